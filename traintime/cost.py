@@ -1,0 +1,131 @@
+"""The formula: what is paid per step and what per sample, fitted with non-negative coefficients."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import sympy
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
+COLUMNS = {"V": "vocabulary", "B": "batch", "L": "length"}
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A sum of terms, each a coefficient (seconds a unit of the term) times an expression in V, B and L.
+
+    terms: coefficient name -> expression. The one place where the formula stands: fit, evaluation and the
+    printed mathematics all read it.
+    """
+
+    terms: Mapping[str, sympy.Expr]
+
+    @property
+    def expression(self) -> sympy.Expr:
+        """The whole right-hand side, with its coefficients as symbols."""
+        return sympy.Add(*(sympy.Symbol(name) * term for name, term in self.terms.items()), evaluate=False)
+
+    def latex(self, left: str = r"t_{\mathrm{step}}") -> str:
+        """The formula as LaTeX."""
+        # In the order of the terms: sympy would sort them.
+        parts = [sympy.latex(sympy.Symbol(name) * term) for name, term in self.terms.items()]
+        return f"{left} = " + " + ".join(parts)
+
+    def design(self, rows: pd.DataFrame) -> Array:
+        """Value of each term in each row, shape (rows, terms)."""
+        columns = []
+        for term in self.terms.values():
+            names = sorted(term.free_symbols, key=str)
+            values = [rows[COLUMNS[str(name)]].to_numpy(float) for name in names]
+            columns.append(np.broadcast_to(sympy.lambdify(names, term, "numpy")(*values), len(rows)))
+        return np.column_stack(columns).astype(float)
+
+
+STRAIGHT_LINE = Formula({"a": sympy.Integer(1), "b": V})
+THREE_TERMS = Formula({"a": sympy.Integer(1), "b": V, "c": B})
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Coefficients of a formula, with draws of them that carry their uncertainty (one row a draw)."""
+
+    formula: Formula
+    coefficients: dict[str, float]
+    draws: pd.DataFrame
+    errors: Array
+
+    def predict(self, rows: pd.DataFrame) -> Array:
+        """Seconds a step, shape (rows,)."""
+        return self.formula.design(rows) @ np.array(list(self.coefficients.values()))
+
+    def parts(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Seconds that each term contributes, one column a coefficient."""
+        return pd.DataFrame(
+            self.formula.design(rows) * np.array(list(self.coefficients.values())),
+            columns=list(self.coefficients),
+            index=rows.index,
+        )
+
+    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+        """Interval of one coefficient from its draws; the fitted value is always inside it."""
+        return interval(self.draws[name], self.coefficients[name], level)
+
+    @property
+    def mean_error(self) -> float:
+        """Mean absolute relative error of the fit."""
+        return float(np.abs(self.errors).mean())
+
+
+def interval(draws: pd.Series, value: float, level: float = 0.95) -> tuple[float, float]:
+    """Central interval of the draws, widened where need be to hold the value itself."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return min(float(low), value), max(float(high), value)
+
+
+def solve(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:
+    """Non-negative least squares in relative error: a cost is never negative, and 1 % counts the same everywhere."""
+    solution, _ = nnls(formula.design(rows) / seconds[:, None], np.ones(len(seconds)))
+    return solution
+
+
+def fit(
+    formula: Formula,
+    rows: pd.DataFrame,
+    seconds: Array,
+    redraw: Callable[[np.random.Generator], Array],
+    draws: int = 1000,
+    seed: int = 0,
+) -> Fit:
+    """Fit the formula to seconds a step.
+
+    rows: sizes, columns `vocabulary`, `batch`, `length` as the formula needs; seconds: shape (rows,);
+    redraw: returns the seconds as they might have been (see rounded and resampled). Raises ValueError with fewer
+    rows than coefficients.
+    """
+    if len(rows) < len(formula.terms):
+        raise ValueError(f"{len(rows)} rows cannot determine {len(formula.terms)} coefficients")
+    solution = solve(formula, rows, seconds)
+    random = np.random.default_rng(seed)
+    drawn = np.array([solve(formula, rows, redraw(random)) for _ in range(draws)])
+    names = list(formula.terms)
+    predicted = formula.design(rows) @ solution
+    return Fit(
+        formula,
+        dict(zip(names, solution.tolist(), strict=True)),
+        pd.DataFrame(drawn, columns=names),
+        predicted / seconds - 1,
+    )
+
+
+def rounded(seconds: Array, half_unit: Array) -> Callable[[np.random.Generator], Array]:
+    """Printed figures: the truth lies anywhere within half a unit of the last printed digit."""
+    return lambda random: seconds + random.uniform(-1, 1, len(seconds)) * half_unit
+
+
+def resampled(invocations: list[Array]) -> Callable[[np.random.Generator], Array]:
+    """Measured points: the mean of a bootstrap sample of each point's invocations."""
+    return lambda random: np.array([random.choice(values, len(values)).mean() for values in invocations])

@@ -1,0 +1,64 @@
+"""What is trained: a workload and its sizes, validated, with a readable key."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from traintime.errors import InputError, unknown
+
+Size = Annotated[int, Field(gt=0, strict=True)]
+
+
+class RnnPoint(BaseModel):
+    """The 2017 document's classifier: Embedding -> LSTM -> Dropout -> Dense(1, sigmoid), float32.
+
+    vocabulary: rows of the embedding table; embedding: numbers a row; units: of the LSTM; length: tokens a
+    sentence; batch: sentences a step; frozen: whether the embedding is left untrained.
+    Source: S0 (V = 280K, E = 300, U = 128, L = 25, B = 100, dropout 0.5).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workload: Literal["rnn"] = "rnn"
+    vocabulary: Size = 280_000
+    embedding: Size = 300
+    units: Size = 128
+    length: Size = 25
+    batch: Size = 100
+    optimizer: Literal["adam", "sgd"] = "adam"
+    frozen: bool = False
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    device: Literal["cpu", "gpu"] = "cpu"
+
+    @property
+    def key(self) -> str:
+        """The file name: every size, then what differs from the usual."""
+        parts = [f"rnn-v{self.vocabulary}-e{self.embedding}-u{self.units}-l{self.length}-b{self.batch}-{self.optimizer}"]
+        if self.frozen:
+            parts.append("frozen")
+        if self.dropout != 0.5:
+            parts.append(f"d{self.dropout:g}")
+        if self.device != "cpu":
+            parts.append(self.device)
+        return "-".join(parts)
+
+
+Point = RnnPoint
+WORKLOADS: dict[str, type[RnnPoint]] = {"rnn": RnnPoint}
+
+
+def make_point(**sizes: Any) -> Point:
+    """Build a point from plain values; raises InputError that names the field, the value and the remedy."""
+    workload = sizes.get("workload", "rnn")
+    if workload not in WORKLOADS:
+        raise unknown("workload", workload, sorted(WORKLOADS))
+    try:
+        return WORKLOADS[workload](**sizes)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0])
+        if first["type"] == "extra_forbidden":
+            raise unknown("field of a point", field, sorted(WORKLOADS[workload].model_fields)) from None
+        remedies = {"greater_than": "Give a whole number of 1 or more.", "int_type": "Give a whole number of 1 or more."}
+        remedy = remedies.get(first["type"], "Give a value that it takes.")
+        raise InputError(field, first["input"], f"is refused ({first['msg'].lower()})", remedy) from None

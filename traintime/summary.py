@@ -1,0 +1,61 @@
+"""From invocations to one row a point: the mean, its interval, and the noise floor that a difference must exceed."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+
+POINT_FIELDS = ["vocabulary", "embedding", "units", "length", "batch", "optimizer", "frozen", "device"]
+RESAMPLES = 2000
+
+
+def mean_interval(values: np.ndarray, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
+    """Bootstrap interval of the mean over invocations (Kalibera & Jones 2013); a single value has none (NaN)."""
+    if len(values) < 2:
+        return float("nan"), float("nan")
+    random = np.random.default_rng(seed)
+    means = random.choice(values, size=(RESAMPLES, len(values))).mean(axis=1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def ratio_interval(above: np.ndarray, below: np.ndarray, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
+    """Bootstrap interval of the ratio of two means, each resampled over its own invocations."""
+    random = np.random.default_rng(seed)
+    ratios = random.choice(above, size=(RESAMPLES, len(above))).mean(axis=1)
+    ratios /= random.choice(below, size=(RESAMPLES, len(below))).mean(axis=1)
+    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def points(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a point and stack: status, number of invocations, mean step with its interval, peak memory.
+
+    table: as store.table gives it. A point whose invocations did not all end well keeps the worst of their
+    statuses in `status`; its times are of the ones that did, or missing. Seconds and bytes.
+    """
+    rows = []
+    by = ["machine", "stack", "key", *[name for name in POINT_FIELDS if name in table.columns]]
+    for names, group in table.groupby(by, sort=False, dropna=False):
+        good = group[group["status"] == "ok"]
+        bad = group.loc[group["status"] != "ok", "status"]
+        row = dict(zip(by, names, strict=True))
+        row |= {"status": "ok" if bad.empty else bad.iloc[0], "invocations": len(group)}
+        if len(good):
+            steps = good["step_s"].to_numpy()
+            low, high = mean_interval(steps)
+            row |= {"step_s": steps.mean(), "low_s": low, "high_s": high, "peak_bytes": good["peak_bytes"].max()}
+        else:
+            row |= {"step_s": np.nan, "low_s": np.nan, "high_s": np.nan, "peak_bytes": np.nan}
+        rows.append(row)
+    return pd.DataFrame(rows).sort_values(["stack", *by[3:]], ignore_index=True)
+
+
+def noise_floor(sentinel: pd.DataFrame) -> float:
+    """How far apart two runs of one and the same thing land: the 95 % quantile of |ratio - 1| over all pairs.
+
+    sentinel: store.table(..., sentinel=True). NaN with fewer than two runs.
+    """
+    steps = sentinel.loc[sentinel["status"] == "ok", "step_s"].to_numpy() if len(sentinel) else []
+    gaps = [max(a, b) / min(a, b) - 1 for a, b in itertools.combinations(steps, 2)]
+    return float(np.quantile(gaps, 0.95)) if gaps else float("nan")

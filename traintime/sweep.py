@@ -1,0 +1,195 @@
+"""Rounds of points in random order: what is to be measured, what is done already, what comes next."""
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from traintime import machine, memory, paths, stacks, store
+from traintime.errors import InputError, unknown
+from traintime.measure import Protocol, measure
+from traintime.point import Point, make_point
+from traintime.stacks import Stack
+
+# Short, and sensitive to what disturbs us: arithmetic, memory traffic and Python all have a part in its time.
+SENTINEL = (make_point(vocabulary=20_000), stacks.get("2026-tensorflow"))
+SEED = 2017
+SENTINEL_EVERY = 12  # other invocations between two of the sentinel's, about
+
+
+@dataclass(frozen=True)
+class Task:
+    """One invocation to be done: a point on a stack in a round of a sweep."""
+
+    sweep: str
+    round: int
+    point: Point
+    stack: Stack
+    folder: str
+    protocol: Protocol
+    beyond_memory: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep as a profile names it: every combination of the listed values on every listed stack."""
+
+    name: str
+    points: list[Point]
+    stacks: list[Stack]
+    rounds: int
+    protocol: Protocol
+    beyond_memory: bool = False
+
+    @classmethod
+    def from_profile(cls, name: str, fields: dict[str, Any]) -> "Plan":
+        """Read one entry of a profile's `sweeps`; unknown names and bad sizes raise InputError."""
+        fields = dict(fields)
+        rounds = fields.pop("rounds", 3)
+        if not isinstance(rounds, int) or rounds < 1:
+            raise InputError("rounds", rounds, "is refused", "Give a whole number of 1 or more.")
+        names = fields.pop("stacks", list(stacks.ALL))
+        protocol = Protocol(**fields.pop("protocol", {}))
+        beyond_memory = fields.pop("beyond_memory", False)
+        values = [value if isinstance(value, list) else [value] for value in fields.values()]
+        points = [make_point(**dict(zip(fields, row, strict=True))) for row in itertools.product(*values)]
+        return cls(name, points, [stacks.get(stack) for stack in names], rounds, protocol, beyond_memory)
+
+
+def load_profile(name: str) -> dict[str, Any]:
+    """The profile's settings; raises InputError for an unknown one."""
+    path = paths.PROFILES / f"{name}.yaml"
+    if not path.exists():
+        raise unknown("profile", name, sorted(p.stem for p in paths.PROFILES.glob("*.yaml")))
+    return yaml.safe_load(path.read_text())
+
+
+def plans(profile: str, only: list[str] | None = None) -> list[Plan]:
+    """The sweeps of a profile, all or only the named ones."""
+    sweeps = load_profile(profile).get("sweeps", {})
+    for name in only or []:
+        if name not in sweeps:
+            raise unknown("sweep", name, sorted(sweeps))
+    return [Plan.from_profile(name, sweeps[name]) for name in only or sweeps]
+
+
+def round_order(plans: list[Plan], number: int, seed: int) -> list[Task]:
+    """One round of all sweeps together, in random order, with the sentinel at its start, its end and in between.
+
+    A point that several sweeps share is one task: its invocations serve them all.
+    """
+    tasks: dict[tuple[str, str], Task] = {}
+    for plan in plans:
+        if number <= plan.rounds:
+            for point in plan.points:
+                for stack in plan.stacks:
+                    task = Task(plan.name, number, point, stack, stack.name, plan.protocol, plan.beyond_memory)
+                    tasks.setdefault((stack.name, point.key), task)
+    order = [tasks[name] for name in sorted(tasks)]
+    random.Random(f"{seed} {number}").shuffle(order)
+    point, stack = SENTINEL
+    sentinel = Task(store.SENTINEL, number, point, stack, store.SENTINEL, Protocol())
+    parts = max(2, len(order) // SENTINEL_EVERY)
+    size = -(-len(order) // parts)
+    with_sentinel = [sentinel]
+    for start in range(0, len(order), size):
+        with_sentinel += [*order[start : start + size], sentinel]
+    return with_sentinel
+
+
+def outstanding(plans: list[Plan], root: Path, machine_key: str, seed: int) -> Iterator[Task]:
+    """What is left to do, round by round: round n is done for a point that has n invocations in its file.
+
+    A stack that is missing here is left out: the table says so, and adding it later completes the sweep.
+    """
+    done: dict[Path, int] = {}
+    for number in range(1, max((plan.rounds for plan in plans), default=0) + 1):
+        sentinels = _sentinels_in_round(root, machine_key, number)
+        for task in round_order(plans, number, seed):
+            if not task.stack.present:
+                continue
+            if task.folder == store.SENTINEL:
+                sentinels -= 1
+                if sentinels < 0:
+                    yield task
+                continue
+            path = store.file_of(root, machine_key, task.folder, task.point.key)
+            if path not in done:
+                done[path] = len(store.read(path).invocations) if path.exists() else 0
+            if done[path] < number:
+                yield task
+
+
+def _sentinels_in_round(root: Path, machine_key: str, number: int) -> int:
+    path = store.file_of(root, machine_key, store.SENTINEL, SENTINEL[0].key)
+    if not path.exists():
+        return 0
+    return sum(invocation.round == number for invocation in store.read(path).invocations)
+
+
+@dataclass
+class Progress:
+    """How far a sweep is, and how long the rest will take by the invocations so far."""
+
+    total: int
+    finished: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def left_s(self) -> float | None:
+        """Expected seconds to the end; None before the first invocation."""
+        if not self.seconds:
+            return None
+        return sum(self.seconds) / len(self.seconds) * (self.total - self.finished)
+
+
+def run(
+    plans: list[Plan],
+    root: Path,
+    *,
+    seed: int = SEED,
+    threads: int | None = None,
+    report: Callable[[Task, Progress, dict[str, Any] | None], None] = lambda task, progress, record: None,
+    follow: Callable[[dict[str, Any]], None] = lambda message: None,
+    measure: Callable[..., dict[str, Any]] = measure,
+    machine_key: str | None = None,
+) -> Progress:
+    """Do what is outstanding and store each invocation as soon as it ends.
+
+    report: called before each invocation (record None) and after it; follow: with each message of the worker.
+    Raises InputError before anything is started where the folder cannot be written or a point cannot fit.
+    """
+    machine_key = machine_key or machine.this()
+    store.clear_parts(root)
+    tasks = list(outstanding(plans, root, machine_key, seed))
+    for task in tasks:
+        if not task.beyond_memory:
+            memory.refuse_beyond_memory(task.point, task.stack)
+    describe_machine(root, machine_key)
+    progress = Progress(len(tasks))
+    for task in tasks:
+        report(task, progress, None)
+        start = time.monotonic()
+        record = measure(task.point, task.stack, task.protocol, threads=threads, progress=follow)
+        record |= {"sweep": task.sweep, "round": task.round, "seed": seed}
+        path = store.file_of(root, machine_key, task.folder, task.point.key)
+        store.append(path, machine_key, task.stack.name, task.point, record)
+        progress.finished += 1
+        progress.seconds.append(time.monotonic() - start)
+        report(task, progress, record)
+    return progress
+
+
+def describe_machine(root: Path, machine_key: str, again: bool = False) -> Path:
+    """Write machine.json once: what the machine is and its measured rates."""
+    path = root / machine_key / "machine.json"
+    if again or not path.exists():
+        description = {"schema_version": store.SCHEMA, "machine": machine_key}
+        description |= machine.describe() | {"rates": machine.rates()}
+        store.write_atomically(path, store.dumps(description))
+    return path

@@ -1,0 +1,91 @@
+"""Embedding -> LSTM -> Dropout -> Dense in the Keras 3 API, on TensorFlow, JAX or torch."""
+
+import os
+
+THREADS = int(os.environ["OMP_NUM_THREADS"])
+if os.environ["KERAS_BACKEND"] == "tensorflow":
+    import tensorflow as tf
+
+    # TensorFlow takes these only before its first operation, and importing keras runs one.
+    tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+    tf.config.threading.set_inter_op_parallelism_threads(THREADS)
+elif os.environ["KERAS_BACKEND"] == "torch":
+    import torch
+
+    torch.set_num_threads(THREADS)
+elif os.environ["KERAS_BACKEND"] == "jax":
+    import jax
+
+import keras
+import numpy
+
+import batches
+
+
+def build(job):
+    return Trainer(job["point"], job["device"])
+
+
+class Trainer:
+    def __init__(self, point, device):
+        self.point = point
+        self.device = device
+        self.model = keras.Sequential([
+            keras.Input((point["length"],), dtype="int32"),
+            keras.layers.Embedding(point["vocabulary"], point["embedding"], trainable=not point["frozen"]),
+            keras.layers.LSTM(point["units"], recurrent_activation="sigmoid"),
+            keras.layers.Dropout(point["dropout"]),
+            keras.layers.Dense(1, activation="sigmoid"),
+        ])
+        if point["optimizer"] == "adam":
+            optimizer = keras.optimizers.Adam(learning_rate=0.001, epsilon=1e-7)
+        else:
+            optimizer = keras.optimizers.SGD(learning_rate=0.01)
+        self.model.compile(optimizer, "binary_crossentropy")
+        self.batches = batches.batches(point)
+
+    def step(self):
+        loss = self.model.train_on_batch(*next(self.batches))
+        self.finish()
+        return float(loss)
+
+    def finish(self):
+        """Wait for the device: the loss can arrive before the update is done."""
+        if keras.backend.backend() == "jax":
+            jax.block_until_ready([variable.value for variable in self.model.variables])
+        elif keras.backend.backend() == "torch" and self.device == "gpu":
+            torch.cuda.synchronize()
+
+    def losses(self, steps):
+        self.model.set_weights(batches.weights(self.point))
+        start = float(self.model.test_on_batch(*next(batches.batches(self.point))))
+        return [start] + [self.step() for _ in range(steps)]
+
+    def facts(self):
+        name = keras.backend.backend()
+        versions = {"keras": keras.__version__, "numpy": numpy.__version__}
+        facts = {"backend": name, "threads": {}, "versions": versions,
+                 "precision": self.model.layers[0].embeddings.dtype,
+                 "parameters": int(self.model.count_params())}
+        if name == "tensorflow":
+            versions["tensorflow"] = tf.__version__
+            facts["device"] = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
+            facts["threads"]["intra-op"] = tf.config.threading.get_intra_op_parallelism_threads()
+        elif name == "jax":
+            versions["jax"] = jax.__version__
+            facts["device"] = {"cpu": "cpu", "gpu": "gpu"}.get(jax.devices()[0].platform, "other")
+        else:
+            versions["torch"] = torch.__version__
+            facts["device"] = {"cpu": "cpu", "cuda": "gpu"}[self.model.layers[0].embeddings.value.device.type]
+            facts["threads"]["torch"] = torch.get_num_threads()
+        return facts
+
+    def device_memory(self):
+        if self.device != "gpu":
+            return {}
+        if keras.backend.backend() == "torch":
+            return {"device_allocated": torch.cuda.max_memory_allocated(),
+                    "device_reserved": torch.cuda.max_memory_reserved()}
+        if keras.backend.backend() == "jax":
+            return {"device_allocated": jax.devices()[0].memory_stats()["peak_bytes_in_use"]}
+        return {"device_allocated": tf.config.experimental.get_memory_info("GPU:0")["peak"]}
