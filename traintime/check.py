@@ -54,8 +54,7 @@ def _file(path: Path, machine: str, at_least: int) -> Iterator[str]:
     except InputError as error:
         yield f"{name}: {error.problem}"
         return
-    folder = path.parent.name
-    expected = {"machine": machine, "key": path.stem, "stack": record.stack if folder == store.SENTINEL else folder}
+    expected = {"machine": machine, "key": path.stem, "stack": path.parent.name}
     for key, value in expected.items():
         if getattr(record, key) != value:
             yield f"{name}: key {key} is {getattr(record, key)!r}, its place says {value!r}"

@@ -1,6 +1,8 @@
 """The command line: `traintime …`."""
 
 import json
+import os
+import socket
 import statistics
 import sys
 from pathlib import Path
@@ -14,8 +16,8 @@ from rich.table import Table
 
 from traintime import check as checker
 from traintime import machine as machines
-from traintime import memory, paths, stacks, store, summary, sweep
 from traintime import measure as measuring
+from traintime import memory, paths, stacks, store, summary, sweep
 from traintime.errors import InputError, unknown
 from traintime.point import make_point
 
@@ -76,7 +78,9 @@ def add_stack(
     for stack in wanted:
         if everything and not stacks.can_have(stack):
             missing.append(stack.name)
-            err.print(f"{stack.name}: left out, no Python {stack.python}. {stacks.how_to_get_python(stack.python or '')}")
+            err.print(
+                f"{stack.name}: left out, no Python {stack.python}. {stacks.how_to_get_python(stack.python or '')}"
+            )
             continue
         done = stacks.add(stack, again, python, say=lambda line: err.print(f"  {line}", highlight=False))
         err.print(f"{stack.name}: {'added' if done else 'is here already'}")
@@ -146,7 +150,7 @@ def run_sweep(
     """Measure whole sweeps, round by round in random order; what is in the folder already is not repeated."""
     plans = sweep.plans(profile, only)
     if dry_run:
-        tasks = list(sweep.outstanding(plans, to, machines.this(), sweep.SEED))
+        tasks = sweep.outstanding(plans, to, machines.this())
         for task in tasks:
             out.print(f"round {task.round}  {task.stack.name}  {task.point.key}", highlight=False)
         err.print(f"{len(tasks)} invocations are outstanding")
@@ -273,6 +277,19 @@ def bench(
             out.print((text + " ({lowest:.3f} to {highest:.3f}, {blocks} pairs)").format(**row), highlight=False)
     if as_json:
         print_json(rows)
+
+
+@app.command()
+def lab(port: Annotated[int, typer.Option(min=1, max=65535, help="Port to serve on.")] = 8888) -> None:
+    """Open the chapters in JupyterLab."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise InputError("port", port, "is in use", f"Take another: make lab PORT={port + 1}") from None
+    command = [sys.executable, "-m", "jupyterlab", f"--port={port}", "--ServerApp.port_retries=0", str(paths.CHAPTERS)]
+    os.execv(command[0], command)
 
 
 def main() -> None:

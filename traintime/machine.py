@@ -36,7 +36,10 @@ def gpus() -> list[dict[str, Any]]:
     except (OSError, subprocess.SubprocessError):
         return []
     rows = [[cell.strip() for cell in line.split(",")] for line in lines]
-    return [{"name": name, "memory_mib": int(memory), "driver": driver} for name, memory, driver in rows]
+    return [
+        {"name": name, "memory_mib": int(memory) if memory.isdigit() else None, "driver": driver}
+        for name, memory, driver in rows
+    ]
 
 
 def describe() -> dict[str, Any]:

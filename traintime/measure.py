@@ -38,7 +38,7 @@ class Protocol(BaseModel):
     warmup: int = Field(default=2, ge=0)
     steps: int = Field(default=30, gt=0)
     seconds: float = Field(default=2.0, ge=0)
-    limit_s: float = Field(default=20.0, gt=0)
+    limit_s: float = Field(default=10.0, gt=0)
     fewest: int = Field(default=5, gt=0)
     timeout_s: float = Field(default=900.0, gt=0)
 
@@ -132,17 +132,18 @@ def run_worker(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(30, max(0.1, deadline - time.monotonic())))
         finally:
+            finished_by_itself = process.poll() is not None
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            finished_by_itself = process.poll() is not None
             process.wait()
         if answer is not None:
             return {key: answer[key] for key in ("status", "result", "error") if key in answer}
         if not finished_by_itself:
             return {"status": "timeout", "error": f"no result after {timeout_s:g} s"}
         output.seek(0, os.SEEK_END)
-        output.seek(max(0, output.tell() - 2000))
-        last = without_paths(output.read().decode(errors="replace").strip())
+        output.seek(max(0, output.tell() - 8000))
+        # Cut after hiding: half a path would not be recognised.
+        last = without_paths(output.read().decode(errors="replace").strip())[-2000:]
         code = process.returncode
         cause = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
         return {"status": "crashed", "error": f"{cause}\n{last}".strip(), "killed": code == -signal.SIGKILL}
@@ -164,7 +165,7 @@ def _follow(channel: Any, deadline: float, progress: Callable[[dict[str, Any]], 
                 message = json.loads(line)
                 if message["event"] == "result":
                     if "error" in message:
-                        message["error"] = without_paths(message["error"])
+                        message["error"] = without_paths(message["error"])[:2000]
                     return message
                 progress(message)
     return None
@@ -172,7 +173,11 @@ def _follow(channel: Any, deadline: float, progress: Callable[[dict[str, Any]], 
 
 def without_paths(text: str) -> str:
     """Hide where the checkout and the home folder lie: a record is published."""
-    return text.replace(str(paths.ROOT), "<checkout>").replace(str(Path.home()), "~")
+    text = text.replace(str(paths.ROOT), "<checkout>")
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        if Path.home() != Path(Path.home().anchor):
+            text = text.replace(str(Path.home()), "~")
+    return text
 
 
 def _machine_counters() -> dict[str, float]:

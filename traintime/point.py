@@ -1,11 +1,12 @@
 """What is trained: a workload and its sizes, validated, with a readable key."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from traintime.errors import InputError, unknown
 
+Model = TypeVar("Model", bound=BaseModel)
 Size = Annotated[int, Field(gt=0, strict=True)]
 
 
@@ -33,11 +34,13 @@ class RnnPoint(BaseModel):
     @property
     def key(self) -> str:
         """The file name: every size, then what differs from the usual."""
-        parts = [f"rnn-v{self.vocabulary}-e{self.embedding}-u{self.units}-l{self.length}-b{self.batch}-{self.optimizer}"]
+        parts = [
+            f"rnn-v{self.vocabulary}-e{self.embedding}-u{self.units}-l{self.length}-b{self.batch}-{self.optimizer}"
+        ]
         if self.frozen:
             parts.append("frozen")
         if self.dropout != 0.5:
-            parts.append(f"d{self.dropout:g}")
+            parts.append(f"d{repr(self.dropout).removesuffix('.0')}")
         if self.device != "cpu":
             parts.append(self.device)
         return "-".join(parts)
@@ -52,13 +55,21 @@ def make_point(**sizes: Any) -> Point:
     workload = sizes.get("workload", "rnn")
     if workload not in WORKLOADS:
         raise unknown("workload", workload, sorted(WORKLOADS))
+    return validated(WORKLOADS[workload], sizes, "field of a point")
+
+
+def validated(model: type[Model], fields: dict[str, Any], kind: str) -> Model:
+    """Build the model from plain values; what pydantic refuses becomes an InputError.
+
+    kind: what a field is called when its name is unknown ("field of a point").
+    """
     try:
-        return WORKLOADS[workload](**sizes)
+        return model(**fields)
     except ValidationError as error:
         first = error.errors()[0]
         field = str(first["loc"][0])
         if first["type"] == "extra_forbidden":
-            raise unknown("field of a point", field, sorted(WORKLOADS[workload].model_fields)) from None
-        remedies = {"greater_than": "Give a whole number of 1 or more.", "int_type": "Give a whole number of 1 or more."}
-        remedy = remedies.get(first["type"], "Give a value that it takes.")
+            raise unknown(kind, field, sorted(model.model_fields)) from None
+        whole = first["type"] in ("greater_than", "int_type", "int_from_float", "int_parsing")
+        remedy = "Give a whole number of 1 or more." if whole else "Give a value that it takes."
         raise InputError(field, first["input"], f"is refused ({first['msg'].lower()})", remedy) from None

@@ -62,7 +62,7 @@ class Stack:
         """Whether the stack can run here: its Python exists and its packages are installed as locked."""
         if not self.executable.exists() or len(self.versions()) < len(self.packages):
             return False
-        return not self.python or self._stamp.exists() and self._stamp.read_text() == self._lock_hash
+        return not self.python or (self._stamp.exists() and self._stamp.read_text() == self._lock_hash)
 
     @property
     def _stamp(self) -> Path:
@@ -151,7 +151,8 @@ def python_candidates(version: str) -> Iterator[Path]:
     if found := shutil.which(f"python{version}"):
         yield Path(found)
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    yield from sorted(pyenv.glob(f"versions/{version}.*/bin/python"), reverse=True)
+    newest_first = sorted(pyenv.glob(f"versions/{version}.*"), key=lambda folder: _numbers(folder.name), reverse=True)
+    yield from (folder / "bin" / "python" for folder in newest_first)
     if conda := shutil.which("conda"):
         answer = subprocess.run([conda, "env", "list", "--json"], capture_output=True, text=True, check=False)
         if answer.returncode == 0:
@@ -161,6 +162,10 @@ def python_candidates(version: str) -> Iterator[Path]:
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         if answer.returncode == 0:
             yield Path(answer.stdout.strip())
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def python_version(executable: Path) -> str | None:
@@ -209,7 +214,9 @@ def add(
         return False
     if stack.python is None:
         if stack.lock is None or stack.lock == "requirements.txt":
-            raise InputError("stack", stack.name, "is part of the book's environment, which lacks it", "Run: make setup")
+            raise InputError(
+                "stack", stack.name, "is part of the book's environment, which lacks it", "Run: make setup"
+            )
         _pip(Path(sys.executable), "-r", str(paths.LOCKS / stack.lock), say=say)
         return True
     if python is not None:

@@ -36,7 +36,7 @@ class Facts(_Strict):
     backend: str
     device: str
     precision: str
-    cpus: int | None
+    cpus: int | None = None
     threads: dict[str, int | None]
     versions: dict[str, str]
     parameters: int
@@ -78,8 +78,10 @@ class Record(_Strict):
     invocations: list[Invocation] = []
 
 
-def file_of(root: Path, machine: str, folder: str, key: str) -> Path:
-    return root / machine / folder / f"{key}.json"
+def file_of(root: Path, machine: str, stack: str, key: str, sentinel: bool = False) -> Path:
+    """Where the invocations of a point on a stack of a machine are kept; the sentinel's apart from all others."""
+    folder = root / machine / SENTINEL if sentinel else root / machine
+    return folder / stack / f"{key}.json"
 
 
 def read(path: Path) -> Record:
@@ -105,12 +107,7 @@ def read(path: Path) -> Record:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace the file as a whole: whoever kills us finds the old file or the new one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    except OSError as error:
-        problem = f"cannot be written ({error.strerror})"
-        raise InputError("folder", str(path.parent), problem, "Make it writable, or name another with --to.") from None
+    handle, temporary = _open_beside(path.parent)
     try:
         with os.fdopen(handle, "w") as file:
             file.write(text)
@@ -124,9 +121,27 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
+def check_writable(folder: Path) -> None:
+    """Raise InputError when no file can be written into the folder, before anything is measured for it."""
+    handle, temporary = _open_beside(folder)
+    os.close(handle)
+    os.unlink(temporary)
+
+
+def _open_beside(folder: Path) -> tuple[int, str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror})"
+        raise InputError("folder", str(folder), problem, "Make it writable, or name another with --to.") from None
+
+
 def append(path: Path, machine: str, stack: str, point: RnnPoint, invocation: dict[str, Any]) -> None:
     """Add one invocation to the point's file."""
     record = read(path) if path.exists() else Record(machine=machine, stack=stack, key=point.key, point=point)
+    if (record.machine, record.stack, record.point) != (machine, stack, point):
+        raise ValueError(f"{path.name} holds {record.stack} {record.key} of {record.machine}, not {stack} {point.key}")
     record.invocations.append(Invocation.model_validate(invocation))
     write_atomically(path, dumps(record.model_dump(mode="json", exclude_none=True)))
 
@@ -149,13 +164,15 @@ def dumps(value: Any) -> str:
 
 def clear_parts(root: Path) -> None:
     """Remove what a kill in the middle of a write left behind."""
-    for part in root.glob("*/*/.*.part"):
-        part.unlink(missing_ok=True)
+    for pattern in ("*/.*.part", "*/*/.*.part", "*/*/*/.*.part"):
+        for part in root.glob(pattern):
+            part.unlink(missing_ok=True)
 
 
 def files(root: Path, machine: str | None = None) -> Iterator[Path]:
     """Every measurement file below root, the sentinel's among them."""
-    yield from sorted(root.glob(f"{machine or '*'}/*/*.json"))
+    for pattern in ("*/*.json", f"{SENTINEL}/*/*.json"):
+        yield from sorted(root.glob(f"{machine or '*'}/{pattern}"))
 
 
 def table(root: Path, machine: str | None = None, sentinel: bool = False) -> pd.DataFrame:
@@ -166,7 +183,7 @@ def table(root: Path, machine: str | None = None, sentinel: bool = False) -> pd.
     """
     rows = []
     for path in files(root, machine):
-        if (path.parent.name == SENTINEL) != sentinel:
+        if (path.parent.parent.name == SENTINEL) != sentinel:
             continue
         record = read(path)
         rows += [_row(record, invocation) for invocation in record.invocations]

@@ -3,21 +3,23 @@
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import filelock
 import yaml
 
 from traintime import machine, memory, paths, stacks, store
 from traintime.errors import InputError, unknown
-from traintime.measure import Protocol, measure
-from traintime.point import Point, make_point
+from traintime.measure import LOCK, Protocol, measure
+from traintime.point import Point, make_point, validated
 from traintime.stacks import Stack
 
 # Short, and sensitive to what disturbs us: arithmetic, memory traffic and Python all have a part in its time.
-SENTINEL = (make_point(vocabulary=20_000), stacks.get("2026-tensorflow"))
+Sentinel = tuple[Point, Stack]
+SENTINEL: Sentinel = (make_point(vocabulary=20_000), stacks.get("2026-tensorflow"))
 SEED = 2017
 SENTINEL_EVERY = 12  # other invocations between two of the sentinel's, about
 
@@ -30,9 +32,13 @@ class Task:
     round: int
     point: Point
     stack: Stack
-    folder: str
     protocol: Protocol
     beyond_memory: bool = False
+    sentinel: bool = False
+
+    def path(self, root: Path, machine_key: str) -> Path:
+        """The file that takes the invocation."""
+        return store.file_of(root, machine_key, self.stack.name, self.point.key, self.sentinel)
 
 
 @dataclass(frozen=True)
@@ -51,13 +57,16 @@ class Plan:
         """Read one entry of a profile's `sweeps`; unknown names and bad sizes raise InputError."""
         fields = dict(fields)
         rounds = fields.pop("rounds", 3)
-        if not isinstance(rounds, int) or rounds < 1:
+        if type(rounds) is not int or rounds < 1:
             raise InputError("rounds", rounds, "is refused", "Give a whole number of 1 or more.")
-        names = fields.pop("stacks", list(stacks.ALL))
-        protocol = Protocol(**fields.pop("protocol", {}))
+        protocol = validated(Protocol, fields.pop("protocol", {}), "field of a protocol")
         beyond_memory = fields.pop("beyond_memory", False)
-        values = [value if isinstance(value, list) else [value] for value in fields.values()]
-        points = [make_point(**dict(zip(fields, row, strict=True))) for row in itertools.product(*values)]
+        lists = {key: value if isinstance(value, list) else [value] for key, value in fields.items()}
+        names = lists.pop("stacks", list(stacks.ALL))
+        for key, values in {"stacks": names, **lists}.items():
+            if not values:
+                raise InputError(key, values, f"is empty in the sweep {name}", "Name at least one value.")
+        points = [make_point(**dict(zip(lists, row, strict=True))) for row in itertools.product(*lists.values())]
         return cls(name, points, [stacks.get(stack) for stack in names], rounds, protocol, beyond_memory)
 
 
@@ -79,57 +88,56 @@ def plans(profile: str, only: list[str] | None = None) -> list[Plan]:
 
 
 def round_order(plans: list[Plan], number: int, seed: int) -> list[Task]:
-    """One round of all sweeps together, in random order, with the sentinel at its start, its end and in between.
+    """One round of all sweeps together, each point on each stack once, in random order.
 
     A point that several sweeps share is one task: its invocations serve them all.
     """
     tasks: dict[tuple[str, str], Task] = {}
     for plan in plans:
         if number <= plan.rounds:
-            for point in plan.points:
-                for stack in plan.stacks:
-                    task = Task(plan.name, number, point, stack, stack.name, plan.protocol, plan.beyond_memory)
-                    tasks.setdefault((stack.name, point.key), task)
+            for point, stack in itertools.product(plan.points, plan.stacks):
+                task = Task(plan.name, number, point, stack, plan.protocol, plan.beyond_memory)
+                tasks.setdefault((stack.name, point.key), task)
     order = [tasks[name] for name in sorted(tasks)]
     random.Random(f"{seed} {number}").shuffle(order)
-    point, stack = SENTINEL
-    sentinel = Task(store.SENTINEL, number, point, stack, store.SENTINEL, Protocol())
+    return order
+
+
+def with_sentinel(order: list[Task], sentinel: Sentinel) -> list[Task]:
+    """The tasks of one round, with the sentinel before the first, after the last, and at even distances between."""
+    if not order:
+        return []
+    point, stack = sentinel
+    watch = Task(store.SENTINEL, order[0].round, point, stack, Protocol(), sentinel=True)
     parts = max(2, len(order) // SENTINEL_EVERY)
     size = -(-len(order) // parts)
-    with_sentinel = [sentinel]
+    watched = [watch]
     for start in range(0, len(order), size):
-        with_sentinel += [*order[start : start + size], sentinel]
-    return with_sentinel
+        watched += [*order[start : start + size], watch]
+    return watched
 
 
-def outstanding(plans: list[Plan], root: Path, machine_key: str, seed: int) -> Iterator[Task]:
+def outstanding(
+    plans: list[Plan], root: Path, machine_key: str, seed: int = SEED, sentinel: Sentinel = SENTINEL
+) -> list[Task]:
     """What is left to do, round by round: round n is done for a point that has n invocations in its file.
 
-    A stack that is missing here is left out: the table says so, and adding it later completes the sweep.
+    A stack that is missing here is left out: the table says so, and adding it later completes the sweep, with
+    sentinels of its own.
     """
+    present = {stack.name: stack.present for plan in plans for stack in (*plan.stacks, sentinel[1])}
     done: dict[Path, int] = {}
+    tasks = []
     for number in range(1, max((plan.rounds for plan in plans), default=0) + 1):
-        sentinels = _sentinels_in_round(root, machine_key, number)
+        left = []
         for task in round_order(plans, number, seed):
-            if not task.stack.present:
-                continue
-            if task.folder == store.SENTINEL:
-                sentinels -= 1
-                if sentinels < 0:
-                    yield task
-                continue
-            path = store.file_of(root, machine_key, task.folder, task.point.key)
+            path = task.path(root, machine_key)
             if path not in done:
                 done[path] = len(store.read(path).invocations) if path.exists() else 0
-            if done[path] < number:
-                yield task
-
-
-def _sentinels_in_round(root: Path, machine_key: str, number: int) -> int:
-    path = store.file_of(root, machine_key, store.SENTINEL, SENTINEL[0].key)
-    if not path.exists():
-        return 0
-    return sum(invocation.round == number for invocation in store.read(path).invocations)
+            if present[task.stack.name] and done[path] < number:
+                left.append(task)
+        tasks += with_sentinel(left, sentinel) if present[sentinel[1].name] else left
+    return tasks
 
 
 @dataclass
@@ -158,6 +166,7 @@ def run(
     follow: Callable[[dict[str, Any]], None] = lambda message: None,
     measure: Callable[..., dict[str, Any]] = measure,
     machine_key: str | None = None,
+    sentinel: Sentinel = SENTINEL,
 ) -> Progress:
     """Do what is outstanding and store each invocation as soon as it ends.
 
@@ -166,10 +175,12 @@ def run(
     """
     machine_key = machine_key or machine.this()
     store.clear_parts(root)
-    tasks = list(outstanding(plans, root, machine_key, seed))
+    tasks = outstanding(plans, root, machine_key, seed, sentinel)
     for task in tasks:
         if not task.beyond_memory:
             memory.refuse_beyond_memory(task.point, task.stack)
+    for folder in {task.path(root, machine_key).parent for task in tasks}:
+        store.check_writable(folder)
     describe_machine(root, machine_key)
     progress = Progress(len(tasks))
     for task in tasks:
@@ -177,8 +188,7 @@ def run(
         start = time.monotonic()
         record = measure(task.point, task.stack, task.protocol, threads=threads, progress=follow)
         record |= {"sweep": task.sweep, "round": task.round, "seed": seed}
-        path = store.file_of(root, machine_key, task.folder, task.point.key)
-        store.append(path, machine_key, task.stack.name, task.point, record)
+        store.append(task.path(root, machine_key), machine_key, task.stack.name, task.point, record)
         progress.finished += 1
         progress.seconds.append(time.monotonic() - start)
         report(task, progress, record)
@@ -190,6 +200,7 @@ def describe_machine(root: Path, machine_key: str, again: bool = False) -> Path:
     path = root / machine_key / "machine.json"
     if again or not path.exists():
         description = {"schema_version": store.SCHEMA, "machine": machine_key}
-        description |= machine.describe() | {"rates": machine.rates()}
+        with filelock.FileLock(LOCK, mode=0o666):
+            description |= machine.describe() | {"rates": machine.rates()}
         store.write_atomically(path, store.dumps(description))
     return path

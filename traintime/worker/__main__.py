@@ -70,7 +70,7 @@ def main():
     except Exception as error:  # whatever a framework raises belongs in the record, not on a lost terminal
         status = "oom" if process.means_out_of_memory(error) else "crashed"
         lines = traceback.format_exception_only(type(error), error)
-        send({"event": "result", "status": status, "error": "".join(lines).strip()[:2000]})
+        send({"event": "result", "status": status, "error": "".join(lines).strip()})
         traceback.print_exc()
         sys.exit(1)
 

@@ -2,15 +2,14 @@
 
 import os
 
+import batches
 import keras
 import numpy
+import process
 from keras import backend
 from keras.layers import LSTM, Dense, Dropout, Embedding
 from keras.models import Sequential
 from keras.optimizers import SGD, Adam
-
-import batches
-import process
 
 
 def build(job):

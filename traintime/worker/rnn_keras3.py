@@ -16,10 +16,9 @@ elif os.environ["KERAS_BACKEND"] == "torch":
 elif os.environ["KERAS_BACKEND"] == "jax":
     import jax
 
+import batches
 import keras
 import numpy
-
-import batches
 
 
 def build(job):

@@ -4,9 +4,8 @@ Backpropagation through time as in Hochreiter & Schmidhuber (1997) with the forg
 gates in Keras' order i, f, c, o. The optimizer updates all rows of the embedding, as Keras does.
 """
 
-import numpy
-
 import batches
+import numpy
 import process
 
 

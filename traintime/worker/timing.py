@@ -84,7 +84,7 @@ def bench(step, steps, blocks, now=now_ns):
 
     def measured_block():
         start = now()
-        measure(step, protocol)
+        measure(step, protocol, now=now)
         measured.append(now() - start)
 
     for index in range(blocks):

@@ -1,0 +1,67 @@
+# The commands that people type. What depends on what stands in the Snakefile; this file sets up and names.
+
+PROFILE ?= quick
+PORT ?= 8888
+# The newest Python that the lock is valid for.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	"$$p" -c 'import sys; sys.exit(not (3,11) <= sys.version_info[:2] <= (3,13))' 2>/dev/null && { command -v $$p; break; }; done)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup book test lab measure stacks bench figures lint lock browser clean
+
+help:  ## List the commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+setup: $(READY)  ## Build the book's own environment in .venv
+
+$(READY): requirements.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11, 3.12 or 3.13 found. Install one, or name it: make PYTHON=/path/to/python3.12"; exit 2; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(not (3,11) <= sys.version_info[:2] <= (3,13))' || \
+		{ echo "error: PYTHON: $(PYTHON) is not Python 3.11, 3.12 or 3.13. Name one that is: make PYTHON=/path/to/python3.12"; exit 2; }
+	@echo "Setting up .venv with $(PYTHON); a few minutes, once"
+	"$(PYTHON)" -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+book: $(READY)  ## Run all chapters (PROFILE=quick) and build the HTML
+	@$(BIN)/python -m traintime.book check-profile $(PROFILE)
+	@$(BIN)/snakemake --cores 1 --quiet rules progress --config profile=$(PROFILE)
+	@echo "Open $(CURDIR)/_build/html/index.html"
+
+test: $(READY) browser  ## Run all tests: units, real workers, chapters, pages
+	$(BIN)/python -m pytest
+
+lab: $(READY)  ## Open the chapters in JupyterLab (PORT=8888)
+	@$(BIN)/traintime lab --port $(PORT)
+
+measure: $(READY)  ## Measure the full profile on this machine; resumable, hours
+	@$(BIN)/traintime sweep --profile full
+
+stacks: $(READY)  ## Add every software stack that this machine can have
+	$(BIN)/traintime stacks add --all
+
+bench: $(READY)  ## Show what measuring itself costs, per stack
+	@$(BIN)/traintime bench
+
+figures: $(READY)  ## Redraw figures/ from data/
+	@$(BIN)/snakemake --cores 1 --quiet rules progress figures
+
+lint: $(READY)  ## Check style of package, tests and notebooks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m traintime.book check-notebooks
+
+lock:  ## Resolve requirements.txt anew from pyproject.toml (needs uv)
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
+
+# A browser for the tests of the built pages: the system's, or Playwright's own download.
+browser: $(READY)
+	@for b in chromium chromium-browser google-chrome; do command -v $$b >/dev/null && exit 0; done; \
+		$(BIN)/playwright install --with-deps chromium || \
+		{ echo "error: no Chromium. Install the package chromium of your distribution and try again."; exit 2; }
+
+clean:  ## Remove what was built; environments and measurements stay
+	rm -rf _build .snakemake

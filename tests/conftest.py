@@ -1,0 +1,139 @@
+"""What several tests share: a lock of their own, fake workers, made-up results, the worker's modules."""
+
+import importlib
+import sys
+import time
+from pathlib import Path
+from textwrap import dedent
+
+import hypothesis
+import psutil
+import pytest
+
+from traintime import measure, paths
+from traintime.point import make_point
+
+# The same examples every time, and no deadline: these tests run on shared machines.
+hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=60)
+hypothesis.settings.load_profile("repeatable")
+
+# What every fake worker starts with: its job, and a way to answer.
+FAKE_WORKER = """
+import json, os, signal, subprocess, sys, time
+
+job = json.loads(sys.stdin.read())
+
+
+def send(**message):
+    os.write(job["channel"], json.dumps(message).encode() + b"\\n")
+
+
+def answer(**message):
+    send(event="result", **message)
+
+
+"""
+
+
+@pytest.fixture(autouse=True)
+def private_lock(tmp_path, monkeypatch):
+    """No test waits for a measurement that runs on the same machine, or holds one up."""
+    monkeypatch.setattr(measure, "LOCK", tmp_path / "measure.lock")
+
+
+@pytest.fixture
+def worker_module(monkeypatch):
+    """Import a module of the worker as the worker does: from its own folder, without the package."""
+    monkeypatch.syspath_prepend(str(paths.WORKER))
+    return importlib.import_module
+
+
+@pytest.fixture
+def tiny():
+    """A point that trains in well under a millisecond a step."""
+    return make_point(vocabulary=11, embedding=3, units=4, length=5, batch=6)
+
+
+@pytest.fixture
+def fake_worker(tmp_path):
+    """Write a script that has `job`, `send()` and `answer()`; return its path."""
+
+    def write(body: str) -> Path:
+        script = tmp_path / "fake_worker.py"
+        script.write_text(FAKE_WORKER + dedent(body))
+        return script
+
+    return write
+
+
+@pytest.fixture
+def run_fake(fake_worker):
+    """Run a fake worker to its end through measure.run_worker and return the outcome."""
+
+    def run(body: str, timeout_s: float = 30, **job):
+        return measure.run_worker([sys.executable, str(fake_worker(body))], job, {"LANG": "C.UTF-8"}, timeout_s)
+
+    return run
+
+
+@pytest.fixture
+def gone():
+    """Whether a process ends within some seconds; a zombie that nobody has collected yet has ended."""
+
+    def wait(pid: int, seconds: float = 10) -> bool:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                    return True
+            except psutil.NoSuchProcess:
+                return True
+            time.sleep(0.02)
+        return False
+
+    return wait
+
+
+@pytest.fixture
+def invocation():
+    """Build one invocation as measure() and sweep.run() make it; keywords replace its fields."""
+
+    def build(status: str = "ok", **changes):
+        made = {
+            "started": "2026-01-02T03:04:05Z",
+            "round": 1,
+            "sweep": "made-up",
+            "seed": 7,
+            "threads": 2,
+            "protocol": measure.Protocol().model_dump(),
+            "padding": 12,
+            "status": status,
+            "machine_evidence": {"steal_s": 0.25},
+        }
+        if status == "ok":
+            made["result"] = {
+                "facts": {
+                    "backend": "numpy",
+                    "device": "cpu",
+                    "precision": "float32",
+                    "cpus": 2,
+                    "threads": {"OpenBLAS": 2},
+                    "versions": {"numpy": "2.0.0"},
+                    "parameters": 166,
+                },
+                "phases": {"import_s": 0.5, "build_s": 0.1},
+                "memory": {"imported": 10, "built": 20, "first_step": 30, "peak": 40},
+                "faults": {"minor": 5, "major": 0},
+                "timing": {
+                    "first_ns": 50_000_000,
+                    "steps_ns": [900_000_000, 800_000_000, 1_000_000, 2_000_000, 6_000_000],
+                    "warmup": 2,
+                    "first_loss": 0.7,
+                    "last_loss": 0.6,
+                },
+            }
+        else:
+            made["error"] = "made up"
+        return made | changes
+
+    return build

@@ -1,0 +1,97 @@
+"""The machine's description, its key and the arithmetic of its rates."""
+
+import getpass
+import itertools
+import json
+import re
+import socket
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+from traintime import machine
+
+GIB = 2**30
+T4 = {"name": "Tesla T4", "memory_mib": 15360, "driver": "550.54"}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "cores", "memory_bytes", "gpus", "expected"),
+    [
+        ("AMD EPYC", 2, 24 * GIB, [], "amd-epyc-2-cores-24-gib"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", 2, int(12.67 * GIB), [T4], "intel-xeon-2-cores-13-gib-tesla-t4"),
+        ("Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz", 12, 32 * GIB, [], "intel-core-i7-8700-12-cores-32-gib"),
+        ("AMD Ryzen 9 16-Core Processor", 32, 64 * GIB, [T4, T4], "amd-ryzen-9-16-core-32-cores-64-gib-tesla-t4"),
+    ],
+)
+def test_the_key_is_a_readable_name(cpu, cores, memory_bytes, gpus, expected):
+    described = {"cpu": cpu, "cores": cores, "memory_bytes": memory_bytes, "gpus": gpus, "kernel": "6.1.0"}
+    assert machine.key(described) == expected
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", machine.key(described))
+
+
+def test_the_key_of_this_machine_is_made_of_its_description(monkeypatch):
+    described = {"cpu": "AMD EPYC", "cores": 2, "memory_bytes": 24 * GIB, "gpus": []}
+    monkeypatch.setattr(machine, "describe", lambda: described)
+    assert machine.this() == "amd-epyc-2-cores-24-gib"
+
+
+def test_the_description_has_no_host_or_user_name():
+    described = json.dumps(machine.describe())
+    for name in {socket.gethostname(), socket.gethostname().split(".")[0], getpass.getuser()}:
+        assert not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", described)
+
+
+def test_the_description_says_what_decides_the_speed():
+    described = machine.describe()
+    assert described["cpu"]
+    assert described["architecture"]
+    assert described["cores"] >= 1
+    assert described["memory_bytes"] > GIB / 4
+    assert re.fullmatch(r"[\d.]+\w*", described["kernel"]), "the distribution's own suffix is left out"
+
+
+def test_gpus_are_read_from_the_drivers_list(monkeypatch):
+    listing = "NVIDIA H200, 143771, 570.86.15\nTesla T4, 15360, 550.54\n"
+    monkeypatch.setattr(machine.subprocess, "run", lambda *args, **kwargs: SimpleNamespace(stdout=listing))
+    assert machine.gpus() == [{"name": "NVIDIA H200", "memory_mib": 143771, "driver": "570.86.15"}, T4]
+
+
+@pytest.mark.parametrize(
+    "error", [FileNotFoundError(), subprocess.CalledProcessError(9, "nvidia-smi"), subprocess.TimeoutExpired("x", 30)]
+)
+def test_no_driver_means_no_gpu(monkeypatch, error):
+    def run(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(machine.subprocess, "run", run)
+    assert machine.gpus() == []
+
+
+def test_a_gpu_whose_memory_the_driver_does_not_tell_is_still_a_gpu(monkeypatch):
+    listing = "NVIDIA GB10, [N/A], 580.95\n"
+    monkeypatch.setattr(machine.subprocess, "run", lambda *args, **kwargs: SimpleNamespace(stdout=listing))
+    assert [gpu["name"] for gpu in machine.gpus()] == ["NVIDIA GB10"]
+
+
+@pytest.fixture
+def two_seconds_each(monkeypatch):
+    """A clock by which everything takes two seconds."""
+    monkeypatch.setattr(machine.time, "perf_counter", itertools.count(step=2).__next__)
+
+
+def test_bandwidth_counts_each_byte_once_read_and_once_written(two_seconds_each):
+    assert machine.bandwidth(threads=2, mib=1, repeats=3) == [2 * 2**20 / 2] * 3
+
+
+def test_the_matrix_rate_counts_a_multiplication_and_an_addition(two_seconds_each):
+    assert machine.matmul_rate(threads=1, size=8, repeats=2) == [2 * 8**3 / 2] * 2
+
+
+def test_rates_are_medians_and_keep_every_repeat(monkeypatch):
+    monkeypatch.setattr(machine, "bandwidth", lambda threads: [1.0, 50.0, 2.0])
+    monkeypatch.setattr(machine, "matmul_rate", lambda threads: [9.0, 7.0, 8.0])
+    rates = machine.rates()
+    assert (rates["bandwidth_bytes_per_s"], rates["matmul_flop_per_s"]) == (2.0, 8.0)
+    assert (rates["bandwidth_repeats"], rates["matmul_repeats"]) == ([1.0, 50.0, 2.0], [9.0, 7.0, 8.0])

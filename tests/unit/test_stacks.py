@@ -1,0 +1,341 @@
+"""The software stacks: found, missing, added, and the environment that their workers get."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from traintime import paths, stacks
+from traintime.errors import InputError
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """Folders for stacks and locks that are nobody else's."""
+    monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
+    monkeypatch.setattr(paths, "LOCKS", tmp_path / "env")
+    paths.LOCKS.mkdir()
+    for name in ("2017.txt", "2020.txt", "torch.txt"):
+        (paths.LOCKS / name).write_text("numpy==1.18.5\n")
+    return tmp_path
+
+
+@pytest.fixture
+def script():
+    """Write an executable shell script."""
+
+    def write(path: Path, body: str) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+        return path
+
+    return write
+
+
+def install(stack, *packages):
+    """Lay down what an installed stack leaves behind: a Python, its packages, the stamp of its lock."""
+    (stack.home / "bin").mkdir(parents=True)
+    stack.executable.touch()
+    for package in packages:
+        name, version = package.split("==")
+        folder = stack.home / "lib" / f"python{stack.python}" / "site-packages" / f"{name}-{version}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lock_hash = hashlib.sha256((paths.LOCKS / stack.lock).read_bytes()).hexdigest()
+    (stack.home / "installed-lock.sha256").write_text(lock_hash)
+
+
+# Names
+
+
+def test_every_stack_is_found_by_its_name():
+    assert all(stacks.get(name).name == name for name in stacks.ALL)
+    assert len(stacks.ALL) == 8
+
+
+def test_an_unknown_stack_is_refused_and_the_known_ones_are_named():
+    with pytest.raises(InputError, match="stack: '2016-theano' is not a known stack") as caught:
+        stacks.get("2016-theano")
+    assert all(name in caught.value.remedy for name in stacks.ALL)
+
+
+@pytest.mark.parametrize("stack", stacks.ALL.values(), ids=lambda stack: stack.name)
+def test_a_stack_with_a_python_of_its_own_has_a_lock_and_a_home_of_its_own(stack):
+    if stack.python:
+        assert (paths.LOCKS / stack.lock).is_file()
+        assert stack.executable.is_relative_to(stack.home)
+    else:
+        assert stack.executable == Path(sys.executable)
+
+
+# Present or not
+
+
+def test_a_stack_is_present_once_its_python_packages_and_stamp_are_there(house):
+    stack = stacks.get("2020-theano")
+    assert not stack.present
+    install(stack, "Keras==2.3.1", "Theano-PyMC==1.0.11", "numpy==1.18.5")
+    assert stack.present
+    assert stack.versions() == {"keras": "2.3.1", "theano": "1.0.11", "numpy": "1.18.5"}
+
+
+def test_another_lock_makes_the_stack_stale(house):
+    stack = stacks.get("2017-tensorflow")
+    install(stack, "Keras==2.0.4", "tensorflow==1.1.0", "numpy==1.16.6")
+    assert stack.present
+    (paths.LOCKS / "2017.txt").write_text("numpy==1.16.5\n")
+    assert not stack.present
+
+
+@pytest.mark.parametrize("lost", ["bin/python", "installed-lock.sha256", "package"])
+def test_half_an_installation_is_not_present(house, lost):
+    stack = stacks.get("2017-theano")
+    packages = ["Keras==2.0.4", "Theano==0.9.0", "numpy==1.16.6"]
+    install(stack, *(packages[:2] if lost == "package" else packages))
+    if lost != "package":
+        (stack.home / lost).unlink()
+    assert not stack.present
+
+
+def test_a_package_that_the_books_environment_lacks_makes_its_stack_missing(monkeypatch):
+    installed = [SimpleNamespace(metadata={"Name": name}, version="1") for name in ("keras", "numpy", "tensorflow_cpu")]
+    monkeypatch.setattr(stacks, "distributions", lambda **kwargs: installed)
+    assert stacks.get("2026-tensorflow").present
+    assert not stacks.get("2026-jax").present
+
+
+# Which Python
+
+
+def test_a_python_tells_its_version():
+    assert stacks.python_version(Path(sys.executable)) == f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def test_a_python_that_does_not_run_has_no_version(tmp_path, script):
+    assert stacks.python_version(tmp_path / "nothing") is None
+    assert stacks.python_version(script(tmp_path / "shim", "exit 127")) is None
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch, script):
+    """A machine without any Python; returns a function that puts one into a named place."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+
+    def put(place, version="3.6", answer=None):
+        answer = answer or version
+        if place == "path":
+            return script(tmp_path / "bin" / f"python{version}", f"echo {answer}")
+        if place == "pyenv":
+            return script(tmp_path / "pyenv" / "versions" / f"{version}.15" / "bin" / "python", f"echo {answer}")
+        python = script(tmp_path / place / "bin" / "python", f"echo {answer}")
+        if place == "conda":
+            listing = json.dumps({"envs": [str(tmp_path / "no-such-env"), str(tmp_path / "conda")]})
+            script(tmp_path / "bin" / "conda", f"echo '{listing}'")
+        else:
+            script(tmp_path / "bin" / "uv", f"echo {python}")
+        return python
+
+    return put
+
+
+@pytest.mark.parametrize("place", ["path", "pyenv", "conda", "uv"])
+def test_a_python_is_found_wherever_it_is(places, place):
+    assert stacks.find_python("3.6") is None
+    python = places(place)
+    assert stacks.find_python("3.6") == python
+
+
+def test_the_path_comes_first_then_pyenv_then_conda_then_uv(places):
+    uv, conda, pyenv, path = (places(place) for place in ("uv", "conda", "pyenv", "path"))
+    assert list(stacks.python_candidates("3.6"))[:2] == [path, pyenv]
+    for gone, next_one in ((path, pyenv), (pyenv, conda), (conda, uv)):
+        assert stacks.find_python("3.6") == gone
+        gone.unlink()
+        assert stacks.find_python("3.6") == next_one
+
+
+def test_a_python_of_another_version_is_passed_over(places, script):
+    places("path", answer="3.9")
+    assert stacks.find_python("3.6") is None
+    pyenv = places("pyenv")
+    assert stacks.find_python("3.6") == pyenv
+
+
+def test_a_shim_that_does_not_run_is_passed_over(places, tmp_path, script):
+    script(tmp_path / "bin" / "python3.7", "echo 'pyenv: python3.7: command not found' >&2; exit 127")
+    assert stacks.find_python("3.7") is None
+
+
+def test_a_machine_can_have_an_old_stack_if_its_python_is_there(house, places):
+    stack = stacks.get("2017-theano")
+    assert not stacks.can_have(stack)
+    places("path")
+    assert stacks.can_have(stack)
+    assert stacks.can_have(stacks.get("2026-torch"))
+
+
+# Adding
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """Record the commands instead of running them; each succeeds."""
+    seen = []
+
+    def run(command, **kwargs):
+        seen.append(command)
+        if "venv" in command:
+            Path(command[-1]).mkdir(parents=True)
+        return subprocess.CompletedProcess(command, 0, stdout="", stderr="")
+
+    monkeypatch.setattr(stacks.subprocess, "run", run)
+    return seen
+
+
+def test_a_given_python_of_the_wrong_version_is_refused_and_nothing_is_removed(house, script):
+    stack = stacks.get("2017-theano")
+    (stack.home / "theano").mkdir(parents=True)
+    python = script(house / "python", "echo 3.9")
+    with pytest.raises(InputError, match=r"is Python 3.9, not 3.6") as caught:
+        stacks.add(stack, python=python)
+    assert (caught.value.field, caught.value.value) == ("python", str(python))
+    assert (stack.home / "theano").is_dir()
+
+
+def test_a_given_python_that_does_not_run_is_refused(house):
+    with pytest.raises(InputError, match="does not run"):
+        stacks.add(stacks.get("2017-theano"), python=house / "nothing")
+
+
+@pytest.mark.parametrize(("name", "version", "with_uv"), [("2017-theano", "3.6", False), ("2020-theano", "3.7", True)])
+def test_a_missing_python_says_what_to_type(house, places, name, version, with_uv):
+    with pytest.raises(InputError, match=f"needs Python {version}, which is not here") as caught:
+        stacks.add(stacks.get(name))
+    assert f"pyenv install {version}" in caught.value.remedy
+    assert f"conda create -n python{version} python={version}" in caught.value.remedy
+    assert ("uv python install" in caught.value.remedy) == with_uv
+
+
+def test_a_present_stack_is_left_alone(house, commands):
+    stack = stacks.get("2017-theano")
+    install(stack, "Keras==2.0.4", "Theano==0.9.0", "numpy==1.16.6")
+    assert stacks.add(stack) is False
+    assert commands == []
+
+
+def test_adding_makes_an_environment_installs_the_lock_and_stamps_it(house, commands, monkeypatch):
+    stack = stacks.get("2017-theano")
+    python = house / "python3.6"
+    monkeypatch.setattr(stacks, "find_python", lambda version: {"3.6": python}[version])
+    (stack.home / "from-before").mkdir(parents=True)
+    assert stacks.add(stack)
+    assert not (stack.home / "from-before").exists()
+    assert commands[0] == [str(python), "-m", "venv", str(stack.home)]
+    assert commands[-1][0] == str(stack.executable)
+    assert commands[-1][-2:] == ["-r", str(paths.LOCKS / "2017.txt")]
+    lock_hash = hashlib.sha256((paths.LOCKS / "2017.txt").read_bytes()).hexdigest()
+    assert (stack.home / "installed-lock.sha256").read_text() == lock_hash
+
+
+def test_a_failed_installation_repeats_pips_last_words_and_leaves_no_stamp(house, monkeypatch):
+    stack = stacks.get("2017-theano")
+
+    def run(command, **kwargs):
+        stack.home.mkdir(parents=True, exist_ok=True)
+        failed = "-r" in command
+        return subprocess.CompletedProcess(command, int(failed), stdout="looking", stderr="No matching distribution")
+
+    monkeypatch.setattr(stacks, "find_python", lambda version: house / "python3.6")
+    monkeypatch.setattr(stacks.subprocess, "run", run)
+    with pytest.raises(RuntimeError, match=r"(?s)2017.txt.*No matching distribution"):
+        stacks.add(stack)
+    assert not (stack.home / "installed-lock.sha256").exists()
+    assert not stack.present
+
+
+def test_a_missing_part_of_the_books_environment_says_make_setup(house, commands, monkeypatch):
+    monkeypatch.setattr(stacks, "distributions", lambda **kwargs: [])
+    with pytest.raises(InputError, match="Run: make setup"):
+        stacks.add(stacks.get("2026-jax"))
+    assert commands == []
+
+
+def test_torch_is_installed_into_the_books_environment_from_its_own_lock(house, commands, monkeypatch):
+    monkeypatch.setattr(stacks, "distributions", lambda **kwargs: [])
+    said = []
+    assert stacks.add(stacks.get("2026-torch"), say=said.append)
+    assert commands[0][0] == sys.executable
+    assert commands[0][-1] == str(paths.LOCKS / "torch.txt")
+    assert said == ["pip install -r torch.txt"]
+
+
+# The worker's environment
+
+COMMON = {
+    "PATH", "HOME", "LANG", "PYTHONNOUSERSITE", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_CPP_MIN_LOG_LEVEL", "CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS",
+}  # fmt: skip
+
+
+def give_openblas(stack):
+    blas = stack.home / "lib" / f"python{stack.python}" / "site-packages" / "numpy.libs" / "libopenblasp-r0.so"
+    blas.parent.mkdir(parents=True)
+    blas.touch()
+    return blas
+
+
+@pytest.mark.parametrize("stack", stacks.ALL.values(), ids=lambda stack: stack.name)
+def test_a_workers_environment_has_only_names_from_the_list(house, monkeypatch, stack):
+    for name in ("SECRET_TOKEN", "KERAS_HOME", "XLA_FLAGS", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH"):
+        monkeypatch.setenv(name, "from outside")
+    names = COMMON | ({"KERAS_BACKEND"} if stack.backend != "numpy" else set())
+    if stack.backend == "theano":
+        give_openblas(stack)
+        names |= {"LD_LIBRARY_PATH", "THEANO_FLAGS"}
+    environment = stack.environment(2)
+    assert set(environment) == names
+    assert "from outside" not in environment.values()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_every_library_gets_the_same_number_of_threads(threads):
+    environment = stacks.get("2026-tensorflow").environment(threads)
+    assert {value for name, value in environment.items() if name.endswith("_NUM_THREADS")} == {str(threads)}
+
+
+def test_the_home_of_the_worker_is_the_stacks_own(house):
+    stack = stacks.get("2020-tensorflow")
+    home = Path(stack.environment(2)["HOME"])
+    assert home.is_relative_to(stack.home)
+    assert home != Path.home()
+
+
+def test_a_cpu_worker_sees_no_gpu_and_a_gpu_worker_the_chosen_one(monkeypatch):
+    stack = stacks.get("2026-jax")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/cuda")
+    cpu, gpu = stack.environment(2), stack.environment(2, "gpu")
+    assert (cpu["CUDA_VISIBLE_DEVICES"], cpu["JAX_PLATFORMS"]) == ("", "cpu")
+    assert (gpu["CUDA_VISIBLE_DEVICES"], gpu["LD_LIBRARY_PATH"]) == ("1", "/opt/cuda")
+    assert "JAX_PLATFORMS" not in gpu
+    assert "LD_LIBRARY_PATH" not in cpu
+
+
+def test_theano_is_told_where_numpys_blas_is_and_compiles_into_its_own_home(house):
+    stack = stacks.get("2017-theano")
+    blas = give_openblas(stack)
+    environment = stack.environment(2)
+    assert f"-L{blas.parent} -l:libopenblasp-r0.so" in environment["THEANO_FLAGS"]
+    assert f"base_compiledir={stack.home}" in environment["THEANO_FLAGS"]
+    assert environment["LD_LIBRARY_PATH"] == str(blas.parent)
+
+
+def test_theano_without_a_blas_is_refused_with_the_command_that_helps(house):
+    with pytest.raises(InputError, match="traintime stacks add 2020-theano --again"):
+        stacks.get("2020-theano").environment(2)

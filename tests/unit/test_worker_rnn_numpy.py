@@ -1,0 +1,148 @@
+"""The network by hand: its gradients, its updates, its size."""
+
+import importlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traintime import paths
+from traintime.point import make_point
+
+
+@pytest.fixture
+def trainer(worker_module, tiny):
+    """Build a trainer of a tiny point with these changes."""
+    rnn = worker_module("rnn_numpy")
+    return lambda **changes: rnn.build({"point": tiny.model_dump() | changes})
+
+
+def in_double(trainer):
+    """The same trainer with larger weights in float64, so that finite differences are exact enough."""
+    trainer.weights = [4 * weight.astype("float64") for weight in trainer.weights]
+    trainer.trained = trainer.weights[-len(trainer.trained) :]
+    return trainer
+
+
+def loss_and_gradients(trainer, tokens, labels, keep):
+    probabilities, hidden, tape = trainer.forward(tokens, keep)
+    gradients = trainer.backward(tokens, labels, probabilities, hidden, keep, tape)
+    return trainer.loss(probabilities, labels), gradients
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_gradients_agree_with_finite_differences(trainer, frozen):
+    trainer = in_double(trainer(frozen=frozen))
+    tokens, labels = next(trainer.batches)
+    keep = (np.random.default_rng(0).random((6, 4)) < 0.5) * 2.0
+    _, gradients = loss_and_gradients(trainer, tokens, labels, keep)
+    assert len(gradients) == len(trainer.trained) == (5 if frozen else 6)
+    assert len(np.unique(tokens)) < tokens.size, "a token that occurs twice gets both its gradients"
+    for weight, gradient in zip(trainer.trained, gradients, strict=True):
+        numeric = np.zeros_like(weight)
+        for index in np.ndindex(weight.shape):
+            value = weight[index]
+            losses = []
+            for shifted in (value + 1e-5, value - 1e-5):
+                weight[index] = shifted
+                losses.append(trainer.loss(trainer.forward(tokens, keep)[0], labels))
+            weight[index] = value
+            numeric[index] = (losses[0] - losses[1]) / 2e-5
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-8)
+        assert np.abs(gradient).max() > 1e-4
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_frozen_embedding_is_left_alone_and_the_rest_is_trained(trainer, optimizer):
+    trainer = trainer(frozen=True, optimizer=optimizer)
+    before = [weight.copy() for weight in trainer.weights]
+    for _ in range(3):
+        trainer.step()
+    np.testing.assert_array_equal(trainer.weights[0], before[0])
+    assert not any(np.array_equal(new, old) for new, old in zip(trainer.weights[1:], before[1:], strict=True))
+
+
+def test_a_trained_embedding_moves(trainer):
+    trainer = trainer()
+    before = trainer.weights[0].copy()
+    trainer.step()
+    assert not np.array_equal(trainer.weights[0], before)
+
+
+def test_sgd_takes_a_hundredth_of_the_gradient_away(trainer):
+    trainer = trainer(optimizer="sgd", dropout=0.0)
+    tokens, labels = next(trainer.batches)
+    before = [weight.copy() for weight in trainer.weights]
+    _, gradients = loss_and_gradients(trainer, tokens, labels, np.ones((6, 4), "float32"))
+    expected = [weight - 0.01 * gradient for weight, gradient in zip(before, gradients, strict=True)]
+    trainer.update([gradient.copy() for gradient in gradients])
+    for new, wanted, old in zip(trainer.weights, expected, before, strict=True):
+        np.testing.assert_allclose(new, wanted, rtol=1e-6)
+        assert not np.array_equal(new, old)
+
+
+def test_adam_follows_the_textbook(trainer):
+    trainer = trainer()
+    random = np.random.default_rng(0)
+    weights = [weight.astype("float64") for weight in trainer.weights]
+    means, squares = [0.0] * 6, [0.0] * 6
+    for step in (1, 2, 3):
+        gradients = [random.uniform(0.1, 1, weight.shape).astype("float32") for weight in weights]
+        for n, gradient in enumerate(gradients):
+            means[n] = 0.9 * means[n] + 0.1 * gradient
+            squares[n] = 0.999 * squares[n] + 0.001 * gradient.astype("float64") ** 2
+            unbiased_mean, unbiased_square = means[n] / (1 - 0.9**step), squares[n] / (1 - 0.999**step)
+            weights[n] = weights[n] - 0.001 * unbiased_mean / (np.sqrt(unbiased_square) + 1e-7)
+        trainer.update(gradients)
+    for new, wanted in zip(trainer.weights, weights, strict=True):
+        np.testing.assert_allclose(new, wanted, atol=1e-6)
+
+
+def test_training_on_one_batch_lowers_its_loss(trainer):
+    trainer = trainer(dropout=0.0)
+    tokens, labels = next(trainer.batches)
+    losses = []
+    for _ in range(60):
+        loss, gradients = loss_and_gradients(trainer, tokens, labels, np.ones((6, 4), "float32"))
+        trainer.update(gradients)
+        losses.append(loss)
+    assert losses[-1] < losses[0] - 1e-3
+
+
+def test_everything_stays_in_single_precision(trainer):
+    trainer = trainer()
+    loss = trainer.step()
+    assert isinstance(loss, float)
+    kept = trainer.weights + trainer.first_moments + trainer.second_moments
+    assert {array.dtype for array in kept} == {np.dtype("float32")}
+
+
+def test_without_dropout_two_trainers_have_the_same_losses(trainer):
+    one, other = trainer(dropout=0.0).losses(5), trainer(dropout=0.0).losses(5)
+    assert one == other
+    assert len(one) == 6
+    assert one[0] == one[1], "the loss of the starting weights, as the first step sees it"
+
+
+@pytest.fixture(scope="module")
+def rnn_numpy():
+    """The module itself, for tests with many examples; how many threads NumPy has is not asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(paths.WORKER))
+        module = importlib.import_module("rnn_numpy")
+        patch.setattr(module.process, "openblas_threads", lambda: None)
+        yield module
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 30))
+def test_the_parameters_are_counted_as_the_formula_says(rnn_numpy, vocabulary, embedding, units):
+    point = make_point(vocabulary=vocabulary, embedding=embedding, units=units, length=2, batch=2)
+    facts = rnn_numpy.build({"point": point.model_dump()}).facts()
+    assert facts["parameters"] == vocabulary * embedding + 4 * units * (embedding + units + 1) + units + 1
+
+
+def test_the_facts_name_backend_device_and_precision(trainer):
+    facts = trainer().facts()
+    assert (facts["backend"], facts["device"], facts["precision"]) == ("numpy", "cpu", "float32")
+    assert facts["versions"] == {"numpy": np.__version__}

@@ -1,0 +1,175 @@
+"""What a chapter calls: measure on this machine, read what is stored, put numbers into the prose, say where from."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from IPython.display import Markdown, display
+
+from traintime import machine, paths, stacks, store, summary, sweep
+from traintime.measure import Protocol
+from traintime.point import make_point
+
+RESULTS, PROFILE, PROGRESS = "TRAINTIME_RESULTS", "TRAINTIME_PROFILE", "TRAINTIME_PROGRESS"
+GLUE_PREFIX = "application/papermill.record/"
+
+
+def results_folder(chapter: str) -> Path:
+    """Where this run of the chapter keeps what it measures."""
+    return Path(os.environ.get(RESULTS) or paths.ROOT / "_build" / "results" / chapter)
+
+
+def run(chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: Protocol) -> pd.DataFrame:
+    """Measure the sweeps on this machine, now, and return one row an invocation.
+
+    sweeps: name -> fields of a point (lists are swept) and `stacks`. Stacks that this machine lacks are left out
+    and named on the page. Called again in the same run of a chapter, it measures nothing twice.
+    """
+    plans = [
+        sweep.Plan.from_profile(name, fields | {"rounds": rounds, "protocol": protocol.model_dump()})
+        for name, fields in sweeps.items()
+    ]
+    missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})
+    for name in missing:
+        display(Markdown(f"*{name} is not on this machine. To add it: `{stacks.get(name).add_command}`*"))
+    root = results_folder(chapter)
+    log = os.environ.get(PROGRESS)
+
+    def report(task: sweep.Task, progress: sweep.Progress, record: dict[str, Any] | None) -> None:
+        if record is None or not log:
+            return
+        left = f"{progress.left_s:.0f} s left"
+        with open(log, "a") as file:
+            text = f"{progress.finished}/{progress.total} {task.stack.name} {task.point.key} {record['status']}, {left}"
+            file.write(text + "\n")
+
+    # The sentinel of the NumPy stack starts in a second, and every machine has it.
+    sentinel = (make_point(vocabulary=20_000), stacks.get("numpy"))
+    sweep.run(plans, root, report=report, sentinel=sentinel)
+    return store.table(root)
+
+
+def reference_machine() -> str:
+    """The machine with the most stored measurements: the one whose figures the book shows."""
+    machines = [path.name for path in paths.MEASUREMENTS.iterdir() if (path / "machine.json").exists()]
+    return max(machines, key=lambda name: len(list(store.files(paths.MEASUREMENTS, name))))
+
+
+def stored(machine_key: str = "", **wanted: Any) -> pd.DataFrame:
+    """Stored full-size measurements of one machine, one row a point (summary.points), filtered by equal fields."""
+    rows = store.table(paths.MEASUREMENTS, machine_key or reference_machine())
+    for name, value in wanted.items():
+        rows = rows[rows[name].isin(value if isinstance(value, list) else [value])]
+    return summary.points(rows)
+
+
+def how(points: pd.DataFrame) -> pd.Series:
+    """How the embedding is trained in each row: "frozen", or the optimizer's name."""
+    return points["optimizer"].where(~points["frozen"].astype(bool), "frozen")
+
+
+def invocations(machine_key: str, points: pd.DataFrame) -> list[np.ndarray]:
+    """Mean step (s) of each good stored invocation of each point, one array a row of `points`."""
+    rows = store.table(paths.MEASUREMENTS, machine_key or reference_machine())
+    good = rows[rows["status"] == "ok"].groupby(["stack", "key"])["step_s"]
+    return [good.get_group((row.stack, row.key)).to_numpy() for row in points.itertuples()]
+
+
+def step_table(points: pd.DataFrame) -> Markdown:
+    """Milliseconds a step with the half-width of the interval, a row a stack, a column a vocabulary; holes say why."""
+    order = sorted(points["vocabulary"].unique())
+    lines = ["| one step (ms) | " + " | ".join(f"{v:,}" for v in order) + " |", "|---|" + "---:|" * len(order)]
+    for name, rows in points.groupby(["stack", "how"], sort=False):
+        cells = []
+        for vocabulary in order:
+            here = rows[rows["vocabulary"] == vocabulary]
+            cells.append(_cell(here.iloc[0]) if len(here) else "not measured yet")
+        lines.append(f"| {name[0]}, {name[1]} | " + " | ".join(cells) + " |")
+    return Markdown("\n".join(lines))
+
+
+def _cell(row: pd.Series) -> str:
+    if pd.isna(row["step_s"]):
+        return f"*{row['status']}*"
+    digits = 0 if row["step_s"] > 0.1 else 1
+    spread = "" if pd.isna(row["low_s"]) else f" ± {(row['high_s'] - row['low_s']) / 2 * 1e3:.{digits}f}"
+    return f"{row['step_s'] * 1e3:,.{digits}f}{spread}"
+
+
+def holes(failed: pd.DataFrame) -> str:
+    """One sentence about the points that gave no time, with what happened to them."""
+    if failed.empty:
+        return "Every point ran."
+    words = {"oom": "ran out of memory", "timeout": "ran out of time", "crashed": "crashed", "missing": "was not there"}
+    listed = [f"{row.stack} {words[row.status]} at {row.vocabulary:,} rows" for row in failed.itertuples()]
+    return f"What gave no time: {'; '.join(listed)}."
+
+
+def growth(points: pd.DataFrame) -> pd.DataFrame:
+    """How many times longer a step is at the largest vocabulary that ran than at the smallest, a row a stack and how."""
+    rows = []
+    for name, group in points.dropna(subset="step_s").groupby(["stack", "how"], sort=False):
+        group = group.sort_values("vocabulary")
+        first, last = group.iloc[0], group.iloc[-1]
+        row = {"stack": name[0], "how": name[1], "from (rows)": first["vocabulary"], "to (rows)": last["vocabulary"]}
+        rows.append(row | {"times": last["step_s"] / first["step_s"]})
+    return pd.DataFrame(rows).set_index(["stack", "how"]).round(2)
+
+
+def noise_floor(machine_key: str = "") -> float:
+    """The stored noise floor of a machine, from its sentinel."""
+    return summary.noise_floor(store.table(paths.MEASUREMENTS, machine_key or reference_machine(), sentinel=True))
+
+
+def described(machine_key: str = "") -> dict[str, Any]:
+    """The stored description of a machine."""
+    return json.loads((paths.MEASUREMENTS / (machine_key or reference_machine()) / "machine.json").read_text())
+
+
+def glue(**values: Any) -> None:
+    """Give numbers a name by which the prose of the page can show them: {glue:text}`name`."""
+    for name, value in values.items():
+        data = {GLUE_PREFIX + "text/plain": str(value)}
+        metadata = {"scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX}}
+        display(data, raw=True, metadata=metadata)
+
+
+def glued(notebook: Path) -> dict[str, str]:
+    """All glued values of an executed chapter."""
+    values = {}
+    for cell in json.loads(notebook.read_text())["cells"]:
+        for output in cell.get("outputs", []):
+            if name := output.get("metadata", {}).get("scrapbook", {}).get("name"):
+                text = output["data"][GLUE_PREFIX + "text/plain"]
+                values[name] = text if isinstance(text, str) else "".join(text)
+    return values
+
+
+def front_page(executed: Path) -> dict[str, str]:
+    """Every chapter's glued values, for the front page's {{ name }}; dashes in names become underscores."""
+    values: dict[str, str] = {}
+    for path in sorted(executed.glob("*.ipynb")):
+        values |= {name.replace("-", "_"): value for name, value in glued(path).items()}
+    return values
+
+
+def made_by(measured: pd.DataFrame | None = None, machine_key: str = "") -> Markdown:
+    """The foot of a page: which profile, machines, versions and dates made its numbers."""
+    lines = [f"This page was run under the profile `{os.environ.get(PROFILE) or 'the defaults of its notebook'}`."]
+    if measured is not None and len(measured):
+        versions = sorted(set(measured["versions"].dropna())) if "versions" in measured else []
+        date = measured["started"].min()[:10]
+        lines.append(
+            f"Its own measurements: {machine.this()}, {date}, {len(measured)} invocations; {'; '.join(versions)}."
+        )
+    if machine_key or paths.MEASUREMENTS.exists():
+        rows = store.table(paths.MEASUREMENTS, machine_key or reference_machine())
+        name, dates = described(machine_key)["machine"], rows["started"].str[:10]
+        lines.append(
+            f"Stored measurements: {name}, {dates.min()} to {dates.max()}, {len(rows)} invocations; "
+            f"noise floor {noise_floor(machine_key):.1%}."
+        )
+    return Markdown("\n\n".join(lines))
