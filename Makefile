@@ -2,8 +2,8 @@
 
 PROFILE ?= quick
 PORT ?= 8888
-# The newest Python that the lock is valid for.
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+# Your python3 if the lock is valid for it, else another that is.
+PYTHON ?= $(shell for p in python3 python3.12 python3.13 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(not (3,11) <= sys.version_info[:2] <= (3,13))' 2>/dev/null && { command -v $$p; break; }; done)
 BIN := .venv/bin
 READY := .venv/.ready

@@ -1,6 +1,7 @@
 """What several tests share: a lock of their own, fake workers, made-up results, the worker's modules."""
 
 import importlib
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import hypothesis
 import psutil
 import pytest
 
-from traintime import measure, paths
+from traintime import measure, paths, sweep
 from traintime.point import make_point
 
 # The same examples every time, and no deadline: these tests run on shared machines.
@@ -38,7 +39,8 @@ def answer(**message):
 @pytest.fixture(autouse=True)
 def private_lock(tmp_path, monkeypatch):
     """No test waits for a measurement that runs on the same machine, or holds one up."""
-    monkeypatch.setattr(measure, "LOCK", tmp_path / "measure.lock")
+    for module in (measure, sweep):
+        monkeypatch.setattr(module, "LOCK", tmp_path / "measure.lock")
 
 
 @pytest.fixture
@@ -137,3 +139,18 @@ def invocation():
         return made | changes
 
     return build
+
+
+@pytest.fixture(scope="session")
+def html():
+    """Folder of the built book's pages, brought up to date by the workflow under the quick profile."""
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--quiet", "rules", "--config", "profile=quick"]
+    answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, (answer.stdout + answer.stderr)[-6000:]
+    return paths.ROOT / "_build" / "html"
+
+
+@pytest.fixture(scope="session")
+def executed(html):
+    """Folder of the executed chapters."""
+    return paths.ROOT / "_build" / "quick" / "executed"

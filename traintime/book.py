@@ -1,4 +1,4 @@
-"""Run chapters with papermill, stage and build the book. `python -m traintime.book --help` lists the workflow's steps."""
+"""Run chapters with papermill, stage and build the book: the workflow's steps, `python -m traintime.book --help`."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ from traintime import here, paths, sweep
 from traintime.errors import InputError, unknown
 
 # Sphinx looks for MathJax on a server of its own choice; the book must read without a network.
-MATHJAX = "mathjax/MathJax.js?config=TeX-AMS_CHTML-full"
+MATHJAX = "mathjax/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full"
 
 
 def chapters() -> dict[str, Path]:
@@ -84,7 +84,7 @@ def run_chapter(chapter: str, profile: str, output: Path, results: Path) -> None
     notebook = load_notebook_node(str(aside))
     prepare_page(notebook, given)
     nbformat.write(notebook, aside)
-    os.replace(aside, output)
+    aside.replace(output)
     print(f"[{chapter}] done in {time.monotonic() - started:.0f} s", flush=True)
 
 
@@ -102,10 +102,10 @@ def prepare_page(notebook: nbformat.NotebookNode, given: dict[str, Any]) -> None
 
 
 def with_values(source: str, given: dict[str, Any]) -> str:
-    """The source of a parameters cell with these values in place of the defaults."""
+    """The source of a parameters cell, one `name = value  # comment` a line, with these values for the defaults."""
     lines = []
     for line in source.splitlines():
-        match = re.match(r"(\w+)\s*=\s*(?:[^#]*?)(\s*#.*)?$", line)
+        match = re.match(r"(\w+)\s*=\s*.*?(\s+# .*)?$", line)
         if match and match[1] in given:
             line = f"{match[1]} = {given[match[1]]!r}{match[2] or ''}"
         lines.append(line)
@@ -163,6 +163,8 @@ def repository_url() -> str | None:
             return None
     if match := re.fullmatch(r"git@([^:]+):(.+)", url):
         url = f"https://{match[1]}/{match[2]}"
+    # A remote may carry a user name or a token; a page must not.
+    url = re.sub(r"^https://[^/@]*@", "https://", url)
     return url.removesuffix(".git") if url.startswith("https://") else None
 
 
@@ -188,7 +190,15 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
 
 def build(staging: Path, output: Path) -> None:
     """Build the HTML, warnings being errors; raises RuntimeError with the builder's words, or for a missing page."""
-    command = [sys.executable, "-m", "jupyter_book.cli.main", "build", str(staging), "-W", "-n", "--keep-going", "-q"]
+    command = [
+        str(Path(sys.executable).with_name("jupyter-book")),
+        "build",
+        str(staging),
+        "-W",
+        "-n",
+        "--keep-going",
+        "-q",
+    ]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise RuntimeError(f"jupyter-book failed:\n{answer.stdout[-4000:]}\n{answer.stderr[-6000:]}")

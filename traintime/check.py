@@ -34,21 +34,25 @@ def _machine(folder: Path) -> Iterator[str]:
         return
     try:
         raw = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         yield f"{folder.name}/machine.json: is not whole JSON ({error})"
+        return
+    if not isinstance(raw, dict):
+        yield f"{folder.name}/machine.json: is no JSON object"
         return
     for key in ("schema_version", "machine", "cpu", "cores", "memory_bytes", "kernel", "rates"):
         if key not in raw:
             yield f"{folder.name}/machine.json: key {key} is missing"
     if raw.get("machine") != folder.name:
         yield f"{folder.name}/machine.json: key machine is {raw.get('machine')!r}, the folder is {folder.name!r}"
+    rates = raw.get("rates") if isinstance(raw.get("rates"), dict) else {}
     for rate in ("bandwidth_bytes_per_s", "matmul_flop_per_s"):
-        if not raw.get("rates", {}).get(rate, 0) > 0:
+        if not isinstance(rates.get(rate), int | float) or not rates[rate] > 0:
             yield f"{folder.name}/machine.json: key rates.{rate} is not a positive number"
 
 
 def _file(path: Path, machine: str, at_least: int) -> Iterator[str]:
-    name = "/".join(path.parts[-3:])
+    name = store.name_of(path)
     try:
         record = store.read(path)
     except InputError as error:
@@ -64,11 +68,11 @@ def _file(path: Path, machine: str, at_least: int) -> Iterator[str]:
         yield f"{name}: key stack is {record.stack!r}, which is no known stack"
     if len(record.invocations) < at_least:
         yield f"{name}: key invocations has {len(record.invocations)} of at least {at_least}"
-    if leak := PATH_OR_HOST.search(path.read_text()):
-        yield f"{name}: holds a path of somebody's machine near {leak.group()!r}"
     seen: dict[str, object] = {}
     for index, invocation in enumerate(record.invocations):
         where = f"{name}: key invocations.{index}"
+        if leak := PATH_OR_HOST.search(invocation.error or ""):
+            yield f"{where}.error holds a path of somebody's machine near {leak.group()!r}"
         if (invocation.status == "ok") != (invocation.result is not None):
             yield f"{where}.status is {invocation.status!r}, its result says otherwise"
         if invocation.status != "ok" and not invocation.error:
@@ -96,4 +100,5 @@ def _sentinel(root: Path, machine: str) -> Iterator[str]:
     if not len(sentinel):
         yield f"{machine}/{store.SENTINEL}: no sentinel, so nobody can tell noise from a difference"
     elif noise > LOUDEST_NOISE:
-        yield f"{machine}/{store.SENTINEL}: two runs of the same thing differ by {noise:.0%}, more than {LOUDEST_NOISE:.0%}"
+        limit = f"more than {LOUDEST_NOISE:.0%}"
+        yield f"{machine}/{store.SENTINEL}: two runs of the same thing differ by {noise:.0%}, {limit}"

@@ -19,7 +19,7 @@ from traintime import machine as machines
 from traintime import measure as measuring
 from traintime import memory, paths, stacks, store, summary, sweep
 from traintime.errors import InputError, unknown
-from traintime.point import make_point
+from traintime.point import make_point, validated
 
 app = typer.Typer(
     help="Measure, explain and predict how long a model trains and how much memory it needs.",
@@ -78,9 +78,8 @@ def add_stack(
     for stack in wanted:
         if everything and not stacks.can_have(stack):
             missing.append(stack.name)
-            err.print(
-                f"{stack.name}: left out, no Python {stack.python}. {stacks.how_to_get_python(stack.python or '')}"
-            )
+            remedy = stacks.how_to_get_python(stack.python or "")
+            err.print(f"{stack.name}: left out, no Python {stack.python}. {remedy}")
             continue
         done = stacks.add(stack, again, python, say=lambda line: err.print(f"  {line}", highlight=False))
         err.print(f"{stack.name}: {'added' if done else 'is here already'}")
@@ -114,7 +113,7 @@ def measure(
         raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
     if not beyond_memory:
         memory.refuse_beyond_memory(point, chosen)
-    protocol = measuring.Protocol(steps=steps, timeout_s=timeout)
+    protocol = validated(measuring.Protocol, {"steps": steps, "timeout_s": timeout}, "field of a protocol")
     with err.status(f"{stack} {point.key}") as status:
 
         def follow(message: dict[str, Any]) -> None:
@@ -168,7 +167,7 @@ def run_sweep(
             bar.update(line, total=progress.total, completed=progress.finished, description=name, left=left)
             if record is not None:
                 text = f"{record['status']:8} {progress.seconds[-1]:6.1f} s  {name}  ({left})"
-                bar.console.print(text, highlight=False, markup=False)
+                bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
         done = sweep.run(plans, to, threads=threads, report=report)
     err.print(f"{done.finished} invocations measured; nothing is outstanding")
@@ -187,6 +186,8 @@ def table(
     known = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if machine is not None and machine not in known:
         raise unknown("machine", machine, known)
+    if export is not None and not export.absolute().parent.is_dir():
+        raise InputError("export", str(export), "lies in a folder that does not exist", "Make the folder first.")
     rows = store.table(folder, machine, sentinel)
     if rows.empty:
         raise InputError("folder", str(folder), "holds no measurement", "Name another, or run: make measure")
@@ -287,7 +288,9 @@ def lab(port: Annotated[int, typer.Option(min=1, max=65535, help="Port to serve 
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
-            raise InputError("port", port, "is in use", f"Take another: make lab PORT={port + 1}") from None
+            raise InputError(
+                "port", port, "is in use", f"Take another: make lab PORT={port - 1 if port == 65535 else port + 1}"
+            ) from None
     command = [sys.executable, "-m", "jupyterlab", f"--port={port}", "--ServerApp.port_retries=0", str(paths.CHAPTERS)]
     os.execv(command[0], command)
 

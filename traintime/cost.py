@@ -32,7 +32,7 @@ class Formula:
     def latex(self, left: str = r"t_{\mathrm{step}}") -> str:
         """The formula as LaTeX."""
         # In the order of the terms: sympy would sort them.
-        parts = [sympy.latex(sympy.Symbol(name) * term) for name, term in self.terms.items()]
+        parts = [name if term == 1 else rf"{name} \cdot {sympy.latex(term)}" for name, term in self.terms.items()]
         return f"{left} = " + " + ".join(parts)
 
     def design(self, rows: pd.DataFrame) -> Array:

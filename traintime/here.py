@@ -1,5 +1,6 @@
 """What a chapter calls: measure on this machine, read what is stored, put numbers into the prose, say where from."""
 
+import ast
 import json
 import os
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 
-from traintime import machine, paths, stacks, store, summary, sweep
+from traintime import cost, machine, paths, plots, stacks, store, summary, sweep
 from traintime.measure import Protocol
 from traintime.point import make_point
 
@@ -78,16 +79,27 @@ def invocations(machine_key: str, points: pd.DataFrame) -> list[np.ndarray]:
     return [good.get_group((row.stack, row.key)).to_numpy() for row in points.itertuples()]
 
 
+def lines(points: pd.DataFrame, machine_key: str = "") -> dict[tuple[str, str], cost.Fit]:
+    """Straight line of a step in the vocabulary for each stack and way of training, where three points or more ran."""
+    fits = {}
+    for name, rows in points.dropna(subset="step_s").groupby(["stack", "how"]):
+        if len(rows) > 2:
+            redraw = cost.resampled(invocations(machine_key, rows))
+            fits[name] = cost.fit(cost.STRAIGHT_LINE, rows, rows["step_s"].to_numpy(), redraw)
+    return fits
+
+
 def step_table(points: pd.DataFrame) -> Markdown:
     """Milliseconds a step with the half-width of the interval, a row a stack, a column a vocabulary; holes say why."""
     order = sorted(points["vocabulary"].unique())
-    lines = ["| one step (ms) | " + " | ".join(f"{v:,}" for v in order) + " |", "|---|" + "---:|" * len(order)]
+    lines = ["| ms a step | " + " | ".join(plots.short(v) for v in order) + " |", "|---|" + "---:|" * len(order)]
     for name, rows in points.groupby(["stack", "how"], sort=False):
         cells = []
         for vocabulary in order:
             here = rows[rows["vocabulary"] == vocabulary]
             cells.append(_cell(here.iloc[0]) if len(here) else "not measured yet")
-        lines.append(f"| {name[0]}, {name[1]} | " + " | ".join(cells) + " |")
+        label = name[0] if points["how"].nunique() == 1 else ", ".join(name)
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return Markdown("\n".join(lines))
 
 
@@ -109,7 +121,7 @@ def holes(failed: pd.DataFrame) -> str:
 
 
 def growth(points: pd.DataFrame) -> pd.DataFrame:
-    """How many times longer a step is at the largest vocabulary that ran than at the smallest, a row a stack and how."""
+    """How many times longer a step is at the largest vocabulary that ran than at the smallest: a row a stack, how."""
     rows = []
     for name, group in points.dropna(subset="step_s").groupby(["stack", "how"], sort=False):
         group = group.sort_values("vocabulary")
@@ -132,7 +144,7 @@ def described(machine_key: str = "") -> dict[str, Any]:
 def glue(**values: Any) -> None:
     """Give numbers a name by which the prose of the page can show them: {glue:text}`name`."""
     for name, value in values.items():
-        data = {GLUE_PREFIX + "text/plain": str(value)}
+        data = {GLUE_PREFIX + "text/plain": repr(str(value))}  # quoted: bare, "9,600" would be read as a tuple
         metadata = {"scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX}}
         display(data, raw=True, metadata=metadata)
 
@@ -144,7 +156,7 @@ def glued(notebook: Path) -> dict[str, str]:
         for output in cell.get("outputs", []):
             if name := output.get("metadata", {}).get("scrapbook", {}).get("name"):
                 text = output["data"][GLUE_PREFIX + "text/plain"]
-                values[name] = text if isinstance(text, str) else "".join(text)
+                values[name] = ast.literal_eval(text if isinstance(text, str) else "".join(text))
     return values
 
 
@@ -162,9 +174,8 @@ def made_by(measured: pd.DataFrame | None = None, machine_key: str = "") -> Mark
     if measured is not None and len(measured):
         versions = sorted(set(measured["versions"].dropna())) if "versions" in measured else []
         date = measured["started"].min()[:10]
-        lines.append(
-            f"Its own measurements: {machine.this()}, {date}, {len(measured)} invocations; {'; '.join(versions)}."
-        )
+        made = f"{machine.this()}, {date}, {len(measured)} invocations"
+        lines.append(f"Its own measurements: {made}; {'; '.join(versions)}.")
     if machine_key or paths.MEASUREMENTS.exists():
         rows = store.table(paths.MEASUREMENTS, machine_key or reference_machine())
         name, dates = described(machine_key)["machine"], rows["started"].str[:10]

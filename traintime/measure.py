@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import selectors
 import signal
 import subprocess
@@ -39,8 +40,8 @@ class Protocol(BaseModel):
     steps: int = Field(default=30, gt=0)
     seconds: float = Field(default=2.0, ge=0)
     limit_s: float = Field(default=10.0, gt=0)
-    fewest: int = Field(default=5, gt=0)
-    timeout_s: float = Field(default=900.0, gt=0)
+    fewest: int = Field(default=3, gt=0)
+    timeout_s: float = Field(default=900.0, gt=0, allow_inf_nan=False)
 
 
 QUICK = Protocol(warmup=2, steps=10, seconds=0.3, limit_s=5, fewest=5, timeout_s=300)
@@ -182,7 +183,9 @@ def without_paths(text: str) -> str:
 
 def _machine_counters() -> dict[str, float]:
     """What may have disturbed the run: time stolen by the host, swapping, kernel kills, others' processor time."""
-    counters: dict[str, float] = {"steal_s": getattr(psutil.cpu_times(), "steal", 0.0)}
+    machine, workers = psutil.cpu_times(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    others = machine.user + machine.system - workers.ru_utime - workers.ru_stime
+    counters: dict[str, float] = {"steal_s": getattr(machine, "steal", 0.0), "others_cpu_s": others}
     with contextlib.suppress(OSError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, value = line.split()

@@ -11,7 +11,27 @@ GIB = 2**30
 # Peak memory in units of the trained table's own bytes, as our full-size measurements show it (data/measurements);
 # tests/unit/test_memory.py holds these figures against that data. The least an optimizer needs is 4 copies with Adam
 # (parameter, gradient, two moments), 2 with SGD, and 1 for a frozen table.
-COPIES: dict[str, dict[str, float]] = {}
+COPIES: dict[str, dict[str, float]] = {
+    "2017-theano": {"adam": 4, "sgd": 3, "frozen": 2},
+    "2017-tensorflow": {"adam": 9},
+    "2020-theano": {"adam": 4},
+    "2020-tensorflow": {"adam": 10, "sgd": 6, "frozen": 1},
+    "2026-tensorflow": {"adam": 5.8, "sgd": 3, "frozen": 3},
+    "2026-jax": {"adam": 4},
+    "2026-torch": {"adam": 7},
+    "numpy": {"adam": 6},
+}
+# What a worker holds after importing its framework and compiling the model, GiB, from the same data.
+BASE_GIB = {
+    "2017-theano": 0.13,
+    "2017-tensorflow": 0.25,
+    "2020-theano": 0.3,
+    "2020-tensorflow": 0.3,
+    "2026-tensorflow": 0.75,
+    "2026-jax": 0.5,
+    "2026-torch": 0.6,
+    "numpy": 0.05,
+}
 LEAST_COPIES = {"adam": 4.0, "sgd": 2.0, "frozen": 1.0}
 
 
@@ -23,7 +43,7 @@ def copies(point: Point, stack: Stack) -> float:
 
 def predicted_peak(point: Point, stack: Stack) -> float:
     """Predicted peak memory of the worker, bytes: the framework itself, then copies of the table."""
-    return 0.5 * GIB + copies(point, stack) * 4 * point.vocabulary * point.embedding
+    return BASE_GIB[stack.name] * GIB + copies(point, stack) * 4 * point.vocabulary * point.embedding
 
 
 def refuse_beyond_memory(point: Point, stack: Stack, available: float | None = None) -> None:

@@ -24,6 +24,7 @@ BACKEND = {
 }
 GENERATION = {"2017": ":", "2020": "--", "2026": "-"}
 SOURCE = {"document": "s", "stored": "o", "this run": "D"}
+HATCHES = ("", "//", "..")
 PART = {"a": _PALETTE[7], "b": _PALETTE[1], "c": _PALETTE[0]}
 
 
@@ -53,7 +54,7 @@ def style() -> None:
 def short(value: float) -> str:
     """A count as people say it: 20K, 1M."""
     for limit, letter in ((1e6, "M"), (1e3, "K")):
-        if abs(value) >= limit:
+        if abs(value) >= limit and value * 10 % limit == 0:
             return f"{value / limit:g}{letter}"
     return f"{value:g}"
 
@@ -101,7 +102,9 @@ def document_tables(s0: pd.DataFrame) -> Figure:
     """Time of an epoch against vocabulary and against batch size, as the document gives it."""
     style()
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.9), sharey=True, constrained_layout=True)
-    for axis, sweep, label in zip(axes, ("vocabulary", "batch"), ("vocabulary (words)", "batch size (sentences)")):
+    for axis, sweep, label in zip(
+        axes, ("vocabulary", "batch"), ("vocabulary (words)", "batch size (sentences)"), strict=True
+    ):
         for device, rows in s0[s0["sweep"] == sweep].groupby("device"):
             error = rows["half_step_s"] * rows["sentences"] / rows["batch"]
             axis.errorbar(
@@ -126,7 +129,7 @@ def straight_lines(rows: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
     style()
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), constrained_layout=True)
     grid = pd.DataFrame({"vocabulary": np.linspace(0, rows["vocabulary"].max(), 50)})
-    for axis, (device, group) in zip(axes, rows.groupby("device")):
+    for axis, (device, group) in zip(axes, rows.groupby("device"), strict=True):
         axis.plot(grid["vocabulary"] / 1e6, fits[device].predict(grid) * 1e3, color=DEVICE[device], alpha=0.6)
         axis.errorbar(
             group["vocabulary"] / 1e6,
@@ -149,19 +152,21 @@ def parts(rows: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
     style()
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), sharey=True, constrained_layout=True)
     names = {"a": "fixed (a)", "b": "per row of the table (b·V)", "c": "per sentence (c·B)"}
-    for axis, (device, group) in zip(axes, rows.groupby("device")):
+    for axis, (device, group) in zip(axes, rows.groupby("device"), strict=True):
         shares = fits[device].parts(group)
         shares = shares.div(shares.sum(axis=1), axis=0) * 100
         labels = [f"V={short(r.vocabulary)}\nB={r.batch}" for r in group.itertuples()]
         bottom = np.zeros(len(group))
-        for name, hatch in zip(names, ("", "//", "..")):
+        for name, hatch in zip(names, HATCHES, strict=True):
             axis.bar(labels, shares[name], bottom=bottom, color=PART[name], hatch=hatch, edgecolor="white", width=0.8)
             bottom += shares[name].to_numpy()
         axis.set_title(device, color=DEVICE[device], loc="left")
         axis.tick_params(axis="x", labelsize=8)
         axis.grid(False)
     axes[0].set_ylabel("share of a step (%)")
-    handles = [plt.Rectangle((0, 0), 1, 1, fc=PART[n], hatch=h, ec="white") for n, h in zip(names, ("", "//", ".."))]
+    handles = [
+        plt.Rectangle((0, 0), 1, 1, fc=PART[n], hatch=h, ec="white") for n, h in zip(names, HATCHES, strict=True)
+    ]
     figure.legend(handles, list(names.values()), loc="outside lower center", ncols=3)
     return figure
 
@@ -192,27 +197,22 @@ def length_band(lengths: np.ndarray, low: np.ndarray, high: np.ndarray, device: 
     return figure
 
 
-def vocabulary(
-    points: pd.DataFrame, source: str = "stored", label: str = "stack", names: dict[str, str] | None = None
-) -> Figure:
+def vocabulary(points: pd.DataFrame, source: str = "stored") -> Figure:
     """Time of a step against the size of the vocabulary, one line a stack, with the intervals of the means.
 
     points: as summary.points gives them; a point without a time is not drawn (the table under the figure says why).
-    label: column whose values name the lines; names: other words for them.
     """
     style()
-    figure, axis = plt.subplots(figsize=(7.6, 4.6), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(6.6, 4.6), constrained_layout=True)
     ends = []
-    for name, rows in points.dropna(subset="step_s").groupby(label, sort=False):
+    for stack, rows in points.dropna(subset="step_s").groupby("stack", sort=False):
         rows = rows.sort_values("vocabulary")
-        look = line_style(rows["stack"].iloc[0]) if label == "stack" else INTERVENTION[str(name)]
-        errors = np.abs(rows[["low_s", "high_s"]].sub(rows["step_s"], axis=0)).fillna(0).T.to_numpy() * 1e3
+        look = line_style(stack)
+        errors = _interval_ms(rows)
         axis.errorbar(
             rows["vocabulary"], rows["step_s"] * 1e3, errors, marker=SOURCE[source], markersize=5, capsize=3, **look
         )
-        ends.append(
-            (rows["vocabulary"].iloc[-1], rows["step_s"].iloc[-1] * 1e3, (names or {}).get(name, name), look["color"])
-        )
+        ends.append((rows["vocabulary"].iloc[-1], rows["step_s"].iloc[-1] * 1e3, stack, look["color"]))
     log_axis(axis, "x", sorted(points["vocabulary"].unique()))
     log_axis(axis, "y", [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000])
     axis.set_xlabel("vocabulary (rows of the table)")
@@ -222,6 +222,11 @@ def vocabulary(
     axis.set_xlim(points["vocabulary"].min() * 0.85, points["vocabulary"].max() * 1.1)
     label_ends(axis, ends)
     return figure
+
+
+def _interval_ms(rows: pd.DataFrame) -> np.ndarray:
+    """Distances of the interval's ends from the mean, shape (2, rows); none where there was one invocation."""
+    return np.abs(rows[["low_s", "high_s"]].sub(rows["step_s"], axis=0)).fillna(0).T.to_numpy() * 1e3
 
 
 INTERVENTION = {
@@ -236,13 +241,13 @@ def interventions(points: pd.DataFrame) -> Figure:
     style()
     names = list(dict.fromkeys(points["stack"]))
     figure, axes = plt.subplots(
-        1, len(names), figsize=(3.1 * len(names) + 0.9, 3.9), sharey=True, squeeze=False, constrained_layout=True
+        1, len(names), figsize=(2.4 * len(names) + 0.6, 3.8), sharey=True, squeeze=False, constrained_layout=True
     )
-    for axis, stack in zip(axes[0], names):
+    for axis, stack in zip(axes[0], names, strict=True):
         for how, look in INTERVENTION.items():
             rows = points[(points["stack"] == stack) & (points["how"] == how)].dropna(subset="step_s")
             rows = rows.sort_values("vocabulary")
-            errors = np.abs(rows[["low_s", "high_s"]].sub(rows["step_s"], axis=0)).fillna(0).T.to_numpy() * 1e3
+            errors = _interval_ms(rows)
             axis.errorbar(
                 rows["vocabulary"],
                 rows["step_s"] * 1e3,
@@ -254,7 +259,7 @@ def interventions(points: pd.DataFrame) -> Figure:
                 **look,
             )
         shown = sorted(points["vocabulary"].unique())
-        log_axis(axis, "x", shown if len(shown) <= 4 else shown[::2])
+        log_axis(axis, "x", shown if len(shown) <= 4 else shown[1::2])
         log_axis(axis, "y", [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000])
         axis.set_title(stack, loc="left", fontsize=11)
         axis.set_xlabel("vocabulary (rows)")

@@ -17,6 +17,7 @@ from traintime.point import RnnPoint
 
 SCHEMA = 1
 SENTINEL = "sentinel"  # folder beside the stacks' folders: repeats of one fixed point, the noise floor's source
+MEASURED = ("parameters", "first_s", "step_s", "median_s", "min_s", "steps", "peak_bytes", "versions")
 Status = Literal["ok", "oom", "timeout", "crashed", "missing"]
 
 
@@ -84,9 +85,15 @@ def file_of(root: Path, machine: str, stack: str, key: str, sentinel: bool = Fal
     return folder / stack / f"{key}.json"
 
 
+def name_of(path: Path) -> str:
+    """The file's place below the measurements' folder, for messages."""
+    sentinel = path.parent.parent.name == SENTINEL
+    return "/".join(path.parts[-4:] if sentinel else path.parts[-3:])
+
+
 def read(path: Path) -> Record:
     """One measurement file; raises InputError that names the file and the key."""
-    name = "/".join(path.parts[-3:])
+    name = name_of(path)
     try:
         raw = json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -113,7 +120,7 @@ def write_atomically(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+        Path(temporary).chmod(0o644)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -187,7 +194,10 @@ def table(root: Path, machine: str | None = None, sentinel: bool = False) -> pd.
             continue
         record = read(path)
         rows += [_row(record, invocation) for invocation in record.invocations]
-    return pd.DataFrame(rows, columns=None if rows else ["machine", "stack", "key", "status", "step_s"])
+    table = pd.DataFrame(rows, columns=None if rows else ["machine", "stack", "key", "status"])
+    # Where nothing ended well the measured columns are there all the same, and empty.
+    missing = [name for name in MEASURED if name not in table.columns]
+    return table.assign(**dict.fromkeys(missing, float("nan")))
 
 
 def _row(record: Record, invocation: Invocation) -> dict[str, Any]:

@@ -31,8 +31,8 @@ def ratio_interval(above: np.ndarray, below: np.ndarray, level: float = 0.95, se
 def points(table: pd.DataFrame) -> pd.DataFrame:
     """One row a point and stack: status, number of invocations, mean step with its interval, peak memory.
 
-    table: as store.table gives it. A point whose invocations did not all end well keeps the worst of their
-    statuses in `status`; its times are of the ones that did, or missing. Seconds and bytes.
+    table: as store.table gives it. A point whose invocations did not all end well has the first other
+    status in `status`; its times are of the ones that did, or missing. Seconds and bytes.
     """
     rows = []
     by = ["machine", "stack", "key", *[name for name in POINT_FIELDS if name in table.columns]]

@@ -30,7 +30,7 @@ def test_adam_needs_more_than_sgd_and_a_frozen_table_least(name):
     adam, sgd, frozen = (
         predicted_peak(make_point(**how), stack) for how in ({}, {"optimizer": "sgd"}, {"frozen": True})
     )
-    assert frozen < sgd < adam
+    assert frozen <= sgd < adam
 
 
 @pytest.mark.parametrize("how", [{}, {"optimizer": "sgd"}, {"frozen": True}])

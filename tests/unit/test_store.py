@@ -44,6 +44,11 @@ def test_a_file_lies_under_machine_stack_and_key(tmp_path):
     assert store.file_of(tmp_path, "m", "2026-jax", "k").relative_to(tmp_path).as_posix() == "m/2026-jax/k.json"
 
 
+def test_the_sentinels_file_lies_apart_from_its_stacks_others(tmp_path):
+    path = store.file_of(tmp_path, "m", "2026-jax", "k", sentinel=True)
+    assert path.relative_to(tmp_path).as_posix() == "m/sentinel/2026-jax/k.json"
+
+
 @pytest.mark.parametrize("name", ["replace", "fsync"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path, monkeypatch, name, error):
@@ -95,6 +100,23 @@ def test_append_keeps_every_invocation_in_order(add):
     assert [(i.round, i.status) for i in store.read(path).invocations] == [(1, "ok"), (2, "timeout"), (3, "ok")]
 
 
+@pytest.mark.parametrize(
+    ("machine", "stack", "point"),
+    [
+        ("some-machine", "2026-jax", POINT),
+        ("other-machine", "numpy", POINT),
+        ("some-machine", "numpy", POINT.model_copy(update={"dropout": 0.25})),
+    ],
+    ids=["stack", "machine", "point"],
+)
+def test_a_record_of_something_else_is_not_appended(add, path, invocation, machine, stack, point):
+    add()
+    before = path.read_text()
+    with pytest.raises(ValueError, match=f"holds numpy {POINT.key} of some-machine, not {stack} {point.key}"):
+        store.append(path, machine, stack, point, invocation())
+    assert path.read_text() == before
+
+
 def test_what_is_read_is_what_was_written(add, invocation):
     record = store.read(add())
     assert (record.machine, record.stack, record.key, record.point) == ("some-machine", "numpy", POINT.key, POINT)
@@ -121,12 +143,15 @@ def test_an_invocation_that_does_not_fit_the_schema_is_not_written(add, path, ch
 def test_the_parts_of_a_killed_write_are_cleared_and_nothing_else(add, path, tmp_path):
     add()
     root = tmp_path / "measurements"
-    parts = [path.parent / ".abc123.part", root / "some-machine" / ".abc123.part"]
+    sentinel = store.file_of(root, "some-machine", "numpy", POINT.key, sentinel=True)
+    add(to=sentinel)
+    parts = [folder / ".abc123.part" for folder in (path.parent, root / "some-machine", sentinel.parent)]
     for part in parts:
         part.write_text("{")
     store.clear_parts(root)
     assert leftovers(root) == []
     assert path.exists()
+    assert sentinel.exists()
 
 
 # The text
@@ -244,9 +269,12 @@ def test_a_failed_invocation_has_holes_and_not_zeros(add, tmp_path, status):
 def test_the_sentinel_is_kept_apart(add, tmp_path):
     root = tmp_path / "measurements"
     add()
-    add(to=store.file_of(root, "some-machine", store.SENTINEL, POINT.key), sweep="sentinel")
+    add(to=store.file_of(root, "some-machine", "numpy", POINT.key, sentinel=True), sweep="sentinel")
     assert list(store.table(root).sweep) == ["made-up"]
-    assert list(store.table(root, sentinel=True).sweep) == ["sentinel"]
+    sentinel = store.table(root, sentinel=True)
+    assert list(sentinel.sweep) == ["sentinel"]
+    assert list(sentinel["stack"]) == ["numpy"]
+    assert len(list(store.files(root))) == 2
 
 
 def test_one_machine_can_be_asked_for(add, tmp_path):

@@ -67,19 +67,35 @@ def run(plans, root, measure, **options):
     return sweep.run(plans, root, measure=measure, machine_key=MACHINE, **options)
 
 
-def stored(root):
-    """How often each round of each point is in the files."""
+def stored(root, sentinel=False):
+    """How often each round of each point is in the files; the sentinel's files instead of all others."""
     found = Counter()
     for path in store.files(root):
-        for done in store.read(path).invocations:
-            found[path.parent.name, path.stem, done.round] += 1
+        if (path.parent.parent.name == store.SENTINEL) == sentinel:
+            for done in store.read(path).invocations:
+                found[path.parent.name, path.stem, done.round] += 1
     return found
 
 
 def planned(plans, seed=2017):
     rounds = range(1, max(plan.rounds for plan in plans) + 1)
-    tasks = itertools.chain.from_iterable(sweep.round_order(plans, number, seed) for number in rounds)
-    return Counter((task.folder, task.point.key, task.round) for task in tasks)
+    return counted(itertools.chain.from_iterable(sweep.round_order(plans, number, seed) for number in rounds))
+
+
+def counted(tasks, sentinel=False):
+    """How often each round of each point is among the tasks; the sentinel's tasks instead of all others."""
+    return Counter((task.stack.name, task.point.key, task.round) for task in tasks if task.sentinel == sentinel)
+
+
+def left(plans, root, *options):
+    """What is outstanding; each round of it begins and ends with the sentinel and has something between."""
+    tasks = sweep.outstanding(plans, root, MACHINE, 2017, *options)
+    for _, group in itertools.groupby(tasks, key=lambda task: task.round):
+        watched = [task.sentinel for task in group]
+        assert watched[0]
+        assert watched[-1]
+        assert not all(watched)
+    return tasks
 
 
 # Reading a profile
@@ -175,19 +191,33 @@ def test_every_profile_of_the_book_can_be_read(path):
 
 
 @given(st.integers(1, 60), st.integers(0, 2**32), st.integers(1, 3))
-def test_a_round_has_every_point_once_and_the_sentinel_first_last_and_in_between(points, seed, number):
+def test_a_round_has_every_point_once(points, seed, number):
     made = plan(vocabulary=list(range(1, points + 1)), rounds=3)
     order = sweep.round_order([made], number, seed)
-    places = [place for place, task in enumerate(order) if task.folder == store.SENTINEL]
-    others = Counter((task.stack.name, task.point.key) for task in order if task.folder != store.SENTINEL)
-    assert others == Counter({(stack.name, point.key): 1 for stack in made.stacks for point in made.points})
+    expected = Counter({(stack.name, point.key, number): 1 for stack in made.stacks for point in made.points})
+    assert counted(order) == expected
+    assert not any(task.sentinel for task in order)
+
+
+@given(st.integers(1, 150), st.integers(1, 3))
+def test_the_sentinel_is_first_last_and_in_between(length, number):
+    order = sweep.round_order([plan(vocabulary=list(range(1, 76)), rounds=3)], number, seed=7)[:length]
+    watched = sweep.with_sentinel(order, sweep.SENTINEL)
+    assert [task for task in watched if not task.sentinel] == order, "nothing lost, doubled or moved"
+    places = [place for place, task in enumerate(watched) if task.sentinel]
     assert places[0] == 0
-    assert places[-1] == len(order) - 1
-    assert len(places) >= 3, "start, middle and end"
+    assert places[-1] == len(watched) - 1
+    assert len(places) >= min(3, length + 1), "start, middle and end"
     gaps = [after - before - 1 for before, after in itertools.pairwise(places)]
     assert min(gaps) >= 1
     assert max(gaps) <= 2 * sweep.SENTINEL_EVERY
-    assert {task.round for task in order} == {number}
+    assert {task.round for task in watched} == {number}
+    sentinel = {(task.sweep, task.point, task.stack, task.protocol) for task in watched if task.sentinel}
+    assert sentinel == {(store.SENTINEL, *sweep.SENTINEL, Protocol())}
+
+
+def test_nothing_to_do_needs_no_sentinel():
+    assert sweep.with_sentinel([], sweep.SENTINEL) == []
 
 
 def test_the_order_is_the_seeds_and_not_the_profiles():
@@ -206,14 +236,14 @@ def test_each_round_has_an_order_of_its_own():
 
 def test_the_order_is_not_sorted():
     made = plan(vocabulary=list(range(1, 21)), stacks=["numpy"])
-    keys = [task.point.key for task in sweep.round_order([made], 1, seed=7) if task.folder != store.SENTINEL]
+    keys = [task.point.key for task in sweep.round_order([made], 1, seed=7)]
     assert keys != sorted(keys)
     assert [int(key.split("-")[1][1:]) for key in keys] != list(range(1, 21))
 
 
 def test_a_point_of_two_sweeps_is_one_task():
     plans = [plan("one"), plan("two", vocabulary=[30, 40])]
-    order = [task for task in sweep.round_order(plans, 1, seed=7) if task.folder != store.SENTINEL]
+    order = sweep.round_order(plans, 1, seed=7)
     shared = [task for task in order if task.point.vocabulary == 30]
     assert len(order) == 2 * 4
     assert sorted(task.stack.name for task in shared) == ["2026-jax", "numpy"]
@@ -222,38 +252,50 @@ def test_a_point_of_two_sweeps_is_one_task():
 
 def test_a_sweep_with_more_rounds_goes_on_alone():
     plans = [plan("short", rounds=1), plan("long", vocabulary=[40], rounds=3)]
-    assert {task.sweep for task in sweep.round_order(plans, 3, seed=7)} == {"long", store.SENTINEL}
+    assert {task.sweep for task in sweep.round_order(plans, 3, seed=7)} == {"long"}
 
 
 # What is left to do
 
 
 def test_everything_is_outstanding_at_first_and_nothing_at_the_end(root, fake_measure):
-    tasks = list(sweep.outstanding([plan()], root, MACHINE, 2017))
-    assert Counter((task.folder, task.point.key, task.round) for task in tasks) == planned([plan()])
+    tasks = left([plan()], root)
+    assert counted(tasks) == planned([plan()])
     progress = run([plan()], root, fake_measure())
     assert progress.finished == progress.total == len(tasks)
     assert stored(root) == planned([plan()])
-    assert list(sweep.outstanding([plan()], root, MACHINE, 2017)) == []
+    assert stored(root, sentinel=True) == counted(tasks, sentinel=True)
+    assert left([plan()], root) == []
+
+
+def test_a_finished_sweep_measures_no_further_sentinel(root, fake_measure):
+    run([plan()], root, fake_measure())
+    measure = fake_measure()
+    assert run([plan()], root, measure).total == 0
+    assert measure.calls == []
 
 
 def test_more_rounds_add_only_what_is_new(root, fake_measure):
     run([plan(rounds=1)], root, fake_measure())
+    more = left([plan(rounds=3)], root)
+    assert counted(more) == planned([plan(rounds=3)]) - planned([plan(rounds=1)])
+    assert {task.round for task in more} == {2, 3}, "a round that is done gets no further sentinel"
     measure = fake_measure()
     run([plan(rounds=3)], root, measure)
+    assert [(name, key) for name, key, _ in measure.calls] == [(task.stack.name, task.point.key) for task in more]
     assert stored(root) == planned([plan(rounds=3)])
-    assert len(measure.calls) == planned([plan(rounds=3)]).total() - planned([plan(rounds=1)]).total()
 
 
 def test_another_machines_results_do_not_count(root, fake_measure):
     sweep.run([plan()], root, measure=fake_measure(), machine_key="another-machine")
-    assert len(list(sweep.outstanding([plan()], root, MACHINE, 2017))) == planned([plan()]).total()
+    assert counted(left([plan()], root)) == planned([plan()])
 
 
 @pytest.mark.parametrize("status", ["oom", "timeout", "crashed"])
 def test_a_failed_invocation_is_not_repeated_for_its_result(root, fake_measure, status):
     run([plan()], root, fake_measure(status=status))
-    assert list(sweep.outstanding([plan()], root, MACHINE, 2017)) == []
+    assert stored(root) == planned([plan()])
+    assert left([plan()], root) == []
 
 
 def test_a_missing_stack_is_left_out_and_made_up_for_later(root, fake_measure, missing):
@@ -267,36 +309,63 @@ def test_a_missing_stack_is_left_out_and_made_up_for_later(root, fake_measure, m
     assert stored(root) == planned([plan()])
 
 
+def test_a_stack_that_is_added_later_gets_sentinels_of_its_own(root, fake_measure, missing):
+    missing.add("2026-jax")
+    run([plan()], root, fake_measure())
+    before = stored(root, sentinel=True)
+    missing.clear()
+    added = left([plan()], root)
+    assert {task.stack.name for task in added if not task.sentinel} == {"2026-jax"}
+    assert {task.round for task in added if task.sentinel} == {1, 2}
+    measure = fake_measure()
+    run([plan()], root, measure)
+    assert [(name, key) for name, key, _ in measure.calls] == [(task.stack.name, task.point.key) for task in added]
+    assert stored(root, sentinel=True) == before + counted(added, sentinel=True)
+
+
 def test_another_sentinel_may_be_named(root, fake_measure):
-    point = make_point(vocabulary=7)
-    run([plan()], root, fake_measure(), sentinel=(point, stacks.get("numpy")))
-    found = {path: store.read(path) for path in store.files(root) if path.parent.name == store.SENTINEL}
-    assert [(record.key, record.stack) for record in found.values()] == [(point.key, "numpy")]
-    assert list(sweep.outstanding([plan()], root, MACHINE, 2017, (point, stacks.get("numpy")))) == []
+    sentinel = (make_point(vocabulary=7), stacks.get("numpy"))
+    run([plan()], root, fake_measure(), sentinel=sentinel)
+    assert {(stack, key) for stack, key, _ in stored(root, sentinel=True)} == {("numpy", sentinel[0].key)}
+    assert stored(root) == planned([plan()])
+    assert left([plan()], root, sentinel) == []
+
+
+def test_a_point_that_is_the_sentinel_too_is_counted_apart(root, fake_measure):
+    point, stack = sweep.SENTINEL
+    shared = sweep.Plan("shared", [point], [stack], 2, Protocol())
+    run([shared], root, fake_measure())
+    assert stored(root) == Counter({(stack.name, point.key, 1): 1, (stack.name, point.key, 2): 1})
+    assert stored(root, sentinel=True).total() == 4
 
 
 def test_a_missing_sentinel_stops_nothing(root, fake_measure, missing):
     missing.add("2026-tensorflow")
     run([plan()], root, fake_measure())
-    expected = Counter({task: n for task, n in planned([plan()]).items() if task[0] != store.SENTINEL})
-    assert stored(root) == expected
+    assert stored(root) == planned([plan()])
+    assert not (root / MACHINE / store.SENTINEL).exists()
 
 
-@pytest.mark.parametrize("kills", [[0], [1], [5], [9], [3, 0, 4, 1]])
+@pytest.mark.parametrize("kills", [[0], [1], [5], [9], [17], [3, 0, 4, 1], [8, 8], [2, 2, 2, 2, 2, 2]])
 def test_a_killed_sweep_goes_on_where_it_was(root, fake_measure, kills):
     done = 0
     for number in kills:
         measure = fake_measure(interrupted_before=number)
+        assert left([plan()], root)
         with pytest.raises(KeyboardInterrupt):
             run([plan()], root, measure)
         done += number
-        assert stored(root).total() == done
+        assert stored(root).total() + stored(root, sentinel=True).total() == done
+        assert set(stored(root).values()) <= {1}, "no round of a point twice"
     run([plan()], root, fake_measure())
     assert stored(root) == planned([plan()])
+    assert left([plan()], root) == []
+    counts = {}
     for path in store.files(root):
         rounds = [done.round for done in store.read(path).invocations]
         assert rounds == sorted(rounds)
-    counts = {path: len(store.read(path).invocations) for path in store.files(root) if "sentinel" not in path.parts}
+        if path.parent.parent.name != store.SENTINEL:
+            counts[path] = len(rounds)
     assert set(counts.values()) == {2}
     assert len(counts) == 6
 
@@ -371,7 +440,7 @@ def test_a_point_beyond_the_memory_is_refused_before_anything_is_started(root, f
     with pytest.raises(InputError, match=r"vocabulary: 900000000 needs about .*--beyond-memory"):
         run([plan(vocabulary=[10, 900_000_000])], root, measure)
     assert measure.calls == []
-    assert stored(root) == Counter()
+    assert stored(root) + stored(root, sentinel=True) == Counter()
 
 
 def test_a_point_beyond_the_memory_is_tried_where_the_sweep_says_so(root, fake_measure):

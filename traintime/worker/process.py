@@ -75,7 +75,8 @@ def means_out_of_memory(error):
     """Whether a framework's exception says that memory ran out."""
     text = (type(error).__name__ + " " + str(error)).lower()
     signs = ("out of memory", "resourceexhausted", "resource_exhausted", "bad_alloc", "can't allocate memory",
-             "cannot allocate memory", "unable to allocate", "failed to allocate", "alloc_failed", "oom when allocating", "memoryerror")
+             "cannot allocate memory", "unable to allocate", "failed to allocate",
+             "alloc_failed", "oom when allocating", "memoryerror")
     return any(sign in text for sign in signs)
 
 

@@ -60,8 +60,9 @@ class Trainer:
         for position in reversed(range(tokens.shape[1])):
             inputs, previous_hidden, previous_cell, i, f, candidate, o, squashed = tape[position]
             to_cell = to_cell + to_hidden * o * (1 - squashed ** 2)
-            to_gates = numpy.concatenate([to_cell * candidate * i * (1 - i), to_cell * previous_cell * f * (1 - f),
-                                          to_cell * i * (1 - candidate ** 2), to_hidden * squashed * o * (1 - o)], axis=1)
+            to_gates = numpy.concatenate([
+                to_cell * candidate * i * (1 - i), to_cell * previous_cell * f * (1 - f),
+                to_cell * i * (1 - candidate ** 2), to_hidden * squashed * o * (1 - o)], axis=1)
             gradients[1] += inputs.T @ to_gates
             gradients[2] += previous_hidden.T @ to_gates
             gradients[3] += to_gates.sum(axis=0)

@@ -1,0 +1,112 @@
+"""The built pages in a real browser: at a desk, on a phone, in the dark, and without a network."""
+
+import shutil
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from traintime import book, paths
+
+pytestmark = pytest.mark.book
+PAGES = ["index.html", *(f"chapters/{chapter}.html" for chapter in book.chapters())]
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+        browser = playwright.chromium.launch(executable_path=executable, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=PAGES)
+def opened(request, browser, html):
+    """A function that opens one page of the book at a size and colour scheme; it fails on errors in the console."""
+    pages = []
+
+    def open_page(viewport, scheme="light"):
+        context = browser.new_context(viewport=viewport, color_scheme=scheme)
+        page = context.new_page()
+        page.outside, page.errors = [], []
+        page.on("request", lambda r: page.outside.append(r.url) if not r.url.startswith(("file:", "data:")) else None)
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.goto((html / request.param).as_uri())
+        page.wait_for_timeout(1500)
+        pages.append(context)
+        return page
+
+    yield open_page
+    for context in pages:
+        context.close()
+
+
+def test_the_page_needs_no_network_and_raises_no_error(opened):
+    page = opened(DESKTOP)
+    assert page.outside == []
+    assert page.errors == []
+
+
+def test_nothing_is_wider_than_a_phone(opened):
+    page = opened(PHONE)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+
+
+def test_mathematics_is_set_and_not_raw(opened):
+    page = opened(DESKTOP)
+    formulas = page.locator("article .math").count()
+    assert page.locator("article .math .MathJax, article .math .mjx-chtml").count() >= min(formulas, 1)
+    assert "\\(" not in page.locator("article").inner_text()
+
+
+def test_every_figure_loads_and_says_what_it_shows(opened):
+    page = opened(DESKTOP)
+    for image in page.locator("article img").all():
+        assert len(image.get_attribute("alt") or "") > 30
+        assert image.evaluate("img => img.complete && img.naturalWidth > 100")
+    figures = page.locator("article figure").all()
+    assert figures
+    assert all(len(figure.locator("figcaption").inner_text()) > 40 for figure in figures)
+
+
+def test_the_prose_shows_numbers_and_no_leftovers(opened):
+    text = opened(DESKTOP).locator("article").inner_text()
+    for leftover in ("{glue", "{{", "nan ms", "None", "Traceback", "DEFAULT"):
+        assert leftover not in text
+
+
+def test_links_inside_the_book_lead_somewhere(opened, html):
+    page = opened(DESKTOP)
+    for link in page.locator("a[href]").all():
+        target = link.evaluate("a => a.href")
+        if target.startswith("file:"):
+            assert (html / target.split("#")[0].removeprefix(html.as_uri() + "/")).exists(), target
+
+
+def test_dark_mode_is_dark(opened):
+    page = opened(DESKTOP, "dark")
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    colours = "el => getComputedStyle(el).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)"
+    assert max(page.locator("body").evaluate(colours)) < 80
+
+
+def test_the_front_page_shows_a_stored_figure_and_the_answer(browser, html):
+    page = browser.new_page()
+    page.goto((html / "index.html").as_uri())
+    assert page.locator("h1").inner_text().startswith("How long will it train?")
+    assert page.locator("article img").count() == 1
+    page.close()
+
+
+def test_without_a_repository_there_is_no_launch_button(html):
+    if book.repository_url() is None:
+        assert "colab.research.google.com" not in (html / "index.html").read_text()
+    else:
+        assert f"{book.repository_url()}" in (html / "index.html").read_text()
+
+
+def test_the_key_figures_are_drawn(html):
+    for name in ("document", "vocabulary", "interventions"):
+        assert (paths.ROOT / "figures" / f"{name}.svg").read_text().count("<path") > 20

@@ -1,0 +1,81 @@
+"""The chapters as the workflow ran them: every one to its end, with its parameters, without outputs in the source."""
+
+import json
+
+import papermill
+import pytest
+import yaml
+
+from traintime import book, here, paths, sweep
+
+pytestmark = pytest.mark.chapters
+CHAPTERS = list(book.chapters())
+
+
+def test_the_sources_hold_no_outputs():
+    assert book.notebooks_with_outputs(list(book.chapters().values())) == []
+
+
+def test_every_notebook_is_in_the_contents():
+    assert {path.stem for path in paths.CHAPTERS.glob("*.ipynb")} == set(CHAPTERS)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_each_parameter_has_a_comment_with_its_unit(chapter):
+    cells = json.loads(book.chapters()[chapter].read_text())["cells"]
+    (cell,) = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+    for line in "".join(cell["source"]).splitlines():
+        assert "  # " in line and ", " in line.split("  # ")[1], line
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_profiles_name_only_declared_parameters(chapter, profile):
+    assert set(book.parameters(profile, chapter)) <= set(papermill.inspect_notebook(str(book.chapters()[chapter])))
+
+
+@pytest.mark.parametrize("profile", sorted(path.stem for path in paths.PROFILES.glob("*.yaml")))
+def test_the_sweeps_of_every_profile_are_well_formed(profile):
+    assert sweep.plans(profile) or "sweeps" not in yaml.safe_load((paths.PROFILES / f"{profile}.yaml").read_text())
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_chapter_ran_to_its_end_under_quick(chapter, executed):
+    notebook = json.loads((executed / f"{chapter}.ipynb").read_text())
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["execution_count"] for cell in code)
+    assert not [output for cell in code for output in cell["outputs"] if output["output_type"] == "error"]
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_run_leaves_no_path_of_this_machine_in_the_page(chapter, executed):
+    assert str(paths.ROOT) not in (executed / f"{chapter}.ipynb").read_text()
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_every_number_that_the_prose_names_was_glued(chapter, executed):
+    path = executed / f"{chapter}.ipynb"
+    text = "".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
+    named = {part.split("`")[0] for part in text.split("{glue:text}`")[1:]}
+    assert named <= set(here.glued(path))
+    assert not [name for name in named if "nan" in here.glued(path)[name]]
+
+
+def test_the_vocabulary_chapter_measured_on_this_machine(executed):
+    results = executed.parent / "results" / "03-vocabulary"
+    measured = json.loads(next(results.glob("*/numpy/*v5000-*-adam.json")).read_text())
+    assert measured["invocations"][0]["status"] == "ok"
+
+
+def test_a_failing_chapter_leaves_no_page(tmp_path, monkeypatch):
+    source = tmp_path / "01-the-question.ipynb"
+    notebook = json.loads(book.chapters()["01-the-question"].read_text())
+    code = next(cell for cell in notebook["cells"] if cell["metadata"].get("tags") == ["hide-input"])
+    code["source"] = "raise ValueError('on purpose')"
+    source.write_text(json.dumps(notebook))
+    monkeypatch.setattr(book, "chapters", lambda: {"01-the-question": source})
+    monkeypatch.setattr(book, "parameters", lambda profile, chapter: {})
+    output = tmp_path / "executed" / source.name
+    with pytest.raises(RuntimeError, match="on purpose"):
+        book.run_chapter("01-the-question", "quick", output, tmp_path / "results")
+    assert not output.exists()

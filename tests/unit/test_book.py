@@ -1,0 +1,265 @@
+"""The book's workflow where it needs no kernel: parameters, pages, sources, the address of the repository."""
+
+import json
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traintime import book, paths
+from traintime.errors import InputError
+
+# The parameters cell
+
+
+def test_a_parameters_cell_gets_its_values_and_keeps_its_comments():
+    source = "\n".join(
+        [
+            "# What to measure.",
+            "vocabularies = [5000, 20000]  # rows of the table",
+            "rounds = 3",
+            "seconds=2.0  # counted seconds, at least",
+            "",
+            "unset = 'left alone'  # a word",
+        ]
+    )
+    given = {"vocabularies": [7], "rounds": 1, "seconds": 0.3}
+    assert book.with_values(source, given).splitlines() == [
+        "# What to measure.",
+        "vocabularies = [7]  # rows of the table",
+        "rounds = 1",
+        "seconds = 0.3  # counted seconds, at least",
+        "",
+        "unset = 'left alone'  # a word",
+    ]
+
+
+def test_a_cell_without_given_values_is_left_as_it_is():
+    source = "rounds  =  3   # rounds\nx = 1"
+    assert book.with_values(source, {}) == source
+    assert book.with_values(source, {"other": 1}) == source
+
+
+def test_a_line_that_only_mentions_a_parameter_is_left_alone():
+    source = "# rounds = 3\nmore_rounds = 4\nprint(rounds)"
+    assert book.with_values(source, {"rounds": 1}) == source
+
+
+values = st.one_of(
+    st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.text(), st.lists(st.text())
+)
+comments = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]))
+
+
+@given(values, comments)
+def test_what_a_rewritten_cell_sets_is_what_was_given(value, comment):
+    rewritten = book.with_values(f"one = 1\ntwo = [1, 2]  # {comment}\nthree = 3", {"two": value})
+    variables = {}
+    exec(rewritten, variables)
+    assert (variables["one"], variables["two"], variables["three"]) == (1, value, 3)
+    assert rewritten.splitlines()[1].endswith(f"  # {comment}")
+
+
+# What a profile may set
+
+
+@pytest.fixture
+def shelf(tmp_path, monkeypatch):
+    """A book of one chapter, with a profile that can be changed."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "PROFILES", tmp_path / "profiles")
+    paths.PROFILES.mkdir()
+    contents = {"parts": [{"chapters": [{"file": "chapters/one"}, {"file": "bibliography"}]}]}
+    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(contents))
+    write_notebook(tmp_path / "chapters" / "one.ipynb", parameters="rounds = 3  # rounds\nsteps = 10  # steps")
+
+    def set_profile(chapters):
+        (paths.PROFILES / "mine.yaml").write_text(yaml.safe_dump({"chapters": chapters}))
+
+    set_profile({"one": {"rounds": 1}})
+    return set_profile
+
+
+def write_notebook(path, parameters="rounds = 3", code="print(rounds)", outputs=(), tags=("parameters",)):
+    cells = [nbformat.v4.new_code_cell(parameters), nbformat.v4.new_code_cell(code)]
+    cells[0].metadata["tags"] = list(tags)
+    cells[1].outputs = list(outputs)
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_the_chapters_are_the_notebooks_of_the_contents(shelf):
+    assert list(book.chapters()) == ["one"]
+    assert book.chapters()["one"] == paths.ROOT / "chapters" / "one.ipynb"
+
+
+def test_a_profile_sets_what_a_chapter_declares(shelf):
+    assert book.parameters("mine", "one") == {"rounds": 1}
+
+
+@pytest.mark.parametrize("chapters", [{}, {"one": None}])
+def test_a_profile_may_leave_a_chapter_to_its_defaults(shelf, chapters):
+    shelf(chapters)
+    assert book.parameters("mine", "one") == {}
+
+
+def test_an_unknown_chapter_is_refused_and_the_chapters_are_named(shelf):
+    with pytest.raises(InputError, match=r"^chapter: 'two' is not a known chapter. Choose one of: one"):
+        book.parameters("mine", "two")
+
+
+def test_an_unknown_profile_is_refused_and_the_profiles_are_named(shelf):
+    with pytest.raises(InputError, match=r"^profile: 'yours' is not a known profile. Choose one of: mine"):
+        book.parameters("yours", "one")
+
+
+def test_a_profile_for_an_unknown_chapter_is_refused(shelf):
+    shelf({"one": {}, "too": {"rounds": 1}})
+    with pytest.raises(InputError, match=r"^chapter in a profile: 'too' is not .*Choose one of: one"):
+        book.parameters("mine", "one")
+
+
+def test_an_unknown_parameter_is_refused_and_the_declared_ones_are_named(shelf):
+    shelf({"one": {"rouds": 1}})
+    with pytest.raises(InputError, match=r"^parameter of one: 'rouds' is not .*Choose one of: rounds, steps"):
+        book.parameters("mine", "one")
+
+
+def test_a_chapter_with_bad_parameters_is_not_started(shelf, tmp_path, monkeypatch):
+    shelf({"one": {"rouds": 1}})
+    started = []
+    monkeypatch.setattr(book.papermill, "execute_notebook", lambda *args, **kwargs: started.append(args))
+    with pytest.raises(InputError):
+        book.run_chapter("one", "mine", tmp_path / "out.ipynb", tmp_path / "results")
+    assert started == []
+    assert not (tmp_path / "results").exists()
+
+
+# Pages
+
+
+@pytest.fixture
+def executed():
+    """A notebook as papermill leaves it."""
+    cells = [
+        nbformat.v4.new_code_cell("rounds = 3  # rounds", metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell("rounds = 1", metadata={"tags": ["injected-parameters"]}),
+        nbformat.v4.new_code_cell("print(rounds)"),
+    ]
+    papermill = {"input_path": "a/b.ipynb", "output_path": "c/d.ipynb", "parameters": {"rounds": 1}, "duration": 2.0}
+    return nbformat.v4.new_notebook(cells=cells, metadata={"papermill": papermill})
+
+
+def test_a_page_does_not_say_where_its_files_were(executed):
+    book.prepare_page(executed, {"rounds": 1})
+    assert executed.metadata["papermill"] == {"parameters": {"rounds": 1}, "duration": 2.0}
+    assert ".ipynb" not in nbformat.writes(executed)
+
+
+def test_a_page_shows_what_it_ran_with_in_one_place(executed):
+    book.prepare_page(executed, {"rounds": 1})
+    assert [cell.source for cell in executed.cells] == ["rounds = 1  # rounds", "rounds = 1", "print(rounds)"]
+    assert [cell.metadata.get("tags") for cell in executed.cells] == [
+        ["parameters"],
+        ["injected-parameters", "remove-cell"],
+        None,
+    ]
+
+
+def test_a_page_that_ran_with_its_defaults_shows_them(executed):
+    del executed.cells[1]
+    book.prepare_page(executed, {})
+    assert executed.cells[0].source == "rounds = 3  # rounds"
+
+
+def test_a_notebook_that_papermill_has_not_seen_can_be_a_page():
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("text")])
+    book.prepare_page(notebook, {"rounds": 1})
+    assert notebook.cells[0].source == "text"
+
+
+# Sources
+
+
+def test_a_clean_notebook_has_nothing_wrong(tmp_path):
+    assert book.notebooks_with_outputs([write_notebook(tmp_path / "good.ipynb")]) == []
+
+
+def test_outputs_are_found(tmp_path):
+    output = nbformat.v4.new_output("stream", text="3\n")
+    path = write_notebook(tmp_path / "loud.ipynb", outputs=[output])
+    assert book.notebooks_with_outputs([path]) == ["loud.ipynb has outputs; clear them before committing"]
+
+
+def test_an_execution_count_is_found(tmp_path):
+    path = write_notebook(tmp_path / "run.ipynb")
+    notebook = json.loads(path.read_text())
+    notebook["cells"][1]["execution_count"] = 1
+    path.write_text(json.dumps(notebook))
+    assert book.notebooks_with_outputs([path]) == ["run.ipynb has outputs; clear them before committing"]
+
+
+def test_a_missing_parameters_cell_is_found(tmp_path):
+    path = write_notebook(tmp_path / "bare.ipynb", tags=["hide-input"])
+    assert book.notebooks_with_outputs([path]) == ["bare.ipynb needs one cell tagged parameters"]
+
+
+def test_every_notebook_is_looked_at(tmp_path):
+    output = nbformat.v4.new_output("stream", text="3\n")
+    good, bad = (write_notebook(tmp_path / name) for name in ("good.ipynb", "other.ipynb"))
+    write_notebook(bad, outputs=[output], tags=[])
+    assert book.notebooks_with_outputs([good, bad, good]) == [
+        "other.ipynb has outputs; clear them before committing",
+        "other.ipynb needs one cell tagged parameters",
+    ]
+
+
+# Where the sources are
+
+
+@pytest.fixture
+def remote(monkeypatch):
+    """Set what git says of its remote."""
+    monkeypatch.delenv("TRAINTIME_REPOSITORY", raising=False)
+
+    def answer(url):
+        monkeypatch.setattr(book.subprocess, "run", lambda *args, **kwargs: SimpleNamespace(stdout=url))
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://example.org/someone/traintime\n", "https://example.org/someone/traintime"),
+        ("https://example.org/someone/traintime.git\n", "https://example.org/someone/traintime"),
+        ("git@example.org:someone/traintime.git\n", "https://example.org/someone/traintime"),
+        ("git@example.org:someone/traintime\n", "https://example.org/someone/traintime"),
+        ("", None),
+        ("../somewhere/traintime.git\n", None),
+    ],
+)
+def test_the_address_follows_from_the_git_remote(remote, url, expected):
+    remote(url)
+    assert book.repository_url() == expected
+
+
+def test_the_environment_has_the_first_word(remote, monkeypatch):
+    remote("https://example.org/someone/traintime\n")
+    monkeypatch.setenv("TRAINTIME_REPOSITORY", "git@example.org:other/traintime.git")
+    assert book.repository_url() == "https://example.org/other/traintime"
+
+
+def test_a_machine_without_git_has_no_address(monkeypatch):
+    def run(*args, **kwargs):
+        raise FileNotFoundError
+
+    monkeypatch.delenv("TRAINTIME_REPOSITORY", raising=False)
+    monkeypatch.setattr(book.subprocess, "run", run)
+    assert book.repository_url() is None

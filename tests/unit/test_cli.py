@@ -1,0 +1,532 @@
+"""The command line: what it prints, what it refuses, and with which exit status."""
+
+import functools
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+import typer
+import yaml
+
+from traintime import cli, counts, machine, measure, memory, paths, stacks, store, sweep
+from traintime.point import make_point
+
+MACHINE = "some-machine"
+TINY = {"vocabulary": 11, "embedding": 3, "units": 4, "length": 5, "batch": 6}
+WHOLE = "Give a whole number of 1 or more."
+
+
+@dataclass
+class Answer:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def words(self):
+        """All that was printed, without line breaks and frames."""
+        return " ".join(re.sub(r"[│╭╮╰╯─]", " ", self.out + self.err).split())
+
+
+@pytest.fixture
+def traintime(monkeypatch, capsys):
+    """Type a command; return its exit status and what it printed."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["traintime", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "200")
+        status = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            status = end.code or 0
+        out, err = (re.sub(r"\x1b\[[0-9;]*m", "", text) for text in capsys.readouterr())
+        return Answer(status, out, err)
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def quiet_machine(tmp_path, monkeypatch):
+    """A machine that has every stack and 8 GiB; nothing is started on it, and nothing is written into the checkout."""
+
+    def started(*args, **kwargs):
+        raise AssertionError("this was not to be started")
+
+    monkeypatch.setattr(measure, "run_worker", started)
+    monkeypatch.setattr(os, "execv", started)
+    monkeypatch.setattr(stacks, "_pip", started)
+    monkeypatch.setattr(machine, "bandwidth", started)
+    monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
+    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
+    described = {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": [], "kernel": "6.1.0"}
+    monkeypatch.setattr(machine, "describe", lambda: described)
+    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=8 * 2**30))
+
+
+@pytest.fixture
+def rates(monkeypatch):
+    """Rates that nobody measures."""
+    monkeypatch.setattr(machine, "rates", lambda: {"bandwidth_bytes_per_s": 1e10, "matmul_flop_per_s": 1e11})
+
+
+@pytest.fixture
+def fake_measure(monkeypatch, invocation):
+    """Answer in the place of a worker; the calls are kept."""
+
+    def make(status="ok"):
+        calls = []
+
+        def answer(point, stack, protocol=measure.QUICK, *, threads=None, progress=None, **task):
+            calls.append(SimpleNamespace(point=point, stack=stack.name, protocol=protocol, threads=threads, task=task))
+            made = invocation(status, protocol=protocol.model_dump())
+            if status == "ok":
+                made["result"]["facts"]["parameters"] = counts.parameters(point)
+                made["result"]["timing"]["steps_ns"] += [3_000_000, 3_000_000]
+            if status == "ok" and task:
+                made["result"] = {"bench": {"bare_ns": [100, 200, 400], "measured_ns": [101, 204, 404]}}
+            return {name: value for name, value in made.items() if name not in ("sweep", "round", "seed")}
+
+        monkeypatch.setattr(measure, "measure", answer)
+        monkeypatch.setattr(sweep, "run", functools.partial(sweep.run, measure=answer))
+        return calls
+
+    return make
+
+
+@pytest.fixture
+def folder(tmp_path, invocation):
+    """A folder of two points, one of which ran out of memory."""
+    root = tmp_path / "measurements"
+    for changes, status in (({}, "ok"), ({"vocabulary": 12}, "oom")):
+        point = make_point(**TINY | changes)
+        for number in (1, 2):
+            path = store.file_of(root, MACHINE, "numpy", point.key)
+            store.append(path, MACHINE, "numpy", point, invocation(status, round=number))
+    return root
+
+
+@pytest.fixture
+def profile(tmp_path, monkeypatch):
+    """A profile of one small sweep."""
+    monkeypatch.setattr(paths, "PROFILES", tmp_path / "profiles")
+    paths.PROFILES.mkdir()
+    fields = {"stacks": ["numpy"], "rounds": 3, **TINY, "vocabulary": [11, 12]}
+    (paths.PROFILES / "mine.yaml").write_text(yaml.safe_dump({"sweeps": {"small": fields}}))
+    return "mine"
+
+
+def assert_refused(answer, field, value, remedy):
+    """Exit status 2 and one line that names the field, the value and the remedy."""
+    assert answer.status == 2
+    assert answer.out == ""
+    assert answer.err.startswith(f"error: {field}: {value!r} ")
+    assert remedy in answer.err
+    assert answer.err.count("\n") == 1
+
+
+# Refused before anything is started
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "value", "remedy"),
+    [
+        ("measure --stack 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
+        ("bench --stack 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
+        ("bench --stack numpy --stack 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
+        ("stacks add 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
+        ("stacks add 2017-theano 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
+        ("stacks add", "stack", "", "or give --all"),
+        ("measure --workload cnn", "workload", "cnn", "Choose one of: rnn"),
+        ("measure --optimizer rmsprop", "optimizer", "rmsprop", "'adam' or 'sgd'"),
+        ("measure --device tpu", "device", "tpu", "'cpu' or 'gpu'"),
+        ("sweep --profile huge", "profile", "huge", "Choose one of: full, quick"),
+        ("sweep --profile huge --dry-run", "profile", "huge", "Choose one of: full, quick"),
+        ("sweep --only everything", "sweep", "everything", "Choose one of: vocabulary"),
+        ("sweep --only vocabulary --only everything", "sweep", "everything", "Choose one of: vocabulary"),
+    ],
+)
+def test_an_unknown_name_is_refused_and_the_known_ones_are_named(traintime, tmp_path, words, field, value, remedy):
+    to = ["--to", tmp_path / "to"] if words.startswith("sweep") else []
+    assert_refused(traintime(*words.split(), *to), field, value, remedy)
+    assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.parametrize("value", [0, -3])
+@pytest.mark.parametrize("field", ["vocabulary", "embedding", "units", "length", "batch"])
+def test_a_size_of_nothing_is_refused(traintime, fake_measure, field, value):
+    calls = fake_measure()
+    assert_refused(traintime("measure", f"--{field}", value), field, value, WHOLE)
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("measure --batch many", "--batch"),
+        ("measure --vocabulary 1.5", "--vocabulary"),
+        ("measure --timeout soon", "--timeout"),
+        ("measure --threads 0", "--threads"),
+        ("measure --steps 0", "--steps"),
+        ("measure --timeout 0", "--timeout"),
+        ("sweep --threads -1", "--threads"),
+        ("check --at-least many", "--at-least"),
+        ("check --at-least 0", "--at-least"),
+        ("bench --blocks 1", "--blocks"),
+        ("bench --steps 1", "--steps"),
+        ("lab --port http", "--port"),
+        ("lab --port 0", "--port"),
+        ("lab --port 70000", "--port"),
+    ],
+)
+def test_a_value_that_is_no_number_or_out_of_range_is_a_usage_error(traintime, words, option):
+    answer = traintime(*words.split())
+    assert answer.status == 2
+    assert f"Invalid value for '{option}': " in answer.words
+    assert answer.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "named"), [("measure --vocabluary 5", "--vocabluary"), ("mesure", "mesure"), ("stacks remove", "remove")]
+)
+def test_an_unknown_option_or_command_is_a_usage_error(traintime, words, named):
+    answer = traintime(*words.split())
+    assert answer.status == 2
+    assert named in answer.err
+
+
+def test_a_point_beyond_the_memory_is_refused_unless_it_is_asked_for(traintime, fake_measure):
+    calls = fake_measure()
+    words = ["measure", "--stack", "numpy", "--vocabulary", 900_000_000]
+    assert_refused(traintime(*words), "vocabulary", 900_000_000, "add --beyond-memory")
+    assert calls == []
+    assert traintime(*words, "--beyond-memory").status == 0
+    assert [call.point.vocabulary for call in calls] == [900_000_000]
+
+
+def test_a_stack_that_is_not_here_is_refused_with_the_command_that_adds_it(traintime, fake_measure, monkeypatch):
+    calls = fake_measure()
+    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
+    answer = traintime("measure", "--stack", "2017-theano")
+    assert_refused(answer, "stack", "2017-theano", "traintime stacks add 2017-theano")
+    assert calls == []
+
+
+def test_an_unknown_machine_is_refused_and_the_known_ones_are_named(traintime, folder):
+    answer = traintime("table", folder, "--machine", "other")
+    assert_refused(answer, "machine", "other", f"Choose one of: {MACHINE}")
+
+
+@pytest.mark.parametrize("name", ["table.xlsx", "table", "table.csv.gz"])
+def test_an_export_with_an_unknown_ending_is_refused(traintime, folder, tmp_path, name):
+    answer = traintime("table", folder, "--export", tmp_path / name)
+    assert_refused(answer, "export", str(tmp_path / name), ".csv or .parquet")
+    assert not (tmp_path / name).exists()
+
+
+def test_an_export_into_a_missing_folder_is_refused(traintime, folder, tmp_path):
+    path = tmp_path / "nowhere" / "table.csv"
+    assert_refused(traintime("table", folder, "--export", path), "export", str(path), "nowhere")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_table_of_nothing_is_refused(traintime, tmp_path, exists):
+    folder = tmp_path / "empty"
+    if exists:
+        folder.mkdir()
+    assert_refused(traintime("table", folder), "folder", str(folder), "make measure")
+
+
+def test_a_table_of_a_damaged_file_is_refused_and_the_file_is_named(traintime, folder):
+    path = next(store.files(folder))
+    path.write_text("{")
+    assert_refused(traintime("table", folder), "measurement file", "/".join(path.parts[-3:]), "version control")
+
+
+def test_a_check_of_a_missing_folder_is_refused(traintime, tmp_path):
+    folder = tmp_path / "nowhere"
+    assert_refused(traintime("check", folder), "folder", str(folder), "Name a folder of measurement files.")
+
+
+def test_a_check_of_an_empty_folder_fails(traintime, tmp_path):
+    answer = traintime("check", tmp_path)
+    assert answer.status == 1
+    assert answer.out == f"{tmp_path}: no measurement file below it\n"
+
+
+def test_a_port_in_use_is_refused(traintime):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert_refused(traintime("lab", "--port", port), "port", port, "make lab PORT=")
+
+
+def test_a_free_port_opens_the_lab_on_the_chapters(traintime, monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda program, command: started.append(command))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert traintime("lab", "--port", port).status == 0
+    ((program, *words),) = started
+    assert program == sys.executable
+    assert f"--port={port}" in words
+    assert words[-1] == str(paths.CHAPTERS)
+
+
+@pytest.fixture
+def nothing_is_here(monkeypatch):
+    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
+
+
+@pytest.mark.parametrize(("answer", "problem"), [("echo 3.9", "is Python 3.9, not 3.6"), ("exit 127", "does not run")])
+def test_a_python_of_another_version_is_refused(traintime, nothing_is_here, tmp_path, answer, problem):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{answer}\n")
+    python.chmod(0o755)
+    refused = traintime("stacks", "add", "2017-theano", "--python", python)
+    assert_refused(refused, "python", str(python), "pyenv install 3.6")
+    assert problem in refused.err
+    assert not paths.STACKS.exists()
+
+
+def test_a_missing_python_is_refused_with_what_to_type(traintime, nothing_is_here, monkeypatch):
+    monkeypatch.setattr(stacks, "find_python", lambda version: None)
+    answer = traintime("stacks", "add", "2020-theano")
+    assert_refused(answer, "stack", "2020-theano", "conda create -n python3.7 python=3.7")
+
+
+def test_the_exit_status_reaches_the_shell(tmp_path):
+    command = [sys.executable, "-c", "from traintime.cli import main; main()", "check", str(tmp_path / "nowhere")]
+    environment = os.environ | {"PYTHONPATH": str(paths.ROOT)}
+    answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("error: folder: ")
+
+
+# Adding stacks
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """Names of the stacks that were added; none is really."""
+    names = []
+    monkeypatch.setattr(stacks, "add", lambda stack, *args, **kwargs: names.append(stack.name) or True)
+    return names
+
+
+def test_the_named_stacks_are_added(traintime, added):
+    answer = traintime("stacks", "add", "2017-theano", "2026-torch")
+    assert (answer.status, added) == (0, ["2017-theano", "2026-torch"])
+    assert "2026-torch: added" in answer.err
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--all"], 0), (["--all", "--strict"], 1)])
+def test_what_this_machine_cannot_have_is_left_out_and_told(traintime, added, monkeypatch, words, status):
+    monkeypatch.setattr(stacks, "can_have", lambda stack: stack.python != "3.6")
+    answer = traintime("stacks", "add", *words)
+    assert answer.status == status
+    assert added == [name for name in stacks.ALL if not name.startswith("2017")]
+    assert "2017-theano: left out, no Python 3.6. Type one of: pyenv install 3.6" in answer.words
+
+
+def test_a_failed_installation_is_one_error_and_exit_status_1(traintime, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError("pip could not install it")
+
+    monkeypatch.setattr(stacks, "add", fail)
+    answer = traintime("stacks", "add", "2017-theano")
+    assert (answer.status, answer.out, answer.err) == (1, "", "error: pip could not install it\n")
+
+
+# Measuring
+
+
+def test_a_measurement_is_told_in_words(traintime, fake_measure):
+    calls = fake_measure()
+    sizes = [word for name, value in TINY.items() for word in (f"--{name}", value)]
+    answer = traintime("measure", "--stack", "numpy", *sizes, "--threads", 1, "--steps", 7, "--timeout", 60)
+    assert answer.status == 0
+    assert f"numpy {make_point(**TINY).key}" in answer.words
+    assert "a step takes 3.0 ms (median 3.0, 5 steps)" in answer.words
+    (call,) = calls
+    assert (call.point, call.stack, call.threads) == (make_point(**TINY), "numpy", 1)
+    assert (call.protocol.steps, call.protocol.timeout_s) == (7, 60)
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+@pytest.mark.parametrize("status", ["oom", "timeout", "crashed"])
+def test_a_failed_measurement_says_why_and_has_exit_status_1(traintime, fake_measure, status, words):
+    fake_measure(status)
+    answer = traintime("measure", "--stack", "numpy", *words)
+    assert answer.status == 1
+    assert f"{status}: made up" in answer.err
+    if words:
+        assert json.loads(answer.out)["status"] == status
+
+
+def test_a_failed_bench_is_one_error_and_exit_status_1(traintime, fake_measure):
+    fake_measure("crashed")
+    answer = traintime("bench", "--stack", "numpy")
+    assert (answer.status, answer.err) == (1, "error: numpy: crashed: made up\n")
+
+
+def test_a_bench_tells_the_median_of_the_ratios(traintime, fake_measure):
+    fake_measure()
+    answer = traintime("bench", "--stack", "numpy", "--steps", 2)
+    assert answer.status == 0
+    assert "median 1.010 (1.010 to 1.020, 3 pairs)" in answer.words
+
+
+def test_a_sweep_is_measured_checked_and_shown(traintime, fake_measure, rates, profile, tmp_path):
+    calls = fake_measure()
+    to = tmp_path / "to"
+    planned = traintime("sweep", "--profile", profile, "--to", to, "--dry-run")
+    assert planned.status == 0
+    assert calls == []
+    assert not to.exists()
+    assert planned.out.count("numpy  rnn-v11") == planned.out.count("numpy  rnn-v12") == 3
+    done = traintime("sweep", "--profile", profile, "--to", to)
+    assert done.status == 0
+    assert len(calls) == len(planned.out.splitlines())
+    assert f"{len(calls)} invocations measured; nothing is outstanding" in done.err
+    again = traintime("sweep", "--profile", profile, "--to", to, "--dry-run")
+    assert (again.status, again.out, again.err) == (0, "", "0 invocations are outstanding\n")
+    checked = traintime("check", to)
+    assert (checked.status, checked.out, checked.err) == (0, "", "3 files, all well\n")
+    shown = traintime("table", to)
+    assert shown.status == 0
+    assert "noise floor 0.0%" in shown.err
+
+
+def test_a_sweep_names_the_stacks_that_are_missing(traintime, fake_measure, rates, profile, tmp_path, monkeypatch):
+    calls = fake_measure()
+    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: stack.name != "numpy"))
+    answer = traintime("sweep", "--profile", profile, "--to", tmp_path / "to")
+    assert answer.status == 0
+    assert "numpy is missing and is left out; add it: traintime stacks add numpy" in answer.words
+    assert calls == []
+
+
+# Tables
+
+
+def test_a_table_has_a_row_a_point_or_an_invocation(traintime, folder):
+    points, invocations = (json.loads(traintime("table", folder, "--json", *each).out) for each in ([], ["--each"]))
+    assert [(row["vocabulary"], row["status"], row["invocations"]) for row in points] == [(11, "ok", 2), (12, "oom", 2)]
+    assert [(row["vocabulary"], row["round"]) for row in invocations] == [(11, 1), (11, 2), (12, 1), (12, 2)]
+    assert points[1]["step_s"] is None
+
+
+def test_a_table_on_paper_names_the_points_and_the_noise(traintime, folder):
+    answer = traintime("table", folder, "--machine", MACHINE)
+    assert answer.status == 0
+    assert make_point(**TINY).key in answer.out
+    assert "oom" in answer.out
+    assert "noise floor nan%" in answer.err
+
+
+@pytest.mark.parametrize(("ending", "read"), [("csv", pd.read_csv), ("parquet", pd.read_parquet)])
+def test_an_export_holds_what_the_table_shows(traintime, folder, tmp_path, ending, read):
+    path = tmp_path / f"table.{ending}"
+    answer = traintime("table", folder, "--export", path)
+    assert (answer.status, answer.out) == (0, "")
+    assert f"2 rows written to {path}" in answer.words
+    rows = read(path)
+    assert list(rows.vocabulary) == [11, 12]
+    assert rows.step_s[0] == pytest.approx(0.003)
+    assert rows.step_s.isna()[1]
+
+
+# JSON for programs
+
+
+def test_a_measurement_as_json(traintime, fake_measure):
+    fake_measure()
+    answer = traintime("measure", "--stack", "numpy", "--json")
+    record = json.loads(answer.out)
+    assert answer.status == 0
+    assert (record["stack"], record["status"], record["key"]) == ("numpy", "ok", make_point(vocabulary=20_000).key)
+    assert record["result"]["timing"]["warmup"] == 2
+
+
+def test_the_stacks_as_json(traintime, monkeypatch):
+    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: stack.name != "2017-theano"))
+    monkeypatch.setattr(stacks, "find_python", lambda version: None)
+    rows = json.loads(traintime("stacks", "--json").out)
+    assert [row["stack"] for row in rows] == list(stacks.ALL)
+    assert [row["stack"] for row in rows if not row["here"]] == ["2017-theano"]
+    assert "pyenv install 3.6" in rows[0]["add"]
+
+
+def test_the_machine_as_json(traintime, rates):
+    described = json.loads(traintime("machine", "--json").out)
+    assert described["machine"] == "some-2-cores-8-gib"
+    assert described["rates"]["matmul_flop_per_s"] == 1e11
+
+
+def test_the_machine_is_described_below_a_folder(traintime, rates, tmp_path):
+    described = json.loads(traintime("machine", "--to", tmp_path, "--json").out)
+    assert json.loads((tmp_path / "some-2-cores-8-gib" / "machine.json").read_text()) == described
+
+
+def test_the_machine_in_words(traintime, rates):
+    answer = traintime("machine")
+    assert "Some, 2 cores, 8.0 GiB GPU: none memory 10.0 GB/s" in answer.words
+
+
+def test_a_bench_as_json(traintime, fake_measure):
+    calls = fake_measure()
+    (row,) = json.loads(traintime("bench", "--stack", "numpy", "--json").out)
+    assert (row["stack"], row["ratio"], row["blocks"]) == ("numpy", 1.01, 3)
+    assert calls[0].task == {"task": "bench", "steps": 20, "blocks": 15}
+
+
+def test_a_check_as_json(traintime, folder):
+    answer = traintime("check", folder, "--at-least", 2, "--json")
+    found = json.loads(answer.out)
+    assert answer.status == 1
+    assert any(problem.startswith(f"{MACHINE}/machine.json: missing") for problem in found)
+
+
+# Help
+
+
+def commands(command, *words):
+    """Every command by the words that call it."""
+    found = {" ".join(words): command}
+    for name, inner in getattr(command, "commands", {}).items():
+        found |= commands(inner, *words, name)
+    return found
+
+
+COMMANDS = commands(typer.main.get_command(cli.app))
+
+
+def test_the_commands_are_the_known_ones():
+    known = {"measure", "sweep", "table", "check", "machine", "bench", "lab", "stacks", "stacks add"}
+    assert set(COMMANDS) == {"", *known}
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_and_option_says_what_it_is_for(traintime, words):
+    answer = traintime(*words.split(), "--help")
+    assert answer.status == 0
+    assert COMMANDS[words].help
+    assert " ".join(COMMANDS[words].help.split()) in answer.words
+    for parameter in COMMANDS[words].params:
+        assert parameter.name == "help" or parameter.help, parameter.name
+        assert parameter.opts[0].lower() in answer.out.lower()
+
+
+def test_without_words_the_help_is_shown(traintime):
+    assert "Measure, explain and predict" in traintime().words
