@@ -121,10 +121,17 @@ def holes(failed: pd.DataFrame) -> str:
 
 
 def growth(points: pd.DataFrame) -> pd.DataFrame:
-    """How many times longer a step is at the largest vocabulary that ran than at the smallest: a row a stack, how."""
+    """How many times longer a step is at the largest vocabulary than at the smallest: a row a stack and how.
+
+    Of the vocabularies that ran in every way of training on that stack, so that the rows can be compared.
+    """
     rows = []
-    for name, group in points.dropna(subset="step_s").groupby(["stack", "how"], sort=False):
-        group = group.sort_values("vocabulary")
+    ran = points.dropna(subset="step_s")
+    ways = ran.groupby("stack")["how"].nunique()
+    shared = ran.groupby(["stack", "vocabulary"])["how"].nunique()
+    for name, group in ran.groupby(["stack", "how"], sort=False):
+        keep = [shared[name[0], vocabulary] == ways[name[0]] for vocabulary in group["vocabulary"]]
+        group = group[keep].sort_values("vocabulary")
         first, last = group.iloc[0], group.iloc[-1]
         row = {"stack": name[0], "how": name[1], "from (rows)": first["vocabulary"], "to (rows)": last["vocabulary"]}
         rows.append(row | {"times": last["step_s"] / first["step_s"]})

@@ -31,7 +31,10 @@ def opened(request, browser, html):
         context = browser.new_context(viewport=viewport, color_scheme=scheme)
         page = context.new_page()
         page.outside, page.errors = [], []
-        page.on("request", lambda r: page.outside.append(r.url) if not r.url.startswith(("file:", "data:")) else None)
+        page.on(
+            "request",
+            lambda r: page.outside.append(r.url) if not r.url.startswith(("file:", "data:", "about:")) else None,
+        )
         page.on("pageerror", lambda error: page.errors.append(str(error)))
         page.goto((html / request.param).as_uri())
         page.wait_for_timeout(1500)

@@ -92,10 +92,3 @@ def test_a_gpu_that_is_not_there_is_an_error_and_no_number():
     record = measure.measure(make_point(**SMALL, device="gpu"), stacks.get("numpy"), QUICK)
     assert record["status"] == "crashed"
     assert "device is 'cpu', asked for 'gpu'" in record["error"]
-
-
-def test_a_frozen_table_is_not_updated_and_a_trained_one_is_dense():
-    """The counted parameters stay; what the optimizer touches does not."""
-    trained, frozen = make_point(**SMALL), make_point(**SMALL, frozen=True)
-    assert counts.parameters(trained) == counts.parameters(frozen)
-    assert counts.trained_parameters(trained) - counts.trained_parameters(frozen) == 200 * 16
