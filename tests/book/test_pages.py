@@ -98,7 +98,7 @@ def test_dark_mode_is_dark(opened):
 def test_the_front_page_shows_a_stored_figure_and_the_answer(browser, html):
     page = browser.new_page()
     page.goto((html / "index.html").as_uri())
-    assert page.locator("h1").inner_text().startswith("How long will it train?")
+    assert page.locator("article h1").inner_text().startswith("How long will it train?")
     assert page.locator("article img").count() == 1
     page.close()
 
