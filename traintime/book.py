@@ -153,7 +153,7 @@ def _echo(log: Path, prefix: str) -> Iterator[None]:
 
 
 def repository_url() -> str | None:
-    """Where the sources are published: TRAINTIME_REPOSITORY, else the git remote; None leaves launch buttons out."""
+    """Where the sources are published: TRAINTIME_REPOSITORY, else the git remote; None leaves the button out."""
     url = os.environ.get("TRAINTIME_REPOSITORY", "")
     if not url:
         command = ["git", "-C", str(paths.ROOT), "remote", "get-url", "origin"]
@@ -181,7 +181,6 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
     config = yaml.safe_load((paths.ROOT / "_config.yml").read_text())
     if url := repository_url():
         config["repository"] = {"url": url, "branch": "main"}
-        config["launch_buttons"] = {"colab_url": "https://colab.research.google.com"}
         config["html"]["use_repository_button"] = True
     config["sphinx"]["config"]["mathjax_path"] = MATHJAX
     config["parse"]["myst_substitutions"] = here.front_page(executed) | {"profile": profile}

@@ -103,11 +103,9 @@ def test_the_front_page_shows_a_stored_figure_and_the_answer(browser, html):
     page.close()
 
 
-def test_without_a_repository_there_is_no_launch_button(html):
-    if book.repository_url() is None:
-        assert "colab.research.google.com" not in (html / "index.html").read_text()
-    else:
-        assert f"{book.repository_url()}" in (html / "index.html").read_text()
+def test_the_repository_has_a_button_where_its_address_is_known_and_only_there(html):
+    page = (html / "index.html").read_text()
+    assert ("btn-source-repository-button" in page) == (book.repository_url() is not None)
 
 
 def test_the_key_figures_are_drawn(html):
