@@ -39,7 +39,7 @@ class Protocol(BaseModel):
     warmup: int = Field(default=2, ge=0)
     steps: int = Field(default=30, gt=0)
     seconds: float = Field(default=2.0, ge=0)
-    limit_s: float = Field(default=10.0, gt=0)
+    limit_s: float = Field(default=5.0, gt=0)
     fewest: int = Field(default=3, gt=0)
     timeout_s: float = Field(default=900.0, gt=0, allow_inf_nan=False)
 
