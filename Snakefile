@@ -11,7 +11,7 @@ PARAMETERS = {chapter: book.parameters(PROFILE, chapter) for chapter in CHAPTERS
 WORK = f"_build/{PROFILE}"
 PACKAGE = [str(path) for path in sorted(Path("traintime").rglob("*.py"))]
 DATA = [str(path) for path in sorted(Path("data").rglob("*")) if path.suffix in (".json", ".csv")]
-FIGURES = [f"figures/{name}.svg" for name in figures.DRAWN]
+FIGURES = [f"figures/{name}.{kind}" for name in figures.DRAWN for kind in ("svg", "png")]
 
 
 wildcard_constraints:
@@ -48,7 +48,7 @@ rule chapter:
 
 rule figures:
     input:
-        package=["traintime/figures.py", "traintime/plots.py", "traintime/here.py"],
+        package=[f"traintime/{name}.py" for name in ("figures", "here", "original", "plots", "store", "summary")],
         data=DATA,
     output:
         FIGURES,

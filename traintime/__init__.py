@@ -1,3 +1,3 @@
-"""Measure, explain and predict how long a model trains and how much memory it needs."""
+"""Measure and explain how long a model trains and how much memory it needs."""
 
 __version__ = "0.1.0"

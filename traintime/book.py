@@ -76,7 +76,7 @@ def run_chapter(chapter: str, profile: str, output: Path, results: Path) -> None
                 kernel_name="python3",
                 cwd=str(paths.ROOT),
                 progress_bar=False,
-                execution_timeout=1800,
+                execution_timeout=None,  # a sweep has timeouts of its own, one an invocation
                 autosave_cell_every=0,
             )
         except papermill.PapermillExecutionError as error:

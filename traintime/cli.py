@@ -22,7 +22,7 @@ from traintime.errors import InputError, unknown
 from traintime.point import make_point, validated
 
 app = typer.Typer(
-    help="Measure, explain and predict how long a model trains and how much memory it needs.",
+    help="Measure and explain how long a model trains and how much memory it needs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -4,6 +4,7 @@ from traintime.point import RnnPoint
 
 # Bytes that a dense float32 update must move for each parameter, at the least:
 # zero the gradient (4) + read gradient and parameter, and Adam's two moments + write parameter, and the moments.
+# SGD without a velocity: Keras 2 keeps one even at momentum 0, which adds 8.
 UPDATE_BYTES = {"adam": 4 + 16 + 12, "sgd": 4 + 8 + 4}
 
 

@@ -1,6 +1,7 @@
 """What a chapter calls: measure on this machine, read what is stored, put numbers into the prose, say where from."""
 
 import ast
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -18,9 +19,11 @@ RESULTS, PROFILE, PROGRESS = "TRAINTIME_RESULTS", "TRAINTIME_PROFILE", "TRAINTIM
 GLUE_PREFIX = "application/papermill.record/"
 
 
-def results_folder(chapter: str) -> Path:
-    """Where this run of the chapter keeps what it measures."""
-    return Path(os.environ.get(RESULTS) or paths.ROOT / "_build" / "results" / chapter)
+def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
+    """Where this run of the chapter keeps what it measures: a folder of its own for every kernel and every plan."""
+    plan = hashlib.sha256(repr(plans).encode()).hexdigest()[:12]
+    kernel = paths.ROOT / "_build" / "results" / chapter / f"kernel-{os.getpid()}"
+    return Path(os.environ.get(RESULTS) or kernel) / plan
 
 
 def run(chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: Protocol) -> pd.DataFrame:
@@ -36,7 +39,7 @@ def run(chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: 
     missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})
     for name in missing:
         display(Markdown(f"*{name} is not on this machine. To add it: `{stacks.get(name).add_command}`*"))
-    root = results_folder(chapter)
+    root = results_folder(chapter, plans)
     log = os.environ.get(PROGRESS)
 
     def report(task: sweep.Task, progress: sweep.Progress, record: dict[str, Any] | None) -> None:
@@ -121,7 +124,7 @@ def holes(failed: pd.DataFrame) -> str:
 
 
 def growth(points: pd.DataFrame) -> pd.DataFrame:
-    """How many times longer a step is at the largest vocabulary than at the smallest: a row a stack and how.
+    """Slowest over fastest step among the vocabularies: a row a stack and how, with the smallest and the largest.
 
     Of the vocabularies that ran in every way of training on that stack, so that the rows can be compared.
     """
@@ -134,7 +137,7 @@ def growth(points: pd.DataFrame) -> pd.DataFrame:
         group = group[keep].sort_values("vocabulary")
         first, last = group.iloc[0], group.iloc[-1]
         row = {"stack": name[0], "how": name[1], "from (rows)": first["vocabulary"], "to (rows)": last["vocabulary"]}
-        rows.append(row | {"times": last["step_s"] / first["step_s"]})
+        rows.append(row | {"times": group["step_s"].max() / group["step_s"].min()})
     return pd.DataFrame(rows).set_index(["stack", "how"]).round(2)
 
 
@@ -168,26 +171,46 @@ def glued(notebook: Path) -> dict[str, str]:
 
 
 def front_page(executed: Path) -> dict[str, str]:
-    """Every chapter's glued values, for the front page's {{ name }}; dashes in names become underscores."""
+    """Every chapter's glued values, for the front page's {{ name }}; dashes in names become underscores.
+
+    Raises ValueError when two chapters give one name two values.
+    """
     values: dict[str, str] = {}
     for path in sorted(executed.glob("*.ipynb")):
-        values |= {name.replace("-", "_"): value for name, value in glued(path).items()}
+        for name, value in glued(path).items():
+            if values.setdefault(name.replace("-", "_"), value) != value:
+                raise ValueError(f"{path.name} glues {name} as {value!r}, another chapter has {values[name]!r}")
     return values
 
 
-def made_by(measured: pd.DataFrame | None = None, machine_key: str = "") -> Markdown:
-    """The foot of a page: which profile, machines, versions and dates made its numbers."""
+def top_end(points: pd.DataFrame, low: int = 280_000) -> pd.Series:
+    """Seconds that each further row costs between `low` rows and the largest vocabulary that ran, by stack."""
+    slopes = {}
+    for stack, rows in points.dropna(subset="step_s").groupby("stack"):
+        rows = rows[rows["vocabulary"] >= low].sort_values("vocabulary")
+        if len(rows) > 1:
+            slopes[stack] = np.diff(rows["step_s"].iloc[[0, -1]])[0] / np.diff(rows["vocabulary"].iloc[[0, -1]])[0]
+    return pd.Series(slopes)
+
+
+def made_by(measured: pd.DataFrame | None = None, reference: str | None = None) -> Markdown:
+    """The foot of a page: which profile, machines, versions and dates made its numbers.
+
+    measured: what this run measured; reference: the machine whose stored measurements the page shows ("" for the
+    usual one), None where it shows none.
+    """
     lines = [f"This page was run under the profile `{os.environ.get(PROFILE) or 'the defaults of its notebook'}`."]
     if measured is not None and len(measured):
         versions = sorted(set(measured["versions"].dropna())) if "versions" in measured else []
         date = measured["started"].min()[:10]
         made = f"{machine.this()}, {date}, {len(measured)} invocations"
         lines.append(f"Its own measurements: {made}; {'; '.join(versions)}.")
-    if machine_key or paths.MEASUREMENTS.exists():
-        rows = store.table(paths.MEASUREMENTS, machine_key or reference_machine())
-        name, dates = described(machine_key)["machine"], rows["started"].str[:10]
+    if reference is not None:
+        rows = store.table(paths.MEASUREMENTS, reference or reference_machine())
+        name, dates = described(reference)["machine"], rows["started"].str[:10]
         lines.append(
-            f"Stored measurements: {name}, {dates.min()} to {dates.max()}, {len(rows)} invocations; "
-            f"noise floor {noise_floor(machine_key):.1%}."
+            f"Stored measurements: {name}, {dates.min()} to {dates.max()}, {len(rows)} invocations of at least "
+            f"{rows['steps'].min():.0f} counted steps; noise floor {noise_floor(reference):.0%}; "
+            f"{'; '.join(sorted(set(rows['versions'].dropna())))}."
         )
     return Markdown("\n\n".join(lines))

@@ -55,5 +55,5 @@ def refuse_beyond_memory(point: Point, stack: Stack, available: float | None = N
             "vocabulary",
             point.vocabulary,
             f"needs about {needed / GIB:.1f} GiB on {stack.name} and {available / GIB:.1f} GiB are free",
-            "Take a smaller one, or add --beyond-memory to try it all the same.",
+            "Take a smaller one, or try it all the same: measure --beyond-memory, or beyond_memory: true in a profile.",
         )

@@ -63,7 +63,7 @@ def test_every_number_that_the_prose_names_was_glued(chapter, executed):
 
 def test_the_vocabulary_chapter_measured_on_this_machine(executed):
     results = executed.parent / "results" / "03-vocabulary"
-    measured = json.loads(next(results.glob("*/numpy/*v5000-*-adam.json")).read_text())
+    measured = json.loads(next(results.glob("**/numpy/*v5000-*-adam.json")).read_text())
     assert measured["invocations"][0]["status"] == "ok"
 
 
