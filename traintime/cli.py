@@ -255,8 +255,8 @@ def machine(
 @app.command()
 def bench(
     stack: Annotated[list[str] | None, typer.Option(help="Stack to try; all that are here by default.")] = None,
-    steps: Annotated[int, typer.Option(min=2, help="Steps in a block.")] = 20,
-    blocks: Annotated[int, typer.Option(min=2, help="Blocks of each kind.")] = 15,
+    steps: Annotated[int, typer.Option(min=2, help="Steps in a block.")] = 10,
+    blocks: Annotated[int, typer.Option(min=2, help="Blocks of each kind.")] = 12,
     as_json: Json = False,
 ) -> None:
     """What measuring itself costs: measured steps against a bare loop of the same steps, in turn in one process."""
