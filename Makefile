@@ -47,7 +47,7 @@ bench: $(READY)  ## Show what measuring itself costs, per stack
 	@$(BIN)/traintime bench
 
 figures: $(READY)  ## Redraw figures/ from data/
-	@$(BIN)/snakemake --cores 1 --quiet rules progress figures
+	@$(BIN)/snakemake figures --cores 1 --quiet rules progress
 
 lint: $(READY)  ## Check style of package, tests and notebooks
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -255,8 +256,8 @@ def machine(
 @app.command()
 def bench(
     stack: Annotated[list[str] | None, typer.Option(help="Stack to try; all that are here by default.")] = None,
-    steps: Annotated[int, typer.Option(min=2, help="Steps in a block.")] = 10,
-    blocks: Annotated[int, typer.Option(min=2, help="Blocks of each kind.")] = 12,
+    steps: Annotated[int, typer.Option(min=2, help="Steps in a block.")] = 5,
+    blocks: Annotated[int, typer.Option(min=2, help="Blocks of each kind.")] = 100,
     as_json: Json = False,
 ) -> None:
     """What measuring itself costs: measured steps against a bare loop of the same steps, in turn in one process."""
@@ -265,17 +266,22 @@ def bench(
     for one in chosen:
         if not one.present:
             continue
-        record = measuring.measure(make_point(vocabulary=1000), one, task="bench", steps=steps, blocks=blocks)
+        # Short steps, so that what the timing adds would show, and many pairs fit into a few seconds.
+        point = make_point(vocabulary=1000, batch=16, length=5)
+        record = measuring.measure(point, one, task="bench", steps=steps, blocks=blocks)
         if record["status"] != "ok":
             raise RuntimeError(f"{one.name}: {record['status']}: {record['error']}")
         times = record["result"]["bench"]
-        ratios = sorted(m / b for m, b in zip(times["measured_ns"], times["bare_ns"], strict=True))
+        ratios = np.array(times["measured_ns"]) / np.array(times["bare_ns"])
+        low, high = summary.interval_of(np.median, ratios)
         row = {"stack": one.name, "step_ms": statistics.median(times["bare_ns"]) / steps / 1e6}
-        row |= {"ratio": statistics.median(ratios), "lowest": ratios[0], "highest": ratios[-1], "blocks": len(ratios)}
+        row |= {"ratio": float(np.median(ratios)), "low": low, "high": high, "blocks": len(ratios)}
+        row |= {"lowest": float(ratios.min()), "highest": float(ratios.max())}
         rows.append(row)
         if not as_json:
-            text = "{stack:16} bare step {step_ms:8.2f} ms   measured / bare: median {ratio:.3f}"
-            out.print((text + " ({lowest:.3f} to {highest:.3f}, {blocks} pairs)").format(**row), highlight=False)
+            text = "{stack:16} bare step {step_ms:6.2f} ms; measured / bare {ratio:.3f} ({low:.3f} to {high:.3f}), "
+            text += "single pairs {lowest:.2f} to {highest:.2f}"
+            out.print(text.format(**row), highlight=False, soft_wrap=True)
     if as_json:
         print_json(rows)
 

@@ -1,6 +1,7 @@
 """From invocations to one row a point: the mean, its interval, and the noise floor that a difference must exceed."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -9,14 +10,21 @@ POINT_FIELDS = ["vocabulary", "embedding", "units", "length", "batch", "optimize
 RESAMPLES = 2000
 
 
-def mean_interval(values: np.ndarray, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
-    """Bootstrap interval of the mean over invocations (Kalibera & Jones 2013); a single value has none (NaN)."""
+def interval_of(
+    statistic: Callable[..., np.ndarray], values: np.ndarray, level: float = 0.95, seed: int = 0
+) -> tuple[float, float]:
+    """Bootstrap interval of a statistic (np.mean, np.median); a single value has none (NaN)."""
     if len(values) < 2:
         return float("nan"), float("nan")
     random = np.random.default_rng(seed)
-    means = random.choice(values, size=(RESAMPLES, len(values))).mean(axis=1)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    drawn = statistic(random.choice(values, size=(RESAMPLES, len(values))), axis=1)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def mean_interval(values: np.ndarray, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
+    """Bootstrap interval of the mean over invocations (Kalibera & Jones 2013)."""
+    return interval_of(np.mean, values, level, seed)
 
 
 def ratio_interval(above: np.ndarray, below: np.ndarray, level: float = 0.95, seed: int = 0) -> tuple[float, float]:

@@ -205,7 +205,7 @@ def test_an_unknown_option_or_command_is_a_usage_error(traintime, words, named):
 def test_a_point_beyond_the_memory_is_refused_unless_it_is_asked_for(traintime, fake_measure):
     calls = fake_measure()
     words = ["measure", "--stack", "numpy", "--vocabulary", 900_000_000]
-    assert_refused(traintime(*words), "vocabulary", 900_000_000, "add --beyond-memory")
+    assert_refused(traintime(*words), "vocabulary", 900_000_000, "try it all the same: measure --beyond-memory")
     assert calls == []
     assert traintime(*words, "--beyond-memory").status == 0
     assert [call.point.vocabulary for call in calls] == [900_000_000]
@@ -384,7 +384,7 @@ def test_a_bench_tells_the_median_of_the_ratios(traintime, fake_measure):
     fake_measure()
     answer = traintime("bench", "--stack", "numpy", "--steps", 2)
     assert answer.status == 0
-    assert "median 1.010 (1.010 to 1.020, 3 pairs)" in answer.words
+    assert "measured / bare 1.010 (1.010 to 1.020), single pairs 1.01 to 1.02" in answer.words
 
 
 def test_a_sweep_is_measured_checked_and_shown(traintime, fake_measure, rates, profile, tmp_path):
@@ -488,7 +488,7 @@ def test_a_bench_as_json(traintime, fake_measure):
     calls = fake_measure()
     (row,) = json.loads(traintime("bench", "--stack", "numpy", "--json").out)
     assert (row["stack"], row["ratio"], row["blocks"]) == ("numpy", 1.01, 3)
-    assert calls[0].task == {"task": "bench", "steps": 20, "blocks": 15}
+    assert calls[0].task == {"task": "bench", "steps": 5, "blocks": 100}
 
 
 def test_a_check_as_json(traintime, folder):
@@ -529,4 +529,4 @@ def test_every_command_and_option_says_what_it_is_for(traintime, words):
 
 
 def test_without_words_the_help_is_shown(traintime):
-    assert "Measure, explain and predict" in traintime().words
+    assert "Measure and explain how long a model trains" in traintime().words
