@@ -15,10 +15,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from traintime import allocators, memory, paths, stacks, store, summary, sweep
 from traintime import check as checker
 from traintime import machine as machines
 from traintime import measure as measuring
-from traintime import memory, paths, stacks, store, summary, sweep
 from traintime.errors import InputError, unknown
 from traintime.point import make_point, validated
 
@@ -96,10 +96,14 @@ def measure(
     units: Annotated[int, typer.Option(help="Units of the LSTM.")] = 128,
     length: Annotated[int, typer.Option(help="Tokens in a sentence.")] = 25,
     batch: Annotated[int, typer.Option(help="Sentences in a step.")] = 100,
-    optimizer: Annotated[str, typer.Option(help="adam or sgd.")] = "adam",
+    optimizer: Annotated[str, typer.Option(help="adam, sgd, or adam-rows (numpy alone).")] = "adam",
     workload: Annotated[str, typer.Option(help="What is trained.")] = "rnn",
     frozen: Annotated[bool, typer.Option("--frozen", help="Leave the embedding untrained.")] = False,
     device: Annotated[str, typer.Option(help="cpu or gpu.")] = "cpu",
+    tokens: Annotated[str, typer.Option(help="How words are drawn: uniform or zipf.")] = "uniform",
+    words: Annotated[int | None, typer.Option(help="Tokens of a sentence that are not padding; all of them.")] = None,
+    mask: Annotated[bool, typer.Option("--mask", help="Let the LSTM skip padding.")] = False,
+    allocator: Annotated[str, typer.Option(help="glibc, glibc-keep, jemalloc or tcmalloc.")] = "glibc",
     threads: Threads = None,
     steps: Annotated[int, typer.Option(min=1, help="Counted steps, at least.")] = 30,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds the whole process may take.")] = 900,
@@ -108,8 +112,10 @@ def measure(
 ) -> None:
     """Measure one point once, in a fresh process, and print the time of a step and the peak memory."""
     sizes = {"vocabulary": vocabulary, "embedding": embedding, "units": units, "length": length, "batch": batch}
-    point = make_point(workload=workload, **sizes, optimizer=optimizer, frozen=frozen, device=device)
+    run = {"tokens": tokens, "words": words, "mask": mask, "allocator": allocator}
+    point = make_point(workload=workload, **sizes, optimizer=optimizer, frozen=frozen, device=device, **run)
     chosen = stacks.get(stack)
+    stacks.refuse_impossible(point, chosen)
     if not chosen.present:
         raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
     if not beyond_memory:
@@ -145,6 +151,7 @@ def run_sweep(
     only: Annotated[list[str] | None, typer.Option(help="Only the sweep of this name; may be repeated.")] = None,
     to: Folder = paths.MEASUREMENTS,
     threads: Threads = None,
+    within: Annotated[float | None, typer.Option(min=0, help="Start nothing after so many minutes.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is outstanding, measure nothing.")] = False,
 ) -> None:
     """Measure whole sweeps, round by round in random order; what is in the folder already is not repeated."""
@@ -155,6 +162,9 @@ def run_sweep(
             out.print(f"round {task.round}  {task.stack.name}  {task.point.key}", highlight=False)
         err.print(f"{len(tasks)} invocations are outstanding")
         return
+    for name in sorted({point.allocator for plan in plans for point in plan.points}):
+        if not allocators.present(name):
+            err.print(f"{name} is missing and is left out; add it: {allocators.how_to_add(name)}", style="yellow")
     missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})
     for name in missing:
         err.print(f"{name} is missing and is left out; add it: {stacks.get(name).add_command}", style="yellow")
@@ -170,8 +180,11 @@ def run_sweep(
                 text = f"{record['status']:8} {progress.seconds[-1]:6.1f} s  {name}  ({left})"
                 bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-        done = sweep.run(plans, to, threads=threads, report=report)
-    err.print(f"{done.finished} invocations measured; nothing is outstanding")
+        limit_s = float("inf") if within is None else within * 60
+        done = sweep.run(plans, to, threads=threads, report=report, within_s=limit_s)
+    left = done.total - done.finished
+    rest = f"{left} are outstanding: run the same command again" if left else "nothing is outstanding"
+    err.print(f"{done.finished} invocations measured; {rest}")
 
 
 @app.command()

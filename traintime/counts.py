@@ -5,7 +5,7 @@ from traintime.point import RnnPoint
 # Bytes that a dense float32 update must move for each parameter, at the least:
 # zero the gradient (4) + read gradient and parameter, and Adam's two moments + write parameter, and the moments.
 # SGD without a velocity: Keras 2 keeps one even at momentum 0, which adds 8.
-UPDATE_BYTES = {"adam": 4 + 16 + 12, "sgd": 4 + 8 + 4}
+UPDATE_BYTES = {"adam": 4 + 16 + 12, "adam-rows": 4 + 16 + 12, "sgd": 4 + 8 + 4}
 
 
 def lstm_parameters(inputs: int, units: int) -> int:
@@ -19,8 +19,11 @@ def parameters(point: RnnPoint) -> int:
 
 
 def trained_parameters(point: RnnPoint) -> int:
-    """Parameters that the optimizer updates at every step."""
-    return parameters(point) - (point.vocabulary * point.embedding if point.frozen else 0)
+    """Parameters that the optimizer updates at every step; by rows, the most that a batch can reach."""
+    rows = 0 if point.frozen else point.vocabulary
+    if point.optimizer == "adam-rows":
+        rows = min(rows, point.batch * point.length)
+    return parameters(point) - (point.vocabulary - rows) * point.embedding
 
 
 def update_bytes(point: RnnPoint) -> int:

@@ -63,9 +63,13 @@ def reference_machine() -> str:
 
 
 def stored(machine_key: str = "", **wanted: Any) -> pd.DataFrame:
-    """Stored full-size measurements of one machine, one row a point (summary.points), filtered by equal fields."""
+    """Stored full-size measurements of one machine, one row a point (summary.points), filtered by equal fields.
+
+    wanted: field=value or field=[values]; what is not wanted otherwise runs in the usual way (summary.USUAL), on
+    the CPU. None asks for fields that were left out.
+    """
     rows = store.table(paths.MEASUREMENTS, machine_key or reference_machine())
-    for name, value in wanted.items():
+    for name, value in ({"device": "cpu"} | summary.USUAL | wanted).items():
         rows = rows[rows[name].isin(value if isinstance(value, list) else [value])]
     return summary.points(rows)
 

@@ -85,7 +85,7 @@ def measure(
         "threads": record["threads"],
         "task": "measure",
     } | task
-    environment = stack.environment(record["threads"], point.device)
+    environment = stack.environment(record["threads"], point.device, point.allocator)
     # The size of the environment moves the stack and can turn a conclusion round (Mytkowicz et al. 2009): vary it.
     record["padding"] = random.randrange(4096)
     environment["TRAINTIME_PADDING"] = "x" * record["padding"]

@@ -32,7 +32,7 @@ BASE_GIB = {
     "2026-torch": 0.6,
     "numpy": 0.05,
 }
-LEAST_COPIES = {"adam": 4.0, "sgd": 2.0, "frozen": 1.0}
+LEAST_COPIES = {"adam": 4.0, "adam-rows": 3.0, "sgd": 2.0, "frozen": 1.0}
 
 
 def copies(point: Point, stack: Stack) -> float:

@@ -1,8 +1,8 @@
 """What is trained: a workload and its sizes, validated, with a readable key."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from traintime.errors import InputError, unknown
 
@@ -14,7 +14,12 @@ class RnnPoint(BaseModel):
     """The 2017 document's classifier: Embedding -> LSTM -> Dropout -> Dense(1, sigmoid), float32.
 
     vocabulary: rows of the embedding table; embedding: numbers a row; units: of the LSTM; length: tokens a
-    sentence; batch: sentences a step; frozen: whether the embedding is left untrained.
+    sentence; batch: sentences a step; frozen: whether the embedding is left untrained; optimizer: "adam-rows" is
+    Adam that writes only the rows of the batch.
+    tokens: how they are drawn, uniformly or with the frequencies of Zipf's law; words: tokens of each sentence
+    that are not padding (all by default); mask: whether the LSTM skips padding.
+    loop: what is timed beside single steps: nothing, Keras' `fit` over two numbers of batches, or an epoch of so
+    many sentences; allocator: who answers malloc; cudnn: whether a GPU runs the LSTM as one fused kernel.
     Source: S0 (V = 280K, E = 300, U = 128, L = 25, B = 100, dropout 0.5).
     """
 
@@ -26,10 +31,30 @@ class RnnPoint(BaseModel):
     units: Size = 128
     length: Size = 25
     batch: Size = 100
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Literal["adam", "sgd", "adam-rows"] = "adam"
     frozen: bool = False
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5
     device: Literal["cpu", "gpu"] = "cpu"
+    tokens: Literal["uniform", "zipf"] = "uniform"
+    words: Size | None = None
+    mask: bool = False
+    loop: Literal["steps", "fit", "epoch"] = "steps"
+    sentences: Size = 1_000_000
+    allocator: Literal["glibc", "glibc-keep", "jemalloc", "tcmalloc"] = "glibc"
+    cudnn: bool | None = None
+
+    @model_validator(mode="after")
+    def fields_fit_together(self) -> Self:
+        """Refuse a combination that no worker could honour."""
+        if self.words is not None and self.words > self.length:
+            raise InputError("words", self.words, f"is more than the length {self.length}", "Give the length or less.")
+        if self.words is not None and self.vocabulary < 2:
+            raise InputError("vocabulary", self.vocabulary, "has no row beside the padding's", "Give 2 or more.")
+        if self.sentences < self.batch and self.loop == "epoch":
+            raise InputError("sentences", self.sentences, f"does not fill a batch of {self.batch}", "Give more.")
+        if self.cudnn is not None and self.device != "gpu":
+            raise InputError("cudnn", self.cudnn, "is for a GPU", "Leave it out, or give the device gpu.")
+        return self
 
     @property
     def key(self) -> str:
@@ -41,8 +66,20 @@ class RnnPoint(BaseModel):
             parts.append("frozen")
         if self.dropout != 0.5:
             parts.append(f"d{repr(self.dropout).removesuffix('.0')}")
+        if self.tokens != "uniform":
+            parts.append(self.tokens)
+        if self.words is not None:
+            parts.append(f"w{self.words}")
+        if self.mask:
+            parts.append("mask")
+        if self.loop != "steps":
+            parts.append(self.loop if self.loop == "fit" else f"epoch{self.sentences}")
+        if self.allocator != "glibc":
+            parts.append(self.allocator)
         if self.device != "cpu":
             parts.append(self.device)
+        if self.cudnn is not None:
+            parts.append("cudnn" if self.cudnn else "loop-of-cells")
         return "-".join(parts)
 
 
@@ -67,6 +104,8 @@ def validated(model: type[Model], fields: dict[str, Any], kind: str) -> Model:
         return model(**fields)
     except ValidationError as error:
         first = error.errors()[0]
+        if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
+            raise cause from None
         field = str(first["loc"][0])
         if first["type"] == "extra_forbidden":
             raise unknown(kind, field, sorted(model.model_fields)) from None

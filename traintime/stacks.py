@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
-from traintime import paths
+from traintime import allocators, paths
 from traintime.errors import InputError, unknown
+from traintime.point import Point
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Stack:
         assert self.lock
         return hashlib.sha256((paths.LOCKS / self.lock).read_bytes()).hexdigest()
 
-    def environment(self, threads: int, device: str = "cpu") -> dict[str, str]:
+    def environment(self, threads: int, device: str = "cpu", allocator: str = "glibc") -> dict[str, str]:
         """The worker's whole environment: an allow-list, so that two runs differ in nothing unseen."""
         state = self.home / "state"
         environment = {
@@ -104,7 +105,7 @@ class Stack:
                 f"floatX=float32,device=cpu,base_compiledir={self.home / 'theano'},"
                 f"blas.ldflags=-L{blas.parent} -l:{blas.name}"
             )
-        return environment
+        return environment | allocators.environment(allocator)
 
     def _openblas(self) -> Path:
         """The BLAS inside NumPy's wheel: Theano finds none by itself."""
@@ -144,6 +145,18 @@ def get(name: str) -> Stack:
     if name not in ALL:
         raise unknown("stack", name, list(ALL))
     return ALL[name]
+
+
+def refuse_impossible(point: Point, stack: Stack) -> None:
+    """Raise InputError for a point that the stack has no way to run."""
+    by_hand = stack.api == "numpy"
+    for field, asked, possible, remedy in (
+        ("optimizer", point.optimizer == "adam-rows", by_hand, "Take the stack numpy."),
+        ("mask", point.mask, not by_hand, "Take a Keras stack."),
+        ("device", point.device == "gpu", stack.api == "keras3", "Take a stack of 2026."),
+    ):
+        if asked and not possible:
+            raise InputError(field, getattr(point, field), f"is nothing that {stack.name} can do", remedy)
 
 
 def python_candidates(version: str) -> Iterator[Path]:

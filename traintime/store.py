@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -15,7 +16,7 @@ from traintime.errors import InputError
 from traintime.measure import Protocol
 from traintime.point import RnnPoint
 
-SCHEMA = 1
+SCHEMA = 2  # 2: points with tokens, words, mask, loop, allocator and cudnn; loops in results
 SENTINEL = "sentinel"  # folder beside the stacks' folders: repeats of one fixed point, the noise floor's source
 MEASURED = ("parameters", "first_s", "step_s", "median_s", "min_s", "steps", "peak_bytes", "versions")
 Status = Literal["ok", "oom", "timeout", "crashed", "missing"]
@@ -42,8 +43,14 @@ class Facts(_Strict):
     versions: dict[str, str]
     parameters: int
     lstm_implementation: int | None = None
+    allocator: str | None = None
     openmp: bool | None = None
     blas: bool | None = None
+
+
+class Loop(_Strict):
+    sentences: int
+    ns: int
 
 
 class Result(_Strict):
@@ -52,6 +59,7 @@ class Result(_Strict):
     memory: dict[str, int]
     faults: dict[str, int]
     timing: Timing
+    loops: list[Loop] = []
 
 
 class Invocation(_Strict):
@@ -149,6 +157,7 @@ def append(path: Path, machine: str, stack: str, point: RnnPoint, invocation: di
     record = read(path) if path.exists() else Record(machine=machine, stack=stack, key=point.key, point=point)
     if (record.machine, record.stack, record.point) != (machine, stack, point):
         raise ValueError(f"{path.name} holds {record.stack} {record.key} of {record.machine}, not {stack} {point.key}")
+    record.schema_version = SCHEMA
     record.invocations.append(Invocation.model_validate(invocation))
     write_atomically(path, dumps(record.model_dump(mode="json", exclude_none=True)))
 
@@ -217,8 +226,20 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
             "steps": len(steps),
             "peak_bytes": result.memory["peak"],
             "imported_bytes": result.memory["imported"],
-            "minor_faults": result.faults["minor"],
+            "faults_a_step": result.faults.get("minor_in_steps", np.nan) / len(timing.steps_ns),
             "steal_s": invocation.machine_evidence.get("steal_s"),
             "versions": " ".join(f"{k} {v}" for k, v in sorted(result.facts.versions.items())),
         }
+        row |= _loops(record.point, result.loops)
     return row
+
+
+def _loops(point: RnnPoint, loops: list[Loop]) -> dict[str, float]:
+    """Seconds of an epoch of the framework's own loop, or of one more of its steps and of starting it."""
+    if point.loop == "epoch":
+        return {"epoch_s": loops[0].ns / 1e9}
+    if point.loop == "fit":
+        steps, seconds = np.array([loop.sentences / point.batch for loop in loops]), [loop.ns / 1e9 for loop in loops]
+        fit_step_s, fit_start_s = np.polyfit(steps, seconds, 1)
+        return {"fit_step_s": fit_step_s, "fit_start_s": fit_start_s}
+    return {}

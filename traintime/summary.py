@@ -6,7 +6,10 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-POINT_FIELDS = ["vocabulary", "embedding", "units", "length", "batch", "optimizer", "frozen", "device"]
+SIZES = ["vocabulary", "embedding", "units", "length", "batch", "optimizer", "frozen", "device"]
+# What differs from the usual way of running, and the usual value.
+USUAL = {"tokens": "uniform", "words": None, "mask": False, "loop": "steps", "allocator": "glibc", "cudnn": None}
+POINT_FIELDS = [*SIZES, *USUAL]
 RESAMPLES = 2000
 
 

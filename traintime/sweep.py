@@ -11,7 +11,7 @@ from typing import Any
 import filelock
 import yaml
 
-from traintime import machine, memory, paths, stacks, store
+from traintime import allocators, machine, memory, paths, stacks, store
 from traintime.errors import InputError, unknown
 from traintime.measure import LOCK, Protocol, measure
 from traintime.point import Point, make_point, validated
@@ -67,7 +67,10 @@ class Plan:
             if not values:
                 raise InputError(key, values, f"is empty in the sweep {name}", "Name at least one value.")
         points = [make_point(**dict(zip(lists, row, strict=True))) for row in itertools.product(*lists.values())]
-        return cls(name, points, [stacks.get(stack) for stack in names], rounds, protocol, beyond_memory)
+        on = [stacks.get(stack) for stack in names]
+        for point, stack in itertools.product(points, on):
+            stacks.refuse_impossible(point, stack)
+        return cls(name, points, on, rounds, protocol, beyond_memory)
 
 
 def load_profile(name: str) -> dict[str, Any]:
@@ -122,8 +125,8 @@ def outstanding(
 ) -> list[Task]:
     """What is left to do, round by round: round n is done for a point that has n invocations in its file.
 
-    A stack that is missing here is left out: the table says so, and adding it later completes the sweep, with
-    sentinels of its own.
+    A stack or an allocator that is missing here is left out: the table says so, and adding it later completes the
+    sweep, with sentinels of its own.
     """
     present = {stack.name: stack.present for plan in plans for stack in (*plan.stacks, sentinel[1])}
     done: dict[Path, int] = {}
@@ -134,7 +137,8 @@ def outstanding(
             path = task.path(root, machine_key)
             if path not in done:
                 done[path] = len(store.read(path).invocations) if path.exists() else 0
-            if present[task.stack.name] and done[path] < number:
+            here = present[task.stack.name] and allocators.present(task.point.allocator)
+            if here and done[path] < number:
                 left.append(task)
         tasks += with_sentinel(left, sentinel) if present[sentinel[1].name] else left
     return tasks
@@ -164,13 +168,15 @@ def run(
     threads: int | None = None,
     report: Callable[[Task, Progress, dict[str, Any] | None], None] = lambda task, progress, record: None,
     follow: Callable[[dict[str, Any]], None] = lambda message: None,
+    within_s: float = float("inf"),
     measure: Callable[..., dict[str, Any]] = measure,
     machine_key: str | None = None,
     sentinel: Sentinel = SENTINEL,
 ) -> Progress:
     """Do what is outstanding and store each invocation as soon as it ends.
 
-    report: called before each invocation (record None) and after it; follow: with each message of the worker.
+    report: called before each invocation (record None) and after it; follow: with each message of the worker;
+    within_s: start no invocation after so many seconds.
     Raises InputError before anything is started where the folder cannot be written or a point cannot fit.
     """
     machine_key = machine_key or machine.this()
@@ -183,7 +189,10 @@ def run(
         store.check_writable(folder)
     describe_machine(root, machine_key)
     progress = Progress(len(tasks))
+    end = time.monotonic() + within_s
     for task in tasks:
+        if time.monotonic() > end:
+            break
         report(task, progress, None)
         start = time.monotonic()
         record = measure(task.point, task.stack, task.protocol, threads=threads, progress=follow)

@@ -145,12 +145,12 @@ def assert_refused(answer, field, value, remedy):
         ("stacks add 2017-theano 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
         ("stacks add", "stack", "", "or give --all"),
         ("measure --workload cnn", "workload", "cnn", "Choose one of: rnn"),
-        ("measure --optimizer rmsprop", "optimizer", "rmsprop", "'adam' or 'sgd'"),
+        ("measure --optimizer rmsprop", "optimizer", "rmsprop", "'adam', 'sgd' or 'adam-rows'"),
         ("measure --device tpu", "device", "tpu", "'cpu' or 'gpu'"),
         ("sweep --profile huge", "profile", "huge", "Choose one of: full, quick"),
         ("sweep --profile huge --dry-run", "profile", "huge", "Choose one of: full, quick"),
-        ("sweep --only everything", "sweep", "everything", "Choose one of: vocabulary"),
-        ("sweep --only vocabulary --only everything", "sweep", "everything", "Choose one of: vocabulary"),
+        ("sweep --only everything", "sweep", "everything", "Choose one of: allocator"),
+        ("sweep --only vocabulary --only everything", "sweep", "everything", "Choose one of: allocator"),
     ],
 )
 def test_an_unknown_name_is_refused_and_the_known_ones_are_named(traintime, tmp_path, words, field, value, remedy):

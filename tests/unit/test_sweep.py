@@ -184,7 +184,7 @@ def test_every_profile_of_the_book_can_be_read(path):
     for made in sweep.plans(path.stem):
         assert made.points
         assert made.stacks
-        assert len(sweep.round_order([made], 1, seed=1)) > 2
+        assert len(sweep.round_order([made], 1, seed=1)) >= 2
 
 
 # The order of a round

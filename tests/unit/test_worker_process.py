@@ -9,11 +9,12 @@ import pytest
 from traintime import paths
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
-JOB = {"backend": "jax", "device": "cpu", "threads": 2}
+JOB = {"backend": "jax", "device": "cpu", "threads": 2, "point": {"allocator": "glibc"}}
 FACTS = {
     "backend": "jax",
     "device": "cpu",
     "precision": "float32",
+    "allocator": "glibc",
     "threads": {"intra-op": 2, "other": None},
     "cpus": 2,
 }

@@ -36,13 +36,22 @@ def run(job, send):
     memory["built"] = process.peak_memory()
     facts = trainer.facts()
     facts["cpus"] = cpus
+    facts["allocator"] = process.allocator()
     process.check_facts(job, facts)
 
     result = {"facts": facts, "phases": phases, "memory": memory}
     send({"event": "phase", "name": "first step"})
     if job["task"] == "measure":
-        result["timing"] = timing.measure(trainer.step, job["protocol"], send, after_first=lambda: memory.update(
-            first_step=process.peak_memory()))
+        before = {}
+
+        def after_first():
+            memory["first_step"] = process.peak_memory()
+            before.update(process.page_faults())
+
+        result["timing"] = timing.measure(trainer.step, job["protocol"], send, after_first=after_first)
+        # Of all steps but the first: what a step in the middle of training costs the system.
+        in_steps = process.page_faults()["minor"] - before["minor"]
+        result["loops"] = loops(job, trainer, result["timing"], send)
     elif job["task"] == "check":
         result["losses"] = trainer.losses(job["steps"])
     elif job["task"] == "bench":
@@ -50,7 +59,29 @@ def run(job, send):
     memory["peak"] = process.peak_memory()
     memory.update(trainer.device_memory())
     result["faults"] = process.page_faults()
+    if job["task"] == "measure":
+        result["faults"]["minor_in_steps"] = in_steps
     return result
+
+
+def loops(job, trainer, measured, send):
+    """Times of the framework's own loop, as the point asks: none, N and 2N batches, or a whole epoch."""
+    import batches
+    import numpy
+    import timing
+
+    point = job["point"]
+    if point["loop"] == "steps":
+        return []
+    warm_up = 2 * point["batch"]
+    if point["loop"] == "epoch":
+        sizes = [warm_up, point["sentences"]]
+    else:
+        # As many batches as the counted steps were, twice as many, and both once more, so that a drift shows.
+        count = (len(measured["steps_ns"]) - measured["warmup"]) * point["batch"]
+        sizes = [warm_up, count, 2 * count, count, 2 * count]
+    random = numpy.random.RandomState(3)
+    return timing.loops(trainer.fit, lambda count: batches.sentences(point, count, random), sizes, send)
 
 
 def main():

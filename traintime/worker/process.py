@@ -65,6 +65,19 @@ def peak_memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+def allocator():
+    """Who answers malloc in this process: a library that was loaded first, or glibc; None where nobody can tell."""
+    try:
+        with open("/proc/self/maps") as maps:
+            loaded = maps.read()
+    except OSError:
+        return None
+    for name in ("jemalloc", "tcmalloc"):
+        if "lib" + name in loaded:
+            return name
+    return "glibc-keep" if os.environ.get("MALLOC_MMAP_MAX_") == "0" else "glibc"
+
+
 def page_faults():
     """Page faults of this process so far: minor (a page to map or zero) and major (a page to read from disk)."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -86,6 +99,8 @@ def check_facts(job, facts):
     for name, value in expected.items():
         if facts[name] != value:
             raise RuntimeError("{} is {!r}, asked for {!r}".format(name, facts[name], value))
+    if facts["allocator"] not in (None, job["point"]["allocator"]):
+        raise RuntimeError("allocator is {}, asked for {}".format(facts["allocator"], job["point"]["allocator"]))
     for name, value in facts["threads"].items():
         if value is not None and value != job["threads"]:
             raise RuntimeError("{} uses {} threads, asked for {}".format(name, value, job["threads"]))

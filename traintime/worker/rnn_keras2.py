@@ -30,7 +30,7 @@ class Trainer:
         self.session_config = limit_tensorflow_threads(threads) if backend.backend() == "tensorflow" else None
         self.model = Sequential([
             Embedding(point["vocabulary"], point["embedding"], input_length=point["length"],
-                      trainable=not point["frozen"]),
+                      trainable=not point["frozen"], mask_zero=point["mask"]),
             # Keras 2 defaults to a piecewise linear gate, Keras 3 to the sigmoid: named, so that all do the same work.
             LSTM(point["units"], recurrent_activation="sigmoid"),
             Dropout(point["dropout"]),
@@ -43,6 +43,9 @@ class Trainer:
 
     def step(self):
         return float(self.model.train_on_batch(*next(self.batches)))
+
+    def fit(self, tokens, labels):
+        self.model.fit(tokens, labels, batch_size=self.point["batch"], epochs=1, verbose=0, shuffle=False)
 
     def losses(self, steps):
         self.model.set_weights(batches.weights(self.point))

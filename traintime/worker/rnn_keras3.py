@@ -31,8 +31,10 @@ class Trainer:
         self.device = device
         self.model = keras.Sequential([
             keras.Input((point["length"],), dtype="int32"),
-            keras.layers.Embedding(point["vocabulary"], point["embedding"], trainable=not point["frozen"]),
-            keras.layers.LSTM(point["units"], recurrent_activation="sigmoid"),
+            keras.layers.Embedding(point["vocabulary"], point["embedding"], trainable=not point["frozen"],
+                                   mask_zero=point["mask"]),
+            keras.layers.LSTM(point["units"], recurrent_activation="sigmoid",
+                              use_cudnn="auto" if point["cudnn"] is None else point["cudnn"]),
             keras.layers.Dropout(point["dropout"]),
             keras.layers.Dense(1, activation="sigmoid"),
         ])
@@ -54,6 +56,10 @@ class Trainer:
             jax.block_until_ready([variable.value for variable in self.model.variables])
         elif keras.backend.backend() == "torch" and self.device == "gpu":
             torch.cuda.synchronize()
+
+    def fit(self, tokens, labels):
+        self.model.fit(tokens, labels, batch_size=self.point["batch"], epochs=1, verbose=0, shuffle=False)
+        self.finish()
 
     def losses(self, steps):
         self.model.set_weights(batches.weights(self.point))

@@ -1,7 +1,8 @@
 """Embedding -> LSTM -> Dropout -> Dense by hand in NumPy: every byte that moves can be read off this page.
 
 Backpropagation through time as in Hochreiter & Schmidhuber (1997) with the forget gate of Gers et al. (2000);
-gates in Keras' order i, f, c, o. The optimizer updates all rows of the embedding, as Keras does.
+gates in Keras' order i, f, c, o. The optimizer updates all rows of the embedding, as Keras does, or, with
+"adam-rows", those of the batch alone.
 """
 
 import batches
@@ -17,6 +18,12 @@ def sigmoid(x):
     return 1.0 / (1.0 + numpy.exp(-x))
 
 
+def adam(rate, weight, gradient, first, second):
+    first += (gradient - first) * numpy.float32(0.1)
+    second += (gradient ** 2 - second) * numpy.float32(0.001)
+    weight -= rate * first / (numpy.sqrt(second) + numpy.float32(1e-7))
+
+
 class Trainer:
     def __init__(self, point):
         self.point = point
@@ -26,7 +33,10 @@ class Trainer:
         self.steps = 0
         first = 1 if point["frozen"] else 0
         self.trained = self.weights[first:]
-        if point["optimizer"] == "adam":
+        if point["mask"]:
+            raise ValueError("this network cannot skip padding: mask is for the Keras stacks")
+        self.by_rows = point["optimizer"] == "adam-rows" and not point["frozen"]
+        if point["optimizer"] != "sgd":
             self.first_moments = [numpy.zeros_like(weight) for weight in self.trained]
             self.second_moments = [numpy.zeros_like(weight) for weight in self.trained]
 
@@ -69,13 +79,21 @@ class Trainer:
             to_inputs[:, position] = to_gates @ kernel.T
             to_hidden = to_gates @ recurrent.T
             to_cell = to_cell * f
-        if not self.point["frozen"]:
+        if self.by_rows:
+            self.rows, places = numpy.unique(tokens, return_inverse=True)
+            gradients[0] = numpy.zeros((len(self.rows), embedding.shape[1]), dtype="float32")
+            numpy.add.at(gradients[0], places.reshape(tokens.shape), to_inputs)
+        elif not self.point["frozen"]:
             gradients[0] = numpy.zeros_like(embedding)
             numpy.add.at(gradients[0], tokens, to_inputs)
         return gradients[-len(self.trained):]
 
     def update(self, gradients):
-        """One optimizer step over every trained number, in place (Adam: Kingma & Ba 2015, algorithm 1)."""
+        """One optimizer step over every trained number, in place (Adam: Kingma & Ba 2015, algorithm 1).
+
+        By rows, the embedding's other rows stay as they are, their moments too: another optimizer than Adam, known
+        as lazy or sparse Adam.
+        """
         self.steps += 1
         if self.point["optimizer"] == "sgd":
             for weight, gradient in zip(self.trained, gradients):
@@ -83,11 +101,14 @@ class Trainer:
                 weight -= gradient
             return
         rate = numpy.float32(0.001 * numpy.sqrt(1 - 0.999 ** self.steps) / (1 - 0.9 ** self.steps))
-        moments = zip(self.trained, gradients, self.first_moments, self.second_moments)
+        moments = list(zip(self.trained, gradients, self.first_moments, self.second_moments))
+        if self.by_rows:
+            table, gradient, table_first, table_second = moments.pop(0)
+            rows = [numpy.take(array, self.rows, axis=0) for array in (table, table_first, table_second)]
+            adam(rate, rows[0], gradient, rows[1], rows[2])
+            table[self.rows], table_first[self.rows], table_second[self.rows] = rows
         for weight, gradient, first, second in moments:
-            first += (gradient - first) * numpy.float32(0.1)
-            second += (gradient ** 2 - second) * numpy.float32(0.001)
-            weight -= rate * first / (numpy.sqrt(second) + numpy.float32(1e-7))
+            adam(rate, weight, gradient, first, second)
 
     def step(self):
         tokens, labels = next(self.batches)
@@ -97,6 +118,14 @@ class Trainer:
         probabilities, hidden, tape = self.forward(tokens, keep)
         self.update(self.backward(tokens, labels, probabilities, hidden, keep, tape))
         return self.loss(probabilities, labels)
+
+    def fit(self, tokens, labels):
+        size, pool = self.point["batch"], self.batches
+        starts = range(0, len(tokens), size)
+        self.batches = iter([(tokens[start:start + size], labels[start:start + size]) for start in starts])
+        for _ in starts:
+            self.step()
+        self.batches = pool
 
     @staticmethod
     def loss(probabilities, labels):

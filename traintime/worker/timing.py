@@ -1,7 +1,8 @@
 """The clock: time single training steps, keep every one of them.
 
 A trainer is what a workload's build() returns. It offers `step()` (one training step, device work finished
-before it returns, returns the loss), `losses(n)`, `facts()` and `device_memory()`.
+before it returns, returns the loss), `fit(tokens, labels)` (the framework's own loop over these sentences),
+`losses(n)`, `facts()` and `device_memory()`.
 """
 
 import math
@@ -64,6 +65,22 @@ def measure(step, protocol, send=lambda message: None, now=now_ns, after_first=l
         raise ValueError("the loss is not finite: first {}, last {}".format(first_loss, loss))
     return {"first_ns": first, "steps_ns": times, "warmup": protocol["warmup"],
             "first_loss": first_loss, "last_loss": loss}
+
+
+def loops(fit, make, sizes, send=lambda message: None, now=now_ns):
+    """Time the framework's own loop, once for each number of sentences, after a short run that compiles it.
+
+    fit: callable (tokens, labels); make: callable (sentences) -> (tokens, labels), not timed; sizes: sentences,
+    the first of which only warms up. Returns one dict for each of the others: `sentences` and `ns`.
+    """
+    timed = []
+    for number in sizes:
+        data = make(number)
+        send({"event": "phase", "name": "fit over {} sentences".format(number)})
+        start = now()
+        fit(*data)
+        timed.append({"sentences": number, "ns": now() - start})
+    return timed[1:]
 
 
 def bench(step, steps, blocks, now=now_ns):

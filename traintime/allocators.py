@@ -1,0 +1,41 @@
+"""Who answers malloc in a worker: glibc as it comes, glibc that keeps its memory, jemalloc, tcmalloc."""
+
+import ctypes.util
+import functools
+import sys
+
+from traintime.errors import InputError
+
+# glibc maps large blocks anew for every allocation and gives them back at once; a limit that no block reaches makes
+# it keep and reuse them. 32-bit limits: glibc reads these variables as int where mmap's limit is concerned.
+KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_TOP_PAD_": str(2**26)}
+LIBRARIES = {"jemalloc": ("jemalloc",), "tcmalloc": ("tcmalloc_minimal", "tcmalloc")}
+PACKAGES = {"jemalloc": "libjemalloc2", "tcmalloc": "libtcmalloc-minimal4"}
+
+
+@functools.cache
+def library(name: str) -> str | None:
+    """File name under which the loader finds the allocator's library, or None where it is not installed."""
+    if sys.platform != "linux":
+        return None
+    found = (ctypes.util.find_library(candidate) for candidate in LIBRARIES[name])
+    return next((path for path in found if path), None)
+
+
+def present(name: str) -> bool:
+    """Whether workers can run with this allocator here."""
+    return name == "glibc" or (sys.platform == "linux" and (name == "glibc-keep" or library(name) is not None))
+
+
+def how_to_add(name: str) -> str:
+    """What to type on a machine that lacks the allocator."""
+    return f"apt-get install {PACKAGES[name]}" if name in PACKAGES else "Use Linux with glibc."
+
+
+def environment(name: str) -> dict[str, str]:
+    """Variables that put the allocator in place; raises InputError where it is not here."""
+    if name == "glibc":
+        return {}
+    if not present(name):
+        raise InputError("allocator", name, "is not here", how_to_add(name))
+    return KEEP if name == "glibc-keep" else {"LD_PRELOAD": str(library(name))}
