@@ -48,7 +48,7 @@ rule chapter:
 
 rule figures:
     input:
-        package=[f"traintime/{name}.py" for name in ("figures", "here", "original", "plots", "store", "summary")],
+        package=PACKAGE,
         data=DATA,
     output:
         FIGURES,

@@ -47,6 +47,8 @@ class Formula:
 
 STRAIGHT_LINE = Formula({"a": sympy.Integer(1), "b": V})
 THREE_TERMS = Formula({"a": sympy.Integer(1), "b": V, "c": B})
+# All three sizes: a step as such, each position of a sentence, each row, each token of the batch.
+FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
 
 
 @dataclass(frozen=True)
@@ -129,3 +131,20 @@ def rounded(seconds: Array, half_unit: Array) -> Callable[[np.random.Generator],
 def resampled(invocations: list[Array]) -> Callable[[np.random.Generator], Array]:
     """Measured points: the mean of a bootstrap sample of each point's invocations."""
     return lambda random: np.array([random.choice(values, len(values)).mean() for values in invocations])
+
+
+def exponent(sizes: Array, invocations: list[Array], draws: int = 1000, seed: int = 0) -> tuple[float, float, float]:
+    """Apparent exponent of time in a size, with its 95 % interval: the slope of log time over log size.
+
+    sizes: shape (points,); invocations: seconds a step of each point's invocations. 1 means proportional, 0 that
+    the size does not matter.
+    """
+    redraw, random = resampled(invocations), np.random.default_rng(seed)
+    logs = np.log(np.asarray(sizes, dtype=float))
+
+    def slope(seconds: Array) -> float:
+        return float(np.polyfit(logs, np.log(seconds), 1)[0])
+
+    value = slope(np.array([values.mean() for values in invocations]))
+    low, high = interval(pd.Series([slope(redraw(random)) for _ in range(draws)]), value)
+    return value, low, high

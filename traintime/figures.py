@@ -9,15 +9,12 @@ from traintime import here, original, paths, plots
 
 def vocabulary() -> Figure:
     """A step against the vocabulary, all stacks of the reference machine."""
-    points = here.stored(batch=100, length=25, optimizer="adam", frozen=False)
-    return plots.vocabulary(points)
+    return plots.steps(here.stored(vocabulary=here.VOCABULARIES, batch=100, length=25, optimizer="adam", frozen=False))
 
 
 def interventions() -> Figure:
     """The same with the embedding frozen and with plain SGD."""
-    points = here.stored(batch=100, length=25)
-    points["how"] = here.how(points)
-    return plots.interventions(points[points["stack"].isin(points.loc[points["how"] != "adam", "stack"])])
+    return plots.ways(here.intervened(here.stored(vocabulary=here.VOCABULARIES, batch=100, length=25)))
 
 
 def document() -> Figure:

@@ -1,6 +1,7 @@
 """What a chapter calls: measure on this machine, read what is stored, put numbers into the prose, say where from."""
 
 import ast
+import base64
 import hashlib
 import json
 import os
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from IPython.display import Markdown, display
+from IPython.display import HTML, Markdown, display
 
 from traintime import cost, machine, paths, plots, stacks, store, summary, sweep
 from traintime.measure import Protocol
@@ -17,6 +18,7 @@ from traintime.point import make_point
 
 RESULTS, PROFILE, PROGRESS = "TRAINTIME_RESULTS", "TRAINTIME_PROFILE", "TRAINTIME_PROGRESS"
 GLUE_PREFIX = "application/papermill.record/"
+VOCABULARIES = [5_000, 20_000, 80_000, 280_000, 800_000, 2_000_000]  # rows, of the full-size sweep
 
 
 def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
@@ -79,6 +81,14 @@ def how(points: pd.DataFrame) -> pd.Series:
     return points["optimizer"].where(~points["frozen"].astype(bool), "frozen")
 
 
+def intervened(points: pd.DataFrame, against: str = "vocabulary") -> pd.DataFrame:
+    """The rows of those stacks on which every way of training was tried at two sizes or more, with a column `how`."""
+    points = points.assign(how=how(points))
+    points = points[points["how"].isin(["adam", "sgd", "frozen"])]
+    sizes = points.groupby(["stack", "how"])[against].nunique().unstack(fill_value=0)
+    return points[points["stack"].isin(sizes.index[(sizes > 1).all(axis=1)])]
+
+
 def invocations(machine_key: str, points: pd.DataFrame) -> list[np.ndarray]:
     """Mean step (s) of each good stored invocation of each point, one array a row of `points`."""
     rows = store.table(paths.MEASUREMENTS, machine_key or reference_machine())
@@ -96,14 +106,14 @@ def lines(points: pd.DataFrame, machine_key: str = "") -> dict[tuple[str, str], 
     return fits
 
 
-def step_table(points: pd.DataFrame) -> Markdown:
-    """Milliseconds a step with the half-width of the interval, a row a stack, a column a vocabulary; holes say why."""
-    order = sorted(points["vocabulary"].unique())
+def step_table(points: pd.DataFrame, against: str = "vocabulary") -> Markdown:
+    """Milliseconds a step with the half-width of the interval, a row a stack, a column a size; holes say why."""
+    order = sorted(points[against].unique())
     lines = ["| ms a step | " + " | ".join(plots.short(v) for v in order) + " |", "|---|" + "---:|" * len(order)]
     for name, rows in points.groupby(["stack", "how"], sort=False):
         cells = []
-        for vocabulary in order:
-            here = rows[rows["vocabulary"] == vocabulary]
+        for size in order:
+            here = rows[rows[against] == size]
             cells.append(_cell(here.iloc[0]) if len(here) else "not measured yet")
         label = name[0] if points["how"].nunique() == 1 else ", ".join(name)
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
@@ -148,6 +158,19 @@ def growth(points: pd.DataFrame) -> pd.DataFrame:
 def noise_floor(machine_key: str = "") -> float:
     """The stored noise floor of a machine, from its sentinel."""
     return summary.noise_floor(store.table(paths.MEASUREMENTS, machine_key or reference_machine(), sentinel=True))
+
+
+def data_link(table: pd.DataFrame, name: str) -> HTML:
+    """A link under a figure that saves the figure's data as CSV; the data lie in the page itself.
+
+    Of measured points only what differs, and what was measured, is kept.
+    """
+    same = [name for name in summary.POINT_FIELDS if name in table and table[name].nunique(dropna=False) == 1]
+    table = table.drop(columns=same if len(table) > 1 else [])
+    text = table.to_csv(index=not isinstance(table.index, pd.RangeIndex))
+    encoded = base64.b64encode(text.encode()).decode()
+    link = f'<a class="data-link" download="{name}.csv" href="data:text/csv;base64,{encoded}">{name}.csv</a>'
+    return HTML(f'<p class="data-link">The figure\'s data: {link}</p>')
 
 
 def described(machine_key: str = "") -> dict[str, Any]:
