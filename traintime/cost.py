@@ -47,6 +47,7 @@ class Formula:
 
 STRAIGHT_LINE = Formula({"a": sympy.Integer(1), "b": V})
 THREE_TERMS = Formula({"a": sympy.Integer(1), "b": V, "c": B})
+BATCH_LINE = Formula({"F": sympy.Integer(1), "c": B})
 # All three sizes: a step as such, each position of a sentence, each row, each token of the batch.
 FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
 
@@ -121,6 +122,29 @@ def fit(
         pd.DataFrame(drawn, columns=names),
         predicted / seconds - 1,
     )
+
+
+def ratio(above: Fit, below: Fit, rows: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+    """Predicted seconds of one fit over another's in each row: columns ratio, low, high.
+
+    The draws are paired as they stand, so fit the two with different seeds.
+    """
+    drawn = [fit.draws.to_numpy() @ fit.formula.design(rows).T for fit in (above, below)]
+    low, high = np.quantile(drawn[0] / drawn[1], [(1 - level) / 2, (1 + level) / 2], axis=0)
+    value = above.predict(rows) / below.predict(rows)
+    return pd.DataFrame(
+        {"ratio": value, "low": np.minimum(low, value), "high": np.maximum(high, value)}, index=rows.index
+    )
+
+
+def leave_one_out(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:
+    """Relative error for each row of a fit to all the others, shape (rows,)."""
+    errors = []
+    for index in range(len(rows)):
+        others = np.arange(len(rows)) != index
+        solution = solve(formula, rows[others], seconds[others])
+        errors.append(float((formula.design(rows[~others]) @ solution / seconds[~others])[0] - 1))
+    return np.array(errors)
 
 
 def rounded(seconds: Array, half_unit: Array) -> Callable[[np.random.Generator], Array]:

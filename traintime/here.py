@@ -2,6 +2,7 @@
 
 import ast
 import base64
+import functools
 import hashlib
 import json
 import os
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML, Markdown, display
 
-from traintime import cost, machine, paths, plots, stacks, store, summary, sweep
+from traintime import allocators, cost, machine, paths, plots, stacks, store, summary, sweep
 from traintime.measure import Protocol
 from traintime.point import make_point
 
@@ -31,8 +32,8 @@ def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
 def run(chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: Protocol) -> pd.DataFrame:
     """Measure the sweeps on this machine, now, and return one row an invocation.
 
-    sweeps: name -> fields of a point (lists are swept) and `stacks`. Stacks that this machine lacks are left out
-    and named on the page. Called again in the same run of a chapter, it measures nothing twice.
+    sweeps: name -> fields of a point (lists are swept) and `stacks`. Stacks and allocators that this machine
+    lacks are left out and named on the page. Called again in the same run of a chapter, it measures nothing twice.
     """
     plans = [
         sweep.Plan.from_profile(name, fields | {"rounds": rounds, "protocol": protocol.model_dump()})
@@ -41,6 +42,9 @@ def run(chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: 
     missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})
     for name in missing:
         display(Markdown(f"*{name} is not on this machine. To add it: `{stacks.get(name).add_command}`*"))
+    for name in sorted({point.allocator for plan in plans for point in plan.points}):
+        if not allocators.present(name):
+            display(Markdown(f"*{name} is not on this machine. To add it: `{allocators.how_to_add(name)}`*"))
     root = results_folder(chapter, plans)
     log = os.environ.get(PROGRESS)
 
@@ -64,21 +68,73 @@ def reference_machine() -> str:
     return max(machines, key=lambda name: len(list(store.files(paths.MEASUREMENTS, name))))
 
 
+@functools.cache
+def stored_rows(machine_key: str, sentinel: bool = False) -> pd.DataFrame:
+    """Every stored invocation of one machine ("" for the usual one), read once."""
+    return store.table(paths.MEASUREMENTS, machine_key or reference_machine(), sentinel)
+
+
 def stored(machine_key: str = "", **wanted: Any) -> pd.DataFrame:
     """Stored full-size measurements of one machine, one row a point (summary.points), filtered by equal fields.
 
     wanted: field=value or field=[values]; what is not wanted otherwise runs in the usual way (summary.USUAL), on
     the CPU. None asks for fields that were left out.
     """
-    rows = store.table(paths.MEASUREMENTS, machine_key or reference_machine())
+    rows = stored_rows(machine_key)
     for name, value in ({"device": "cpu"} | summary.USUAL | wanted).items():
-        rows = rows[rows[name].isin(value if isinstance(value, list) else [value])]
+        values = value if isinstance(value, list) else [value]
+        # A column of numbers and None holds NaN for None, which isin([None]) does not find.
+        rows = rows[rows[name].isin(values) | (rows[name].isna() & (None in values))]
     return summary.points(rows)
 
 
 def how(points: pd.DataFrame) -> pd.Series:
     """How the embedding is trained in each row: "frozen", or the optimizer's name."""
     return points["optimizer"].where(~points["frozen"].astype(bool), "frozen")
+
+
+def ways(points: pd.DataFrame, vocabulary: int = 280_000) -> pd.Series:
+    """What differs from Adam on a table of `vocabulary` rows: how it is trained, or how many rows it has."""
+    rows = points["vocabulary"].map(lambda value: f"{plots.short(value)} rows")
+    return how(points).where(points["vocabulary"] == vocabulary, rows)
+
+
+def exponents(points: pd.DataFrame, against: str, machine_key: str | None = None) -> pd.DataFrame:
+    """Apparent exponent of a step in one size for each stack and `how`: value, interval, points, range of the size.
+
+    machine_key: of stored points, whose invocations give the interval; None for points of this run, which have none.
+    """
+    rows = []
+    for (stack, way), group in points.dropna(subset="step_s").groupby(["stack", "how"], sort=False):
+        if len(group) < 2:
+            continue
+        group = group.sort_values(against)
+        values = [np.array([v]) for v in group["step_s"]]
+        if machine_key is not None:
+            values = invocations(machine_key, group)
+        value, low, high = cost.exponent(group[against].to_numpy(), values)
+        ends = {"from": group[against].iloc[0], "to": group[against].iloc[-1], "points": len(group)}
+        rows.append({"stack": stack, "how": way, "exponent": value, "low": low, "high": high} | ends)
+    return pd.DataFrame(rows)
+
+
+def ratios(points: pd.DataFrame, pairs: list[tuple[str, str]], against: str, machine_key: str = "") -> pd.DataFrame:
+    """Mean step of one stack over another's, with its interval, at every size at which both ran.
+
+    pairs: (above, below), names of stacks. Columns above, below, ratio, low, high, and the sizes.
+    """
+    ran = points.dropna(subset="step_s")
+    rows = []
+    for above, below in pairs:
+        both = ran[ran["stack"] == above].merge(ran[ran["stack"] == below][["key", "stack"]], on="key")
+        for _, row in both.sort_values(against).iterrows():
+            named = pd.DataFrame({"stack": [above, below], "key": row["key"]})
+            one, two = invocations(machine_key, named)
+            low, high = summary.ratio_interval(one, two)
+            sizes = {name: row[name] for name in ("vocabulary", "batch", "length")}
+            ratio = {"above": above, "below": below, "ratio": one.mean() / two.mean(), "low": low, "high": high}
+            rows.append(ratio | sizes)
+    return pd.DataFrame(rows)
 
 
 def intervened(points: pd.DataFrame, against: str = "vocabulary") -> pd.DataFrame:
@@ -91,18 +147,20 @@ def intervened(points: pd.DataFrame, against: str = "vocabulary") -> pd.DataFram
 
 def invocations(machine_key: str, points: pd.DataFrame) -> list[np.ndarray]:
     """Mean step (s) of each good stored invocation of each point, one array a row of `points`."""
-    rows = store.table(paths.MEASUREMENTS, machine_key or reference_machine())
+    rows = stored_rows(machine_key)
     good = rows[rows["status"] == "ok"].groupby(["stack", "key"])["step_s"]
     return [good.get_group((row.stack, row.key)).to_numpy() for row in points.itertuples()]
 
 
-def lines(points: pd.DataFrame, machine_key: str = "") -> dict[tuple[str, str], cost.Fit]:
-    """Straight line of a step in the vocabulary for each stack and way of training, where three points or more ran."""
+def lines(
+    points: pd.DataFrame, machine_key: str = "", formula: cost.Formula = cost.STRAIGHT_LINE
+) -> dict[tuple[str, str], cost.Fit]:
+    """The formula fitted to each stack and way of training, where more points ran than it has coefficients."""
     fits = {}
     for name, rows in points.dropna(subset="step_s").groupby(["stack", "how"]):
-        if len(rows) > 2:
+        if len(rows) > len(formula.terms):
             redraw = cost.resampled(invocations(machine_key, rows))
-            fits[name] = cost.fit(cost.STRAIGHT_LINE, rows, rows["step_s"].to_numpy(), redraw)
+            fits[name] = cost.fit(formula, rows, rows["step_s"].to_numpy(), redraw)
     return fits
 
 
@@ -157,7 +215,7 @@ def growth(points: pd.DataFrame) -> pd.DataFrame:
 
 def noise_floor(machine_key: str = "") -> float:
     """The stored noise floor of a machine, from its sentinel."""
-    return summary.noise_floor(store.table(paths.MEASUREMENTS, machine_key or reference_machine(), sentinel=True))
+    return summary.noise_floor(stored_rows(machine_key, sentinel=True))
 
 
 def data_link(table: pd.DataFrame, name: str) -> HTML:
@@ -233,7 +291,7 @@ def made_by(measured: pd.DataFrame | None = None, reference: str | None = None) 
         made = f"{machine.this()}, {date}, {len(measured)} invocations"
         lines.append(f"Its own measurements: {made}; {'; '.join(versions)}.")
     if reference is not None:
-        rows = store.table(paths.MEASUREMENTS, reference or reference_machine())
+        rows = stored_rows(reference)
         name, dates = described(reference)["machine"], rows["started"].str[:10]
         lines.append(
             f"Stored measurements: {name}, {dates.min()} to {dates.max()}, {len(rows)} invocations of at least "

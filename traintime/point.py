@@ -18,8 +18,8 @@ class RnnPoint(BaseModel):
     Adam that writes only the rows of the batch.
     tokens: how they are drawn, uniformly or with the frequencies of Zipf's law; words: tokens of each sentence
     that are not padding (all by default); mask: whether the LSTM skips padding.
-    loop: what is timed beside single steps: nothing, Keras' `fit` over two numbers of batches, or an epoch of so
-    many sentences; allocator: who answers malloc; cudnn: whether a GPU runs the LSTM as one fused kernel.
+    loop: what is timed beside single steps: nothing, Keras' `fit` over two numbers of batches, or that and an epoch
+    of so many sentences; allocator: who answers malloc; cudnn: whether a GPU runs the LSTM as one fused kernel.
     Source: S0 (V = 280K, E = 300, U = 128, L = 25, B = 100, dropout 0.5).
     """
 
@@ -52,6 +52,9 @@ class RnnPoint(BaseModel):
             raise InputError("vocabulary", self.vocabulary, "has no row beside the padding's", "Give 2 or more.")
         if self.sentences < self.batch and self.loop == "epoch":
             raise InputError("sentences", self.sentences, f"does not fill a batch of {self.batch}", "Give more.")
+        if self.sentences != type(self).model_fields["sentences"].default and self.loop != "epoch":
+            problem = f"is for the loop epoch, not {self.loop}"  # and stands in no other loop's key
+            raise InputError("sentences", self.sentences, problem, "Leave it out, or give the loop epoch.")
         if self.cudnn is not None and self.device != "gpu":
             raise InputError("cudnn", self.cudnn, "is for a GPU", "Leave it out, or give the device gpu.")
         return self

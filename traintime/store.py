@@ -235,11 +235,13 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
 
 
 def _loops(point: RnnPoint, loops: list[Loop]) -> dict[str, float]:
-    """Seconds of an epoch of the framework's own loop, or of one more of its steps and of starting it."""
-    if point.loop == "epoch":
-        return {"epoch_s": loops[0].ns / 1e9}
-    if point.loop == "fit":
-        steps, seconds = np.array([loop.sentences / point.batch for loop in loops]), [loop.ns / 1e9 for loop in loops]
-        fit_step_s, fit_start_s = np.polyfit(steps, seconds, 1)
-        return {"fit_step_s": fit_step_s, "fit_start_s": fit_start_s}
-    return {}
+    """Seconds of one more step of the framework's own loop, of starting it, and of the epoch that was run with it."""
+    if point.loop == "steps":
+        return {}
+    short = loops[:-1] if point.loop == "epoch" else loops
+    steps, seconds = [
+        np.array(values) for values in zip(*((n.sentences / point.batch, n.ns / 1e9) for n in short), strict=True)
+    ]
+    fit_step_s, fit_start_s = np.polyfit(steps, seconds, 1)
+    row = {"fit_step_s": fit_step_s, "fit_start_s": fit_start_s}
+    return row | ({"epoch_s": loops[-1].ns / 1e9} if point.loop == "epoch" else {})

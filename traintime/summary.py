@@ -39,6 +39,18 @@ def ratio_interval(above: np.ndarray, below: np.ndarray, level: float = 0.95, se
     return float(low), float(high)
 
 
+def verdict(ratio: float, low: float, high: float, noise: float, above: str, below: str) -> str:
+    """Which of two is faster, if that may be said: the interval of the ratio of their times excludes 1, and the
+    difference exceeds the noise floor and 5 %.
+    """
+    least = 1 + max(noise, 0.05)
+    if low > 1 and ratio > least:
+        return below
+    if high < 1 and ratio < 1 / least:
+        return above
+    return "no difference"
+
+
 def points(table: pd.DataFrame) -> pd.DataFrame:
     """One row a point and stack: status, number of invocations, mean step with its interval, peak memory.
 

@@ -191,7 +191,7 @@ def run(
     progress = Progress(len(tasks))
     end = time.monotonic() + within_s
     for task in tasks:
-        if time.monotonic() > end:
+        if time.monotonic() >= end:
             break
         report(task, progress, None)
         start = time.monotonic()

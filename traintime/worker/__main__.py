@@ -65,7 +65,7 @@ def run(job, send):
 
 
 def loops(job, trainer, measured, send):
-    """Times of the framework's own loop, as the point asks: none, N and 2N batches, or a whole epoch."""
+    """Times of the framework's own loop, as the point asks: none, N and 2N batches, and then a whole epoch."""
     import batches
     import numpy
     import timing
@@ -74,12 +74,11 @@ def loops(job, trainer, measured, send):
     if point["loop"] == "steps":
         return []
     warm_up = 2 * point["batch"]
+    # As many batches as the counted steps were, twice as many, and both once more, so that a drift shows.
+    count = (len(measured["steps_ns"]) - measured["warmup"]) * point["batch"]
+    sizes = [warm_up, count, 2 * count, count, 2 * count]
     if point["loop"] == "epoch":
-        sizes = [warm_up, point["sentences"]]
-    else:
-        # As many batches as the counted steps were, twice as many, and both once more, so that a drift shows.
-        count = (len(measured["steps_ns"]) - measured["warmup"]) * point["batch"]
-        sizes = [warm_up, count, 2 * count, count, 2 * count]
+        sizes.append(point["sentences"])
     random = numpy.random.RandomState(3)
     return timing.loops(trainer.fit, lambda count: batches.sentences(point, count, random), sizes, send)
 
