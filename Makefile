@@ -9,10 +9,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab measure stacks bench figures lint lock browser clean
+.PHONY: help setup book test lab measure measure-gpu stacks bench figures lint lock browser clean
 
 help:  ## List the commands
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(READY)  ## Build the book's own environment in .venv
 
@@ -39,6 +39,9 @@ lab: $(READY)  ## Open the chapters in JupyterLab (PORT=8888)
 
 measure: $(READY)  ## Measure the full profile on this machine; resumable, hours
 	@$(BIN)/traintime sweep --profile full
+
+measure-gpu: $(READY)  ## Measure what is missing on this machine's GPU, ten minutes at most; repeat at will
+	@$(BIN)/traintime sweep --profile gpu --within 10
 
 stacks: $(READY)  ## Add every software stack that this machine can have
 	$(BIN)/traintime stacks add --all

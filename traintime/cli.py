@@ -155,9 +155,9 @@ def run_sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is outstanding, measure nothing.")] = False,
 ) -> None:
     """Measure whole sweeps, round by round in random order; what is in the folder already is not repeated."""
-    plans = sweep.plans(profile, only)
+    plans, sentinel = sweep.plans(profile, only), sweep.sentinel_of(profile)
     if dry_run:
-        tasks = sweep.outstanding(plans, to, machines.this())
+        tasks = sweep.outstanding(plans, to, machines.this(), sentinel=sentinel)
         for task in tasks:
             out.print(f"round {task.round}  {task.stack.name}  {task.point.key}", highlight=False)
         err.print(f"{len(tasks)} invocations are outstanding")
@@ -181,7 +181,7 @@ def run_sweep(
                 bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
         limit_s = float("inf") if within is None else within * 60
-        done = sweep.run(plans, to, threads=threads, report=report, within_s=limit_s)
+        done = sweep.run(plans, to, threads=threads, report=report, within_s=limit_s, sentinel=sentinel)
     left = done.total - done.finished
     rest = f"{left} are outstanding: run the same command again" if left else "nothing is outstanding"
     err.print(f"{done.finished} invocations measured; {rest}")

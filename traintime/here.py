@@ -62,10 +62,17 @@ def run(chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: 
     return store.table(root)
 
 
+def machines() -> dict[str, int]:
+    """Number of stored points of each machine that has described itself and measured something."""
+    described = sorted(path.parent.name for path in paths.MEASUREMENTS.glob("*/machine.json"))
+    points = {name: len(list(store.files(paths.MEASUREMENTS, name))) for name in described}
+    return {name: number for name, number in points.items() if number}
+
+
 def reference_machine() -> str:
     """The machine with the most stored measurements: the one whose figures the book shows."""
-    machines = [path.name for path in paths.MEASUREMENTS.iterdir() if (path / "machine.json").exists()]
-    return max(machines, key=lambda name: len(list(store.files(paths.MEASUREMENTS, name))))
+    points = machines()
+    return max(points, key=points.__getitem__)
 
 
 @functools.cache
@@ -86,6 +93,13 @@ def stored(machine_key: str = "", **wanted: Any) -> pd.DataFrame:
         # A column of numbers and None holds NaN for None, which isin([None]) does not find.
         rows = rows[rows[name].isin(values) | (rows[name].isna() & (None in values))]
     return summary.points(rows)
+
+
+def stored_on_gpus(**wanted: Any) -> pd.DataFrame:
+    """Stored measurements on the GPU of any machine, as `stored`, whichever kernel ran the LSTM; empty without one."""
+    wanted = {"device": "gpu", "cudnn": [None, True, False]} | wanted
+    frames = [stored(name, **wanted) for name in machines()]
+    return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
 
 
 def how(points: pd.DataFrame) -> pd.Series:
@@ -118,22 +132,26 @@ def exponents(points: pd.DataFrame, against: str, machine_key: str | None = None
     return pd.DataFrame(rows)
 
 
-def ratios(points: pd.DataFrame, pairs: list[tuple[str, str]], against: str, machine_key: str = "") -> pd.DataFrame:
-    """Mean step of one stack over another's, with its interval, at every size at which both ran.
+def ratios(
+    points: pd.DataFrame, pairs: list[tuple[str, str]], against: str, machine_key: str = "", of: str = "stack"
+) -> pd.DataFrame:
+    """Mean step with one value of a field over that with another, with its interval, wherever all else is the same.
 
-    pairs: (above, below), names of stacks. Columns above, below, ratio, low, high, and the sizes.
+    pairs: (above, below), two values of the field `of`; against: the size to sort by. Columns above, below, ratio,
+    low, high, stack and the sizes.
     """
     ran = points.dropna(subset="step_s")
+    others = [name for name in ("stack", *summary.POINT_FIELDS) if name != of and ran[name].notna().all()]
     rows = []
     for above, below in pairs:
-        both = ran[ran["stack"] == above].merge(ran[ran["stack"] == below][["key", "stack"]], on="key")
+        both = ran[ran[of] == above].merge(ran[ran[of] == below], on=others, suffixes=("_above", "_below"))
         for _, row in both.sort_values(against).iterrows():
-            named = pd.DataFrame({"stack": [above, below], "key": row["key"]})
-            one, two = invocations(machine_key, named)
+            keys = [row["key_above"], row["key_below"]]
+            named = {"stack": [row.get("stack", above), row.get("stack", below)], "key": keys}
+            one, two = invocations(machine_key, pd.DataFrame(named))
             low, high = summary.ratio_interval(one, two)
-            sizes = {name: row[name] for name in ("vocabulary", "batch", "length")}
             ratio = {"above": above, "below": below, "ratio": one.mean() / two.mean(), "low": low, "high": high}
-            rows.append(ratio | sizes)
+            rows.append(ratio | {name: row[name] for name in others})
     return pd.DataFrame(rows)
 
 
@@ -150,6 +168,54 @@ def invocations(machine_key: str, points: pd.DataFrame) -> list[np.ndarray]:
     rows = stored_rows(machine_key)
     good = rows[rows["status"] == "ok"].groupby(["stack", "key"])["step_s"]
     return [good.get_group((row.stack, row.key)).to_numpy() for row in points.itertuples()]
+
+
+def step_times(
+    machine_key: str = "", sentinel: bool = False, **wanted: Any
+) -> list[tuple[str, np.ndarray, int]]:
+    """Every single step of stored invocations: stack, seconds (the first step among them), steps that do not count.
+
+    wanted: field=value of the point.
+    """
+    found = []
+    for path in store.files(paths.MEASUREMENTS, machine_key or reference_machine()):
+        if (path.parent.parent.name == store.SENTINEL) != sentinel:
+            continue
+        record = store.read(path)
+        fields = record.point.model_dump()
+        if any(fields[name] != value for name, value in (summary.USUAL | wanted).items()):
+            continue
+        for result in (invocation.result for invocation in record.invocations if invocation.result):
+            timing = result.timing
+            found.append((record.stack, np.array([timing.first_ns, *timing.steps_ns]) / 1e9, timing.warmup + 1))
+    return found
+
+
+def step_spread(machine_key: str = "", sentinel: bool = False, **wanted: Any) -> pd.Series:
+    """Relative standard error of the mean step that each stored invocation's own steps would promise."""
+    errors = []
+    for _, seconds, skipped in step_times(machine_key, sentinel, **wanted):
+        counted = seconds[skipped:]
+        errors.append(counted.std(ddof=1) / counted.mean() / len(counted) ** 0.5)
+    return pd.Series(errors)
+
+
+def warm_up(machine_key: str = "", steps: int = 10, **wanted: Any) -> pd.DataFrame:
+    """The first steps of stored invocations in units of their median counted step: medians, a column a stack."""
+    curves: dict[str, list[np.ndarray]] = {}
+    for stack, seconds, skipped in step_times(machine_key, **wanted):
+        if len(seconds) >= steps:
+            curves.setdefault(stack, []).append(seconds[:steps] / np.median(seconds[skipped:]))
+    table = {stack: np.median(each, axis=0) for stack, each in curves.items()}
+    return pd.DataFrame(table, index=pd.RangeIndex(1, steps + 1, name="step"))
+
+
+def spread_of(rows: pd.DataFrame, value: str, by: list[str]) -> pd.DataFrame:
+    """Mean of a value over invocations with its bootstrap interval, one row a group."""
+    groups = rows.groupby(by, sort=False)[value]
+    low_high = {name: summary.mean_interval(group.to_numpy()) for name, group in groups}
+    intervals = pd.DataFrame.from_dict(low_high, orient="index", columns=["low", "high"])
+    return pd.concat([groups.mean().rename("mean"), intervals.set_axis(groups.mean().index)], axis=1)
 
 
 def lines(

@@ -2,6 +2,7 @@
 
 import psutil
 
+from traintime import machine
 from traintime.errors import InputError
 from traintime.point import Point
 from traintime.stacks import Stack
@@ -47,8 +48,13 @@ def predicted_peak(point: Point, stack: Stack) -> float:
 
 
 def refuse_beyond_memory(point: Point, stack: Stack, available: float | None = None) -> None:
-    """Raise InputError when the point is predicted not to fit into the memory that is free now (bytes)."""
-    available = psutil.virtual_memory().available if available is None else available
+    """Raise InputError when the point is predicted not to fit into the memory that is free now (bytes).
+
+    On a GPU that is the card's whole memory; what a card's own allocator needs beside it is not predicted yet.
+    """
+    if available is None:
+        cards = machine.gpus() if point.device == "gpu" else []
+        available = (cards[0]["memory_mib"] or 0) * 2**20 if cards else psutil.virtual_memory().available
     needed = predicted_peak(point, stack)
     if needed > available:
         raise InputError(

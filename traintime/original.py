@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from traintime import paths
+from traintime import cost, paths
 
 
 def read(name: str) -> pd.DataFrame:
@@ -33,3 +33,16 @@ def s0() -> pd.DataFrame:
     # Printed in thousands of seconds.
     rows["half_step_s"] = half_unit(rows["printed"]) * 1000 / steps
     return rows
+
+
+def s0_fits(draws: int = 1000) -> dict[str, cost.Fit]:
+    """The three-term formula fitted to each device's six cells; `draws` figures within the printed ones' rounding.
+
+    Each device has draws of its own, so that the ratio of two coefficients may be taken draw by draw.
+    """
+    fits = {}
+    for seed, (device, rows) in enumerate(s0().groupby("device")):
+        seconds = rows["step_s"].to_numpy()
+        redraw = cost.rounded(seconds, rows["half_step_s"].to_numpy())
+        fits[device] = cost.fit(cost.THREE_TERMS, rows, seconds, redraw, draws, seed)
+    return fits

@@ -55,7 +55,8 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
     """One row a point and stack: status, number of invocations, mean step with its interval, peak memory.
 
     table: as store.table gives it. A point whose invocations did not all end well has the first other
-    status in `status`; its times are of the ones that did, or missing. Seconds and bytes.
+    status in `status`; its times are of the ones that did, or missing. Seconds and bytes. An empty table has no
+    points and the same columns.
     """
     rows = []
     by = ["machine", "stack", "key", *[name for name in POINT_FIELDS if name in table.columns]]
@@ -71,7 +72,8 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
         else:
             row |= {"step_s": np.nan, "low_s": np.nan, "high_s": np.nan, "peak_bytes": np.nan}
         rows.append(row)
-    return pd.DataFrame(rows).sort_values(["stack", *by[3:]], ignore_index=True)
+    columns = [*by, "status", "invocations", "step_s", "low_s", "high_s", "peak_bytes"]
+    return pd.DataFrame(rows, columns=columns).sort_values(["stack", *by[3:]], ignore_index=True)
 
 
 def noise_floor(sentinel: pd.DataFrame) -> float:

@@ -90,6 +90,14 @@ def plans(profile: str, only: list[str] | None = None) -> list[Plan]:
     return [Plan.from_profile(name, sweeps[name]) for name in only or sweeps]
 
 
+def sentinel_of(profile: str) -> Sentinel:
+    """The fixed point of a profile's noise floor: its own, or the usual one."""
+    fields = dict(load_profile(profile).get("sentinel") or {})
+    if not fields:
+        return SENTINEL
+    return make_point(**{name: value for name, value in fields.items() if name != "stack"}), stacks.get(fields["stack"])
+
+
 def round_order(plans: list[Plan], number: int, seed: int) -> list[Task]:
     """One round of all sweeps together, each point on each stack once, in random order.
 

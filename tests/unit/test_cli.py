@@ -15,7 +15,7 @@ import pytest
 import typer
 import yaml
 
-from traintime import cli, counts, machine, measure, memory, paths, stacks, store, sweep
+from traintime import allocators, cli, counts, machine, measure, memory, paths, stacks, store, sweep
 from traintime.point import make_point
 
 MACHINE = "some-machine"
@@ -147,8 +147,8 @@ def assert_refused(answer, field, value, remedy):
         ("measure --workload cnn", "workload", "cnn", "Choose one of: rnn"),
         ("measure --optimizer rmsprop", "optimizer", "rmsprop", "'adam', 'sgd' or 'adam-rows'"),
         ("measure --device tpu", "device", "tpu", "'cpu' or 'gpu'"),
-        ("sweep --profile huge", "profile", "huge", "Choose one of: full, quick"),
-        ("sweep --profile huge --dry-run", "profile", "huge", "Choose one of: full, quick"),
+        ("sweep --profile huge", "profile", "huge", "Choose one of: full, gpu, quick"),
+        ("sweep --profile huge --dry-run", "profile", "huge", "Choose one of: full, gpu, quick"),
         ("sweep --only everything", "sweep", "everything", "Choose one of: allocator"),
         ("sweep --only vocabulary --only everything", "sweep", "everything", "Choose one of: allocator"),
     ],
@@ -177,6 +177,9 @@ def test_a_size_of_nothing_is_refused(traintime, fake_measure, field, value):
         ("measure --steps 0", "--steps"),
         ("measure --timeout 0", "--timeout"),
         ("sweep --threads -1", "--threads"),
+        ("sweep --within -1", "--within"),
+        ("sweep --within soon", "--within"),
+        ("measure --words many", "--words"),
         ("check --at-least many", "--at-least"),
         ("check --at-least 0", "--at-least"),
         ("bench --blocks 1", "--blocks"),
@@ -217,6 +220,33 @@ def test_a_stack_that_is_not_here_is_refused_with_the_command_that_adds_it(train
     answer = traintime("measure", "--stack", "2017-theano")
     assert_refused(answer, "stack", "2017-theano", "traintime stacks add 2017-theano")
     assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "value", "remedy"),
+    [
+        ("--optimizer adam-rows", "optimizer", "adam-rows", "Take the stack numpy."),
+        ("--optimizer adam-rows --stack 2017-theano", "optimizer", "adam-rows", "Take the stack numpy."),
+        ("--mask --words 5 --stack numpy", "mask", True, "Take a Keras stack."),
+        ("--device gpu --stack numpy", "device", "gpu", "Take a stack of 2026."),
+        ("--device gpu --stack 2020-tensorflow", "device", "gpu", "Take a stack of 2026."),
+        ("--words 26", "words", 26, "Give the length or less."),
+        ("--words 0", "words", 0, WHOLE),
+        ("--words 1 --vocabulary 1", "vocabulary", 1, "Give 2 or more."),
+        ("--tokens normal", "tokens", "normal", "'uniform' or 'zipf'"),
+        ("--allocator mimalloc", "allocator", "mimalloc", "'glibc', 'glibc-keep', 'jemalloc' or 'tcmalloc'"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(traintime, fake_measure, words, field, value, remedy):
+    calls = fake_measure()
+    assert_refused(traintime("measure", *words.split()), field, value, remedy)
+    assert calls == []
+
+
+def test_a_missing_allocator_is_refused_with_the_command_that_adds_it(traintime, monkeypatch):
+    monkeypatch.setattr(allocators, "library", lambda name: None)
+    answer = traintime("measure", "--stack", "numpy", "--allocator", "jemalloc")
+    assert_refused(answer, "allocator", "jemalloc", "apt-get install libjemalloc2")
 
 
 def test_an_unknown_machine_is_refused_and_the_known_ones_are_named(traintime, folder):
@@ -363,6 +393,18 @@ def test_a_measurement_is_told_in_words(traintime, fake_measure):
     assert (call.protocol.steps, call.protocol.timeout_s) == (7, 60)
 
 
+def test_a_measurement_may_differ_from_the_usual(traintime, fake_measure):
+    calls = fake_measure()
+    words = "--optimizer adam-rows --tokens zipf --words 5 --allocator glibc-keep --frozen"
+    assert traintime("measure", "--stack", "numpy", *words.split()).status == 0
+    assert traintime("measure", "--words", 5, "--mask").status == 0
+    run = {"tokens": "zipf", "allocator": "glibc-keep", "frozen": True}
+    assert [call.point for call in calls] == [
+        make_point(vocabulary=20_000, optimizer="adam-rows", words=5, **run),
+        make_point(vocabulary=20_000, words=5, mask=True),
+    ]
+
+
 @pytest.mark.parametrize("words", [[], ["--json"]])
 @pytest.mark.parametrize("status", ["oom", "timeout", "crashed"])
 def test_a_failed_measurement_says_why_and_has_exit_status_1(traintime, fake_measure, status, words):
@@ -415,6 +457,45 @@ def test_a_sweep_names_the_stacks_that_are_missing(traintime, fake_measure, rate
     assert answer.status == 0
     assert "numpy is missing and is left out; add it: traintime stacks add numpy" in answer.words
     assert calls == []
+
+
+def test_a_sweep_ends_within_its_minutes_and_says_what_is_left(traintime, fake_measure, rates, profile, tmp_path):
+    calls = fake_measure()
+    words = ["sweep", "--profile", profile, "--to", tmp_path / "to"]
+    none = traintime(*words, "--within", 0)
+    assert (none.status, calls) == (0, [])
+    left = re.search(r"0 invocations measured; (\d+) are outstanding: run the same command again", none.words)
+    assert left, none.words
+    done = traintime(*words, "--within", 60)
+    assert done.status == 0
+    assert len(calls) == int(left[1])
+    assert f"{len(calls)} invocations measured; nothing is outstanding" in done.words
+
+
+def test_the_minutes_of_a_sweep_are_minutes(traintime, profile, tmp_path, monkeypatch):
+    limits = []
+
+    def run(*args, within_s, **options):
+        limits.append(within_s)
+        return sweep.Progress(0)
+
+    monkeypatch.setattr(sweep, "run", run)
+    for words in ([], ["--within", 1.5]):
+        assert traintime("sweep", "--profile", profile, "--to", tmp_path / "to", *words).status == 0
+    assert limits == [float("inf"), 90]
+
+
+def test_a_sweep_names_the_allocators_that_are_missing(traintime, fake_measure, rates, profile, tmp_path, monkeypatch):
+    monkeypatch.setattr(allocators, "library", lambda name: None)
+    fields = {"stacks": ["numpy"], "rounds": 1, **TINY, "allocator": ["glibc", "jemalloc", "tcmalloc"]}
+    (paths.PROFILES / f"{profile}.yaml").write_text(yaml.safe_dump({"sweeps": {"small": fields}}))
+    calls = fake_measure()
+    answer = traintime("sweep", "--profile", profile, "--to", tmp_path / "to")
+    assert answer.status == 0
+    assert "jemalloc is missing and is left out; add it: apt-get install libjemalloc2" in answer.words
+    assert "tcmalloc is missing and is left out; add it: apt-get install libtcmalloc-minimal4" in answer.words
+    assert "glibc is missing" not in answer.words
+    assert {call.point.allocator for call in calls} == {"glibc"}
 
 
 # Tables

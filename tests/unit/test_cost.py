@@ -15,7 +15,7 @@ from traintime import cost
 GRID = list(itertools.product([5_000, 20_000, 280_000, 2_000_000], [32, 100, 1024], [10, 50]))
 ROWS = pd.DataFrame(GRID, columns=["vocabulary", "batch", "length"])
 PER_WORD = cost.Formula({"a": sympy.Integer(1), "b": cost.V, "c": cost.B * cost.L})
-FORMULAS = [cost.STRAIGHT_LINE, cost.THREE_TERMS, PER_WORD]
+FORMULAS = [cost.STRAIGHT_LINE, cost.THREE_TERMS, cost.FOUR_TERMS, PER_WORD]
 # Seconds a step, a row and a sentence, between a fast machine's and a slow one's.
 coefficients = st.tuples(st.floats(1e-4, 1), st.floats(1e-9, 1e-5), st.floats(1e-6, 1e-2))
 
@@ -58,6 +58,19 @@ def test_terms_may_be_products():
     seconds = (0.01 + 3e-8 * ROWS["vocabulary"] + 5e-6 * ROWS["batch"] * ROWS["length"]).to_numpy()
     found = fitted(PER_WORD, seconds)
     assert found.coefficients == pytest.approx({"a": 0.01, "b": 3e-8, "c": 5e-6}, rel=1e-6)
+
+
+@pytest.mark.parametrize("zero", [None, "a", "l", "b", "c"])
+def test_the_four_terms_are_told_apart(zero):
+    """A step as such, each position of a sentence, each row and each token, made up and found again."""
+    known = {"a": 0.02, "l": 4e-4, "b": 2e-8, "c": 3e-6}
+    if zero:
+        known[zero] = 0.0
+    vocabulary, batch, length = (ROWS[name] for name in ("vocabulary", "batch", "length"))
+    seconds = known["a"] + known["l"] * length + known["b"] * vocabulary + known["c"] * batch * length
+    found = fitted(cost.FOUR_TERMS, seconds.to_numpy())
+    assert found.coefficients == pytest.approx(known, rel=1e-6, abs=1e-12)
+    assert found.mean_error < 1e-9
 
 
 @given(arrays(float, len(ROWS), elements=st.floats(1e-3, 1e3)), st.sampled_from(FORMULAS))
@@ -209,6 +222,58 @@ def test_resampling_draws_invocations_again():
     drawn = np.array([redraw(random) for _ in range(100)])
     assert set(drawn[:, 0]) == {1.0, 1.5, 2.0}
     assert set(drawn[:, 1]) == {5.0}
+
+
+# Exponents
+
+LENGTHS = np.array([3, 10, 25, 100, 400])
+
+
+def noisy(exponent, spread, seed=1):
+    """Five invocations of each length whose times follow the power, each off by its own factor."""
+    random = np.random.default_rng(seed)
+    return [0.01 * length**exponent * np.exp(random.normal(0, spread, 5)) for length in LENGTHS]
+
+
+@given(st.floats(-1, 3), st.floats(1e-5, 10), st.integers(1, 4))
+def test_a_power_law_has_its_exponent_and_no_doubt(exponent, factor, invocations):
+    times = [np.full(invocations, factor * length**exponent) for length in LENGTHS]
+    value, low, high = cost.exponent(LENGTHS, times, draws=5)
+    assert value == pytest.approx(exponent, abs=1e-9)
+    assert (low, high) == pytest.approx((exponent, exponent), abs=1e-9)
+
+
+def test_two_sizes_have_the_exponent_of_the_line_between_them():
+    value, low, high = cost.exponent(np.array([10, 40]), [np.array([1.0, 3.0]), np.array([4.0])], draws=200)
+    assert value == pytest.approx(np.log(4 / 2) / np.log(4))
+    assert (low, high) == pytest.approx((np.log(4 / 3) / np.log(4), 1.0)), "between the two invocations' own slopes"
+
+
+def test_the_interval_of_an_exponent_holds_it_and_grows_with_the_noise():
+    widths = []
+    for spread in (0.001, 0.02, 0.3):
+        value, low, high = cost.exponent(LENGTHS, noisy(0.7, spread), draws=300)
+        assert low <= value <= high
+        assert low < 0.7 < high
+        widths.append(high - low)
+    assert widths == sorted(widths)
+    assert widths[0] > 0
+    assert widths[2] > 5 * widths[0]
+
+
+def test_an_exponent_has_no_unit():
+    times = noisy(0.7, 0.1)
+    here = cost.exponent(LENGTHS, times, draws=50)
+    there = cost.exponent(1000 * LENGTHS, [1000 * values for values in times], draws=50)
+    assert here == pytest.approx(there)
+
+
+def test_the_same_seed_draws_the_same_interval():
+    times = noisy(0.7, 0.1)
+    one, same, other = (cost.exponent(LENGTHS, times, draws=50, seed=seed) for seed in (1, 1, 2))
+    assert one == same
+    assert one[0] == other[0]
+    assert one[1:] != other[1:]
 
 
 # The formula in print

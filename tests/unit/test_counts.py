@@ -54,6 +54,21 @@ def test_a_frozen_table_is_not_trained():
 
 
 @pytest.mark.parametrize(
+    ("changes", "rows"),
+    [
+        ({"batch": 1, "length": 5}, 5),
+        ({"batch": 2, "length": 5}, 10),
+        ({"batch": 3, "length": 5}, 11),  # the whole table
+        ({"batch": 1, "length": 5, "frozen": True}, 0),
+    ],
+)
+def test_by_rows_no_more_rows_are_trained_than_a_batch_has_words(changes, rows):
+    point = make_point(vocabulary=11, embedding=3, units=4, optimizer="adam-rows", **changes)
+    assert counts.trained_parameters(point) == 133 + 3 * rows
+    assert counts.update_bytes(point) == (133 + 3 * rows) * 8 * 4
+
+
+@pytest.mark.parametrize(
     ("changes", "expected"),
     [
         # Eight float32 numbers a parameter: one zeroed, four read (gradient, parameter, two moments), three written.
@@ -93,3 +108,22 @@ def test_steps_of_an_epoch(sentences, batch, expected):
 def test_an_epoch_has_room_for_every_sentence_and_no_empty_step(sentences, batch):
     steps = counts.steps_per_epoch(sentences, batch)
     assert (steps - 1) * batch < sentences <= steps * batch
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"), [({}, 166 * 12), ({"optimizer": "sgd"}, 166 * 2), ({"frozen": True}, 133 * 12)]
+)
+def test_the_operations_of_an_update(changes, expected):
+    assert counts.update_flops(make_point(vocabulary=11, embedding=3, units=4, **changes)) == expected
+
+
+def test_the_bytes_of_the_smallest_steps_products():
+    """One input and one state, each times four gates: 1 + 4 + 4 numbers a product, two products, three times each."""
+    point = make_point(vocabulary=1, embedding=1, units=1, length=1, batch=1)
+    assert counts.matmul_bytes(point) == 2 * 3 * 9 * 4
+
+
+def test_the_weights_of_the_state_are_fetched_for_every_position_and_those_of_the_input_once():
+    """Two positions: inputs 2 x 1, weights 1 x 4, gates 2 x 4; and twice 1 + 4 + 4 for the state."""
+    point = make_point(vocabulary=1, embedding=1, units=1, length=2, batch=1)
+    assert counts.matmul_bytes(point) == 3 * 4 * ((2 + 4 + 8) + 2 * 9)

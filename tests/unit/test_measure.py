@@ -324,6 +324,31 @@ def test_what_the_real_worker_measures_can_be_stored_and_shown(tiny, tmp_path):
     assert row.parameters == 11 * 3 + 4 * 4 * (3 + 4 + 1) + 4 + 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentences"),
+    # Four counted steps of six sentences: as many again, twice as many, both once more, and then the epoch.
+    [({"loop": "fit"}, [24, 48, 24, 48]), ({"loop": "epoch", "sentences": 25}, [24, 48, 24, 48, 25]), ({}, [])],
+)
+def test_the_real_worker_times_the_loop_that_was_asked_for(tiny, changes, sentences):
+    protocol = measure.Protocol(warmup=1, steps=4, seconds=0)
+    record = measure.measure(tiny.model_copy(update=changes), NUMPY, protocol, threads=1)
+    assert record["status"] == "ok", record.get("error")
+    result = record["result"]
+    assert [loop["sentences"] for loop in result["loops"]] == sentences
+    assert all(loop["ns"] > 0 for loop in result["loops"])
+    assert len(result["timing"]["steps_ns"]) == 5
+    assert 0 <= result["faults"]["minor_in_steps"] <= result["faults"]["minor"]
+
+
+@linux
+@pytest.mark.parametrize("allocator", ["glibc", "glibc-keep"])
+def test_the_real_worker_runs_with_the_allocator_that_was_asked_for(tiny, allocator):
+    point = tiny.model_copy(update={"allocator": allocator})
+    record = measure.measure(point, NUMPY, measure.Protocol(warmup=1, steps=2, seconds=0), threads=1)
+    assert record["status"] == "ok", record.get("error")
+    assert record["result"]["facts"]["allocator"] == allocator
+
+
 @linux
 def test_the_worker_offers_itself_to_the_kernel_and_the_parent_does_not(run_fake):
     score = Path("/proc/self/oom_score_adj")

@@ -11,6 +11,7 @@ import pytest
 
 from traintime import paths, stacks
 from traintime.errors import InputError
+from traintime.point import make_point
 
 
 @pytest.fixture
@@ -71,6 +72,39 @@ def test_a_stack_with_a_python_of_its_own_has_a_lock_and_a_home_of_its_own(stack
         assert stack.executable.is_relative_to(stack.home)
     else:
         assert stack.executable == Path(sys.executable)
+
+
+# What a stack has no way to run
+
+KERAS = [name for name in stacks.ALL if name != "numpy"]
+OLDER = [name for name in stacks.ALL if not name.startswith("2026")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "remedy", "names"),
+    [
+        ({"optimizer": "adam-rows"}, "optimizer", "Take the stack numpy.", KERAS),
+        ({"mask": True, "words": 5}, "mask", "Take a Keras stack.", ["numpy"]),
+        ({"device": "gpu"}, "device", "Take a stack of 2026.", OLDER),
+    ],
+)
+def test_what_a_stack_cannot_do_is_refused_there_and_only_there(changes, field, remedy, names):
+    point = make_point(**changes)
+    refused = []
+    for stack in stacks.ALL.values():
+        try:
+            stacks.refuse_impossible(point, stack)
+        except InputError as error:
+            assert (error.field, error.value, error.remedy) == (field, changes[field], remedy)
+            assert error.problem == f"is nothing that {stack.name} can do"
+            refused.append(stack.name)
+    assert refused == names
+
+
+@pytest.mark.parametrize("stack", stacks.ALL.values(), ids=lambda stack: stack.name)
+def test_what_every_stack_can_do_is_refused_nowhere(stack):
+    for changes in ({}, {"tokens": "zipf"}, {"words": 5}, {"loop": "fit"}, {"allocator": "jemalloc"}, {"frozen": True}):
+        stacks.refuse_impossible(make_point(**changes), stack)
 
 
 # Present or not

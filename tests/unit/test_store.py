@@ -266,6 +266,121 @@ def test_a_failed_invocation_has_holes_and_not_zeros(add, tmp_path, status):
     assert failed.vocabulary == 11
 
 
+def add_point(root, invocation, loops=(), faults=None, **changes):
+    """Store one good invocation of the small point with these changes; return its row of the table."""
+    point = POINT.model_copy(update=changes)
+    made = invocation()
+    made["result"]["loops"] = list(loops)
+    made["result"]["faults"] |= faults or {}
+    store.append(store.file_of(root, "some-machine", "numpy", point.key), "some-machine", "numpy", point, made)
+    return store.table(root).set_index("key").loc[point.key]
+
+
+def fit_loops(step_ns, start_ns):
+    """N batches of six sentences, 2N, and both again, as a loop that does nothing but start and step would take."""
+    return [{"sentences": 6 * steps, "ns": start_ns + steps * step_ns} for steps in (30, 60, 30, 60)]
+
+
+@pytest.mark.parametrize(("step_ns", "start_ns"), [(2_000_000, 50_000_000), (31_234, 7), (900_000_000, 0)])
+def test_the_time_of_a_step_of_fit_and_of_its_start_are_taken_apart(tmp_path, invocation, step_ns, start_ns):
+    row = add_point(tmp_path, invocation, fit_loops(step_ns, start_ns), loop="fit")
+    assert row.fit_step_s == pytest.approx(step_ns / 1e9, rel=1e-9)
+    assert row.fit_start_s == pytest.approx(start_ns / 1e9, rel=1e-6, abs=1e-9)
+    assert row.step_s == pytest.approx(0.003), "single steps are told beside it"
+
+
+def test_a_drift_between_the_two_pairs_of_loops_is_shared(tmp_path, invocation):
+    times = [(30, 100), (60, 160), (30, 120), (60, 180)]
+    loops = [{"sentences": 6 * steps, "ns": ms * 10**6} for steps, ms in times]
+    row = add_point(tmp_path, invocation, loops, loop="fit")
+    assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
+
+
+def test_the_epoch_comes_last_and_has_no_part_in_the_line_through_the_others(tmp_path, invocation):
+    loops = [*fit_loops(2_000_000, 50_000_000), {"sentences": 1000, "ns": 3_210_000_000}]
+    row = add_point(tmp_path, invocation, loops, loop="epoch", sentences=1000)
+    assert row.epoch_s == 3.21
+    assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
+    assert row.sentences == 1000
+
+
+def test_a_point_of_single_steps_has_no_loop(tmp_path, invocation):
+    row = add_point(tmp_path, invocation)
+    loops = [*fit_loops(2_000_000, 0), {"sentences": 1000, "ns": 10}]
+    add_point(tmp_path, invocation, loops, loop="epoch", sentences=1000)
+    assert not {"fit_step_s", "fit_start_s", "epoch_s"} & set(row.index)
+    assert math.isnan(store.table(tmp_path).set_index("key").loc[POINT.key, "epoch_s"])
+
+
+def test_page_faults_are_told_a_step(tmp_path, invocation):
+    """Two warm-up steps and three counted ones: the faults of all five, the first step's apart."""
+    assert add_point(tmp_path, invocation, faults={"minor_in_steps": 35}).faults_a_step == 7.0
+
+
+def test_a_file_from_before_faults_were_counted_by_step_has_a_hole(tmp_path, invocation):
+    assert math.isnan(add_point(tmp_path, invocation).faults_a_step)
+
+
+# Files of the first schema
+
+NEW_IN_2 = ("tokens", "words", "mask", "loop", "sentences", "allocator", "cudnn")
+
+
+@pytest.fixture
+def first_schema(add):
+    """A file as the first schema had it: no word of tokens, padding, loops or allocators."""
+    path = add()
+    record = json.loads(path.read_text())
+    record["schema_version"] = 1
+    for name in NEW_IN_2:
+        record["point"].pop(name, None)
+    for made in record["invocations"]:
+        made["result"].pop("loops")
+        assert "allocator" not in made["result"]["facts"]
+    path.write_text(json.dumps(record))
+    return path
+
+
+def test_a_file_of_the_first_schema_is_of_a_point_that_ran_in_the_usual_way(first_schema, tmp_path):
+    record = store.read(first_schema)
+    assert record.schema_version == 1
+    assert record.point == POINT
+    assert record.point.key == record.key == first_schema.stem
+    row = store.table(tmp_path / "measurements").iloc[0]
+    assert (row.tokens, row.loop, row.allocator, row["mask"]) == ("uniform", "steps", "glibc", False)
+    assert row.words is None
+    assert row.step_s == pytest.approx(0.003)
+
+
+def test_a_file_of_the_first_schema_can_be_added_to_and_is_then_of_the_second(first_schema, add):
+    add(round=2)
+    record = store.read(first_schema)
+    assert store.SCHEMA == record.schema_version == 2
+    assert [made.round for made in record.invocations] == [1, 2]
+    stored = json.loads(first_schema.read_text())
+    assert stored["schema_version"] == 2
+    assert {name: stored["point"][name] for name in ("tokens", "loop", "allocator")} == {
+        "tokens": "uniform",
+        "loop": "steps",
+        "allocator": "glibc",
+    }
+
+
+def test_a_stored_point_that_cannot_be_is_refused_with_its_file(add):
+    path = add()
+    change(path, "point", "words", value=6)
+    with pytest.raises(InputError, match=r"has a wrong key point \(.*words: 6 is more than the length 5") as caught:
+        store.read(path)
+    assert caught.value.value == f"some-machine/numpy/{POINT.key}.json"
+
+
+@pytest.mark.parametrize("loop", [{"sentences": 10}, {"ns": 10}, {"sentences": 10, "ns": 10, "steps": 1}])
+def test_a_loop_that_does_not_fit_the_schema_is_not_written(tmp_path, invocation, loop):
+    with pytest.raises(ValidationError):
+        add_point(tmp_path, invocation, [loop], loop="fit")
+    assert not list(store.files(tmp_path))
+
+
 def test_the_sentinel_is_kept_apart(add, tmp_path):
     root = tmp_path / "measurements"
     add()

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traintime import machine, memory, paths, stacks, store, sweep
+from traintime import allocators, machine, memory, paths, stacks, store, sweep
 from traintime.errors import InputError
 from traintime.measure import Protocol
 from traintime.point import make_point
@@ -147,6 +147,25 @@ def test_a_bad_number_of_rounds_is_refused(value):
 def test_an_unknown_name_or_value_is_refused(changes, words):
     with pytest.raises(InputError, match=words):
         plan(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"optimizer": ["adam", "adam-rows"]}, "optimizer: 'adam-rows' is nothing that 2026-jax can do. .*numpy"),
+        ({"words": 5, "mask": [False, True]}, "mask: True is nothing that numpy can do. Take a Keras stack"),
+        ({"device": ["cpu", "gpu"]}, "device: 'gpu' is nothing that numpy can do. Take a stack of 2026"),
+        ({"words": [5, 26]}, "words: 26 is more than the length 25"),
+    ],
+)
+def test_what_a_stack_of_the_sweep_cannot_do_is_refused(changes, words):
+    with pytest.raises(InputError, match=words):
+        plan(**changes)
+
+
+def test_a_sweep_on_the_stacks_that_can_is_taken():
+    assert len(plan(stacks=["numpy"], optimizer="adam-rows").points) == 3
+    assert len(plan(stacks=["2026-jax", "2017-theano"], words=5, mask=[False, True]).points) == 6
 
 
 @pytest.mark.parametrize("field", ["stacks", "vocabulary"])
@@ -323,6 +342,29 @@ def test_a_stack_that_is_added_later_gets_sentinels_of_its_own(root, fake_measur
     assert stored(root, sentinel=True) == before + counted(added, sentinel=True)
 
 
+def test_a_missing_allocator_is_left_out_and_made_up_for_later(root, fake_measure, monkeypatch):
+    made = plan(vocabulary=10, allocator=["glibc", "jemalloc"])
+    monkeypatch.setattr(allocators, "present", lambda name: name == "glibc")
+    first = fake_measure()
+    run([made], root, first)
+    assert len(first.calls) > 4
+    assert not any("jemalloc" in key for _, key, _ in first.calls)
+    assert left([made], root) == []
+    monkeypatch.setattr(allocators, "present", lambda name: True)
+    added = left([made], root)
+    assert {task.point.allocator for task in added if not task.sentinel} == {"jemalloc"}
+    run([made], root, fake_measure())
+    assert stored(root) == planned([made])
+
+
+def test_a_point_of_a_missing_allocator_need_not_fit_into_memory(root, fake_measure, monkeypatch):
+    """What is not run is not refused either."""
+    monkeypatch.setattr(allocators, "present", lambda name: name == "glibc")
+    large = plan("large", vocabulary=900_000_000, allocator="jemalloc")
+    run([plan(), large], root, fake_measure())
+    assert stored(root) == planned([plan()])
+
+
 def test_another_sentinel_may_be_named(root, fake_measure):
     sentinel = (make_point(vocabulary=7), stacks.get("numpy"))
     run([plan()], root, fake_measure(), sentinel=sentinel)
@@ -413,6 +455,45 @@ def test_a_report_comes_before_and_after_each_invocation(root, fake_measure):
     assert [status for *_, status in after] == ["ok"] * progress.total
     assert [finished for _, finished, _ in before] == list(range(progress.total))
     assert [key for key, *_ in before] == [key for key, *_ in after]
+
+
+@pytest.fixture
+def slow_measure(fake_measure, monkeypatch):
+    """A stand-in for measure() that takes ten seconds by a clock of its own."""
+    now = [1000.0]
+    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def make():
+        inner = fake_measure()
+
+        def measure(*args, **options):
+            now[0] += 10
+            return inner(*args, **options)
+
+        measure.calls = inner.calls
+        return measure
+
+    return make
+
+
+@pytest.mark.parametrize(("within_s", "started"), [(0, 0), (1, 1), (10, 1), (25, 3), (10_000, 18)])
+def test_nothing_is_started_after_the_time_that_was_given(root, slow_measure, within_s, started):
+    total = len(left([plan()], root))
+    assert total == 18, "twelve, and in each of the two rounds three sentinels"
+    measure = slow_measure()
+    progress = run([plan()], root, measure, within_s=within_s)
+    assert len(measure.calls) == progress.finished == started
+    assert progress.total == total
+    assert stored(root).total() + stored(root, sentinel=True).total() == started
+    assert stored(root) + counted(left([plan()], root)) == planned([plan()]), "the rest is outstanding"
+    assert run([plan()], root, slow_measure()).finished == len(left([plan()], root)) or not left([plan()], root)
+    assert stored(root) == planned([plan()])
+
+
+def test_without_a_limit_nothing_is_left(root, slow_measure):
+    progress = run([plan()], root, slow_measure())
+    assert progress.finished == progress.total == 18
+    assert progress.seconds == [10.0] * 18
 
 
 def test_the_time_that_is_left_follows_from_the_invocations_so_far():

@@ -1,5 +1,6 @@
 """What the worker knows about its own process."""
 
+import io
 import subprocess
 import sys
 
@@ -79,11 +80,62 @@ def test_where_processors_cannot_be_chosen_they_are_not_checked(process):
         ({"threads": {"OpenBLAS": 2, "intra-op": 1}}, "intra-op uses 1 threads, asked for 2"),
         ({"threads": {"intra-op": 0}}, "intra-op uses 0 threads, asked for 2"),
         ({"cpus": 1}, "1 processors available, asked for 2"),
+        ({"allocator": "jemalloc"}, "allocator is jemalloc, asked for glibc"),
+        ({"allocator": "glibc-keep"}, "allocator is glibc-keep, asked for glibc"),
     ],
 )
 def test_a_process_that_is_something_else_is_refused(process, wrong, words):
     with pytest.raises(RuntimeError, match=words):
         process.check_facts(JOB, FACTS | wrong)
+
+
+def test_an_allocator_that_was_asked_for_and_is_not_there_is_refused(process):
+    job = JOB | {"point": {"allocator": "jemalloc"}}
+    process.check_facts(job, FACTS | {"allocator": "jemalloc"})
+    with pytest.raises(RuntimeError, match="allocator is glibc, asked for jemalloc"):
+        process.check_facts(job, FACTS)
+
+
+def test_where_nobody_can_tell_the_allocator_it_is_not_checked(process):
+    process.check_facts(JOB, FACTS | {"allocator": None})
+
+
+MAPS = "7f00-7f01 r-xp 00000000 08:01 42 /usr/lib/{}\n7f02-7f03 r--p 00000000 08:01 43 /usr/lib/libc.so.6\n"
+
+
+@pytest.mark.parametrize(
+    ("mapped", "kept", "expected"),
+    [
+        ("libm.so.6", None, "glibc"),
+        ("libm.so.6", "4", "glibc"),
+        ("libm.so.6", "0", "glibc-keep"),
+        ("libjemalloc.so.2", None, "jemalloc"),
+        ("libtcmalloc_minimal.so.4", None, "tcmalloc"),
+        ("libtcmalloc.so.4", None, "tcmalloc"),
+        ("libjemalloc.so.2", "0", "jemalloc"),
+    ],
+)
+def test_the_allocator_is_read_off_what_is_loaded(process, monkeypatch, mapped, kept, expected):
+    opened = []
+
+    def fake_open(path):
+        opened.append(path)
+        return io.StringIO(MAPS.format(mapped))
+
+    monkeypatch.setattr(process, "open", fake_open, raising=False)
+    monkeypatch.delenv("MALLOC_MMAP_MAX_", raising=False)
+    if kept is not None:
+        monkeypatch.setenv("MALLOC_MMAP_MAX_", kept)
+    assert process.allocator() == expected
+    assert opened == ["/proc/self/maps"]
+
+
+def test_without_proc_nobody_can_tell_the_allocator(process, monkeypatch):
+    def no_proc(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(process, "open", no_proc, raising=False)
+    assert process.allocator() is None
 
 
 @pytest.mark.parametrize(("threads", "left"), [(1, {1}), (2, {1, 3}), (9, {1, 3, 5, 7})])

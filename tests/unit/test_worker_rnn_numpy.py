@@ -125,6 +125,99 @@ def test_without_dropout_two_trainers_have_the_same_losses(trainer):
     assert one[0] == one[1], "the loss of the starting weights, as the first step sees it"
 
 
+# Adam over the rows of the batch alone
+
+
+@pytest.fixture
+def both(trainer):
+    """A trainer that updates every row and one that updates the batch's, on a table of which a batch is a part."""
+    return [trainer(vocabulary=90, dropout=0.0, optimizer=optimizer) for optimizer in ("adam", "adam-rows")]
+
+
+def table_state(trainer):
+    return [array.copy() for array in (trainer.weights[0], trainer.first_moments[0], trainer.second_moments[0])]
+
+
+def test_by_rows_the_rows_that_are_not_in_the_batch_stay_as_they_are(both):
+    _, rows = both
+    for tokens, labels in [next(rows.batches) for _ in range(3)]:
+        rows.batches = iter([(tokens, labels)])
+        used, others = np.unique(tokens), np.setdiff1d(np.arange(90), tokens)
+        assert len(others) > 0
+        before = table_state(rows)
+        rows.step()
+        for old, new in zip(before, table_state(rows), strict=True):
+            np.testing.assert_array_equal(new[others], old[others])
+            assert (new[used] != old[used]).any(axis=1).all(), "every row of the batch moves, its moments too"
+
+
+def test_by_rows_the_first_step_is_adams(both):
+    """From moments of zero a row without a gradient stays where it is under Adam, too."""
+    dense, rows = both
+    assert dense.step() == rows.step()
+    for one, other in (
+        (dense.weights, rows.weights),
+        (dense.first_moments, rows.first_moments),
+        (dense.second_moments, rows.second_moments),
+    ):
+        for expected, found in zip(one, other, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_by_rows_the_losses_are_adams_until_a_row_moves_without_its_word(trainer):
+    """Enough steps for a word to be missing from a batch after it was in an earlier one."""
+    dense, rows = (
+        trainer(vocabulary=90, dropout=0.0, optimizer=optimizer).losses(40) for optimizer in ("adam", "adam-rows")
+    )
+    assert rows[:3] == pytest.approx(dense[:3], abs=1e-6)
+    assert rows[3:] != pytest.approx(dense[3:], abs=1e-6)
+
+
+def test_by_rows_a_frozen_table_is_left_alone(trainer):
+    trainer = trainer(frozen=True, optimizer="adam-rows")
+    before = [weight.copy() for weight in trainer.weights]
+    trainer.step()
+    np.testing.assert_array_equal(trainer.weights[0], before[0])
+    assert not any(np.array_equal(new, old) for new, old in zip(trainer.weights[1:], before[1:], strict=True))
+
+
+# The loop
+
+
+@pytest.mark.parametrize(("sentences", "steps"), [(6, 1), (12, 2), (13, 3), (5, 1)])
+def test_fit_takes_every_sentence_once_and_leaves_the_pool_of_batches(trainer, sentences, steps):
+    trainer = trainer()
+    pool = trainer.batches
+    seen = []
+    whole = trainer.forward
+
+    def forward(tokens, keep):
+        seen.append(tokens)
+        return whole(tokens, keep)
+
+    trainer.forward = forward
+    tokens = np.arange(sentences * 5, dtype="int32").reshape(sentences, 5) % 11
+    trainer.fit(tokens, np.ones((sentences, 1), "float32"))
+    assert trainer.steps == len(seen) == steps
+    np.testing.assert_array_equal(np.concatenate(seen), tokens)
+    assert trainer.batches is pool
+
+
+def test_fit_trains_as_single_steps_do(trainer):
+    one, other = trainer(), trainer()
+    batches = [next(one.batches) for _ in range(2)]
+    for _ in range(2):
+        other.step()
+    one.fit(*(np.concatenate(part) for part in zip(*batches, strict=True)))
+    for fitted, stepped in zip(one.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(fitted, stepped)
+
+
+def test_a_mask_is_refused_and_not_left_out(trainer):
+    with pytest.raises(ValueError, match="cannot skip padding"):
+        trainer(mask=True, words=3)
+
+
 @pytest.fixture(scope="module")
 def rnn_numpy():
     """The module itself, for tests with many examples; how many threads NumPy has is not asked."""

@@ -128,6 +128,50 @@ def test_bench_takes_bare_and_measured_blocks_in_turn(timing, clock, monkeypatch
     assert result == {"bare_ns": [30] * 3, "measured_ns": [30] * 3, "steps": 3}
 
 
+class FakeTraining:
+    """Training that takes a microsecond a sentence and a millisecond to start; making its data takes an hour."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.made, self.fitted = [], []
+
+    def make(self, sentences):
+        self.clock.time += 3600 * SECOND
+        self.made.append(sentences)
+        return [f"token {sentences}"] * sentences, [f"label {sentences}"] * sentences
+
+    def fit(self, tokens, labels):
+        slow = 0 if self.fitted else 60 * SECOND  # the first run compiles
+        self.clock.time += slow + 1_000_000 + 1000 * len(tokens)
+        self.fitted.append((len(tokens), tokens[0], labels[0]))
+
+
+def test_loops_are_timed_without_the_warm_up_and_without_making_the_data(timing, clock):
+    training = FakeTraining(clock)
+    timed = timing.loops(training.fit, training.make, [2, 30, 60, 30], now=clock)
+    assert timed == [
+        {"sentences": 30, "ns": 1_030_000},
+        {"sentences": 60, "ns": 1_060_000},
+        {"sentences": 30, "ns": 1_030_000},
+    ]
+    assert training.made == [2, 30, 60, 30]
+    assert training.fitted == [(n, f"token {n}", f"label {n}") for n in (2, 30, 60, 30)], "each on data of its own"
+
+
+def test_each_loop_is_told_before_it_is_timed(timing, clock):
+    training = FakeTraining(clock)
+    messages = []
+
+    def slow_send(message):
+        messages.append((message, len(training.fitted)))
+        clock.time += 5 * SECOND
+
+    timed = timing.loops(training.fit, training.make, [2, 30], send=slow_send, now=clock)
+    assert timed == [{"sentences": 30, "ns": 1_030_000}]
+    assert [done for _, done in messages] == [0, 1]
+    assert messages[1][0] == {"event": "phase", "name": "fit over 30 sentences"}
+
+
 @pytest.mark.parametrize("steps", [2, 7])
 def test_bench_does_the_same_number_of_steps_in_both_kinds_of_block(timing, clock, steps):
     result = timing.bench(clock.steps(itertools.repeat(10)), steps=steps, blocks=2, now=clock)

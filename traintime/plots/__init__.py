@@ -3,22 +3,30 @@
 from traintime.plots.document import document_tables, length_band, parts, straight_lines
 from traintime.plots.fits import predicted, residuals, shares
 from traintime.plots.look import WAY, save, short
-from traintime.plots.sweeps import epochs, exponents, ratios, steps, ways
+from traintime.plots.noise import sentinel, warm_up
+from traintime.plots.roofline import ladder, roofline, speed_ups
+from traintime.plots.sweeps import epochs, exponents, gains, ratios, steps, ways
 
 __all__ = [
     "WAY",
     "document_tables",
     "epochs",
     "exponents",
+    "gains",
+    "ladder",
     "length_band",
     "parts",
     "predicted",
     "ratios",
     "residuals",
+    "roofline",
     "save",
+    "sentinel",
     "shares",
     "short",
+    "speed_ups",
     "steps",
     "straight_lines",
+    "warm_up",
     "ways",
 ]

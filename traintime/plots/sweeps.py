@@ -74,7 +74,7 @@ def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
     axes[0][0].set_ylabel("one step (ms)")
     figure.supxlabel(AXIS[against], fontsize=11)
     found = {label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=6)
+    figure.legend(list(found.values()), list(found), loc="outside upper center", ncols=6)
     return figure
 
 
@@ -149,4 +149,29 @@ def ratios(tables: dict[str, pd.DataFrame], noise: float) -> Figure:
         axis.set_xlabel(AXIS[against])
     axes[0][0].set_ylabel("ratio of the two steps")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(tables))
+    return figure
+
+
+def gains(table: pd.DataFrame, noise: float, claimed: float) -> Figure:
+    """Speed-up with its interval for each allocator, one row a stack, beside the noise floor and a claim.
+
+    table: columns stack, allocator, ratio, low, high; noise: as a share of one; claimed: a ratio.
+    """
+    style()
+    stacks = list(dict.fromkeys(table["stack"]))
+    figure, axis = plt.subplots(figsize=(6.8, 0.7 * len(stacks) + 1.5), constrained_layout=True)
+    axis.axvspan(1 / (1 + noise), 1 + noise, color="0.9", zorder=0)
+    axis.axvline(1, color="0.4", linewidth=1)
+    axis.axvline(claimed, color="0.2", linestyle="--", linewidth=1)
+    names = list(dict.fromkeys(table["allocator"]))
+    for number, name in enumerate(names):
+        rows = table[table["allocator"] == name]
+        places = [stacks.index(stack) + (number - (len(names) - 1) / 2) * 0.2 for stack in rows["stack"]]
+        errors = [rows["ratio"] - rows["low"], rows["high"] - rows["ratio"]]
+        look = {"marker": MARKERS[number], "color": PAIR[number], "capsize": 3, "linestyle": "none", "label": name}
+        axis.errorbar(rows["ratio"], places, xerr=errors, **look)
+    axis.set_yticks(range(len(stacks)), stacks)
+    axis.invert_yaxis()
+    axis.set_xlabel("speed in units of plain glibc's")
+    figure.legend(loc="outside lower center", ncols=len(names))
     return figure

@@ -1,0 +1,90 @@
+"""Who answers malloc: what the worker's environment gets, and what to type where a library is missing."""
+
+import sys
+
+import pytest
+
+from traintime import allocators, stacks
+from traintime.errors import InputError
+
+FOUND = {"jemalloc": "libjemalloc.so.2", "tcmalloc_minimal": "libtcmalloc_minimal.so.4", "tcmalloc": "libtcmalloc.so.4"}
+NAMES = ["glibc", "glibc-keep", "jemalloc", "tcmalloc"]
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch):
+    """Libraries that the loader of a made-up Linux finds, by the name that it is asked for; a test may remove some."""
+    libraries = dict(FOUND)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(allocators.ctypes.util, "find_library", libraries.get)
+    allocators.library.cache_clear()
+    yield libraries
+    allocators.library.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("glibc", {}),
+        ("jemalloc", {"LD_PRELOAD": "libjemalloc.so.2"}),
+        ("tcmalloc", {"LD_PRELOAD": "libtcmalloc_minimal.so.4"}),
+    ],
+)
+def test_each_allocator_has_its_variables(name, expected):
+    assert allocators.environment(name) == expected
+
+
+def test_glibc_is_told_to_map_no_block_and_to_give_none_back():
+    environment = allocators.environment("glibc-keep")
+    assert environment["MALLOC_MMAP_MAX_"] == "0"
+    assert int(environment["MALLOC_TRIM_THRESHOLD_"]) > 2**37, "more than any machine here has"
+    assert "LD_PRELOAD" not in environment
+    assert all(isinstance(value, str) for value in environment.values())
+
+
+def test_the_larger_tcmalloc_will_do(installed):
+    del installed["tcmalloc_minimal"]
+    assert allocators.environment("tcmalloc") == {"LD_PRELOAD": "libtcmalloc.so.4"}
+
+
+@pytest.mark.parametrize(("name", "package"), [("jemalloc", "libjemalloc2"), ("tcmalloc", "libtcmalloc-minimal4")])
+def test_a_missing_library_is_refused_with_the_command_that_adds_it(installed, name, package):
+    installed.clear()
+    assert not allocators.present(name)
+    assert allocators.how_to_add(name) == f"apt-get install {package}"
+    with pytest.raises(InputError) as caught:
+        allocators.environment(name)
+    assert (caught.value.field, caught.value.value) == ("allocator", name)
+    assert str(caught.value) == f"allocator: {name!r} is not here. apt-get install {package}"
+
+
+def test_glibc_needs_no_library(installed):
+    installed.clear()
+    assert [name for name in NAMES if allocators.present(name)] == ["glibc", "glibc-keep"]
+
+
+def test_with_its_libraries_a_linux_has_every_allocator():
+    assert [name for name in NAMES if allocators.present(name)] == NAMES
+
+
+def test_elsewhere_than_on_linux_there_is_only_what_comes_with_the_system(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert [name for name in NAMES if allocators.present(name)] == ["glibc"]
+    assert allocators.library("jemalloc") is None, "what is found there cannot be loaded first"
+    assert allocators.environment("glibc") == {}
+    with pytest.raises(InputError, match=r"allocator: 'glibc-keep' is not here. Use Linux"):
+        allocators.environment("glibc-keep")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_worker_gets_its_allocator_and_nothing_else_changes(name):
+    stack = stacks.get("numpy")
+    usual, chosen = stack.environment(2), stack.environment(2, allocator=name)
+    assert chosen == usual | allocators.environment(name)
+    assert len(chosen) == len(usual) + len(allocators.environment(name))
+
+
+def test_a_worker_is_not_started_without_its_allocator(installed):
+    installed.clear()
+    with pytest.raises(InputError, match=r"^allocator: 'jemalloc' is not here"):
+        stacks.get("2026-jax").environment(2, allocator="jemalloc")

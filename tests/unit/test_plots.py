@@ -1,0 +1,179 @@
+"""Figures of sweeps: as many lines as there are stacks or ways, named, and nothing where nothing was measured."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.container import ErrorbarContainer
+
+from traintime import plots
+from traintime.plots import look
+
+NAN = float("nan")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def measured(stack, times, how="adam", against="vocabulary"):
+    """Points of a stack as summary.points gives them: seconds a step by size, each with an interval of a tenth."""
+    rows = [
+        {"stack": stack, "how": how, against: size, "step_s": step, "low_s": 0.9 * step, "high_s": 1.1 * step}
+        for size, step in times.items()
+    ]
+    return pd.DataFrame(rows).assign(status=["ok" if step == step else "oom" for step in times.values()])
+
+
+def lines(axis):
+    """The lines of an axis with their intervals."""
+    return [container for container in axis.containers if isinstance(container, ErrorbarContainer)]
+
+
+def drawn(container):
+    """Sizes and milliseconds of a line."""
+    line = container.lines[0]
+    return dict(zip(line.get_xdata(), line.get_ydata(), strict=True))
+
+
+TWO = pd.concat([
+    measured("2026-jax", {2000: 0.04, 1000: 0.02, 4000: NAN}),
+    measured("numpy", {1000: 0.03, 2000: 0.05}),
+])  # fmt: skip
+
+
+# A line a stack
+
+
+def test_each_stack_has_a_line_in_order_of_size_and_in_milliseconds():
+    (axis,) = plots.steps(TWO).axes
+    jax, numpy = lines(axis)
+    assert list(drawn(jax).items()) == [(1000, pytest.approx(20)), (2000, pytest.approx(40))]
+    assert list(drawn(numpy).items()) == [(1000, pytest.approx(30)), (2000, pytest.approx(50))]
+
+
+def test_each_line_is_named_at_its_end_in_its_colour():
+    (axis,) = plots.steps(TWO).axes
+    ends = {text.get_text(): (text.xy, text.get_color()) for text in axis.texts}
+    assert ends == {
+        "2026-jax": ((2000, pytest.approx(40)), look.BACKEND["jax"]),
+        "numpy": ((2000, pytest.approx(50)), look.BACKEND["numpy"]),
+    }
+    assert [line.lines[0].get_color() for line in lines(axis)] == [look.BACKEND["jax"], look.BACKEND["numpy"]]
+
+
+def test_a_point_without_a_time_is_not_drawn_and_has_no_place_on_the_axis():
+    (axis,) = plots.steps(TWO).axes
+    assert not any(4000 in drawn(line) for line in lines(axis))
+    assert list(axis.get_xticks()) == [1000, 2000]
+    assert axis.get_xlim()[1] < 4000
+
+
+def test_a_stack_that_gave_no_time_at_all_has_no_line_and_no_name():
+    (axis,) = plots.steps(pd.concat([TWO, measured("2026-torch", {1000: NAN})])).axes
+    assert len(lines(axis)) == 2
+    assert {text.get_text() for text in axis.texts} == {"2026-jax", "numpy"}
+
+
+@pytest.mark.parametrize("against", ["vocabulary", "batch", "length"])
+def test_the_axes_say_what_they_show(against):
+    (axis,) = plots.steps(TWO.rename(columns={"vocabulary": against}), against).axes
+    assert axis.get_xlabel() == look.AXIS[against]
+    assert against.split()[0] in axis.get_xlabel()
+    assert axis.get_ylabel() == "one step (ms)"
+    assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
+
+
+def test_every_time_with_its_interval_lies_within_the_axis():
+    wide = pd.concat([measured("2026-jax", {1000: 0.0004}), measured("numpy", {1000: 7.0})])
+    (axis,) = plots.steps(wide).axes
+    low, high = axis.get_ylim()
+    assert low < 0.9 * 0.4
+    assert high > 1.1 * 7000
+
+
+def test_the_bars_are_the_intervals_and_a_single_invocation_has_none():
+    rows = measured("numpy", {1000: 0.010, 2000: 0.020})
+    rows.loc[rows["vocabulary"] == 2000, ["low_s", "high_s"]] = NAN
+    (axis,) = plots.steps(rows).axes
+    (bars,) = lines(axis)[0].lines[2]
+    ends = [segment[:, 1] for segment in bars.get_segments()]
+    assert np.array(ends) == pytest.approx(np.array([[9, 11], [20, 20]]))
+
+
+def test_what_this_run_measured_looks_different_from_what_is_stored():
+    markers = [
+        lines(plots.steps(TWO, source=source).axes[0])[0].lines[0].get_marker() for source in ("stored", "this run")
+    ]
+    assert markers == [look.SOURCE["stored"], look.SOURCE["this run"]]
+    assert markers[0] != markers[1]
+
+
+def test_names_of_lines_that_end_close_together_are_moved_apart():
+    close = pd.concat([measured(stack, {1000: 0.001, 2000: 0.1}) for stack in ("2026-jax", "2026-torch", "numpy")])
+    (axis,) = plots.steps(close).axes
+    places = sorted(np.log10(text.xyann[1]) for text in axis.texts)
+    low, high = np.log10(axis.get_ylim())
+    assert min(np.diff(places)) > (high - low) / 20
+
+
+# A panel a stack
+
+
+@pytest.fixture
+def tried():
+    """Two stacks with three ways of training; one way of the second gave no time."""
+    return pd.concat([
+        measured("2026-jax", {1000: 0.02, 2000: 0.04}, "adam"),
+        measured("2026-jax", {1000: 0.02, 2000: 0.02}, "frozen"),
+        measured("2026-jax", {2000: 0.03, 1000: 0.02, 4000: NAN}, "sgd"),
+        measured("numpy", {1000: 0.03, 2000: 0.05}, "adam"),
+        measured("numpy", {1000: NAN}, "sgd"),
+        measured("numpy", {1000: 0.03, 2000: 0.03}, "frozen"),
+    ])  # fmt: skip
+
+
+def test_each_stack_has_a_panel_with_a_line_for_each_way_that_gave_a_time(tried):
+    panels = plots.ways(tried).axes
+    assert [panel.get_title(loc="left") for panel in panels] == ["2026-jax", "numpy"]
+    assert [[line.get_label() for line in lines(panel)] for panel in panels] == [
+        ["adam", "sgd", "frozen"],
+        ["adam", "frozen"],
+    ]
+    assert list(drawn(lines(panels[0])[1]).items()) == [(1000, pytest.approx(20)), (2000, pytest.approx(30))]
+
+
+def test_a_way_looks_the_same_in_every_panel_and_is_named_once(tried):
+    figure = plots.ways(tried)
+    for panel in figure.axes:
+        for line in lines(panel):
+            assert line.lines[0].get_color() == look.WAY[line.get_label()]["color"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["adam", "sgd", "frozen"]
+
+
+def test_the_panels_share_their_axes_and_say_what_they_show(tried):
+    figure = plots.ways(tried.rename(columns={"vocabulary": "length"}), "length")
+    assert figure.get_supxlabel() == look.AXIS["length"]
+    assert [panel.get_ylabel() for panel in figure.axes] == ["one step (ms)", ""]
+    assert len({panel.get_ylim() for panel in figure.axes}) == 1
+    assert {(panel.get_xscale(), panel.get_yscale()) for panel in figure.axes} == {("log", "log")}
+    assert figure.axes[0].get_ylim()[0] < 0.9 * 20
+    assert figure.axes[0].get_ylim()[1] > 1.1 * 50
+
+
+def test_a_stack_that_gave_no_time_has_an_empty_panel(tried):
+    panels = plots.ways(pd.concat([tried, measured("2026-torch", {1000: NAN})])).axes
+    assert panels[2].get_title(loc="left") == "2026-torch"
+    assert lines(panels[2]) == []
+
+
+def test_one_stack_has_one_panel(tried):
+    (panel,) = plots.ways(tried[tried["stack"] == "numpy"]).axes
+    assert panel.get_ylabel() == "one step (ms)"

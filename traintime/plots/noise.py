@@ -1,0 +1,38 @@
+"""Figures of what a measurement is worth: repeats of one point, the first steps of a run."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from traintime.plots.look import PALETTE, SOURCE, line_style, log_axis, style
+
+
+def sentinel(seconds: np.ndarray) -> Figure:
+    """Mean step of each run of the sentinel in the order of time, seconds, with the middle nine tenths as a band."""
+    style()
+    figure, axis = plt.subplots(figsize=(7.2, 3.4), constrained_layout=True)
+    low, high = np.quantile(seconds, [0.05, 0.95]) * 1e3
+    axis.axhspan(low, high, color="0.9", zorder=0)
+    axis.plot(range(1, len(seconds) + 1), seconds * 1e3, marker=SOURCE["stored"], color=PALETTE[0], linewidth=0.8)
+    axis.set_ylim(0)
+    axis.set_xlabel("run of the sentinel")
+    axis.set_ylabel("mean step (ms)")
+    return figure
+
+
+def warm_up(curves: pd.DataFrame) -> Figure:
+    """The first steps in units of a later one, one line a stack. curves: index step, a column a stack."""
+    style()
+    figure, axis = plt.subplots(figsize=(6.6, 4.2), constrained_layout=True)
+    for stack in curves:
+        axis.plot(curves.index, curves[stack], marker=SOURCE["stored"], markersize=4, **line_style(stack))
+    log_axis(axis, "y", [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000])
+    axis.set_xticks(curves.index)
+    axis.set_xlabel("step")
+    axis.set_ylabel("time in units of a later step")
+    axis.set_xlim(0.8, curves.index[-1] + 0.2)
+    figure.legend(
+        axis.get_lines(), list(curves), loc="outside right upper", fontsize=9, handlelength=3
+    )
+    return figure
