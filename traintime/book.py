@@ -20,7 +20,7 @@ import typer
 import yaml
 from papermill.iorw import load_notebook_node
 
-from traintime import here, paths, sweep
+from traintime import here, page, paths, sweep
 from traintime.errors import InputError, unknown
 
 # Sphinx looks for MathJax on a server of its own choice; the book must read without a network.
@@ -183,7 +183,7 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
         config["repository"] = {"url": url, "branch": "main"}
         config["html"]["use_repository_button"] = True
     config["sphinx"]["config"]["mathjax_path"] = MATHJAX
-    config["parse"]["myst_substitutions"] = here.front_page(executed) | {"profile": profile}
+    config["parse"]["myst_substitutions"] = page.front_page(executed) | {"profile": profile}
     (staging / "_config.yml").write_text(yaml.safe_dump(config, allow_unicode=True))
 
 
@@ -233,17 +233,17 @@ NO_PROSE = re.compile(rf"(?m){FENCED}|(?P<mathematics>{MATHEMATICS})|{ROLE_OR_CO
 CODE, SYMBOL = "\0", "\1"  # what stands in the place of each of their characters
 BLOCK_END = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:(?:[-*+>]|\d+[.)]|#+)[ \t]|\||:::|```|~~~))")
 SENTENCE_END = re.compile(rf"(?<=[.!?])[*_\"”’')\]]*\s+(?=[*_\"“‘'(\[]*[A-Z0-9{{{CODE}{SYMBOL}])")
-# A number with a unit of time, memory, rate, ratio or share. A product of sizes (300 × 128) and the level of an
-# interval (95 % of the draws) are none.
+# A number with a unit of time, memory, rate, ratio or share; a product of sizes (300 × 128) is none.
 UNIT = (
-    r"[nuµμm]?s|(?:nano|micro|milli)?seconds?|min|minutes?|h|hours?|days?|[KMGT]i?B(?:/s)?|kB(?:/s)?"
-    r"|[KMGT]?FLOPs?(?:/s)?|\\?%(?!\s+(?:(?:bootstrap\s)?(?:confidence|interval|quantile)|of\sthe\s(?:draws|coefficients)))"
-    rf"|‰|per\s?cent|times(?!\s+\d)|[×x](?!\s*(?:\d|{SYMBOL}|[A-Z]\b))"
+    r"[nuµμm]?s|(?:nano|micro|milli)?seconds?|min|minutes?|h|hours?|days?|[MGT]i?B(?:/s)?|[MGT]?FLOPs?(?:/s)?"
+    rf"|\\?%|‰|per\s?cent|times(?!\s+\d)|[×x](?!\s*(?:\d|{SYMBOL}|[A-Z]\b))"
 )
 QUANTITY = re.compile(
     r"(?<![^\W_])(?<![.,])(?!(?:19|20)\d0s)\d+(?:[.,]\d+)*(?:\s(?:thousand|million|billion))?"
     rf"[*_]*(?:&nbsp;|[\s-])?[*_]*(?:{UNIT})(?!\w)"
 )
+LEVEL = re.compile(r"95\s?(?:%|per\s?cent)")  # of an interval: chosen, and in every chapter the same
+OF_AN_INTERVAL = re.compile(r"(?i)\b(?:intervals?|confidence|quantiles?|draws|coefficients)\b")
 OF_A_SOURCE = re.compile(r"(?i)\{cite|\bdocuments?\b|\bdata\ssheets?\b")
 OF_THE_PAGE = re.compile(
     r"(?i)\b(?:running|to\srun)\sth(?:is|e|ese)\s(?:page|chapter|notebook|cells?)\b"
@@ -256,7 +256,7 @@ def typed_numbers(notebook: Path) -> list[str]:
 
     A quantity is a number and a unit of time, memory, rate, ratio or share, outside code, mathematics, roles and
     links. Not ours to measure is what a sentence has from its source (it cites one, or names the document or a data
-    sheet), and what is said of running the page itself.
+    sheet), what is said of running the page itself, and an interval's level.
     """
     found = []
     for cell in json.loads(notebook.read_text())["cells"]:
@@ -276,7 +276,8 @@ def _quantities(text: str) -> Iterator[tuple[str, str]]:
             sentence = " ".join(text[place].split())
             if not OF_A_SOURCE.search(sentence) and not OF_THE_PAGE.search(before + sentence):
                 for quantity in QUANTITY.finditer(prose[place]):
-                    yield " ".join(quantity[0].split()), sentence
+                    if not (LEVEL.fullmatch(quantity[0]) and OF_AN_INTERVAL.search(sentence)):
+                        yield " ".join(quantity[0].split()), sentence
             before = f"{sentence} "
 
 

@@ -1,7 +1,5 @@
 """What a chapter calls: measure on this machine, read what is stored, put numbers into the prose, say where from."""
 
-import ast
-import base64
 import functools
 import hashlib
 import json
@@ -11,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from IPython.display import HTML, Markdown, display
+from IPython.display import Markdown, display
 
-from traintime import allocators, cost, machine, paths, plots, stacks, store, summary, sweep
+from traintime import allocators, cost, paths, plots, stacks, store, summary, sweep
 from traintime.measure import Protocol
 from traintime.point import make_point
 
 RESULTS, PROFILE, PROGRESS = "TRAINTIME_RESULTS", "TRAINTIME_PROFILE", "TRAINTIME_PROGRESS"
-GLUE_PREFIX = "application/papermill.record/"
 VOCABULARIES = [5_000, 20_000, 80_000, 280_000, 800_000, 2_000_000]  # rows, of the full-size sweep
 
 
@@ -170,9 +167,7 @@ def invocations(machine_key: str, points: pd.DataFrame) -> list[np.ndarray]:
     return [good.get_group((row.stack, row.key)).to_numpy() for row in points.itertuples()]
 
 
-def step_times(
-    machine_key: str = "", sentinel: bool = False, **wanted: Any
-) -> list[tuple[str, np.ndarray, int]]:
+def step_times(machine_key: str = "", sentinel: bool = False, **wanted: Any) -> list[tuple[str, np.ndarray, int]]:
     """Every single step of stored invocations: stack, seconds (the first step among them), steps that do not count.
 
     wanted: field=value of the point.
@@ -230,37 +225,6 @@ def lines(
     return fits
 
 
-def step_table(points: pd.DataFrame, against: str = "vocabulary") -> Markdown:
-    """Milliseconds a step with the half-width of the interval, a row a stack, a column a size; holes say why."""
-    order = sorted(points[against].unique())
-    lines = ["| ms a step | " + " | ".join(plots.short(v) for v in order) + " |", "|---|" + "---:|" * len(order)]
-    for name, rows in points.groupby(["stack", "how"], sort=False):
-        cells = []
-        for size in order:
-            here = rows[rows[against] == size]
-            cells.append(_cell(here.iloc[0]) if len(here) else "not measured yet")
-        label = name[0] if points["how"].nunique() == 1 else ", ".join(name)
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    return Markdown("\n".join(lines))
-
-
-def _cell(row: pd.Series) -> str:
-    if pd.isna(row["step_s"]):
-        return f"*{row['status']}*"
-    digits = 0 if row["step_s"] > 0.1 else 1
-    spread = "" if pd.isna(row["low_s"]) else f" ± {(row['high_s'] - row['low_s']) / 2 * 1e3:.{digits}f}"
-    return f"{row['step_s'] * 1e3:,.{digits}f}{spread}"
-
-
-def holes(failed: pd.DataFrame) -> str:
-    """One sentence about the points that gave no time, with what happened to them."""
-    if failed.empty:
-        return "Every point ran."
-    words = {"oom": "ran out of memory", "timeout": "ran out of time", "crashed": "crashed", "missing": "was not there"}
-    listed = [f"{row.stack} {words[row.status]} at {row.vocabulary:,} rows" for row in failed.itertuples()]
-    return f"What gave no time: {'; '.join(listed)}."
-
-
 def growth(points: pd.DataFrame) -> pd.DataFrame:
     """Slowest over fastest step among the vocabularies: a row a stack and how, with the smallest and the largest.
 
@@ -284,54 +248,9 @@ def noise_floor(machine_key: str = "") -> float:
     return summary.noise_floor(stored_rows(machine_key, sentinel=True))
 
 
-def data_link(table: pd.DataFrame, name: str) -> HTML:
-    """A link under a figure that saves the figure's data as CSV; the data lie in the page itself.
-
-    Of measured points only what differs, and what was measured, is kept.
-    """
-    same = [name for name in summary.POINT_FIELDS if name in table and table[name].nunique(dropna=False) == 1]
-    table = table.drop(columns=same if len(table) > 1 else [])
-    text = table.to_csv(index=not isinstance(table.index, pd.RangeIndex))
-    encoded = base64.b64encode(text.encode()).decode()
-    link = f'<a class="data-link" download="{name}.csv" href="data:text/csv;base64,{encoded}">{name}.csv</a>'
-    return HTML(f'<p class="data-link">The figure\'s data: {link}</p>')
-
-
 def described(machine_key: str = "") -> dict[str, Any]:
     """The stored description of a machine."""
     return json.loads((paths.MEASUREMENTS / (machine_key or reference_machine()) / "machine.json").read_text())
-
-
-def glue(**values: Any) -> None:
-    """Give numbers a name by which the prose of the page can show them: {glue:text}`name`."""
-    for name, value in values.items():
-        data = {GLUE_PREFIX + "text/plain": repr(str(value))}  # quoted: bare, "9,600" would be read as a tuple
-        metadata = {"scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX}}
-        display(data, raw=True, metadata=metadata)
-
-
-def glued(notebook: Path) -> dict[str, str]:
-    """All glued values of an executed chapter."""
-    values = {}
-    for cell in json.loads(notebook.read_text())["cells"]:
-        for output in cell.get("outputs", []):
-            if name := output.get("metadata", {}).get("scrapbook", {}).get("name"):
-                text = output["data"][GLUE_PREFIX + "text/plain"]
-                values[name] = ast.literal_eval(text if isinstance(text, str) else "".join(text))
-    return values
-
-
-def front_page(executed: Path) -> dict[str, str]:
-    """Every chapter's glued values, for the front page's {{ name }}; dashes in names become underscores.
-
-    Raises ValueError when two chapters give one name two values.
-    """
-    values: dict[str, str] = {}
-    for path in sorted(executed.glob("*.ipynb")):
-        for name, value in glued(path).items():
-            if values.setdefault(name.replace("-", "_"), value) != value:
-                raise ValueError(f"{path.name} glues {name} as {value!r}, another chapter has {values[name]!r}")
-    return values
 
 
 def top_end(points: pd.DataFrame, low: int = 280_000) -> pd.Series:
@@ -342,26 +261,3 @@ def top_end(points: pd.DataFrame, low: int = 280_000) -> pd.Series:
         if len(rows) > 1:
             slopes[stack] = np.diff(rows["step_s"].iloc[[0, -1]])[0] / np.diff(rows["vocabulary"].iloc[[0, -1]])[0]
     return pd.Series(slopes)
-
-
-def made_by(measured: pd.DataFrame | None = None, reference: str | None = None) -> Markdown:
-    """The foot of a page: which profile, machines, versions and dates made its numbers.
-
-    measured: what this run measured; reference: the machine whose stored measurements the page shows ("" for the
-    usual one), None where it shows none.
-    """
-    lines = [f"This page was run under the profile `{os.environ.get(PROFILE) or 'the defaults of its notebook'}`."]
-    if measured is not None and len(measured):
-        versions = sorted(set(measured["versions"].dropna())) if "versions" in measured else []
-        date = measured["started"].min()[:10]
-        made = f"{machine.this()}, {date}, {len(measured)} invocations"
-        lines.append(f"Its own measurements: {made}; {'; '.join(versions)}.")
-    if reference is not None:
-        rows = stored_rows(reference)
-        name, dates = described(reference)["machine"], rows["started"].str[:10]
-        lines.append(
-            f"Stored measurements: {name}, {dates.min()} to {dates.max()}, {len(rows)} invocations of at least "
-            f"{rows['steps'].min():.0f} counted steps; noise floor {noise_floor(reference):.0%}; "
-            f"{'; '.join(sorted(set(rows['versions'].dropna())))}."
-        )
-    return Markdown("\n\n".join(lines))

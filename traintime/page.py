@@ -1,6 +1,18 @@
 """What a chapter puts on its page: tables, numbers for the prose, links to data, and where it all came from."""
 
-from IPython.display import Markdown
+import ast
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from IPython.display import HTML, Markdown, display
+
+from traintime import here, machine, plots, summary
+
+GLUE_PREFIX = "application/papermill.record/"
 
 
 def table(heads: list[str], rows: list[list[str]]) -> Markdown:
@@ -12,3 +24,102 @@ def table(heads: list[str], rows: list[list[str]]) -> Markdown:
 def span(value: float, low: float, high: float, *, spec: str = ".2f") -> str:
     """A value with its interval: "1.24 (1.10 to 1.31)". spec: as in format()."""
     return f"{value:{spec}} ({low:{spec}} to {high:{spec}})"
+
+
+def step_table(points: pd.DataFrame, against: str = "vocabulary") -> Markdown:
+    """Milliseconds a step with the half-width of the interval, a row a stack, a column a size; holes say why."""
+    order = sorted(points[against].unique())
+    lines = ["| ms a step | " + " | ".join(plots.short(v) for v in order) + " |", "|---|" + "---:|" * len(order)]
+    for name, rows in points.groupby(["stack", "how"], sort=False):
+        cells = []
+        for size in order:
+            at = rows[rows[against] == size]
+            cells.append(_cell(at.iloc[0]) if len(at) else "not measured yet")
+        label = name[0] if points["how"].nunique() == 1 else ", ".join(name)
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return Markdown("\n".join(lines))
+
+
+def _cell(row: pd.Series) -> str:
+    if pd.isna(row["step_s"]):
+        return f"*{row['status']}*"
+    digits = 0 if row["step_s"] > 0.1 else 1
+    spread = "" if pd.isna(row["low_s"]) else f" ± {(row['high_s'] - row['low_s']) / 2 * 1e3:.{digits}f}"
+    return f"{row['step_s'] * 1e3:,.{digits}f}{spread}"
+
+
+def holes(failed: pd.DataFrame) -> str:
+    """One sentence about the points that gave no time, with what happened to them."""
+    if failed.empty:
+        return "Every point ran."
+    words = {"oom": "ran out of memory", "timeout": "ran out of time", "crashed": "crashed", "missing": "was not there"}
+    listed = [f"{row.stack} {words[row.status]} at {row.vocabulary:,} rows" for row in failed.itertuples()]
+    return f"What gave no time: {'; '.join(listed)}."
+
+
+def data_link(table: pd.DataFrame, name: str) -> HTML:
+    """A link under a figure that saves the figure's data as CSV; the data lie in the page itself.
+
+    Of measured points only what differs, and what was measured, is kept.
+    """
+    same = [name for name in summary.POINT_FIELDS if name in table and table[name].nunique(dropna=False) == 1]
+    table = table.drop(columns=same if len(table) > 1 else [])
+    text = table.to_csv(index=not isinstance(table.index, pd.RangeIndex))
+    encoded = base64.b64encode(text.encode()).decode()
+    link = f'<a class="data-link" download="{name}.csv" href="data:text/csv;base64,{encoded}">{name}.csv</a>'
+    return HTML(f'<p class="data-link">The figure\'s data: {link}</p>')
+
+
+def glue(**values: Any) -> None:
+    """Give numbers a name by which the prose of the page can show them: {glue:text}`name`."""
+    for name, value in values.items():
+        data = {GLUE_PREFIX + "text/plain": repr(str(value))}  # quoted: bare, "9,600" would be read as a tuple
+        metadata = {"scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX}}
+        display(data, raw=True, metadata=metadata)
+
+
+def glued(notebook: Path) -> dict[str, str]:
+    """All glued values of an executed chapter."""
+    values = {}
+    for cell in json.loads(notebook.read_text())["cells"]:
+        for output in cell.get("outputs", []):
+            if name := output.get("metadata", {}).get("scrapbook", {}).get("name"):
+                text = output["data"][GLUE_PREFIX + "text/plain"]
+                values[name] = ast.literal_eval(text if isinstance(text, str) else "".join(text))
+    return values
+
+
+def front_page(executed: Path) -> dict[str, str]:
+    """Every chapter's glued values, for the front page's {{ name }}; dashes in names become underscores.
+
+    Raises ValueError when two chapters give one name two values.
+    """
+    values: dict[str, str] = {}
+    for path in sorted(executed.glob("*.ipynb")):
+        for name, value in glued(path).items():
+            if values.setdefault(name.replace("-", "_"), value) != value:
+                raise ValueError(f"{path.name} glues {name} as {value!r}, another chapter has {values[name]!r}")
+    return values
+
+
+def made_by(measured: pd.DataFrame | None = None, reference: str | None = None) -> Markdown:
+    """The foot of a page: which profile, machines, versions and dates made its numbers.
+
+    measured: what this run measured; reference: the machine whose stored measurements the page shows ("" for the
+    usual one), None where it shows none.
+    """
+    lines = [f"This page was run under the profile `{os.environ.get(here.PROFILE) or 'the defaults of its notebook'}`."]
+    if measured is not None and len(measured):
+        versions = sorted(set(measured["versions"].dropna())) if "versions" in measured else []
+        date = measured["started"].min()[:10]
+        made = f"{machine.this()}, {date}, {len(measured)} invocations"
+        lines.append(f"Its own measurements: {made}; {'; '.join(versions)}.")
+    if reference is not None:
+        rows = here.stored_rows(reference)
+        name, dates = here.described(reference)["machine"], rows["started"].str[:10]
+        lines.append(
+            f"Stored measurements: {name}, {dates.min()} to {dates.max()}, {len(rows)} invocations of at least "
+            f"{rows['steps'].min():.0f} counted steps; noise floor {here.noise_floor(reference):.0%}; "
+            f"{'; '.join(sorted(set(rows['versions'].dropna())))}."
+        )
+    return Markdown("\n\n".join(lines))

@@ -6,7 +6,7 @@ import papermill
 import pytest
 import yaml
 
-from traintime import book, here, paths, sweep
+from traintime import book, page, paths, sweep
 
 pytestmark = pytest.mark.chapters
 CHAPTERS = list(book.chapters())
@@ -57,8 +57,8 @@ def test_every_number_that_the_prose_names_was_glued(chapter, executed):
     path = executed / f"{chapter}.ipynb"
     text = "".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
     named = {part.split("`")[0] for part in text.split("{glue:text}`")[1:]}
-    assert named <= set(here.glued(path))
-    assert not [name for name in named if "nan" in here.glued(path)[name]]
+    assert named <= set(page.glued(path))
+    assert not [name for name in named if "nan" in page.glued(path)[name]]
 
 
 def test_the_vocabulary_chapter_measured_on_this_machine(executed):

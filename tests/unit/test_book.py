@@ -265,6 +265,7 @@ def quantities(tmp_path):
         ("With $V$ rows it takes 5 ms, and {glue:text}`b` for 6 % of [them](03-them.ipynb).", "5 ms 6 %"),
         ("It costs 5 × {glue:text}`floor`.", "5 ×"),
         ("SGD costs 95 % of Adam.", "95 %"),
+        ("In this interval SGD costs 44 % of Adam.", "44 %"),
         ("The documentation says 5 ms.", "5 ms"),
     ],
 )
@@ -293,7 +294,9 @@ def test_a_measured_quantity_in_prose_is_found(quantities, text, quantity):
         "It took 5 ms {cite}`s0`.",
         "{cite:t}`s0` reports 5 ms on a K40M.",
         "The document gives 4,000 seconds. The documents' 5 ms are theirs. Its data sheet says 288 GB/s.",
-        "A bootstrap gives the 95 % interval, 95 % confidence, and 95 % of the draws lie in it.",
+        "A bootstrap gives the 95 % interval.",
+        "Where 95 % of the coefficients lie; the interval holds 95 per cent of what is possible.",
+        "A page of 4 KiB, a cache of 32 KiB.",
         "Running this page takes 5 minutes.",
         "Running this page measures a few points. It takes about 5 minutes and under 2 GB.",
         "This chapter needs 2 GB. To run the cells, wait 5 minutes.",

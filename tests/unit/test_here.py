@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pytest
 
-from traintime import allocators, here, paths, stacks, store, sweep
+from traintime import allocators, here, page, paths, stacks, store, sweep
 from traintime.measure import QUICK
 from traintime.point import make_point
 
@@ -164,7 +164,7 @@ def saved(link):
 
 def test_the_link_holds_the_data_themselves(full):
     table = here.stored(allocator=["glibc", "jemalloc"])
-    name, text = saved(here.data_link(table, "a-figure"))
+    name, text = saved(page.data_link(table, "a-figure"))
     assert name == "a-figure.csv"
     read = pd.read_csv(io.StringIO(text))
     assert list(read["key"]) == list(table["key"])
@@ -174,7 +174,7 @@ def test_the_link_holds_the_data_themselves(full):
 
 def test_fields_of_the_points_that_do_not_differ_are_not_saved(full):
     """Among what differs is here the optimizer; what was measured is kept even where it is the same."""
-    _, text = saved(here.data_link(here.stored(), "a-figure"))
+    _, text = saved(page.data_link(here.stored(), "a-figure"))
     columns = set(text.splitlines()[0].split(","))
     assert "optimizer" in columns
     assert {"machine", "stack", "key", "status", "invocations", "step_s", "low_s", "high_s", "peak_bytes"} <= columns
@@ -182,25 +182,25 @@ def test_fields_of_the_points_that_do_not_differ_are_not_saved(full):
 
 
 def test_a_field_that_is_missing_in_some_points_differs(full):
-    _, text = saved(here.data_link(here.stored(words=[None, 3]), "a-figure"))
+    _, text = saved(page.data_link(here.stored(words=[None, 3]), "a-figure"))
     assert "words" in text.splitlines()[0].split(",")
 
 
 def test_a_single_point_keeps_all_its_fields(full):
-    _, text = saved(here.data_link(here.stored(optimizer="adam"), "a-figure"))
+    _, text = saved(page.data_link(here.stored(optimizer="adam"), "a-figure"))
     assert {"vocabulary", "tokens", "allocator"} <= set(text.splitlines()[0].split(","))
 
 
 def test_an_index_that_means_something_is_saved_and_a_count_is_not():
     shares = pd.DataFrame({"a": [0.25, 0.5]}, index=pd.Index([10, 20], name="rows"))
-    assert saved(here.data_link(shares, "x"))[1].splitlines() == ["rows,a", "10,0.25", "20,0.5"]
-    assert saved(here.data_link(shares.reset_index(drop=True), "x"))[1].splitlines() == ["a", "0.25", "0.5"]
+    assert saved(page.data_link(shares, "x"))[1].splitlines() == ["rows,a", "10,0.25", "20,0.5"]
+    assert saved(page.data_link(shares.reset_index(drop=True), "x"))[1].splitlines() == ["a", "0.25", "0.5"]
 
 
 def test_the_table_of_the_figure_is_left_as_it_is(full):
     table = here.stored()
     before = table.copy()
-    here.data_link(table, "a-figure")
+    page.data_link(table, "a-figure")
     pd.testing.assert_frame_equal(table, before)
 
 

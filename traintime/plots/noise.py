@@ -32,7 +32,5 @@ def warm_up(curves: pd.DataFrame) -> Figure:
     axis.set_xlabel("step")
     axis.set_ylabel("time in units of a later step")
     axis.set_xlim(0.8, curves.index[-1] + 0.2)
-    figure.legend(
-        axis.get_lines(), list(curves), loc="outside right upper", fontsize=9, handlelength=3
-    )
+    figure.legend(axis.get_lines(), list(curves), loc="outside right upper", fontsize=9, handlelength=3)
     return figure
