@@ -17,6 +17,11 @@ def interventions() -> Figure:
     return plots.ways(here.intervened(here.stored(vocabulary=here.VOCABULARIES, batch=100, length=25)))
 
 
+def length() -> Figure:
+    """A step against sentence length, as it stands and with each cause of the fixed part taken away."""
+    return plots.ways(here.by_length(), against="length")
+
+
 def document() -> Figure:
     """The 2017 document's two tables."""
     return plots.document_tables(original.s0())
@@ -26,6 +31,7 @@ DRAWN: dict[str, Callable[[], Figure]] = {
     "document": document,
     "vocabulary": vocabulary,
     "interventions": interventions,
+    "length": length,
 }
 
 if __name__ == "__main__":

@@ -110,6 +110,15 @@ def ways(points: pd.DataFrame, vocabulary: int = 280_000) -> pd.Series:
     return how(points).where(points["vocabulary"] == vocabulary, rows)
 
 
+def by_length(machine_key: str = "", batch: int = 100) -> pd.DataFrame:
+    """The stored sweeps over sentence length, with `how` saying what differs; only lines of three lengths or more."""
+    points = stored(machine_key, vocabulary=[1_000, 20_000, 280_000], batch=batch)
+    points["how"] = ways(points)
+    points = points[(points["vocabulary"] == 280_000) | (how(points) == "adam")]
+    lengths = points.groupby(["stack", "how"])["length"].nunique()
+    return points[[lengths[row.stack, row.how] > 2 for row in points.itertuples()]]
+
+
 def exponents(points: pd.DataFrame, against: str, machine_key: str | None = None) -> pd.DataFrame:
     """Apparent exponent of a step in one size for each stack and `how`: value, interval, points, range of the size.
 

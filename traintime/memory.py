@@ -42,9 +42,15 @@ def copies(point: Point, stack: Stack) -> float:
     return COPIES.get(stack.name, {}).get(how, LEAST_COPIES[how])
 
 
+def activations(point: Point) -> float:
+    """Bytes that the forward pass keeps for the backward pass, about: what the dearest stacks hold for each token."""
+    return 4 * (2 * point.embedding + 18 * point.units) * point.batch * point.length
+
+
 def predicted_peak(point: Point, stack: Stack) -> float:
-    """Predicted peak memory of the worker, bytes: the framework itself, then copies of the table."""
-    return BASE_GIB[stack.name] * GIB + copies(point, stack) * 4 * point.vocabulary * point.embedding
+    """Predicted peak memory of the worker, bytes: the framework itself, copies of the table, and activations."""
+    table = 4 * point.vocabulary * point.embedding
+    return BASE_GIB[stack.name] * GIB + copies(point, stack) * table + activations(point)
 
 
 def refuse_beyond_memory(point: Point, stack: Stack, available: float | None = None) -> None:

@@ -76,4 +76,8 @@ def test_the_copies_agree_with_the_stored_measurements(name, how):
                 peaks[point] = max(done)
     assert peaks, "a figure without a measurement behind it"
     for point, peak in peaks.items():
-        assert predicted_peak(point, stacks.get(name)) == pytest.approx(peak, rel=0.3)
+        predicted = predicted_peak(point, stacks.get(name))
+        assert predicted > 0.7 * peak, point.key
+        # Many tokens: some stacks free what others keep, and a prediction that refuses must not be too small.
+        if point.batch * point.length <= 2500:
+            assert predicted < 1.3 * peak, point.key
