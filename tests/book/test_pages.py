@@ -1,7 +1,9 @@
 """The built pages in a real browser: at a desk, on a phone, in the dark, and without a network."""
 
+import io
 import shutil
 
+import pandas as pd
 import pytest
 from playwright.sync_api import sync_playwright
 
@@ -74,6 +76,21 @@ def test_every_figure_loads_and_says_what_it_shows(opened):
     assert all(len(figure.locator("figcaption").inner_text()) > 40 for figure in figures)
 
 
+def test_the_data_of_every_figure_can_be_saved(opened):
+    page = opened(DESKTOP)
+    if page.url.endswith("index.html"):
+        return  # its figure is a chapter's
+    links = page.locator("article a.data-link").all()
+    assert len(links) >= page.locator("article figure").count()
+    for link in links:
+        with page.expect_download() as saved:
+            link.click()
+        assert saved.value.suggested_filename.endswith(".csv")
+        table = pd.read_csv(io.BytesIO(saved.value.path().read_bytes()))
+        assert len(table) > 1
+        assert len(table.columns) > 1
+
+
 def test_the_prose_shows_numbers_and_no_leftovers(opened):
     text = opened(DESKTOP).locator("article").inner_text()
     for leftover in ("{glue", "{{", "nan ms", "None", "Traceback", "DEFAULT"):
@@ -109,5 +126,5 @@ def test_the_repository_has_a_button_where_its_address_is_known_and_only_there(h
 
 
 def test_the_key_figures_are_drawn(html):
-    for name in ("document", "vocabulary", "interventions"):
+    for name in ("document", "vocabulary", "interventions", "length"):
         assert (paths.ROOT / "figures" / f"{name}.svg").read_text().count("<path") > 20

@@ -61,6 +61,11 @@ def test_every_number_that_the_prose_names_was_glued(chapter, executed):
     assert not [name for name in named if "nan" in page.glued(path)[name]]
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_measured_number_is_typed_into_the_prose(chapter, executed):
+    assert book.typed_numbers(executed / f"{chapter}.ipynb") == []
+
+
 def test_the_vocabulary_chapter_measured_on_this_machine(executed):
     results = executed.parent / "results" / "03-vocabulary"
     measured = json.loads(next(results.glob("**/numpy/*v5000-*-adam.json")).read_text())
