@@ -20,14 +20,15 @@ def losses():
     """Losses and facts of a stack on the small point from the shared starting weights, each run once."""
     known = {}
 
-    def run(stack, optimizer):
-        if (stack, optimizer) not in known:
-            point = make_point(**SMALL, optimizer=optimizer)
+    def run(stack, optimizer, **how):
+        name = (stack, optimizer, *how.items())
+        if name not in known:
+            point = make_point(**SMALL, optimizer=optimizer, **how)
             protocol = measure.Protocol(timeout_s=840)
             record = measure.measure(point, stacks.get(stack), protocol, task="check", steps=5)
             assert record["status"] == "ok", record["error"]
-            known[stack, optimizer] = record["result"]["losses"], record["result"]["facts"]
-        return known[stack, optimizer]
+            known[name] = record["result"]["losses"], record["result"]["facts"]
+        return known[name]
 
     return run
 
@@ -58,6 +59,22 @@ def test_five_steps_of_adam_go_the_same_way(stack, losses):
 @pytest.mark.parametrize("stack", FAST)
 def test_five_steps_of_sgd_give_the_same_losses(stack, losses):
     assert losses(stack, "sgd")[0] == pytest.approx(losses("numpy", "sgd")[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("stack", [name for name in FAST if name != "numpy"])
+def test_a_mask_skips_padding_and_does_so_alike(stack, losses):
+    masked, _ = losses(stack, "adam", words=2, mask=True)
+    assert masked[0] == pytest.approx(losses("2026-tensorflow", "adam", words=2, mask=True)[0][0], rel=1e-4)
+    assert masked[0] != pytest.approx(losses(stack, "adam", words=2)[0][0], rel=1e-6)
+
+
+@pytest.mark.parametrize("stack", PRESENT, ids=lambda stack: stack.name)
+def test_fit_and_an_epoch_are_timed_beside_single_steps(stack):
+    record = measure.measure(make_point(**SMALL, loop="epoch", sentences=60), stack, QUICK)
+    assert record["status"] == "ok", record["error"]
+    loops = record["result"]["loops"]
+    assert [loop["sentences"] for loop in loops] == [50, 100, 50, 100, 60]
+    assert min(loop["ns"] for loop in loops) > 0
 
 
 @pytest.mark.parametrize("stack", PRESENT, ids=lambda stack: stack.name)
