@@ -11,6 +11,7 @@ SIZES = ["vocabulary", "embedding", "units", "length", "batch", "optimizer", "fr
 USUAL = {"tokens": "uniform", "words": None, "mask": False, "loop": "steps", "allocator": "glibc", "cudnn": None}
 POINT_FIELDS = [*SIZES, *USUAL]
 RESAMPLES = 2000
+SAME = "cannot be told apart"
 
 
 def interval_of(
@@ -48,7 +49,7 @@ def verdict(ratio: float, low: float, high: float, noise: float, above: str, bel
         return below
     if high < 1 and ratio < 1 / least:
         return above
-    return "no difference"
+    return SAME
 
 
 def points(table: pd.DataFrame) -> pd.DataFrame:
