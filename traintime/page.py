@@ -21,9 +21,9 @@ def table(heads: list[str], rows: list[list[str]]) -> Markdown:
     return Markdown("\n".join("| " + " | ".join(line) + " |" for line in lines))
 
 
-def span(value: float, low: float, high: float, *, spec: str = ".2f") -> str:
-    """A value with its interval: "1.24 (1.10 to 1.31)". spec: as in format()."""
-    return f"{value:{spec}} ({low:{spec}} to {high:{spec}})"
+def span(value: float, low: float, high: float, *, spec: str = ".2f", below: bool = False) -> str:
+    """A value with its interval: "1.24 (1.10 to 1.31)". spec: as in format(); below: on a line of its own."""
+    return f"{value:{spec}}{'<br>' if below else ' '}({low:{spec}} to {high:{spec}})"
 
 
 def step_table(points: pd.DataFrame, against: str = "vocabulary") -> Markdown:
