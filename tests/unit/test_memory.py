@@ -81,3 +81,16 @@ def test_the_copies_agree_with_the_stored_measurements(name, how):
         # Many tokens: some stacks free what others keep, and a prediction that refuses must not be too small.
         if point.batch * point.length <= 2500:
             assert predicted < 1.3 * peak, point.key
+
+
+def test_on_a_gpu_the_card_s_memory_counts(monkeypatch):
+    monkeypatch.setattr(memory.machine, "gpus", lambda: [{"name": "some card", "memory_mib": 4096, "driver": "1"}])
+    stack = stacks.get("2026-torch")
+    refuse_beyond_memory(make_point(vocabulary=20_000, device="gpu"), stack)
+    with pytest.raises(InputError, match=r"4.0 GiB are free"):
+        refuse_beyond_memory(make_point(vocabulary=2_000_000, device="gpu"), stack)
+
+
+def test_more_tokens_never_need_less():
+    few, many = (predicted_peak(make_point(batch=batch), stacks.get("numpy")) for batch in (100, 4096))
+    assert many > few

@@ -555,3 +555,9 @@ def test_a_broken_file_is_named_before_anything_is_started(root, fake_measure):
     with pytest.raises(InputError, match="is not whole JSON"):
         run([plan()], root, measure)
     assert measure.calls == []
+
+
+def test_a_profile_may_have_a_sentinel_of_its_own():
+    point, stack = sweep.sentinel_of("gpu")
+    assert (point.device, point.cudnn, stack.name) == ("gpu", True, "2026-torch")
+    assert sweep.sentinel_of("full") == sweep.SENTINEL
