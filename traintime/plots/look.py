@@ -94,14 +94,14 @@ def label_ends(axis: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     """
     low, high = np.log10(axis.get_ylim())
     gap = (high - low) * 0.055
-    previous = -np.inf
+    previous, right = -np.inf, max(end[0] for end in ends) * 1.12
     for x, y, text, colour in sorted(ends, key=lambda end: end[1]):
         place = max(np.log10(y), previous + gap)
         previous = place
         axis.annotate(
             text,
             (x, y),
-            xytext=(x * 1.12, 10**place),
+            xytext=(right, 10**place),
             color=colour,
             va="center",
             fontsize=9.5,
