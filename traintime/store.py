@@ -18,7 +18,8 @@ from traintime.point import RnnPoint
 
 SCHEMA = 2  # 2: points with tokens, words, mask, loop, allocator and cudnn; loops in results
 SENTINEL = "sentinel"  # folder beside the stacks' folders: repeats of one fixed point, the noise floor's source
-MEASURED = ("parameters", "first_s", "step_s", "median_s", "min_s", "steps", "peak_bytes", "versions")
+TIMES = ("first_s", "step_s", "median_s", "min_s", "steps", "fit_step_s", "fit_start_s", "epoch_s")
+MEASURED = ("parameters", *TIMES, "peak_bytes", "versions")
 Status = Literal["ok", "oom", "timeout", "crashed", "missing"]
 
 
