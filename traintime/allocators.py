@@ -1,4 +1,4 @@
-"""Who answers malloc in a worker: glibc as it comes, glibc that keeps its memory, jemalloc, tcmalloc."""
+"""Who hands out memory in a worker: glibc as it comes or keeping what it has, jemalloc, tcmalloc; a GPU's pool or none."""
 
 import ctypes.util
 import functools
@@ -10,6 +10,12 @@ from traintime.errors import InputError
 # it keep and reuse them. 32-bit limits: glibc reads these variables as int where mmap's limit is concerned.
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_TOP_PAD_": str(2**26)}
 LIBRARIES = {"jemalloc": ("jemalloc",), "tcmalloc": ("tcmalloc_minimal", "tcmalloc")}
+# Without its pool a framework asks the device for each block.
+# Sources: "CUDA environment variables" (torch's documentation), "GPU memory allocation" (JAX's documentation).
+NO_POOL = {
+    "torch": {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
+    "jax": {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"},
+}
 PACKAGES = {"jemalloc": "libjemalloc2", "tcmalloc": "libtcmalloc-minimal4"}
 
 
@@ -24,7 +30,7 @@ def library(name: str) -> str | None:
 
 def present(name: str) -> bool:
     """Whether workers can run with this allocator here."""
-    return name == "glibc" or (sys.platform == "linux" and (name == "glibc-keep" or library(name) is not None))
+    return name in ("glibc", "no-pool") or (sys.platform == "linux" and (name == "glibc-keep" or library(name) is not None))
 
 
 def how_to_add(name: str) -> str:
@@ -32,8 +38,10 @@ def how_to_add(name: str) -> str:
     return f"apt-get install {PACKAGES[name]}" if name in PACKAGES else "Use Linux with glibc."
 
 
-def environment(name: str) -> dict[str, str]:
+def environment(name: str, backend: str) -> dict[str, str]:
     """Variables that put the allocator in place; raises InputError where it is not here."""
+    if name == "no-pool":
+        return NO_POOL[backend]
     if name == "glibc":
         return {}
     if not present(name):

@@ -19,7 +19,8 @@ class RnnPoint(BaseModel):
     tokens: how they are drawn, uniformly or with the frequencies of Zipf's law; words: tokens of each sentence
     that are not padding (all by default); mask: whether the LSTM skips padding.
     loop: what is timed beside single steps: nothing, Keras' `fit` over two numbers of batches, or that and an epoch
-    of so many sentences; allocator: who answers malloc; cudnn: whether a GPU runs the LSTM as one fused kernel.
+    of so many sentences; allocator: who answers malloc, or "no-pool": a GPU is asked for each block itself; cudnn:
+    whether a GPU runs the LSTM as one fused kernel.
     Source: S0 (V = 280K, E = 300, U = 128, L = 25, B = 100, dropout 0.5).
     """
 
@@ -40,7 +41,7 @@ class RnnPoint(BaseModel):
     mask: bool = False
     loop: Literal["steps", "fit", "epoch"] = "steps"
     sentences: Size = 1_000_000
-    allocator: Literal["glibc", "glibc-keep", "jemalloc", "tcmalloc"] = "glibc"
+    allocator: Literal["glibc", "glibc-keep", "jemalloc", "tcmalloc", "no-pool"] = "glibc"
     cudnn: bool | None = None
 
     @model_validator(mode="after")
@@ -57,6 +58,8 @@ class RnnPoint(BaseModel):
             raise InputError("sentences", self.sentences, problem, "Leave it out, or give the loop epoch.")
         if self.cudnn is not None and self.device != "gpu":
             raise InputError("cudnn", self.cudnn, "is for a GPU", "Leave it out, or give the device gpu.")
+        if self.allocator == "no-pool" and self.device != "gpu":
+            raise InputError("allocator", "no-pool", "is for a GPU", "Take another, or give the device gpu.")
         return self
 
     @property

@@ -105,7 +105,7 @@ class Stack:
                 f"floatX=float32,device=cpu,base_compiledir={self.home / 'theano'},"
                 f"blas.ldflags=-L{blas.parent} -l:{blas.name}"
             )
-        return environment | allocators.environment(allocator)
+        return environment | allocators.environment(allocator, self.backend)
 
     def _openblas(self) -> Path:
         """The BLAS inside NumPy's wheel: Theano finds none by itself."""
@@ -153,6 +153,7 @@ def refuse_impossible(point: Point, stack: Stack) -> None:
     for field, asked, possible, remedy in (
         ("optimizer", point.optimizer == "adam-rows", by_hand, "Take the stack numpy."),
         ("mask", point.mask, not by_hand, "Take a Keras stack."),
+        ("allocator", point.allocator == "no-pool", stack.backend in allocators.NO_POOL, "Take 2026-torch or 2026-jax."),
         ("device", point.device == "gpu", stack.api == "keras3", "Take a stack of 2026."),
     ):
         if asked and not possible:

@@ -31,11 +31,11 @@ def installed(monkeypatch):
     ],
 )
 def test_each_allocator_has_its_variables(name, expected):
-    assert allocators.environment(name) == expected
+    assert allocators.environment(name, "jax") == expected
 
 
 def test_glibc_is_told_to_map_no_block_and_to_give_none_back():
-    environment = allocators.environment("glibc-keep")
+    environment = allocators.environment("glibc-keep", "jax")
     assert environment["MALLOC_MMAP_MAX_"] == "0"
     assert int(environment["MALLOC_TRIM_THRESHOLD_"]) > 2**37, "more than any machine here has"
     assert "LD_PRELOAD" not in environment
@@ -44,7 +44,7 @@ def test_glibc_is_told_to_map_no_block_and_to_give_none_back():
 
 def test_the_larger_tcmalloc_will_do(installed):
     del installed["tcmalloc_minimal"]
-    assert allocators.environment("tcmalloc") == {"LD_PRELOAD": "libtcmalloc.so.4"}
+    assert allocators.environment("tcmalloc", "jax") == {"LD_PRELOAD": "libtcmalloc.so.4"}
 
 
 @pytest.mark.parametrize(("name", "package"), [("jemalloc", "libjemalloc2"), ("tcmalloc", "libtcmalloc-minimal4")])
@@ -53,7 +53,7 @@ def test_a_missing_library_is_refused_with_the_command_that_adds_it(installed, n
     assert not allocators.present(name)
     assert allocators.how_to_add(name) == f"apt-get install {package}"
     with pytest.raises(InputError) as caught:
-        allocators.environment(name)
+        allocators.environment(name, "jax")
     assert (caught.value.field, caught.value.value) == ("allocator", name)
     assert str(caught.value) == f"allocator: {name!r} is not here. apt-get install {package}"
 
@@ -71,17 +71,30 @@ def test_elsewhere_than_on_linux_there_is_only_what_comes_with_the_system(monkey
     monkeypatch.setattr(sys, "platform", "darwin")
     assert [name for name in NAMES if allocators.present(name)] == ["glibc"]
     assert allocators.library("jemalloc") is None, "what is found there cannot be loaded first"
-    assert allocators.environment("glibc") == {}
+    assert allocators.environment("glibc", "jax") == {}
     with pytest.raises(InputError, match=r"allocator: 'glibc-keep' is not here. Use Linux"):
-        allocators.environment("glibc-keep")
+        allocators.environment("glibc-keep", "jax")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_worker_gets_its_allocator_and_nothing_else_changes(name):
     stack = stacks.get("numpy")
     usual, chosen = stack.environment(2), stack.environment(2, allocator=name)
-    assert chosen == usual | allocators.environment(name)
-    assert len(chosen) == len(usual) + len(allocators.environment(name))
+    assert chosen == usual | allocators.environment(name, "jax")
+    assert len(chosen) == len(usual) + len(allocators.environment(name, "jax"))
+
+
+@pytest.mark.parametrize(
+    ("stack", "switch"),
+    [
+        ("2026-torch", {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}),
+        ("2026-jax", {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}),
+    ],
+)
+def test_each_framework_has_its_own_switch_for_the_pool_of_a_gpu(stack, switch):
+    assert allocators.present("no-pool"), "it comes with the framework"
+    stack = stacks.get(stack)
+    assert stack.environment(2, "gpu", "no-pool") == stack.environment(2, "gpu") | switch
 
 
 def test_a_worker_is_not_started_without_its_allocator(installed):

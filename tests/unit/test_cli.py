@@ -234,7 +234,7 @@ def test_a_stack_that_is_not_here_is_refused_with_the_command_that_adds_it(train
         ("--words 0", "words", 0, WHOLE),
         ("--words 1 --vocabulary 1", "vocabulary", 1, "Give 2 or more."),
         ("--tokens normal", "tokens", "normal", "'uniform' or 'zipf'"),
-        ("--allocator mimalloc", "allocator", "mimalloc", "'glibc', 'glibc-keep', 'jemalloc' or 'tcmalloc'"),
+        ("--allocator mimalloc", "allocator", "mimalloc", "'glibc', 'glibc-keep', 'jemalloc', 'tcmalloc' or 'no-pool'"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(traintime, fake_measure, words, field, value, remedy):

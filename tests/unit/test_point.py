@@ -23,7 +23,7 @@ FIELDS = {
     "mask": st.booleans(),
     "loop": st.sampled_from(["steps", "fit", "epoch"]),
     "sentences": st.integers(1, 3_000_000),
-    "allocator": st.sampled_from(["glibc", "glibc-keep", "jemalloc", "tcmalloc"]),
+    "allocator": st.sampled_from(["glibc", "glibc-keep", "jemalloc", "tcmalloc", "no-pool"]),
     "cudnn": st.sampled_from([None, True, False]),
 }
 
@@ -40,6 +40,8 @@ def possible(fields):
         del fields["sentences"]
     if fields["device"] == "cpu":
         del fields["cudnn"]
+        if fields["allocator"] == "no-pool":
+            del fields["allocator"]
     return RnnPoint(**fields)
 
 
@@ -171,6 +173,7 @@ def test_an_unknown_workload_is_refused_and_the_workloads_are_named():
         ({"loop": "epoch", "sentences": 99}, "sentences", 99, "does not fill a batch of 100", "Give more."),
         ({"sentences": 5000}, "sentences", 5000, "is for the loop epoch, not steps", "or give the loop epoch."),
         ({"sentences": 5000, "loop": "fit"}, "sentences", 5000, "is for the loop epoch, not fit", "Leave it out"),
+        ({"allocator": "no-pool"}, "allocator", "no-pool", "is for a GPU", "Take another, or give the device gpu."),
         ({"cudnn": True}, "cudnn", True, "is for a GPU", "Leave it out, or give the device gpu."),
         ({"cudnn": False}, "cudnn", False, "is for a GPU", "Leave it out, or give the device gpu."),
     ],
@@ -204,7 +207,7 @@ def test_fields_that_just_fit_together_are_taken(fields):
         ("optimizer", ("adam", "sgd", "adam-rows")),
         ("tokens", ("uniform", "zipf")),
         ("loop", ("steps", "fit", "epoch")),
-        ("allocator", ("glibc", "glibc-keep", "jemalloc", "tcmalloc")),
+        ("allocator", ("glibc", "glibc-keep", "jemalloc", "tcmalloc", "no-pool")),
     ],
 )
 def test_an_unknown_way_of_running_is_refused_and_the_ways_are_named(field, known):

@@ -77,6 +77,7 @@ def test_a_stack_with_a_python_of_its_own_has_a_lock_and_a_home_of_its_own(stack
 # What a stack has no way to run
 
 KERAS = [name for name in stacks.ALL if name != "numpy"]
+POOLED_FOR_GOOD = [name for name in stacks.ALL if name not in ("2026-torch", "2026-jax")]
 OLDER = [name for name in stacks.ALL if not name.startswith("2026")]
 
 
@@ -86,6 +87,7 @@ OLDER = [name for name in stacks.ALL if not name.startswith("2026")]
         ({"optimizer": "adam-rows"}, "optimizer", "Take the stack numpy.", KERAS),
         ({"mask": True, "words": 5}, "mask", "Take a Keras stack.", ["numpy"]),
         ({"device": "gpu"}, "device", "Take a stack of 2026.", OLDER),
+        ({"allocator": "no-pool", "device": "gpu"}, "allocator", "Take 2026-torch or 2026-jax.", POOLED_FOR_GOOD),
     ],
 )
 def test_what_a_stack_cannot_do_is_refused_there_and_only_there(changes, field, remedy, names):

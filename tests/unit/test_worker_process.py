@@ -130,6 +130,21 @@ def test_the_allocator_is_read_off_what_is_loaded(process, monkeypatch, mapped, 
     assert opened == ["/proc/self/maps"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", "no-pool"),
+        ("XLA_PYTHON_CLIENT_ALLOCATOR", "platform", "no-pool"),
+        ("XLA_PYTHON_CLIENT_ALLOCATOR", "bfc", "glibc"),
+    ],
+)
+def test_a_gpu_without_its_pool_is_read_off_the_switch(process, monkeypatch, name, value, expected):
+    monkeypatch.setattr(process, "open", lambda path: io.StringIO(MAPS.format("libm.so.6")), raising=False)
+    monkeypatch.delenv("MALLOC_MMAP_MAX_", raising=False)
+    monkeypatch.setenv(name, value)
+    assert process.allocator() == expected
+
+
 def test_without_proc_nobody_can_tell_the_allocator(process, monkeypatch):
     def no_proc(path):
         raise FileNotFoundError(path)

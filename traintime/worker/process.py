@@ -66,7 +66,13 @@ def peak_memory():
 
 
 def allocator():
-    """Who answers malloc in this process: a library that was loaded first, or glibc; None where nobody can tell."""
+    """Who answers malloc in this process: a library that was loaded first, or glibc; None where nobody can tell.
+
+    "no-pool" where a GPU's pool is switched off.
+    """
+    switches = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
+    if any(os.environ.get(name) == value for name, value in switches.items()):
+        return "no-pool"
     try:
         with open("/proc/self/maps") as maps:
             loaded = maps.read()
