@@ -1,4 +1,4 @@
-"""Who hands out memory in a worker: glibc as it comes or keeping what it has, jemalloc, tcmalloc; a GPU's pool or none."""
+"""Who hands out memory in a worker: glibc as it comes or keeping what it has, jemalloc, tcmalloc; a GPU without pool."""
 
 import ctypes.util
 import functools
@@ -30,7 +30,9 @@ def library(name: str) -> str | None:
 
 def present(name: str) -> bool:
     """Whether workers can run with this allocator here."""
-    return name in ("glibc", "no-pool") or (sys.platform == "linux" and (name == "glibc-keep" or library(name) is not None))
+    return name in ("glibc", "no-pool") or (
+        sys.platform == "linux" and (name == "glibc-keep" or library(name) is not None)
+    )
 
 
 def how_to_add(name: str) -> str:

@@ -103,7 +103,9 @@ def measure(
     tokens: Annotated[str, typer.Option(help="How words are drawn: uniform or zipf.")] = "uniform",
     words: Annotated[int | None, typer.Option(help="Tokens of a sentence that are not padding; all of them.")] = None,
     mask: Annotated[bool, typer.Option("--mask", help="Let the LSTM skip padding.")] = False,
-    allocator: Annotated[str, typer.Option(help="glibc, glibc-keep, jemalloc or tcmalloc; on a GPU also no-pool.")] = "glibc",
+    allocator: Annotated[
+        str, typer.Option(help="glibc, glibc-keep, jemalloc or tcmalloc; on a GPU also no-pool.")
+    ] = "glibc",
     threads: Threads = None,
     steps: Annotated[int, typer.Option(min=1, help="Counted steps, at least.")] = 30,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds the whole process may take.")] = 900,

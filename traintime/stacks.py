@@ -153,7 +153,12 @@ def refuse_impossible(point: Point, stack: Stack) -> None:
     for field, asked, possible, remedy in (
         ("optimizer", point.optimizer == "adam-rows", by_hand, "Take the stack numpy."),
         ("mask", point.mask, not by_hand, "Take a Keras stack."),
-        ("allocator", point.allocator == "no-pool", stack.backend in allocators.NO_POOL, "Take 2026-torch or 2026-jax."),
+        (
+            "allocator",
+            point.allocator == "no-pool",
+            stack.backend in allocators.NO_POOL,
+            "Take 2026-torch or 2026-jax.",
+        ),
         ("device", point.device == "gpu", stack.api == "keras3", "Take a stack of 2026."),
     ):
         if asked and not possible:

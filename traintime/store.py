@@ -18,7 +18,7 @@ from traintime.point import RnnPoint
 
 SCHEMA = 2  # 2: points with tokens, words, mask, loop, allocator and cudnn; loops in results
 SENTINEL = "sentinel"  # folder beside the stacks' folders: repeats of one fixed point, the noise floor's source
-TIMES = ("first_s", "step_s", "median_s", "min_s", "steps", "fit_step_s", "fit_start_s", "epoch_s")
+TIMES = ("first_s", "step_s", "median_s", "min_s", "steps", "fit_step_s", "fit_start_s", "fit_after_s", "epoch_s")
 MEASURED = ("parameters", *TIMES, "peak_bytes", "versions")
 Status = Literal["ok", "oom", "timeout", "crashed", "missing"]
 
@@ -236,13 +236,22 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
 
 
 def _loops(point: RnnPoint, loops: list[Loop]) -> dict[str, float]:
-    """Seconds of one more step of the framework's own loop, of starting it, and of the epoch that was run with it."""
+    """Seconds of one more step of the framework's own loop and of starting it; with an epoch amid the loops its own.
+
+    A worker runs as many loops after the epoch as before it; `fit_after_s` is one more step of those.
+    """
+
+    def line(short: list[Loop]) -> tuple[float, float]:
+        steps, seconds = ([n.sentences / point.batch for n in short], [n.ns / 1e9 for n in short])
+        slope, start = np.polyfit(steps, seconds, 1)
+        return float(slope), float(start)
+
     if point.loop == "steps":
         return {}
-    short = loops[:-1] if point.loop == "epoch" else loops
-    steps, seconds = [
-        np.array(values) for values in zip(*((n.sentences / point.batch, n.ns / 1e9) for n in short), strict=True)
-    ]
-    fit_step_s, fit_start_s = np.polyfit(steps, seconds, 1)
-    row = {"fit_step_s": fit_step_s, "fit_start_s": fit_start_s}
-    return row | ({"epoch_s": loops[-1].ns / 1e9} if point.loop == "epoch" else {})
+    if point.loop == "fit":
+        return dict(zip(("fit_step_s", "fit_start_s"), line(loops), strict=True))
+    middle = len(loops) // 2
+    fit_step_s, fit_start_s = line(loops[:middle])
+    fit_after_s, _ = line(loops[middle + 1 :])
+    epoch_s = loops[middle].ns / 1e9
+    return {"fit_step_s": fit_step_s, "fit_start_s": fit_start_s, "fit_after_s": fit_after_s, "epoch_s": epoch_s}

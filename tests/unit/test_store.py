@@ -296,19 +296,25 @@ def test_a_drift_between_the_two_pairs_of_loops_is_shared(tmp_path, invocation):
     assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
 
 
-def test_the_epoch_comes_last_and_has_no_part_in_the_line_through_the_others(tmp_path, invocation):
-    loops = [*fit_loops(2_000_000, 50_000_000), {"sentences": 1000, "ns": 3_210_000_000}]
+def with_epoch(before, after, ns, sentences=1000):
+    """The short loops of an epoch's point on both sides of the epoch itself."""
+    return [*fit_loops(*before), {"sentences": sentences, "ns": ns}, *fit_loops(*after)]
+
+
+def test_the_epoch_stands_in_the_middle_and_has_no_part_in_the_lines_through_the_others(tmp_path, invocation):
+    loops = with_epoch((2_000_000, 50_000_000), (3_000_000, 10_000_000), 3_210_000_000)
     row = add_point(tmp_path, invocation, loops, loop="epoch", sentences=1000)
     assert row.epoch_s == 3.21
     assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
+    assert row.fit_after_s == pytest.approx(0.003)
     assert row.sentences == 1000
 
 
 def test_a_point_of_single_steps_has_no_loop(tmp_path, invocation):
     row = add_point(tmp_path, invocation)
-    loops = [*fit_loops(2_000_000, 0), {"sentences": 1000, "ns": 10}]
+    loops = with_epoch((2_000_000, 0), (2_000_000, 0), 10)
     add_point(tmp_path, invocation, loops, loop="epoch", sentences=1000)
-    assert row[["fit_step_s", "fit_start_s", "epoch_s"]].isna().all()
+    assert row[["fit_step_s", "fit_start_s", "fit_after_s", "epoch_s"]].isna().all()
     assert math.isnan(store.table(tmp_path).set_index("key").loc[POINT.key, "epoch_s"])
 
 
