@@ -1,4 +1,4 @@
-"""Who hands out memory in a worker: glibc as it comes or keeping what it has, jemalloc, tcmalloc; a GPU without pool."""
+"""Who hands out memory in a worker: glibc, glibc that keeps what it has, jemalloc, tcmalloc; a GPU without its pool."""
 
 import ctypes.util
 import functools
