@@ -52,6 +52,11 @@ BATCH_LINE = Formula({"F": sympy.Integer(1), "c": B})
 FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
 
 
+def with_cache(formula: Formula, rows: float) -> Formula:
+    """The formula with a surcharge `m` on each row of the table beyond those that the processor's cache holds."""
+    return Formula({**formula.terms, "m": sympy.Max(V - int(rows), 0)})
+
+
 @dataclass(frozen=True)
 class Fit:
     """Coefficients of a formula, with draws of them that carry their uncertainty (one row a draw)."""
