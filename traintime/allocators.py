@@ -7,8 +7,13 @@ import sys
 from traintime.errors import InputError
 
 # glibc maps large blocks anew for every allocation and gives them back at once; a limit that no block reaches makes
-# it keep and reuse them. 32-bit limits: glibc reads these variables as int where mmap's limit is concerned.
-KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_TOP_PAD_": str(2**26)}
+# it keep and reuse them. One arena: those of further threads hold 64 MiB at most and map what is larger all the same.
+KEEP = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**40),
+    "MALLOC_TOP_PAD_": str(2**26),
+    "MALLOC_ARENA_MAX": "1",
+}
 LIBRARIES = {"jemalloc": ("jemalloc",), "tcmalloc": ("tcmalloc_minimal", "tcmalloc")}
 # Without its pool a framework asks the device for each block.
 # Sources: "CUDA environment variables" (torch's documentation), "GPU memory allocation" (JAX's documentation).
