@@ -52,8 +52,8 @@ BATCH_LINE = Formula({"F": sympy.Integer(1), "c": B})
 FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
 
 
-def with_cache(formula: Formula, rows: float) -> Formula:
-    """The formula with a surcharge `m` on each row of the table beyond those that the processor's cache holds."""
+def bent(formula: Formula, rows: float) -> Formula:
+    """The formula with a surcharge `m` on each row of the table beyond the first `rows`."""
     return Formula({**formula.terms, "m": sympy.Max(V - int(rows), 0)})
 
 

@@ -7,7 +7,6 @@ import statistics
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,6 @@ import psutil
 from threadpoolctl import threadpool_limits
 
 from traintime.measure import default_threads
-
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def cpu_model() -> str:
@@ -29,12 +26,6 @@ def cpu_model() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def cache_bytes() -> int | None:
-    """Size of the first processor's largest cache, bytes; None where the system does not tell (Linux tells)."""
-    sizes = [file.read_text().strip() for file in CACHES.glob("index*/size")]
-    return max((int(size.removesuffix("K")) * 1024 for size in sizes), default=None)
 
 
 def gpus() -> list[dict[str, Any]]:
@@ -57,7 +48,6 @@ def describe() -> dict[str, Any]:
         "cpu": cpu_model(),
         "architecture": platform.machine(),
         "cores": default_threads(),
-        "cache_bytes": cache_bytes(),
         "memory_bytes": psutil.virtual_memory().total,
         "system": platform.system(),
         "kernel": platform.release().split("-")[0],

@@ -279,14 +279,14 @@ def test_the_same_seed_draws_the_same_interval():
 # The formula in print
 
 
-def test_a_row_beyond_the_cache_costs_its_surcharge_and_a_row_within_it_none():
+def test_a_row_beyond_the_bend_costs_its_surcharge_and_a_row_before_it_none():
     rows = pd.DataFrame({"vocabulary": [10, 100, 101, 1000, 5000], "batch": [1, 2, 3, 4, 5], "length": [5, 4, 3, 2, 1]})
-    bent = cost.with_cache(cost.FOUR_TERMS, 100.7)
+    bent = cost.bent(cost.FOUR_TERMS, 100.7)
     assert bent.design(rows)[:, -1].tolist() == [0, 0, 1, 900, 4900]
     assert bent.design(rows)[:, :-1].tolist() == cost.FOUR_TERMS.design(rows).tolist()
     within, beyond = 1e-3, 5e-3
     seconds = 1 + within * rows["vocabulary"].to_numpy() + beyond * bent.design(rows)[:, -1]
-    line = cost.with_cache(cost.STRAIGHT_LINE, 100)
+    line = cost.bent(cost.STRAIGHT_LINE, 100)
     assert cost.solve(line, rows, seconds) == pytest.approx([1, within, beyond])
 
 

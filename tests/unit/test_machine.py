@@ -52,18 +52,6 @@ def test_the_description_says_what_decides_the_speed():
     assert re.fullmatch(r"[\d.]+\w*", described["kernel"]), "the distribution's own suffix is left out"
 
 
-@pytest.mark.parametrize(
-    ("sizes", "expected"), [(["32K", "32K", "512K", "32768K"], 2**25), (["48K", "2048K"], 2**21), ([], None)]
-)
-def test_the_largest_cache_is_the_one_that_counts(tmp_path, monkeypatch, sizes, expected):
-    for index, size in enumerate(sizes):
-        folder = tmp_path / f"index{index}"
-        folder.mkdir()
-        (folder / "size").write_text(size + "\n")
-    monkeypatch.setattr(machine, "CACHES", tmp_path)
-    assert machine.cache_bytes() == expected
-
-
 def test_gpus_are_read_from_the_drivers_list(monkeypatch):
     listing = "NVIDIA H200, 143771, 570.86.15\nTesla T4, 15360, 550.54\n"
     monkeypatch.setattr(machine.subprocess, "run", lambda *args, **kwargs: SimpleNamespace(stdout=listing))
