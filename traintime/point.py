@@ -51,6 +51,8 @@ class RnnPoint(BaseModel):
             raise InputError("words", self.words, f"is more than the length {self.length}", "Give the length or less.")
         if self.words is not None and self.vocabulary < 2:
             raise InputError("vocabulary", self.vocabulary, "has no row beside the padding's", "Give 2 or more.")
+        if self.mask and self.words is None:
+            raise InputError("mask", True, "finds no padding to skip", "Give the number of words that are not padding.")
         if self.sentences < self.batch and self.loop == "epoch":
             raise InputError("sentences", self.sentences, f"does not fill a batch of {self.batch}", "Give more.")
         if self.sentences != type(self).model_fields["sentences"].default and self.loop != "epoch":

@@ -34,6 +34,8 @@ def possible(fields):
     if fields["words"] is not None:
         fields["words"] = min(fields["words"], fields["length"])
         fields["vocabulary"] = max(fields["vocabulary"], 2)
+    else:
+        del fields["mask"]
     if fields["loop"] == "epoch":
         fields["sentences"] = max(fields["sentences"], fields["batch"])
     else:
@@ -101,19 +103,19 @@ def test_every_way_of_running_has_a_key_that_can_be_a_file_name():
         "optimizer": ["adam", "sgd", "adam-rows"],
         "frozen": [False, True],
         "tokens": ["uniform", "zipf"],
-        "words": [None, 3, 25],
-        "mask": [False, True],
         "allocator": ["glibc", "glibc-keep", "jemalloc", "tcmalloc"],
     }
+    padding = [{}, *({"words": words, "mask": mask} for words in (3, 25) for mask in (False, True))]
     loops = [{}, {"loop": "fit"}, {"loop": "epoch"}, {"loop": "epoch", "sentences": 100}]
     devices = [{}, *({"device": "gpu", "cudnn": cudnn} for cudnn in (None, True, False))]
     keys = [
-        make_point(**dict(zip(ways, row, strict=True)), **loop, **device).key
+        make_point(**dict(zip(ways, row, strict=True)), **empty, **loop, **device).key
         for row in itertools.product(*ways.values())
+        for empty in padding
         for loop in loops
         for device in devices
     ]
-    assert len(keys) == len(set(keys)) == 3 * 2 * 2 * 3 * 2 * 4 * 4 * 4
+    assert len(keys) == len(set(keys)) == 3 * 2 * 2 * 4 * 5 * 4 * 4
     assert all(re.fullmatch(r"[a-z0-9.-]+", key) for key in keys)
 
 
@@ -173,6 +175,7 @@ def test_an_unknown_workload_is_refused_and_the_workloads_are_named():
         ({"loop": "epoch", "sentences": 99}, "sentences", 99, "does not fill a batch of 100", "Give more."),
         ({"sentences": 5000}, "sentences", 5000, "is for the loop epoch, not steps", "or give the loop epoch."),
         ({"sentences": 5000, "loop": "fit"}, "sentences", 5000, "is for the loop epoch, not fit", "Leave it out"),
+        ({"mask": True}, "mask", True, "finds no padding to skip", "Give the number of words that are not padding."),
         ({"allocator": "no-pool"}, "allocator", "no-pool", "is for a GPU", "Take another, or give the device gpu."),
         ({"cudnn": True}, "cudnn", True, "is for a GPU", "Leave it out, or give the device gpu."),
         ({"cudnn": False}, "cudnn", False, "is for a GPU", "Leave it out, or give the device gpu."),

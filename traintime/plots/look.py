@@ -31,6 +31,8 @@ WAY = {
     "adam-rows": {"color": PALETTE[2], "linestyle": "-."},
     "20K rows": {"color": PALETTE[3], "linestyle": (0, (4, 1))},
     "1K rows": {"color": PALETTE[0], "linestyle": (0, (1, 1))},
+    "glibc": {"color": PALETTE[1], "linestyle": "-"},
+    "tcmalloc": {"color": PALETTE[3], "linestyle": "--"},
 }
 AXIS = {
     "vocabulary": "vocabulary (rows of the table)",

@@ -54,7 +54,7 @@ def steps(points: pd.DataFrame, against: str = "vocabulary", source: str = "stor
 
 
 def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
-    """One panel a stack: a step against one size, one line for each value of the column `how`."""
+    """One panel a stack: a step against one size, one line for each value of the column `how`, all of them in WAY."""
     style()
     names = list(dict.fromkeys(points["stack"]))
     figure, axes = plt.subplots(
@@ -62,11 +62,12 @@ def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
     )
     ran = points.dropna(subset="step_s")
     shown = sorted(ran[against].unique())
+    order = sorted(set(ran["how"]), key=list(WAY).index)
     for axis, stack in zip(axes[0], names, strict=True):
-        for how, look in WAY.items():
+        for how in order:
             rows = ran[(ran["stack"] == stack) & (ran["how"] == how)].sort_values(against)
             if len(rows):
-                look = look | {"marker": "o", "markersize": 4.5, "capsize": 3, "label": how}
+                look = WAY[how] | {"marker": "o", "markersize": 4.5, "capsize": 3, "label": how}
                 axis.errorbar(rows[against], rows["step_s"] * 1e3, interval_ms(rows), **look)
         log_axis(axis, "x", shown if len(shown) <= 4 else shown[::2])
         axis.set_title(stack, loc="left", fontsize=11)
