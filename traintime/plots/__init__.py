@@ -3,7 +3,7 @@
 from traintime.plots.document import document_tables, length_band, parts, straight_lines
 from traintime.plots.fits import predicted, residuals, shares
 from traintime.plots.look import WAY, save, short
-from traintime.plots.noise import sentinel, warm_up
+from traintime.plots.noise import faults, sentinel, warm_up
 from traintime.plots.roofline import ladder, roofline, speed_ups
 from traintime.plots.sweeps import epochs, exponents, gains, ratios, steps, ways
 
@@ -12,6 +12,7 @@ __all__ = [
     "document_tables",
     "epochs",
     "exponents",
+    "faults",
     "gains",
     "ladder",
     "length_band",

@@ -21,6 +21,23 @@ def sentinel(seconds: np.ndarray) -> Figure:
     return figure
 
 
+def faults(runs: dict[str, pd.DataFrame]) -> Figure:
+    """Mean step of each run against its page faults, one marker for each name.
+
+    runs: name -> columns step_s, faults_a_step, one row a run.
+    """
+    style()
+    figure, axis = plt.subplots(figsize=(6.6, 3.8), constrained_layout=True)
+    for (name, rows), marker, colour in zip(runs.items(), "os^D", PALETTE[::2], strict=False):
+        look = {"marker": marker, "color": colour, "linestyle": "none", "alpha": 0.7, "label": name}
+        axis.plot(rows["faults_a_step"] / 1000, rows["step_s"] * 1e3, **look)
+    axis.set_ylim(0)
+    axis.set_xlabel("page faults a step (thousands)")
+    axis.set_ylabel("mean step of a run (ms)")
+    figure.legend(loc="outside lower center", ncols=len(runs))
+    return figure
+
+
 def warm_up(curves: pd.DataFrame) -> Figure:
     """The first steps in units of a later one, one line a stack. curves: index step, a column a stack."""
     style()
