@@ -18,7 +18,8 @@ from traintime.point import RnnPoint
 
 SCHEMA = 2  # 2: points with tokens, words, mask, loop, allocator and cudnn; loops in results
 SENTINEL = "sentinel"  # folder beside the stacks' folders: repeats of one fixed point, the noise floor's source
-TIMES = ("first_s", "step_s", "median_s", "min_s", "steps", "fit_step_s", "fit_start_s", "fit_after_s", "epoch_s")
+LOOPS = ("fit_step_s", "fit_start_s", "fit_after_s", "epoch_s", "epoch_idle_s")
+TIMES = ("first_s", "step_s", "median_s", "min_s", "steps", *LOOPS)
 MEASURED = ("parameters", *TIMES, "peak_bytes", "versions")
 Status = Literal["ok", "oom", "timeout", "crashed", "missing"]
 
@@ -52,6 +53,7 @@ class Facts(_Strict):
 class Loop(_Strict):
     sentences: int
     ns: int
+    trained_ns: int | None = None
 
 
 class Result(_Strict):
@@ -238,11 +240,12 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
 def _loops(point: RnnPoint, loops: list[Loop]) -> dict[str, float]:
     """Seconds of one more step of the framework's own loop and of starting it; with an epoch amid the loops its own.
 
-    A worker runs as many loops after the epoch as before it; `fit_after_s` is one more step of those.
+    A worker runs as many loops after the epoch as before it; `fit_after_s` is one more step of those. Lines go through
+    the times until the last step was done; `epoch_s` is until fit returned, `epoch_idle_s` of it after the last step.
     """
 
     def line(short: list[Loop]) -> tuple[float, float]:
-        steps, seconds = ([n.sentences / point.batch for n in short], [n.ns / 1e9 for n in short])
+        steps, seconds = ([n.sentences / point.batch for n in short], [(n.trained_ns or n.ns) / 1e9 for n in short])
         slope, start = np.polyfit(steps, seconds, 1)
         return float(slope), float(start)
 
@@ -253,5 +256,6 @@ def _loops(point: RnnPoint, loops: list[Loop]) -> dict[str, float]:
     middle = len(loops) // 2
     fit_step_s, fit_start_s = line(loops[:middle])
     fit_after_s, _ = line(loops[middle + 1 :])
-    epoch_s = loops[middle].ns / 1e9
-    return {"fit_step_s": fit_step_s, "fit_start_s": fit_start_s, "fit_after_s": fit_after_s, "epoch_s": epoch_s}
+    epoch = loops[middle]
+    times = {"epoch_s": epoch.ns / 1e9, "epoch_idle_s": (epoch.ns - (epoch.trained_ns or epoch.ns)) / 1e9}
+    return {"fit_step_s": fit_step_s, "fit_start_s": fit_start_s, "fit_after_s": fit_after_s} | times

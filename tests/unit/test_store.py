@@ -307,6 +307,17 @@ def test_the_epoch_stands_in_the_middle_and_has_no_part_in_the_lines_through_the
     assert row.epoch_s == 3.21
     assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
     assert row.fit_after_s == pytest.approx(0.003)
+    assert row.epoch_idle_s == 0, "nobody told when the last step was done"
+
+
+def test_what_a_loop_does_after_its_last_step_is_kept_out_of_the_lines(tmp_path, invocation):
+    def told(loop):
+        return loop | {"ns": 10**10, "trained_ns": loop["ns"]}
+
+    loops = [told(loop) for loop in with_epoch((2_000_000, 50_000_000), (3_000_000, 0), 3_210_000_000)]
+    row = add_point(tmp_path, invocation, loops, loop="epoch", sentences=1000)
+    assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
+    assert (row.epoch_s, row.epoch_idle_s) == pytest.approx((10, 6.79))
     assert row.sentences == 1000
 
 
@@ -314,7 +325,7 @@ def test_a_point_of_single_steps_has_no_loop(tmp_path, invocation):
     row = add_point(tmp_path, invocation)
     loops = with_epoch((2_000_000, 0), (2_000_000, 0), 10)
     add_point(tmp_path, invocation, loops, loop="epoch", sentences=1000)
-    assert row[["fit_step_s", "fit_start_s", "fit_after_s", "epoch_s"]].isna().all()
+    assert row[list(store.LOOPS)].isna().all()
     assert math.isnan(store.table(tmp_path).set_index("key").loc[POINT.key, "epoch_s"])
 
 

@@ -150,12 +150,23 @@ def test_loops_are_timed_without_the_warm_up_and_without_making_the_data(timing,
     training = FakeTraining(clock)
     timed = timing.loops(training.fit, training.make, [2, 30, 60, 30], now=clock)
     assert timed == [
-        {"sentences": 30, "ns": 1_030_000},
-        {"sentences": 60, "ns": 1_060_000},
-        {"sentences": 30, "ns": 1_030_000},
+        {"sentences": 30, "ns": 1_030_000, "trained_ns": 1_030_000},
+        {"sentences": 60, "ns": 1_060_000, "trained_ns": 1_060_000},
+        {"sentences": 30, "ns": 1_030_000, "trained_ns": 1_030_000},
     ]
     assert training.made == [2, 30, 60, 30]
     assert training.fitted == [(n, f"token {n}", f"label {n}") for n in (2, 30, 60, 30)], "each on data of its own"
+
+
+def test_what_fit_does_after_its_last_step_is_told_apart(timing, clock):
+    def fit(tokens, labels):
+        clock.time += 1000 * len(tokens)
+        trained = clock.time
+        clock.time += 7 * SECOND  # asleep
+        return trained
+
+    timed = timing.loops(fit, lambda count: ([0] * count, [0] * count), [2, 30], now=clock)
+    assert timed == [{"sentences": 30, "ns": 30_000 + 7 * SECOND, "trained_ns": 30_000}]
 
 
 def test_each_loop_is_told_before_it_is_timed(timing, clock):
@@ -167,7 +178,7 @@ def test_each_loop_is_told_before_it_is_timed(timing, clock):
         clock.time += 5 * SECOND
 
     timed = timing.loops(training.fit, training.make, [2, 30], send=slow_send, now=clock)
-    assert timed == [{"sentences": 30, "ns": 1_030_000}]
+    assert timed == [{"sentences": 30, "ns": 1_030_000, "trained_ns": 1_030_000}]
     assert [done for _, done in messages] == [0, 1]
     assert messages[1][0] == {"event": "phase", "name": "fit over 30 sentences"}
 

@@ -19,6 +19,16 @@ elif os.environ["KERAS_BACKEND"] == "jax":
 import batches
 import keras
 import numpy
+import timing
+
+
+class LastStep(keras.callbacks.Callback):
+    """When the last step was done: `fit` may return much later (TensorFlow's input pipeline sleeps before it ends)."""
+
+    at = None
+
+    def on_train_end(self, logs=None):
+        self.at = timing.now_ns()
 
 
 def build(job):
@@ -58,8 +68,11 @@ class Trainer:
             torch.cuda.synchronize()
 
     def fit(self, tokens, labels):
-        self.model.fit(tokens, labels, batch_size=self.point["batch"], epochs=1, verbose=0, shuffle=False)
+        last = LastStep()
+        self.model.fit(tokens, labels, batch_size=self.point["batch"], epochs=1, verbose=0, shuffle=False,
+                       callbacks=[last])
         self.finish()
+        return last.at
 
     def losses(self, steps):
         self.model.set_weights(batches.weights(self.point))

@@ -1,7 +1,8 @@
 """The clock: time single training steps, keep every one of them.
 
 A trainer is what a workload's build() returns. It offers `step()` (one training step, device work finished
-before it returns, returns the loss), `fit(tokens, labels)` (the framework's own loop over these sentences),
+before it returns, returns the loss), `fit(tokens, labels)` (the framework's own loop over these sentences; returns
+the clock's reading, ns, after its last step where that can be told),
 `losses(n)`, `facts()` and `device_memory()`.
 """
 
@@ -71,15 +72,17 @@ def loops(fit, make, sizes, send=lambda message: None, now=now_ns):
     """Time the framework's own loop, once for each number of sentences, after a short run that compiles it.
 
     fit: callable (tokens, labels); make: callable (sentences) -> (tokens, labels), not timed; sizes: sentences,
-    the first of which only warms up. Returns one dict for each of the others: `sentences` and `ns`.
+    the first of which only warms up. Returns one dict for each of the others: `sentences`, `ns` until fit returned,
+    and `trained_ns` until its last step was done.
     """
     timed = []
     for number in sizes:
         data = make(number)
         send({"event": "phase", "name": "fit over {} sentences".format(number)})
         start = now()
-        fit(*data)
-        timed.append({"sentences": number, "ns": now() - start})
+        trained = fit(*data)
+        stop = now()
+        timed.append({"sentences": number, "ns": stop - start, "trained_ns": (trained or stop) - start})
     return timed[1:]
 
 
