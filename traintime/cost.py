@@ -152,6 +152,19 @@ def leave_one_out(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array
     return np.array(errors)
 
 
+def tf_data_end(seconds: float) -> float:
+    """Seconds after which Keras 3's `fit` over arrays returns on TensorFlow, given what its steps take together.
+
+    The input pipeline ends only when the thread that tunes it wakes: after 10 ms, then after pauses that double, up
+    to a minute each. Source: TensorFlow 2.21, core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs.
+    """
+    pause, end = 0.01, 0.0
+    while end < seconds:
+        end += pause
+        pause = min(2 * pause, 60.0)
+    return end
+
+
 def rounded(seconds: Array, half_unit: Array) -> Callable[[np.random.Generator], Array]:
     """Printed figures: the truth lies anywhere within half a unit of the last printed digit."""
     return lambda random: seconds + random.uniform(-1, 1, len(seconds)) * half_unit

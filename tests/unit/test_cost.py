@@ -102,6 +102,13 @@ def test_one_per_cent_counts_the_same_for_a_short_step_and_a_long_one():
     assert solution == pytest.approx([(1 + 1 / 100) / (1 + 1 / 100**2)])
 
 
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0.005, 0.01), (0.02, 0.03), (9, 10.23), (41, 81.91), (82, 141.91), (142, 201.91)]
+)
+def test_a_pipeline_ends_when_its_thread_wakes(seconds, expected):
+    assert cost.tf_data_end(seconds) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_too_few_rows_are_refused(number):
     seconds = np.ones(number)
