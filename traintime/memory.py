@@ -48,7 +48,10 @@ def activations(point: Point) -> float:
 
 
 def predicted_peak(point: Point, stack: Stack) -> float:
-    """Predicted peak memory of the worker, bytes: the framework itself, copies of the table, and activations."""
+    """Predicted peak memory of the worker, bytes: the framework itself, copies of the table, and activations.
+
+    Under glibc as it comes; allocators that keep what they freed need more (Theano, which reuses little, by half).
+    """
     table = 4 * point.vocabulary * point.embedding
     return BASE_GIB[stack.name] * GIB + copies(point, stack) * table + activations(point)
 

@@ -241,7 +241,8 @@ def _loops(point: RnnPoint, loops: list[Loop]) -> dict[str, float]:
     """Seconds of one more step of the framework's own loop and of starting it; with an epoch amid the loops its own.
 
     A worker runs as many loops after the epoch as before it; `fit_after_s` is one more step of those. Lines go through
-    the times until the last step was done; `epoch_s` is until fit returned, `epoch_idle_s` of it after the last step.
+    the times until the last step was done; `epoch_s` is until fit returned, `epoch_idle_s` of it after the last step
+    (NaN where nobody told that apart).
     """
 
     def line(short: list[Loop]) -> tuple[float, float]:
@@ -257,5 +258,6 @@ def _loops(point: RnnPoint, loops: list[Loop]) -> dict[str, float]:
     fit_step_s, fit_start_s = line(loops[:middle])
     fit_after_s, _ = line(loops[middle + 1 :])
     epoch = loops[middle]
-    times = {"epoch_s": epoch.ns / 1e9, "epoch_idle_s": (epoch.ns - (epoch.trained_ns or epoch.ns)) / 1e9}
+    idle_s = np.nan if epoch.trained_ns is None else (epoch.ns - epoch.trained_ns) / 1e9
+    times = {"epoch_s": epoch.ns / 1e9, "epoch_idle_s": idle_s}
     return {"fit_step_s": fit_step_s, "fit_start_s": fit_start_s, "fit_after_s": fit_after_s} | times

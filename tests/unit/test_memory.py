@@ -70,6 +70,8 @@ def test_the_copies_agree_with_the_stored_measurements(name, how):
     peaks = {}
     for record in map(store.read, store.files(paths.MEASUREMENTS)):
         point = record.point
+        if point.allocator != "glibc":
+            continue  # one that keeps its memory needs up to half as much again; that is not predicted
         if record.stack == name and ("frozen" if point.frozen else point.optimizer) == how:
             done = [invocation.result.memory["peak"] for invocation in record.invocations if invocation.result]
             if done and point.vocabulary >= 280_000:
