@@ -6,9 +6,10 @@ import sys
 
 from traintime.errors import InputError
 
+# Bytes from which on glibc maps each block anew: its threshold grows by itself, but not beyond (mallopt(3), 64-bit).
+MAPPED_FROM = 32 * 2**20
 # glibc maps large blocks anew for every allocation and gives them back at once; a limit that no block reaches makes
 # it keep and reuse them. One arena: those of further threads hold 64 MiB at most and map what is larger all the same.
-MAPPED_FROM = 32 * 2**20  # bytes; its threshold for that grows up to here by itself (mallopt(3), 64-bit)
 KEEP = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(2**40),
