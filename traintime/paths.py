@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-WORKER = Path(__file__).resolve().parent / "worker"
+PACKAGE = Path(__file__).resolve().parent
+ROOT = PACKAGE.parent
+WORKER = PACKAGE / "measuring" / "worker"
 LOCKS = ROOT / "env"
 STACKS = ROOT / ".stacks"
 PROFILES = ROOT / "profiles"
 CHAPTERS = ROOT / "chapters"
-ORIGINAL = ROOT / "data" / "original"
-EXTERNAL = ROOT / "data" / "external"
-MEASUREMENTS = ROOT / "data" / "measurements"
+FIGURES = ROOT / "figures"
+DATA = ROOT / "data"
+ORIGINAL = DATA / "original"
+EXTERNAL = DATA / "external"
+DERIVED = DATA / "derived"
+MEASUREMENTS = DATA / "measurements"

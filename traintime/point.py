@@ -1,122 +1,124 @@
-"""What is trained: a workload and its sizes, validated, with a readable key."""
+"""A point: what is trained, at which sizes, and how it is run. Key, usual values and options follow from the fields."""
 
-from typing import Annotated, Any, Literal, Self, TypeVar
+import re
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
+from traintime import workloads
 from traintime.errors import InputError, unknown
-
-Model = TypeVar("Model", bound=BaseModel)
-Size = Annotated[int, Field(gt=0, strict=True)]
+from traintime.workloads.base import Count, Fields, InKey, Sizes, Work, validated
 
 
-class RnnPoint(BaseModel):
-    """The 2017 document's classifier: Embedding -> LSTM -> Dropout -> Dense(1, sigmoid), float32.
+class Run(Fields):
+    """How a workload is run. The default of each field is the usual way."""
 
-    vocabulary: rows of the embedding table; embedding: numbers a row; units: of the LSTM; length: tokens a
-    sentence; batch: sentences a step; frozen: whether the embedding is left untrained; optimizer: "adam-rows" is
-    Adam that writes only the rows of the batch.
-    tokens: how they are drawn, uniformly or with the frequencies of Zipf's law; words: tokens of each sentence
-    that are not padding (all by default); mask: whether the LSTM skips padding.
-    loop: what is timed beside single steps: nothing, Keras' `fit` over two numbers of batches, or that and an epoch
-    of so many sentences; allocator: who answers malloc, or "no-pool": a GPU is asked for each block itself; cudnn:
-    whether a GPU runs the LSTM as one fused kernel.
-    Source: S0 (V = 280K, E = 300, U = 128, L = 25, B = 100, dropout 0.5).
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    workload: Literal["rnn"] = "rnn"
-    vocabulary: Size = 280_000
-    embedding: Size = 300
-    units: Size = 128
-    length: Size = 25
-    batch: Size = 100
-    optimizer: Literal["adam", "sgd", "adam-rows"] = "adam"
-    frozen: bool = False
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    device: Literal["cpu", "gpu"] = "cpu"
-    tokens: Literal["uniform", "zipf"] = "uniform"
-    words: Size | None = None
-    mask: bool = False
-    loop: Literal["steps", "fit", "epoch"] = "steps"
-    sentences: Size = 1_000_000
-    allocator: Literal["glibc", "glibc-keep", "jemalloc", "tcmalloc", "no-pool"] = "glibc"
-    cudnn: bool | None = None
+    loop: Annotated[
+        Literal["steps", "fit", "epoch"],
+        Field(description="what is timed beside single steps: nothing, `fit` over two numbers of batches, an epoch"),
+        InKey(),
+    ] = "steps"
+    sentences: Annotated[Count | None, Field(description="samples of the epoch"), InKey(joined=True)] = None
+    allocator: Annotated[
+        Literal["glibc", "glibc-keep", "glibc-keep-arenas", "jemalloc", "tcmalloc", "no-pool"],
+        Field(description="who answers malloc; no-pool: a GPU is asked for each block itself"),
+        InKey(),
+    ] = "glibc"
+    onednn: Annotated[
+        Literal["auto", "on", "off"],
+        Field(description="TensorFlow's oneDNN, which it switches on by the processor"),
+        InKey({"auto": "", "on": "onednn", "off": "no-onednn"}),
+    ] = "auto"
+    device: Annotated[Literal["cpu", "gpu"], Field(description="cpu or gpu"), InKey()] = "cpu"
+    kernel: Annotated[
+        Literal["auto", "cudnn", "loop-of-cells"],
+        Field(description="whether a GPU runs a recurrent layer as one fused kernel"),
+        InKey(),
+    ] = "auto"
+    threads: Annotated[Count | None, Field(description="of the worker; all processors"), InKey("t{}")] = None
 
     @model_validator(mode="after")
     def fields_fit_together(self) -> Self:
         """Refuse a combination that no worker could honour."""
-        if self.words is not None and self.words > self.length:
-            raise InputError("words", self.words, f"is more than the length {self.length}", "Give the length or less.")
-        if self.words is not None and self.vocabulary < 2:
-            raise InputError("vocabulary", self.vocabulary, "has no row beside the padding's", "Give 2 or more.")
-        if self.mask and self.words is None:
-            raise InputError("mask", True, "finds no padding to skip", "Give the number of words that are not padding.")
-        if self.sentences < self.batch and self.loop == "epoch":
-            raise InputError("sentences", self.sentences, f"does not fill a batch of {self.batch}", "Give more.")
-        if self.sentences != type(self).model_fields["sentences"].default and self.loop != "epoch":
-            problem = f"is for the loop epoch, not {self.loop}"  # and stands in no other loop's key
+        if self.loop == "epoch" and self.sentences is None:
+            raise InputError("sentences", None, "is missing for the loop epoch", "Give the samples of the epoch.")
+        if self.loop != "epoch" and self.sentences is not None:
+            problem = f"is for the loop epoch, not {self.loop}"
             raise InputError("sentences", self.sentences, problem, "Leave it out, or give the loop epoch.")
-        if self.cudnn is not None and self.device != "gpu":
-            raise InputError("cudnn", self.cudnn, "is for a GPU", "Leave it out, or give the device gpu.")
+        if self.kernel != "auto" and self.device != "gpu":
+            raise InputError("kernel", self.kernel, "is for a GPU", "Leave it out, or give the device gpu.")
         if self.allocator == "no-pool" and self.device != "gpu":
             raise InputError("allocator", "no-pool", "is for a GPU", "Take another, or give the device gpu.")
+        return self
+
+
+class Point(BaseModel):
+    """One thing to measure: a workload, its sizes, and how it is run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workload: str
+    sizes: SerializeAsAny[Sizes]
+    run: Run = Run()
+
+    @model_validator(mode="before")
+    @classmethod
+    def sizes_of_the_workload(cls, values: Any) -> Any:
+        """Plain values of the sizes are read as those of the workload that is named."""
+        if isinstance(values, dict) and isinstance(values.get("sizes"), dict):
+            return values | {"sizes": workloads.get(values.get("workload", "")).model_validate(values["sizes"])}
+        return values
+
+    @model_validator(mode="after")
+    def an_epoch_fills_a_batch(self) -> Self:
+        """Refuse an epoch that is shorter than one step."""
+        if self.run.sentences is not None and self.run.sentences < self.sizes.batch:
+            problem = f"does not fill a batch of {self.sizes.batch}"
+            raise InputError("sentences", self.run.sentences, problem, "Give more.")
         return self
 
     @property
     def key(self) -> str:
         """The file name: every size, then what differs from the usual."""
-        parts = [
-            f"rnn-v{self.vocabulary}-e{self.embedding}-u{self.units}-l{self.length}-b{self.batch}-{self.optimizer}"
-        ]
-        if self.frozen:
-            parts.append("frozen")
-        if self.dropout != 0.5:
-            parts.append(f"d{repr(self.dropout).removesuffix('.0')}")
-        if self.tokens != "uniform":
-            parts.append(self.tokens)
-        if self.words is not None:
-            parts.append(f"w{self.words}")
-        if self.mask:
-            parts.append("mask")
-        if self.loop != "steps":
-            parts.append(self.loop if self.loop == "fit" else f"epoch{self.sentences}")
-        if self.allocator != "glibc":
-            parts.append(self.allocator)
-        if self.device != "cpu":
-            parts.append(self.device)
-        if self.cudnn is not None:
-            parts.append("cudnn" if self.cudnn else "loop-of-cells")
-        return "-".join(parts)
+        text = self.workload
+        for part, joined in [*self.sizes.shown(True), *self.sizes.shown(False), *self.run.shown(False)]:
+            text += part if joined else f"-{part}"
+        return text
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Workload, sizes and run as one flat dict."""
+        return {"workload": self.workload} | self.sizes.model_dump() | self.run.model_dump()
+
+    @property
+    def work(self) -> Work:
+        """What one training step has to do."""
+        return self.sizes.work()
 
 
-Point = RnnPoint
-WORKLOADS: dict[str, type[RnnPoint]] = {"rnn": RnnPoint}
-
-
-def make_point(**sizes: Any) -> Point:
+def make_point(workload: str = "rnn", **fields: Any) -> Point:
     """Build a point from plain values; raises InputError that names the field, the value and the remedy."""
-    workload = sizes.get("workload", "rnn")
-    if workload not in WORKLOADS:
-        raise unknown("workload", workload, sorted(WORKLOADS))
-    return validated(WORKLOADS[workload], sizes, "field of a point")
+    of_workload = workloads.get(workload)
+    run = {name: fields.pop(name) for name in list(fields) if name in Run.model_fields}
+    known = ["workload", *of_workload.model_fields, *Run.model_fields]
+    for name in fields:
+        if name not in known:
+            raise unknown("field of a point", name, sorted(known))
+    sizes = validated(of_workload, fields, "field of a point", known)
+    parts = {"workload": workload, "sizes": sizes, "run": validated(Run, run, "field of a point", known)}
+    return validated(Point, parts, "field of a point")
 
 
-def validated(model: type[Model], fields: dict[str, Any], kind: str) -> Model:
-    """Build the model from plain values; what pydantic refuses becomes an InputError.
+def sizes_fields() -> dict[str, Any]:
+    """Every size of any workload, by name, with pydantic's description of the field; a shared name means one thing."""
+    return {name: field for each in workloads.ALL.values() for name, field in each.model_fields.items()}
 
-    kind: what a field is called when its name is unknown ("field of a point").
-    """
-    try:
-        return model(**fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
-            raise cause from None
-        field = str(first["loc"][0])
-        if first["type"] == "extra_forbidden":
-            raise unknown(kind, field, sorted(model.model_fields)) from None
-        whole = first["type"] in ("greater_than", "int_type", "int_from_float", "int_parsing")
-        remedy = "Give a whole number of 1 or more." if whole else "Give a value that it takes."
-        raise InputError(field, first["input"], f"is refused ({first['msg'].lower()})", remedy) from None
+
+def fields() -> dict[str, Any]:
+    """Every field that a point can have, sizes first."""
+    return sizes_fields() | dict(Run.model_fields)
+
+
+def axis_label(name: str) -> str:
+    """What stands at an axis: "vocabulary (rows of the embedding table)"."""
+    return f"{name} ({re.split('[;:]', fields()[name].description)[0]})"

@@ -1,0 +1,174 @@
+"""What this machine is, and how fast its memory and its arithmetic are: no host or user names."""
+
+import contextlib
+import os
+import platform
+import re
+import statistics
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from threadpoolctl import threadpool_limits
+
+from traintime.measuring.measure import default_threads
+
+
+# Instruction sets by which libraries choose their code path, as /proc/cpuinfo names them.
+DECISIVE = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8")
+
+
+def processor() -> dict[str, Any]:
+    """What tells one processor model from another: name, vendor, family, model, stepping, decisive instruction sets.
+
+    Several hosts may call themselves by one name and differ in all the rest. Numbers that the system does not tell
+    are None.
+    """
+    fields: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines():
+            name, _, value = line.partition(":")
+            fields[name.strip()] = value.strip()
+    numbers = {name: int(text) if (text := fields.get(field, "")).isdigit() else None for name, field in NUMBERS.items()}
+    flags = fields.get("flags", "").split()
+    return {
+        "cpu": fields.get("model name") or platform.processor() or platform.machine(),
+        "vendor": fields.get("vendor_id"),
+        **numbers,
+        "instruction_sets": [flag for flag in DECISIVE if flag in flags],
+        "caches": caches(),
+    }
+
+
+NUMBERS = {"family": "cpu family", "model": "model", "stepping": "stepping"}
+
+
+def caches() -> dict[str, str]:
+    """Size of each cache as the first processor sees it: "L1d", "L2", "L3" -> "48K"."""
+    sizes = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        with contextlib.suppress(OSError):
+            level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+            sizes[f"L{level}" + {"Data": "d", "Instruction": "i"}.get(kind, "")] = size
+    return sizes
+
+
+def gpus() -> list[dict[str, Any]]:
+    """Name, memory (MiB) and driver of each NVIDIA GPU; empty without one."""
+    command = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader,nounits"]
+    try:
+        lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = [[cell.strip() for cell in line.split(",")] for line in lines]
+    return [
+        {"name": name, "memory_mib": int(memory) if memory.isdigit() else None, "driver": driver}
+        for name, memory, driver in rows
+    ]
+
+
+def describe() -> dict[str, Any]:
+    """The machine without measuring anything. Memory in bytes."""
+    return {
+        **processor(),
+        "architecture": platform.machine(),
+        "cores": default_threads(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "system": platform.system(),
+        "kernel": platform.release().split("-")[0],
+        "distribution": _distribution(),
+        "gpus": gpus(),
+    }
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except OSError:
+        return platform.platform(terse=True)
+
+
+def key(machine: dict[str, Any]) -> str:
+    """A readable name made of what matters: `amd-epyc-family26-model2-2-cores-24-gib`, plus the GPU if there is one."""
+    memory = round(machine["memory_bytes"] / 2**30)
+    cpu = re.sub(r"\(.*?\)|\bCPU\b|\bProcessor\b|@.*", "", machine["cpu"])
+    which = [f"{name}{machine[name]}" for name in ("family", "model") if machine.get(name) is not None]
+    parts = [cpu, *which, f"{machine['cores']} cores", f"{memory} GiB", *(gpu["name"] for gpu in machine["gpus"][:1])]
+    return re.sub(r"[^a-z0-9]+", "-", " ".join(parts).lower()).strip("-")
+
+
+def this() -> str:
+    """The key of this machine."""
+    return key(describe())
+
+
+def bandwidth(threads: int, mib: int = 512, repeats: int = 7) -> list[float]:
+    """Memory bandwidth in bytes a second of `x *= s` over an array too large for the cache, one value a repeat.
+
+    Each element is read and written once, which is what a dense optimizer update does; several threads, each on
+    its own part. Counted as 8 bytes an element of float32.
+    """
+    array = np.ones(mib * 2**20 // 4, dtype=np.float32)
+    factor = np.float32(0.999)
+    parts = np.array_split(array, threads)
+    rates = []
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(repeats + 1):
+            start = time.perf_counter()
+            list(pool.map(lambda part: np.multiply(part, factor, out=part), parts))
+            rates.append(2 * array.nbytes / (time.perf_counter() - start))
+    return rates[1:]
+
+
+def matmul_rate(threads: int, size: int = 2048, repeats: int = 7) -> list[float]:
+    """Rate of a float32 matrix product in FLOP/s (2 n^3 operations), one value a repeat."""
+    a, b = np.random.default_rng(0).random((2, size, size), dtype=np.float32)
+    out = np.empty_like(a)
+    rates = []
+    with threadpool_limits(threads):
+        for _ in range(repeats + 1):
+            start = time.perf_counter()
+            np.matmul(a, b, out=out)
+            rates.append(2 * size**3 / (time.perf_counter() - start))
+    return rates[1:]
+
+
+def rates() -> dict[str, Any]:
+    """Measured rates of this machine: medians, with every repeat kept."""
+    threads = default_threads()
+    memory, matrix = bandwidth(threads), matmul_rate(threads)
+    return {
+        "measured": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "threads": threads,
+        "bandwidth_bytes_per_s": statistics.median(memory),
+        "bandwidth_repeats": memory,
+        "matmul_flop_per_s": statistics.median(matrix),
+        "matmul_repeats": matrix,
+        "numpy": np.__version__,
+        "load_average": os.getloadavg()[0],
+    }
+
+
+RATES = ("bandwidth_bytes_per_s", "matmul_flop_per_s")
+OFF = 0.15  # how far a rate may leave the range that the machine has shown
+
+
+def off(now: dict[str, Any], before: list[dict[str, Any]]) -> list[str]:
+    """The rates that lie more than 15 % outside of the machine's own range, each with a sentence; [] at first."""
+    found = []
+    for name in RATES if before else ():
+        low, high = (extreme(each[name] for each in before) for extreme in (min, max))
+        if not low * (1 - OFF) <= now[name] <= high * (1 + OFF):
+            found.append(f"{name} is {now[name]:.3g}, and {low:.3g} to {high:.3g} before")
+    return found
+
+
+def free_memory(device: str = "cpu") -> float:
+    """Bytes that a worker could have now: what the system has free, or a GPU's whole memory."""
+    cards = gpus() if device == "gpu" else []
+    return (cards[0]["memory_mib"] or 0) * 2**20 if cards else psutil.virtual_memory().available

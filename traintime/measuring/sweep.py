@@ -1,0 +1,263 @@
+"""Rounds of points in random order: what is to be measured, what is done already, what comes next."""
+
+import itertools
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import filelock
+import yaml
+
+from traintime import paths
+from traintime.errors import InputError, unknown
+from traintime.explain import memory
+from traintime.measuring import allocators, code, machine, stacks
+from traintime.measuring.measure import LOCK, measure
+from traintime.measuring.protocol import Protocol
+from traintime.measuring.stacks import Stack
+from traintime.point import Point, make_point
+from traintime.store import derived, records
+from traintime.workloads.base import validated
+
+SEED = 2017
+WAVE = 5  # rounds that a figure needs; every sweep gets so many before any gets more
+ATTEMPTS = 2  # of one invocation that crashed or was disturbed
+
+
+@dataclass(frozen=True)
+class Task:
+    """One invocation to be done: a point on a stack in a round of a sweep. again: it was disturbed, or crashed."""
+
+    sweep: str
+    round: int
+    point: Point
+    stack: Stack
+    protocol: Protocol
+    beyond_memory: bool = False
+    sentinel: bool = False
+    again: bool = False
+
+    def path(self, root: Path, machine_key: str) -> Path:
+        """The file that takes the invocation."""
+        return records.file_of(root, machine_key, self.stack.name, self.point.key, self.sentinel)
+
+    def mine(self, invocation: records.Invocation) -> bool:
+        """Whether the stored invocation is an attempt at this task: same sweep, round, sources and steps."""
+        place = (invocation.sweep, invocation.round, invocation.code)
+        same = place == (self.sweep, self.round, code.current(self.point.workload, self.stack.api))
+        return same and invocation.protocol.steps == self.protocol.steps
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep as a profile names it: every combination of the listed values on every listed stack.
+
+    What is compared with each other stands in one sweep: each round measures all of its points, so that both sides
+    of a comparison lie beside each other in time. A point that two sweeps share is measured in both.
+    """
+
+    name: str
+    pairs: list[tuple[Point, Stack]]
+    rounds: int
+    protocol: Protocol
+    beyond_memory: bool = False
+
+    @classmethod
+    def from_profile(cls, name: str, fields: dict[str, Any]) -> "Plan":
+        """Read one entry of a profile's `sweeps`; unknown names and bad sizes raise InputError.
+
+        Beside lists of a point's fields, and of stacks, it may have `also`: more such sets, each joined to the
+        others' values, for what does not follow from combining everything with everything (frozen, and under SGD).
+        """
+        fields = dict(fields)
+        rounds = fields.pop("rounds", WAVE)
+        if type(rounds) is not int or rounds < 1:
+            raise InputError("rounds", rounds, "is refused", "Give a whole number of 1 or more.")
+        protocol = validated(Protocol, fields.pop("protocol", {}), "field of a protocol")
+        beyond_memory = fields.pop("beyond_memory", False)
+        also = fields.pop("also", [])
+        pairs: dict[tuple[str, str], tuple[Point, Stack]] = {}
+        for extra in [{}, *also]:
+            for point, stack in _combinations(name, fields | extra):
+                stacks.refuse_impossible(point, stack)
+                pairs.setdefault((stack.name, point.key), (point, stack))
+        return cls(name, [pairs[key] for key in sorted(pairs)], rounds, protocol, beyond_memory)
+
+    @property
+    def points(self) -> list[Point]:
+        """Every point of the sweep once."""
+        return list({point.key: point for point, _ in self.pairs}.values())
+
+    @property
+    def stacks(self) -> list[Stack]:
+        """Every stack of the sweep once."""
+        return list({stack.name: stack for _, stack in self.pairs}.values())
+
+    def order(self, number: int, seed: int) -> list[Task]:
+        """One round: each point on each stack once, in random order, the stacks' sentinels at even distances."""
+        tasks = [Task(self.name, number, *pair, self.protocol, self.beyond_memory) for pair in self.pairs]
+        shuffle = random.Random(f"{seed} {self.name} {number}")
+        shuffle.shuffle(tasks)
+        watches = [self.sentinel(stack, number) for stack in self.stacks]
+        shuffle.shuffle(watches)
+        for place, watch in enumerate(watches):
+            tasks.insert(round((place + 0.5) * len(tasks) / len(watches)) + place, watch)
+        return tasks
+
+    def sentinel(self, stack: Stack, number: int) -> Task:
+        """The fixed point of the stack, small and on the sweep's device: it tells drift and disturbance."""
+        device = self.points[0].run.device
+        point = make_point(vocabulary=20_000, device=device)
+        return Task(self.name, number, point, stack, Protocol(), sentinel=True)
+
+
+def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[Point, Stack]]:
+    lists = {key: value if isinstance(value, list) else [value] for key, value in fields.items()}
+    lists.setdefault("stacks", list(stacks.ALL))
+    for key, values in lists.items():
+        if not values:
+            raise InputError(key, values, f"is empty in the sweep {name}", "Name at least one value.")
+    names = lists.pop("stacks")
+    for row in itertools.product(*lists.values()):
+        point = make_point(**dict(zip(lists, row, strict=True)))
+        yield from ((point, stacks.get(stack)) for stack in names)
+
+
+def load_profile(name: str) -> dict[str, Any]:
+    """The profile's settings; raises InputError for an unknown one."""
+    path = paths.PROFILES / f"{name}.yaml"
+    if not path.exists():
+        raise unknown("profile", name, sorted(p.stem for p in paths.PROFILES.glob("*.yaml")))
+    return yaml.safe_load(path.read_text())
+
+
+def plans(profile: str, only: list[str] | None = None) -> list[Plan]:
+    """The sweeps of a profile in its order, all or only the named ones."""
+    sweeps = load_profile(profile).get("sweeps", {})
+    for name in only or []:
+        if name not in sweeps:
+            raise unknown("sweep", name, sorted(sweeps))
+    return [Plan.from_profile(name, sweeps[name]) for name in only or sweeps]
+
+
+def outstanding(plans: list[Plan], root: Path, machine_key: str, seed: int = SEED) -> list[Task]:
+    """What is left to do: the first rounds of every sweep in their order, then the further rounds of those that ask.
+
+    A task is done when an undisturbed attempt, or one that ran out of memory or time, is in its file, and given up
+    after two attempts. A stack or an allocator that is missing here is left out; adding it later completes the sweep.
+    """
+    present = {stack.name: stack.present for plan in plans for stack in plan.stacks}
+    files: dict[Path, list[records.Invocation]] = {}
+    rounds = [(plan, number) for plan in plans for number in range(1, plan.rounds + 1)]
+    rounds.sort(key=lambda each: (each[1] - 1) // WAVE)
+    left = []
+    for plan, number in rounds:
+        for task in plan.order(number, seed):
+            if not present[task.stack.name] or not allocators.present(task.point.run.allocator):
+                continue
+            path = task.path(root, machine_key)
+            if path not in files:
+                files[path] = records.read(path).invocations if path.exists() else []
+            attempts = [invocation for invocation in files[path] if task.mine(invocation)]
+            if len(attempts) < ATTEMPTS and not any(attempt.settled for attempt in attempts):
+                left.append(replace(task, again=bool(attempts)))
+    # A round whose points are all there needs no sentinel any more.
+    open_rounds = {(task.sweep, task.round) for task in left if not task.sentinel}
+    return [task for task in left if not task.sentinel or (task.sweep, task.round) in open_rounds]
+
+
+@dataclass
+class Progress:
+    """How far a sweep is, and how long the rest will take by the invocations so far."""
+
+    total: int
+    finished: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def left_s(self) -> float | None:
+        """Expected seconds to the end; None before the first invocation."""
+        if not self.seconds:
+            return None
+        return sum(self.seconds) / len(self.seconds) * (self.total - self.finished)
+
+
+def run(
+    plans: list[Plan],
+    root: Path,
+    *,
+    seed: int = SEED,
+    report: Callable[[Task, Progress, dict[str, Any] | None], None] = lambda task, progress, record: None,
+    follow: Callable[[dict[str, Any]], None] = lambda message: None,
+    warn: Callable[[str], None] = lambda sentence: None,
+    within_s: float = float("inf"),
+    measure: Callable[..., dict[str, Any]] = measure,
+    machine_key: str | None = None,
+    rates: Callable[[], dict[str, Any]] = machine.rates,
+) -> Progress:
+    """Do what is outstanding and store each invocation as soon as it ends.
+
+    report: called before each invocation (record None) and after it; follow: with each message of the worker;
+    warn: with a sentence where the machine's rates have left their range; within_s: start no invocation after so
+    many seconds. What was disturbed or crashed is done once more at the end of its round.
+    Raises InputError before anything is started where the folder cannot be written or a point cannot fit.
+    """
+    machine_key = machine_key or machine.this()
+    tasks = outstanding(plans, root, machine_key, seed)
+    for task in tasks:
+        if not task.beyond_memory:
+            stack, available = task.stack.name, machine.free_memory(task.point.run.device)
+            memory.refuse_beyond_memory(task.point, stack, derived.footprint(stack), available)
+    for folder in {task.path(root, machine_key).parent for task in tasks}:
+        records.check_writable(folder)
+    progress = Progress(len(tasks))
+    if not tasks:
+        return progress
+    for sentence in (leaving := describe_machine(root, machine_key, rates)):
+        warn(sentence)
+    end = time.monotonic() + within_s
+    for _, of_round in itertools.groupby(tasks, key=lambda task: (task.sweep, task.round)):
+        queue = list(of_round)
+        for task in queue:  # grows while it is gone through
+            if time.monotonic() >= end:
+                return progress
+            report(task, progress, None)
+            start = time.monotonic()
+            record = measure(task.point, task.stack, task.protocol, progress=follow)
+            record |= {"sweep": task.sweep, "round": task.round, "seed": seed, "again": task.again}
+            record |= {"rates_off": bool(leaving)}
+            path = task.path(root, machine_key)
+            stored = records.append(path, machine_key, task.stack.name, task.point, record)
+            if not stored.settled and not task.again:
+                queue.append(replace(task, again=True))
+                progress.total += 1
+            progress.finished += 1
+            progress.seconds.append(time.monotonic() - start)
+            report(task, progress, record)
+    return progress
+
+
+def describe_machine(root: Path, machine_key: str, rates: Callable[[], dict[str, Any]] = machine.rates) -> list[str]:
+    """Keep what the machine is (machine.json) and its rates now (rates.json); say which rates left their range.
+
+    A description of an older schema is completed, once; what it said stays.
+    """
+    folder = root / machine_key
+    path, history = folder / "machine.json", folder / "rates.json"
+    with records.lock(path):
+        description = json.loads(path.read_text()) if path.exists() else {}
+        before = json.loads(history.read_text()) if history.exists() else []
+        if not before and description.get("rates"):
+            before = [description["rates"]]
+        with filelock.FileLock(LOCK, mode=0o666):
+            now = rates()
+        if description.get("schema_version") != records.SCHEMA:
+            known = {"schema_version": records.SCHEMA, "machine": machine_key} | machine.describe() | {"rates": now}
+            kept = {name: value for name, value in description.items() if name != "schema_version"}
+            records.write_atomically(path, records.dumps(known | kept))
+        records.write_atomically(history, records.dumps([*before, now]))
+    return machine.off(now, before)

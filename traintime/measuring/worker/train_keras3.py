@@ -1,0 +1,108 @@
+"""Train a workload's model in the Keras 3 API, on TensorFlow, JAX or torch."""
+
+import os
+
+THREADS = int(os.environ["OMP_NUM_THREADS"])
+if os.environ["KERAS_BACKEND"] == "tensorflow":
+    import tensorflow as tf
+
+    # TensorFlow takes these only before its first operation, and importing keras runs one.
+    tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+    tf.config.threading.set_inter_op_parallelism_threads(THREADS)
+elif os.environ["KERAS_BACKEND"] == "torch":
+    import torch
+
+    torch.set_num_threads(THREADS)
+elif os.environ["KERAS_BACKEND"] == "jax":
+    import jax
+
+import data
+import keras
+import numpy
+import on_keras3
+import samples
+import timing
+
+OPTIMIZERS = {"adam": lambda: keras.optimizers.Adam(learning_rate=0.001, epsilon=1e-7),
+              "sgd": lambda: keras.optimizers.SGD(learning_rate=0.01)}
+
+
+class LastStep(keras.callbacks.Callback):
+    """When the last step was done: `fit` may return much later (TensorFlow's input pipeline sleeps before it ends)."""
+
+    at = None
+
+    def on_train_end(self, logs=None):
+        self.at = timing.now_ns()
+
+
+def onednn():
+    """Whether this TensorFlow runs its matrix products through oneDNN, which it decides by the processor."""
+    try:
+        from tensorflow.python.util import _pywrap_util_port
+
+        return bool(_pywrap_util_port.IsMklEnabled())
+    except (ImportError, AttributeError):
+        return None
+
+
+class Trainer:
+    def __init__(self, sizes, run, threads):
+        self.sizes = sizes
+        self.device = run["device"]
+        self.model = on_keras3.model(sizes, run)
+        self.model.compile(OPTIMIZERS[sizes["optimizer"]](), data.LOSS)
+        self.batches = samples.batches(sizes)
+
+    def step(self):
+        loss = self.model.train_on_batch(*next(self.batches))
+        self.finish()
+        return float(loss)
+
+    def finish(self):
+        """Wait for the device: the loss can arrive before the update is done."""
+        if keras.backend.backend() == "jax":
+            jax.block_until_ready([variable.value for variable in self.model.variables])
+        elif keras.backend.backend() == "torch" and self.device == "gpu":
+            torch.cuda.synchronize()
+
+    def fit(self, inputs, targets):
+        last = LastStep()
+        self.model.fit(inputs, targets, batch_size=self.sizes["batch"], epochs=1, verbose=0, shuffle=False,
+                       callbacks=[last])
+        self.finish()
+        return last.at
+
+    def losses(self, steps):
+        self.model.set_weights(samples.weights(self.sizes))
+        start = float(self.model.test_on_batch(*next(samples.batches(self.sizes))))
+        return [start] + [self.step() for _ in range(steps)]
+
+    def facts(self):
+        name = keras.backend.backend()
+        versions = {"keras": keras.__version__, "numpy": numpy.__version__}
+        facts = {"backend": name, "threads": {}, "versions": versions, "path": {"jit": bool(self.model.jit_compile)},
+                 "precision": self.model.weights[0].dtype, "parameters": int(self.model.count_params())}
+        if name == "tensorflow":
+            versions["tensorflow"] = tf.__version__
+            facts["device"] = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
+            facts["threads"]["intra-op"] = tf.config.threading.get_intra_op_parallelism_threads()
+            facts["path"]["onednn"] = onednn()
+        elif name == "jax":
+            versions["jax"] = jax.__version__
+            facts["device"] = {"cpu": "cpu", "gpu": "gpu"}.get(jax.devices()[0].platform, "other")
+        else:
+            versions["torch"] = torch.__version__
+            facts["device"] = {"cpu": "cpu", "cuda": "gpu"}[self.model.weights[0].value.device.type]
+            facts["threads"]["torch"] = torch.get_num_threads()
+        return facts
+
+    def device_memory(self):
+        if self.device != "gpu":
+            return {}
+        if keras.backend.backend() == "torch":
+            return {"device_allocated": torch.cuda.max_memory_allocated(),
+                    "device_reserved": torch.cuda.max_memory_reserved()}
+        if keras.backend.backend() == "jax":
+            return {"device_allocated": jax.devices()[0].memory_stats()["peak_bytes_in_use"]}
+        return {"device_allocated": tf.config.experimental.get_memory_info("GPU:0")["peak"]}

@@ -1,0 +1,90 @@
+"""All measurement files of a folder as one tidy table."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traintime.store.records import Invocation, Loop, Record, files, is_sentinel, read
+
+LOOPS = ("fit_step_s", "fit_start_s", "fit_after_s", "epoch_s", "epoch_idle_s")
+TIMES = ("first_s", "step_s", "median_s", "min_s", "steps", *LOOPS)
+MEASURED = ("parameters", *TIMES, "peak_bytes", "versions")
+# Two invocations of one point may be pooled only where all of these agree.
+ALIKE = ["machine", "stack", "key", "threads", "versions", "code", "protocol", "path"]
+
+
+def table(root: Path, machine: str | None = None, sentinel: bool = False) -> pd.DataFrame:
+    """One row an invocation: machine, stack, the point's fields, status, mean and median step (s), peak memory.
+
+    sentinel: the sentinels' rows instead of all others. Columns of a failed invocation that it has no value for
+    are missing (NaN), never zero.
+    """
+    rows = []
+    for path in files(root, machine):
+        if is_sentinel(path) == sentinel:
+            record = read(path)
+            rows += [_row(record, invocation) for invocation in record.invocations]
+    table = pd.DataFrame(rows, columns=None if rows else ["machine", "stack", "key", "status", "sweep", "round"])
+    # Where nothing ended well the measured columns are there all the same, and empty.
+    missing = [name for name in (*MEASURED, *ALIKE) if name not in table.columns]
+    return table.assign(**dict.fromkeys(missing, float("nan")))
+
+
+def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
+    row: dict[str, Any] = {"machine": record.machine, "stack": record.stack, "key": record.key}
+    row |= record.point.fields
+    row |= {"sweep": invocation.sweep, "round": invocation.round, "started": invocation.started}
+    row |= {"status": invocation.status, "threads": invocation.threads, "protocol": invocation.protocol.text}
+    row |= {"code": invocation.code or "", "disturbed": invocation.disturbed, "again": invocation.again}
+    row |= {"fixed": invocation.protocol.fixed}
+    if invocation.result is not None:
+        timing, result = invocation.result.timing, invocation.result
+        steps = pd.Series(timing.steps_ns[timing.warmup :]) / 1e9
+        evidence = result.evidence
+        faults = np.nan if evidence.minor_faults is None else evidence.minor_faults
+        row |= {
+            "parameters": result.facts.parameters,
+            "first_s": timing.first_ns / 1e9,
+            "step_s": steps.mean(),
+            "median_s": steps.median(),
+            "min_s": steps.min(),
+            "steps": len(steps),
+            "peak_bytes": result.memory["peak"],
+            "imported_bytes": result.memory["imported"],
+            "faults_a_step": faults / (evidence.faults_steps or len(steps)),
+            "others_cores": evidence.others_cores,
+            "path": result.facts.path.text,
+            "versions": " ".join(f"{k} {v}" for k, v in sorted(result.facts.versions.items())),
+        }
+        row |= _loops(record, result.loops)
+    return row
+
+
+def _loops(record: Record, loops: list[Loop]) -> dict[str, float]:
+    """Seconds of one more step of the framework's own loop and of starting it; with an epoch amid the loops its own.
+
+    A worker runs as many loops after the epoch as before it; `fit_after_s` is one more step of those. Lines go through
+    the times until the last step was done, or, where nobody told that apart, until fit returned; `epoch_s` is until
+    fit returned, `epoch_idle_s` of it after the last step (NaN where nobody told that apart).
+    """
+
+    def line(short: list[Loop]) -> tuple[float, float]:
+        steps = [loop.sentences / record.point.sizes.batch for loop in short]
+        seconds = [(loop.ns if loop.trained_ns is None else loop.trained_ns) / 1e9 for loop in short]
+        slope, start = np.polyfit(steps, seconds, 1)
+        return float(slope), float(start)
+
+    kind = record.point.run.loop
+    if kind == "steps":
+        return {}
+    if kind == "fit":
+        return dict(zip(("fit_step_s", "fit_start_s"), line(loops), strict=True))
+    middle = len(loops) // 2
+    fit_step_s, fit_start_s = line(loops[:middle])
+    fit_after_s, _ = line(loops[middle + 1 :])
+    epoch = loops[middle]
+    idle_s = np.nan if epoch.trained_ns is None else (epoch.ns - epoch.trained_ns) / 1e9
+    times = {"epoch_s": epoch.ns / 1e9, "epoch_idle_s": idle_s}
+    return {"fit_step_s": fit_step_s, "fit_start_s": fit_start_s, "fit_after_s": fit_after_s} | times

@@ -1,0 +1,159 @@
+"""What a workload is: its sizes, the work of one training step, and one model file for each API that can train it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from traintime.errors import InputError, unknown
+
+APIS = ("keras2", "keras3", "numpy")
+FLOAT = 4  # bytes of a float32
+
+# Bytes that a dense float32 update must move for each parameter, at the least:
+# zero the gradient (4) + read gradient and parameter, and Adam's two moments + write parameter, and the moments.
+# SGD without a velocity: Keras 2 keeps one even at momentum 0, which adds 8.
+UPDATE_BYTES = {"adam": 4 + 16 + 12, "adam-rows": 4 + 16 + 12, "sgd": 4 + 8 + 4}
+
+# Operations of a dense update for each parameter, the root counted as one. Adam: a mean takes 3 (subtract, scale, add),
+# the mean of squares 4, the step 5 (scale, root, add, divide, subtract); Kingma & Ba 2015, as Keras 3 writes it.
+UPDATE_FLOPS = {"adam": 3 + 4 + 5, "adam-rows": 3 + 4 + 5, "sgd": 2}
+
+
+@dataclass(frozen=True)
+class InKey:
+    """How a field stands in a point's key, and so in the name of its file.
+
+    form: "{}" is the value, or a text for each value; always: also where the field has its usual value, which is its
+    default; joined: follows what stands before without a dash.
+    """
+
+    form: str | dict[Any, str] = "{}"
+    always: bool = False
+    joined: bool = False
+
+    def text(self, value: Any) -> str:
+        """The value as it stands in a key."""
+        if isinstance(self.form, dict):
+            return self.form[value]
+        return self.form.format(repr(value).removesuffix(".0") if isinstance(value, float) else value)
+
+
+class Fields(BaseModel):
+    """Validated settings; every field says in its description what it is, and in InKey how it stands in a key."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def in_key(cls, name: str) -> InKey:
+        """How the field stands in a key."""
+        return next(item for item in cls.model_fields[name].metadata if isinstance(item, InKey))
+
+    def shown(self, always: bool) -> list[tuple[str, bool]]:
+        """The parts of the key, with whether each is joined to the one before: those that always stand, or the rest."""
+        parts = []
+        for name, field in type(self).model_fields.items():
+            how, value = self.in_key(name), getattr(self, name)
+            if how.always == always and (always or value != field.default):
+                parts.append((how.text(value), how.joined))
+        return parts
+
+
+Count = Annotated[int, Field(gt=0, strict=True)]
+Batch = Annotated[Count, Field(description="samples a step"), InKey("b{}", always=True)]
+Optimizer = Annotated[
+    Literal["adam", "sgd", "adam-rows"],
+    Field(description="adam, sgd, or adam-rows: Adam that writes only the rows of the batch (numpy alone)"),
+    InKey(always=True),
+]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one training step has to do, whatever runs it (float32).
+
+    parameters: all of the model's, frozen ones included; trained: those that the optimizer writes at each step;
+    flops: operations of the matrix products, forward and backward; product_bytes: what those move if each product
+    reads its two factors and writes its result once; update_flops, update_bytes: operations of the optimizer's
+    update and the bytes it must move at the least; activation_bytes: what the forward pass keeps for the backward
+    pass; launches: operations that must wait for one another, one a layer or position, forward and backward.
+    """
+
+    parameters: int
+    trained: int
+    flops: int
+    product_bytes: int
+    update_flops: int
+    update_bytes: int
+    activation_bytes: int
+    launches: int
+
+
+class Sizes(Fields):
+    """Base of a workload's sizes; each has at least `batch` and `optimizer`."""
+
+    name: ClassVar[str]
+    folder: ClassVar[Path]  # of the model files that run inside a stack's Python
+
+    # A workload declares both where they stand in its key: pydantic would put a base's fields first.
+    if TYPE_CHECKING:
+        batch: Batch
+        optimizer: Optimizer
+
+    @property
+    def how(self) -> str:
+        """How the largest part of the model is trained: the optimizer's name, unless a workload knows better."""
+        return self.optimizer
+
+    def work(self) -> Work:
+        """The work of one training step, in closed form."""
+        raise NotImplementedError
+
+    def refuse_impossible(self, api: str) -> None:
+        """Raise InputError where no trainer of this API can do what the sizes ask for."""
+        if not (self.folder / f"on_{api}.py").exists():
+            has = [name for name in APIS if (self.folder / f"on_{name}.py").exists()]
+            raise InputError("workload", self.name, f"has no model for {api}", f"It has one for {', '.join(has)}.")
+        if self.optimizer == "adam-rows" and api != "numpy":
+            raise InputError("optimizer", self.optimizer, f"is nothing that {api} has", "Take the stack numpy.")
+
+
+def updates(parameters: int, trained: int, optimizer: str) -> dict[str, int]:
+    """The part of Work that the optimizer sets: parameters and trained, operations and bytes of its update."""
+    return {
+        "parameters": parameters,
+        "trained": trained,
+        "update_flops": trained * UPDATE_FLOPS[optimizer],
+        "update_bytes": trained * UPDATE_BYTES[optimizer],
+    }
+
+
+def product(rows: int, inner: int, columns: int) -> tuple[int, int]:
+    """Operations and bytes of a layer's products in one step: (rows × inner) by (inner × columns), thrice.
+
+    One product forward and two backward, each over the same three arrays in another order, 2 operations a number.
+    """
+    return 3 * 2 * rows * inner * columns, 3 * FLOAT * (rows * inner + inner * columns + rows * columns)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validated(model: type[Model], fields: dict[str, Any], kind: str, known: list[str] | None = None) -> Model:
+    """Build the model from plain values; what pydantic refuses becomes an InputError.
+
+    kind: what a field is called when its name is unknown ("field of a point"); known: the names to offer then.
+    """
+    try:
+        return model(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
+            raise cause from None
+        field = str(first["loc"][0])
+        if first["type"] == "extra_forbidden":
+            raise unknown(kind, field, sorted(known or model.model_fields)) from None
+        whole = first["type"] in ("greater_than", "int_type", "int_from_float", "int_parsing")
+        remedy = "Give a whole number of 1 or more." if whole else "Give a value that it takes."
+        raise InputError(field, first["input"], f"is refused ({first['msg'].lower()})", remedy) from None

@@ -1,0 +1,81 @@
+"""The 2017 document's classifier: Embedding -> LSTM -> Dropout -> Dense(1, sigmoid), float32.
+
+Source: S0 (V = 280K, E = 300, U = 128, L = 25, B = 100, dropout 0.5).
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from traintime.errors import InputError
+from traintime.workloads.base import Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
+
+
+def lstm_parameters(inputs: int, units: int) -> int:
+    """Weights of an LSTM: four gates, each with input weights, recurrent weights and a bias (Gers et al. 2000)."""
+    return 4 * units * (inputs + units + 1)
+
+
+class Rnn(Sizes):
+    """Sizes of the classifier."""
+
+    name = "rnn"
+    folder = Path(__file__).parent
+
+    vocabulary: Annotated[Count, Field(description="rows of the embedding table"), InKey("v{}", always=True)] = 280_000
+    embedding: Annotated[Count, Field(description="numbers in each row"), InKey("e{}", always=True)] = 300
+    units: Annotated[Count, Field(description="units of the LSTM"), InKey("u{}", always=True)] = 128
+    length: Annotated[Count, Field(description="tokens in a sentence"), InKey("l{}", always=True)] = 25
+    batch: Batch = 100
+    optimizer: Optimizer = "adam"
+    frozen: Annotated[bool, Field(description="leave the embedding untrained"), InKey("frozen")] = False
+    dropout: Annotated[float, Field(ge=0, lt=1, description="share of units dropped"), InKey("d{}")] = 0.5
+    tokens: Annotated[Literal["uniform", "zipf"], Field(description="how words are drawn"), InKey()] = "uniform"
+    words: Annotated[
+        Count | None, Field(description="tokens of a sentence that are not padding; all of them"), InKey("w{}")
+    ] = None
+    mask: Annotated[bool, Field(description="let the LSTM skip padding"), InKey("mask")] = False
+
+    @model_validator(mode="after")
+    def fields_fit_together(self) -> Self:
+        """Refuse a combination that no worker could honour."""
+        if self.words is not None and self.words > self.length:
+            raise InputError("words", self.words, f"is more than the length {self.length}", "Give the length or less.")
+        if self.words is not None and self.vocabulary < 2:
+            raise InputError("vocabulary", self.vocabulary, "has no row beside the padding's", "Give 2 or more.")
+        if self.mask and self.words is None:
+            raise InputError("mask", True, "finds no padding to skip", "Give the number of words that are not padding.")
+        return self
+
+    @property
+    def how(self) -> str:
+        """ "frozen", or the optimizer's name."""
+        return "frozen" if self.frozen else self.optimizer
+
+    def refuse_impossible(self, api: str) -> None:
+        super().refuse_impossible(api)
+        if self.mask and api == "numpy":
+            raise InputError("mask", True, "is nothing that numpy can do", "Take a Keras stack.")
+
+    def work(self) -> Work:
+        """parameters: V E + 4 U (E + U + 1) + U + 1. By rows, at most a batch's tokens are trained.
+
+        The inputs of all tokens are multiplied at once, the units of the state one position after the other.
+        Activations are what the dearest stacks hold for each token, about.
+        """
+        tokens, gates = self.batch * self.length, 4 * self.units
+        parameters = self.vocabulary * self.embedding + lstm_parameters(self.embedding, self.units) + self.units + 1
+        rows = 0 if self.frozen else self.vocabulary
+        if self.optimizer == "adam-rows":
+            rows = min(rows, tokens)
+        trained = parameters - (self.vocabulary - rows) * self.embedding
+        input_flops, input_bytes = product(tokens, self.embedding, gates)
+        state_flops, state_bytes = product(self.batch, self.units, gates)
+        return Work(
+            **updates(parameters, trained, self.optimizer),
+            flops=input_flops + self.length * state_flops,
+            product_bytes=input_bytes + self.length * state_bytes,
+            activation_bytes=4 * (2 * self.embedding + 18 * self.units) * tokens,
+            launches=2 * (self.length + 2),
+        )
