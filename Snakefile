@@ -1,17 +1,25 @@
 # The workflow: measurements and chapters -> executed chapters -> staged book -> HTML. `make book` runs it.
+# A chapter is executed again when its text, its parameters or what it imports has changed. What it measures lies in
+# results/ and is measured again only when points, workers or installed software have changed.
 
 import sys
 from pathlib import Path
 
-from traintime import book, figures, sweep
+from traintime.book import build, figures, uses
 
 PROFILE = config.get("profile", "quick")
-CHAPTERS = list(book.chapters())
-PARAMETERS = {chapter: book.parameters(PROFILE, chapter) for chapter in CHAPTERS}
+CHAPTERS = build.chapters()
+PARAMETERS = {chapter: build.parameters(PROFILE, chapter) for chapter in CHAPTERS}
 WORK = f"_build/{PROFILE}"
-PACKAGE = [str(path) for path in sorted(Path("traintime").rglob("*.py"))]
-DATA = [str(path) for path in sorted(Path("data").rglob("*")) if path.suffix in (".json", ".csv")]
 FIGURES = [f"figures/{name}.{kind}" for name in figures.DRAWN for kind in ("svg", "png")]
+
+
+def relative(paths):
+    return [str(path.relative_to(Path.cwd())) for path in paths]
+
+
+MODULES = {chapter: relative(uses.modules(notebook)) for chapter, notebook in CHAPTERS.items()}
+DATA = {chapter: relative(uses.data(notebook)) for chapter, notebook in CHAPTERS.items()}
 
 
 wildcard_constraints:
@@ -35,8 +43,8 @@ rule book:
 rule chapter:
     input:
         notebook="chapters/{chapter}.ipynb",
-        package=PACKAGE,
-        data=DATA,
+        modules=lambda wildcards: MODULES[wildcards.chapter],
+        data=lambda wildcards: DATA[wildcards.chapter],
     params:
         values=lambda wildcards: PARAMETERS[wildcards.chapter],
     output:
@@ -48,9 +56,9 @@ rule chapter:
 
 rule figures:
     input:
-        package=PACKAGE,
-        data=DATA,
+        modules=sorted(set().union(*MODULES.values())),
+        data=sorted(set().union(*DATA.values())),
     output:
         FIGURES,
     shell:
-        "{sys.executable} -m traintime.figures"
+        "{sys.executable} -m traintime.book.figures"

@@ -1,16 +1,16 @@
 """The book's workflow where it needs no kernel: parameters, pages, sources, the address of the repository."""
 
-import json
 from types import SimpleNamespace
 
 import nbformat
 import pytest
-import typer
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from notebooks import write_notebook
 
-from traintime import book, paths
+from traintime import paths
+from traintime.book import build
 from traintime.errors import InputError
 
 # The parameters cell
@@ -28,7 +28,7 @@ def test_a_parameters_cell_gets_its_values_and_keeps_its_comments():
         ]
     )
     given = {"vocabularies": [7], "rounds": 1, "seconds": 0.3}
-    assert book.with_values(source, given).splitlines() == [
+    assert build.with_values(source, given).splitlines() == [
         "# What to measure.",
         "vocabularies = [7]  # rows of the table",
         "rounds = 1",
@@ -40,13 +40,13 @@ def test_a_parameters_cell_gets_its_values_and_keeps_its_comments():
 
 def test_a_cell_without_given_values_is_left_as_it_is():
     source = "rounds  =  3   # rounds\nx = 1"
-    assert book.with_values(source, {}) == source
-    assert book.with_values(source, {"other": 1}) == source
+    assert build.with_values(source, {}) == source
+    assert build.with_values(source, {"other": 1}) == source
 
 
 def test_a_line_that_only_mentions_a_parameter_is_left_alone():
     source = "# rounds = 3\nmore_rounds = 4\nprint(rounds)"
-    assert book.with_values(source, {"rounds": 1}) == source
+    assert build.with_values(source, {"rounds": 1}) == source
 
 
 values = st.one_of(
@@ -57,7 +57,7 @@ comments = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]))
 
 @given(values, comments)
 def test_what_a_rewritten_cell_sets_is_what_was_given(value, comment):
-    rewritten = book.with_values(f"one = 1\ntwo = [1, 2]  # {comment}\nthree = 3", {"two": value})
+    rewritten = build.with_values(f"one = 1\ntwo = [1, 2]  # {comment}\nthree = 3", {"two": value})
     variables = {}
     exec(rewritten, variables)
     assert (variables["one"], variables["two"], variables["three"]) == (1, value, 3)
@@ -84,60 +84,49 @@ def shelf(tmp_path, monkeypatch):
     return set_profile
 
 
-def write_notebook(path, parameters="rounds = 3", code="print(rounds)", outputs=(), tags=("parameters",)):
-    cells = [nbformat.v4.new_code_cell(parameters), nbformat.v4.new_code_cell(code)]
-    cells[0].metadata["tags"] = list(tags)
-    cells[1].outputs = list(outputs)
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, path)
-    return path
-
-
 def test_the_chapters_are_the_notebooks_of_the_contents(shelf):
-    assert list(book.chapters()) == ["one"]
-    assert book.chapters()["one"] == paths.ROOT / "chapters" / "one.ipynb"
+    assert list(build.chapters()) == ["one"]
+    assert build.chapters()["one"] == paths.ROOT / "chapters" / "one.ipynb"
 
 
 def test_a_profile_sets_what_a_chapter_declares(shelf):
-    assert book.parameters("mine", "one") == {"rounds": 1}
+    assert build.parameters("mine", "one") == {"rounds": 1}
 
 
 @pytest.mark.parametrize("chapters", [{}, {"one": None}])
 def test_a_profile_may_leave_a_chapter_to_its_defaults(shelf, chapters):
     shelf(chapters)
-    assert book.parameters("mine", "one") == {}
+    assert build.parameters("mine", "one") == {}
 
 
 def test_an_unknown_chapter_is_refused_and_the_chapters_are_named(shelf):
     with pytest.raises(InputError, match=r"^chapter: 'two' is not a known chapter. Choose one of: one"):
-        book.parameters("mine", "two")
+        build.parameters("mine", "two")
 
 
 def test_an_unknown_profile_is_refused_and_the_profiles_are_named(shelf):
     with pytest.raises(InputError, match=r"^profile: 'yours' is not a known profile. Choose one of: mine"):
-        book.parameters("yours", "one")
+        build.parameters("yours", "one")
 
 
 def test_a_profile_for_an_unknown_chapter_is_refused(shelf):
     shelf({"one": {}, "too": {"rounds": 1}})
     with pytest.raises(InputError, match=r"^chapter in a profile: 'too' is not .*Choose one of: one"):
-        book.parameters("mine", "one")
+        build.parameters("mine", "one")
 
 
 def test_an_unknown_parameter_is_refused_and_the_declared_ones_are_named(shelf):
     shelf({"one": {"rouds": 1}})
     with pytest.raises(InputError, match=r"^parameter of one: 'rouds' is not .*Choose one of: rounds, steps"):
-        book.parameters("mine", "one")
+        build.parameters("mine", "one")
 
 
 def test_a_chapter_with_bad_parameters_is_not_started(shelf, tmp_path, monkeypatch):
     shelf({"one": {"rouds": 1}})
     started = []
-    monkeypatch.setattr(book.papermill, "execute_notebook", lambda *args, **kwargs: started.append(args))
+    monkeypatch.setattr(build.papermill, "execute_notebook", lambda *args, **kwargs: started.append(args))
     with pytest.raises(InputError):
-        book.run_chapter("one", "mine", tmp_path / "out.ipynb", tmp_path / "results")
+        build.run_chapter("one", "mine", tmp_path / "out.ipynb", tmp_path / "results")
     assert started == []
     assert not (tmp_path / "results").exists()
 
@@ -158,13 +147,13 @@ def executed():
 
 
 def test_a_page_does_not_say_where_its_files_were(executed):
-    book.prepare_page(executed, {"rounds": 1})
+    build.prepare_page(executed, {"rounds": 1})
     assert executed.metadata["papermill"] == {"parameters": {"rounds": 1}, "duration": 2.0}
     assert ".ipynb" not in nbformat.writes(executed)
 
 
 def test_a_page_shows_what_it_ran_with_in_one_place(executed):
-    book.prepare_page(executed, {"rounds": 1})
+    build.prepare_page(executed, {"rounds": 1})
     assert [cell.source for cell in executed.cells] == ["rounds = 1  # rounds", "rounds = 1", "print(rounds)"]
     assert [cell.metadata.get("tags") for cell in executed.cells] == [
         ["parameters"],
@@ -175,195 +164,14 @@ def test_a_page_shows_what_it_ran_with_in_one_place(executed):
 
 def test_a_page_that_ran_with_its_defaults_shows_them(executed):
     del executed.cells[1]
-    book.prepare_page(executed, {})
+    build.prepare_page(executed, {})
     assert executed.cells[0].source == "rounds = 3  # rounds"
 
 
 def test_a_notebook_that_papermill_has_not_seen_can_be_a_page():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("text")])
-    book.prepare_page(notebook, {"rounds": 1})
+    build.prepare_page(notebook, {"rounds": 1})
     assert notebook.cells[0].source == "text"
-
-
-# Sources
-
-
-def test_a_clean_notebook_has_nothing_wrong(tmp_path):
-    assert book.notebooks_with_outputs([write_notebook(tmp_path / "good.ipynb")]) == []
-
-
-def test_outputs_are_found(tmp_path):
-    output = nbformat.v4.new_output("stream", text="3\n")
-    path = write_notebook(tmp_path / "loud.ipynb", outputs=[output])
-    assert book.notebooks_with_outputs([path]) == ["loud.ipynb has outputs; clear them before committing"]
-
-
-def test_an_execution_count_is_found(tmp_path):
-    path = write_notebook(tmp_path / "run.ipynb")
-    notebook = json.loads(path.read_text())
-    notebook["cells"][1]["execution_count"] = 1
-    path.write_text(json.dumps(notebook))
-    assert book.notebooks_with_outputs([path]) == ["run.ipynb has outputs; clear them before committing"]
-
-
-def test_a_missing_parameters_cell_is_found(tmp_path):
-    path = write_notebook(tmp_path / "bare.ipynb", tags=["hide-input"])
-    assert book.notebooks_with_outputs([path]) == ["bare.ipynb needs one cell tagged parameters"]
-
-
-def test_every_notebook_is_looked_at(tmp_path):
-    output = nbformat.v4.new_output("stream", text="3\n")
-    good, bad = (write_notebook(tmp_path / name) for name in ("good.ipynb", "other.ipynb"))
-    write_notebook(bad, outputs=[output], tags=[])
-    assert book.notebooks_with_outputs([good, bad, good]) == [
-        "other.ipynb has outputs; clear them before committing",
-        "other.ipynb needs one cell tagged parameters",
-    ]
-
-
-# Numbers that are typed into prose
-
-
-@pytest.fixture
-def quantities(tmp_path):
-    """What is found in a chapter that has this text."""
-
-    def find(*texts):
-        cells = [nbformat.v4.new_markdown_cell(text) for text in texts]
-        path = tmp_path / "one.ipynb"
-        nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
-        return [line.split("'")[1] for line in book.typed_numbers(path)]
-
-    return find
-
-
-@pytest.mark.parametrize(
-    ("text", "quantity"),
-    [
-        ("A step takes 12.5 ms on JAX.", "12.5 ms"),
-        ("SGD costs 44 % of Adam.", "44 %"),
-        ("SGD costs 44% of Adam.", "44%"),
-        ("That is 3 per cent more, and 2 ‰ less.", "3 per cent 2 ‰"),
-        ("A row costs 96 ns, a step 80 µs, 7 μs or 3 us.", "96 ns 80 µs 7 μs 3 us"),
-        ("The epoch takes 1,234.5 s.", "1,234.5 s"),
-        ("It lasts 1 second, 20 seconds, 1 minute or 2 min.", "1 second 20 seconds 1 minute 2 min"),
-        ("It ran for 3 hours, 1 hour, 5 h and 2 days.", "3 hours 1 hour 5 h 2 days"),
-        ("It holds 2.4 GB, or 2.2 GiB, of 512 MB and 500 MiB.", "2.4 GB 2.2 GiB 512 MB 500 MiB"),
-        ("The memory gives 17 GB/s, the cores 120 GFLOP/s.", "17 GB/s 120 GFLOP/s"),
-        ("A card does 4.3 TFLOP/s, which is 2 FLOP for each byte.", "4.3 TFLOP/s 2 FLOP"),
-        ("JAX is 3.5 times as fast, or 3.5× , or 3.5 × faster, or 4x.", "3.5 times 3.5× 3.5 × 4x"),
-        ("Between 12 and 15 ms, or 12–15 ms.", "15 ms 15 ms"),
-        ("A mean of 12.5 ± 0.3 ms.", "0.3 ms"),
-        ("**12.5** ms and *12.5 ms* and __9__ %.", "12.5** ms 12.5 ms 9__ %"),
-        ("It takes 12.5&nbsp;ms, a 30-second run, 12.5\u202fms.", "12.5&nbsp;ms 30-second 12.5 ms"),
-        ("It takes 2 million times as long.", "2 million times"),
-        ("A step takes 12.5\nms on JAX.", "12.5 ms"),
-        ("- one\n- it takes 5 ms\n\n## It takes 6 ms", "5 ms 6 ms"),
-        ("| stack | time |\n|---|---|\n| JAX | 5 ms |", "5 ms"),
-        ("```{note}\nIt takes 5 ms.\n```", "5 ms"),
-        ("In `numpy` it takes 5 ms, `twice`.", "5 ms"),
-        ("With $V$ rows it takes 5 ms, and {glue:text}`b` for 6 % of [them](03-them.ipynb).", "5 ms 6 %"),
-        ("It costs 5 × {glue:text}`floor`.", "5 ×"),
-        ("SGD costs 95 % of Adam.", "95 %"),
-        ("In this interval SGD costs 44 % of Adam.", "44 %"),
-        ("The documentation says 5 ms.", "5 ms"),
-    ],
-)
-def test_a_measured_quantity_in_prose_is_found(quantities, text, quantity):
-    assert " ".join(quantities(text)) == quantity
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "It takes {glue:text}`x` ms, {glue:text}`top-5` % and {glue:text}`y-2` times more.",
-        "batch 100, length 25, 2 million rows",
-        "A tenth of it, twice as much, half a second, three times.",
-        "300 numbers of 4 bytes, 16 bytes a number, in float32 with Keras 2.0.4 in 2017.",
-        "A table of 300 × 128 numbers, of 300 x 128, of 300 × E, of 300 × $E$ and 3 times 4 is 12.",
-        "In the 1990s and the 2010s.",
-        "It runs `sleep 5 s` and ``5 ms``.",
-        "```python\nseconds = 5 s\n```",
-        "~~~\n5 ms\n~~~",
-        "```{code-block} python\n5 ms\n```",
-        "```{math}\n5 ms\n```",
-        "The sum is $5 ms$, and\n\n$$\nt = 5 s + 3 h\n$$",
-        "Also {math}`5 ms`.",
-        "See [the table](https://example.org/5%20ms) and <https://example.org/5-ms>, https://example.org/5-s.",
-        '<img width="100%" src="a.svg"> <!-- 5 ms -->',
-        "It took 5 ms {cite}`s0`.",
-        "{cite:t}`s0` reports 5 ms on a K40M.",
-        "The document gives 4,000 seconds. The documents' 5 ms are theirs. Its data sheet says 288 GB/s.",
-        "A bootstrap gives the 95 % interval.",
-        "Where 95 % of the coefficients lie; the interval holds 95 per cent of what is possible.",
-        "A page of 4 KiB, a cache of 32 KiB.",
-        "Running this page takes 5 minutes.",
-        "Running this page measures a few points. It takes about 5 minutes and under 2 GB.",
-        "This chapter needs 2 GB. To run the cells, wait 5 minutes.",
-        "Fewer than 5 steps; 5 samples; 10 hidden units; 5 megalodons; 3 %s",
-        "977.\nTimes are not compared.",
-    ],
-)
-def test_what_is_no_measurement_of_ours_is_left_alone(quantities, text):
-    assert quantities(text) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The document gives 4,000 seconds. Here it takes 5 ms.",
-        "Here it takes 5 ms. The document gives 4,000 seconds.",
-        "Others say 5 s {cite}`s0`.\nHere it takes 5 ms.",
-        "- The document gives 4,000 seconds.\n- Here it takes 5 ms",
-        "The document's sizes\n\nHere it takes 5 ms.",
-        "Running this page is quick. It takes 5 minutes. A step takes 5 ms.",
-        "Running this page takes 5 minutes.\n\nA step takes 5 ms.",
-    ],
-)
-def test_a_source_answers_for_its_own_sentence_alone(quantities, text):
-    assert quantities(text) == ["5 ms"]
-
-
-def test_every_cell_of_prose_is_read_and_no_code(tmp_path):
-    path = write_notebook(tmp_path / "one.ipynb", code='"""It takes 5 ms."""')
-    assert book.typed_numbers(path) == []
-    notebook = json.loads(path.read_text())
-    for text in ("It takes\n6 ms.", ["Words.\n", "It takes\n", "**7 ms** on {glue:text}`stack`.\n", "Words."]):
-        notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": text})
-    path.write_text(json.dumps(notebook))
-    assert book.typed_numbers(path) == [
-        "one.ipynb has '6 ms' typed into its prose; let code give it: It takes 6 ms.",
-        "one.ipynb has '7 ms' typed into its prose; let code give it: It takes **7 ms** on {glue:text}`stack`.",
-    ]
-
-
-sizes_only = st.lists(
-    st.tuples(st.integers(0, 10**9), st.sampled_from(["rows", "sentences", "tokens", "units", "words", "steps"])),
-    min_size=1,
-)
-
-
-@given(sizes_only, st.integers(0, 10**6), st.sampled_from(["ms", "%", "times", "GiB", "s", "×"]))
-def test_a_quantity_is_found_among_any_sizes(sizes, number, unit):
-    text = ", ".join(f"{size:,} {name}" for size, name in sizes)
-    assert list(book._quantities(text)) == []
-    assert [quantity for quantity, _ in book._quantities(f"{text}, {number} {unit}.")] == [f"{number} {unit}"]
-
-
-def test_the_style_check_names_chapter_quantity_and_sentence(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(paths, "CHAPTERS", tmp_path)
-    path = write_notebook(tmp_path / "one.ipynb")
-    with pytest.raises(typer.Exit) as ended:
-        book.check_notebooks_command()
-    assert (ended.value.exit_code, capsys.readouterr().out) == (0, "")
-    notebook = json.loads(path.read_text())
-    notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": "A step takes 12.5 ms on JAX."})
-    path.write_text(json.dumps(notebook))
-    with pytest.raises(typer.Exit) as ended:
-        book.check_notebooks_command()
-    assert ended.value.exit_code == 1
-    said = "one.ipynb has '12.5 ms' typed into its prose; let code give it: A step takes 12.5 ms on JAX.\n"
-    assert capsys.readouterr().out == said
 
 
 # Where the sources are
@@ -375,7 +183,7 @@ def remote(monkeypatch):
     monkeypatch.delenv("TRAINTIME_REPOSITORY", raising=False)
 
     def answer(url):
-        monkeypatch.setattr(book.subprocess, "run", lambda *args, **kwargs: SimpleNamespace(stdout=url))
+        monkeypatch.setattr(build.subprocess, "run", lambda *args, **kwargs: SimpleNamespace(stdout=url))
 
     return answer
 
@@ -393,13 +201,13 @@ def remote(monkeypatch):
 )
 def test_the_address_follows_from_the_git_remote(remote, url, expected):
     remote(url)
-    assert book.repository_url() == expected
+    assert build.repository_url() == expected
 
 
 def test_the_environment_has_the_first_word(remote, monkeypatch):
     remote("https://example.org/someone/traintime\n")
     monkeypatch.setenv("TRAINTIME_REPOSITORY", "git@example.org:other/traintime.git")
-    assert book.repository_url() == "https://example.org/other/traintime"
+    assert build.repository_url() == "https://example.org/other/traintime"
 
 
 def test_a_machine_without_git_has_no_address(monkeypatch):
@@ -407,5 +215,5 @@ def test_a_machine_without_git_has_no_address(monkeypatch):
         raise FileNotFoundError
 
     monkeypatch.delenv("TRAINTIME_REPOSITORY", raising=False)
-    monkeypatch.setattr(book.subprocess, "run", run)
-    assert book.repository_url() is None
+    monkeypatch.setattr(build.subprocess, "run", run)
+    assert build.repository_url() is None

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from traintime import cost, original, paths
+from traintime import paths
+from traintime.book import original
+from traintime.explain import formula
 
 
 @pytest.mark.parametrize("path", sorted(paths.ORIGINAL.glob("*.csv")), ids=lambda path: path.stem)
@@ -61,8 +63,8 @@ def fits(s0):
     made = {}
     for device, rows in s0.groupby("device"):
         seconds = rows["step_s"].to_numpy()
-        redraw = cost.rounded(seconds, rows["half_step_s"].to_numpy())
-        made[device] = cost.fit(cost.THREE_TERMS, rows, seconds, redraw, draws=400)
+        redraw = formula.rounded(seconds, rows["half_step_s"].to_numpy())
+        made[device] = formula.fit(formula.THREE_TERMS, rows, seconds, redraw, draws=400)
     return made
 
 
@@ -75,10 +77,10 @@ def test_three_terms_explain_the_six_cells_of_a_device(fits, device):
 @pytest.mark.parametrize(("name", "expected"), [("b", 15.4), ("c", 12.5)])
 def test_the_lead_of_the_gpu_tends_to_the_ratio_of_the_coefficients(fits, name, expected):
     value = fits["CPU"].coefficients[name] / fits["GPU"].coefficients[name]
-    low, high = cost.interval(fits["CPU"].draws[name] / fits["GPU"].draws[name], value)
+    found = formula.interval(fits["CPU"].draws[name] / fits["GPU"].draws[name], value)
     assert round(value, 1) == expected
-    assert low < expected < high
-    assert high < 20, "the document's guess lies outside"
+    assert found.low < expected < found.high
+    assert found.high < 20, "the document's guess lies outside"
 
 
 def test_the_document_contradicts_itself_no_more_than_its_rounding_allows(s0):

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from traintime import plots
-from traintime.plots import look
+from traintime.book import plots
+from traintime.book.plots import look
+from traintime.point import axis_label
 
 NAN = float("nan")
 
@@ -23,7 +24,7 @@ def close_figures():
 
 
 def measured(stack, times, how="adam", against="vocabulary"):
-    """Points of a stack as summary.points gives them: seconds a step by size, each with an interval of a tenth."""
+    """Points of a stack as Measurements.points gives them: seconds a step by size, each with an interval of a tenth."""
     rows = [
         {"stack": stack, "how": how, against: size, "step_s": step, "low_s": 0.9 * step, "high_s": 1.1 * step}
         for size, step in times.items()
@@ -84,7 +85,7 @@ def test_a_stack_that_gave_no_time_at_all_has_no_line_and_no_name():
 @pytest.mark.parametrize("against", ["vocabulary", "batch", "length"])
 def test_the_axes_say_what_they_show(against):
     (axis,) = plots.steps(TWO.rename(columns={"vocabulary": against}), against).axes
-    assert axis.get_xlabel() == look.AXIS[against]
+    assert axis.get_xlabel() == axis_label(against)
     assert against.split()[0] in axis.get_xlabel()
     assert axis.get_ylabel() == "one step (ms)"
     assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
@@ -160,7 +161,7 @@ def test_a_way_looks_the_same_in_every_panel_and_is_named_once(tried):
 
 def test_the_panels_share_their_axes_and_say_what_they_show(tried):
     figure = plots.ways(tried.rename(columns={"vocabulary": "length"}), "length")
-    assert figure.get_supxlabel() == look.AXIS["length"]
+    assert figure.get_supxlabel() == axis_label("length")
     assert [panel.get_ylabel() for panel in figure.axes] == ["one step (ms)", ""]
     assert len({panel.get_ylim() for panel in figure.axes}) == 1
     assert {(panel.get_xscale(), panel.get_yscale()) for panel in figure.axes} == {("log", "log")}
@@ -177,3 +178,38 @@ def test_a_stack_that_gave_no_time_has_an_empty_panel(tried):
 def test_one_stack_has_one_panel(tried):
     (panel,) = plots.ways(tried[tried["stack"] == "numpy"]).axes
     assert panel.get_ylabel() == "one step (ms)"
+
+
+# What may be called a difference
+
+
+def compared(**changes):
+    rows = [
+        {"above": "a", "below": "b", "vocabulary": 1000, "ratio": 2.0, "low": 1.5, "high": 2.6, "faster": "b"},
+        {"above": "a", "below": "b", "vocabulary": 2000, "ratio": 1.1, "low": 0.9, "high": 1.3, "faster": None},
+    ]
+    return pd.DataFrame(rows).assign(**changes)
+
+
+def fills(axis):
+    """Colours inside the markers, at their places."""
+    marked = [line for line in axis.lines if len(line.get_xdata()) == 1 and line.get_marker() not in ("None", "_", "|")]
+    return {float(line.get_xdata()[0]): line.get_markerfacecolor() for line in marked}
+
+
+def test_a_difference_that_cannot_be_told_has_a_hollow_marker():
+    found = fills(plots.ratios({"vocabulary": compared()}).axes[0])
+    assert found[2000] == "white"
+    assert found[1000] != "white"
+
+
+def test_a_ratio_without_an_interval_is_drawn_without_a_bar():
+    figure = plots.ratios({"vocabulary": compared(low=NAN, high=NAN)})
+    assert len(fills(figure.axes[0])) == 2
+
+
+def test_gains_stand_beside_the_claim_in_rows_of_stacks():
+    table = compared(stack=["numpy", "2026-jax"], allocator="tcmalloc")
+    (axis,) = plots.gains(table, claimed=1.24).axes
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["numpy", "2026-jax"]
+    assert 1.24 in [line.get_xdata()[0] for line in axis.lines if line.get_linestyle() == "--"]

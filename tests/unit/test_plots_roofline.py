@@ -5,9 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from traintime import cost, external, here, original, paths, plots, store
-from traintime.plots.look import DEVICE
-from traintime.plots.roofline import attainable
+from traintime import paths
+from traintime.book import external, original, plots
+from traintime.book.plots.look import DEVICE
+from traintime.book.plots.roofline import attainable
+from traintime.explain import formula
 
 LIMIT = {"vocabulary": 15.0, "batch": 12.0}
 
@@ -28,8 +30,8 @@ def fits():
     made = {}
     for seed, (device, rows) in enumerate(original.s0().groupby("device")):
         seconds = rows["step_s"].to_numpy()
-        redraw = cost.rounded(seconds, rows["half_step_s"].to_numpy())
-        made[device] = cost.fit(cost.THREE_TERMS, rows, seconds, redraw, 40, seed)
+        redraw = formula.rounded(seconds, rows["half_step_s"].to_numpy())
+        made[device] = formula.fit(formula.THREE_TERMS, rows, seconds, redraw, 40, seed)
     return made
 
 
@@ -110,7 +112,7 @@ def test_every_published_figure_names_its_unit_and_source():
 
 def test_the_ratio_of_two_fits_lies_between_the_ratios_of_their_coefficients(fits):
     rows = pd.DataFrame({"vocabulary": [1, 280_000, 10**9], "batch": [1, 100, 1]})
-    ratios = cost.ratio(fits["CPU"], fits["GPU"], rows)
+    ratios = formula.ratio(fits["CPU"], fits["GPU"], rows)
     terms = [fits["CPU"].coefficients[name] / fits["GPU"].coefficients[name] for name in "abc"]
     assert ratios["ratio"].between(min(terms), max(terms)).all()
     assert (ratios["low"] <= ratios["ratio"]).all()
@@ -120,46 +122,6 @@ def test_the_ratio_of_two_fits_lies_between_the_ratios_of_their_coefficients(fit
 
 def test_a_fit_over_itself_is_one(fits):
     rows = pd.DataFrame({"vocabulary": [1000], "batch": [7]})
-    assert cost.ratio(fits["CPU"], fits["CPU"], rows).iloc[0].tolist() == pytest.approx([1, 1, 1])
-
-
-# Stored measurements on GPUs
-
-
-@pytest.fixture
-def measurements(tmp_path, monkeypatch):
-    """Two machines: one measured on its CPU, one on its GPU with both kernels, and a third that measured nothing."""
-    timing = {"first_ns": 9, "steps_ns": [10**9, 3 * 10**9], "warmup": 0, "first_loss": 1.0, "last_loss": 1.0}
-    facts = {"backend": "jax", "device": "x", "precision": "float32", "threads": {}, "versions": {}, "parameters": 1}
-    result = {"facts": facts, "phases": {}, "memory": {"peak": 1, "imported": 1}, "faults": {}, "timing": timing}
-    invocation = {"started": "2026-01-01", "round": 0, "sweep": "x", "seed": 0, "threads": 1, "status": "ok"}
-    invocation |= {"protocol": {}, "result": result}
-    for machine, changes in [("chip", {}), ("card", {"device": "gpu"}), ("card", {"device": "gpu", "cudnn": True})]:
-        point = store.RnnPoint(vocabulary=10, **changes)
-        store.append(store.file_of(tmp_path, machine, "2026-jax", point.key), machine, "2026-jax", point, invocation)
-        (tmp_path / machine / "machine.json").write_text("{}")
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "machine.json").write_text("{}")
-    monkeypatch.setattr(paths, "MEASUREMENTS", tmp_path)
-    here.stored_rows.cache_clear()
-    yield tmp_path
-    here.stored_rows.cache_clear()
-
-
-def test_machines_are_those_that_measured_something(measurements):
-    assert here.machines() == {"card": 2, "chip": 1}
-    assert here.reference_machine() == "card"
-
-
-def test_gpu_rows_are_found_on_every_machine_with_either_kernel(measurements):
-    found = here.stored_on_gpus(vocabulary=10)
-    assert set(found["machine"]) == {"card"}
-    assert len(found) == 2
-    assert found["step_s"].tolist() == [2, 2]
-
-
-def test_without_gpu_rows_there_is_an_empty_table_with_its_columns(measurements):
-    found = here.stored_on_gpus(vocabulary=999)
-    assert found.empty
-    assert {"stack", "device", "step_s", "low_s", "high_s", "cudnn"} <= set(found.columns)
-    assert here.stored("chip", device="gpu").empty
+    found = formula.ratio(fits["CPU"], fits["CPU"], rows).iloc[0]
+    assert found["ratio"] == pytest.approx(1)
+    assert found["low"] <= 1 <= found["high"]

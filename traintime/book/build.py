@@ -1,7 +1,6 @@
-"""Run chapters with papermill, stage and build the book: the workflow's steps, `python -m traintime.book --help`."""
+"""Run chapters with papermill, stage and build the book: the workflow's steps."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -20,8 +19,10 @@ import typer
 import yaml
 from papermill.iorw import load_notebook_node
 
-from traintime import here, page, paths, sweep
+from traintime import paths
+from traintime.book import page, prose, run
 from traintime.errors import InputError, unknown
+from traintime.measuring import sweep
 
 # Sphinx looks for MathJax on a server of its own choice; the book must read without a network.
 MATHJAX = "mathjax/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full"
@@ -54,20 +55,20 @@ def parameters(profile: str, chapter: str) -> dict[str, Any]:
 def run_chapter(chapter: str, profile: str, output: Path, results: Path) -> None:
     """Execute a chapter into `output`; nothing is left there unless it ran to its end.
 
-    results: folder for what the chapter measures, emptied first, so that the page shows this run.
+    results: folder of what the chapter measures; what lies there and was measured with the same sources, software and
+    plan is used again, so that a changed sentence or plot only draws anew (see run.results_folder).
     Raises RuntimeError with the cell's own error where the chapter fails.
     """
     given = parameters(profile, chapter)
     source = chapters()[chapter]
-    shutil.rmtree(results, ignore_errors=True)
-    results.mkdir(parents=True)
+    results.mkdir(parents=True, exist_ok=True)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.unlink(missing_ok=True)
     aside = results / source.name
-    environment = {here.RESULTS: str(results), here.PROFILE: profile, here.PROGRESS: str(results / "progress.log")}
+    environment = {run.RESULTS: str(results), run.PROFILE: profile, run.PROGRESS: str(results / "progress.log")}
     print(f"[{chapter}] running under profile {profile}", flush=True)
     started = time.monotonic()
-    with _environment(environment), _echo(Path(environment[here.PROGRESS]), f"[{chapter}] "):
+    with _environment(environment), _echo(Path(environment[run.PROGRESS]), f"[{chapter}] "):
         try:
             papermill.execute_notebook(
                 str(source),
@@ -130,7 +131,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 @contextlib.contextmanager
 def _echo(log: Path, prefix: str) -> Iterator[None]:
     """Print the kernel's progress lines as they come: a notebook's own output stays in the notebook."""
-    log.touch()
+    log.write_text("")
     finished = threading.Event()
 
     def follow() -> None:
@@ -212,84 +213,6 @@ def build(staging: Path, output: Path) -> None:
     shutil.move(html, output)
 
 
-def notebooks_with_outputs(notebooks: list[Path]) -> list[str]:
-    """What is wrong with committed notebooks: outputs, execution counts, no parameters cell."""
-    found = []
-    for path in notebooks:
-        cells = json.loads(path.read_text())["cells"]
-        if any(cell.get("outputs") or cell.get("execution_count") for cell in cells):
-            found.append(f"{path.name} has outputs; clear them before committing")
-        if sum("parameters" in cell["metadata"].get("tags", []) for cell in cells) != 1:
-            found.append(f"{path.name} needs one cell tagged parameters")
-    return found
-
-
-# What a sentence may hold beside prose: code, MyST's roles, mathematics, links, tags. A fenced directive holds prose.
-FENCED = r"^[ ]*(?P<fence>`{3,}|~{3,})(?!\{(?!code|math))[^\n]*\n(?s:.*?)(?:^[ ]*(?P=fence)[`~]*[ ]*$|\Z)"
-MATHEMATICS = r"\$\$(?s:.+?)\$\$|(?<![\\$])\$(?![\s$])[^$\n]+?(?<!\s)\$(?!\d)|\{math\}`[^`]*`"
-ROLE_OR_CODE = r"\{[\w:+.-]+\}`[^`]*`|(?<!`)(?P<ticks>``?)(?!`)(?:(?!\n\s*\n)(?s:.))+?(?<!`)(?P=ticks)(?!`)"
-LINK = r"(?<=\])\([^)\n]*\)|^[ ]*\[[^\]\n]+\]:.*$|https?://\S+|<!--(?s:.*?)-->|</?[A-Za-z][^>]*>"
-NO_PROSE = re.compile(rf"(?m){FENCED}|(?P<mathematics>{MATHEMATICS})|{ROLE_OR_CODE}|{LINK}")
-CODE, SYMBOL = "\0", "\1"  # what stands in the place of each of their characters
-BLOCK_END = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:(?:[-*+>]|\d+[.)]|#+)[ \t]|\||:::|```|~~~))")
-SENTENCE_END = re.compile(rf"(?<=[.!?])[*_\"”’')\]]*\s+(?=[*_\"“‘'(\[]*[A-Z0-9{{{CODE}{SYMBOL}])")
-# A number with a unit of time, memory, rate, ratio or share; a product of sizes (300 × 128) is none.
-UNIT = (
-    r"[nuµμm]?s|(?:nano|micro|milli)?seconds?|min|minutes?|h|hours?|days?|[MGT]i?B(?:/s)?|[MGT]?FLOPs?(?:/s)?"
-    rf"|\\?%|‰|per\s?cent|times(?!\s+\d)|[×x](?!\s*(?:\d|{SYMBOL}|[A-Z]\b))"
-)
-QUANTITY = re.compile(
-    r"(?<![^\W_])(?<![.,])(?!(?:19|20)\d0s)\d+(?:[.,]\d+)*(?:\s(?:thousand|million|billion))?"
-    rf"[*_]*(?:&nbsp;|[\s-])?[*_]*(?:{UNIT})(?!\w)"
-)
-LEVEL = re.compile(r"95\s?(?:%|per\s?cent)")  # of an interval: chosen, and in every chapter the same
-OF_AN_INTERVAL = re.compile(r"(?i)\b(?:intervals?|confidence|quantiles?|draws|coefficients)\b")
-OF_A_SOURCE = re.compile(r"(?i)\{cite|\bdocuments?\b|\bdata\ssheets?\b")
-OF_THE_PAGE = re.compile(
-    r"(?i)\b(?:running|to\srun)\sth(?:is|e|ese)\s(?:page|chapter|notebook|cells?)\b"
-    r"|\bth(?:is|e)\s(?:page|chapter|notebook)\s(?:runs|takes|needs)\b"
-)
-
-
-def typed_numbers(notebook: Path) -> list[str]:
-    """Measured quantities that are typed into a chapter's prose, where code should give them: one sentence each.
-
-    A quantity is a number and a unit of time, memory, rate, ratio or share, outside code, mathematics, roles and
-    links. Not ours to measure is what a sentence has from its source (it cites one, or names the document or a data
-    sheet), what is said of running the page itself, and an interval's level.
-    """
-    found = []
-    for cell in json.loads(notebook.read_text())["cells"]:
-        if cell["cell_type"] == "markdown":
-            for quantity, sentence in _quantities("".join(cell["source"])):
-                found.append(f"{notebook.name} has {quantity!r} typed into its prose; let code give it: {sentence}")
-    return found
-
-
-def _quantities(text: str) -> Iterator[tuple[str, str]]:
-    """Each typed quantity of a text, with its sentence."""
-    # As long as the text, so that places in the one are places in the other.
-    prose = NO_PROSE.sub(lambda match: re.sub(r"[^\n]", SYMBOL if match["mathematics"] else CODE, match[0]), text)
-    for block in _parts(prose, BLOCK_END, slice(0, len(prose))):
-        before = ""
-        for place in _parts(prose, SENTENCE_END, block):
-            sentence = " ".join(text[place].split())
-            if not OF_A_SOURCE.search(sentence) and not OF_THE_PAGE.search(before + sentence):
-                for quantity in QUANTITY.finditer(prose[place]):
-                    if not (LEVEL.fullmatch(quantity[0]) and OF_AN_INTERVAL.search(sentence)):
-                        yield " ".join(quantity[0].split()), sentence
-            before = f"{sentence} "
-
-
-def _parts(text: str, end: re.Pattern[str], whole: slice) -> Iterator[slice]:
-    """The places between one end and the next."""
-    start = whole.start
-    for match in end.finditer(text, whole.start, whole.stop):
-        yield slice(start, match.start())
-        start = match.end()
-    yield slice(start, whole.stop)
-
-
 app = typer.Typer(help="The steps of the book's workflow.", no_args_is_help=True, add_completion=False)
 Profile = Annotated[str, typer.Option(help="Profile of parameters (profiles/*.yaml).")]
 
@@ -325,17 +248,22 @@ def check_profile_command(profile: str) -> None:
 def check_notebooks_command() -> None:
     """Fail when a source notebook holds outputs, lacks its parameters cell, or has a measured number in its prose."""
     notebooks = sorted(paths.CHAPTERS.glob("*.ipynb"))
-    found = notebooks_with_outputs(notebooks)
+    found = prose.notebooks_with_outputs(notebooks)
     for notebook in notebooks:
-        found += typed_numbers(notebook)
+        found += prose.typed_numbers(notebook)
     for problem in found:
         print(problem)
     raise typer.Exit(1 if found else 0)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run one step; bad input is one clear line and exit status 2."""
     try:
         app()
     except (InputError, RuntimeError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         sys.exit(2 if isinstance(problem, InputError) else 1)
+
+
+if __name__ == "__main__":
+    main()

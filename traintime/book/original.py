@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from traintime import cost, paths
+from traintime import paths
+from traintime.explain import formula
 
 
 def read(name: str) -> pd.DataFrame:
@@ -35,7 +36,7 @@ def s0() -> pd.DataFrame:
     return rows
 
 
-def s0_fits(draws: int = 1000) -> dict[str, cost.Fit]:
+def s0_fits(draws: int = 1000) -> dict[str, formula.Fit]:
     """The three-term formula fitted to each device's six cells; `draws` figures within the printed ones' rounding.
 
     Each device has draws of its own, so that the ratio of two coefficients may be taken draw by draw.
@@ -43,6 +44,6 @@ def s0_fits(draws: int = 1000) -> dict[str, cost.Fit]:
     fits = {}
     for seed, (device, rows) in enumerate(s0().groupby("device")):
         seconds = rows["step_s"].to_numpy()
-        redraw = cost.rounded(seconds, rows["half_step_s"].to_numpy())
-        fits[device] = cost.fit(cost.THREE_TERMS, rows, seconds, redraw, draws, seed)
+        redraw = formula.rounded(seconds, rows["half_step_s"].to_numpy())
+        fits[device] = formula.fit(formula.THREE_TERMS, rows, seconds, redraw, draws, seed)
     return fits

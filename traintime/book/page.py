@@ -2,28 +2,37 @@
 
 import ast
 import base64
+import csv
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from IPython.display import HTML, Markdown, display
 
-from traintime import here, machine, plots, summary
+from traintime import paths
+from traintime.book import plots, run, stored
+from traintime.book.claims import Claim, judged
+from traintime.book.stored import Measurements
+from traintime.measuring import machine
+from traintime.point import fields
+from traintime.store.table import ALIKE
 
 GLUE_PREFIX = "application/papermill.record/"
 
 
-def table(heads: list[str], rows: list[list[str]]) -> Markdown:
-    """A table of texts; the first column is set to the left, the others to the right."""
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
+def table(heads: list[str], rows: list[list[str]], right: bool = True) -> Markdown:
+    """A table of texts; the first column is set to the left, the others to the right, or none of them."""
+    lines = [heads, ["---", *["---:" if right else "---"] * (len(heads) - 1)], *rows]
     return Markdown("\n".join("| " + " | ".join(line) + " |" for line in lines))
 
 
-def span(value: float, low: float, high: float, *, spec: str = ".2f", below: bool = False) -> str:
-    """A value with its interval: "1.24 (1.10 to 1.31)". spec: as in format(); below: on a line of its own."""
-    return f"{value:{spec}}{'<br>' if below else ' '}({low:{spec}} to {high:{spec}})"
+def span(row: Any, value: str = "ratio", spec: str = ".2f", below: bool = False) -> str:
+    """A row's value with its interval (low, high): "1.24 (1.10 to 1.31)". below: the interval on a line of its own."""
+    text = stored.interval(row, value).text(spec)
+    return text.replace(" (", "<br>(") if below else text
 
 
 def step_table(points: pd.DataFrame, against: str = "vocabulary") -> Markdown:
@@ -62,7 +71,7 @@ def data_link(table: pd.DataFrame, name: str) -> HTML:
 
     Of measured points only what differs, and what was measured, is kept.
     """
-    same = [name for name in summary.POINT_FIELDS if name in table and table[name].nunique(dropna=False) == 1]
+    same = [name for name in (*fields(), *ALIKE) if name in table and table[name].nunique(dropna=False) == 1]
     table = table.drop(columns=same if len(table) > 1 else [])
     text = table.to_csv(index=not isinstance(table.index, pd.RangeIndex))
     encoded = base64.b64encode(text.encode()).decode()
@@ -102,24 +111,70 @@ def front_page(executed: Path) -> dict[str, str]:
     return values
 
 
-def made_by(measured: pd.DataFrame | None = None, reference: str | None = None) -> Markdown:
+VERDICTS = {"holds": "holds", "does not hold": "**does not hold**", "cannot be told": "cannot be told"}
+
+
+def claims(claims: Sequence[Claim], run: Measurements | None = None) -> Markdown:
+    """What the chapter asserts, on each machine that the book shows and on this run: verdict and deciding figure."""
+    rows = []
+    for each in judged(claims, run):
+        claim = each[0].claim
+        cells = [f"{VERDICTS.get(one.verdict, one.verdict)}<br>{one.shown}".removesuffix("<br>") for one in each]
+        rows.append([claim.label, f"{claim.sentence} *({claim.source})*", *cells])
+    titles = [one.machine for one in each] if rows else []
+    return table(["", "claim", *titles], rows, right=False)
+
+
+def predictions(chapter: str) -> Markdown:
+    """What was predicted for a chapter ("05"), as first written, with the day, what came of it, and later wordings."""
+    with (paths.DATA / "predictions.csv").open(newline="") as file:
+        found = [row for row in csv.DictReader(file) if row["chapter"] == chapter]
+    rows = []
+    for row in found:
+        outcome = f"**{row['held']}** {row['why']}".strip() if row["held"] else "not judged yet"
+        if row["later_wording"]:
+            outcome += f" Reworded later: *{row['later_wording'].split(' [')[0]}*"
+        machine_title = stored.listed().get(row["machine"], {}).get("title", row["machine"])
+        rows.append(
+            [
+                row["number"],
+                row["prediction"],
+                f"{row['registered'][:16].replace('T', ' ')}<br>{machine_title}",
+                outcome,
+            ]
+        )
+    return table(["", "prediction, as first written", "registered, for", "held?"], rows, right=False)
+
+
+def made_by(run_here: Measurements | None = None, reference: str | None = None) -> Markdown:
     """The foot of a page: which profile, machines, versions and dates made its numbers.
 
-    measured: what this run measured; reference: the machine whose stored measurements the page shows ("" for the
+    run_here: what this run measured; reference: the machine whose stored measurements the page shows ("" for the
     usual one), None where it shows none.
     """
-    lines = [f"This page was run under the profile `{os.environ.get(here.PROFILE) or 'the defaults of its notebook'}`."]
-    if measured is not None and len(measured):
-        versions = sorted(set(measured["versions"].dropna())) if "versions" in measured else []
-        date = measured["started"].min()[:10]
-        made = f"{machine.this()}, {date}, {len(measured)} invocations"
-        lines.append(f"Its own measurements: {made}; {'; '.join(versions)}.")
+    lines = [f"This page was run under the profile `{os.environ.get(run.PROFILE) or 'the defaults of its notebook'}`."]
+    if run_here is not None and len(run_here.rows):
+        made = f"{machine.this()}, {_dates(run_here.rows)}, {len(run_here.rows)} invocations"
+        lines.append(f"Its own measurements: {made}; {_versions(run_here.rows)}.")
     if reference is not None:
-        rows = here.stored_rows(reference)
-        name, dates = here.described(reference)["machine"], rows["started"].str[:10]
+        rows = stored.of(reference).rows
         lines.append(
-            f"Stored measurements: {name}, {dates.min()} to {dates.max()}, {len(rows)} invocations of at least "
-            f"{rows['steps'].min():.0f} counted steps; noise floor {here.noise_floor(reference):.0%}; "
-            f"{'; '.join(sorted(set(rows['versions'].dropna())))}."
+            f"Stored measurements: {stored.described(reference)['machine']}, {_dates(rows)}, {len(rows)} invocations "
+            f"of at least {rows['steps'].min():.0f} counted steps; {_versions(rows)}."
         )
+        if not rows["fixed"].all():
+            ended = f"{int((~rows['fixed'].astype(bool)).sum())} of them ended when a time was over, not after a number"
+            lines.append(
+                f"{ended} of steps decided beforehand: they may end after a slow step, and read a little high. They are "
+                "pooled whatever that time was."
+            )
     return Markdown("\n\n".join(lines))
+
+
+def _dates(rows: pd.DataFrame) -> str:
+    days = sorted({rows["started"].min()[:10], rows["started"].max()[:10]})
+    return " to ".join(days)
+
+
+def _versions(rows: pd.DataFrame) -> str:
+    return "; ".join(sorted(set(rows["versions"].dropna())))

@@ -1,11 +1,11 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.plots.document import document_tables, length_band, parts, straight_lines
-from traintime.plots.fits import predicted, residuals, shares
-from traintime.plots.look import WAY, save, short
-from traintime.plots.noise import faults, sentinel, warm_up
-from traintime.plots.roofline import ladder, roofline, speed_ups
-from traintime.plots.sweeps import epochs, exponents, gains, ratios, steps, ways
+from traintime.book.plots.document import document_tables, length_band, parts, straight_lines
+from traintime.book.plots.fits import predicted, residuals, shares
+from traintime.book.plots.look import WAY, save, short
+from traintime.book.plots.noise import faults, sentinel, warm_up
+from traintime.book.plots.roofline import ladder, roofline, speed_ups
+from traintime.book.plots.sweeps import epochs, exponents, gains, ratios, steps, ways
 
 __all__ = [
     "WAY",

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from traintime.cost import Fit
-from traintime.plots.look import DEVICE, HATCHES, PART, SOURCE, label_ends, log_axis, short, style
+from traintime.book.plots.look import DEVICE, HATCHES, PART, SOURCE, label_ends, log_axis, short, style
+from traintime.explain.formula import Fit
 
 
 def document_tables(s0: pd.DataFrame) -> Figure:

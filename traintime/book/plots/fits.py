@@ -4,7 +4,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from traintime.plots.look import AXIS, MILLISECONDS, PALETTE, line_style, log_axis, style
+from traintime.book.plots.look import MILLISECONDS, PALETTE, line_style, log_axis, style
+from traintime.point import axis_label
 
 MARKERS = dict(zip("012345678", "osD^v<>Pp", strict=True))
 TERMS = {
@@ -22,15 +23,14 @@ def _look(number: int, stack: str) -> dict[str, object]:
     return look | {"color": line_style(stack)["color"], "markerfacecolor": fill}
 
 
-def predicted(points: pd.DataFrame, noise: float) -> Figure:
-    """Predicted against measured step, one marker a stack, with the noise floor as a band around the diagonal.
+def predicted(points: pd.DataFrame) -> Figure:
+    """Predicted against measured step, one marker a stack, beside the diagonal.
 
-    points: columns stack, step_s, predicted_s (s); noise: as a share of one.
+    points: columns stack, step_s, predicted_s (s).
     """
     style()
     figure, axis = plt.subplots(figsize=(6.4, 5.2), constrained_layout=True)
     ends = [points[["step_s", "predicted_s"]].min().min() * 700, points[["step_s", "predicted_s"]].max().max() * 1400]
-    axis.fill_between(ends, [end / (1 + noise) for end in ends], [end * (1 + noise) for end in ends], color="0.9")
     axis.plot(ends, ends, color="0.4", linewidth=1)
     for number, (stack, rows) in enumerate(points.groupby("stack", sort=False)):
         axis.plot(rows["step_s"] * 1e3, rows["predicted_s"] * 1e3, **_look(number, stack))
@@ -42,7 +42,7 @@ def predicted(points: pd.DataFrame, noise: float) -> Figure:
     return figure
 
 
-def residuals(points: pd.DataFrame, noise: float) -> Figure:
+def residuals(points: pd.DataFrame) -> Figure:
     """Relative error of the formula against vocabulary, batch and length.
 
     points: columns stack, vocabulary, batch, length, error (predicted over measured, minus one).
@@ -51,7 +51,6 @@ def residuals(points: pd.DataFrame, noise: float) -> Figure:
     sizes = ["vocabulary", "batch", "length"]
     figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.8), sharey=True, constrained_layout=True)
     for axis, size in zip(axes, sizes, strict=True):
-        axis.axhspan((1 / (1 + noise) - 1) * 100, noise * 100, color="0.9", zorder=0)
         axis.axhline(0, color="0.4", linewidth=1)
         others = [other for other in sizes if other != size]
         usual = points[others].eq(pd.Series({"vocabulary": 280_000, "batch": 100, "length": 25})[others])
@@ -62,7 +61,7 @@ def residuals(points: pd.DataFrame, noise: float) -> Figure:
             axis.plot(rows[size], rows["error"] * 100, **_look(number, stack))
         ticks = sorted(shown[size].unique())
         log_axis(axis, "x", ticks if len(ticks) < 6 else ticks[::2])
-        axis.set_xlabel(AXIS[size])
+        axis.set_xlabel(axis_label(size))
     axes[0].set_ylabel("formula over measured, minus one (%)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure

@@ -34,11 +34,6 @@ WAY = {
     "glibc": {"color": PALETTE[1], "linestyle": "-"},
     "tcmalloc": {"color": PALETTE[3], "linestyle": "--"},
 }
-AXIS = {
-    "vocabulary": "vocabulary (rows of the table)",
-    "batch": "batch (sentences a step)",
-    "length": "sentence length (tokens)",
-}
 MILLISECONDS = [m * 10**e for e in range(-1, 5) for m in (1, 2, 5)]
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from traintime.plots.look import PALETTE, SOURCE, line_style, log_axis, style
+from traintime.book.plots.look import PALETTE, SOURCE, line_style, log_axis, style
 
 
 def sentinel(seconds: np.ndarray) -> Figure:

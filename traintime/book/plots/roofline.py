@@ -5,8 +5,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from traintime.cost import Fit, ratio
-from traintime.plots.look import AXIS, DEVICE, MILLISECONDS, SOURCE, interval_ms, log_axis, short, style
+from traintime.book.plots.look import DEVICE, MILLISECONDS, SOURCE, interval_ms, log_axis, short, style
+from traintime.explain.formula import Fit, ratio
+from traintime.point import axis_label
 
 LINE = {"CPU": "--", "GPU": "-"}
 LINE_COLOUR = "0.25"  # of what belongs to neither device
@@ -44,7 +45,7 @@ def speed_ups(
             axis.axhline(level, color=LINE_COLOUR, linestyle=dashes, linewidth=1.2)
             axis.text(values[0], level, text, va="bottom", fontsize=9, color=LINE_COLOUR)
         log_axis(axis, "x", [tick for tick in 10.0 ** np.arange(0, 9) if values[0] <= tick <= values[-1]])
-        axis.set_xlabel(AXIS[size])
+        axis.set_xlabel(axis_label(size))
     np.atleast_1d(axes)[0].set_ylabel("CPU time / GPU time")
     np.atleast_1d(axes)[0].set_ylim(0, guess * 1.15)
     return figure

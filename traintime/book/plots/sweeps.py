@@ -1,12 +1,14 @@
 """Figures of sweeps: a step against one size, a line a stack or a panel a stack."""
 
+from collections.abc import Iterable
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from traintime.plots.look import (
-    AXIS,
+from traintime.book.plots.look import (
     PALETTE,
     SOURCE,
     WAY,
@@ -17,15 +19,28 @@ from traintime.plots.look import (
     milliseconds_axis,
     style,
 )
+from traintime.point import axis_label
 
 MARKERS = "osD^v<>"
 PAIR = [PALETTE[n] for n in (0, 3, 2, 4)]
 
 
+def _errors(rows: pd.DataFrame, value: str) -> np.ndarray:
+    """Distances of the interval's ends from the value, shape (2, rows); none where there is no interval."""
+    return np.array([rows[value] - rows["low"], rows["high"] - rows[value]]).astype(float)
+
+
+def _told_apart(axis: Axes, x: Iterable, y: Iterable, faster: pd.Series, marker: str, colour: str) -> None:
+    """Full markers where one of the two is faster, hollow ones where nobody can tell."""
+    for one_x, one_y, which in zip(x, y, faster, strict=True):
+        fill = "white" if pd.isna(which) else colour
+        axis.plot(one_x, one_y, marker=marker, color=colour, markerfacecolor=fill, linestyle="none", zorder=5)
+
+
 def steps(points: pd.DataFrame, against: str = "vocabulary", source: str = "stored") -> Figure:
     """Time of a step against one size, one line a stack, with the intervals of the means.
 
-    points: as summary.points gives them; a point without a time is not drawn (the table under the figure says why).
+    points: as Measurements.points gives them; a point without a time is not drawn (the table says why).
     """
     style()
     figure, axis = plt.subplots(figsize=(6.6, 4.6), constrained_layout=True)
@@ -46,7 +61,7 @@ def steps(points: pd.DataFrame, against: str = "vocabulary", source: str = "stor
         ends.append((rows[against].iloc[-1], rows["step_s"].iloc[-1] * 1e3, stack, look["color"]))
     log_axis(axis, "x", sorted(ran[against].unique()))
     milliseconds_axis(axis, ran["step_s"])
-    axis.set_xlabel(AXIS[against])
+    axis.set_xlabel(axis_label(against))
     axis.set_ylabel("one step (ms)")
     axis.set_xlim(ran[against].min() * 0.85, ran[against].max() * 1.1)
     label_ends(axis, ends)
@@ -73,7 +88,7 @@ def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
         axis.set_title(stack, loc="left", fontsize=11)
     milliseconds_axis(axes[0][0], ran["step_s"])
     axes[0][0].set_ylabel("one step (ms)")
-    figure.supxlabel(AXIS[against], fontsize=11)
+    figure.supxlabel(axis_label(against), fontsize=11)
     found = {label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(list(found.values()), list(found), loc="outside upper center", ncols=6)
     return figure
@@ -92,7 +107,7 @@ def exponents(table: pd.DataFrame) -> Figure:
         rows = table[table["stack"] == stack].set_index("how")
         rows = rows.loc[[way for way in order if way in rows.index]]
         places = [order.index(way) + (number - (len(stacks) - 1) / 2) * 0.17 for way in rows.index]
-        errors = [rows["exponent"] - rows["low"], rows["high"] - rows["exponent"]]
+        errors = _errors(rows, "exponent")
         look = {"color": line_style(stack)["color"], "marker": MARKERS[number % len(MARKERS)], "linestyle": "none"}
         axis.errorbar(rows["exponent"], places, xerr=errors, capsize=3, markersize=6, label=stack, **look)
     axis.axvline(1, color="0.4", linestyle="--", linewidth=1)
@@ -122,55 +137,56 @@ def epochs(points: pd.DataFrame, critical: pd.Series) -> Figure:
         ends.append((rows["batch"].iloc[-1], rows["epoch_s"].iloc[-1] / 3600, stack, look["color"]))
     log_axis(axis, "x", sorted(ran["batch"].unique()))
     log_axis(axis, "y", [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100])
-    axis.set_xlabel(AXIS["batch"])
+    axis.set_xlabel(axis_label("batch"))
     axis.set_ylabel("one epoch of a million sentences (h)")
     axis.set_xlim(ran["batch"].min() * 0.85, ran["batch"].max() * 1.1)
     label_ends(axis, ends)
     return figure
 
 
-def ratios(tables: dict[str, pd.DataFrame], noise: float) -> Figure:
+def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
     """Ratio of two stacks' steps with its interval: a panel for each size that is swept, a line for each pair.
 
-    tables: size -> columns above, below, ratio, low, high and the size; noise: the noise floor, drawn as a band.
+    tables: size -> columns above, below, ratio, low, high, faster and the size. A full marker is a difference that
+    may be called one; a hollow one cannot be told from none.
     """
     style()
     figure, axes = plt.subplots(
         1, len(tables), figsize=(4.2 * len(tables), 3.9), sharey=True, squeeze=False, constrained_layout=True
     )
     for axis, (against, table) in zip(axes[0], tables.items(), strict=True):
-        axis.axhspan(1 / (1 + noise), 1 + noise, color="0.9", zorder=0)
         axis.axhline(1, color="0.4", linewidth=1)
         for number, ((above, below), rows) in enumerate(table.groupby(["above", "below"], sort=False)):
-            errors = [rows["ratio"] - rows["low"], rows["high"] - rows["ratio"]]
-            look = {"marker": MARKERS[number], "color": PAIR[number], "capsize": 3, "label": f"{above} / {below}"}
-            axis.errorbar(rows[against], rows["ratio"], errors, linestyle=("-", "--", ":", "-.")[number], **look)
+            look = {"color": PAIR[number % len(PAIR)], "linestyle": ("-", "--", ":", "-.")[number % 4]}
+            axis.errorbar(rows[against], rows["ratio"], _errors(rows, "ratio"), capsize=3, **look)
+            axis.plot([], [], marker=MARKERS[number], label=f"{above} / {below}", **look)
+            _told_apart(axis, rows[against], rows["ratio"], rows["faster"], MARKERS[number], look["color"])
         log_axis(axis, "x", sorted(table[against].unique()))
         log_axis(axis, "y", [0.25, 0.5, 1, 2, 4, 8])
-        axis.set_xlabel(AXIS[against])
+        axis.set_xlabel(axis_label(against))
     axes[0][0].set_ylabel("ratio of the two steps")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(tables))
     return figure
 
 
-def gains(table: pd.DataFrame, noise: float, claimed: float) -> Figure:
-    """Speed-up with its interval for each allocator, one row a stack, beside the noise floor and a claim.
+def gains(table: pd.DataFrame, claimed: float) -> Figure:
+    """Speed-up with its interval for each allocator, one row a stack, beside a claim.
 
-    table: columns stack, allocator, ratio, low, high; noise: as a share of one; claimed: a ratio.
+    table: columns stack, allocator, ratio, low, high, faster; claimed: a ratio. Hollow markers as in `ratios`.
     """
     style()
     stacks = list(dict.fromkeys(table["stack"]))
     figure, axis = plt.subplots(figsize=(6.8, 0.7 * len(stacks) + 1.5), constrained_layout=True)
-    axis.axvspan(1 / (1 + noise), 1 + noise, color="0.9", zorder=0)
     axis.axvline(1, color="0.4", linewidth=1)
     axis.axvline(claimed, color="0.2", linestyle="--", linewidth=1)
     names = list(dict.fromkeys(table["allocator"]))
     for number, name in enumerate(names):
         rows = table[table["allocator"] == name]
         places = [stacks.index(stack) + (number - (len(names) - 1) / 2) * 0.2 for stack in rows["stack"]]
-        errors = [rows["ratio"] - rows["low"], rows["high"] - rows["ratio"]]
-        look = {"marker": MARKERS[number], "color": PAIR[number], "capsize": 3, "linestyle": "none", "label": name}
-        axis.errorbar(rows["ratio"], places, xerr=errors, **look)
+        colour = PAIR[number % len(PAIR)]
+        axis.errorbar(rows["ratio"], places, xerr=_errors(rows, "ratio"), capsize=3, linestyle="none", color=colour)
+        axis.plot([], [], marker=MARKERS[number], linestyle="none", color=colour, label=name)
+        _told_apart(axis, rows["ratio"], places, rows["faster"], MARKERS[number], colour)
     axis.set_yticks(range(len(stacks)), stacks)
     axis.invert_yaxis()
     axis.set_xlabel("speed in units of plain glibc's")

@@ -1,0 +1,71 @@
+"""Claims are judged on each machine; one that lacks the points has not measured, and nothing fails."""
+
+import pandas as pd
+import pytest
+
+from traintime.book import chapters, claims, stored
+from traintime.book.claims import Claim, Finding, every, judge, judged
+from traintime.book.stored import Measurements
+
+ROWS = pd.DataFrame({"machine": ["m"], "stack": ["numpy"], "status": ["ok"]})
+
+
+def claim(find):
+    return Claim("01.1", "It is so.", "ours", find)
+
+
+@pytest.mark.parametrize(("holds", "verdict"), [(True, "holds"), (False, "does not hold"), (None, "cannot be told")])
+def test_a_finding_becomes_a_verdict_with_its_figure(holds, verdict):
+    one = judge(claim(lambda measurements: Finding(holds, "1.2 (1.1 to 1.3)")), Measurements(ROWS))
+    assert (one.verdict, one.shown, one.machine) == (verdict, "1.2 (1.1 to 1.3)", "this run")
+
+
+def missing(measurements):
+    return measurements.rows.set_index("stack").loc["2026-jax"]
+
+
+@pytest.mark.parametrize("find", [lambda measurements: None, missing, lambda measurements: [][0]])
+def test_a_machine_that_lacks_the_points_has_not_measured(find):
+    assert judge(claim(find), Measurements(ROWS)).verdict == "not measured"
+
+
+def test_a_machine_without_a_measurement_is_not_asked():
+    assert judge(claim(lambda measurements: Finding(True, "")), Measurements(ROWS[:0])).verdict == "not measured"
+
+
+def test_what_is_broken_is_not_taken_for_not_measured():
+    with pytest.raises(TypeError):
+        judge(claim(lambda measurements: Finding(True)), Measurements(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"), [((True, True), True), ((True, None), None), ((True, None, False), False)]
+)
+def test_all_hold_only_where_each_does(parts, expected):
+    assert every(*parts) is expected
+
+
+def test_nothing_to_judge_is_nothing_measured():
+    with pytest.raises(KeyError):
+        every()
+
+
+def test_each_claim_is_judged_on_each_machine_and_on_this_run():
+    found = judged([claim(lambda measurements: Finding(True, measurements.machine))], Measurements(ROWS))
+    assert [one.shown for one in found[0]] == [*stored.listed(), "this run"]
+
+
+@pytest.mark.parametrize("chapter", list(chapters.MODULES))
+def test_the_claims_of_a_chapter_are_numbered_sourced_and_never_fail(chapter):
+    """On every machine of the book, and on one that has measured next to nothing."""
+    few = stored.of().rows.head(3)
+    labels = [one.label for one in chapters.of(chapter)]
+    assert labels
+    assert len(set(labels)) == len(labels)
+    for one in chapters.of(chapter):
+        assert one.label.startswith(chapter[:2] + ".")
+        assert one.sentence.endswith(".")
+        assert one.source == "ours" or one.source.startswith("S")
+        verdicts = [judge(one, stored.of(name)).verdict for name in stored.listed()]
+        verdicts.append(judge(one, Measurements(few)).verdict)
+        assert set(verdicts) <= {*claims.WORDS.values(), "not measured"}

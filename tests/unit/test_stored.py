@@ -1,0 +1,210 @@
+"""Measurements as chapters ask for them: chosen by every field, never pooled unseen, compared only side by side."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from traintime import paths
+from traintime.book import stored
+from traintime.book.stored import ANY, Measurements
+from traintime.errors import InputError
+from traintime.point import make_point
+from traintime.store.records import append, file_of
+from traintime.store.table import table
+
+
+@pytest.fixture
+def folder(tmp_path, invocation, monkeypatch):
+    """Write invocations of made-up points; step times in ms, spread by a fixed generator."""
+    monkeypatch.setattr(paths, "MEASUREMENTS", tmp_path)
+    random = np.random.default_rng(1)
+
+    def write(machine, stack, ms, rounds=3, sweep="vocabulary", error=0.02, status="ok", code="0123456789ab", **fields):
+        point = make_point(**fields)
+        for number in range(1, rounds + 1):
+            made = invocation(status, sweep=sweep, round=number, code=code)
+            if status == "ok":
+                steps = (ms * 1e6 * np.exp(error * random.standard_normal()) * np.ones(5)).astype(int).tolist()
+                made["result"]["timing"]["steps_ns"] = steps
+            append(file_of(tmp_path, machine, stack, point.key), machine, stack, point, made)
+        return tmp_path
+
+    return write
+
+
+def of(folder, machine="m"):
+    return Measurements(table(folder, machine), machine)
+
+
+def test_what_is_not_asked_for_has_its_usual_value(folder):
+    root = folder("m", "numpy", 10)
+    for unusual in ({"dropout": 0.1}, {"units": 64}, {"frozen": True}, {"allocator": "tcmalloc"}, {"threads": 1}):
+        folder("m", "numpy", 20, **unusual)
+    assert of(root).points()["step_s"].tolist() == pytest.approx([0.010], rel=0.1)
+    assert len(of(root).points(frozen=[False, True])) == 2
+    assert len(of(root).points(dropout=ANY)) == 2
+
+
+def test_a_field_that_nobody_has_is_refused(folder):
+    root = folder("m", "numpy", 10)
+    with pytest.raises(InputError, match="vocabulry"):
+        of(root).points(vocabulry=3)
+
+
+def test_other_sources_are_another_point_and_the_fuller_one_is_shown(folder):
+    root = folder("m", "numpy", 10, rounds=3, code="aaaaaaaaaaaa")
+    folder("m", "numpy", 30, rounds=5, code="bbbbbbbbbbbb")
+    (row,) = of(root).points().itertuples()
+    assert row.invocations == 5
+    assert row.step_s == pytest.approx(0.030, rel=0.1)
+
+
+def test_values_are_those_behind_the_row_alone(folder):
+    root = folder("m", "numpy", 10, rounds=3, code="aaaaaaaaaaaa")
+    folder("m", "numpy", 30, rounds=5, code="bbbbbbbbbbbb")
+    m = of(root)
+    (values,) = m.values(m.points())
+    assert len(values) == 5
+    assert values.min() > 0.02
+
+
+def test_a_difference_in_the_same_rounds_is_told_apart(folder):
+    root = folder("m", "2017-theano", 10, rounds=5)
+    folder("m", "2017-tensorflow", 20, rounds=5)
+    m = of(root)
+    (row,) = m.ratios(m.invocations(), [("2017-tensorflow", "2017-theano")]).itertuples()
+    assert row.ratio == pytest.approx(2, rel=0.1)
+    assert row.low < 2 < row.high
+    assert (row.faster, row.reason, row.sweep, row.number) == ("2017-theano", "told apart", "vocabulary", 5)
+
+
+def test_rounds_of_different_sweeps_get_no_verdict_however_far_apart(folder):
+    root = folder("m", "2017-theano", 10, rounds=5, sweep="allocator")
+    folder("m", "2017-tensorflow", 90, rounds=5, sweep="vocabulary")
+    m = of(root)
+    (row,) = m.ratios(m.invocations(), [("2017-tensorflow", "2017-theano")]).itertuples()
+    assert row.ratio == pytest.approx(9, rel=0.1)
+    assert (row.faster, row.reason, row.sweep) == (None, "not interleaved", "")
+
+
+def test_only_the_rounds_that_measured_both_sides_are_compared(folder):
+    root = folder("m", "2017-theano", 10, rounds=3)
+    folder("m", "2017-tensorflow", 20, rounds=7)
+    m = of(root)
+    (row,) = m.ratios(m.invocations(), [("2017-tensorflow", "2017-theano")]).itertuples()
+    assert row.number == 3
+
+
+def test_fields_that_are_none_do_not_break_a_pair_and_other_sizes_make_no_false_one(folder):
+    """`words` and `sentences` are None here: a join that drops such columns once paired what differs."""
+    root = folder("m", "numpy", 10, words=5, length=5)
+    folder("m", "numpy", 20, words=3, length=5, allocator="tcmalloc")
+    folder("m", "numpy", 12, words=5, length=5, allocator="tcmalloc")
+    m = of(root)
+    found = m.ratios(
+        m.invocations(words=ANY, length=5, allocator=ANY), [("glibc", "tcmalloc")], of="allocator", against="length"
+    )
+    assert len(found) == 1
+    assert found["ratio"].iloc[0] == pytest.approx(10 / 12, rel=0.1)
+
+
+def test_two_settings_of_one_stack_are_compared_stack_by_stack(folder):
+    for stack in ("numpy", "2026-jax"):
+        folder("m", stack, 10)
+        root = folder("m", stack, 5, allocator="tcmalloc")
+    m = of(root)
+    found = m.ratios(m.invocations(allocator=["glibc", "tcmalloc"]), [("glibc", "tcmalloc")], of="allocator")
+    assert found["stack"].tolist() == ["2026-jax", "numpy"]
+    assert found["ratio"].tolist() == pytest.approx([2, 2], rel=0.1)
+
+
+def test_without_pairs_there_is_an_empty_table_with_its_columns(folder):
+    root = folder("m", "numpy", 10)
+    found = of(root).ratios(of(root).invocations(), [("2017-tensorflow", "2017-theano")])
+    assert found.empty
+    assert {"above", "below", "ratio", "low", "high", "faster", "reason", "vocabulary"} <= set(found)
+
+
+def test_an_exponent_has_an_interval_and_a_single_run_has_none(folder):
+    for length in (10, 100):
+        root = folder("m", "numpy", length, length=length)
+        folder("m", "2026-jax", length, length=length, rounds=1)
+    m = of(root)
+    found = m.exponents(m.points(length=ANY), "length").set_index("stack")
+    assert found.loc["numpy", "exponent"] == pytest.approx(1, abs=0.05)
+    assert found.loc["numpy", "low"] < 1 < found.loc["numpy", "high"]
+    assert np.isnan(found.loc["2026-jax", "low"])
+
+
+def test_lines_have_draws_of_their_own(folder):
+    for rows in (1000, 10_000, 100_000, 200_000):
+        root = folder("m", "numpy", 1 + rows / 1000, vocabulary=rows)
+        folder("m", "2026-jax", 1 + rows / 1000, vocabulary=rows)
+    m = of(root)
+    lines = m.lines(m.points(vocabulary=ANY))
+    one, two = lines["numpy", "adam"], lines["2026-jax", "adam"]
+    assert one.coefficients["b"] == pytest.approx(1e-6, rel=0.1)
+    assert abs(np.corrcoef(one.draws["b"], two.draws["b"])[0, 1]) < 0.2
+
+
+def test_a_failed_point_has_a_status_and_no_time(folder):
+    root = folder("m", "numpy", 0, status="oom", rounds=1)
+    (row,) = of(root).points().itertuples()
+    assert row.status == "oom"
+    assert np.isnan(row.step_s)
+
+
+def test_an_empty_folder_has_no_points_and_the_same_columns(tmp_path):
+    found = Measurements(table(tmp_path)).points()
+    assert found.empty
+    assert {"stack", "vocabulary", "step_s", "low_s", "how"} <= set(found)
+
+
+def test_gpu_rows_are_found_on_every_machine_with_either_kernel(folder):
+    root = folder("chip", "2026-jax", 10, vocabulary=10)
+    folder("card", "2026-jax", 10, vocabulary=10, device="gpu")
+    folder("card", "2026-jax", 10, vocabulary=10, device="gpu", kernel="cudnn")
+    for machine in ("chip", "card"):
+        (root / machine / "machine.json").write_text("{}")
+    stored.of.cache_clear()
+    found = stored.on_gpus(vocabulary=10)
+    assert set(found["machine"]) == {"card"}
+    assert len(found) == 2
+    assert stored.on_gpus(vocabulary=999).empty
+    stored.of.cache_clear()
+
+
+# The machines of the book
+
+
+def test_the_reference_is_pinned_and_comes_first():
+    assert stored.reference() == "amd-epyc-2-cores-24-gib"
+    assert (paths.MEASUREMENTS / stored.reference() / "machine.json").exists()
+    assert all((paths.MEASUREMENTS / machine).is_dir() for machine in stored.listed())
+
+
+def test_a_machine_with_more_files_changes_no_page(tmp_path, monkeypatch):
+    """A contributor's folder, however full, is not the reference, and is not shown before somebody lists it."""
+    stored.of.cache_clear()
+    before = stored.of().points(vocabulary=ANY), list(stored.listed()), stored.described()
+    copy = tmp_path / "measurements"
+    shutil.copytree(paths.MEASUREMENTS, copy)
+    theirs = copy / "somebody-elses-64-cores-512-gib"
+    shutil.copytree(copy / stored.reference(), theirs)
+    for path in sorted(theirs.glob("numpy/*.json"))[:40]:
+        text = path.read_text().replace(stored.reference(), theirs.name)
+        path.with_name("more-" + path.name).write_text(text)
+        path.write_text(text)
+    description = json.loads((theirs / "machine.json").read_text()) | {"machine": theirs.name}
+    (theirs / "machine.json").write_text(json.dumps(description))
+    monkeypatch.setattr(paths, "MEASUREMENTS", copy)
+    stored.of.cache_clear()
+    stored.listed.cache_clear()
+    after = stored.of().points(vocabulary=ANY), list(stored.listed()), stored.described()
+    pd.testing.assert_frame_equal(before[0], after[0])
+    assert before[1:] == after[1:]
+    stored.of.cache_clear()
+    stored.listed.cache_clear()

@@ -1,0 +1,1 @@
+"""What chapters call, and what makes pages of them."""

@@ -1,0 +1,22 @@
+"""What each chapter computes and asserts: one module a chapter, with its claims."""
+
+import importlib
+
+from traintime.book.claims import Claim
+
+MODULES = {
+    "01-the-question": "question",
+    "02-how-we-measure": "measuring",
+    "03-vocabulary": "vocabulary",
+    "04-batch-size": "batch",
+    "05-sentence-length": "length",
+    "06-theano-vs-tensorflow": "generations",
+    "07-memory-pool": "pool",
+    "09-cpu-vs-gpu": "devices",
+    "14-one-formula": "one_formula",
+}
+
+
+def of(chapter: str) -> list[Claim]:
+    """The chapter's claims, in the order of its table."""
+    return importlib.import_module(f"traintime.book.chapters.{MODULES[chapter]}").CLAIMS

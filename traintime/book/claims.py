@@ -1,0 +1,71 @@
+"""What a chapter asserts, as data: each claim is evaluated on every machine that the book shows, and on this run.
+
+The prose is written against the reference machine. A page that is built from other data shows that a claim does not
+hold there; it never fails.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from traintime.book import stored
+from traintime.book.stored import Measurements
+
+Verdict = Literal["holds", "does not hold", "cannot be told", "not measured"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one machine's measurements say of a claim. holds: None where noise hides it; shown: the deciding figure."""
+
+    holds: bool | None
+    shown: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """label: chapter and number ("03.1"); source: the document's claim ("S0, C1") or "ours"; find: the judge, which
+    returns None, or fails to find a row (KeyError, IndexError), where a machine lacks the points.
+    """
+
+    label: str
+    sentence: str
+    source: str
+    find: Callable[[Measurements], Finding | None]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim on one machine."""
+
+    claim: Claim
+    machine: str
+    verdict: Verdict
+    shown: str
+
+
+WORDS: dict[bool | None, Verdict] = {True: "holds", False: "does not hold", None: "cannot be told"}
+
+
+def judge(claim: Claim, measurements: Measurements) -> Judged:
+    """The claim on one machine; a machine that lacks its points has not measured it, which is no error."""
+    try:
+        finding = claim.find(measurements) if len(measurements.rows) else None
+    except (KeyError, IndexError):
+        finding = None
+    if finding is None:
+        return Judged(claim, measurements.title, "not measured", "")
+    return Judged(claim, measurements.title, WORDS[finding.holds], finding.shown)
+
+
+def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[list[Judged]]:
+    """Each claim on every machine that the book shows, and on this run where one is given; a list a claim."""
+    machines = [stored.of(name) for name in stored.listed()] + ([run] if run is not None else [])
+    return [[judge(claim, machine) for machine in machines] for claim in claims]
+
+
+def every(*parts: bool | None) -> bool | None:
+    """Whether all hold: no if one does not, nobody can tell if one cannot be told. Raises KeyError without any."""
+    if not parts:
+        raise KeyError("nothing to judge")
+    return False if False in parts else None if None in parts else True

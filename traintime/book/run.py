@@ -1,0 +1,59 @@
+"""Measure on this machine, now; what was measured is used again while nothing that matters has changed."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from IPython.display import Markdown, display
+
+from traintime import paths
+from traintime.book.stored import Measurements
+from traintime.measuring import allocators, stacks, sweep
+from traintime.measuring.protocol import Protocol
+from traintime.store.table import table
+
+RESULTS, PROFILE, PROGRESS = "TRAINTIME_RESULTS", "TRAINTIME_PROFILE", "TRAINTIME_PROGRESS"
+
+
+def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
+    """Where this run of the chapter keeps what it measures: a folder for each plan and each set of installed software.
+
+    Measured once, a plan is not measured again while stacks and workers stay as they are (sweep.Task.mine holds the
+    workers' hash): a changed sentence or plot only draws anew. Kernels that were started by hand share one folder.
+    """
+    used = {stack.name: stack.versions() for plan in plans for stack in plan.stacks}
+    digest = hashlib.sha256(repr((plans, sorted(used.items()))).encode()).hexdigest()[:12]
+    by_hand = paths.ROOT / "_build" / "results" / chapter
+    return Path(os.environ.get(RESULTS) or by_hand) / digest
+
+
+def run(chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: Protocol) -> Measurements:
+    """Measure the sweeps on this machine, now, and return what was measured.
+
+    sweeps: name -> fields of a point (lists are swept) and `stacks`. Stacks and allocators that this machine
+    lacks are left out and named on the page. What was measured before with the same sources is not measured again.
+    """
+    plans = [
+        sweep.Plan.from_profile(name, fields | {"rounds": rounds, "protocol": protocol.model_dump()})
+        for name, fields in sweeps.items()
+    ]
+    missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})
+    for name in missing:
+        display(Markdown(f"*{name} is not on this machine. To add it: `{stacks.get(name).add_command}`*"))
+    for name in sorted({point.run.allocator for plan in plans for point in plan.points}):
+        if not allocators.present(name):
+            display(Markdown(f"*{name} is not on this machine. To add it: `{allocators.how_to_add(name)}`*"))
+    root = results_folder(chapter, plans)
+    log = os.environ.get(PROGRESS)
+
+    def report(task: sweep.Task, progress: sweep.Progress, record: dict[str, Any] | None) -> None:
+        if record is None or not log:
+            return
+        left = f"{progress.left_s:.0f} s left"
+        with open(log, "a") as file:
+            text = f"{progress.finished}/{progress.total} {task.stack.name} {task.point.key} {record['status']}, {left}"
+            file.write(text + "\n")
+
+    sweep.run(plans, root, report=report, sentinels=False)
+    return Measurements(table(root))

@@ -1,0 +1,265 @@
+"""Measurements as chapters ask for them: of a stored machine or of this run, usual values for what is not asked.
+
+A chapter's prose is written against the reference machine; claims are evaluated on each (traintime/book/claims.py).
+"""
+
+import csv
+import functools
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traintime import paths
+from traintime.errors import InputError
+from traintime.explain import formula, points, statistics
+from traintime.explain.statistics import Interval, Spread
+from traintime.measuring import stacks
+from traintime.point import fields
+from traintime.store import records
+from traintime.store.table import ALIKE, table
+
+ANY = object()  # a field that may have any value
+NO_SPREAD = Spread(float("nan"), 0)
+# Old records stopped when a time was over, and that time differs from round to round: kept apart by it, three rounds
+# of a point would be three points of one run each. They are pooled, and page.made_by says so on every page.
+ENDED_BY_TIME = r", \S+ to \S+ s$"
+
+
+@functools.cache
+def listed() -> dict[str, dict[str, str]]:
+    """The machines that the book shows, the reference first: machine -> role, title (data/measurements/machines.csv).
+
+    A folder that is not listed changes no page.
+    """
+    with (paths.MEASUREMENTS / "machines.csv").open(newline="") as file:
+        found = {row["machine"]: row for row in csv.DictReader(file)}
+    return dict(sorted(found.items(), key=lambda item: item[1]["role"] != "reference"))
+
+
+def reference() -> str:
+    """The machine that the prose is written against."""
+    return next(iter(listed()))
+
+
+def described(machine: str = "") -> dict[str, Any]:
+    """The stored description of a machine ("" for the reference)."""
+    return json.loads((paths.MEASUREMENTS / (machine or reference()) / "machine.json").read_text())
+
+
+@functools.cache
+def of(machine: str = "") -> "Measurements":
+    """What is stored of one machine ("" for the reference), read once."""
+    machine = machine or reference()
+    return Measurements(table(paths.MEASUREMENTS, machine), machine)
+
+
+@functools.cache
+def sentinel_of(machine: str = "") -> pd.DataFrame:
+    """Every stored invocation of a machine's sentinels."""
+    return table(paths.MEASUREMENTS, machine or reference(), sentinel=True)
+
+
+def on_gpus(**wanted: Any) -> pd.DataFrame:
+    """Stored points on the GPU of any machine, whichever kernel ran the LSTM; empty without one."""
+    everywhere = sorted(path.parent.name for path in paths.MEASUREMENTS.glob("*/machine.json"))
+    found = [of(name).points(**{"device": "gpu", "kernel": ANY} | wanted) for name in everywhere]
+    return pd.concat([each for each in found if len(each)] or found[:1], ignore_index=True)
+
+
+def how(found: pd.DataFrame) -> pd.Series:
+    """How the table is trained in each row: "frozen", or the optimizer's name."""
+    return found["optimizer"].where(~found["frozen"].astype(bool), "frozen")
+
+
+def in_order(found: pd.DataFrame) -> pd.DataFrame:
+    """Rows in the order of the stacks, then of the sizes."""
+    names = [*stacks.ALL, *sorted(set(found["stack"]) - set(stacks.ALL))]
+    sizes = [name for name in ("optimizer", "frozen", "vocabulary", "batch", "length") if name in found]
+    order = found.assign(_stack=[names.index(stack) for stack in found["stack"]])
+    return order.sort_values(["_stack", *sizes], kind="stable", ignore_index=True).drop(columns="_stack")
+
+
+def _chosen(found: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
+    usual = {name: field.default for name, field in fields().items()} | {"workload": "rnn"}
+    for name in wanted:
+        if name not in usual and name != "stack":
+            raise InputError("field", name, "is no field of a point", f"Choose one of: {', '.join(sorted(usual))}.")
+    for name, value in (usual | wanted).items():
+        name = "threads_asked" if name == "threads" else name
+        if value is ANY or name not in found:
+            continue
+        values = value if isinstance(value, list) else [value]
+        # A column of numbers and None holds NaN for None, which isin([None]) does not find.
+        found = found[found[name].isin(values) | (found[name].isna() & (None in values))]
+    return found
+
+
+class Measurements:
+    """The invocations of one machine, and what may be said of them.
+
+    rows: as store.table gives them; machine: its key, or "this run".
+    """
+
+    def __init__(self, rows: pd.DataFrame, machine: str = "this run") -> None:
+        self.rows = rows.assign(protocol=rows["protocol"].replace(ENDED_BY_TIME, ", until a time", regex=True))
+        self.machine = machine
+
+    @property
+    def title(self) -> str:
+        """The machine's name as a reader sees it."""
+        return listed()[self.machine]["title"] if self.machine in listed() else self.machine
+
+    @functools.cached_property
+    def every(self) -> pd.DataFrame:
+        """One row for each point and way of measuring it (explain.points), with a column `how`."""
+        found = points.points(self.rows)
+        return found.assign(how=how(found))
+
+    @functools.cached_property
+    def good(self) -> pd.DataFrame:
+        """The invocations whose times count (explain.points.counted)."""
+        return points.counted(self.rows)
+
+    def invocations(self, **wanted: Any) -> pd.DataFrame:
+        """The invocations whose times count, chosen by fields: field=value, field=[values] or field=ANY.
+
+        What is not named has its usual value, so that nothing is pooled that differs in a field nobody thought of;
+        `stack` counts as a field. Raises InputError for an unknown one.
+        """
+        return _chosen(self.good, wanted)
+
+    def points(self, **wanted: Any) -> pd.DataFrame:
+        """One row a point, chosen as `invocations` does.
+
+        Of a point that was measured in several ways that must not be pooled (other sources, steps, versions), the way
+        with the most invocations, of several such the newest.
+        """
+        found = _chosen(self.every, wanted).sort_values(["invocations", "started"], kind="stable")
+        return in_order(found.drop_duplicates(["machine", "stack", "key"], keep="last"))
+
+    def values(self, found: pd.DataFrame, value: str = "step_s") -> list[np.ndarray]:
+        """A value (mean step by default, s) of each good invocation behind each row of `found` (see points)."""
+        groups = self._groups(value)
+        return [groups.get(tuple(str(row[name]) for name in ALIKE), np.array([])) for _, row in found.iterrows()]
+
+    @functools.cache  # noqa: B019 (a machine's measurements live as long as the process)
+    def _groups(self, value: str) -> dict[tuple[str, ...], np.ndarray]:
+        grouped = self.good.groupby(ALIKE, dropna=False)[value]
+        return {tuple(map(str, names)): group.to_numpy() for names, group in grouped}
+
+    @functools.cache  # noqa: B019
+    def groups(self, stack: str, value: str = "median_s") -> list[np.ndarray]:
+        """The good invocations of each of a stack's points, one array for all that may be pooled."""
+        place = ALIKE.index("stack")
+        return [values for names, values in self._groups(value).items() if names[place] == stack]
+
+    @functools.cache  # noqa: B019
+    def spread(self, stack: str, value: str = "median_s") -> Spread:
+        """Run-to-run error of a stack, pooled over its points."""
+        return statistics.pooled_spread(self.groups(stack, value))
+
+    def noise(self) -> pd.DataFrame:
+        """Noise floors of each stack for sets of 1, 3, 5 and 10 invocations (explain.points.noise_table)."""
+        return points.noise_table(self.rows)
+
+    def lines(
+        self, found: pd.DataFrame, shape: formula.Formula = formula.STRAIGHT_LINE
+    ) -> dict[tuple[str, str], formula.Fit]:
+        """The formula fitted to each stack and way of training, where more points ran than it has coefficients.
+
+        Each fit has draws of its own, so that two may be divided or subtracted draw by draw.
+        """
+        fits = {}
+        groups = found.dropna(subset="step_s").groupby(["stack", "how"], sort=False)
+        for seed, (name, group) in enumerate(groups):
+            if len(group) > len(shape.terms):
+                seconds = group["step_s"].to_numpy()
+                redraw = formula.repeated(seconds, group["invocations"].to_numpy(), self.spread(name[0], "step_s"))
+                fits[name] = formula.fit(shape, group, seconds, redraw, seed=seed)
+        return fits
+
+    def exponents(self, found: pd.DataFrame, against: str) -> pd.DataFrame:
+        """Apparent exponent of a step in one size for each stack and `how`: interval, points, range of the size."""
+        result = []
+        for (stack, way), group in found.dropna(subset="step_s").groupby(["stack", "how"], sort=False):
+            group = group.sort_values(against)
+            if group[against].nunique() > 1:
+                sizes = group[against].to_numpy(float)
+                slope = statistics.slope(sizes, self.values(group, "median_s"), self.spread(stack))
+                ends = {"from": group[against].iloc[0], "to": group[against].iloc[-1], "points": len(group)}
+                value = {"exponent": slope.value, "low": slope.low, "high": slope.high}
+                result.append({"stack": stack, "how": way} | value | ends)
+        return pd.DataFrame(result, columns=["stack", "how", "exponent", "low", "high", "from", "to", "points"])
+
+    def ratios(
+        self, found: pd.DataFrame, pairs: Iterable[tuple[Any, Any]], of: str = "stack", against: str = "vocabulary"
+    ) -> pd.DataFrame:
+        """Ratio of the steps of two values of a field, wherever all else is the same, with a verdict for the table.
+
+        found: invocations; pairs: (above, below), two values of the field `of`; against: the size to sort by. Both
+        sides come from the same rounds of the same sweep; where no sweep measured both, the ratio of all there are is
+        shown and no verdict is given. Columns: above, below, ratio, low, high, number (invocations of the smaller
+        side), sweep, faster (one of the two, or None), reason, stack and the point's fields.
+        """
+        same = [name for name in ("stack", *fields()) if name != of and name in found]
+        usable = found.assign(_same=found.groupby(same, dropna=False).ngroup())
+        result, comparisons = [], []
+        for above, below in pairs:
+            sides = [usable[usable[of] == value] for value in (above, below)]
+            for label in sorted(set(sides[0]["_same"]) & set(sides[1]["_same"])):
+                one, two = (side[side["_same"] == label] for side in sides)
+                up, down, sweep = interleaved(one, two)
+                groups = [self.groups(side["stack"].iloc[0]) for side in (one, two)]
+                comparison = statistics.compare(str(above), str(below), up, down, *groups, interleaved=bool(sweep))
+                comparisons.append(comparison)
+                row = {"above": above, "below": below, "ratio": comparison.ratio.value, "low": comparison.ratio.low}
+                row |= {"high": comparison.ratio.high, "number": comparison.number, "sweep": sweep}
+                result.append(row | {name: one[name].iloc[0] for name in same})
+        for row, verdict in zip(result, statistics.verdicts(comparisons), strict=True):
+            row |= {"faster": verdict.faster, "reason": verdict.reason}
+        columns = ["above", "below", "ratio", "low", "high", "number", "sweep", *same, "faster", "reason"]
+        table = pd.DataFrame(result, columns=columns)
+        order = {pair: place for place, pair in enumerate(pairs)}
+        place = [order[pair] for pair in zip(table["above"], table["below"], strict=True)]
+        return (
+            table.assign(_place=place)
+            .sort_values(["_place", against], kind="stable", ignore_index=True)
+            .drop(columns="_place")
+        )
+
+    def records(self, **wanted: Any) -> list[records.Record]:
+        """Whole stored records of these points, every single step among them; chosen as `invocations` does."""
+        keys = _chosen(self.rows, wanted)[["stack", "key"]].drop_duplicates()
+        files = [records.file_of(paths.MEASUREMENTS, self.machine, row.stack, row.key) for row in keys.itertuples()]
+        return [records.read(path) for path in files]
+
+
+def interleaved(one: pd.DataFrame, two: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, str]:
+    """Median steps (s) of two things in the rounds that measured both, and the sweep that did ("" for none: all).
+
+    Of several sweeps the one with the most such rounds; one whose sources were recorded comes first.
+    """
+    best: tuple[bool, int, str] = (False, 0, "")
+    chosen = one["median_s"].to_numpy(), two["median_s"].to_numpy()
+    for (sweep, recorded), mine in one.groupby(["sweep", one["code"] != ""]):
+        yours = two[(two["sweep"] == sweep) & ((two["code"] != "") == recorded)]
+        rounds = set(mine["round"]) & set(yours["round"])
+        rank = (bool(recorded), len(rounds), str(sweep))
+        if rounds and rank > best:
+            best = rank
+            chosen = tuple(side.loc[side["round"].isin(rounds), "median_s"].to_numpy() for side in (mine, yours))
+    return *chosen, best[2]
+
+
+def step_times(found: list[records.Record]) -> list[tuple[str, np.ndarray, int]]:
+    """Every single step of records: stack, seconds (the first step among them), steps that do not count."""
+    timed = [(r.stack, i.result.timing) for r in found for i in r.invocations if i.result]
+    return [(stack, np.array([t.first_ns, *t.steps_ns]) / 1e9, t.warmup + 1) for stack, t in timed]
+
+
+def interval(row: Any, value: str = "ratio") -> Interval:
+    """A row's value with its ends `low` and `high`."""
+    return Interval(row[value], row["low"], row["high"])

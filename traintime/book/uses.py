@@ -1,0 +1,70 @@
+"""What a chapter depends on: the modules that it imports, and theirs; and the data that those read."""
+
+import ast
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from traintime import paths
+
+# Folders of data by the module through which a chapter reads them.
+DATA = {
+    "traintime.book.stored": paths.MEASUREMENTS,
+    "traintime.book.page": paths.DATA / "predictions.csv",
+    "traintime.book.original": paths.ORIGINAL,
+    "traintime.book.external": paths.EXTERNAL,
+    "traintime.store.derived": paths.DERIVED,
+}
+
+
+def modules(notebook: Path) -> list[Path]:
+    """Files of the package that the notebook's code imports, directly or through others, in a fixed order.
+
+    Model files of a workload and the worker's, which run in another Python, are among them where a point is measured.
+    """
+    cells = json.loads(notebook.read_text())["cells"]
+    source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    # A line that belongs to IPython is none of Python's.
+    code = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!")))
+    found: dict[str, Path] = {}
+    queue = list(_imported(ast.parse(code)))
+    while queue:
+        name = queue.pop()
+        if name not in found and (path := _file(name)):
+            found[name] = path
+            queue += _imported(_parsed(path))
+    if "traintime.measuring.measure" in found:
+        workers = [*paths.WORKER.glob("*.py"), *(paths.PACKAGE / "workloads").rglob("*.py")]
+        found |= {str(path): path for path in workers}
+    return sorted(set(found.values()))
+
+
+def data(notebook: Path) -> list[Path]:
+    """Files of data that the notebook may read, by the modules that it uses."""
+    used = set(modules(notebook))
+    folders = [place for name, place in DATA.items() if _file(name) in used]
+    files = [path for folder in folders for path in ([folder] if folder.is_file() else folder.rglob("*"))]
+    return sorted(path for path in files if path.suffix in (".json", ".csv"))
+
+
+@functools.cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Names of modules of the package that a piece of code imports; a name that is none is harmless."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.startswith("traintime"))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("traintime"):
+            yield node.module
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def _file(name: str) -> Path | None:
+    """The file of a module of the package, or None where there is no such module."""
+    place = paths.ROOT.joinpath(*name.split("."))
+    candidates = (place.with_suffix(".py"), place / "__init__.py")
+    return next((path for path in candidates if path.is_file()), None)
