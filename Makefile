@@ -9,10 +9,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab measure measure-gpu stacks bench figures lint lock browser clean
+.PHONY: help setup book test lab measure measure-gpu stacks bench bench-formula figures lint lock browser clean
 
 help:  ## List the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(READY)  ## Build the book's own environment in .venv
 
@@ -28,7 +28,7 @@ $(READY): requirements.txt pyproject.toml
 
 book: $(READY)  ## Run all chapters (PROFILE=quick) and build the HTML
 	@$(BIN)/python -m traintime.book check-profile $(PROFILE)
-	@$(BIN)/snakemake --cores 1 --quiet rules progress --config profile=$(PROFILE)
+	@$(BIN)/snakemake --cores 2 --quiet rules progress --config profile=$(PROFILE)
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
 test: $(READY) browser  ## Run all tests: units, real workers, chapters, pages
@@ -48,6 +48,9 @@ stacks: $(READY)  ## Add every software stack that this machine can have
 
 bench: $(READY)  ## Show what measuring itself costs, per stack
 	@$(BIN)/traintime bench
+
+bench-formula: $(READY)  ## Show the formula's error beside the error of measuring again
+	@$(BIN)/traintime bench-formula
 
 figures: $(READY)  ## Redraw figures/ from data/
 	@$(BIN)/snakemake figures --cores 1 --quiet rules progress

@@ -1,15 +1,15 @@
 # The workflow: measurements and chapters -> executed chapters -> staged book -> HTML. `make book` runs it.
-# A chapter is executed again when its text, its parameters or what it imports has changed. What it measures lies in
-# results/ and is measured again only when points, workers or installed software have changed.
+# Measuring and rendering are apart: a chapter's page is made again when its text, its parameters, the data or what it
+# imports has changed; what it measures, only when points, workers or installed software have.
 
 import sys
 from pathlib import Path
 
-from traintime.book import build, figures, uses
+from traintime.book import execute, figures, uses
 
 PROFILE = config.get("profile", "quick")
-CHAPTERS = build.chapters()
-PARAMETERS = {chapter: build.parameters(PROFILE, chapter) for chapter in CHAPTERS}
+CHAPTERS = execute.chapters()
+PARAMETERS = {chapter: execute.parameters(PROFILE, chapter) for chapter in CHAPTERS}
 WORK = f"_build/{PROFILE}"
 FIGURES = [f"figures/{name}.{kind}" for name in figures.DRAWN for kind in ("svg", "png")]
 
@@ -40,8 +40,24 @@ rule book:
         " && {sys.executable} -m traintime.book build {WORK}/staging _build/html"
 
 
+# One at a time, and nothing else beside it: that is what `threads` says.
+rule measured:
+    input:
+        modules=relative(uses.closure(["traintime.book.run"])),
+    params:
+        code=lambda wildcards: execute.measuring_digest(wildcards.chapter),
+        values=lambda wildcards: PARAMETERS[wildcards.chapter],
+    output:
+        WORK + "/measured/{chapter}",
+    threads: workflow.cores
+    shell:
+        "{sys.executable} -m traintime.book measure {wildcards.chapter} {output}"
+        " {WORK}/results/{wildcards.chapter} --profile {PROFILE}"
+
+
 rule chapter:
     input:
+        measured=WORK + "/measured/{chapter}",
         notebook="chapters/{chapter}.ipynb",
         modules=lambda wildcards: MODULES[wildcards.chapter],
         data=lambda wildcards: DATA[wildcards.chapter],

@@ -11,7 +11,9 @@ import hypothesis
 import psutil
 import pytest
 
-from traintime import measure, paths, sweep
+from traintime import paths, workloads
+from traintime.measuring import measure, sweep
+from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 
 # The same examples every time, and no deadline: these tests run on shared machines.
@@ -43,11 +45,25 @@ def private_lock(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "LOCK", tmp_path / "measure.lock")
 
 
-@pytest.fixture
-def worker_module(monkeypatch):
-    """Import a module of the worker as the worker does: from its own folder, without the package."""
-    monkeypatch.syspath_prepend(str(paths.WORKER))
-    return importlib.import_module
+# Modules of the worker that mean another file for each workload.
+OF_A_WORKLOAD = ("data", "on_numpy", "samples", "train_numpy")
+
+
+@pytest.fixture(scope="module")
+def worker_module():
+    """Import a module of the worker as the worker does: from its own folder and a workload's, without the package."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def load(name: str, workload: str = "rnn"):
+            patch.syspath_prepend(str(workloads.get(workload).folder))
+            patch.syspath_prepend(str(paths.WORKER))
+            for module in OF_A_WORKLOAD:
+                sys.modules.pop(module, None)
+            return importlib.import_module(name)
+
+        yield load
+    for module in OF_A_WORKLOAD:
+        sys.modules.pop(module, None)
 
 
 @pytest.fixture
@@ -107,10 +123,10 @@ def invocation():
             "sweep": "made-up",
             "seed": 7,
             "threads": 2,
-            "protocol": measure.Protocol().model_dump(),
+            "protocol": Protocol(warmup=2, steps=3).model_dump(),
+            "code": "0123456789ab",
             "padding": 12,
             "status": status,
-            "machine_evidence": {"steal_s": 0.25},
         }
         if status == "ok":
             made["result"] = {
@@ -122,10 +138,11 @@ def invocation():
                     "threads": {"OpenBLAS": 2},
                     "versions": {"numpy": "2.0.0"},
                     "parameters": 166,
+                    "path": {"allocator": "glibc", "blas": "OpenBLAS Zen"},
                 },
                 "phases": {"import_s": 0.5, "build_s": 0.1},
                 "memory": {"imported": 10, "built": 20, "first_step": 30, "peak": 40},
-                "faults": {"minor": 5, "major": 0},
+                "evidence": {"seconds": 0.01, "minor_faults": 21, "others_cpu_s": 0.0, "pages_swapped_out": 0},
                 "timing": {
                     "first_ns": 50_000_000,
                     "steps_ns": [900_000_000, 800_000_000, 1_000_000, 2_000_000, 6_000_000],
@@ -144,7 +161,7 @@ def invocation():
 @pytest.fixture(scope="session")
 def html():
     """Folder of the built book's pages, brought up to date by the workflow under the quick profile."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--quiet", "rules", "--config", "profile=quick"]
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--quiet", "rules", "--config", "profile=quick"]
     answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, (answer.stdout + answer.stderr)[-6000:]
     return paths.ROOT / "_build" / "html"

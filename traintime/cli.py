@@ -1,26 +1,37 @@
 """The command line: `traintime …`."""
 
+import inspect
 import json
 import os
 import socket
 import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import numpy as np
+import pandas as pd
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from traintime import allocators, memory, paths, stacks, store, summary, sweep
-from traintime import check as checker
-from traintime import machine as machines
-from traintime import measure as measuring
+from traintime import paths
 from traintime.errors import InputError, unknown
-from traintime.point import make_point, validated
+from traintime.explain import memory, points
+from traintime.measuring import allocators, history, stacks, sweep
+from traintime.measuring import check as checker
+from traintime.measuring import machine as machines
+from traintime.measuring import measure as measuring
+from traintime.measuring.protocol import Protocol
+from traintime.point import fields, make_point, sizes_fields
+from traintime.store import derived, records
+from traintime.store.table import ALIKE
+from traintime.store.table import table as tidy_table
+from traintime.workloads.base import validated
 
 app = typer.Typer(
     help="Measure and explain how long a model trains and how much memory it needs.",
@@ -35,7 +46,6 @@ out, err = Console(), Console(stderr=True)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Folder = Annotated[Path, typer.Option("--to", help="Folder of the measurement files.")]
 From = Annotated[Path, typer.Argument(help="Folder of measurement files.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads of the worker; as many as there are processors.")]
 
 
 def print_json(value: Any) -> None:
@@ -88,48 +98,67 @@ def add_stack(
         raise typer.Exit(1)
 
 
+def plain(annotation: Any) -> Any:
+    """The type that a field's value has on the command line: `int` of `Count | None`, `str` of a choice."""
+    if get_origin(annotation) is Literal:
+        return str
+    inner = [part for part in get_args(annotation) if part is not NoneType]
+    return plain(inner[0]) if inner else annotation
+
+
+def field_option(name: str, field: Any) -> inspect.Parameter:
+    """The option of a point's field: its name, description and usual value; None where it is not given."""
+    kind = plain(field.annotation)
+    dashed = name.replace("_", "-")
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    usual = "" if field.default is None or kind is bool else f"; usually {field.default}"
+    option = typer.Option(
+        f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",
+        help=field.description + usual,
+        metavar="|".join(choices) or None,
+        rich_help_panel="Sizes" if name in sizes_fields() else "How it is run",
+    )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
+
+
+def with_fields(command: Callable[..., None]) -> Callable[..., None]:
+    """Give the command an option for each field that a point can have; they arrive as its last keywords."""
+    own = [each for each in inspect.signature(command).parameters.values() if each.kind is not each.VAR_KEYWORD]
+    every = [*own, *(field_option(name, field) for name, field in fields().items())]
+    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    return command
+
+
 @app.command()
+@with_fields
 def measure(
     stack: Annotated[str, typer.Option(help="Software stack to measure on.")] = "2026-tensorflow",
-    vocabulary: Annotated[int, typer.Option(help="Rows of the embedding table.")] = 20_000,
-    embedding: Annotated[int, typer.Option(help="Numbers in each row.")] = 300,
-    units: Annotated[int, typer.Option(help="Units of the LSTM.")] = 128,
-    length: Annotated[int, typer.Option(help="Tokens in a sentence.")] = 25,
-    batch: Annotated[int, typer.Option(help="Sentences in a step.")] = 100,
-    optimizer: Annotated[str, typer.Option(help="adam, sgd, or adam-rows (numpy alone).")] = "adam",
     workload: Annotated[str, typer.Option(help="What is trained.")] = "rnn",
-    frozen: Annotated[bool, typer.Option("--frozen", help="Leave the embedding untrained.")] = False,
-    device: Annotated[str, typer.Option(help="cpu or gpu.")] = "cpu",
-    tokens: Annotated[str, typer.Option(help="How words are drawn: uniform or zipf.")] = "uniform",
-    words: Annotated[int | None, typer.Option(help="Tokens of a sentence that are not padding; all of them.")] = None,
-    mask: Annotated[bool, typer.Option("--mask", help="Let the LSTM skip padding.")] = False,
-    allocator: Annotated[
-        str, typer.Option(help="glibc, glibc-keep, jemalloc or tcmalloc; on a GPU also no-pool.")
-    ] = "glibc",
-    threads: Threads = None,
-    steps: Annotated[int, typer.Option(min=1, help="Counted steps, at least.")] = 30,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds the whole process may take.")] = 900,
+    steps: Annotated[int, typer.Option(min=1, help="Counted steps.")] = Protocol().steps,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds the whole process may take.")] = Protocol().timeout_s,
     beyond_memory: Annotated[bool, typer.Option("--beyond-memory", help="Try it even if it will not fit.")] = False,
     as_json: Json = False,
+    **given: Any,
 ) -> None:
     """Measure one point once, in a fresh process, and print the time of a step and the peak memory."""
-    sizes = {"vocabulary": vocabulary, "embedding": embedding, "units": units, "length": length, "batch": batch}
-    run = {"tokens": tokens, "words": words, "mask": mask, "allocator": allocator}
-    point = make_point(workload=workload, **sizes, optimizer=optimizer, frozen=frozen, device=device, **run)
+    point = make_point(workload, **{name: value for name, value in given.items() if value is not None})
     chosen = stacks.get(stack)
     stacks.refuse_impossible(point, chosen)
     if not chosen.present:
         raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
     if not beyond_memory:
-        memory.refuse_beyond_memory(point, chosen)
-    protocol = validated(measuring.Protocol, {"steps": steps, "timeout_s": timeout}, "field of a protocol")
+        available = machines.free_memory(point.run.device)
+        memory.refuse_beyond_memory(point, stack, derived.footprint(stack), available)
+    protocol = validated(Protocol, {"steps": steps, "timeout_s": timeout}, "field of a protocol")
     with err.status(f"{stack} {point.key}") as status:
 
         def follow(message: dict[str, Any]) -> None:
             now = message.get("name") or f"step {message['done']} of {message['of']}"
             status.update(f"{stack} {point.key}: {now}")
 
-        record = measuring.measure(point, chosen, protocol, threads=threads, progress=follow)
+        record = measuring.measure(point, chosen, protocol, progress=follow)
     if as_json:
         print_json({"stack": stack, "key": point.key} | record)
     elif record["status"] == "ok":
@@ -152,19 +181,18 @@ def run_sweep(
     profile: Annotated[str, typer.Option(help="Profile whose sweeps to run (profiles/*.yaml).")] = "full",
     only: Annotated[list[str] | None, typer.Option(help="Only the sweep of this name; may be repeated.")] = None,
     to: Folder = paths.MEASUREMENTS,
-    threads: Threads = None,
     within: Annotated[float | None, typer.Option(min=0, help="Start nothing after so many minutes.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is outstanding, measure nothing.")] = False,
 ) -> None:
     """Measure whole sweeps, round by round in random order; what is in the folder already is not repeated."""
-    plans, sentinel = sweep.plans(profile, only), sweep.sentinel_of(profile)
+    plans = sweep.plans(profile, only)
     if dry_run:
-        tasks = sweep.outstanding(plans, to, machines.this(), sentinel=sentinel)
+        tasks = sweep.outstanding(plans, to, machines.this())
         for task in tasks:
             out.print(f"round {task.round}  {task.stack.name}  {task.point.key}", highlight=False)
         err.print(f"{len(tasks)} invocations are outstanding")
         return
-    for name in sorted({point.allocator for plan in plans for point in plan.points}):
+    for name in sorted({point.run.allocator for plan in plans for point in plan.points}):
         if not allocators.present(name):
             err.print(f"{name} is missing and is left out; add it: {allocators.how_to_add(name)}", style="yellow")
     missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})
@@ -182,8 +210,11 @@ def run_sweep(
                 text = f"{record['status']:8} {progress.seconds[-1]:6.1f} s  {name}  ({left})"
                 bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
+        def warn(sentence: str) -> None:
+            bar.console.print(f"the machine is not as it was: {sentence}", style="yellow", soft_wrap=True)
+
         limit_s = float("inf") if within is None else within * 60
-        done = sweep.run(plans, to, threads=threads, report=report, within_s=limit_s, sentinel=sentinel)
+        done = sweep.run(plans, to, report=report, warn=warn, within_s=limit_s)
     left = done.total - done.finished
     rest = f"{left} are outstanding: run the same command again" if left else "nothing is outstanding"
     err.print(f"{done.finished} invocations measured; {rest}")
@@ -204,11 +235,10 @@ def table(
         raise unknown("machine", machine, known)
     if export is not None and not export.absolute().parent.is_dir():
         raise InputError("export", str(export), "lies in a folder that does not exist", "Make the folder first.")
-    rows = store.table(folder, machine, sentinel)
-    if rows.empty:
+    invocations = tidy_table(folder, machine, sentinel)
+    if invocations.empty:
         raise InputError("folder", str(folder), "holds no measurement", "Name another, or run: make measure")
-    if not each:
-        rows = summary.points(rows)
+    rows = invocations if each else points.points(invocations)
     if export is not None:
         writers = {".csv": rows.to_csv, ".parquet": rows.to_parquet}
         if export.suffix not in writers:
@@ -218,32 +248,70 @@ def table(
     elif as_json:
         print(rows.to_json(orient="records", indent=1))
     else:
-        shown = rows.drop(columns=["machine", *summary.POINT_FIELDS], errors="ignore")
-        grid = Table(*shown.columns)
-        for row in shown.itertuples(index=False):
-            grid.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row))
-        (out if out.is_terminal else Console(width=200)).print(grid)
-        err.print(f"noise floor {summary.noise_floor(store.table(folder, machine, sentinel=True)):.1%}")
+        paper = out if out.is_terminal else Console(width=200)
+        floors = points.noise_table(invocations)
+        for name, part in rows.groupby("machine"):
+            paper.print(grid(without_fields(part), str(name)))
+            err.print(grid(as_shares(floors[floors["machine"] == name]), NOISE))
+
+
+NOISE = "Noise: 95 of 100 times two sets of so many invocations of the same thing differ by less"
+
+
+def as_shares(floors: pd.DataFrame) -> pd.DataFrame:
+    """Noise floors of one machine as a person reads them."""
+    shares = {f"{name}": floors[name].map("{:.1%}".format) for name in floors.columns[2:] if name != "degrees"}
+    return floors[["stack", "degrees"]].assign(**shares)
+
+
+def grid(rows: pd.DataFrame, title: str) -> Table:
+    """The rows as a person reads them."""
+    made = Table(*rows.columns, title=title, title_justify="left")
+    for row in rows.itertuples(index=False):
+        made.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row))
+    return made
+
+
+def without_fields(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows without what stands in the key, and without what tells no two rows of one key apart."""
+    one_key = rows.groupby(["stack", "key"])
+    same = [name for name in ALIKE[3:] if not one_key[name].nunique(dropna=False).gt(1).any()]
+    return rows.drop(columns=["machine", "workload", *fields(), *same], errors="ignore")
 
 
 @app.command()
 def check(
     folder: From = paths.MEASUREMENTS,
     at_least: Annotated[int, typer.Option(min=1, help="Invocations each point must have.")] = 3,
+    past: Annotated[
+        bool | None,
+        typer.Option("--history/--no-history", help="Look for committed invocations that are gone; in a git checkout."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a folder of measurement files alone: schema, keys, counts, sentinel. Exit status 1 when one is wrong."""
+    """Check a folder of measurement files alone: keys, counts, rounds, sources. Exit status 1 when one is wrong."""
     if not folder.is_dir():
         raise InputError("folder", str(folder), "does not exist", "Name a folder of measurement files.")
-    found = list(checker.problems(folder, at_least))
+    repository = None if past is False else history.checkout(folder)
+    if past and repository is None:
+        raise InputError("history", str(folder), "lies in no git checkout with a commit", "Leave --history out.")
+    found = list(checker.findings(folder, at_least))
+    faults = [finding.sentence for finding in found if finding.fault]
+    notes = [finding.sentence for finding in found if not finding.fault]
+    if repository:
+        faults += history.lost(folder, repository)
+        if history.shallow(repository):
+            notes.append("history could not be read: the clone is shallow; complete it with git fetch --unshallow")
+    for sentence in notes:
+        err.print(f"note: {sentence}", markup=False, highlight=False, soft_wrap=True)
     if as_json:
-        print_json(found)
+        print_json(faults)
     else:
-        for problem in found:
-            print(problem)
-        number = len(list(store.files(folder)))
-        err.print(f"{number} files, {len(found)} problems" if found else f"{number} files, all well")
-    if found:
+        for fault in faults:
+            print(fault)
+        number = len(list(records.files(folder)))
+        err.print(f"{number} files, {len(faults)} problems" if faults else f"{number} files, all well")
+    if faults:
         raise typer.Exit(1)
 
 
@@ -254,8 +322,11 @@ def machine(
 ) -> None:
     """Say what this machine is, and measure the rates of its memory and its arithmetic."""
     if to is not None:
-        path = sweep.describe_machine(to, machines.this(), again=True)
-        description = json.loads(path.read_text())
+        key = machines.this()
+        for sentence in sweep.describe_machine(to, key, machines.rates):
+            err.print(f"the machine is not as it was: {sentence}", style="yellow", soft_wrap=True)
+        description, rated = (json.loads((to / key / name).read_text()) for name in ("machine.json", "rates.json"))
+        description |= {"rates": rated[-1]}
     else:
         description = {"machine": machines.this()} | machines.describe() | {"rates": machines.rates()}
     if as_json:
@@ -276,6 +347,8 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """What measuring itself costs: measured steps against a bare loop of the same steps, in turn in one process."""
+    from scipy.stats import quantile_test  # as slow to load as all the rest together, and nothing else here needs it
+
     chosen = [stacks.get(name) for name in stack or stacks.ALL]
     rows = []
     for one in chosen:
@@ -288,7 +361,8 @@ def bench(
             raise RuntimeError(f"{one.name}: {record['status']}: {record['error']}")
         times = record["result"]["bench"]
         ratios = np.array(times["measured_ns"]) / np.array(times["bare_ns"])
-        low, high = summary.interval_of(np.median, ratios)
+        # By order statistics: what a shared machine does to single pairs has no part in it.
+        low, high = quantile_test(ratios, p=0.5).confidence_interval()
         row = {"stack": one.name, "step_ms": statistics.median(times["bare_ns"]) / steps / 1e6}
         row |= {"ratio": float(np.median(ratios)), "low": low, "high": high, "blocks": len(ratios)}
         row |= {"lowest": float(ratios.min()), "highest": float(ratios.max())}
@@ -299,6 +373,22 @@ def bench(
             out.print(text.format(**row), highlight=False, soft_wrap=True)
     if as_json:
         print_json(rows)
+
+
+@app.command("bench-formula")
+def bench_formula(as_json: Json = False) -> None:
+    """How sharp the formula is: its error for points that it has not seen, beside that of measuring them again."""
+    from traintime.book import bench_formula as sharp  # the book's floor is slow to load
+
+    found = sharp.every_machine()
+    if as_json:
+        return print_json([one.plain for one in found])
+    for machine in dict.fromkeys(one.machine for one in found):
+        grid = Table(*sharp.HEADS, title=machine, title_justify="left")
+        for one in found:
+            if one.machine == machine:
+                grid.add_row(*one.cells)
+        (out if out.is_terminal else Console(width=140)).print(grid)
 
 
 @app.command()

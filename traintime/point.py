@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from traintime import workloads
 from traintime.errors import InputError, unknown
@@ -61,13 +61,12 @@ class Point(BaseModel):
     sizes: SerializeAsAny[Sizes]
     run: Run = Run()
 
-    @model_validator(mode="before")
+    @field_validator("sizes", mode="before")
     @classmethod
-    def sizes_of_the_workload(cls, values: Any) -> Any:
-        """Plain values of the sizes are read as those of the workload that is named."""
-        if isinstance(values, dict) and isinstance(values.get("sizes"), dict):
-            return values | {"sizes": workloads.get(values.get("workload", "")).model_validate(values["sizes"])}
-        return values
+    def sizes_of_the_workload(cls, sizes: Any, info: ValidationInfo) -> Any:
+        """Plain values of the sizes are read as those of the workload that is named; another's are refused."""
+        of_workload = workloads.get(info.data.get("workload", ""))
+        return sizes if isinstance(sizes, of_workload) else of_workload.model_validate(sizes)
 
     @model_validator(mode="after")
     def an_epoch_fills_a_batch(self) -> Self:

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 from playwright.sync_api import sync_playwright
 
-from traintime import book, paths
+from traintime import paths
+from traintime.book import build
 
 pytestmark = pytest.mark.book
-PAGES = ["index.html", *(f"chapters/{chapter}.html" for chapter in book.chapters())]
+PAGES = ["index.html", *(f"chapters/{chapter}.html" for chapter in build.chapters())]
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -124,7 +125,7 @@ def test_the_front_page_shows_a_stored_figure_and_the_answer(browser, html):
 
 def test_the_repository_has_a_button_where_its_address_is_known_and_only_there(html):
     page = (html / "index.html").read_text()
-    assert ("btn-source-repository-button" in page) == (book.repository_url() is not None)
+    assert ("btn-source-repository-button" in page) == (build.repository_url() is not None)
 
 
 def test_the_key_figures_are_drawn(html):

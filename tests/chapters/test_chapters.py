@@ -6,14 +6,19 @@ import papermill
 import pytest
 import yaml
 
-from traintime import book, page, paths, sweep
+from traintime import paths
+from traintime.book import chapters, execute, page, prose, stored
+from traintime.book.claims import judge
+from traintime.measuring import sweep
 
 pytestmark = pytest.mark.chapters
-CHAPTERS = list(book.chapters())
+CHAPTERS = list(execute.chapters())
+# Claims that do not hold, or cannot be told, on the reference machine; the prose says so.
+SAID_NOT_TO_HOLD: dict[str, set[str]] = {}
 
 
 def test_the_sources_hold_no_outputs():
-    assert book.notebooks_with_outputs(list(book.chapters().values())) == []
+    assert prose.notebooks_with_outputs(list(execute.chapters().values())) == []
 
 
 def test_every_notebook_is_in_the_contents():
@@ -22,7 +27,7 @@ def test_every_notebook_is_in_the_contents():
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_each_parameter_has_a_comment_with_its_unit(chapter):
-    cells = json.loads(book.chapters()[chapter].read_text())["cells"]
+    cells = json.loads(execute.chapters()[chapter].read_text())["cells"]
     (cell,) = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
     for line in "".join(cell["source"]).splitlines():
         assert "  # " in line and ", " in line.split("  # ")[1], line
@@ -31,7 +36,9 @@ def test_each_parameter_has_a_comment_with_its_unit(chapter):
 @pytest.mark.parametrize("profile", ["quick", "full"])
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_profiles_name_only_declared_parameters(chapter, profile):
-    assert set(book.parameters(profile, chapter)) <= set(papermill.inspect_notebook(str(book.chapters()[chapter])))
+    assert set(execute.parameters(profile, chapter)) <= set(
+        papermill.inspect_notebook(str(execute.chapters()[chapter]))
+    )
 
 
 @pytest.mark.parametrize("profile", sorted(path.stem for path in paths.PROFILES.glob("*.yaml")))
@@ -63,7 +70,7 @@ def test_every_number_that_the_prose_names_was_glued(chapter, executed):
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_measured_number_is_typed_into_the_prose(chapter, executed):
-    assert book.typed_numbers(executed / f"{chapter}.ipynb") == []
+    assert prose.typed_numbers(executed / f"{chapter}.ipynb") == []
 
 
 def test_the_vocabulary_chapter_measured_on_this_machine(executed):
@@ -72,15 +79,39 @@ def test_the_vocabulary_chapter_measured_on_this_machine(executed):
     assert measured["invocations"][0]["status"] == "ok"
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_chapter_asserts_what_a_machine_measured(chapter):
+    cells = json.loads(execute.chapters()[chapter].read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert not [source for source in code if any(line.startswith("assert") for line in source.splitlines())]
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_each_claim_stands_on_the_page_with_a_verdict_for_each_machine(chapter, executed):
+    text = (executed / f"{chapter}.ipynb").read_text()
+    claims = list(chapters.of(chapter))
+    assert claims
+    for claim in claims:
+        assert json.dumps(claim.sentence, ensure_ascii=False)[1:-1] in text
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_what_the_prose_says_holds_on_the_reference_machine(chapter):
+    """Where the data cannot tell or do not hold, the sentence beside the claim must say so: it lists those here."""
+    reference = stored.of(stored.reference())
+    verdicts = {claim.label: judge(claim, reference).verdict for claim in chapters.of(chapter)}
+    assert {label for label, verdict in verdicts.items() if verdict != "holds"} == SAID_NOT_TO_HOLD.get(chapter, set())
+
+
 def test_a_failing_chapter_leaves_no_page(tmp_path, monkeypatch):
     source = tmp_path / "01-the-question.ipynb"
-    notebook = json.loads(book.chapters()["01-the-question"].read_text())
+    notebook = json.loads(execute.chapters()["01-the-question"].read_text())
     code = next(cell for cell in notebook["cells"] if cell["metadata"].get("tags") == ["hide-input"])
     code["source"] = "raise ValueError('on purpose')"
     source.write_text(json.dumps(notebook))
-    monkeypatch.setattr(book, "chapters", lambda: {"01-the-question": source})
-    monkeypatch.setattr(book, "parameters", lambda profile, chapter: {})
+    monkeypatch.setattr(execute, "chapters", lambda: {"01-the-question": source})
+    monkeypatch.setattr(execute, "parameters", lambda profile, chapter: {})
     output = tmp_path / "executed" / source.name
     with pytest.raises(RuntimeError, match="on purpose"):
-        book.run_chapter("01-the-question", "quick", output, tmp_path / "results")
+        execute.run_chapter("01-the-question", "quick", output, tmp_path / "results")
     assert not output.exists()

@@ -1,14 +1,17 @@
 """Who answers malloc: what the worker's environment gets, and what to type where a library is missing."""
 
 import sys
+from typing import get_args
 
 import pytest
 
-from traintime import allocators, stacks
 from traintime.errors import InputError
+from traintime.measuring import allocators, stacks
+from traintime.point import Run
 
 FOUND = {"jemalloc": "libjemalloc.so.2", "tcmalloc_minimal": "libtcmalloc_minimal.so.4", "tcmalloc": "libtcmalloc.so.4"}
-NAMES = ["glibc", "glibc-keep", "jemalloc", "tcmalloc"]
+KEEPING = ["glibc-keep", "glibc-keep-arenas"]
+NAMES = ["glibc", *KEEPING, "jemalloc", "tcmalloc"]
 
 
 @pytest.fixture(autouse=True)
@@ -34,12 +37,24 @@ def test_each_allocator_has_its_variables(name, expected):
     assert allocators.environment(name, "jax") == expected
 
 
-def test_glibc_is_told_to_map_no_block_and_to_give_none_back():
-    environment = allocators.environment("glibc-keep", "jax")
+@pytest.mark.parametrize("name", KEEPING)
+def test_glibc_is_told_to_map_no_block_and_to_give_none_back(name):
+    environment = allocators.environment(name, "jax")
     assert environment["MALLOC_MMAP_MAX_"] == "0"
     assert int(environment["MALLOC_TRIM_THRESHOLD_"]) > 2**37, "more than any machine here has"
     assert "LD_PRELOAD" not in environment
     assert all(isinstance(value, str) for value in environment.values())
+
+
+def test_the_two_ways_to_keep_differ_in_the_arenas_alone():
+    one, many = (allocators.environment(name, "jax") for name in KEEPING)
+    assert one == many | {"MALLOC_ARENA_MAX": "1"}
+    assert one != many
+
+
+def test_every_allocator_of_a_point_has_its_variables():
+    for name in get_args(get_args(Run.__annotations__["allocator"])[0]):
+        assert isinstance(allocators.environment(name, "jax"), dict)
 
 
 def test_the_larger_tcmalloc_will_do(installed):
@@ -60,7 +75,7 @@ def test_a_missing_library_is_refused_with_the_command_that_adds_it(installed, n
 
 def test_glibc_needs_no_library(installed):
     installed.clear()
-    assert [name for name in NAMES if allocators.present(name)] == ["glibc", "glibc-keep"]
+    assert [name for name in NAMES if allocators.present(name)] == ["glibc", *KEEPING]
 
 
 def test_with_its_libraries_a_linux_has_every_allocator():
@@ -79,7 +94,7 @@ def test_elsewhere_than_on_linux_there_is_only_what_comes_with_the_system(monkey
 @pytest.mark.parametrize("name", NAMES)
 def test_a_worker_gets_its_allocator_and_nothing_else_changes(name):
     stack = stacks.get("numpy")
-    usual, chosen = stack.environment(2), stack.environment(2, allocator=name)
+    usual, chosen = stack.environment(2), stack.environment(2, Run(allocator=name))
     assert chosen == usual | allocators.environment(name, "jax")
     assert len(chosen) == len(usual) + len(allocators.environment(name, "jax"))
 
@@ -94,10 +109,11 @@ def test_a_worker_gets_its_allocator_and_nothing_else_changes(name):
 def test_each_framework_has_its_own_switch_for_the_pool_of_a_gpu(stack, switch):
     assert allocators.present("no-pool"), "it comes with the framework"
     stack = stacks.get(stack)
-    assert stack.environment(2, "gpu", "no-pool") == stack.environment(2, "gpu") | switch
+    usual, chosen = (stack.environment(2, Run(device="gpu", allocator=name)) for name in ("glibc", "no-pool"))
+    assert chosen == usual | switch
 
 
 def test_a_worker_is_not_started_without_its_allocator(installed):
     installed.clear()
     with pytest.raises(InputError, match=r"^allocator: 'jemalloc' is not here"):
-        stacks.get("2026-jax").environment(2, allocator="jemalloc")
+        stacks.get("2026-jax").environment(2, Run(allocator="jemalloc"))

@@ -1,47 +1,95 @@
 """The checker: a good folder passes, each kind of damage is one sentence that names the file and the key."""
 
+import contextlib
 import json
+import random
 import shutil
+from datetime import datetime, timedelta
 
 import pytest
 
-from traintime import check, counts, store
-from traintime.measure import Protocol
+from traintime import paths
+from traintime.measuring import check, code, findings, rounds, stacks, sweep
+from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
+from traintime.store import records
 
-MACHINE = "some-machine"
-POINT = make_point(vocabulary=11, embedding=3, units=4, length=5, batch=6)
-SENTINEL = make_point(vocabulary=7, embedding=3, units=4, length=5, batch=6)
+REAL = paths.MEASUREMENTS / "amd-epyc-family26-model2-2-cores-24-gib"
+OLD = paths.MEASUREMENTS / "amd-epyc-2-cores-24-gib"
+MACHINE = REAL.name
+PROCESSOR = "AuthenticAMD family 26 model 2 stepping 1"
+CODE = "0123456789ab"
+SIZES = {"embedding": 3, "units": 4, "length": 5, "batch": 6}
+POINT = make_point(vocabulary=11, **SIZES)
+OTHER = make_point(vocabulary=11, allocator="tcmalloc", **SIZES)
+SENTINEL = make_point(vocabulary=7, **SIZES)
 NAME = f"{MACHINE}/numpy/{POINT.key}.json"
-DESCRIPTION = {
-    "schema_version": store.SCHEMA,
-    "machine": MACHINE,
-    "cpu": "Some",
-    "cores": 2,
-    "memory_bytes": 2**33,
-    "kernel": "6.1.0",
-    "rates": {"bandwidth_bytes_per_s": 1e10, "matmul_flop_per_s": 1e11},
-}
+THINGS = [("numpy", POINT, False), ("numpy", OTHER, False), ("2026-jax", POINT, False)]
+THINGS += [("numpy", SENTINEL, True), ("2026-jax", SENTINEL, True)]
+
+
+def at(minute):
+    return f"2026-01-02T{3 + minute // 60:02}:{minute % 60:02}:05Z"
 
 
 @pytest.fixture
-def root(tmp_path, invocation):
-    """A folder with one point and the sentinel, three invocations each."""
+def make(invocation):
+    """Build an invocation as today's sweeps make it."""
+
+    def build(point, minute, status="ok", **changes):
+        made = invocation(status, started=at(minute), code=CODE, **changes)
+        if made.get("result"):
+            made["result"]["facts"]["parameters"] = point.work.parameters
+            made["result"]["facts"]["path"]["processor"] = PROCESSOR
+        return made
+
+    return build
+
+
+@pytest.fixture
+def root(tmp_path, make):
+    """A real machine with a sweep of three rounds: NumPy under two allocators, JAX, and their sentinels."""
     root = tmp_path / "measurements"
-    for point, sentinel in ((POINT, False), (SENTINEL, True)):
-        path = store.file_of(root, MACHINE, "numpy", point.key, sentinel)
-        for number in (1, 2, 3):
-            made = invocation(round=number, protocol=Protocol(fewest=5).model_dump())
-            made["result"]["facts"]["parameters"] = counts.parameters(point)
-            made["result"]["timing"]["steps_ns"] += [3_000_000, 3_000_000]
-            store.append(path, MACHINE, "numpy", point, made)
-    (root / MACHINE / "machine.json").write_text(store.dumps(DESCRIPTION))
+    (root / MACHINE).mkdir(parents=True)
+    for name in ("machine.json", "rates.json"):
+        shutil.copy(REAL / name, root / MACHINE)
+    for place, (stack, point, sentinel) in enumerate(THINGS):
+        runs = [make(point, 5 * (number - 1) + place, round=number) for number in (1, 2, 3)]
+        write(root, stack, point, sentinel, runs)
     return root
+
+
+def write(root, stack, point, sentinel, runs):
+    """A whole measurement file at once."""
+    path = records.file_of(root, MACHINE, stack, point.key, sentinel)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record = records.Record(machine=MACHINE, stack=stack, key=point.key, point=point, invocations=runs)
+    path.write_text(records.dumps(record.model_dump(mode="json", exclude_none=True)))
+
+
+def file(root, stack="numpy", point=POINT, sentinel=False):
+    return records.file_of(root, MACHINE, stack, point.key, sentinel)
 
 
 @pytest.fixture
 def path(root):
-    return store.file_of(root, MACHINE, "numpy", POINT.key)
+    return file(root)
+
+
+@pytest.fixture
+def old(tmp_path):
+    """Real files of the first machine, from before the sources were recorded."""
+
+    def copy(name):
+        folder = tmp_path / "old" / OLD.name
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(OLD / "sentinel", folder / "sentinel")
+        (folder / name).parent.mkdir()
+        for each in ("machine.json", name):
+            shutil.copy(OLD / each, folder / each)
+        return tmp_path / "old"
+
+    return copy
 
 
 def change(path, *keys, value):
@@ -51,34 +99,64 @@ def change(path, *keys, value):
     for key in keys[:-1]:
         inner = inner[key]
     inner[keys[-1]] = value
-    path.write_text(store.dumps(whole))
+    path.write_text(records.dumps(whole))
 
 
-def fail(path, index=1, **changes):
+def change_all(path, *keys, value):
+    """Set one key of every invocation."""
+    for index in range(len(json.loads(path.read_text())["invocations"])):
+        change(path, "invocations", index, *keys, value=value)
+
+
+def remove(path, *indices):
+    """Take out stored invocations."""
+    kept = [each for i, each in enumerate(json.loads(path.read_text())["invocations"]) if i not in indices]
+    change(path, "invocations", value=kept)
+
+
+def fail(path, index=2, **changes):
     """Turn one stored invocation into a failed one."""
     made = json.loads(path.read_text())["invocations"][index]
-    del made["result"]
-    change(path, "invocations", index, value=made | {"status": "crashed", "error": "made up"} | changes)
+    made.pop("result", None)
+    change(path, "invocations", index, value=made | {"status": "oom", "error": "made up"} | changes)
 
 
-def one_problem(root):
-    (problem,) = check.problems(root)
+def faults(root, **options):
+    return list(check.problems(root, known={CODE}, **options))
+
+
+def notes(root, **options):
+    return list(check.notes(root, known={CODE}, **options))
+
+
+def one_fault(root, **options):
+    (problem,) = faults(root, **options)
     return problem
 
 
-def test_a_good_folder_has_no_problem(root):
-    assert list(check.problems(root)) == []
+def one_note(root, **options):
+    assert faults(root, **options) == []
+    (note,) = notes(root, **options)
+    return note
+
+
+def test_a_good_folder_has_neither_faults_nor_notes(root):
+    assert (faults(root), notes(root)) == ([], [])
+
+
+def test_what_is_committed_has_no_fault():
+    assert list(check.problems(paths.MEASUREMENTS)) == []
 
 
 def test_a_failure_that_says_what_happened_is_no_problem(root, path):
     fail(path)
-    assert list(check.problems(root)) == []
+    assert (faults(root), notes(root)) == ([], [])
 
 
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_folder_without_measurements_is_a_problem(tmp_path, exists):
     root = tmp_path if exists else tmp_path / "nowhere"
-    assert one_problem(root) == f"{root}: no measurement file below it"
+    assert one_fault(root) == f"{root}: no measurement file below it"
 
 
 # Whole files
@@ -86,210 +164,607 @@ def test_a_folder_without_measurements_is_a_problem(tmp_path, exists):
 
 def test_a_cut_file_is_named(root, path):
     path.write_text(path.read_text()[:-40])
-    assert one_problem(root).startswith(f"{NAME}: is not whole JSON")
+    assert one_fault(root).startswith(f"{NAME}: is not whole JSON")
 
 
 def test_a_file_of_a_newer_schema_is_named(root, path):
-    change(path, "schema_version", value=store.SCHEMA + 1)
-    assert one_problem(root) == f"{NAME}: has schema version {store.SCHEMA + 1}, newer than {store.SCHEMA}"
+    change(path, "schema_version", value=records.SCHEMA + 1)
+    assert one_fault(root) == f"{NAME}: has schema version {records.SCHEMA + 1}, newer than {records.SCHEMA}"
 
 
 @pytest.mark.parametrize(
     ("keys", "value"),
     [
         (("surprise",), 1),
-        (("point", "vocabulary"), -5),
         (("invocations", 0, "status"), "fine"),
         (("invocations", 2, "result", "timing", "steps_ns"), "many"),
     ],
 )
 def test_a_wrong_key_is_named_with_its_file(root, path, keys, value):
     change(path, *keys, value=value)
-    assert one_problem(root).startswith(f"{NAME}: has a wrong key {'.'.join(map(str, keys))} (")
+    assert one_fault(root).startswith(f"{NAME}: has a wrong key {'.'.join(map(str, keys))} (")
+
+
+def test_a_size_that_no_point_can_have_is_named(root, path):
+    change(path, "point", "sizes", "vocabulary", value=-5)
+    assert one_fault(root).startswith(f"{NAME}: has a wrong key point")
 
 
 def test_a_file_in_another_stacks_folder_is_named(root, path):
-    (root / MACHINE / "2026-jax").mkdir()
-    path.rename(root / MACHINE / "2026-jax" / path.name)
-    name = f"{MACHINE}/2026-jax/{POINT.key}.json"
-    assert one_problem(root) == f"{name}: key stack is 'numpy', its place says '2026-jax'"
+    target = root / MACHINE / "2026-torch" / path.name
+    target.parent.mkdir()
+    path.rename(target)
+    name = f"{MACHINE}/2026-torch/{POINT.key}.json"
+    assert one_fault(root) == f"{name}: key stack is 'numpy', its place says '2026-torch'"
 
 
-def test_a_file_in_another_machines_folder_is_named(root, path):
+def test_a_file_of_another_machine_is_named(root, path):
     change(path, "machine", value="other-machine")
-    assert one_problem(root) == f"{NAME}: key machine is 'other-machine', its place says 'some-machine'"
+    assert one_fault(root) == f"{NAME}: key machine is 'other-machine', its place says {MACHINE!r}"
 
 
 def test_a_file_under_another_name_is_named(root, path):
     path.rename(path.with_name("other.json"))
     name = f"{MACHINE}/numpy/other.json"
-    assert one_problem(root) == f"{name}: key key is '{POINT.key}', its place says 'other'"
+    assert one_fault(root) == f"{name}: key key is '{POINT.key}', its place says 'other'"
 
 
 def test_a_point_that_is_not_the_keys_is_named(root, path):
-    change(path, "point", "dropout", value=0.25)
-    assert one_problem(root) == f"{NAME}: key point describes '{POINT.key}-d0.25'"
+    change(path, "point", "sizes", "dropout", value=0.25)
+    assert one_fault(root) == f"{NAME}: key point describes '{POINT.key}-d0.25'"
 
 
-def test_an_unknown_stack_is_named(root, path):
-    change(path, "stack", value="2016-theano")
-    path.parent.rename(root / MACHINE / "2016-theano")
-    name = f"{MACHINE}/2016-theano/{POINT.key}.json"
-    assert one_problem(root) == f"{name}: key stack is '2016-theano', which is no known stack"
+def test_an_unknown_stack_is_named(root):
+    target = file(root, "2016-theano")
+    target.parent.mkdir()
+    shutil.copy(file(root, "2026-jax"), target)
+    change(target, "stack", value="2016-theano")
+    named = [problem for problem in faults(root) if "2016-theano" in problem]
+    assert named[0] == f"{MACHINE}/2016-theano/{POINT.key}.json: key stack is '2016-theano', which is no known stack"
 
 
-def test_too_few_invocations_are_counted(root, path):
-    change(path, "invocations", value=json.loads(path.read_text())["invocations"][:2])
-    assert one_problem(root) == f"{NAME}: key invocations has 2 of at least 3"
-    assert list(check.problems(root, at_least=2)) == []
+def test_a_file_without_invocations_is_named(root, path):
+    target = path.with_name(f"{make_point(vocabulary=12, **SIZES).key}.json")
+    target.write_text(path.read_text().replace('"vocabulary": 11', '"vocabulary": 12').replace("-v11-", "-v12-"))
+    change(target, "invocations", value=[])
+    assert one_fault(root) == f"{MACHINE}/numpy/{target.name}: key invocations is empty"
 
 
 @pytest.mark.parametrize("home", ["/home/someone/x.py", "/mnt/x.py", "/Users/someone/x.py", "/tmp/x", "/content/x"])
-@pytest.mark.parametrize("error", ["failed in {}: it broke", 'File "{}", line 3', "{} is missing"])
+@pytest.mark.parametrize("error", ["failed in {}: it broke", 'File "{}", line 3', "exit status 1\n{}: failed"])
 def test_a_path_of_somebodys_machine_is_named(root, path, home, error):
     fail(path, error=error.format(home))
-    problem = one_problem(root)
-    assert problem.startswith(f"{NAME}: key invocations.1.error holds a path of somebody's machine")
+    problem = one_fault(root)
+    assert problem.startswith(f"{NAME}: key invocations.2.error holds a path of somebody's machine")
     assert home[:6] in problem
-
-
-@pytest.mark.parametrize("error", ["exit status 1\n/home/someone/x.py: failed", "one\ttab\t/home/someone"])
-def test_a_path_at_the_start_of_a_line_is_named_too(root, path, error):
-    fail(path, error=error)
-    assert one_problem(root).startswith(f"{NAME}: key invocations.1.error holds a path of somebody's machine")
 
 
 @pytest.mark.parametrize("error", ["in <checkout>/traintime/worker/x.py", "in ~/x.py", "/proc/meminfo", "a/tmp/b"])
 def test_a_path_that_every_machine_has_is_no_problem(root, path, error):
     fail(path, error=error)
-    assert list(check.problems(root)) == []
+    assert faults(root) == []
 
 
-# Invocations
+# One invocation
 
 
 @pytest.mark.parametrize(
     ("keys", "value", "words"),
     [
         (("facts", "parameters"), 167, "result.facts.parameters is 167, not 166"),
-        (("facts", "versions"), {"numpy": "2.1.0"}, ": versions {'numpy': '2.1.0'} differ from {'numpy': '2.0.0'}"),
-        (("timing", "steps_ns"), [1] * 6, "result.timing.steps_ns has 4 counted steps of at least 5"),
-        (("timing", "steps_ns"), [1] * 6 + [0], "result.timing.steps_ns has 5 counted steps of at least 5"),
-        (("timing", "steps_ns"), [], "result.timing.steps_ns has -2 counted steps of at least 5"),
+        (("timing", "steps_ns"), [1] * 4, "result.timing.steps_ns has 2 counted steps of 3"),
+        (("timing", "steps_ns"), [1] * 6, "result.timing.steps_ns has 4 counted steps of 3"),
+        (("timing", "steps_ns"), [1] * 4 + [0], "result.timing.steps_ns has 3 counted steps of 3"),
+        (("timing", "steps_ns"), [], "result.timing.steps_ns has -2 counted steps of 3"),
+        (("timing", "first_ns"), -1, "result.timing.steps_ns has 3 counted steps of 3, all positive"),
     ],
 )
 def test_a_result_that_cannot_be_is_named(root, path, keys, value, words):
     change(path, "invocations", 1, "result", *keys, value=value)
-    problem = one_problem(root)
+    problem = one_fault(root)
     assert problem.startswith(f"{NAME}: key invocations.1")
     assert words in problem
-
-
-def test_results_with_different_threads_are_never_pooled(root, path):
-    change(path, "invocations", 2, "threads", value=3)
-    problem = one_problem(root)
-    assert problem.startswith(f"{NAME}: key invocations.2: threads 3 differ from 2")
-    assert problem.endswith("never pool them")
-
-
-def test_a_protocol_of_fewer_steps_asks_for_fewer(root, path):
-    change(path, "invocations", 1, "result", "timing", "steps_ns", value=[1] * 5)
-    change(path, "invocations", 1, "protocol", "steps", value=3)
-    assert list(check.problems(root)) == []
 
 
 @pytest.mark.parametrize("error", [None, ""])
 def test_a_failure_without_an_error_is_named(root, path, error):
     fail(path, error=error)
-    assert one_problem(root).startswith(f"{NAME}: key invocations.1.error is missing")
+    assert one_fault(root).startswith(f"{NAME}: key invocations.2.error is missing")
 
 
 def test_a_failure_with_a_result_is_named(root, path):
     change(path, "invocations", 1, "status", value="timeout")
     change(path, "invocations", 1, "error", value="made up")
-    assert one_problem(root) == f"{NAME}: key invocations.1.status is 'timeout', its result says otherwise"
+    assert one_fault(root) == f"{NAME}: key invocations.1.status is 'timeout', its result says otherwise"
 
 
 def test_a_success_without_a_result_is_named(root, path):
     fail(path, status="ok")
-    assert one_problem(root) == f"{NAME}: key invocations.1.status is 'ok', its result says otherwise"
+    assert one_fault(root) == f"{NAME}: key invocations.2.status is 'ok', its result says otherwise"
+
+
+@pytest.mark.parametrize("started", ["yesterday", "2026-01-02 03:04:05", "2026-01-02T03:04:05+01:00"])
+def test_a_time_that_is_none_is_named(root, path, started):
+    change(path, "invocations", 2, "started", value=started)
+    assert one_fault(root).startswith(f"{NAME}: key invocations.2.started is {started!r}, not a time")
+
+
+def test_sources_that_nobody_knows_are_named(root, path):
+    assert [f"{NAME}: key invocations.{index}.code" in " ".join(check.problems(root)) for index in range(3)] == [
+        True
+    ] * 3
+    change_all(path, "code", value="ffffffffffff")
+    assert len(faults(root)) == 3
+    assert faults(root)[1] == (
+        f"{NAME}: key invocations.1.code is 'ffffffffffff', sources that code.csv does not list"
+    )
+
+
+# The protocol
+
+
+def test_steps_that_elapsed_time_could_end_are_named_where_the_sources_are_known(root, path):
+    stopping = {"warmup": 2, "steps": 3, "timeout_s": 900.0, "seconds": 2.0, "limit_s": 5.0, "fewest": 2}
+    change_all(path, "protocol", value=stopping)
+    found = faults(root)
+    assert len(found) == 3
+    assert found[0] == (f"{NAME}: key invocations.0.protocol is '2+3, 2 to 5 s': the steps were not fixed beforehand")
+
+
+def test_old_runs_may_be_shorter_than_was_asked_but_not_than_the_least(old):
+    name = f"2017-tensorflow/{make_point(vocabulary=800_000).key}.json"
+    root = old(name)
+    path = root / OLD.name / name
+    protocol = json.loads(path.read_text())["invocations"][0]["protocol"]
+    steps = len(json.loads(path.read_text())["invocations"][0]["result"]["timing"]["steps_ns"]) - protocol["warmup"]
+    assert protocol["fewest"] <= steps < protocol["steps"]
+    assert faults(root) == []
+    change(path, "invocations", 0, "result", "timing", "steps_ns", value=[10**9] * (protocol["fewest"] + 1))
+    assert f"counted steps of at least {protocol['fewest']}" in one_fault(root)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"), [("timeout_s", 300.0, "2+3 within 300 s"), ("steps", 4, "2+4 within")]
+)
+def test_a_protocol_that_is_not_the_sweeps_is_named(root, path, key, value, words):
+    change(path, "invocations", 1, "protocol", key, value=value)
+    if key == "steps":
+        change(path, "invocations", 1, "result", "timing", "steps_ns", value=[10**6] * 6)
+    problem = one_fault(root)
+    assert problem.startswith(f"{NAME}: key invocations.1.protocol is {words}")
+    assert problem.endswith("others of the sweep made-up have 2+3 within 900 s")
+
+
+def test_a_point_may_have_another_protocol_than_another_point(root, path):
+    change_all(path, "protocol", "timeout_s", value=300.0)
+    assert (faults(root), notes(root)) == ([], [])
 
 
 # The machine
 
 
+def describe(root, **changes):
+    path = root / MACHINE / "machine.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
 def test_a_missing_description_of_the_machine_is_named(root):
     (root / MACHINE / "machine.json").unlink()
-    problem = one_problem(root)
-    assert problem.startswith(f"{MACHINE}/machine.json: missing")
-    assert f"traintime machine --to {root}" in problem
+    assert one_fault(root) == f"{MACHINE}/machine.json: missing; run traintime machine --to {root}"
 
 
-def test_a_cut_description_of_the_machine_is_named(root):
-    (root / MACHINE / "machine.json").write_text("{")
-    assert one_problem(root).startswith(f"{MACHINE}/machine.json: is not whole JSON")
+@pytest.mark.parametrize(("name", "text"), [("machine.json", "{"), ("rates.json", "[")])
+def test_a_cut_description_of_the_machine_is_named(root, name, text):
+    (root / MACHINE / name).write_text(text)
+    assert one_fault(root).startswith(f"{MACHINE}/{name}: is not whole JSON")
 
 
-@pytest.mark.parametrize("key", ["schema_version", "cpu", "cores", "memory_bytes", "kernel"])
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [("machine.json", "[]", "object"), ("rates.json", "{}", "list"), ("rates.json", "3", "list")],
+)
+def test_a_description_of_another_kind_is_named(root, name, text, kind):
+    (root / MACHINE / name).write_text(text)
+    assert one_fault(root) == f"{MACHINE}/{name}: is no JSON {kind}"
+
+
+@pytest.mark.parametrize("key", ["schema_version", "kernel"])
 def test_a_description_that_lacks_a_key_is_named(root, key):
-    lacking = {name: value for name, value in DESCRIPTION.items() if name != key}
-    (root / MACHINE / "machine.json").write_text(store.dumps(lacking))
-    assert one_problem(root) == f"{MACHINE}/machine.json: key {key} is missing"
+    path = root / MACHINE / "machine.json"
+    path.write_text(json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != key}))
+    assert one_fault(root) == f"{MACHINE}/machine.json: key {key} is missing"
+
+
+def test_a_description_that_no_key_follows_from_is_named(root):
+    describe(root, cpu=None)
+    assert one_fault(root).startswith(f"{MACHINE}/machine.json: the machine's key does not follow from it (TypeError")
 
 
 def test_a_description_of_another_machine_is_named(root):
-    change(root / MACHINE / "machine.json", "machine", value="other")
-    assert one_problem(root) == f"{MACHINE}/machine.json: key machine is 'other', the folder is 'some-machine'"
+    describe(root, machine="other")
+    assert one_fault(root) == f"{MACHINE}/machine.json: key machine is 'other', the folder is {MACHINE!r}"
 
 
-@pytest.mark.parametrize("rate", list(DESCRIPTION["rates"]))
-@pytest.mark.parametrize("value", [0, -1.0])
+@pytest.mark.parametrize(
+    ("changes", "described"),
+    [
+        ({"cores": 4}, "amd-epyc-family26-model2-4-cores-24-gib"),
+        ({"cpu": "Intel Xeon"}, "intel-xeon-family26-model2-2-"),
+    ],
+)
+def test_a_description_that_its_folder_disagrees_with_is_named(root, changes, described):
+    describe(root, **changes)
+    problem = one_fault(root)
+    assert problem.startswith(f"{MACHINE}/machine.json: describes '{described}")
+    assert problem.endswith(f"the folder is {MACHINE!r}")
+
+
+def test_an_older_description_need_not_give_todays_key(old):
+    root = old(f"numpy/{make_point(vocabulary=5000).key}.json")
+    assert json.loads((root / OLD.name / "machine.json").read_text())["schema_version"] < records.SCHEMA
+    assert faults(root) == []
+
+
+@pytest.mark.parametrize("rate", ["bandwidth_bytes_per_s", "matmul_flop_per_s"])
+@pytest.mark.parametrize("value", [0, -1.0, None, True])
 def test_a_rate_that_cannot_be_is_named(root, rate, value):
     change(root / MACHINE / "machine.json", "rates", rate, value=value)
-    assert one_problem(root) == f"{MACHINE}/machine.json: key rates.{rate} is not a positive number"
+    assert one_fault(root) == f"{MACHINE}/machine.json: key rates.{rate} is not a positive number"
+
+
+def test_a_rate_of_a_sweep_that_cannot_be_is_named(root):
+    change(root / MACHINE / "rates.json", 1, "matmul_flop_per_s", value=0)
+    assert one_fault(root) == f"{MACHINE}/rates.json: key 1.matmul_flop_per_s is not a positive number"
+
+
+@pytest.mark.parametrize("processor", ["AuthenticAMD family 25 model 1 stepping 1", None])
+def test_a_measurement_of_another_processor_is_named(root, path, processor):
+    change(path, "invocations", 1, "result", "facts", "path", "processor", value=processor)
+    assert one_fault(root) == (
+        f"{NAME}: key invocations.1.result.facts.path.processor is {processor!r}, machine.json says {PROCESSOR!r}"
+    )
+
+
+def test_a_machine_that_does_not_tell_its_processor_believes_its_measurements(root, path):
+    change_all(path, "result", "facts", "path", "processor", value=None)
+    describe(root, stepping=None)
+    assert not any("path.processor" in problem for problem in faults(root))
 
 
 def test_each_machine_is_checked_by_itself(root):
     shutil.copytree(root / MACHINE, root / "other")
-    found = list(check.problems(root))
-    assert len(found) == 3
+    found = faults(root)
+    assert f"other/machine.json: key machine is {MACHINE!r}, the folder is 'other'" in found
     assert all(problem.startswith(("other/", "sentinel/")) for problem in found)
+
+
+# Sweeps: rounds
+
+
+def shift(path, index, minute, **changes):
+    """Move one stored invocation in time."""
+    change(path, "invocations", index, "started", value=at(minute))
+    for name, value in changes.items():
+        change(path, "invocations", index, name, value=value)
+
+
+def test_a_baseline_from_an_earlier_hour_is_not_interleaved(root):
+    """One allocator in one hour, the other in the next, both as the same rounds of the same sweep."""
+    for index in range(3):
+        shift(file(root, point=OTHER), index, 70 + index)
+    problem, _ = faults(root)
+    assert problem.startswith(f"{MACHINE}/numpy/{OTHER.key}.json: key invocations.0.started is 2026-01-02T04:10:05Z")
+    assert "in round 1 of the sweep made-up, after round 2 had begun (2026-01-02T03:05:05Z)" in problem
+    assert "1 of the round's 3 runs are not interleaved" in problem
+
+
+def test_each_round_that_is_not_interleaved_is_told(root):
+    path = file(root, "2026-jax")
+    for index, minute in ((0, 71), (1, 72), (2, 73)):
+        shift(path, index, minute)
+    shift(file(root), 2, 80)
+    assert [problem.split(",")[1] for problem in faults(root)] == [
+        " in round 1 of the sweep made-up",
+        " in round 2 of the sweep made-up",
+    ]
+
+
+def test_a_killed_sweep_that_goes_on_hours_later_is_interleaved_and_the_pause_is_noted(root):
+    for stack, point in (("numpy", OTHER), ("2026-jax", POINT)):
+        for index in (1, 2):
+            shift(file(root, stack, point), index, 240 + 10 * index)
+    shift(file(root), 2, 255)
+    assert one_note(root) == f"{MACHINE}: round 2 of the sweep made-up was interrupted for 4.1 hours"
+
+
+def test_a_stack_that_was_added_when_the_others_were_done_is_not_interleaved(root, make):
+    path = records.file_of(root, MACHINE, "2026-torch", POINT.key)
+    for number in (1, 2, 3):
+        records.append(path, MACHINE, "2026-torch", POINT, make(POINT, 60 + number, round=number))
+    watch = records.file_of(root, MACHINE, "2026-torch", SENTINEL.key, sentinel=True)
+    records.append(watch, MACHINE, "2026-torch", SENTINEL, make(SENTINEL, 90, round=1))
+    found = faults(root)
+    assert len(found) == 2
+    assert all(f"{MACHINE}/2026-torch/{POINT.key}.json" in problem for problem in found)
+
+
+def test_what_was_measured_by_older_sources_is_noted_and_not_compared(root):
+    """The sources changed, and all was measured again under the same names of sweep and rounds."""
+    made = {}
+    for stack, point, sentinel in THINGS:
+        path = file(root, stack, point, sentinel)
+        made[path] = json.loads(path.read_text())["invocations"]
+    for path, before in made.items():
+        later = [each | {"started": each["started"].replace("T03", "T09"), "code": "cccccccccccc"} for each in before]
+        change(path, "invocations", value=[*before, *later])
+    options = {"known": {CODE, "cccccccccccc"}}
+    assert list(check.problems(root, **options)) == []
+    found = list(check.notes(root, **options))
+    assert f"{MACHINE}: 15 invocations of the sweep made-up were measured by older sources than the rest" in found
+    assert len([note for note in found if "differ in code" in note]) == 1
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_point_that_a_round_has_twice_is_named(root, path, make, again):
+    if again:
+        disturb(path, 2)
+        records.append(path, MACHINE, "numpy", POINT, make(POINT, 15, round=3, again=True))
+    records.append(path, MACHINE, "numpy", POINT, make(POINT, 16, round=3, again=again))
+    words = "it again already" if again else "it already"
+    assert one_fault(root) == f"{NAME}: key invocations.{3 + again}: round 3 of the sweep made-up has {words}"
+
+
+def test_a_point_with_too_few_rounds_is_named(root, path):
+    remove(path, 1)
+    assert one_fault(root) == f"{NAME}: key invocations lacks round 2 of the sweep made-up"
+    remove(path, 0)
+    assert one_fault(root) == f"{NAME}: key invocations lacks rounds 1, 2 of the sweep made-up"
+    assert faults(root, at_least=1) == []
+
+
+def test_a_point_that_lacks_a_round_and_has_enough_is_noted(root, path):
+    remove(path, 1)
+    assert one_note(root, at_least=2) == f"{NAME}: key invocations lacks round 2 of the sweep made-up"
+
+
+def test_a_round_under_way_is_noted(root, path):
+    remove(path, 2)
+    assert one_note(root) == (
+        f"{MACHINE}: the sweep made-up is unfinished: round 3 has 2 of 3 points; whole rounds 2 of 3 at least"
+    )
+
+
+def test_a_sweep_in_its_first_round_is_noted(root):
+    for stack, point, sentinel in THINGS:
+        path = file(root, stack, point, sentinel)
+        if (stack, point) == ("2026-jax", POINT):
+            path.unlink()
+        else:
+            remove(path, 1, 2)
+    assert one_note(root) == (
+        f"{MACHINE}: the sweep made-up is unfinished: round 1 has 2 of 2 points; whole rounds 1 of 3 at least"
+    )
+
+
+def test_rates_that_left_their_range_are_noted(root, path):
+    change(path, "invocations", 1, "rates_off", value=True)
+    assert one_note(root) == (
+        f"{MACHINE}: 1 invocations of the sweep made-up ran while the machine's rates had left their range"
+    )
+
+
+class Killed(BaseException):
+    """Somebody ended the sweep."""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_sweep_that_is_killed_and_goes_on_is_without_fault_at_any_time(tmp_path, invocation, monkeypatch, seed):
+    """Whatever crashes, is disturbed or killed, and however long the pause."""
+    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
+    chance, clock = random.Random(seed), [datetime(2026, 1, 2, 3, 4, 5)]
+    pairs = [(POINT, stacks.get("numpy")), (POINT, stacks.get("2026-jax")), (POINT, stacks.get("2026-torch"))]
+    plans = [sweep.Plan(name, pairs, 4, Protocol(steps=3)) for name in ("one", "two")]
+
+    def measure(point, stack, protocol, progress=None):
+        if chance.random() < 0.1:
+            clock[0] += timedelta(hours=chance.randint(1, 30))
+            raise Killed
+        clock[0] += timedelta(seconds=chance.randint(0, 90))
+        status = chance.choices(["ok", "crashed", "oom"], [8, 1, 1])[0]
+        started, hash_ = clock[0].strftime("%Y-%m-%dT%H:%M:%SZ"), code.current(point.workload, stack.api)
+        steps = Protocol(warmup=2, steps=protocol.steps).model_dump()
+        made = invocation(status, started=started, code=hash_, protocol=steps)
+        if status == "ok":
+            made["result"]["facts"]["parameters"] = point.work.parameters
+            made["result"]["facts"]["path"]["processor"] = PROCESSOR
+            made["result"]["timing"]["steps_ns"] = [10**6] * (2 + protocol.steps)
+            made["result"]["evidence"]["others_cpu_s"] = chance.choice([0.0, 0.0, 0.0, 5.0])
+        return {name: value for name, value in made.items() if name not in ("sweep", "round", "seed")}
+
+    (tmp_path / MACHINE).mkdir()
+    for name in ("machine.json", "rates.json"):
+        shutil.copy(REAL / name, tmp_path / MACHINE)
+    rates = json.loads((REAL / "rates.json").read_text())[0]
+    ended = False
+    while not ended:
+        with contextlib.suppress(Killed):
+            sweep.run(plans, tmp_path, measure=measure, machine_key=MACHINE, rates=lambda: rates)
+            ended = True
+        assert list(check.problems(tmp_path)) == []
+    assert not any("unfinished" in note for note in check.notes(tmp_path))
+
+
+# Sweeps: repeats
+
+
+def disturb(path, index):
+    change(path, "invocations", index, "result", "evidence", "others_cpu_s", value=5.0)
+
+
+def crash(path, index):
+    fail(path, index, status="crashed")
+
+
+@pytest.mark.parametrize(("happen", "words"), [(disturb, "was disturbed"), (crash, "crashed")])
+def test_what_was_disturbed_or_crashed_must_be_repeated(root, path, make, happen, words):
+    happen(path, 0)
+    problem = f"{NAME}: key invocations.0 {words}, and round 1 of the sweep made-up has no repeat of it"
+    assert one_fault(root) == problem
+    records.append(path, MACHINE, "numpy", POINT, make(POINT, 40, round=1, again=True))
+    assert (faults(root), notes(root)) == ([], [])
+
+
+@pytest.mark.parametrize("happen", [disturb, crash])
+def test_a_repeat_may_still_come_in_the_last_round(root, path, happen):
+    happen(path, 2)
+    assert one_note(root) == (
+        f"{MACHINE}: 1 invocations of the sweep made-up have no repeat yet, first {NAME}: key invocations.2"
+    )
+
+
+def test_a_disturbed_sentinel_without_a_repeat_is_noted(root):
+    """A sweep that is killed before it repeats a sentinel has no need of it when it goes on."""
+    disturb(file(root, point=SENTINEL, sentinel=True), 0)
+    assert "have no repeat yet, first" in one_note(root)
+
+
+@pytest.mark.parametrize("status", ["ok", "oom", "timeout"])
+def test_a_repeat_of_what_was_well_is_named(root, path, make, status):
+    if status != "ok":
+        fail(path, 1, status=status)
+    records.append(path, MACHINE, "numpy", POINT, make(POINT, 9, round=2, again=True))
+    assert (
+        one_fault(root)
+        == f"{NAME}: key invocations.3.again is true, but what it repeats neither crashed nor was disturbed"
+    )
+
+
+def test_a_repeat_of_nothing_is_named(root, path):
+    change(path, "invocations", 1, "again", value=True)
+    assert one_fault(root) == (
+        f"{NAME}: key invocations.1.again is true, but round 2 of the sweep made-up has nothing it repeats"
+    )
 
 
 # The sentinel
 
 
-def test_a_missing_sentinel_is_named(root):
-    shutil.rmtree(root / MACHINE / store.SENTINEL)
-    assert one_problem(root).startswith(f"{MACHINE}/sentinel: no sentinel")
+def test_a_stack_without_a_sentinel_is_named(root):
+    file(root, "2026-jax", SENTINEL, sentinel=True).unlink()
+    assert one_fault(root) == f"{MACHINE}/sentinel/2026-jax: no run in the sweep made-up, so nobody can tell drift"
 
 
-def test_a_noisy_sentinel_is_named(root):
-    path = store.file_of(root, MACHINE, "numpy", SENTINEL.key, sentinel=True)
-    change(path, "invocations", 1, "result", "timing", "steps_ns", value=[9_000_000] * 7)
-    problem = one_problem(root)
-    assert problem.startswith(f"{MACHINE}/sentinel: two runs of the same thing differ by")
-    assert problem.endswith("more than 50%")
+def test_a_sentinel_of_another_sweep_does_not_count(root):
+    change_all(file(root, "numpy", SENTINEL, sentinel=True), "sweep", value="another")
+    assert f"{MACHINE}/sentinel/numpy: no run in the sweep made-up" in one_fault(root)
+
+
+def test_old_measurements_without_a_sentinel_are_named(old):
+    root = old(f"numpy/{make_point(vocabulary=5000).key}.json")
+    shutil.rmtree(root / OLD.name / "sentinel")
+    assert one_fault(root) == f"{OLD.name}/sentinel: no sentinel, so nobody can tell noise from a difference"
+
+
+def test_a_noisy_sentinel_is_noted(root):
+    path = file(root, point=SENTINEL, sentinel=True)
+    change(path, "invocations", 1, "result", "timing", "steps_ns", value=[9_000_000_000] * 5)
+    note = one_note(root)
+    assert note.startswith(f"{MACHINE}/sentinel/numpy: two runs of the same thing differ by")
 
 
 def test_the_sentinels_files_are_checked_too(root):
-    path = store.file_of(root, MACHINE, "numpy", SENTINEL.key, sentinel=True)
-    change(path, "invocations", 0, "result", "facts", "parameters", value=1)
-    assert one_problem(root) == (
+    change(file(root, point=SENTINEL, sentinel=True), "invocations", 0, "result", "facts", "parameters", value=1)
+    assert one_fault(root) == (
         f"{MACHINE}/sentinel/numpy/{SENTINEL.key}.json: key invocations.0.result.facts.parameters is 1, "
-        f"not {counts.parameters(SENTINEL)}"
+        f"not {SENTINEL.work.parameters}"
     )
 
 
 def test_a_sentinel_that_never_ended_well_can_be_checked(root):
-    path = store.file_of(root, MACHINE, "numpy", SENTINEL.key, sentinel=True)
     for index in range(3):
-        fail(path, index)
-    assert isinstance(list(check.problems(root)), list)
+        crash(file(root, point=SENTINEL, sentinel=True), index)
+    assert faults(root) == []
+
+
+# Withdrawn
+
+
+def withdraw(root, *rows):
+    text = ",".join(findings.COLUMNS) + "\n" + "".join(",".join(row) + "\n" for row in rows)
+    (root / MACHINE / "withdrawn.csv").write_text(text)
+
+
+def test_a_withdrawn_invocation_may_be_missing_and_is_noted(root, path):
+    remove(path, 1)
+    withdraw(root, ("numpy", POINT.key, at(5), "measured with the wrong BLAS"))
+    assert faults(root) == []
+    assert f"{MACHINE}: 1 invocations are withdrawn, see withdrawn.csv" in notes(root)
+
+
+def test_a_withdrawn_invocation_that_is_still_there_is_named(root):
+    withdraw(root, ("numpy", POINT.key, at(5), "measured with the wrong BLAS"))
+    problem = one_fault(root)
+    assert (
+        problem
+        == f"{MACHINE}/withdrawn.csv: row 1: the invocation of {at(5)} is still there: {NAME}: key invocations.1"
+    )
+
+
+@pytest.mark.parametrize("column", findings.COLUMNS)
+def test_a_withdrawal_that_lacks_something_is_named(root, path, column):
+    remove(path, 1)
+    whole = {"stack": "numpy", "key": POINT.key, "started": at(5), "reason": "a reason"}
+    withdraw(root, (whole | {column: " "}).values())
+    assert f"{MACHINE}/withdrawn.csv: row 1: key {column} is empty" in faults(root)
+
+
+@pytest.mark.parametrize("text", ["", "stack,key,started\nnumpy,a,b\n", "stack,key,started,reason\na,b,c,d,e\n"])
+def test_withdrawals_that_cannot_be_read_are_named(root, text):
+    (root / MACHINE / "withdrawn.csv").write_text(text)
+    assert one_fault(root).startswith(f"{MACHINE}/withdrawn.csv: has ")
+
+
+# Older measurements
+
+
+def test_an_older_point_of_a_single_run_is_noted(old):
+    name = f"2017-theano/{make_point(vocabulary=5000, optimizer='sgd').key}.json"
+    assert (
+        one_note(old(name)) == f"{OLD.name}: 1 files of older records hold fewer than 3 runs, first {OLD.name}/{name}"
+    )
+
+
+def test_older_files_that_mix_protocols_and_sweeps_are_noted(old):
+    protocols = f"2017-tensorflow/{make_point(vocabulary=20_000).key}.json"
+    sweeps = f"2017-theano/{make_point(vocabulary=20_000).key}.json"
+    assert one_note(old(protocols)) == (
+        f"{OLD.name}: 1 files mix runs that differ in protocol, kept apart in the table, first {OLD.name}/{protocols}"
+    )
+    assert (
+        f"{OLD.name}: 1 files mix runs that differ in sweep, measured at different times, first {OLD.name}/{sweeps}"
+    ) in notes(old(sweeps))
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "name"),
+    [
+        (("threads",), 3, "threads"),
+        (("result", "facts", "versions"), {"numpy": "2.1.0"}, "versions"),
+        (("result", "facts", "path", "blas"), "OpenBLAS SkylakeX", "path"),
+        (("result", "facts", "path", "onednn"), True, "path"),
+    ],
+)
+def test_runs_that_must_not_be_pooled_are_noted(root, path, keys, value, name):
+    change(path, "invocations", 2, *keys, value=value)
+    assert one_note(root) == f"{MACHINE}: 1 files mix runs that differ in {name}, kept apart in the table, first {NAME}"
 
 
 def test_several_damages_are_all_told(root, path):
     fail(path, error=None)
     change(path, "invocations", 0, "result", "facts", "parameters", value=1)
     (root / MACHINE / "machine.json").unlink()
-    assert len(list(check.problems(root))) == 3
+    assert len(faults(root)) == 3
+
+
+def test_rounds_of_nothing_are_no_problem():
+    assert list(rounds.check("some-machine", [], [], 3)) == []

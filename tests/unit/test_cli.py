@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,8 +16,12 @@ import pytest
 import typer
 import yaml
 
-from traintime import allocators, cli, counts, machine, measure, memory, paths, stacks, store, sweep
-from traintime.point import make_point
+from traintime import cli, paths, workloads
+from traintime.measuring import allocators, code, machine, measure, stacks, sweep
+from traintime.measuring.protocol import QUICK
+from traintime.point import fields, make_point
+from traintime.store import records
+from traintime.workloads.base import Batch, Optimizer, Sizes, Work, updates
 
 MACHINE = "some-machine"
 TINY = {"vocabulary": 11, "embedding": 3, "units": 4, "length": 5, "batch": 6}
@@ -68,7 +73,7 @@ def quiet_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
     described = {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": [], "kernel": "6.1.0"}
     monkeypatch.setattr(machine, "describe", lambda: described)
-    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=8 * 2**30))
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: SimpleNamespace(available=8 * 2**30))
 
 
 @pytest.fixture
@@ -81,21 +86,27 @@ def rates(monkeypatch):
 def fake_measure(monkeypatch, invocation):
     """Answer in the place of a worker; the calls are kept."""
 
-    def make(status="ok"):
+    def make(status="ok", evidence=None):
         calls = []
 
-        def answer(point, stack, protocol=measure.QUICK, *, threads=None, progress=None, **task):
-            calls.append(SimpleNamespace(point=point, stack=stack.name, protocol=protocol, threads=threads, task=task))
-            made = invocation(status, protocol=protocol.model_dump())
+        def answer(point, stack, protocol=QUICK, *, progress=None, **task):
+            calls.append(SimpleNamespace(point=point, stack=stack.name, protocol=protocol, task=task))
+            protocol = protocol.model_copy(update={"warmup": 2})
+            hash_ = code.current(point.workload, stack.api)
+            started = f"2026-01-02T03:{len(calls) // 60:02}:{len(calls) % 60:02}Z"
+            made = invocation(status, protocol=protocol.model_dump(), code=hash_, started=started)
             if status == "ok":
-                made["result"]["facts"]["parameters"] = counts.parameters(point)
-                made["result"]["timing"]["steps_ns"] += [3_000_000, 3_000_000]
+                made["result"]["facts"]["parameters"] = point.work.parameters
+                steps = [900_000_000, 800_000_000] + [3_000_000] * protocol.steps
+                made["result"]["timing"] |= {"steps_ns": steps}
+                made["result"]["evidence"] |= evidence or {}
             if status == "ok" and task:
-                made["result"] = {"bench": {"bare_ns": [100, 200, 400], "measured_ns": [101, 204, 404]}}
+                ratios = [1.01, 1.01, 1.0, 1.03, 1.01, 1.02, 1.01, 0.99]
+                made["result"] = {"bench": {"bare_ns": [100] * 8, "measured_ns": [100 * ratio for ratio in ratios]}}
             return {name: value for name, value in made.items() if name not in ("sweep", "round", "seed")}
 
         monkeypatch.setattr(measure, "measure", answer)
-        monkeypatch.setattr(sweep, "run", functools.partial(sweep.run, measure=answer))
+        monkeypatch.setattr(sweep, "run", functools.partial(sweep.run, measure=answer, rates=machine.rates))
         return calls
 
     return make
@@ -108,8 +119,9 @@ def folder(tmp_path, invocation):
     for changes, status in (({}, "ok"), ({"vocabulary": 12}, "oom")):
         point = make_point(**TINY | changes)
         for number in (1, 2):
-            path = store.file_of(root, MACHINE, "numpy", point.key)
-            store.append(path, MACHINE, "numpy", point, invocation(status, round=number))
+            path = records.file_of(root, MACHINE, "numpy", point.key)
+            started = f"2026-01-02T03:{point.sizes.vocabulary}:0{number}Z"
+            records.append(path, MACHINE, "numpy", point, invocation(status, round=number, started=started))
     return root
 
 
@@ -149,8 +161,8 @@ def assert_refused(answer, field, value, remedy):
         ("measure --device tpu", "device", "tpu", "'cpu' or 'gpu'"),
         ("sweep --profile huge", "profile", "huge", "Choose one of: full, gpu, quick"),
         ("sweep --profile huge --dry-run", "profile", "huge", "Choose one of: full, gpu, quick"),
-        ("sweep --only everything", "sweep", "everything", "Choose one of: allocator"),
-        ("sweep --only vocabulary --only everything", "sweep", "everything", "Choose one of: allocator"),
+        ("sweep --only everything", "sweep", "everything", "Choose one of: allocator, allocators, "),
+        ("sweep --only vocabulary --only everything", "sweep", "everything", "Choose one of: allocator, "),
     ],
 )
 def test_an_unknown_name_is_refused_and_the_known_ones_are_named(traintime, tmp_path, words, field, value, remedy):
@@ -160,7 +172,7 @@ def test_an_unknown_name_is_refused_and_the_known_ones_are_named(traintime, tmp_
 
 
 @pytest.mark.parametrize("value", [0, -3])
-@pytest.mark.parametrize("field", ["vocabulary", "embedding", "units", "length", "batch"])
+@pytest.mark.parametrize("field", ["vocabulary", "embedding", "units", "length", "batch", "threads"])
 def test_a_size_of_nothing_is_refused(traintime, fake_measure, field, value):
     calls = fake_measure()
     assert_refused(traintime("measure", f"--{field}", value), field, value, WHOLE)
@@ -173,10 +185,10 @@ def test_a_size_of_nothing_is_refused(traintime, fake_measure, field, value):
         ("measure --batch many", "--batch"),
         ("measure --vocabulary 1.5", "--vocabulary"),
         ("measure --timeout soon", "--timeout"),
-        ("measure --threads 0", "--threads"),
+        ("measure --threads few", "--threads"),
+        ("measure --dropout half", "--dropout"),
         ("measure --steps 0", "--steps"),
         ("measure --timeout 0", "--timeout"),
-        ("sweep --threads -1", "--threads"),
         ("sweep --within -1", "--within"),
         ("sweep --within soon", "--within"),
         ("measure --words many", "--words"),
@@ -211,7 +223,7 @@ def test_a_point_beyond_the_memory_is_refused_unless_it_is_asked_for(traintime, 
     assert_refused(traintime(*words), "vocabulary", 900_000_000, "try it all the same: measure --beyond-memory")
     assert calls == []
     assert traintime(*words, "--beyond-memory").status == 0
-    assert [call.point.vocabulary for call in calls] == [900_000_000]
+    assert [call.point.sizes.vocabulary for call in calls] == [900_000_000]
 
 
 def test_a_stack_that_is_not_here_is_refused_with_the_command_that_adds_it(traintime, fake_measure, monkeypatch):
@@ -234,13 +246,38 @@ def test_a_stack_that_is_not_here_is_refused_with_the_command_that_adds_it(train
         ("--words 0", "words", 0, WHOLE),
         ("--words 1 --vocabulary 1", "vocabulary", 1, "Give 2 or more."),
         ("--tokens normal", "tokens", "normal", "'uniform' or 'zipf'"),
-        ("--allocator mimalloc", "allocator", "mimalloc", "'glibc', 'glibc-keep', 'jemalloc', 'tcmalloc' or 'no-pool'"),
+        ("--allocator mimalloc", "allocator", "mimalloc", "'glibc', 'glibc-keep', "),
+        ("--allocator no-pool", "allocator", "no-pool", "Take another, or give the device gpu."),
+        ("--onednn off --stack 2026-jax", "onednn", "off", "Take 2026-tensorflow."),
+        ("--kernel cudnn", "kernel", "cudnn", "give the device gpu"),
+        ("--loop epoch", "sentences", None, "Give the samples of the epoch."),
+        ("--sentences 1000", "sentences", 1000, "give the loop epoch"),
+        ("--loop epoch --sentences 99", "sentences", 99, "Give more."),
+        ("--dropout 1.5", "dropout", 1.5, "Give a value that it takes."),
     ],
 )
 def test_what_cannot_be_measured_is_refused(traintime, fake_measure, words, field, value, remedy):
     calls = fake_measure()
     assert_refused(traintime("measure", *words.split()), field, value, remedy)
     assert calls == []
+
+
+def test_a_field_that_the_workload_does_not_have_is_refused(traintime, fake_measure, monkeypatch):
+    class Other(Sizes):
+        name, folder = "other", workloads.get("rnn").folder
+        batch: Batch = 8
+        optimizer: Optimizer = "adam"
+
+        def work(self):
+            return Work(**updates(1, 1, self.optimizer), flops=1, product_bytes=1, activation_bytes=1, launches=1)
+
+    monkeypatch.setitem(workloads.ALL, "other", Other)
+    calls = fake_measure()
+    answer = traintime("measure", "--workload", "other", "--stack", "numpy", "--vocabulary", 5)
+    assert_refused(answer, "field of a point", "vocabulary", "Choose one of: allocator, batch, ")
+    assert calls == []
+    assert traintime("measure", "--workload", "other", "--stack", "numpy", "--batch", 5).status == 0
+    assert calls[0].point == make_point("other", batch=5)
 
 
 def test_a_missing_allocator_is_refused_with_the_command_that_adds_it(traintime, monkeypatch):
@@ -275,7 +312,7 @@ def test_a_table_of_nothing_is_refused(traintime, tmp_path, exists):
 
 
 def test_a_table_of_a_damaged_file_is_refused_and_the_file_is_named(traintime, folder):
-    path = next(store.files(folder))
+    path = next(records.files(folder))
     path.write_text("{")
     assert_refused(traintime("table", folder), "measurement file", "/".join(path.parts[-3:]), "version control")
 
@@ -386,10 +423,10 @@ def test_a_measurement_is_told_in_words(traintime, fake_measure):
     sizes = [word for name, value in TINY.items() for word in (f"--{name}", value)]
     answer = traintime("measure", "--stack", "numpy", *sizes, "--threads", 1, "--steps", 7, "--timeout", 60)
     assert answer.status == 0
-    assert f"numpy {make_point(**TINY).key}" in answer.words
-    assert "a step takes 3.0 ms (median 3.0, 5 steps)" in answer.words
+    assert f"numpy {make_point(**TINY, threads=1).key}" in answer.words
+    assert "a step takes 3.0 ms (median 3.0, 7 steps)" in answer.words
     (call,) = calls
-    assert (call.point, call.stack, call.threads) == (make_point(**TINY), "numpy", 1)
+    assert (call.point, call.stack) == (make_point(**TINY, threads=1), "numpy")
     assert (call.protocol.steps, call.protocol.timeout_s) == (7, 60)
 
 
@@ -398,11 +435,31 @@ def test_a_measurement_may_differ_from_the_usual(traintime, fake_measure):
     words = "--optimizer adam-rows --tokens zipf --words 5 --allocator glibc-keep --frozen"
     assert traintime("measure", "--stack", "numpy", *words.split()).status == 0
     assert traintime("measure", "--words", 5, "--mask").status == 0
+    assert traintime("measure", "--no-frozen", "--onednn", "off", "--dropout", 0).status == 0
     run = {"tokens": "zipf", "allocator": "glibc-keep", "frozen": True}
     assert [call.point for call in calls] == [
-        make_point(vocabulary=20_000, optimizer="adam-rows", words=5, **run),
-        make_point(vocabulary=20_000, words=5, mask=True),
+        make_point(optimizer="adam-rows", words=5, **run),
+        make_point(words=5, mask=True),
+        make_point(onednn="off", dropout=0.0),
     ]
+
+
+def test_what_is_not_given_is_as_usual(traintime, fake_measure):
+    calls = fake_measure()
+    assert traintime("measure", "--stack", "numpy").status == 0
+    assert calls[0].point == make_point()
+    assert (calls[0].protocol.steps, calls[0].protocol.timeout_s) == (20, 900)
+
+
+@pytest.mark.parametrize("name", fields())
+def test_every_field_of_a_point_is_an_option_with_its_description_and_usual_value(name):
+    field = fields()[name]
+    (option,) = (each for each in COMMANDS["measure"].params if each.name == name)
+    assert option.opts == [f"--{name}"]
+    assert option.secondary_opts == ([f"--no-{name}"] if field.annotation is bool else [])
+    assert option.help.startswith(field.description)
+    if field.default not in (None, False):
+        assert option.help.endswith(f"usually {field.default}")
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
@@ -426,7 +483,7 @@ def test_a_bench_tells_the_median_of_the_ratios(traintime, fake_measure):
     fake_measure()
     answer = traintime("bench", "--stack", "numpy", "--steps", 2)
     assert answer.status == 0
-    assert "measured / bare 1.010 (1.010 to 1.020), single pairs 1.01 to 1.02" in answer.words
+    assert "measured / bare 1.010 (0.990 to 1.030), single pairs 0.99 to 1.03" in answer.words
 
 
 def test_a_sweep_is_measured_checked_and_shown(traintime, fake_measure, rates, profile, tmp_path):
@@ -447,7 +504,30 @@ def test_a_sweep_is_measured_checked_and_shown(traintime, fake_measure, rates, p
     assert (checked.status, checked.out, checked.err) == (0, "", "3 files, all well\n")
     shown = traintime("table", to)
     assert shown.status == 0
-    assert "noise floor 0.0%" in shown.err
+    (floor,) = (line for line in shown.err.splitlines() if " numpy " in line)
+    assert re.findall(r"[\w.%-]+", floor) == ["numpy", "4", *["0.0%"] * 5]
+
+
+def test_a_sweep_says_when_the_machine_is_not_as_it_was(traintime, fake_measure, rates, profile, tmp_path, monkeypatch):
+    fake_measure()
+    words = ["sweep", "--profile", profile, "--to", tmp_path / "to"]
+    assert "not as it was" not in traintime(*words, "--within", 0).words
+    slow = {"bandwidth_bytes_per_s": 5e9, "matmul_flop_per_s": 1e11}
+    monkeypatch.setattr(sweep, "run", functools.partial(sweep.run, rates=lambda: slow))
+    answer = traintime(*words)
+    assert answer.status == 0
+    assert "the machine is not as it was: bandwidth_bytes_per_s is 5e+09, and 1e+10 to 1e+10 before" in answer.words
+
+
+def test_a_disturbed_sweep_is_repeated_and_the_check_notes_what_has_no_repeat(
+    traintime, fake_measure, rates, profile, tmp_path
+):
+    calls = fake_measure(evidence={"others_cpu_s": 1.0, "seconds": 1.0})
+    to = tmp_path / "to"
+    assert traintime("sweep", "--profile", profile, "--to", to).status == 0
+    assert len(calls) == 2 * 3 * 3
+    checked = traintime("check", to)
+    assert (checked.status, checked.out, checked.err) == (0, "", "3 files, all well\n")
 
 
 def test_a_sweep_names_the_stacks_that_are_missing(traintime, fake_measure, rates, profile, tmp_path, monkeypatch):
@@ -495,7 +575,7 @@ def test_a_sweep_names_the_allocators_that_are_missing(traintime, fake_measure, 
     assert "jemalloc is missing and is left out; add it: apt-get install libjemalloc2" in answer.words
     assert "tcmalloc is missing and is left out; add it: apt-get install libtcmalloc-minimal4" in answer.words
     assert "glibc is missing" not in answer.words
-    assert {call.point.allocator for call in calls} == {"glibc"}
+    assert {call.point.run.allocator for call in calls} == {"glibc"}
 
 
 # Tables
@@ -506,6 +586,7 @@ def test_a_table_has_a_row_a_point_or_an_invocation(traintime, folder):
     assert [(row["vocabulary"], row["status"], row["invocations"]) for row in points] == [(11, "ok", 2), (12, "oom", 2)]
     assert [(row["vocabulary"], row["round"]) for row in invocations] == [(11, 1), (11, 2), (12, 1), (12, 2)]
     assert points[1]["step_s"] is None
+    assert points[0]["low_s"] == points[0]["high_s"] == points[0]["step_s"] == pytest.approx(0.003)
 
 
 def test_a_table_on_paper_names_the_points_and_the_noise(traintime, folder):
@@ -513,7 +594,18 @@ def test_a_table_on_paper_names_the_points_and_the_noise(traintime, folder):
     assert answer.status == 0
     assert make_point(**TINY).key in answer.out
     assert "oom" in answer.out
-    assert "noise floor nan%" in answer.err
+    assert "Noise: 95 of 100 times" in answer.err
+
+
+def test_a_table_on_paper_shows_what_tells_two_rows_of_one_point_apart(traintime, folder, invocation):
+    assert "protocol" not in traintime("table", folder).out
+    path = next(records.files(folder))
+    other = invocation(round=3, protocol={"warmup": 2, "steps": 3, "timeout_s": 9.0, "seconds": 1, "limit_s": 5})
+    records.append(path, MACHINE, "numpy", make_point(**TINY), other)
+    shown = traintime("table", folder).out
+    assert "protocol" in shown
+    assert "2+3, 1 to 5 s" in shown
+    assert "versions" not in shown
 
 
 @pytest.mark.parametrize(("ending", "read"), [("csv", pd.read_csv), ("parquet", pd.read_parquet)])
@@ -536,7 +628,7 @@ def test_a_measurement_as_json(traintime, fake_measure):
     answer = traintime("measure", "--stack", "numpy", "--json")
     record = json.loads(answer.out)
     assert answer.status == 0
-    assert (record["stack"], record["status"], record["key"]) == ("numpy", "ok", make_point(vocabulary=20_000).key)
+    assert (record["stack"], record["status"], record["key"]) == ("numpy", "ok", make_point().key)
     assert record["result"]["timing"]["warmup"] == 2
 
 
@@ -568,7 +660,7 @@ def test_the_machine_in_words(traintime, rates):
 def test_a_bench_as_json(traintime, fake_measure):
     calls = fake_measure()
     (row,) = json.loads(traintime("bench", "--stack", "numpy", "--json").out)
-    assert (row["stack"], row["ratio"], row["blocks"]) == ("numpy", 1.01, 3)
+    assert (row["stack"], row["ratio"], row["blocks"]) == ("numpy", pytest.approx(1.01), 8)
     assert calls[0].task == {"task": "bench", "steps": 5, "blocks": 100}
 
 
@@ -577,6 +669,46 @@ def test_a_check_as_json(traintime, folder):
     found = json.loads(answer.out)
     assert answer.status == 1
     assert any(problem.startswith(f"{MACHINE}/machine.json: missing") for problem in found)
+
+
+# History
+
+
+@pytest.fixture
+def checkout(folder):
+    """The folder in a git checkout, committed."""
+    settings = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
+    for words in (["init", "-q"], ["add", "-A"], [*settings, "commit", "-q", "-m", "measured"]):
+        subprocess.run(["git", *words], cwd=folder.parent, check=True)
+    return folder
+
+
+def test_a_check_looks_for_what_history_had(traintime, checkout):
+    next(records.files(checkout)).unlink()
+    gone = f"{make_point(**TINY).key}.json: key invocations: the one of 2026-01-02T03:11:01Z is gone"
+    assert gone in traintime("check", checkout).out
+    assert gone in traintime("check", checkout, "--history").out
+    assert gone not in traintime("check", checkout, "--no-history").out
+
+
+def test_a_check_of_a_shallow_clone_says_that_it_cannot_read_history(traintime, checkout, tmp_path):
+    clone = tmp_path / "clone"
+    command = ["git", "clone", "-q", "--depth", "1", f"file://{checkout.parent}", str(clone)]
+    subprocess.run(command, check=True)
+    shutil.copytree(checkout, clone / "measurements", dirs_exist_ok=True)
+    assert "note: history could not be read: the clone is shallow" in traintime("check", clone / "measurements").words
+
+
+def test_history_that_is_asked_for_and_not_there_is_refused(traintime, folder):
+    assert_refused(traintime("check", folder, "--history"), "history", str(folder), "Leave --history out.")
+    assert "history could" not in traintime("check", folder).words
+
+
+def test_a_check_prints_notes_beside_what_is_wrong(traintime, folder):
+    next(path for path in records.files(folder) if "v12" in path.name).unlink()
+    answer = traintime("check", folder)
+    assert f"note: {MACHINE}: the sweep made-up is unfinished" in answer.err
+    assert "note:" not in answer.out
 
 
 # Help

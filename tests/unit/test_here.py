@@ -6,9 +6,9 @@ import re
 
 import pandas as pd
 import pytest
+from traintime.measure import QUICK
 
 from traintime import allocators, here, page, paths, stacks, store, sweep
-from traintime.measure import QUICK
 from traintime.point import make_point
 
 MACHINE = "some-machine"

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from traintime import machine
+from traintime.measuring import machine
 
 GIB = 2**30
 T4 = {"name": "Tesla T4", "memory_mib": 15360, "driver": "550.54"}
@@ -29,6 +29,64 @@ def test_the_key_is_a_readable_name(cpu, cores, memory_bytes, gpus, expected):
     described = {"cpu": cpu, "cores": cores, "memory_bytes": memory_bytes, "gpus": gpus, "kernel": "6.1.0"}
     assert machine.key(described) == expected
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", machine.key(described))
+
+
+def test_two_hosts_that_call_themselves_alike_have_two_keys():
+    described = {"cpu": "AMD EPYC", "cores": 2, "memory_bytes": 24 * GIB, "gpus": []}
+    keys = [machine.key(described | {"family": family, "model": 2}) for family in (25, 26)]
+    assert keys == ["amd-epyc-family25-model2-2-cores-24-gib", "amd-epyc-family26-model2-2-cores-24-gib"]
+    unknown = described | {"family": None, "model": None}
+    assert machine.key(unknown) == machine.key(described) == "amd-epyc-2-cores-24-gib"
+
+
+CPUINFO = """processor\t: 0
+vendor_id\t: AuthenticAMD
+cpu family\t: 26
+model\t\t: 2
+model name\t: AMD EPYC
+stepping\t: 1
+flags\t\t: fpu avx2 avx512f avx512_vnni fma sse2
+
+processor\t: 1
+vendor_id\t: SomebodyElse
+"""
+
+
+@pytest.fixture
+def cpuinfo(monkeypatch):
+    """Say what /proc/cpuinfo holds; None for a system without it."""
+
+    def say(text):
+        def read_text():
+            if text is None:
+                raise FileNotFoundError("/proc/cpuinfo")
+            return text
+
+        monkeypatch.setattr(machine, "Path", lambda path: SimpleNamespace(read_text=read_text))
+        monkeypatch.setattr(machine, "caches", lambda: {"L2": "1024K"})
+        return machine.processor()
+
+    return say
+
+
+def test_a_processor_is_told_by_its_numbers_and_what_decides_a_code_path(cpuinfo):
+    seen = cpuinfo(CPUINFO)
+    assert seen == {
+        "cpu": "AMD EPYC",
+        "vendor": "AuthenticAMD",
+        "family": 26,
+        "model": 2,
+        "stepping": 1,
+        "instruction_sets": ["avx2", "fma", "avx512f", "avx512_vnni"],
+        "caches": {"L2": "1024K"},
+    }
+
+
+@pytest.mark.parametrize("text", [None, "", "Hardware : some board\n", CPUINFO.replace("26", "?")])
+def test_what_the_system_does_not_tell_of_a_processor_is_unknown(cpuinfo, text):
+    seen = cpuinfo(text)
+    assert seen["family"] is None
+    assert seen["cpu"], "there is always a name"
 
 
 def test_the_key_of_this_machine_is_made_of_its_description(monkeypatch):
@@ -95,3 +153,47 @@ def test_rates_are_medians_and_keep_every_repeat(monkeypatch):
     rates = machine.rates()
     assert (rates["bandwidth_bytes_per_s"], rates["matmul_flop_per_s"]) == (2.0, 8.0)
     assert (rates["bandwidth_repeats"], rates["matmul_repeats"]) == ([1.0, 50.0, 2.0], [9.0, 7.0, 8.0])
+
+
+# Whether it is as fast as it was
+
+
+def rates(bandwidth, matmul=200.0):
+    return {"bandwidth_bytes_per_s": bandwidth, "matmul_flop_per_s": matmul}
+
+
+@pytest.mark.parametrize(
+    ("now", "names"),
+    [
+        (rates(100), []),
+        (rates(86), []),
+        (rates(137), []),  # the range is 100 to 120
+        (rates(84), ["bandwidth_bytes_per_s"]),
+        (rates(139), ["bandwidth_bytes_per_s"]),
+        (rates(110, 169), ["matmul_flop_per_s"]),
+        (rates(10, 1000), ["bandwidth_bytes_per_s", "matmul_flop_per_s"]),
+    ],
+)
+def test_a_rate_is_off_when_it_leaves_the_machines_own_range_by_more_than_15_percent(now, names):
+    said = machine.off(now, [rates(100), rates(120)])
+    assert [sentence.split()[0] for sentence in said] == names
+
+
+def test_a_sentence_says_what_the_rate_is_and_what_it_was():
+    assert machine.off(rates(84), [rates(100), rates(120)]) == ["bandwidth_bytes_per_s is 84, and 100 to 120 before"]
+
+
+def test_the_first_rates_of_a_machine_are_its_range():
+    assert machine.off(rates(1), []) == []
+
+
+# Memory that is free
+
+
+def test_free_memory_is_the_systems_or_the_cards(monkeypatch):
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: SimpleNamespace(available=3 * GIB))
+    monkeypatch.setattr(machine, "gpus", lambda: [T4])
+    assert machine.free_memory() == 3 * GIB
+    assert machine.free_memory("gpu") == 15 * GIB
+    monkeypatch.setattr(machine, "gpus", lambda: [])
+    assert machine.free_memory("gpu") == 3 * GIB, "without a card nothing runs there; the worker says so"

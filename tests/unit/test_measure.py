@@ -14,11 +14,20 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
-from traintime import measure, paths, stacks, store
+from traintime import paths
+from traintime.errors import InputError
+from traintime.measuring import code, measure, stacks
+from traintime.measuring.protocol import QUICK, Protocol
+from traintime.point import make_point
+from traintime.store import derived, records
+from traintime.store.table import table
 
 pytestmark = pytest.mark.timeout(120)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
 NUMPY = stacks.get("numpy")
+SMALL = {"vocabulary": 11, "embedding": 3, "units": 4, "length": 5, "batch": 6}
+KEEPING = ("glibc-keep", "glibc-keep-arenas")
+ALONE = make_point(**SMALL, threads=1)
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +38,11 @@ def own_stacks_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def measure_fake(fake_worker, monkeypatch, tiny):
     """Measure a point on the NumPy stack with a fake in the worker's place."""
+    monkeypatch.setattr(code, "current", lambda workload, api: f"hash of {workload} on {api}")
 
-    def run(body, **options):
+    def run(body, point=tiny, **options):
         monkeypatch.setattr(paths, "WORKER", fake_worker(body))
-        return measure.measure(tiny, NUMPY, **options)
+        return measure.measure(point, NUMPY, **options)
 
     return run
 
@@ -217,7 +227,7 @@ def test_a_home_at_the_root_does_not_change_every_path(monkeypatch):
 def test_a_variable_from_outside_does_not_reach_the_worker(measure_fake, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "s3cr3t")
     monkeypatch.setenv("PYTHONPATH", "/s3cr3t")
-    record = measure_fake('answer(status="ok", result=dict(os.environ))', threads=1)
+    record = measure_fake('answer(status="ok", result=dict(os.environ))', ALONE)
     assert set(record["result"]) == {*NUMPY.environment(1), "TRAINTIME_PADDING"}
     assert not any("s3cr3t" in value for value in record["result"].values())
 
@@ -229,42 +239,78 @@ def test_the_padding_that_the_worker_sees_is_recorded_and_varies(measure_fake):
     assert len({record["padding"] for record in records}) > 1
 
 
-def test_the_worker_gets_the_point_the_protocol_and_the_task(measure_fake, tiny):
-    protocol = measure.Protocol(steps=3)
-    record = measure_fake(
-        'answer(status="ok", result=job)', protocol=protocol, threads=1, task="bench", steps=7, blocks=2
-    )
+def test_the_worker_gets_the_point_the_protocol_and_the_task(measure_fake):
+    protocol = Protocol(warmup=1, steps=3)
+    answer = 'answer(status="ok", result=job)'
+    record = measure_fake(answer, ALONE, protocol=protocol, task="bench", steps=7, blocks=2)
     job = record["result"]
-    assert (job["point"], job["protocol"]) == (tiny.model_dump(), protocol.model_dump())
-    assert (job["backend"], job["api"], job["workload"], job["device"]) == ("numpy", "numpy", "rnn", "cpu")
+    assert (job["sizes"], job["run"]) == (ALONE.sizes.model_dump(), ALONE.run.model_dump())
+    assert job["protocol"] == protocol.model_dump()
+    assert (job["backend"], job["api"]) == ("numpy", "numpy")
+    assert job["workload"] == str(ALONE.sizes.folder)
     assert (job["threads"], job["task"], job["steps"], job["blocks"]) == (1, "bench", 7, 2)
     assert (record["threads"], record["protocol"]) == (1, protocol.model_dump())
 
 
-def counters(monkeypatch, *oom_kills):
-    values = iter(oom_kills)
-    monkeypatch.setattr(measure, "_machine_counters", lambda: {"steal_s": 1.5, "oom_kills": next(values)})
+def test_a_point_without_a_number_of_threads_gets_all_processors(measure_fake, tiny, monkeypatch):
+    monkeypatch.setattr(measure, "default_threads", lambda: 5)
+    record = measure_fake('answer(status="ok", result=job["threads"])', tiny)
+    assert (record["result"], record["threads"]) == (5, 5)
+
+
+def test_the_record_says_which_code_measured(measure_fake):
+    assert measure_fake('answer(status="ok", result={})')["code"] == "hash of rnn on numpy"
+
+
+def test_the_code_is_hashed_when_it_is_run_and_not_when_it_began_to_wait(measure_fake, monkeypatch):
+    """Whoever waits for the lock for an hour runs what lies there then."""
+    hashes = iter(["when it began", "when it ran"])
+    monkeypatch.setattr(code, "current", lambda workload, api: next(hashes))
+    assert measure_fake('answer(status="ok", result={})')["code"] == "when it ran"
+
+
+def test_the_warm_up_is_the_stacks_own_and_decided_before_it_starts(measure_fake, monkeypatch):
+    monkeypatch.setattr(derived, "warmup", {"numpy": 4}.__getitem__)
+    record = measure_fake('answer(status="ok", result=job["protocol"]["warmup"])', protocol=Protocol(steps=3))
+    assert record["result"] == record["protocol"]["warmup"] == 4
+    record = measure_fake('answer(status="ok", result=job["protocol"]["warmup"])', protocol=Protocol(warmup=0))
+    assert record["result"] == record["protocol"]["warmup"] == 0
+
+
+@pytest.mark.parametrize("changes", [{"device": "gpu"}, {"words": 3, "mask": True}, {"onednn": "off"}])
+def test_what_the_stack_cannot_do_is_refused_before_anything_is_started(measure_fake, changes):
+    """The worker would leave out a mask without a word: a wrong set-up must never become a number."""
+    with pytest.raises(InputError):
+        measure_fake("raise SystemExit('must not be started')", make_point(**SMALL, **changes))
+
+
+def kernel_kills(monkeypatch, *counts):
+    monkeypatch.setattr(measure, "_kernel_kills", iter(counts).__next__)
 
 
 @pytest.mark.parametrize(("before", "after", "status"), [(4, 5, "oom"), (4, 4, "crashed")])
 def test_a_killed_worker_ran_out_of_memory_only_if_the_kernel_counted_it(
     measure_fake, monkeypatch, before, after, status
 ):
-    counters(monkeypatch, before, after)
+    kernel_kills(monkeypatch, before, after)
     record = measure_fake("os.kill(os.getpid(), signal.SIGKILL)")
     assert record["status"] == status
-    assert record["machine_evidence"] == {"steal_s": 0, "oom_kills": after - before}
     assert "killed" not in record
 
 
+@linux
+def test_the_kernels_own_count_is_a_number():
+    assert measure._kernel_kills() >= 0
+
+
 def test_a_worker_that_ends_otherwise_is_not_blamed_on_memory(measure_fake, monkeypatch):
-    counters(monkeypatch, 4, 5)
+    kernel_kills(monkeypatch, 4, 5)
     assert measure_fake("sys.exit(3)")["status"] == "crashed"
 
 
 def test_a_timeout_is_not_blamed_on_memory(measure_fake, monkeypatch):
-    counters(monkeypatch, 4, 5)
-    protocol = measure.Protocol(timeout_s=0.5)
+    kernel_kills(monkeypatch, 4, 5)
+    protocol = Protocol(timeout_s=0.5)
     assert measure_fake("time.sleep(100)", protocol=protocol)["status"] == "timeout"
 
 
@@ -289,19 +335,37 @@ def test_one_measurement_at_a_time(measure_fake, tmp_path):
     assert records[0]["status"] == "ok"
 
 
+# The protocol
+
+
 @pytest.mark.parametrize(
-    "field", [{"stepz": 3}, {"steps": 0}, {"warmup": -1}, {"seconds": -1}, {"limit_s": 0}, {"fewest": 0}]
+    "field",
+    [
+        {"stepz": 3},
+        {"steps": 0},
+        {"steps": 2.5},
+        {"warmup": -1},
+        {"timeout_s": 0},
+        {"timeout_s": float("inf")},
+        {"seconds": 2},
+    ],
 )
 def test_a_protocol_that_makes_no_sense_is_refused(field):
     with pytest.raises(ValidationError):
-        measure.Protocol(**field)
+        Protocol(**field)
+
+
+def test_no_protocol_ends_a_run_by_elapsed_time():
+    assert set(Protocol.model_fields) == {"warmup", "steps", "timeout_s"}
+    assert set(Protocol.model_fields) <= set(records.Protocol.model_fields)
+    assert records.Protocol.model_validate(QUICK.model_dump()).fixed
 
 
 # The real worker, on the NumPy stack
 
 
-def test_the_real_worker_checks_its_losses(tiny):
-    record = measure.measure(tiny, NUMPY, threads=1, task="check", steps=1)
+def test_the_real_worker_checks_its_losses():
+    record = measure.measure(ALONE, NUMPY, task="check", steps=1)
     assert record["status"] == "ok", record.get("error")
     result = record["result"]
     assert len(result["losses"]) == 2
@@ -310,18 +374,26 @@ def test_the_real_worker_checks_its_losses(tiny):
     assert result["memory"]["imported"] <= result["memory"]["peak"]
 
 
-def test_what_the_real_worker_measures_can_be_stored_and_shown(tiny, tmp_path):
-    protocol = measure.Protocol(warmup=1, steps=4, seconds=0)
+def test_what_the_real_worker_measures_can_be_stored_and_shown(tmp_path):
+    protocol = Protocol(warmup=1, steps=4)
     phases = []
-    record = measure.measure(tiny, NUMPY, protocol, threads=1, progress=phases.append)
+    record = measure.measure(ALONE, NUMPY, protocol, progress=phases.append)
     assert record["status"] == "ok", record.get("error")
     assert [message["name"] for message in phases[:3]] == ["importing", "building", "first step"]
-    path = store.file_of(tmp_path, "some-machine", "numpy", tiny.key)
-    store.append(path, "some-machine", "numpy", tiny, record | {"sweep": "one", "round": 1, "seed": 7})
-    row = store.table(tmp_path).iloc[0]
-    assert (row.status, row.steps, row.threads) == ("ok", 4, 1)
+    path = records.file_of(tmp_path, "some-machine", "numpy", ALONE.key)
+    stored = records.append(path, "some-machine", "numpy", ALONE, record | {"sweep": "one", "round": 1, "seed": 7})
+    row = table(tmp_path).iloc[0]
+    assert (row.status, row.steps, row.threads, row.protocol) == ("ok", 4, 1, "1+4")
     assert 0 < row.min_s <= row.median_s
-    assert row.parameters == 11 * 3 + 4 * 4 * (3 + 4 + 1) + 4 + 1
+    assert row.parameters == ALONE.work.parameters == 11 * 3 + 4 * 4 * (3 + 4 + 1) + 4 + 1
+    assert row.code == code.current("rnn", "numpy")
+    evidence = stored.result.evidence
+    steps = sum(stored.result.timing.steps_ns[1:]) / 1e9
+    assert steps <= evidence.seconds < steps + 0.5, "of the counted steps alone"
+    assert evidence.minor_faults >= 0
+    if sys.platform == "linux":
+        assert evidence.others_cores is not None
+        assert row.path.startswith("OpenBLAS") or not row.path
 
 
 @pytest.mark.parametrize(
@@ -333,24 +405,22 @@ def test_what_the_real_worker_measures_can_be_stored_and_shown(tiny, tmp_path):
         ({}, []),
     ],
 )
-def test_the_real_worker_times_the_loop_that_was_asked_for(tiny, changes, sentences):
-    protocol = measure.Protocol(warmup=1, steps=4, seconds=0)
-    record = measure.measure(tiny.model_copy(update=changes), NUMPY, protocol, threads=1)
+def test_the_real_worker_times_the_loop_that_was_asked_for(changes, sentences):
+    record = measure.measure(make_point(**SMALL, threads=1, **changes), NUMPY, Protocol(warmup=1, steps=4))
     assert record["status"] == "ok", record.get("error")
     result = record["result"]
     assert [loop["sentences"] for loop in result["loops"]] == sentences
     assert all(loop["ns"] >= loop["trained_ns"] > 0 for loop in result["loops"])
     assert len(result["timing"]["steps_ns"]) == 5
-    assert 0 <= result["faults"]["minor_in_steps"] <= result["faults"]["minor"]
 
 
 @linux
-@pytest.mark.parametrize("allocator", ["glibc", "glibc-keep"])
-def test_the_real_worker_runs_with_the_allocator_that_was_asked_for(tiny, allocator):
-    point = tiny.model_copy(update={"allocator": allocator})
-    record = measure.measure(point, NUMPY, measure.Protocol(warmup=1, steps=2, seconds=0), threads=1)
+@pytest.mark.parametrize(("allocator", "answers"), [("glibc", "glibc"), *((name, "glibc-keep") for name in KEEPING)])
+def test_the_real_worker_runs_with_the_allocator_that_was_asked_for(allocator, answers):
+    point = make_point(**SMALL, threads=1, allocator=allocator)
+    record = measure.measure(point, NUMPY, Protocol(warmup=1, steps=2))
     assert record["status"] == "ok", record.get("error")
-    assert record["result"]["facts"]["allocator"] == allocator
+    assert record["result"]["facts"]["path"]["allocator"] == answers
 
 
 @linux
@@ -372,7 +442,8 @@ PARENT = """
 import sys
 from pathlib import Path
 
-from traintime import measure, paths, stacks
+from traintime import paths
+from traintime.measuring import measure, stacks
 from traintime.point import make_point
 
 
@@ -382,8 +453,8 @@ def progress(message):
 
 
 measure.LOCK, paths.STACKS = Path(sys.argv[1]), Path(sys.argv[2])
-point = make_point(vocabulary=11, embedding=3, units=4, length=5, batch=6)
-measure.measure(point, stacks.get("numpy"), threads=1, progress=progress, task="bench", steps=10**9, blocks=1)
+point = make_point(vocabulary=11, embedding=3, units=4, length=5, batch=6, threads=1)
+measure.measure(point, stacks.get("numpy"), progress=progress, task="bench", steps=10**9, blocks=1)
 """
 
 

@@ -1,84 +1,128 @@
 """Points: what they accept, what they refuse, and their keys."""
 
-import itertools
 import re
+from typing import Annotated, Literal, get_args, get_origin
 
+import annotated_types
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from traintime import workloads
 from traintime.errors import InputError
-from traintime.point import RnnPoint, make_point
+from traintime.point import Point, Run, axis_label, fields, make_point, sizes_fields
+from traintime.workloads.base import Batch, Fields, InKey
 
 SIZES = ("vocabulary", "embedding", "units", "length", "batch")
-FIELDS = {
-    **{name: st.integers(1, 3_000_000) for name in SIZES},
-    "optimizer": st.sampled_from(["adam", "sgd", "adam-rows"]),
-    "frozen": st.booleans(),
-    "dropout": st.integers(0, 99).map(lambda percent: percent / 100),
-    "device": st.sampled_from(["cpu", "gpu"]),
-    "tokens": st.sampled_from(["uniform", "zipf"]),
-    "words": st.none() | st.integers(1, 400),
-    "mask": st.booleans(),
-    "loop": st.sampled_from(["steps", "fit", "epoch"]),
-    "sentences": st.integers(1, 3_000_000),
-    "allocator": st.sampled_from(["glibc", "glibc-keep", "jemalloc", "tcmalloc", "no-pool"]),
-    "cudnn": st.sampled_from([None, True, False]),
-}
 
 
-def possible(fields):
-    """The point of these fields, with those changed that do not fit the others."""
-    fields = dict(fields)
-    if fields["words"] is not None:
-        fields["words"] = min(fields["words"], fields["length"])
-        fields["vocabulary"] = max(fields["vocabulary"], 2)
-    else:
-        del fields["mask"]
-    if fields["loop"] == "epoch":
-        fields["sentences"] = max(fields["sentences"], fields["batch"])
-    else:
-        del fields["sentences"]
-    if fields["device"] == "cpu":
-        del fields["cudnn"]
-        if fields["allocator"] == "no-pool":
-            del fields["allocator"]
-    return RnnPoint(**fields)
+def values(annotation, limits=()):
+    """Values that a field of this type takes, by its annotation alone: a new field needs no line here."""
+    if get_origin(annotation) is Annotated:
+        inner, *found = get_args(annotation)
+        return values(inner, [*limits, *found])
+    if get_origin(annotation) is Literal:
+        return st.sampled_from(get_args(annotation))
+    if type(None) in (options := get_args(annotation)):
+        return st.none() | values(next(option for option in options if option is not type(None)), limits)
+    if annotation is bool:
+        return st.booleans()
+    if annotation is float:
+        assert any(isinstance(limit, annotated_types.Lt) for limit in flat(limits))
+        return st.integers(0, 99_999).map(lambda number: number / 100_000)
+    assert annotation is int, f"say here which values {annotation} may have"
+    return st.integers(1, 3_000_000)
 
 
-points = st.fixed_dictionaries(FIELDS).map(possible)
+def flat(limits):
+    for limit in limits:
+        yield from getattr(limit, "metadata", [limit])
+
+
+def every_field(workload):
+    """A strategy for each field that a point of the workload has, by name."""
+    annotations = {}
+    for owner in (workloads.get(workload), Run):
+        for base in reversed(owner.__mro__):
+            annotations |= getattr(base, "__annotations__", {})
+        annotations = {name: a for name, a in annotations.items() if name in fields()}
+    return {name: values(annotation) for name, annotation in annotations.items()}
+
+
+def taken(workload, chosen):
+    """The point of these fields; where they do not fit together another example is taken."""
+    try:
+        return make_point(workload, **chosen)
+    except InputError:
+        return None
+
+
+# Points that are possible: those fields that need others are drawn with them.
+@st.composite
+def possible(draw, workload):
+    chosen = {name: draw(strategy) for name, strategy in every_field(workload).items()}
+    if chosen["device"] == "cpu":
+        chosen |= {"kernel": "auto"} | ({"allocator": "glibc"} if chosen["allocator"] == "no-pool" else {})
+    chosen["sentences"] = chosen["batch"] + draw(st.integers(0, 1000)) if chosen["loop"] == "epoch" else None
+    if workload == "rnn":
+        chosen["vocabulary"] += 1
+        chosen["words"] = draw(st.none() | st.integers(1, chosen["length"]))
+        chosen["mask"] = chosen["words"] is not None and chosen["mask"]
+    return chosen
+
+
+any_point = st.sampled_from(sorted(workloads.ALL)).flatmap(
+    lambda workload: possible(workload).map(lambda chosen: make_point(workload, **chosen))
+)
+
+
+def test_every_field_of_a_point_is_drawn():
+    for workload, of_workload in workloads.ALL.items():
+        assert set(every_field(workload)) == {*of_workload.model_fields, *Run.model_fields}
+
+
+# Keys
 
 
 def test_the_default_is_the_point_of_the_2017_document():
     point = make_point()
-    sizes = (point.vocabulary, point.embedding, point.units, point.length, point.batch, point.dropout)
-    assert sizes == (280_000, 300, 128, 25, 100, 0.5)
+    sizes = point.sizes
+    numbers = (sizes.vocabulary, sizes.embedding, sizes.units, sizes.length, sizes.batch, sizes.dropout)
+    assert numbers == (280_000, 300, 128, 25, 100, 0.5)
+    assert point.run == Run()
     assert point.key == "rnn-v280000-e300-u128-l25-b100-adam"
+
+
+USUAL = "rnn-v280000-e300-u128-l25-b100-adam"
 
 
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
         ({"optimizer": "sgd"}, "rnn-v280000-e300-u128-l25-b100-sgd"),
-        ({"frozen": True}, "rnn-v280000-e300-u128-l25-b100-adam-frozen"),
-        ({"dropout": 0}, "rnn-v280000-e300-u128-l25-b100-adam-d0"),
-        ({"dropout": 0.25, "device": "gpu"}, "rnn-v280000-e300-u128-l25-b100-adam-d0.25-gpu"),
+        ({"frozen": True}, f"{USUAL}-frozen"),
+        ({"dropout": 0}, f"{USUAL}-d0"),
+        ({"dropout": 0.25, "device": "gpu"}, f"{USUAL}-d0.25-gpu"),
         ({"vocabulary": 1, "embedding": 2, "units": 3, "length": 4, "batch": 5}, "rnn-v1-e2-u3-l4-b5-adam"),
-        ({"optimizer": "adam-rows"}, "rnn-v280000-e300-u128-l25-b100-adam-rows"),
-        ({"tokens": "zipf"}, "rnn-v280000-e300-u128-l25-b100-adam-zipf"),
-        ({"words": 10}, "rnn-v280000-e300-u128-l25-b100-adam-w10"),
-        ({"words": 10, "mask": True}, "rnn-v280000-e300-u128-l25-b100-adam-w10-mask"),
-        ({"loop": "fit"}, "rnn-v280000-e300-u128-l25-b100-adam-fit"),
-        ({"loop": "epoch"}, "rnn-v280000-e300-u128-l25-b100-adam-epoch1000000"),
-        ({"loop": "epoch", "sentences": 500}, "rnn-v280000-e300-u128-l25-b100-adam-epoch500"),
-        ({"allocator": "glibc-keep"}, "rnn-v280000-e300-u128-l25-b100-adam-glibc-keep"),
-        ({"allocator": "tcmalloc"}, "rnn-v280000-e300-u128-l25-b100-adam-tcmalloc"),
-        ({"device": "gpu", "cudnn": True}, "rnn-v280000-e300-u128-l25-b100-adam-gpu-cudnn"),
-        ({"device": "gpu", "cudnn": False}, "rnn-v280000-e300-u128-l25-b100-adam-gpu-loop-of-cells"),
+        ({"optimizer": "adam-rows"}, f"{USUAL}-rows"),
+        ({"tokens": "zipf"}, f"{USUAL}-zipf"),
+        ({"words": 10}, f"{USUAL}-w10"),
+        ({"words": 10, "mask": True}, f"{USUAL}-w10-mask"),
+        ({"loop": "fit"}, f"{USUAL}-fit"),
+        ({"loop": "epoch", "sentences": 1_000_000}, f"{USUAL}-epoch1000000"),
+        ({"loop": "epoch", "sentences": 500}, f"{USUAL}-epoch500"),
+        ({"allocator": "glibc-keep"}, f"{USUAL}-glibc-keep"),
+        ({"allocator": "glibc-keep-arenas"}, f"{USUAL}-glibc-keep-arenas"),
+        ({"allocator": "tcmalloc"}, f"{USUAL}-tcmalloc"),
+        ({"onednn": "off"}, f"{USUAL}-no-onednn"),
+        ({"onednn": "on"}, f"{USUAL}-onednn"),
+        ({"threads": 1}, f"{USUAL}-t1"),
+        ({"device": "gpu", "kernel": "cudnn"}, f"{USUAL}-gpu-cudnn"),
+        ({"device": "gpu", "kernel": "loop-of-cells"}, f"{USUAL}-gpu-loop-of-cells"),
         (
             {"frozen": True, "dropout": 0.2, "tokens": "zipf", "words": 10, "mask": True, "loop": "fit"},
-            "rnn-v280000-e300-u128-l25-b100-adam-frozen-d0.2-zipf-w10-mask-fit",
+            f"{USUAL}-frozen-d0.2-zipf-w10-mask-fit",
         ),
     ],
 )
@@ -86,51 +130,115 @@ def test_the_key_names_every_size_and_what_differs_from_the_usual(changes, key):
     assert make_point(**changes).key == key
 
 
-@given(points, points)
+@pytest.mark.parametrize(
+    ("workload", "name"), [(workload, name) for workload in workloads.ALL for name in every_field(workload)]
+)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_changing_any_one_field_changes_the_key(workload, name, data):
+    chosen = data.draw(possible(workload))
+    one = make_point(workload, **chosen)
+    other = taken(workload, chosen | {name: data.draw(every_field(workload)[name])})
+    if other is not None:
+        assert (one.key == other.key) == (one == other)
+        assert (one == other) == (chosen[name] == getattr(other.sizes, name, getattr(other.run, name, None)))
+
+
+@pytest.mark.parametrize(
+    ("workload", "name"), [(workload, name) for workload in workloads.ALL for name in every_field(workload)]
+)
+def test_every_field_can_be_changed_alone(workload, name):
+    """Else the test above would hold for want of examples."""
+    together = {
+        "sentences": {"loop": "epoch", "sentences": 1000},
+        "kernel": {"device": "gpu"},
+        "mask": {"words": 3},
+        "loop": {},
+    }.get(name, {})
+    usual = fields()[name].default
+    others = {
+        "vocabulary": 7, "embedding": 7, "units": 7, "length": 7, "batch": 7, "optimizer": "sgd", "frozen": True,
+        "dropout": 0.1, "tokens": "zipf", "words": 7, "mask": True, "loop": "fit", "sentences": 2000,
+        "allocator": "tcmalloc", "onednn": "off", "device": "gpu", "kernel": "cudnn", "threads": 7,
+    }  # fmt: skip
+    options = get_args(fields()[name].annotation)
+    other = others.get(name, options[-1] if options and isinstance(options[-1], str) else not usual)
+    one, changed = (make_point(workload, **(together | change)) for change in ({}, {name: other}))
+    assert one.key != changed.key
+
+
+@given(any_point, any_point)
 def test_two_points_share_a_key_only_if_they_are_the_same(one, other):
     assert (one.key == other.key) == (one == other)
 
 
-@given(st.fixed_dictionaries(FIELDS), st.sampled_from(sorted(FIELDS)), st.data())
-def test_one_field_that_differs_is_seen_in_the_key(fields, name, data):
-    one = possible(fields)
-    other = possible(fields | {name: data.draw(FIELDS[name])})
-    assert (one.key == other.key) == (one == other)
-
-
-def test_every_way_of_running_has_a_key_that_can_be_a_file_name():
-    ways = {
-        "optimizer": ["adam", "sgd", "adam-rows"],
-        "frozen": [False, True],
-        "tokens": ["uniform", "zipf"],
-        "allocator": ["glibc", "glibc-keep", "jemalloc", "tcmalloc"],
-    }
-    padding = [{}, *({"words": words, "mask": mask} for words in (3, 25) for mask in (False, True))]
-    loops = [{}, {"loop": "fit"}, {"loop": "epoch"}, {"loop": "epoch", "sentences": 100}]
-    devices = [{}, *({"device": "gpu", "cudnn": cudnn} for cudnn in (None, True, False))]
-    keys = [
-        make_point(**dict(zip(ways, row, strict=True)), **empty, **loop, **device).key
-        for row in itertools.product(*ways.values())
-        for empty in padding
-        for loop in loops
-        for device in devices
-    ]
-    assert len(keys) == len(set(keys)) == 3 * 2 * 2 * 4 * 5 * 4 * 4
-    assert all(re.fullmatch(r"[a-z0-9.-]+", key) for key in keys)
+@given(any_point)
+def test_a_key_can_be_a_file_name(point):
+    assert re.fullmatch(r"[a-z0-9.-]+", point.key)
+    assert point.key.startswith(point.workload + "-")
 
 
 def test_two_dropout_rates_that_are_close_have_two_keys():
     assert make_point(dropout=0.1234567).key != make_point(dropout=0.1234568).key
 
 
-@given(points)
+def test_a_field_that_is_forgotten_in_the_key_is_noticed():
+    class Forgotten(Fields):
+        size: int = 1
+
+    with pytest.raises(StopIteration):
+        Forgotten().shown(False)
+
+
+@pytest.mark.parametrize(
+    ("how", "value", "text"),
+    [
+        (InKey(), 10.0, "10"),
+        (InKey("d{}"), 0.0, "d0"),
+        (InKey("d{}"), 0.5, "d0.5"),
+        (InKey("frozen"), True, "frozen"),
+        (InKey({"on": "one", "off": "other"}), "off", "other"),
+    ],
+)
+def test_a_value_as_it_stands_in_a_key(how, value, text):
+    assert how.text(value) == text
+
+
+# What a point is
+
+
+@given(any_point)
 def test_a_point_survives_being_stored(point):
-    assert make_point(**point.model_dump(mode="json")) == point
+    assert Point.model_validate(point.model_dump(mode="json")) == point
+    assert make_point(**point.fields) == point
+
+
+def test_equal_points_are_one_key_of_a_dict():
+    assert len({make_point(): 1, make_point(vocabulary=280_000): 2, make_point(vocabulary=1): 3}) == 2
 
 
 def test_a_point_cannot_be_changed():
-    with pytest.raises(ValidationError):
-        make_point().vocabulary = 5
+    for part, name in ((make_point(), "workload"), (make_point().sizes, "vocabulary"), (make_point().run, "loop")):
+        with pytest.raises(ValidationError):
+            setattr(part, name, "other")
+
+
+def test_the_work_of_a_point_is_its_sizes():
+    assert (
+        make_point(vocabulary=5).work
+        == make_point(vocabulary=5, device="gpu").work
+        == make_point(vocabulary=5).sizes.work()
+    )
+
+
+def test_every_field_has_a_description_and_an_axis_label():
+    assert set(fields()) == {*sizes_fields(), *Run.model_fields}
+    assert axis_label("vocabulary") == "vocabulary (rows of the embedding table)"
+    for name in fields():
+        assert re.fullmatch(rf"{name} \([^;:]+\)", axis_label(name)), axis_label(name)
+
+
+# What is refused
 
 
 @pytest.mark.parametrize("value", [0, -1, "many", 1.5, "100", True, None])
@@ -149,17 +257,26 @@ def test_a_dropout_rate_outside_zero_to_one_is_refused(value):
         make_point(dropout=value)
 
 
-@pytest.mark.parametrize(("field", "known"), [("optimizer", ("adam", "sgd")), ("device", ("cpu", "gpu"))])
-def test_an_unknown_choice_is_refused_and_the_choices_are_named(field, known):
+CHOICES = {
+    name: get_args(field.annotation) for name, field in fields().items() if get_origin(field.annotation) is Literal
+}
+
+
+@pytest.mark.parametrize("field", CHOICES)
+def test_an_unknown_choice_is_refused_and_the_choices_are_named(field):
     with pytest.raises(InputError, match=f"^{field}: 'other'") as caught:
         make_point(**{field: "other"})
-    assert all(name in str(caught.value) for name in known)
+    assert all(f"'{name}'" in str(caught.value) for name in CHOICES[field])
+
+
+def test_every_choice_is_among_them():
+    assert set(CHOICES) >= {"optimizer", "tokens", "loop", "allocator", "onednn", "device", "kernel"}
 
 
 def test_an_unknown_field_is_refused_and_the_fields_are_named():
     with pytest.raises(InputError, match="'vocabluary' is not a known field") as caught:
         make_point(vocabluary=10)
-    assert all(name in caught.value.remedy for name in SIZES)
+    assert all(name in caught.value.remedy for name in (*SIZES, *Run.model_fields))
 
 
 def test_an_unknown_workload_is_refused_and_the_workloads_are_named():
@@ -168,61 +285,65 @@ def test_an_unknown_workload_is_refused_and_the_workloads_are_named():
 
 
 @pytest.mark.parametrize(
-    ("fields", "field", "value", "problem", "remedy"),
+    ("chosen", "field", "value", "problem", "remedy"),
     [
         ({"words": 26}, "words", 26, "is more than the length 25", "Give the length or less."),
         ({"words": 1, "vocabulary": 1}, "vocabulary", 1, "has no row beside the padding's", "Give 2 or more."),
         ({"loop": "epoch", "sentences": 99}, "sentences", 99, "does not fill a batch of 100", "Give more."),
+        ({"loop": "epoch"}, "sentences", None, "is missing for the loop epoch", "Give the samples of the epoch."),
         ({"sentences": 5000}, "sentences", 5000, "is for the loop epoch, not steps", "or give the loop epoch."),
         ({"sentences": 5000, "loop": "fit"}, "sentences", 5000, "is for the loop epoch, not fit", "Leave it out"),
         ({"mask": True}, "mask", True, "finds no padding to skip", "Give the number of words that are not padding."),
         ({"allocator": "no-pool"}, "allocator", "no-pool", "is for a GPU", "Take another, or give the device gpu."),
-        ({"cudnn": True}, "cudnn", True, "is for a GPU", "Leave it out, or give the device gpu."),
-        ({"cudnn": False}, "cudnn", False, "is for a GPU", "Leave it out, or give the device gpu."),
+        ({"kernel": "cudnn"}, "kernel", "cudnn", "is for a GPU", "Leave it out, or give the device gpu."),
+        ({"kernel": "loop-of-cells"}, "kernel", "loop-of-cells", "is for a GPU", "or give the device gpu."),
     ],
 )
-def test_fields_that_do_not_fit_together_are_refused(fields, field, value, problem, remedy):
+def test_fields_that_do_not_fit_together_are_refused(chosen, field, value, problem, remedy):
     with pytest.raises(InputError) as caught:
-        make_point(**fields)
+        make_point(**chosen)
     assert (caught.value.field, caught.value.value) == (field, value)
     assert problem in caught.value.problem
     assert remedy in caught.value.remedy
 
 
 @pytest.mark.parametrize(
-    "fields",
+    "chosen",
     [
         {"words": 25},
         {"words": 25, "vocabulary": 2},
         {"loop": "epoch", "sentences": 100},
-        {"sentences": 1_000_000},
-        {"device": "gpu", "cudnn": False},
+        {"device": "gpu", "kernel": "loop-of-cells"},
+        {"device": "gpu", "allocator": "no-pool"},
     ],
 )
-def test_fields_that_just_fit_together_are_taken(fields):
-    point = make_point(**fields)
-    assert {name: getattr(point, name) for name in fields} == fields
+def test_fields_that_just_fit_together_are_taken(chosen):
+    point = make_point(**chosen)
+    assert {name: point.fields[name] for name in chosen} == chosen
 
 
-@pytest.mark.parametrize(
-    ("field", "known"),
-    [
-        ("optimizer", ("adam", "sgd", "adam-rows")),
-        ("tokens", ("uniform", "zipf")),
-        ("loop", ("steps", "fit", "epoch")),
-        ("allocator", ("glibc", "glibc-keep", "jemalloc", "tcmalloc", "no-pool")),
-    ],
-)
-def test_an_unknown_way_of_running_is_refused_and_the_ways_are_named(field, known):
-    with pytest.raises(InputError, match=f"^{field}: 'other'") as caught:
-        make_point(**{field: "other"})
-    assert all(f"'{name}'" in caught.value.problem for name in known)
-
-
-@pytest.mark.parametrize("field", ["words", "sentences"])
+@pytest.mark.parametrize("field", ["words", "sentences", "threads"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "many", True])
-def test_a_bad_number_of_words_or_sentences_is_refused(field, value):
+def test_a_bad_number_of_words_sentences_or_threads_is_refused(field, value):
     with pytest.raises(InputError) as caught:
         make_point(**{field: value})
     assert (caught.value.field, caught.value.value) == (field, value)
     assert caught.value.remedy == "Give a whole number of 1 or more."
+
+
+def test_sizes_of_another_workload_are_refused(monkeypatch):
+    class Other(workloads.Sizes):
+        name = "other"
+        batch: Batch = 100
+
+    monkeypatch.setitem(workloads.ALL, "other", Other)
+    with pytest.raises(ValidationError, match="sizes"):
+        Point(workload="rnn", sizes=Other())
+    with pytest.raises(ValidationError, match="sizes"):
+        Point(workload="other", sizes=make_point().sizes)
+    assert Point(workload="other", sizes={"batch": 3}).key == "other-b3"
+
+
+def test_a_stored_point_of_an_unknown_workload_is_refused():
+    with pytest.raises(ValidationError, match="workload: 'cnn' is not a known workload"):
+        Point.model_validate(make_point().model_dump() | {"workload": "cnn"})

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from traintime import paths, stacks
+from traintime import paths
 from traintime.errors import InputError
-from traintime.point import make_point
+from traintime.measuring import stacks
+from traintime.point import Run, make_point
 
 
 @pytest.fixture
@@ -79,6 +80,7 @@ def test_a_stack_with_a_python_of_its_own_has_a_lock_and_a_home_of_its_own(stack
 KERAS = [name for name in stacks.ALL if name != "numpy"]
 POOLED_FOR_GOOD = [name for name in stacks.ALL if name not in ("2026-torch", "2026-jax")]
 OLDER = [name for name in stacks.ALL if not name.startswith("2026")]
+WITHOUT_A_SWITCH = [name for name in stacks.ALL if name != "2026-tensorflow"]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +89,8 @@ OLDER = [name for name in stacks.ALL if not name.startswith("2026")]
         ({"optimizer": "adam-rows"}, "optimizer", "Take the stack numpy.", KERAS),
         ({"mask": True, "words": 5}, "mask", "Take a Keras stack.", ["numpy"]),
         ({"device": "gpu"}, "device", "Take a stack of 2026.", OLDER),
+        ({"onednn": "off"}, "onednn", "Take 2026-tensorflow.", WITHOUT_A_SWITCH),
+        ({"onednn": "on"}, "onednn", "Take 2026-tensorflow.", WITHOUT_A_SWITCH),
         ({"allocator": "no-pool", "device": "gpu"}, "allocator", "Take 2026-torch or 2026-jax.", POOLED_FOR_GOOD),
     ],
 )
@@ -98,7 +102,11 @@ def test_what_a_stack_cannot_do_is_refused_there_and_only_there(changes, field, 
             stacks.refuse_impossible(point, stack)
         except InputError as error:
             assert (error.field, error.value, error.remedy) == (field, changes[field], remedy)
-            assert error.problem == f"is nothing that {stack.name} can do"
+            assert error.problem in (
+                f"is nothing that {stack.name} can do",
+                f"is nothing that {stack.api} can do",
+                f"is nothing that {stack.api} has",
+            )
             refused.append(stack.name)
     assert refused == names
 
@@ -356,7 +364,7 @@ def test_a_cpu_worker_sees_no_gpu_and_a_gpu_worker_the_chosen_one(monkeypatch):
     stack = stacks.get("2026-jax")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/cuda")
-    cpu, gpu = stack.environment(2), stack.environment(2, "gpu")
+    cpu, gpu = stack.environment(2), stack.environment(2, Run(device="gpu"))
     assert (cpu["CUDA_VISIBLE_DEVICES"], cpu["JAX_PLATFORMS"]) == ("", "cpu")
     assert (gpu["CUDA_VISIBLE_DEVICES"], gpu["LD_LIBRARY_PATH"]) == ("1", "/opt/cuda")
     assert "JAX_PLATFORMS" not in gpu
@@ -375,3 +383,11 @@ def test_theano_is_told_where_numpys_blas_is_and_compiles_into_its_own_home(hous
 def test_theano_without_a_blas_is_refused_with_the_command_that_helps(house):
     with pytest.raises(InputError, match="traintime stacks add 2020-theano --again"):
         stacks.get("2020-theano").environment(2)
+
+
+@pytest.mark.parametrize(("onednn", "switch"), [("auto", {}), ("on", "1"), ("off", "0")])
+def test_onednn_is_switched_by_its_variable_or_left_alone(onednn, switch):
+    stack = stacks.get("2026-tensorflow")
+    expected = {"TF_ENABLE_ONEDNN_OPTS": switch} if switch else {}
+    assert stack.environment(2, Run(onednn=onednn)) == stack.environment(2) | expected
+    assert "TF_ENABLE_ONEDNN_OPTS" not in stack.environment(2)

@@ -2,21 +2,26 @@
 
 import itertools
 import json
+import subprocess
+import sys
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traintime import allocators, machine, memory, paths, stacks, store, sweep
+from traintime import paths
 from traintime.errors import InputError
-from traintime.measure import Protocol
+from traintime.measuring import allocators, code, machine, stacks, sweep
+from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
+from traintime.store import records
 
 MACHINE = "some-machine"
 SMALL = {"stacks": ["numpy", "2026-jax"], "vocabulary": [10, 20, 30], "embedding": 4, "units": 4, "rounds": 2}
+RATES = {"bandwidth_bytes_per_s": 100.0, "matmul_flop_per_s": 200.0}
 
 
 def plan(name="small", **changes):
@@ -34,8 +39,7 @@ def quiet_machine(monkeypatch, missing):
     """A machine that has every stack and 8 GiB, and that nobody measures."""
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: stack.name not in missing))
     monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
-    monkeypatch.setattr(machine, "rates", lambda: {"bandwidth_bytes_per_s": 1.0})
-    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=8 * 2**30))
+    monkeypatch.setattr(machine, "free_memory", lambda device: 8 * 2**30)
 
 
 @pytest.fixture
@@ -43,18 +47,28 @@ def root(tmp_path):
     return tmp_path / "measurements"
 
 
+DISTURBED = {"seconds": 10.0, "others_cpu_s": 9.0}
+
+
 @pytest.fixture
 def fake_measure(invocation):
-    """Make a stand-in for measure(): it notes each call, and may be interrupted before the one of this number."""
+    """Make a stand-in for measure(): it notes each call, and may be interrupted before the one of this number.
 
-    def make(interrupted_before=None, status="ok"):
+    ends: what becomes of the n-th call, by number: a status, or "disturbed"; all others end well.
+    """
+
+    def make(interrupted_before=None, ends=None, status="ok"):
         calls = []
 
-        def measure(point, stack, protocol, *, threads=None, progress=None):
+        def measure(point, stack, protocol, *, progress=None):
             if len(calls) == interrupted_before:
                 raise KeyboardInterrupt
+            end = (ends or {}).get(len(calls), status)
             calls.append((stack.name, point.key, protocol))
-            made = invocation(status, protocol=protocol.model_dump())
+            made = invocation("ok" if end == "disturbed" else end, code=code.current(point.workload, stack.api))
+            made["protocol"] |= {"steps": protocol.steps}
+            if end == "disturbed":
+                made["result"]["evidence"] = DISTURBED
             return {name: value for name, value in made.items() if name not in ("sweep", "round", "seed")}
 
         measure.calls = calls
@@ -64,37 +78,39 @@ def fake_measure(invocation):
 
 
 def run(plans, root, measure, **options):
-    return sweep.run(plans, root, measure=measure, machine_key=MACHINE, **options)
+    options = {"machine_key": MACHINE, "rates": lambda: dict(RATES)} | options
+    return sweep.run(plans, root, measure=measure, **options)
 
 
 def stored(root, sentinel=False):
-    """How often each round of each point is in the files; the sentinel's files instead of all others."""
+    """How often each round of each point and sweep is in the files; the sentinels' files instead of all others."""
     found = Counter()
-    for path in store.files(root):
-        if (path.parent.parent.name == store.SENTINEL) == sentinel:
-            for done in store.read(path).invocations:
-                found[path.parent.name, path.stem, done.round] += 1
+    for path in records.files(root):
+        if records.is_sentinel(path) == sentinel:
+            for done in records.read(path).invocations:
+                found[done.sweep, path.parent.name, path.stem, done.round] += 1
     return found
 
 
-def planned(plans, seed=2017):
-    rounds = range(1, max(plan.rounds for plan in plans) + 1)
-    return counted(itertools.chain.from_iterable(sweep.round_order(plans, number, seed) for number in rounds))
+def everything(root):
+    return stored(root).total() + stored(root, sentinel=True).total()
 
 
 def counted(tasks, sentinel=False):
-    """How often each round of each point is among the tasks; the sentinel's tasks instead of all others."""
-    return Counter((task.stack.name, task.point.key, task.round) for task in tasks if task.sentinel == sentinel)
+    """How often each round of each point is among the tasks; the sentinels' tasks instead of all others."""
+    return Counter((t.sweep, t.stack.name, t.point.key, t.round) for t in tasks if t.sentinel == sentinel)
 
 
-def left(plans, root, *options):
-    """What is outstanding; each round of it begins and ends with the sentinel and has something between."""
-    tasks = sweep.outstanding(plans, root, MACHINE, 2017, *options)
-    for _, group in itertools.groupby(tasks, key=lambda task: task.round):
-        watched = [task.sentinel for task in group]
-        assert watched[0]
-        assert watched[-1]
-        assert not all(watched)
+def planned(plans, sentinel=False, seed=2017):
+    tasks = [plan.order(number, seed) for plan in plans for number in range(1, plan.rounds + 1)]
+    return counted(itertools.chain.from_iterable(tasks), sentinel)
+
+
+def left(plans, root):
+    """What is outstanding; each round of it has something beside sentinels."""
+    tasks = sweep.outstanding(plans, root, MACHINE)
+    for _, group in itertools.groupby(tasks, key=lambda task: (task.sweep, task.round)):
+        assert not all(task.sentinel for task in group)
     return tasks
 
 
@@ -103,16 +119,33 @@ def left(plans, root, *options):
 
 def test_a_sweep_is_every_combination_of_its_lists():
     made = plan(vocabulary=[10, 20], optimizer=["adam", "sgd"], batch=3)
-    assert {(p.vocabulary, p.optimizer, p.batch) for p in made.points} == set(
+    assert {(p.sizes.vocabulary, p.sizes.optimizer, p.sizes.batch) for p in made.points} == set(
         itertools.product([10, 20], ["adam", "sgd"], [3])
     )
-    assert [stack.name for stack in made.stacks] == ["numpy", "2026-jax"]
+    assert {stack.name for stack in made.stacks} == {"numpy", "2026-jax"}
+    assert len(made.pairs) == len(made.points) * 2 == 8
+
+
+def test_a_sweep_may_have_further_sets_joined_to_its_values():
+    """Frozen, and under SGD, and not both at once; what two sets share is one point."""
+    also = [{"frozen": True}, {"optimizer": "sgd"}, {"stacks": ["numpy"], "vocabulary": 10}, {"vocabulary": 99}]
+    made = plan(vocabulary=[10, 20], also=also)
+    found = {(p.sizes.vocabulary, p.sizes.frozen, p.sizes.optimizer, stack.name) for p, stack in made.pairs}
+    of_both = {(10, False, "adam"), (20, False, "adam"), (10, True, "adam"), (20, True, "adam")}
+    of_both |= {(10, False, "sgd"), (20, False, "sgd"), (99, False, "adam")}
+    assert found == {(*point, stack) for point in of_both for stack in ("numpy", "2026-jax")}
+    assert len(made.pairs) == len(found)
+
+
+def test_a_further_set_for_one_stack_is_not_run_on_the_others():
+    made = plan(vocabulary=10, also=[{"stacks": ["numpy"], "optimizer": "adam-rows"}])
+    assert {stack.name for point, stack in made.pairs if point.sizes.optimizer == "adam-rows"} == {"numpy"}
 
 
 def test_a_sweep_that_says_little_has_the_usual_rounds_stacks_and_protocol():
     made = sweep.Plan.from_profile("short", {"vocabulary": 10})
-    assert (made.rounds, made.protocol, made.beyond_memory) == (3, Protocol(), False)
-    assert [stack.name for stack in made.stacks] == list(stacks.ALL)
+    assert (made.rounds, made.protocol, made.beyond_memory) == (5, Protocol(), False)
+    assert {stack.name for stack in made.stacks} == set(stacks.ALL)
 
 
 def test_a_sweep_may_have_its_own_protocol():
@@ -142,6 +175,8 @@ def test_a_bad_number_of_rounds_is_refused(value):
         ({"vocabluary": 5}, "'vocabluary' is not a known field.*Choose one of: .*vocabulary"),
         ({"protocol": {"stepz": 5}}, "stepz"),
         ({"protocol": {"steps": 0}}, "steps"),
+        ({"protocol": {"seconds": 2}}, "seconds"),
+        ({"also": [{"vocabluary": 5}]}, "'vocabluary' is not a known field"),
     ],
 )
 def test_an_unknown_name_or_value_is_refused(changes, words):
@@ -152,7 +187,7 @@ def test_an_unknown_name_or_value_is_refused(changes, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"optimizer": ["adam", "adam-rows"]}, "optimizer: 'adam-rows' is nothing that 2026-jax can do. .*numpy"),
+        ({"optimizer": ["adam", "adam-rows"]}, "optimizer: 'adam-rows' is nothing that keras3 has. .*numpy"),
         ({"words": 5, "mask": [False, True]}, "mask: True is nothing that numpy can do. Take a Keras stack"),
         ({"device": ["cpu", "gpu"]}, "device: 'gpu' is nothing that numpy can do. Take a stack of 2026"),
         ({"words": [5, 26]}, "words: 26 is more than the length 25"),
@@ -203,75 +238,144 @@ def test_every_profile_of_the_book_can_be_read(path):
     for made in sweep.plans(path.stem):
         assert made.points
         assert made.stacks
-        assert len(sweep.round_order([made], 1, seed=1)) >= 2
+        assert len(made.order(1, seed=1)) >= 2
 
 
 # The order of a round
 
 
+@settings(max_examples=30)
 @given(st.integers(1, 60), st.integers(0, 2**32), st.integers(1, 3))
-def test_a_round_has_every_point_once(points, seed, number):
+def test_a_round_has_every_point_on_every_stack_once(points, seed, number):
     made = plan(vocabulary=list(range(1, points + 1)), rounds=3)
-    order = sweep.round_order([made], number, seed)
-    expected = Counter({(stack.name, point.key, number): 1 for stack in made.stacks for point in made.points})
-    assert counted(order) == expected
-    assert not any(task.sentinel for task in order)
+    order = made.order(number, seed)
+    expected = {("small", stack.name, point.key, number): 1 for stack in made.stacks for point in made.points}
+    assert counted(order) == Counter(expected)
+    watched = [task for task in order if task.sentinel]
+    assert sorted(task.stack.name for task in watched) == ["2026-jax", "numpy"], "one on each stack"
 
 
-@given(st.integers(1, 150), st.integers(1, 3))
-def test_the_sentinel_is_first_last_and_in_between(length, number):
-    order = sweep.round_order([plan(vocabulary=list(range(1, 76)), rounds=3)], number, seed=7)[:length]
-    watched = sweep.with_sentinel(order, sweep.SENTINEL)
-    assert [task for task in watched if not task.sentinel] == order, "nothing lost, doubled or moved"
-    places = [place for place, task in enumerate(watched) if task.sentinel]
-    assert places[0] == 0
-    assert places[-1] == len(watched) - 1
-    assert len(places) >= min(3, length + 1), "start, middle and end"
-    gaps = [after - before - 1 for before, after in itertools.pairwise(places)]
-    assert min(gaps) >= 1
-    assert max(gaps) <= 2 * sweep.SENTINEL_EVERY
-    assert {task.round for task in watched} == {number}
-    sentinel = {(task.sweep, task.point, task.stack, task.protocol) for task in watched if task.sentinel}
-    assert sentinel == {(store.SENTINEL, *sweep.SENTINEL, Protocol())}
+@settings(max_examples=30)
+@given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 99))
+def test_the_sentinels_are_spread_evenly(points, on, seed):
+    made = plan(vocabulary=list(range(1, points + 1)), stacks=list(stacks.ALL)[:on])
+    order = made.order(1, seed)
+    before, places = 0, []
+    for task in order:
+        if task.sentinel:
+            places.append(before)
+        else:
+            before += 1
+    share = before / on
+    assert len(places) == on
+    for number, place in enumerate(places):
+        assert abs(place - (number + 0.5) * share) <= 0.5, "in the middle of its share of the round"
 
 
-def test_nothing_to_do_needs_no_sentinel():
-    assert sweep.with_sentinel([], sweep.SENTINEL) == []
+def test_the_sentinels_order_is_random_too():
+    made = plan(stacks=list(stacks.ALL))
+    orders = {tuple(t.stack.name for t in made.order(number, 7) if t.sentinel) for number in range(1, 6)}
+    assert len(orders) > 1
+
+
+def test_a_sentinel_is_one_small_point_of_its_stack_in_every_sweep():
+    of = {}
+    for made in (plan("one"), plan("two", vocabulary=99, protocol={"steps": 50})):
+        for task in made.order(1, seed=7):
+            if task.sentinel:
+                of.setdefault(task.stack.name, set()).add((task.point, task.protocol))
+    assert all(len(kinds) == 1 for kinds in of.values())
+    assert of["numpy"] == {(make_point(vocabulary=20_000), Protocol())}
+
+
+def test_the_sentinels_of_a_gpu_s_sweep_run_on_it():
+    made = plan(stacks=["2026-jax"], device="gpu")
+    assert {task.point.run.device for task in made.order(1, seed=7)} == {"gpu"}
+
+
+def test_a_run_without_sentinels_has_none():
+    assert not any(task.sentinel for task in plan().order(1, 7, sentinels=False))
+    assert counted(plan().order(1, 7, sentinels=False)) == counted(plan().order(1, 7))
 
 
 def test_the_order_is_the_seeds_and_not_the_profiles():
     made = plan(vocabulary=list(range(1, 21)))
-    turned = plan(vocabulary=list(range(20, 0, -1)))
-    assert sweep.round_order([made], 1, seed=7) == sweep.round_order([turned], 1, seed=7)
-    assert sweep.round_order([made], 1, seed=7) != sweep.round_order([made], 1, seed=8)
+    turned = plan(vocabulary=list(range(20, 0, -1)), stacks=["2026-jax", "numpy"])
+    assert made.order(1, seed=7) == turned.order(1, seed=7)
+    assert made.order(1, seed=7) != made.order(1, seed=8)
+
+
+def test_the_order_is_the_same_in_another_process():
+    """Reproducible from what the record says: seed, sweep and round."""
+    made = plan(vocabulary=list(range(1, 21)))
+    keys = [f"{task.stack.name} {task.point.key}" for task in made.order(3, seed=2017)]
+    script = (
+        "from traintime.measuring.sweep import Plan\n"
+        f"made = Plan.from_profile('small', {SMALL | {'vocabulary': list(range(1, 21))}!r})\n"
+        "print('\\n'.join(f'{t.stack.name} {t.point.key}' for t in made.order(3, seed=2017)))"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], cwd=paths.ROOT, capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines() == keys
 
 
 def test_each_round_has_an_order_of_its_own():
     made = plan(vocabulary=list(range(1, 21)))
-    one, two = ([task.point.key for task in sweep.round_order([made], number, seed=7)] for number in (1, 2))
+    one, two = ([task.point.key for task in made.order(number, seed=7) if not task.sentinel] for number in (1, 2))
     assert Counter(one) == Counter(two)
     assert one != two
 
 
 def test_the_order_is_not_sorted():
     made = plan(vocabulary=list(range(1, 21)), stacks=["numpy"])
-    keys = [task.point.key for task in sweep.round_order([made], 1, seed=7)]
+    keys = [task.point.key for task in made.order(1, seed=7) if not task.sentinel]
     assert keys != sorted(keys)
     assert [int(key.split("-")[1][1:]) for key in keys] != list(range(1, 21))
 
 
-def test_a_point_of_two_sweeps_is_one_task():
+def test_both_sides_of_a_comparison_lie_in_the_same_round():
+    made = plan(stacks=["numpy"], vocabulary=list(range(1, 11)), allocator=["glibc", "tcmalloc"], rounds=3)
+    rounds = [task.round for task in left_in_order(made)]
+    assert rounds == sorted(rounds), "a round is over before the next begins"
+    for number in (1, 2, 3):
+        names = [t.point.run.allocator for t in made.order(number, 7) if not t.sentinel]
+        assert names != sorted(names) and names != sorted(names, reverse=True), "mixed, not one after the other"
+
+
+def left_in_order(made):
+    return itertools.chain.from_iterable(made.order(number, 7) for number in range(1, made.rounds + 1))
+
+
+# Several sweeps
+
+
+def test_every_sweep_gets_five_rounds_before_any_gets_more(root):
+    plans = [plan("long", rounds=12), plan("short", rounds=3), plan("usual", rounds=6)]
+    order = [key for key, _ in itertools.groupby((task.sweep, task.round) for task in left(plans, root))]
+    assert order == [
+        *(("long", number) for number in range(1, 6)),
+        *(("short", number) for number in range(1, 4)),
+        *(("usual", number) for number in range(1, 6)),
+        *(("long", number) for number in range(6, 11)),
+        ("usual", 6),
+        *(("long", number) for number in (11, 12)),
+    ]
+
+
+def test_a_point_of_two_sweeps_is_measured_in_both(root, fake_measure):
+    """A comparison is interleaved or it is none: a value from another sweep is no side of it."""
     plans = [plan("one"), plan("two", vocabulary=[30, 40])]
-    order = sweep.round_order(plans, 1, seed=7)
-    shared = [task for task in order if task.point.vocabulary == 30]
-    assert len(order) == 2 * 4
-    assert sorted(task.stack.name for task in shared) == ["2026-jax", "numpy"]
-    assert {task.sweep for task in shared} == {"one"}
+    run(plans, root, fake_measure())
+    assert stored(root) == planned(plans)
+    (path,) = (root / MACHINE / "numpy").glob("*v30-*.json")
+    done = [(invocation.sweep, invocation.round) for invocation in records.read(path).invocations]
+    assert done == [("one", 1), ("one", 2), ("two", 1), ("two", 2)]
+    assert left(plans, root) == []
 
 
-def test_a_sweep_with_more_rounds_goes_on_alone():
-    plans = [plan("short", rounds=1), plan("long", vocabulary=[40], rounds=3)]
-    assert {task.sweep for task in sweep.round_order(plans, 3, seed=7)} == {"long"}
+def test_a_sweep_that_is_added_later_finds_its_points_not_yet_done(root, fake_measure):
+    run([plan("one")], root, fake_measure())
+    added = left([plan("one"), plan("two")], root)
+    assert counted(added) == planned([plan("two")])
 
 
 # What is left to do
@@ -281,10 +385,17 @@ def test_everything_is_outstanding_at_first_and_nothing_at_the_end(root, fake_me
     tasks = left([plan()], root)
     assert counted(tasks) == planned([plan()])
     progress = run([plan()], root, fake_measure())
-    assert progress.finished == progress.total == len(tasks)
+    assert progress.finished == progress.total == len(tasks) == 2 * (6 + 2)
     assert stored(root) == planned([plan()])
-    assert stored(root, sentinel=True) == counted(tasks, sentinel=True)
+    assert stored(root, sentinel=True) == counted(tasks, sentinel=True) == planned([plan()], sentinel=True)
     assert left([plan()], root) == []
+
+
+def test_rounds_complete_one_after_the_other(root, fake_measure):
+    run([plan(rounds=3)], root, fake_measure())
+    for path in records.files(root):
+        rounds = [done.round for done in records.read(path).invocations]
+        assert rounds == [1, 2, 3], path
 
 
 def test_a_finished_sweep_measures_no_further_sentinel(root, fake_measure):
@@ -306,39 +417,128 @@ def test_more_rounds_add_only_what_is_new(root, fake_measure):
 
 
 def test_another_machines_results_do_not_count(root, fake_measure):
-    sweep.run([plan()], root, measure=fake_measure(), machine_key="another-machine")
+    run([plan()], root, fake_measure(), machine_key="another-machine")
     assert counted(left([plan()], root)) == planned([plan()])
 
 
-@pytest.mark.parametrize("status", ["oom", "timeout", "crashed"])
-def test_a_failed_invocation_is_not_repeated_for_its_result(root, fake_measure, status):
-    run([plan()], root, fake_measure(status=status))
+def test_what_other_code_measured_does_not_count(root, fake_measure, monkeypatch):
+    run([plan()], root, fake_measure())
+    now = code.current
+    monkeypatch.setattr(
+        code, "current", lambda workload, api: "new" + now(workload, api) if api == "numpy" else now(workload, api)
+    )
+    again = left([plan()], root)
+    assert {task.stack.name for task in again} == {"numpy"}
+    assert counted(again) == Counter({key: n for key, n in planned([plan()]).items() if key[1] == "numpy"})
+    assert not any(task.again for task in again), "it is no repetition"
+    run([plan()], root, fake_measure())
+    assert left([plan()], root) == []
+    assert stored(root) == planned([plan()]) + counted(again), "and nothing of the older is dropped"
+
+
+def test_what_was_measured_with_another_number_of_steps_does_not_count(root, fake_measure):
+    run([plan()], root, fake_measure())
+    again = left([plan(protocol={"steps": 12})], root)
+    assert counted(again) == planned([plan()])
+    assert {task.stack.name for task in again if task.sentinel} == set()
+    run([plan(protocol={"steps": 12})], root, fake_measure())
+    assert left([plan(protocol={"steps": 12})], root) == left([plan()], root) == []
+
+
+# What is done once more
+
+
+def attempts(root):
+    """Status, again and round of each invocation in the files, by stack and key."""
+    return {
+        (path.parent.name, path.stem): [
+            (done.round, done.status, done.again) for done in records.read(path).invocations
+        ]
+        for path in records.files(root)
+    }
+
+
+@pytest.mark.parametrize("end", ["crashed", "disturbed"])
+def test_what_crashed_or_was_disturbed_is_kept_and_done_once_more_at_the_end_of_its_round(root, fake_measure, end):
+    measure = fake_measure(ends={3: end})
+    progress = run([plan(rounds=1)], root, measure)
+    assert progress.finished == progress.total == len(measure.calls) == 8 + 1
+    assert measure.calls[-1] == measure.calls[3]
+    status = "crashed" if end == "crashed" else "ok"
+    assert attempts(root)[measure.calls[3][:2]] == [(1, status, False), (1, "ok", True)]
+    assert sum(len(made) for made in attempts(root).values()) == 9
+    assert left([plan(rounds=1)], root) == []
+
+
+@pytest.mark.parametrize("end", ["crashed", "disturbed"])
+def test_it_is_done_once_more_and_never_a_third_time(root, fake_measure, end):
+    measure = fake_measure(ends={3: end, 8: end})
+    run([plan(rounds=1)], root, measure)
+    assert len(measure.calls) == 9
+    assert [again for _, _, again in attempts(root)[measure.calls[3][:2]]] == [False, True]
+    assert left([plan(rounds=1)], root) == []
+    assert run([plan(rounds=1)], root, fake_measure()).total == 0
+
+
+def test_the_repetition_comes_in_its_own_round(root, fake_measure):
+    measure = fake_measure(ends={3: "disturbed"})
+    run([plan(rounds=2)], root, measure)
+    assert len(measure.calls) == 17
+    assert measure.calls[8] == measure.calls[3]
+    assert [made[:1] + made[2:] for made in attempts(root)[measure.calls[3][:2]]] == [(1, False), (1, True), (2, False)]
+
+
+@pytest.mark.parametrize("status", ["oom", "timeout"])
+def test_what_does_not_fit_is_done(root, fake_measure, status):
+    measure = fake_measure(status=status)
+    run([plan()], root, measure)
+    assert len(measure.calls) == 16
     assert stored(root) == planned([plan()])
     assert left([plan()], root) == []
+
+
+def test_nothing_is_done_again_for_its_value(root, fake_measure):
+    """A hundred times slower, and a first step slower still: kept as it is."""
+    inner = fake_measure()
+
+    def measure(*args, **options):
+        made = inner(*args, **options)
+        made["result"]["timing"]["steps_ns"] = [10**11] * 5
+        made["result"]["evidence"] |= {"steal_s": 1e6, "minor_faults": 10**9}
+        return made
+
+    run([plan()], root, measure)
+    assert len(inner.calls) == 16
+    assert not any(again for made in attempts(root).values() for _, _, again in made)
+    assert left([plan()], root) == []
+
+
+def test_a_repetition_that_a_kill_prevented_is_made_up_for(root, fake_measure):
+    measure = fake_measure(ends={3: "crashed"}, interrupted_before=8)
+    with pytest.raises(KeyboardInterrupt):
+        run([plan(rounds=1)], root, measure)
+    (again,) = left([plan(rounds=1)], root)
+    assert (again.again, (again.stack.name, again.point.key)) == (True, measure.calls[3][:2])
+    run([plan(rounds=1)], root, fake_measure(ends={0: "crashed"}))
+    assert left([plan(rounds=1)], root) == [], "given up after two"
+
+
+# Stacks and allocators that are not here
 
 
 def test_a_missing_stack_is_left_out_and_made_up_for_later(root, fake_measure, missing):
     missing.add("2026-jax")
     first = fake_measure()
     run([plan()], root, first)
-    assert {name for name, _, _ in first.calls} == {"numpy", "2026-tensorflow"}
+    assert {name for name, _, _ in first.calls} == {"numpy"}
     assert not (root / MACHINE / "2026-jax").exists()
-    missing.clear()
-    run([plan()], root, fake_measure())
-    assert stored(root) == planned([plan()])
-
-
-def test_a_stack_that_is_added_later_gets_sentinels_of_its_own(root, fake_measure, missing):
-    missing.add("2026-jax")
-    run([plan()], root, fake_measure())
     before = stored(root, sentinel=True)
     missing.clear()
     added = left([plan()], root)
-    assert {task.stack.name for task in added if not task.sentinel} == {"2026-jax"}
-    assert {task.round for task in added if task.sentinel} == {1, 2}
-    measure = fake_measure()
-    run([plan()], root, measure)
-    assert [(name, key) for name, key, _ in measure.calls] == [(task.stack.name, task.point.key) for task in added]
+    assert {task.stack.name for task in added} == {"2026-jax"}
+    assert {task.round for task in added if task.sentinel} == {1, 2}, "with sentinels of its own"
+    run([plan()], root, fake_measure())
+    assert stored(root) == planned([plan()])
     assert stored(root, sentinel=True) == before + counted(added, sentinel=True)
 
 
@@ -347,12 +547,12 @@ def test_a_missing_allocator_is_left_out_and_made_up_for_later(root, fake_measur
     monkeypatch.setattr(allocators, "present", lambda name: name == "glibc")
     first = fake_measure()
     run([made], root, first)
-    assert len(first.calls) > 4
+    assert len(first.calls) == 2 * (2 + 2)
     assert not any("jemalloc" in key for _, key, _ in first.calls)
     assert left([made], root) == []
     monkeypatch.setattr(allocators, "present", lambda name: True)
     added = left([made], root)
-    assert {task.point.allocator for task in added if not task.sentinel} == {"jemalloc"}
+    assert {task.point.run.allocator for task in added} == {"jemalloc"}
     run([made], root, fake_measure())
     assert stored(root) == planned([made])
 
@@ -365,31 +565,19 @@ def test_a_point_of_a_missing_allocator_need_not_fit_into_memory(root, fake_meas
     assert stored(root) == planned([plan()])
 
 
-def test_another_sentinel_may_be_named(root, fake_measure):
-    sentinel = (make_point(vocabulary=7), stacks.get("numpy"))
-    run([plan()], root, fake_measure(), sentinel=sentinel)
-    assert {(stack, key) for stack, key, _ in stored(root, sentinel=True)} == {("numpy", sentinel[0].key)}
-    assert stored(root) == planned([plan()])
-    assert left([plan()], root, sentinel) == []
-
-
 def test_a_point_that_is_the_sentinel_too_is_counted_apart(root, fake_measure):
-    point, stack = sweep.SENTINEL
-    shared = sweep.Plan("shared", [point], [stack], 2, Protocol())
+    point, stack = make_point(vocabulary=20_000), stacks.get("numpy")
+    shared = sweep.Plan("shared", [(point, stack)], 2, Protocol())
     run([shared], root, fake_measure())
-    assert stored(root) == Counter({(stack.name, point.key, 1): 1, (stack.name, point.key, 2): 1})
-    assert stored(root, sentinel=True).total() == 4
+    for sentinel in (False, True):
+        assert stored(root, sentinel) == Counter({("shared", "numpy", point.key, number): 1 for number in (1, 2)})
 
 
-def test_a_missing_sentinel_stops_nothing(root, fake_measure, missing):
-    missing.add("2026-tensorflow")
-    run([plan()], root, fake_measure())
-    assert stored(root) == planned([plan()])
-    assert not (root / MACHINE / store.SENTINEL).exists()
+# Killed
 
 
-@pytest.mark.parametrize("kills", [[0], [1], [5], [9], [17], [3, 0, 4, 1], [8, 8], [2, 2, 2, 2, 2, 2]])
-def test_a_killed_sweep_goes_on_where_it_was(root, fake_measure, kills):
+@pytest.mark.parametrize("kills", [[0], [1], [5], [9], [15], [3, 0, 4, 1], [8, 7], [2, 2, 2, 2, 2, 2]])
+def test_an_interrupted_sweep_goes_on_where_it_was(root, fake_measure, kills):
     done = 0
     for number in kills:
         measure = fake_measure(interrupted_before=number)
@@ -397,32 +585,104 @@ def test_a_killed_sweep_goes_on_where_it_was(root, fake_measure, kills):
         with pytest.raises(KeyboardInterrupt):
             run([plan()], root, measure)
         done += number
-        assert stored(root).total() + stored(root, sentinel=True).total() == done
+        assert everything(root) == done
         assert set(stored(root).values()) <= {1}, "no round of a point twice"
     run([plan()], root, fake_measure())
     assert stored(root) == planned([plan()])
+    assert stored(root, sentinel=True) == planned([plan()], sentinel=True)
     assert left([plan()], root) == []
-    counts = {}
-    for path in store.files(root):
-        rounds = [done.round for done in store.read(path).invocations]
-        assert rounds == sorted(rounds)
-        if path.parent.parent.name != store.SENTINEL:
-            counts[path] = len(rounds)
-    assert set(counts.values()) == {2}
-    assert len(counts) == 6
+    for path in records.files(root):
+        assert [invocation.round for invocation in records.read(path).invocations] == [1, 2]
 
 
-def test_a_kill_while_storing_loses_at_most_that_invocation(root, fake_measure, monkeypatch):
+def test_an_interrupt_while_storing_loses_at_most_that_invocation(root, fake_measure, monkeypatch):
     run([plan(rounds=1)], root, fake_measure())
-    before = {path: path.read_text() for path in store.files(root)}
+    before = {path: path.read_text() for path in records.files(root)}
+    replace, calls = records.os.replace, []
+
+    def interrupted(source, target):
+        if target.suffix == ".json" and target.parent.parent.name == MACHINE:
+            calls.append(target)
+            raise KeyboardInterrupt
+        replace(source, target)
+
     with monkeypatch.context() as patch:
-        patch.setattr(store.os, "replace", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(records.os, "replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run([plan()], root, fake_measure())
-    assert {path: path.read_text() for path in store.files(root)} == before
+    assert len(calls) == 1
+    now = {path: path.read_text() for path in records.files(root)}
+    assert {path: now[path] for path in before if not records.is_sentinel(path)} == {
+        path: text for path, text in before.items() if not records.is_sentinel(path)
+    }
     assert not list(root.rglob("*.part"))
     run([plan()], root, fake_measure())
     assert stored(root) == planned([plan()])
+
+
+# One process that forks: the imports are done once, and each child is a whole sweep until it is killed.
+KILLED = """
+import json, os, random, signal, sys, time
+from pathlib import Path
+
+from traintime.measuring import code, machine, stacks, sweep
+
+root, log, lock, fields, made = Path(sys.argv[1]), sys.argv[2], sys.argv[3], *map(json.loads, sys.argv[4:6])
+sweep.LOCK = Path(lock)
+stacks.Stack.present = property(lambda stack: True)
+machine.describe = lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []}
+machine.free_memory = lambda device: 2**33
+rates = {"bandwidth_bytes_per_s": 1.0, "matmul_flop_per_s": 1.0}
+notes = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def measure(point, stack, protocol, *, progress):
+    os.write(notes, b"started\\n")
+    time.sleep(0.002)
+    now = made | {"code": code.current(point.workload, stack.api)}
+    return now | {"protocol": {"warmup": 2, "steps": protocol.steps, "timeout_s": 1}}
+
+
+def report(task, progress, record):
+    if record:
+        os.write(notes, b"stored\\n")
+
+
+plans = [sweep.Plan.from_profile("small", fields)]
+seeded = random.Random(2017)
+for attempt in range(12):
+    child = os.fork()
+    if not child:
+        sweep.run(plans, root, measure=measure, report=report, machine_key="some-machine", rates=lambda: rates)
+        os._exit(0)
+    if attempt < 11:
+        time.sleep(seeded.uniform(0.0, 0.3))
+        os.kill(child, signal.SIGKILL)
+    killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    os.write(notes, b"killed\\n" if killed else b"ended\\n")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+def test_a_sweep_that_is_killed_at_any_moment_loses_at_most_the_invocation_in_flight(root, tmp_path, invocation):
+    fields = SMALL | {"rounds": 12}
+    log = tmp_path / "log"
+    made = {name: value for name, value in invocation().items() if name not in ("sweep", "round", "seed")}
+    arguments = [str(root), str(log), str(tmp_path / "lock"), json.dumps(fields), json.dumps(made)]
+    command = [sys.executable, "-W", "ignore", "-c", KILLED, *arguments]
+    answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False, timeout=100)
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    lines = Counter(log.read_text().split())
+    assert lines["killed"] + lines["ended"] == 12
+    assert lines["killed"] >= 3, "or nothing was tested"
+    plans = [plan(rounds=12)]
+    assert stored(root) == planned(plans)
+    assert stored(root, sentinel=True) == planned(plans, sentinel=True), "nothing is lost, and nothing twice"
+    assert lines["stored"] <= everything(root) <= lines["started"] <= everything(root) + lines["killed"]
+    assert left(plans, root) == []
+    parts = list(root.rglob(".*.part"))
+    assert len(parts) <= lines["killed"]
+    assert not set(parts) & set(records.files(root))
 
 
 # Running
@@ -430,17 +690,15 @@ def test_a_kill_while_storing_loses_at_most_that_invocation(root, fake_measure, 
 
 def test_each_invocation_keeps_its_sweep_round_and_seed(root, fake_measure):
     run([plan("mine")], root, fake_measure(), seed=99)
-    records = [store.read(path) for path in store.files(root)]
-    assert {(done.sweep, done.seed) for record in records for done in record.invocations} == {
-        ("mine", 99),
-        (store.SENTINEL, 99),
-    }
+    found = {(done.sweep, done.seed) for path in records.files(root) for done in records.read(path).invocations}
+    assert found == {("mine", 99)}
 
 
-def test_the_sweeps_own_protocol_is_used(root, fake_measure):
+def test_the_sweeps_own_protocol_is_used_and_the_sentinels_is_always_the_usual(root, fake_measure):
     measure = fake_measure()
     run([plan(protocol={"steps": 7})], root, measure)
-    assert {protocol.steps for name, _, protocol in measure.calls if name == "numpy"} == {7}
+    steps = {(key.startswith("rnn-v20000-"), protocol.steps) for _, key, protocol in measure.calls}
+    assert steps == {(False, 7), (True, Protocol().steps)}
 
 
 def test_a_report_comes_before_and_after_each_invocation(root, fake_measure):
@@ -476,24 +734,23 @@ def slow_measure(fake_measure, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize(("within_s", "started"), [(0, 0), (1, 1), (10, 1), (25, 3), (10_000, 18)])
+@pytest.mark.parametrize(("within_s", "started"), [(0, 0), (1, 1), (10, 1), (25, 3), (10_000, 16)])
 def test_nothing_is_started_after_the_time_that_was_given(root, slow_measure, within_s, started):
     total = len(left([plan()], root))
-    assert total == 18, "twelve, and in each of the two rounds three sentinels"
+    assert total == 16, "twelve, and in each of the two rounds a sentinel on each of the two stacks"
     measure = slow_measure()
     progress = run([plan()], root, measure, within_s=within_s)
-    assert len(measure.calls) == progress.finished == started
+    assert len(measure.calls) == progress.finished == started == everything(root)
     assert progress.total == total
-    assert stored(root).total() + stored(root, sentinel=True).total() == started
     assert stored(root) + counted(left([plan()], root)) == planned([plan()]), "the rest is outstanding"
-    assert run([plan()], root, slow_measure()).finished == len(left([plan()], root)) or not left([plan()], root)
+    run([plan()], root, slow_measure())
     assert stored(root) == planned([plan()])
 
 
 def test_without_a_limit_nothing_is_left(root, slow_measure):
     progress = run([plan()], root, slow_measure())
-    assert progress.finished == progress.total == 18
-    assert progress.seconds == [10.0] * 18
+    assert progress.finished == progress.total == 16
+    assert progress.seconds == [10.0] * 16
 
 
 def test_the_time_that_is_left_follows_from_the_invocations_so_far():
@@ -501,16 +758,61 @@ def test_the_time_that_is_left_follows_from_the_invocations_so_far():
     assert sweep.Progress(total=10, finished=2, seconds=[1.0, 3.0]).left_s == 2.0 * 8
 
 
-def test_the_machine_is_described_once(root, fake_measure, monkeypatch):
-    measured = []
-    monkeypatch.setattr(machine, "rates", lambda: measured.append(1) or {"bandwidth_bytes_per_s": 2.0})
+# The machine
+
+
+def history(root):
+    return json.loads((root / MACHINE / "rates.json").read_text())
+
+
+def test_the_machine_is_described_once_and_its_rates_at_the_start_of_every_sweep(root, fake_measure):
     run([plan(rounds=1)], root, fake_measure())
-    run([plan(rounds=2)], root, fake_measure())
+    first = (root / MACHINE / "machine.json").read_text()
+    run([plan(rounds=2)], root, fake_measure(), rates=lambda: RATES | {"matmul_flop_per_s": 210.0})
+    description = json.loads(first)
+    assert (description["machine"], description["rates"]) == (MACHINE, RATES)
+    assert (root / MACHINE / "machine.json").read_text() == first
+    assert [rates["matmul_flop_per_s"] for rates in history(root)] == [200.0, 210.0]
+
+
+def test_a_sweep_with_nothing_to_do_measures_no_rates(root, fake_measure):
+    run([plan()], root, fake_measure())
+    run([plan()], root, fake_measure())
+    assert len(history(root)) == 1
+
+
+def test_an_older_description_is_completed_and_keeps_what_it_said(root, fake_measure, monkeypatch):
+    old = {"schema_version": 2, "machine": MACHINE, "cpu": "As it was", "rates": RATES, "extra": 1}
+    records.write_atomically(root / MACHINE / "machine.json", records.dumps(old))
+    monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "stepping": 1})
+    said = []
+    run([plan(rounds=1)], root, fake_measure(), rates=lambda: RATES | {"matmul_flop_per_s": 100.0}, warn=said.append)
     description = json.loads((root / MACHINE / "machine.json").read_text())
-    assert len(measured) == 1
-    assert (description["machine"], description["rates"]) == (MACHINE, {"bandwidth_bytes_per_s": 2.0})
-    sweep.describe_machine(root, MACHINE, again=True)
-    assert len(measured) == 2
+    assert description == old | {"schema_version": records.SCHEMA, "stepping": 1}
+    assert len(history(root)) == 2, "the first rates are the first of its range"
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("now", "names"),
+    [
+        ({}, []),
+        ({"bandwidth_bytes_per_s": 86.0}, []),
+        ({"bandwidth_bytes_per_s": 84.0}, ["bandwidth_bytes_per_s"]),
+        ({"bandwidth_bytes_per_s": 116.0, "matmul_flop_per_s": 100.0}, ["bandwidth_bytes_per_s", "matmul_flop_per_s"]),
+    ],
+)
+def test_rates_that_leave_the_machines_range_are_said_and_flag_the_invocations(root, fake_measure, now, names):
+    run([plan(rounds=1)], root, fake_measure())
+    said = []
+    run([plan(rounds=2)], root, fake_measure(), rates=lambda: RATES | now, warn=said.append)
+    assert [sentence.split()[0] for sentence in said] == names
+    flags = {}
+    for path in records.files(root):
+        for done in records.read(path).invocations:
+            flags.setdefault(done.round, set()).add(done.rates_off)
+    assert flags == {1: {False}, 2: {bool(names)}}
+    assert left([plan(rounds=2)], root) == [], "flagged, and not done again"
 
 
 # Refused before anything is started
@@ -521,12 +823,11 @@ def test_a_point_beyond_the_memory_is_refused_before_anything_is_started(root, f
     with pytest.raises(InputError, match=r"vocabulary: 900000000 needs about .*--beyond-memory"):
         run([plan(vocabulary=[10, 900_000_000])], root, measure)
     assert measure.calls == []
-    assert stored(root) + stored(root, sentinel=True) == Counter()
+    assert everything(root) == 0
 
 
 def test_a_point_beyond_the_memory_is_tried_where_the_sweep_says_so(root, fake_measure):
-    measure = fake_measure(status="oom")
-    run([plan(vocabulary=[10, 900_000_000], beyond_memory=True)], root, measure)
+    run([plan(vocabulary=[10, 900_000_000], beyond_memory=True)], root, fake_measure(status="oom"))
     assert stored(root) == planned([plan(vocabulary=[10, 900_000_000])])
 
 
@@ -535,12 +836,12 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_started(
     root, fake_measure, monkeypatch, described
 ):
     if described:
-        sweep.describe_machine(root, MACHINE)
+        sweep.describe_machine(root, MACHINE, lambda: RATES)
 
     def refused(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(store.tempfile, "mkstemp", refused)
+    monkeypatch.setattr(records.Path, "open", refused)
     measure = fake_measure()
     with pytest.raises(InputError, match=r"^folder: .*cannot be written"):
         run([plan()], root, measure)
@@ -549,15 +850,9 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_started(
 
 def test_a_broken_file_is_named_before_anything_is_started(root, fake_measure):
     run([plan(rounds=1)], root, fake_measure())
-    path = store.file_of(root, MACHINE, "numpy", plan().points[0].key)
+    path = records.file_of(root, MACHINE, "numpy", plan().points[0].key)
     path.write_text("{")
     measure = fake_measure()
     with pytest.raises(InputError, match="is not whole JSON"):
         run([plan()], root, measure)
     assert measure.calls == []
-
-
-def test_a_profile_may_have_a_sentinel_of_its_own():
-    point, stack = sweep.sentinel_of("gpu")
-    assert (point.device, point.cudnn, stack.name) == ("gpu", True, "2026-torch")
-    assert sweep.sentinel_of("full") == sweep.SENTINEL

@@ -1,52 +1,55 @@
 """The network by hand: its gradients, its updates, its size."""
 
-import importlib
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traintime import paths
 from traintime.point import make_point
 
 
+@pytest.fixture(scope="module")
+def module(worker_module):
+    return worker_module("train_numpy")
+
+
 @pytest.fixture
-def trainer(worker_module, tiny):
+def trainer(module, tiny):
     """Build a trainer of a tiny point with these changes."""
-    rnn = worker_module("rnn_numpy")
-    return lambda **changes: rnn.build({"point": tiny.model_dump() | changes})
+    return lambda **changes: module.Trainer(tiny.sizes.model_dump() | changes, tiny.run.model_dump(), 2)
 
 
 def in_double(trainer):
-    """The same trainer with larger weights in float64, so that finite differences are exact enough."""
-    trainer.weights = [4 * weight.astype("float64") for weight in trainer.weights]
-    trainer.trained = trainer.weights[-len(trainer.trained) :]
-    return trainer
+    """Its network with larger weights in float64, so that finite differences are exact enough."""
+    network = trainer.network
+    network.weights = [4 * weight.astype("float64") for weight in network.weights]
+    network.trained = network.weights[-len(network.trained) :]
+    return network
 
 
-def loss_and_gradients(trainer, tokens, labels, keep):
-    probabilities, hidden, tape = trainer.forward(tokens, keep)
-    gradients = trainer.backward(tokens, labels, probabilities, hidden, keep, tape)
-    return trainer.loss(probabilities, labels), gradients
+def loss_and_gradients(module, network, tokens, labels, keep):
+    probabilities, hidden, tape = network.forward(tokens, keep)
+    gradients = network.backward(tokens, labels, probabilities, hidden, keep, tape)
+    return module.on_numpy.cross_entropy(labels, probabilities), gradients
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_gradients_agree_with_finite_differences(trainer, frozen):
-    trainer = in_double(trainer(frozen=frozen))
+def test_gradients_agree_with_finite_differences(module, trainer, frozen):
+    trainer = trainer(frozen=frozen)
     tokens, labels = next(trainer.batches)
+    network = in_double(trainer)
     keep = (np.random.default_rng(0).random((6, 4)) < 0.5) * 2.0
-    _, gradients = loss_and_gradients(trainer, tokens, labels, keep)
-    assert len(gradients) == len(trainer.trained) == (5 if frozen else 6)
+    _, gradients = loss_and_gradients(module, network, tokens, labels, keep)
+    assert len(gradients) == len(network.trained) == (5 if frozen else 6)
     assert len(np.unique(tokens)) < tokens.size, "a token that occurs twice gets both its gradients"
-    for weight, gradient in zip(trainer.trained, gradients, strict=True):
+    for weight, gradient in zip(network.trained, gradients, strict=True):
         numeric = np.zeros_like(weight)
         for index in np.ndindex(weight.shape):
             value = weight[index]
             losses = []
             for shifted in (value + 1e-5, value - 1e-5):
                 weight[index] = shifted
-                losses.append(trainer.loss(trainer.forward(tokens, keep)[0], labels))
+                losses.append(module.on_numpy.cross_entropy(labels, network.forward(tokens, keep)[0]))
             weight[index] = value
             numeric[index] = (losses[0] - losses[1]) / 2e-5
         np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-8)
@@ -70,13 +73,13 @@ def test_a_trained_embedding_moves(trainer):
     assert not np.array_equal(trainer.weights[0], before)
 
 
-def test_sgd_takes_a_hundredth_of_the_gradient_away(trainer):
+def test_sgd_takes_a_hundredth_of_the_gradient_away(module, trainer):
     trainer = trainer(optimizer="sgd", dropout=0.0)
     tokens, labels = next(trainer.batches)
     before = [weight.copy() for weight in trainer.weights]
-    _, gradients = loss_and_gradients(trainer, tokens, labels, np.ones((6, 4), "float32"))
+    _, gradients = loss_and_gradients(module, trainer.network, tokens, labels, np.ones((6, 4), "float32"))
     expected = [weight - 0.01 * gradient for weight, gradient in zip(before, gradients, strict=True)]
-    trainer.update([gradient.copy() for gradient in gradients])
+    trainer.optimizer.update([gradient.copy() for gradient in gradients])
     for new, wanted, old in zip(trainer.weights, expected, before, strict=True):
         np.testing.assert_allclose(new, wanted, rtol=1e-6)
         assert not np.array_equal(new, old)
@@ -94,18 +97,18 @@ def test_adam_follows_the_textbook(trainer):
             squares[n] = 0.999 * squares[n] + 0.001 * gradient.astype("float64") ** 2
             unbiased_mean, unbiased_square = means[n] / (1 - 0.9**step), squares[n] / (1 - 0.999**step)
             weights[n] = weights[n] - 0.001 * unbiased_mean / (np.sqrt(unbiased_square) + 1e-7)
-        trainer.update(gradients)
+        trainer.optimizer.update(gradients)
     for new, wanted in zip(trainer.weights, weights, strict=True):
         np.testing.assert_allclose(new, wanted, atol=1e-6)
 
 
-def test_training_on_one_batch_lowers_its_loss(trainer):
+def test_training_on_one_batch_lowers_its_loss(module, trainer):
     trainer = trainer(dropout=0.0)
     tokens, labels = next(trainer.batches)
     losses = []
     for _ in range(60):
-        loss, gradients = loss_and_gradients(trainer, tokens, labels, np.ones((6, 4), "float32"))
-        trainer.update(gradients)
+        loss, gradients = loss_and_gradients(module, trainer.network, tokens, labels, np.ones((6, 4), "float32"))
+        trainer.optimizer.update(gradients)
         losses.append(loss)
     assert losses[-1] < losses[0] - 1e-3
 
@@ -114,7 +117,7 @@ def test_everything_stays_in_single_precision(trainer):
     trainer = trainer()
     loss = trainer.step()
     assert isinstance(loss, float)
-    kept = trainer.weights + trainer.first_moments + trainer.second_moments
+    kept = trainer.weights + trainer.optimizer.first + trainer.optimizer.second
     assert {array.dtype for array in kept} == {np.dtype("float32")}
 
 
@@ -135,7 +138,7 @@ def both(trainer):
 
 
 def table_state(trainer):
-    return [array.copy() for array in (trainer.weights[0], trainer.first_moments[0], trainer.second_moments[0])]
+    return [array.copy() for array in (trainer.weights[0], trainer.optimizer.first[0], trainer.optimizer.second[0])]
 
 
 def test_by_rows_the_rows_that_are_not_in_the_batch_stay_as_they_are(both):
@@ -157,8 +160,8 @@ def test_by_rows_the_first_step_is_adams(both):
     assert dense.step() == rows.step()
     for one, other in (
         (dense.weights, rows.weights),
-        (dense.first_moments, rows.first_moments),
-        (dense.second_moments, rows.second_moments),
+        (dense.optimizer.first, rows.optimizer.first),
+        (dense.optimizer.second, rows.optimizer.second),
     ):
         for expected, found in zip(one, other, strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
@@ -189,16 +192,16 @@ def test_fit_takes_every_sentence_once_and_leaves_the_pool_of_batches(trainer, s
     trainer = trainer()
     pool = trainer.batches
     seen = []
-    whole = trainer.forward
+    whole = trainer.network.forward
 
     def forward(tokens, keep):
         seen.append(tokens)
         return whole(tokens, keep)
 
-    trainer.forward = forward
+    trainer.network.forward = forward
     tokens = np.arange(sentences * 5, dtype="int32").reshape(sentences, 5) % 11
-    trainer.fit(tokens, np.ones((sentences, 1), "float32"))
-    assert trainer.steps == len(seen) == steps
+    assert trainer.fit(tokens, np.ones((sentences, 1), "float32")) > 0, "the clock, when the last step was done"
+    assert trainer.optimizer.steps == len(seen) == steps
     np.testing.assert_array_equal(np.concatenate(seen), tokens)
     assert trainer.batches is pool
 
@@ -213,29 +216,17 @@ def test_fit_trains_as_single_steps_do(trainer):
         np.testing.assert_array_equal(fitted, stepped)
 
 
-def test_a_mask_is_refused_and_not_left_out(trainer):
-    with pytest.raises(ValueError, match="cannot skip padding"):
-        trainer(mask=True, words=3)
-
-
-@pytest.fixture(scope="module")
-def rnn_numpy():
-    """The module itself, for tests with many examples; how many threads NumPy has is not asked."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(paths.WORKER))
-        module = importlib.import_module("rnn_numpy")
-        patch.setattr(module.process, "openblas_threads", lambda: None)
-        yield module
-
-
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 30))
-def test_the_parameters_are_counted_as_the_formula_says(rnn_numpy, vocabulary, embedding, units):
+def test_the_parameters_are_counted_as_the_formula_says(module, vocabulary, embedding, units):
     point = make_point(vocabulary=vocabulary, embedding=embedding, units=units, length=2, batch=2)
-    facts = rnn_numpy.build({"point": point.model_dump()}).facts()
-    assert facts["parameters"] == vocabulary * embedding + 4 * units * (embedding + units + 1) + units + 1
+    trainer = module.Trainer(point.sizes.model_dump(), point.run.model_dump(), 2)
+    counted = sum(weight.size for weight in trainer.weights)
+    assert counted == vocabulary * embedding + 4 * units * (embedding + units + 1) + units + 1
+    assert counted == point.work.parameters
 
 
 def test_the_facts_name_backend_device_and_precision(trainer):
     facts = trainer().facts()
     assert (facts["backend"], facts["device"], facts["precision"]) == ("numpy", "cpu", "float32")
     assert facts["versions"] == {"numpy": np.__version__}
+    assert facts["parameters"] == 166

@@ -1,21 +1,25 @@
 """What the worker knows about its own process."""
 
 import io
+import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from traintime import paths
+from traintime.store.records import CodePath, Evidence
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
-JOB = {"backend": "jax", "device": "cpu", "threads": 2, "point": {"allocator": "glibc"}}
+RUN = {"device": "cpu", "allocator": "glibc", "onednn": "auto"}
+JOB = {"backend": "jax", "threads": 2, "run": RUN}
 FACTS = {
     "backend": "jax",
     "device": "cpu",
     "precision": "float32",
-    "allocator": "glibc",
+    "path": {"allocator": "glibc", "onednn": None},
     "threads": {"intra-op": 2, "other": None},
     "cpus": 2,
 }
@@ -80,8 +84,8 @@ def test_where_processors_cannot_be_chosen_they_are_not_checked(process):
         ({"threads": {"OpenBLAS": 2, "intra-op": 1}}, "intra-op uses 1 threads, asked for 2"),
         ({"threads": {"intra-op": 0}}, "intra-op uses 0 threads, asked for 2"),
         ({"cpus": 1}, "1 processors available, asked for 2"),
-        ({"allocator": "jemalloc"}, "allocator is jemalloc, asked for glibc"),
-        ({"allocator": "glibc-keep"}, "allocator is glibc-keep, asked for glibc"),
+        ({"path": {"allocator": "jemalloc"}}, "allocator is jemalloc, asked for glibc"),
+        ({"path": {"allocator": "glibc-keep"}}, "allocator is glibc-keep, asked for glibc"),
     ],
 )
 def test_a_process_that_is_something_else_is_refused(process, wrong, words):
@@ -89,15 +93,42 @@ def test_a_process_that_is_something_else_is_refused(process, wrong, words):
         process.check_facts(JOB, FACTS | wrong)
 
 
-def test_an_allocator_that_was_asked_for_and_is_not_there_is_refused(process):
-    job = JOB | {"point": {"allocator": "jemalloc"}}
-    process.check_facts(job, FACTS | {"allocator": "jemalloc"})
-    with pytest.raises(RuntimeError, match="allocator is glibc, asked for jemalloc"):
-        process.check_facts(job, FACTS)
+@pytest.mark.parametrize(
+    ("asked", "found", "refused"),
+    [
+        ("jemalloc", "jemalloc", False),
+        ("jemalloc", "glibc", True),
+        ("glibc-keep", "glibc-keep", False),
+        ("glibc-keep-arenas", "glibc-keep", False),  # the same switch, whatever the number of arenas
+        ("glibc-keep-arenas", "glibc", True),
+        ("no-pool", "glibc", True),
+        ("jemalloc", None, False),  # where nobody can tell it is not checked
+    ],
+)
+def test_the_allocator_that_was_asked_for_has_to_be_there(process, asked, found, refused):
+    job, facts = JOB | {"run": RUN | {"allocator": asked}}, FACTS | {"path": {"allocator": found}}
+    if not refused:
+        process.check_facts(job, facts)
+    else:
+        with pytest.raises(RuntimeError, match=f"allocator is {found}, asked for {asked}"):
+            process.check_facts(job, facts)
 
 
-def test_where_nobody_can_tell_the_allocator_it_is_not_checked(process):
-    process.check_facts(JOB, FACTS | {"allocator": None})
+@pytest.mark.parametrize(
+    ("asked", "found", "refused"),
+    [
+        ("auto", True, False), ("auto", False, False), ("on", True, False), ("off", False, False), ("on", False, True),
+        ("off", True, True), ("on", None, False),
+    ],
+)  # fmt: skip
+def test_onednn_has_to_be_as_it_was_asked_for(process, asked, found, refused):
+    job = JOB | {"run": RUN | {"onednn": asked}}
+    facts = FACTS | {"path": {"allocator": "glibc", "onednn": found}}
+    if not refused:
+        process.check_facts(job, facts)
+    else:
+        with pytest.raises(RuntimeError, match=f"oneDNN is {found}, asked for {asked}"):
+            process.check_facts(job, facts)
 
 
 MAPS = "7f00-7f01 r-xp 00000000 08:01 42 /usr/lib/{}\n7f02-7f03 r--p 00000000 08:01 43 /usr/lib/libc.so.6\n"
@@ -184,9 +215,108 @@ def test_peak_memory_is_not_the_parents():
     assert int(child.stdout) < len(ballast) / 2
 
 
-def test_page_faults_are_counted(process):
-    before = process.page_faults()
+# What the system counts
+
+
+def test_page_faults_and_own_time_are_counted(process):
+    before = process.counters()
     touched = b"x" * (32 * 2**20)
-    after = process.page_faults()
-    assert after["minor"] > before["minor"], len(touched)
-    assert after["major"] >= before["major"]
+    after = process.counters()
+    assert after["minor_faults"] > before["minor_faults"], len(touched)
+    assert after["major_faults"] >= before["major_faults"]
+    assert after["own_cpu_s"] >= before["own_cpu_s"]
+
+
+STAT = "cpu  100 20 30 5000 60 7 8 900 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n"
+
+
+@pytest.fixture
+def counted(process, monkeypatch):
+    """Counters of a made-up machine of which this process has used a second: a hundred ticks each."""
+
+    def read(stat, vmstat="pgfault 12\npswpout 34\n"):
+        files = {"/proc/stat": stat, "/proc/vmstat": vmstat}
+
+        def fake_open(path):
+            if files.get(path) is None:
+                raise FileNotFoundError(path)
+            return io.StringIO(files[path])
+
+        usage = SimpleNamespace(ru_utime=0.75, ru_stime=0.25, ru_minflt=11, ru_majflt=2)
+        monkeypatch.setattr(process, "open", fake_open, raising=False)
+        monkeypatch.setattr(process.resource, "getrusage", lambda who: usage)
+        monkeypatch.setattr(process.os, "sysconf", lambda name: {"SC_CLK_TCK": 100}[name])
+        return process.counters()
+
+    return read
+
+
+OWN = {"minor_faults": 11, "major_faults": 2, "own_cpu_s": 1.0}
+
+
+def test_others_are_user_nice_system_and_interrupts_less_ones_own(counted):
+    """Neither idle time (5000) nor waiting for a disk (60), and what the host took is told apart."""
+    seen = counted(STAT)
+    assert seen == OWN | {"others_cpu_s": pytest.approx(1.65 - 1.0), "steal_s": 9.0, "pages_swapped_out": 34}
+
+
+@pytest.mark.parametrize("stat", [None, "", "cpu 1 2\n", "nonsense\n"])
+def test_where_the_system_does_not_tell_ones_own_is_counted(counted, stat):
+    assert counted(stat) == OWN
+
+
+def test_a_machine_without_swap_swaps_nothing(counted):
+    assert counted(STAT, "pgfault 12\n")["pages_swapped_out"] == 0
+
+
+@linux
+def test_the_counters_of_this_machine_are_what_a_record_takes(process):
+    seen = process.counters()
+    assert set(seen) <= set(Evidence.model_fields)
+    assert seen["others_cpu_s"] > 0
+
+
+@linux
+def test_a_busy_neighbour_shows(process):
+    """A process of ours that is not the worker: half a second of its time is others' time here."""
+    before = process.counters()
+    code = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+    after = process.counters()
+    assert after["others_cpu_s"] - before["others_cpu_s"] > 0.4
+    assert after["own_cpu_s"] - before["own_cpu_s"] < 0.2
+
+
+# Which ways the libraries take
+
+
+def test_the_code_path_is_what_a_record_takes(process):
+    path = process.code_path()
+    assert set(path) == {"allocator", "blas", "libc", "huge_pages", "processor"}
+    assert CodePath(**path).allocator == path["allocator"]
+
+
+@linux
+def test_the_processor_is_told_by_its_numbers(process):
+    told = process.code_path()["processor"]
+    assert told is None or re.fullmatch(r"\w+ family \d+ model \d+ stepping \d+", told)
+
+
+def test_without_proc_nobody_can_tell_the_code_path(process, monkeypatch):
+    def no_proc(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(process, "open", no_proc, raising=False)
+    path = process.code_path()
+    assert [path[name] for name in ("allocator", "blas", "huge_pages", "processor")] == [None] * 4
+    assert process.openblas_threads() is None
+
+
+@linux
+def test_the_blas_that_numpy_brought_tells_its_threads_and_its_kernels(process):
+    pytest.importorskip("numpy")
+    threads, core = process.openblas_threads(), process.openblas_core()
+    assert (threads is None) == (core is None)
+    if core is not None:
+        assert threads >= 1
+        assert re.fullmatch(r"OpenBLAS \w+", core)

@@ -1,13 +1,153 @@
-"""Closed forms against numbers counted by hand."""
+"""What can be trained: closed forms against numbers counted by hand, and what every workload has to have."""
+
+import ast
+import inspect
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from traintime import counts
-from traintime.point import make_point
+from traintime import workloads
+from traintime.errors import InputError
+from traintime.measuring import code
+from traintime.point import Run, make_point
+from traintime.workloads import rnn
+from traintime.workloads.base import APIS, UPDATE_BYTES, UPDATE_FLOPS, InKey, Sizes, Work, product
 
 sizes = st.integers(1, 1000)
+each = pytest.mark.parametrize("name", workloads.ALL)
+
+
+def work(**changes) -> Work:
+    return make_point(**changes).work
+
+
+def apis(name):
+    return [api for api in APIS if (workloads.get(name).folder / f"on_{api}.py").exists()]
+
+
+# Every workload
+
+
+@each
+def test_a_workload_says_its_name_and_has_a_batch_and_an_optimizer(name):
+    of_workload = workloads.get(name)
+    assert (of_workload.name, of_workload.folder.name) == (name, name)
+    assert {"batch", "optimizer"} <= set(of_workload.model_fields)
+    assert of_workload().optimizer == "adam"
+
+
+def test_an_unknown_workload_is_refused_and_the_known_ones_are_named():
+    with pytest.raises(InputError, match=r"^workload: 'cnn' is not a known workload. Choose one of: .*rnn"):
+        workloads.get("cnn")
+
+
+@each
+def test_every_field_says_what_it_is_and_how_it_stands_in_the_key(name):
+    for fields in (workloads.get(name), Run):
+        for field, info in fields.model_fields.items():
+            assert info.description, field
+            assert isinstance(fields.in_key(field), InKey), field
+            assert not info.is_required(), f"{field}: the default is the usual value"
+
+
+@each
+def test_no_size_has_the_name_of_a_way_of_running(name):
+    """A point is built from one flat list of values."""
+    assert not set(workloads.get(name).model_fields) & {*Run.model_fields, "workload"}
+
+
+@each
+def test_the_work_of_a_step_is_whole_and_positive(name):
+    done = workloads.get(name)().work()
+    assert all(type(value) is int and value > 0 for value in vars(done).values()), done
+    assert done.trained <= done.parameters
+
+
+@each
+def test_twice_the_batch_is_twice_the_products_and_no_more_parameters(name):
+    one = workloads.get(name)()
+    two = one.model_copy(update={"batch": 2 * one.batch})
+    assert two.work().flops == 2 * one.work().flops
+    assert two.work().activation_bytes == 2 * one.work().activation_bytes
+    assert (two.work().parameters, two.work().launches) == (one.work().parameters, one.work().launches)
+
+
+@each
+def test_a_workload_has_data_and_a_model_for_an_api_at_least(name):
+    folder = workloads.get(name).folder
+    names = {
+        node.name for node in ast.parse((folder / "data.py").read_text()).body if isinstance(node, ast.FunctionDef)
+    }
+    assert {"samples", "shapes"} <= names
+    assert apis(name)
+
+
+@each
+def test_an_api_without_a_model_file_is_refused_and_the_others_are_named(name, tmp_path, monkeypatch):
+    of_workload = workloads.get(name)
+    (tmp_path / "on_numpy.py").touch()
+    monkeypatch.setattr(of_workload, "folder", tmp_path)
+    of_workload().refuse_impossible("numpy")
+    with pytest.raises(InputError, match=f"^workload: '{name}' has no model for keras3. It has one for numpy"):
+        of_workload().refuse_impossible("keras3")
+
+
+@each
+def test_the_code_that_measures_now_is_listed(name):
+    """code.csv: records name the hash of what measured them; one that is not listed is accepted nowhere."""
+    known = code.known()
+    for api in apis(name):
+        row = known.get(code.current(name, api))
+        assert row, f"{name} on {api}: {code.current(name, api)} is not in its code.csv"
+        assert row["api"] == api
+        assert row["since"]
+        assert row["note"]
+
+
+def test_the_hash_is_of_every_file_that_a_worker_runs_and_of_their_names(tmp_path, monkeypatch):
+    sources = [tmp_path / name for name in ("a.py", "b.py")]
+    for path in sources:
+        path.write_text("1\n")
+    monkeypatch.setattr(code, "sources", lambda workload, api: sources)
+    before = code.current("rnn", "numpy")
+    assert len(before) == 12
+    for path in sources:
+        path.write_text("12\n")
+        assert code.current("rnn", "numpy") != before, "read anew, in the midst of a sweep"
+        path.write_text("1\n")
+        assert code.current("rnn", "numpy") == before
+    sources[1] = sources[1].rename(tmp_path / "c.py")
+    assert code.current("rnn", "numpy") != before
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_sources_are_the_workers_that_this_api_runs_and_the_workloads(api):
+    names = [path.name for path in code.sources("rnn", api)]
+    common = ["__main__.py", "process.py", "samples.py", "timing.py"]
+    assert names == [*common, f"train_{api}.py", "data.py", f"on_{api}.py"]
+    assert all(path.exists() for path in code.sources("rnn", api))
+
+
+# What two optimizers have to do
+
+
+def test_every_optimizer_has_its_operations_and_bytes():
+    assert set(UPDATE_BYTES) == set(UPDATE_FLOPS) == {"adam", "adam-rows", "sgd"}
+
+
+def test_a_product_is_done_once_forward_and_twice_backward():
+    """2 x 3 by 3 x 5: thirty multiplications and as many additions, over 6, 15 and 10 numbers of four bytes."""
+    assert product(2, 3, 5) == (3 * 60, 3 * 4 * (6 + 15 + 10))
+
+
+def test_sizes_without_a_closed_form_say_so():
+    with pytest.raises(NotImplementedError):
+        Sizes().work()
+
+
+# The classifier
 
 
 @pytest.mark.parametrize(
@@ -19,7 +159,7 @@ sizes = st.integers(1, 1000)
     ],
 )
 def test_an_lstm_has_four_gates_of_weights(inputs, units, expected):
-    assert counts.lstm_parameters(inputs, units) == expected
+    assert rnn.lstm_parameters(inputs, units) == expected
 
 
 @pytest.mark.parametrize(
@@ -32,25 +172,32 @@ def test_an_lstm_has_four_gates_of_weights(inputs, units, expected):
     ],
 )
 def test_parameters_are_counted_as_by_hand(changes, expected):
-    assert counts.parameters(make_point(**changes)) == expected
+    assert work(**changes).parameters == expected
 
 
 @given(sizes, sizes, sizes, sizes)
 def test_one_more_row_adds_the_numbers_of_one_row(vocabulary, embedding, units, more):
-    point = make_point(vocabulary=vocabulary, embedding=embedding, units=units)
-    larger = point.model_copy(update={"vocabulary": vocabulary + more})
-    assert counts.parameters(larger) - counts.parameters(point) == more * embedding
+    small, larger = (work(vocabulary=v, embedding=embedding, units=units) for v in (vocabulary, vocabulary + more))
+    assert larger.parameters - small.parameters == more * embedding
 
 
 @pytest.mark.parametrize("changes", [{"length": 7}, {"batch": 9}, {"optimizer": "sgd"}, {"frozen": True}])
 def test_parameters_depend_on_the_model_alone(changes):
-    assert counts.parameters(make_point(**changes)) == counts.parameters(make_point())
+    assert work(**changes).parameters == work().parameters
 
 
 def test_a_frozen_table_is_not_trained():
     sizes = {"vocabulary": 11, "embedding": 3, "units": 4}
-    assert counts.trained_parameters(make_point(**sizes)) == 166
-    assert counts.trained_parameters(make_point(**sizes, frozen=True)) == 133
+    assert work(**sizes).trained == 166
+    assert work(**sizes, frozen=True).trained == 133
+
+
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [({}, "adam"), ({"optimizer": "sgd"}, "sgd"), ({"frozen": True, "optimizer": "sgd"}, "frozen")],
+)
+def test_how_the_table_is_trained(changes, how):
+    assert make_point(**changes).sizes.how == how
 
 
 @pytest.mark.parametrize(
@@ -63,9 +210,9 @@ def test_a_frozen_table_is_not_trained():
     ],
 )
 def test_by_rows_no_more_rows_are_trained_than_a_batch_has_words(changes, rows):
-    point = make_point(vocabulary=11, embedding=3, units=4, optimizer="adam-rows", **changes)
-    assert counts.trained_parameters(point) == 133 + 3 * rows
-    assert counts.update_bytes(point) == (133 + 3 * rows) * 8 * 4
+    done = work(vocabulary=11, embedding=3, units=4, optimizer="adam-rows", **changes)
+    assert done.trained == 133 + 3 * rows
+    assert done.update_bytes == (133 + 3 * rows) * 8 * 4
 
 
 @pytest.mark.parametrize(
@@ -79,51 +226,63 @@ def test_by_rows_no_more_rows_are_trained_than_a_batch_has_words(changes, rows):
     ],
 )
 def test_the_bytes_of_an_update(changes, expected):
-    assert counts.update_bytes(make_point(vocabulary=11, embedding=3, units=4, **changes)) == expected
-
-
-def test_the_operations_of_the_smallest_step():
-    """Four gates with an input and a recurrent weight: 8 weights, each 1 product forward and 2 back, 2 operations."""
-    point = make_point(vocabulary=1, embedding=1, units=1, length=1, batch=1)
-    assert counts.matmul_flops(point) == 8 * 3 * 2
-
-
-@pytest.mark.parametrize("field", ["length", "batch"])
-def test_operations_grow_with_the_words_of_a_step_and_not_with_the_vocabulary(field):
-    point = make_point()
-    twice = point.model_copy(update={field: 2 * getattr(point, field)})
-    assert counts.matmul_flops(twice) == 2 * counts.matmul_flops(point)
-    assert counts.matmul_flops(make_point(vocabulary=1)) == counts.matmul_flops(point)
-
-
-@pytest.mark.parametrize(
-    ("sentences", "batch", "expected"),
-    [(1, 1, 1), (100, 100, 1), (101, 100, 2), (99, 100, 1), (1_000_000, 100, 10_000), (1_000_000, 128, 7813)],
-)
-def test_steps_of_an_epoch(sentences, batch, expected):
-    assert counts.steps_per_epoch(sentences, batch) == expected
-
-
-@given(st.integers(1, 10**9), st.integers(1, 10**5))
-def test_an_epoch_has_room_for_every_sentence_and_no_empty_step(sentences, batch):
-    steps = counts.steps_per_epoch(sentences, batch)
-    assert (steps - 1) * batch < sentences <= steps * batch
+    assert work(vocabulary=11, embedding=3, units=4, **changes).update_bytes == expected
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"), [({}, 166 * 12), ({"optimizer": "sgd"}, 166 * 2), ({"frozen": True}, 133 * 12)]
 )
 def test_the_operations_of_an_update(changes, expected):
-    assert counts.update_flops(make_point(vocabulary=11, embedding=3, units=4, **changes)) == expected
+    assert work(vocabulary=11, embedding=3, units=4, **changes).update_flops == expected
+
+
+SMALLEST = {"vocabulary": 1, "embedding": 1, "units": 1, "batch": 1}
+
+
+def test_the_operations_of_the_smallest_step():
+    """Four gates with an input and a recurrent weight: 8 weights, each 1 product forward and 2 back, 2 operations."""
+    assert work(**SMALLEST, length=1).flops == 8 * 3 * 2
+
+
+@pytest.mark.parametrize("field", ["length", "batch"])
+def test_operations_grow_with_the_words_of_a_step_and_not_with_the_vocabulary(field):
+    usual = getattr(make_point().sizes, field)
+    assert work(**{field: 2 * usual}).flops == 2 * work().flops
+    assert work(vocabulary=1).flops == work().flops
 
 
 def test_the_bytes_of_the_smallest_steps_products():
     """One input and one state, each times four gates: 1 + 4 + 4 numbers a product, two products, three times each."""
-    point = make_point(vocabulary=1, embedding=1, units=1, length=1, batch=1)
-    assert counts.matmul_bytes(point) == 2 * 3 * 9 * 4
+    assert work(**SMALLEST, length=1).product_bytes == 2 * 3 * 9 * 4
 
 
 def test_the_weights_of_the_state_are_fetched_for_every_position_and_those_of_the_input_once():
     """Two positions: inputs 2 x 1, weights 1 x 4, gates 2 x 4; and twice 1 + 4 + 4 for the state."""
-    point = make_point(vocabulary=1, embedding=1, units=1, length=2, batch=1)
-    assert counts.matmul_bytes(point) == 3 * 4 * ((2 + 4 + 8) + 2 * 9)
+    assert work(**SMALLEST, length=2).product_bytes == 3 * 4 * ((2 + 4 + 8) + 2 * 9)
+
+
+def test_one_position_after_the_other_waits():
+    """Each position forward and back; table and output layer as well."""
+    assert [work(length=length).launches for length in (1, 2, 25)] == [6, 8, 54]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_an_api_cannot_do_is_refused(api):
+    rows, masked = make_point(optimizer="adam-rows").sizes, make_point(words=5, mask=True).sizes
+    possible = {"rows": api == "numpy", "masked": api != "numpy"}
+    for sizes, can in zip((rows, masked), possible.values(), strict=True):
+        if can:
+            sizes.refuse_impossible(api)
+        else:
+            with pytest.raises(InputError, match=f"is nothing that {api} "):
+                sizes.refuse_impossible(api)
+
+
+def test_sizes_cannot_be_changed():
+    with pytest.raises(ValidationError):
+        make_point().sizes.vocabulary = 5
+
+
+def test_the_docstring_names_every_count():
+    for name in inspect.signature(Work).parameters:
+        assert f"{name}" in Work.__doc__

@@ -4,33 +4,74 @@ import os
 
 import pytest
 
-from traintime import counts, measure, stacks
+from traintime import workloads
+from traintime.errors import InputError
+from traintime.measuring import machine, measure, stacks
+from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
+from traintime.store import records
 
 pytestmark = pytest.mark.worker
-SMALL = {"vocabulary": 200, "embedding": 16, "units": 8, "length": 6, "batch": 10, "dropout": 0.0}
+# Small points, without dropout: with it each framework would draw other numbers. A workload needs a line here.
+SMALL = {
+    "rnn": {"vocabulary": 200, "embedding": 16, "units": 8, "length": 6, "batch": 10, "dropout": 0.0},
+}
+# Sixty tokens of twenty words: each stands in a batch about three times.
+REPEATED = {"vocabulary": 20}
 PRESENT = [stack for stack in stacks.ALL.values() if stack.present]
-QUICK = measure.Protocol(warmup=1, steps=5, seconds=0, limit_s=5, timeout_s=840)
+QUICK = Protocol(warmup=1, steps=5, timeout_s=840)
+CHECK = Protocol(warmup=0, steps=1, timeout_s=840)
 # Theano compiles each new graph for minutes: one optimizer is enough there.
 FAST = [stack.name for stack in PRESENT if stack.backend != "theano"]
+ADAM = [(workload, stack.name) for workload in workloads.ALL for stack in PRESENT]
+
+
+def runs(workload, stack, **fields):
+    """The small point of the workload; the test is passed over where the stack has no way to run it."""
+    point = make_point(workload, **SMALL[workload], **fields)
+    try:
+        stacks.refuse_impossible(point, stacks.get(stack))
+    except InputError as refused:
+        pytest.skip(str(refused))
+    return point
 
 
 @pytest.fixture(scope="module")
 def losses():
-    """Losses and facts of a stack on the small point from the shared starting weights, each run once."""
+    """Losses and facts of a stack on a small point from the shared starting weights, each run once."""
     known = {}
 
-    def run(stack, optimizer, **how):
-        name = (stack, optimizer, *how.items())
+    def run(stack, workload="rnn", **changes):
+        name = (stack, workload, *sorted(changes.items()))
         if name not in known:
-            point = make_point(**SMALL, optimizer=optimizer, **how)
-            protocol = measure.Protocol(timeout_s=840)
-            record = measure.measure(point, stacks.get(stack), protocol, task="check", steps=5)
+            point = make_point(workload, **(SMALL[workload] | changes))
+            record = measure.measure(point, stacks.get(stack), CHECK, task="check", steps=5)
             assert record["status"] == "ok", record["error"]
             known[name] = record["result"]["losses"], record["result"]["facts"]
         return known[name]
 
     return run
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """A measured point of a stack with one thread, run once."""
+    known = {}
+
+    def run(stack, workload="rnn"):
+        if (stack, workload) not in known:
+            record = measure.measure(runs(workload, stack, threads=1), stacks.get(stack), QUICK)
+            assert record["status"] == "ok", record["error"]
+            known[stack, workload] = record
+        return known[stack, workload]
+
+    return run
+
+
+def reference(workload):
+    """The stack whose losses the others are held to: NumPy, where every operation can be read."""
+    folder = workloads.get(workload).folder
+    return "numpy" if (folder / "on_numpy.py").exists() else "2026-jax"
 
 
 def test_every_stack_that_this_machine_can_have_is_here():
@@ -41,56 +82,110 @@ def test_every_stack_that_this_machine_can_have_is_here():
     assert {"2026-tensorflow", "2026-jax", "numpy"} <= {stack.name for stack in PRESENT}
 
 
-@pytest.mark.parametrize("stack", [stack.name for stack in PRESENT])
-def test_the_loss_from_the_same_weights_is_the_same(stack, losses):
-    mine, facts = losses(stack, "adam")
-    reference, _ = losses("numpy", "adam")
-    assert mine[0] == pytest.approx(reference[0], rel=1e-4)
-    assert facts["parameters"] == counts.parameters(make_point(**SMALL))
+def test_every_workload_has_a_small_point():
+    assert set(SMALL) == set(workloads.ALL)
 
 
-@pytest.mark.parametrize("stack", [stack.name for stack in PRESENT])
-def test_five_steps_of_adam_go_the_same_way(stack, losses):
+# The same work
+
+
+@pytest.mark.parametrize(("workload", "stack"), ADAM)
+def test_the_loss_from_the_same_weights_is_the_same(workload, stack, losses):
+    point = runs(workload, stack)
+    mine, facts = losses(stack, workload)
+    theirs, _ = losses(reference(workload), workload)
+    assert mine[0] == pytest.approx(theirs[0], rel=1e-4)
+    assert facts["parameters"] == point.work.parameters
+
+
+@pytest.mark.parametrize(("workload", "stack"), ADAM)
+def test_five_steps_of_adam_go_the_same_way(workload, stack, losses):
     """Keras 2.3.1 on TensorFlow may read Adam's step counter after it was raised: hence not 1e-4 here."""
-    mine, _ = losses(stack, "adam")
-    assert mine == pytest.approx(losses("numpy", "adam")[0], rel=1e-3)
+    runs(workload, stack)
+    assert losses(stack, workload)[0] == pytest.approx(losses(reference(workload), workload)[0], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("stack", "tolerance"),
+    # Keras 3.15 on TensorFlow adds a repeated token's second moments as squares of its parts, not as the square of
+    # their sum: known there, and hardly seen in five losses.
+    [("2026-jax", 1e-4), ("2026-torch", 1e-4), ("2026-tensorflow", 1e-3), ("2020-tensorflow", 1e-3)],
+)
+def test_words_that_stand_in_a_batch_more_than_once_are_trained_alike(stack, tolerance, losses):
+    if stack not in FAST:
+        pytest.skip(f"{stack} is not here")
+    assert losses(stack, **REPEATED)[0] == pytest.approx(losses("numpy", **REPEATED)[0], rel=tolerance)
 
 
 @pytest.mark.parametrize("stack", FAST)
-def test_five_steps_of_sgd_give_the_same_losses(stack, losses):
-    assert losses(stack, "sgd")[0] == pytest.approx(losses("numpy", "sgd")[0], rel=1e-4)
+@pytest.mark.parametrize("workload", workloads.ALL)
+def test_five_steps_of_sgd_give_the_same_losses(workload, stack, losses):
+    runs(workload, stack, optimizer="sgd")
+    theirs, _ = losses(reference(workload), workload, optimizer="sgd")
+    assert losses(stack, workload, optimizer="sgd")[0] == pytest.approx(theirs, rel=1e-4)
 
 
 @pytest.mark.parametrize("stack", [name for name in FAST if name != "numpy"])
 def test_a_mask_skips_padding_and_does_so_alike(stack, losses):
-    masked, _ = losses(stack, "adam", words=2, mask=True)
-    assert masked[0] == pytest.approx(losses("2026-tensorflow", "adam", words=2, mask=True)[0][0], rel=1e-4)
-    assert masked[0] != pytest.approx(losses(stack, "adam", words=2)[0][0], rel=1e-6)
+    masked, _ = losses(stack, words=2, mask=True)
+    assert masked[0] == pytest.approx(losses("2026-tensorflow", words=2, mask=True)[0][0], rel=1e-4)
+    assert masked[0] != pytest.approx(losses(stack, words=2)[0][0], rel=1e-6)
 
 
-@pytest.mark.parametrize("stack", PRESENT, ids=lambda stack: stack.name)
-def test_fit_and_an_epoch_are_timed_beside_single_steps(stack):
-    record = measure.measure(make_point(**SMALL, loop="epoch", sentences=60), stack, QUICK)
+# What is measured
+
+
+@pytest.mark.parametrize("stack", [stack.name for stack in PRESENT])
+@pytest.mark.parametrize("workload", workloads.ALL)
+def test_fit_and_an_epoch_are_timed_beside_single_steps(workload, stack):
+    point = runs(workload, stack, loop="epoch", sentences=60)
+    record = measure.measure(point, stacks.get(stack), QUICK)
     assert record["status"] == "ok", record["error"]
     loops = record["result"]["loops"]
     assert [loop["sentences"] for loop in loops] == [50, 100, 50, 100, 60, 50, 100, 50, 100]
     assert all(loop["ns"] >= loop["trained_ns"] > 0 for loop in loops)
 
 
-@pytest.mark.parametrize("stack", PRESENT, ids=lambda stack: stack.name)
-def test_a_measured_point_has_times_memory_and_the_facts_asked_for(stack):
-    record = measure.measure(make_point(**SMALL), stack, QUICK, threads=1)
-    assert record["status"] == "ok", record["error"]
-    result = record["result"]
-    assert len(result["timing"]["steps_ns"]) == 6
+@pytest.mark.parametrize(("workload", "stack"), ADAM)
+def test_a_measured_point_has_times_memory_and_the_facts_asked_for(workload, stack, measured):
+    point = runs(workload, stack, threads=1)
+    result = measured(stack, workload)["result"]
+    assert len(result["timing"]["steps_ns"]) == 1 + 5
     assert min(result["timing"]["steps_ns"]) > 0
     memory = result["memory"]
     assert 0 < memory["imported"] <= memory["built"] <= memory["first_step"] <= memory["peak"]
     facts = result["facts"]
     assert facts["cpus"] == 1
-    assert (facts["backend"], facts["device"], facts["precision"]) == (stack.backend, "cpu", "float32")
+    assert (facts["backend"], facts["device"], facts["precision"]) == (stacks.get(stack).backend, "cpu", "float32")
     assert all(count in (None, 1) for count in facts["threads"].values())
-    assert set(facts["versions"]) == set(stack.packages)
+    assert set(facts["versions"]) == set(stacks.get(stack).packages)
+    assert facts["parameters"] == point.work.parameters
+
+
+@pytest.mark.parametrize(("workload", "stack"), ADAM)
+def test_what_was_measured_is_a_record_of_todays_schema(workload, stack, measured):
+    runs(workload, stack)
+    made = records.Invocation.model_validate(measured(stack, workload) | {"sweep": "s", "round": 1, "seed": 1})
+    assert made.protocol.fixed
+    assert made.protocol.text == "1+5"
+    evidence = made.result.evidence
+    steps = sum(made.result.timing.steps_ns[1:]) / 1e9
+    assert steps <= evidence.seconds < steps + 1, "of the counted steps alone"
+    assert evidence.minor_faults >= 0
+    assert made.result.facts.path.allocator == "glibc"
+
+
+# Which code path
+
+
+def test_onednn_off_is_honoured(losses):
+    _, facts = losses("2026-tensorflow", onednn="off")
+    assert facts["path"]["onednn"] is False
+    _, usual = losses("2026-tensorflow")
+    assert usual["path"]["onednn"] in (True, False), "what TensorFlow chose by itself is told"
+
+
+# What goes wrong
 
 
 def test_memory_that_runs_out_is_a_status_and_not_a_crash():
@@ -100,12 +195,13 @@ def test_memory_that_runs_out_is_a_status_and_not_a_crash():
 
 
 def test_a_worker_that_takes_too_long_is_ended():
-    slow = measure.Protocol(steps=10**9, limit_s=10**6, timeout_s=3)
-    record = measure.measure(make_point(**SMALL), stacks.get("numpy"), slow)
+    slow = Protocol(warmup=1, steps=10**9, timeout_s=3)
+    record = measure.measure(make_point(**SMALL["rnn"]), stacks.get("numpy"), slow)
     assert record["status"] == "timeout"
 
 
+@pytest.mark.skipif(bool(machine.gpus()), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_an_error_and_no_number():
-    record = measure.measure(make_point(**SMALL, device="gpu"), stacks.get("numpy"), QUICK)
+    record = measure.measure(make_point(**SMALL["rnn"], device="gpu"), stacks.get("2026-jax"), QUICK)
     assert record["status"] == "crashed"
     assert "device is 'cpu', asked for 'gpu'" in record["error"]

@@ -281,7 +281,7 @@ def compare(
       which gives t for normal residuals, and keeps their tails where they are not.
     - Residuals lose variance by centring and get it back.
     - Points differ in how well they repeat, far more than chance allows. Where the two things themselves scatter more
-      than their stacks do, they are judged by their own spread. Resampling alone gave a false verdict in 12 to 18 %
+      than their stacks do, they are judged by their own spread. Resampling alone gave a false verdict in 10 to 18 %
       of simulated tables with the stored stacks' differences from point to point; so it is 2 to 4 % with 5 or 10 a
       side, 5 to 7 % with 3, and 1 to 3 % where all points repeat alike.
     """

@@ -3,10 +3,14 @@
 import csv
 import functools
 import hashlib
+from datetime import UTC, datetime
 from pathlib import Path
 
 from traintime import paths, workloads
+from traintime.workloads.base import APIS
 
+LIST = "code.csv"
+NOTE = "say here what changed"
 COMMON = ("__main__.py", "process.py", "samples.py", "timing.py")
 
 
@@ -17,16 +21,50 @@ def sources(workload: str, api: str) -> list[Path]:
     return [*common, folder / "data.py", folder / f"on_{api}.py"]
 
 
-@functools.cache
 def current(workload: str, api: str) -> str:
     """Hash of those sources as they are now, twelve hexadecimal digits."""
+    return _hash(tuple((path, *_state(path)) for path in sources(workload, api)))
+
+
+def _state(path: Path) -> tuple[int, int]:
+    # A sweep runs for hours and each of its workers reads the sources anew: so does the hash, once they have changed.
+    state = path.stat()
+    return state.st_mtime_ns, state.st_size
+
+
+@functools.cache
+def _hash(files: tuple[tuple[Path, int, int], ...]) -> str:
     digest = hashlib.sha256()
-    for path in sources(workload, api):
+    for path, *_ in files:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
 
 def known() -> dict[str, dict[str, str]]:
-    """Every version of the sources whose measurements are accepted: hash -> workload, api, since, note."""
-    with (paths.DATA / "code.csv").open(newline="") as file:
-        return {row["code"]: row for row in csv.DictReader(file)}
+    """Every version of the sources whose measurements are accepted: hash -> api, since, note.
+
+    Each workload lists its own in its folder, code.csv; what is not listed there is unknown.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for path in (sizes.folder / LIST for sizes in workloads.ALL.values()):
+        if path.exists():
+            with path.open(newline="") as file:
+                found |= {row["code"]: row for row in csv.DictReader(file)}
+    return found
+
+
+def main() -> None:
+    """List the present sources of every workload and API in the workload's code.csv, where they are not listed yet."""
+    today = datetime.now(UTC).date().isoformat()
+    for name, sizes in workloads.ALL.items():
+        path = sizes.folder / LIST
+        if not path.exists():
+            path.write_text("code,api,since,note\n")
+        apis = [api for api in APIS if (sizes.folder / f"on_{api}.py").exists()]
+        new = [(current(name, api), api) for api in apis if current(name, api) not in known()]
+        with path.open("a", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([code, api, today, NOTE] for code, api in new)
+
+
+if __name__ == "__main__":
+    main()

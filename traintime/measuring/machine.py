@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_limits
 
 from traintime.measuring.measure import default_threads
 
-
 # Instruction sets by which libraries choose their code path, as /proc/cpuinfo names them.
 DECISIVE = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8")
 
@@ -34,7 +33,9 @@ def processor() -> dict[str, Any]:
         for line in Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines():
             name, _, value = line.partition(":")
             fields[name.strip()] = value.strip()
-    numbers = {name: int(text) if (text := fields.get(field, "")).isdigit() else None for name, field in NUMBERS.items()}
+    numbers = {
+        name: int(text) if (text := fields.get(field, "")).isdigit() else None for name, field in NUMBERS.items()
+    }
     flags = fields.get("flags", "").split()
     return {
         "cpu": fields.get("model name") or platform.processor() or platform.machine(),
@@ -159,10 +160,15 @@ OFF = 0.15  # how far a rate may leave the range that the machine has shown
 
 
 def off(now: dict[str, Any], before: list[dict[str, Any]]) -> list[str]:
-    """The rates that lie more than 15 % outside of the machine's own range, each with a sentence; [] at first."""
+    """The rates that lie more than 15 % outside of the machine's own range, each with a sentence; [] at first.
+
+    The range is that of the earlier rates within 15 % of their median: one that was off must not widen it.
+    """
     found = []
     for name in RATES if before else ():
-        low, high = (extreme(each[name] for each in before) for extreme in (min, max))
+        middle = statistics.median(each[name] for each in before)
+        usual = [each[name] for each in before if abs(each[name] / middle - 1) <= OFF] or [middle]
+        low, high = min(usual), max(usual)
         if not low * (1 - OFF) <= now[name] <= high * (1 + OFF):
             found.append(f"{name} is {now[name]:.3g}, and {low:.3g} to {high:.3g} before")
     return found

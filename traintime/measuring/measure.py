@@ -19,7 +19,7 @@ import filelock
 from traintime import paths
 from traintime.measuring import code
 from traintime.measuring.protocol import QUICK, Protocol
-from traintime.measuring.stacks import Stack
+from traintime.measuring.stacks import Stack, refuse_impossible
 from traintime.point import Point
 from traintime.store import derived
 
@@ -44,7 +44,9 @@ def measure(
     The record has `status` (ok, oom, timeout, crashed or missing) and, where it is ok, `result` as the worker sent
     it (times in ns, memory in bytes). One invocation runs at a time on a machine: others wait for the lock.
     task: another task than measuring and its fields (`task="check", steps=5`).
+    Raises InputError for a point that the stack has no way to run.
     """
+    refuse_impossible(point, stack)
     threads = point.run.threads or default_threads()
     if protocol.warmup is None:
         protocol = protocol.model_copy(update={"warmup": derived.warmup(stack.name)})
@@ -73,7 +75,7 @@ def measure(
     Path(environment["HOME"]).mkdir(parents=True, exist_ok=True)
     command = [str(stack.executable), str(paths.WORKER)]
     with filelock.FileLock(LOCK, mode=0o666):
-        record = {"started": _now()} | record
+        record = {"started": _now()} | record | {"code": code.current(point.workload, stack.api)}
         kills = _kernel_kills()
         outcome = run_worker(command, job, environment, protocol.timeout_s, progress)
         killed = _kernel_kills() - kills

@@ -47,9 +47,10 @@ class Task:
 
     def mine(self, invocation: records.Invocation) -> bool:
         """Whether the stored invocation is an attempt at this task: same sweep, round, sources and steps."""
-        place = (invocation.sweep, invocation.round, invocation.code)
-        same = place == (self.sweep, self.round, code.current(self.point.workload, self.stack.api))
-        return same and invocation.protocol.steps == self.protocol.steps
+        asked = (self.sweep, self.round, self.protocol.steps)
+        if (invocation.sweep, invocation.round, invocation.protocol.steps) != asked:
+            return False
+        return invocation.code == code.current(self.point.workload, self.stack.api)
 
 
 @dataclass(frozen=True)
@@ -97,15 +98,16 @@ class Plan:
         """Every stack of the sweep once."""
         return list({stack.name: stack for _, stack in self.pairs}.values())
 
-    def order(self, number: int, seed: int) -> list[Task]:
+    def order(self, number: int, seed: int, sentinels: bool = True) -> list[Task]:
         """One round: each point on each stack once, in random order, the stacks' sentinels at even distances."""
         tasks = [Task(self.name, number, *pair, self.protocol, self.beyond_memory) for pair in self.pairs]
         shuffle = random.Random(f"{seed} {self.name} {number}")
         shuffle.shuffle(tasks)
-        watches = [self.sentinel(stack, number) for stack in self.stacks]
+        watches = [self.sentinel(stack, number) for stack in self.stacks] if sentinels else []
         shuffle.shuffle(watches)
+        between = len(tasks) / len(watches) if watches else 0
         for place, watch in enumerate(watches):
-            tasks.insert(round((place + 0.5) * len(tasks) / len(watches)) + place, watch)
+            tasks.insert(round((place + 0.5) * between) + place, watch)
         return tasks
 
     def sentinel(self, stack: Stack, number: int) -> Task:
@@ -144,7 +146,9 @@ def plans(profile: str, only: list[str] | None = None) -> list[Plan]:
     return [Plan.from_profile(name, sweeps[name]) for name in only or sweeps]
 
 
-def outstanding(plans: list[Plan], root: Path, machine_key: str, seed: int = SEED) -> list[Task]:
+def outstanding(
+    plans: list[Plan], root: Path, machine_key: str, seed: int = SEED, sentinels: bool = True
+) -> list[Task]:
     """What is left to do: the first rounds of every sweep in their order, then the further rounds of those that ask.
 
     A task is done when an undisturbed attempt, or one that ran out of memory or time, is in its file, and given up
@@ -156,13 +160,13 @@ def outstanding(plans: list[Plan], root: Path, machine_key: str, seed: int = SEE
     rounds.sort(key=lambda each: (each[1] - 1) // WAVE)
     left = []
     for plan, number in rounds:
-        for task in plan.order(number, seed):
+        for task in plan.order(number, seed, sentinels):
             if not present[task.stack.name] or not allocators.present(task.point.run.allocator):
                 continue
             path = task.path(root, machine_key)
             if path not in files:
                 files[path] = records.read(path).invocations if path.exists() else []
-            attempts = [invocation for invocation in files[path] if task.mine(invocation)]
+            attempts = [one for one in files[path] if one.status != "missing" and task.mine(one)]
             if len(attempts) < ATTEMPTS and not any(attempt.settled for attempt in attempts):
                 left.append(replace(task, again=bool(attempts)))
     # A round whose points are all there needs no sentinel any more.
@@ -191,6 +195,7 @@ def run(
     root: Path,
     *,
     seed: int = SEED,
+    sentinels: bool = True,
     report: Callable[[Task, Progress, dict[str, Any] | None], None] = lambda task, progress, record: None,
     follow: Callable[[dict[str, Any]], None] = lambda message: None,
     warn: Callable[[str], None] = lambda sentence: None,
@@ -203,21 +208,24 @@ def run(
 
     report: called before each invocation (record None) and after it; follow: with each message of the worker;
     warn: with a sentence where the machine's rates have left their range; within_s: start no invocation after so
-    many seconds. What was disturbed or crashed is done once more at the end of its round.
+    many seconds; sentinels: whether each stack's fixed point is run beside. What was disturbed or crashed is done
+    once more at the end of its round.
     Raises InputError before anything is started where the folder cannot be written or a point cannot fit.
     """
     machine_key = machine_key or machine.this()
-    tasks = outstanding(plans, root, machine_key, seed)
+    tasks = outstanding(plans, root, machine_key, seed, sentinels)
+    available = {device: machine.free_memory(device) for device in {task.point.run.device for task in tasks}}
     for task in tasks:
         if not task.beyond_memory:
-            stack, available = task.stack.name, machine.free_memory(task.point.run.device)
-            memory.refuse_beyond_memory(task.point, stack, derived.footprint(stack), available)
+            stack, free = task.stack.name, available[task.point.run.device]
+            memory.refuse_beyond_memory(task.point, stack, derived.footprint(stack), free)
     for folder in {task.path(root, machine_key).parent for task in tasks}:
         records.check_writable(folder)
     progress = Progress(len(tasks))
     if not tasks:
         return progress
-    for sentence in (leaving := describe_machine(root, machine_key, rates)):
+    leaving = describe_machine(root, machine_key, rates)
+    for sentence in leaving:
         warn(sentence)
     end = time.monotonic() + within_s
     for _, of_round in itertools.groupby(tasks, key=lambda task: (task.sweep, task.round)):

@@ -42,7 +42,7 @@ class Protocol(_Strict):
 
     @property
     def text(self) -> str:
-        """"3+20": warm-up and counted steps; "2+30, 2 to 10 s" for a run that elapsed time could end."""
+        """ "3+20": warm-up and counted steps; "2+30, 2 to 10 s" for a run that elapsed time could end."""
         steps = f"{self.warmup}+{self.steps}"
         return steps if self.fixed else f"{steps}, {self.seconds:g} to {self.limit_s:g} s"
 
@@ -243,7 +243,7 @@ def check_writable(folder: Path) -> None:
 
 def lock(path: Path) -> filelock.FileLock:
     """The lock of one file, kept outside the measurements: whoever changes the file holds it."""
-    digest = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
     return filelock.FileLock(Path(tempfile.gettempdir()) / f"traintime-{digest}.lock", mode=0o666)
 
 

@@ -8,11 +8,13 @@ import pandas as pd
 
 from traintime.store.records import Invocation, Loop, Record, files, is_sentinel, read
 
-LOOPS = ("fit_step_s", "fit_start_s", "fit_after_s", "epoch_s", "epoch_idle_s")
+BEFORE = ("fit_step_s", "fit_start_s", "fit_mean_s")
+LOOPS = (*BEFORE, "fit_after_s", "epoch_s", "epoch_idle_s")
 TIMES = ("first_s", "step_s", "median_s", "min_s", "steps", *LOOPS)
 MEASURED = ("parameters", *TIMES, "peak_bytes", "versions")
-# Two invocations of one point may be pooled only where all of these agree.
-ALIKE = ["machine", "stack", "key", "threads", "versions", "code", "protocol", "path"]
+# Two invocations of one point may be pooled only where all of these agree. told: whether the end of each loop's last
+# step was told apart from that of the loop (missing where nothing but single steps was timed).
+ALIKE = ["machine", "stack", "key", "threads", "versions", "code", "protocol", "path", "told"]
 
 
 def table(root: Path, machine: str | None = None, sentinel: bool = False) -> pd.DataFrame:
@@ -36,6 +38,8 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
     row: dict[str, Any] = {"machine": record.machine, "stack": record.stack, "key": record.key}
     row |= record.point.fields
     row |= {"sweep": invocation.sweep, "round": invocation.round, "started": invocation.started}
+    # `threads` is how many there were; None in the point means as many as there are processors.
+    row |= {"threads_asked": record.point.run.threads}
     row |= {"status": invocation.status, "threads": invocation.threads, "protocol": invocation.protocol.text}
     row |= {"code": invocation.code or "", "disturbed": invocation.disturbed, "again": invocation.again}
     row |= {"fixed": invocation.protocol.fixed}
@@ -59,32 +63,34 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
             "versions": " ".join(f"{k} {v}" for k, v in sorted(result.facts.versions.items())),
         }
         row |= _loops(record, result.loops)
+        if record.point.run.loop != "steps":
+            row["told"] = all(loop.trained_ns is not None for loop in result.loops)
     return row
 
 
 def _loops(record: Record, loops: list[Loop]) -> dict[str, float]:
     """Seconds of one more step of the framework's own loop and of starting it; with an epoch amid the loops its own.
 
-    A worker runs as many loops after the epoch as before it; `fit_after_s` is one more step of those. Lines go through
-    the times until the last step was done, or, where nobody told that apart, until fit returned; `epoch_s` is until
-    fit returned, `epoch_idle_s` of it after the last step (NaN where nobody told that apart).
+    `fit_mean_s` is what a step of those loops took altogether, their starts shared out. A worker runs as many loops
+    after the epoch as before it; `fit_after_s` is one more step of those. Lines go through the times until the last
+    step was done, or, where nobody told that apart, until fit returned; `epoch_s` is until fit returned,
+    `epoch_idle_s` of it after the last step (NaN where nobody told that apart).
     """
 
-    def line(short: list[Loop]) -> tuple[float, float]:
+    def line(short: list[Loop]) -> tuple[float, float, float]:
         steps = [loop.sentences / record.point.sizes.batch for loop in short]
         seconds = [(loop.ns if loop.trained_ns is None else loop.trained_ns) / 1e9 for loop in short]
         slope, start = np.polyfit(steps, seconds, 1)
-        return float(slope), float(start)
+        return float(slope), float(start), sum(seconds) / sum(steps)
 
     kind = record.point.run.loop
     if kind == "steps":
         return {}
     if kind == "fit":
-        return dict(zip(("fit_step_s", "fit_start_s"), line(loops), strict=True))
+        return dict(zip(BEFORE, line(loops), strict=True))
     middle = len(loops) // 2
-    fit_step_s, fit_start_s = line(loops[:middle])
-    fit_after_s, _ = line(loops[middle + 1 :])
+    before = dict(zip(BEFORE, line(loops[:middle]), strict=True))
+    fit_after_s, _, _ = line(loops[middle + 1 :])
     epoch = loops[middle]
     idle_s = np.nan if epoch.trained_ns is None else (epoch.ns - epoch.trained_ns) / 1e9
-    times = {"epoch_s": epoch.ns / 1e9, "epoch_idle_s": idle_s}
-    return {"fit_step_s": fit_step_s, "fit_start_s": fit_start_s, "fit_after_s": fit_after_s} | times
+    return before | {"fit_after_s": fit_after_s, "epoch_s": epoch.ns / 1e9, "epoch_idle_s": idle_s}

@@ -1,0 +1,146 @@
+"""The formula's error for points that it has not seen, beside the error of measuring them again."""
+
+import json
+
+import numpy as np
+import pytest
+from made_up import measurements, rows
+
+from traintime.book import bench_formula, stored
+from traintime.book.bench_formula import GOAL, Sharpness, sharpness
+from traintime.explain import formula
+from traintime.explain.statistics import Interval, Spread
+
+VOCABULARIES = [5_000, 20_000, 80_000, 280_000, 800_000, 2_000_000]
+STAR = [{"vocabulary": v} for v in VOCABULARIES]
+STAR += [{"vocabulary": 280_000, "batch": batch} for batch in (8, 32, 1024)]
+STAR += [{"vocabulary": 280_000, "length": length} for length in (3, 100, 400)]
+
+
+def line(fields):
+    return 0.01 + 1e-3 * fields["length"] + 1e-6 * fields["vocabulary"] + 2e-5 * fields["batch"] * fields["length"]
+
+
+def bent(fields):
+    return line(fields) + 5e-6 * max(fields["vocabulary"] - 27_962, 0)
+
+
+def the(found):
+    (one,) = found
+    return one
+
+
+def test_where_the_formula_is_true_it_is_as_sharp_as_measuring_again():
+    one = the(sharpness(measurements(rows("numpy", STAR, line))))
+    assert (one.points, one.terms) == (12, "a l b c")
+    assert one.spread.sd == pytest.approx(0.02, rel=0.4)
+    assert one.repeat == pytest.approx(0.8 * 0.02 * np.sqrt(2 / 3), rel=0.4)
+    assert one.ratio.value == pytest.approx(one.left_out / one.repeat)
+    assert one.ratio.value < GOAL
+
+
+def test_where_it_is_not_true_it_is_not():
+    made = measurements(rows("numpy", STAR, bent))
+    straight = the(sharpness(made))
+    assert straight.within is False
+    assert straight.verdict == "missed"
+    assert the(sharpness(made, bend=True)).left_out < straight.left_out / 3
+
+
+def test_the_spread_is_that_of_these_points_alone():
+    """Under another allocator the stack repeats far worse; that would make the goal easy."""
+    loud = [point | {"allocator": "tcmalloc"} for point in STAR]
+    made = measurements(rows("numpy", STAR, line, error=0.01), rows("numpy", loud, line, error=0.2))
+    assert the(sharpness(made)).spread.sd < 0.02
+    assert the(sharpness(made, "tcmalloc")).spread.sd > 0.1
+
+
+def test_what_is_trained_otherwise_is_no_point():
+    others = [{"vocabulary": 1000, "frozen": True}, {"vocabulary": 1000, "optimizer": "sgd"}]
+    one = the(sharpness(measurements(rows("numpy", STAR, line), rows("numpy", others, line))))
+    assert one.points == len(STAR)
+
+
+@pytest.mark.parametrize(
+    ("points", "terms"),
+    [
+        (STAR[:6], "a b"),
+        (STAR[:9], "a b c"),
+        (STAR[:6] + STAR[9:], "a l b"),
+        # A size with one other value alone has no price.
+        ([*STAR[:6], STAR[6]], "a b"),
+    ],
+)
+def test_the_terms_follow_from_what_varies(points, terms):
+    assert the(sharpness(measurements(rows("numpy", points, line)))).terms == terms
+
+
+@pytest.mark.parametrize("points", [STAR[:1], STAR[:3], STAR[6:9], STAR[9:]])
+def test_too_few_points_are_listed_as_such(points):
+    one = the(sharpness(measurements(rows("numpy", points, line))))
+    assert one.verdict == "too few points"
+    assert np.isnan([one.left_out, one.repeat, one.ratio.value]).all()
+    assert one.cells[4:] == ["", "", "", "too few points"]
+
+
+def test_four_points_are_enough_for_a_line_and_not_for_a_bend():
+    made = measurements(rows("numpy", STAR[:4], line))
+    assert the(sharpness(made)).verdict != "too few points"
+    assert the(sharpness(made, bend=True)).verdict == "too few points"
+
+
+def test_a_stack_that_nobody_repeated_has_an_error_and_no_ratio():
+    one = the(sharpness(measurements(rows("numpy", STAR, line, rounds=1))))
+    assert one.left_out < 0.1
+    assert np.isnan(one.ratio.value)
+    assert (one.within, one.verdict) == (None, "no repeats")
+
+
+def test_a_machine_that_measured_nothing_of_it_has_no_line():
+    made = measurements(rows("numpy", [{"vocabulary": 1000, "optimizer": "sgd"}], line))
+    assert list(sharpness(made)) == []
+
+
+@pytest.mark.parametrize(
+    ("ratio", "within", "verdict"),
+    [
+        (Interval(0.9, 0.6, 1.2), True, "met"),
+        (Interval(0.9, 0.6, 1.4), None, "met, not surely"),
+        (Interval(1.5, 1.2, 1.9), None, "missed, not surely"),
+        (Interval(2.0, 1.4, 3.0), False, "missed"),
+    ],
+)
+def test_the_interval_decides_whether_the_goal_is_surely_met(ratio, within, verdict):
+    one = Sharpness("m", "numpy", "glibc", 12, "a b", Spread(0.02, 24), 0.02, 0.03, ratio)
+    assert (one.within, one.verdict) == (within, verdict)
+
+
+def test_a_ratio_is_the_surer_the_more_points_and_repeats():
+    random = np.random.default_rng(0)
+    errors = np.abs(random.normal(0, 0.02, 80))
+    few = bench_formula.ratio(errors[:5], 0.016, Spread(0.02, 8))
+    many = bench_formula.ratio(errors, 0.016, Spread(0.02, 160))
+    assert many.high / many.low < few.high / few.low
+    assert few.value == pytest.approx(errors[:5].mean() / 0.016)
+
+
+def test_every_machine_of_the_book_is_there_for_programs_and_people():
+    found = bench_formula.every_machine()
+    assert {one.machine for one in found} == {stored.of(name).title for name in stored.listed()}
+    assert {one.allocator for one in found} == {"glibc", "tcmalloc"}
+    assert "NaN" not in json.dumps([one.plain for one in found])
+    assert all(len(one.cells) == len(bench_formula.HEADS) for one in found)
+    assert any(one.verdict == "too few points" for one in found)
+
+
+def test_the_bend_begins_where_a_table_is_as_large_as_what_glibc_maps_anew():
+    made = measurements(rows("numpy", STAR[:1], line))
+    assert bench_formula.mapped_rows(made.points(vocabulary=stored.ANY)) == 27_962
+    assert 4 * 300 * 27_962 <= 32 * 2**20 < 4 * 300 * 27_963
+
+
+def test_what_a_fit_needs_is_kept_for_each_stack():
+    made = measurements(rows("numpy", STAR, line), rows("2026-jax", [*STAR[:6], STAR[6]], line))
+    found = bench_formula.by_stack(bench_formula.points(made))
+    assert {stack: len(each) for stack, each in found.items()} == {"2026-jax": 6, "numpy": 12}
+    assert formula.shape(found["2026-jax"]).terms.keys() == {"a", "b"}

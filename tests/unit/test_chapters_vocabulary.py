@@ -1,0 +1,296 @@
+"""What a row costs, what the interventions show, and the claims of the vocabulary chapter, on made-up measurements."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from traintime.book import stored
+from traintime.book.chapters import vocabulary
+from traintime.book.claims import judge
+from traintime.book.stored import Measurements
+from traintime.explain.statistics import Interval
+from traintime.point import make_point
+
+BANDWIDTH = 9600 / 100e-9  # bytes a second at which a row's floor is 100 ns
+FIXED = 0.02  # s a step
+NOISE = (0.99, 1.01, 1.0)
+
+
+def machine(tmp_path, prices, sizes=vocabulary.VOCABULARIES, noise=NOISE, sweep="all", once=()):
+    """Steps of FIXED + price * rows. prices: (stack, how) -> s a row; once: (stack, how, rows) of single runs."""
+    rows = []
+    for (stack, how), price in prices.items():
+        for size in sizes:
+            optimizer = "adam" if how == "frozen" else how
+            point = make_point(vocabulary=size, optimizer=optimizer, frozen=how == "frozen")
+            for number, factor in enumerate(noise[:1] if (stack, how, size) in once else noise):
+                seconds = (FIXED + price * size) * factor
+                row = {"machine": "made-up", "stack": stack, "key": point.key, **point.fields, "status": "ok"}
+                row |= {"sweep": sweep, "round": number, "started": f"2026-01-0{number + 1}", "disturbed": False}
+                row |= {"threads": 2, "versions": "x 1", "code": "c", "protocol": "3+20", "path": "", "told": False}
+                row |= {"fixed": True, "step_s": seconds, "median_s": seconds, "peak_bytes": 1e9, "steps": 20}
+                rows.append(row)
+    folder = tmp_path / "made-up"
+    folder.mkdir(exist_ok=True)
+    described = {"cpu": "made up", "cores": 2, "rates": {"bandwidth_bytes_per_s": BANDWIDTH}}
+    (folder / "machine.json").write_text(json.dumps(described))
+    return Measurements(pd.DataFrame(rows), "made-up", tmp_path)
+
+
+def adam(**prices):
+    """Prices (s a row) of stacks with Adam: numpy=1e-6, jax=2e-6."""
+    return {({"numpy": "numpy"}.get(name, f"2026-{name}"), "adam"): price for name, price in prices.items()}
+
+
+def ways(sgd, frozen, price=1e-6, stacks=("2017-theano", "numpy")):
+    """Prices of every way on these stacks, as shares of Adam's."""
+    shares = {"adam": 1.0, "sgd": sgd, "frozen": frozen}
+    return {(stack, how): price * share for stack in stacks for how, share in shares.items()}
+
+
+def verdict(label, book):
+    (claim,) = [claim for claim in vocabulary.CLAIMS if claim.label == label]
+    return judge(claim, book).verdict
+
+
+# The price of a row
+
+
+def test_the_price_is_the_slope_between_two_sizes_with_an_interval_around_it(tmp_path):
+    book = machine(tmp_path, adam(numpy=1e-6, jax=5e-7))
+    prices = vocabulary.price_of_a_row(book, vocabulary.by_vocabulary(book))
+    assert prices["numpy", "adam"].value == pytest.approx(1e-6)
+    assert prices["2026-jax", "adam"].value == pytest.approx(5e-7)
+    assert all(price.low < price.value < price.high for price in prices.values())
+    assert prices["numpy", "adam"].low == pytest.approx(1e-6, rel=0.1)
+
+
+def test_the_price_looks_at_its_two_sizes_alone(tmp_path):
+    book = machine(tmp_path, adam(numpy=1e-6))
+    found = vocabulary.by_vocabulary(book)
+    found.loc[~found["vocabulary"].isin(vocabulary.PRICED), "step_s"] *= 7
+    assert vocabulary.price_of_a_row(book, found)["numpy", "adam"].value == pytest.approx(1e-6)
+    assert vocabulary.top_end(book, found)["numpy", "adam"].value > 5e-6
+
+
+def test_a_stack_without_both_sizes_has_no_price(tmp_path):
+    book = machine(tmp_path, adam(numpy=1e-6), sizes=[80_000, 800_000])
+    found = vocabulary.by_vocabulary(book)
+    assert vocabulary.price_of_a_row(book, found) == {}
+    assert vocabulary.price_of_a_row(book, found, (80_000, 800_000))["numpy", "adam"].value == pytest.approx(1e-6)
+
+
+def test_without_repeats_the_price_stands_alone(tmp_path):
+    book = machine(tmp_path, adam(numpy=1e-6), noise=(1.0,))
+    price = vocabulary.price_of_a_row(book, vocabulary.by_vocabulary(book))["numpy", "adam"]
+    assert price.value == pytest.approx(1e-6)
+    assert np.isnan(price.low)
+
+
+def test_the_interval_covers_what_it_promises():
+    """The price of noisy steps, drawn many times: 95 % of the intervals hold the truth."""
+    random = np.random.default_rng(0)
+    covered = 0
+    for _ in range(150):
+        noise = [np.exp(random.normal(0, 0.1, 5)) for _ in vocabulary.PRICED]
+        rows = [
+            {"stack": "numpy", "how": "adam", "vocabulary": size, "invocations": 5, "step_s": (0.02 + 1e-6 * size) * n}
+            for size, factors in zip(vocabulary.PRICED, noise, strict=True)
+            for n in [factors.mean()]
+        ]
+        book = type("Book", (), {"spread": lambda self, stack, value: vocabulary.statistics.Spread(0.1, 30)})()
+        covered += 1e-6 in vocabulary.price_of_a_row(book, pd.DataFrame(rows))["numpy", "adam"]
+    assert 0.9 <= covered / 150 <= 1
+
+
+def test_two_prices_are_divided_with_an_interval(tmp_path):
+    book = machine(tmp_path, adam(numpy=1e-6, jax=5e-7))
+    found = vocabulary.by_vocabulary(book)
+    ratio = vocabulary.ratio_of_prices(book, found, ("numpy", "adam"), ("2026-jax", "adam"))
+    assert ratio.value == pytest.approx(2)
+    assert ratio.low < 2 < ratio.high
+
+
+# Interventions
+
+
+def points(*rows):
+    """Points of these (stack, how, vocabulary)."""
+    return pd.DataFrame(rows, columns=["stack", "how", "vocabulary"]).assign(length=25)
+
+
+WHOLE = [("jax", how, size) for how in vocabulary.WAYS for size in (10, 20)]
+
+
+def test_a_stack_on_which_every_way_was_tried_is_kept_with_its_ways():
+    kept = vocabulary.in_every_way(points(*WHOLE))
+    assert list(kept["how"]) == ["adam", "adam", "sgd", "sgd", "frozen", "frozen"]
+    assert list(kept["vocabulary"]) == [10, 20] * 3
+
+
+@pytest.mark.parametrize("lost", range(6))
+def test_a_stack_that_lacks_a_size_of_a_way_is_left_out(lost):
+    poorer = [("torch", *row[1:]) for place, row in enumerate(WHOLE) if place != lost]
+    kept = vocabulary.in_every_way(points(*WHOLE, *poorer))
+    assert set(kept["stack"]) == {"jax"}
+    assert len(kept) == 6
+
+
+def test_a_stack_that_lacks_a_way_is_left_out_also_where_no_stack_has_it():
+    poorer = [("torch", *row[1:]) for row in WHOLE if row[1] != "sgd"]
+    assert set(vocabulary.in_every_way(points(*WHOLE, *poorer))["stack"]) == {"jax"}
+    assert vocabulary.in_every_way(points(*poorer)).empty
+
+
+def test_another_optimizer_is_no_part_of_the_intervention():
+    others = [("jax", "adam-rows", 10), ("numpy", "adam-rows", 10), ("numpy", "adam-rows", 20)]
+    kept = vocabulary.in_every_way(points(*WHOLE, *others))
+    assert set(kept["how"]) == {"adam", "sgd", "frozen"}
+    assert set(kept["stack"]) == {"jax"}
+
+
+def test_the_two_sizes_are_those_of_the_sweep_that_is_asked_about():
+    assert vocabulary.in_every_way(points(*WHOLE), against="length").empty
+
+
+def test_where_one_sweep_measured_all_ways_only_its_invocations_count(tmp_path):
+    together = machine(tmp_path, ways(0.5, 0.01), sweep="interventions")
+    alone = machine(tmp_path, {("numpy", "adam"): 3e-6}, sweep="vocabulary")
+    both = Measurements(pd.concat([together.rows, alone.rows], ignore_index=True), "made-up", tmp_path)
+    found = vocabulary.intervened(both)
+    assert set(found["invocations"]) == {3}
+    apart = machine(tmp_path, {("numpy", "adam"): 1e-6, ("numpy", "sgd"): 5e-7}, sweep="one")
+    rest = machine(tmp_path, {("numpy", "frozen"): 1e-8}, sweep="two")
+    found = vocabulary.intervened(Measurements(pd.concat([apart.rows, rest.rows], ignore_index=True), "made-up"))
+    assert set(found["how"]) == {"adam", "sgd", "frozen"}
+
+
+def test_single_runs_enter_no_figure_and_are_listed(tmp_path):
+    single = ("numpy", "frozen", 2_000_000)
+    book = machine(tmp_path, ways(0.5, 0.01), once=[single])
+    found = vocabulary.intervened(book)
+    assert vocabulary.singles(found) == ["frozen on numpy at 2M"]
+    ends = vocabulary.growth(book, found).set_index(["stack", "how"])["to"]
+    assert set(ends["numpy"]) == {800_000}
+    assert set(ends["2017-theano"]) == {2_000_000}
+
+
+def test_where_nothing_was_repeated_single_runs_are_all_there_is(tmp_path):
+    book = machine(tmp_path, ways(0.5, 0.01), noise=(1.0,))
+    found = vocabulary.intervened(book)
+    assert vocabulary.singles(found) == []
+    grown = vocabulary.growth(book, found)
+    assert len(grown) == 6
+    assert all(np.isnan(share.low) for share in grown["share"])
+
+
+def test_growth_compares_the_same_two_sizes_in_every_way(tmp_path):
+    book = machine(tmp_path, ways(0.5, 0.0, stacks=["numpy"]))
+    grown = vocabulary.growth(book, vocabulary.intervened(book)).set_index("how")
+    assert (grown["from"] == 20_000).all()
+    assert (grown["to"] == 2_000_000).all()
+    assert grown.loc["adam", "times"].value == pytest.approx(2.02 / 0.04)
+    assert grown.loc["frozen", "times"].value == pytest.approx(1)
+    assert 1 in grown.loc["frozen", "times"]
+    assert grown.loc["sgd", "share"].value == pytest.approx(0.5)
+    assert grown.loc["sgd", "price"].value == pytest.approx(5e-7)
+
+
+def test_nothing_to_compare_is_an_empty_table(tmp_path):
+    book = machine(tmp_path, adam(numpy=1e-6))
+    assert vocabulary.intervened(book).empty
+    assert vocabulary.growth(book, vocabulary.intervened(book)).empty
+
+
+# Claims
+
+FLOOR = 100e-9
+
+
+@pytest.mark.parametrize(
+    ("label", "prices", "expected"),
+    [
+        ("03.1", adam(numpy=3 * FLOOR, jax=2 * FLOOR), "holds"),
+        ("03.1", adam(numpy=3 * FLOOR, jax=0.5 * FLOOR), "does not hold"),
+        ("03.1", adam(numpy=3 * FLOOR, jax=FLOOR), "cannot be told"),
+        ("03.2", adam(numpy=3 * FLOOR, jax=10 * FLOOR), "holds"),
+        ("03.2", adam(numpy=3 * FLOOR, jax=30 * FLOOR), "does not hold"),
+        ("03.2", adam(numpy=3 * FLOOR, jax=20 * FLOOR), "cannot be told"),
+        ("03.3", adam(numpy=10 * FLOOR, jax=2 * FLOOR), "holds"),
+        ("03.3", adam(numpy=3 * FLOOR, jax=2 * FLOOR), "does not hold"),
+        ("03.3", adam(numpy=6 * FLOOR, jax=2 * FLOOR), "cannot be told"),
+        ("03.3", adam(numpy=6 * FLOOR), "not measured"),
+        ("03.4", adam(numpy=10 * FLOOR), "does not hold"),
+        ("03.5", ways(0.5, 0.01), "holds"),
+        ("03.5", ways(0.5, 0.2), "does not hold"),
+        ("03.5", ways(0.5, 0.05), "cannot be told"),
+        ("03.6", ways(0.5, 0.01), "holds"),
+        ("03.6", ways(1.2, 0.01), "does not hold"),
+        ("03.6", ways(1.0, 0.01), "cannot be told"),
+        ("03.7", ways(0.5, 0.01), "holds"),
+        ("03.7", ways(0.02, 0.01), "does not hold"),
+        ("03.7", ways(0.1, 0.01), "cannot be told"),
+        ("03.8", ways(0.5, 0.01), "holds"),
+        ("03.8", ways(0.9, 0.01), "does not hold"),
+        ("03.8", ways(0.75, 0.01), "cannot be told"),
+        ("03.8", ways(0.5, 0.01, stacks=["2026-jax"]), "not measured"),
+    ],
+)
+def test_a_claim_is_judged_by_its_interval(tmp_path, label, prices, expected):
+    assert verdict(label, machine(tmp_path, prices)) == expected
+
+
+def test_a_line_that_is_too_low_at_the_top_is_seen(tmp_path):
+    book = machine(tmp_path, adam(numpy=1e-6, jax=1e-6))
+    steep = (book.rows["stack"] == "numpy") & (book.rows["vocabulary"] == 2_000_000)
+    for column in ("step_s", "median_s"):
+        book.rows.loc[steep, column] *= 3
+    assert verdict("03.4", book) == "holds"
+    missed = vocabulary.misses(book, vocabulary.by_vocabulary(book))
+    assert missed["numpy"].value < -0.3
+    assert abs(missed["2026-jax"].value) < 0.02
+
+
+@pytest.mark.parametrize("sizes", [[5_000], [5_000, 20_000], [80_000]])
+@pytest.mark.parametrize("claim", vocabulary.CLAIMS, ids=lambda claim: claim.label)
+def test_a_machine_with_fewer_points_has_not_measured_a_claim(tmp_path, claim, sizes):
+    assert judge(claim, machine(tmp_path, adam(numpy=1e-6), sizes)).verdict == "not measured"
+
+
+@pytest.mark.parametrize("claim", vocabulary.CLAIMS, ids=lambda claim: claim.label)
+def test_a_machine_that_nobody_described_or_without_any_run_raises_nothing(tmp_path, claim):
+    book = machine(tmp_path, adam(numpy=1e-6, jax=1e-7))
+    judge(claim, Measurements(book.rows, "made-up", tmp_path / "nowhere"))
+    assert judge(claim, Measurements(book.rows[:0])).verdict == "not measured"
+
+
+@pytest.mark.parametrize("claim", vocabulary.CLAIMS, ids=lambda claim: claim.label)
+def test_single_runs_decide_nothing(tmp_path, claim):
+    book = machine(tmp_path, ways(0.5, 0.01, stacks=["2017-theano", "numpy"]), noise=(1.0,))
+    assert judge(claim, book).verdict in ("cannot be told", "not measured")
+
+
+# The page
+
+
+def test_every_number_is_given_also_where_little_was_measured(tmp_path):
+    full = vocabulary.values(stored.of())
+    assert not [name for name, text in full.items() if "nan" in text or "not measured)" in text]
+    poor = vocabulary.values(machine(tmp_path, adam(numpy=1e-6), [5_000, 20_000, 80_000]))
+    assert poor.keys() == full.keys()
+
+
+def test_a_table_row_a_stack_says_what_it_pays(tmp_path):
+    book = machine(tmp_path, adam(numpy=1e-6, jax=5e-7))
+    found = vocabulary.by_vocabulary(book)
+    lines, prices = book.lines(found), vocabulary.price_of_a_row(book, found)
+    text = vocabulary.per_row_table(book, found, lines, prices).data
+    assert "| numpy | 20 | 1,0" in text
+    assert "| 10.0 | 1,000 |" in text
+    assert "5.6 at 2M" in text
+
+
+def test_a_share_of_nothing_has_no_minus_sign():
+    assert vocabulary._percent(Interval(-0.0001, -0.0003, 0.0004), 1) == "0.0% (0.0% to 0.0%)"

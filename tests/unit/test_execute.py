@@ -1,0 +1,222 @@
+"""The book's workflow where it needs no kernel: parameters, pages, sources, the address of the repository."""
+
+import nbformat
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from notebooks import write_notebook
+
+from traintime import paths
+from traintime.book import execute
+from traintime.errors import InputError
+
+# The parameters cell
+
+
+def test_a_parameters_cell_gets_its_values_and_keeps_its_comments():
+    source = "\n".join(
+        [
+            "# What to measure.",
+            "vocabularies = [5000, 20000]  # rows of the table",
+            "rounds = 3",
+            "seconds=2.0  # counted seconds, at least",
+            "",
+            "unset = 'left alone'  # a word",
+        ]
+    )
+    given = {"vocabularies": [7], "rounds": 1, "seconds": 0.3}
+    assert execute.with_values(source, given).splitlines() == [
+        "# What to measure.",
+        "vocabularies = [7]  # rows of the table",
+        "rounds = 1",
+        "seconds = 0.3  # counted seconds, at least",
+        "",
+        "unset = 'left alone'  # a word",
+    ]
+
+
+def test_a_cell_without_given_values_is_left_as_it_is():
+    source = "rounds  =  3   # rounds\nx = 1"
+    assert execute.with_values(source, {}) == source
+    assert execute.with_values(source, {"other": 1}) == source
+
+
+def test_a_line_that_only_mentions_a_parameter_is_left_alone():
+    source = "# rounds = 3\nmore_rounds = 4\nprint(rounds)"
+    assert execute.with_values(source, {"rounds": 1}) == source
+
+
+values = st.one_of(
+    st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.text(), st.lists(st.text())
+)
+comments = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]))
+
+
+@given(values, comments)
+def test_what_a_rewritten_cell_sets_is_what_was_given(value, comment):
+    rewritten = execute.with_values(f"one = 1\ntwo = [1, 2]  # {comment}\nthree = 3", {"two": value})
+    variables = {}
+    exec(rewritten, variables)
+    assert (variables["one"], variables["two"], variables["three"]) == (1, value, 3)
+    assert rewritten.splitlines()[1].endswith(f"  # {comment}")
+
+
+# What a profile may set
+
+
+@pytest.fixture
+def shelf(tmp_path, monkeypatch):
+    """A book of one chapter, with a profile that can be changed."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "PROFILES", tmp_path / "profiles")
+    paths.PROFILES.mkdir()
+    contents = {"parts": [{"chapters": [{"file": "chapters/one"}, {"file": "bibliography"}]}]}
+    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(contents))
+    write_notebook(tmp_path / "chapters" / "one.ipynb", parameters="rounds = 3  # rounds\nsteps = 10  # steps")
+
+    def set_profile(chapters):
+        (paths.PROFILES / "mine.yaml").write_text(yaml.safe_dump({"chapters": chapters}))
+
+    set_profile({"one": {"rounds": 1}})
+    return set_profile
+
+
+def test_the_chapters_are_the_notebooks_of_the_contents(shelf):
+    assert list(execute.chapters()) == ["one"]
+    assert execute.chapters()["one"] == paths.ROOT / "chapters" / "one.ipynb"
+
+
+def test_a_profile_sets_what_a_chapter_declares(shelf):
+    assert execute.parameters("mine", "one") == {"rounds": 1}
+
+
+@pytest.mark.parametrize("chapters", [{}, {"one": None}])
+def test_a_profile_may_leave_a_chapter_to_its_defaults(shelf, chapters):
+    shelf(chapters)
+    assert execute.parameters("mine", "one") == {}
+
+
+def test_an_unknown_chapter_is_refused_and_the_chapters_are_named(shelf):
+    with pytest.raises(InputError, match=r"^chapter: 'two' is not a known chapter. Choose one of: one"):
+        execute.parameters("mine", "two")
+
+
+def test_an_unknown_profile_is_refused_and_the_profiles_are_named(shelf):
+    with pytest.raises(InputError, match=r"^profile: 'yours' is not a known profile. Choose one of: mine"):
+        execute.parameters("yours", "one")
+
+
+def test_a_profile_for_an_unknown_chapter_is_refused(shelf):
+    shelf({"one": {}, "too": {"rounds": 1}})
+    with pytest.raises(InputError, match=r"^chapter in a profile: 'too' is not .*Choose one of: one"):
+        execute.parameters("mine", "one")
+
+
+def test_an_unknown_parameter_is_refused_and_the_declared_ones_are_named(shelf):
+    shelf({"one": {"rouds": 1}})
+    with pytest.raises(InputError, match=r"^parameter of one: 'rouds' is not .*Choose one of: rounds, steps"):
+        execute.parameters("mine", "one")
+
+
+def test_a_chapter_with_bad_parameters_is_not_started(shelf, tmp_path, monkeypatch):
+    shelf({"one": {"rouds": 1}})
+    started = []
+    monkeypatch.setattr(execute.papermill, "execute_notebook", lambda *args, **kwargs: started.append(args))
+    with pytest.raises(InputError):
+        execute.run_chapter("one", "mine", tmp_path / "out.ipynb", tmp_path / "results")
+    assert started == []
+    assert not (tmp_path / "results").exists()
+
+
+# Pages
+
+
+@pytest.fixture
+def executed():
+    """A notebook as papermill leaves it."""
+    cells = [
+        nbformat.v4.new_code_cell("rounds = 3  # rounds", metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell("rounds = 1", metadata={"tags": ["injected-parameters"]}),
+        nbformat.v4.new_code_cell("print(rounds)"),
+    ]
+    papermill = {"input_path": "a/b.ipynb", "output_path": "c/d.ipynb", "parameters": {"rounds": 1}, "duration": 2.0}
+    return nbformat.v4.new_notebook(cells=cells, metadata={"papermill": papermill})
+
+
+def test_a_page_does_not_say_where_its_files_were(executed):
+    execute.prepare_page(executed, {"rounds": 1})
+    assert executed.metadata["papermill"] == {"parameters": {"rounds": 1}, "duration": 2.0}
+    assert ".ipynb" not in nbformat.writes(executed)
+
+
+def test_a_page_shows_what_it_ran_with_in_one_place(executed):
+    execute.prepare_page(executed, {"rounds": 1})
+    assert [cell.source for cell in executed.cells] == ["rounds = 1  # rounds", "rounds = 1", "print(rounds)"]
+    assert [cell.metadata.get("tags") for cell in executed.cells] == [
+        ["parameters"],
+        ["injected-parameters", "remove-cell"],
+        None,
+    ]
+
+
+def test_a_page_that_ran_with_its_defaults_shows_them(executed):
+    del executed.cells[1]
+    execute.prepare_page(executed, {})
+    assert executed.cells[0].source == "rounds = 3  # rounds"
+
+
+def test_a_notebook_that_papermill_has_not_seen_can_be_a_page():
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("text")])
+    execute.prepare_page(notebook, {"rounds": 1})
+    assert notebook.cells[0].source == "text"
+
+
+# What is measured, and what is only drawn
+
+
+@pytest.fixture
+def measuring(shelf):
+    """A chapter whose second code cell measures: it leaves a mark in a file beside the results."""
+    notebook = nbformat.read(paths.ROOT / "chapters" / "one.ipynb", as_version=4)
+    stand_in = "class run:\n    def run(chapter):\n        open(r'{}', 'a').write('x')"
+    notebook.cells[1].source = stand_in.format(paths.ROOT / "runs")
+    notebook.cells += [
+        nbformat.v4.new_markdown_cell("A sentence."),
+        nbformat.v4.new_code_cell('measured = run.run("one")'),
+        nbformat.v4.new_code_cell("raise ValueError('a figure')"),
+    ]
+    nbformat.write(notebook, paths.ROOT / "chapters" / "one.ipynb")
+    return paths.ROOT / "chapters" / "one.ipynb"
+
+
+def test_the_part_that_measures_ends_with_the_call(measuring):
+    part = execute.measuring_part("one")
+    assert [cell.cell_type for cell in part.cells] == ["code"] * 3
+    assert part.cells[-1].source == 'measured = run.run("one")'
+
+
+def test_measuring_runs_that_part_alone(measuring, tmp_path):
+    stamp = tmp_path / "measured" / "one"
+    execute.measure_chapter("one", "mine", stamp, tmp_path / "results")
+    assert stamp.exists()
+    assert (paths.ROOT / "runs").read_text() == "x"
+
+
+def test_a_sentence_or_a_figure_changes_nothing_that_is_measured(measuring):
+    before = execute.measuring_digest("one")
+    notebook = nbformat.read(measuring, as_version=4)
+    notebook.cells[2].source = "Another sentence."
+    notebook.cells[4].source = "another_figure()"
+    nbformat.write(notebook, measuring)
+    assert execute.measuring_digest("one") == before
+    notebook.cells[3].source = 'measured = run.run("two")'
+    nbformat.write(notebook, measuring)
+    assert execute.measuring_digest("one") != before
+
+
+def test_a_chapter_that_measures_nothing_has_nothing_to_run(shelf, tmp_path):
+    assert execute.measuring_part("one") is None
+    execute.measure_chapter("one", "mine", tmp_path / "stamp", tmp_path / "results")
+    assert (tmp_path / "stamp").exists()
+    assert not (tmp_path / "results").exists()

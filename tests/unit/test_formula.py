@@ -1,0 +1,416 @@
+"""The formula: fitted to times made of known coefficients, and what it says of its own uncertainty."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from traintime.explain import formula
+from traintime.explain.statistics import Spread, pooled_spread
+
+GRID = list(itertools.product([5_000, 20_000, 280_000, 2_000_000], [32, 100, 1024], [10, 50]))
+ROWS = pd.DataFrame(GRID, columns=["vocabulary", "batch", "length"])
+PER_WORD = formula.Formula({"a": sympy.Integer(1), "b": formula.V, "c": formula.B * formula.L})
+FORMULAS = [formula.STRAIGHT_LINE, formula.THREE_TERMS, formula.FOUR_TERMS, PER_WORD]
+# Seconds a step, a row and a sentence, between a fast machine's and a slow one's.
+coefficients = st.tuples(st.floats(1e-4, 1), st.floats(1e-9, 1e-5), st.floats(1e-6, 1e-2))
+
+
+def times(a, b, c):
+    """Seconds of a step of the three-term formula, written out."""
+    return (a + b * ROWS["vocabulary"] + c * ROWS["batch"]).to_numpy()
+
+
+def unchanged(seconds):
+    return lambda random: seconds
+
+
+def fitted(shape=formula.THREE_TERMS, seconds=None, redraw=None, **options):
+    seconds = times(0.03, 2e-7, 1e-4) if seconds is None else seconds
+    return formula.fit(shape, ROWS, seconds, redraw or unchanged(seconds), **{"draws": 20} | options)
+
+
+# The fit
+
+
+@given(coefficients)
+def test_the_fit_recovers_the_coefficients_that_made_the_times(known):
+    found = fitted(seconds=times(*known), draws=1)
+    assert list(found.coefficients.values()) == pytest.approx(known, rel=1e-6)
+    assert list(found.coefficients) == ["a", "b", "c"]
+    assert found.mean_error < 1e-9
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2])
+def test_a_cost_that_is_not_there_is_found_to_be_nothing(zero):
+    known = [0.03, 2e-7, 1e-4]
+    known[zero] = 0
+    found = list(fitted(seconds=times(*known)).coefficients.values())
+    assert found == pytest.approx(known, rel=1e-6, abs=1e-12)
+    assert found[zero] >= 0
+
+
+def test_terms_may_be_products():
+    seconds = (0.01 + 3e-8 * ROWS["vocabulary"] + 5e-6 * ROWS["batch"] * ROWS["length"]).to_numpy()
+    found = fitted(PER_WORD, seconds)
+    assert found.coefficients == pytest.approx({"a": 0.01, "b": 3e-8, "c": 5e-6}, rel=1e-6)
+
+
+@pytest.mark.parametrize("zero", [None, "a", "l", "b", "c"])
+def test_the_four_terms_are_told_apart(zero):
+    """A step as such, each position of a sentence, each row and each token, made up and found again."""
+    known = {"a": 0.02, "l": 4e-4, "b": 2e-8, "c": 3e-6}
+    if zero:
+        known[zero] = 0.0
+    vocabulary, batch, length = (ROWS[name] for name in ("vocabulary", "batch", "length"))
+    seconds = known["a"] + known["l"] * length + known["b"] * vocabulary + known["c"] * batch * length
+    found = fitted(formula.FOUR_TERMS, seconds.to_numpy())
+    assert found.coefficients == pytest.approx(known, rel=1e-6, abs=1e-12)
+    assert found.mean_error < 1e-9
+
+
+@given(arrays(float, len(ROWS), elements=st.floats(1e-3, 1e3)), st.sampled_from(FORMULAS))
+def test_no_coefficient_is_ever_negative(seconds, shape):
+    found = formula.fit(shape, ROWS, seconds, formula.rounded(seconds, seconds / 10), draws=3)
+    assert min(found.coefficients.values()) >= 0
+    assert (found.draws >= 0).all(axis=None)
+
+
+def test_time_that_falls_with_the_size_is_not_a_negative_cost():
+    found = fitted(formula.STRAIGHT_LINE, 1 / ROWS["vocabulary"].to_numpy())
+    assert found.coefficients["b"] == 0
+
+
+@given(st.floats(1e-3, 1e3))
+def test_another_unit_of_time_changes_the_coefficients_and_not_the_fit(factor):
+    seconds = times(0.03, 2e-7, 1e-4) * np.linspace(0.9, 1.1, len(ROWS))
+    here, there = fitted(seconds=seconds, draws=1), fitted(seconds=factor * seconds, draws=1)
+    for name, value in here.coefficients.items():
+        assert there.coefficients[name] == pytest.approx(factor * value, rel=1e-6)
+    assert there.errors == pytest.approx(here.errors, abs=1e-9)
+
+
+def test_one_per_cent_counts_the_same_for_a_short_step_and_a_long_one():
+    """Two constants a hundredfold apart: the best in relative error is near the shorter, in seconds near the middle."""
+    shape = formula.Formula({"a": sympy.Integer(1)})
+    seconds = np.array([1.0, 100.0])
+    solution = formula.solve(shape, ROWS.head(2), seconds)
+    assert solution == pytest.approx([(1 + 1 / 100) / (1 + 1 / 100**2)])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0.005, 0.01), (0.02, 0.03), (9, 10.23), (41, 81.91), (82, 141.91), (142, 201.91)]
+)
+def test_a_pipeline_ends_when_its_thread_wakes(seconds, expected):
+    assert formula.tf_data_end(seconds) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_too_few_rows_are_refused(number):
+    seconds = np.ones(number)
+    with pytest.raises(ValueError, match=f"{number} rows cannot determine 3 coefficients"):
+        formula.fit(formula.THREE_TERMS, ROWS.head(number), seconds, unchanged(seconds))
+
+
+def test_as_many_rows_as_coefficients_are_enough():
+    rows = pd.DataFrame({"vocabulary": [1000, 2000, 1000], "batch": [10, 10, 20]})
+    seconds = 1.0 + 0.001 * rows["vocabulary"].to_numpy() + 0.1 * rows["batch"].to_numpy()
+    found = formula.fit(formula.THREE_TERMS, rows, seconds, unchanged(seconds), draws=1)
+    assert found.coefficients == pytest.approx({"a": 1.0, "b": 0.001, "c": 0.1})
+
+
+# What a fit says
+
+
+def test_a_prediction_is_the_sum_of_its_parts():
+    found = fitted()
+    parts = found.parts(ROWS)
+    assert list(parts) == ["a", "b", "c"]
+    assert list(parts.index) == list(ROWS.index)
+    assert parts.sum(axis=1).to_numpy() == pytest.approx(found.predict(ROWS))
+    assert found.predict(ROWS) == pytest.approx(times(0.03, 2e-7, 1e-4))
+
+
+def test_a_prediction_for_other_sizes_follows_the_formula():
+    other = pd.DataFrame({"vocabulary": [1_000_000], "batch": [10]})
+    assert fitted().predict(other) == pytest.approx([0.03 + 0.2 + 0.001])
+
+
+def test_the_error_is_relative_and_its_sign_does_not_cancel():
+    seconds = np.array([0.9, 1.1])
+    found = formula.fit(formula.Formula({"a": sympy.Integer(1)}), ROWS.head(2), seconds, unchanged(seconds), draws=1)
+    value = found.coefficients["a"]
+    assert found.errors == pytest.approx([value / 0.9 - 1, value / 1.1 - 1])
+    assert found.mean_error == pytest.approx(np.mean([abs(value / 0.9 - 1), abs(value / 1.1 - 1)]))
+
+
+def width(interval):
+    return interval.high - interval.low
+
+
+def test_the_draws_carry_the_uncertainty_of_the_times():
+    seconds = times(0.03, 2e-7, 1e-4)
+    narrow, wide = (fitted(redraw=formula.rounded(seconds, share * seconds), draws=60) for share in (0.001, 0.1))
+    for name in narrow.coefficients:
+        assert 0 < width(narrow.interval(name)) < width(wide.interval(name))
+    assert len(narrow.draws) == 60
+    assert list(narrow.draws) == ["a", "b", "c"]
+
+
+def test_times_without_uncertainty_give_intervals_without_width():
+    found = fitted()
+    for name, value in found.coefficients.items():
+        interval = found.interval(name)
+        assert (interval.value, interval.low, interval.high) == pytest.approx((value, value, value))
+
+
+def test_the_same_seed_draws_the_same():
+    seconds = times(0.03, 2e-7, 1e-4)
+    one, same, other = (fitted(redraw=formula.rounded(seconds, 0.1 * seconds), seed=seed) for seed in (1, 1, 2))
+    assert one.draws.equals(same.draws)
+    assert not one.draws.equals(other.draws)
+
+
+# Intervals
+
+numbers = st.floats(-1e6, 1e6)
+
+
+@given(st.lists(numbers, min_size=1, max_size=30).map(pd.Series), numbers, st.floats(0.01, 0.99))
+def test_an_interval_always_holds_its_value(draws, value, level):
+    interval = formula.interval(draws, value, level)
+    assert value in interval
+    assert interval.value == value
+    assert min(draws.min(), value) <= interval.low
+    assert interval.high <= max(draws.max(), value)
+
+
+@pytest.mark.parametrize(
+    ("value", "level", "expected"),
+    [
+        (50, 0.95, (2.5, 97.5)),
+        (50, 0.5, (25, 75)),
+        (99, 0.5, (25, 99)),
+        (-1, 0.5, (-1, 75)),
+    ],
+)
+def test_an_interval_is_the_middle_of_the_draws(value, level, expected):
+    interval = formula.interval(pd.Series(range(101)), value, level)
+    assert (interval.low, interval.high) == pytest.approx(expected)
+
+
+def test_draws_that_nobody_knows_give_no_interval():
+    interval = formula.interval(pd.Series([1.0, np.nan]), 1.5)
+    assert interval.value == 1.5
+    assert np.isnan([interval.low, interval.high]).all()
+
+
+# Draws
+
+
+@given(arrays(float, 5, elements=st.floats(1, 1e3)), arrays(float, 5, elements=st.floats(0, 0.5)), st.integers(0, 99))
+def test_a_rounded_figure_stays_within_half_a_unit(seconds, half_unit, seed):
+    drawn = formula.rounded(seconds, half_unit)(np.random.default_rng(seed))
+    assert drawn.shape == seconds.shape
+    assert (np.abs(drawn - seconds) <= half_unit + 1e-12 * seconds).all()
+
+
+def test_rounding_moves_each_figure_by_itself_and_both_ways():
+    redraw = formula.rounded(np.zeros(4), np.ones(4))
+    random = np.random.default_rng(0)
+    drawn = np.array([redraw(random) for _ in range(200)])
+    assert (drawn.min(axis=0) < -0.8).all()
+    assert (drawn.max(axis=0) > 0.8).all()
+    assert len(np.unique(drawn[0])) == 4
+
+
+SPREAD = Spread(0.1, 1000)
+
+
+def test_a_repeat_scatters_as_the_stack_does_and_less_the_more_invocations():
+    redraw = formula.repeated(np.array([1.0, 50.0]), np.array([1, 25]), SPREAD)
+    random = np.random.default_rng(0)
+    logs = np.log([redraw(random) for _ in range(4000)])
+    assert logs.mean(axis=0) == pytest.approx(np.log([1, 50]), abs=0.01)
+    assert logs.std(axis=0) == pytest.approx([0.1, 0.02], rel=0.05)
+
+
+def test_a_spread_of_few_degrees_is_trusted_less():
+    few, many = (formula.repeated(np.ones(1), np.ones(1), Spread(0.1, degrees)) for degrees in (3, 1000))
+    ends = []
+    for redraw in (few, many):
+        random = np.random.default_rng(0)
+        ends.append(np.quantile(np.abs(np.log([redraw(random) for _ in range(4000)])), 0.95))
+    assert ends[0] > 1.3 * ends[1]
+
+
+def test_without_a_spread_a_fit_has_values_and_no_interval():
+    seconds = times(0.03, 2e-7, 1e-4)
+    redraw = formula.repeated(seconds, np.ones(len(seconds)), pooled_spread([[1.0], [2.0]]))
+    found = fitted(redraw=redraw, draws=3)
+    assert found.coefficients["b"] == pytest.approx(2e-7)
+    assert found.draws.isna().all(axis=None)
+    assert np.isnan(found.interval("b").low)
+
+
+# Two fits
+
+
+def drawn_alike(factor=1.0):
+    """A fit whose draws come from the same seed, with times that are longer by a factor."""
+    seconds = times(0.03, 2e-7, 1e-4) * factor
+    numbers = np.full(len(seconds), 3)
+    return fitted(seconds=seconds, redraw=formula.repeated(seconds, numbers, SPREAD), draws=400)
+
+
+def test_fits_of_one_seed_are_not_paired_draw_by_draw():
+    """As they stand the draws would err alike, and twice the time would be 2 without any doubt."""
+    above, below = drawn_alike(2.0), drawn_alike()
+    assert (above.draws["b"] / below.draws["b"]).to_numpy() == pytest.approx(np.full(400, 2.0))
+    found = formula.ratio(above, below, ROWS)
+    assert found["ratio"].to_numpy() == pytest.approx(np.full(len(ROWS), 2.0))
+    assert (found["high"] / found["low"]).min() > 1.05
+    price = formula.price_ratio(above, below, "b")
+    assert price.value == pytest.approx(2)
+    assert 1.05 < price.high / price.low < 1.5
+
+
+def test_an_interval_of_a_ratio_is_as_wide_as_for_draws_of_different_seeds():
+    seconds = times(0.03, 2e-7, 1e-4)
+    redraw = formula.repeated(seconds, np.full(len(seconds), 3), SPREAD)
+    one, same, other = (fitted(seconds=seconds, redraw=redraw, draws=400, seed=seed) for seed in (0, 0, 1))
+    widths = [width(formula.price_ratio(one, second, "c")) for second in (same, other)]
+    assert widths[0] == pytest.approx(widths[1], rel=0.25)
+
+
+def test_no_draw_stays_at_its_place_and_none_is_lost():
+    for number in (2, 3, 300):
+        moved = formula._elsewhere(np.arange(number))
+        assert sorted(moved) == list(range(number))
+        assert (moved != np.arange(number)).all()
+
+
+def test_a_ratio_is_the_same_at_each_call():
+    above, below = drawn_alike(2.0), drawn_alike()
+    assert formula.ratio(above, below, ROWS).equals(formula.ratio(above, below, ROWS))
+
+
+# What a repeat would miss
+
+
+@pytest.mark.parametrize(("spread", "number"), [(0.02, 1), (0.1, 3), (0.4, 2)])
+def test_the_repeat_error_is_what_measuring_again_would_miss(spread, number):
+    random = np.random.default_rng(0)
+    sets = random.normal(0, spread, (2, 20_000, number)).mean(axis=2)
+    missed = np.abs(np.exp(sets[0] - sets[1]) - 1).mean()
+    assert formula.repeat_error(Spread(spread, 10), np.array([number])) == pytest.approx(missed, rel=0.03)
+
+
+def test_the_repeat_error_is_the_mean_over_the_points():
+    one, two = (formula.repeat_error(SPREAD, np.array([number])) for number in (1, 4))
+    assert formula.repeat_error(SPREAD, np.array([1, 4])) == pytest.approx((one + two) / 2)
+    assert one == pytest.approx(2 * two, rel=0.01)
+
+
+def test_without_a_spread_nobody_knows_what_a_repeat_would_miss():
+    assert np.isnan(formula.repeat_error(Spread(float("nan"), 0), np.array([3])))
+
+
+def test_a_point_left_out_is_foretold_by_the_others_alone():
+    rows = pd.DataFrame({"vocabulary": [10, 20, 40], "batch": 1, "length": 1})
+    errors = formula.leave_one_out(formula.STRAIGHT_LINE, rows, np.array([1.0, 2.0, 5.0]))
+    expected = []
+    for index in range(3):
+        rest = np.delete([1.0, 2.0, 5.0], index)
+        solution = formula.solve(formula.STRAIGHT_LINE, rows.drop(index), rest)
+        expected.append(solution[0] + solution[1] * rows["vocabulary"][index])
+    assert errors == pytest.approx(np.array(expected) / [1, 2, 5] - 1)
+
+
+# Which terms points can tell apart
+
+
+def sizes(*points):
+    return pd.DataFrame(points, columns=["vocabulary", "batch", "length"])
+
+
+@pytest.mark.parametrize(
+    ("points", "terms"),
+    [
+        ([(1, 8, 3), (2, 8, 3), (3, 8, 3)], {"a": 1, "b": formula.V}),
+        ([(1, 8, 3), (2, 8, 3), (3, 9, 3)], {"a": 1, "b": formula.V, "c": formula.B}),
+        ([(1, 8, 3), (2, 8, 3), (3, 8, 4)], {"a": 1, "l": formula.L, "b": formula.V}),
+        ([(1, 8, 3), (2, 9, 3), (3, 8, 4)], formula.FOUR_TERMS.terms),
+        ([(1, 8, 3), (1, 9, 3)], formula.BATCH_LINE.terms | {"a": 1}),
+        ([(1, 8, 3)], {"a": 1}),
+    ],
+)
+def test_a_price_needs_a_size_that_varies(points, terms):
+    found = dict(formula.shape(sizes(*points)).terms)
+    assert found == {name: term for name, term in terms.items() if name != "F"}
+
+
+def test_a_size_with_two_values_keeps_the_more_frequent_one():
+    """Left out, the lone point's own price would be anybody's guess."""
+    rows = sizes((1, 100, 25), (2, 100, 25), (3, 100, 25), (3, 8, 25))
+    assert formula.varied(rows)["batch"].tolist() == [100, 100, 100]
+    even = sizes((1, 100, 25), (2, 100, 25), (3, 100, 25), (4, 200, 25), (5, 200, 25), (6, 200, 25))
+    assert formula.varied(even)["batch"].tolist() == [200, 200, 200]
+    three = sizes((1, 100, 3), (2, 100, 25), (3, 100, 400))
+    assert formula.varied(three).equals(three)
+
+
+def test_each_size_has_one_value_or_three_and_more():
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        rows = sizes(*random.integers(1, 4, (random.integers(1, 12), 3)).tolist())
+        found = formula.varied(rows)
+        assert 0 < len(found) <= len(rows)
+        assert all(found[name].nunique() != 2 for name in found)
+
+
+# The formula in print
+
+
+def test_a_row_beyond_the_bend_costs_its_surcharge_and_a_row_before_it_none():
+    rows = pd.DataFrame({"vocabulary": [10, 100, 101, 1000, 5000], "batch": [1, 2, 3, 4, 5], "length": [5, 4, 3, 2, 1]})
+    bent = formula.bent(formula.FOUR_TERMS, 100.7)
+    assert bent.design(rows)[:, -1].tolist() == [0, 0, 1, 900, 4900]
+    assert bent.design(rows)[:, :-1].tolist() == formula.FOUR_TERMS.design(rows).tolist()
+    within, beyond = 1e-3, 5e-3
+    seconds = 1 + within * rows["vocabulary"].to_numpy() + beyond * bent.design(rows)[:, -1]
+    line = formula.bent(formula.STRAIGHT_LINE, 100)
+    assert formula.solve(line, rows, seconds) == pytest.approx([1, within, beyond])
+
+
+@pytest.mark.parametrize("shape", FORMULAS)
+def test_the_printed_formula_names_every_term_in_its_order(shape):
+    left, right = shape.latex().split(" = ")
+    printed = right.split(" + ")
+    assert left == r"t_{\mathrm{step}}"
+    assert len(printed) == len(shape.terms)
+    for text, (name, term) in zip(printed, shape.terms.items(), strict=True):
+        assert set(text.replace(r"\cdot", " ").split()) == {name, *map(str, term.free_symbols)}
+
+
+def test_the_left_side_may_be_named():
+    assert formula.STRAIGHT_LINE.latex("t").startswith("t = a + ")
+
+
+@pytest.mark.parametrize("shape", FORMULAS)
+def test_the_expression_means_what_the_fit_evaluates(shape):
+    sizes = {formula.V: 3, formula.B: 5, formula.L: 7}
+    at = pd.DataFrame({"vocabulary": [3], "batch": [5], "length": [7]})
+    coefficients = {sympy.Symbol(name): number for number, name in enumerate(shape.terms, start=2)}
+    value = shape.expression.subs(sizes).subs(coefficients)
+    assert float(value) == pytest.approx((shape.design(at) @ np.array(list(coefficients.values())))[0])
+
+
+def test_the_design_has_a_column_a_term():
+    at = pd.DataFrame({"vocabulary": [3, 4], "batch": [5, 6], "length": [7, 8]})
+    assert PER_WORD.design(at).tolist() == [[1, 3, 35], [1, 4, 48]]

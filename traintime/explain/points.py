@@ -1,0 +1,101 @@
+"""From invocations to points: one row a point, with its time and how sure it is."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traintime.explain import statistics
+from traintime.explain.statistics import NAN, Spread
+from traintime.point import fields
+from traintime.store.table import ALIKE
+
+# Of ALIKE, what only a result tells: an invocation that failed has none of it.
+OF_A_RESULT = ["versions", "path", "told"]
+COLUMNS = ["status", "invocations", "disturbed", "started", "step_s", "low_s", "high_s", "typical_s", "peak_bytes"]
+
+
+def points(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a point for each way of measuring it that must not be pooled with another (store.table.ALIKE).
+
+    table: one row an invocation, as store.table.table gives it; an empty one has no points and the same columns.
+    Columns: ALIKE, the point's fields, and
+    - status: "ok", or the first other one; invocations: how many, failed and disturbed ones included; disturbed:
+      how many of them; started: when the last one began;
+    - step_s: mean over the invocations' mean steps, low_s and high_s its 95 % interval with the spread pooled over the
+      points of the machine's stack (NaN where nothing was repeated); typical_s: geometric mean of their medians;
+    - peak_bytes: the largest peak.
+    Times are those of the invocations that `counted` names, missing (NaN) where there are none.
+    """
+    names = [
+        name
+        for name in ("workload", *fields(), "threads_asked")
+        if name not in ALIKE and (table.empty or name in table.columns)
+    ]
+    by = [*ALIKE, *names]
+    if table.empty:
+        return pd.DataFrame(columns=[*by, *COLUMNS])
+    table = _placed(table)
+    times = counted(table)
+    spreads = pooled_spreads(times, "step_s")
+    rows = []
+    for values, group in table.groupby(by, sort=False, dropna=False):
+        row = dict(zip(by, values, strict=True))
+        bad = group.loc[group["status"] != "ok", "status"]
+        row |= {"status": "ok" if bad.empty else bad.iloc[0], "invocations": len(group)}
+        row |= {"disturbed": int(group["disturbed"].sum()), "started": group["started"].max()}
+        good = times.loc[times.index.intersection(group.index)]
+        rows.append(row | _times(good, spreads.get((row["machine"], row["stack"]))))
+    found = pd.DataFrame(rows, columns=[*by, *COLUMNS])
+    return found.sort_values(["machine", "stack", *names, *ALIKE[2:]], ignore_index=True)
+
+
+def _times(good: pd.DataFrame, spread: Spread | None) -> dict[str, Any]:
+    if good.empty:
+        return {"step_s": NAN, "low_s": NAN, "high_s": NAN, "typical_s": NAN, "peak_bytes": NAN}
+    step = statistics.mean(good["step_s"], spread)
+    typical = statistics.geometric(good["median_s"])
+    times = {"step_s": step.value, "low_s": step.low, "high_s": step.high, "typical_s": typical.value}
+    return times | {"peak_bytes": good["peak_bytes"].max()}
+
+
+def counted(table: pd.DataFrame) -> pd.DataFrame:
+    """The invocations whose times count: those that ended well and undisturbed, of a point without such all that did.
+
+    What a disturbed one showed is not lost, it has been repeated: the choice is made by what else the machine did, not
+    by the time. The index is the table's.
+    """
+    ok = table[table["status"] == "ok"]
+    if ok.empty:
+        return ok
+    quiet = ~ok["disturbed"].astype(bool)
+    return ok[quiet | ~quiet.groupby([ok[name] for name in ALIKE], dropna=False).transform("any")]
+
+
+def pooled_spreads(times: pd.DataFrame, value: str = "median_s") -> dict[tuple[str, str], Spread]:
+    """Run-to-run error of each machine's stacks, pooled over all their points: (machine, stack) -> Spread."""
+    groups: dict[tuple[str, str], list[np.ndarray]] = {}
+    for names, group in times.groupby(ALIKE, sort=False, dropna=False):
+        groups.setdefault(names[:2], []).append(group[value].to_numpy(float))
+    return {name: statistics.pooled_spread(each) for name, each in groups.items()}
+
+
+def noise_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Noise floor of each machine's stacks (statistics.noise_table), from the medians that comparisons are made of.
+
+    table: one row an invocation. Two invocations are of the same thing where all of ALIKE agrees.
+    """
+    times = counted(table)
+    group = times.groupby(ALIKE, dropna=False, sort=False).ngroup()
+    return statistics.noise_table(times.assign(group=group, step_s=times["median_s"]))
+
+
+def _placed(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with versions and code path of failed invocations too, where the point's other runs leave no doubt."""
+    table = table.reset_index(drop=True)
+    same = [name for name in ALIKE if name not in OF_A_RESULT]
+    ways = table.loc[table["versions"].notna(), ALIKE].drop_duplicates()
+    ways = ways[~ways.duplicated(same, keep=False)]
+    found = table[same].merge(ways, on=same, how="left")
+    told = {name: table[name].astype(object).where(table["versions"].notna(), found[name]) for name in OF_A_RESULT}
+    return table.assign(**told)

@@ -1,0 +1,166 @@
+"""Whether the sweeps of one machine were what the method asks for: interleaved, repeated where disturbed, complete.
+
+Only invocations that recorded the sources that measured them are held to it; older ones were made by other rules.
+"""
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import TypeVar
+
+from traintime.measuring.findings import Finding, Run, Withdrawal, note
+
+LONG_PAUSE = 3600.0  # seconds between two starts of one round that a reader should know of
+
+Key = TypeVar("Key")
+
+
+def check(machine: str, runs: list[Run], withdrawn: list[Withdrawal], at_least: int) -> Iterator[Finding]:
+    """Everything to say of the machine's sweeps. runs: all of the machine's; at_least: rounds of each point."""
+    coded = [run for run in runs if run.invocation.code]
+    for group in _grouped(coded, lambda run: (run.thing, run.invocation.sweep, run.invocation.code)).values():
+        yield from _one_protocol(group)
+    for name, group in _grouped(coded, lambda run: run.invocation.sweep).items():
+        yield from _sweep(machine, name, group, withdrawn, at_least)
+
+
+def _grouped(runs: Iterable[Run], by: Callable[[Run], Key]) -> dict[Key, list[Run]]:
+    groups: dict[Key, list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[by(run)].append(run)
+    return dict(groups)
+
+
+def _one_protocol(runs: list[Run]) -> Iterator[Finding]:
+    first = runs[0].invocation.protocol
+    for run in runs:
+        if (protocol := run.invocation.protocol) != first:
+            sweep, usual = run.invocation.sweep, f"{first.text} within {first.timeout_s:g} s"
+            asked = f"{protocol.text} within {protocol.timeout_s:g} s"
+            yield Finding(f"{run.where}.protocol is {asked}, others of the sweep {sweep} have {usual}")
+
+
+def _sweep(machine: str, name: str, runs: list[Run], withdrawn: list[Withdrawal], at_least: int) -> Iterator[Finding]:
+    """One sweep: what the newest sources of each stack measured; what older ones did is kept, and compared with none.
+
+    A round is closed once a later one has begun; what the last one lacks may be on its way.
+    """
+    codes = {run.stack: run.invocation.code for run in sorted(runs, key=lambda run: run.invocation.started)}
+    newest = [run for run in runs if run.invocation.code == codes[run.stack]]
+    if older := len(runs) - len(newest):
+        yield note(f"{machine}: {older} invocations of the sweep {name} were measured by older sources than the rest")
+    if off := sum(run.invocation.rates_off for run in runs):
+        yield note(
+            f"{machine}: {off} invocations of the sweep {name} ran while the machine's rates had left their range"
+        )
+    yield from _once(newest, name)
+    yield from _repeats(machine, name, newest, withdrawn)
+    points = [run for run in newest if not run.sentinel]
+    firsts = [run for run in points if not run.invocation.again]
+    yield from _interleaved(machine, name, firsts)
+    yield from _complete(machine, name, points, withdrawn, at_least)
+    watched = {run.stack for run in runs if run.sentinel}
+    for stack in sorted({run.stack for run in _closed(points)} - watched):
+        yield Finding(f"{machine}/sentinel/{stack}: no run in the sweep {name}, so nobody can tell drift")
+
+
+def _closed(runs: list[Run]) -> list[Run]:
+    """The runs of all rounds but the last."""
+    last = max((run.invocation.round for run in runs), default=0)
+    return [run for run in runs if run.invocation.round < last]
+
+
+def _once(runs: list[Run], sweep: str) -> Iterator[Finding]:
+    seen: Counter[tuple[object, ...]] = Counter()
+    for run in runs:
+        place = (run.thing, run.invocation.round, run.invocation.again)
+        seen[place] += 1
+        if seen[place] == 2:
+            again = " again" if run.invocation.again else ""
+            yield Finding(f"{run.where}: round {run.invocation.round} of the sweep {sweep} has it{again} already")
+
+
+def _repeats(machine: str, sweep: str, runs: list[Run], withdrawn: list[Withdrawal]) -> Iterator[Finding]:
+    """What crashed or was disturbed is run once more in its round, and nothing else is, least of all for its value.
+
+    A sentinel that was disturbed at the end of a killed sweep stays as it is: the resumed sweep needs it no more.
+    """
+    closed = {run.invocation.round for run in _closed([run for run in runs if not run.sentinel])}
+    gone = {(row.stack, row.key) for row in withdrawn}
+    waiting = []
+    for (_, number), group in _grouped(runs, lambda run: (run.thing, run.invocation.round)).items():
+        first = next((run for run in group if not run.invocation.again), None)
+        again = next((run for run in group if run.invocation.again), None)
+        if first is None and again and (again.stack, again.key) not in gone:
+            yield Finding(
+                f"{again.where}.again is true, but round {number} of the sweep {sweep} has nothing it repeats"
+            )
+        if first and again and first.invocation.settled:
+            yield Finding(f"{again.where}.again is true, but what it repeats neither crashed nor was disturbed")
+        if first and not again and not first.invocation.settled:
+            if number in closed and not first.sentinel:
+                happened = "was disturbed" if first.invocation.disturbed else first.invocation.status
+                yield Finding(f"{first.where} {happened}, and round {number} of the sweep {sweep} has no repeat of it")
+            else:
+                waiting.append(first)
+    if waiting:
+        number = len(waiting)
+        yield note(f"{machine}: {number} invocations of the sweep {sweep} have no repeat yet, first {waiting[0].where}")
+
+
+def _interleaved(machine: str, sweep: str, firsts: list[Run]) -> Iterator[Finding]:
+    """Both sides of a comparison stand in one round, and no other round of the sweep lies between them in time.
+
+    A killed sweep goes on with the round that it was in, so the rule holds for it; the pause is noted. What was
+    disturbed is repeated within its round or, after a kill, as the first thing later: repeats are left out.
+    """
+    rounds = sorted(_grouped(firsts, lambda run: run.invocation.round).items())
+    for place, (number, group) in enumerate(rounds):
+        later = [run for _, runs in rounds[place + 1 :] for run in runs]
+        if later:
+            yield from _over_before(number, group, min(later, key=_started), sweep)
+        times = sorted(datetime.fromisoformat(_started(run)) for run in group)
+        pause = max(((b - a).total_seconds() for a, b in itertools.pairwise(times)), default=0.0)
+        if pause > LONG_PAUSE:
+            yield note(f"{machine}: round {number} of the sweep {sweep} was interrupted for {pause / 3600:.1f} hours")
+
+
+def _over_before(number: int, group: list[Run], following: Run, sweep: str) -> Iterator[Finding]:
+    begin = _started(following)
+    late = sorted((run for run in group if _started(run) > begin), key=_started)
+    if late:
+        yield Finding(
+            f"{late[-1].where}.started is {_started(late[-1])}, in round {number} of the sweep {sweep}, after round"
+            f" {following.invocation.round} had begun ({begin}): {len(late)} of the round's {len(group)} runs are not"
+            " interleaved with what they are compared with"
+        )
+
+
+def _started(run: Run) -> str:
+    return run.invocation.started
+
+
+def _complete(
+    machine: str, sweep: str, points: list[Run], withdrawn: list[Withdrawal], at_least: int
+) -> Iterator[Finding]:
+    """Every closed round has every point of the sweep; a point that has enough rounds all the same is only noted."""
+    closed = {run.invocation.round for run in _closed(points)}
+    last = max((run.invocation.round for run in points), default=0)
+    gone = Counter((row.stack, row.key) for row in withdrawn)
+    things = _grouped(points, lambda run: run.thing)
+    for group in things.values():
+        rounds = {run.invocation.round for run in group}
+        missing = sorted(closed - rounds)
+        if missing:
+            which = f"round{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
+            sentence = f"{group[0].file}: key invocations lacks {which} of the sweep {sweep}"
+            enough = len(rounds) >= at_least or len(missing) <= gone[group[0].stack, group[0].key]
+            yield Finding(sentence, fault=not enough)
+    in_last = sum(any(run.invocation.round == last for run in group) for group in things.values())
+    whole = len(closed) + (in_last == len(things))
+    if things and (in_last < len(things) or whole < at_least):
+        under_way = f"round {last} has {in_last} of {len(things)} points"
+        yield note(
+            f"{machine}: the sweep {sweep} is unfinished: {under_way}; whole rounds {whole} of {at_least} at least"
+        )
