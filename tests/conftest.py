@@ -8,10 +8,12 @@ from pathlib import Path
 from textwrap import dedent
 
 import hypothesis
+import pandas as pd
 import psutil
 import pytest
 
 from traintime import paths, workloads
+from traintime.book.stored import Measurements
 from traintime.measuring import measure, sweep
 from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
@@ -156,6 +158,28 @@ def invocation():
         return made | changes
 
     return build
+
+
+@pytest.fixture
+def made_up():
+    """Measurements of a machine that does not exist: made_up((stack, fields of the point, seconds a step), ...).
+
+    noise: factor of each invocation; machine: its name; row: what else differs, such as the sweep's name.
+    """
+
+    def make(*steps, noise=(0.99, 1.01, 1.0), machine="made-up", **row):
+        rows = []
+        for stack, given, seconds, *more in steps:
+            point = make_point(**given)
+            for number, factor in enumerate(noise):
+                one = {"machine": machine, "stack": stack, "key": point.key, **point.fields, "status": "ok"}
+                one |= {"sweep": "one", "round": number, "started": f"2026-01-0{number + 1}", "disturbed": False}
+                one |= {"threads": 2, "versions": "x 1", "code": "c", "protocol": "3+20", "path": "", "told": False}
+                one |= {"fixed": True, "step_s": seconds * factor, "median_s": seconds * factor, "peak_bytes": 1e9}
+                rows.append(one | {"faults_a_step": 0.0} | row | (more[0] if more else {}))
+        return Measurements(pd.DataFrame(rows), machine)
+
+    return make
 
 
 @pytest.fixture(scope="session")

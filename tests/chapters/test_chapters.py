@@ -14,7 +14,12 @@ from traintime.measuring import sweep
 pytestmark = pytest.mark.chapters
 CHAPTERS = list(execute.chapters())
 # Claims that do not hold, or cannot be told, on the reference machine; the prose says so.
-SAID_NOT_TO_HOLD: dict[str, set[str]] = {}
+SAID_NOT_TO_HOLD: dict[str, set[str]] = {
+    "01-the-question": {"01.5"},  # the document's, of a GPU
+    "02-how-we-measure": {"02.9", "02.11", "02.13"},
+    "03-vocabulary": {"03.2"},
+    "04-batch-size": {"04.4"},
+}
 
 
 def test_the_sources_hold_no_outputs():

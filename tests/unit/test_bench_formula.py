@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 from made_up import measurements, rows
+from typer.testing import CliRunner
 
+from traintime import cli
 from traintime.book import bench_formula, stored
 from traintime.book.bench_formula import GOAL, Sharpness, sharpness
 from traintime.explain import formula
@@ -144,3 +146,31 @@ def test_what_a_fit_needs_is_kept_for_each_stack():
     found = bench_formula.by_stack(bench_formula.points(made))
     assert {stack: len(each) for stack, each in found.items()} == {"2026-jax": 6, "numpy": 12}
     assert formula.shape(found["2026-jax"]).terms.keys() == {"a", "b"}
+
+
+# The command
+
+
+@pytest.fixture
+def two_machines(monkeypatch):
+    made = measurements(rows("numpy", STAR, line)), measurements(rows("numpy", STAR[:1], line))
+    for number, each in enumerate(made):
+        each.machine = f"machine {number}"
+    found = [one for each in made for one in sharpness(each)]
+    monkeypatch.setattr(bench_formula, "every_machine", lambda: found)
+
+
+def test_the_command_prints_both_errors_for_each_machine(two_machines):
+    answer = CliRunner().invoke(cli.app, ["bench-formula"])
+    assert answer.exit_code == 0
+    assert answer.output.index("machine 0") < answer.output.index("machine 1")
+    for text in ("measured again", "left out", "goal 1.3", "a l b c", "too few points"):
+        assert text in answer.output
+
+
+def test_the_command_prints_json(two_machines):
+    answer = CliRunner().invoke(cli.app, ["bench-formula", "--json"])
+    found = json.loads(answer.output)
+    assert [one["machine"] for one in found] == ["machine 0", "machine 1"]
+    assert found[0]["ratio"] == pytest.approx(found[0]["left_out"] / found[0]["repeat"])
+    assert found[1]["ratio"] is None

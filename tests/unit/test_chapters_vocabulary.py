@@ -294,3 +294,12 @@ def test_a_table_row_a_stack_says_what_it_pays(tmp_path):
 
 def test_a_share_of_nothing_has_no_minus_sign():
     assert vocabulary._percent(Interval(-0.0001, -0.0003, 0.0004), 1) == "0.0% (0.0% to 0.0%)"
+
+
+def test_runs_that_a_time_ended_are_one_point_whatever_that_time_was(tmp_path):
+    """Of each round of the first machine's sweeps; a number of steps fixed beforehand stays a way of its own."""
+    book = machine(tmp_path, adam(numpy=1e-6), [80_000])
+    rows = book.rows.assign(fixed=False, protocol=["2+30, 2 to 5 s", "2+30, 2 to 10 s", "2+30, 2 to 2.5 s"])
+    assert Measurements(rows, "made-up").points(vocabulary=80_000)["invocations"].tolist() == [3]
+    rows = book.rows.assign(protocol=["2+30, 2 to 5 s", "2+30, 2 to 10 s", "2+30"])
+    assert Measurements(rows, "made-up").points(vocabulary=80_000)["invocations"].tolist() == [2]

@@ -295,9 +295,7 @@ def test_sources_that_nobody_knows_are_named(root, path):
     ] * 3
     change_all(path, "code", value="ffffffffffff")
     assert len(faults(root)) == 3
-    assert faults(root)[1] == (
-        f"{NAME}: key invocations.1.code is 'ffffffffffff', sources that code.csv does not list"
-    )
+    assert faults(root)[1] == (f"{NAME}: key invocations.1.code is 'ffffffffffff', sources that code.csv does not list")
 
 
 # The protocol

@@ -208,3 +208,18 @@ def test_a_machine_with_more_files_changes_no_page(tmp_path, monkeypatch):
     assert before[1:] == after[1:]
     stored.of.cache_clear()
     stored.listed.cache_clear()
+
+
+def test_one_round_of_recorded_sources_does_not_stand_for_several_older_ones(folder):
+    for stack, ms in (("2017-theano", 10), ("2017-tensorflow", 20)):
+        folder("m", stack, ms, rounds=4, code=None)
+        folder("m", stack, 5 * ms * (2 if stack == "2017-tensorflow" else 1), rounds=1)
+    root = folder("m", "numpy", 1)
+    m = of(root)
+    (row,) = m.ratios(m.invocations(), [("2017-tensorflow", "2017-theano")]).itertuples()
+    assert (row.number, row.ratio) == (4, pytest.approx(2, rel=0.1))
+    for stack, ms in (("2017-theano", 10), ("2017-tensorflow", 40)):
+        folder("m", stack, ms, rounds=3)
+    m = of(root)
+    (row,) = m.ratios(m.invocations(), [("2017-tensorflow", "2017-theano")]).itertuples()
+    assert row.ratio == pytest.approx(4, rel=0.3)

@@ -184,6 +184,26 @@ def test_what_a_loop_does_after_its_last_step_is_kept_out_of_the_lines(add_point
     assert row.sentences == 1000
 
 
+def test_all_the_time_of_short_loops_over_all_their_steps(add_point):
+    loops = with_epoch((2_000_000, 90_000_000), (3_000_000, 0), 3_210_000_000)
+    row = add_point(loops, loop="epoch", sentences=1000)
+    assert row.fit_mean_s == pytest.approx(0.002 + 4 * 0.09 / 180)
+    assert row.fit_mean_after_s == pytest.approx(0.003)
+
+
+@pytest.mark.parametrize("missing", [None, 0, 3])
+def test_runs_that_told_every_last_step_are_told_apart_from_others(add_point, missing):
+    loops = [loop | {"trained_ns": loop["ns"]} for loop in fit_loops(2_000_000, 0)]
+    if missing is not None:
+        del loops[missing]["trained_ns"]
+    assert bool(add_point(loops, loop="fit").told) == (missing is None)
+    assert "told" in ALIKE
+
+
+def test_a_point_of_single_steps_tells_of_no_loop(add_point):
+    assert math.isnan(add_point().told)
+
+
 def test_a_point_of_single_steps_has_no_loop(add_point, root):
     row = add_point()
     add_point(with_epoch((2_000_000, 0), (2_000_000, 0), 10), loop="epoch", sentences=1000)

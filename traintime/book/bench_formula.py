@@ -5,6 +5,7 @@ No prediction can be sharper than the thing that it predicts; GOAL says how near
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,18 +22,39 @@ GOAL = 1.3  # leave-one-out error over repeat error
 ALLOCATORS = ("glibc", "tcmalloc")
 SPARE = 2  # points beyond the terms
 DRAWS = 2000
+HEADS = ["stack", "allocator", "points", "terms", "measured again", "left out", "ratio", f"goal {GOAL:g}"]
 
 
 def points(measurements: Measurements, allocator: str = "glibc") -> pd.DataFrame:
     """The classifier's points with Adam on the whole table, at any vocabulary, batch and length."""
     sizes = dict.fromkeys(formula.COLUMNS.values(), stored.ANY)
-    found = measurements.points(allocator=allocator, **sizes)
-    return found.dropna(subset="step_s").reset_index(drop=True)
+    return measurements.points(allocator=allocator, **sizes).dropna(subset="step_s")
 
 
-def mapped_rows(rows: pd.DataFrame) -> float:
+def by_stack(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The points of each stack that a formula can be fitted to (formula.varied)."""
+    groups = found.groupby("stack", sort=False)
+    return {str(stack): formula.varied(rows).reset_index(drop=True) for stack, rows in groups}
+
+
+def enough(rows: pd.DataFrame, shape: Formula) -> bool:
+    """Whether the points can tell the price of a row, and carry the formula's terms with SPARE points more."""
+    return "b" in shape.terms and len(rows) >= len(shape.terms) + SPARE
+
+
+def mapped_rows(rows: pd.DataFrame) -> int:
     """Rows of a table that is as large as the blocks that glibc always maps anew."""
-    return MAPPED_FROM / (FLOAT * int(rows["embedding"].iloc[0]))
+    return MAPPED_FROM // (FLOAT * int(rows["embedding"].iloc[0]))
+
+
+def repeat_error(measurements: Measurements, rows: pd.DataFrame) -> tuple[float, Spread]:
+    """Error of measuring these points again (formula.repeat_error), and the spread of one invocation behind it.
+
+    The spread is pooled over these points alone: a stack repeats better under another allocator.
+    """
+    values = measurements.values(rows)
+    spread = statistics.pooled_spread(values)
+    return formula.repeat_error(spread, np.array([len(each) for each in values])), spread
 
 
 @dataclass(frozen=True)
@@ -62,27 +84,47 @@ class Sharpness:
             return None
         return self.ratio.value < GOAL
 
+    @property
+    def verdict(self) -> str:
+        """Whether the goal is met, in words."""
+        if np.isnan(self.left_out):
+            return "too few points"
+        if np.isnan(self.repeat):
+            return "no repeats"
+        told = "" if self.within is not None else ", not surely"
+        return ("met" if self.ratio.value <= GOAL else "missed") + told
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """All of it for a program to read; what is missing is None."""
+        names = ("machine", "stack", "allocator", "points", "terms", "repeat", "left_out", "verdict")
+        numbers = {"spread": self.spread.sd, "degrees": self.spread.degrees}
+        ratio = {"ratio": self.ratio.value, "low": self.ratio.low, "high": self.ratio.high}
+        given = {name: getattr(self, name) for name in names} | numbers | ratio
+        return {name: None if value != value else value for name, value in given.items()}
+
+    @property
+    def cells(self) -> list[str]:
+        """A line of the table that people read (HEADS)."""
+        errors = ["" if np.isnan(self.left_out) else f"{error:.1%}" for error in (self.repeat, self.left_out)]
+        ratio = "" if np.isnan(self.ratio.value) else self.ratio.text()
+        return [self.stack, self.allocator, f"{self.points}", self.terms, *errors, ratio, self.verdict]
+
 
 def sharpness(measurements: Measurements, allocator: str = "glibc", bend: bool = False) -> Iterator[Sharpness]:
     """Each stack of a machine that ran under the allocator; with `bend` the formula has glibc's second price of a row.
 
     The terms are those that the points can tell apart (formula.shape), with SPARE points more than terms.
     """
-    found = points(measurements, allocator)
-    for stack, rows in found.groupby("stack", sort=False):
-        rows = formula.varied(rows).reset_index(drop=True)
+    for stack, rows in by_stack(points(measurements, allocator)).items():
         shape = formula.shape(rows)
-        if bend and "b" in shape.terms:
+        if bend:
             shape = formula.bent(shape, mapped_rows(rows))
-        terms = " ".join(shape.terms)
-        spread = statistics.pooled_spread(measurements.values(rows))
-        name = (measurements.title, str(stack), allocator, len(rows), terms, spread)
-        enough = len(rows) >= len(shape.terms) + SPARE and "b" in shape.terms and ("m" in shape.terms) == bend
-        if not enough:
+        repeat, spread = repeat_error(measurements, rows)
+        name = (measurements.title, stack, allocator, len(rows), " ".join(shape.terms), spread)
+        if not enough(rows, shape):
             yield Sharpness(*name, np.nan, np.nan, Interval(np.nan))
             continue
-        numbers = np.array([len(values) for values in measurements.values(rows)])
-        repeat = formula.repeat_error(spread, numbers)
         errors = np.abs(formula.leave_one_out(shape, rows, rows["step_s"].to_numpy()))
         yield Sharpness(*name, repeat, float(errors.mean()), ratio(errors, repeat, spread))
 

@@ -1,156 +1,25 @@
-"""Run chapters with papermill, stage and build the book: the workflow's steps."""
+"""Stage and build the book, and the workflow's steps as commands."""
 
-import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import nbformat
-import papermill
 import typer
 import yaml
-from papermill.iorw import load_notebook_node
 
 from traintime import paths
-from traintime.book import page, prose, run
-from traintime.errors import InputError, unknown
+from traintime.book import page, prose
+from traintime.book.execute import chapters, measure_chapter, parameters, run_chapter
+from traintime.errors import InputError
 from traintime.measuring import sweep
 
 # Sphinx looks for MathJax on a server of its own choice; the book must read without a network.
 MATHJAX = "mathjax/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full"
-
-
-def chapters() -> dict[str, Path]:
-    """Source notebook of every chapter in the table of contents, by name, in reading order."""
-    contents = yaml.safe_load((paths.ROOT / "_toc.yml").read_text())
-    files = [chapter["file"] for part in contents["parts"] for chapter in part["chapters"]]
-    notebooks = [paths.ROOT / f"{file}.ipynb" for file in files if file.startswith("chapters/")]
-    return {path.stem: path for path in notebooks}
-
-
-def parameters(profile: str, chapter: str) -> dict[str, Any]:
-    """What the profile sets for the chapter; raises InputError for a name that the chapter does not declare."""
-    if chapter not in chapters():
-        raise unknown("chapter", chapter, list(chapters()))
-    settings = sweep.load_profile(profile).get("chapters", {})
-    for name in settings:
-        if name not in chapters():
-            raise unknown("chapter in a profile", name, list(chapters()))
-    given = settings.get(chapter) or {}
-    declared = papermill.inspect_notebook(str(chapters()[chapter]))
-    for name in given:
-        if name not in declared:
-            raise unknown(f"parameter of {chapter}", name, sorted(declared))
-    return given
-
-
-def run_chapter(chapter: str, profile: str, output: Path, results: Path) -> None:
-    """Execute a chapter into `output`; nothing is left there unless it ran to its end.
-
-    results: folder of what the chapter measures; what lies there and was measured with the same sources, software and
-    plan is used again, so that a changed sentence or plot only draws anew (see run.results_folder).
-    Raises RuntimeError with the cell's own error where the chapter fails.
-    """
-    given = parameters(profile, chapter)
-    source = chapters()[chapter]
-    results.mkdir(parents=True, exist_ok=True)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.unlink(missing_ok=True)
-    aside = results / source.name
-    environment = {run.RESULTS: str(results), run.PROFILE: profile, run.PROGRESS: str(results / "progress.log")}
-    print(f"[{chapter}] running under profile {profile}", flush=True)
-    started = time.monotonic()
-    with _environment(environment), _echo(Path(environment[run.PROGRESS]), f"[{chapter}] "):
-        try:
-            papermill.execute_notebook(
-                str(source),
-                str(aside),
-                parameters=given,
-                kernel_name="python3",
-                cwd=str(paths.ROOT),
-                progress_bar=False,
-                execution_timeout=None,  # a sweep has timeouts of its own, one an invocation
-                autosave_cell_every=0,
-            )
-        except papermill.PapermillExecutionError as error:
-            raise RuntimeError(f"{chapter} failed in cell {error.exec_count}: {error.ename}: {error.evalue}") from None
-    notebook = load_notebook_node(str(aside))
-    prepare_page(notebook, given)
-    nbformat.write(notebook, aside)
-    aside.replace(output)
-    print(f"[{chapter}] done in {time.monotonic() - started:.0f} s", flush=True)
-
-
-def prepare_page(notebook: nbformat.NotebookNode, given: dict[str, Any]) -> None:
-    """What a reader of the page should not see: papermill's injected cell, and where this machine keeps its files."""
-    for cell in notebook.cells:
-        tags = cell.metadata.get("tags", [])
-        if "injected-parameters" in tags:
-            cell.metadata["tags"] = [*tags, "remove-cell"]
-        elif "parameters" in tags and given:
-            # The parameters cell shows what this page ran with, at its place and with its comments.
-            cell.source = with_values(cell.source, given)
-    for name in ("input_path", "output_path"):
-        notebook.metadata.get("papermill", {}).pop(name, None)
-
-
-def with_values(source: str, given: dict[str, Any]) -> str:
-    """The source of a parameters cell, one `name = value  # comment` a line, with these values for the defaults."""
-    lines = []
-    for line in source.splitlines():
-        match = re.match(r"(\w+)\s*=\s*.*?(\s+# .*)?$", line)
-        if match and match[1] in given:
-            line = f"{match[1]} = {given[match[1]]!r}{match[2] or ''}"
-        lines.append(line)
-    return "\n".join(lines)
-
-
-@contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """These variables for the kernel that papermill starts."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextlib.contextmanager
-def _echo(log: Path, prefix: str) -> Iterator[None]:
-    """Print the kernel's progress lines as they come: a notebook's own output stays in the notebook."""
-    log.write_text("")
-    finished = threading.Event()
-
-    def follow() -> None:
-        with log.open() as file:
-            while True:
-                last_look = finished.is_set()
-                for line in file:
-                    print(prefix + line, end="", flush=True)
-                if last_look:
-                    return
-                finished.wait(0.3)
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        thread.join()
 
 
 def repository_url() -> str | None:
@@ -221,6 +90,12 @@ Profile = Annotated[str, typer.Option(help="Profile of parameters (profiles/*.ya
 def chapter_command(name: str, output: Path, results: Path, profile: Profile = "quick") -> None:
     """Execute one chapter."""
     run_chapter(name, profile, output, results)
+
+
+@app.command("measure")
+def measure_command(name: str, stamp: Path, results: Path, profile: Profile = "quick") -> None:
+    """Measure what a chapter measures."""
+    measure_chapter(name, profile, stamp, results)
 
 
 @app.command("stage")

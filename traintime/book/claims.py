@@ -10,6 +10,7 @@ from typing import Literal
 
 from traintime.book import stored
 from traintime.book.stored import Measurements
+from traintime.explain.statistics import Interval
 
 Verdict = Literal["holds", "does not hold", "cannot be told", "not measured"]
 
@@ -62,6 +63,16 @@ def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[lis
     """Each claim on every machine that the book shows, and on this run where one is given; a list a claim."""
     machines = [stored.of(name) for name in stored.listed()] + ([run] if run is not None else [])
     return [[judge(claim, machine) for machine in machines] for claim in claims]
+
+
+def above(interval: Interval, limit: float) -> bool | None:
+    """Whether a value lies above a limit: None where its interval holds the limit, or where it has none."""
+    return bool(interval.low > limit) if interval.excludes(limit) else None
+
+
+def below(interval: Interval, limit: float) -> bool | None:
+    """Whether a value lies below a limit; None as in `above`."""
+    return bool(interval.high < limit) if interval.excludes(limit) else None
 
 
 def every(*parts: bool | None) -> bool | None:

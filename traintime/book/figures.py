@@ -1,25 +1,28 @@
-"""Draw the book's key figures from data/ alone into figures/: `python -m traintime.figures`."""
+"""Draw the book's key figures from data/ alone into figures/: `python -m traintime.book.figures`."""
 
 from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
-from traintime import here, original, paths, plots
+from traintime import paths
+from traintime.book import original, plots, stored
+from traintime.book.chapters import length as by_length
+from traintime.book.chapters import vocabulary as by_vocabulary
 
 
 def vocabulary() -> Figure:
     """A step against the vocabulary, all stacks of the reference machine."""
-    return plots.steps(here.stored(vocabulary=here.VOCABULARIES, batch=100, length=25, optimizer="adam", frozen=False))
+    return plots.steps(by_vocabulary.by_vocabulary(stored.of()))
 
 
 def interventions() -> Figure:
     """The same with the embedding frozen and with plain SGD."""
-    return plots.ways(here.intervened(here.stored(vocabulary=here.VOCABULARIES, batch=100, length=25)))
+    return plots.ways(by_vocabulary.intervened(stored.of()))
 
 
 def length() -> Figure:
     """A step against sentence length, as it stands and with each cause of the fixed part taken away."""
-    return plots.ways(here.by_length(), against="length")
+    return plots.ways(by_length.by_length(stored.of()), against="length")
 
 
 def document() -> Figure:
@@ -36,4 +39,4 @@ DRAWN: dict[str, Callable[[], Figure]] = {
 
 if __name__ == "__main__":
     for name, draw in DRAWN.items():
-        plots.save(draw(), paths.ROOT / "figures", name)
+        plots.save(draw(), paths.FIGURES, name)

@@ -5,7 +5,7 @@ import base64
 import csv
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def _cell(row: pd.Series) -> str:
     if pd.isna(row["step_s"]):
         return f"*{row['status']}*"
     digits = 0 if row["step_s"] > 0.1 else 1
-    spread = "" if pd.isna(row["low_s"]) else f" ± {(row['high_s'] - row['low_s']) / 2 * 1e3:.{digits}f}"
+    spread = "" if pd.isna(row["low_s"]) else f" ± {(row['high_s'] - row['low_s']) / 2 * 1e3:,.{digits}f}"
     return f"{row['step_s'] * 1e3:,.{digits}f}{spread}"
 
 
@@ -85,6 +85,14 @@ def glue(**values: Any) -> None:
         data = {GLUE_PREFIX + "text/plain": repr(str(value))}  # quoted: bare, "9,600" would be read as a tuple
         metadata = {"scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX}}
         display(data, raw=True, metadata=metadata)
+
+
+def or_not_measured(give: Callable[[], str]) -> str:
+    """A text for the prose, or that the machine which the page shows has not measured what it needs."""
+    try:
+        return give()
+    except (KeyError, IndexError):
+        return "(not measured)"
 
 
 def glued(notebook: Path) -> dict[str, str]:
@@ -165,8 +173,8 @@ def made_by(run_here: Measurements | None = None, reference: str | None = None) 
         if not rows["fixed"].all():
             ended = f"{int((~rows['fixed'].astype(bool)).sum())} of them ended when a time was over, not after a number"
             lines.append(
-                f"{ended} of steps decided beforehand: they may end after a slow step, and read a little high. They are "
-                "pooled whatever that time was."
+                f"{ended} of steps decided beforehand: they may end after a slow step, and read a little high. "
+                "They are pooled whatever that time was."
             )
     return Markdown("\n\n".join(lines))
 

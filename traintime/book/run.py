@@ -56,4 +56,4 @@ def run(chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: 
             file.write(text + "\n")
 
     sweep.run(plans, root, report=report, sentinels=False)
-    return Measurements(table(root))
+    return Measurements(table(root), root=root)

@@ -7,20 +7,22 @@ import csv
 import functools
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from traintime import paths
+from traintime import paths, workloads
 from traintime.errors import InputError
 from traintime.explain import formula, points, statistics
 from traintime.explain.statistics import Interval, Spread
 from traintime.measuring import stacks
-from traintime.point import fields
+from traintime.point import Run, fields
 from traintime.store import records
 from traintime.store.table import ALIKE, table
 
+ENOUGH = 3  # rounds that a comparison needs before a newer sweep takes an older one's place
 ANY = object()  # a field that may have any value
 NO_SPREAD = Spread(float("nan"), 0)
 # Old records stopped when a time was over, and that time differs from round to round: kept apart by it, three rounds
@@ -83,7 +85,9 @@ def in_order(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _chosen(found: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
-    usual = {name: field.default for name, field in fields().items()} | {"workload": "rnn"}
+    workload = wanted.get("workload", "rnn")
+    of_point = {**workloads.get(workload).model_fields, **Run.model_fields}
+    usual = {"workload": workload} | {name: field.default for name, field in of_point.items()}
     for name in wanted:
         if name not in usual and name != "stack":
             raise InputError("field", name, "is no field of a point", f"Choose one of: {', '.join(sorted(usual))}.")
@@ -100,17 +104,25 @@ def _chosen(found: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
 class Measurements:
     """The invocations of one machine, and what may be said of them.
 
-    rows: as store.table gives them; machine: its key, or "this run".
+    rows: as store.table gives them; machine: its key, or "this run"; root: the folder in which the machine, beside
+    its measurements, is described.
     """
 
-    def __init__(self, rows: pd.DataFrame, machine: str = "this run") -> None:
-        self.rows = rows.assign(protocol=rows["protocol"].replace(ENDED_BY_TIME, ", until a time", regex=True))
+    def __init__(self, rows: pd.DataFrame, machine: str = "this run", root: Path | None = None) -> None:
+        self.root = root or paths.MEASUREMENTS
+        self.rows = rows.replace({"protocol": ENDED_BY_TIME}, ", until a time", regex=True)
         self.machine = machine
 
     @property
     def title(self) -> str:
         """The machine's name as a reader sees it."""
         return listed()[self.machine]["title"] if self.machine in listed() else self.machine
+
+    @functools.cached_property
+    def description(self) -> dict[str, Any]:
+        """What the machine is, its rates among it; empty where nobody described it."""
+        path = self.root / str(next(iter(self.rows["machine"]), self.machine)) / "machine.json"
+        return json.loads(path.read_text()) if path.is_file() else {}
 
     @functools.cached_property
     def every(self) -> pd.DataFrame:
@@ -240,18 +252,18 @@ class Measurements:
 def interleaved(one: pd.DataFrame, two: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, str]:
     """Median steps (s) of two things in the rounds that measured both, and the sweep that did ("" for none: all).
 
-    Of several sweeps the one with the most such rounds; one whose sources were recorded comes first.
+    Of several sweeps one with enough such rounds, then one whose sources were recorded, then the one with the most.
     """
-    best: tuple[bool, int, str] = (False, 0, "")
+    best: tuple[int, bool, int, str] = (0, False, 0, "")
     chosen = one["median_s"].to_numpy(), two["median_s"].to_numpy()
     for (sweep, recorded), mine in one.groupby(["sweep", one["code"] != ""]):
         yours = two[(two["sweep"] == sweep) & ((two["code"] != "") == recorded)]
         rounds = set(mine["round"]) & set(yours["round"])
-        rank = (bool(recorded), len(rounds), str(sweep))
+        rank = (min(len(rounds), ENOUGH), bool(recorded), len(rounds), str(sweep))
         if rounds and rank > best:
             best = rank
             chosen = tuple(side.loc[side["round"].isin(rounds), "median_s"].to_numpy() for side in (mine, yours))
-    return *chosen, best[2]
+    return *chosen, best[3]
 
 
 def step_times(found: list[records.Record]) -> list[tuple[str, np.ndarray, int]]:

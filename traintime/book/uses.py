@@ -3,7 +3,7 @@
 import ast
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from traintime import paths
@@ -19,16 +19,18 @@ DATA = {
 
 
 def modules(notebook: Path) -> list[Path]:
-    """Files of the package that the notebook's code imports, directly or through others, in a fixed order.
-
-    Model files of a workload and the worker's, which run in another Python, are among them where a point is measured.
-    """
+    """Files of the package that the notebook's code imports, directly or through others, in a fixed order."""
     cells = json.loads(notebook.read_text())["cells"]
     source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     # A line that belongs to IPython is none of Python's.
     code = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!")))
+    return closure(_imported(ast.parse(code)))
+
+
+def closure(names: Iterable[str]) -> list[Path]:
+    """Files of these modules of the package and of all that they import; a measuring one brings the workers' files."""
     found: dict[str, Path] = {}
-    queue = list(_imported(ast.parse(code)))
+    queue = list(names)
     while queue:
         name = queue.pop()
         if name not in found and (path := _file(name)):

@@ -8,6 +8,9 @@ import pandas as pd
 import sympy
 from numpy.typing import NDArray
 from scipy.optimize import nnls
+from scipy.special import erf
+
+from traintime.explain.statistics import Interval, Spread
 
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
 COLUMNS = {"V": "vocabulary", "B": "batch", "L": "length"}
@@ -78,8 +81,8 @@ class Fit:
             index=rows.index,
         )
 
-    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Interval of one coefficient from its draws; the fitted value is always inside it."""
+    def interval(self, name: str, level: float = 0.95) -> Interval:
+        """One coefficient with the interval of its draws; the fitted value is always inside it."""
         return interval(self.draws[name], self.coefficients[name], level)
 
     @property
@@ -88,15 +91,26 @@ class Fit:
         return float(np.abs(self.errors).mean())
 
 
-def interval(draws: pd.Series, value: float, level: float = 0.95) -> tuple[float, float]:
-    """Central interval of the draws, widened where need be to hold the value itself."""
+def interval(draws: pd.Series, value: float, level: float = 0.95) -> Interval:
+    """Central interval of the draws, widened where need be to hold the value itself; none where a draw is missing."""
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return min(float(low), value), max(float(high), value)
+    if np.isnan(low):
+        return Interval(value)
+    return Interval(value, min(float(low), value), max(float(high), value))
 
 
 def solve(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:
-    """Non-negative least squares in relative error: a cost is never negative, and 1 % counts the same everywhere."""
-    solution, _ = nnls(formula.design(rows) / seconds[:, None], np.ones(len(seconds)))
+    """Non-negative least squares in relative error: a cost is never negative, and 1 % counts the same everywhere.
+
+    Where a second is missing (NaN), so are all coefficients.
+    """
+    return _solve(formula.design(rows), seconds)
+
+
+def _solve(design: Array, seconds: Array) -> Array:
+    if np.isnan(seconds).any():
+        return np.full(design.shape[1], np.nan)
+    solution, _ = nnls(design / seconds[:, None], np.ones(len(seconds)))
     return solution
 
 
@@ -111,16 +125,17 @@ def fit(
     """Fit the formula to seconds a step.
 
     rows: sizes, columns `vocabulary`, `batch`, `length` as the formula needs; seconds: shape (rows,);
-    redraw: returns the seconds as they might have been (see rounded and resampled). Raises ValueError with fewer
+    redraw: returns the seconds as they might have been (see rounded and repeated). Raises ValueError with fewer
     rows than coefficients.
     """
     if len(rows) < len(formula.terms):
         raise ValueError(f"{len(rows)} rows cannot determine {len(formula.terms)} coefficients")
-    solution = solve(formula, rows, seconds)
+    design = formula.design(rows)
+    solution = _solve(design, seconds)
     random = np.random.default_rng(seed)
-    drawn = np.array([solve(formula, rows, redraw(random)) for _ in range(draws)])
+    drawn = np.array([_solve(design, redraw(random)) for _ in range(draws)])
     names = list(formula.terms)
-    predicted = formula.design(rows) @ solution
+    predicted = design @ solution
     return Fit(
         formula,
         dict(zip(names, solution.tolist(), strict=True)),
@@ -132,24 +147,93 @@ def fit(
 def ratio(above: Fit, below: Fit, rows: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
     """Predicted seconds of one fit over another's in each row: columns ratio, low, high.
 
-    The draws are paired as they stand, so fit the two with different seeds.
+    Both have as many draws. No draw meets the one at its own place: two fits of one seed would err alike.
     """
-    drawn = [fit.draws.to_numpy() @ fit.formula.design(rows).T for fit in (above, below)]
-    low, high = np.quantile(drawn[0] / drawn[1], [(1 - level) / 2, (1 + level) / 2], axis=0)
+    over, under = (fit.draws.to_numpy() @ fit.formula.design(rows).T for fit in (above, below))
+    low, high = np.quantile(over / _elsewhere(under), [(1 - level) / 2, (1 + level) / 2], axis=0)
     value = above.predict(rows) / below.predict(rows)
     return pd.DataFrame(
         {"ratio": value, "low": np.minimum(low, value), "high": np.maximum(high, value)}, index=rows.index
     )
 
 
+def price_ratio(above: Fit, below: Fit, name: str, level: float = 0.95) -> Interval:
+    """One fit's coefficient over the same one of another; draws meet as in `ratio`."""
+    drawn = above.draws[name].to_numpy() / _elsewhere(below.draws[name].to_numpy())
+    return interval(pd.Series(drawn), above.coefficients[name] / below.coefficients[name], level)
+
+
+def _elsewhere(draws: Array) -> Array:
+    """The draws in another order, none at its own place; the same at each call."""
+    order = np.random.default_rng(0).permutation(len(draws))
+    moved = np.empty_like(draws)
+    moved[order] = draws[np.roll(order, 1)]  # one cycle through all of them
+    return moved
+
+
 def leave_one_out(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:
     """Relative error for each row of a fit to all the others, shape (rows,)."""
-    errors = []
+    design, errors = formula.design(rows), []
     for index in range(len(rows)):
         others = np.arange(len(rows)) != index
-        solution = solve(formula, rows[others], seconds[others])
-        errors.append(float((formula.design(rows[~others]) @ solution / seconds[~others])[0] - 1))
+        errors.append(design[index] @ _solve(design[others], seconds[others]) / seconds[index] - 1)
     return np.array(errors)
+
+
+def repeat_error(spread: Spread, numbers: Array) -> float:
+    """How far a repeat of measured points lands from them: mean absolute relative error over the points.
+
+    What a formula's leave-one-out error stands beside: the error of foretelling each point by measuring it once more.
+    spread: run-to-run error of one invocation (log seconds); numbers: invocations behind each point, shape (points,);
+    the repeat takes as many. NaN without a spread.
+    """
+    error = spread.sd * np.sqrt(2 / np.asarray(numbers, dtype=float))
+    return float(np.mean(np.exp(error**2 / 2) * erf(error / np.sqrt(2))))  # E|exp(x) - 1| of a normal x
+
+
+def varied(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows in which each size has one value, or three and more: what a price and a left-out point need.
+
+    Of a size with two values the rows of its more frequent one stay, of two as frequent ones those of the larger.
+    """
+    for size in COLUMNS.values():
+        counts = rows[size].value_counts().sort_index(ascending=False)
+        if len(counts) == 2:
+            return varied(rows[rows[size] == counts.idxmax()])
+    return rows
+
+
+def shape(rows: pd.DataFrame) -> Formula:
+    """The formula's terms that these rows can tell apart, by which of the three sizes has more than one value."""
+    vocabulary, batch, length = (rows[size].nunique() > 1 for size in COLUMNS.values())
+    terms = {"a": FOUR_TERMS.terms["a"]}
+    if length:
+        terms["l"] = L
+    if vocabulary:
+        terms["b"] = V
+    if batch:
+        terms["c"] = B * L if length else B
+    return Formula(terms)
+
+
+def rounded(seconds: Array, half_unit: Array) -> Callable[[np.random.Generator], Array]:
+    """Printed figures: the truth lies anywhere within half a unit of the last printed digit."""
+    return lambda random: seconds + random.uniform(-1, 1, len(seconds)) * half_unit
+
+
+def repeated(seconds: Array, numbers: Array, spread: Spread) -> Callable[[np.random.Generator], Array]:
+    """Measured points as they might come out again: a t-distributed error on the logarithm of each.
+
+    seconds: mean step of each point, shape (points,); numbers: invocations behind each; spread: the stack's, pooled
+    over its points. Without a spread nothing is known of the error, and every draw is missing (NaN).
+    """
+    error = spread.sd / np.sqrt(numbers) if spread.degrees else np.full(len(seconds), np.nan)
+
+    # With one degree of freedom a draw can leave the range of a float: e^50 times as slow is slow enough.
+    def draw(random: np.random.Generator) -> Array:
+        return seconds * np.exp(np.clip(error * random.standard_t(max(spread.degrees, 1), len(seconds)), -50, 50))
+
+    return draw
 
 
 def tf_data_end(seconds: float) -> float:
@@ -163,30 +247,3 @@ def tf_data_end(seconds: float) -> float:
         end += pause
         pause = min(2 * pause, 60.0)
     return end
-
-
-def rounded(seconds: Array, half_unit: Array) -> Callable[[np.random.Generator], Array]:
-    """Printed figures: the truth lies anywhere within half a unit of the last printed digit."""
-    return lambda random: seconds + random.uniform(-1, 1, len(seconds)) * half_unit
-
-
-def resampled(invocations: list[Array]) -> Callable[[np.random.Generator], Array]:
-    """Measured points: the mean of a bootstrap sample of each point's invocations."""
-    return lambda random: np.array([random.choice(values, len(values)).mean() for values in invocations])
-
-
-def exponent(sizes: Array, invocations: list[Array], draws: int = 1000, seed: int = 0) -> tuple[float, float, float]:
-    """Apparent exponent of time in a size, with its 95 % interval: the slope of log time over log size.
-
-    sizes: shape (points,); invocations: seconds a step of each point's invocations. 1 means proportional, 0 that
-    the size does not matter.
-    """
-    redraw, random = resampled(invocations), np.random.default_rng(seed)
-    logs = np.log(np.asarray(sizes, dtype=float))
-
-    def slope(seconds: Array) -> float:
-        return float(np.polyfit(logs, np.log(seconds), 1)[0])
-
-    value = slope(np.array([values.mean() for values in invocations]))
-    low, high = interval(pd.Series([slope(redraw(random)) for _ in range(draws)]), value)
-    return value, low, high

@@ -9,7 +9,7 @@ import pandas as pd
 from traintime.store.records import Invocation, Loop, Record, files, is_sentinel, read
 
 BEFORE = ("fit_step_s", "fit_start_s", "fit_mean_s")
-LOOPS = (*BEFORE, "fit_after_s", "epoch_s", "epoch_idle_s")
+LOOPS = (*BEFORE, "fit_after_s", "fit_mean_after_s", "epoch_s", "epoch_idle_s")
 TIMES = ("first_s", "step_s", "median_s", "min_s", "steps", *LOOPS)
 MEASURED = ("parameters", *TIMES, "peak_bytes", "versions")
 # Two invocations of one point may be pooled only where all of these agree. told: whether the end of each loop's last
@@ -72,8 +72,8 @@ def _loops(record: Record, loops: list[Loop]) -> dict[str, float]:
     """Seconds of one more step of the framework's own loop and of starting it; with an epoch amid the loops its own.
 
     `fit_mean_s` is what a step of those loops took altogether, their starts shared out. A worker runs as many loops
-    after the epoch as before it; `fit_after_s` is one more step of those. Lines go through the times until the last
-    step was done, or, where nobody told that apart, until fit returned; `epoch_s` is until fit returned,
+    after the epoch as before it; `fit_after_s` and `fit_mean_after_s` are of those. Lines go through the times until
+    the last step was done, or, where nobody told that apart, until fit returned; `epoch_s` is until fit returned,
     `epoch_idle_s` of it after the last step (NaN where nobody told that apart).
     """
 
@@ -90,7 +90,8 @@ def _loops(record: Record, loops: list[Loop]) -> dict[str, float]:
         return dict(zip(BEFORE, line(loops), strict=True))
     middle = len(loops) // 2
     before = dict(zip(BEFORE, line(loops[:middle]), strict=True))
-    fit_after_s, _, _ = line(loops[middle + 1 :])
+    after_s, _, mean_after_s = line(loops[middle + 1 :])
     epoch = loops[middle]
     idle_s = np.nan if epoch.trained_ns is None else (epoch.ns - epoch.trained_ns) / 1e9
-    return before | {"fit_after_s": fit_after_s, "epoch_s": epoch.ns / 1e9, "epoch_idle_s": idle_s}
+    after = {"fit_after_s": after_s, "fit_mean_after_s": mean_after_s}
+    return before | after | {"epoch_s": epoch.ns / 1e9, "epoch_idle_s": idle_s}

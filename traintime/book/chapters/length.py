@@ -1,13 +1,15 @@
 """Chapter 05, sentence length: the points it shows, what it foretells from one length, and what it claims."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from functools import partial
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from traintime.book import page, stored
-from traintime.book.claims import Claim, Finding, every
+from traintime.book.claims import Claim, Finding, above, below, every
 from traintime.book.plots import short
 from traintime.book.stored import ANY, Measurements
 from traintime.explain import formula
@@ -45,12 +47,15 @@ def by_length(book: Measurements, batch: int = 100, table: int = TABLE) -> pd.Da
     found = found.assign(how=ways(found, table))
     lengths = found.dropna(subset="step_s").groupby(["stack", "how"])["length"].nunique()
     several = [lengths.get((row.stack, row.how), 0) > 2 for row in found.itertuples()]
-    return found[np.array(several, dtype=bool)]
+    return found[np.array(several, dtype=bool)].reset_index(drop=True)
 
 
-def table_of(book: Measurements) -> int:
-    """The largest table that was measured frozen at three lengths or more, rows. Raises IndexError where none was."""
-    found = book.points(vocabulary=ANY, length=ANY, frozen=True).dropna(subset="step_s")
+def table_of(book: Measurements, frozen: bool = True) -> int:
+    """The largest table that was measured, frozen or with Adam, at three lengths or more, rows.
+
+    Raises IndexError where none was.
+    """
+    found = book.points(vocabulary=ANY, length=ANY, frozen=frozen).dropna(subset="step_s")
     lengths = found.groupby(["stack", "vocabulary"])["length"].nunique()
     return sorted(vocabulary for (_, vocabulary), number in lengths.items() if number > 2)[-1]
 
@@ -138,14 +143,133 @@ def padded(book: Measurements) -> pd.DataFrame:
     return pd.DataFrame(found).reindex(found["25 words padded to 100, masked"].index)
 
 
+# For the prose
+
+
+def values(book: Measurements) -> dict[str, str]:
+    """Every number that the chapter's sentences name; one that this machine cannot give says so."""
+
+    found = exponents(book)
+
+    def of(way: str) -> pd.DataFrame:
+        return found.loc[way]
+
+    def end(way: str, which: str) -> str:
+        return f"{getattr(of(way)['exponent'], which)():.2f}"
+
+    ways_in = {"adam": "adam", "frozen": "frozen", "tiny": "1K rows", "small": "20K rows", "sgd": "sgd"}
+    asked: dict[str, Callable[[], str]] = {
+        f"len-{name}-{word}": partial(end, way, which)
+        for name, way in ways_in.items()
+        for word, which in (("low", "min"), ("high", "max"))
+    }
+    asked |= {
+        "len-apart": lambda: _apart(of("adam"), of("frozen")),
+        "len-rows": lambda: page.span(of("adam-rows").loc["numpy"], "exponent"),
+        "len-numpy": lambda: page.span(of("adam").loc["numpy"], "exponent"),
+        "len-overlap": lambda: _overlap(of("adam"), of("sgd")),
+        "len-off": lambda: f"{abs(_worst(book)[1].value):.2f}",
+        "len-off-stack": lambda: _worst(book)[0],
+        "len-off-beyond": lambda: _off_beyond(book),
+        "len-tail-low": lambda: f"{_some(tail(book))['exponent'].min():.2f}",
+        "len-tail-high": lambda: f"{_some(tail(book))['exponent'].max():.2f}",
+        "len-tail-reach": lambda: _reach(_some(tail(book))),
+        "len-tail-slow": lambda: _slowest(book),
+        "len-pads-low": lambda: _end_of(padding(book)[0], "min"),
+        "len-pads-high": lambda: _end_of(padding(book)[0], "max"),
+        "len-pads-verdict": lambda: _verdict(padding(book)[0]),
+        "len-masks-low": lambda: _end_of(padding(book)[1], "min"),
+        "len-masks-high": lambda: _end_of(padding(book)[1], "max"),
+        "len-masks-verdict": lambda: _verdict(padding(book)[1]),
+        "len-runs": lambda: f"{_some(by_length(book))['invocations'].median():.0f}",
+        "len-noise-low": lambda: f"{_noise(book).min():.0%}",
+        "len-noise-high": lambda: f"{_noise(book).max():.0%}",
+        "len-tilt": lambda: f"{_tilt(_noise(book).max()):.2f}",
+    }
+    return {name: page.or_not_measured(give) for name, give in asked.items()}
+
+
+def _apart(adam: pd.DataFrame, frozen: pd.DataFrame) -> str:
+    """On how many stacks frozen's interval lies above Adam's."""
+    still, free = _intervals(adam), _intervals(frozen)
+    both = [stack for stack in still if stack in free]
+    apart = [stack for stack in both if _higher(free[stack], still[stack])]
+    return f"on all {len(both)} stacks" if apart == both else f"on {len(apart)} of {len(both)} stacks"
+
+
+def _overlap(adam: pd.DataFrame, sgd: pd.DataFrame) -> str:
+    still, lighter = _intervals(adam), _intervals(sgd)
+    shared = [stack for stack in lighter if stack in still and _higher(lighter[stack], still[stack]) is None]
+    return f"on {_on(shared)} the two intervals overlap" if shared else "no two intervals overlap"
+
+
+def _worst(book: Measurements) -> tuple[str, Interval]:
+    """The stack whose exponent is farthest from the predicted one, and by how much. Raises KeyError without any."""
+    off = missed(book)
+    if not off:
+        raise KeyError("nothing was predicted")
+    worst = max(off, key=lambda stack: abs(off[stack].value))
+    return worst, off[worst]
+
+
+def _off_beyond(book: Measurements) -> str:
+    """Where the prediction is off by more than the noise explains."""
+    above_it = [stack for stack, value in missed(book).items() if above(value, 0)]
+    below_it = [stack for stack, value in missed(book).items() if below(value, 0)]
+    if not above_it and not below_it:
+        return "on no stack is that more than noise explains"
+    parts = [
+        f"on {_on(stacks)} the exponent is {word} than predicted by more than noise explains"
+        for stacks, word in ((above_it, "higher"), (below_it, "lower"))
+        if stacks
+    ]
+    return "; ".join(parts)
+
+
+def _reach(found: pd.DataFrame) -> str:
+    """On which stacks an exponent's interval holds 1."""
+    inside = [stack for stack, value in _intervals(found).items() if 1 in value]
+    over = [stack for stack, value in _intervals(found).items() if above(value, 1)]
+    under = [stack for stack, value in _intervals(found).items() if below(value, 1)]
+    if len(inside) == len(found):
+        return "every interval holds 1"
+    parts = [f"the interval holds 1 on {_on(inside)}"] if inside else []
+    parts += [f"lies {word} 1 on {_on(stacks)}" for stacks, word in ((over, "above"), (under, "below")) if stacks]
+    return ", and ".join(parts)
+
+
+def _slowest(book: Measurements) -> str:
+    """Of the largest exponent among the longest sentences: how far the runs of its last point lie apart."""
+    steepest = _some(tail(book))["exponent"].idxmax()
+    found = by_length(book)
+    found = found[(found["how"] == "frozen") & (found["stack"] == steepest)]
+    runs = book.values(found.nlargest(1, "length"), "median_s")[0]
+    return f"{runs.max() / runs.min():.1f}"
+
+
+def _end_of(found: pd.DataFrame, which: str) -> str:
+    return f"{getattr(_some(found)['ratio'], which)():.2f}"
+
+
+def _verdict(found: pd.DataFrame) -> str:
+    """What may be said of ratios that a sentence calls about 1."""
+    if (_some(found)["reason"] == "not interleaved").all():
+        return "measured at other times, so that none of it is a verdict"
+    told = [str(name) for name in found.loc[found["faster"].notna(), "stack"]]
+    return f"a difference that can be told from none on {_on(told)}" if told else "none of which can be told from 1"
+
+
+def _noise(book: Measurements, invocations: int = 3) -> pd.Series:
+    """Noise floors of the stacks that the chapter shows."""
+    return book.noise().set_index("stack")[invocations].loc[_some(by_length(book))["stack"].unique()]
+
+
+def _tilt(share: float) -> float:
+    """By how much the exponent over the chapter's lengths is off where the longest step is off by a share."""
+    return float(np.polyfit(np.log(LENGTHS), [0] * (len(LENGTHS) - 1) + [np.log(1 + share)], 1)[0])
+
+
 # What is claimed
-
-
-def _beyond(value: Interval, limit: float, side: Literal["below", "above"]) -> bool | None:
-    """Whether a value lies on that side of a limit; None where its interval does not decide, or does not exist."""
-    if side == "above":
-        value, limit = Interval(-value.value, -value.high, -value.low), -limit
-    return True if value.high < limit else False if value.low > limit else None
 
 
 def _higher(one: Interval, other: Interval) -> bool | None:
@@ -169,12 +293,16 @@ def _on(stacks: list[str] | pd.Index) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+def _some(found: pd.DataFrame) -> pd.DataFrame:
+    """The rows. Raises KeyError where there are none."""
+    if found.empty:
+        raise KeyError("not measured")
+    return found
+
+
 def _whole(found: pd.DataFrame) -> pd.DataFrame:
     """The stacks that were measured from 3 to 400 tokens. Raises KeyError without any."""
-    found = found[(found["from"] <= LENGTHS[0]) & (found["to"] >= LENGTHS[-1])]
-    if found.empty:
-        raise KeyError("no stack was measured from 3 to 400 tokens")
-    return found
+    return _some(found[(found["from"] <= LENGTHS[0]) & (found["to"] >= LENGTHS[-1])])
 
 
 def _limited(way: str, limit: float, side: Literal["below", "above"]) -> Callable[[Measurements], Finding]:
@@ -183,17 +311,18 @@ def _limited(way: str, limit: float, side: Literal["below", "above"]) -> Callabl
     def find(book: Measurements) -> Finding:
         found = _whole(exponents(book).loc[way])
         nearest = found["exponent"].idxmax() if side == "below" else found["exponent"].idxmin()
-        holds = every(*(_beyond(value, limit, side) for value in _intervals(found).values()))
+        judge = below if side == "below" else above
+        holds = every(*(judge(value, limit) for value in _intervals(found).values()))
         return Finding(holds, f"{_range(found)}; nearest {nearest} {page.span(found.loc[nearest], 'exponent')}")
 
     return find
 
 
 def _sub_linear(book: Measurements) -> Finding:
-    table = table_of(book)
+    table = table_of(book, frozen=False)
     found = exponents(book, table).loc["adam"]
     steepest = found["exponent"].idxmax()
-    holds = every(*(_beyond(value, 1, "below") for value in _intervals(found).values()))
+    holds = every(*(below(value, 1) for value in _intervals(found).values()))
     shown = f"{table:,} rows: {_range(found)}; steepest {steepest} {page.span(found.loc[steepest], 'exponent')}"
     return Finding(holds, shown)
 
@@ -212,7 +341,7 @@ def _smaller_steeper(book: Measurements) -> Finding:
     found = exponents(book)
     sizes = [name for name in ("adam", "20K rows", "1K rows") if name in found.index.get_level_values("how")]
     verdicts = []
-    for larger, smaller in zip(sizes, sizes[1:], strict=False):
+    for larger, smaller in pairwise(sizes):
         one, two = _intervals(found.loc[larger]), _intervals(found.loc[smaller])
         verdicts += [_higher(two[stack], one[stack]) for stack in one if stack in two]
     names = {"adam": "280K rows"}
@@ -235,35 +364,34 @@ def _rows_steeper(book: Measurements) -> Finding:
     found = exponents(book, table)
     dense = stored.interval(found.loc[("adam", "numpy")], "exponent")
     rows = stored.interval(found.loc[("adam-rows", "numpy")], "exponent")
-    holds = every(_higher(rows, dense), _beyond(rows, 0.85, "above"))
+    holds = every(_higher(rows, dense), above(rows, 0.85))
     return Finding(holds, f"{table:,} rows: {rows.text()} against {dense.text()}")
 
 
 def _foretold(book: Measurements) -> Finding:
     off = missed(book)
     worst = max(off, key=lambda stack: abs(off[stack].value), default="")
-    parts = [_beyond(value, 0.1, "below") for value in off.values()]
-    parts += [_beyond(value, -0.1, "above") for value in off.values()]
+    parts = [verdict for value in off.values() for verdict in (below(value, 0.1), above(value, -0.1))]
     return Finding(every(*parts), f"worst {worst} {off[worst].text('+.2f')}")
 
 
 def _proportional(book: Measurements) -> Finding:
-    found = tail(book)
-    least = found["exponent"].idxmin()
-    holds = every(*(_beyond(value, 0.9, "above") for value in _intervals(found).values()))
-    return Finding(holds, f"{_range(found)}; least {least} {page.span(found.loc[least], 'exponent')}")
+    found = _some(tail(book))
+    holds = every(*(above(value, 0.9) for value in _intervals(found).values()))
+    lowest = found["low"].fillna(found["exponent"]).idxmin()
+    return Finding(holds, f"{_range(found)}; lowest {lowest} {page.span(found.loc[lowest], 'exponent')}")
 
 
-def _ratio_above(place: int, limit: float) -> Callable[[Measurements], Finding | None]:
+def _ratio_above(place: int, limit: float) -> Callable[[Measurements], Finding]:
     """Judge whether each ratio of a table of `padding` is above a limit; nothing is said of what ran at other times."""
 
-    def find(book: Measurements) -> Finding | None:
-        found = padding(book)[place]
-        if found.empty:
-            return None
+    def find(book: Measurements) -> Finding:
+        found = _some(padding(book)[place])
         apart = found["reason"] == "not interleaved"
-        parts = [None if away else _beyond(stored.interval(row), limit, "above")
-                 for away, (_, row) in zip(apart, found.iterrows(), strict=True)]
+        parts = [
+            None if away else above(stored.interval(row), limit)
+            for away, (_, row) in zip(apart, found.iterrows(), strict=True)
+        ]
         least = found.loc[found["ratio"].idxmin()]
         aside = ", not interleaved" if apart.any() else ""
         return Finding(every(*parts), f"least {least['stack']} {page.span(least)}{aside}")

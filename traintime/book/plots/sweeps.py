@@ -69,7 +69,10 @@ def steps(points: pd.DataFrame, against: str = "vocabulary", source: str = "stor
 
 
 def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
-    """One panel a stack: a step against one size, one line for each value of the column `how`, all of them in WAY."""
+    """One panel a stack: a step against one size, one line for each value of the column `how`, all of them in WAY.
+
+    Among points that were repeated, one that was not has a hollow marker.
+    """
     style()
     names = list(dict.fromkeys(points["stack"]))
     figure, axes = plt.subplots(
@@ -78,12 +81,16 @@ def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
     ran = points.dropna(subset="step_s")
     shown = sorted(ran[against].unique())
     order = sorted(set(ran["how"]), key=list(WAY).index)
+    repeated = "invocations" in ran and ran["invocations"].max() > 1
     for axis, stack in zip(axes[0], names, strict=True):
         for how in order:
             rows = ran[(ran["stack"] == stack) & (ran["how"] == how)].sort_values(against)
             if len(rows):
                 look = WAY[how] | {"marker": "o", "markersize": 4.5, "capsize": 3, "label": how}
                 axis.errorbar(rows[against], rows["step_s"] * 1e3, interval_ms(rows), **look)
+                once = rows[rows["invocations"] == 1] if repeated else rows[:0]
+                hollow = look | {"linestyle": "none", "markerfacecolor": "white", "label": "_once", "zorder": 5}
+                axis.plot(once[against], once["step_s"] * 1e3, **{k: v for k, v in hollow.items() if k != "capsize"})
         log_axis(axis, "x", shown if len(shown) <= 4 else shown[::2])
         axis.set_title(stack, loc="left", fontsize=11)
     milliseconds_axis(axes[0][0], ran["step_s"])

@@ -1,0 +1,169 @@
+"""CPU against GPU: what the documents' figures fix, the rates of a machine, and the claims of the chapter."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import rows
+
+from traintime.book import original, stored
+from traintime.book.chapters import devices, question
+from traintime.book.claims import judge
+from traintime.book.stored import Measurements
+from traintime.point import make_point
+
+PRICES = {"2026-jax": 7e-7, "2020-tensorflow": 5e-6, "numpy": 2e-6}  # s a row
+RATES = {"bandwidth_bytes_per_s": 5e10, "matmul_flop_per_s": 2e11}
+
+
+def machine(tmp_path, prices=PRICES, rates=RATES, frozen=0.05, error=0.01, sweep=None, gpu=(), sizes=(80_000, 280_000)):
+    """Stacks that cost 20 ms a step and so much a row; frozen: s with a frozen table on NumPy; gpu: kernel -> s."""
+    parts = []
+    for stack, price in prices.items():
+        points = [{"vocabulary": size} for size in sizes]
+        made = rows(stack, points, lambda fields, price=price: 0.02 + price * fields["vocabulary"], error)
+        parts.append(made.assign(sweep=stack if sweep == "apart" else "made-up"))
+    if frozen:
+        parts.append(rows("numpy", [{"vocabulary": 280_000, "frozen": True}], lambda _: frozen, error))
+    for kernel, seconds in dict(gpu).items():
+        point = {"vocabulary": 280_000, "device": "gpu", "kernel": kernel}
+        parts.append(rows("2026-torch", [point], lambda _, seconds=seconds: seconds, error))
+    folder = tmp_path / "made-up"
+    folder.mkdir(exist_ok=True)
+    described = {"cpu": "made up", "cores": 2, "gpus": [{"name": "a card"}]}
+    if rates:
+        repeats = {name: [rates[f"{name}_{unit}"] * x for x in (0.9, 1, 1.1)] for name, unit in UNITS.items()}
+        described["rates"] = rates | {f"{name}_repeats": values for name, values in repeats.items()}
+    (folder / "machine.json").write_text(json.dumps(described))
+    return Measurements(pd.concat(parts, ignore_index=True), "made-up", tmp_path)
+
+
+UNITS = {"bandwidth": "bytes_per_s", "matmul": "flop_per_s"}
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return original.s0_fits(200)
+
+
+def one(label, book):
+    (claim,) = [claim for claim in devices.CLAIMS if claim.label == label]
+    return judge(claim, book)
+
+
+# What the documents fix, and the prose says
+
+
+def test_the_lead_grows_with_the_vocabulary():
+    steps = original.s0().pivot_table("step_s", ["sweep", "vocabulary"], "device").loc["vocabulary"]
+    assert (np.diff(steps["CPU"] / steps["GPU"]) > 0).all()
+
+
+def test_every_claim_on_the_documents_figures_holds_but_that_of_s1():
+    verdicts = {claim.label: judge(claim, question.document()).verdict for claim in devices.CLAIMS}
+    assert {label for label, verdict in verdicts.items() if verdict == "does not hold"} == {"09.8"}
+    assert {label for label, verdict in verdicts.items() if verdict == "not measured"} == {"09.9", "09.10", "09.11"}
+    assert "cannot be told" not in verdicts.values()
+
+
+def test_the_table_has_the_largest_ratio_and_its_draws_hold_the_value(fits):
+    found = devices.limits(fits["CPU"], fits["GPU"])
+    assert devices.largest(fits["CPU"], fits["GPU"]).value == found["b"].value == max(x.value for x in found.values())
+    assert all(each.low <= each.value <= each.high for each in found.values())
+
+
+def test_the_arithmetic_leaves_room_above_and_below_the_guess(fits):
+    """The prose says that the document fixes no limit for a growing LSTM."""
+    claims = original.read("s0-claims").set_index(["id", "name"])["value"]
+    _, on_gpu = devices.seen_on_gpu(fits["GPU"])
+    on_cpu = make_point(batch=1).work.flops / fits["CPU"].coefficients["c"]
+    assert devices.k40m().flop_per_s / on_cpu > claims["C2", "upper bound"]
+    assert on_gpu < devices.k40m().flop_per_s / 5
+
+
+def test_the_documents_step():
+    assert devices.document_step("GPU") == pytest.approx(0.095)
+    assert devices.document_step("CPU") == pytest.approx(0.92)
+
+
+# A machine's rates
+
+
+def test_a_roof_is_memory_below_the_ridge_and_arithmetic_above():
+    device = devices.Device("chip", "CPU", 100.0, 10.0)
+    assert device.ridge == 10
+    assert [device.roof(x) for x in (0.5, 10, 1000)] == [5, 100, 100]
+    assert device.operand == 40
+
+
+def test_a_machine_is_described_by_its_own_rates(tmp_path):
+    book = machine(tmp_path)
+    table = devices.roofs([devices.k40m(), devices.machine(book)])
+    assert table["name"].tolist() == ["K40m", "made up, 2 cores"]
+    assert table["ridge"].tolist()[1] == pytest.approx(4)
+    assert table["peak_byte_per_s"].isna().tolist() == [False, True]
+    ratio = devices.operand(book)
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((16, 16 * 0.9 / 1.1, 16 * 1.1 / 0.9))
+
+
+def test_what_was_seen_on_a_machine_is_its_fastest_stacks(tmp_path, fits):
+    update, products = devices.seen_on(machine(tmp_path, error=1e-6))
+    assert update.value == pytest.approx(12 * 300 / 7e-7, rel=1e-3)
+    assert products.value == pytest.approx(make_point().work.flops / 0.05, rel=1e-3)
+    assert update.low < update.value < update.high
+    seen = devices.rates_seen(machine(tmp_path), fits["GPU"])
+    assert seen["source"].tolist() == ["document", "document", "stored", "stored"]
+    assert seen["flop_per_byte"].tolist() == [*devices.works(), *devices.works()]
+    assert devices.rates_seen(machine(tmp_path, frozen=None), fits["GPU"])["source"].tolist() == ["document"] * 2
+
+
+# Claims
+
+
+@pytest.mark.parametrize(
+    ("label", "holds", "fails", "cannot_be_told"),
+    [
+        ("09.6", {}, {"rates": RATES | {"matmul_flop_per_s": 2e9}}, None),
+        ("09.7", {}, {"rates": RATES | {"bandwidth_bytes_per_s": 5e9}}, {"frozen": 0.0206, "error": 0.3}),
+        ("09.8", {"rates": RATES | {"matmul_flop_per_s": 9e12}}, {}, {"rates": RATES | {"matmul_flop_per_s": 1.25e12}}),
+        ("09.9", {}, {"prices": {"2026-jax": 1e-7, "numpy": 1e-6}}, {"prices": {"2026-jax": 2.7e-7, "numpy": 1e-6}}),
+        ("09.10", {}, {"prices": {"2026-jax": 1e-6, "numpy": 1.1e-6}}, {"sweep": "apart"}),
+        ("09.11", {}, {"rates": RATES | {"bandwidth_bytes_per_s": 1e9}}, None),
+        ("09.1", {"gpu": {"cudnn": 0.05}}, {"gpu": {"cudnn": 0.002}}, {"gpu": {"cudnn": 0.0108}, "error": 0.1}),
+        ("09.5", {"gpu": {"cudnn": 0.01, "loop-of-cells": 0.9}}, {"gpu": {"cudnn": 0.01, "loop-of-cells": 0.1}}, None),
+    ],
+)
+def test_a_claim_holds_fails_or_cannot_be_told(tmp_path, label, holds, fails, cannot_be_told):
+    assert one(label, machine(tmp_path, **holds)).verdict == "holds"
+    assert one(label, machine(tmp_path, **fails)).verdict == "does not hold"
+    if cannot_be_told is not None:
+        assert one(label, machine(tmp_path, **cannot_be_told)).verdict == "cannot be told"
+
+
+def test_a_machine_that_lacks_points_and_rates_has_texts_and_no_verdict(tmp_path, fits):
+    book = machine(tmp_path, prices={"numpy": 1e-6}, rates=None, frozen=None, sizes=(1000,))
+    assert {judge(claim, book).verdict for claim in devices.CLAIMS} == {"not measured"}
+    few, all_there = devices.values(book, fits["GPU"]), devices.values(machine(tmp_path), fits["GPU"])
+    assert few.keys() == all_there.keys()
+    assert few["cg-fastest"] == few["cg-of-update-cpu"] == "(not measured)"
+    assert all_there["cg-fastest"] == "2026-jax"
+    assert all_there["cg-slowest"] == "2020-tensorflow"
+    assert float(all_there["cg-spread"]) == pytest.approx(1.42 / 0.216, rel=0.1)
+
+
+def test_the_same_step_names_card_and_kernel(tmp_path, monkeypatch):
+    book = machine(tmp_path, gpu={"cudnn": 0.01, "loop-of-cells": 0.1}, error=1e-6)
+    found = book.points(vocabulary=280_000, device="gpu", kernel=stored.ANY)
+    monkeypatch.setattr(stored, "on_gpus", lambda **wanted: found)
+    monkeypatch.setattr(stored, "described", lambda machine: {"gpus": [{"name": "a card"}]})
+    names = devices.same_step(book)["stack"].tolist()
+    assert names[-2:] == ["2026-torch, a card, cuDNN", "2026-torch, a card, loop of cells"]
+    assert devices.gpu_text(book).startswith(
+        "Of our own GPU rows the fastest is 2026-torch, a card, cuDNN at 10.0 ms: "
+    )
+
+
+def test_nothing_but_the_claim_of_s1_is_refuted_on_the_machine_that_the_prose_is_written_against():
+    refuted = {claim.label for claim in devices.CLAIMS if judge(claim, stored.of()).verdict == "does not hold"}
+    assert refuted == {"09.8"}

@@ -1,0 +1,227 @@
+"""Theano and TensorFlow: who is told to be faster where, what an allocator changes, the claims, on made-up runs."""
+
+import numpy as np
+import pytest
+
+from traintime.book import stored
+from traintime.book.chapters import generations
+from traintime.book.claims import judge
+from traintime.explain.statistics import Interval
+
+SIZES = [5_000, 20_000, 80_000, 280_000]
+# Seconds that the rest costs, and a row, on each stack: the order turns in 2020 between 20,000 and 80,000 rows.
+PARTS = {
+    "2017-theano": (0.1, 1e-6),
+    "2017-tensorflow": (0.12, 4e-6),
+    "2020-theano": (0.1, 1e-6),
+    "2020-tensorflow": (0.002, 5.3e-6),
+    "2026-tensorflow": (0.01, 2e-6),
+}
+PAGES = 200_000 * 300 * 4 / 4096  # of a table of 200,000 rows
+
+
+def sweep(sizes=SIZES, **parts):
+    """Steps of each stack at each size; parts: other parts of a stack, y2020_theano for 2020-theano."""
+    parts = PARTS | {name[1:].replace("_", "-"): part for name, part in parts.items()}
+    return [(name, {"vocabulary": rows}, a + b * rows) for name, (a, b) in parts.items() for rows in sizes]
+
+
+def batches(tensorflow=1.0, theano=1.0):
+    return [
+        (f"{year}-{name}", {"batch": 1024}, seconds)
+        for year in generations.YEARS
+        for name, seconds in (("tensorflow", tensorflow), ("theano", theano))
+    ]
+
+
+def allocators(kept=0.2, own=6.0, plain=0.8, freed_in="one"):
+    """200,000 rows under both: seconds of TensorFlow 1.15 under tcmalloc, blocks that 1.1 maps there."""
+    seconds = {
+        ("2017-theano", "glibc"): (0.3, 0.1),
+        ("2017-theano", "tcmalloc"): (0.3, 0.0),
+        ("2017-tensorflow", "glibc"): (0.6, 6.0),
+        ("2017-tensorflow", "tcmalloc"): (0.6, own),
+        ("2020-theano", "glibc"): (0.25, 0.1),
+        ("2020-theano", "tcmalloc"): (0.25, 0.0),
+        ("2020-tensorflow", "glibc"): (plain, 9.0),
+        ("2020-tensorflow", "tcmalloc"): (kept, 0.2),
+    }
+    return [
+        (
+            stack,
+            {"vocabulary": 200_000, "allocator": name},
+            step,
+            {"faults_a_step": mapped * PAGES, "sweep": freed_in if stack == "2020-tensorflow" else "one"},
+        )
+        for (stack, name), (step, mapped) in seconds.items()
+    ]
+
+
+def frozen():
+    return [(name, {"vocabulary": 20_000, "frozen": True}, a) for name, (a, _) in PARTS.items()]
+
+
+def verdict(label, book):
+    (claim,) = [claim for claim in generations.CLAIMS if claim.label == label]
+    return judge(claim, book).verdict
+
+
+# Ratios
+
+
+def test_the_rivals_are_compared_against_both_sizes(made_up):
+    tables = generations.rivals(made_up(*sweep(), *batches()))
+    assert tables["vocabulary"]["vocabulary"].tolist() == SIZES * 2
+    assert tables["vocabulary"]["ratio"].iloc[0] == pytest.approx(0.14 / 0.105)
+    assert tables["batch"]["batch"].tolist() == [1024, 1024]
+
+
+def test_of_the_book_s_machines_the_sweep_counts_and_of_a_reader_s_run_every_size(made_up):
+    other = [("numpy", {"vocabulary": rows}, 1.0) for rows in (1_000, 5_000)]
+    assert set(generations.by_vocabulary(made_up(*other, machine="this run"))["vocabulary"]) == {1_000, 5_000}
+    assert set(generations.by_vocabulary(made_up(*other, machine=stored.reference()))["vocabulary"]) == {5_000}
+
+
+def test_the_order_that_turns_is_said_with_the_sizes_around_it(made_up):
+    book = made_up(*sweep())
+    table = generations.rivals(book)["vocabulary"]
+    said = generations._order(book, table, "2020")
+    assert said.startswith("the order turns between 20,000 and 80,000 rows, from TensorFlow to Theano")
+    assert "cross at 23,000" in said
+    assert generations.crossing(book, "2020") == pytest.approx(0.098 / 4.3e-6, rel=0.01)
+    assert generations._order(book, table, "2017") == (
+        "Theano is the faster one at each of the 4 sizes, from 5,000 rows on, "
+        "and the straight lines through the sizes do not cross"
+    )
+
+
+def test_what_cannot_be_told_is_not_called_an_order(made_up):
+    book = made_up(*sweep(), noise=(0.2, 5.0, 1.0))
+    said = generations._order(book, generations.rivals(book)["vocabulary"], "2017")
+    assert said.startswith("one of the two is told to be faster at 0 of 4 sizes")
+
+
+def test_stages_are_told_size_by_size(made_up):
+    newer = generations.successors(made_up(*sweep(y2020_tensorflow=(0.04, 8e-6))))
+    assert generations._stage(newer) == (
+        "1.15 is the faster one at 5,000 rows; 1.1 at 80,000 and 280,000 rows; "
+        "the two cannot be told apart at 20,000 rows"
+    )
+
+
+def test_a_ratio_of_ratios_has_the_errors_of_both():
+    ratio = generations.over(Interval(4, 2, 8), Interval(2, 1, 4))
+    assert ratio.value == pytest.approx(2)
+    assert ratio.high == pytest.approx(2 * np.exp(np.hypot(np.log(2), np.log(2))))
+    assert ratio.low == pytest.approx(4 / ratio.high)
+    assert np.isnan(generations.over(Interval(4), Interval(2, 1, 4)).low)
+
+
+# Parts
+
+
+def test_the_two_parts_of_each_stack(made_up):
+    found = generations.two_parts(made_up(*sweep(), *frozen())).set_index("stack")
+    assert found.loc["2017-tensorflow", "row"] == pytest.approx(4e-6, rel=0.01)
+    assert found.loc["2017-tensorflow", "rest"] == pytest.approx(0.12, rel=0.02)
+    assert found.loc["2020-theano", "frozen"] == pytest.approx(0.1)
+    assert found["versions"].eq("x 1").all()
+
+
+def test_a_stack_with_one_size_has_no_price_and_no_line(made_up):
+    found = generations.two_parts(made_up(("2017-theano", {"vocabulary": 5_000}, 1.0)))
+    assert found[["row", "rest", "frozen"]].isna().all(axis=None)
+
+
+def test_faults_are_counted_in_blocks_of_the_table_s_size(made_up):
+    mapped = generations.blocks(made_up(*allocators()))
+    assert mapped["2020-tensorflow", "glibc"] == pytest.approx(9)
+    assert mapped["2017-theano", "tcmalloc"] == 0
+
+
+# Claims
+
+
+def everything(**changes):
+    return [*sweep(**changes), *batches(), *allocators(), *frozen()]
+
+
+@pytest.mark.parametrize("claim", generations.CLAIMS, ids=lambda claim: claim.label)
+def test_a_machine_like_the_ones_of_the_book_holds_the_claims(made_up, claim):
+    assert judge(claim, made_up(*everything())).verdict == "holds"
+
+
+@pytest.mark.parametrize(
+    ("label", "steps"),
+    [
+        ("06.1", sweep(y2020_tensorflow=(0.02, 1.5e-6))),
+        ("06.2", sweep(y2017_tensorflow=(0.01, 1e-6))),
+        ("06.3", sweep(y2020_tensorflow=(0.02, 5e-7))),
+        ("06.4", sweep(y2017_tensorflow=(0.4, 1e-6))),
+        ("06.5", batches(tensorflow=3.0)),
+        ("06.6", sweep(y2020_tensorflow=(0.2, 1e-7))),
+        ("06.7", sweep(y2020_tensorflow=(0.5, 4e-6))),
+        ("06.8", allocators(kept=0.75)),
+        ("06.9", allocators(own=0.1)),
+        ("06.10", sweep(y2026_tensorflow=(0.5, 5e-6))),
+        ("06.11", sweep(y2020_tensorflow=(0.02, 1e-6))),
+        ("06.12", allocators(kept=0.9)),
+    ],
+)
+def test_a_machine_that_is_otherwise_does_not(made_up, label, steps):
+    assert verdict(label, made_up(*steps)) == "does not hold"
+
+
+@pytest.mark.parametrize("label", [claim.label for claim in generations.CLAIMS if claim.label != "06.9"])
+def test_noise_and_single_runs_decide_nothing(made_up, label):
+    assert verdict(label, made_up(*everything(), noise=(0.1, 10.0, 1.0))) == "cannot be told"
+    assert verdict(label, made_up(*everything(), noise=(1.0,))) == "cannot be told"
+
+
+@pytest.mark.parametrize("claim", generations.CLAIMS, ids=lambda claim: claim.label)
+def test_a_machine_that_lacks_the_points_has_not_measured_the_claim(made_up, claim):
+    assert judge(claim, made_up(("2026-jax", {"vocabulary": 5_000}, 1.0))).verdict == "not measured"
+    failed = made_up(*everything(), status="oom", step_s=np.nan, median_s=np.nan)
+    assert judge(claim, failed).verdict == "not measured"
+
+
+@pytest.mark.parametrize("stack", PARTS)
+def test_a_machine_that_lacks_a_stack_raises_nothing(made_up, stack):
+    book = made_up(*(step for step in everything() if step[0] != stack))
+    for claim in generations.CLAIMS:
+        judge(claim, book)
+    generations.values(book)
+
+
+@pytest.mark.parametrize("label", ["06.8", "06.12"])
+def test_what_ran_at_other_times_decides_nothing(made_up, label):
+    assert verdict(label, made_up(*allocators(freed_in="another"))) == "cannot be told"
+
+
+# The prose
+
+
+def test_every_value_is_a_text_and_a_missing_one_says_so(made_up):
+    given = generations.values(made_up(*everything(), path="OpenBLAS Barcelona"))
+    own = {name: text for name, text in given.items() if not name.startswith("tf-second-")}
+    missing = {name for name, text in own.items() if text == "(not measured)"}
+    assert missing == {"tf-800-2017", "tf-800-2020", "tf-new-2m", "tf-mid-2m"}, "sizes that this machine did not run"
+    assert own["tf-twice-2017"] == own["tf-twice-2020"] == "is certain"
+    assert own["tf-1024-verdict"] == "which cannot be told from one"
+    assert own["tf-turned-verdict"].startswith("so 2020-tensorflow is the faster one")
+    assert own["tf-told"] == "10 of 10"
+    assert own["tf-blas"] == "Barcelona"
+    assert not any("nan" in text for text in given.values())
+    empty = generations.values(made_up(("2026-jax", {"vocabulary": 5_000}, 1.0)))
+    assert set(empty) == set(given)
+    assert empty["tf-5-2017"] == "(not measured)"
+
+
+def test_the_reference_machine_s_claims_are_not_contradicted():
+    """The prose is written against it: what cannot be told is said to be so there, nothing fails to hold."""
+    book = stored.of()
+    verdicts = {claim.label: judge(claim, book).verdict for claim in generations.CLAIMS}
+    assert {"does not hold", "not measured"}.isdisjoint(verdicts.values())
+    assert {label for label, given in verdicts.items() if given == "cannot be told"} <= {"06.1", "06.8", "06.12"}
+    own = {name: text for name, text in generations.values(book).items() if not name.startswith("tf-second-")}
+    assert [name for name, text in own.items() if text == "(not measured)"] == ["tf-blas"]

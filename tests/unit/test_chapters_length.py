@@ -1,0 +1,277 @@
+"""Sentence length: which lines the chapter shows, what it foretells, and its claims, on made-up measurements."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from traintime.book import original, page, stored
+from traintime.book.chapters import length
+from traintime.book.claims import judge
+from traintime.explain.statistics import Interval
+
+LENGTHS = [3, 25, 100, 400]
+TOKEN = 1e-3  # s a token
+WAYS = {
+    "adam": {},
+    "sgd": {"optimizer": "sgd"},
+    "frozen": {"frozen": True},
+    "adam-rows": {"optimizer": "adam-rows"},
+}
+FIXED = {"adam": 0.5, "sgd": 0.1, "frozen": 1e-3, "adam-rows": 1e-3}  # s
+
+
+def line(stack, way, fixed=None, table=length.TABLE, lengths=LENGTHS):
+    """Steps of fixed + TOKEN * length."""
+    fixed = FIXED[way] if fixed is None else fixed
+    return [(stack, {"vocabulary": table, "length": at, **WAYS[way]}, fixed + TOKEN * at) for at in lengths]
+
+
+def whole(stack="numpy", **fixed):
+    """Every line of one stack: the four ways of training, and smaller tables."""
+    lines = [step for way in WAYS for step in line(stack, way, fixed.get(way))]
+    for rows, seconds in ((20_000, 0.02), (1_000, 0.002)):
+        lines += line(stack, "adam", fixed.get(f"t{rows}", seconds), table=rows)
+    return lines
+
+
+def verdict(label, book):
+    (claim,) = [claim for claim in length.CLAIMS if claim.label == label]
+    return judge(claim, book).verdict
+
+
+# The lines
+
+
+def test_a_line_says_how_it_differs_from_adam_on_the_large_table(made_up):
+    found = length.by_length(made_up(*whole()))
+    assert set(found["how"]) == {*WAYS, "20K rows", "1K rows"}
+    assert (found.loc[found["how"] == "20K rows", "vocabulary"] == 20_000).all()
+    assert list(found.index) == list(range(len(found)))
+
+
+def test_a_line_of_two_lengths_is_not_shown(made_up):
+    book = made_up(*line("numpy", "adam"), *line("numpy", "frozen", lengths=[3, 100]))
+    assert set(length.by_length(book)["how"]) == {"adam"}
+
+
+def test_a_small_table_that_is_not_trained_with_adam_is_no_line_of_its_own(made_up):
+    book = made_up(*line("numpy", "adam"), *line("numpy", "sgd", table=20_000))
+    assert set(length.by_length(book)["how"]) == {"adam"}
+
+
+def test_another_batch_can_be_asked_for_and_is_not_mixed_in(made_up):
+    other = [(stack, given | {"batch": 8}, seconds) for stack, given, seconds in line("numpy", "adam")]
+    book = made_up(*line("numpy", "frozen"), *other)
+    assert set(length.by_length(book)["how"]) == {"frozen"}
+    assert set(length.by_length(book, batch=8)["how"]) == {"adam"}
+
+
+def test_what_nobody_measured_has_no_lines(made_up):
+    book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
+    assert length.by_length(book).empty
+    assert {"stack", "how", "length", "step_s"} <= set(length.by_length(book))
+
+
+def test_the_table_is_the_largest_with_three_lengths(made_up):
+    book = made_up(*line("numpy", "frozen", table=80_000), *line("numpy", "frozen", lengths=[3, 100]))
+    assert length.table_of(book) == 80_000
+    with pytest.raises(IndexError):
+        length.table_of(book, frozen=False)
+
+
+def test_the_tail_is_the_frozen_model_from_a_hundred_tokens_on(made_up):
+    found = length.tail(made_up(*whole()))
+    assert found.loc["numpy", ["from", "to"]].tolist() == [100, 400]
+    assert found.loc["numpy", "exponent"] == pytest.approx(1, abs=0.02)
+
+
+# What is foretold
+
+
+def two(small, large, stack="numpy"):
+    """The two measurements at 25 tokens, s."""
+    return [(stack, {"vocabulary": rows}, seconds) for rows, seconds in ((5_000, small), (length.TABLE, large))]
+
+
+def test_the_exponent_follows_from_two_measurements(made_up):
+    row = length.predicted(made_up(*two(0.1, 0.5)), LENGTHS).loc["numpy"]
+    curve = 0.4 + 0.1 * np.array(LENGTHS) / 25
+    assert row["share"] == pytest.approx(0.8)
+    assert row["exponent"] == pytest.approx(np.polyfit(np.log(LENGTHS), np.log(curve), 1)[0])
+    assert row["low"] < row["exponent"] < row["high"]
+
+
+@pytest.mark.parametrize(("small", "large", "exponent"), [(0.5, 0.5, 1), (1e-9, 0.5, 0)])
+def test_without_a_table_to_pay_for_it_is_one_and_with_nothing_else_zero(made_up, small, large, exponent):
+    assert length.predicted(made_up(*two(small, large))).loc["numpy", "exponent"] == pytest.approx(exponent, abs=1e-6)
+
+
+def test_single_runs_foretell_without_an_interval(made_up):
+    row = length.predicted(made_up(*two(0.1, 0.5), noise=(1.0,))).loc["numpy"]
+    assert row["exponent"] > 0
+    assert np.isnan(row["low"])
+
+
+def test_a_stack_without_both_is_left_out(made_up):
+    assert length.predicted(made_up(*two(0.1, 0.5)[:1])).empty
+
+
+def test_what_was_missed_is_measured_less_predicted(made_up):
+    steps = line("numpy", "adam", 0.475, lengths=[3, 100, 400])
+    right = made_up(*two(0.025, 0.5), *steps)
+    assert length.missed(right)["numpy"].value == pytest.approx(0, abs=0.01)
+    assert 0 in length.missed(right)["numpy"]
+    wrong = made_up(*two(0.4, 0.5), *steps)
+    assert length.missed(wrong)["numpy"].value < -0.3
+
+
+# Claims
+
+
+@pytest.mark.parametrize("label", ["05.1", "05.2", "05.3", "05.4", "05.5", "05.6", "05.7", "05.9"])
+def test_a_machine_where_the_table_is_the_cause_holds_the_claims(made_up, label):
+    assert verdict(label, made_up(*whole())) == "holds"
+
+
+@pytest.mark.parametrize(
+    ("label", "fixed"),
+    [
+        ("05.1", {"adam": -2.9e-3}),  # steeper than in proportion
+        ("05.2", {"adam": 1e-3}),
+        ("05.3", {"adam": 1e-3, "frozen": 0.5}),
+        ("05.4", {"frozen": 0.5}),
+        ("05.5", {"t20000": 2.0}),
+        ("05.6", {"sgd": 2.0}),
+        ("05.7", {"adam-rows": 0.5}),
+        ("05.9", {"frozen": 0.5}),
+    ],
+)
+def test_a_machine_where_it_is_not_does_not(made_up, label, fixed):
+    assert verdict(label, made_up(*whole(**fixed))) == "does not hold"
+
+
+@pytest.mark.parametrize("label", ["05.1", "05.3", "05.5", "05.6", "05.7", "05.9"])
+def test_noise_and_single_runs_decide_nothing(made_up, label):
+    assert verdict(label, made_up(*whole(), noise=(0.02, 50.0, 1.0))) == "cannot be told"
+    assert verdict(label, made_up(*whole(), noise=(1.0,))) == "cannot be told"
+
+
+@pytest.mark.parametrize("claim", length.CLAIMS, ids=lambda claim: claim.label)
+def test_a_machine_that_lacks_the_points_has_not_measured_the_claim(made_up, claim):
+    assert judge(claim, made_up(("2026-jax", {"vocabulary": 7}, 1.0))).verdict == "not measured"
+    failed = made_up(*whole(), status="oom", step_s=np.nan, median_s=np.nan)
+    assert judge(claim, failed).verdict == "not measured"
+
+
+@pytest.mark.parametrize("lost", ["adam", "frozen"])
+def test_a_machine_with_fewer_lines_raises_nothing(made_up, lost):
+    book = made_up(*[step for way in WAYS if way != lost for step in line("numpy", way)])
+    for claim in length.CLAIMS:
+        judge(claim, book)
+    assert "(not measured)" in length.values(book).values()
+
+
+def test_the_full_range_is_asked_for_where_a_number_is_claimed(made_up):
+    book = made_up(*(step for way in WAYS for step in line("numpy", way, lengths=[3, 25, 100])))
+    assert verdict("05.2", book) == verdict("05.4", book) == "not measured"
+    assert verdict("05.3", book) == "holds"
+
+
+def test_another_table_than_the_document_s_is_compared_as_well(made_up):
+    book = made_up(*(step for way in WAYS for step in line("numpy", way, table=80_000)))
+    assert verdict("05.3", book) == verdict("05.7", book) == "holds"
+
+
+@pytest.mark.parametrize(("large", "verdict_of_it"), [(0.5, "holds"), (0.1, "does not hold")])
+def test_the_prediction_holds_where_it_comes_within_a_tenth(made_up, large, verdict_of_it):
+    steps = line("numpy", "adam", large - 0.025, lengths=[3, 100, 400])
+    assert verdict("05.8", made_up(*two(0.025 if large == 0.5 else 0.0999, large), *steps)) == verdict_of_it
+
+
+# Padding
+
+
+def sentences(padded, masked, whole=0.4, sweep="one", stack="2026-tensorflow"):
+    given = {"vocabulary": 20_000, "length": 100}
+    return [
+        (stack, given, whole, {"sweep": sweep}),
+        (stack, given | {"words": 25}, padded),
+        (stack, given | {"words": 25, "mask": True}, masked),
+        (stack, given | {"length": 25}, 0.1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("padded", "masked", "verdicts"),
+    [
+        (0.4, 0.4, ["holds", "holds"]),
+        (0.1, 0.1, ["does not hold", "holds"]),
+        (0.4, 0.1, ["holds", "does not hold"]),
+    ],
+)
+def test_padding_is_judged_side_by_side(made_up, padded, masked, verdicts):
+    book = made_up(*sentences(padded, masked))
+    assert [verdict(label, book) for label in ("05.10", "05.11")] == verdicts
+    pads, masks = length.padding(book)
+    assert pads["ratio"].tolist() == pytest.approx([padded / 0.4])
+    assert masks["ratio"].tolist() == pytest.approx([masked / padded])
+
+
+def test_what_ran_at_other_times_is_no_verdict(made_up):
+    book = made_up(*sentences(0.4, 0.4, sweep="another"))
+    assert verdict("05.10", book) == "cannot be told"
+    assert "other times" in length.values(book)["len-pads-verdict"]
+
+
+def test_the_cases_stand_side_by_side_for_each_stack_that_was_masked(made_up):
+    more = [("numpy", {"vocabulary": 20_000, "length": 100, "words": 25}, 0.4)]
+    found = length.padded(made_up(*sentences(0.4, 0.3), *more))
+    assert found.index.tolist() == ["2026-tensorflow"]
+    assert found.iloc[0].tolist() == pytest.approx([0.1, 0.4, 0.3, 0.4])
+
+
+# The prose
+
+
+def test_every_value_is_a_text_and_a_missing_one_says_so(made_up):
+    given = length.values(made_up(*whole(), *two(0.025, 0.525), *sentences(0.4, 0.4)))
+    assert "(not measured)" not in given.values()
+    assert given["len-apart"] == "on all 1 stacks"
+    assert given["len-overlap"] == "no two intervals overlap"
+    empty = length.values(made_up(("2026-jax", {"vocabulary": 7}, 1.0)))
+    assert set(empty) == set(given)
+    assert empty["len-adam-low"] == "(not measured)"
+    assert not any("nan" in text for text in [*given.values(), *empty.values()])
+
+
+def test_reaching_one_is_told_stack_by_stack():
+    found = pd.DataFrame(
+        {"exponent": [1.0, 1.2, 0.8], "low": [0.9, 1.1, 0.7], "high": [1.1, 1.3, 0.9]}, index=["a", "b", "c"]
+    )
+    assert length._reach(found[:1]) == "every interval holds 1"
+    assert length._reach(found) == "the interval holds 1 on a, and lies above 1 on b, and lies below 1 on c"
+
+
+def test_two_intervals_are_in_order_only_where_they_are_apart():
+    low, high, wide = Interval(1, 0.9, 1.1), Interval(2, 1.9, 2.1), Interval(1.5, 0, 3)
+    assert length._higher(high, low) is True
+    assert length._higher(low, high) is False
+    assert length._higher(high, wide) is None
+    assert length._higher(high, Interval(1)) is None
+
+
+def test_the_document_s_lost_table_is_sub_linear():
+    """What the page says of it: twice the length, well below twice the time, on both devices."""
+    for fit in original.s0_fits(10).values():
+        a, b, c = (fit.coefficients[name] for name in "abc")
+        assert (a * 2 + b * 280_000 + c * 200) / (a + b * 280_000 + c * 100) < 1.5
+
+
+def test_the_reference_machine_s_claims_are_not_contradicted():
+    """The prose is written against it: what cannot be told is said to be so there, nothing fails to hold."""
+    book = stored.of()
+    verdicts = {claim.label: judge(claim, book).verdict for claim in length.CLAIMS}
+    assert {"does not hold", "not measured"}.isdisjoint(verdicts.values())
+    assert all(verdicts[label] == "holds" for label in ("05.1", "05.2", "05.3", "05.4", "05.5", "05.7"))
+    assert "(not measured)" not in length.values(book).values()
+    assert page.claims(length.CLAIMS[:1]).data.count("|") > 10

@@ -1,0 +1,263 @@
+"""What a step time is worth: repeats, the first steps, the framework's own loop, whole epochs; and the claims."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import measurements, rows
+
+from traintime.book import stored
+from traintime.book.chapters import measuring
+from traintime.book.claims import judge
+from traintime.book.stored import Measurements
+from traintime.store.table import LOOPS
+
+
+def verdict(label, made):
+    (claim,) = [claim for claim in measuring.CLAIMS if claim.label == label]
+    return judge(claim, made).verdict
+
+
+def test_a_machine_without_the_points_has_measured_nothing_and_never_fails():
+    made = measurements(rows("numpy", [{"vocabulary": 1000}], lambda fields: 0.1, rounds=1))
+    assert {judge(claim, made).verdict for claim in measuring.CLAIMS} == {"not measured"}
+
+
+def test_without_loops_there_are_no_gaps_and_no_epochs():
+    found = rows("numpy", [{"vocabulary": 1000}], lambda fields: 0.1)
+    made = measurements(found.assign(**dict.fromkeys(LOOPS, float("nan"))))
+    assert measuring.gaps(made).empty
+    assert measuring.epochs(made).empty
+
+
+# The first steps
+
+
+def test_first_steps_are_told_in_units_of_a_later_one():
+    warm = np.array([10.0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+    curves = measuring.in_units_of_a_later_one([("numpy", 0.2 * warm, 3), ("numpy", 0.5 * warm, 3)])
+    assert curves["numpy"].tolist() == pytest.approx(warm[:10].tolist())
+    assert curves.index.tolist() == list(range(1, 11))
+
+
+def test_runs_of_too_few_steps_tell_nothing_of_the_first_ones():
+    assert measuring.in_units_of_a_later_one([("numpy", np.ones(5), 3)]).columns.empty
+
+
+def first_steps(factor, error=0.01):
+    found = rows("numpy", [{"vocabulary": 20_000}], lambda fields: 0.1, error=error, rounds=6)
+    random = np.random.default_rng(1)
+    noise = np.exp(error * random.standard_normal(len(found)))
+    return measurements(found.assign(first_s=found["median_s"] * factor * noise))
+
+
+@pytest.mark.parametrize(
+    ("factor", "error", "expected"),
+    [(5, 0.01, "holds"), (1.0, 0.01, "does not hold"), (1.25, 0.5, "cannot be told")],
+)
+def test_the_first_step_is_judged_by_its_interval(factor, error, expected):
+    assert verdict("02.7", first_steps(factor, error)) == expected
+
+
+# The framework's own loop
+
+
+def looped(stack="2026-jax", gap=1.0, error=0.02, rounds=5, told=True, loop="fit", **changes):
+    """Runs of single steps of about 0.1 s and of steps of the loop that take `gap` times as long."""
+    fields = {"vocabulary": 1000, "length": 10, "loop": loop} | changes
+    found = rows(stack, [fields], lambda fields: 0.1, rounds=rounds)
+    random = np.random.default_rng(3)
+    step = found["step_s"] * gap * np.exp(error * random.standard_normal(len(found)))
+    return found.assign(fit_step_s=step, fit_start_s=0.0, fit_mean_s=step, told=told, steps=50)
+
+
+def test_the_gap_is_taken_within_each_run():
+    found = looped(gap=1.2, error=0.0)
+    (row,) = (
+        measuring.gaps(measurements(found, looped("numpy", vocabulary=2000))).query("stack == '2026-jax'").itertuples()
+    )
+    assert (row.ratio, row.runs, row.told) == (pytest.approx(1.2), 5, True)
+    assert row.faster == "single steps"
+
+
+@pytest.mark.parametrize(
+    ("gap", "error", "faster"),
+    [(0.8, 0.02, "fit"), (1.25, 0.02, "single steps"), (1.02, 0.001, measuring.SAME), (1.1, 0.4, measuring.SAME)],
+)
+def test_what_is_faster_is_told_by_the_rules_of_all_verdicts(gap, error, faster):
+    assert measuring.gaps(measurements(looped(gap=gap, error=error)))["faster"].tolist() == [faster]
+
+
+def test_runs_that_told_the_last_step_are_not_pooled_with_those_that_did_not():
+    older = looped(gap=1.5, told=False, rounds=9).assign(started="2026-01-03T00:00:00Z")
+    newer = looped(gap=0.9, told=True)
+    (row,) = measuring.gaps(measurements(older, newer)).itertuples()
+    assert (row.runs, row.told) == (5, True)
+    assert row.ratio == pytest.approx(0.9, rel=0.05)
+
+
+def test_where_no_run_told_it_those_are_all_there_is():
+    (row,) = measuring.gaps(measurements(looped(told=False))).itertuples()
+    assert (row.runs, row.told) == (5, False)
+
+
+def test_a_run_whose_longer_calls_took_less_time_is_left_out():
+    found = looped()
+    found.loc[0, "fit_step_s"] = -0.01
+    assert measuring.gaps(measurements(found))["runs"].tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("gap", "error", "rounds", "expected"),
+    [
+        (1.0, 0.02, 5, "holds"),
+        (2.0, 0.02, 5, "does not hold"),
+        (1.28, 0.1, 5, "cannot be told"),
+        (1.0, 0.02, 1, "cannot be told"),
+    ],
+)
+def test_the_claim_on_fit_is_judged_by_intervals(gap, error, rounds, expected):
+    assert verdict("02.9", measurements(looped(gap=gap, error=error, rounds=rounds))) == expected
+
+
+# Whole epochs
+
+
+def epochs(off=0.0, idle=np.nan, steps=50):
+    """Epochs of a thousand steps that took a share less than the single steps and the fits promise."""
+    found = looped(loop="epoch", sentences=99_950, error=0.0)
+    training = 1000 * found["step_s"] / (1 + off)
+    taken = training + (0 if np.isnan(idle) else idle)
+    after = {"fit_after_s": found["fit_step_s"], "fit_mean_after_s": found["fit_mean_s"]}
+    return found.assign(epoch_s=taken, epoch_idle_s=idle, steps=steps, **after)
+
+
+@pytest.mark.parametrize("idle", [np.nan, 30.0])
+def test_an_estimate_is_held_against_the_time_of_training(idle):
+    found = measuring.epochs(measurements(epochs(0.1, idle)))
+    for name in measuring.ESTIMATES:
+        assert found[f"{name}_error"].tolist() == pytest.approx([0.1] * 5), name
+    misses = measuring.misses(found)
+    assert misses["worst"].tolist() == pytest.approx([0.1] * 5)
+    assert misses["near"].tolist() == [0] * 5
+    assert misses["rms"].tolist() == pytest.approx([0.1] * 5)
+
+
+@pytest.mark.parametrize(
+    ("off", "far", "near"),
+    [(0.02, "holds", "holds"), (0.1, "holds", "does not hold"), (0.4, "does not hold", "does not hold")],
+)
+def test_claims_on_epochs(off, far, near):
+    made = measurements(epochs(off))
+    assert (verdict("02.10", made), verdict("02.11", made)) == (far, near)
+
+
+def test_epochs_foretold_from_a_handful_of_steps_are_not_judged():
+    assert verdict("02.10", measurements(epochs(0.1, steps=10))) == "not measured"
+
+
+# Repeats
+
+
+def test_run_to_run_error_is_pooled_over_what_may_be_pooled():
+    found = pd.concat(
+        [
+            rows("numpy", [{"vocabulary": 1000}], lambda fields: 0.1, error=0.1, rounds=200),
+            rows("numpy", [{"vocabulary": 1000}], lambda fields: 0.9, error=0.1, rounds=200).assign(code="another"),
+        ]
+    )
+    one = measuring.between(found)
+    assert 0.1 in one
+    assert one.low < one.value < one.high
+
+
+def test_a_rank_correlation_has_an_interval():
+    random = np.random.default_rng(5)
+    faults = random.uniform(1, 100, 60)
+    runs = pd.DataFrame({"faults_a_step": [*faults, np.nan], "step_s": [*(1 + faults / 100), 9.0]})
+    assert measuring.rank(runs).value == pytest.approx(1)
+    noise = pd.DataFrame({"faults_a_step": faults, "step_s": random.uniform(1, 2, 60)})
+    one = measuring.rank(noise)
+    assert 0 in one
+    assert 0.2 < one.high - one.low < 0.7
+
+
+def allocators(gain, error=0.01, sweep="made-up"):
+    points = [{"vocabulary": 20_000, "allocator": name} for name in ("glibc", "tcmalloc")]
+    found = rows(measuring.TENSORFLOW, points, lambda f: gain if f["allocator"] == "glibc" else 1.0, error, rounds=8)
+    other = found["allocator"] == "tcmalloc"
+    return measurements(found.assign(sweep=found["sweep"].where(~other, sweep)))
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (allocators(1.3), "holds"),
+        (allocators(0.7), "does not hold"),
+        (allocators(1.03), "cannot be told"),
+        (allocators(1.3, sweep="another"), "cannot be told"),
+    ],
+)
+def test_the_allocators_claim_needs_both_sides_in_the_same_rounds(made, expected):
+    assert verdict("02.3", made) == expected
+
+
+@pytest.mark.parametrize(("error", "expected"), [(0.05, "holds"), (0.5, "does not hold")])
+def test_the_noise_floor_of_ten_runs(error, expected):
+    made = measurements(rows("numpy", [{"vocabulary": v} for v in (10, 20)], lambda f: 1.0, error, rounds=10))
+    assert verdict("02.4", made) == expected
+
+
+def test_two_runs_alone_make_no_noise_floor():
+    assert verdict("02.4", measurements(rows("numpy", [{}], lambda f: 1.0, 0.5, rounds=2))) == "not measured"
+
+
+def gains(means, medians):
+    points = [{"vocabulary": 200_000, "allocator": name} for name in ("glibc", "tcmalloc")]
+    found = rows("numpy", points, lambda f: medians if f["allocator"] == "glibc" else 1.0, 0.01, rounds=5)
+    glibc = found["allocator"] == "glibc"
+    return measurements(found.assign(step_s=found["median_s"] * np.where(glibc, means / medians, 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("means", "medians", "expected"),
+    [(1.9, 1.3, "holds"), (1.1, 1.3, "does not hold"), (1.3, 1.3, "cannot be told")],
+)
+def test_a_gain_by_means_is_held_against_that_by_medians(means, medians, expected):
+    assert verdict("02.6", gains(means, medians)) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "expected"),
+    [(1.0, 0.01, "holds"), (1.5, 0.01, "does not hold"), (1.1, 0.2, "cannot be told")],
+)
+def test_the_claim_on_words(change, error, expected):
+    points = [{"vocabulary": 200_000, "tokens": name} for name in ("uniform", "zipf")]
+    made = measurements(rows("numpy", points, lambda f: change if f["tokens"] == "zipf" else 1.0, error, rounds=5))
+    assert verdict("02.13", made) == expected
+
+
+# The stored runs
+
+
+def test_the_runs_that_were_once_taken_out_are_found():
+    assert measuring.restored(stored.of()) == 27
+
+
+def test_what_a_machine_lacks_is_said_in_the_place_of_each_number():
+    nothing = Measurements(stored.of().rows.iloc[:0], "made-up")
+    values = measuring.values(nothing, measurements(epochs()))
+    assert set(values) == set(measuring.values(stored.of(), measurements(epochs())))
+    assert values["how-gap-low"] == "not measured"
+    assert not [name for name, text in values.items() if "nan" in text]
+
+
+def test_the_calibrated_warm_up_is_that_of_every_stack():
+    assert set(measuring.calibrated().index) >= set(stored.of().rows["stack"])
+
+
+def test_calls_that_slept_return_when_the_timer_says():
+    found = measuring.calls(stored.of())
+    slept = found[found["idle_s"] > measuring.SLEPT]
+    assert len(slept)
+    assert (slept["seconds"] / slept["foretold_s"]).between(0.95, 1.05).all()
+    assert (found["done_s"] <= found["seconds"]).all()

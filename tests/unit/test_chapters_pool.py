@@ -1,0 +1,358 @@
+"""What an allocator is worth: tables, things derived from several steps, and the claims of the chapter on the pool."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import measurements, rows
+
+from traintime.book import stored
+from traintime.book.chapters import pool
+from traintime.book.claims import judge
+from traintime.book.stored import Measurements
+
+MANY, SOME, FEW = 6 * pool.pages(), pool.pages(), 0.1 * pool.pages()
+PLAIN = dict.fromkeys(pool.MANY, MANY) | {"2026-jax": SOME} | dict.fromkeys(pool.FEW, FEW)
+SLOW = {stack: 1.0 if stack in (*pool.MANY, "2026-jax") else 0.3 for stack in PLAIN}
+FAST = {"2020-tensorflow": 0.3, "2026-torch": 0.4, "2026-jax": 0.5, "numpy": 0.2}
+
+
+def part(stack, allocator, seconds, faults=FEW, vocabulary=pool.ROWS, sweep="one", rounds=5, error=0.02, **more):
+    """Invocations of one stack under one allocator."""
+    point = {"vocabulary": vocabulary, "allocator": allocator} | more.pop("fields", {})
+    found = rows(stack, [point], lambda _: seconds, error, rounds)
+    return found.assign(sweep=sweep, faults_a_step=faults, **more)
+
+
+def machine(allocator="tcmalloc", fast=None, faults=None, other="one", **more):
+    """Every stack under plain glibc and one other; fast: seconds under it (else glibc's); other: its sweep."""
+    fast, faults = FAST if fast is None else fast, {} if faults is None else faults
+    parts = []
+    for stack, plain in PLAIN.items():
+        parts.append(part(stack, "glibc", SLOW[stack], plain, **more))
+        parts.append(part(stack, allocator, fast.get(stack, SLOW[stack]), faults.get(stack, 0), sweep=other, **more))
+    return measurements(*parts)
+
+
+def verdict(label, book):
+    (claim,) = [claim for claim in pool.CLAIMS if claim.label == label]
+    return judge(claim, book).verdict
+
+
+def shown(label, book):
+    (claim,) = [claim for claim in pool.CLAIMS if claim.label == label]
+    return judge(claim, book).shown
+
+
+# Speed and faults
+
+
+def test_a_gain_is_the_ratio_of_the_steps_and_is_told_apart_where_both_ran_in_the_same_rounds():
+    table = pool.gains(machine()).set_index("stack")
+    assert table.loc["2020-tensorflow", "ratio"] == pytest.approx(1 / 0.3, rel=0.1)
+    assert table.loc["2020-tensorflow", "reason"] == "told apart"
+    assert table.loc["2020-tensorflow", "faster"] == "tcmalloc"
+    assert table.loc["2017-theano", "reason"] == "within noise"
+    assert (pool.gains(machine(other="another"))["reason"] == "not interleaved").all()
+
+
+@pytest.mark.parametrize(
+    ("label", "holds", "fails", "cannot_be_told"),
+    [
+        ("07.3", {}, {"fast": {}}, {"error": 1.0}),
+        ("07.4", {}, {"fast": {"2017-theano": 0.1}}, {"error": 1.0}),
+        ("07.5", {}, {"fast": {"numpy": 0.9}}, {"fast": {}}),
+        (
+            "07.9",
+            {"fast": {"2020-tensorflow": 0.6, "2017-tensorflow": 0.6, "2026-torch": 0.6, "2026-jax": 0.94}},
+            {},
+            {},
+        ),
+    ],
+)
+def test_a_claim_on_the_gain_holds_fails_or_cannot_be_told(label, holds, fails, cannot_be_told):
+    assert verdict(label, machine(**holds)) == "holds"
+    if fails:
+        assert verdict(label, machine(**fails)) == "does not hold"
+    if cannot_be_told:
+        assert verdict(label, machine(**cannot_be_told)) == "cannot be told"
+    assert verdict(label, machine(other="another")) == "cannot be told"
+    assert "not interleaved" in shown(label, machine(other="another"))
+
+
+def test_a_fault_that_saves_too_much_refutes_its_price():
+    dear = dict(FAST, **{"2020-tensorflow": 0.01}) | {"2017-tensorflow": 0.6, "2026-torch": 0.6, "2026-jax": 0.01}
+    assert verdict("07.9", machine(fast=dear)) == "does not hold"
+
+
+def test_the_price_of_a_fault_is_time_saved_over_faults_spared_where_there_are_many():
+    prices = pool.fault_prices(machine(error=1e-6)).set_index("stack")
+    assert set(prices.index) == {*pool.MANY, "2026-jax"}
+    assert prices.loc["2020-tensorflow", "seconds"] == pytest.approx(0.7 / MANY, rel=1e-3)
+    assert prices.loc["2026-jax", "spared"] == SOME
+    assert (prices["rounds"] == 5).all()
+    assert prices.loc["2026-jax", "low"] < prices.loc["2026-jax", "seconds"] < prices.loc["2026-jax", "high"]
+    assert (pool.fault_prices(machine(other="another"))["rounds"] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("label", "allocator", "holds", "fails"),
+    [
+        ("07.6", "glibc-keep", {}, {"2020-tensorflow": MANY}),
+        ("07.7", "glibc-keep-arenas", {"2020-tensorflow": MANY}, {}),
+        ("07.8", "jemalloc", {"2020-tensorflow": MANY, "2026-torch": MANY}, {"2020-tensorflow": MANY}),
+    ],
+)
+def test_a_claim_on_faults_needs_no_common_rounds(label, allocator, holds, fails):
+    for other in ("one", "another"):
+        assert verdict(label, machine(allocator, faults=holds, other=other)) == "holds"
+        assert verdict(label, machine(allocator, faults=fails, other=other)) == "does not hold"
+    assert verdict(label, machine()) == "not measured"
+
+
+def test_faults_by_stack_are_in_tables_of_pages(monkeypatch):
+    assert verdict("07.2", machine()) == "holds"
+    assert "2020-tensorflow 6.0" in shown("07.2", machine())
+    monkeypatch.setitem(PLAIN, "numpy", MANY)
+    assert verdict("07.2", machine()) == "does not hold"
+
+
+def test_full_size_has_the_stacks_with_something_to_compare():
+    book = measurements(
+        part("numpy", "glibc", 0.3),
+        part("numpy", "tcmalloc", 0.2, 1),
+        part("2026-jax", "glibc", 0.1),
+        part("2026-torch", "tcmalloc", 0.1),
+    )
+    found = pool.full_size(book)
+    assert found[["stack", "allocator"]].to_numpy().tolist() == [["numpy", "glibc"], ["numpy", "tcmalloc"]]
+    assert found["faults_a_step"].tolist() == [FEW, 1]
+    texts = pool.gains_table(found, pool.gains(book))
+    assert texts[0][1:] == ["glibc", texts[0][2], f"{FEW:,.0f}", "0.9", "1", ""]
+    assert texts[1][-1] == "told apart"
+
+
+def test_side_by_side_shows_the_steps_that_are_compared():
+    """Also where older runs are more."""
+    old = part("numpy", "glibc", 9.0, sweep="older", rounds=9, error=1e-6)
+    book = measurements(
+        old, part("numpy", "glibc", 0.3, error=1e-6, rounds=2), part("numpy", "tcmalloc", 0.2, error=1e-6, rounds=2)
+    )
+    ((stack, allocator, glibc, other, *_, rounds, _),) = pool.side_by_side(book)
+    assert (stack, allocator, glibc, other, rounds) == ("numpy", "tcmalloc", "300", "200", "2")
+
+
+@pytest.mark.parametrize(("newer", "glibc"), [(2, "300"), (3, "600")])
+def test_newer_sources_count_from_their_third_round_on(newer, glibc):
+    parts = [
+        part("numpy", allocator, seconds, code=code, rounds=rounds, error=1e-6)
+        for code, rounds, times in (("", 4, (0.3, 0.2)), ("c", newer, (0.6, 0.1)))
+        for allocator, seconds in zip(pool.BOTH, times, strict=True)
+    ]
+    assert [row[2] for row in pool.side_by_side(measurements(*parts))] == [glibc]
+    alone = measurements(*(one for one in parts if (one["code"] != "").all()))
+    assert pool.side_by_side(alone)[0][2] == "600"
+
+
+def test_memory():
+    assert verdict("07.15", machine()) == "holds"
+    book = measurements(part("numpy", "glibc", 0.3), part("numpy", "tcmalloc", 0.3, peak_bytes=2e9))
+    assert verdict("07.15", book) == "does not hold"
+
+
+# Several things in the same rounds
+
+
+def side(sweep, rounds, value, code="c"):
+    count = len(rounds)
+    return pd.DataFrame(
+        {"sweep": [sweep] * count, "round": rounds, "median_s": [value] * count, "code": [code] * count}
+    )
+
+
+def test_only_rounds_that_measured_all_count():
+    groups, rounds = pool.in_same_rounds(side("a", [1, 2, 3], 1.0), side("a", [2, 3], 2.0), side("a", [3, 2, 4], 3.0))
+    assert rounds == 2
+    assert [group.tolist() for group in groups] == [[1, 1], [2, 2], [3, 3]]
+
+
+def test_a_sweep_whose_sources_were_recorded_comes_first():
+    older, newer = side("a", [1, 2, 3], 1.0, code=""), side("a", [1], 5.0)
+    groups, rounds = pool.in_same_rounds(pd.concat([older, newer]), pd.concat([older, newer]))
+    assert rounds == 1
+    assert [group.tolist() for group in groups] == [[5], [5]]
+
+
+def test_without_a_common_round_all_there_are_are_shown():
+    groups, rounds = pool.in_same_rounds(side("a", [1, 2], 1.0), side("b", [1, 2, 3], 2.0))
+    assert rounds == 0
+    assert [len(group) for group in groups] == [2, 3]
+
+
+def test_what_is_derived_from_steps_has_their_error():
+    book = measurements(part("numpy", "glibc", 1.0, error=0.05, rounds=20))
+    one = pool.derived([np.array([2.0, 2.0]), np.array([1.0])], book.spread("numpy"), lambda s: s[0] - s[1])
+    assert one.value == pytest.approx(1)
+    assert 0.7 < one.low < 0.95
+    assert 1.05 < one.high < 1.3
+    with pytest.raises(KeyError):
+        pool.derived([np.array([]), np.array([1.0])], book.spread("numpy"), lambda s: s[0])
+
+
+# oneDNN
+
+
+def tensorflow(on=0.18, on_kept=0.18, off=0.5, off_kept=0.18, error=0.01, faults=100, sweeps=("one", "one")):
+    """TensorFlow with oneDNN by itself, and with it switched off, each under two allocators."""
+    parts = []
+    for state, path, times, sweep in (
+        ("auto", "oneDNN, OpenBLAS", (on, on_kept), sweeps[0]),
+        ("off", "no oneDNN, OpenBLAS", (off, off_kept), sweeps[1]),
+    ):
+        for allocator, seconds in zip(pool.BOTH, times, strict=True):
+            each = faults if state == "auto" else MANY
+            more = {"fields": {"onednn": state}, "path": path, "sweep": sweep, "error": error}
+            parts.append(part(pool.TENSORFLOW, allocator, seconds, each, **more))
+    return measurements(*parts)
+
+
+def test_what_onednn_did_is_read_from_the_path():
+    found = pool.onednn(tensorflow())
+    assert found.groupby("onednn")["faults_a_step"].max().to_dict() == {"off": MANY, "on": 100}
+
+
+def test_an_old_record_says_nothing_of_onednn_and_gives_way_to_new_ones():
+    old = part(pool.TENSORFLOW, "glibc", 0.9, path="")
+    assert set(pool.onednn(measurements(old))["onednn"]) == {"not recorded"}
+    assert set(pool.onednn(measurements(old, tensorflow().rows))["onednn"]) == {"on", "off"}
+    table = pool.onednn_table([measurements(old)])
+    assert [row[1:3] for row in table] == [["not recorded", "glibc"], ["off", "glibc"], ["off", "tcmalloc"]]
+    assert table[1][-2:] == [pool.NOT_YET, ""]
+
+
+@pytest.mark.parametrize(
+    ("label", "fails", "cannot_be_told"),
+    [
+        ("07.10", {"on_kept": 0.1}, {"error": 1.0}),
+        ("07.10", {"faults": MANY}, {"sweeps": ("one", "one"), "error": 1.0}),
+        ("07.11", {"off": 0.2}, {"sweeps": ("one", "two")}),
+        ("07.12", {"off_kept": 0.4}, {"sweeps": ("one", "two")}),
+    ],
+)
+def test_a_claim_on_onednn_holds_fails_or_cannot_be_told(label, fails, cannot_be_told):
+    assert verdict(label, tensorflow()) == "holds"
+    assert verdict(label, tensorflow(**fails)) == "does not hold"
+    assert verdict(label, tensorflow(**cannot_be_told)) == "cannot be told"
+    assert verdict(label, measurements(part(pool.TENSORFLOW, "glibc", 0.9, path=""))) == "not measured"
+
+
+def test_the_share_that_tcmalloc_takes_away():
+    share, rounds = pool.taken_away(tensorflow(on=0.2, off=0.6, off_kept=0.4, error=1e-6))
+    assert share.value == pytest.approx(0.5, rel=1e-3)
+    assert rounds == 5
+
+
+# The bend
+
+
+def bent(factor=4.0, kept=1.0, error=0.005, other="one"):
+    """Rows at 1 µs under tcmalloc, `kept` times that beyond 80,000; under glibc `factor` times as dear."""
+    parts = []
+    for stack in ("2017-theano", *pool.BENT):
+        for size in sorted([*pool.BEND, pool.ROWS]):
+            cheap = 0.05 + 1e-6 * (min(size, 80_000) + kept * max(size - 80_000, 0))
+            more = {"vocabulary": size, "error": error}
+            parts.append(part(stack, "tcmalloc", cheap, **more))
+            dear = 0.05 + 1e-6 * factor * size
+            parts.append(part(stack, "glibc", dear, MANY * size / pool.ROWS, sweep=other, **more))
+    return measurements(*parts)
+
+
+def test_prices_of_rows():
+    book = bent(error=1e-6)
+    ratio, prices, rounds = pool.row_prices(book, "numpy")
+    assert ratio.value == pytest.approx(4, rel=1e-3)
+    assert prices == pytest.approx([4e-6, 1e-6], rel=1e-3)
+    assert rounds == 5
+    assert pool.further_rows(bent(kept=2, error=1e-6), "numpy", "tcmalloc")[0].value == pytest.approx(2, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("label", "fails", "cannot_be_told"),
+    [("07.13", {"kept": 3}, {"error": 0.3}), ("07.14", {"factor": 1.1}, {"other": "another"})],
+)
+def test_a_claim_on_the_bend_holds_fails_or_cannot_be_told(label, fails, cannot_be_told):
+    assert verdict(label, bent()) == "holds"
+    assert verdict(label, bent(**fails)) == "does not hold"
+    assert verdict(label, bent(**cannot_be_told)) == "cannot be told"
+
+
+def test_the_bend_needs_all_vocabularies_under_both_allocators():
+    book = bent()
+    found = pool.bend(book)
+    assert len(found) == 4 * 4 * 2
+    assert set(found[found["allocator"] == "glibc"]["tables"].round(6)) == {6.0}
+    lacking = book.rows[~((book.rows["stack"] == "numpy") & (book.rows["vocabulary"] == 80_000))]
+    assert "numpy" not in set(pool.bend(Measurements(lacking))["stack"])
+    assert [row[0] for row in pool.bend_table(book, pool.bend_ratios(book))] == ["2017-theano", *pool.BENT]
+
+
+# On a GPU
+
+
+def on_gpu(allocator, seconds, **more):
+    fields = {"device": "gpu", "kernel": "cudnn"}
+    return part("2026-torch", allocator, seconds, vocabulary=280_000, fields=fields, **more)
+
+
+def test_a_gpu_without_its_pool():
+    assert verdict("07.1", measurements(on_gpu("glibc", 0.01), on_gpu("no-pool", 0.02))) == "holds"
+    assert verdict("07.1", measurements(on_gpu("glibc", 0.01), on_gpu("no-pool", 0.0105))) == "does not hold"
+    apart = measurements(on_gpu("glibc", 0.01), on_gpu("no-pool", 0.02, sweep="another"))
+    assert verdict("07.1", apart) == "cannot be told"
+    assert verdict("07.1", machine()) == "not measured"
+    book = measurements(on_gpu("glibc", 0.01, error=1e-6), on_gpu("no-pool", 0.02, error=1e-6))
+    found = book.points(vocabulary=280_000, device="gpu", kernel="cudnn", allocator=["glibc", "no-pool"])
+    assert pool.without_pool(found) == [["made-up", "2026-torch", "one kernel", "10.0", "20.0", "2.00"]]
+    assert pool.without_pool(found[:0]) == []
+
+
+# What a machine lacks
+
+
+@pytest.mark.parametrize("stacks", [["numpy"], ["2026-torch", "2020-tensorflow"], ["2017-theano"]])
+def test_a_machine_with_fewer_stacks_has_not_measured_the_rest(stacks):
+    whole = pd.concat([machine().rows, bent().rows], ignore_index=True)
+    book = Measurements(whole[whole["stack"].isin(stacks)], "made-up")
+    verdicts = [judge(claim, book).verdict for claim in pool.CLAIMS]
+    assert "not measured" in verdicts
+    assert all(isinstance(text, str) and text for text in pool.values(book, book).values())
+
+
+def test_a_machine_without_any_of_the_points_has_texts_and_no_verdict():
+    book = measurements(part("numpy", "glibc", 0.1, vocabulary=1000))
+    assert {judge(claim, book).verdict for claim in pool.CLAIMS} == {"not measured"}
+    texts = pool.values(book, book)
+    assert texts["pool-best"] == texts["pool-arenas"] == texts["bend-even"] == pool.NOT_YET
+    assert texts.keys() == pool.values(bent(), tensorflow()).keys()
+    assert pool.bend_table(book, pool.bend_ratios(book)) == []
+    assert pool.side_by_side(book) == []
+
+
+def test_an_invocation_that_did_not_count_its_faults_leaves_a_hole():
+    book = measurements(
+        part("2020-tensorflow", "glibc", 1.0, np.nan), part("2020-tensorflow", "glibc-keep", 0.3, np.nan)
+    )
+    assert pool.values(book, book)["pool-faults-plain"] == pool.NOT_YET
+    assert verdict("07.6", book) == "not measured"
+
+
+def test_the_table_of_this_run():
+    book = measurements(part("numpy", "glibc", 0.3, 10, error=1e-6), part("numpy", "tcmalloc", 0.2, np.nan, error=1e-6))
+    points = book.points(vocabulary=pool.ROWS, allocator=stored.ANY)
+    texts = pool.live_table(points, book.values(points, "faults_a_step"))
+    assert texts == [["numpy", "tcmalloc", "200", ""], ["numpy", "glibc", "300", "10"]]
+
+
+def test_nothing_that_the_prose_says_is_refuted_on_the_machine_that_it_is_written_against():
+    for claim in pool.CLAIMS:
+        assert judge(claim, stored.of()).verdict != "does not hold", claim.sentence

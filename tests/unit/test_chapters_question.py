@@ -1,0 +1,125 @@
+"""The document's two tables by arithmetic, and the same six cells of a machine."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import measurements, rows
+
+from traintime.book import original
+from traintime.book.chapters import question
+from traintime.book.claims import judge
+from traintime.explain import formula
+
+CELLS = [{"vocabulary": rows} for rows in question.VOCABULARIES] + [{"batch": batch} for batch in question.BATCHES]
+
+
+def machine(a, b, c, bend=0.0, stack=question.SOFTWARE, cells=CELLS, **how):
+    """Six cells of a + b V + c B (s), the middle vocabulary off by a share."""
+
+    def seconds(fields):
+        off = 1 + bend * (fields["vocabulary"] == 280_000 and fields["batch"] == 100)
+        return (a + b * fields["vocabulary"] + c * fields["batch"]) * off
+
+    return measurements(rows(stack, cells, seconds, **how))
+
+
+def verdict(label, made):
+    (claim,) = [claim for claim in question.CLAIMS if claim.label == label]
+    return judge(claim, made).verdict
+
+
+def test_the_documents_cells_are_its_own():
+    found = question.cells(question.document())
+    assert set(found) == {"CPU", "GPU"}
+    assert [len(each) for each in found.values()] == [6, 6]
+    assert found["GPU"]["step_s"].tolist() == pytest.approx(original.s0().query("device == 'GPU'")["step_s"].tolist())
+
+
+@pytest.mark.parametrize("lost", range(6))
+def test_a_machine_that_lacks_one_of_the_six_cells_has_none(lost):
+    made = machine(0.02, 1e-6, 1e-3, cells=[cell for place, cell in enumerate(CELLS) if place != lost])
+    assert question.cells(made) == {}
+    assert {judge(claim, made).verdict for claim in question.CLAIMS} == {"not measured"}
+
+
+def test_a_share_is_that_of_the_coefficients_that_made_the_times():
+    fit = question.fits(machine(0.02, 1e-6, 1e-3, error=0.001))[question.SOFTWARE]
+    assert question.share(fit, ["b"]).value == pytest.approx(0.28 / 0.40, rel=0.01)
+    assert question.share(fit, ["b"]).low < question.share(fit, ["b"]).value < question.share(fit, ["b"]).high
+    assert question.share(fit, ["a", "b", "c"]).value == pytest.approx(1)
+    assert question.exponents(fit)["low"].value == pytest.approx(0.1 / 0.40, rel=0.02)
+    assert question.exponents(fit)["high"].value == pytest.approx(0.12 / 0.40, rel=0.02)
+
+
+def test_the_lead_tends_to_the_ratio_of_the_coefficients():
+    seconds = {"CPU": (0.1, 3e-6, 2e-3), "GPU": (0.01, 2e-7, 1e-4)}
+    at = pd.DataFrame(
+        {"vocabulary": [20_000, 280_000, 2_000_000] + [280_000] * 3, "batch": [100] * 3 + [32, 128, 1024]}
+    )
+    fits = {}
+    for seed, (device, (a, b, c)) in enumerate(seconds.items()):
+        times = (a + b * at["vocabulary"] + c * at["batch"]).to_numpy()
+        fits[device] = formula.fit(formula.THREE_TERMS, at, times, formula.rounded(times, times / 100), 200, seed)
+    limits = question.limits(fits)
+    assert {name: limit.value for name, limit in limits.items()} == pytest.approx({"b": 15, "c": 20})
+    assert all(limit.low < limit.value < limit.high for limit in limits.values())
+
+
+@pytest.mark.parametrize(
+    ("label", "made", "expected"),
+    [
+        ("01.1", machine(0.02, 1e-6, 1e-3), "holds"),
+        ("01.1", machine(0.02, 1e-6, 1e-3, bend=1.0), "does not hold"),
+        ("01.2", machine(0.02, 1e-6, 1e-3), "holds"),
+        ("01.2", machine(0.02, 1e-6, 1e-3, bend=3.0), "does not hold"),
+        ("01.3", machine(0.02, 1e-6, 1e-3), "holds"),
+        ("01.3", machine(0.001, 1e-8, 1e-3), "does not hold"),
+        ("01.3", machine(0.02, 1e-6, 1e-3, rounds=1), "cannot be told"),
+        ("01.4", machine(0.02, 1e-6, 1e-3), "holds"),
+        ("01.4", machine(0.3, 1e-7, 1e-3), "does not hold"),
+        ("01.4", machine(0.02, 1e-6, 2.6e-3, error=0.2), "cannot be told"),
+        ("01.5", machine(0.02, 1e-6, 1e-3), "not measured"),
+        ("01.6", machine(0.02, 1e-6, 1e-3), "not measured"),
+        ("01.1", machine(0.02, 1e-6, 1e-3, stack="numpy"), "not measured"),
+    ],
+)
+def test_a_claim_on_six_cells(label, made, expected):
+    assert verdict(label, made) == expected
+
+
+@pytest.mark.parametrize(
+    ("power", "error", "expected"),
+    [(0.3, 0.02, "holds"), (1.4, 0.02, "does not hold"), (0.95, 0.5, "cannot be told")],
+)
+def test_time_in_the_length_is_judged_by_its_exponent(power, error, expected):
+    lengths = [{"length": length} for length in (3, 25, 100)]
+    made = measurements(rows(question.SOFTWARE, lengths, lambda fields: fields["length"] ** power, error=error))
+    assert verdict("01.6", made) == expected
+
+
+def test_the_document_itself_is_judged_by_its_rounding():
+    verdicts = {claim.label: judge(claim, question.document()).verdict for claim in question.CLAIMS}
+    told = {
+        "01.1": "holds",
+        "01.2": "holds",
+        "01.3": "holds",
+        "01.4": "cannot be told",
+        "01.5": "holds",
+        "01.6": "holds",
+    }
+    assert verdicts == told
+
+
+def test_every_number_of_the_prose_is_a_number():
+    s0 = original.s0()
+    lines = {}
+    for device, each in s0[s0["sweep"] == "vocabulary"].groupby("device"):
+        seconds = each["step_s"].to_numpy()
+        redraw = formula.rounded(seconds, each["half_step_s"].to_numpy())
+        lines[device] = formula.fit(formula.STRAIGHT_LINE, each, seconds, redraw, 20)
+    values = question.values(lines, original.s0_fits(50))
+    assert not [name for name, text in values.items() if "nan" in text]
+    assert values["row-bytes"] == "9,600"
+    table = question.coefficients(original.s0_fits(50))
+    assert [len(row) for row in table] == [3, 3, 3, 3]
+    assert np.isfinite(float(table[0][1].split()[0]))
