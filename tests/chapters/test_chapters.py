@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from traintime import paths
-from traintime.book import chapters, execute, page, prose, stored
+from traintime.book import chapters, execute, glue, prose, stored
 from traintime.book.claims import judge
 from traintime.measuring import sweep
 
@@ -69,8 +69,8 @@ def test_every_number_that_the_prose_names_was_glued(chapter, executed):
     path = executed / f"{chapter}.ipynb"
     text = "".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
     named = {part.split("`")[0] for part in text.split("{glue:text}`")[1:]}
-    assert named <= set(page.glued(path))
-    assert not [name for name in named if "nan" in page.glued(path)[name]]
+    assert named <= set(glue.glued(path))
+    assert not [name for name in named if "nan" in glue.glued(path)[name]]
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

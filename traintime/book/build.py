@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from traintime import paths
-from traintime.book import page, prose
+from traintime.book import glue, prose
 from traintime.book.execute import chapters, measure_chapter, parameters, run_chapter
 from traintime.errors import InputError
 from traintime.measuring import sweep
@@ -53,7 +53,7 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
         config["repository"] = {"url": url, "branch": "main"}
         config["html"]["use_repository_button"] = True
     config["sphinx"]["config"]["mathjax_path"] = MATHJAX
-    config["parse"]["myst_substitutions"] = page.front_page(executed) | {"profile": profile}
+    config["parse"]["myst_substitutions"] = glue.front_page(executed) | {"profile": profile}
     (staging / "_config.yml").write_text(yaml.safe_dump(config, allow_unicode=True))
 
 

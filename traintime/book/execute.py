@@ -16,7 +16,7 @@ import yaml
 from papermill.iorw import load_notebook_node
 
 from traintime import paths
-from traintime.book import run
+from traintime.book import PROFILE, PROGRESS, RESULTS
 from traintime.errors import unknown
 from traintime.measuring import sweep
 
@@ -103,9 +103,9 @@ def run_chapter(chapter: str, profile: str, output: Path, results: Path) -> None
 
 
 def _execute(chapter: str, source: Path, aside: Path, given: dict[str, Any], profile: str, results: Path) -> None:
-    environment = {run.RESULTS: str(results), run.PROFILE: profile, run.PROGRESS: str(results / "progress.log")}
+    environment = {RESULTS: str(results), PROFILE: profile, PROGRESS: str(results / "progress.log")}
     print(f"[{chapter}] running under profile {profile}", flush=True)
-    with _environment(environment), _echo(Path(environment[run.PROGRESS]), f"[{chapter}] "):
+    with _environment(environment), _echo(Path(environment[PROGRESS]), f"[{chapter}] "):
         try:
             papermill.execute_notebook(
                 str(source),

@@ -1,31 +1,27 @@
 """What a chapter puts on its page: tables, numbers for the prose, links to data, and where it all came from."""
 
-import ast
 import base64
 import csv
-import json
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from IPython.display import HTML, Markdown, display
 
 from traintime import paths
-from traintime.book import plots, run, stored
+from traintime.book import PROFILE, plots, stored
 from traintime.book.claims import Claim, judged
+from traintime.book.glue import PREFIX
 from traintime.book.stored import Measurements
 from traintime.measuring import machine
 from traintime.point import fields
 from traintime.store.table import ALIKE
 
-GLUE_PREFIX = "application/papermill.record/"
-
 
 def table(heads: list[str], rows: list[list[str]], right: bool = True) -> Markdown:
-    """A table of texts; the first column is set to the left, the others to the right, or none of them."""
-    lines = [heads, ["---", *["---:" if right else "---"] * (len(heads) - 1)], *rows]
+    """A table: the first column to the left, the others to the right; or all to the left, sentences that wrap."""
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)] if right else [":---"] * len(heads), *rows]
     return Markdown("\n".join("| " + " | ".join(line) + " |" for line in lines))
 
 
@@ -53,7 +49,9 @@ def _cell(row: pd.Series) -> str:
     if pd.isna(row["step_s"]):
         return f"*{row['status']}*"
     digits = 0 if row["step_s"] > 0.1 else 1
-    spread = "" if pd.isna(row["low_s"]) else f" ± {(row['high_s'] - row['low_s']) / 2 * 1e3:,.{digits}f}"
+    half = (row["high_s"] - row["low_s"]) / 2
+    # From two or three runs the interval can be wider than the step is long: that says nothing, so it is not shown.
+    spread = f" ± {half * 1e3:,.{digits}f}" if half < row["step_s"] else ""
     return f"{row['step_s'] * 1e3:,.{digits}f}{spread}"
 
 
@@ -82,8 +80,8 @@ def data_link(table: pd.DataFrame, name: str) -> HTML:
 def glue(**values: Any) -> None:
     """Give numbers a name by which the prose of the page can show them: {glue:text}`name`."""
     for name, value in values.items():
-        data = {GLUE_PREFIX + "text/plain": repr(str(value))}  # quoted: bare, "9,600" would be read as a tuple
-        metadata = {"scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX}}
+        data = {PREFIX + "text/plain": repr(str(value))}  # quoted: bare, "9,600" would be read as a tuple
+        metadata = {"scrapbook": {"name": name, "mime_prefix": PREFIX}}
         display(data, raw=True, metadata=metadata)
 
 
@@ -93,30 +91,6 @@ def or_not_measured(give: Callable[[], str]) -> str:
         return give()
     except (KeyError, IndexError):
         return "(not measured)"
-
-
-def glued(notebook: Path) -> dict[str, str]:
-    """All glued values of an executed chapter."""
-    values = {}
-    for cell in json.loads(notebook.read_text())["cells"]:
-        for output in cell.get("outputs", []):
-            if name := output.get("metadata", {}).get("scrapbook", {}).get("name"):
-                text = output["data"][GLUE_PREFIX + "text/plain"]
-                values[name] = ast.literal_eval(text if isinstance(text, str) else "".join(text))
-    return values
-
-
-def front_page(executed: Path) -> dict[str, str]:
-    """Every chapter's glued values, for the front page's {{ name }}; dashes in names become underscores.
-
-    Raises ValueError when two chapters give one name two values.
-    """
-    values: dict[str, str] = {}
-    for path in sorted(executed.glob("*.ipynb")):
-        for name, value in glued(path).items():
-            if values.setdefault(name.replace("-", "_"), value) != value:
-                raise ValueError(f"{path.name} glues {name} as {value!r}, another chapter has {values[name]!r}")
-    return values
 
 
 VERDICTS = {"holds": "holds", "does not hold": "**does not hold**", "cannot be told": "cannot be told"}
@@ -139,7 +113,7 @@ def predictions(chapter: str) -> Markdown:
         found = [row for row in csv.DictReader(file) if row["chapter"] == chapter]
     rows = []
     for row in found:
-        outcome = f"**{row['held']}** {row['why']}".strip() if row["held"] else "not judged yet"
+        outcome = f"**{row['held'] or 'not judged yet'}** {row['why']}".strip()
         if row["later_wording"]:
             outcome += f" Reworded later: *{row['later_wording'].split(' [')[0]}*"
         machine_title = stored.listed().get(row["machine"], {}).get("title", row["machine"])
@@ -160,7 +134,7 @@ def made_by(run_here: Measurements | None = None, reference: str | None = None) 
     run_here: what this run measured; reference: the machine whose stored measurements the page shows ("" for the
     usual one), None where it shows none.
     """
-    lines = [f"This page was run under the profile `{os.environ.get(run.PROFILE) or 'the defaults of its notebook'}`."]
+    lines = [f"This page was run under the profile `{os.environ.get(PROFILE) or 'the defaults of its notebook'}`."]
     if run_here is not None and len(run_here.rows):
         made = f"{machine.this()}, {_dates(run_here.rows)}, {len(run_here.rows)} invocations"
         lines.append(f"Its own measurements: {made}; {_versions(run_here.rows)}.")

@@ -8,12 +8,11 @@ from typing import Any
 from IPython.display import Markdown, display
 
 from traintime import paths
+from traintime.book import PROGRESS, RESULTS
 from traintime.book.stored import Measurements
 from traintime.measuring import allocators, stacks, sweep
 from traintime.measuring.protocol import Protocol
 from traintime.store.table import table
-
-RESULTS, PROFILE, PROGRESS = "TRAINTIME_RESULTS", "TRAINTIME_PROFILE", "TRAINTIME_PROGRESS"
 
 
 def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:

@@ -45,18 +45,15 @@ class Stack:
 
     def versions(self) -> dict[str, str]:
         """Installed version of each package the stack needs; a package that is not installed is left out."""
-        if self.python:
-            folders = [str(path) for path in self.home.glob("lib/python*/site-packages")]
-            found = {_normal(d.metadata["Name"]): d.version for d in distributions(path=folders)} if folders else {}
-        else:
-            found = {_normal(d.metadata["Name"]): d.version for d in distributions()}
+        folders = [str(path) for path in self.home.glob("lib/python*/site-packages")] if self.python else sys.path
         aliases = {"tensorflow": ("tensorflow", "tensorflow-cpu"), "theano": ("theano", "theano-pymc")}
         versions = {}
         for package in self.packages:
-            for name in aliases.get(package, (package,)):
-                if name in found:
-                    versions[package] = found[name]
-                    break
+            found = (
+                each for name in aliases.get(package, (package,)) for each in distributions(name=name, path=folders)
+            )
+            if distribution := next(found, None):
+                versions[package] = distribution.version
         return versions
 
     @property
@@ -135,11 +132,6 @@ ALL: dict[str, Stack] = {
         Stack("numpy", "numpy", "numpy", ("numpy",)),
     )
 }
-
-
-def _normal(name: str) -> str:
-    """A distribution's name as PEP 503 normalises it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def get(name: str) -> Stack:

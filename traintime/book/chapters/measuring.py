@@ -480,6 +480,8 @@ def _sure(found: pd.DataFrame) -> str:
 def _of_sleep(book: Measurements) -> dict[str, str]:
     every_call = calls(book)
     slept = every_call[every_call["idle_s"] > SLEPT]
+    if slept.empty:
+        raise KeyError("no call slept")
     return {
         "how-calls": str(len(every_call)),
         "how-slept": str(len(slept)),
