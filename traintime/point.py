@@ -110,7 +110,11 @@ def make_point(workload: str = "rnn", **fields: Any) -> Point:
 
 def sizes_fields() -> dict[str, Any]:
     """Every size of any workload, by name, with pydantic's description of the field; a shared name means one thing."""
-    return {name: field for each in workloads.ALL.values() for name, field in each.model_fields.items()}
+    # The first workload that has a field speaks for it: its default is what a reader sees.
+    found: dict[str, Any] = {}
+    for each in workloads.ALL.values():
+        found |= {name: field for name, field in each.model_fields.items() if name not in found}
+    return found
 
 
 def fields() -> dict[str, Any]:

@@ -65,7 +65,7 @@ def test_the_claims_of_a_chapter_are_numbered_sourced_and_never_fail(chapter):
     for one in chapters.of(chapter):
         assert one.label.startswith(chapter[:2] + ".")
         assert one.sentence.endswith(".")
-        assert one.source == "ours" or one.source.startswith("S")
+        assert one.source.startswith(("ours", "S"))
         verdicts = [judge(one, stored.of(name)).verdict for name in stored.listed()]
         verdicts.append(judge(one, Measurements(few)).verdict)
         assert set(verdicts) <= {*claims.WORDS.values(), "not measured"}

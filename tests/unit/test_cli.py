@@ -156,7 +156,7 @@ def assert_refused(answer, field, value, remedy):
         ("stacks add 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
         ("stacks add 2017-theano 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
         ("stacks add", "stack", "", "or give --all"),
-        ("measure --workload cnn", "workload", "cnn", "Choose one of: rnn"),
+        ("measure --workload cnn", "workload", "cnn", "Choose one of: dense, rnn"),
         ("measure --optimizer rmsprop", "optimizer", "rmsprop", "'adam', 'sgd' or 'adam-rows'"),
         ("measure --device tpu", "device", "tpu", "'cpu' or 'gpu'"),
         ("sweep --profile huge", "profile", "huge", "Choose one of: full, gpu, quick"),
@@ -726,7 +726,7 @@ COMMANDS = commands(typer.main.get_command(cli.app))
 
 
 def test_the_commands_are_the_known_ones():
-    known = {"measure", "sweep", "table", "check", "machine", "bench", "lab", "stacks", "stacks add"}
+    known = {"measure", "sweep", "table", "check", "machine", "bench", "bench-formula", "lab", "stacks", "stacks add"}
     assert set(COMMANDS) == {"", *known}
 
 

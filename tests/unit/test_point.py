@@ -155,14 +155,11 @@ def test_every_field_can_be_changed_alone(workload, name):
         "mask": {"words": 3},
         "loop": {},
     }.get(name, {})
-    usual = fields()[name].default
-    others = {
-        "vocabulary": 7, "embedding": 7, "units": 7, "length": 7, "batch": 7, "optimizer": "sgd", "frozen": True,
-        "dropout": 0.1, "tokens": "zipf", "words": 7, "mask": True, "loop": "fit", "sentences": 2000,
-        "allocator": "tcmalloc", "onednn": "off", "device": "gpu", "kernel": "cudnn", "threads": 7,
-    }  # fmt: skip
-    options = get_args(fields()[name].annotation)
-    other = others.get(name, options[-1] if options and isinstance(options[-1], str) else not usual)
+    field = {**workloads.get(workload).model_fields, **Run.model_fields}[name]
+    options = [option for option in get_args(field.annotation) if isinstance(option, str)]
+    named = {"sentences": 2000, "loop": "fit", "allocator": "tcmalloc"}  # the last option needs other fields, too
+    by_type = {bool: not field.default, float: 0.1, str: (options or [""])[-1]}
+    other = named.get(name, by_type.get(type(field.default), 7))
     one, changed = (make_point(workload, **(together | change)) for change in ({}, {name: other}))
     assert one.key != changed.key
 

@@ -147,8 +147,8 @@ def test_half_an_installation_is_not_present(house, lost):
 
 
 def test_a_package_that_the_books_environment_lacks_makes_its_stack_missing(monkeypatch):
-    installed = [SimpleNamespace(metadata={"Name": name}, version="1") for name in ("keras", "numpy", "tensorflow_cpu")]
-    monkeypatch.setattr(stacks, "distributions", lambda **kwargs: installed)
+    installed = {name: [SimpleNamespace(version="1")] for name in ("keras", "numpy", "tensorflow-cpu")}
+    monkeypatch.setattr(stacks, "distributions", lambda name, path: installed.get(name, []))
     assert stacks.get("2026-tensorflow").present
     assert not stacks.get("2026-jax").present
 

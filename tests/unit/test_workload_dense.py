@@ -91,7 +91,7 @@ def test_the_key_names_every_size(changes, key):
 
 def test_the_update_by_rows_is_refused():
     with pytest.raises(InputError, match=r"^optimizer: 'adam-rows' finds no table") as caught:
-        make_point("dense", optimizer="adam-rows")
+        make_point("dense", optimizer="adam-rows").sizes.refuse_impossible("numpy")
     assert caught.value.remedy == "Take adam or sgd."
 
 

@@ -12,10 +12,6 @@ from traintime.point import make_point
 from traintime.store import records
 
 pytestmark = pytest.mark.worker
-# Small points, without dropout: with it each framework would draw other numbers. A workload needs a line here.
-SMALL = {
-    "rnn": {"vocabulary": 200, "embedding": 16, "units": 8, "length": 6, "batch": 10, "dropout": 0.0},
-}
 # Sixty tokens of twenty words: each stands in a batch about three times.
 REPEATED = {"vocabulary": 20}
 PRESENT = [stack for stack in stacks.ALL.values() if stack.present]
@@ -28,7 +24,7 @@ ADAM = [(workload, stack.name) for workload in workloads.ALL for stack in PRESEN
 
 def runs(workload, stack, **fields):
     """The small point of the workload; the test is passed over where the stack has no way to run it."""
-    point = make_point(workload, **SMALL[workload], **fields)
+    point = make_point(workload, **workloads.get(workload).small, **fields)
     try:
         stacks.refuse_impossible(point, stacks.get(stack))
     except InputError as refused:
@@ -44,7 +40,7 @@ def losses():
     def run(stack, workload="rnn", **changes):
         name = (stack, workload, *sorted(changes.items()))
         if name not in known:
-            point = make_point(workload, **(SMALL[workload] | changes))
+            point = make_point(workload, **(workloads.get(workload).small | changes))
             record = measure.measure(point, stacks.get(stack), CHECK, task="check", steps=5)
             assert record["status"] == "ok", record["error"]
             known[name] = record["result"]["losses"], record["result"]["facts"]
@@ -80,10 +76,6 @@ def test_every_stack_that_this_machine_can_have_is_here():
     if os.environ.get("TRAINTIME_ALL_STACKS"):
         assert absent == []
     assert {"2026-tensorflow", "2026-jax", "numpy"} <= {stack.name for stack in PRESENT}
-
-
-def test_every_workload_has_a_small_point():
-    assert set(SMALL) == set(workloads.ALL)
 
 
 # The same work
@@ -196,12 +188,12 @@ def test_memory_that_runs_out_is_a_status_and_not_a_crash():
 
 def test_a_worker_that_takes_too_long_is_ended():
     slow = Protocol(warmup=1, steps=10**9, timeout_s=3)
-    record = measure.measure(make_point(**SMALL["rnn"]), stacks.get("numpy"), slow)
+    record = measure.measure(make_point(**workloads.get("rnn").small), stacks.get("numpy"), slow)
     assert record["status"] == "timeout"
 
 
 @pytest.mark.skipif(bool(machine.gpus()), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_an_error_and_no_number():
-    record = measure.measure(make_point(**SMALL["rnn"], device="gpu"), stacks.get("2026-jax"), QUICK)
+    record = measure.measure(make_point(**workloads.get("rnn").small, device="gpu"), stacks.get("2026-jax"), QUICK)
     assert record["status"] == "crashed"
     assert "device is 'cpu', asked for 'gpu'" in record["error"]

@@ -73,7 +73,8 @@ def on_gpus(**wanted: Any) -> pd.DataFrame:
 
 def how(found: pd.DataFrame) -> pd.Series:
     """How the table is trained in each row: "frozen", or the optimizer's name."""
-    return found["optimizer"].where(~found["frozen"].astype(bool), "frozen")
+    # Another workload's rows have no such field, or a missing value in it.
+    return found["optimizer"].where(~found["frozen"].eq(True), "frozen") if "frozen" in found else found["optimizer"]
 
 
 def in_order(found: pd.DataFrame) -> pd.DataFrame:
@@ -98,7 +99,9 @@ def _chosen(found: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
         values = value if isinstance(value, list) else [value]
         # A column of numbers and None holds NaN for None, which isin([None]) does not find.
         found = found[found[name].isin(values) | (found[name].isna() & (None in values))]
-    return found
+    # Beside another workload's rows, which lack them, whole numbers have become fractions.
+    whole = {name: type(field.default) for name, field in of_point.items() if type(field.default) in (int, bool)}
+    return found.astype({name: kind for name, kind in whole.items() if name in found and found[name].notna().all()})
 
 
 class Measurements:

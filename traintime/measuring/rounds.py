@@ -46,8 +46,9 @@ def _sweep(machine: str, name: str, runs: list[Run], withdrawn: list[Withdrawal]
 
     A round is closed once a later one has begun; what the last one lacks may be on its way.
     """
-    codes = {run.stack: run.invocation.code for run in sorted(runs, key=lambda run: run.invocation.started)}
-    newest = [run for run in runs if run.invocation.code == codes[run.stack]]
+    # Sources differ by workload, and the sentinel is always of one.
+    codes = {_kind(run): run.invocation.code for run in sorted(runs, key=lambda run: run.invocation.started)}
+    newest = [run for run in runs if run.invocation.code == codes[_kind(run)]]
     if older := len(runs) - len(newest):
         yield note(f"{machine}: {older} invocations of the sweep {name} were measured by older sources than the rest")
     if off := sum(run.invocation.rates_off for run in runs):
@@ -63,6 +64,10 @@ def _sweep(machine: str, name: str, runs: list[Run], withdrawn: list[Withdrawal]
     watched = {run.stack for run in runs if run.sentinel}
     for stack in sorted({run.stack for run in _closed(points)} - watched):
         yield Finding(f"{machine}/sentinel/{stack}: no run in the sweep {name}, so nobody can tell drift")
+
+
+def _kind(run: Run) -> tuple[str, str]:
+    return run.stack, run.key.partition("-")[0]
 
 
 def _closed(runs: list[Run]) -> list[Run]:

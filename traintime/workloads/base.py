@@ -95,6 +95,8 @@ class Sizes(Fields):
 
     name: ClassVar[str]
     folder: ClassVar[Path]  # of the model files that run inside a stack's Python
+    small: ClassVar[dict[str, Any]]  # sizes at which a step takes milliseconds and nothing is random, for tests
+    table: ClassVar[bool] = False  # whether a weight has rows of which a batch uses some
 
     # A workload declares both where they stand in its key: pydantic would put a base's fields first.
     if TYPE_CHECKING:
@@ -115,6 +117,8 @@ class Sizes(Fields):
         if not (self.folder / f"on_{api}.py").exists():
             has = [name for name in APIS if (self.folder / f"on_{name}.py").exists()]
             raise InputError("workload", self.name, f"has no model for {api}", f"It has one for {', '.join(has)}.")
+        if self.optimizer == "adam-rows" and not self.table:
+            raise InputError("optimizer", self.optimizer, "finds no table whose rows to write", "Take adam or sgd.")
         if self.optimizer == "adam-rows" and api != "numpy":
             raise InputError("optimizer", self.optimizer, f"is nothing that {api} has", "Take the stack numpy.")
 
@@ -129,12 +133,14 @@ def updates(parameters: int, trained: int, optimizer: str) -> dict[str, int]:
     }
 
 
-def product(rows: int, inner: int, columns: int) -> tuple[int, int]:
-    """Operations and bytes of a layer's products in one step: (rows × inner) by (inner × columns), thrice.
+def product(rows: int, inner: int, columns: int, fed_by_data: bool = False) -> tuple[int, int]:
+    """Operations and bytes of a layer's products in one step: (rows × inner) by (inner × columns).
 
-    One product forward and two backward, each over the same three arrays in another order, 2 operations a number.
+    One product forward and two backward, each over the same three arrays in another order, 2 operations a number; data
+    need no gradient, so a layer that they feed has one product backward.
     """
-    return 3 * 2 * rows * inner * columns, 3 * FLOAT * (rows * inner + inner * columns + rows * columns)
+    times = 2 if fed_by_data else 3
+    return times * 2 * rows * inner * columns, times * FLOAT * (rows * inner + inner * columns + rows * columns)
 
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -6,11 +6,10 @@ Source: S2 (the layers and the batch; the optimizer is ours).
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from traintime.errors import InputError
 from traintime.workloads.base import FLOAT, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
 
 
@@ -19,6 +18,7 @@ class Dense(Sizes):
 
     name = "dense"
     folder = Path(__file__).parent
+    small: ClassVar = {"inputs": 12, "hidden": 8, "layers": 2, "outputs": 3, "batch": 10}
 
     inputs: Annotated[Count, Field(description="numbers of a sample"), InKey("i{}", always=True)] = 1000
     hidden: Annotated[Count, Field(description="units of a hidden layer"), InKey("h{}", always=True)] = 100
@@ -27,26 +27,16 @@ class Dense(Sizes):
     batch: Batch = 256
     optimizer: Optimizer = "adam"
 
-    @model_validator(mode="after")
-    def fields_fit_together(self) -> Self:
-        """Refuse the update by rows: there is no table."""
-        if self.optimizer == "adam-rows":
-            raise InputError("optimizer", self.optimizer, "finds no table whose rows to write", "Take adam or sgd.")
-        return self
-
     def work(self) -> Work:
-        """parameters: (I + 1) H + (N - 1) (H + 1) H + (H + 1) O. Activations: what the layers hand on, input included.
-
-        The data needs no gradient: of the first layer's three products the last is not done.
-        """
+        """parameters: (I + 1) H + (N - 1) (H + 1) H + (H + 1) O. Activations: what layers hand on, input included."""
         widths = [self.inputs, *[self.hidden] * self.layers, self.outputs]
         pairs = list(pairwise(widths))
         parameters = sum((inner + 1) * columns for inner, columns in pairs)
-        flops, moved = zip(*[product(self.batch, inner, columns) for inner, columns in pairs], strict=True)
+        products = [product(self.batch, *pair, fed_by_data=place == 0) for place, pair in enumerate(pairs)]
         return Work(
             **updates(parameters, parameters, self.optimizer),
-            flops=sum(flops) - flops[0] // 3,
-            product_bytes=sum(moved) - moved[0] // 3,
+            flops=sum(flops for flops, _ in products),
+            product_bytes=sum(moved for _, moved in products),
             activation_bytes=FLOAT * self.batch * sum(widths),
             launches=2 * len(pairs),
         )

@@ -4,7 +4,7 @@ Source: S0 (V = 280K, E = 300, U = 128, L = 25, B = 100, dropout 0.5).
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,8 @@ class Rnn(Sizes):
 
     name = "rnn"
     folder = Path(__file__).parent
+    small: ClassVar = {"vocabulary": 200, "embedding": 16, "units": 8, "length": 6, "batch": 10, "dropout": 0.0}
+    table = True
 
     vocabulary: Annotated[Count, Field(description="rows of the embedding table"), InKey("v{}", always=True)] = 280_000
     embedding: Annotated[Count, Field(description="numbers in each row"), InKey("e{}", always=True)] = 300
