@@ -1,7 +1,6 @@
 """What a chapter puts on its page: tables, numbers for the prose, links to data, and where it all came from."""
 
 import base64
-import csv
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,10 +8,10 @@ from typing import Any
 import pandas as pd
 from IPython.display import HTML, Markdown, display
 
-from traintime import paths
 from traintime.book import PROFILE, plots, stored
 from traintime.book.claims import Claim, judged
 from traintime.book.glue import PREFIX
+from traintime.book.predictions import read as read_predictions
 from traintime.book.stored import Measurements
 from traintime.measuring import machine
 from traintime.point import fields
@@ -109,22 +108,16 @@ def claims(claims: Sequence[Claim], run: Measurements | None = None) -> Markdown
 
 def predictions(chapter: str) -> Markdown:
     """What was predicted for a chapter ("05"), as first written, with the day, what came of it, and later wordings."""
-    with (paths.DATA / "predictions.csv").open(newline="") as file:
-        found = [row for row in csv.DictReader(file) if row["chapter"] == chapter]
     rows = []
-    for row in found:
-        outcome = f"**{row['held'] or 'not judged yet'}** {row['why']}".strip()
-        if row["later_wording"]:
-            outcome += f" Reworded later: *{row['later_wording'].split(' [')[0]}*"
-        machine_title = stored.listed().get(row["machine"], {}).get("title", row["machine"])
-        rows.append(
-            [
-                row["number"],
-                row["prediction"],
-                f"{row['registered'][:16].replace('T', ' ')}<br>{machine_title}",
-                outcome,
-            ]
+    for one in read_predictions(chapter):
+        decided = "; ".join(
+            f"{claim.claim.label} {claim.verdict}: {claim.shown}".rstrip(": ") for claim, _ in one.judged
         )
+        outcome = " ".join(filter(None, (f"**{one.outcome}**", decided and f"({decided})", one.note)))
+        if one.later_wording:
+            outcome += f" Reworded later: *{one.later_wording.split(' [')[0]}*"
+        registered = f"{one.registered[:16].replace('T', ' ')}<br>{stored.of(one.machine).title}"
+        rows.append([one.number, one.prediction, registered, outcome])
     return table(["", "prediction, as first written", "registered, for", "held?"], rows, right=False)
 
 

@@ -11,7 +11,7 @@ from traintime import paths
 # Folders of data by the module through which a chapter reads them.
 DATA = {
     "traintime.book.stored": paths.MEASUREMENTS,
-    "traintime.book.page": paths.DATA / "predictions.csv",
+    "traintime.book.predictions": paths.DATA / "predictions.csv",
     "traintime.book.original": paths.ORIGINAL,
     "traintime.book.external": paths.EXTERNAL,
     "traintime.store.derived": paths.DERIVED,

@@ -405,6 +405,13 @@ def _sgd_is_cheaper(book: Measurements) -> Finding:
     return Finding(holds, "; ".join(f"{_percent(share)} on {stack}" for stack, share in shares.items()))
 
 
+def _sgd_costs_half(book: Measurements) -> Finding:
+    shares = _shares(book, "sgd")
+    holds = every(*(below(share, 0.5) for share in shares.values()))
+    most = max(shares, key=lambda stack: shares[stack].high)
+    return Finding(holds, f"{_percent(shares[most])} on {most} at most")
+
+
 def _sgd_pays_for_every_row(book: Measurements) -> Finding:
     shares = _shares(book, "sgd")
     holds = every(*(above(share, 0.1) for share in shares.values()))
@@ -465,4 +472,5 @@ CLAIMS = [
         "ours",
         _no_three_quarters,
     ),
+    Claim("03.9", "With plain SGD a row costs half or less of what it costs with Adam.", "ours", _sgd_costs_half),
 ]

@@ -1,0 +1,53 @@
+"""Predictions stand as first written, and are judged by claims on the machine they were made for."""
+
+import re
+
+import pytest
+
+from traintime.book import chapters, predictions, stored
+from traintime.book.claims import Judged
+from traintime.book.predictions import Prediction
+
+LABELS = {claim.label for chapter in chapters.MODULES for claim in chapters.of(chapter)}
+
+
+def verdicts(*words):
+    return [(Judged(None, "m", word.lstrip("!"), ""), word[0] == "!") for word in words]
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        ((), "not judged yet"),
+        (("holds", "holds"), "held"),
+        (("does not hold",), "failed"),
+        (("!holds",), "failed"),
+        (("!does not hold", "holds"), "held"),
+        (("holds", "does not hold"), "held in part"),
+        (("holds", "cannot be told"), "cannot be told"),
+        (("does not hold", "not measured"), "failed"),
+        (("not measured",), "not measured"),
+        (("not measured", "cannot be told", "holds"), "cannot be told"),
+    ],
+)
+def test_the_outcome_follows_from_the_claims(words, outcome, monkeypatch):
+    monkeypatch.setattr(Prediction, "judged", verdicts(*words))
+    assert predictions.read()[0].outcome == outcome
+
+
+@pytest.mark.parametrize("one", predictions.read(), ids=lambda one: f"{one.machine[-24:]} {one.chapter}.{one.number}")
+def test_each_row_is_of_a_machine_a_chapter_and_claims_that_exist(one):
+    assert one.machine in stored.listed()
+    assert any(chapter.startswith(one.chapter) for chapter in chapters.MODULES)
+    assert {label.lstrip("!") for label in one.claims.split()} <= LABELS
+    assert re.match(r"2026-\d\d-\d\dT\d\d:\d\d:\d\d", one.registered)
+    assert one.prediction
+
+
+def test_what_was_reworded_is_there_as_first_written_and_failed_ones_are_shown():
+    found = {(one.machine, one.chapter, one.number): one for one in predictions.read()}
+    keep = found["amd-epyc-2-cores-24-gib", "07", "2"]
+    assert keep.later_wording
+    assert keep.outcome == "failed"
+    assert found["amd-epyc-2-cores-24-gib", "03", "3"].later_wording
+    assert found["amd-epyc-2-cores-24-gib", "02", "4"].outcome == "failed"

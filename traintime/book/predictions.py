@@ -1,0 +1,58 @@
+"""Every prediction as it was first written, and what came of it: judged by claims, on the machine it was made for."""
+
+import csv
+from dataclasses import dataclass
+
+from traintime import paths
+from traintime.book import chapters, stored
+from traintime.book.claims import Judged, judge
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A row of data/predictions.csv.
+
+    registered: when it was committed; sweep: what was to decide it; measured_from: when that sweep's first invocation
+    started, "" where it has not been read off; claims: labels of the claims that decide, one with "!" where its claim
+    says the contrary; note: what the claims do not tell, without figures.
+    """
+
+    machine: str
+    chapter: str
+    number: str
+    prediction: str
+    registered: str
+    commit: str
+    sweep: str
+    measured_from: str
+    later_wording: str
+    claims: str
+    note: str
+
+    @property
+    def judged(self) -> list[tuple[Judged, bool]]:
+        """Each deciding claim on the prediction's machine, with whether the claim says the contrary."""
+        known = {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
+        measurements = stored.of(self.machine)
+        return [(judge(known[label.lstrip("!")], measurements), label[0] == "!") for label in self.claims.split()]
+
+    @property
+    def outcome(self) -> str:
+        """ "held", "failed", "held in part", "cannot be told" or "not judged yet"."""
+        came = {(one.verdict == "holds") != contrary for one, contrary in self.judged if one.verdict in DECIDED}
+        if len(came) == 2:
+            return "held in part"
+        undecided = {one.verdict for one, _ in self.judged} - set(DECIDED)
+        if undecided and came != {False}:
+            return "cannot be told" if "cannot be told" in undecided else "not measured"
+        return {True: "held", False: "failed"}[came.pop()] if came else "not judged yet"
+
+
+DECIDED = ("holds", "does not hold")
+
+
+def read(chapter: str | None = None) -> list[Prediction]:
+    """All predictions, or those of a chapter ("05"), in the order of the file."""
+    with (paths.DATA / "predictions.csv").open(newline="") as file:
+        rows = [Prediction(**row) for row in csv.DictReader(file)]
+    return [row for row in rows if chapter in (None, row.chapter)]
