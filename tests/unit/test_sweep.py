@@ -348,17 +348,31 @@ def left_in_order(made):
 # Several sweeps
 
 
-def test_every_sweep_gets_five_rounds_before_any_gets_more(root):
+def test_every_sweep_gets_three_rounds_before_any_gets_five_and_so_on(root):
     plans = [plan("long", rounds=12), plan("short", rounds=3), plan("usual", rounds=6)]
     order = [key for key, _ in itertools.groupby((task.sweep, task.round) for task in left(plans, root))]
     assert order == [
-        *(("long", number) for number in range(1, 6)),
-        *(("short", number) for number in range(1, 4)),
-        *(("usual", number) for number in range(1, 6)),
+        *((name, number) for name in ("long", "short", "usual") for number in range(1, 4)),
+        *((name, number) for name in ("long", "usual") for number in (4, 5)),
         *(("long", number) for number in range(6, 11)),
         ("usual", 6),
         *(("long", number) for number in (11, 12)),
     ]
+
+
+def test_what_another_sweep_has_done_meanwhile_is_not_done_again(root, fake_measure):
+    """Somebody starts the same sweep twice: each round of each point is still one invocation, but for the first."""
+    inner, outer = fake_measure(), fake_measure()
+
+    def measure(*given, **more):
+        if not inner.calls:
+            run([plan()], root, inner)
+        return outer(*given, **more)
+
+    progress = run([plan()], root, measure)
+    assert len(outer.calls) == 1, "what had been begun when the other started"
+    assert everything(root) == len(inner.calls) + 1
+    assert progress.finished == progress.total
 
 
 def test_a_point_of_two_sweeps_is_measured_in_both(root, fake_measure):
@@ -765,19 +779,19 @@ def history(root):
     return json.loads((root / MACHINE / "rates.json").read_text())
 
 
-def test_the_machine_is_described_once_and_its_rates_at_the_start_of_every_sweep(root, fake_measure):
+def test_the_machine_is_described_once_and_its_rates_at_the_start_of_every_round(root, fake_measure):
     run([plan(rounds=1)], root, fake_measure())
     first = (root / MACHINE / "machine.json").read_text()
-    run([plan(rounds=2)], root, fake_measure(), rates=lambda: RATES | {"matmul_flop_per_s": 210.0})
+    run([plan(rounds=3)], root, fake_measure(), rates=lambda: RATES | {"matmul_flop_per_s": 210.0})
     description = json.loads(first)
     assert (description["machine"], description["rates"]) == (MACHINE, RATES)
     assert (root / MACHINE / "machine.json").read_text() == first
-    assert [rates["matmul_flop_per_s"] for rates in history(root)] == [200.0, 210.0]
+    assert [rates["matmul_flop_per_s"] for rates in history(root)] == [200.0, 210.0, 210.0]
 
 
 def test_a_sweep_with_nothing_to_do_measures_no_rates(root, fake_measure):
-    run([plan()], root, fake_measure())
-    run([plan()], root, fake_measure())
+    run([plan(rounds=1)], root, fake_measure())
+    run([plan(rounds=1)], root, fake_measure())
     assert len(history(root)) == 1
 
 

@@ -1,5 +1,6 @@
 """Rounds of points in random order: what is to be measured, what is done already, what comes next."""
 
+import bisect
 import itertools
 import json
 import random
@@ -24,7 +25,8 @@ from traintime.store import derived, records
 from traintime.workloads.base import validated
 
 SEED = 2017
-WAVE = 5  # rounds that a figure needs; every sweep gets so many before any gets more
+ROUNDS = 5  # that a figure needs
+WAVES = (3, *range(ROUNDS, 100, ROUNDS))  # every sweep gets three rounds, enough to explore, before any gets five
 ATTEMPTS = 2  # of one invocation that crashed or was disturbed
 
 
@@ -75,7 +77,7 @@ class Plan:
         others' values, for what does not follow from combining everything with everything (frozen, and under SGD).
         """
         fields = dict(fields)
-        rounds = fields.pop("rounds", WAVE)
+        rounds = fields.pop("rounds", ROUNDS)
         if type(rounds) is not int or rounds < 1:
             raise InputError("rounds", rounds, "is refused", "Give a whole number of 1 or more.")
         protocol = validated(Protocol, fields.pop("protocol", {}), "field of a protocol")
@@ -157,7 +159,7 @@ def outstanding(
     present = {stack.name: stack.present for plan in plans for stack in plan.stacks}
     files: dict[Path, list[records.Invocation]] = {}
     rounds = [(plan, number) for plan in plans for number in range(1, plan.rounds + 1)]
-    rounds.sort(key=lambda each: (each[1] - 1) // WAVE)
+    rounds.sort(key=lambda each: bisect.bisect_left(WAVES, each[1]))
     left = []
     for plan, number in rounds:
         for task in plan.order(number, seed, sentinels):
@@ -165,13 +167,24 @@ def outstanding(
                 continue
             path = task.path(root, machine_key)
             if path not in files:
-                files[path] = records.read(path).invocations if path.exists() else []
-            attempts = [one for one in files[path] if one.status != "missing" and task.mine(one)]
-            if len(attempts) < ATTEMPTS and not any(attempt.settled for attempt in attempts):
-                left.append(replace(task, again=bool(attempts)))
+                files[path] = _invocations(path)
+            if attempt := _next_attempt(task, files[path]):
+                left.append(attempt)
     # A round whose points are all there needs no sentinel any more.
     open_rounds = {(task.sweep, task.round) for task in left if not task.sentinel}
     return [task for task in left if not task.sentinel or (task.sweep, task.round) in open_rounds]
+
+
+def _invocations(path: Path) -> list[records.Invocation]:
+    return records.read(path).invocations if path.exists() else []
+
+
+def _next_attempt(task: Task, invocations: list[records.Invocation]) -> Task | None:
+    """The task as it is to be tried now; None where it is done, or given up."""
+    attempts = [one for one in invocations if one.status != "missing" and task.mine(one)]
+    if len(attempts) >= ATTEMPTS or any(attempt.settled for attempt in attempts):
+        return None
+    return replace(task, again=bool(attempts))
 
 
 @dataclass
@@ -224,21 +237,25 @@ def run(
     progress = Progress(len(tasks))
     if not tasks:
         return progress
-    leaving = describe_machine(root, machine_key, rates)
-    for sentence in leaving:
-        warn(sentence)
     end = time.monotonic() + within_s
     for _, of_round in itertools.groupby(tasks, key=lambda task: (task.sweep, task.round)):
+        # Anew for each round: on a shared host the memory's rate has nearly doubled within a quarter of an hour.
+        leaving = describe_machine(root, machine_key, rates)
+        for sentence in leaving:
+            warn(sentence)
         queue = list(of_round)
-        for task in queue:  # grows while it is gone through
+        for planned in queue:  # grows while it is gone through
             if time.monotonic() >= end:
                 return progress
+            path = planned.path(root, machine_key)
+            if not (task := _next_attempt(planned, _invocations(path))):
+                progress.finished += 1  # by another sweep, meanwhile
+                continue
             report(task, progress, None)
             start = time.monotonic()
             record = measure(task.point, task.stack, task.protocol, progress=follow)
             record |= {"sweep": task.sweep, "round": task.round, "seed": seed, "again": task.again}
             record |= {"rates_off": bool(leaving)}
-            path = task.path(root, machine_key)
             stored = records.append(path, machine_key, task.stack.name, task.point, record)
             if not stored.settled and not task.again:
                 queue.append(replace(task, again=True))

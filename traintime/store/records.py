@@ -242,8 +242,11 @@ def check_writable(folder: Path) -> None:
 
 
 def lock(path: Path) -> filelock.FileLock:
-    """The lock of one file, kept outside the measurements: whoever changes the file holds it."""
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+    """The lock of a file, kept outside the measurements: whoever changes the file holds it.
+
+    256 locks serve all files, some of them several, so that the temporary folder does not fill up.
+    """
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:2]
     return filelock.FileLock(Path(tempfile.gettempdir()) / f"traintime-{digest}.lock", mode=0o666)
 
 
