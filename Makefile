@@ -9,7 +9,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab measure measure-gpu stacks bench bench-formula figures lint lock browser clean
+.PHONY: help setup book test lab measure measure-gpu stacks colab bench bench-formula figures lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -34,8 +34,8 @@ book: $(READY)  ## Run all chapters (PROFILE=quick) and build the HTML
 test: $(READY) browser  ## Run all tests: units, real workers, chapters, pages
 	$(BIN)/python -m pytest
 
-lab: $(READY)  ## Open the chapters in JupyterLab (PORT=8888)
-	@$(BIN)/traintime lab --port $(PORT)
+lab: $(if $(EDIT),$(READY),book)  ## Open the chapters in JupyterLab (PORT=8888; EDIT=1: the sources)
+	@$(BIN)/traintime lab --port $(PORT) $(if $(EDIT),--edit)
 
 measure: $(READY)  ## Measure the full profile on this machine; resumable, hours
 	@$(BIN)/traintime sweep --profile full
@@ -45,6 +45,15 @@ measure-gpu: $(READY)  ## Measure what is missing on this machine's GPU, ten min
 
 stacks: $(READY)  ## Add every software stack that this machine can have
 	$(BIN)/traintime stacks add --all
+
+colab: .stacks/colab/.ready  ## Add an environment like Colab's, to try the reader's notebooks in
+
+.stacks/colab/.ready: env/colab.txt | $(READY)
+	@python="$$($(BIN)/python -c "from traintime.measuring.stacks import find_python; print(find_python('3.12') or '')")"; \
+		test -n "$$python" || { echo "error: no Python 3.12 found, which Colab has. Install one and try again."; exit 2; }; \
+		"$$python" -m venv --clear .stacks/colab
+	.stacks/colab/bin/python -m pip install --quiet --disable-pip-version-check -r env/colab.txt
+	@touch $@
 
 bench: $(READY)  ## Show what measuring itself costs, per stack
 	@$(BIN)/traintime bench

@@ -29,7 +29,7 @@ wildcard_constraints:
 rule book:
     input:
         executed=expand(WORK + "/executed/{chapter}.ipynb", chapter=CHAPTERS),
-        pages=["index.md", "bibliography.md", "_toc.yml", "_config.yml", "references.bib", "_static/book.css"],
+        pages=["index.md", "bibliography.md", "_toc.yml", "_config.yml", "references.bib", "_static/book.css", "glossary.md"],
         figures=FIGURES,
     params:
         profile=PROFILE,
@@ -37,7 +37,7 @@ rule book:
         "_build/html/index.html",
     shell:
         "{sys.executable} -m traintime.book stage {WORK}/executed {WORK}/staging --profile {PROFILE}"
-        " && {sys.executable} -m traintime.book build {WORK}/staging _build/html"
+        " && {sys.executable} -m traintime.book build {WORK}/staging _build/html _build/reader"
 
 
 # One at a time, and nothing else beside it: that is what `threads` says.

@@ -392,8 +392,11 @@ def bench_formula(as_json: Json = False) -> None:
 
 
 @app.command()
-def lab(port: Annotated[int, typer.Option(min=1, max=65535, help="Port to serve on.")] = 8888) -> None:
-    """Open the chapters in JupyterLab."""
+def lab(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to serve on.")] = 8888,
+    edit: Annotated[bool, typer.Option(help="Open the sources instead, to write on the book itself.")] = False,
+) -> None:
+    """Open the chapters in JupyterLab: the reader's copies, which `make book` writes."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -402,7 +405,10 @@ def lab(port: Annotated[int, typer.Option(min=1, max=65535, help="Port to serve 
             raise InputError(
                 "port", port, "is in use", f"Take another: make lab PORT={port - 1 if port == 65535 else port + 1}"
             ) from None
-    command = [sys.executable, "-m", "jupyterlab", f"--port={port}", "--ServerApp.port_retries=0", str(paths.CHAPTERS)]
+    folder = paths.CHAPTERS if edit else paths.READER
+    if not any(folder.glob("*.ipynb")):
+        raise InputError("lab", str(folder), "holds no chapters yet", "Run: make book  (or give --edit)")
+    command = [sys.executable, "-m", "jupyterlab", f"--port={port}", "--ServerApp.port_retries=0", str(folder)]
     os.execv(command[0], command)
 
 

@@ -1,6 +1,7 @@
 """The built pages in a real browser: at a desk, on a phone, in the dark, and without a network."""
 
 import io
+import re
 import shutil
 
 import pandas as pd
@@ -60,6 +61,30 @@ def test_nothing_is_wider_than_a_phone(opened):
     assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
 
 
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_no_table_is_wider_than_its_place(opened, viewport):
+    page = opened(viewport)
+    page.evaluate("document.querySelectorAll('article details').forEach(each => each.open = true)")
+    wide = """tables => tables.filter(table => {
+        let place = table.parentElement;
+        while (place && getComputedStyle(place).overflowX === 'visible') place = place.parentElement;
+        return place && table.getBoundingClientRect().width > place.clientWidth + 1;
+    }).map(table => table.innerText.slice(0, 80))"""
+    assert page.locator("article table").evaluate_all(wide) == []
+
+
+def test_no_table_has_more_than_six_columns(opened):
+    page = opened(DESKTOP)
+    count = "tables => tables.map(table => Math.max(...[...table.rows].map(row => row.cells.length)))"
+    assert max(page.locator("article table").evaluate_all(count), default=0) <= 6
+
+
+def test_no_code_scrolls_sideways_on_a_desktop(opened):
+    page = opened(DESKTOP)
+    wide = "blocks => blocks.filter(b => b.scrollWidth > b.clientWidth + 1).map(b => b.innerText.slice(0, 80))"
+    assert page.locator("article div.cell_input pre, article div.highlight > pre").evaluate_all(wide) == []
+
+
 def test_mathematics_is_set_and_not_raw(opened):
     page = opened(DESKTOP)
     formulas = page.locator("article .math").count()
@@ -81,7 +106,7 @@ def test_the_data_of_every_figure_can_be_saved(opened):
     page = opened(DESKTOP)
     if page.url.endswith("index.html"):
         return  # its figure is a chapter's
-    links = page.locator("article a.data-link").all()
+    links = page.locator('article a.data-link[download$=".csv"]').all()
     assert len(links) >= page.locator("article figure").count()
     for link in links:
         with page.expect_download() as saved:
@@ -121,6 +146,26 @@ def test_the_front_page_shows_a_stored_figure_and_the_answer(browser, html):
     assert page.locator("article h1").inner_text().startswith("How long will it train?")
     assert page.locator("article img").count() == 1
     page.close()
+
+
+def test_the_download_is_the_readers_copy(html):
+    for chapter in build.chapters():
+        text = (html / "_sources" / "chapters" / f"{chapter}.ipynb").read_text()
+        assert "reader-bootstrap" in text
+        assert "{glue:text}" not in text
+
+
+def test_words_are_linked_to_the_glossary(html):
+    glossary = (html / "glossary.html").read_text()
+    anchors = set(re.findall(r'id="(term-[^"]+)"', glossary))
+    assert len(anchors) > 12
+    linked = {
+        anchor
+        for page in (html / "chapters").glob("*.html")
+        for anchor in re.findall(r'glossary\.html#(term-[^"]+)"', page.read_text())
+    }
+    assert len(linked) > 8
+    assert linked <= anchors
 
 
 def test_the_repository_has_a_button_where_its_address_is_known_and_only_there(html):

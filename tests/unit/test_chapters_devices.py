@@ -144,7 +144,7 @@ def test_a_claim_holds_fails_or_cannot_be_told(tmp_path, label, holds, fails, ca
 def test_a_machine_that_lacks_points_and_rates_has_texts_and_no_verdict(tmp_path, fits):
     book = machine(tmp_path, prices={"numpy": 1e-6}, rates=None, frozen=None, sizes=(1000,))
     assert {judge(claim, book).verdict for claim in devices.CLAIMS} == {"not measured"}
-    few, all_there = devices.values(book, fits["GPU"]), devices.values(machine(tmp_path), fits["GPU"])
+    few, all_there = devices.values(book, fits), devices.values(machine(tmp_path), fits)
     assert few.keys() == all_there.keys()
     assert few["cg-fastest"] == few["cg-of-update-cpu"] == "(not measured)"
     assert all_there["cg-fastest"] == "2026-jax"

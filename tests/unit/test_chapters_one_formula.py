@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up import measurements, rows
+from tables import cells
 
 from traintime.book import bench_formula, original, stored
 from traintime.book.chapters import one_formula
+from traintime.book.chapters.one_formula import shown
 from traintime.book.claims import judge
 from traintime.explain import formula
 
@@ -23,7 +25,7 @@ FLOOR = 1e-7  # seconds a row
 def rates(monkeypatch):
     """A machine whose memory updates a row in FLOOR seconds and whose processor computes a token in 1 µs."""
     found = {"bandwidth_bytes_per_s": 9600 / FLOOR, "matmul_flop_per_s": one_formula.token_flops() / 1e-6}
-    monkeypatch.setattr(stored, "described", lambda machine="": {"rates": found})
+    monkeypatch.setattr(stored.Measurements, "rates", found)
 
 
 def machine(a=0.01, at=1e-3, b=1e-6, c=2e-5, m=0.0, error=0.02, points=STAR, kept_b=None, **stacks):
@@ -116,10 +118,7 @@ def test_single_runs_decide_nothing():
 
 
 def test_without_rates_there_is_no_floor(monkeypatch):
-    def nowhere(machine=""):
-        raise FileNotFoundError(machine)
-
-    monkeypatch.setattr(stored, "described", nowhere)
+    monkeypatch.undo()
     assert verdict("14.1", machine()) == "not measured"
     assert verdict("14.2", machine()) == "holds"
 
@@ -240,17 +239,18 @@ def test_every_value_is_a_text_that_says_something(made):
 def test_the_tables_have_a_line_a_stack():
     made = machine(m=5e-6, kept_b=1e-6)
     floor, ours, bends = one_formula.floors(made), one_formula.straight(made), one_formula.bent(made)
-    for table in (one_formula.price_table(ours, floor), one_formula.bend_table(ours, bends)):
-        assert table.data.count("\n") == 1 + len(ours)
+    tables = one_formula.price_table(ours, floor), one_formula.error_table(ours, floor)
+    for table in (*tables, one_formula.bend_table(ours, bends)):
+        assert len(cells(table)) == len(ours)
         assert "nan" not in table.data
     kept = one_formula.kept(made, bends)
-    assert one_formula.kept_table(kept).data.count("\n") == 1 + len(kept)
+    assert len(cells(one_formula.kept_table(kept))) == len(kept)
 
 
 def test_names_are_listed_as_people_do():
-    assert one_formula._listed([]) == "no stack"
-    assert one_formula._listed(["a"]) == "a"
-    assert one_formula._listed(["a", "b", "c"]) == "a, b and c"
+    assert shown._listed([]) == "no stack"
+    assert shown._listed(["a"]) == "a"
+    assert shown._listed(["a", "b", "c"]) == "a, b and c"
 
 
 # Other people's figures: what the page says of them

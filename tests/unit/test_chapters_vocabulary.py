@@ -5,12 +5,14 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from tables import cells
 
 from traintime.book import stored
 from traintime.book.chapters import vocabulary
+from traintime.book.chapters.vocabulary import analysis
 from traintime.book.claims import judge
 from traintime.book.stored import Measurements
-from traintime.explain.statistics import Interval
+from traintime.explain.statistics import Interval, Spread
 from traintime.point import make_point
 
 BANDWIDTH = 9600 / 100e-9  # bytes a second at which a row's floor is 100 ns
@@ -100,7 +102,7 @@ def test_the_interval_covers_what_it_promises():
             for size, factors in zip(vocabulary.PRICED, noise, strict=True)
             for n in [factors.mean()]
         ]
-        book = type("Book", (), {"spread": lambda self, stack, value: vocabulary.statistics.Spread(0.1, 30)})()
+        book = type("Book", (), {"spread": lambda self, stack, value: Spread(0.1, 30)})()
         covered += 1e-6 in vocabulary.price_of_a_row(book, pd.DataFrame(rows))["numpy", "adam"]
     assert 0.9 <= covered / 150 <= 1
 
@@ -285,15 +287,15 @@ def test_every_number_is_given_also_where_little_was_measured(tmp_path):
 def test_a_table_row_a_stack_says_what_it_pays(tmp_path):
     book = machine(tmp_path, adam(numpy=1e-6, jax=5e-7))
     found = vocabulary.by_vocabulary(book)
-    lines, prices = book.lines(found), vocabulary.price_of_a_row(book, found)
-    text = vocabulary.per_row_table(book, found, lines, prices).data
-    assert "| numpy | 20 | 1,0" in text
-    assert "| 10.0 | 1,000 |" in text
-    assert "5.6 at 2M" in text
+    prices = vocabulary.price_of_a_row(book, found)
+    rows = {row[0]: row[1:] for row in cells(vocabulary.per_row_table(book, found, prices))}
+    assert rows.keys() == {"2026-jax", "numpy"}
+    assert rows["numpy"][1:3] == ["10.0", "1,000"]
+    assert rows["numpy"][-1] == "5.6 at 2M"
 
 
 def test_a_share_of_nothing_has_no_minus_sign():
-    assert vocabulary._percent(Interval(-0.0001, -0.0003, 0.0004), 1) == "0.0% (0.0% to 0.0%)"
+    assert analysis.percent(Interval(-0.0001, -0.0003, 0.0004), 1) == "0.0% (0.0% to 0.0%)"
 
 
 def test_runs_that_a_time_ended_are_one_point_whatever_that_time_was(tmp_path):

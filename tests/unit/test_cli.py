@@ -159,8 +159,8 @@ def assert_refused(answer, field, value, remedy):
         ("measure --workload cnn", "workload", "cnn", "Choose one of: dense, rnn"),
         ("measure --optimizer rmsprop", "optimizer", "rmsprop", "'adam', 'sgd' or 'adam-rows'"),
         ("measure --device tpu", "device", "tpu", "'cpu' or 'gpu'"),
-        ("sweep --profile huge", "profile", "huge", "Choose one of: full, gpu, quick"),
-        ("sweep --profile huge --dry-run", "profile", "huge", "Choose one of: full, gpu, quick"),
+        ("sweep --profile huge", "profile", "huge", "Choose one of: colab, full, gpu, quick"),
+        ("sweep --profile huge --dry-run", "profile", "huge", "Choose one of: colab, full, gpu, quick"),
         ("sweep --only everything", "sweep", "everything", "Choose one of: allocator, allocators, "),
         ("sweep --only vocabulary --only everything", "sweep", "everything", "Choose one of: allocator, "),
     ],
@@ -336,17 +336,28 @@ def test_a_port_in_use_is_refused(traintime):
         assert_refused(traintime("lab", "--port", port), "port", port, "make lab PORT=")
 
 
-def test_a_free_port_opens_the_lab_on_the_chapters(traintime, monkeypatch):
+@pytest.mark.parametrize("edit", [False, True])
+def test_a_free_port_opens_the_lab_on_the_readers_copies_or_the_sources(traintime, monkeypatch, tmp_path, edit):
     started = []
+    monkeypatch.setattr(paths, "READER", tmp_path)
+    (tmp_path / "01.ipynb").write_text("{}")
     monkeypatch.setattr(os, "execv", lambda program, command: started.append(command))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    assert traintime("lab", "--port", port).status == 0
+    assert traintime("lab", "--port", port, *(["--edit"] if edit else [])).status == 0
     ((program, *words),) = started
     assert program == sys.executable
     assert f"--port={port}" in words
-    assert words[-1] == str(paths.CHAPTERS)
+    assert words[-1] == str(paths.CHAPTERS if edit else tmp_path)
+
+
+def test_a_lab_without_chapters_says_how_to_make_them(traintime, monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "READER", tmp_path)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert_refused(traintime("lab", "--port", port), "lab", tmp_path, "make book")
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+import nbformat
 import typer
 import yaml
 
 from traintime import paths
-from traintime.book import glue, prose
+from traintime.book import glue, prose, reader
 from traintime.book.execute import chapters, measure_chapter, parameters, run_chapter
 from traintime.errors import InputError
 from traintime.measuring import sweep
@@ -38,11 +39,21 @@ def repository_url() -> str | None:
     return url.removesuffix(".git") if url.startswith("https://") else None
 
 
+def published_version() -> str:
+    """What a reader's notebook fetches: the tag of this very commit, else the branch main."""
+    command = ["git", "-C", str(paths.ROOT), "describe", "--tags", "--exact-match"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return "main"
+    return answer.stdout.strip() or "main"
+
+
 def stage(profile: str, executed: Path, staging: Path) -> None:
     """Lay out what Jupyter Book reads: the pages, the executed chapters at their sources' places, the settings."""
     shutil.rmtree(staging, ignore_errors=True)
     (staging / "chapters").mkdir(parents=True)
-    for name in ("_toc.yml", "index.md", "bibliography.md", "references.bib"):
+    for name in ("_toc.yml", "index.md", "glossary.md", "bibliography.md", "references.bib"):
         shutil.copy(paths.ROOT / name, staging)
     shutil.copytree(paths.ROOT / "figures", staging / "figures")
     shutil.copytree(paths.ROOT / "_static", staging / "_static")
@@ -50,15 +61,22 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
         shutil.copy(executed / f"{chapter}.ipynb", staging / "chapters")
     config = yaml.safe_load((paths.ROOT / "_config.yml").read_text())
     if url := repository_url():
-        config["repository"] = {"url": url, "branch": "main"}
+        # What a launch button opens is the reader's copy, and that lies beside the published pages.
+        config["repository"] = {"url": url, "branch": "gh-pages", "path_to_book": "_sources"}
         config["html"]["use_repository_button"] = True
+        if url.startswith("https://github.com/"):
+            config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
     config["sphinx"]["config"]["mathjax_path"] = MATHJAX
     config["parse"]["myst_substitutions"] = glue.front_page(executed) | {"profile": profile}
     (staging / "_config.yml").write_text(yaml.safe_dump(config, allow_unicode=True))
 
 
-def build(staging: Path, output: Path) -> None:
-    """Build the HTML, warnings being errors; raises RuntimeError with the builder's words, or for a missing page."""
+def build(staging: Path, output: Path, copies: Path) -> None:
+    """Build the HTML, warnings being errors; raises RuntimeError with the builder's words, or for a missing page.
+
+    copies: folder for the reader's notebooks, which are what the pages' download buttons give, too; those in it that a
+    reader has changed stay, and are named.
+    """
     command = [
         str(Path(sys.executable).with_name("jupyter-book")),
         "build",
@@ -78,6 +96,12 @@ def build(staging: Path, output: Path) -> None:
     import jupyter_server_mathjax
 
     shutil.copytree(Path(jupyter_server_mathjax.__file__).parent / "static", html / "_static" / "mathjax")
+    executed, published = staging / "chapters", (repository_url(), published_version())
+    for path in reader.write(executed, copies, *published):
+        print(f"{path} was changed and stays as it is; delete it to get the new one")
+    for chapter in chapters():
+        copy = reader.notebook(chapter, executed / f"{chapter}.ipynb", *published)
+        nbformat.write(copy, html / "_sources" / "chapters" / f"{chapter}.ipynb")
     shutil.rmtree(output, ignore_errors=True)
     shutil.move(html, output)
 
@@ -105,9 +129,9 @@ def stage_command(executed: Path, staging: Path, profile: Profile = "quick") -> 
 
 
 @app.command("build")
-def build_command(staging: Path, output: Path) -> None:
-    """Build the HTML."""
-    build(staging, output)
+def build_command(staging: Path, output: Path, copies: Path) -> None:
+    """Build the HTML and the reader's notebooks."""
+    build(staging, output, copies)
     print(f"built {datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {output / 'index.html'}")
 
 

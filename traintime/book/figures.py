@@ -25,6 +25,13 @@ def length() -> Figure:
     return plots.ways(by_length.by_length(stored.of()), against="length")
 
 
+def front() -> Figure:
+    """The puzzle and its solution on one stack, for the front page."""
+    found = by_length.by_length(stored.of())
+    names = {"adam": "table of 280K rows, trained", "frozen": "the same table, frozen", "1K rows": "table of 1K rows"}
+    return plots.one_stack(found[found["stack"] == "2026-tensorflow"], "length", names)
+
+
 def document() -> Figure:
     """The 2017 document's two tables."""
     return plots.document_tables(original.s0())
@@ -32,6 +39,7 @@ def document() -> Figure:
 
 DRAWN: dict[str, Callable[[], Figure]] = {
     "document": document,
+    "front": front,
     "vocabulary": vocabulary,
     "interventions": interventions,
     "length": length,

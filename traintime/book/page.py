@@ -1,14 +1,16 @@
 """What a chapter puts on its page: tables, numbers for the prose, links to data, and where it all came from."""
 
 import base64
+import io
 import os
+import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 from IPython.display import HTML, Markdown, display
 
-from traintime.book import PROFILE, plots, stored
+from traintime.book import PROFILE, markup, plots, stored
 from traintime.book.claims import Claim, judged
 from traintime.book.glue import PREFIX
 from traintime.book.predictions import read as read_predictions
@@ -18,10 +20,13 @@ from traintime.point import fields
 from traintime.store.table import ALIKE
 
 
-def table(heads: list[str], rows: list[list[str]], right: bool = True) -> Markdown:
-    """A table: the first column to the left, the others to the right; or all to the left, sentences that wrap."""
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)] if right else [":---"] * len(heads), *rows]
-    return Markdown("\n".join("| " + " | ".join(line) + " |" for line in lines))
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = True, fold: str = "") -> HTML:
+    """A table: the first column to the left, the others to the right; or all to the left, sentences that wrap.
+
+    fold: what to call it where it is long and stands behind a line that opens it.
+    """
+    text = markup.table(heads, rows, right)
+    return HTML(markup.fold(fold, text) if fold else text)
 
 
 def span(row: Any, value: str = "ratio", spec: str = ".2f", below: bool = False) -> str:
@@ -30,18 +35,17 @@ def span(row: Any, value: str = "ratio", spec: str = ".2f", below: bool = False)
     return text.replace(" (", "<br>(") if below else text
 
 
-def step_table(points: pd.DataFrame, against: str = "vocabulary") -> Markdown:
+def step_table(points: pd.DataFrame, against: str = "vocabulary", fold: str = "") -> HTML:
     """Milliseconds a step with the half-width of the interval, a row a stack, a column a size; holes say why."""
     order = sorted(points[against].unique())
-    lines = ["| ms a step | " + " | ".join(plots.short(v) for v in order) + " |", "|---|" + "---:|" * len(order)]
-    for name, rows in points.groupby(["stack", "how"], sort=False):
+    rows = []
+    for name, of_one in points.groupby(["stack", "how"], sort=False):
         cells = []
         for size in order:
-            at = rows[rows[against] == size]
+            at = of_one[of_one[against] == size]
             cells.append(_cell(at.iloc[0]) if len(at) else "not measured yet")
-        label = name[0] if points["how"].nunique() == 1 else ", ".join(name)
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    return Markdown("\n".join(lines))
+        rows.append([name[0] if points["how"].nunique() == 1 else ", ".join(name), *cells])
+    return table(["ms a step", *(plots.short(size) for size in order)], rows, fold=fold)
 
 
 def _cell(row: pd.Series) -> str:
@@ -52,6 +56,11 @@ def _cell(row: pd.Series) -> str:
     # From two or three runs the interval can be wider than the step is long: that says nothing, so it is not shown.
     spread = f" ± {half * 1e3:,.{digits}f}" if half < row["step_s"] else ""
     return f"{row['step_s'] * 1e3:,.{digits}f}{spread}"
+
+
+def nothing(remedy: str = "") -> HTML:
+    """In the place of a table: that what it would show was not measured; remedy: a sentence."""
+    return HTML(f"<p><em>Not measured yet.</em> {markup.inline(remedy)}</p>")
 
 
 def holes(failed: pd.DataFrame) -> str:
@@ -76,6 +85,17 @@ def data_link(table: pd.DataFrame, name: str) -> HTML:
     return HTML(f'<p class="data-link">The figure\'s data: {link}</p>')
 
 
+def download(run: Measurements) -> HTML:
+    """A link that saves what this run measured, as a folder that `traintime check` accepts and a reader may send in."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(run.root.rglob("*.json")):
+            archive.write(path, path.relative_to(run.root))
+    encoded = base64.b64encode(packed.getvalue()).decode()
+    link = f'<a class="data-link" download="measurements.zip" href="data:application/zip;base64,{encoded}">'
+    return HTML(f'<p class="data-link">What this run measured: {link}measurements.zip</a></p>')
+
+
 def glue(**values: Any) -> None:
     """Give numbers a name by which the prose of the page can show them: {glue:text}`name`."""
     for name, value in values.items():
@@ -95,7 +115,7 @@ def or_not_measured(give: Callable[[], str]) -> str:
 VERDICTS = {"holds": "holds", "does not hold": "**does not hold**", "cannot be told": "cannot be told"}
 
 
-def claims(claims: Sequence[Claim], run: Measurements | None = None) -> Markdown:
+def claims(claims: Sequence[Claim], run: Measurements | None = None) -> HTML:
     """What the chapter asserts, on each machine that the book shows and on this run: verdict and deciding figure."""
     rows = []
     for each in judged(claims, run):
@@ -106,8 +126,8 @@ def claims(claims: Sequence[Claim], run: Measurements | None = None) -> Markdown
     return table(["", "claim", *titles], rows, right=False)
 
 
-def predictions(chapter: str) -> Markdown:
-    """What was predicted for a chapter ("05"), as first written, with the day, what came of it, and later wordings."""
+def predictions(chapter: str) -> HTML:
+    """What was predicted for a chapter ("06"), as first written, with the day, what came of it, and later wordings."""
     rows = []
     for one in read_predictions(chapter):
         decided = "; ".join(
@@ -118,7 +138,8 @@ def predictions(chapter: str) -> Markdown:
             outcome += f" Reworded later: *{one.later_wording.split(' [')[0]}*"
         registered = f"{one.registered[:16].replace('T', ' ')}<br>{stored.of(one.machine).title}"
         rows.append([one.number, one.prediction, registered, outcome])
-    return table(["", "prediction, as first written", "registered, for", "held?"], rows, right=False)
+    heads = ["", "prediction, as first written", "registered, for", "held?"]
+    return HTML(markup.box("Predicted, and held?", markup.table(heads, rows, right=False)))
 
 
 def made_by(run_here: Measurements | None = None, reference: str | None = None) -> Markdown:

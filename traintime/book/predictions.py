@@ -52,7 +52,7 @@ DECIDED = ("holds", "does not hold")
 
 
 def read(chapter: str | None = None) -> list[Prediction]:
-    """All predictions, or those of a chapter ("05"), in the order of the file."""
+    """All predictions, or those of a chapter ("06"), in the order of the file."""
     with (paths.DATA / "predictions.csv").open(newline="") as file:
         rows = [Prediction(**row) for row in csv.DictReader(file)]
     return [row for row in rows if chapter in (None, row.chapter)]

@@ -36,6 +36,7 @@ QUANTITY = re.compile(
     r"(?<![^\W_])(?<![.,])(?!(?:19|20)\d0s)\d+(?:[.,]\d+)*(?:\s(?:thousand|million|billion))?"
     rf"[*_]*(?:&nbsp;|[\s-])?[*_]*(?:{UNIT})(?!\w)"
 )
+EXERCISES = re.compile(r"\s*## Exercises\b")
 LEVEL = re.compile(r"95\s?(?:%|per\s?cent)")  # of an interval: chosen, and in every chapter the same
 OF_AN_INTERVAL = re.compile(r"(?i)\b(?:intervals?|confidence|quantiles?|draws|coefficients)\b")
 OF_A_SOURCE = re.compile(r"(?i)\{cite|\bdocuments?\b|\bdata\ssheets?\b")
@@ -50,12 +51,15 @@ def typed_numbers(notebook: Path) -> list[str]:
 
     A quantity is a number and a unit of time, memory, rate, ratio or share, outside code, mathematics, roles and
     links. Not ours to measure is what a sentence has from its source (it cites one, or names the document or a data
-    sheet), what is said of running the page itself, and an interval's level.
+    sheet), what is said of running the page itself, an interval's level, and what the exercises make up.
     """
     found = []
     for cell in json.loads(notebook.read_text())["cells"]:
+        source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            for quantity, sentence in _quantities("".join(cell["source"])):
+            if EXERCISES.match(source):
+                break  # an exercise gives its numbers, and no measurement stands behind them
+            for quantity, sentence in _quantities(source):
                 found.append(f"{notebook.name} has {quantity!r} typed into its prose; let code give it: {sentence}")
     return found
 

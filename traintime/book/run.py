@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ from IPython.display import Markdown, display
 
 from traintime import paths
 from traintime.book import PROGRESS, RESULTS
-from traintime.book.stored import Measurements
-from traintime.measuring import allocators, stacks, sweep
+from traintime.book.stored import ANY, Measurements
+from traintime.errors import InputError
+from traintime.measuring import allocators, machine, stacks, sweep
 from traintime.measuring.protocol import Protocol
 from traintime.store.table import table
 
@@ -27,14 +29,32 @@ def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
     return Path(os.environ.get(RESULTS) or by_hand) / digest
 
 
-def run(chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: Protocol) -> Measurements:
+def here(plan: sweep.Plan, device: str) -> sweep.Plan:
+    """The plan as this machine runs it: on this device where a stack can, on Colab with its preinstalled packages."""
+    pairs = []
+    for point, stack in plan.pairs:
+        stack = stacks.counterpart(stack)
+        if stack.api == "keras3":
+            point = point.model_copy(update={"run": point.run.model_copy(update={"device": device})})
+        pairs.append((point, stack))
+    return replace(plan, pairs=pairs)
+
+
+def run(
+    chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: Protocol, device: str = "cpu"
+) -> Measurements:
     """Measure the sweeps on this machine, now, and return what was measured.
 
-    sweeps: name -> fields of a point (lists are swept) and `stacks`. Stacks and allocators that this machine
-    lacks are left out and named on the page. What was measured before with the same sources is not measured again.
+    sweeps: name -> fields of a point (lists are swept) and `stacks`; device: where Keras 3 runs, cpu or gpu. Stacks
+    and allocators that this machine lacks are left out and named on the page. What was measured before with the same
+    sources is not measured again. Raises InputError for a device that is not here, before anything is started.
     """
+    if device not in ("cpu", "gpu"):
+        raise InputError("device", device, "is neither cpu nor gpu", 'Set device = "cpu".')
+    if device == "gpu" and not machine.gpus():
+        raise InputError("device", device, "is not here: nvidia-smi lists no card", 'Set device = "cpu".')
     plans = [
-        sweep.Plan.from_profile(name, fields | {"rounds": rounds, "protocol": protocol.model_dump()})
+        here(sweep.Plan.from_profile(name, fields | {"rounds": rounds, "protocol": protocol.model_dump()}), device)
         for name, fields in sweeps.items()
     ]
     missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})
@@ -55,4 +75,4 @@ def run(chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: 
             file.write(text + "\n")
 
     sweep.run(plans, root, report=report, sentinels=False)
-    return Measurements(table(root), root=root)
+    return Measurements(table(root), root=root, usual={"device": ANY})

@@ -17,7 +17,7 @@ from traintime import paths, workloads
 from traintime.errors import InputError
 from traintime.explain import formula, points, statistics
 from traintime.explain.statistics import Interval, Spread
-from traintime.measuring import stacks
+from traintime.measuring import machine, stacks
 from traintime.point import Run, fields
 from traintime.store import records
 from traintime.store.table import ALIKE, table
@@ -79,20 +79,20 @@ def how(found: pd.DataFrame) -> pd.Series:
 
 def in_order(found: pd.DataFrame) -> pd.DataFrame:
     """Rows in the order of the stacks, then of the sizes."""
-    names = [*stacks.ALL, *sorted(set(found["stack"]) - set(stacks.ALL))]
+    names = [*stacks.KNOWN, *sorted(set(found["stack"]) - set(stacks.KNOWN))]
     sizes = [name for name in ("optimizer", "frozen", "vocabulary", "batch", "length") if name in found]
     order = found.assign(_stack=[names.index(stack) for stack in found["stack"]])
     return order.sort_values(["_stack", *sizes], kind="stable", ignore_index=True).drop(columns="_stack")
 
 
-def _chosen(found: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
+def _chosen(found: pd.DataFrame, wanted: dict[str, Any], usual_here: dict[str, Any]) -> pd.DataFrame:
     workload = wanted.get("workload", "rnn")
     of_point = {**workloads.get(workload).model_fields, **Run.model_fields}
     usual = {"workload": workload} | {name: field.default for name, field in of_point.items()}
     for name in wanted:
         if name not in usual and name != "stack":
             raise InputError("field", name, "is no field of a point", f"Choose one of: {', '.join(sorted(usual))}.")
-    for name, value in (usual | wanted).items():
+    for name, value in (usual | usual_here | wanted).items():
         name = "threads_asked" if name == "threads" else name
         if value is ANY or name not in found:
             continue
@@ -108,11 +108,18 @@ class Measurements:
     """The invocations of one machine, and what may be said of them.
 
     rows: as store.table gives them; machine: its key, or "this run"; root: the folder in which the machine, beside
-    its measurements, is described.
+    its measurements, is described; usual: values of fields that nobody asks for, where they differ from a point's.
     """
 
-    def __init__(self, rows: pd.DataFrame, machine: str = "this run", root: Path | None = None) -> None:
+    def __init__(
+        self,
+        rows: pd.DataFrame,
+        machine: str = "this run",
+        root: Path | None = None,
+        usual: dict[str, Any] | None = None,
+    ) -> None:
         self.root = root or paths.MEASUREMENTS
+        self.usual = usual or {}
         self.rows = rows.replace({"protocol": ENDED_BY_TIME}, ", until a time", regex=True)
         self.machine = machine
 
@@ -123,9 +130,25 @@ class Measurements:
 
     @functools.cached_property
     def description(self) -> dict[str, Any]:
-        """What the machine is, its rates among it; empty where nobody described it."""
-        path = self.root / str(next(iter(self.rows["machine"]), self.machine)) / "machine.json"
-        return json.loads(path.read_text()) if path.is_file() else {}
+        """What the machine is; empty where nobody described it."""
+        return self._beside("machine.json") or {}
+
+    @functools.cached_property
+    def rates(self) -> dict[str, Any]:
+        """Bytes and float32 operations a second: medians over all times that they were measured, and every repeat.
+
+        One time is not enough: on a shared host the memory's rate has nearly doubled from one hour to the next.
+        Raises KeyError where nobody measured them.
+        """
+        times = self._beside("rates.json") or [self.description["rates"]]
+        medians = {name: float(np.median([each[name] for each in times])) for name in machine.RATES if name in times[0]}
+        repeats = {name: [one for each in times for one in each.get(name, [])] for name in machine.REPEATS}
+        return medians | repeats
+
+    def _beside(self, name: str) -> Any:
+        """A file beside the machine's measurements, or None where there is none."""
+        path = self.root / str(next(iter(self.rows["machine"]), self.machine)) / name
+        return json.loads(path.read_text()) if path.is_file() else None
 
     @functools.cached_property
     def every(self) -> pd.DataFrame:
@@ -144,7 +167,7 @@ class Measurements:
         What is not named has its usual value, so that nothing is pooled that differs in a field nobody thought of;
         `stack` counts as a field. Raises InputError for an unknown one.
         """
-        return _chosen(self.good, wanted)
+        return _chosen(self.good, wanted, self.usual)
 
     def points(self, **wanted: Any) -> pd.DataFrame:
         """One row a point, chosen as `invocations` does.
@@ -152,7 +175,7 @@ class Measurements:
         Of a point that was measured in several ways that must not be pooled (other sources, steps, versions), the way
         with the most invocations, of several such the newest.
         """
-        found = _chosen(self.every, wanted).sort_values(["invocations", "started"], kind="stable")
+        found = _chosen(self.every, wanted, self.usual).sort_values(["invocations", "started"], kind="stable")
         return in_order(found.drop_duplicates(["machine", "stack", "key"], keep="last"))
 
     def values(self, found: pd.DataFrame, value: str = "step_s") -> list[np.ndarray]:
@@ -247,7 +270,7 @@ class Measurements:
 
     def records(self, **wanted: Any) -> list[records.Record]:
         """Whole stored records of these points, every single step among them; chosen as `invocations` does."""
-        keys = _chosen(self.rows, wanted)[["stack", "key"]].drop_duplicates()
+        keys = _chosen(self.rows, wanted, self.usual)[["stack", "key"]].drop_duplicates()
         files = [records.file_of(paths.MEASUREMENTS, self.machine, row.stack, row.key) for row in keys.itertuples()]
         return [records.read(path) for path in files]
 

@@ -156,6 +156,7 @@ def rates() -> dict[str, Any]:
 
 
 RATES = ("bandwidth_bytes_per_s", "matmul_flop_per_s")
+REPEATS = ("bandwidth_repeats", "matmul_repeats")
 OFF = 0.15  # how far a rate may leave the range that the machine has shown
 
 

@@ -23,7 +23,8 @@ class Stack:
     """One combination of framework and Python.
 
     api: which of the worker's model files fits; python: version of an environment of its own, or None for the
-    book's; lock: the file in env/ that installs it; packages: what must be installed for it to be here.
+    book's; lock: the file in env/ that installs it; packages: what must be installed for it to be here; colab: it is
+    what a Colab runtime has preinstalled, in whatever versions, and is only there.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Stack:
     packages: tuple[str, ...]
     python: str | None = None
     lock: str | None = None
+    colab: bool = False
 
     @property
     def home(self) -> Path:
@@ -61,6 +63,8 @@ class Stack:
         """Whether the stack can run here: its Python exists and its packages are installed as locked."""
         if not self.executable.exists() or len(self.versions()) < len(self.packages):
             return False
+        if self.colab != on_colab():
+            return False  # what a runtime has preinstalled is never pooled with what is locked
         return not self.python or (self._stamp.exists() and self._stamp.read_text() == self._lock_hash)
 
     @property
@@ -119,7 +123,7 @@ class Stack:
         return f"traintime stacks add {self.name}"
 
 
-ALL: dict[str, Stack] = {
+KNOWN: dict[str, Stack] = {
     stack.name: stack
     for stack in (
         Stack("2017-theano", "theano", "keras2", ("keras", "theano", "numpy"), "3.6", "2017.txt"),
@@ -130,15 +134,34 @@ ALL: dict[str, Stack] = {
         Stack("2026-jax", "jax", "keras3", ("keras", "jax", "numpy"), lock="requirements.txt"),
         Stack("2026-torch", "torch", "keras3", ("keras", "torch", "numpy"), lock="torch.txt"),
         Stack("numpy", "numpy", "numpy", ("numpy",)),
+        Stack("colab-tensorflow", "tensorflow", "keras3", ("keras", "tensorflow", "numpy"), colab=True),
+        Stack("colab-jax", "jax", "keras3", ("keras", "jax", "numpy"), colab=True),
+        Stack("colab-torch", "torch", "keras3", ("keras", "torch", "numpy"), colab=True),
+        Stack("colab-numpy", "numpy", "numpy", ("numpy",), colab=True),
     )
 }
 
 
+def on_colab() -> bool:
+    """Whether this is a Colab runtime: each of them says its release."""
+    return "COLAB_RELEASE_TAG" in os.environ
+
+
+ALL = {name: stack for name, stack in KNOWN.items() if stack.colab == on_colab()}  # that a machine like this can have
+
+
 def get(name: str) -> Stack:
     """The stack of this name; raises InputError for an unknown one."""
-    if name not in ALL:
+    if name not in KNOWN:
         raise unknown("stack", name, list(ALL))
-    return ALL[name]
+    return KNOWN[name]
+
+
+def counterpart(stack: Stack) -> Stack:
+    """What runs here in the place of today's stacks: on Colab what the runtime has preinstalled."""
+    if not on_colab() or stack.python:
+        return stack
+    return next(each for each in ALL.values() if (each.backend, each.api) == (stack.backend, stack.api))
 
 
 def refuse_impossible(point: Point, stack: Stack) -> None:
@@ -221,6 +244,8 @@ def add(
     """
     if stack.present and not again:
         return False
+    if stack.colab:
+        raise InputError("stack", stack.name, "is what a Colab runtime has preinstalled", "Open a chapter on Colab.")
     if stack.python is None:
         if stack.lock is None or stack.lock == "requirements.txt":
             raise InputError(

@@ -82,8 +82,12 @@ def parts(rows: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
     return figure
 
 
-def length_band(lengths: np.ndarray, low: np.ndarray, high: np.ndarray, device: str = "GPU") -> Figure:
-    """The lost table as far as the others tell it: time of an epoch against sentence length, between two bounds."""
+def length_band(bounds: pd.DataFrame, device: str = "GPU") -> Figure:
+    """The lost table as far as the others tell it: time of an epoch against sentence length, between two bounds.
+
+    bounds: index length, columns low_s, high_s.
+    """
+    lengths, low, high = bounds.index.to_numpy(), bounds["low_s"].to_numpy(), bounds["high_s"].to_numpy()
     style()
     figure, axis = plt.subplots(constrained_layout=True)
     axis.fill_between(lengths, low, high, color=DEVICE[device], alpha=0.25)

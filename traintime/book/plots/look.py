@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from IPython import get_ipython
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib_inline.backend_inline import set_matplotlib_formats
 
 PALETTE = sns.color_palette("colorblind").as_hex()
 DEVICE = {"CPU": PALETTE[0], "GPU": PALETTE[1]}
@@ -38,7 +40,9 @@ MILLISECONDS = [m * 10**e for e in range(-1, 5) for m in (1, 2, 5)]
 
 
 def style() -> None:
-    """Set the book's look; each figure below asks for it itself."""
+    """Set the book's look; each figure below asks for it itself. In a notebook figures are vector graphics."""
+    if get_ipython():
+        set_matplotlib_formats("svg")
     sns.set_theme(
         style="ticks",
         rc={

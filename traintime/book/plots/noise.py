@@ -38,6 +38,30 @@ def faults(runs: dict[str, pd.DataFrame]) -> Figure:
     return figure
 
 
+def foretold(epochs: pd.DataFrame, estimates: dict[str, str]) -> Figure:
+    """How far each extrapolation was off the epoch that was then run, a row a kind of extrapolation, a mark an epoch.
+
+    epochs: columns stack, and NAME_error for each name of estimates (a share; above 0 more was promised).
+    """
+    style()
+    figure, axis = plt.subplots(figsize=(6.8, 0.55 * len(estimates) + 1.5), constrained_layout=True)
+    axis.axvspan(-5, 5, color="0.92", zorder=0)
+    axis.axvline(0, color="0.4", linewidth=1)
+    stacks = list(dict.fromkeys(epochs["stack"]))
+    for number, stack in enumerate(stacks):
+        rows = epochs[epochs["stack"] == stack]
+        look = {"color": line_style(stack)["color"], "marker": "osD^"[number % 4], "linestyle": "none", "alpha": 0.75}
+        shift = (number - (len(stacks) - 1) / 2) * 0.22
+        for place, name in enumerate(estimates):
+            errors = 100 * rows[f"{name}_error"]
+            axis.plot(errors, [place + shift] * len(rows), label=stack if place == 0 else None, **look)
+    axis.set_yticks(range(len(estimates)), list(estimates.values()))
+    axis.invert_yaxis()
+    axis.set_xlabel("promised over taken (per cent; the band is five either way)")
+    figure.legend(loc="outside lower center", ncols=len(stacks))
+    return figure
+
+
 def warm_up(curves: pd.DataFrame) -> Figure:
     """The first steps in units of a later one, one line a stack. curves: index step, a column a stack."""
     style()

@@ -68,6 +68,29 @@ def steps(points: pd.DataFrame, against: str = "vocabulary", source: str = "stor
     return figure
 
 
+def crossing(points: pd.DataFrame, pairs: list[tuple[str, str]], against: str = "vocabulary") -> Figure:
+    """Two stacks' steps in milliseconds against one size, a panel for each pair of stacks."""
+    style()
+    figure, axes = plt.subplots(1, len(pairs), figsize=(8.4, 3.8), sharey=True, squeeze=False, constrained_layout=True)
+    ran = points.dropna(subset="step_s")
+    shown = [name for pair in pairs for name in pair]
+    milliseconds_axis(axes[0][0], ran.loc[ran["stack"].isin(shown), "step_s"])
+    for axis, pair in zip(axes[0], pairs, strict=True):
+        ends = []
+        for marker, stack in zip(MARKERS, pair, strict=False):
+            rows = ran[ran["stack"] == stack].sort_values(against)
+            if len(rows):
+                look = line_style(stack)
+                axis.errorbar(rows[against], rows["step_s"] * 1e3, interval_ms(rows), marker=marker, capsize=3, **look)
+                ends.append((rows[against].iloc[-1], rows["step_s"].iloc[-1] * 1e3, stack, look["color"]))
+        log_axis(axis, "x", sorted(ran[against].unique()))
+        axis.set_xlabel(axis_label(against))
+        if ends:
+            label_ends(axis, ends)
+    axes[0][0].set_ylabel("one step (ms)")
+    return figure
+
+
 def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
     """One panel a stack: a step against one size, one line for each value of the column `how`, all of them in WAY.
 
@@ -98,6 +121,24 @@ def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
     figure.supxlabel(axis_label(against), fontsize=11)
     found = {label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(list(found.values()), list(found), loc="outside upper center", ncols=6)
+    return figure
+
+
+def one_stack(points: pd.DataFrame, against: str, names: dict[str, str]) -> Figure:
+    """A step of one stack against one size, a line for each value of `how` in names, which says what to call it."""
+    style()
+    figure, axis = plt.subplots(figsize=(6.6, 3.6), constrained_layout=True)
+    ran, ends = points.dropna(subset="step_s"), []
+    for how, name in names.items():
+        rows = ran[ran["how"] == how].sort_values(against)
+        if len(rows):
+            axis.errorbar(rows[against], rows["step_s"] * 1e3, interval_ms(rows), marker="o", capsize=3, **WAY[how])
+            ends.append((rows[against].iloc[-1], rows["step_s"].iloc[-1] * 1e3, name, WAY[how]["color"]))
+    log_axis(axis, "x", sorted(ran[against].unique()))
+    milliseconds_axis(axis, ran["step_s"])
+    axis.set_xlabel(axis_label(against))
+    axis.set_ylabel("one step (ms)")
+    label_ends(axis, ends)
     return figure
 
 
@@ -148,6 +189,32 @@ def epochs(points: pd.DataFrame, critical: pd.Series) -> Figure:
     axis.set_ylabel("one epoch of a million sentences (h)")
     axis.set_xlim(ran["batch"].min() * 0.85, ran["batch"].max() * 1.1)
     label_ends(axis, ends)
+    return figure
+
+
+def collapsed(points: pd.DataFrame, fitted: pd.DataFrame) -> Figure:
+    """An epoch in units of its sentences' part against batch over critical batch: every stack on one curve.
+
+    points: columns stack, batch, step_s; fitted: index stack, columns c (s a sentence) and critical (sentences).
+    """
+    style()
+    figure, axis = plt.subplots(figsize=(6.6, 4.2), constrained_layout=True)
+    ran = points.dropna(subset="step_s")
+    for number, (stack, rows) in enumerate(ran[ran["stack"].isin(fitted.index)].groupby("stack", sort=False)):
+        at = fitted.loc[stack]
+        look = {"color": line_style(stack)["color"], "marker": MARKERS[number % len(MARKERS)], "linestyle": "none"}
+        axis.plot(rows["batch"] / at["critical"], rows["step_s"] / rows["batch"] / at["c"], label=stack, **look)
+    low, high = axis.get_xlim()
+    low = max(low, 1e-3)
+    curve = np.geomspace(low, max(high, 10), 100)
+    axis.plot(curve, 1 + 1 / curve, color="0.3", linewidth=1.2, zorder=0)
+    axis.axvline(1, color="0.6", linestyle=":", linewidth=1)
+    log_axis(axis, "x", [0.001, 0.01, 0.1, 1, 10])
+    log_axis(axis, "y", [1, 2, 5, 10, 100, 1000])
+    axis.set_ylim(0.7)
+    axis.set_xlabel("batch over critical batch")
+    axis.set_ylabel("epoch, in units of the sentences' part")
+    figure.legend(loc="outside right upper", fontsize=9)
     return figure
 
 

@@ -1,0 +1,88 @@
+"""A reader's notebook in JupyterLab, opened and run in a real browser."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+
+import nbformat
+import pytest
+from playwright.sync_api import sync_playwright
+
+from traintime import paths
+
+pytestmark = pytest.mark.book
+CHAPTER = "09-cpu-vs-gpu"  # measures nothing
+TOKEN = "for-this-test"
+RAW = re.compile(r"\{[\w:-]+\}`|^:::", flags=re.MULTILINE)
+
+
+@pytest.fixture
+def lab(html, tmp_path):
+    """Address of a JupyterLab that `traintime lab` serves, and its folder.
+
+    What the test changes there is put back.
+    """
+    before = {path: path.read_bytes() for path in paths.READER.glob("*.ipynb")}
+    copies = paths.READER
+    config = {"ServerApp": {"allow_root": True, "open_browser": False}}
+    config["IdentityProvider"] = {"token": TOKEN}
+    (tmp_path / "jupyter_server_config.json").write_text(json.dumps(config))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {"JUPYTER_CONFIG_DIR": str(tmp_path), "JUPYTER_PREFER_ENV_PATH": "0"}
+    command = [paths.ROOT / ".venv" / "bin" / "traintime", "lab", "--port", str(port)]
+    log = (tmp_path / "log").open("w")
+    server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{port}"
+    for _ in range(120):
+        try:
+            urllib.request.urlopen(f"{address}/api?token={TOKEN}", timeout=1).close()
+            break
+        except OSError:
+            assert server.poll() is None, (tmp_path / "log").read_text()[-2000:]
+            time.sleep(0.5)
+    yield address, copies
+    server.terminate()
+    server.wait(20)
+    for path, content in before.items():
+        path.write_bytes(content)
+
+
+def test_a_chapter_runs_from_top_to_bottom_and_shows_no_raw_role(lab):
+    address, copies = lab
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    path = copies / f"{CHAPTER}.ipynb"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1280, "height": 2400})
+        page.goto(f"{address}/lab/tree/{CHAPTER}.ipynb?token={TOKEN}&reset")
+        page.wait_for_selector(".jp-Notebook .jp-RenderedMarkdown h1", timeout=90_000)
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_text("Run All Cells", exact=True).click()
+        deadline = time.monotonic() + 180
+        while time.monotonic() < deadline:
+            page.wait_for_timeout(2000)
+            page.keyboard.press("Control+s")
+            cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+            if all(cell.execution_count for cell in cells):
+                break
+        seen = []
+        for _ in range(60):
+            seen.append(page.locator(".jp-Notebook").first.inner_text())
+            page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollBy(0, 1500)")
+            page.wait_for_timeout(100)
+        browser.close()
+    notebook = nbformat.read(path, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.source for cell in code if not cell.execution_count] == []
+    outputs = [output for cell in code for output in cell.outputs]
+    assert [output for output in outputs if output.output_type == "error"] == []
+    assert sum("image/svg+xml" in output.get("data", {}) for output in outputs) >= 3
+    assert not RAW.search("\n".join(seen))
+    assert "Take away" in "\n".join(seen)

@@ -1,0 +1,102 @@
+"""A reader's notebook as on Colab: its versions and its Python, an empty folder, one notebook, a clone to fetch."""
+
+import json
+import os
+import re
+import subprocess
+import zipfile
+from base64 import b64decode
+from io import BytesIO
+
+import nbformat
+import pytest
+
+from traintime import paths
+from traintime.book import reader
+
+pytestmark = pytest.mark.colab
+PYTHON = paths.STACKS / "colab" / "bin" / "python"
+SOME = ("03-vocabulary", "09-cpu-vs-gpu")  # one that measures and one that does not; all with TRAINTIME_COLAB=all
+RUN = """
+import sys, nbclient, nbformat
+notebook = nbformat.read(sys.argv[1], as_version=4)
+nbclient.NotebookClient(notebook, timeout=900).execute()
+nbformat.write(notebook, sys.argv[1])
+"""
+CHAPTERS = list(reader.chapters()) if os.environ.get("TRAINTIME_COLAB") == "all" else SOME
+
+
+def test_the_environment_is_here_where_all_were_asked_for():
+    if os.environ.get("TRAINTIME_ALL_STACKS"):
+        assert PYTHON.exists(), "Run: make colab"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A clone that a notebook can fetch the package from, at a branch of its own name."""
+    remote = tmp_path_factory.mktemp("published")
+    subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{paths.ROOT}", remote], check=True)
+    subprocess.run(["git", "-C", remote, "checkout", "-q", "-B", "published"], check=True)
+    return f"file://{remote}"
+
+
+@pytest.fixture(scope="module")
+def ran(published, executed, tmp_path_factory):
+    """A function that runs a chapter's reader's copy in an empty folder and returns it with its outputs."""
+    if not PYTHON.exists():
+        pytest.skip("make colab adds the environment")
+    known = {}
+
+    def run(chapter):
+        if chapter not in known:
+            folder = tmp_path_factory.mktemp(chapter)
+            path = folder / f"{chapter}.ipynb"
+            nbformat.write(reader.notebook(chapter, executed / path.name, published, "published"), path)
+            environment = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+            environment |= {"HOME": str(folder), "COLAB_RELEASE_TAG": "release-colab_20260819-060000_RC00"}
+            answer = subprocess.run(
+                [PYTHON, "-c", RUN, path.name], cwd=folder, env=environment, capture_output=True, text=True, check=False
+            )
+            assert answer.returncode == 0, answer.stderr[-3000:]
+            known[chapter] = nbformat.read(path, as_version=4), folder
+        return known[chapter]
+
+    return run
+
+
+def shown(notebook):
+    """Everything that its outputs show as text or HTML."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    data = [text for output in outputs for text in output.get("data", {}).values() if isinstance(text, str)]
+    return "\n".join([*data, *(output.get("text", "") for output in outputs)])
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_it_runs_to_its_end_and_shows_no_raw_role(ran, chapter):
+    notebook, folder = ran(chapter)
+    assert (folder / "book" / "traintime").is_dir()
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown") + shown(notebook)
+    assert not re.search(r"\{[\w:-]+\}`|^:::", text, flags=re.MULTILINE)
+    assert str(folder) not in shown(notebook)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_it_ends_with_the_claims_and_a_column_for_this_machine(ran, chapter):
+    notebook, _ = ran(chapter)
+    heads = re.findall(r'<th scope="col">([^<]*)</th>', shown(notebook))
+    assert "claim" in heads
+    if any("run.run(" in cell.source for cell in notebook.cells):
+        assert "this run" in heads
+
+
+def test_its_measurements_are_a_download_that_the_checker_accepts(ran, tmp_path):
+    """Under stacks of the runtime's own name."""
+    notebook, _ = ran("03-vocabulary")
+    link = re.search(r'href="data:application/zip;base64,([^"]+)"', shown(notebook))
+    with zipfile.ZipFile(BytesIO(b64decode(link[1]))) as archive:
+        archive.extractall(tmp_path)
+    stacks = {json.loads(path.read_text())["stack"] for path in tmp_path.glob("*/*/*.json")}
+    assert stacks == {"colab-tensorflow", "colab-numpy"}
+    command = [paths.ROOT / ".venv" / "bin" / "traintime", "check", tmp_path]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr

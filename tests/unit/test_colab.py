@@ -1,0 +1,111 @@
+"""On Colab: stacks of its own name, only what is lacking is installed, the sizes of a GPU where there is one."""
+
+import os
+import subprocess
+import sys
+from textwrap import dedent
+from types import SimpleNamespace
+
+import pytest
+
+from traintime import paths
+from traintime.book import colab, run
+from traintime.errors import InputError
+from traintime.measuring import machine, stacks, sweep
+from traintime.measuring.protocol import Protocol
+
+CARD = {"name": "Tesla T4", "memory_mib": 15360, "driver": "550"}
+
+
+def on_colab(code: str) -> str:
+    """What the code prints in a process that takes itself for a Colab runtime."""
+    environment = os.environ | {"COLAB_RELEASE_TAG": "release-colab_20261101-060000_RC00"}
+    command = [sys.executable, "-c", dedent(code)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_runtime_has_stacks_of_its_own_name_and_no_locked_one():
+    names = on_colab("""
+        from traintime.measuring import stacks
+        print(*stacks.ALL)
+        print(*(name for name, stack in stacks.KNOWN.items() if stack.present))
+    """).splitlines()
+    assert names[0].split() == ["colab-tensorflow", "colab-jax", "colab-torch", "colab-numpy"]
+    assert set(names[1].split()) <= set(names[0].split())
+    assert "colab-numpy" in names[1].split()
+
+
+def test_elsewhere_no_such_stack_is_there_or_can_be_added():
+    assert not any(name.startswith("colab") for name in stacks.ALL)
+    assert not stacks.get("colab-numpy").present
+    with pytest.raises(InputError, match=r"colab-numpy.*Colab"):
+        stacks.add(stacks.get("colab-numpy"))
+
+
+def test_a_chapters_stacks_stand_for_the_runtimes():
+    answer = on_colab("""
+        from traintime.measuring import stacks
+        for name in ("numpy", "2026-jax", "2026-tensorflow", "2017-theano"):
+            print(stacks.counterpart(stacks.get(name)).name)
+    """)
+    assert answer.split() == ["colab-numpy", "colab-jax", "colab-tensorflow", "2017-theano"]
+    assert stacks.counterpart(stacks.get("numpy")).name == "numpy"
+
+
+def test_what_is_there_is_not_installed_again(monkeypatch):
+    assert colab.lacking() == []
+    monkeypatch.setattr(colab.subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
+    colab.prepare()
+
+
+def test_what_is_lacking_is_installed_and_the_rest_held(monkeypatch, tmp_path):
+    monkeypatch.setattr(colab, "lacking", lambda: ["filelock>=3.13"])
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    called = []
+    monkeypatch.setattr(
+        colab.subprocess, "run", lambda command, **_: called.append(command) or SimpleNamespace(returncode=0)
+    )
+    colab.prepare()
+    assert called[0][-1] == "filelock>=3.13"
+    held = (tmp_path / "preinstalled.txt").read_text().splitlines()
+    assert called[0][called[0].index("-c") + 1] == str(tmp_path / "preinstalled.txt")
+    assert any(line.startswith("numpy==") for line in held)
+
+
+def test_what_cannot_be_installed_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(colab, "lacking", lambda: ["filelock>=3.13"])
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    failed = SimpleNamespace(returncode=1, stdout="", stderr="no network")
+    monkeypatch.setattr(colab.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(RuntimeError, match=r"(?s)filelock.*no network"):
+        colab.prepare()
+
+
+@pytest.mark.parametrize(("here", "cards", "found"), [(False, [CARD], {}), (True, [], {}), (True, [CARD], None)])
+def test_the_sizes_are_the_profiles_on_a_gpu_of_colab_alone(monkeypatch, capsys, here, cards, found):
+    monkeypatch.setattr(stacks, "on_colab", lambda: here)
+    monkeypatch.setattr(machine, "gpus", lambda: cards)
+    wanted = sweep.load_profile("colab")["chapters"]["03-vocabulary"] if found is None else found
+    assert colab.sizes("03-vocabulary") == wanted
+    said = capsys.readouterr().out
+    assert ("Tesla T4" in said, "T4 GPU" in said) == (here and bool(cards), here and not cards)
+
+
+# A chapter's own measurements
+
+
+def plan(**fields):
+    return sweep.Plan.from_profile("one", fields)
+
+
+def test_a_chapter_runs_on_the_device_that_it_names_where_a_stack_can():
+    made = run.here(plan(stacks=["numpy", "2026-jax"], vocabulary=10), "gpu")
+    assert {stack.name: point.run.device for point, stack in made.pairs} == {"numpy": "cpu", "2026-jax": "gpu"}
+
+
+@pytest.mark.parametrize("device", ["tpu", "gpu"])
+def test_a_device_that_is_not_here_is_refused_before_anything_is_started(monkeypatch, device):
+    monkeypatch.setattr(machine, "gpus", list)
+    monkeypatch.setattr(sweep, "run", lambda *_, **__: pytest.fail("something was started"))
+    with pytest.raises(InputError, match=f"device: '?{device}'? is"):
+        run.run("01", {"one": {"vocabulary": 10, "stacks": ["numpy"]}}, 1, Protocol(steps=2), device)

@@ -1,0 +1,44 @@
+"""HTML that pages, JupyterLab and Colab show alike."""
+
+import pytest
+
+from traintime.book import markup
+
+
+def test_a_cell_carries_its_columns_head():
+    text = markup.table(["stack", "*a* (ms)"], [["numpy", "1"]])
+    assert '<td data-head="stack">numpy</td>' in text
+    assert '<td data-head="a  (ms)">1</td>' in text
+    assert '<th scope="col"><em>a</em> (ms)</th>' in text
+
+
+def test_a_head_with_quotes_does_not_leave_its_attribute():
+    assert 'data-head="&quot;x&quot; &gt; 1"' in markup.table(['"x" > 1'], [["y"]])
+
+
+@pytest.mark.parametrize(("columns", "wide"), [(3, False), (4, True)])
+def test_what_does_not_fit_a_phone_is_marked(columns, wide):
+    text = markup.table(["x"] * columns, [["y"] * columns])
+    assert ("book-table number wide" in text) == wide
+
+
+def test_sentences_are_told_from_numbers():
+    assert "book-table sentence" in markup.table(["x"], [["y"]], right=False)
+
+
+def test_a_row_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="zip"):
+        markup.table(["x", "y"], [["1"]])
+
+
+def test_emphasis_code_and_links_are_set_and_html_stays():
+    text = markup.inline("**told apart**<br>`fit`, [here](x.ipynb)")
+    assert text == '<strong>told apart</strong><br><code>fit</code>, <a href="x.ipynb">here</a>'
+
+
+def test_a_box_and_a_fold_hold_their_content():
+    assert "<p>x</p>" in markup.box("Title", "<p>x</p>", "tip")
+    assert 'class="admonition tip book-box"' in markup.box("Title", "<p>x</p>", "tip")
+    folded = markup.fold("All points", "<p>x</p>")
+    assert "<summary>All points</summary>" in folded
+    assert "open" not in folded.split("</summary>")[0]

@@ -1,0 +1,158 @@
+"""The reader's notebooks: no role, no directive, the page's numbers, a first cell that fetches the package."""
+
+import json
+import re
+
+import nbformat
+import pytest
+
+from traintime.book import reader
+from traintime.book.glue import PREFIX
+
+URL = "https://github.com/somebody/book"
+VALUES = {"step": "12 ms", "share": "40 %"}
+
+
+def executed(path, values=VALUES):
+    """A chapter that glued these values."""
+    outputs = [
+        nbformat.v4.new_output(
+            "display_data",
+            {PREFIX + "text/plain": repr(value)},
+            metadata={"scrapbook": {"name": name, "mime_prefix": PREFIX}},
+        )
+        for name, value in values.items()
+    ]
+    cell = nbformat.v4.new_code_cell("page.glue()", outputs=outputs)
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
+    return path
+
+
+@pytest.fixture
+def chapter(tmp_path, monkeypatch):
+    """A chapter's source, and the same as it ran; returns what makes its reader's copy."""
+    cells = [
+        nbformat.v4.new_markdown_cell("# 3. Title\n\nA step takes {glue:text}`step` {cite}`s0`."),
+        nbformat.v4.new_code_cell("rounds = 1  # count", metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell("page.glue(**values)", metadata={"tags": ["remove-cell"]}),
+        nbformat.v4.new_code_cell(
+            "plots.steps(x);",
+            metadata={"tags": ["hide-input"], "mystnb": {"figure": {"caption": "It grows by {glue:text}`share`."}}},
+        ),
+        nbformat.v4.new_code_cell("seen = 1"),
+    ]
+    source = tmp_path / "03-vocabulary.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), source)
+    monkeypatch.setattr(reader, "chapters", lambda: {"03-vocabulary": source})
+    (tmp_path / "ran").mkdir()
+    executed(tmp_path / "ran" / source.name)
+    return lambda url=URL: reader.notebook("03-vocabulary", tmp_path / "ran" / source.name, url, "v1.2.3")
+
+
+def test_numbers_are_filled_in_and_sources_named(chapter):
+    text = "\n".join(cell.source for cell in chapter().cells)
+    assert "A step takes 12 ms (Estimating the Training Time of a Deep Model)." in text
+    assert "*It grows by 40 %.*" in text
+    assert not reader.ROLE.search(text)
+
+
+def test_the_first_code_fetches_the_package_where_there_is_none(chapter):
+    first = next(cell for cell in chapter().cells if cell.cell_type == "code")
+    assert URL in first.source
+    assert "v1.2.3" in first.source
+    compile(first.source, "bootstrap", "exec")
+    assert max(map(len, first.source.splitlines())) <= 79
+
+
+def test_the_package_being_there_the_first_code_does_nothing(chapter, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    exec(next(cell for cell in chapter().cells if cell.cell_type == "code").source, {})
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_book_without_an_address_says_what_to_do(chapter):
+    first = next(cell for cell in chapter(None).cells if cell.cell_type == "code")
+    assert "git" not in first.source
+    assert "make lab" in first.source
+
+
+def test_what_the_page_hides_is_collapsed_and_what_glues_is_gone(chapter):
+    cells = {cell.source.split("\n")[0]: cell for cell in chapter().cells}
+    assert cells["plots.steps(x);"].metadata["jupyter"]["source_hidden"]
+    assert "jupyter" not in cells["seen = 1"].metadata
+    assert "page.glue(**values)" not in cells
+
+
+def test_the_sizes_of_a_gpu_follow_the_parameters(chapter):
+    sources = [cell.source for cell in chapter().cells]
+    assert 'colab.sizes("03-vocabulary")' in sources[sources.index("rounds = 1  # count") + 1]
+
+
+def test_every_cell_has_an_id_of_its_own(chapter):
+    made = chapter()
+    nbformat.validate(made)
+    assert len({cell.id for cell in made.cells}) == len(made.cells)
+
+
+def test_a_number_that_the_run_did_not_give_is_an_error():
+    with pytest.raises(KeyError, match="nowhere"):
+        reader.plain("{glue:text}`nowhere`", VALUES)
+
+
+@pytest.mark.parametrize("text", ["{unheard-of}`x`", ":::{unheard-of}\nx\n:::\n"])
+def test_what_has_no_reading_is_an_error(text):
+    with pytest.raises(ValueError, match="unheard-of"):
+        reader.plain(text, VALUES)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("a {term}`stack` and {term}`launches <launch>`", "a stack and launches"),
+        (":::{admonition} Take away\n:class: tip\n\n- {glue:text}`step`\n:::\nx", "> **Take away**\n>\n> - 12 ms\nx"),
+        (":::{margin}\nAside.\n:::\n\nx", "> Aside.\n\nx"),
+        ("```{note}\nSo.\n```\n", "> **Note**\n>\n> So.\n"),
+        (":::{dropdown} More\nSo.\n:::\n", "<details><summary>More</summary>\n\nSo.\n\n</details>\n"),
+        ("(label)=\n## Head", "## Head"),
+        ("```python\nx = {1: 2}\n```", "```python\nx = {1: 2}\n```"),
+    ],
+)
+def test_myst_reads_as_markdown(text, plain):
+    assert reader.plain(text, VALUES) == plain
+
+
+def test_a_copy_that_its_reader_changed_stays(chapter, tmp_path):
+    def write():
+        return reader.write(tmp_path / "ran", tmp_path / "copies", URL, "v1")
+
+    copy = tmp_path / "copies" / "03-vocabulary.ipynb"
+    assert write() == []
+    assert write() == []
+    copy.write_text(copy.read_text().replace("rounds = 1", "rounds = 7"))
+    mine = copy.read_text()
+    assert write() == write() == [copy]
+    assert copy.read_text() == mine
+    copy.unlink()
+    assert write() == []
+    assert "rounds = 1" in copy.read_text()
+
+
+def test_a_copy_that_nobody_changed_is_brought_up_to_date(chapter, tmp_path):
+    reader.write(tmp_path / "ran", tmp_path / "copies", URL, "v1")
+    executed(tmp_path / "ran" / "03-vocabulary.ipynb", VALUES | {"step": "13 ms"})
+    assert reader.write(tmp_path / "ran", tmp_path / "copies", URL, "v1") == []
+    assert "13 ms" in (tmp_path / "copies" / "03-vocabulary.ipynb").read_text()
+
+
+def test_every_role_of_the_chapters_has_a_reading():
+    """Whatever the numbers are: each name gets one."""
+
+    class Any(dict):
+        def __missing__(self, name):
+            return "1"
+
+    for path in reader.chapters().values():
+        for cell in json.loads(path.read_text())["cells"]:
+            text = reader.plain("".join(cell["source"]), Any()) if cell["cell_type"] == "markdown" else ""
+            assert not re.search(r"\{[\w:-]+\}`|^:::", text, flags=re.MULTILINE), path.name

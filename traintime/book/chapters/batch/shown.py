@@ -1,0 +1,144 @@
+"""What the page of batch size shows: tables, and the numbers of its prose."""
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import page, plots, stored
+from traintime.book.chapters.batch.analysis import (
+    SENTENCES,
+    by_batch,
+    bytes_a_sentence,
+    critical_batches,
+    gain,
+    lines,
+    order,
+    peaks,
+)
+from traintime.book.stored import Measurements
+
+
+def a_sentence(points: pd.DataFrame) -> HTML:
+    """Microseconds a sentence, a row a stack, a column a batch size."""
+    sizes = sorted(points["batch"].unique())
+    rows = []
+    for stack, group in points.groupby("stack", sort=False):
+        each = (group["step_s"] / group["batch"] * 1e6).set_axis(group["batch"])
+        rows.append([stack, *(f"{each[size]:,.0f}" if size in each and each[size] > 0 else "" for size in sizes)])
+    return page.table(["µs a sentence, at batch", *(plots.short(size) for size in sizes)], rows)
+
+
+def critical_table(ours: pd.DataFrame, document: pd.DataFrame) -> HTML:
+    """The parts of a step and the critical batch of each stack, and of the document's devices."""
+    heads = ["stack", "fixed F (ms a step)", "c (µs a sentence)", "critical batch", "mean error of the line"]
+    rows = []
+    for name, row in ours.iterrows():
+        at = page.span(row, "critical", ",.0f")
+        rows.append([name, f"{row['F'] * 1e3:,.0f}", f"{row['c'] * 1e6:,.0f}", at, f"{row['error']:.0%}"])
+    for device, row in document.iterrows():
+        rows.append([f"*the document's {device}*", "", "", page.span(row, "critical", ",.0f"), ""])
+    return page.table(heads, rows)
+
+
+def memory_table(peak: pd.DataFrame) -> HTML:
+    """Peak memory at the smallest batch and the three largest, and what a sentence adds."""
+    each = bytes_a_sentence(peak)
+    peak = peak[[*peak.columns[:-3][:1], *peak.columns[-3:]]]
+    rows = [
+        [
+            stack,
+            *("" if np.isnan(value) else f"{value / 2**30:.2f}" for value in row),
+            f"{each[stack] / 2**10:.0f}" if stack in each else "",
+        ]
+        for stack, row in peak.iterrows()
+    ]
+    return page.table(
+        ["peak, GiB, at batch", *(f"{size:,}" for size in peak.columns), "KiB a sentence, at least"], rows
+    )
+
+
+def values(book: Measurements, document: pd.DataFrame) -> dict[str, str]:
+    """Every number that the chapter's sentences name."""
+    given = {f"bat-critical-{device}": page.span(row, "critical", ",.0f") for device, row in document.iterrows()}
+    given |= {f"bat-gain-{device}": f"{row['gain']:.1f}" for device, row in document.iterrows()}
+    given |= {f"bat-seen-{device}": f"{row['seen']:.1f}" for device, row in document.iterrows()}
+    return given | _of_batches(book) | _example(book) | _of_memory(book) | _elsewhere(book)
+
+
+NOT_MEASURED = "(not measured)"
+EXAMPLE_STACK, EXAMPLE = "2026-tensorflow", [32, 128, 1024]  # sentences: two steps that promise a third
+
+
+def _of_batches(book: Measurements) -> dict[str, str]:
+    names = ("least", "least-stack", "most", "most-stack", "error", "error-stack", "noise", "order", "gains")
+    found = by_batch(book)
+    fits = lines(book, found)
+    if len(fits) < 3:
+        return dict.fromkeys((f"bat-{name}" for name in names), NOT_MEASURED)
+    ours = critical_batches(fits)
+    worst = ours["error"].idxmax()
+    noise = book.noise().set_index("stack")[3]
+    gains = gain(book, found)
+    slow, fast = (pick(gains, key=lambda stack: gains[stack].value) for pick in (min, max))
+    texts = [
+        f"{ours['critical'].min():,.0f}",
+        ours["critical"].idxmin(),
+        f"{ours['critical'].max():,.0f}",
+        ours["critical"].idxmax(),
+        f"{ours['error'].max():.0%}",
+        worst,
+        f"{noise[worst]:.0%}",
+        order(book, fits).text(".2f"),
+        f"{gains[slow].text('.1f')} times ({slow}) to {gains[fast].text('.1f')} times ({fast})",
+    ]
+    return {f"bat-{name}": text for name, text in zip(names, texts, strict=True)}
+
+
+def _example(book: Measurements) -> dict[str, str]:
+    """Two measured steps that promise a third, on one stack, for this page and the front page."""
+    small, middle, large = EXAMPLE
+    names = ("stack", "small", "middle", "fixed", "each", "promised", "took", "off", "epoch")
+    found = by_batch(book)
+    steps = found[found["stack"] == EXAMPLE_STACK].set_index("batch")["step_s"].reindex(EXAMPLE)
+    if steps.isna().any():
+        return {f"bat-example-{name}": NOT_MEASURED for name in names}
+    each = (steps[middle] - steps[small]) / (middle - small)
+    fixed = steps[small] - small * each
+    promised = fixed + large * each
+    off = promised / steps[large] - 1
+    texts = [
+        EXAMPLE_STACK,
+        f"{steps[small] * 1e3:.0f} ms",
+        f"{steps[middle] * 1e3:.0f} ms",
+        f"{fixed * 1e3:.0f} ms",
+        f"{each * 1e3:.2f} ms",
+        f"{promised * 1e3:.0f} ms",
+        f"{steps[large] * 1e3:.0f} ms",
+        f"{abs(off):.0%} {'less' if off > 0 else 'more'} than promised",
+        f"{SENTENCES / large * promised / 60:.0f} minutes",
+    ]
+    return {f"bat-example-{name}": text for name, text in zip(names, texts, strict=True)}
+
+
+def _of_memory(book: Measurements) -> dict[str, str]:
+    found = by_batch(book)
+    each, critical = bytes_a_sentence(peaks(found)), critical_batches(lines(book, found))["critical"]
+    if each.empty:
+        return dict.fromkeys(("bat-kib-low", "bat-kib-high", "bat-kib-high-stack", "bat-at-critical"), NOT_MEASURED)
+    return {
+        "bat-kib-low": f"{each.min() / 2**10:,.0f}",
+        "bat-kib-high": f"{each.max() / 2**10:,.0f}",
+        "bat-kib-high-stack": each.idxmax(),
+        "bat-at-critical": f"{(each * critical).max() / 2**30:.1f} GiB",
+    }
+
+
+def _elsewhere(book: Measurements) -> dict[str, str]:
+    """What other machines that the book shows say of the same."""
+    said = []
+    for other in (stored.of(name) for name in stored.listed() if name != book.machine):
+        ours = critical_batches(lines(other, by_batch(other)))["critical"]
+        if len(ours) > 1:
+            ends = (f"{ours[stack]:,.0f} ({stack})" for stack in (ours.idxmin(), ours.idxmax()))
+            said.append(f"on {other.title} it runs from {' to '.join(ends)}")
+    return {"bat-elsewhere": "; ".join(said) or "no other machine has run this sweep yet"}

@@ -1,0 +1,56 @@
+"""On Colab: what a runtime lacks of the package's dependencies, and the sizes for its GPU."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, distributions, version
+from typing import Any
+
+from traintime import paths
+from traintime.measuring import machine, stacks, sweep
+
+PROFILE = "colab"
+TO_GET_A_GPU = "For a GPU: menu Runtime, Change runtime type, T4 GPU."
+
+
+def lacking() -> list[str]:
+    """The package's own requirements that are not installed, as pyproject.toml states them."""
+    stated = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    return [requirement for requirement in stated if not _installed(re.split(r"[<>=!~ \[]", requirement)[0])]
+
+
+def _installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def prepare() -> None:
+    """Install what is lacking, and change nothing that is there.
+
+    Raises RuntimeError with pip's last words where that cannot be done.
+    """
+    if not (wanted := lacking()):
+        return
+    held = sorted({f"{each.name}=={each.version}" for each in distributions() if each.name})
+    constraints = paths.ROOT / "preinstalled.txt"
+    constraints.write_text("\n".join(held) + "\n")
+    command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", str(constraints)]
+    answer = subprocess.run([*command, *wanted], capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        last = "\n".join((answer.stdout + answer.stderr).strip().splitlines()[-5:])
+        raise RuntimeError(f"pip could not add {', '.join(wanted)} to what this runtime has:\n{last}")
+
+
+def sizes(chapter: str) -> dict[str, Any]:
+    """A chapter's parameters for a Colab runtime with a GPU (profiles/colab.yaml); elsewhere none."""
+    if not stacks.on_colab():
+        return {}
+    if not (cards := machine.gpus()):
+        print(f"This runtime has no GPU, so the points are small ones on its CPU. {TO_GET_A_GPU}")
+        return {}
+    print(f"On {cards[0]['name']}, with the sizes of the profile {PROFILE}.")
+    return sweep.load_profile(PROFILE)["chapters"].get(chapter) or {}

@@ -1,0 +1,42 @@
+"""Markdown as HTML that reads alike on a built page, in JupyterLab and on Colab, which know nothing of MyST."""
+
+import html
+import re
+from collections.abc import Sequence
+
+from markdown_it import MarkdownIt
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": True})
+WIDE = 3  # columns that fit a phone; a wider table is folded there into one block a row
+
+
+def inline(text: str) -> str:
+    """A piece of a sentence: emphasis, code and links as HTML; HTML in it stays."""
+    return _MARKDOWN.renderInline(text)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = True) -> str:
+    """A table: the first column to the left, the others to the right; or all to the left, sentences that wrap.
+
+    Every cell carries its column's head, with which style sheets can stack a row's cells on a narrow screen.
+    """
+    kinds = ["number" if right else "sentence", *(["wide"] if len(heads) > WIDE else [])]
+    names = [html.escape(re.sub(r"<[^>]+>|[*`]", " ", head).strip(), quote=True) for head in heads]
+    lines = [f'<table class="table book-table {" ".join(kinds)}">', "<thead><tr>"]
+    lines += [f'<th scope="col">{inline(head)}</th>' for head in heads]
+    lines += ["</tr></thead>", "<tbody>"]
+    for row in rows:
+        cells = [f'<td data-head="{name}">{inline(cell)}</td>' for name, cell in zip(names, row, strict=True)]
+        lines += ["<tr>", *cells, "</tr>"]
+    return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def fold(summary: str, content: str) -> str:
+    """HTML behind a line that opens it."""
+    return f'<details class="book-fold">\n<summary>{inline(summary)}</summary>\n{content}\n</details>'
+
+
+def box(title: str, content: str, kind: str = "note") -> str:
+    """HTML in a titled box; kind: one of the theme's (note, tip, seealso)."""
+    title = f'<p class="admonition-title">{inline(title)}</p>'
+    return f'<div class="admonition {kind} book-box">\n{title}\n{content}\n</div>'
