@@ -37,8 +37,8 @@ def lab(html, tmp_path):
         port = probe.getsockname()[1]
     environment = os.environ | {"JUPYTER_CONFIG_DIR": str(tmp_path), "JUPYTER_PREFER_ENV_PATH": "0"}
     command = [paths.ROOT / ".venv" / "bin" / "traintime", "lab", "--port", str(port)]
-    log = (tmp_path / "log").open("w")
-    server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{port}"
     for _ in range(120):
         try:
@@ -73,6 +73,8 @@ def test_a_chapter_runs_from_top_to_bottom_and_shows_no_raw_role(lab):
             if all(cell.execution_count for cell in cells):
                 break
         seen = []
+        page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollTo(0, 0)")
+        page.wait_for_timeout(500)
         for _ in range(60):
             seen.append(page.locator(".jp-Notebook").first.inner_text())
             page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollBy(0, 1500)")

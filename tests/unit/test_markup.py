@@ -22,6 +22,12 @@ def test_what_does_not_fit_a_phone_is_marked(columns, wide):
     assert ("book-table number wide" in text) == wide
 
 
+def test_a_cell_breaks_before_its_interval_and_nowhere_else():
+    text = markup.table(["stack", "step"], [["2017-theano", "1.2 (1.0 to 1.4)"]])
+    assert ">2017\u2011theano<" in text
+    assert ">1.2 (1.0\u00a0to\u00a01.4)<" in text
+
+
 def test_sentences_are_told_from_numbers():
     assert "book-table sentence" in markup.table(["x"], [["y"]], right=False)
 

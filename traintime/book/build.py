@@ -67,7 +67,9 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
         if url.startswith("https://github.com/"):
             config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
     config["sphinx"]["config"]["mathjax_path"] = MATHJAX
-    config["parse"]["myst_substitutions"] = glue.front_page(executed) | {"profile": profile}
+    config["parse"]["myst_substitutions"] = glue.front_page(executed / f"{chapter}.ipynb" for chapter in chapters()) | {
+        "profile": profile
+    }
     (staging / "_config.yml").write_text(yaml.safe_dump(config, allow_unicode=True))
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 PREFIX = "application/papermill.record/"
@@ -18,13 +19,13 @@ def glued(notebook: Path) -> dict[str, str]:
     return values
 
 
-def front_page(executed: Path) -> dict[str, str]:
-    """Every chapter's glued values, for the front page's {{ name }}; dashes in names become underscores.
+def front_page(executed: Iterable[Path]) -> dict[str, str]:
+    """Every executed chapter's glued values, for the front page's {{ name }}; dashes in names become underscores.
 
     Raises ValueError when two chapters give one name two values.
     """
     values: dict[str, str] = {}
-    for path in sorted(executed.glob("*.ipynb")):
+    for path in executed:
         for name, value in glued(path).items():
             if values.setdefault(name.replace("-", "_"), value) != value:
                 raise ValueError(f"{path.name} glues {name} as {value!r}, another chapter has {values[name]!r}")

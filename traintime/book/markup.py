@@ -26,9 +26,16 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = Tru
     lines += [f'<th scope="col">{inline(head)}</th>' for head in heads]
     lines += ["</tr></thead>", "<tbody>"]
     for row in rows:
-        cells = [f'<td data-head="{name}">{inline(cell)}</td>' for name, cell in zip(names, row, strict=True)]
+        texts = [inline(_kept_together(cell) if right else cell) for cell in row]
+        cells = [f'<td data-head="{name}">{text}</td>' for name, text in zip(names, texts, strict=True)]
         lines += ["<tr>", *cells, "</tr>"]
     return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def _kept_together(cell: str) -> str:
+    """A cell that breaks between a number and its interval, and not inside of a name, a number or an interval."""
+    cell = re.sub(r"\([^()]*\)|± \S+", lambda match: match[0].replace(" ", "\u00a0"), cell)
+    return re.sub(r"(?<=\w)-(?=\w)", "\u2011", cell) if cell.count(" ") == 0 else cell
 
 
 def fold(summary: str, content: str) -> str:

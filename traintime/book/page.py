@@ -29,15 +29,36 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = Tru
     return HTML(markup.fold(fold, text) if fold else text)
 
 
+def frame(data: pd.DataFrame) -> HTML:
+    """A data frame as a table, its index first; a missing value is an empty cell."""
+    data = data.reset_index()
+    heads = ["" if name == "index" else str(name) for name in data.columns]
+    return table(heads, [[_plain(value) for value in row] for row in data.to_numpy()])
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if pd.isna(value) else f"{value:,.10g}"
+
+
 def span(row: Any, value: str = "ratio", spec: str = ".2f", below: bool = False) -> str:
     """A row's value with its interval (low, high): "1.24 (1.10 to 1.31)". below: the interval on a line of its own."""
     text = stored.interval(row, value).text(spec)
     return text.replace(" (", "<br>(") if below else text
 
 
+MOST = 6  # columns that fit a page
+
+
 def step_table(points: pd.DataFrame, against: str = "vocabulary", fold: str = "") -> HTML:
-    """Milliseconds a step with the half-width of the interval, a row a stack, a column a size; holes say why."""
+    """Milliseconds a step with the half-width of the interval, a row a stack, a column a size; holes say why.
+
+    Of more sizes than fit a page the least and the largest.
+    """
     order = sorted(points[against].unique())
+    if len(order) >= MOST:
+        order = [order[0], *order[2 - MOST :]]
     rows = []
     for name, of_one in points.groupby(["stack", "how"], sort=False):
         cells = []
@@ -54,7 +75,7 @@ def _cell(row: pd.Series) -> str:
     digits = 0 if row["step_s"] > 0.1 else 1
     half = (row["high_s"] - row["low_s"]) / 2
     # From two or three runs the interval can be wider than the step is long: that says nothing, so it is not shown.
-    spread = f" ± {half * 1e3:,.{digits}f}" if half < row["step_s"] else ""
+    spread = f"<br>± {half * 1e3:,.{digits}f}" if half < row["step_s"] else ""
     return f"{row['step_s'] * 1e3:,.{digits}f}{spread}"
 
 
@@ -133,10 +154,12 @@ def predictions(chapter: str) -> HTML:
         decided = "; ".join(
             f"{claim.claim.label} {claim.verdict}: {claim.shown}".rstrip(": ") for claim, _ in one.judged
         )
-        outcome = " ".join(filter(None, (f"**{one.outcome}**", decided and f"({decided})", one.note)))
+        said = [decided, one.note]
         if one.later_wording:
-            outcome += f" Reworded later: *{one.later_wording.split(' [')[0]}*"
-        registered = f"{one.registered[:16].replace('T', ' ')}<br>{stored.of(one.machine).title}"
+            said.append(f"Reworded later: *{one.later_wording.split(' [')[0]}*")
+        why = "<br>".join(map(markup.inline, filter(None, said)))
+        outcome = f"**{one.outcome}**" + (f"<details><summary>why</summary>{why}</details>" if why else "")
+        registered = f"{one.registered[:10]}<br>{stored.of(one.machine).title}"
         rows.append([one.number, one.prediction, registered, outcome])
     heads = ["", "prediction, as first written", "registered, for", "held?"]
     return HTML(markup.box("Predicted, and held?", markup.table(heads, rows, right=False)))

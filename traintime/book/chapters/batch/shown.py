@@ -66,7 +66,7 @@ def values(book: Measurements, document: pd.DataFrame) -> dict[str, str]:
 
 
 NOT_MEASURED = "(not measured)"
-EXAMPLE_STACK, EXAMPLE = "2026-tensorflow", [32, 128, 1024]  # sentences: two steps that promise a third
+EXAMPLE_STACK, EXAMPLE = "2026-tensorflow", [128, 1024, 32]  # sentences: two steps that promise a third
 
 
 def _of_batches(book: Measurements) -> dict[str, str]:
@@ -96,26 +96,26 @@ def _of_batches(book: Measurements) -> dict[str, str]:
 
 def _example(book: Measurements) -> dict[str, str]:
     """Two measured steps that promise a third, on one stack, for this page and the front page."""
-    small, middle, large = EXAMPLE
-    names = ("stack", "small", "middle", "fixed", "each", "promised", "took", "off", "epoch")
+    one, two, third = EXAMPLE
+    names = ("stack", "one", "two", "fixed", "each", "promised", "took", "off", "epoch")
     found = by_batch(book)
     steps = found[found["stack"] == EXAMPLE_STACK].set_index("batch")["step_s"].reindex(EXAMPLE)
     if steps.isna().any():
         return {f"bat-example-{name}": NOT_MEASURED for name in names}
-    each = (steps[middle] - steps[small]) / (middle - small)
-    fixed = steps[small] - small * each
-    promised = fixed + large * each
-    off = promised / steps[large] - 1
+    each = (steps[two] - steps[one]) / (two - one)
+    fixed = steps[one] - one * each
+    promised = fixed + third * each
+    off = promised / steps[third] - 1
     texts = [
         EXAMPLE_STACK,
-        f"{steps[small] * 1e3:.0f} ms",
-        f"{steps[middle] * 1e3:.0f} ms",
+        f"{steps[one] * 1e3:.0f} ms",
+        f"{steps[two] * 1e3:.0f} ms",
         f"{fixed * 1e3:.0f} ms",
         f"{each * 1e3:.2f} ms",
         f"{promised * 1e3:.0f} ms",
-        f"{steps[large] * 1e3:.0f} ms",
+        f"{steps[third] * 1e3:.0f} ms",
         f"{abs(off):.0%} {'less' if off > 0 else 'more'} than promised",
-        f"{SENTENCES / large * promised / 60:.0f} minutes",
+        f"{SENTENCES / third * promised / 3600:.1f} hours",
     ]
     return {f"bat-example-{name}": text for name, text in zip(names, texts, strict=True)}
 

@@ -2,6 +2,7 @@
 
 from traintime.book.chapters.measuring.analysis import (
     ESTIMATES,
+    HERE,
     PREDICTIONS,
     RUNS,
     SAME,
@@ -41,6 +42,7 @@ from traintime.book.chapters.measuring.shown import (
 __all__ = [
     "CLAIMS",
     "ESTIMATES",
+    "HERE",
     "PREDICTIONS",
     "RUNS",
     "SAME",

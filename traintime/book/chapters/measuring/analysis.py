@@ -24,6 +24,7 @@ SLEPT = 0.1  # seconds of a call of fit after its last step, more than any frame
 STEPS = ["step_s", "fit_step_s"]  # a single step, and one more of the framework's own loop
 SAME = "not told apart"
 REPEATS = 10  # degrees of freedom that a noise floor needs to be judged
+HERE = ["step (ms)", "more of `fit` (ms)", "short `fit` (ms)", "epoch (ms)"]  # heads of the table of this run
 CLOCKS = ("done_s", "seconds")  # of a call of fit: its last step done, and returned
 RUNS = [1, 3, 5, 10]  # invocations a side, of the noise floors
 

@@ -81,7 +81,7 @@ def side_by_side(book: Measurements) -> HTML:
         steps = [milliseconds(float(np.exp(np.log(group).mean()))) for group in groups]
         texts = [_count(counts, row["stack"], name) for name in names]
         verdict = f"{row['reason']}, {rounds} rounds" if rounds else row["reason"]
-        rows.append([row["stack"], names[1], " → ".join(steps), " → ".join(texts), page.span(row), verdict])
+        rows.append([row["stack"], names[1], " → ".join(steps), " → ".join(texts), page.span(row, below=True), verdict])
     heads = ["stack", "glibc →", "ms a step", "faults a step", "speed (glibc 1)", "verdict"]
     return page.table(heads, rows, fold="All comparisons")
 
@@ -98,7 +98,7 @@ def onednn_table(books: Iterable[Measurements]) -> HTML:
                     step = statistics.geometric(one["median_s"], book.spread(TENSORFLOW))
                     numbers = [str(len(one)), step.text(",.0f", 1e3), f"{one['faults_a_step'].mean():,.0f}"]
                     rows.append([book.title, state, name, *numbers])
-                elif state == "off":
+                elif state == "off" and (found["onednn"] == "on").any():
                     rows.append([book.title, state, name, "0", NOT_YET, ""])
     return page.table(["machine", "oneDNN", "allocator", "runs", "ms a step", "faults a step"], rows)
 
@@ -111,7 +111,11 @@ def bend_table(book: Measurements, table: pd.DataFrame) -> HTML:
         known = table[table["stack"] == stack].set_index("vocabulary")
         price, _, rounds = row_prices(book, stack)
         rows.append(
-            [stack, *(_marked(known.loc[size]) for size in sizes), f"{price.text('.1f')}<br>{rounding(rounds)}"]
+            [
+                stack,
+                *(_marked(known.loc[size]) for size in sizes),
+                f"{price.text('.1f').replace(' (', '<br>(')}<br>{rounding(rounds)}",
+            ]
         )
     if not rows:
         return page.nothing()
@@ -119,7 +123,7 @@ def bend_table(book: Measurements, table: pd.DataFrame) -> HTML:
 
 
 def _marked(row: pd.Series) -> str:
-    return f"{page.span(row, spec='.1f')}<br>{row['reason']}"
+    return f"{page.span(row, spec='.1f', below=True)}<br>{row['reason']}"
 
 
 # On a GPU

@@ -16,7 +16,7 @@ def coefficients(fits: dict[str, Fit]) -> list[list[str]]:
     for name, (scale, unit) in units.items():
         found = [fit.interval(name).scaled(scale) for fit in fits.values()]
         texts = [[f"{float(f'{x:.3g}'):g}" for x in (one.value, one.low, one.high)] for one in found]
-        rows.append([f"${name}$, {unit}", *("{} ({} to {})".format(*text) for text in texts)])
+        rows.append([f"*{name}*, {unit}", *("{} ({} to {})".format(*text) for text in texts)])
     return [*rows, ["mean error", *(f"{fit.mean_error:.1%}" for fit in fits.values())]]
 
 
