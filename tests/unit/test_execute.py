@@ -36,6 +36,16 @@ def test_a_parameters_cell_gets_its_values_and_keeps_its_comments():
     ]
 
 
+def test_a_list_that_does_not_fit_a_line_gets_a_line_an_item():
+    names = ["a rather long name of a stack", "another name that is long", "and a third one of them"]
+    rewritten = execute.with_values("names = []  # to measure, names", {"names": names})
+    assert max(map(len, rewritten.splitlines())) <= 79
+    assert rewritten.startswith("names = [  # to measure, names\n")
+    variables = {}
+    exec(rewritten, variables)
+    assert variables["names"] == names
+
+
 def test_a_cell_without_given_values_is_left_as_it_is():
     source = "rounds  =  3   # rounds\nx = 1"
     assert execute.with_values(source, {}) == source

@@ -20,6 +20,7 @@ from traintime.book import PROFILE, PROGRESS, RESULTS
 from traintime.errors import unknown
 from traintime.measuring import sweep
 
+WIDEST = 79  # characters of a line of code that fit a page
 MEASURES = re.compile(r"^\w+ = run\.run\(", re.MULTILINE)  # the one call in a chapter that measures
 
 
@@ -140,7 +141,10 @@ def with_values(source: str, given: dict[str, Any]) -> str:
     for line in source.splitlines():
         match = re.match(r"(\w+)\s*=\s*.*?(\s+# .*)?$", line)
         if match and match[1] in given:
-            line = f"{match[1]} = {given[match[1]]!r}{match[2] or ''}"
+            value, comment = given[match[1]], match[2] or ""
+            line = f"{match[1]} = {value!r}{comment}"
+            if len(line) > WIDEST and isinstance(value, list):
+                line = "\n".join([f"{match[1]} = [{comment}", *(f"    {one!r}," for one in value), "]"])
         lines.append(line)
     return "\n".join(lines)
 
