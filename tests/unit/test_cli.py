@@ -357,7 +357,7 @@ def test_a_lab_without_chapters_says_how_to_make_them(traintime, monkeypatch, tm
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    assert_refused(traintime("lab", "--port", port), "lab", tmp_path, "make book")
+    assert_refused(traintime("lab", "--port", port), "lab", str(tmp_path), "make book")
 
 
 @pytest.fixture

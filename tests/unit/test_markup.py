@@ -42,6 +42,11 @@ def test_emphasis_code_and_links_are_set_and_html_stays():
     assert text == '<strong>told apart</strong><br><code>fit</code>, <a href="x.ipynb">here</a>'
 
 
+def test_mathematics_is_left_to_the_pages_own_typesetter():
+    assert markup.inline("*a* and $t_{1} < 2$") == '<em>a</em> and <span class="math">\\(t_{1} &lt; 2\\)</span>'
+    assert markup.inline("5 $ or 6 $") == "5 $ or 6 $"
+
+
 def test_a_box_and_a_fold_hold_their_content():
     assert "<p>x</p>" in markup.box("Title", "<p>x</p>", "tip")
     assert 'class="admonition tip book-box"' in markup.box("Title", "<p>x</p>", "tip")

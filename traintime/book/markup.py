@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from markdown_it import MarkdownIt
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": True})
+MATHEMATICS = re.compile(r"\$([^$\s](?:[^$\n]*[^$\s])?)\$")
 WIDE = 3  # columns that fit a phone; a wider table is folded there into one block a row
 
 
 def inline(text: str) -> str:
-    """A piece of a sentence: emphasis, code and links as HTML; HTML in it stays."""
-    return _MARKDOWN.renderInline(text)
+    """A piece of a sentence: emphasis, code, links and $mathematics$ as HTML; HTML in it stays."""
+    formulas = MATHEMATICS.findall(text)
+    made = _MARKDOWN.renderInline(MATHEMATICS.sub("\ufffc", text))
+    for formula in formulas:
+        made = made.replace("\ufffc", f'<span class="math">\\({html.escape(formula, quote=False)}\\)</span>', 1)
+    return made
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = True) -> str:

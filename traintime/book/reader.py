@@ -41,7 +41,8 @@ if importlib.util.find_spec("traintime") is None:
     import sys
     from pathlib import Path
 
-    url, tag, book = "{url}", "{tag}", Path("book").resolve()
+    url = "{url}"
+    tag, book = "{tag}", Path("book").resolve()
     clone = ["git", "clone", "-q", "--depth=1", f"--branch={{tag}}", url]
     if not book.exists() and subprocess.run([*clone, book]).returncode:
         raise SystemExit(
