@@ -39,6 +39,20 @@ def test_a_chapter_without_plots_does_not_depend_on_them(notebook):
     assert not any("plots" in name for name in found)
 
 
+def test_a_chapter_depends_on_those_figures_alone_that_it_draws(notebook):
+    found = names(uses.modules(notebook("from traintime.book import plots", "plots.steps(points)")))
+    assert {"traintime/book/plots/sweeps.py", "traintime/book/plots/look.py"} <= found
+    assert not {"traintime/book/plots/roofline.py", "traintime/book/plots/__init__.py"} & found
+
+
+def test_a_chapters_folder_is_used_by_what_is_asked_of_it(notebook):
+    found = names(uses.modules(notebook("from traintime.book.chapters import pool", "pool.gains(book)")))
+    assert "traintime/book/chapters/pool/analysis.py" in found
+    assert "traintime/book/chapters/pool/claims.py" not in found
+    found = names(uses.modules(notebook("from traintime.book.chapters.pool import CLAIMS")))
+    assert "traintime/book/chapters/pool/claims.py" in found
+
+
 def test_data_follow_from_the_modules_that_read_them(notebook):
     assert uses.data(notebook("from traintime.explain import formula")) == []
     found = names(uses.data(notebook("from traintime.book import original")))

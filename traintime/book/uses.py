@@ -28,12 +28,16 @@ def modules(notebook: Path) -> list[Path]:
 
 
 def closure(names: Iterable[str]) -> list[Path]:
-    """Files of these modules of the package and of all that they import; a measuring one brings the workers' files."""
+    """Files of these modules of the package and of all that they import; a measuring one brings the workers' files.
+
+    Through a package that only passes names on (plots, a chapter's folder) a file depends on those modules alone whose
+    names it uses: a changed figure does not draw the others again.
+    """
     found: dict[str, Path] = {}
     queue = list(names)
     while queue:
         name = queue.pop()
-        if name not in found and (path := _file(name)):
+        if name not in found and (path := _file(name)) and not _passes_on(path):
             found[name] = path
             queue += _imported(_parsed(path))
     if "traintime.measuring.measure" in found:
@@ -62,7 +66,31 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield from (name.name for name in node.names if name.name.startswith("traintime"))
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("traintime"):
             yield node.module
-            yield from (f"{node.module}.{name.name}" for name in node.names)
+            yield from _behind(node.module, {name.name for name in node.names})
+            for name in node.names:
+                yield f"{node.module}.{name.name}"
+                yield from _behind(f"{node.module}.{name.name}", _attributes(tree, name.asname or name.name))
+
+
+def _passes_on(path: Path) -> bool:
+    """Whether a package's file holds nothing but imports, and the list of what they give."""
+    body = _parsed(path).body[1:]  # after its docstring
+    kinds = (ast.ImportFrom, ast.Assign)
+    return path.name == "__init__.py" and len(body) > 1 and all(isinstance(node, kinds) for node in body)
+
+
+def _behind(package: str, names: set[str]) -> Iterator[str]:
+    """The modules from which a package that only passes names on has these."""
+    if (path := _file(package)) and _passes_on(path):
+        for node in _parsed(path).body:
+            if isinstance(node, ast.ImportFrom) and names & {alias.asname or alias.name for alias in node.names}:
+                yield node.module or ""
+
+
+def _attributes(tree: ast.Module, name: str) -> set[str]:
+    """What is asked of a name: {"steps"} of `plots` in `plots.steps(points)`."""
+    asked = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
+    return {node.attr for node in asked if node.value.id == name}
 
 
 def _file(name: str) -> Path | None:

@@ -118,7 +118,7 @@ def _gain_with_fixed_steps(book: Measurements) -> str:
 
 def _of_first_steps(book: Measurements) -> dict[str, str]:
     curves = warm_up(book)
-    first, later = curves.loc[1].sort_values(), curves.loc[4:].stack()
+    first, later = curves.loc[1].sort_values(), curves.loc[4:].stack(future_stack=True)
     needed = calibrated()["warmup"]
     return {
         "how-first-low": f"{first.iloc[0]:.1f}",
@@ -222,7 +222,7 @@ def floor_table(floors: pd.DataFrame) -> HTML:
 
 def floor_rows(floors: pd.DataFrame) -> pd.DataFrame:
     """The noise floors with a row for each stack and machine."""
-    return floors.stack(0).rename_axis(["stack", "machine"]).reset_index()
+    return floors.stack(0, future_stack=True).rename_axis(["stack", "machine"]).reset_index()
 
 
 def gap_table(gaps: pd.DataFrame) -> HTML:
