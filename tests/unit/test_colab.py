@@ -13,6 +13,8 @@ from traintime.book import colab, run
 from traintime.errors import InputError
 from traintime.measuring import machine, stacks, sweep
 from traintime.measuring.protocol import Protocol
+from traintime.point import make_point
+from traintime.store import records
 
 CARD = {"name": "Tesla T4", "memory_mib": 15360, "driver": "550"}
 
@@ -40,6 +42,24 @@ def test_elsewhere_no_such_stack_is_there_or_can_be_added():
     assert not stacks.get("colab-numpy").present
     with pytest.raises(InputError, match=r"colab-numpy.*Colab"):
         stacks.add(stacks.get("colab-numpy"))
+
+
+def test_a_runtime_without_a_framework_says_which_one_it_lacks():
+    lacking = stacks.Stack("colab-none", "tensorflow", "keras3", ("keras", "no-such-package"), colab=True)
+    assert "lacks no-such-package" in lacking.remedy
+    assert "traintime stacks add" in stacks.get("2017-theano").remedy
+
+
+def test_what_crashed_is_said_with_its_reason(tmp_path, invocation):
+    """Such as a GPU that the framework does not see."""
+    point = make_point(vocabulary=10)
+    path = records.file_of(tmp_path, "m", "2026-jax", point.key)
+    for _ in range(2):
+        crashed = invocation("crashed") | {"error": "Traceback\nAssertionError: asked for gpu, runs on cpu"}
+        records.append(path, "m", "2026-jax", point, crashed)
+    (line,) = run._crashes(tmp_path)
+    assert "2026-jax crashed" in line
+    assert "asked for gpu, runs on cpu" in line
 
 
 def test_a_chapters_stacks_stand_for_the_runtimes():

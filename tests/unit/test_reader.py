@@ -71,6 +71,15 @@ def test_the_package_being_there_the_first_code_does_nothing(chapter, tmp_path, 
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_without_a_network_the_first_code_says_what_to_do(chapter, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    source = next(cell for cell in chapter(f"file://{tmp_path}/nowhere").cells if cell.cell_type == "code").source
+    with pytest.raises(SystemExit, match=r"(?s)nowhere at v1\.2\.3: is there a network.*make lab"):
+        exec(source, {})
+    assert not (tmp_path / "book").exists()
+
+
 def test_a_book_without_an_address_says_what_to_do(chapter):
     first = next(cell for cell in chapter(None).cells if cell.cell_type == "code")
     assert "git" not in first.source

@@ -14,6 +14,7 @@ from traintime.book.stored import ANY, Measurements
 from traintime.errors import InputError
 from traintime.measuring import allocators, machine, stacks, sweep
 from traintime.measuring.protocol import Protocol
+from traintime.store import records
 from traintime.store.table import table
 
 
@@ -40,6 +41,17 @@ def here(plan: sweep.Plan, device: str) -> sweep.Plan:
     return replace(plan, pairs=pairs)
 
 
+def _crashes(root: Path) -> list[str]:
+    """What a reader should know of invocations that crashed, a line for each reason."""
+    found = {}
+    for path in records.files(root):
+        record = records.read(path)
+        for one in record.invocations:
+            if one.status == "crashed" and one.error:
+                found.setdefault((record.stack, one.error.strip().splitlines()[-1][:300]), record.key)
+    return [f"*{stack} crashed, first at `{key}`:* `{reason}`" for (stack, reason), key in sorted(found.items())]
+
+
 def run(
     chapter: str, sweeps: dict[str, dict[str, Any]], rounds: int, protocol: Protocol, device: str = "cpu"
 ) -> Measurements:
@@ -59,7 +71,7 @@ def run(
     ]
     missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})
     for name in missing:
-        display(Markdown(f"*{name} is not on this machine. To add it: `{stacks.get(name).add_command}`*"))
+        display(Markdown(f"*{name} is not on this machine. {stacks.get(name).remedy}*"))
     for name in sorted({point.run.allocator for plan in plans for point in plan.points}):
         if not allocators.present(name):
             display(Markdown(f"*{name} is not on this machine. To add it: `{allocators.how_to_add(name)}`*"))
@@ -75,4 +87,6 @@ def run(
             file.write(text + "\n")
 
     sweep.run(plans, root, report=report, sentinels=False)
+    for line in _crashes(root):
+        display(Markdown(line))
     return Measurements(table(root), root=root, usual={"device": ANY})

@@ -122,6 +122,14 @@ class Stack:
     def add_command(self) -> str:
         return f"traintime stacks add {self.name}"
 
+    @property
+    def remedy(self) -> str:
+        """What to do where it is missing."""
+        if self.colab:
+            lacking = ", ".join(sorted(set(self.packages) - set(self.versions())))
+            return f"This runtime lacks {lacking}; take another, or install it and restart the session."
+        return f"To add it: `{self.add_command}`"
+
 
 KNOWN: dict[str, Stack] = {
     stack.name: stack
