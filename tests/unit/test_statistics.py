@@ -31,7 +31,7 @@ from traintime.explain.statistics import (
 
 MEASUREMENTS = Path(__file__).parents[2] / "data" / "measurements"
 POINTS = 10  # of a stack in a simulated sweep
-SWEEPS = 500  # simulated; each gives several intervals
+SWEEPS = 3000  # simulated; each gives several intervals, so that a share is known to within half a per cent
 # What may be missing from 95 %, and what chance adds in so many sweeps.
 LOW, HIGH = 0.93, 0.97
 
