@@ -158,8 +158,11 @@ def predictions(chapter: str) -> HTML:
         if one.later_wording:
             said.append(f"Reworded later: *{one.later_wording.split(' [')[0]}*")
         why = "<br>".join(map(markup.inline, filter(None, said)))
-        outcome = f"**{one.outcome}**" + (f"<details><summary>why</summary>{why}</details>" if why else "")
-        registered = f"{one.registered[:10]}<br>{stored.of(one.machine).title}"
+        late = bool(one.measured_from) and one.measured_from[:16] < one.registered[:16]
+        marks = [late and "registered after its first runs", bool(one.later_wording) and "reworded later"]
+        outcome = "<br>".join(filter(None, [f"**{one.outcome}**", *marks]))
+        outcome += f"<details><summary>why</summary>{why}</details>" if why else ""
+        registered = f"{one.registered[:16].replace('T', ' ')}<br>{stored.of(one.machine).title}"
         rows.append([one.number, one.prediction, registered, outcome])
     heads = ["", "prediction, as first written", "registered, for", "held?"]
     return HTML(markup.box("Predicted, and held?", markup.table(heads, rows, right=False)))

@@ -24,7 +24,6 @@ from traintime.store.table import ALIKE, table
 
 ENOUGH = 3  # rounds that a comparison needs before a newer sweep takes an older one's place
 ANY = object()  # a field that may have any value
-NO_SPREAD = Spread(float("nan"), 0)
 # Old records stopped when a time was over, and that time differs from round to round: kept apart by it, three rounds
 # of a point would be three points of one run each. They are pooled, and page.made_by says so on every page.
 ENDED_BY_TIME = r", \S+ to \S+ s$"

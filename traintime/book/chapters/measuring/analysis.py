@@ -40,11 +40,6 @@ ESTIMATES = {
 PREDICTIONS = list(ESTIMATES)[:3]
 
 
-def steps_per_epoch(sentences: int, batch: int) -> int:
-    """Training steps of one epoch; the last batch may be smaller."""
-    return -(-sentences // batch)
-
-
 # Repeats of one thing
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
+from traintime import paths
 from traintime.book import page, plots, stored
 from traintime.book.chapters.measuring.analysis import (
     CLOCKS,
@@ -36,6 +37,7 @@ from traintime.book.chapters.measuring.analysis import (
 )
 from traintime.book.stored import Measurements
 from traintime.explain import formula, statistics
+from traintime.measuring.findings import withdrawals
 from traintime.store import derived
 from traintime.store.records import DISTURBED
 
@@ -196,6 +198,7 @@ def _of_records() -> dict[str, str]:
         "how-disturbed": f"{DISTURBED:g}",
         "how-disturbed-runs": "; ".join(told) or "no run so far",
         "how-restored": str(restored(stored.of())),
+        "how-withdrawn": str(sum(len(withdrawals(paths.MEASUREMENTS / name)) for name in stored.listed())),
     }
 
 
