@@ -22,6 +22,8 @@ from rich.table import Table
 from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.explain import memory, points
+from traintime.learning import run as learning
+from traintime.learning.trial import Trial
 from traintime.measuring import allocators, history, stacks, sweep
 from traintime.measuring import check as checker
 from traintime.measuring import machine as machines
@@ -218,6 +220,35 @@ def run_sweep(
     left = done.total - done.finished
     rest = f"{left} are outstanding: run the same command again" if left else "nothing is outstanding"
     err.print(f"{done.finished} invocations measured; {rest}")
+
+
+@app.command()
+def learn(
+    profile: Annotated[str, typer.Option(help="Profile whose trials to run (profiles/*.yaml).")] = "full",
+    only: Annotated[list[str] | None, typer.Option(help="Only the trials of this name; may be repeated.")] = None,
+    to: Annotated[Path, typer.Option("--to", help="Folder of the results.")] = paths.TRIALS,
+    jobs: Annotated[int, typer.Option(min=0, help="Processes at a time; 0: one a processor.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is outstanding, train nothing.")] = False,
+) -> None:
+    """Train the trials of a profile with many seeds each; what is in the folder already is not repeated."""
+    entries = sweep.load_profile(profile).get("trials", {})
+    for name in only or []:
+        if name not in entries:
+            raise unknown("trials", name, sorted(entries))
+    plans = [learning.Plan.from_profile(name, entries[name]) for name in only or entries]
+    todo = learning.outstanding(plans, to)
+    number = sum(len(seeds) for _, seeds in todo)
+    if dry_run:
+        for trial, seeds in todo:
+            out.print(f"{trial.key}  {len(seeds)} seeds", highlight=False)
+        err.print(f"{number} trainings are outstanding")
+        return
+
+    def report(trial: Trial, result: dict[str, Any]) -> None:
+        text = f"{trial.key}  seed {result['seed']}  accuracy {result['accuracy']:.3f}  {result['seconds']:.0f} s"
+        out.print(text, highlight=False, soft_wrap=True)
+
+    err.print(f"{learning.run(plans, to, jobs, report)} of {number} trained")
 
 
 @app.command()

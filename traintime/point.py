@@ -35,6 +35,16 @@ class Run(Fields):
         Field(description="whether a GPU runs a recurrent layer as one fused kernel"),
         InKey(),
     ] = "auto"
+    precision: Annotated[
+        Literal["float32", "mixed-float16", "mixed-bfloat16"],
+        Field(description="of the arithmetic; weights and update stay float32"),
+        InKey(),
+    ] = "float32"
+    jit: Annotated[
+        Literal["auto", "on", "off"],
+        Field(description="whether Keras 3 compiles the step as a whole, which it decides by the backend and device"),
+        InKey({"auto": "", "on": "jit", "off": "no-jit"}),
+    ] = "auto"
     threads: Annotated[Count | None, Field(description="of the worker; all processors"), InKey("t{}")] = None
 
     @model_validator(mode="after")

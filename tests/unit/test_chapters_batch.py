@@ -101,6 +101,19 @@ def test_rank_correlation_of_each_draw():
     assert analysis._rank_correlation(one, two) == pytest.approx([1, -1])
 
 
+def test_the_critical_batch_under_tcmalloc_stands_beside_the_one_under_glibc(made_up):
+    def line(stack, fixed, batches, **fields):
+        return [(stack, {"vocabulary": 280_000, "batch": size, **fields}, fixed + 1e-3 * size) for size in batches]
+
+    glibc = [*line("numpy", 1.0, batch.BATCHES[:4]), *line("2026-jax", 1.0, batch.BATCHES[:4])]
+    found = batch.kept(made_up(*glibc, *line("numpy", 0.25, analysis.KEPT, allocator="tcmalloc")))
+    assert list(found.index) == ["numpy"]
+    assert found.loc["numpy", ["glibc", "tcmalloc"]].tolist() == pytest.approx([1000, 250], rel=1e-3)
+    assert len(cells(batch.kept_table(found))) == 3
+    assert batch.kept(made_up(*glibc)).empty
+    assert "Not measured yet" in batch.kept_table(batch.kept(made_up(*glibc))).data
+
+
 # Memory
 
 

@@ -189,6 +189,20 @@ def test_the_prediction_holds_where_it_comes_within_a_tenth(made_up, large, verd
     assert verdict("06.8", made_up(*two(0.025 if large == 0.5 else 0.0999, large), *steps)) == verdict_of_it
 
 
+# Under an allocator that keeps its memory
+
+
+def test_what_is_left_of_the_fixed_part_under_tcmalloc_stands_beside_glibc(made_up):
+    freed = [(stack, fields | {"allocator": "tcmalloc"}, s - 0.4) for stack, fields, s in line("numpy", "adam")]
+    book = made_up(*line("numpy", "adam"), *freed, *line("2026-jax", "adam"))
+    found = length.kept(book)
+    assert list(found.index) == ["numpy"], "which alone ran under both"
+    assert found.loc["numpy", "tcmalloc"].value > found.loc["numpy", "glibc"].value
+    assert verdict("06.12", book) == "holds"
+    assert "on numpy" in length.values(book)["len-kept"]
+    assert verdict("06.12", made_up(*line("numpy", "adam"))) == "not measured"
+
+
 # Padding
 
 
@@ -238,7 +252,6 @@ def test_every_value_is_a_text_and_a_missing_one_says_so(made_up):
     given = length.values(made_up(*whole(), *two(0.025, 0.525), *sentences(0.4, 0.4)))
     assert "(not measured)" not in given.values()
     assert given["len-apart"] == "on all 1 stacks"
-    assert given["len-overlap"] == "no two intervals overlap"
     empty = length.values(made_up(("2026-jax", {"vocabulary": 7}, 1.0)))
     assert set(empty) == set(given)
     assert empty["len-adam-low"] == "(not measured)"
@@ -272,7 +285,9 @@ def test_the_reference_machine_s_claims_are_not_contradicted():
     """The prose is written against it: what cannot be told is said to be so there, nothing fails to hold."""
     book = stored.of()
     verdicts = {claim.label: judge(claim, book).verdict for claim in length.CLAIMS}
-    assert {"does not hold", "not measured"}.isdisjoint(verdicts.values())
+    assert "does not hold" not in verdicts.values()
+    # The sweep under tcmalloc ran on the other machine.
+    assert {label for label, given in verdicts.items() if given == "not measured"} == {"06.12"}
     assert all(verdicts[label] == "holds" for label in ("06.1", "06.2", "06.3", "06.4", "06.5", "06.7"))
     assert "(not measured)" not in length.values(book).values()
     assert page.claims(length.CLAIMS[:1]).data.count("<td") > 3

@@ -187,8 +187,6 @@ def test_what_was_fitted_under_glibc_is_held_against_tcmalloc():
     assert found["vocabulary"].tolist() == [80_000, 200_000, 800_000]
     assert found["without m"].to_numpy() == pytest.approx(np.zeros(3), abs=0.01)
     assert (found["with m"] > 1).all()
-    assert one_formula.better_off_with(found) == []
-    assert one_formula.promised_too_much(found) == []
 
 
 def test_a_table_before_the_bend_tells_nothing_of_it():
@@ -212,12 +210,6 @@ def test_other_sizes_under_tcmalloc_are_not_taken_for_the_documents():
     made = machine(kept_b=3 * FLOOR, error=1e-4, names=["numpy"], kept=[*KEPT, *more])
     over = one_formula.over_floor(made, one_formula.bent(made), one_formula.floors(made))
     assert over["numpy"].value == pytest.approx(3, rel=0.02)
-
-
-def test_a_stack_that_is_faster_than_either_price_says_is_named():
-    found = pd.DataFrame({"stack": ["a", "a", "b"], "with m": [0.1, -0.1, 0.0], "without m": [0.9, 0.3, -0.3]})
-    assert one_formula.promised_too_much(found) == ["a"]
-    assert one_formula.better_off_with(found) == ["a", "b"]
 
 
 # Values

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from traintime import paths
-from traintime.measuring import check, code, findings, rounds, stacks, sweep
+from traintime.measuring import check, findings, rounds, stacks, sweep
 from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
-from traintime.store import records
+from traintime.store import code, records
 
 REAL = paths.MEASUREMENTS / "amd-epyc-family26-model2-2-cores-24-gib"
 OLD = paths.MEASUREMENTS / "amd-epyc-2-cores-24-gib"

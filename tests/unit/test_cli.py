@@ -17,10 +17,10 @@ import typer
 import yaml
 
 from traintime import cli, paths, workloads
-from traintime.measuring import allocators, code, machine, measure, stacks, sweep
+from traintime.measuring import allocators, machine, measure, stacks, sweep
 from traintime.measuring.protocol import QUICK
 from traintime.point import fields, make_point
-from traintime.store import records
+from traintime.store import code, records
 from traintime.workloads.base import Batch, Optimizer, Sizes, Work, updates
 
 MACHINE = "some-machine"

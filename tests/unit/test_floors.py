@@ -16,6 +16,7 @@ FLOORS = (
     ("store",),
     ("explain",),
     ("measuring",),
+    ("learning",),
     ("predict",),
     ("book",),
     ("cli", "__init__", "__main__"),

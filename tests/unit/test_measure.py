@@ -16,10 +16,10 @@ from pydantic import ValidationError
 
 from traintime import paths
 from traintime.errors import InputError
-from traintime.measuring import code, measure, stacks
+from traintime.measuring import measure, stacks
 from traintime.measuring.protocol import QUICK, Protocol
 from traintime.point import make_point
-from traintime.store import derived, records
+from traintime.store import code, derived, records
 from traintime.store.table import table
 
 pytestmark = pytest.mark.timeout(120)

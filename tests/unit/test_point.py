@@ -69,6 +69,10 @@ def possible(draw, workload):
         chosen["vocabulary"] += 1
         chosen["words"] = draw(st.none() | st.integers(1, chosen["length"]))
         chosen["mask"] = chosen["words"] is not None and chosen["mask"]
+    if workload == "convnet":
+        chosen["side"] += chosen["window"]
+    if workload == "blocks":
+        chosen["depth"] *= 2
     return chosen
 
 
@@ -153,6 +157,7 @@ def test_every_field_can_be_changed_alone(workload, name):
         "sentences": {"loop": "epoch", "sentences": 1000},
         "kernel": {"device": "gpu"},
         "mask": {"words": 3},
+        "depth": {"structure": "plain"},
         "loop": {},
     }.get(name, {})
     field = {**workloads.get(workload).model_fields, **Run.model_fields}[name]
@@ -261,8 +266,9 @@ CHOICES = {
 
 @pytest.mark.parametrize("field", CHOICES)
 def test_an_unknown_choice_is_refused_and_the_choices_are_named(field):
+    workload = next(name for name in workloads.ALL if field in {*workloads.get(name).model_fields, *Run.model_fields})
     with pytest.raises(InputError, match=f"^{field}: 'other'") as caught:
-        make_point(**{field: "other"})
+        make_point(workload, **{field: "other"})
     assert all(f"'{name}'" in str(caught.value) for name in CHOICES[field])
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from traintime import paths
 from traintime.errors import InputError
-from traintime.measuring import allocators, code, machine, stacks, sweep
+from traintime.measuring import allocators, machine, stacks, sweep
 from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
-from traintime.store import records
+from traintime.store import code, records
 
 MACHINE = "some-machine"
 SMALL = {"stacks": ["numpy", "2026-jax"], "vocabulary": [10, 20, 30], "embedding": 4, "units": 4, "rounds": 2}
@@ -639,7 +639,8 @@ KILLED = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 
-from traintime.measuring import code, machine, stacks, sweep
+from traintime.measuring import machine, stacks, sweep
+from traintime.store import code
 
 root, log, lock, fields, made = Path(sys.argv[1]), sys.argv[2], sys.argv[3], *map(json.loads, sys.argv[4:6])
 sweep.LOCK = Path(lock)

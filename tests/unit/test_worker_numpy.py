@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from by_hand import check_gradient
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,17 +44,9 @@ def test_gradients_agree_with_finite_differences(module, trainer, frozen):
     assert len(gradients) == len(network.trained) == (5 if frozen else 6)
     assert len(np.unique(tokens)) < tokens.size, "a token that occurs twice gets both its gradients"
     for weight, gradient in zip(network.trained, gradients, strict=True):
-        numeric = np.zeros_like(weight)
-        for index in np.ndindex(weight.shape):
-            value = weight[index]
-            losses = []
-            for shifted in (value + 1e-5, value - 1e-5):
-                weight[index] = shifted
-                losses.append(module.on_numpy.cross_entropy(labels, network.forward(tokens, keep)[0]))
-            weight[index] = value
-            numeric[index] = (losses[0] - losses[1]) / 2e-5
-        np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-8)
-        assert np.abs(gradient).max() > 1e-4
+        check_gradient(
+            weight, gradient, lambda: module.on_numpy.cross_entropy(labels, network.forward(tokens, keep)[0])
+        )
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

@@ -13,7 +13,7 @@ from traintime import paths
 from traintime.store.records import CodePath, Evidence
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
-RUN = {"device": "cpu", "allocator": "glibc", "onednn": "auto"}
+RUN = {"device": "cpu", "allocator": "glibc", "onednn": "auto", "precision": "float32"}
 JOB = {"backend": "jax", "threads": 2, "run": RUN}
 FACTS = {
     "backend": "jax",

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from by_hand import check_gradients, check_training
 
 from traintime.errors import InputError
 from traintime.measuring import stacks
@@ -153,26 +154,8 @@ def test_the_shapes_hold_as_many_numbers_as_there_are_parameters(data):
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_gradients_agree_with_finite_differences(trainer, layers):
     trainer = trainer(layers=layers, outputs=3)
-    numbers, classes = next(trainer.batches)
-    network = trainer.network
-    # Larger weights in float64, so that finite differences are exact enough and the units are not at their bend.
-    network.weights = network.trained = [8 * weight.astype("float64") for weight in network.weights]
-    loss, gradients = network.train(numbers, classes, None)
-    assert loss == network.test(numbers, classes)
-    assert len(gradients) == len(network.trained) == 2 * (layers + 1)
-    for weight, gradient in zip(network.trained, gradients, strict=True):
-        assert gradient.shape == weight.shape
-        numeric = np.zeros_like(weight)
-        for index in np.ndindex(weight.shape):
-            value = weight[index]
-            losses = []
-            for shifted in (value + 1e-5, value - 1e-5):
-                weight[index] = shifted
-                losses.append(network.test(numbers, classes))
-            weight[index] = value
-            numeric[index] = (losses[0] - losses[1]) / 2e-5
-        np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-8)
-        assert np.abs(gradient).max() > 1e-4
+    assert len(trainer.weights) == 2 * (layers + 1)
+    check_gradients(trainer.network, *next(trainer.batches))
 
 
 def test_the_loss_of_equal_probabilities_is_the_logarithm_of_the_classes(trainer):
@@ -188,15 +171,7 @@ def test_large_numbers_do_not_overflow(module):
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_training_moves_every_array_in_place_and_the_loss_falls(trainer, optimizer):
-    trainer = trainer(optimizer=optimizer)
-    before = [weight.copy() for weight in trainer.weights]
-    batch = next(trainer.batches)
-    start = trainer.network.test(*batch)
-    for _ in range(20):
-        trainer.train(*batch)
-    assert trainer.network.test(*batch) < start
-    assert not any(np.array_equal(new, old) for new, old in zip(trainer.weights, before, strict=True))
-    assert all(weight.dtype == np.float32 for weight in trainer.weights)
+    check_training(trainer(optimizer=optimizer))
 
 
 def test_gradients_are_float32(trainer):

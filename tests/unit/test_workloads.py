@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from traintime import workloads
 from traintime.errors import InputError
-from traintime.measuring import code
 from traintime.point import Run, make_point
+from traintime.store import code
 from traintime.workloads import rnn
-from traintime.workloads.base import APIS, UPDATE_BYTES, UPDATE_FLOPS, InKey, Sizes, Work, product
+from traintime.workloads.base import APIS, SLOTS, UPDATE_BYTES, UPDATE_FLOPS, InKey, Sizes, Work, product
 
 sizes = st.integers(1, 1000)
 each = pytest.mark.parametrize("name", workloads.ALL)
@@ -106,6 +106,19 @@ def test_the_code_that_measures_now_is_listed(name):
         assert row["note"]
 
 
+def test_an_older_version_that_does_the_same_is_listed_and_of_the_same_api():
+    known = code.known()
+    for version, row in known.items():
+        if row["same_as"]:
+            assert known[row["same_as"]]["api"] == row["api"]
+            assert code.same(version) == code.same(row["same_as"]) != version
+
+
+def test_versions_that_do_the_same_are_one_and_others_stay_what_they_are(monkeypatch):
+    monkeypatch.setattr(code, "_older", lambda: {"c": "b", "b": "a"})
+    assert [code.same(version) for version in ("a", "b", "c", "d", None)] == ["a", "a", "a", "d", None]
+
+
 def test_the_hash_is_of_every_file_that_a_worker_runs_and_of_their_names(tmp_path, monkeypatch):
     sources = [tmp_path / name for name in ("a.py", "b.py")]
     for path in sources:
@@ -134,7 +147,8 @@ def test_the_sources_are_the_workers_that_this_api_runs_and_the_workloads(api):
 
 
 def test_every_optimizer_has_its_operations_and_bytes():
-    assert set(UPDATE_BYTES) == set(UPDATE_FLOPS) == {"adam", "adam-rows", "sgd"}
+    assert set(UPDATE_BYTES) == set(UPDATE_FLOPS) == {"adam", "adam-rows", "sgd", "momentum", "rmsprop"} == set(SLOTS)
+    assert (UPDATE_BYTES["adam"], UPDATE_BYTES["sgd"], UPDATE_BYTES["momentum"]) == (32, 16, 24)
 
 
 def test_a_product_is_done_once_forward_and_twice_backward():

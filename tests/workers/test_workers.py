@@ -110,11 +110,56 @@ def test_words_that_stand_in_a_batch_more_than_once_are_trained_alike(stack, tol
 
 
 @pytest.mark.parametrize("stack", FAST)
-@pytest.mark.parametrize("workload", workloads.ALL)
-def test_five_steps_of_sgd_give_the_same_losses(workload, stack, losses):
-    runs(workload, stack, optimizer="sgd")
-    theirs, _ = losses(reference(workload), workload, optimizer="sgd")
-    assert losses(stack, workload, optimizer="sgd")[0] == pytest.approx(theirs, rel=1e-4)
+@pytest.mark.parametrize(
+    ("workload", "optimizer"),
+    [
+        *((workload, "sgd") for workload in workloads.ALL),
+        ("rnn", "momentum"),
+        ("dense", "momentum"),
+        ("rnn", "rmsprop"),
+    ],
+)
+def test_five_steps_of_other_optimizers_give_the_same_losses(workload, optimizer, stack, losses):
+    runs(workload, stack, optimizer=optimizer)
+    theirs, _ = losses(reference(workload), workload, optimizer=optimizer)
+    assert losses(stack, workload, optimizer=optimizer)[0] == pytest.approx(theirs, rel=1e-4)
+
+
+@pytest.mark.parametrize("stack", FAST)
+@pytest.mark.parametrize("algorithm", ["per-gate", "combined", "unrolled", "native"])
+def test_every_algorithm_of_an_lstm_is_the_same_mathematics(algorithm, stack, losses):
+    runs("lstm", stack, algorithm=algorithm)
+    mine, _ = losses(stack, "lstm", algorithm=algorithm)
+    assert mine == pytest.approx(losses(stack, "lstm")[0], rel=1e-4)
+
+
+STRUCTURES = ["plain", "residual", "dense", "aggregated"]
+KERAS3 = [stack.name for stack in PRESENT if stack.api == "keras3"]
+
+
+@pytest.mark.parametrize("stack", KERAS3)
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_every_structure_is_the_same_on_every_backend(structure, stack, losses):
+    point = runs("blocks", stack, structure=structure)
+    mine, facts = losses(stack, "blocks", structure=structure)
+    assert mine == pytest.approx(losses("2026-jax", "blocks", structure=structure)[0], rel=1e-3)
+    assert facts["parameters"] == point.work.parameters
+
+
+@pytest.mark.parametrize("stack", KERAS3)
+def test_lower_precision_is_asked_for_told_and_not_far_off(stack, losses):
+    mine, facts = losses(stack, "dense", precision="mixed-bfloat16")
+    usual, as_usual = losses(stack, "dense")
+    assert (facts["precision"], as_usual["precision"]) == ("mixed-bfloat16", "float32")
+    assert mine == pytest.approx(usual, rel=0.05)
+    assert mine != usual
+
+
+@pytest.mark.parametrize(("stack", "jit"), [("2026-tensorflow", "on"), ("2026-tensorflow", "off"), ("2026-jax", "off")])
+def test_compiling_the_step_is_asked_for_and_told(stack, jit, losses):
+    mine, facts = losses(stack, "dense", jit=jit)
+    assert facts["path"]["jit"] == (jit == "on")
+    assert mine == pytest.approx(losses("numpy", "dense")[0], rel=1e-4)
 
 
 @pytest.mark.parametrize("stack", [name for name in FAST if name != "numpy"])

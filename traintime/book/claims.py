@@ -75,6 +75,13 @@ def below(interval: Interval, limit: float) -> bool | None:
     return bool(interval.high < limit) if interval.excludes(limit) else None
 
 
+def within(interval: Interval, low: float, high: float) -> bool | None:
+    """Whether a value lies in a range: yes where its whole interval does, no where none of it does, else None."""
+    if interval.low >= low and interval.high <= high:
+        return True
+    return False if interval.high < low or interval.low > high else None
+
+
 def every(*parts: bool | None) -> bool | None:
     """Whether all hold: no if one does not, nobody can tell if one cannot be told. Raises KeyError without any."""
     if not parts:

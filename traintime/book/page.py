@@ -150,7 +150,11 @@ def claims(claims: Sequence[Claim], run: Measurements | None = None) -> HTML:
 def predictions(chapter: str) -> HTML:
     """What was predicted for a chapter ("06"), as first written, with the day, what came of it, and later wordings."""
     rows = []
+    of_machine = ""
     for one in read_predictions(chapter):
+        if one.machine != of_machine:
+            of_machine = one.machine
+            rows.append(["", f"*For the {stored.of(of_machine).title}:*", "", ""])
         decided = "; ".join(
             f"{claim.claim.label} {claim.verdict}: {claim.shown}".rstrip(": ") for claim, _ in one.judged
         )
@@ -162,9 +166,9 @@ def predictions(chapter: str) -> HTML:
         marks = [late and "registered after its first runs", bool(one.later_wording) and "reworded later"]
         outcome = "<br>".join(filter(None, [f"**{one.outcome}**", *marks]))
         outcome += f"<details><summary>why</summary>{why}</details>" if why else ""
-        registered = f"{one.registered[:16].replace('T', ' ')}<br>{stored.of(one.machine).title}"
+        registered = one.registered[:16].replace("T", " ")
         rows.append([one.number, one.prediction, registered, outcome])
-    heads = ["", "prediction, as first written", "registered, for", "held?"]
+    heads = ["", "prediction, as first written", "registered", "held?"]
     return HTML(markup.box("Predicted, and held?", markup.table(heads, rows, right=False)))
 
 

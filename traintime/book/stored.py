@@ -6,7 +6,7 @@ A chapter's prose is written against the reference machine; claims are evaluated
 import csv
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sized
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,11 @@ def reference() -> str:
     return next(iter(listed()))
 
 
+def first() -> str:
+    """The listed machine that was measured first; its early runs could end when a time was over."""
+    return min(listed(), key=lambda name: of(name).rows["started"].min())
+
+
 def described(machine: str = "") -> dict[str, Any]:
     """The stored description of a machine ("" for the reference)."""
     return json.loads((paths.MEASUREMENTS / (machine or reference()) / "machine.json").read_text())
@@ -55,6 +60,15 @@ def of(machine: str = "") -> "Measurements":
     """What is stored of one machine ("" for the reference), read once."""
     machine = machine or reference()
     return Measurements(table(paths.MEASUREMENTS, machine), machine)
+
+
+def having(book: "Measurements", found: Callable[["Measurements"], Sized]) -> "Measurements":
+    """The machine of a page if it has what is looked for, else the first that the book shows and that has; or itself.
+
+    found: gives what a machine has of it.
+    """
+    others = (of(name) for name in listed() if name != book.machine)
+    return next((each for each in (book, *others) if len(found(each))), book)
 
 
 @functools.cache
@@ -76,9 +90,15 @@ def how(found: pd.DataFrame) -> pd.Series:
     return found["optimizer"].where(~found["frozen"].eq(True), "frozen") if "frozen" in found else found["optimizer"]
 
 
+def stack_order(names: Iterable[str]) -> list[str]:
+    """Names of stacks, each once: those that we know in the order of their years, then the others."""
+    found = set(names)
+    return [*(name for name in stacks.KNOWN if name in found), *sorted(found - set(stacks.KNOWN))]
+
+
 def in_order(found: pd.DataFrame) -> pd.DataFrame:
     """Rows in the order of the stacks, then of the sizes."""
-    names = [*stacks.KNOWN, *sorted(set(found["stack"]) - set(stacks.KNOWN))]
+    names = stack_order(found["stack"])
     sizes = [name for name in ("optimizer", "frozen", "vocabulary", "batch", "length") if name in found]
     order = found.assign(_stack=[names.index(stack) for stack in found["stack"]])
     return order.sort_values(["_stack", *sizes], kind="stable", ignore_index=True).drop(columns="_stack")

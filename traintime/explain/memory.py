@@ -3,11 +3,11 @@
 from traintime.errors import InputError
 from traintime.point import Point
 from traintime.store.derived import Footprint
-from traintime.workloads.base import FLOAT
+from traintime.workloads.base import FLOAT, SLOTS
 
 GIB = 2**30
 # The least that an optimizer needs, in copies of the parameters: parameter, gradient, moments.
-LEAST_COPIES = {"adam": 4.0, "adam-rows": 3.0, "sgd": 2.0, "frozen": 1.0}
+LEAST_COPIES = {name: 2.0 + slots for name, slots in SLOTS.items()} | {"adam-rows": 3.0, "frozen": 1.0}
 IDLE = float(GIB)  # of a stack that was never measured: no framework here holds more before it trains
 
 

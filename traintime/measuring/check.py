@@ -8,9 +8,9 @@ from typing import Any
 
 from traintime.errors import InputError
 from traintime.explain import statistics
-from traintime.measuring import code, machine, rounds, stacks
+from traintime.measuring import machine, rounds, stacks
 from traintime.measuring.findings import WITHDRAWN, Finding, Run, Withdrawal, note, withdrawals
-from traintime.store import records
+from traintime.store import code, records
 from traintime.store.records import Invocation, Record
 
 # Two runs of the sentinel further apart than this mean a stack on which hardly anything can be compared.
@@ -21,7 +21,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 WAYS = {
     "sweep": lambda invocation: invocation.sweep,
     "protocol": lambda invocation: invocation.protocol.text,
-    "code": lambda invocation: invocation.code or "",
+    "code": lambda invocation: code.same(invocation.code) or "",
     "threads": lambda invocation: invocation.threads,
     "versions": lambda invocation: invocation.result and sorted(invocation.result.facts.versions.items()),
     "path": lambda invocation: invocation.result and invocation.result.facts.path.text,
@@ -271,7 +271,7 @@ def _sentinels(machine_key: str, runs: list[Run]) -> Iterator[Finding]:
     for run in watches:
         result = run.invocation.result
         if result and not run.invocation.disturbed and (steps := result.timing.steps_ns[result.timing.warmup :]):
-            alike = (run.invocation.protocol.text, run.invocation.code, run.invocation.threads)
+            alike = (run.invocation.protocol.text, code.same(run.invocation.code), run.invocation.threads)
             seconds.setdefault(run.stack, {}).setdefault(alike, []).append(sum(steps) / len(steps) / 1e9)
     for stack, groups in seconds.items():
         if all(value > 0 for group in groups.values() for value in group):

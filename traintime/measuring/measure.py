@@ -17,11 +17,10 @@ from typing import Any
 import filelock
 
 from traintime import paths
-from traintime.measuring import code
 from traintime.measuring.protocol import QUICK, Protocol
 from traintime.measuring.stacks import Stack, refuse_impossible
 from traintime.point import Point
-from traintime.store import derived
+from traintime.store import code, derived
 
 LOCK = Path(tempfile.gettempdir()) / "traintime-measure.lock"
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from traintime.measuring.findings import Finding, Run, Withdrawal, note
+from traintime.store import code
 
 LONG_PAUSE = 3600.0  # seconds between two starts of one round that a reader should know of
 
@@ -19,7 +20,9 @@ Key = TypeVar("Key")
 def check(machine: str, runs: list[Run], withdrawn: list[Withdrawal], at_least: int) -> Iterator[Finding]:
     """Everything to say of the machine's sweeps. runs: all of the machine's; at_least: rounds of each point."""
     coded = [run for run in runs if run.invocation.code]
-    for group in _grouped(coded, lambda run: (run.thing, run.invocation.sweep, run.invocation.code)).values():
+    for group in _grouped(
+        coded, lambda run: (run.thing, run.invocation.sweep, code.same(run.invocation.code))
+    ).values():
         yield from _one_protocol(group)
     for name, group in _grouped(coded, lambda run: run.invocation.sweep).items():
         yield from _sweep(machine, name, group, withdrawn, at_least)
@@ -47,8 +50,8 @@ def _sweep(machine: str, name: str, runs: list[Run], withdrawn: list[Withdrawal]
     A round is closed once a later one has begun; what the last one lacks may be on its way.
     """
     # Sources differ by workload, and the sentinel is always of one.
-    codes = {_kind(run): run.invocation.code for run in sorted(runs, key=lambda run: run.invocation.started)}
-    newest = [run for run in runs if run.invocation.code == codes[_kind(run)]]
+    codes = {_kind(run): code.same(run.invocation.code) for run in sorted(runs, key=lambda run: run.invocation.started)}
+    newest = [run for run in runs if code.same(run.invocation.code) == codes[_kind(run)]]
     if older := len(runs) - len(newest):
         yield note(f"{machine}: {older} invocations of the sweep {name} were measured by older sources than the rest")
     if off := sum(run.invocation.rates_off for run in runs):

@@ -174,13 +174,15 @@ def counterpart(stack: Stack) -> Stack:
 
 def refuse_impossible(point: Point, stack: Stack) -> None:
     """Raise InputError for a point that the stack has no way to run."""
-    point.sizes.refuse_impossible(stack.api)
+    point.sizes.refuse_impossible(stack.api, stack.backend)
     run = point.run
     switches_onednn = stack.api == "keras3" and stack.backend == "tensorflow"
     for field, asked, possible, remedy in (
         ("allocator", run.allocator == "no-pool", stack.backend in allocators.NO_POOL, "Take 2026-torch or 2026-jax."),
         ("device", run.device == "gpu", stack.api == "keras3", "Take a stack of 2026."),
         ("onednn", run.onednn != "auto", switches_onednn, "Take 2026-tensorflow."),
+        ("precision", run.precision != "float32", stack.api == "keras3", "Take a stack of 2026."),
+        ("jit", run.jit != "auto", stack.api == "keras3", "Take a stack of 2026."),
     ):
         if asked and not possible:
             raise InputError(field, getattr(run, field), f"is nothing that {stack.name} can do", remedy)

@@ -16,12 +16,12 @@ import yaml
 from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.explain import memory
-from traintime.measuring import allocators, code, machine, stacks
+from traintime.measuring import allocators, machine, stacks
 from traintime.measuring.measure import LOCK, measure
 from traintime.measuring.protocol import Protocol
 from traintime.measuring.stacks import Stack
 from traintime.point import Point, make_point
-from traintime.store import derived, records
+from traintime.store import code, derived, records
 from traintime.workloads.base import validated
 
 SEED = 2017
@@ -52,7 +52,7 @@ class Task:
         asked = (self.sweep, self.round, self.protocol.steps)
         if (invocation.sweep, invocation.round, invocation.protocol.steps) != asked:
             return False
-        return invocation.code == code.current(self.point.workload, self.stack.api)
+        return code.same(invocation.code) == code.same(code.current(self.point.workload, self.stack.api))
 
 
 @dataclass(frozen=True)

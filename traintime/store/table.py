@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from traintime.store import code
 from traintime.store.records import Invocation, Loop, Record, files, is_sentinel, read
 
 BEFORE = ("fit_step_s", "fit_start_s", "fit_mean_s")
@@ -41,7 +42,7 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
     # `threads` is how many there were; None in the point means as many as there are processors.
     row |= {"threads_asked": record.point.run.threads}
     row |= {"status": invocation.status, "threads": invocation.threads, "protocol": invocation.protocol.text}
-    row |= {"code": invocation.code or "", "disturbed": invocation.disturbed, "again": invocation.again}
+    row |= {"code": code.same(invocation.code) or "", "disturbed": invocation.disturbed, "again": invocation.again}
     row |= {"fixed": invocation.protocol.fixed}
     if invocation.result is not None:
         timing, result = invocation.result.timing, invocation.result

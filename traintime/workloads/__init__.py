@@ -1,12 +1,15 @@
 """What can be trained. Adding a workload is a folder and a line here."""
 
 from traintime.errors import unknown
-from traintime.workloads import dense, rnn
+from traintime.workloads import blocks, convnet, dense, lstm, rnn
 from traintime.workloads.base import Sizes
 
 ALL: dict[str, type[Sizes]] = {
     "rnn": rnn.Rnn,
     "dense": dense.Dense,
+    "lstm": lstm.Lstm,
+    "convnet": convnet.Convnet,
+    "blocks": blocks.Blocks,
 }
 
 

@@ -11,14 +11,18 @@ from traintime.errors import InputError, unknown
 APIS = ("keras2", "keras3", "numpy")
 FLOAT = 4  # bytes of a float32
 
+# Running means or velocities that an optimizer keeps for each parameter.
+SLOTS = {"adam": 2, "adam-rows": 2, "sgd": 0, "momentum": 1, "rmsprop": 1}
+
 # Bytes that a dense float32 update must move for each parameter, at the least:
-# zero the gradient (4) + read gradient and parameter, and Adam's two moments + write parameter, and the moments.
+# zero the gradient (4) + read gradient and parameter, and the slots + write parameter, and the slots.
 # SGD without a velocity: Keras 2 keeps one even at momentum 0, which adds 8.
-UPDATE_BYTES = {"adam": 4 + 16 + 12, "adam-rows": 4 + 16 + 12, "sgd": 4 + 8 + 4}
+UPDATE_BYTES = {name: FLOAT + FLOAT * (2 + slots) + FLOAT * (1 + slots) for name, slots in SLOTS.items()}
 
 # Operations of a dense update for each parameter, the root counted as one. Adam: a mean takes 3 (subtract, scale, add),
 # the mean of squares 4, the step 5 (scale, root, add, divide, subtract); Kingma & Ba 2015, as Keras 3 writes it.
-UPDATE_FLOPS = {"adam": 3 + 4 + 5, "adam-rows": 3 + 4 + 5, "sgd": 2}
+# Momentum: two scalings, a difference, a sum. RMSprop: the mean of squares, and the step.
+UPDATE_FLOPS = {"adam": 3 + 4 + 5, "adam-rows": 3 + 4 + 5, "sgd": 2, "momentum": 4, "rmsprop": 4 + 5}
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,11 @@ class Fields(BaseModel):
 Count = Annotated[int, Field(gt=0, strict=True)]
 Batch = Annotated[Count, Field(description="samples a step"), InKey("b{}", always=True)]
 Optimizer = Annotated[
-    Literal["adam", "sgd", "adam-rows"],
-    Field(description="adam, sgd, or adam-rows: Adam that writes only the rows of the batch (numpy alone)"),
+    Literal["adam", "sgd", "adam-rows", "momentum", "rmsprop"],
+    Field(
+        description="adam, sgd, momentum (SGD with a velocity), rmsprop, or adam-rows: Adam that writes only the rows "
+        "of the batch (numpy alone)"
+    ),
     InKey(always=True),
 ]
 
@@ -112,8 +119,8 @@ class Sizes(Fields):
         """The work of one training step, in closed form."""
         raise NotImplementedError
 
-    def refuse_impossible(self, api: str) -> None:
-        """Raise InputError where no trainer of this API can do what the sizes ask for."""
+    def refuse_impossible(self, api: str, backend: str = "") -> None:
+        """Raise InputError where the trainer of this API, on this backend, cannot do what the sizes ask for."""
         if not (self.folder / f"on_{api}.py").exists():
             has = [name for name in APIS if (self.folder / f"on_{name}.py").exists()]
             raise InputError("workload", self.name, f"has no model for {api}", f"It has one for {', '.join(has)}.")

@@ -165,7 +165,7 @@ def means_out_of_memory(error):
 def check_facts(job, facts):
     """Refuse a process that is not what was asked for: a wrong set-up must never become a number."""
     run, path = job["run"], facts["path"]
-    expected = {"backend": job["backend"], "device": run["device"], "precision": "float32"}
+    expected = {"backend": job["backend"], "device": run["device"], "precision": run["precision"]}
     for name, value in expected.items():
         if facts[name] != value:
             raise RuntimeError("{} is {!r}, asked for {!r}".format(name, facts[name], value))

@@ -10,10 +10,12 @@ import process
 import samples
 import timing
 from keras import backend
-from keras.optimizers import SGD, Adam
+from keras.optimizers import SGD, Adam, RMSprop
 
 # Epsilon is named since its default moved from 1e-8 to 1e-7 between the two versions.
-OPTIMIZERS = {"adam": lambda: Adam(lr=0.001, epsilon=1e-7), "sgd": lambda: SGD(lr=0.01)}
+OPTIMIZERS = {"adam": lambda: Adam(lr=0.001, epsilon=1e-7), "sgd": lambda: SGD(lr=0.01),
+              "momentum": lambda: SGD(lr=0.01, momentum=0.9),
+              "rmsprop": lambda: RMSprop(lr=0.001, rho=0.9, epsilon=1e-14)}
 
 
 def limit_tensorflow_threads(threads):

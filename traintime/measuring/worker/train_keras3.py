@@ -24,7 +24,11 @@ import samples
 import timing
 
 OPTIMIZERS = {"adam": lambda: keras.optimizers.Adam(learning_rate=0.001, epsilon=1e-7),
-              "sgd": lambda: keras.optimizers.SGD(learning_rate=0.01)}
+              "sgd": lambda: keras.optimizers.SGD(learning_rate=0.01),
+              "momentum": lambda: keras.optimizers.SGD(learning_rate=0.01, momentum=0.9),
+              # It stands under the root here and outside of it in Keras 2: so small that this makes no difference.
+              "rmsprop": lambda: keras.optimizers.RMSprop(learning_rate=0.001, rho=0.9, epsilon=1e-14)}
+JIT = {"auto": "auto", "on": True, "off": False}
 
 
 class LastStep(keras.callbacks.Callback):
@@ -50,8 +54,10 @@ class Trainer:
     def __init__(self, sizes, run, threads):
         self.sizes = sizes
         self.device = run["device"]
+        if run["precision"] != "float32":
+            keras.config.set_dtype_policy(run["precision"].replace("-", "_"))
         self.model = on_keras3.model(sizes, run)
-        self.model.compile(OPTIMIZERS[sizes["optimizer"]](), data.LOSS)
+        self.model.compile(OPTIMIZERS[sizes["optimizer"]](), data.LOSS, jit_compile=JIT[run["jit"]])
         self.batches = samples.batches(sizes)
 
     def step(self):
@@ -82,7 +88,7 @@ class Trainer:
         name = keras.backend.backend()
         versions = {"keras": keras.__version__, "numpy": numpy.__version__}
         facts = {"backend": name, "threads": {}, "versions": versions, "path": {"jit": bool(self.model.jit_compile)},
-                 "precision": self.model.weights[0].dtype, "parameters": int(self.model.count_params())}
+                 "precision": self.precision(), "parameters": int(self.model.count_params())}
         if name == "tensorflow":
             versions["tensorflow"] = tf.__version__
             facts["device"] = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
@@ -96,6 +102,11 @@ class Trainer:
             facts["device"] = {"cpu": "cpu", "cuda": "gpu"}[self.model.weights[0].value.device.type]
             facts["threads"]["torch"] = torch.get_num_threads()
         return facts
+
+    def precision(self):
+        """What the layers compute in: "float32", "mixed-float16"; or what the weights are kept in where not float32."""
+        kept = self.model.weights[0].dtype
+        return keras.config.dtype_policy().name.replace("_", "-") if kept == "float32" else kept
 
     def device_memory(self):
         if self.device != "gpu":

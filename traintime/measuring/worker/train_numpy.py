@@ -56,7 +56,34 @@ class Sgd:
             weight -= gradient
 
 
-OPTIMIZERS = {"adam": Adam, "adam-rows": Adam, "sgd": Sgd}
+class Momentum:
+    """SGD with a velocity (Sutskever et al. 2013, without Nesterov's look ahead), as Keras writes it."""
+
+    def __init__(self, weights):
+        self.weights = weights
+        self.velocities = [numpy.zeros_like(weight) for weight in weights]
+
+    def update(self, gradients):
+        for weight, gradient, velocity in zip(self.weights, gradients, self.velocities):
+            velocity *= numpy.float32(0.9)
+            velocity -= numpy.float32(0.01) * gradient
+            weight += velocity
+
+
+class RmsProp:
+    """RMSprop (Tieleman & Hinton 2012)."""
+
+    def __init__(self, weights):
+        self.weights = weights
+        self.squares = [numpy.zeros_like(weight) for weight in weights]
+
+    def update(self, gradients):
+        for weight, gradient, squares in zip(self.weights, gradients, self.squares):
+            squares += (gradient ** 2 - squares) * numpy.float32(0.1)
+            weight -= numpy.float32(0.001) * gradient / numpy.sqrt(squares + numpy.float32(1e-14))
+
+
+OPTIMIZERS = {"adam": Adam, "adam-rows": Adam, "sgd": Sgd, "momentum": Momentum, "rmsprop": RmsProp}
 
 
 class Trainer:

@@ -55,8 +55,8 @@ class Rnn(Sizes):
         """ "frozen", or the optimizer's name."""
         return "frozen" if self.frozen else self.optimizer
 
-    def refuse_impossible(self, api: str) -> None:
-        super().refuse_impossible(api)
+    def refuse_impossible(self, api: str, backend: str = "") -> None:
+        super().refuse_impossible(api, backend)
         if self.mask and api == "numpy":
             raise InputError("mask", True, "is nothing that numpy can do", "Take a Keras stack.")
 

@@ -7,12 +7,13 @@ from traintime.book.chapters.batch.analysis import (
     bytes_a_sentence,
     critical_batches,
     gain,
+    kept,
     lines,
     of_the_document,
     peaks,
 )
 from traintime.book.chapters.batch.claims import CLAIMS
-from traintime.book.chapters.batch.shown import a_sentence, critical_table, memory_table, values
+from traintime.book.chapters.batch.shown import a_sentence, critical_table, kept_table, memory_table, values
 
 __all__ = [
     "BATCHES",
@@ -24,6 +25,8 @@ __all__ = [
     "critical_batches",
     "critical_table",
     "gain",
+    "kept",
+    "kept_table",
     "lines",
     "memory_table",
     "of_the_document",

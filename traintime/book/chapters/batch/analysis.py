@@ -14,6 +14,7 @@ from traintime.explain.statistics import Interval
 VOCABULARY = 280_000  # rows, the document's
 BATCHES = [8, 32, 128, 1024, 4096]  # sentences
 SWEPT = BATCHES[:4]  # those that every stack runs
+KEPT = [8, 32, 100, 1024]  # under tcmalloc
 SMALL, LARGE = 128, 1024  # between which the document says "four times as fast"
 SENTENCES = 1_000_000  # of an epoch
 
@@ -46,6 +47,22 @@ def critical_batches(fits: Mapping[str, formula.Fit]) -> pd.DataFrame:
         row = {"stack": stack, **fit.coefficients, "error": fit.mean_error}
         rows.append(row | {"critical": at.value, "low": at.low, "high": at.high})
     return pd.DataFrame(rows, columns=["stack", "F", "c", "error", "critical", "low", "high"]).set_index("stack")
+
+
+def kept(book: Measurements) -> pd.DataFrame:
+    """The critical batch under an allocator that keeps its memory, and under glibc: a row a stack that ran under both.
+
+    Columns tcmalloc, glibc, and each with -low and -high. Two sweeps that ran at different times: no verdict.
+    """
+    freed = book.points(vocabulary=VOCABULARY, batch=KEPT, allocator="tcmalloc")
+    sides = {"tcmalloc": freed, "glibc": by_batch(book, SWEPT)}
+    tables = {name: critical_batches(lines(book, found)) for name, found in sides.items()}
+    columns = {
+        f"{name}{end}": table[column]
+        for name, table in tables.items()
+        for end, column in (("", "critical"), ("-low", "low"), ("-high", "high"))
+    }
+    return pd.DataFrame(columns).dropna().rename_axis("stack")
 
 
 def of_the_document(draws: int = 1000) -> pd.DataFrame:

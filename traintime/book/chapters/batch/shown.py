@@ -11,11 +11,13 @@ from traintime.book.chapters.batch.analysis import (
     bytes_a_sentence,
     critical_batches,
     gain,
+    kept,
     lines,
     order,
     peaks,
 )
 from traintime.book.stored import Measurements
+from traintime.explain.statistics import Interval
 
 
 def a_sentence(points: pd.DataFrame) -> HTML:
@@ -40,6 +42,16 @@ def critical_table(ours: pd.DataFrame, document: pd.DataFrame) -> HTML:
     return page.table(heads, rows)
 
 
+def kept_table(kept: pd.DataFrame) -> HTML:
+    """The critical batch of each stack under both allocators. kept: as the function of that name gives it."""
+    spans = {
+        name: [Interval(row[name], row[f"{name}-low"], row[f"{name}-high"]).text(",.0f") for _, row in kept.iterrows()]
+        for name in ("glibc", "tcmalloc")
+    }
+    rows = [[stack, *texts] for stack, *texts in zip(kept.index, *spans.values(), strict=True)]
+    return page.table(["critical batch", *(f"under {name}" for name in spans)], rows) if rows else page.nothing()
+
+
 def memory_table(peak: pd.DataFrame) -> HTML:
     """Peak memory at the smallest batch and the three largest, and what a sentence adds."""
     each = bytes_a_sentence(peak)
@@ -62,6 +74,7 @@ def values(book: Measurements, document: pd.DataFrame) -> dict[str, str]:
     given = {f"bat-critical-{device}": page.span(row, "critical", ",.0f") for device, row in document.iterrows()}
     given |= {f"bat-gain-{device}": f"{row['gain']:.1f}" for device, row in document.iterrows()}
     given |= {f"bat-seen-{device}": f"{row['seen']:.1f}" for device, row in document.iterrows()}
+    given |= _of_the_allocator(stored.having(book, kept))
     return given | _of_batches(book) | _example(book) | _of_memory(book) | _elsewhere(book)
 
 
@@ -92,6 +105,16 @@ def _of_batches(book: Measurements) -> dict[str, str]:
         f"{gains[slow].text('.1f')} times ({slow}) to {gains[fast].text('.1f')} times ({fast})",
     ]
     return {f"bat-{name}": text for name, text in zip(names, texts, strict=True)}
+
+
+def _of_the_allocator(book: Measurements) -> dict[str, str]:
+    """What is left of the critical batch under tcmalloc, of the stack that loses most of it and of the least."""
+    found = kept(book)
+    if found.empty:
+        return dict.fromkeys(("bat-kept-most", "bat-kept-least", "bat-kept-where"), NOT_MEASURED)
+    left = (found["tcmalloc"] / found["glibc"]).sort_values()
+    said = [f"from {found.loc[at, 'glibc']:,.0f} to {found.loc[at, 'tcmalloc']:,.0f} on {at}" for at in left.index]
+    return {"bat-kept-most": said[0], "bat-kept-least": said[-1], "bat-kept-where": book.title}
 
 
 def _example(book: Measurements) -> dict[str, str]:

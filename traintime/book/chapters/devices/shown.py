@@ -6,7 +6,6 @@ from IPython.display import HTML
 
 from traintime.book import original, page
 from traintime.book.chapters.devices.analysis import (
-    NOT_YET,
     ROWS,
     document_cpu_bytes,
     document_step,
@@ -103,14 +102,12 @@ def _of_the_hardware(book: Measurements, cpu: Fit) -> dict[str, str]:
         "cg-cores": lambda: str(book.description["cores"]),
         "cg-ridge-cpu": lambda: f"{machine(book).ridge:.0f}",
         "cg-bandwidth": lambda: f"{machine(book).byte_per_s / 1e9:.0f} GB/s",
-        "cg-arithmetic": lambda: f"{machine(book).flop_per_s / 1e9:.0f} GFLOP/s",
         "cg-bandwidth-ratio": lambda: f"{card.byte_per_s / machine(book).byte_per_s:.1f}",
         "cg-arithmetic-ratio": lambda: f"{card.flop_per_s / machine(book).flop_per_s:.0f}",
         "cg-operand": lambda: f"{operand(book).value:.0f}",
         "cg-operand-range": lambda: f"{operand(book).low:.0f} to {operand(book).high:.0f}",
     }
     return {name: page.or_not_measured(give) for name, give in of_machine.items()} | {
-        "cg-gpu-peak": f"{card.flop_per_s / 1e12:.2f} TFLOP/s",
         "cg-ceiling": f"{card.flop_per_s / sentences:.0f}",
         "cg-adam-flops": str(UPDATE_FLOPS["adam"]),
         "cg-adam-bytes": str(UPDATE_BYTES["adam"]),
@@ -119,10 +116,7 @@ def _of_the_hardware(book: Measurements, cpu: Fit) -> dict[str, str]:
         "cg-per-update": f"{FLOAT * update:.1f}",
         "cg-per-products": f"{FLOAT * products:.0f}",
         "cg-ridge-gpu": f"{card.ridge:.0f}",
-        "cg-k40m-measured": f"{card.byte_per_s / 1e9:.0f} GB/s",
-        "cg-k40m-peak": f"{card.peak_byte_per_s / 1e9:.0f} GB/s",
         "cg-operand-k40m": f"{card.operand:.0f}",
-        "cg-operand-sheet": f"{FLOAT * card.flop_per_s / card.peak_byte_per_s:.0f}",
     }
 
 
@@ -152,7 +146,6 @@ def _of_steps(book: Measurements) -> dict[str, str]:
         }
     return texts | {
         "cg-spread": page.or_not_measured(lambda: f"{ends(book)[1]['step_s'] / ends(book)[0]['step_s']:.1f}"),
-        "cg-noise": noise_text(book),
         "cg-gpu-rows": page.or_not_measured(lambda: gpu_text(book)),
     }
 
@@ -168,9 +161,3 @@ def gpu_text(book: Measurements) -> str:
         f"{fastest['step_s'] / best['step_s']:.1f} times as fast as the fastest CPU stack, "
         f"{document_step('GPU') / best['step_s']:.1f} times as fast as the document's GPU."
     )
-
-
-def noise_text(book: Measurements) -> str:
-    """How far apart two single runs of one point can lie, over the stacks: "28 % to 60 %"."""
-    floors = book.noise()[1].dropna()
-    return f"{floors.min():.0%} to {floors.max():.0%}" if len(floors) else NOT_YET

@@ -23,14 +23,14 @@ from traintime.book.chapters.generations.analysis import (
     successors,
     two_parts,
 )
-from traintime.book.stored import ANY, Measurements
+from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 
-# What the sentences say of the second machine, too, as tf-second-...
+THEANO = [f"{year}-theano" for year in YEARS]
+# What the sentences say of the other machine, too, as tf-other-...
 ELSEWHERE = (
-    *("280-2017", "280-2020", "cross-2017", "cross-2020", "told", "blas", "turned-glibc", "turned-tcmalloc"),
-    *("turned-verdict", "kept-glibc", "kept-tcmalloc", "turned-own", "turned-free", "mid-verdict", "last-280"),
-    *("new-5", "new-280"),
+    *("280-2017", "280-2020", "cross-2017", "cross-2020", "turned-glibc", "turned-tcmalloc", "turned-verdict"),
+    *("kept-glibc", "kept-tcmalloc", "turned-own", "turned-free", "mid-verdict", "last-280"),
 )
 
 
@@ -38,8 +38,8 @@ def values(book: Measurements) -> dict[str, str]:
     """Every number that the chapter's sentences name; one that a machine cannot give says so."""
     given = {f"tf-{name}": page.or_not_measured(give) for name, give in _asked(book).items()}
     others = [name for name in stored.listed() if name != stored.reference()]
-    second = _asked(stored.of(others[0])) if others else {}
-    return given | {f"tf-second-{name}": page.or_not_measured(second[name]) for name in ELSEWHERE if name in second}
+    other = _asked(stored.of(others[0])) if others else {}
+    return given | {f"tf-other-{name}": page.or_not_measured(other[name]) for name in ELSEWHERE if name in other}
 
 
 def _asked(book: Measurements) -> dict[str, Callable[[], str]]:
@@ -70,10 +70,9 @@ def _asked(book: Measurements) -> dict[str, Callable[[], str]]:
     middle, whole, last = SUCCESSORS[1], SUCCESSORS[3], SUCCESSORS[2]
     asked |= {
         "1024-verdict": lambda: _told(batch[batch["batch"] == 1024]),
-        "rest-theano": lambda: milliseconds("2020-theano", "rest"),
-        "rest-2020": lambda: milliseconds("2020-tensorflow", "rest"),
-        "told": lambda: f"{size['faster'].notna().sum()} of {len(size)}",
-        "blas": lambda: _blas(book),
+        "rest-theano": partial(milliseconds, "2020-theano", "rest"),
+        "frozen-2020-tensorflow": partial(milliseconds, "2020-tensorflow", "frozen"),
+        "blas": _blas,
         "kept-glibc": partial(at, by_allocator, RIVALS[0], ".1f", allocator="glibc"),
         "kept-tcmalloc": partial(at, by_allocator, RIVALS[0], ".1f", allocator="tcmalloc"),
         "turned-glibc": partial(at, by_allocator, RIVALS[1], ".1f", allocator="glibc"),
@@ -87,27 +86,14 @@ def _asked(book: Measurements) -> dict[str, Callable[[], str]]:
         "blocks-2017-kept": lambda: f"{mapped['2017-tensorflow', 'tcmalloc']:.0f}",
         "blocks-theano": lambda: f"{max(mapped[f'{year}-theano', 'glibc'] for year in YEARS):.1f}",
         "new-5": partial(at, newer, whole, ".1f", vocabulary=5_000),
-        "new-280": partial(at, newer, whole, ".1f", vocabulary=280_000),
         "new-2m": partial(at, newer, whole, ".1f", vocabulary=2_000_000),
         "mid-5": partial(at, newer, middle, ".1f", vocabulary=5_000),
         "mid-280": partial(at, newer, middle, vocabulary=280_000),
         "mid-2m": partial(at, newer, middle, vocabulary=2_000_000),
         "mid-verdict": lambda: _stage(newer),
         "last-280": partial(at, newer, last, ".1f", vocabulary=280_000),
-        "noise-low": lambda: f"{_noise(book).min():.0%}",
-        "noise-high": lambda: f"{_noise(book).max():.0%}",
-    }
-    asked |= {
-        f"frozen-{stack}": partial(milliseconds, stack, "frozen")
-        for stack in ("2017-theano", "2020-tensorflow", "2026-tensorflow")
     }
     return asked
-
-
-def _noise(book: Measurements, invocations: int = 3) -> pd.Series:
-    """Noise floors of the stacks that are compared."""
-    stacks = sorted({stack for pair in RIVALS + SUCCESSORS for stack in pair})
-    return book.noise().set_index("stack")[invocations].reindex(stacks).dropna()
 
 
 def _under(found: pd.DataFrame, pair: tuple[str, str], allocator: str) -> pd.DataFrame:
@@ -171,10 +157,10 @@ def _stage(newer: pd.DataFrame) -> str:
     return "; ".join(f"{words} {_sizes(found)}" for words, found in groups if len(found))
 
 
-def _blas(book: Measurements) -> str:
-    """The processor that the OpenBLAS of the Theano stacks takes this one for ("Barcelona"). KeyError if unrecorded."""
-    found = book.invocations(vocabulary=ANY, allocator=ANY, batch=ANY, length=ANY)
-    paths = found.loc[found["stack"].isin(["2017-theano", "2020-theano"]), "path"].dropna()
+def _blas() -> str:
+    """The processor that the OpenBLAS of the Theano stacks takes ours for ("Barcelona"). KeyError if unrecorded."""
+    of_theano = [book.every[book.every["stack"].isin(THEANO)] for book in map(stored.of, stored.listed())]
+    paths = pd.concat([found["path"] for found in of_theano]).dropna()
     names = sorted(set(paths.str.extract(r"OpenBLAS (\w+)")[0].dropna()))
     if not names:
         raise KeyError("no path was recorded")

@@ -4,6 +4,7 @@ from traintime.book.chapters.length.analysis import (
     TABLE,
     by_length,
     exponents,
+    kept,
     lost,
     missed,
     padded,
@@ -15,6 +16,7 @@ from traintime.book.chapters.length.analysis import (
 from traintime.book.chapters.length.claims import CLAIMS
 from traintime.book.chapters.length.shown import (
     exponent_table,
+    kept_table,
     live_table,
     lost_table,
     lost_values,
@@ -29,6 +31,8 @@ __all__ = [
     "by_length",
     "exponent_table",
     "exponents",
+    "kept",
+    "kept_table",
     "live_table",
     "lost",
     "lost_table",

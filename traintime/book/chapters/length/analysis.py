@@ -15,6 +15,7 @@ TABLE = 280_000  # rows, the document's
 SMALLER = [20_000, 1_000]  # rows
 LENGTHS = [3, 10, 25, 100, 400]  # tokens
 AT = 25  # tokens, where the prediction is made from
+KEPT = [3, 25, 100]  # tokens, under tcmalloc
 LOST = [3, 6, 12, 25, 50, 100, 200, 400]  # tokens, of the document's lost table
 STEPS = 10_000  # of the document's epoch at batch 100
 PADDED, WORDS = 100, 25  # tokens of a padded sentence, and how many of them are words
@@ -68,6 +69,18 @@ def tail(book: Measurements) -> pd.DataFrame:
     found = by_length(book)
     found = found[(found["how"] == "frozen") & (found["length"] >= 100)]
     return book.exponents(found, "length").set_index("stack")
+
+
+def kept(book: Measurements) -> pd.DataFrame:
+    """Exponents from 3 to 100 tokens by stack under an allocator that keeps its memory, and under glibc.
+
+    Columns glibc and tcmalloc hold intervals, of the stacks that have both. Two sweeps at different times: no verdict.
+    """
+    sides = {}
+    for name in ("glibc", "tcmalloc"):
+        found = book.exponents(book.points(vocabulary=TABLE, length=KEPT, allocator=name), "length")
+        sides[name] = pd.Series(intervals(found[found["points"] == len(KEPT)].set_index("stack")), dtype=object)
+    return pd.DataFrame(sides).dropna().rename_axis("stack")
 
 
 # Our prediction

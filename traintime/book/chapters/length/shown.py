@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page, plots
+from traintime.book import page, plots, stored
 from traintime.book.chapters.length.analysis import (
     AT,
     LENGTHS,
@@ -15,6 +15,7 @@ from traintime.book.chapters.length.analysis import (
     exponents,
     higher,
     intervals,
+    kept,
     missed,
     on,
     padding,
@@ -37,7 +38,7 @@ def values(book: Measurements) -> dict[str, str]:
     def end(way: str, which: str) -> str:
         return f"{getattr(of(way)['exponent'], which)():.2f}"
 
-    ways_in = {"adam": "adam", "frozen": "frozen", "tiny": "1K rows", "small": "20K rows", "sgd": "sgd"}
+    ways_in = {"adam": "adam", "frozen": "frozen", "tiny": "1K rows"}
     asked: dict[str, Callable[[], str]] = {
         f"len-{name}-{word}": partial(end, way, which)
         for name, way in ways_in.items()
@@ -47,14 +48,13 @@ def values(book: Measurements) -> dict[str, str]:
         "len-apart": lambda: _apart(of("adam"), of("frozen")),
         "len-rows": lambda: page.span(of("adam-rows").loc["numpy"], "exponent"),
         "len-numpy": lambda: page.span(of("adam").loc["numpy"], "exponent"),
-        "len-overlap": lambda: _overlap(of("adam"), of("sgd")),
         "len-off": lambda: f"{abs(_worst(book)[1].value):.2f}",
         "len-off-stack": lambda: _worst(book)[0],
         "len-off-beyond": lambda: _off_beyond(book),
         "len-tail-low": lambda: f"{some(tail(book))['exponent'].min():.2f}",
         "len-tail-high": lambda: f"{some(tail(book))['exponent'].max():.2f}",
         "len-tail-reach": lambda: _reach(some(tail(book))),
-        "len-tail-slow": lambda: _slowest(book),
+        "len-kept": lambda: _kept(stored.having(book, kept)),
         "len-pads-low": lambda: _end_of(padding(book)[0], "min"),
         "len-pads-high": lambda: _end_of(padding(book)[0], "max"),
         "len-pads-verdict": lambda: _verdict(padding(book)[0]),
@@ -77,10 +77,12 @@ def _apart(adam: pd.DataFrame, frozen: pd.DataFrame) -> str:
     return f"on all {len(both)} stacks" if apart == both else f"on {len(apart)} of {len(both)} stacks"
 
 
-def _overlap(adam: pd.DataFrame, sgd: pd.DataFrame) -> str:
-    still, lighter = intervals(adam), intervals(sgd)
-    shared = [stack for stack in lighter if stack in still and higher(lighter[stack], still[stack]) is None]
-    return f"on {on(shared)} the two intervals overlap" if shared else "no two intervals overlap"
+def _kept(book: Measurements) -> str:
+    """Where the allocator's share shows most: "from 0.10 to 0.31 on 2020-tensorflow"."""
+    found = some(kept(book))
+    moved = found.map(lambda one: one.value).diff(axis=1)["tcmalloc"]
+    at = moved.idxmax()
+    return f"from {found.loc[at, 'glibc'].value:.2f} to {found.loc[at, 'tcmalloc'].value:.2f} on {at}, {book.title}"
 
 
 def _worst(book: Measurements) -> tuple[str, Interval]:
@@ -116,15 +118,6 @@ def _reach(found: pd.DataFrame) -> str:
     parts = [f"the interval holds 1 on {on(inside)}"] if inside else []
     parts += [f"lies {word} 1 on {on(stacks)}" for stacks, word in ((over, "above"), (under, "below")) if stacks]
     return ", and ".join(parts)
-
-
-def _slowest(book: Measurements) -> str:
-    """Of the largest exponent among the longest sentences: how far the runs of its last point lie apart."""
-    steepest = some(tail(book))["exponent"].idxmax()
-    found = by_length(book)
-    found = found[(found["how"] == "frozen") & (found["stack"] == steepest)]
-    runs = book.values(found.nlargest(1, "length"), "median_s")[0]
-    return f"{runs.max() / runs.min():.1f}"
 
 
 def _end_of(found: pd.DataFrame, which: str) -> str:
@@ -174,6 +167,13 @@ def exponent_table(found: pd.DataFrame, predicted: pd.DataFrame) -> HTML:
     rows = [["adam, predicted", *(page.span(row, "exponent", below=True) for _, row in guesses.iterrows())]]
     rows += [[way, *texts.loc[way]] for way in plots.WAY if way in texts.index]
     return page.table(["exponent", *texts.columns], rows)
+
+
+def kept_table(kept: pd.DataFrame) -> HTML:
+    """Exponents under both allocators. kept: as the function of that name gives it."""
+    rows = [[stack, row["glibc"].text(), row["tcmalloc"].text()] for stack, row in kept.iterrows()]
+    heads = ["exponent, 3 to 100 tokens", "under glibc", "under tcmalloc"]
+    return page.table(heads, rows) if rows else page.nothing()
 
 
 def lost_table(lost: pd.DataFrame) -> HTML:

@@ -18,12 +18,13 @@ from traintime.store.table import ALIKE
 from traintime.workloads.rnn import Rnn
 
 SIZES: dict[str, Any] = {"vocabulary": ANY, "batch": ANY, "length": ANY, "sentences": ANY}
-TENSORFLOW = "2026-tensorflow"  # of the sentinel on the first machine; its `fit` can sleep
+TENSORFLOW = "2026-tensorflow"  # its `fit` can sleep
 SLOW = 1.5  # times a run's median: a slow step
 SLEPT = 0.1  # seconds of a call of fit after its last step, more than any framework needs to come back
 STEPS = ["step_s", "fit_step_s"]  # a single step, and one more of the framework's own loop
 SAME = "not told apart"
 REPEATS = 10  # degrees of freedom that a noise floor needs to be judged
+ALIKE_IN_ORDER = 0.3  # rank correlation from which two orders are called alike
 HERE = ["step (ms)", "more of `fit` (ms)", "short `fit` (ms)", "epoch (ms)"]  # heads of the table of this run
 CLOCKS = ("done_s", "seconds")  # of a call of fit: its last step done, and returned
 RUNS = [1, 3, 5, 10]  # invocations a side, of the noise floors
@@ -44,7 +45,9 @@ PREDICTIONS = list(ESTIMATES)[:3]
 
 
 def sentinel(book: Measurements) -> pd.DataFrame:
-    """The good runs of the machine's sentinel in the order of time, on the stack that has most of them.
+    """The good runs of one of the machine's sentinels in the order of time.
+
+    Of the stacks whose sentinel ran beside the same point under tcmalloc, where there are such, the one with most runs.
 
     Raises KeyError for a machine without one: this run's has none.
     """
@@ -52,7 +55,9 @@ def sentinel(book: Measurements) -> pd.DataFrame:
         raise KeyError(book.machine)
     rows = stored.sentinel_of(book.machine)
     rows = rows[(rows["status"] == "ok") & ~rows["disturbed"].astype(bool)]
-    most = rows["stack"].value_counts().index[0]
+    counts = rows["stack"].value_counts()
+    compared = [stack for stack in stored.stack_order(counts.index) if len(beside(book, stack)[1])]
+    most = counts.reindex(compared or stored.stack_order(counts.index)).idxmax()
     return rows[rows["stack"] == most].sort_values("started", ignore_index=True)
 
 
@@ -89,16 +94,16 @@ def rank(runs: pd.DataFrame) -> Interval:
     return Interval(value, float(low), float(high))
 
 
-def beside(book: Measurements) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The sentinel's point under glibc and under tcmalloc, from the same rounds of one sweep."""
-    found = book.invocations(stack=TENSORFLOW, vocabulary=20_000, allocator=["glibc", "tcmalloc"])
+def beside(book: Measurements, stack: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The sentinel's point under glibc and under tcmalloc, from the same rounds of one sweep; empty without one."""
+    found = book.invocations(stack=stack, vocabulary=20_000, allocator=["glibc", "tcmalloc"])
     glibc, tcmalloc = (found[found["allocator"] == name] for name in ("glibc", "tcmalloc"))
     sweep = stored.interleaved(glibc, tcmalloc)[2]
-    return glibc[glibc["sweep"] == sweep], tcmalloc[tcmalloc["sweep"] == sweep]
+    return tuple(side[(side["sweep"] == sweep) & bool(sweep)] for side in (glibc, tcmalloc))
 
 
 def allocators(book: Measurements) -> pd.Series:
-    """The ratio of the two, glibc's step over tcmalloc's, with its verdict (Measurements.ratios)."""
+    """The ratio of the two on TENSORFLOW, glibc's step over tcmalloc's, with its verdict (Measurements.ratios)."""
     found = book.invocations(stack=TENSORFLOW, vocabulary=20_000, allocator=["glibc", "tcmalloc"])
     return book.ratios(found, [("glibc", "tcmalloc")], of="allocator").iloc[0]
 
@@ -318,12 +323,6 @@ def code_paths(stack: str = TENSORFLOW, vocabulary: int = 200_000) -> pd.DataFra
             }
             rows.append(row | {"ms": one.value, "low": one.low, "high": one.high})
     return pd.DataFrame(rows)
-
-
-def disturbed(book: Measurements) -> tuple[int, int]:
-    """Invocations of which somebody counted who else kept the machine busy, and how many of them were disturbed."""
-    told = book.rows[book.rows["others_cores"].notna()]
-    return len(told), int(told["disturbed"].sum())
 
 
 def restored(book: Measurements) -> int:

@@ -7,6 +7,7 @@ from IPython.display import HTML
 from traintime import paths
 from traintime.book import page, plots, stored
 from traintime.book.chapters.measuring.analysis import (
+    ALIKE_IN_ORDER,
     CLOCKS,
     ESTIMATES,
     PREDICTIONS,
@@ -15,18 +16,15 @@ from traintime.book.chapters.measuring.analysis import (
     SIZES,
     SLEPT,
     STEPS,
-    allocators,
     beside,
     between,
     calibrated,
     calls,
-    disturbed,
     ended_by_time,
     epochs,
     gain,
     gaps,
     inside,
-    looped,
     misses,
     most_missed,
     rank,
@@ -36,7 +34,7 @@ from traintime.book.chapters.measuring.analysis import (
     zipf,
 )
 from traintime.book.stored import Measurements
-from traintime.explain import formula, statistics
+from traintime.explain import statistics
 from traintime.measuring.findings import withdrawals
 from traintime.store import derived
 from traintime.store.records import DISTURBED
@@ -48,36 +46,34 @@ def values(book: Measurements, live: Measurements) -> dict[str, str]:
     Where that machine lacks the measurements, "not measured" stands in the place of each number.
     """
     found = _of_records() | _of_this_run(live)
-    for part in (_of_repeats, _of_the_rules, _of_first_steps, _of_loops, _of_sleep, _of_words):
+    for part in (_of_repeats, _of_allocators, _of_the_rules, _of_first_steps, _of_loops, _of_sleep, _of_words):
         try:
             found |= part(book)
         except (KeyError, IndexError, ValueError):
             found |= dict.fromkeys(part(stored.of()), "not measured")
-    return found
+    return found | _of_the_clock(stored.of(stored.first()))
 
 
 def _of_repeats(book: Measurements) -> dict[str, str]:
     runs = sentinel(book)
     scatter, together = between(runs), rank(runs)
-    counted = runs.dropna(subset="faults_a_step")
-    glibc, tcmalloc = beside(book)
-    ratio = allocators(book)
+    resembles = "resembles" if together.low > ALIKE_IN_ORDER else "tells little about"
     return {
+        "how-sentinel": str(runs["stack"].iloc[0]),
         "how-sentinels": str(len(runs)),
         "how-inside": f"{inside(book):.1%}",
         "how-between": f"{scatter.value:.0%}",
         "how-fastest": f"{runs['step_s'].min() * 1e3:.0f} ms",
         "how-slowest": f"{runs['step_s'].max() * 1e3:.0f} ms",
         "how-hours": f"{np.ptp(pd.to_datetime(runs['started'])) / pd.Timedelta('1h'):.0f}",
-        "how-faults-low": f"{counted['faults_a_step'].min():,.0f}",
-        "how-faults-high": f"{counted['faults_a_step'].max():,.0f}",
         "how-faults-rank": together.text(),
-        "how-faults-runs": str(len(counted)),
-        "how-beside": f"{len(glibc)} and {len(tcmalloc)}",
-        "how-step-glibc": f"{glibc['step_s'].mean() * 1e3:.0f} ms",
-        "how-step-tcmalloc": f"{tcmalloc['step_s'].mean() * 1e3:.0f} ms",
-        "how-beside-ratio": stored.interval(ratio).text(),
-        "how-beside-reason": ratio["reason"],
+        "how-faults-resembles": resembles,
+    }
+
+
+def _of_allocators(book: Measurements) -> dict[str, str]:
+    glibc, tcmalloc = beside(book, sentinel(book)["stack"].iloc[0])
+    return {
         "how-floor-glibc": f"{statistics.noise([glibc['median_s']], 1):.0%}",
         "how-floor-tcmalloc": f"{statistics.noise([tcmalloc['median_s']], 1):.0%}",
     }
@@ -85,24 +81,26 @@ def _of_repeats(book: Measurements) -> dict[str, str]:
 
 def _of_the_rules(book: Measurements) -> dict[str, str]:
     noise = book.noise()
+    if noise.empty:
+        raise KeyError("no invocation")
+    found = {"how-least": f"{statistics.LEAST:.0%}"}
+    for number in RUNS:
+        found[f"how-floor-{number}"] = f"{noise[number].min():.0%} to {noise[number].max():.0%}"
+    return found
+
+
+def _of_the_clock(book: Measurements) -> dict[str, str]:
+    """What runs that end when a time is over do, of the machine whose runs did."""
     last, others, number = ended_by_time(book)
-    rows = book.rows
-    means, medians, glibc = gain(book)
-    found = {
-        "how-least": f"{statistics.LEAST:.0%}",
+    means, medians, _ = gain(book)
+    return {
         "how-ended": str(number),
         "how-ended-last": last.text(".0f", 100, "%"),
         "how-ended-others": f"{others:.0%}",
-        "how-two-steps": str(int((~rows["fixed"].astype(bool) & (rows["steps"] == 2)).sum())),
-        "how-runs": str(len(rows)),
         "how-gain-means": f"{means:.1f}",
         "how-gain-medians": stored.interval(medians).text(),
-        "how-gain-reason": medians["reason"],
-        "how-gain-steps": f"{glibc['steps'].min():.0f} or {glibc['steps'].max():.0f}",
+        "how-gain-fixed": _gain_with_fixed_steps(book),
     }
-    for number in RUNS:
-        found[f"how-floor-{number}"] = f"{noise[number].min():.0%} to {noise[number].max():.0%}"
-    return found | {"how-gain-fixed": _gain_with_fixed_steps(book)}
 
 
 def _gain_with_fixed_steps(book: Measurements) -> str:
@@ -132,8 +130,6 @@ def _of_first_steps(book: Measurements) -> dict[str, str]:
         "how-later-high": f"{later.max():.2f}",
         "how-warm": f"{derived.WARM:.0%}",
         "how-warm-least": str(needed.min()),
-        "how-warm-most": str(needed.max()),
-        "how-warm-most-stack": str(needed.idxmax()),
     }
 
 
@@ -147,8 +143,6 @@ def _of_loops(book: Measurements) -> dict[str, str]:
         "how-gap-high": f"{highest['ratio']:.2f}",
         "how-gap-high-stack": highest["stack"],
         "how-gap-sure": _sure(found),
-        "how-gap-all": str(len(found)),
-        "how-gap-left": str(len(book.invocations(loop=["fit", "epoch"], **SIZES)) - len(looped(book))),
         "how-epochs": str(len(run)),
         "how-drift-half": f"{run['drift'].median():.1%}",
         "how-drift-worst": f"{run['drift'].max():.0%}",
@@ -177,7 +171,6 @@ def _of_sleep(book: Measurements) -> dict[str, str]:
         "how-foretold": f"{most_missed(slept):.1%}",
         "how-idle-most": f"{slept['idle_s'].max():.0f} s",
         "how-idle-share": f"{(slept['idle_s'] / slept['seconds']).max():.0%}",
-        "how-rungs": ", ".join(f"{formula.tf_data_end(s):.0f}" for s in (3, 6, 11, 21, 41, 82, 142)),
     }
 
 
@@ -192,12 +185,9 @@ def _of_words(book: Measurements) -> dict[str, str]:
 
 
 def _of_records() -> dict[str, str]:
-    counts = {stored.of(name).title: disturbed(stored.of(name)) for name in stored.listed()}
-    told = [f"{bad} of {number} runs on {title}" for title, (number, bad) in counts.items() if number]
     return {
         "how-disturbed": f"{DISTURBED:g}",
-        "how-disturbed-runs": "; ".join(told) or "no run so far",
-        "how-restored": str(restored(stored.of())),
+        "how-restored": str(restored(stored.of(stored.first()))),
         "how-withdrawn": str(sum(len(withdrawals(paths.MEASUREMENTS / name)) for name in stored.listed())),
     }
 

@@ -249,18 +249,6 @@ def over_floor(
     return dict(sorted(over.items(), key=lambda item: item[1].value))
 
 
-def better_off_with(found: pd.DataFrame) -> list[str]:
-    """Stacks to whose points under tcmalloc the formula is nearer with m than without."""
-    errors = found.groupby("stack")[["with m", "without m"]].agg(lambda each: each.abs().mean())
-    return list(errors.index[errors["with m"] < errors["without m"]])
-
-
-def promised_too_much(found: pd.DataFrame, least: float = 0.5) -> list[str]:
-    """Stacks on which even the formula without m promises more than a step under tcmalloc takes, by half or more."""
-    signed = found.groupby("stack")["without m"].mean()
-    return list(signed.index[signed > least])
-
-
 def others(book: Measurements) -> Measurements | None:
     """The other machine that the book shows, beside the one of the page; None where there is none."""
     return next((stored.of(name) for name in stored.listed() if name != book.machine), None)
@@ -273,13 +261,6 @@ def s3_steps() -> pd.DataFrame:
     """S3's six batch sizes with seconds a step, had it used all of MNIST."""
     rows = original.read("s3-batch")
     return rows.assign(step_s=rows["total_s"] / rows["epochs"] / MNIST * rows["batch"])
-
-
-def s4_steps() -> pd.DataFrame:
-    """S4's regression with CuDNNLSTM at two batch sizes, with seconds a step."""
-    rows = original.read("s4-lstm")
-    rows = rows[(rows["case"] == "regression") & (rows["layer"] == "CuDNNLSTM")].sort_values("batch")
-    return rows.assign(step_s=rows["epoch_s"] / rows["rows"] * rows["batch"])
 
 
 def line_of_batches(rows: pd.DataFrame) -> tuple[dict[str, float], Array]:

@@ -12,7 +12,6 @@ from traintime.book.chapters.one_formula.analysis import (
     BENT,
     Fitted,
     bent,
-    better_off_with,
     by_size,
     gained,
     kept,
@@ -25,15 +24,12 @@ from traintime.book.chapters.one_formula.analysis import (
     percent,
     predicted,
     prices,
-    promised_too_much,
     ratios,
     row_bytes,
     s3_steps,
-    s4_steps,
     shares,
     sharp,
     token_flops,
-    too_much,
 )
 from traintime.book.claims import above
 from traintime.book.stored import Measurements
@@ -123,16 +119,12 @@ def stack_values(book: Measurements, ours: Mapping[str, Fitted], floor: Mapping[
     priced, gap, parts = prices(ours, floor), predicted(ours), shares(ours)
     rows = parts["b"] / parts.sum(axis=1)
     worst = gap.loc[gap["error"].abs().idxmax()]
-    outside = gap[gap["outside"]]["stack"].value_counts()
     far = [one for one in bench_formula.sharpness(book) if one.ratio.value > GOAL]
     surely = [one.stack for one in far if one.within is False]
     perhaps = [one.stack for one in far if one.stack not in surely]
     values = {
         "one-stacks": str(len(priced)),
         "one-points": str(len(gap)),
-        "one-outside": str(int(gap["outside"].sum())),
-        "one-outside-stack": outside.index[0] if len(outside) else "none",
-        "one-outside-most": str(outside.iloc[0]) if len(outside) else "0",
         "one-near-repeat": str(len(priced) - len(far)),
         "one-far-perhaps": _listed(perhaps),
         "one-far-surely": _listed(surely),
@@ -189,8 +181,6 @@ def bend_values(
         "one-bent-better": str(int((errors["bent"] < errors["straight"] - 0.005).sum())),
         "one-bent-worse": _listed(list(worse)),
         "one-bent-all": str(len(errors)),
-        "one-kept-against": _listed(better_off_with(found)),
-        "one-kept-faster": _listed(promised_too_much(found)),
         "one-kept-with": percent(found["with m"].abs().mean()),
         "one-kept-without": percent(found["without m"].abs().mean()),
     }
@@ -201,22 +191,16 @@ def bend_values(
     return values
 
 
-def other_machine_values(book: Measurements, stack: str = "2026-tensorflow") -> dict[str, str]:
-    """What the formula without m promises of a stack under tcmalloc, here and on the other machine of the book.
-
-    And on which of the stacks that bend it is nearer there without m than with it.
-    """
+def other_machine_values(book: Measurements) -> dict[str, str]:
+    """On which of the stacks that bend the formula is nearer without m than with it, on the book's other machine."""
     there = others(book)
-    values = {}
-    for name, machine in (("here", book), ("there", there)):
-        promised = too_much(machine, bent(machine)).get(stack) if machine is not None else None
-        values[f"one-promised-{name}"] = promised.text(".2f") if promised else "(not measured)"
     margins = nearer(there, bent(there)) if there is not None else {}
     told = {name: above(margins[name], 0) if name in margins else None for name in BENT}
-    values["one-nearer-there"] = _listed([name for name, verdict in told.items() if verdict])
     unsure = [name for name, verdict in told.items() if not verdict]
-    values["one-open-there"] = f"; on {_listed(unsure)} that cannot be said" if unsure else ""
-    return values
+    return {
+        "one-nearer-there": _listed([name for name, verdict in told.items() if verdict]),
+        "one-open-there": f"; on {_listed(unsure)} that cannot be said" if unsure else "",
+    }
 
 
 def goal_values(book: Measurements) -> dict[str, str]:
@@ -225,13 +209,12 @@ def goal_values(book: Measurements) -> dict[str, str]:
     return {
         "one-goal": f"{GOAL:g}",
         "one-sharp": ratios({one.stack: one.ratio for one in found}) or "none",
-        "one-sharp-points": " and ".join(sorted({str(one.points) for one in found})) or "no",
     }
 
 
 def published_values(fits: Mapping[str, Fit]) -> dict[str, str]:
     """What the formula says of other people's figures."""
-    (s3, errors), (s4, _) = line_of_batches(s3_steps()), line_of_batches(s4_steps())
+    s3, errors = line_of_batches(s3_steps())
     read_off = pairs()
     misfits = read_off[read_off["worst error"] > 0.01].rename(columns={"worst error": "worst"})
     good = read_off.drop(misfits.index)
@@ -244,12 +227,8 @@ def published_values(fits: Mapping[str, Fit]) -> dict[str, str]:
     return {
         "one-s3-step": f"{s3['F'] * 1e3:.1f} ms",
         "one-s3-image": f"{s3['c'] * 1e3:.1f} ms",
-        "one-s3-error": f"{np.abs(errors).mean():.1%}",
         "one-s3-worst": f"{np.abs(errors).max():.1%}",
         "one-s3-critical": f"{s3['F'] / s3['c']:.1f}",
-        "one-s4-step": f"{s4['F'] * 1e3:.0f} ms",
-        "one-s4-row": f"{s4['c'] * 1e6:.0f} µs",
-        "one-s4-critical": f"{s4['F'] / s4['c']:,.0f}",
         "one-misfit": "; ".join(missed) or "none",
         "one-pairs": str(len(read_off)),
         "one-pairs-good": str(len(good)),

@@ -10,7 +10,6 @@ from traintime.book import page
 from traintime.book.chapters.pool.analysis import (
     BEND,
     BOTH,
-    GAIN,
     HEAP,
     KERNELS,
     NAMES,
@@ -174,11 +173,9 @@ def _count(counts: pd.Series, stack: str, allocator: str) -> str:
 def _counts(book: Measurements) -> dict[str, str]:
     counts = faults(book)
     return {
-        "pool-faults-jax": _count(counts, "2026-jax", "glibc"),
         "pool-faults-plain": _count(counts, "2020-tensorflow", "glibc"),
         "pool-faults-arenas": _count(counts, "2020-tensorflow", "glibc-keep-arenas"),
         "pool-faults-keep": _count(counts, "2020-tensorflow", "glibc-keep"),
-        "pool-faults-theano": " and ".join(_count(counts, n, "glibc") for n in ("2017-theano", "2020-theano")),
     }
 
 
@@ -206,38 +203,24 @@ def _gain(table: pd.DataFrame, stack: str, allocator: str) -> str:
 
 
 def _speeds(book: Measurements, other: Measurements) -> dict[str, str]:
-    table, there = gains(book), gains(other)
-    by_name = {name: chosen(table, allocator=name) for name in NAMES[1:]}
-    jemalloc = by_name["jemalloc"]["ratio"]
-    prices, prices_there = (_micro(fault_prices(each)) for each in (book, other))
+    table = gains(book)
+    jemalloc = chosen(table, allocator="jemalloc")["ratio"]
     told = {each.title: _told(gains(each)) for each in (book, other)}
     best = max(((row["ratio"], name, row) for name, rows in told.items() for _, row in rows.iterrows()), default=None)
     points = full_size(book)
     memory = points.pivot_table("peak_bytes", "stack", "allocator", aggfunc="first").reindex(columns=NAMES)
     memory = memory[["glibc-keep", "tcmalloc"]].div(memory["glibc"], axis=0)
-    numpy = points[(points["stack"] == "numpy") & points["allocator"].isin(BOTH)].set_index("allocator")["step_s"]
     return {
         "pool-best": page.span(best[2], spec=".1f") if best else NOT_YET,
         "pool-best-where": f"{best[2]['allocator']} on {best[2]['stack']}, {best[1]}" if best else NOT_YET,
-        "pool-glibc-keep": on_stacks(by_name["glibc-keep"]),
-        "pool-tcmalloc": on_stacks(by_name["tcmalloc"][by_name["tcmalloc"]["ratio"] > GAIN]),
-        "pool-arenas": _gain(table, "2020-tensorflow", "glibc-keep-arenas"),
         "pool-keep": _gain(table, "2020-tensorflow", "glibc-keep"),
-        "pool-numpy": _gain(table, "numpy", "tcmalloc"),
-        "pool-numpy-mean": f"{numpy['glibc'] / numpy['tcmalloc']:.1f}" if len(numpy) == len(BOTH) else NOT_YET,
-        "pool-numpy-there": _gain(there, "numpy", "tcmalloc"),
         "pool-jemalloc": f"{jemalloc.min():.2f} to {jemalloc.max():.2f}" if len(jemalloc) else NOT_YET,
-        "pool-own": _gain(table, "2017-tensorflow", "tcmalloc"),
-        "pool-theano": " and ".join(_gain(table, name, "tcmalloc") for name in ("2017-theano", "2020-theano")),
-        "pool-fault": prices[0],
-        "pool-fault-stacks": prices[1],
-        "pool-fault-there": prices_there[0],
+        "pool-fault": _micro(fault_prices(book)),
+        "pool-fault-there": _micro(fault_prices(other)),
         "pool-interleaved": str(int((table["sweep"] != "").sum())),
         "pool-all": str(len(table)),
         "pool-there": other.title,
         "pool-there-told": on_stacks(told[other.title]),
-        "pool-there-keep": on_stacks(chosen(there, allocator="glibc-keep")),
-        "pool-there-jemalloc": on_stacks(chosen(there, allocator="jemalloc")),
         "pool-memory": f"{memory.max().max():.1f}" if memory.notna().any(axis=None) else NOT_YET,
     }
 
@@ -246,11 +229,11 @@ def _told(table: pd.DataFrame) -> pd.DataFrame:
     return table[(table["reason"] == "told apart") & (table["faster"] == table["allocator"])]
 
 
-def _micro(prices: pd.DataFrame) -> tuple[str, str]:
+def _micro(prices: pd.DataFrame) -> str:
     if prices.empty:
-        return NOT_YET, NOT_YET
+        return NOT_YET
     low, high = prices["seconds"].min() * 1e6, prices["seconds"].max() * 1e6
-    return f"{low:.1f} to {high:.1f} µs", ", ".join(prices["stack"])
+    return f"{low:.1f} to {high:.1f} µs"
 
 
 def _onednn(book: Measurements, other: Measurements) -> dict[str, str]:
@@ -295,9 +278,6 @@ def _bend(book: Measurements) -> dict[str, str]:
         "bend-row-stack": dearest,
         "bend-row-glibc": f"{prices[dearest][1][0] * 1e9:,.0f} ns",
         "bend-row-tcmalloc": f"{prices[dearest][1][1] * 1e9:,.0f} ns",
-        "bend-often": _gain(chosen(bend_ratios(book), vocabulary=BEND[0]), TENSORFLOW, "tcmalloc"),
-        "bend-told-small": _apart(book, BEND[0]),
-        "bend-told-large": _apart(book, BEND[-1]),
         "bend-before": f"{worth[BEND[0]].max():.1f}",
         "bend-before-stack": worth[BEND[0]].idxmax(),
         "bend-after": f"{worth[BEND[1]].max():.1f}",

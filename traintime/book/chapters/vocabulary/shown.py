@@ -8,7 +8,6 @@ from IPython.display import HTML
 
 from traintime.book import page, stored
 from traintime.book.chapters.vocabulary.analysis import (
-    REPEATED,
     SENTENCES,
     WAYS,
     Name,
@@ -22,11 +21,9 @@ from traintime.book.chapters.vocabulary.analysis import (
     percent,
     price_of_a_row,
     ratio_of_prices,
-    singles,
     top_end,
 )
-from traintime.book.chapters.vocabulary.claims import TWENTY_FLOORS
-from traintime.book.claims import below, judge
+from traintime.book.claims import below
 from traintime.book.plots import short
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
@@ -74,8 +71,6 @@ def values(book: Measurements) -> dict[str, str]:
     description, grown = book.description, growth(book, points)
     floor, prices, missed = floor_s(book), price_of_a_row(book, found), misses(book, found)
     ran = found[found["status"] == "ok"]
-    noise = book.noise().set_index("stack")[REPEATED]
-    lone = singles(points)
     given = {
         "row-bytes": f"{bytes_a_row():,}",
         "machine": description["cpu"],
@@ -83,8 +78,6 @@ def values(book: Measurements) -> dict[str, str]:
         "bandwidth": f"{book.rates['bandwidth_bytes_per_s'] / 1e9:.0f} GB/s",
         "floor": f"{floor * 1e9:.0f} ns",
         "floor-2m": f"{floor * 2e6 * 1e3:.0f} ms",
-        "voc-noise-least": f"{noise.min():.0%} ({noise.idxmin()})",
-        "voc-noise-most": f"{noise.max():.0%} ({noise.idxmax()})",
         "holes": page.holes(found[found["status"] != "ok"]),
         "stacks": str(ran["stack"].nunique()),
         "least-processes": str(ran["invocations"].min()),
@@ -92,7 +85,6 @@ def values(book: Measurements) -> dict[str, str]:
         "largest": f"{ran['vocabulary'].max():,}",
         "shape": _shape(missed),
         "voc-top": _top(prices, top_end(book, found)),
-        "voc-singles": str(len(lone)),
     }
     return given | _of_prices(book, found, floor) | _of_ways(grown) | _elsewhere(book)
 
@@ -155,9 +147,7 @@ def _elsewhere(book: Measurements) -> dict[str, str]:
             sgd = " to ".join(f"{pick(share.value for share in of['sgd']):.0%}" for pick in (min, max))
             frozen = max(of["frozen"], key=lambda share: share.value)
             ways.append(f"on {other.title} {sgd} with SGD and {percent(frozen, 1)} at most frozen")
-    verdicts = [(stored.of(name), judge(TWENTY_FLOORS, stored.of(name)).verdict) for name in stored.listed()]
     return {
-        "voc-twenty": "; ".join(f"{verdict} on {other.title}" for other, verdict in verdicts),
         "voc-onednn": " and ".join(_in_floors("2026-tensorflow")),
         "voc-elsewhere": "; ".join(said) or "on no other machine yet",
         "voc-ways-elsewhere": "; ".join(ways) or "not measured on another machine yet",

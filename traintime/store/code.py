@@ -41,9 +41,10 @@ def _hash(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 
 def known() -> dict[str, dict[str, str]]:
-    """Every version of the sources whose measurements are accepted: hash -> api, since, note.
+    """Every version of the sources whose measurements are accepted: hash -> api, since, note, same_as.
 
-    Each workload lists its own in its folder, code.csv; what is not listed there is unknown.
+    Each workload lists its own in its folder, code.csv; what is not listed there is unknown. same_as: an older version
+    that does the same for everything that the older one could do, so that the two may be pooled; the note says why.
     """
     found: dict[str, dict[str, str]] = {}
     for path in (sizes.folder / LIST for sizes in workloads.ALL.values()):
@@ -53,17 +54,29 @@ def known() -> dict[str, dict[str, str]]:
     return found
 
 
+def same(version: str | None) -> str | None:
+    """The oldest version that does the same as this one: by it invocations are compared and pooled."""
+    while version and (older := _older().get(version)):
+        version = older
+    return version
+
+
+@functools.cache
+def _older() -> dict[str, str]:
+    return {version: row["same_as"] for version, row in known().items() if row["same_as"]}
+
+
 def main() -> None:
     """List the present sources of every workload and API in the workload's code.csv, where they are not listed yet."""
     today = datetime.now(UTC).date().isoformat()
     for name, sizes in workloads.ALL.items():
         path = sizes.folder / LIST
         if not path.exists():
-            path.write_text("code,api,since,note\n")
+            path.write_text("code,api,since,note,same_as\n")
         apis = [api for api in APIS if (sizes.folder / f"on_{api}.py").exists()]
         new = [(current(name, api), api) for api in apis if current(name, api) not in known()]
         with path.open("a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([code, api, today, NOTE] for code, api in new)
+            csv.writer(file, lineterminator="\n").writerows([code, api, today, NOTE, ""] for code, api in new)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,192 @@
+"""Trials: their keys, which seeds are missing, how results are kept, the tasks, and that a real one learns."""
+
+import json
+
+import numpy as np
+import pytest
+
+from traintime.errors import InputError
+from traintime.learning import results, run, tasks
+from traintime.learning.run import Plan
+from traintime.learning.trial import Trial, make_trial
+
+
+def fake(trial, seeds):
+    """Results without any training: the accuracy tells the seed."""
+    for seed in seeds:
+        yield {"seed": seed, "accuracy": seed / 100, "loss": 1.0, "training_loss": [1.0], "seconds": 0.0}
+
+
+# Trials
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({}, "mnist1d-u64-b100-n40"),
+        ({"gates": "hard", "recurrent_dropout": 0.2}, "mnist1d-u64-b100-n40-hard-gates-rd0.2"),
+        ({"task": "padded", "mask": True, "forget_bias": 0.0}, "padded-u64-b100-n40-mask-fb0"),
+        ({"steps": 400, "rate": 0.01}, "mnist1d-u64-b100-n40-s400-r0.01"),
+    ],
+)
+def test_the_key_names_what_differs(changes, key):
+    assert make_trial(**changes).key == key
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({"units": 0}, "units: 0 is refused"),
+        ({"gate": "hard"}, "field of a trial: 'gate' is not a known"),
+        ({"mask": True}, "mask: True finds no padding in mnist1d"),
+        ({"recurrent_dropout": 1.0}, "recurrent_dropout: 1.0 is refused"),
+    ],
+)
+def test_bad_settings_are_refused(changes, refused):
+    with pytest.raises(InputError) as caught:
+        make_trial(**changes)
+    assert str(caught.value).startswith(refused)
+
+
+def test_changing_any_one_field_changes_the_key():
+    other = {"task": "padded", "units": 8, "batch": 7, "epochs": 3, "steps": 5, "rate": 0.1, "gates": "hard"}
+    other |= {"recurrent_dropout": 0.5, "mask": True, "forget_bias": 0.0}
+    assert set(other) == set(Trial.model_fields)
+    base = make_trial(task="imdb")
+    keys = {base.model_copy(update={name: value}).key for name, value in other.items()}
+    assert len(keys | {base.key}) == len(other) + 1
+
+
+# Which are missing
+
+
+def test_a_plan_is_every_combination_and_what_is_added():
+    plan = Plan.from_profile("x", {"batch": [16, 64], "seeds": 3, "also": [{"gates": "hard", "batch": 16}]})
+    assert [trial.key for trial in plan.trials] == [
+        "mnist1d-u64-b16-n40",
+        "mnist1d-u64-b64-n40",
+        "mnist1d-u64-b16-n40-hard-gates",
+    ]
+    assert plan.seeds == 3
+
+
+@pytest.mark.parametrize("seeds", [0, 1.5, "many"])
+def test_a_number_of_seeds_that_is_none_is_refused(seeds):
+    with pytest.raises(InputError, match=r"^seeds: "):
+        Plan.from_profile("x", {"seeds": seeds})
+
+
+def test_only_missing_seeds_are_trained_and_a_shared_trial_once(tmp_path):
+    few, more = (Plan("x", [make_trial()], number) for number in (2, 4))
+    assert run.run([few], tmp_path, jobs=2, train=fake) == 2
+    assert run.outstanding([few, more], tmp_path) == [(make_trial(), [2, 3])]
+    seen = []
+    assert run.run([few, more], tmp_path, jobs=1, report=lambda trial, one: seen.append(one["seed"]), train=fake) == 2
+    assert sorted(seen) == [2, 3]
+    assert run.outstanding([few, more], tmp_path) == []
+
+
+def test_what_came_before_a_failure_is_kept(tmp_path):
+    def breaks(trial, seeds):
+        yield from fake(trial, seeds[:1])
+        raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        run.run([Plan("x", [make_trial()], 3)], tmp_path, jobs=1, train=breaks)
+    assert results.seeds(tmp_path, make_trial()) == {0}
+
+
+# How they are kept
+
+
+def test_results_are_a_table_of_one_row_a_seed_with_the_code_that_made_them(tmp_path):
+    run.run([Plan("x", [make_trial(), make_trial(gates="hard")], 2)], tmp_path, train=fake)
+    found = results.table(tmp_path)
+    assert found[["gates", "seed"]].to_numpy().tolist() == [["hard", 0], ["hard", 1], ["sigmoid", 0], ["sigmoid", 1]]
+    assert found["code"].unique().tolist() == [run.code()]
+    assert results.table(tmp_path / "none").empty
+
+
+def test_a_result_that_is_there_is_not_written_over(tmp_path):
+    (first,) = fake(make_trial(), [7])
+    results.append(tmp_path, make_trial(), first)
+    results.append(tmp_path, make_trial(), first | {"accuracy": 0.99})
+    assert results.table(tmp_path)["accuracy"].tolist() == [0.07]
+
+
+# What is learned
+
+
+def test_one_of_two_words_comes_first_and_the_rest_is_padding():
+    task = tasks.padded(50, 10)
+    assert task.inputs.shape == (50, tasks.LENGTH)
+    assert len(task.test_inputs) == 10
+    for row, answer in zip(task.inputs, task.classes, strict=True):
+        words = row[row > 0]
+        assert 5 <= len(words) <= 20
+        assert (row[len(words) :] == 0).all()
+        places = [int(np.flatnonzero(words == word)[0]) for word in (tasks.FIRST, tasks.SECOND)]
+        assert (places[0] < places[1]) == bool(answer)
+        assert sorted(words[words <= tasks.SECOND]) == [tasks.FIRST, tasks.SECOND]
+    assert task.outputs == 2
+    assert task.words == 21
+
+
+def test_the_drawn_digits_are_always_the_same():
+    task = tasks.mnist1d()
+    assert task.inputs.shape == (4000, 40, 1)
+    assert task.test_inputs.shape == (1000, 40, 1)
+    assert task.outputs == 10
+    assert np.array_equal(task.inputs, tasks.mnist1d().inputs)
+
+
+def test_reviews_without_a_network_say_what_to_do(monkeypatch):
+    import keras
+
+    def unreachable(**given):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(keras.datasets.imdb, "load_data", unreachable)
+    with pytest.raises(InputError, match=r"^task: 'imdb' cannot be fetched") as caught:
+        tasks.imdb()
+    assert "mnist1d, padded" in caught.value.remedy
+
+
+# Training
+
+
+@pytest.mark.parametrize(
+    ("changes", "calls"),
+    [
+        ({"epochs": 3}, [(3, 1000)]),
+        ({"steps": 25}, [(2, 1000), (1, 500)]),
+        ({"steps": 20}, [(2, 1000)]),
+        ({"steps": 5}, [(1, 500)]),
+        ({"batch": 300, "steps": 4}, [(1, 1000)]),
+        ({"batch": 300, "steps": 5}, [(1, 1000), (1, 300)]),
+    ],
+)
+def test_steps_are_whole_epochs_and_a_part_of_one(changes, calls):
+    from traintime.learning import train
+
+    assert train.plan(make_trial(**changes), 1000) == calls
+
+
+@pytest.mark.worker
+def test_a_real_trial_learns_and_its_seed_decides(tmp_path):
+    trial = make_trial(task="padded", units=8, epochs=2, batch=200, mask=True, recurrent_dropout=0.1, gates="hard")
+    first = list(run.in_a_process(trial, [0, 1]))
+    again = list(run.in_a_process(trial, [0]))
+    assert [each["seed"] for each in first] == [0, 1]
+    assert first[0]["training_loss"] == again[0]["training_loss"]
+    assert first[0]["training_loss"] != first[1]["training_loss"]
+    assert 0 <= first[0]["accuracy"] <= 1
+    assert first[0]["training_loss"][-1] < first[0]["training_loss"][0]
+    assert json.dumps(first)
+
+
+@pytest.mark.worker
+def test_a_process_that_fails_says_why():
+    trial = make_trial().model_copy(update={"task": "nothing"})
+    with pytest.raises(RuntimeError, match="nothing"):
+        list(run.in_a_process(trial, [0]))

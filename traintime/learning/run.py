@@ -1,0 +1,117 @@
+"""Which seeds of which trials are missing, and their training, several processes at a time."""
+
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traintime import paths
+from traintime.errors import InputError
+from traintime.learning import results
+from traintime.learning.trial import Trial, make_trial
+
+SEEDS = 20
+STACK = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}  # what is learned does not depend on it, seconds do
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Trials as a profile names them, and how many seeds each gets."""
+
+    name: str
+    trials: list[Trial]
+    seeds: int = SEEDS
+
+    @classmethod
+    def from_profile(cls, name: str, fields: dict[str, Any]) -> "Plan":
+        """Read one entry of a profile's `trials`: every combination of the listed values, and of each in `also`."""
+        fields = dict(fields)
+        seeds = fields.pop("seeds", SEEDS)
+        if type(seeds) is not int or seeds < 1:
+            raise InputError("seeds", seeds, "is refused", "Give a whole number of 1 or more.")
+        also = fields.pop("also", [])
+        trials = {trial.key: trial for extra in [{}, *also] for trial in _combinations(fields | extra)}
+        return cls(name, list(trials.values()), seeds)
+
+
+def _combinations(fields: dict[str, Any]) -> Iterator[Trial]:
+    lists = {name: value if isinstance(value, list) else [value] for name, value in fields.items()}
+    for row in itertools.product(*lists.values()):
+        yield make_trial(**dict(zip(lists, row, strict=True)))
+
+
+def outstanding(plans: list[Plan], root: Path) -> list[tuple[Trial, list[int]]]:
+    """The trials that lack results, with the seeds they lack."""
+    wanted: dict[str, tuple[Trial, int]] = {}
+    for plan in plans:
+        for trial in plan.trials:
+            wanted[trial.key] = (trial, max(plan.seeds, wanted.get(trial.key, (trial, 0))[1]))
+    found = []
+    for trial, number in wanted.values():
+        missing = sorted(set(range(number)) - results.seeds(root, trial))
+        if missing:
+            found.append((trial, missing))
+    return found
+
+
+def run(
+    plans: list[Plan],
+    root: Path,
+    jobs: int = 0,
+    report: Callable[[Trial, dict[str, Any]], None] = lambda trial, result: None,
+    train: Callable[[Trial, list[int]], Iterator[dict[str, Any]]] | None = None,
+) -> int:
+    """Train what is outstanding and store each result as it comes; return how many came.
+
+    jobs: processes at a time, of one thread each (0: one a processor): seconds mean nothing here. Raises RuntimeError
+    with a process's last words where one fails; what came before is kept.
+    """
+    todo = outstanding(plans, root)
+    jobs = jobs or len(os.sched_getaffinity(0))
+
+    def one(trial: Trial, seeds: list[int]) -> int:
+        number = 0
+        for result in (train or in_a_process)(trial, seeds):
+            results.append(root, trial, result | {"code": code()})
+            report(trial, result)
+            number += 1
+        return number
+
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(one, trial, seeds[part::jobs]) for trial, seeds in todo for part in range(jobs)]
+        return sum(each.result() for each in as_completed(waiting))
+
+
+def code() -> str:
+    """Hash of the sources that train, twelve hexadecimal digits."""
+    folder = paths.PACKAGE / "learning"
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in ("tasks.py", "train.py"))).hexdigest()[:12]
+
+
+def in_a_process(trial: Trial, seeds: list[int]) -> Iterator[dict[str, Any]]:
+    """Train these seeds in a fresh process of one thread, and give each result as it comes."""
+    if not seeds:
+        return
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    flags = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
+    environment = os.environ | STACK | one | flags | {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(paths.ROOT)}
+    command = [sys.executable, "-m", "traintime.learning.train"]
+    job = json.dumps({"trial": trial.model_dump(), "seeds": seeds})
+    with tempfile.TemporaryFile("w+") as words:  # a pipe that nobody reads would fill up
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": words}
+        with subprocess.Popen(command, env=environment, text=True, cwd=paths.ROOT, **pipes) as process:
+            process.stdin.write(job)
+            process.stdin.close()
+            for line in process.stdout:
+                yield json.loads(line)
+        if process.returncode:
+            words.seek(0)
+            raise RuntimeError(f"{trial.key}: " + "\n".join(words.read().strip().splitlines()[-5:]))

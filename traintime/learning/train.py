@@ -1,0 +1,106 @@
+"""Train one trial with one seed after the other, in a process of its own: `python -m traintime.learning.train`.
+
+The job, JSON on standard input: `trial` (its fields) and `seeds`. One line of JSON a seed on standard output.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+
+import keras
+from keras import layers, ops
+
+from traintime.learning import tasks
+from traintime.learning.tasks import Task
+from traintime.learning.trial import Trial, make_trial
+
+EMBEDDING = 16  # numbers in each row of a table of words
+
+
+def hard_sigmoid(x: object) -> object:
+    """Keras 2's gate, a line of slope 0.2 between 0 and 1 (that of Keras 3 is another, of slope 1/6)."""
+    return ops.clip(0.2 * x + 0.5, 0.0, 1.0)
+
+
+class ForgetBias(keras.initializers.Initializer):
+    """Zeros, and `value` for the forget gate (Jozefowicz et al. 2015); gates in Keras' order i, f, c, o."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __call__(self, shape: tuple[int, ...], dtype: str | None = None) -> object:
+        units = shape[0] // 4
+        return ops.concatenate([ops.zeros(units), ops.full((units,), self.value), ops.zeros(2 * units)])
+
+
+def model(trial: Trial, task: Task) -> keras.Model:
+    """The network, compiled."""
+    inputs = keras.Input(task.inputs.shape[1:], dtype=str(task.inputs.dtype))
+    positions = inputs
+    if task.words is not None:
+        positions = layers.Embedding(task.words, EMBEDDING, mask_zero=trial.mask)(inputs)
+    state = layers.LSTM(
+        trial.units,
+        recurrent_activation=hard_sigmoid if trial.gates == "hard" else "sigmoid",
+        recurrent_dropout=trial.recurrent_dropout,
+        unit_forget_bias=False,
+        bias_initializer=ForgetBias(trial.forget_bias),
+    )(positions)
+    made = keras.Model(inputs, layers.Dense(task.outputs, activation="softmax")(state))
+    made.compile(keras.optimizers.Adam(trial.rate), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return made
+
+
+def learn(trial: Trial, seed: int) -> dict[str, object]:
+    """Train with this seed: accuracy and loss on the test data, and both at the end of each epoch of training."""
+    task = tasks.load(trial.task)
+    keras.utils.set_random_seed(seed)
+    made = model(trial, task)
+    start = time.perf_counter()
+    history: dict[str, list[float]] = {}
+    for epochs, samples in plan(trial, len(task.inputs)):
+        part = made.fit(task.inputs[:samples], task.classes[:samples], batch_size=trial.batch, epochs=epochs, verbose=0)
+        for name, values in part.history.items():
+            history.setdefault(name, []).extend(values)
+    seconds = time.perf_counter() - start
+    loss, accuracy = made.evaluate(task.test_inputs, task.test_classes, batch_size=1000, verbose=0)
+    return {
+        "seed": seed,
+        "accuracy": float(accuracy),
+        "loss": float(loss),
+        "training_loss": [round(float(value), 6) for value in history["loss"]],
+        "seconds": round(seconds, 3),
+        "versions": {"keras": keras.__version__, keras.backend.backend(): _version()},
+    }
+
+
+def plan(trial: Trial, samples: int) -> list[tuple[int, int]]:
+    """Epochs and samples of each call of `fit`: the epochs, or as many steps as are asked for, the last epoch cut."""
+    if trial.steps is None:
+        return [(trial.epochs, samples)]
+    each = math.ceil(samples / trial.batch)
+    whole, rest = divmod(trial.steps, each)
+    parts = [(whole, samples), (1, min(rest * trial.batch, samples))]
+    return [(epochs, number) for epochs, number in parts if epochs and number]
+
+
+def _version() -> str:
+    return __import__(keras.backend.backend()).__version__
+
+
+def main() -> None:
+    """Do the job on standard input."""
+    # A private copy of standard output: whatever a framework prints must not stand among the results.
+    channel = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    job = json.loads(sys.stdin.read())
+    trial = make_trial(**job["trial"])
+    for seed in job["seeds"]:
+        channel.write(json.dumps(learn(trial, seed)) + "\n")
+        channel.flush()
+
+
+if __name__ == "__main__":
+    main()

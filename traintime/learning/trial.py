@@ -1,0 +1,54 @@
+"""A trial: a task, a recurrent network, and how it is trained. Each seed gives one accuracy."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from traintime.errors import InputError, unknown
+from traintime.workloads.base import Batch, Count, Fields, InKey, validated
+
+
+class Trial(Fields):
+    """Settings of a trial. The defaults are a cuDNN LSTM's: sigmoid gates, no recurrent dropout, no mask."""
+
+    task: Annotated[
+        Literal["mnist1d", "padded", "imdb"],
+        Field(description="what is learned: digits drawn as lines, which word comes first, the mood of a review"),
+        InKey(always=True),
+    ] = "mnist1d"
+    units: Annotated[Count, Field(description="units of the LSTM"), InKey("u{}", always=True)] = 64
+    batch: Batch = 100
+    epochs: Annotated[Count, Field(description="passes over the data"), InKey("n{}", always=True)] = 40
+    steps: Annotated[Count | None, Field(description="training steps instead of epochs"), InKey("s{}")] = None
+    rate: Annotated[float, Field(gt=0, description="Adam's learning rate"), InKey("r{}")] = 0.001
+    gates: Annotated[
+        Literal["sigmoid", "hard"],
+        Field(description="the gates' activation: the sigmoid, or Keras 2's line from 0 to 1"),
+        InKey({"sigmoid": "", "hard": "hard-gates"}),
+    ] = "sigmoid"
+    recurrent_dropout: Annotated[
+        float, Field(ge=0, lt=1, description="share of the state that is dropped at each position"), InKey("rd{}")
+    ] = 0.0
+    mask: Annotated[bool, Field(description="skip the padding"), InKey("mask")] = False
+    forget_bias: Annotated[float, Field(ge=0, description="bias of the forget gate at the start"), InKey("fb{}")] = 1.0
+
+    @model_validator(mode="after")
+    def fields_fit_together(self) -> Self:
+        """Refuse a mask where nothing is padded."""
+        if self.mask and self.task == "mnist1d":
+            raise InputError("mask", True, "finds no padding in mnist1d", "Take the task padded or imdb.")
+        return self
+
+    @property
+    def key(self) -> str:
+        """The file name: task, sizes, then what differs from the usual."""
+        parts = [part for part, _ in [*self.shown(True), *self.shown(False)]]
+        return "-".join(parts)
+
+
+def make_trial(**fields: object) -> Trial:
+    """Build a trial from plain values; raises InputError that names the field, the value and the remedy."""
+    for name in fields:
+        if name not in Trial.model_fields:
+            raise unknown("field of a trial", name, sorted(Trial.model_fields))
+    return validated(Trial, fields, "field of a trial")

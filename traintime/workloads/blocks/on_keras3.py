@@ -1,0 +1,42 @@
+import keras
+from keras import layers
+
+
+def convolution(sizes, inputs, window=3):
+    outputs = layers.Conv2D(sizes["width"], window, padding="same", data_format="channels_last")(inputs)
+    return layers.ReLU()(outputs) if sizes["relu"] else outputs
+
+
+def plain(sizes, maps):
+    for _ in range(sizes["depth"]):
+        maps = convolution(sizes, maps)
+    return maps
+
+
+def residual(sizes, maps):
+    for _ in range(sizes["depth"] // 2):
+        maps = layers.Add()([maps, convolution(sizes, convolution(sizes, maps))])
+    return maps
+
+
+def dense(sizes, maps):
+    for _ in range(sizes["depth"]):
+        maps = layers.Concatenate()([maps, convolution(sizes, maps)])
+    return maps
+
+
+def aggregated(sizes, maps):
+    every = [maps]
+    for _ in range(sizes["depth"]):
+        every.append(convolution(sizes, every[-1]))
+    return convolution(sizes, layers.Concatenate()(every), window=1)
+
+
+STRUCTURES = {"plain": plain, "residual": residual, "dense": dense, "aggregated": aggregated}
+
+
+def model(sizes, run):
+    images = keras.Input((sizes["side"], sizes["side"], 3), dtype="float32")
+    maps = STRUCTURES[sizes["structure"]](sizes, convolution(sizes, images))
+    means = layers.GlobalAveragePooling2D(data_format="channels_last")(maps)
+    return keras.Model(images, layers.Dense(sizes["outputs"], activation="softmax")(means))

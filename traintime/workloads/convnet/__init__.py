@@ -1,0 +1,69 @@
+"""A small convolutional network for images of digits: convolution, ReLU, pooling, one dense layer, float32.
+
+Source: S3 (a network written in NumPy that learns MNIST's digits, batches of 1 to 256; its layers are not told, these
+are ours). Images of 28 x 28 as in MNIST.
+"""
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from traintime.errors import InputError
+from traintime.workloads.base import FLOAT, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
+
+
+class Convnet(Sizes):
+    """Sizes of the network."""
+
+    name = "convnet"
+    folder = Path(__file__).parent
+    small: ClassVar = {"side": 8, "window": 3, "filters": 4, "outputs": 3, "batch": 10}
+
+    side: Annotated[Count, Field(description="pixels of an image's side"), InKey("s{}", always=True)] = 28
+    window: Annotated[Count, Field(description="pixels of a filter's side"), InKey("w{}", always=True)] = 5
+    filters: Annotated[Count, Field(description="filters of the convolution"), InKey("f{}", always=True)] = 8
+    outputs: Annotated[Count, Field(description="classes"), InKey("o{}", always=True)] = 10
+    batch: Batch = 256
+    optimizer: Optimizer = "adam"
+    images: Annotated[
+        Literal["at-once", "blocks", "one-by-one"],
+        Field(description="of a batch that NumPy's products take: all at once, in blocks of 16, one by one"),
+        InKey(),
+    ] = "at-once"
+
+    @model_validator(mode="after")
+    def fields_fit_together(self) -> Self:
+        """Refuse a window that leaves nothing to pool."""
+        if self.window >= self.side:
+            raise InputError("window", self.window, f"leaves no two places on {self.side} pixels", "Give less.")
+        return self
+
+    @property
+    def convolved(self) -> int:
+        """Places of the window along a side."""
+        return self.side - self.window + 1
+
+    def refuse_impossible(self, api: str, backend: str = "") -> None:
+        super().refuse_impossible(api, backend)
+        if self.images != "at-once" and api != "numpy":
+            raise InputError("images", self.images, f"is nothing that {api} has", "Take the stack numpy.")
+
+    def work(self) -> Work:
+        """parameters: (W² + 1) F + (P² F + 1) O, with P half of the places (an odd one is left out).
+
+        Activations are what the layers hand on, the image included.
+        """
+        places, pooled = self.convolved**2, (self.convolved // 2) ** 2 * self.filters
+        parameters = (self.window**2 + 1) * self.filters + (pooled + 1) * self.outputs
+        products = [
+            product(self.batch * places, self.window**2, self.filters, fed_by_data=True),
+            product(self.batch, pooled, self.outputs),
+        ]
+        return Work(
+            **updates(parameters, parameters, self.optimizer),
+            flops=sum(flops for flops, _ in products),
+            product_bytes=sum(moved for _, moved in products),
+            activation_bytes=FLOAT * self.batch * (self.side**2 + places * self.filters + pooled + self.outputs),
+            launches=2 * 3,
+        )
