@@ -6,8 +6,8 @@ import pytest
 
 from traintime.book import original, page, stored
 from traintime.book.chapters import length
-from traintime.book.chapters.length import analysis, shown
-from traintime.book.claims import judge
+from traintime.book.chapters.length import shown
+from traintime.book.claims import higher, judge
 from traintime.explain.statistics import Interval
 
 LENGTHS = [3, 25, 100, 400]
@@ -268,10 +268,10 @@ def test_reaching_one_is_told_stack_by_stack():
 
 def test_two_intervals_are_in_order_only_where_they_are_apart():
     low, high, wide = Interval(1, 0.9, 1.1), Interval(2, 1.9, 2.1), Interval(1.5, 0, 3)
-    assert analysis.higher(high, low) is True
-    assert analysis.higher(low, high) is False
-    assert analysis.higher(high, wide) is None
-    assert analysis.higher(high, Interval(1)) is None
+    assert higher(high, low) is True
+    assert higher(low, high) is False
+    assert higher(high, wide) is None
+    assert higher(high, Interval(1)) is None
 
 
 def test_the_document_s_lost_table_is_sub_linear():
@@ -279,6 +279,12 @@ def test_the_document_s_lost_table_is_sub_linear():
     for fit in original.s0_fits(10).values():
         a, b, c = (fit.coefficients[name] for name in "abc")
         assert (a * 2 + b * 280_000 + c * 200) / (a + b * 280_000 + c * 100) < 1.5
+
+
+def test_twice_the_length_is_a_range_between_no_growth_and_proportion():
+    for low, high in length.doubled(200).values():
+        assert 1 < low < high < 2
+    assert set(length.lost_values(50)) == {"len-double-cpu", "len-double-gpu"}
 
 
 def test_the_reference_machine_s_claims_are_not_contradicted():

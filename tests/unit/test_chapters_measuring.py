@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up import measurements, rows
+from tables import cells
 
 from traintime.book import stored
 from traintime.book.chapters import measuring
@@ -241,6 +242,13 @@ def test_the_claim_on_words(change, error, expected):
 
 def test_the_runs_that_were_once_taken_out_are_found():
     assert measuring.restored(stored.of()) == 27
+
+
+def test_each_machine_of_the_book_has_its_rates_and_one_is_the_reference():
+    rows = cells(measuring.machine_table())
+    assert [row[1] for row in rows] == list(stored.listed())
+    assert ["(the reference)" in row[0] for row in rows].count(True) == 1
+    assert stored.first() in stored.listed()
 
 
 def test_what_a_machine_lacks_is_said_in_the_place_of_each_number():

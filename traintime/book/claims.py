@@ -75,6 +75,11 @@ def below(interval: Interval, limit: float) -> bool | None:
     return bool(interval.high < limit) if interval.excludes(limit) else None
 
 
+def higher(one: Interval, other: Interval) -> bool | None:
+    """Whether one interval lies above another; None where they overlap, or one does not exist."""
+    return True if one.low > other.high else False if one.high < other.low else None
+
+
 def within(interval: Interval, low: float, high: float) -> bool | None:
     """Whether a value lies in a range: yes where its whole interval does, no where none of it does, else None."""
     if interval.low >= low and interval.high <= high:

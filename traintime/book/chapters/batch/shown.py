@@ -79,7 +79,7 @@ def values(book: Measurements, document: pd.DataFrame) -> dict[str, str]:
 
 
 NOT_MEASURED = "(not measured)"
-EXAMPLE_STACK, EXAMPLE = "2026-tensorflow", [128, 1024, 32]  # sentences: two steps that promise a third
+EXAMPLE_STACK, EXAMPLE = "2026-tensorflow", [128, 1024, 4096]  # sentences: two steps that promise a third
 
 
 def _of_batches(book: Measurements) -> dict[str, str]:
@@ -145,10 +145,18 @@ def _example(book: Measurements) -> dict[str, str]:
 
 def _of_memory(book: Measurements) -> dict[str, str]:
     found = by_batch(book)
-    each, critical = bytes_a_sentence(peaks(found)), critical_batches(lines(book, found))["critical"]
+    peak = peaks(found)
+    each, critical = bytes_a_sentence(peak), critical_batches(lines(book, found))["critical"]
     if each.empty:
-        return dict.fromkeys(("bat-kib-low", "bat-kib-high", "bat-kib-high-stack", "bat-at-critical"), NOT_MEASURED)
+        names = ("bat-kib-low", "bat-kib-high", "bat-kib-high-stack", "bat-at-critical", "bat-peak")
+        return dict.fromkeys(names, NOT_MEASURED)
+    ran = pd.Series({stack: row.dropna().index[-1] for stack, row in peak.iterrows()})
+    beyond = [stack for stack in critical.index if ran[stack] >= critical[stack]]
+    most = max((peak.loc[stack].dropna().iloc[-1] for stack in beyond), default=np.nan) / 2**30
+    of = "Each stack" if len(beyond) == len(critical) else f"{len(beyond)} of {len(critical)} stacks"
     return {
+        "bat-peak": f"{of} ran a batch above its critical one, with a peak of {most:.1f} GiB at most: memory is not "
+        "what stops you here.",
         "bat-kib-low": f"{each.min() / 2**10:,.0f}",
         "bat-kib-high": f"{each.max() / 2**10:,.0f}",
         "bat-kib-high-stack": each.idxmax(),

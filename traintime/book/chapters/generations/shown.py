@@ -135,14 +135,16 @@ def _order(book: Measurements, found: pd.DataFrame, year: str) -> str:
     if len(behind) == len(rows) > 0:
         said = f"Theano is the faster one at each of the {len(rows)} sizes, from {rows['vocabulary'].iloc[0]:,} rows on"
     elif ahead.empty or behind.empty:
-        said = f"one of the two is told to be faster at {len(rows) - len(open_to)} of {len(rows)} sizes"
+        winner = "TensorFlow" if len(ahead) else "Theano"
+        told = len(rows) - len(open_to)
+        said = f"{winner} is the faster one at {told} of {len(rows)} sizes" if told else "nobody can tell at any size"
     else:
         last, first = ahead["vocabulary"].max(), behind["vocabulary"].min()
         said = f"the order turns between {last:,} and {first:,} rows, from TensorFlow to Theano"
     crossed = crossing(book, year)
     if crossed is None:
         return f"{said}, and the straight lines through the sizes do not cross"
-    return f"{said} (the straight lines, which bend, cross at {round(crossed, -3):,.0f})"
+    return f"{said} (straight lines through the points, which bend, cross at {round(crossed, -3):,.0f})"
 
 
 def _stage(newer: pd.DataFrame) -> str:

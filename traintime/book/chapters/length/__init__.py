@@ -3,6 +3,7 @@
 from traintime.book.chapters.length.analysis import (
     TABLE,
     by_length,
+    doubled,
     exponents,
     kept,
     lost,
@@ -29,6 +30,7 @@ __all__ = [
     "CLAIMS",
     "TABLE",
     "by_length",
+    "doubled",
     "exponent_table",
     "exponents",
     "kept",

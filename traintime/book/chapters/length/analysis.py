@@ -1,6 +1,6 @@
 """Chapter 06, sentence length: the points it shows, what it foretells from one length, and what it claims."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -154,11 +154,6 @@ def padded(book: Measurements) -> pd.DataFrame:
     return pd.DataFrame(found).reindex(found["25 words padded to 100, masked"].index)
 
 
-def higher(one: Interval, other: Interval) -> bool | None:
-    """Whether one interval lies above another; None where they overlap, or one does not exist."""
-    return True if one.low > other.high else False if one.high < other.low else None
-
-
 def intervals(found: pd.DataFrame) -> dict[str, Interval]:
     return {stack: stored.interval(row, "exponent") for stack, row in found.iterrows()}
 
@@ -187,12 +182,30 @@ def lost(draws: int, lengths: Sequence[int] = LOST) -> pd.DataFrame:
     device, length; columns low, middle, high: the middle and 95 % of the draws, over that and the figures' rounding.
     """
     found = {}
-    for device, fit in original.s0_fits(draws).items():
-        share = np.random.default_rng(0).uniform(0, 1, draws)  # of the fixed part that grows with the length
-        a, b, c = (fit.draws[name].to_numpy() for name in "abc")
+    for device, epoch in _epochs(draws).items():
         for tokens in lengths:
-            grown = tokens / AT
-            step_s = a * (1 - share + share * grown) + b * TABLE + c * 100 * grown
-            low, middle, high = np.quantile(step_s, [0.025, 0.5, 0.975]) * STEPS
+            low, middle, high = np.quantile(epoch(tokens), [0.025, 0.5, 0.975])
             found[device, tokens] = {"low": low, "middle": middle, "high": high}
     return pd.DataFrame(found).T.rename_axis(["device", "length"])
+
+
+def doubled(draws: int) -> dict[str, tuple[float, float]]:
+    """How many times as long an epoch of twice the document's length takes: the ends of 95 % of the draws, a device."""
+    times = {device: epoch(2 * AT) / epoch(AT) for device, epoch in _epochs(draws).items()}
+    return {device: tuple(np.quantile(drawn, [0.025, 0.975])) for device, drawn in times.items()}
+
+
+def _epochs(draws: int) -> dict[str, Callable[[int], np.ndarray]]:
+    """For each of the document's devices: draws of an epoch's seconds as a function of the length."""
+
+    def of(fit: formula.Fit) -> Callable[[int], np.ndarray]:
+        share = np.random.default_rng(0).uniform(0, 1, draws)  # of the fixed part that grows with the length
+        a, b, c = (fit.draws[name].to_numpy() for name in "abc")
+
+        def epoch(tokens: int) -> np.ndarray:
+            grown = tokens / AT
+            return (a * (1 - share + share * grown) + b * TABLE + c * 100 * grown) * STEPS
+
+        return epoch
+
+    return {device: of(fit) for device, fit in original.s0_fits(draws).items()}

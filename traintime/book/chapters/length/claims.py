@@ -10,7 +10,6 @@ from traintime.book import page, stored
 from traintime.book.chapters.length.analysis import (
     LENGTHS,
     exponents,
-    higher,
     intervals,
     kept,
     missed,
@@ -20,7 +19,7 @@ from traintime.book.chapters.length.analysis import (
     table_of,
     tail,
 )
-from traintime.book.claims import Claim, Finding, above, below, every, within
+from traintime.book.claims import Claim, Finding, above, below, every, higher, within
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 

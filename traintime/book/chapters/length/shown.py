@@ -9,11 +9,10 @@ from IPython.display import HTML
 
 from traintime.book import page, plots, stored
 from traintime.book.chapters.length.analysis import (
-    AT,
     LENGTHS,
     by_length,
+    doubled,
     exponents,
-    higher,
     intervals,
     kept,
     missed,
@@ -22,7 +21,7 @@ from traintime.book.chapters.length.analysis import (
     some,
     tail,
 )
-from traintime.book.claims import above, below
+from traintime.book.claims import above, below, higher
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 
@@ -185,11 +184,10 @@ def lost_table(lost: pd.DataFrame) -> HTML:
     return page.table(["length", "CPU, s an epoch", "GPU, s an epoch"], rows)
 
 
-def lost_values(found: pd.DataFrame) -> dict[str, str]:
-    """How many times as long an epoch would take with sentences twice as long. found: as `lost` gives it."""
-    middle = found["middle"]
-    times = {device: middle[device, 2 * AT] / middle[device, AT] for device in ("CPU", "GPU")}
-    return {f"len-double-{device.lower()}": f"{ratio:.2f}" for device, ratio in times.items()}
+def lost_values(draws: int) -> dict[str, str]:
+    """How many times as long an epoch would take with sentences twice as long: the ends of 95 % of the draws."""
+    ends = doubled(draws)
+    return {f"len-double-{device.lower()}": f"{low:.2f} to {high:.2f}" for device, (low, high) in ends.items()}
 
 
 def padded_table(padded: pd.DataFrame) -> HTML:

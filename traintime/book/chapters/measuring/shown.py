@@ -111,8 +111,9 @@ def _gain_with_fixed_steps(book: Measurements) -> str:
         except (KeyError, IndexError):
             continue
         if glibc["fixed"].all():
-            said = f"On the {other.title}, with {glibc['steps'].min():.0f} steps fixed beforehand, the means give "
-            return f"{said}{means:.2f} and the medians {stored.interval(medians).text()}, {medians['reason']}."
+            said = f"On {other.title}, with {glibc['steps'].min():.0f} steps fixed beforehand, the two still differ, "
+            said += f"{means:.2f} and {stored.interval(medians).text()}: slow steps are real, however a run ends."
+            return said
     return "With steps fixed beforehand it is not measured yet."
 
 
@@ -202,6 +203,17 @@ def _of_this_run(live: Measurements) -> dict[str, str]:
 
 
 # Tables
+
+
+def machine_table() -> HTML:
+    """What the machines of the book are, and their rates."""
+    rows = []
+    for name in stored.listed():
+        what, rates = stored.described(name), stored.of(name).rates
+        title = stored.of(name).title + (" (the reference)" if name == stored.reference() else "")
+        speeds = [f"{rates['bandwidth_bytes_per_s'] / 1e9:.0f}", f"{rates['matmul_flop_per_s'] / 1e9:.0f}"]
+        rows.append([title, name, str(what["cores"]), f"{what['memory_bytes'] / 2**30:.0f}", *speeds])
+    return page.table(["machine", "key", "cores", "memory (GiB)", "memory (GB/s)", "arithmetic (GFLOP/s)"], rows)
 
 
 def floor_table(floors: pd.DataFrame) -> HTML:

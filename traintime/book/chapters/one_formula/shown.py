@@ -110,7 +110,7 @@ def document_values(fits: Mapping[str, Fit]) -> dict[str, str]:
         values[f"one-error-{device}"] = f"{fit.mean_error:.1%}"
         values[f"one-worst-{device}"] = f"{np.abs(fit.errors).max():.1%}"
     for name in ("b", "c"):
-        values[f"one-limit-{name}"] = formula.price_ratio(fits["CPU"], fits["GPU"], name).text(".1f")
+        values[f"one-limit-{name}"] = f"{formula.price_ratio(fits['CPU'], fits['GPU'], name).value:.1f}"
     return values
 
 

@@ -220,6 +220,7 @@ def _speeds(book: Measurements, other: Measurements) -> dict[str, str]:
         "pool-interleaved": str(int((table["sweep"] != "").sum())),
         "pool-all": str(len(table)),
         "pool-there": other.title,
+        "pool-elsewhere": book.title,
         "pool-there-told": on_stacks(told[other.title]),
         "pool-memory": f"{memory.max().max():.1f}" if memory.notna().any(axis=None) else NOT_YET,
     }
@@ -264,7 +265,7 @@ def _bend(book: Measurements) -> dict[str, str]:
     points = bend(book)
     stacks = list(dict.fromkeys(points["stack"]))
     if not stacks:
-        names = ["often", "even", "saved", "row-glibc", "row-stack", "row-tcmalloc", "told-small", "told-large"]
+        names = ["even", "saved", "half", "row-glibc", "row-stack", "row-tcmalloc"]
         names += ["before", "before-stack", "after", "after-stack"]
         return {f"bend-{name}": NOT_YET for name in names}
     changes = [further_rows(book, stack, "tcmalloc")[0].value for stack in stacks]
@@ -275,6 +276,7 @@ def _bend(book: Measurements) -> dict[str, str]:
     return {
         "bend-even": f"{min(changes):.1f} and {max(changes):.1f}",
         "bend-saved": on_stacks(saved),
+        "bend-half": ", ".join(stack for stack, (ratio, _, _) in prices.items() if ratio.value >= 2) or "no stack",
         "bend-row-stack": dearest,
         "bend-row-glibc": f"{prices[dearest][1][0] * 1e9:,.0f} ns",
         "bend-row-tcmalloc": f"{prices[dearest][1][1] * 1e9:,.0f} ns",

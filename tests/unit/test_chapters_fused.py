@@ -1,0 +1,197 @@
+"""The fused LSTM: what a position costs, what other ways gain, what a change of layer teaches; on made-up data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tables import cells
+
+from traintime.book.chapters import fused
+from traintime.book.chapters.fused import analysis, claims
+from traintime.book.claims import judge
+from traintime.learning import results, run
+from traintime.learning.trial import make_trial
+
+
+def sweep(stack, step=1e-3, position=1e-4, token=1e-7, **way):
+    """Steps of a + l L + c B L, at every size of the sweep."""
+    return [
+        (
+            stack,
+            {"workload": "lstm", "batch": batch, "length": length, **way},
+            step + position * length + token * batch * length,
+        )
+        for batch in fused.BATCHES
+        for length in fused.LENGTHS
+    ]
+
+
+def machine(made_up, **positions):
+    """Loops of three stacks and torch's one operation; positions: what one costs there, s."""
+    cost = {"numpy": 5e-5, "jax": 2e-5, "torch": 1e-3, "native": 1e-5} | positions
+    return made_up(
+        *sweep("numpy", position=cost["numpy"]),
+        *sweep("2026-jax", position=cost["jax"]),
+        *sweep("2026-torch", position=cost["torch"]),
+        *sweep("2026-torch", position=cost["native"], algorithm="native"),
+    )
+
+
+def verdict(label, book):
+    (claim,) = [claim for claim in fused.CLAIMS if claim.label == label]
+    return judge(claim, book).verdict
+
+
+# Speed
+
+
+def test_the_price_of_a_position_is_read_off_four_steps(made_up):
+    book = machine(made_up)
+    priced = fused.prices(book, fused.points(book))
+    assert fused.position(priced["2026-torch", "loop"]).value == pytest.approx(1e-3, rel=0.02)
+    assert fused.position(priced["2026-torch", "one operation"]).value == pytest.approx(1e-5, rel=0.5)
+    assert {way for _, way in priced} == {"loop", "one operation"}
+    assert [len(row) for row in cells(fused.price_table(priced))] == [3, 3, 3]
+
+
+def test_the_share_of_a_step_that_is_paid_for_positions(made_up):
+    book = made_up(*sweep("numpy", step=0.0, position=1e-3, token=1e-5), noise=(1.0, 1.0))
+    (fit,) = fused.prices(book, fused.points(book)).values()
+    assert fused.share(fit, 100, 10).value == pytest.approx(0.5, rel=0.02)
+    assert fused.share(fit, 900, 10).value == pytest.approx(0.1, rel=0.02)
+
+
+def test_a_compiled_loop_is_a_way_of_its_own(made_up):
+    book = made_up(*sweep("2026-tensorflow"), *sweep("2026-tensorflow", position=1e-5, jit="on"))
+    assert set(fused.points(book)["how"]) == {"loop", "loop, compiled"}
+    found = fused.gains(book)
+    assert set(found["below"]) == {"loop, compiled"}
+    assert (found["ratio"] > 1).all()
+    assert len(found) == 4
+    assert len(cells(fused.gain_table(found))) == 4
+
+
+def test_another_workloads_points_are_none_of_it(made_up):
+    book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
+    assert fused.points(book).empty
+    assert fused.gains(book).empty
+
+
+@pytest.mark.parametrize(
+    ("label", "positions", "expected"),
+    [
+        ("08.1", {}, "holds"),
+        ("08.1", {"native": 9e-4}, "does not hold"),
+        ("08.2", {}, "holds"),
+        ("08.4", {}, "holds"),
+        ("08.4", {"numpy": 5e-3}, "does not hold"),
+    ],
+)
+def test_claims_of_speed_follow_the_data(made_up, label, positions, expected):
+    assert verdict(label, machine(made_up, **positions)) == expected
+
+
+def test_the_old_cell_is_judged_at_every_size(made_up):
+    def book(gain):
+        return made_up(
+            *sweep("2020-tensorflow"),
+            *sweep("2020-tensorflow", 1e-3 / gain, 1e-4 / gain, 1e-7 / gain, algorithm="native"),
+        )
+
+    assert verdict("08.3", book(1.1)) == "holds"
+    assert verdict("08.3", book(2)) == "does not hold"
+    assert verdict("08.3", machine(made_up)) == "not measured"
+
+
+def test_nothing_is_said_of_what_nobody_measured(made_up):
+    book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
+    assert {judge(claim, book).verdict for claim in fused.CLAIMS} == {"not measured"}
+    given = fused.values(book)
+    assert given["fus-most"] == "(not measured)"
+    assert "Not measured yet" in fused.price_table({}).data
+    assert set(given) == set(fused.values(machine(made_up)))
+
+
+# Accuracy
+
+
+def learned(tmp_path, accuracy, trials, seeds=20):
+    """A table of trainings: accuracy(trial) gives the mean, seeds scatter by one point."""
+    for trial in trials:
+        for seed in range(seeds):
+            value = accuracy(trial) + 0.01 * np.random.default_rng(seed).standard_normal()
+            result = {"seed": seed, "accuracy": value, "loss": 1 - value, "training_loss": [], "seconds": 1.0}
+            results.append(tmp_path, trial, result)
+    return results.table(tmp_path)
+
+
+def layers(task, **size):
+    changes = [{}, *fused.CAUSES.values()]
+    return [make_trial(task=task, **size, **one) for one in changes if task != "mnist1d" or not one.get("mask")]
+
+
+@pytest.fixture
+def found(tmp_path):
+    """Hard gates cost one point, dropout gains four, a mask gains ten on padded data."""
+
+    def accuracy(trial):
+        return 0.8 - 0.01 * (trial.gates == "hard") + 0.04 * (trial.recurrent_dropout > 0) + 0.1 * trial.mask
+
+    return learned(tmp_path, accuracy, [*layers("mnist1d"), *layers("padded")])
+
+
+def test_each_cause_is_held_against_the_fused_kernels_way(found):
+    table = fused.causes(found).set_index(["task", "cause"])
+    assert table.loc[("mnist1d", "hard gates"), "difference"] == pytest.approx(0.01, abs=1e-6)
+    assert table.loc[("mnist1d", "recurrent dropout"), "difference"] == pytest.approx(-0.04, abs=1e-6)
+    assert table.loc[("padded", "a mask"), "difference"] == pytest.approx(-0.1, abs=1e-6)
+    assert ("mnist1d", "a mask") not in table.index
+    assert (table["seeds"] == 20).all()
+    assert (table["low"] < table["difference"]).all()
+    assert (table["high"] > table["difference"]).all()
+    assert len(cells(fused.cause_table(fused.causes(found)))) == len(table)
+
+
+def test_claims_of_accuracy_follow_the_trainings(found, made_up, monkeypatch):
+    monkeypatch.setattr(claims, "trials", lambda: found)
+    book = made_up(("numpy", {}, 1.0), machine=claims.stored.reference())
+    assert verdict("08.6", book) == "does not hold", "dropout moves it by four points"
+    assert verdict("08.7", book) == "holds"
+    assert verdict("08.8", book) == "cannot be told", "three points lie within the interval"
+    elsewhere = made_up(("numpy", {}, 1.0))
+    assert verdict("08.6", elsewhere) == "not measured"
+
+
+def test_fewer_seeds_than_asked_for_are_no_verdict(tmp_path, made_up, monkeypatch):
+    few = learned(tmp_path, lambda trial: 0.8, layers("padded"), seeds=5)
+    monkeypatch.setattr(claims, "trials", lambda: few)
+    assert verdict("08.7", made_up(("numpy", {}, 1.0), machine=claims.stored.reference())) == "not measured"
+    assert len(fused.causes(few)) == 6
+
+
+def test_a_difference_of_two_means_has_welchs_interval():
+    one, other = pd.Series([0.9, 0.8, 0.85]), pd.Series([0.7, 0.75])
+    interval = fused.difference(one, other)
+    assert interval.value == pytest.approx(0.125)
+    assert interval.low < 0.125 < interval.high
+    assert fused.difference(pd.Series([1.0, 1.0]), pd.Series([0.5, 0.5])).low == 0.5
+    with pytest.raises(KeyError):
+        fused.difference(one, other[:1])
+
+
+def test_batches_are_told_apart_by_epochs_steps_and_rate(tmp_path):
+    trials = [make_trial(batch=batch, **more) for batch in (100, 400) for more in ({}, {"steps": 800})]
+    trials += [make_trial(batch=400, rate=0.004)]
+    table = fused.batches(learned(tmp_path, lambda trial: 0.5, trials, seeds=3))
+    assert table[["batch", "way"]].to_numpy().tolist() == [
+        [100, "equal epochs, rate fixed"],
+        [400, "equal epochs, rate fixed"],
+        [400, "equal epochs, rate scaled"],
+        [100, "equal steps, rate fixed"],
+        [400, "equal steps, rate fixed"],
+    ]
+    assert (table["accuracy_low"] < table["accuracy"]).all()
+
+
+def test_the_settings_of_the_comparison_are_those_of_a_trial():
+    assert analysis.settings("padded", gates="hard") == make_trial(task="padded", gates="hard").model_dump()
+    assert run.SEEDS >= analysis.FEWEST

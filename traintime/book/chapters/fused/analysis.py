@@ -1,0 +1,182 @@
+"""Chapter 08, the fused LSTM: what a position costs in each way of running it, and what a change of layer teaches."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sympy
+from scipy import stats
+
+from traintime.book import stored
+from traintime.book.stored import ANY, Measurements
+from traintime.explain import formula
+from traintime.explain.formula import Formula
+from traintime.explain.statistics import Interval
+from traintime.learning import results
+
+BATCHES = [32, 512]
+LENGTHS = [10, 50]
+SIZES: dict[str, Any] = {"workload": "lstm", "batch": ANY, "length": ANY, "units": ANY, "inputs": ANY}
+# A step as such, each position that waits for the one before, each token of the batch.
+POSITIONS = Formula({"a": sympy.Integer(1), "l": formula.L, "c": formula.B * formula.L})
+
+# The ways of running one LSTM: algorithm -> how a reader sees it. The default is the framework's own loop.
+WAYS = {
+    "default": "loop",
+    "per-gate": "loop, gate by gate",
+    "combined": "loop, all gates at once",
+    "unrolled": "written out",
+    "native": "one operation",
+}
+COMPILED = "loop, compiled"
+ORDER = [*WAYS.values(), COMPILED]
+
+# What differs between Keras 2's LSTM and CuDNNLSTM beside speed: name -> the layer's setting on the data that show it.
+CAUSES: dict[str, dict[str, Any]] = {
+    "hard gates": {"gates": "hard"},
+    "recurrent dropout": {"recurrent_dropout": 0.2},
+    "no forget bias": {"forget_bias": 0.0},
+    "a mask": {"mask": True},
+    "all but the mask": {"gates": "hard", "recurrent_dropout": 0.2, "forget_bias": 0.0},
+    "all of them": {"gates": "hard", "recurrent_dropout": 0.2, "forget_bias": 0.0, "mask": True},
+}
+FEWEST = 20  # seeds a side
+
+
+# Speed
+
+
+def ways(found: pd.DataFrame) -> pd.Series:
+    """How each row's LSTM was run, as a reader sees it."""
+    if "algorithm" not in found:  # nothing of this workload
+        return pd.Series(index=found.index, dtype=object)
+    return found["algorithm"].map(WAYS).where(found["jit"] != "on", COMPILED)
+
+
+def points(book: Measurements, **wanted: Any) -> pd.DataFrame:
+    """The points of the sweep on a CPU, with `how`; another's fields are given by `wanted`."""
+    found = book.points(**SIZES, **{"algorithm": ANY, "jit": ["auto", "on"]} | wanted)
+    return found.assign(how=ways(found))
+
+
+def prices(book: Measurements, found: pd.DataFrame) -> dict[tuple[str, str], formula.Fit]:
+    """What a step, a position and a token cost on each stack in each way: (stack, way) -> fit of POSITIONS."""
+    fits = book.lines(found, POSITIONS)
+    return dict(sorted(fits.items(), key=lambda item: ORDER.index(item[0][1])))
+
+
+def position(fit: formula.Fit) -> Interval:
+    """Seconds that a position costs, however many samples it has."""
+    return fit.interval("l")
+
+
+def share(fit: formula.Fit, batch: int, length: int) -> Interval:
+    """The part of a step that is paid for positions, however many samples they have, a share."""
+    rows = pd.DataFrame({"batch": [batch], "length": [length]})
+
+    def of(coefficients: pd.DataFrame | dict[str, float]) -> Any:
+        parts = [coefficients[name] * factor for name, factor in zip("alc", POSITIONS.design(rows)[0], strict=True)]
+        return parts[1] / sum(parts)
+
+    return formula.interval(of(fit.draws), float(of(fit.coefficients)))
+
+
+def gains(book: Measurements) -> pd.DataFrame:
+    """The framework's loop over each other way of running it, a row a stack, way, batch and length.
+
+    As Measurements.ratios gives them: `below` is the other way; above 1 it is the faster one.
+    """
+    found = book.invocations(**SIZES, algorithm=ANY, jit=["auto", "on"])
+    found = found.assign(algorithm=ways(found), jit="auto")
+    pairs = [("loop", way) for way in ORDER if way != "loop"]
+    return book.ratios(found, pairs, of="algorithm", against="batch")
+
+
+def on_gpus() -> pd.DataFrame:
+    """Our own GPU rows of this workload: a loop of cells and cuDNN's kernel; empty where none is measured."""
+    found = stored.on_gpus(**SIZES, algorithm=ANY)
+    return found[found["kernel"].isin(["cudnn", "loop-of-cells"])]
+
+
+# Accuracy
+
+
+def trials() -> pd.DataFrame:
+    """Every stored training, one row a seed."""
+    return results.table()
+
+
+def difference(one: pd.Series, other: pd.Series) -> Interval:
+    """Difference of two means, the first less the second, with its 95 % interval (Welch's t).
+
+    Raises KeyError where a side has no two values.
+    """
+    if min(len(one), len(other)) < 2:
+        raise KeyError("fewer than two trainings")
+    value = float(one.mean() - other.mean())
+    if one.nunique() == other.nunique() == 1:  # no spread, and nothing to reckon with
+        return Interval(value, value, value)
+    interval = stats.ttest_ind(one, other, equal_var=False).confidence_interval()
+    return Interval(value, float(interval.low), float(interval.high))
+
+
+def settings(task: str, **changes: Any) -> dict[str, Any]:
+    """The fields of a trial of the comparison of layers."""
+    from traintime.learning.trial import Trial
+
+    return {name: field.default for name, field in Trial.model_fields.items()} | {"task": task} | changes
+
+
+def chosen(found: pd.DataFrame, **wanted: Any) -> pd.DataFrame:
+    """The trainings with exactly these settings; a setting of None is one that was not made."""
+    for name, value in wanted.items():
+        found = found[found[name].isna() if value is None else found[name] == value]
+    return found
+
+
+def causes(found: pd.DataFrame, **size: Any) -> pd.DataFrame:
+    """What each cause does to the accuracy: CuDNNLSTM's way less LSTM's, on the data that can show it.
+
+    One row a task and cause: task, cause, difference, low, high (shares), layer and cudnn (mean accuracies), spread
+    (standard deviation between seeds of CuDNNLSTM's way), seeds (of the smaller side).
+    """
+    rows = []
+    for task in ("mnist1d", "padded"):
+        base = chosen(found, **settings(task, **size))["accuracy"]
+        for cause, change in CAUSES.items():
+            if task == "mnist1d" and change.get("mask"):
+                continue  # nothing is padded there
+            layer = chosen(found, **settings(task, **(size | change)))["accuracy"]
+            if min(len(base), len(layer)) < 2:
+                continue
+            one = difference(base, layer)
+            row = {"task": task, "cause": cause, "difference": one.value, "low": one.low, "high": one.high}
+            row |= {"layer": layer.mean(), "cudnn": base.mean(), "spread": base.std()}
+            rows.append(row | {"seeds": min(len(base), len(layer))})
+    columns = ["task", "cause", "difference", "low", "high", "layer", "cudnn", "spread", "seeds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def batches(found: pd.DataFrame, task: str = "mnist1d") -> pd.DataFrame:
+    """Accuracy and loss against the batch, at equal epochs and at equal steps, with the rate fixed and scaled.
+
+    One row a batch and way: batch, way, accuracy and loss with their intervals (accuracy_low, ...), seeds.
+    """
+    usual = settings(task)
+    other = [name for name in usual if name not in ("batch", "rate", "steps")]
+    found = chosen(found, **{name: usual[name] for name in other})
+    rows = []
+    for (batch, rate, steps), group in found.groupby(["batch", "rate", "steps"], dropna=False):
+        if len(group) < 2:
+            continue
+        how = "equal epochs" if pd.isna(steps) else "equal steps"
+        scaled = not np.isclose(rate, usual["rate"])
+        row = {"batch": int(batch), "way": f"{how}, rate {'scaled' if scaled else 'fixed'}", "seeds": len(group)}
+        for name in ("accuracy", "loss"):
+            half = stats.t.ppf(0.975, len(group) - 1) * group[name].std() / np.sqrt(len(group))
+            row |= {name: group[name].mean(), f"{name}_low": group[name].mean() - half}
+            row |= {f"{name}_high": group[name].mean() + half}
+        rows.append(row)
+    columns = ["batch", "way", "seeds"]
+    columns += [f"{name}{end}" for name in ("accuracy", "loss") for end in ("", "_low", "_high")]
+    return pd.DataFrame(rows, columns=columns).sort_values(["way", "batch"], ignore_index=True)

@@ -1,0 +1,199 @@
+"""What the fused LSTM claims, and how each claim is judged on a machine."""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from traintime.book import page, stored
+from traintime.book.chapters.fused.analysis import (
+    FEWEST,
+    batches,
+    causes,
+    gains,
+    on_gpus,
+    points,
+    position,
+    prices,
+    trials,
+)
+from traintime.book.claims import Claim, Finding, above, below, every, higher
+from traintime.book.stored import Measurements
+from traintime.explain.statistics import Interval
+
+THREE_PERCENT = 0.03  # what the document saw the accuracy fall by
+
+
+def _some(found: pd.DataFrame) -> pd.DataFrame:
+    if found.empty:
+        raise KeyError("not measured")
+    return found
+
+
+def _gain(stack: str, way: str, **sizes: int) -> Callable[[Measurements], pd.DataFrame]:
+    """The rows of `gains` of one stack and way, at these sizes."""
+
+    def find(book: Measurements) -> pd.DataFrame:
+        found = gains(book)
+        found = found[(found["stack"] == stack) & (found["below"] == way)]
+        for name, value in sizes.items():
+            found = found[found[name] == value]
+        return _some(found)
+
+    return find
+
+
+def _torch_gains(book: Measurements) -> Finding:
+    row = _gain("2026-torch", "one operation", batch=32, length=50)(book).iloc[0]
+    holds = None if row["reason"] == "not interleaved" else above(stored.interval(row), 2)
+    return Finding(holds, f"{page.span(row)}, {row['reason']}")
+
+
+def _small_batches_gain_more(book: Measurements) -> Finding:
+    found = _some(gains(book))
+    found = found[found["below"] == "one operation"]
+    parts, shown = [], []
+    for stack, rows in found[found["length"] == found["length"].max()].groupby("stack", sort=False):
+        rows = rows.sort_values("batch")
+        small, large = stored.interval(rows.iloc[0]), stored.interval(rows.iloc[-1])
+        parts.append(higher(small, large))
+        shown.append(f"{stack} {small.text()} and {large.text()}")
+    return Finding(every(*parts), "; ".join(shown))
+
+
+def _old_cell_gains_little(book: Measurements) -> Finding:
+    found = gains(book)
+    old = found["stack"].isin(["2017-tensorflow", "2020-tensorflow"])
+    found = _some(found[old & (found["below"] == "one operation")])
+    holds = every(*(below(stored.interval(row), 1.5) for _, row in found.iterrows()))
+    most = found.loc[found["ratio"].idxmax()]
+    return Finding(holds, f"most: {most['stack']} {page.span(most)} at batch {most['batch']}, length {most['length']}")
+
+
+def _python_pays_most(book: Measurements) -> Finding:
+    found = points(book)
+    loops = {stack: position(fit) for (stack, way), fit in prices(book, found).items() if way == "loop"}
+    if "2026-torch" not in loops or len(loops) < 3:
+        raise KeyError("fewer than three loops were measured")
+    torch, others = loops.pop("2026-torch"), loops
+    dearest = max(others, key=lambda stack: others[stack].value)
+    parts = [higher(torch, one) for one in others.values()]
+    shown = f"2026-torch {torch.text(',.0f', 1e6)} µs a position, next {dearest} {others[dearest].text(',.0f', 1e6)}"
+    return Finding(every(*parts), shown)
+
+
+def _kernel_on_gpu(book: Measurements) -> Finding:
+    ran = _some(on_gpus())
+    wide = ran.pivot_table("typical_s", ["machine", "stack", "batch", "length"], "kernel", aggfunc="first").dropna()
+    ratio = _some(wide)["loop-of-cells"] / wide["cudnn"]
+    return Finding(bool(ratio.min() > 5), f"{ratio.min():.1f} to {ratio.max():.1f} times")
+
+
+def _learned(book: Measurements) -> pd.DataFrame:
+    """The trainings, for the machine that the prose is written against: what is learned depends on no machine."""
+    if book.machine != stored.reference():
+        raise KeyError(book.machine)
+    return trials()
+
+
+def _of_cause(book: Measurements, task: str, cause: str) -> pd.Series:
+    found = causes(_learned(book))
+    row = found[(found["task"] == task) & (found["cause"] == cause) & (found["seeds"] >= FEWEST)]
+    return _some(row).iloc[0]
+
+
+def _interval(row: pd.Series) -> Interval:
+    return Interval(row["difference"], row["low"], row["high"])
+
+
+def _no_cause_alone(book: Measurements) -> Finding:
+    found = _some(causes(_learned(book)))
+    found = found[(found["seeds"] >= FEWEST) & ~found["cause"].isin(["a mask", "all but the mask", "all of them"])]
+    parts = [
+        part
+        for _, row in _some(found).iterrows()
+        for part in (below(_interval(row), THREE_PERCENT), above(_interval(row), -THREE_PERCENT))
+    ]
+    far = found.loc[found["difference"].abs().idxmax()]
+    shown = f"farthest: {far['cause']} on {far['task']}, {_interval(far).text('+.1f', 100)} points"
+    return Finding(every(*parts), shown)
+
+
+def _padding_hurts(book: Measurements) -> Finding:
+    row = _of_cause(book, "padded", "a mask")
+    return Finding(below(_interval(row), 0), f"{_interval(row).text('+.1f', 100)} points, {row['seeds']} seeds a side")
+
+
+def _all_together(book: Measurements) -> Finding:
+    row = _of_cause(book, "mnist1d", "all but the mask")
+    shown = f"{_interval(row).text('+.1f', 100)} points; one seed to the next {row['spread'] * 100:.1f}"
+    return Finding(below(_interval(row), -THREE_PERCENT), shown)
+
+
+def _large_batches_learn_less(book: Measurements) -> Finding:
+    found = batches(_learned(book))
+    rows = _some(found[(found["way"] == "equal epochs, rate fixed") & (found["batch"] >= 100)]).sort_values("batch")
+    small, large = (
+        Interval(row["loss"], row["loss_low"], row["loss_high"]) for _, row in rows.iloc[[0, -1]].iterrows()
+    )
+    sizes = rows["batch"].iloc[[0, -1]].tolist()
+    shown = f"loss {small.text()} at {sizes[0]}, {large.text()} at {sizes[1]}"
+    return Finding(higher(large, small), shown)
+
+
+CLAIMS = [
+    Claim(
+        "08.1",
+        "At batch 32 and 50 positions torch's one operation is more than twice as fast as Keras' loop on torch.",
+        "ours",
+        _torch_gains,
+    ),
+    Claim(
+        "08.2",
+        "One operation gains more at batch 32 than at batch 512, on every stack that has one.",
+        "ours",
+        _small_batches_gain_more,
+    ),
+    Claim(
+        "08.3",
+        "On a CPU TensorFlow 1's fused cell is less than 1.5 times as fast as Keras' loop, at every size.",
+        "ours",
+        _old_cell_gains_little,
+    ),
+    Claim(
+        "08.4",
+        "A position of Keras' loop, however few samples it has, costs most on torch, where Python runs each of them.",
+        "ours",
+        _python_pays_most,
+    ),
+    Claim(
+        "08.5",
+        "On a GPU cuDNN's kernel is more than five times as fast as a loop of cells.",
+        "S4",
+        _kernel_on_gpu,
+    ),
+    Claim(
+        "08.6",
+        "Neither the gates nor recurrent dropout nor the forget gate's bias alone moves the accuracy by three points.",
+        "ours",
+        _no_cause_alone,
+    ),
+    Claim(
+        "08.7",
+        "Reading the padding that a mask would skip costs accuracy.",
+        "ours",
+        _padding_hurts,
+    ),
+    Claim(
+        "08.8",
+        "All that differs, taken together, costs CuDNNLSTM more than three points of accuracy on sequences without "
+        "padding.",
+        "S4",
+        _all_together,
+    ),
+    Claim(
+        "08.9",
+        "At equal epochs and an unchanged learning rate a batch of 2,048 ends with a higher test loss than one of 100.",
+        "S4",
+        _large_batches_learn_less,
+    ),
+]
