@@ -51,6 +51,8 @@ def test_the_price_of_a_position_is_read_off_four_steps(made_up):
     assert fused.position(priced["2026-torch", "one operation"]).value == pytest.approx(1e-5, rel=0.5)
     assert {way for _, way in priced} == {"loop", "one operation"}
     assert [len(row) for row in cells(fused.price_table(priced))] == [3, 3, 3]
+    steps = {(row[0], row[1]): row[2] for row in cells(fused.step_table(fused.points(book)))}
+    assert (steps["2026-jax", "loop"], steps["numpy", "loop"]) == ("1.2", "1.5")
 
 
 def test_the_share_of_a_step_that_is_paid_for_positions(made_up):
@@ -109,6 +111,7 @@ def test_nothing_is_said_of_what_nobody_measured(made_up):
     assert given["fus-most"] == "(not measured)"
     assert "Not measured yet" in fused.price_table({}).data
     assert set(given) == set(fused.values(machine(made_up)))
+    assert (given["fus-s4-cpu"], given["fus-s4-loop"], given["fus-s4-fused"]) == ("8", "26", "1")
 
 
 # Accuracy

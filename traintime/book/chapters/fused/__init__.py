@@ -18,7 +18,7 @@ from traintime.book.chapters.fused.analysis import (
     trials,
 )
 from traintime.book.chapters.fused.claims import CLAIMS
-from traintime.book.chapters.fused.shown import cause_table, gain_table, price_table, values
+from traintime.book.chapters.fused.shown import cause_table, gain_table, price_table, step_table, values
 
 __all__ = [
     "BATCHES",
@@ -39,6 +39,7 @@ __all__ = [
     "price_table",
     "prices",
     "share",
+    "step_table",
     "trials",
     "values",
 ]

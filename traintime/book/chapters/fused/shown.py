@@ -6,7 +6,7 @@ from functools import partial
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page
+from traintime.book import original, page
 from traintime.book.chapters.fused.analysis import (
     BATCHES,
     LENGTHS,
@@ -22,6 +22,17 @@ from traintime.book.chapters.fused.analysis import (
 from traintime.book.stored import Measurements
 from traintime.explain import formula
 from traintime.explain.statistics import Interval
+
+
+def step_table(found: pd.DataFrame) -> HTML:
+    """Milliseconds of a step, a row a stack and way, a column a batch and length. found: as `points` gives it."""
+    sizes = sorted({(row.batch, row.length) for row in found.itertuples()})
+    rows = []
+    for (stack, way), group in found.groupby(["stack", "how"], sort=False):
+        at = {(row.batch, row.length): row.step_s for row in group.itertuples()}
+        rows.append([stack, way, *(f"{at[size] * 1e3:,.1f}" if at.get(size, 0) > 0 else "" for size in sizes)])
+    heads = ["stack", "way", *(f"{batch} · {length}" for batch, length in sizes)]
+    return page.table(heads, rows) if rows else page.nothing()
 
 
 def price_table(priced: Mapping[tuple[str, str], formula.Fit]) -> HTML:
@@ -75,7 +86,11 @@ def values(book: Measurements) -> dict[str, str]:
         return Interval(row["difference"], row["low"], row["high"]).text("+.1f", 100)
 
     loops = {stack: position(fit).value for (stack, way), fit in priced.items() if way == "loop"}
+    minutes = original.read("s4-lstm").query("case == 'kaggle'").set_index(["device", "layer"])["epoch_s"] / 60
     asked: dict[str, Callable[[], str]] = {
+        "s4-cpu": lambda: f"{minutes['CPU', 'LSTM']:.0f}",
+        "s4-loop": lambda: f"{minutes['GPU', 'LSTM']:.0f}",
+        "s4-fused": lambda: f"{minutes['GPU', 'CuDNNLSTM']:.0f}",
         "most-stack": lambda: max(loops, key=loops.__getitem__),
         "least-stack": lambda: min(loops, key=loops.__getitem__),
         "most": lambda: f"{max(loops.values()) * 1e6:,.0f} µs",
