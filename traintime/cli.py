@@ -113,7 +113,9 @@ def field_option(name: str, field: Any) -> inspect.Parameter:
     kind = plain(field.annotation)
     dashed = name.replace("_", "-")
     choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-    usual = "" if field.default is None or kind is bool else f"; usually {field.default}"
+    usual = "" if field.default is None else f"; usually {field.default}"
+    if kind is bool:
+        usual = "; usually on" if field.default else ""
     option = typer.Option(
         f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",
         help=field.description + usual,

@@ -17,6 +17,7 @@ import typer
 import yaml
 
 from traintime import cli, paths, workloads
+from traintime.learning import run as learning
 from traintime.measuring import allocators, machine, measure, stacks, sweep
 from traintime.measuring.protocol import QUICK
 from traintime.point import fields, make_point
@@ -156,17 +157,18 @@ def assert_refused(answer, field, value, remedy):
         ("stacks add 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
         ("stacks add 2017-theano 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
         ("stacks add", "stack", "", "or give --all"),
-        ("measure --workload cnn", "workload", "cnn", "Choose one of: dense, rnn"),
-        ("measure --optimizer rmsprop", "optimizer", "rmsprop", "'adam', 'sgd' or 'adam-rows'"),
+        ("measure --workload cnn", "workload", "cnn", "Choose one of: blocks, convnet, dense, "),
+        ("measure --optimizer adagrad", "optimizer", "adagrad", "'momentum' or 'rmsprop'"),
         ("measure --device tpu", "device", "tpu", "'cpu' or 'gpu'"),
         ("sweep --profile huge", "profile", "huge", "Choose one of: colab, full, gpu, quick"),
         ("sweep --profile huge --dry-run", "profile", "huge", "Choose one of: colab, full, gpu, quick"),
+        ("learn --profile huge", "profile", "huge", "Choose one of: colab, full, gpu, quick"),
         ("sweep --only everything", "sweep", "everything", "Choose one of: allocator, allocators, "),
         ("sweep --only vocabulary --only everything", "sweep", "everything", "Choose one of: allocator, "),
     ],
 )
 def test_an_unknown_name_is_refused_and_the_known_ones_are_named(traintime, tmp_path, words, field, value, remedy):
-    to = ["--to", tmp_path / "to"] if words.startswith("sweep") else []
+    to = ["--to", tmp_path / "to"] if words.startswith(("sweep", "learn")) else []
     assert_refused(traintime(*words.split(), *to), field, value, remedy)
     assert not (tmp_path / "to").exists()
 
@@ -470,7 +472,7 @@ def test_every_field_of_a_point_is_an_option_with_its_description_and_usual_valu
     assert option.secondary_opts == ([f"--no-{name}"] if field.annotation is bool else [])
     assert option.help.startswith(field.description)
     if field.default not in (None, False):
-        assert option.help.endswith(f"usually {field.default}")
+        assert option.help.endswith("usually on" if field.default is True else f"usually {field.default}")
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
@@ -722,6 +724,28 @@ def test_a_check_prints_notes_beside_what_is_wrong(traintime, folder):
     assert "note:" not in answer.out
 
 
+# Trials
+
+
+def test_trials_are_listed_trained_and_not_repeated(traintime, profile, tmp_path, monkeypatch):
+    trials = {"luck": {"units": [4, 8], "seeds": 2}}
+    (paths.PROFILES / "mine.yaml").write_text(yaml.safe_dump({"trials": trials}))
+    to = ["--to", tmp_path / "trials", "--profile", profile]
+
+    def train(trial, seeds):
+        yield from ({"seed": seed, "accuracy": 0.5, "loss": 1.0, "training_loss": [], "seconds": 2.0} for seed in seeds)
+
+    monkeypatch.setattr(learning, "in_a_process", train)
+    listed = traintime("learn", "--dry-run", *to)
+    assert listed.out.split("\n")[:2] == ["mnist1d-u4-b100-n40  2 seeds", "mnist1d-u8-b100-n40  2 seeds"]
+    assert listed.err == "4 trainings are outstanding\n"
+    done = traintime("learn", *to)
+    assert done.out.count("accuracy 0.500") == 4
+    assert done.err == "4 of 4 trained\n"
+    assert traintime("learn", *to).err == "0 of 0 trained\n"
+    assert_refused(traintime("learn", "--only", "fate", *to), "trials", "fate", "Choose one of: luck")
+
+
 # Help
 
 
@@ -737,7 +761,8 @@ COMMANDS = commands(typer.main.get_command(cli.app))
 
 
 def test_the_commands_are_the_known_ones():
-    known = {"measure", "sweep", "table", "check", "machine", "bench", "bench-formula", "lab", "stacks", "stacks add"}
+    known = {"measure", "sweep", "table", "check", "machine", "bench", "bench-formula", "lab", "learn", "stacks"}
+    known |= {"stacks add"}
     assert set(COMMANDS) == {"", *known}
 
 

@@ -13,6 +13,7 @@ from traintime.measuring import stacks
 from traintime.point import make_point
 from traintime.store import derived, records
 from traintime.store.derived import Footprint
+from traintime.workloads.base import UPDATE_BYTES
 
 NAMES = list(stacks.ALL)
 SEEN = [(stack, how) for stack in NAMES for how in derived.footprint(stack).copies]
@@ -57,9 +58,7 @@ def test_without_a_measurement_the_least_possible_counts_and_a_gibibyte_of_the_f
 
 
 def test_every_way_of_training_has_a_least():
-    assert {make_point(optimizer=name).sizes.how for name in ("adam", "sgd", "adam-rows")} | {"frozen"} == set(
-        LEAST_COPIES
-    )
+    assert {make_point(optimizer=name).sizes.how for name in UPDATE_BYTES} | {"frozen"} == set(LEAST_COPIES)
 
 
 def test_a_point_that_does_not_fit_is_refused_with_need_supply_and_remedy():

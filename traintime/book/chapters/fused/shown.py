@@ -85,16 +85,16 @@ def values(book: Measurements) -> dict[str, str]:
         row = learned[(learned["task"] == task) & (learned["cause"] == name)].iloc[0]
         return Interval(row["difference"], row["low"], row["high"]).text("+.1f", 100)
 
-    loops = {stack: position(fit).value for (stack, way), fit in priced.items() if way == "loop"}
+    loops = sorted((position(fit).value, stack) for (stack, way), fit in priced.items() if way == "loop")
     minutes = original.read("s4-lstm").query("case == 'kaggle'").set_index(["device", "layer"])["epoch_s"] / 60
     asked: dict[str, Callable[[], str]] = {
         "s4-cpu": lambda: f"{minutes['CPU', 'LSTM']:.0f}",
         "s4-loop": lambda: f"{minutes['GPU', 'LSTM']:.0f}",
         "s4-fused": lambda: f"{minutes['GPU', 'CuDNNLSTM']:.0f}",
-        "most-stack": lambda: max(loops, key=loops.__getitem__),
-        "least-stack": lambda: min(loops, key=loops.__getitem__),
-        "most": lambda: f"{max(loops.values()) * 1e6:,.0f} µs",
-        "least": lambda: f"{min(loops.values()) * 1e6:,.0f} µs",
+        "most-stack": lambda: loops[-1][1],
+        "least-stack": lambda: loops[0][1],
+        "most": lambda: f"{loops[-1][0] * 1e6:,.0f} µs",
+        "least": lambda: f"{loops[0][0] * 1e6:,.0f} µs",
         "torch-share": lambda: share(of("2026-torch", "loop"), BATCHES[0], LENGTHS[1]).text(".0f", 100, "%"),
         "torch-small": partial(gain, "2026-torch", "one operation", BATCHES[0], LENGTHS[1]),
         "torch-large": partial(gain, "2026-torch", "one operation", BATCHES[1], LENGTHS[1]),
