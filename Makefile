@@ -28,7 +28,7 @@ $(READY): requirements.txt pyproject.toml
 
 book: $(READY)  ## Run all chapters (PROFILE=quick) and build the HTML
 	@$(BIN)/python -m traintime.book check-profile $(PROFILE)
-	@$(BIN)/snakemake --cores 2 --quiet rules progress --config profile=$(PROFILE)
+	@$(BIN)/snakemake --cores 2 --quiet rules progress --rerun-incomplete --config profile=$(PROFILE)
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
 test: $(READY) browser  ## Run all tests: units, real workers, chapters, pages

@@ -185,7 +185,8 @@ def made_up():
 @pytest.fixture(scope="session")
 def html():
     """Folder of the built book's pages, brought up to date by the workflow under the quick profile."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--quiet", "rules", "--config", "profile=quick"]
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--quiet", "rules", "--rerun-incomplete"]
+    command += ["--config", "profile=quick"]
     answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, (answer.stdout + answer.stderr)[-6000:]
     return paths.ROOT / "_build" / "html"

@@ -259,10 +259,6 @@ def test_what_a_machine_lacks_is_said_in_the_place_of_each_number():
     assert not [name for name, text in values.items() if "nan" in text]
 
 
-def test_the_calibrated_warm_up_is_that_of_every_stack():
-    assert set(measuring.calibrated().index) >= set(stored.of().rows["stack"])
-
-
 def test_calls_that_slept_return_when_the_timer_says():
     found = measuring.calls(stored.of())
     slept = found[found["idle_s"] > measuring.SLEPT]

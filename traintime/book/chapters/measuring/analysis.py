@@ -186,11 +186,6 @@ def first_step(book: Measurements, vocabulary: int = 20_000) -> dict[str, Interv
     return found
 
 
-def calibrated() -> pd.DataFrame:
-    """The stored calibration of the warm-up: index stack, columns warmup (steps after the first) and runs."""
-    return pd.read_csv(paths.DERIVED / "warm-up.csv").set_index("stack")
-
-
 # The framework's own loop
 
 

@@ -18,7 +18,6 @@ from traintime.book.chapters.measuring.analysis import (
     STEPS,
     beside,
     between,
-    calibrated,
     calls,
     ended_by_time,
     epochs,
@@ -36,7 +35,6 @@ from traintime.book.chapters.measuring.analysis import (
 from traintime.book.stored import Measurements
 from traintime.explain import statistics
 from traintime.measuring.findings import withdrawals
-from traintime.store import derived
 from traintime.store.records import DISTURBED
 
 
@@ -120,7 +118,6 @@ def _gain_with_fixed_steps(book: Measurements) -> str:
 def _of_first_steps(book: Measurements) -> dict[str, str]:
     curves = warm_up(book)
     first, later = curves.loc[1].sort_values(), curves.loc[4:].stack(future_stack=True)
-    needed = calibrated()["warmup"]
     return {
         "how-first-low": f"{first.iloc[0]:.1f}",
         "how-first-low-stack": first.index[0],
@@ -129,8 +126,6 @@ def _of_first_steps(book: Measurements) -> dict[str, str]:
         "how-first-numpy": f"{first['numpy']:.1f}",
         "how-later-low": f"{later.min():.2f}",
         "how-later-high": f"{later.max():.2f}",
-        "how-warm": f"{derived.WARM:.0%}",
-        "how-warm-least": str(needed.min()),
     }
 
 
