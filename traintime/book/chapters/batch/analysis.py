@@ -50,9 +50,10 @@ def critical_batches(fits: Mapping[str, formula.Fit]) -> pd.DataFrame:
 
 
 def kept(book: Measurements) -> pd.DataFrame:
-    """The critical batch under an allocator that keeps its memory, and under glibc: a row a stack that ran under both.
+    """The line of a step under an allocator that keeps its memory, and under glibc: a row a stack that ran under both.
 
-    Columns tcmalloc, glibc, and each with -low and -high. Two sweeps that ran at different times: no verdict.
+    Columns for each allocator: its name (the critical batch), and with -low, -high, -F (s a step) and -c (s a
+    sentence). Two sweeps that ran at different times: no verdict.
     """
     freed = book.points(vocabulary=VOCABULARY, batch=KEPT, allocator="tcmalloc")
     sides = {"tcmalloc": freed, "glibc": by_batch(book, SWEPT)}
@@ -60,7 +61,7 @@ def kept(book: Measurements) -> pd.DataFrame:
     columns = {
         f"{name}{end}": table[column]
         for name, table in tables.items()
-        for end, column in (("", "critical"), ("-low", "low"), ("-high", "high"))
+        for end, column in (("", "critical"), ("-low", "low"), ("-high", "high"), ("-F", "F"), ("-c", "c"))
     }
     return pd.DataFrame(columns).dropna().rename_axis("stack")
 
