@@ -154,7 +154,7 @@ def predictions(chapter: str) -> HTML:
     for one in read_predictions(chapter):
         if one.machine != of_machine:
             of_machine = one.machine
-            rows.append(["", f"*For the {stored.of(of_machine).title}:*", "", ""])
+            rows.append(["", f"*For {stored.of(of_machine).title}:*", "", ""])
         decided = "; ".join(
             f"{claim.claim.label} {claim.verdict}: {claim.shown}".rstrip(": ") for claim, _ in one.judged
         )

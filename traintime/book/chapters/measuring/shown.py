@@ -207,8 +207,8 @@ def machine_table() -> HTML:
         what, rates = stored.described(name), stored.of(name).rates
         title = stored.of(name).title + (" (the reference)" if name == stored.reference() else "")
         speeds = [f"{rates['bandwidth_bytes_per_s'] / 1e9:.0f}", f"{rates['matmul_flop_per_s'] / 1e9:.0f}"]
-        rows.append([title, name, str(what["cores"]), f"{what['memory_bytes'] / 2**30:.0f}", *speeds])
-    return page.table(["machine", "key", "cores", "memory (GiB)", "memory (GB/s)", "arithmetic (GFLOP/s)"], rows)
+        rows.append([f"{title}<br>{name}", str(what["cores"]), f"{what['memory_bytes'] / 2**30:.0f}", *speeds])
+    return page.table(["machine", "cores", "memory (GiB)", "memory (GB/s)", "GFLOP/s"], rows)
 
 
 def floor_table(floors: pd.DataFrame) -> HTML:
