@@ -170,8 +170,11 @@ def exponent_table(found: pd.DataFrame, predicted: pd.DataFrame) -> HTML:
 
 def kept_table(kept: pd.DataFrame) -> HTML:
     """Exponents under both allocators. kept: as the function of that name gives it."""
-    rows = [[stack, row["glibc"].text(), row["tcmalloc"].text()] for stack, row in kept.iterrows()]
-    heads = ["exponent, 3 to 100 tokens", "under glibc", "under tcmalloc"]
+    rows = [
+        [stack, *(row[name].text().replace(" (", "<br>(") for name in ("glibc", "tcmalloc"))]
+        for stack, row in kept.iterrows()
+    ]
+    heads = ["exponent", "glibc", "tcmalloc"]
     return page.table(heads, rows) if rows else page.nothing()
 
 
