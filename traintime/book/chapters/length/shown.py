@@ -169,13 +169,9 @@ def exponent_table(found: pd.DataFrame, predicted: pd.DataFrame) -> HTML:
 
 
 def kept_table(kept: pd.DataFrame) -> HTML:
-    """Exponents under both allocators. kept: as the function of that name gives it."""
-    rows = [
-        [stack, *(row[name].text().replace(" (", "<br>(") for name in ("glibc", "tcmalloc"))]
-        for stack, row in kept.iterrows()
-    ]
-    heads = ["exponent", "glibc", "tcmalloc"]
-    return page.table(heads, rows) if rows else page.nothing()
+    """Exponents under both allocators, a column a stack. kept: as the function of that name gives it."""
+    rows = [[name, *(one.text().replace(" (", "<br>(") for one in kept[name])] for name in ("glibc", "tcmalloc")]
+    return page.table(["exponent", *kept.index], rows) if len(kept) else page.nothing()
 
 
 def lost_table(lost: pd.DataFrame) -> HTML:
