@@ -130,7 +130,7 @@ def test_five_steps_of_other_optimizers_give_the_same_losses(workload, optimizer
 def test_every_algorithm_of_an_lstm_is_the_same_mathematics(algorithm, stack, losses):
     runs("lstm", stack, algorithm=algorithm)
     mine, _ = losses(stack, "lstm", algorithm=algorithm)
-    assert mine == pytest.approx(losses(stack, "lstm")[0], rel=1e-4)
+    assert mine == pytest.approx(losses(stack, "lstm")[0], rel=1e-3)
 
 
 STRUCTURES = ["plain", "residual", "dense", "aggregated"]

@@ -16,8 +16,8 @@ class Native(LSTM):
         weights = getattr(self, "cell", self)
         kernel = tf.concat([weights.kernel, weights.recurrent_kernel], axis=0)
         in_order = [0, 2, 1, 3]  # Keras' gates are i, f, c, o; the operation's i, c, f, o
-        kernel, bias = (tf.concat([tf.split(part, 4, axis=-1)[gate] for gate in in_order], axis=-1)
-                        for part in (kernel, weights.bias))
+        kernel, bias = (tf.concat([tf.split(part, 4, axis=axis)[gate] for gate in in_order], axis=axis)
+                        for part, axis in ((kernel, 1), (weights.bias, 0)))
         positions_first = tf.transpose(inputs, [1, 0, 2])
         start = tf.zeros(tf.stack([tf.shape(inputs)[0], self.units]))
         peepholes = tf.zeros([self.units])
