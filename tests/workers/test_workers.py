@@ -128,9 +128,10 @@ def test_five_steps_of_other_optimizers_give_the_same_losses(workload, optimizer
 @pytest.mark.parametrize("stack", FAST)
 @pytest.mark.parametrize("algorithm", ["per-gate", "combined", "unrolled", "native"])
 def test_every_algorithm_of_an_lstm_is_the_same_mathematics(algorithm, stack, losses):
-    runs("lstm", stack, algorithm=algorithm)
-    mine, _ = losses(stack, "lstm", algorithm=algorithm)
-    assert mine == pytest.approx(losses(stack, "lstm")[0], rel=1e-3)
+    # With SGD: Adam divides small gradients by their size, and so makes rounding large.
+    runs("lstm", stack, algorithm=algorithm, optimizer="sgd")
+    mine, _ = losses(stack, "lstm", algorithm=algorithm, optimizer="sgd")
+    assert mine == pytest.approx(losses("numpy", "lstm", optimizer="sgd")[0], rel=1e-4)
 
 
 STRUCTURES = ["plain", "residual", "dense", "aggregated"]
@@ -157,9 +158,9 @@ def test_lower_precision_is_asked_for_told_and_not_far_off(stack, losses):
 
 @pytest.mark.parametrize(("stack", "jit"), [("2026-tensorflow", "on"), ("2026-tensorflow", "off"), ("2026-jax", "off")])
 def test_compiling_the_step_is_asked_for_and_told(stack, jit, losses):
-    mine, facts = losses(stack, "dense", jit=jit)
+    mine, facts = losses(stack, "dense", jit=jit, optimizer="sgd")
     assert facts["path"]["jit"] == (jit == "on")
-    assert mine == pytest.approx(losses("numpy", "dense")[0], rel=1e-4)
+    assert mine == pytest.approx(losses("numpy", "dense", optimizer="sgd")[0], rel=1e-4)
 
 
 @pytest.mark.parametrize("stack", [name for name in FAST if name != "numpy"])
