@@ -174,7 +174,15 @@ def made_up():
             for number, factor in enumerate(noise):
                 one = {"machine": machine, "stack": stack, "key": point.key, **point.fields, "status": "ok"}
                 one |= {"sweep": "one", "round": number, "started": f"2026-01-0{number + 1}", "disturbed": False}
-                one |= {"threads": 2, "versions": "x 1", "code": "c", "protocol": "3+20", "path": "", "told": False}
+                one |= {
+                    "threads": 2,
+                    "threads_asked": point.run.threads,
+                    "versions": "x 1",
+                    "code": "c",
+                    "protocol": "3+20",
+                    "path": "",
+                    "told": False,
+                }
                 one |= {"fixed": True, "step_s": seconds * factor, "median_s": seconds * factor, "peak_bytes": 1e9}
                 rows.append(one | {"faults_a_step": 0.0} | row | (more[0] if more else {}))
         return Measurements(pd.DataFrame(rows), machine)

@@ -19,10 +19,10 @@ SAID_NOT_TO_HOLD: dict[str, set[str]] = {
     "01-the-question": {"01.5"},  # the document's, of a GPU
     "02-how-we-measure": {"02.9", "02.11", "02.13", "02.14"},
     "03-vocabulary": {"03.2", "03.9"},
-    "04-memory-pool": {f"04.{number}" for number in (1, 3, 4, 5, 9, 10, 11, 12, 13)},  # 3 to 12 on the second machine
+    "04-memory-pool": {f"04.{number}" for number in (1, 3, 4, 5, 9, 10, 11, 12, 13)},  # 3 to 12 on machine B
     "05-batch-size": {"05.4"},
     "06-sentence-length": {"06.6", "06.8", "06.9", "06.10", "06.11", "06.12", "06.14"},
-    "07-theano-vs-tensorflow": {"07.1", "07.8", "07.12"},  # the last two rest on the second machine
+    "07-theano-vs-tensorflow": {"07.1", "07.8", "07.12"},  # the last two rest on machine B
     "09-cpu-vs-gpu": {f"09.{number}" for number in (1, 2, 3, 4, 5)} | {"09.8"},  # the document's
     "14-one-formula": {"14.8"},
 }

@@ -6,7 +6,7 @@ import pytest
 from tables import cells
 
 from traintime.book.chapters import fused
-from traintime.book.chapters.fused import analysis, claims
+from traintime.book.chapters.fused import analysis, claims, shown
 from traintime.book.claims import judge
 from traintime.learning import results, run
 from traintime.learning.trial import make_trial
@@ -41,6 +41,11 @@ def verdict(label, book):
     return judge(claim, book).verdict
 
 
+def its_own():
+    """The machine that the chapter shows."""
+    return claims.stored.having(claims.stored.of(), fused.points).machine
+
+
 # Speed
 
 
@@ -50,9 +55,26 @@ def test_the_price_of_a_position_is_read_off_four_steps(made_up):
     assert fused.position(priced["2026-torch", "loop"]).value == pytest.approx(1e-3, rel=0.02)
     assert fused.position(priced["2026-torch", "one operation"]).value == pytest.approx(1e-5, rel=0.5)
     assert {way for _, way in priced} == {"loop", "one operation"}
-    assert [len(row) for row in cells(fused.price_table(priced))] == [3, 3, 3]
+    assert [len(row) for row in cells(fused.price_table(priced))] == [5] * 4
     steps = {(row[0], row[1]): row[2] for row in cells(fused.step_table(fused.points(book)))}
     assert (steps["2026-jax", "loop"], steps["numpy", "loop"]) == ("1.2", "1.5")
+
+
+def test_one_more_position_is_the_slope_between_the_two_lengths(made_up):
+    table = fused.by_position(book := machine(made_up), fused.points(book))
+    assert list(zip(table["stack"], table["how"], table["batch"], strict=True)) == [
+        (stack, how, batch)
+        for stack, how in [
+            ("2026-jax", "loop"),
+            ("2026-torch", "loop"),
+            ("2026-torch", "one operation"),
+            ("numpy", "loop"),
+        ]
+        for batch in fused.BATCHES
+    ]
+    torch = table.set_index(["stack", "how", "batch"]).loc[("2026-torch", "loop", 32)]
+    assert torch["position_s"] == pytest.approx(1e-3 + 32 * 1e-7, rel=0.02)
+    assert torch["low"] < torch["position_s"] < torch["high"]
 
 
 def test_the_share_of_a_step_that_is_paid_for_positions(made_up):
@@ -104,6 +126,29 @@ def test_the_old_cell_is_judged_at_every_size(made_up):
     assert verdict("08.3", machine(made_up)) == "not measured"
 
 
+@pytest.mark.parametrize(("small", "large", "expected"), [(1.0, 3.0, "holds"), (2.0, 3.0, "does not hold")])
+def test_what_the_allocator_costs_a_loop_is_judged_at_both_batches(made_up, small, large, expected):
+    """small, large: glibc's step over tcmalloc's."""
+
+    def under(allocator, *steps):
+        batches = zip(fused.BATCHES, steps, strict=True)
+        fields = {"workload": "lstm", "length": 50, "allocator": allocator}
+        return [("2026-torch", {**fields, "batch": batch}, step) for batch, step in batches]
+
+    assert verdict("08.10", made_up(*under("glibc", small, large), *under("tcmalloc", 1.0, 1.0))) == expected
+
+
+def test_three_prices_are_judged_by_their_error(made_up):
+    stacks = ["2017-theano", "2020-tensorflow", "2026-jax", "2026-torch", "numpy"]
+    good = [point for stack in stacks for point in sweep(stack, allocator="tcmalloc")]
+    assert verdict("08.11", made_up(*good)) == "holds"
+    bent = [
+        (stack, fields, step * (5 if fields["batch"] * fields["length"] > 20_000 else 1))
+        for stack, fields, step in good
+    ]
+    assert verdict("08.11", made_up(*bent)) == "does not hold"
+
+
 def test_nothing_is_said_of_what_nobody_measured(made_up):
     book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
     assert {judge(claim, book).verdict for claim in fused.CLAIMS} == {"not measured"}
@@ -112,6 +157,27 @@ def test_nothing_is_said_of_what_nobody_measured(made_up):
     assert "Not measured yet" in fused.price_table({}).data
     assert set(given) == set(fused.values(machine(made_up)))
     assert (given["fus-s4-cpu"], given["fus-s4-loop"], given["fus-s4-fused"]) == ("8", "26", "1")
+
+
+# What others published
+
+
+def test_published_steps_are_divided_by_their_positions():
+    found = fused.published().set_index(["name", "layer", "batch"])["position_s"] * 1e6
+    assert found["keras-8135", "LSTM", 300] == pytest.approx(94 / (8000 / 300) / 4500 * 1e6)
+    assert found["keras-5242", "LSTM", 1].tolist() == pytest.approx([100, 700])
+    assert found["rnn-benchmarks", "LSTM", 32].tolist() == pytest.approx(
+        [289.6 * 32 / 30, 434.4 * 32 / 30, 820 * 32 / 30]
+    )
+    assert len(cells(fused.published_table(fused.published()))) == len(found)
+
+
+def test_the_documents_fused_layer_is_a_line_over_the_batch():
+    document, line = fused.of_the_document()
+    steps = document.set_index(["layer", "batch"])["step_s"].dropna()
+    assert steps["CuDNNLSTM", 4700] == pytest.approx(130 / (2_100_000 / 4700))
+    for batch in (500, 4700):
+        assert line["F"] + line["c"] * batch == pytest.approx(steps["CuDNNLSTM", batch])
 
 
 # Accuracy
@@ -156,7 +222,7 @@ def test_each_cause_is_held_against_the_fused_kernels_way(found):
 
 def test_claims_of_accuracy_follow_the_trainings(found, made_up, monkeypatch):
     monkeypatch.setattr(claims, "trials", lambda: found)
-    book = made_up(("numpy", {}, 1.0), machine=claims.stored.reference())
+    book = made_up(("numpy", {}, 1.0), machine=its_own())
     assert verdict("08.6", book) == "does not hold", "dropout moves it by four points"
     assert verdict("08.7", book) == "holds"
     assert verdict("08.8", book) == "cannot be told", "three points lie within the interval"
@@ -167,8 +233,28 @@ def test_claims_of_accuracy_follow_the_trainings(found, made_up, monkeypatch):
 def test_fewer_seeds_than_asked_for_are_no_verdict(tmp_path, made_up, monkeypatch):
     few = learned(tmp_path, lambda trial: 0.8, layers("padded"), seeds=5)
     monkeypatch.setattr(claims, "trials", lambda: few)
-    assert verdict("08.7", made_up(("numpy", {}, 1.0), machine=claims.stored.reference())) == "not measured"
+    assert verdict("08.7", made_up(("numpy", {}, 1.0), machine=its_own())) == "not measured"
     assert len(fused.causes(few)) == 6
+
+
+def test_the_prose_says_what_enough_starts_taught_and_else_how_to_train_them(found, tmp_path, made_up, monkeypatch):
+    book = made_up(("numpy", {}, 1.0))
+    monkeypatch.setattr(shown, "trials", lambda: found)
+    given = fused.values(book)
+    assert "recurrent dropout, -4.0 (" in given["fus-causes"]
+    assert "a mask, -10.0 (" in given["fus-causes"]
+    assert given["fus-spread"] == "1.0 to 1.0"
+    assert given["fus-batches"].startswith("This is not measured yet")
+    few = learned(tmp_path / "few", lambda trial: 0.8, layers("padded"), seeds=5)
+    monkeypatch.setattr(shown, "trials", lambda: few)
+    assert fused.values(book)["fus-causes"].startswith("This is not measured yet: `traintime learn`")
+
+
+def test_the_prose_says_how_the_loss_goes_with_the_batch(tmp_path, made_up, monkeypatch):
+    rows = learned(tmp_path, lambda trial: 0.9 - trial.batch / 1000, [make_trial(batch=batch) for batch in (100, 400)])
+    monkeypatch.setattr(shown, "trials", lambda: rows)
+    given = fused.values(made_up(("numpy", {}, 1.0)))["fus-batches"]
+    assert "at equal epochs, rate fixed, from 0.20 with 100 to 0.50 with 400" in given
 
 
 def test_a_difference_of_two_means_has_welchs_interval():

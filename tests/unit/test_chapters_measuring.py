@@ -246,7 +246,7 @@ def test_the_runs_that_were_once_taken_out_are_found():
 
 def test_each_machine_of_the_book_has_its_rates_and_one_is_the_reference():
     rows = cells(measuring.machine_table())
-    assert [row[0].split("<br>")[1] for row in rows] == list(stored.listed())
+    assert [row[0].split("<br>")[1] for row in rows] == list(stored.named())
     assert ["(the reference)" in row[0] for row in rows].count(True) == 1
     assert stored.first() in stored.listed()
 

@@ -52,7 +52,32 @@ def test_nothing_to_judge_is_nothing_measured():
 
 def test_each_claim_is_judged_on_each_machine_and_on_this_run():
     found = judged([claim(lambda measurements: Finding(True, measurements.machine))], Measurements(ROWS))
-    assert [one.shown for one in found[0]] == [*stored.listed(), "this run"]
+    assert [one.shown for one in found[0]] == [*stored.named(), "this run"]
+
+
+@pytest.mark.parametrize(
+    ("decided", "shown"),
+    [
+        ({"whole"}, ["whole", "too"]),
+        ({"part"}, ["part"]),
+        ({"whole", "part"}, ["whole", "part"]),
+        (set(), ["whole", "too"]),
+    ],
+)
+def test_a_machine_that_ran_some_sweeps_only_is_shown_where_it_decides(monkeypatch, decided, shown):
+    """And the others beside it, where they decide something, too."""
+    roles = {"whole": "reference", "too": "shown", "part": "in part"}
+    known = {name: {"role": role, "title": name} for name, role in roles.items()}
+    monkeypatch.setattr(stored, "named", lambda: known)
+    monkeypatch.setattr(stored, "listed", lambda: {name: known[name] for name in ("whole", "too")})
+    monkeypatch.setattr(stored, "of", lambda name: Measurements(ROWS, name))
+
+    def decide(measurements):
+        if measurements.machine not in decided:
+            raise KeyError("not measured")
+        return Finding(True, "")
+
+    assert [one.machine for one in judged([claim(decide)])[0]] == shown
 
 
 @pytest.mark.parametrize("chapter", list(chapters.MODULES))
@@ -66,6 +91,6 @@ def test_the_claims_of_a_chapter_are_numbered_sourced_and_never_fail(chapter):
         assert one.label.startswith(chapter[:2] + ".")
         assert one.sentence.endswith(".")
         assert one.source.startswith(("ours", "S"))
-        verdicts = [judge(one, stored.of(name)).verdict for name in stored.listed()]
+        verdicts = [judge(one, stored.of(name)).verdict for name in stored.named()]
         verdicts.append(judge(one, Measurements(few)).verdict)
         assert set(verdicts) <= {*claims.WORDS.values(), "not measured"}

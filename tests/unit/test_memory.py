@@ -2,13 +2,14 @@
 
 import functools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from traintime import paths
 from traintime.errors import InputError
-from traintime.explain.memory import GIB, IDLE, LEAST_COPIES, copies, predicted_peak, refuse_beyond_memory
+from traintime.explain.memory import GIB, IDLE, LEAST_COPIES, copies, holding, predicted_peak, refuse_beyond_memory
 from traintime.measuring import stacks
 from traintime.point import make_point
 from traintime.store import derived, records
@@ -121,3 +122,17 @@ def test_the_copies_agree_with_the_stored_measurements(stack, how):
         # Many tokens: some stacks free what others keep, and a prediction that refuses must not be too small.
         if point.sizes.batch * point.sizes.length <= 2500:
             assert predicted < 1.3 * highest, point.key
+
+
+def test_three_parts_need_four_points():
+    with pytest.raises(ValueError, match="3 points cannot tell three parts apart"):
+        holding([1.0, 2.0, 3.0], [1.0, 2.0, 4.0], [1.0, 2.0, 3.0])
+
+
+def test_what_is_held_is_told_apart_into_three_parts():
+    parameters, activations = np.array([1e6, 1e8, 1e9, 1e8, 3e8]), np.array([1e7, 1e7, 1e7, 5e8, 1e8])
+    found = holding(parameters, activations, 4e7 + 6 * parameters + 0.5 * activations)
+    assert (found.runtime, found.copies, found.kept) == pytest.approx((4e7, 6, 0.5))
+    assert np.abs(found.errors).max() < 1e-9
+    assert np.abs(found.left_out).max() < 1e-9
+    assert found.bytes(1e6, 1e7) == pytest.approx(4e7 + 6e6 + 5e6)

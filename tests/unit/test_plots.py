@@ -213,3 +213,76 @@ def test_gains_stand_beside_the_claim_in_rows_of_stacks():
     (axis,) = plots.gains(table, claimed=1.24).axes
     assert [text.get_text() for text in axis.get_yticklabels()] == ["numpy", "2026-jax"]
     assert 1.24 in [line.get_xdata()[0] for line in axis.lines if line.get_linestyle() == "--"]
+
+
+# One layer in several ways
+
+
+def prices():
+    rows = [("2026-jax", "loop", 2e-5), ("2026-torch", "loop", 1e-3), ("2026-torch", "one operation", -1e-6)]
+    table = pd.DataFrame(rows, columns=["stack", "how", "position_s"]).assign(batch=32)
+    return table.assign(low=table["position_s"] - 1e-6, high=table["position_s"] + 1e-6)
+
+
+def test_a_positions_price_is_drawn_in_microseconds_and_never_one_below_nothing():
+    figure = plots.positions(prices())
+    (axis,) = figure.axes
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["2026-jax", "2026-torch"]
+    (loop,) = lines(axis)
+    assert loop.lines[0].get_xdata().tolist() == pytest.approx([20, 1000])
+    both = pd.concat([prices(), prices().assign(batch=512)])
+    figure = plots.positions(both, {32: 1e-6, 512: 16e-6})
+    assert [axis.get_xlim()[0] for axis in figure.axes] == [0.5, 0.5]
+    assert len(figure.axes) == 2
+
+
+def test_each_cause_has_a_row_and_each_task_a_marker():
+    rows = [("mnist1d", "hard gates", 0.01), ("padded", "hard gates", -0.02), ("padded", "a mask", -0.1)]
+    table = pd.DataFrame(rows, columns=["task", "cause", "difference"])
+    figure = plots.causes(table.assign(low=table["difference"] - 0.01, high=table["difference"] + 0.01), claimed=-0.03)
+    (axis,) = figure.axes
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["hard gates", "a mask"]
+    assert [one.lines[0].get_xdata().tolist() for one in lines(axis)] == [[1], [-2, -10]]
+
+
+def test_losses_have_a_panel_for_epochs_and_one_for_steps():
+    ways = ["equal epochs, rate fixed", "equal epochs, rate scaled", "equal steps, rate fixed"]
+    table = pd.DataFrame([(batch, way, 1.0, 0.9, 1.1) for way in ways for batch in (16, 512)])
+    figure = plots.losses(table.set_axis(["batch", "way", "loss", "loss_low", "loss_high"], axis="columns"))
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["equal epochs", "equal steps"]
+    assert [len(lines(axis)) for axis in figure.axes] == [2, 1]
+
+
+# Profiles and memory
+
+
+def test_a_flame_graph_has_a_panel_a_profile_and_a_box_a_function():
+    boxes = pd.DataFrame(
+        [("main", 0, 0.0, 1.0), ("inner", 1, 0.0, 0.6)], columns=["function", "depth", "start", "width"]
+    )
+    figure = plots.flames({"one": boxes, "two": boxes})
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["one", "two"]
+    assert [[text.get_text() for text in axis.texts] for axis in figure.axes] == [["main", "inner"]] * 2
+
+
+def test_an_images_time_is_drawn_against_the_batch():
+    rows = [("numpy", "at once", batch, 1e-3 * batch) for batch in (1, 16)] + [("numpy", "one by one", 16, 0.04)]
+    table = pd.DataFrame(rows, columns=["stack", "how", "batch", "step_s"])
+    table = table.assign(image_s=table["step_s"] / table["batch"], low_s=table["step_s"], high_s=table["step_s"])
+    (axis,) = plots.per_image(table).axes
+    assert [drawn(line) for line in lines(axis)] == [{1: 1e3, 16: 1e3}, {16: 2500}]
+
+
+def test_a_steps_memory_is_drawn_with_its_parts_and_its_unit():
+    held = pd.DataFrame({"s": [0.0, 0.01, 0.02], "mib": [0.0, 210.0, 0.0]})
+    marks = pd.DataFrame({"s": [0.005], "name": ["update"]})
+    (axis,) = plots.step_memory(held, marks, 100.0, "the table").axes
+    assert [text.get_text() for text in axis.texts] == ["update"]
+    assert sum(line.get_linestyle() == ":" for line in axis.get_lines()) == 2
+
+
+def test_held_memory_has_a_line_a_stack_and_the_least():
+    table = pd.DataFrame({"stack": ["numpy"] * 2, "vocabulary": [1000, 2000], "held": [4e6, 8e6]})
+    (axis,) = plots.held(table.assign(parameter_bytes=[1e6, 2e6]), least=4).axes
+    mine, least = axis.get_lines()
+    assert mine.get_ydata().tolist() == pytest.approx(least.get_ydata().tolist())

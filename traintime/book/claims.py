@@ -60,9 +60,20 @@ def judge(claim: Claim, measurements: Measurements) -> Judged:
 
 
 def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[list[Judged]]:
-    """Each claim on every machine that the book shows, and on this run where one is given; a list a claim."""
-    machines = [stored.of(name) for name in stored.listed()] + ([run] if run is not None else [])
-    return [[judge(claim, machine) for machine in machines] for claim in claims]
+    """Each claim on every machine that the book shows, and on this run where one is given; a list a claim.
+
+    A machine that ran some sweeps only is left out where it decides none of the claims, and so are the others where
+    one that did is all that decides.
+    """
+    machines = [stored.of(name) for name in stored.named()]
+    found = {machine: [judge(claim, machine) for claim in claims] for machine in machines}
+    deciding = [machine for machine in machines if any(one.verdict != "not measured" for one in found[machine])]
+    in_part = [machine for machine in deciding if machine.machine not in stored.listed()]
+    shown = [m for m in machines if m in deciding or (m.machine in stored.listed() and not in_part)]
+    columns = [found[machine] for machine in shown]
+    if run is not None:
+        columns.append([judge(claim, run) for claim in claims])
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def above(interval: Interval, limit: float) -> bool | None:

@@ -29,15 +29,24 @@ ANY = object()  # a field that may have any value
 ENDED_BY_TIME = r", \S+ to \S+ s$"
 
 
-@functools.cache
-def listed() -> dict[str, dict[str, str]]:
-    """The machines that the book shows, the reference first: machine -> role, title (data/measurements/machines.csv).
+ROLES = ("reference", "shown", "in part")
 
-    A folder that is not listed changes no page.
+
+@functools.cache
+def named() -> dict[str, dict[str, str]]:
+    """The machines that the book knows, the reference first: machine -> role, title (data/measurements/machines.csv).
+
+    A folder that is not among them changes no page.
     """
     with (paths.MEASUREMENTS / "machines.csv").open(newline="") as file:
         found = {row["machine"]: row for row in csv.DictReader(file)}
-    return dict(sorted(found.items(), key=lambda item: item[1]["role"] != "reference"))
+    return dict(sorted(found.items(), key=lambda item: ROLES.index(item[1]["role"])))
+
+
+@functools.cache
+def listed() -> dict[str, dict[str, str]]:
+    """Of `named` those that every chapter shows; one that ran some sweeps only, "in part", is not among them."""
+    return {machine: row for machine, row in named().items() if row["role"] != "in part"}
 
 
 def reference() -> str:
@@ -63,11 +72,11 @@ def of(machine: str = "") -> "Measurements":
 
 
 def having(book: "Measurements", found: Callable[["Measurements"], Sized]) -> "Measurements":
-    """The machine of a page if it has what is looked for, else the first that the book shows and that has; or itself.
+    """The machine of a page if it has what is looked for, else the first that the book knows and that has; or itself.
 
     found: gives what a machine has of it.
     """
-    others = (of(name) for name in listed() if name != book.machine)
+    others = (of(name) for name in named() if name != book.machine)
     return next((each for each in (book, *others) if len(found(each))), book)
 
 
@@ -145,7 +154,7 @@ class Measurements:
     @property
     def title(self) -> str:
         """The machine's name as a reader sees it."""
-        return listed()[self.machine]["title"] if self.machine in listed() else self.machine
+        return named()[self.machine]["title"] if self.machine in named() else self.machine
 
     @functools.cached_property
     def description(self) -> dict[str, Any]:

@@ -1,4 +1,10 @@
-"""How much memory a point needs, predicted before it is tried."""
+"""How much memory a point needs: predicted before it is tried, and told apart into what holds it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
 
 from traintime.errors import InputError
 from traintime.point import Point
@@ -38,3 +44,45 @@ def refuse_beyond_memory(point: Point, stack: str, footprint: Footprint, availab
             f"needs about {needed / GIB:.1f} GiB on {stack} and {available / GIB:.1f} GiB are free",
             "Take a smaller one, or try it all the same: measure --beyond-memory, or beyond_memory: true in a profile.",
         )
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a stack holds at its peak, beyond what it holds idle.
+
+    runtime: bytes, whatever the model; copies: of the parameters; kept: of what the forward pass hands on (Work's
+    activation_bytes); errors: relative errors of the points it was fitted to; left_out: of each from the others.
+    """
+
+    runtime: float
+    copies: float
+    kept: float
+    errors: NDArray[np.float64]
+    left_out: NDArray[np.float64]
+
+    def bytes(self, parameter_bytes: ArrayLike, activation_bytes: ArrayLike) -> NDArray[np.float64]:
+        """Bytes held beyond idle."""
+        return self.runtime + self.copies * np.asarray(parameter_bytes) + self.kept * np.asarray(activation_bytes)
+
+
+def holding(parameter_bytes: ArrayLike, activation_bytes: ArrayLike, held: ArrayLike) -> Holding:
+    """Tell the three apart by non-negative least squares in relative error.
+
+    All of shape (points,), bytes; held: peak less idle. Raises ValueError for fewer than four points: three would be
+    met exactly, whatever they are.
+    """
+    held = np.asarray(held, float)
+    if len(held) < 4:
+        raise ValueError(f"{len(held)} points cannot tell three parts apart")
+    design = np.column_stack([np.ones(len(held)), parameter_bytes, activation_bytes])
+
+    def solve(chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+        # In units of the largest value of each part: bytes and copies are nine orders of magnitude apart.
+        scale = design.max(axis=0)
+        return nnls(design[chosen] / scale / held[chosen, None], np.ones(chosen.sum()))[0] / scale
+
+    every = np.ones(len(held), bool)
+    solution = solve(every)
+    others = [every & (np.arange(len(held)) != one) for one in range(len(held))]
+    left_out = [design[one] @ solve(chosen) / held[one] - 1 for one, chosen in enumerate(others)]
+    return Holding(*map(float, solution), design @ solution / held - 1, np.array(left_out))

@@ -15,6 +15,7 @@ from keras import layers, ops
 from traintime.learning import tasks
 from traintime.learning.tasks import Task
 from traintime.learning.trial import Trial, make_trial
+from traintime.measuring.worker.process import die_with_parent
 
 EMBEDDING = 16  # numbers in each row of a table of words
 
@@ -92,6 +93,7 @@ def _version() -> str:
 
 def main() -> None:
     """Do the job on standard input."""
+    die_with_parent()
     # A private copy of standard output: whatever a framework prints must not stand among the results.
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -12,7 +12,9 @@ MODULES = {
     "05-batch-size": "batch",
     "06-sentence-length": "length",
     "07-theano-vs-tensorflow": "generations",
+    "08-fused-lstm": "fused",
     "09-cpu-vs-gpu": "devices",
+    "11-memory": "memory",
     "14-one-formula": "one_formula",
 }
 

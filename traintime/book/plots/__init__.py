@@ -2,14 +2,18 @@
 
 from traintime.book.plots.document import document_tables, length_band, parts, straight_lines
 from traintime.book.plots.fits import predicted, residuals, shares
+from traintime.book.plots.layers import causes, losses, positions
 from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.mechanism import dense_update
+from traintime.book.plots.memory import held, step_memory
 from traintime.book.plots.noise import faults, foretold, sentinel, warm_up
+from traintime.book.plots.profiles import flames, per_image
 from traintime.book.plots.roofline import ladder, roofline, speed_ups
 from traintime.book.plots.sweeps import collapsed, crossing, epochs, exponents, gains, one_stack, ratios, steps, ways
 
 __all__ = [
     "WAY",
+    "causes",
     "collapsed",
     "crossing",
     "dense_update",
@@ -17,12 +21,17 @@ __all__ = [
     "epochs",
     "exponents",
     "faults",
+    "flames",
     "foretold",
     "gains",
+    "held",
     "ladder",
     "length_band",
+    "losses",
     "one_stack",
     "parts",
+    "per_image",
+    "positions",
     "predicted",
     "ratios",
     "residuals",
@@ -32,6 +41,7 @@ __all__ = [
     "shares",
     "short",
     "speed_ups",
+    "step_memory",
     "steps",
     "straight_lines",
     "warm_up",

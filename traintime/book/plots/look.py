@@ -123,6 +123,11 @@ def interval_ms(rows: pd.DataFrame) -> np.ndarray:
     return np.abs(rows[["low_s", "high_s"]].sub(rows["step_s"], axis=0)).fillna(0).T.to_numpy() * 1e3
 
 
+def errors(rows: pd.DataFrame, value: str, scale: float = 1) -> np.ndarray:
+    """Distances of the interval's ends from the value, shape (2, rows); none where there is no interval."""
+    return scale * np.array([rows[value] - rows["low"], rows["high"] - rows[value]]).astype(float)
+
+
 def save(figure: Figure, folder: Path, name: str) -> None:
     """Write the figure as SVG and PNG, without a date inside, so that an unchanged figure is an unchanged file."""
     folder.mkdir(parents=True, exist_ok=True)

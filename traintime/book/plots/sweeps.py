@@ -12,6 +12,7 @@ from traintime.book.plots.look import (
     PALETTE,
     SOURCE,
     WAY,
+    errors,
     interval_ms,
     label_ends,
     line_style,
@@ -23,11 +24,6 @@ from traintime.point import axis_label
 
 MARKERS = "osD^v<>"
 PAIR = [PALETTE[n] for n in (0, 3, 2, 4)]
-
-
-def _errors(rows: pd.DataFrame, value: str) -> np.ndarray:
-    """Distances of the interval's ends from the value, shape (2, rows); none where there is no interval."""
-    return np.array([rows[value] - rows["low"], rows["high"] - rows[value]]).astype(float)
 
 
 def _told_apart(axis: Axes, x: Iterable, y: Iterable, faster: pd.Series, marker: str, colour: str) -> None:
@@ -155,9 +151,10 @@ def exponents(table: pd.DataFrame) -> Figure:
         rows = table[table["stack"] == stack].set_index("how")
         rows = rows.loc[[way for way in order if way in rows.index]]
         places = [order.index(way) + (number - (len(stacks) - 1) / 2) * 0.17 for way in rows.index]
-        errors = _errors(rows, "exponent")
         look = {"color": line_style(stack)["color"], "marker": MARKERS[number % len(MARKERS)], "linestyle": "none"}
-        axis.errorbar(rows["exponent"], places, xerr=errors, capsize=3, markersize=6, label=stack, **look)
+        axis.errorbar(
+            rows["exponent"], places, xerr=errors(rows, "exponent"), capsize=3, markersize=6, label=stack, **look
+        )
     axis.axvline(1, color="0.4", linestyle="--", linewidth=1)
     axis.set_yticks(range(len(order)), order)
     axis.invert_yaxis()
@@ -232,7 +229,7 @@ def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
         axis.axhline(1, color="0.4", linewidth=1)
         for number, ((above, below), rows) in enumerate(table.groupby(["above", "below"], sort=False)):
             look = {"color": PAIR[number % len(PAIR)], "linestyle": ("-", "--", ":", "-.")[number % 4]}
-            axis.errorbar(rows[against], rows["ratio"], _errors(rows, "ratio"), capsize=3, **look)
+            axis.errorbar(rows[against], rows["ratio"], errors(rows, "ratio"), capsize=3, **look)
             axis.plot([], [], marker=MARKERS[number], label=f"{above} / {below}", **look)
             _told_apart(axis, rows[against], rows["ratio"], rows["faster"], MARKERS[number], look["color"])
         log_axis(axis, "x", sorted(table[against].unique()))
@@ -258,7 +255,7 @@ def gains(table: pd.DataFrame, claimed: float) -> Figure:
         rows = table[table["allocator"] == name]
         places = [stacks.index(stack) + (number - (len(names) - 1) / 2) * 0.2 for stack in rows["stack"]]
         colour = PAIR[number % len(PAIR)]
-        axis.errorbar(rows["ratio"], places, xerr=_errors(rows, "ratio"), capsize=3, linestyle="none", color=colour)
+        axis.errorbar(rows["ratio"], places, xerr=errors(rows, "ratio"), capsize=3, linestyle="none", color=colour)
         axis.plot([], [], marker=MARKERS[number], linestyle="none", color=colour, label=name)
         _told_apart(axis, rows["ratio"], places, rows["faster"], MARKERS[number], colour)
     axis.set_yticks(range(len(stacks)), stacks)

@@ -7,12 +7,13 @@ import pandas as pd
 import sympy
 from scipy import stats
 
-from traintime.book import stored
+from traintime.book import external, original, stored
 from traintime.book.stored import ANY, Measurements
 from traintime.explain import formula
 from traintime.explain.formula import Formula
 from traintime.explain.statistics import Interval
 from traintime.learning import results
+from traintime.point import make_point
 
 BATCHES = [32, 512]
 LENGTHS = [10, 50]
@@ -59,6 +60,11 @@ def points(book: Measurements, **wanted: Any) -> pd.DataFrame:
     return found.assign(how=ways(found))
 
 
+def kept(book: Measurements) -> pd.DataFrame:
+    """The same points under an allocator that keeps its memory."""
+    return points(book, allocator="tcmalloc")
+
+
 def prices(book: Measurements, found: pd.DataFrame) -> dict[tuple[str, str], formula.Fit]:
     """What a step, a position and a token cost on each stack in each way: (stack, way) -> fit of POSITIONS."""
     fits = book.lines(found, POSITIONS)
@@ -81,6 +87,35 @@ def share(fit: formula.Fit, batch: int, length: int) -> Interval:
     return formula.interval(of(fit.draws), float(of(fit.coefficients)))
 
 
+def by_position(book: Measurements, found: pd.DataFrame) -> pd.DataFrame:
+    """What one more position takes, at each batch: the slope of a step between the two lengths.
+
+    One row a stack, way and batch: stack, how, batch, position_s with its interval low and high, s.
+    """
+    rows = []
+    ran = found.dropna(subset="step_s")
+    for seed, ((stack, how, batch), two) in enumerate(ran.groupby(["stack", "how", "batch"], sort=False)):
+        two = two.sort_values("length")
+        if two["length"].tolist() != LENGTHS:
+            continue
+        seconds = two["step_s"].to_numpy()
+        redraw = formula.repeated(seconds, two["invocations"].to_numpy(), book.spread(stack, "step_s"))
+        random = np.random.default_rng(seed)
+        drawn = pd.Series([np.diff(redraw(random))[0] for _ in range(1000)])
+        one = formula.interval(drawn, float(np.diff(seconds)[0])).scaled(1 / (LENGTHS[1] - LENGTHS[0]))
+        rows.append((stack, how, int(batch), one.value, one.low, one.high))
+    table = pd.DataFrame(rows, columns=["stack", "how", "batch", "position_s", "low", "high"])
+    order = stored.stack_order(table["stack"])
+    keys = {"stack": order.index, "how": ORDER.index, "batch": lambda batch: batch}
+    return table.sort_values(list(keys), key=lambda of: of.map(keys[of.name]), kind="stable", ignore_index=True)
+
+
+def floor_s(book: Measurements, batch: int) -> float:
+    """Seconds of one more position's matrix products at the machine's own rate for large ones. KeyError without it."""
+    short, long = (make_point("lstm", batch=batch, length=length).sizes.work().flops for length in LENGTHS)
+    return (long - short) / (LENGTHS[1] - LENGTHS[0]) / book.rates["matmul_flop_per_s"]
+
+
 def gains(book: Measurements) -> pd.DataFrame:
     """The framework's loop over each other way of running it, a row a stack, way, batch and length.
 
@@ -92,10 +127,38 @@ def gains(book: Measurements) -> pd.DataFrame:
     return book.ratios(found, pairs, of="algorithm", against="batch")
 
 
+def kept_gains(book: Measurements) -> pd.DataFrame:
+    """A loop's step under glibc over that under tcmalloc, a row a stack and batch (Measurements.ratios)."""
+    found = book.invocations(**SIZES, algorithm="default", allocator=["glibc", "tcmalloc"])
+    return book.ratios(found, [("glibc", "tcmalloc")], of="allocator", against="batch")
+
+
 def on_gpus() -> pd.DataFrame:
     """Our own GPU rows of this workload: a loop of cells and cuDNN's kernel; empty where none is measured."""
     found = stored.on_gpus(**SIZES, algorithm=ANY)
     return found[found["kernel"].isin(["cudnn", "loop-of-cells"])]
+
+
+def published() -> pd.DataFrame:
+    """What a position took in the LSTMs of others, whole steps over their positions: columns as external.benchmarks
+    gives them, and step_s and position_s, s."""
+    found = external.benchmarks()
+    found = found[found["length"].notna() & found["units"].isin([np.nan, 128])]
+    whole = found["seconds_per_epoch"] * found["batch"] / found["samples"]
+    step = whole.fillna(found["seconds_per_sample"] * found["batch"])
+    return found.assign(step_s=step, position_s=step / found["length"])
+
+
+def of_the_document() -> tuple[pd.DataFrame, dict[str, float]]:
+    """S4's figures with seconds a step where its rows are told; and the line of its fused layer over the batch.
+
+    The line: F, s a step, and c, s a sample (formula.BATCH_LINE).
+    """
+    found = original.read("s4-lstm")
+    found = found.assign(step_s=found["epoch_s"] * found["batch"] / found["rows"])
+    two = found[(found["layer"] == "CuDNNLSTM") & found["rows"].notna()]
+    solution = formula.solve(formula.BATCH_LINE, two, two["step_s"].to_numpy(float))
+    return found, dict(zip(formula.BATCH_LINE.terms, solution.tolist(), strict=True))
 
 
 # Accuracy
@@ -141,7 +204,7 @@ def causes(found: pd.DataFrame, **size: Any) -> pd.DataFrame:
     (standard deviation between seeds of CuDNNLSTM's way), seeds (of the smaller side).
     """
     rows = []
-    for task in ("mnist1d", "padded"):
+    for task in ("mnist1d", "padded", "imdb"):
         base = chosen(found, **settings(task, **size))["accuracy"]
         for cause, change in CAUSES.items():
             if task == "mnist1d" and change.get("mask"):

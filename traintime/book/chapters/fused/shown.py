@@ -1,27 +1,44 @@
 """What the page of the fused LSTM shows: tables, and the numbers of its prose."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import original, page
+from traintime.book import page
 from traintime.book.chapters.fused.analysis import (
     BATCHES,
+    FEWEST,
     LENGTHS,
     ORDER,
+    SIZES,
+    batches,
+    by_position,
     causes,
+    floor_s,
     gains,
+    kept,
+    kept_gains,
+    of_the_document,
     points,
-    position,
     prices,
+    published,
     share,
     trials,
 )
 from traintime.book.stored import Measurements
 from traintime.explain import formula
 from traintime.explain.statistics import Interval
+
+
+def published_table(found: pd.DataFrame) -> HTML:
+    """What others published, as time a position. found: as `published` gives it."""
+    rows = []
+    for row in found.itertuples():
+        sizes = (f"{row.batch:,.0f}", f"{row.length:,.0f}", f"{row.position_s * 1e6:,.0f}")
+        rows.append([row.device, f"{row.framework}, {row.layer}", *sizes])
+    return page.table(["device", "software, layer", "batch", "positions", "µs a position"], rows)
 
 
 def step_table(found: pd.DataFrame) -> HTML:
@@ -36,25 +53,23 @@ def step_table(found: pd.DataFrame) -> HTML:
 
 
 def price_table(priced: Mapping[tuple[str, str], formula.Fit]) -> HTML:
-    """What a position costs on each stack, a column a way; and the part of a small step that it is. See `prices`."""
-    stacks = list(dict.fromkeys(stack for stack, _ in priced))
-    ways = [way for way in ORDER if any(way == of for _, of in priced)]
-    rows = [
-        [stack, *(position(priced[stack, way]).text(",.0f", 1e6) if (stack, way) in priced else "" for way in ways)]
-        for stack in stacks
-    ]
-    return page.table(["µs a position", *ways], rows) if rows else page.nothing()
+    """What a step, a position and a token cost on each stack in each way, and how far the formula is off."""
+    rows = []
+    for (stack, way), fit in priced.items():
+        cells = [fit.interval(name).text(spec, 1e6) for name, spec in (("a", ",.0f"), ("l", ",.0f"), ("c", ".2f"))]
+        rows.append([stack if way == ORDER[0] else f"{stack}, {way}", *cells, f"{fit.mean_error:.0%}"])
+    heads = ["under tcmalloc", "µs a step", "µs a position", "µs a token", "mean error"]
+    return page.table(heads, rows) if rows else page.nothing()
 
 
-def gain_table(found: pd.DataFrame) -> HTML:
-    """How many times as fast as the loop each other way is. found: as `gains` gives it."""
+def gain_table(found: pd.DataFrame, head: str = "instead of the loop", fold: str = "") -> HTML:
+    """How many times as fast another way is. found: as `gains` or `kept_gains` give it."""
     rows = []
     for _, row in found.iterrows():
         verdict = row["reason"] if pd.isna(row["faster"]) else f"{row['faster']} is faster"
-        sizes = f"{row['batch']} · {row['length']}"
-        rows.append([row["stack"], row["below"], sizes, page.span(row), verdict])
-    heads = ["stack", "instead of the loop", "batch · positions", "times as fast", "verdict"]
-    return page.table(heads, rows, fold="All ratios") if rows else page.nothing()
+        rows.append([row["stack"], row["below"], f"{row['batch']} · {row['length']}", page.span(row), verdict])
+    heads = ["stack", head, "batch · positions", "times as fast", "verdict"]
+    return page.table(heads, rows, fold=fold) if rows else page.nothing()
 
 
 def cause_table(found: pd.DataFrame) -> HTML:
@@ -68,39 +83,129 @@ def cause_table(found: pd.DataFrame) -> HTML:
     return page.table(heads, rows) if rows else page.nothing("`traintime learn` does it.")
 
 
+# What the sentences say of other ways than the loop: fus-STACK-WAY-small and -large, at the longer of the lengths.
+GAINS = [
+    ("2026-torch", "one operation"),
+    ("2017-tensorflow", "one operation"),
+    ("2020-tensorflow", "one operation"),
+    ("2020-tensorflow", "written out"),
+    ("2026-jax", "written out"),
+    ("2026-tensorflow", "loop, gate by gate"),
+    ("2026-tensorflow", "loop, compiled"),
+]
+
+
 def values(book: Measurements) -> dict[str, str]:
     """Every number that the chapter's sentences name; one that a machine cannot give says so."""
     found = points(book)
-    priced, gained, learned = prices(book, found), gains(book), causes(trials())
+    priced, gained, learned = prices(book, kept(book)), gains(book), causes(trials())
+    freed, each = kept_gains(book), by_position(book, found)
+    loops = each[(each["how"] == ORDER[0]) & (each["batch"] == BATCHES[0])].sort_values("position_s")
 
-    def of(stack: str, way: str) -> formula.Fit:
-        return priced[stack, way]
+    def loop(place: int) -> Callable[[], str]:
+        return lambda: f"{loops['position_s'].iloc[place] * 1e6:,.0f} µs"
+
+    def share_of(stack: str, batch: int) -> Callable[[], str]:
+        return lambda: share(priced[stack, ORDER[0]], batch, LENGTHS[1]).text(".0f", 100, "%")
 
     def gain(stack: str, way: str, batch: int, length: int) -> str:
         rows = gained[(gained["stack"] == stack) & (gained["below"] == way)]
         rows = rows[(rows["batch"] == batch) & (rows["length"] == length)]
         return page.span(rows.iloc[0])
 
-    def cause(task: str, name: str) -> str:
-        row = learned[(learned["task"] == task) & (learned["cause"] == name)].iloc[0]
-        return Interval(row["difference"], row["low"], row["high"]).text("+.1f", 100)
+    def faults(batch: int, allocator: str) -> Callable[[], str]:
+        rows = book.points(**SIZES | {"stack": "2026-torch", "batch": batch, "length": LENGTHS[1]}, allocator=allocator)
+        return lambda: f"{rows['faults_a_step'].iloc[0]:,.0f}"
 
-    loops = sorted((position(fit).value, stack) for (stack, way), fit in priced.items() if way == "loop")
-    minutes = original.read("s4-lstm").query("case == 'kaggle'").set_index(["device", "layer"])["epoch_s"] / 60
     asked: dict[str, Callable[[], str]] = {
-        "s4-cpu": lambda: f"{minutes['CPU', 'LSTM']:.0f}",
-        "s4-loop": lambda: f"{minutes['GPU', 'LSTM']:.0f}",
-        "s4-fused": lambda: f"{minutes['GPU', 'CuDNNLSTM']:.0f}",
-        "most-stack": lambda: loops[-1][1],
-        "least-stack": lambda: loops[0][1],
-        "most": lambda: f"{loops[-1][0] * 1e6:,.0f} µs",
-        "least": lambda: f"{loops[0][0] * 1e6:,.0f} µs",
-        "torch-share": lambda: share(of("2026-torch", "loop"), BATCHES[0], LENGTHS[1]).text(".0f", 100, "%"),
-        "torch-small": partial(gain, "2026-torch", "one operation", BATCHES[0], LENGTHS[1]),
-        "torch-large": partial(gain, "2026-torch", "one operation", BATCHES[1], LENGTHS[1]),
-        "spread": lambda: f"{learned['spread'].max() * 100:.1f}",
+        "there": lambda: book.title if len(found) else _missing(),
+        "most-stack": lambda: loops["stack"].iloc[-1],
+        "least-stack": lambda: loops["stack"].iloc[0],
+        "most": loop(-1),
+        "least": loop(0),
+        "torch-share": share_of("2026-torch", BATCHES[0]),
+        "torch-share-large": share_of("2026-torch", BATCHES[1]),
+        "floor": lambda: f"{floor_s(book, BATCHES[0]) * 1e6:,.0f} µs",
+        "kept": lambda: page.span(freed[(freed["stack"] == "2026-torch") & (freed["batch"] == BATCHES[1])].iloc[0]),
+        "faults-glibc": faults(BATCHES[1], "glibc"),
+        "faults-kept": faults(BATCHES[1], "tcmalloc"),
+        "spread": lambda: _spread(learned),
+        "causes": lambda: _what_causes_do(learned),
+        "batches": lambda: _what_batches_do(batches(trials())),
     }
-    for task in ("mnist1d", "padded"):
-        for name in ("hard gates", "recurrent dropout", "no forget bias", "a mask", "all but the mask", "all of them"):
-            asked[f"{task}-{name.replace(' ', '-')}"] = partial(cause, task, name)
-    return {f"fus-{name}": page.or_not_measured(give) for name, give in asked.items()}
+    for stack, way in GAINS:
+        for size, batch in zip(("small", "large"), BATCHES, strict=True):
+            name = f"{stack}-{way.replace(', ', '-').replace(' ', '-')}-{size}"
+            asked[name] = partial(gain, stack, way, batch, LENGTHS[1])
+    given = {f"fus-{name}": page.or_not_measured(give) for name, give in asked.items()}
+    return given | {f"fus-{name}": text for name, text in _published_values().items()}
+
+
+LATER = "This is not measured yet: `traintime learn` trains it, from {} starts each, in some hours."
+
+
+def _spread(learned: pd.DataFrame) -> str:
+    """How far apart the same network ends from start to start, points; of the settings with enough starts."""
+    known = learned[learned["seeds"] >= FEWEST]
+    if known.empty:
+        return "some"
+    return f"{known['spread'].min() * 100:.1f} to {known['spread'].max() * 100:.1f}"
+
+
+def _what_causes_do(learned: pd.DataFrame) -> str:
+    """The sentences on accuracy, of those comparisons that have enough starts."""
+    known = learned[learned["seeds"] >= FEWEST]
+    if known.empty:
+        return LATER.format(FEWEST)
+    said = []
+    for cause, rows in known.groupby("cause", sort=False):
+        points = (f"{Interval(*row).text('+.1f', 100)} on {task}" for task, row in _intervals(rows))
+        said.append(f"{cause}, {' and '.join(points)}")
+    return f"What CuDNNLSTM's way gains over LSTM's, in points: {'; '.join(said)}."
+
+
+def _intervals(rows: pd.DataFrame) -> Iterator[tuple[str, tuple[float, float, float]]]:
+    for row in rows.itertuples():
+        yield str(row.task), (float(row.difference), float(row.low), float(row.high))
+
+
+def _what_batches_do(found: pd.DataFrame) -> str:
+    """The sentences on the loss over the batch: the best batch of each way, of those with more than one."""
+    said = []
+    for way, rows in found.groupby("way", sort=False):
+        if len(rows) > 1:
+            best = rows.loc[rows["loss"].idxmin()]
+            worst = rows.loc[rows["loss"].idxmax()]
+            least, most = (f"{row['loss']:.2f} with {row['batch']:,}" for row in (best, worst))
+            said.append(f"at {way}, from {least} to {most}")
+    return f"The loss on the test data runs, {'; '.join(said)}." if said else LATER.format(FEWEST)
+
+
+def _missing() -> str:
+    raise KeyError("not measured")
+
+
+def _published_values() -> dict[str, str]:
+    """The numbers of the prose that others published."""
+    document, line = of_the_document()
+    minutes = document[document["case"] == "kaggle"].set_index(["device", "layer"])["epoch_s"] / 60
+    fused = document[document["step_s"].notna() & (document["layer"] == "CuDNNLSTM")].sort_values("batch")
+    others = published().set_index("name")
+    titan = others.loc["rnn-benchmarks"].pivot_table("position_s", "framework", "batch") * 1e6
+    longer = titan[128] / titan[32]
+    pure = others.loc["keras-5242"].set_index("device")["position_s"] * 1e6
+    return {
+        "s4-cpu": f"{minutes['CPU', 'LSTM']:.0f}",
+        "s4-loop": f"{minutes['GPU', 'LSTM']:.0f}",
+        "s4-fused": f"{minutes['GPU', 'CuDNNLSTM']:.0f}",
+        "s4-small": f"{fused['step_s'].iloc[0] * 1e3:.0f}",
+        "s4-large": f"{fused['step_s'].iloc[-1] * 1e3:.0f}",
+        "s4-fixed": f"{line['F'] * 1e3:.0f}",
+        "s4-each": f"{line['c'] * 1e6:.0f}",
+        "titan-low": f"{longer.min():.1f}",
+        "titan-high": f"{longer.max():.1f}",
+        "titan-least": f"{titan[32].min():.0f}",
+        "titan-most": f"{titan[32].max():.0f}",
+        "pure-gpu": f"{pure['GTX 1060']:.0f}",
+        "pure-cpu": f"{pure['Core i7-2600K']:.0f}",
+    }

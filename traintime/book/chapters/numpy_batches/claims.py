@@ -1,0 +1,119 @@
+"""What the network in NumPy claims, and how each claim is judged on a machine."""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from traintime.book import page, stored
+from traintime.book.chapters.numpy_batches.analysis import (
+    AT_ONCE,
+    FLAT,
+    NUMPY,
+    ONE_THREAD,
+    WAYS,
+    against_keras,
+    gains,
+    of_the_document,
+    per_image,
+    points,
+    prices,
+)
+from traintime.book.claims import Claim, Finding, above, below, every, within
+from traintime.book.stored import Measurements
+
+
+def _document_is_a_line(book: Measurements) -> Finding:
+    if book.machine != stored.having(stored.of(), points).machine:
+        raise KeyError(book.machine)  # the document's figures are of no machine of ours: said once
+    worst = of_the_document()[0]["off"].abs().max()
+    return Finding(bool(worst < 0.02), f"{worst:.1%} at most")
+
+
+def _ours_is_a_line(book: Measurements) -> Finding:
+    fit = prices(book, points(book))[NUMPY, AT_ONCE]
+    return Finding(bool(fit.mean_error < 0.1), f"{fit.mean_error:.0%} on average, {abs(fit.errors).max():.0%} at most")
+
+
+def _flat(book: Measurements) -> Finding:
+    ratio = per_image(book, FLAT[1], FLAT[0])
+    return Finding(within(ratio, 0.8, 1.2), f"{ratio.text()} times as long")
+
+
+def _large_costs_more(book: Measurements) -> Finding:
+    ratio = per_image(book, 1024, 16)
+    return Finding(above(ratio, 1), f"{ratio.text()} times as long")
+
+
+def _one_is_slow(book: Measurements) -> Finding:
+    ratio = per_image(book, 1, 16)
+    return Finding(above(ratio, 1.4), f"{ratio.text()} times as long")
+
+
+def _row(found: pd.DataFrame, **wanted: object) -> pd.Series:
+    for name, value in wanted.items():
+        found = found[found[name] == value]
+    if found.empty:
+        raise KeyError(str(wanted))
+    return found.iloc[0]
+
+
+def _blocks_gain(book: Measurements) -> Finding:
+    found = gains(book)
+    blocks, single = (_row(found, below=WAYS[way], batch=1024) for way in ("blocks", "one-by-one"))
+    shown = f"in blocks {page.span(blocks)}, one by one {page.span(single)} times as fast"
+    told = [None if row["reason"] == "not interleaved" else stored.interval(row) for row in (blocks, single)]
+    parts = [None if one is None else judge(one, 1) for one, judge in zip(told, (above, below), strict=True)]
+    return Finding(every(*parts), shown)
+
+
+def _threads(book: Measurements) -> Finding:
+    found = gains(book)
+    small, large = (_row(found, below=ONE_THREAD, batch=batch) for batch in (1, 1024))
+    # One thread over all of them: the ratio's other side.
+    shown = f"one thread is {page.span(small)} times as fast at 1, {page.span(large)} at 1,024"
+    return Finding(every(above(stored.interval(small), 0.95), above(stored.interval(large), 1 / 1.5)), shown)
+
+
+def _keras(book: Measurements) -> Finding:
+    found = against_keras(book)
+    one, many = (_row(found, below="2026-tensorflow", batch=batch) for batch in (1, 256))
+    shown = f"NumPy takes {page.span(one)} times as long at 1, {page.span(many)} at 256"
+    return Finding(every(below(stored.interval(one), 1), above(stored.interval(many), 1)), shown)
+
+
+def _claim(number: int, sentence: str, source: str, decide: Callable[[Measurements], Finding]) -> Claim:
+    return Claim(f"10.{number}", sentence, source, decide)
+
+
+CLAIMS = [
+    _claim(
+        1,
+        "A price per step and one per image give the document's six times back within 2 %.",
+        "S3",
+        _document_is_a_line,
+    ),
+    _claim(
+        2, "They give each batch of our network from 1 to 1,024 back within 10 % on average.", "ours", _ours_is_a_line
+    ),
+    _claim(3, "From batches of 16 to 256 the time of an image changes by less than 20 %.", "S3", _flat),
+    _claim(4, "An image takes more than 1.4 times as long alone as in a batch of 16.", "S3", _one_is_slow),
+    _claim(5, "An image takes longer in a batch of 1,024 than in one of 16.", "ours", _large_costs_more),
+    _claim(
+        6,
+        "A batch of 1,024 is faster in blocks of 16 images than at once, and slower one image at a time.",
+        "S3",
+        _blocks_gain,
+    ),
+    _claim(
+        7,
+        "All threads make a step of one image no faster than one thread, and one of 1,024 images less than 1.5 times.",
+        "ours",
+        _threads,
+    ),
+    _claim(
+        8,
+        "Keras on TensorFlow takes longer than NumPy for a step of one image, and less time for 256.",
+        "ours",
+        _keras,
+    ),
+]

@@ -1,0 +1,120 @@
+"""What the page of the network in NumPy shows: tables, and the numbers of its prose."""
+
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import page
+from traintime.book.chapters.numpy_batches.analysis import (
+    AT_ONCE,
+    FLAT,
+    KERAS,
+    NUMPY,
+    ONE_THREAD,
+    WAYS,
+    against_keras,
+    gains,
+    of_the_document,
+    per_image,
+    points,
+    prices,
+)
+from traintime.book.stored import Measurements
+from traintime.explain import formula
+
+
+def document_table(found: pd.DataFrame) -> HTML:
+    """The document's times beside the line's. found: as `of_the_document` gives them."""
+    rows = [
+        [str(row.batch), f"{row.total_s:,.0f}", f"{row.total_s * (1 + row.off):,.0f}"] for row in found.itertuples()
+    ]
+    return page.table(["batch", "the document (s)", "two prices (s)"], rows)
+
+
+def image_table(found: pd.DataFrame) -> HTML:
+    """Microseconds an image, a row a stack and way, a column a batch. found: as `points` gives them."""
+    sizes = sorted(int(batch) for batch in found["batch"].unique())
+    rows = []
+    for (stack, how), group in found.groupby(["stack", "how"], sort=False):
+        at = {int(row.batch): row.image_s for row in group.itertuples()}
+        cells = (f"{at[size] * 1e6:,.0f}" if at.get(size, 0) > 0 else "" for size in sizes)
+        rows.append([stack if how == AT_ONCE else f"{stack}, {how}", *cells])
+    return page.table(["µs an image", *(f"{size:,}" for size in sizes)], rows) if rows else page.nothing()
+
+
+def price_table(priced: Mapping[tuple[str, str], formula.Fit]) -> HTML:
+    """Both prices of each stack and way, and how far the line is off. priced: as `prices` gives them."""
+    rows = []
+    for (stack, how), fit in priced.items():
+        name = stack if how == AT_ONCE else f"{stack}, {how}"
+        both = [fit.interval("F").text(",.0f", 1e6), fit.interval("c").text(",.0f", 1e6)]
+        rows.append([name, *both, f"{fit.mean_error:.0%}"])
+    return page.table(["", "µs a step", "µs an image", "mean error"], rows) if rows else page.nothing()
+
+
+def gain_table(found: pd.DataFrame) -> HTML:
+    """How many times as fast another way is. found: as `gains` or `against_keras` give them."""
+    rows = []
+    for _, row in found.iterrows():
+        verdict = row["reason"] if pd.isna(row["faster"]) else f"{row['faster']} is faster"
+        rows.append([row["below"], f"{row['batch']:,.0f}", page.span(row), verdict])
+    heads = ["instead", "batch", "times as fast", "verdict"]
+    return page.table(heads, rows) if rows else page.nothing()
+
+
+def busy_table(found: pd.DataFrame) -> HTML:
+    """Where a profiled run spent its time. found: as `busiest` gives it."""
+    rows = [[row.function, f"{row.calls:,}", f"{row.share:.0%}"] for row in found.itertuples()]
+    return page.table(["function", "calls", "of all time"], rows)
+
+
+def values(book: Measurements) -> dict[str, str]:
+    """Every number that the chapter's sentences name; one that a machine cannot give says so."""
+    document, line = of_the_document()
+    found = points(book)
+    priced, gained, keras = prices(book, found), gains(book), against_keras(book)
+
+    def price(name: str, spec: str = ",.0f") -> Callable[[], str]:
+        return lambda: priced[NUMPY, AT_ONCE].interval(name).text(spec, 1e6) + " µs"
+
+    def image(above: int, below: int) -> Callable[[], str]:
+        return lambda: per_image(book, above, below).text()
+
+    def gain(table: pd.DataFrame, other: str, batch: int) -> Callable[[], str]:
+        return lambda: page.span(table[(table["below"] == other) & (table["batch"] == batch)].iloc[0])
+
+    asked: dict[str, Callable[[], str]] = {
+        "there": lambda: book.title if len(found) else _missing(),
+        "step": price("F"),
+        "image": price("c"),
+        "critical": lambda: _critical(priced[NUMPY, AT_ONCE]),
+        "error": lambda: f"{priced[NUMPY, AT_ONCE].mean_error:.0%}",
+        "one": image(1, FLAT[0]),
+        "flat": image(FLAT[1], FLAT[0]),
+        "large": image(1024, FLAT[0]),
+        "blocks": gain(gained, WAYS["blocks"], 1024),
+        "single": gain(gained, WAYS["one-by-one"], 1024),
+        "thread-one": gain(gained, ONE_THREAD, 1),
+        "thread-many": gain(gained, ONE_THREAD, 1024),
+    }
+    for stack in KERAS:
+        for batch in (1, 256):
+            asked[f"{stack.removeprefix('2026-')}-{batch}"] = gain(keras, stack, batch)
+    given = {f"npb-{name}": page.or_not_measured(give) for name, give in asked.items()}
+    return given | {
+        "npb-s3-step": f"{line['F'] * 1e3:.1f} ms",
+        "npb-s3-image": f"{line['c'] * 1e3:.1f} ms",
+        "npb-s3-worst": f"{document['off'].abs().max():.1%}",
+        "npb-s3-share": f"{line['F'] / (line['F'] + line['c']):.0%}",
+        "npb-s3-left": f"{line['F'] / (line['F'] + FLAT[0] * line['c']):.1%}",
+    }
+
+
+def _critical(fit: formula.Fit) -> str:
+    drawn = fit.draws["F"] / fit.draws["c"]
+    return formula.interval(drawn, fit.coefficients["F"] / fit.coefficients["c"]).text(".1f")
+
+
+def _missing() -> str:
+    raise KeyError("not measured")

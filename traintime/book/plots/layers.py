@@ -1,0 +1,101 @@
+"""Figures of one layer run and trained in several ways: prices of a position, accuracies, losses over the batch."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+
+from traintime.book.plots.look import PALETTE, errors, log_axis, style
+from traintime.book.plots.sweeps import MARKERS
+from traintime.point import axis_label
+
+COLOURS = [PALETTE[n] for n in (1, 0, 2, 4, 3, 9)]
+MICROSECONDS = [10**e * m for e in range(-1, 6) for m in (1, 3)]
+
+
+def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> Figure:
+    """Microseconds that one more position takes: a row a stack, a marker a way of running the layer, a panel a batch.
+
+    prices: columns stack, how, batch, position_s, low, high (s); one that is not above nothing is not drawn.
+    floors: the least that a position can take at each batch, s.
+    """
+    style()
+    prices = prices[prices["position_s"] > 0]
+    stacks, ways = (list(dict.fromkeys(prices[name])) for name in ("stack", "how"))
+    sizes = sorted(prices["batch"].unique())
+    figure, axes = plt.subplots(
+        1,
+        len(sizes),
+        figsize=(1.2 + 3.2 * len(sizes), 0.5 * len(stacks) + 1.6),
+        sharey=True,
+        squeeze=False,
+        constrained_layout=True,
+    )
+    for axis, batch in zip(axes[0], sizes, strict=True):
+        for number, way in enumerate(ways):
+            rows = prices[(prices["how"] == way) & (prices["batch"] == batch)]
+            places = [stacks.index(stack) + (number - (len(ways) - 1) / 2) * 0.13 for stack in rows["stack"]]
+            look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+            look |= {"linestyle": "none", "label": way, "capsize": 2}
+            axis.errorbar(rows["position_s"] * 1e6, places, xerr=errors(rows, "position_s", 1e6), **look)
+        if floors:
+            axis.axvline(floors[batch] * 1e6, color="0.2", linestyle="--", linewidth=1)
+        log_axis(axis, "x", MICROSECONDS)
+        axis.set_xlim(
+            min([prices["position_s"].min(), *(floors or {}).values()]) * 5e5, prices["position_s"].max() * 2e6
+        )
+        axis.set_title(f"batch {batch}", loc="left", fontsize=11)
+    axes[0][0].set_yticks(range(len(stacks)), stacks)
+    axes[0][0].invert_yaxis()
+    figure.supxlabel("microseconds for one more position", fontsize=11)
+    found = {label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=3)
+    return figure
+
+
+def causes(table: pd.DataFrame, claimed: float) -> Figure:
+    """Points of accuracy that CuDNNLSTM's way gains over LSTM's by each difference, with intervals, beside a claim.
+
+    table: columns task, cause, difference, low, high (shares); claimed: a share.
+    """
+    style()
+    names, tasks = (list(dict.fromkeys(table[name])) for name in ("cause", "task"))
+    figure, axis = plt.subplots(figsize=(6.8, 0.5 * len(names) + 1.6), constrained_layout=True)
+    axis.axvline(0, color="0.4", linewidth=1)
+    axis.axvline(100 * claimed, color="0.2", linestyle="--", linewidth=1)
+    for number, task in enumerate(tasks):
+        rows = table[table["task"] == task]
+        places = [names.index(cause) + (number - (len(tasks) - 1) / 2) * 0.2 for cause in rows["cause"]]
+        look = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": "none", "label": task}
+        axis.errorbar(100 * rows["difference"], places, xerr=errors(rows, "difference", 100), capsize=3, **look)
+    axis.set_yticks(range(len(names)), names)
+    axis.invert_yaxis()
+    axis.set_xlabel("points of accuracy that CuDNNLSTM's way gains")
+    figure.legend(loc="outside lower center", ncols=len(tasks))
+    return figure
+
+
+def losses(table: pd.DataFrame) -> Figure:
+    """Test loss against the batch, a panel for equal epochs and for equal steps, a line for each way to set the rate.
+
+    table: columns batch, way ("equal epochs, rate fixed"), loss, loss_low, loss_high.
+    """
+    style()
+    parts = table["way"].str.split(", ", expand=True)
+    panels = list(dict.fromkeys(parts[0]))
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(3.8 * len(panels), 3.8), sharey=True, squeeze=False, constrained_layout=True
+    )
+    for axis, panel in zip(axes[0], panels, strict=True):
+        for number, rate in enumerate(("rate fixed", "rate scaled")):
+            rows = table[(parts[0] == panel) & (parts[1] == rate)].rename(
+                columns={"loss_low": "low", "loss_high": "high"}
+            )
+            if len(rows):
+                look = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": ("-", "--")[number]}
+                axis.errorbar(rows["batch"], rows["loss"], errors(rows, "loss"), capsize=3, label=rate, **look)
+        log_axis(axis, "x", sorted(table["batch"].unique()))
+        axis.set_xlabel(axis_label("batch"))
+        axis.set_title(panel, loc="left", fontsize=11)
+    axes[0][0].set_ylabel("loss on the test data")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure

@@ -1,0 +1,61 @@
+"""How many operations a step of an LSTM asks for: counted in real workers, kept in data/derived/operations.csv.
+
+`python -m traintime.measuring.operations` counts anew on every stack here that has a profiler for it.
+"""
+
+import pandas as pd
+
+from traintime import paths
+from traintime.errors import InputError
+from traintime.measuring import stacks
+from traintime.measuring.measure import default_threads, run_worker
+from traintime.point import make_point
+
+FILE = paths.DERIVED / "operations.csv"
+STACKS = ("2017-tensorflow", "2020-tensorflow", "2026-tensorflow", "2026-jax", "2026-torch")
+ALGORITHMS = ("default", "per-gate", "combined", "unrolled", "native")
+LENGTHS = (10, 50)
+LIMIT_S = 600
+
+
+def count(stack: str, **fields: object) -> int:
+    """Operations of one compiled training step of this LSTM.
+
+    Raises InputError where the stack cannot run it so, or has no profiler that counts; RuntimeError where it fails.
+    """
+    if stack not in STACKS:
+        problem = "has no profiler that counts the operations of a step"
+        raise InputError("stack", stack, problem, f"Take one of: {', '.join(STACKS)}.")
+    chosen, point = stacks.get(stack), make_point("lstm", **fields)
+    stacks.refuse_impossible(point, chosen)
+    threads = default_threads()
+    job = {"workload": str(point.sizes.folder), "api": chosen.api, "threads": threads}
+    job |= {"sizes": point.sizes.model_dump(), "run": point.run.model_dump()}
+    command = [str(chosen.executable), str(paths.WORKER / "operations.py")]
+    answer = run_worker(command, job, chosen.environment(threads, point.run), LIMIT_S)
+    if answer["status"] != "ok":
+        raise RuntimeError(f"{stack} {point.key}: {answer['error']}")
+    return answer["result"]["operations"]
+
+
+def table() -> pd.DataFrame:
+    """What the stacks here ask for, a row a stack, algorithm and length: stack, algorithm, length, operations."""
+    rows = []
+    for stack in (name for name in STACKS if stacks.get(name).present):
+        for algorithm in ALGORITHMS:
+            try:
+                counts = [count(stack, batch=32, length=length, algorithm=algorithm) for length in LENGTHS]
+            except InputError:  # a way that the stack does not have
+                continue
+            rows += [(stack, algorithm, length, one) for length, one in zip(LENGTHS, counts, strict=True)]
+    return pd.DataFrame(rows, columns=["stack", "algorithm", "length", "operations"])
+
+
+def stored() -> pd.DataFrame:
+    """What was counted last; empty where nothing was."""
+    columns = ["stack", "algorithm", "length", "operations"]
+    return pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=columns)
+
+
+if __name__ == "__main__":
+    table().to_csv(FILE, index=False)
