@@ -284,3 +284,30 @@ def test_batches_are_told_apart_by_epochs_steps_and_rate(tmp_path):
 def test_the_settings_of_the_comparison_are_those_of_a_trial():
     assert analysis.settings("padded", gates="hard") == make_trial(task="padded", gates="hard").model_dump()
     assert run.SEEDS >= analysis.FEWEST
+
+
+# Operations
+
+
+def test_operations_of_a_position_are_counted_and_priced(made_up, monkeypatch):
+    counts = [(10, 552), (50, 2072)]
+    rows = [("2026-torch", "default", length, number) for length, number in counts]
+    rows += [("2026-torch", "native", length, 174) for length, _ in counts]
+    table = pd.DataFrame(rows, columns=["stack", "algorithm", "length", "operations"])
+    monkeypatch.setattr(analysis.operations, "stored", lambda: table)
+    book = machine(made_up)
+    found = fused.counted(fused.by_position(book, fused.points(book))).set_index("how")
+    assert found.loc["loop", ["once", "operations"]].tolist() == [172, 38]
+    assert found.loc["loop", "operation_s"] == pytest.approx(1e-3 / 38, rel=0.02)
+    assert found.loc["one operation", "operations"] == 0
+    assert np.isnan(found.loc["one operation", "operation_s"])
+    shown = cells(fused.counted_table(found.reset_index()))
+    assert shown == [["2026-torch", "172", "38", shown[0][3]], ["2026-torch, one operation", "174", "0", ""]]
+
+
+def test_the_stored_counts_are_straight_lines_of_loops_and_flat_for_one_operation():
+    found = analysis.operations.stored().pivot_table("operations", ["stack", "algorithm"], "length")
+    assert (found.xs("native", level="algorithm").nunique(axis=1) == 1).all()
+    loops = found.xs("default", level="algorithm")
+    assert (loops[50] > 3 * loops[10]).all()
+    assert set(loops.index) == set(analysis.operations.STACKS)

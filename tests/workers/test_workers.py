@@ -6,7 +6,7 @@ import pytest
 
 from traintime import workloads
 from traintime.errors import InputError
-from traintime.measuring import machine, measure, stacks
+from traintime.measuring import machine, measure, operations, stacks
 from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 from traintime.store import records
@@ -243,3 +243,20 @@ def test_a_gpu_that_is_not_there_is_an_error_and_no_number():
     record = measure.measure(make_point(**workloads.get("rnn").small, device="gpu"), stacks.get("2026-jax"), QUICK)
     assert record["status"] == "crashed"
     assert "device is 'cpu', asked for 'gpu'" in record["error"]
+
+
+@pytest.mark.parametrize("stack", operations.STACKS)
+def test_a_loop_asks_for_operations_at_each_position_and_one_operation_does_not(stack):
+    """Counted by the stack's own profiler; the numbers stand in data/derived/operations.csv."""
+    if not stacks.get(stack).present:
+        pytest.skip(f"{stack} is not here")
+    counts = [operations.count(stack, batch=2, length=length, units=4) for length in (3, 4, 5)]
+    assert counts[1] - counts[0] == counts[2] - counts[1] > 10
+    if stack in ("2017-tensorflow", "2020-tensorflow", "2026-torch"):
+        native = [operations.count(stack, batch=2, length=length, units=4, algorithm="native") for length in (3, 5)]
+        assert native[0] == native[1]
+
+
+def test_a_stack_without_a_profiler_is_refused():
+    with pytest.raises(InputError, match="stack: 'numpy' has no profiler that counts the operations of a step"):
+        operations.count("numpy")

@@ -15,6 +15,7 @@ DATA = {
     "traintime.book.original": paths.ORIGINAL,
     "traintime.book.external": paths.EXTERNAL,
     "traintime.store.derived": paths.DERIVED,
+    "traintime.measuring.operations": paths.DERIVED,
     "traintime.learning.results": paths.TRIALS,
 }
 

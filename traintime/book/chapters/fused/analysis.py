@@ -13,6 +13,7 @@ from traintime.explain import formula
 from traintime.explain.formula import Formula
 from traintime.explain.statistics import Interval
 from traintime.learning import results
+from traintime.measuring import operations
 from traintime.point import make_point
 
 BATCHES = [32, 512]
@@ -57,7 +58,9 @@ def ways(found: pd.DataFrame) -> pd.Series:
 def points(book: Measurements, **wanted: Any) -> pd.DataFrame:
     """The points of the sweep on a CPU, with `how`; another's fields are given by `wanted`."""
     found = book.points(**SIZES, **{"algorithm": ANY, "jit": ["auto", "on"]} | wanted)
-    return found.assign(how=ways(found))
+    found = found.assign(how=ways(found))
+    keys = {"stack": stored.stack_order(found["stack"]).index, "how": ORDER.index}
+    return found.sort_values(list(keys), key=lambda of: of.map(keys[of.name]), kind="stable", ignore_index=True)
 
 
 def kept(book: Measurements) -> pd.DataFrame:
@@ -108,6 +111,28 @@ def by_position(book: Measurements, found: pd.DataFrame) -> pd.DataFrame:
     order = stored.stack_order(table["stack"])
     keys = {"stack": order.index, "how": ORDER.index, "batch": lambda batch: batch}
     return table.sort_values(list(keys), key=lambda of: of.map(keys[of.name]), kind="stable", ignore_index=True)
+
+
+def counted(each: pd.DataFrame) -> pd.DataFrame:
+    """What one more position asks for, as profilers counted it, and what each of those operations takes.
+
+    each: as `by_position` gives it. One row a stack and way: stack, how, once (operations of a step without any
+    position), operations (of one more), position_s (of the smallest batch) and operation_s with low and high, s.
+    """
+    found = operations.stored().assign(how=lambda rows: rows["algorithm"].map(WAYS))
+    wide = found.pivot_table("operations", ["stack", "how"], "length", sort=False)
+    rows = []
+    times = each[each["batch"] == BATCHES[0]].set_index(["stack", "how"])
+    for (stack, how), counts in wide.iterrows():
+        more = float(counts[LENGTHS[1]] - counts[LENGTHS[0]]) / (LENGTHS[1] - LENGTHS[0])
+        row = {"stack": stack, "how": how, "once": counts[LENGTHS[0]] - more * LENGTHS[0], "operations": more}
+        if (stack, how) in times.index and more:
+            time = times.loc[(stack, how)]
+            row |= {"position_s": time["position_s"], "operation_s": time["position_s"] / more}
+            row |= {"low": time["low"] / more, "high": time["high"] / more}
+        rows.append(row)
+    columns = ["stack", "how", "once", "operations", "position_s", "operation_s", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def floor_s(book: Measurements, batch: int) -> float:

@@ -12,6 +12,7 @@ from traintime.book.chapters.fused.analysis import (
     batches,
     by_position,
     causes,
+    counted,
     gains,
     kept,
     kept_gains,
@@ -83,6 +84,18 @@ def _torch_pays_most(book: Measurements) -> Finding:
     dearest = max(loops, key=lambda stack: loops[stack].value)
     shown = f"2026-torch {torch.text(',.0f', 1e6)} µs a position, {dearest} {loops[dearest].text(',.0f', 1e6)}"
     return Finding(every(*(higher(torch, one) for one in loops.values())), shown)
+
+
+def _torch_pays_most_each(book: Measurements) -> Finding:
+    found = counted(by_position(book, points(book))).dropna(subset="operation_s")
+    found = found[found["how"] == "loop"].set_index("stack")
+    if "2026-torch" not in found.index or len(found) < 3:
+        raise KeyError("fewer than three loops were counted and measured")
+    costs = {str(stack): stored.interval(row, "operation_s") for stack, row in found.iterrows()}
+    torch = costs.pop("2026-torch")
+    dearest = max(costs, key=lambda stack: costs[stack].value)
+    shown = f"2026-torch {torch.text('.0f', 1e6)} µs an operation, {dearest} {costs[dearest].text('.0f', 1e6)}"
+    return Finding(every(*(higher(torch, one) for one in costs.values())), shown)
 
 
 def _large_loop_pays_the_allocator(book: Measurements) -> Finding:
@@ -231,5 +244,11 @@ CLAIMS = [
         "average, on four of five stacks.",
         "ours",
         _three_prices,
+    ),
+    Claim(
+        "08.12",
+        "One operation of Keras' loop costs most on torch, where Python asks for each.",
+        "ours",
+        _torch_pays_most_each,
     ),
 ]

@@ -16,6 +16,7 @@ from traintime.book.chapters.fused.analysis import (
     batches,
     by_position,
     causes,
+    counted,
     floor_s,
     gains,
     kept,
@@ -62,6 +63,17 @@ def price_table(priced: Mapping[tuple[str, str], formula.Fit]) -> HTML:
     return page.table(heads, rows) if rows else page.nothing()
 
 
+def counted_table(found: pd.DataFrame) -> HTML:
+    """How many operations a position asks for, and what each of them takes. found: as `counted` gives it."""
+    rows = []
+    for row in found.itertuples():
+        each = "" if pd.isna(row.operation_s) else Interval(row.operation_s, row.low, row.high).text(".0f", 1e6)
+        name = row.stack if row.how == ORDER[0] else f"{row.stack}, {row.how}"
+        rows.append([name, f"{row.once:,.0f}", f"{row.operations:,.0f}", each])
+    heads = ["operations", "a step", "each position", "µs an operation"]
+    return page.table(heads, rows) if rows else page.nothing()
+
+
 def gain_table(found: pd.DataFrame, head: str = "instead of the loop", fold: str = "") -> HTML:
     """How many times as fast another way is. found: as `gains` or `kept_gains` give it."""
     rows = []
@@ -88,9 +100,7 @@ GAINS = [
     ("2026-torch", "one operation"),
     ("2017-tensorflow", "one operation"),
     ("2020-tensorflow", "one operation"),
-    ("2020-tensorflow", "written out"),
     ("2026-jax", "written out"),
-    ("2026-tensorflow", "loop, gate by gate"),
     ("2026-tensorflow", "loop, compiled"),
 ]
 
@@ -100,6 +110,7 @@ def values(book: Measurements) -> dict[str, str]:
     found = points(book)
     priced, gained, learned = prices(book, kept(book)), gains(book), causes(trials())
     freed, each = kept_gains(book), by_position(book, found)
+    asked_for = counted(each).set_index(["stack", "how"])
     loops = each[(each["how"] == ORDER[0]) & (each["batch"] == BATCHES[0])].sort_values("position_s")
 
     def loop(place: int) -> Callable[[], str]:
@@ -123,6 +134,9 @@ def values(book: Measurements) -> dict[str, str]:
         "least-stack": lambda: loops["stack"].iloc[0],
         "most": loop(-1),
         "least": loop(0),
+        "torch-operations": lambda: f"{asked_for.loc[('2026-torch', ORDER[0]), 'operations']:.0f}",
+        "torch-operation": lambda: f"{asked_for.loc[('2026-torch', ORDER[0]), 'operation_s'] * 1e6:.0f} µs",
+        "most-operations": lambda: _most_operations(asked_for),
         "torch-share": share_of("2026-torch", BATCHES[0]),
         "torch-share-large": share_of("2026-torch", BATCHES[1]),
         "floor": lambda: f"{floor_s(book, BATCHES[0]) * 1e6:,.0f} µs",
@@ -139,6 +153,16 @@ def values(book: Measurements) -> dict[str, str]:
             asked[name] = partial(gain, stack, way, batch, LENGTHS[1])
     given = {f"fus-{name}": page.or_not_measured(give) for name, give in asked.items()}
     return given | {f"fus-{name}": text for name, text in _published_values().items()}
+
+
+def _most_operations(found: pd.DataFrame) -> str:
+    """The loop with the most operations a position, and what one takes: "2017-tensorflow, 319 of 5 µs"."""
+    loops = found.xs(ORDER[0], level="how").dropna(subset="operation_s")
+    if loops.empty:
+        raise KeyError("not measured")
+    most = loops["operations"].idxmax()
+    row = loops.loc[most]
+    return f"{most}, {row['operations']:.0f} of {row['operation_s'] * 1e6:.0f} µs"
 
 
 LATER = "This is not measured yet: `traintime learn` trains it, from {} starts each, in some hours."
