@@ -38,7 +38,8 @@ def test_the_outcome_follows_from_the_claims(words, outcome, monkeypatch):
 @pytest.mark.parametrize("one", predictions.read(), ids=lambda one: f"{one.machine[-24:]} {one.chapter}.{one.number}")
 def test_each_row_is_of_a_machine_a_chapter_and_claims_that_exist(one):
     assert one.machine in stored.named()
-    assert any(chapter.startswith(one.chapter) for chapter in chapters.MODULES)
+    # What is registered before its chapter is written has nothing yet that could judge it.
+    assert any(chapter.startswith(one.chapter) for chapter in chapters.MODULES) or not one.claims
     assert {label.lstrip("!") for label in one.claims.split()} <= LABELS
     assert re.match(r"2026-\d\d-\d\dT\d\d:\d\d:\d\d", one.registered)
     assert one.prediction
