@@ -27,6 +27,7 @@ from traintime.book.chapters.fused.analysis import (
 from traintime.book.chapters.fused.claims import CLAIMS
 from traintime.book.chapters.fused.shown import (
     cause_table,
+    counted_table,
     gain_table,
     price_table,
     published_table,

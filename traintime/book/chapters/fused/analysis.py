@@ -153,9 +153,13 @@ def gains(book: Measurements) -> pd.DataFrame:
 
 
 def kept_gains(book: Measurements) -> pd.DataFrame:
-    """A loop's step under glibc over that under tcmalloc, a row a stack and batch (Measurements.ratios)."""
+    """A loop's step under glibc over that under tcmalloc, a row a stack, batch and length (Measurements.ratios).
+
+    Only where both were measured in the same rounds.
+    """
     found = book.invocations(**SIZES, algorithm="default", allocator=["glibc", "tcmalloc"])
-    return book.ratios(found, [("glibc", "tcmalloc")], of="allocator", against="batch")
+    ratios = book.ratios(found, [("glibc", "tcmalloc")], of="allocator", against="batch")
+    return ratios[ratios["sweep"] != ""].reset_index(drop=True)
 
 
 def on_gpus() -> pd.DataFrame:

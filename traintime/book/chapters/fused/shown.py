@@ -125,8 +125,9 @@ def values(book: Measurements) -> dict[str, str]:
         return page.span(rows.iloc[0])
 
     def faults(batch: int, allocator: str) -> Callable[[], str]:
-        rows = book.points(**SIZES | {"stack": "2026-torch", "batch": batch, "length": LENGTHS[1]}, allocator=allocator)
-        return lambda: f"{rows['faults_a_step'].iloc[0]:,.0f}"
+        sizes = SIZES | {"stack": "2026-torch", "batch": batch, "length": LENGTHS[1], "allocator": allocator}
+        counts = book.invocations(**sizes).get("faults_a_step", pd.Series(dtype=float)).dropna()
+        return lambda: f"{counts.mean():,.0f}" if len(counts) else _missing()
 
     asked: dict[str, Callable[[], str]] = {
         "there": lambda: book.title if len(found) else _missing(),
@@ -140,6 +141,7 @@ def values(book: Measurements) -> dict[str, str]:
         "torch-share": share_of("2026-torch", BATCHES[0]),
         "torch-share-large": share_of("2026-torch", BATCHES[1]),
         "floor": lambda: f"{floor_s(book, BATCHES[0]) * 1e6:,.0f} µs",
+        "prices": lambda: _how_well(priced),
         "kept": lambda: page.span(freed[(freed["stack"] == "2026-torch") & (freed["batch"] == BATCHES[1])].iloc[0]),
         "faults-glibc": faults(BATCHES[1], "glibc"),
         "faults-kept": faults(BATCHES[1], "tcmalloc"),
@@ -163,6 +165,16 @@ def _most_operations(found: pd.DataFrame) -> str:
     most = loops["operations"].idxmax()
     row = loops.loc[most]
     return f"{most}, {row['operations']:.0f} of {row['operation_s'] * 1e6:.0f} µs"
+
+
+def _how_well(priced: Mapping[tuple[str, str], formula.Fit]) -> str:
+    """How well three prices give the loops back: "on 3 of 5 stacks within 10 % on average; 19 % on 2026-torch"."""
+    errors = {stack: fit.mean_error for (stack, way), fit in priced.items() if way == ORDER[0]}
+    if not errors:
+        raise KeyError("not measured")
+    worst = max(errors, key=lambda stack: errors[stack])
+    good = sum(error <= 0.1 for error in errors.values())
+    return f"on {good} of {len(errors)} stacks within 10 % on average; the worst is {errors[worst]:.0%}, on {worst}"
 
 
 LATER = "This is not measured yet: `traintime learn` trains it, from {} starts each, in some hours."
