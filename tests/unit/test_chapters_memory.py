@@ -119,6 +119,9 @@ def test_the_examples_memory_is_held_against_its_forward_pass(made_up, grows, ex
     assert verdict("11.8", book) == "holds"
     found = memory.of_the_example(book)
     assert [len(row) for row in cells(memory.example_table(found))] == [5, 5]
+    said = memory.values(book)["mem-example"]
+    assert said.startswith("With its batch of 256 the framework itself, idle, is ")
+    assert f"grows by {grows:.1f} to {grows:.1f} times" in said
 
 
 def test_nothing_is_said_of_what_nobody_measured(made_up, machine):

@@ -26,7 +26,7 @@ def machine(made_up):
     """NumPy at once, in blocks and one by one, with one thread, and Keras on TensorFlow; prices by way, s."""
 
     def make(**image):
-        cost = {"at_once": 1e-3, "blocks": 8e-4, "single": 2e-3, "thread": 1.1e-3, "keras": 1e-4} | image
+        cost = {"at_once": 1e-3, "blocks": 8e-4, "single": 2e-3, "thread": 1.02e-3, "keras": 1e-4} | image
         return made_up(
             *sweep(image=cost["at_once"]),
             *sweep(image=cost["blocks"], images="blocks", batches=[64, 256, 1024]),

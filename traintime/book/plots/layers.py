@@ -43,10 +43,10 @@ def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> F
         axis.set_xlim(
             min([prices["position_s"].min(), *(floors or {}).values()]) * 5e5, prices["position_s"].max() * 2e6
         )
+        axis.set_xlabel("µs for one more position")
         axis.set_title(f"batch {batch}", loc="left", fontsize=11)
     axes[0][0].set_yticks(range(len(stacks)), stacks)
     axes[0][0].invert_yaxis()
-    figure.supxlabel("microseconds for one more position", fontsize=11)
     found = {label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=3)
     return figure

@@ -42,7 +42,7 @@ def published_table(found: pd.DataFrame) -> HTML:
     return page.table(["device", "software, layer", "batch", "positions", "µs a position"], rows)
 
 
-def step_table(found: pd.DataFrame) -> HTML:
+def step_table(found: pd.DataFrame, fold: str = "") -> HTML:
     """Milliseconds of a step, a row a stack and way, a column a batch and length. found: as `points` gives it."""
     sizes = sorted({(row.batch, row.length) for row in found.itertuples()})
     rows = []
@@ -50,7 +50,7 @@ def step_table(found: pd.DataFrame) -> HTML:
         at = {(row.batch, row.length): row.step_s for row in group.itertuples()}
         rows.append([stack, way, *(f"{at[size] * 1e3:,.1f}" if at.get(size, 0) > 0 else "" for size in sizes)])
     heads = ["stack", "way", *(f"{batch} · {length}" for batch, length in sizes)]
-    return page.table(heads, rows) if rows else page.nothing()
+    return page.table(heads, rows, fold=fold) if rows else page.nothing()
 
 
 def price_table(priced: Mapping[tuple[str, str], formula.Fit]) -> HTML:

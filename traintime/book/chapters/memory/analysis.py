@@ -87,6 +87,8 @@ def copies(found: pd.DataFrame, rows: int = 280_000) -> pd.DataFrame:
 
     What is held beyond idle, less the activations, over the parameters; of several points the largest table's.
     """
+    if found.empty:
+        return pd.DataFrame()
     large = found[(found["vocabulary"] >= rows) & (found["batch"] == 100) & (found["length"] == 25)]
     large = large.sort_values("vocabulary").drop_duplicates(["stack", "how"], keep="last")
     held = (large["held"] - large["activation_bytes"]) / large["parameter_bytes"]

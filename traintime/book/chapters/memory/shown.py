@@ -1,12 +1,14 @@
 """What the page on memory shows: tables, and the numbers of its prose."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page
+from traintime.book import page, stored
 from traintime.book.chapters.memory.analysis import (
     LEAST,
     by_hand,
@@ -84,7 +86,7 @@ def values(book: Measurements) -> dict[str, str]:
     """Every number that the chapter's sentences name; one that a machine cannot give says so."""
     found = points(book)
     fits, table, ratios = holdings(found), copies(found), kept_by_allocators(book)
-    ours = by_hand()
+    ours, runtimes = by_hand(), [fit.runtime for fit in fits.values() if fit.runtime]
     errors = {stack: float(np.abs(fit.left_out).mean()) for stack, fit in fits.items()}
 
     def ends(column: str, give: Callable[[pd.Series], object]) -> Callable[[], str]:
@@ -93,7 +95,6 @@ def values(book: Measurements) -> dict[str, str]:
     def at(stack: str, way: str) -> Callable[[], str]:
         return lambda: f"{table.loc[stack, way]:.1f}"
 
-    example = of_the_example(book)
     asked: dict[str, Callable[[], str]] = {
         "there": lambda: book.title,
         "low": ends("adam", lambda held: f"{held.min():.1f}"),
@@ -107,14 +108,13 @@ def values(book: Measurements) -> dict[str, str]:
         "numpy-frozen": at("numpy", "frozen"),
         "theano-adam": at("2017-theano", "adam"),
         "torch-adam": at("2026-torch", "adam"),
-        "runtime-low": lambda: f"{min(fit.runtime for fit in fits.values() if fit.runtime) / MIB:,.0f}",
-        "runtime-high": lambda: f"{max(fit.runtime for fit in fits.values()) / MIB:,.0f}",
-        "error-low": lambda: f"{min(errors.values()):.0%}",
-        "error-high": lambda: f"{max(errors.values()):.0%}",
-        "error-stack": lambda: max(errors, key=lambda stack: errors[stack]),
+        "runtime-low": lambda: f"{_of(min, runtimes) / MIB:,.0f}",
+        "runtime-high": lambda: f"{_of(max, runtimes) / MIB:,.0f}",
+        "error-low": lambda: f"{_of(min, errors.values()):.0%}",
+        "error-high": lambda: f"{_of(max, errors.values()):.0%}",
+        "error-stack": lambda: _of(partial(max, key=lambda stack: errors[stack]), errors),
         "tcmalloc": lambda: f"{ratios.loc[ratios['allocator'] == 'tcmalloc', 'ratio'].max():.2f}",
-        "example-share": lambda: _share(example),
-        "example-there": lambda: str(example["stack"].nunique()) if len(example) else _missing(),
+        "example": lambda: _what_the_example_holds(of_the_example(stored.having(book, of_the_example))),
     }
     given = {f"mem-{name}": page.or_not_measured(give) for name, give in asked.items()}
     return given | {
@@ -125,14 +125,24 @@ def values(book: Measurements) -> dict[str, str]:
     }
 
 
-def _share(example: pd.DataFrame) -> str:
-    """The framework's own part of the peak with the document's batch, on the Keras stacks."""
-    keras = example[(example["batch"] == 256) & (example["stack"] != "numpy")]
-    shares = keras["idle"] / keras["peak_bytes"]
-    if shares.empty:
+def _of(pick: Callable[[Iterable[Any]], Any], values: Iterable[Any]) -> Any:
+    """The least, or the most, of some values; raises KeyError where there are none."""
+    found = list(values)
+    if not found:
         raise KeyError("not measured")
-    return f"{shares.min():.0%} to {shares.max():.0%}"
+    return pick(found)
 
 
-def _missing() -> str:
-    raise KeyError("not measured")
+def _what_the_example_holds(example: pd.DataFrame) -> str:
+    """The sentence on the document's network: the framework's own part of the peak, and what the batch adds."""
+    wide = example.pivot_table("held", "stack", "batch", sort=False) if len(example) else example
+    keras = example[(example["batch"] == 256) & (example["stack"] != "numpy")] if len(example) else example
+    if keras.empty or not {1, 4096} <= set(wide):
+        return "It is not measured yet: `traintime sweep --only dense` measures it, in some minutes."
+    shares = keras["idle"] / keras["peak_bytes"]
+    grown = (wide[4096] - wide[1]).dropna() / (FLOAT * 4095 * by_hand()["forward"])
+    return (
+        f"With its batch of 256 the framework itself, idle, is {shares.min():.0%} to {shares.max():.0%} of the peak on "
+        f"the Keras stacks. From a batch of 1 to 4,096 memory grows by {grown.min():.1f} to {grown.max():.1f} times "
+        'the numbers of the forward pass. For a network of this size the answer to "does it fit?" is the software.'
+    )
