@@ -31,8 +31,9 @@ book: $(READY)  ## Run all chapters (PROFILE=quick) and build the HTML
 	@$(BIN)/snakemake --cores 2 --quiet rules progress --rerun-incomplete --config profile=$(PROFILE)
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
-test: $(READY) browser  ## Run all tests: units, real workers, chapters, pages
-	$(BIN)/python -m pytest
+# The book first: its chapters measure, and nothing should run beside them. Then two processes share the tests.
+test: $(READY) browser book  ## Run all tests: units, real workers, chapters, pages
+	$(BIN)/python -m pytest -n 2
 
 lab: $(if $(EDIT),$(READY),book)  ## Open the chapters in JupyterLab (PORT=8888; EDIT=1: the sources)
 	@$(BIN)/traintime lab --port $(PORT) $(if $(EDIT),--edit)

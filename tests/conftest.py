@@ -11,10 +11,11 @@ import hypothesis
 import pandas as pd
 import psutil
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from traintime import paths, workloads
 from traintime.book.stored import Measurements
-from traintime.measuring import measure, sweep
+from traintime.measuring import measure, stacks, sweep
 from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 
@@ -38,6 +39,22 @@ def answer(**message):
 
 
 """
+
+
+class ByWhatTheyShare(LoadScopeScheduling):
+    """Tests of a module share a process; so do all that need the built book, and a stack's, which share its losses."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, test = nodeid.partition("::")
+        kind = Path(path).parent.name
+        if kind == "workers":
+            return next((stack for stack in stacks.ALL if stack in test), kind)
+        return path if kind == "unit" else "book"
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """With `-n 2`: which tests go to which process."""
+    return ByWhatTheyShare(config, log)
 
 
 @pytest.fixture(autouse=True)

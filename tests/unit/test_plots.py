@@ -286,3 +286,9 @@ def test_held_memory_has_a_line_a_stack_and_the_least():
     (axis,) = plots.held(table.assign(parameter_bytes=[1e6, 2e6]), least=4).axes
     mine, least = axis.get_lines()
     assert mine.get_ydata().tolist() == pytest.approx(least.get_ydata().tolist())
+
+
+def test_held_memory_has_a_log_axis_where_a_point_held_nothing_beyond_idle():
+    table = pd.DataFrame({"stack": ["numpy"] * 2, "vocabulary": [1000, 2000], "held": [-4096.0, 8e6]})
+    (axis,) = plots.held(table.assign(parameter_bytes=[1e6, 2e6]), least=4).axes
+    assert min(axis.get_ylim()) > 0

@@ -14,6 +14,7 @@ MODULES = {
     "07-theano-vs-tensorflow": "generations",
     "08-fused-lstm": "fused",
     "09-cpu-vs-gpu": "devices",
+    "10-numpy-batches": "numpy_batches",
     "11-memory": "memory",
     "14-one-formula": "one_formula",
 }

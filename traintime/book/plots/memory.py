@@ -39,6 +39,7 @@ def held(points: pd.DataFrame, least: float) -> Figure:
     """
     style()
     figure, axis = plt.subplots(figsize=(6.6, 4.4), constrained_layout=True)
+    points = points[points["held"] > 0]  # nothing beyond idle has no place on a log axis
     ends = []
     for stack, rows in points.groupby("stack", sort=False):
         rows, look = rows.sort_values("vocabulary"), line_style(str(stack))
@@ -48,8 +49,8 @@ def held(points: pd.DataFrame, least: float) -> Figure:
     axis.plot(floor["vocabulary"], least * floor["parameter_bytes"] / 2**20, color="0.2", linestyle="--", linewidth=1)
     sizes = sorted(points["vocabulary"].unique())
     log_axis(axis, "x", [size for size, before in zip(sizes, [0, *sizes], strict=False) if size > 1.6 * before])
-    axis.set_ylim(top=2 * points["held"].max() / 2**20)
     log_axis(axis, "y", [10 * 2**n for n in range(0, 14, 2)])
+    axis.set_ylim(points["held"].min() / 2**21, points["held"].max() / 2**19)
     axis.set_xlabel(axis_label("vocabulary"))
     axis.set_ylabel("held beyond idle (MiB)")
     label_ends(axis, ends)
