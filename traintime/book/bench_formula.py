@@ -27,7 +27,7 @@ HEADS = ["stack", "allocator", "points", "terms", "measured again", "left out", 
 
 def points(measurements: Measurements, allocator: str = "glibc") -> pd.DataFrame:
     """The classifier's points with Adam on the whole table, at any vocabulary, batch and length."""
-    sizes = dict.fromkeys(formula.COLUMNS.values(), stored.ANY)
+    sizes = dict.fromkeys(formula.SIZES.values(), stored.ANY)
     return measurements.points(allocator=allocator, **sizes).dropna(subset="step_s")
 
 

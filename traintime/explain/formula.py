@@ -13,13 +13,15 @@ from scipy.special import erf
 from traintime.explain.statistics import Interval, Spread
 
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
-COLUMNS = {"V": "vocabulary", "B": "batch", "L": "length"}
+P, N, A = sympy.symbols("P N A", positive=True)  # of a step's Work: parameters, operations, bytes of activations
+SIZES = {"V": "vocabulary", "B": "batch", "L": "length"}
+COLUMNS = SIZES | {"P": "parameters", "N": "flops", "A": "activation_bytes"}
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A sum of terms, each a coefficient (seconds a unit of the term) times an expression in V, B and L.
+    """A sum of terms, each a coefficient (seconds a unit of the term) times an expression in the symbols of COLUMNS.
 
     terms: coefficient name -> expression. The one place where the formula stands: fit, evaluation and the
     printed mathematics all read it.
@@ -53,6 +55,13 @@ THREE_TERMS = Formula({"a": sympy.Integer(1), "b": V, "c": B})
 BATCH_LINE = Formula({"F": sympy.Integer(1), "c": B})
 # All three sizes: a step as such, each position of a sentence, each row, each token of the batch.
 FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
+
+
+# A step as such, and one thing that a network has more or less of.
+BY_PARAMETERS = Formula({"a": sympy.Integer(1), "p": P})
+BY_OPERATIONS = Formula({"a": sympy.Integer(1), "o": N})
+BY_BYTES = Formula({"a": sympy.Integer(1), "t": A})
+BY_BOTH = Formula({"a": sympy.Integer(1), "o": N, "t": A})
 
 
 def bent(formula: Formula, rows: float) -> Formula:
@@ -196,7 +205,7 @@ def varied(rows: pd.DataFrame) -> pd.DataFrame:
 
     Of a size with two values the rows of its more frequent one stay, of two as frequent ones those of the larger.
     """
-    for size in COLUMNS.values():
+    for size in SIZES.values():
         counts = rows[size].value_counts().sort_index(ascending=False)
         if len(counts) == 2:
             return varied(rows[rows[size] == counts.idxmax()])
@@ -205,7 +214,7 @@ def varied(rows: pd.DataFrame) -> pd.DataFrame:
 
 def shape(rows: pd.DataFrame) -> Formula:
     """The formula's terms that these rows can tell apart, by which of the three sizes has more than one value."""
-    vocabulary, batch, length = (rows[size].nunique() > 1 for size in COLUMNS.values())
+    vocabulary, batch, length = (rows[size].nunique() > 1 for size in SIZES.values())
     terms = {"a": FOUR_TERMS.terms["a"]}
     if length:
         terms["l"] = L

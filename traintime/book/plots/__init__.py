@@ -9,14 +9,17 @@ from traintime.book.plots.memory import held, step_memory
 from traintime.book.plots.noise import faults, foretold, sentinel, warm_up
 from traintime.book.plots.profiles import flames, per_image
 from traintime.book.plots.roofline import ladder, roofline, speed_ups
+from traintime.book.plots.structures import against, depths
 from traintime.book.plots.sweeps import collapsed, crossing, epochs, exponents, gains, one_stack, ratios, steps, ways
 
 __all__ = [
     "WAY",
+    "against",
     "causes",
     "collapsed",
     "crossing",
     "dense_update",
+    "depths",
     "document_tables",
     "epochs",
     "exponents",

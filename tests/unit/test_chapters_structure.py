@@ -1,0 +1,166 @@
+"""Networks of one size in four structures: the same work, what predicts a step, single changes; on made-up data."""
+
+import pytest
+from tables import cells
+
+from traintime.book import plots
+from traintime.book.chapters import structure
+from traintime.book.claims import judge
+from traintime.errors import InputError
+from traintime.point import make_point
+
+FAST, SLOW = "2026-jax", "2026-torch"
+
+
+def by_bytes(**fields):
+    """A step that takes a millisecond and a nanosecond for each byte of activations."""
+    return 1e-3 + 1e-9 * make_point("blocks", **fields).work.activation_bytes
+
+
+def by_parameters(**fields):
+    """A step that takes a microsecond for each parameter."""
+    return 1e-6 * make_point("blocks", **fields).work.parameters
+
+
+def networks():
+    """The sweep's networks with their ReLUs and the usual compiler."""
+    found = [structure.sizes(name, depth) for name in structure.STRUCTURES for depth in structure.DEPTHS]
+    found += [structure.sizes(name, 8) | {"side": 16} for name in structure.STRUCTURES]
+    return [*found, {"structure": "dense", "depth": 8, "width": 11}, {"structure": "plain", "depth": 8, "width": 16}]
+
+
+@pytest.fixture
+def machine(made_up):
+    """Today's stacks, each with a step of its own making: stack -> a function of a network's fields."""
+
+    def make(cost=by_bytes, **more):
+        steps = [
+            (stack, {"workload": "blocks", **fields}, cost(**fields))
+            for stack in structure.STACKS
+            for fields in networks()
+        ]
+        bare = {"structure": "residual", "depth": 8, "width": 32, "relu": False}
+        steps += [
+            (stack, {"workload": "blocks", **bare}, 0.95 * cost(**bare | {"relu": True})) for stack in structure.STACKS
+        ]
+        for name in structure.STRUCTURES:
+            fields = structure.sizes(name, 8)
+            steps.append(("2026-tensorflow", {"workload": "blocks", **fields, "jit": "off"}, 0.5 * cost(**fields)))
+        return made_up(*steps, **more)
+
+    return make
+
+
+def verdict(number, book):
+    return judge(structure.CLAIMS[number - 1], book).verdict
+
+
+@pytest.mark.parametrize("depth", structure.DEPTHS)
+def test_the_structures_of_a_depth_have_the_same_parameters_and_arithmetic(depth):
+    works = [make_point("blocks", **structure.sizes(name, depth)).work for name in structure.STRUCTURES]
+    for name in ("parameters", "flops"):
+        counts = [getattr(work, name) for work in works]
+        assert max(counts) / min(counts) < 1.05, name
+
+
+def test_half_of_the_parameters_can_write_as_many_bytes():
+    few, many = (
+        make_point("blocks", structure=name, width=width, depth=structure.MIDDLE).work
+        for name, width in (structure.FEW, structure.MANY)
+    )
+    assert few.parameters / many.parameters == pytest.approx(0.5, abs=0.05)
+    assert few.flops / many.flops == pytest.approx(0.5, abs=0.05)
+    assert few.activation_bytes / many.activation_bytes == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize(("name", "depth", "field"), [("ring", 8, "structures"), ("dense", 5, "depths")])
+def test_a_size_that_nobody_worked_out_is_refused(name, depth, field):
+    with pytest.raises(InputError, match=rf"{field}: .*Choose from"):
+        structure.sizes(name, depth)
+
+
+def test_what_makes_the_time_predicts_it_best(machine):
+    book = machine()
+    errors = structure.predicted(book, structure.points(book)).set_index("stack")
+    assert set(errors.index) == set(structure.STACKS)
+    assert (errors["bytes of activations"] < 0.01).all()
+    assert (errors["parameters"] > 0.2).all()
+    assert verdict(5, book) == "holds"
+    other = machine(by_parameters)
+    assert structure.predicted(other, structure.points(other))["parameters"].max() < 0.01
+    assert verdict(5, other) == "does not hold"
+
+
+def test_more_bytes_at_the_same_arithmetic_take_longer(machine):
+    book = machine()
+    ratios = structure.against(book, [("dense", "residual")])
+    assert ratios["depth"].tolist() == structure.DEPTHS * 3
+    assert ratios["ratio"].is_monotonic_increasing or ratios.groupby("stack")["ratio"].is_monotonic_increasing.all()
+    assert [verdict(number, book) for number in (1, 2, 3)] == ["holds"] * 3
+    assert verdict(1, machine(by_parameters)) in ("cannot be told", "holds", "does not hold")
+    flat = machine(lambda **fields: 0.1)
+    assert [verdict(number, flat) for number in (2, 3)] == ["cannot be told"] * 2
+
+
+def test_a_smaller_network_may_be_the_slower_one(machine):
+    assert verdict(4, machine(by_parameters)) == "does not hold"
+    slow = machine(lambda **fields: 0.2 if fields["structure"] == "dense" else 0.1)
+    assert verdict(4, slow) == "holds"
+    assert structure.of_stack(structure.with_smaller(slow), SLOW)["ratio"] == pytest.approx(2, rel=0.01)
+
+
+def test_fewer_parameters_are_faster_where_they_make_the_time(machine):
+    assert min(structure.fewer_is_faster(structure.points(machine(by_parameters))).values()) == 1
+    reversed_ = structure.points(machine(lambda **fields: 1 / by_parameters(**fields)))
+    assert max(structure.fewer_is_faster(reversed_).values()) == 0
+    assert verdict(9, machine(by_parameters)) == "holds"
+
+
+def test_single_changes_are_told_apart(machine):
+    book = machine()
+    assert structure.of_stack(structure.without_relu(book), FAST)["ratio"] == pytest.approx(1 / 0.95, rel=0.01)
+    assert verdict(6, book) == "holds"
+    assert set(structure.without_xla(book)["structure"]) == set(structure.STRUCTURES)
+    assert verdict(8, book) == "holds"
+    names = {row[0] for row in cells(structure.changed_table(book))}
+    assert names == {"without ReLUs", "without shortcuts", "without XLA"}
+
+
+def test_every_number_is_given_and_a_missing_one_says_so(machine, made_up):
+    full = structure.values(machine())
+    assert not [name for name, text in full.items() if "not measured" in text or "nan" in text]
+    empty = structure.values(made_up(("numpy", {}, 0.1)))
+    assert set(empty) == set(full)
+    assert "not measured" in empty["str-dense-jax"]
+    assert empty["str-dense-mb"] == full["str-dense-mb"]
+
+
+def test_a_machine_without_such_networks_has_empty_tables_and_judges_nothing(made_up):
+    book = made_up(("numpy", {}, 0.1))
+    found = structure.points(book)
+    assert found.empty
+    for table in (
+        structure.ratio_table(structure.against(book, [("dense", "residual")]), "structures"),
+        structure.predicted_table(structure.predicted(book, found)),
+        structure.changed_table(book),
+        structure.here_table(found),
+    ):
+        assert "not measured" in table.data
+    assert {judge(claim, book).verdict for claim in structure.CLAIMS} == {"not measured"}
+
+
+def test_tables_have_a_row_for_each_network(machine):
+    book = machine()
+    found = structure.points(book)
+    assert [row[0] for row in cells(structure.work_table())] == structure.STRUCTURES
+    assert len(cells(structure.here_table(found))) == len(found)
+    assert len(cells(structure.predicted_table(structure.predicted(book, found)))) == 3
+
+
+def test_both_figures_have_a_panel_a_stack_and_a_line_a_structure(machine):
+    found = structure.points(machine())
+    figure = plots.depths(structure.matched(found))
+    assert [axis.get_title(loc="left") for axis in figure.axes] == structure.STACKS
+    assert {len(axis.get_lines()) >= 4 for axis in figure.axes} == {True}
+    columns = {"parameters": ("parameters", 1.0), "bytes": ("activation_bytes", 1e-6)}
+    assert len(plots.against(found, columns).axes) == 3 * 2
