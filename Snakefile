@@ -29,7 +29,7 @@ wildcard_constraints:
 rule book:
     input:
         executed=expand(WORK + "/executed/{chapter}.ipynb", chapter=CHAPTERS),
-        pages=["index.md", "bibliography.md", "_toc.yml", "_config.yml", "references.bib", "_static/book.css", "glossary.md"],
+        pages=["index.md", "bibliography.md", "claims.md", "data/original/claims.csv", "_toc.yml", "_config.yml", "references.bib", "_static/book.css", "glossary.md"],
         figures=FIGURES,
     params:
         profile=PROFILE,

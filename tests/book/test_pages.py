@@ -12,7 +12,7 @@ from traintime import paths
 from traintime.book import build
 
 pytestmark = pytest.mark.book
-PAGES = ["index.html", *(f"chapters/{chapter}.html" for chapter in build.chapters())]
+PAGES = ["index.html", "claims.html", *(f"chapters/{chapter}.html" for chapter in build.chapters())]
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -98,7 +98,7 @@ def test_every_figure_loads_and_says_what_it_shows(opened):
         assert len(image.get_attribute("alt") or "") > 30
         assert image.evaluate("img => img.complete && img.naturalWidth > 100")
     figures = page.locator("article figure").all()
-    assert figures
+    assert figures or page.url.endswith("claims.html")
     assert all(len(figure.locator("figcaption").inner_text()) > 40 for figure in figures)
 
 
@@ -154,6 +154,18 @@ def test_the_download_is_the_readers_copy(html):
         text = (html / "_sources" / "chapters" / f"{chapter}.ipynb").read_text()
         assert "reader-bootstrap" in text
         assert "{glue:text}" not in text
+
+
+def test_the_appendix_has_every_document_and_leads_to_the_claims_tables(browser, html):
+    page = browser.new_page()
+    page.goto((html / "claims.html").as_uri())
+    assert page.locator("article h2").count() == 6
+    targets = {link.get_attribute("href") for link in page.locator('article table a[href*="claims-machine"]').all()}
+    assert {target.partition(".html")[0].removeprefix("chapters/") for target in targets} == set(build.chapters())
+    for target in targets:
+        chapter, _, anchor = target.partition("#")
+        assert f'id="{anchor}"' in (html / chapter).read_text()
+    page.close()
 
 
 def test_words_are_linked_to_the_glossary(html):

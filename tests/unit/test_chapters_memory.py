@@ -108,6 +108,7 @@ def example(made_up, grows):
     for stack in ("2026-jax", "numpy"):
         for batch in (1, 256, 4096):
             peak = derived.footprint(stack).idle_bytes + 2 * MIB + grows * 4 * 1410 * batch
+            peak += memory.READY * 4 * 1010 * batch  # the data
             rows.append((stack, {"workload": "dense", "batch": batch}, 1e-3, {"peak_bytes": peak}))
     return made_up(*rows)
 
@@ -122,6 +123,10 @@ def test_the_examples_memory_is_held_against_its_forward_pass(made_up, grows, ex
     said = memory.values(book)["mem-example"]
     assert said.startswith("With its batch of 256 the framework itself, idle, is ")
     assert f"grows by {grows:.1f} to {grows:.1f} times" in said
+
+
+def test_as_many_batches_lie_ready_as_the_worker_keeps(worker_module):
+    assert worker_module("samples", "dense").POOL == memory.READY
 
 
 def test_nothing_is_said_of_what_nobody_measured(made_up, machine):

@@ -171,3 +171,10 @@ def test_a_flame_graphs_boxes_lie_on_their_callers():
     pd.testing.assert_frame_equal(
         boxes, pd.DataFrame(expected, columns=["function", "depth", "start", "width"]), check_dtype=False
     )
+
+
+def test_several_flame_graphs_are_one_table():
+    boxes = pd.DataFrame({"function": ["train"], "depth": [0], "start": [0.0], "width": [1.0]})
+    both = numpy_batches.of_both({"batch 1": boxes, "batch 256": boxes})
+    assert both["profile"].tolist() == ["batch 1", "batch 256"]
+    assert both["width"].tolist() == [1.0, 1.0]

@@ -14,7 +14,7 @@ import typer
 import yaml
 
 from traintime import paths
-from traintime.book import glue, prose, reader
+from traintime.book import appendix, glue, prose, reader
 from traintime.book.execute import chapters, measure_chapter, parameters, run_chapter
 from traintime.errors import InputError
 from traintime.measuring import sweep
@@ -59,6 +59,8 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
     shutil.copytree(paths.ROOT / "_static", staging / "_static")
     for chapter in chapters():
         shutil.copy(executed / f"{chapter}.ipynb", staging / "chapters")
+    pages = [executed / f"{chapter}.ipynb" for chapter in chapters()]
+    (staging / "claims.md").write_text(appendix.page((paths.ROOT / "claims.md").read_text(), pages))
     config = yaml.safe_load((paths.ROOT / "_config.yml").read_text())
     if url := repository_url():
         # What a launch button opens is the reader's copy, and that lies beside the published pages.
@@ -67,9 +69,7 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
         if url.startswith("https://github.com/"):
             config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
     config["sphinx"]["config"]["mathjax_path"] = MATHJAX
-    config["parse"]["myst_substitutions"] = glue.front_page(executed / f"{chapter}.ipynb" for chapter in chapters()) | {
-        "profile": profile
-    }
+    config["parse"]["myst_substitutions"] = glue.front_page(pages) | {"profile": profile}
     (staging / "_config.yml").write_text(yaml.safe_dump(config, allow_unicode=True))
 
 

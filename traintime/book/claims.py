@@ -76,6 +76,27 @@ def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[lis
     return [list(row) for row in zip(*columns, strict=True)]
 
 
+MIME = "application/vnd.traintime.claims+json"
+
+
+def as_data(found: Sequence[Sequence[Judged]]) -> list[dict]:
+    """Judged claims as an executed notebook keeps them for the appendix; this run's own column is left out.
+
+    An entry a claim: label, sentence, source, machines (machine, verdict, shown).
+    """
+    titles = {machine["title"] for machine in stored.named().values()}
+    entries = []
+    for each in found:
+        claim = each[0].claim
+        machines = [
+            {"machine": one.machine, "verdict": one.verdict, "shown": one.shown}
+            for one in each
+            if one.machine in titles
+        ]
+        entries.append({"label": claim.label, "sentence": claim.sentence, "source": claim.source, "machines": machines})
+    return entries
+
+
 def above(interval: Interval, limit: float) -> bool | None:
     """Whether a value lies above a limit: None where its interval holds the limit, or where it has none."""
     return bool(interval.low > limit) if interval.excludes(limit) else None

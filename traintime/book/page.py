@@ -11,7 +11,7 @@ import pandas as pd
 from IPython.display import HTML, Markdown, display
 
 from traintime.book import PROFILE, markup, plots, stored
-from traintime.book.claims import Claim, judged
+from traintime.book.claims import MIME, Claim, as_data, judged
 from traintime.book.glue import PREFIX
 from traintime.book.predictions import read as read_predictions
 from traintime.book.stored import Measurements
@@ -136,15 +136,26 @@ def or_not_measured(give: Callable[[], str]) -> str:
 VERDICTS = {"holds": "holds", "does not hold": "**does not hold**", "cannot be told": "cannot be told"}
 
 
+class _Claims(HTML):
+    """A table of claims that carries them as data, too, for the appendix."""
+
+    def __init__(self, text: str, entries: list[dict[str, Any]]) -> None:
+        super().__init__(text)
+        self.entries = entries
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return {"text/html": self.data, MIME: self.entries}
+
+
 def claims(claims: Sequence[Claim], run: Measurements | None = None) -> HTML:
     """What the chapter asserts, on each machine that the book shows and on this run: verdict and deciding figure."""
-    rows = []
-    for each in judged(claims, run):
+    rows, found = [], judged(claims, run)
+    for each in found:
         claim = each[0].claim
         cells = [f"{VERDICTS.get(one.verdict, one.verdict)}<br>{one.shown}".removesuffix("<br>") for one in each]
         rows.append([claim.label, f"{claim.sentence} *({claim.source})*", *cells])
     titles = [one.machine for one in each] if rows else []
-    return table(["", "claim", *titles], rows, right=False)
+    return _Claims(markup.table(["", "claim", *titles], rows, right=False), as_data(found))
 
 
 def predictions(chapter: str) -> HTML:

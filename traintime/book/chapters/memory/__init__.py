@@ -2,6 +2,7 @@
 
 from traintime.book.chapters.memory.analysis import (
     LEAST,
+    READY,
     by_hand,
     copies,
     documented,
@@ -25,6 +26,7 @@ from traintime.book.chapters.memory.shown import (
 __all__ = [
     "CLAIMS",
     "LEAST",
+    "READY",
     "by_hand",
     "copies",
     "copies_table",

@@ -75,6 +75,10 @@ def _three_times(book: Measurements) -> Finding:
     return _of(book, stacks, lambda copies: 2.5 <= copies <= 3.5, "sgd")
 
 
+def _twice(book: Measurements) -> Finding:
+    return _of(book, tuple(copies(points(book)).index), lambda copies: 1.5 <= copies <= 2.5, "sgd")
+
+
 def _four_and_a_half(book: Measurements) -> Finding:
     stacks = tuple(copies(points(book)).index)
     return _of(book, stacks, lambda copies: 4 <= copies <= 5)
@@ -130,4 +134,5 @@ CLAIMS = [
         "ours",
         _mostly_framework,
     ),
+    Claim("11.9", "Training holds twice the weights, without momentum and with a large table.", "S2", _twice),
 ]

@@ -153,3 +153,8 @@ def frames(profiler: Any, least: float = 0.01) -> pd.DataFrame:
 
     place(root, 0, 0.0)
     return pd.DataFrame(boxes, columns=["function", "depth", "start", "width"])
+
+
+def of_both(profiles: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """The boxes of several flame graphs in one table, with a column `profile`."""
+    return pd.concat([boxes.assign(profile=name) for name, boxes in profiles.items()], ignore_index=True)

@@ -102,7 +102,11 @@ def values(book: Measurements) -> dict[str, str]:
         for batch in (1, 256):
             asked[f"{stack.removeprefix('2026-')}-{batch}"] = gain(keras, stack, batch)
     given = {f"npb-{name}": page.or_not_measured(give) for name, give in asked.items()}
+    total = document.set_index("batch")["total_s"]
     return given | {
+        "npb-s3-one": f"{total[1]:,.0f} s",
+        "npb-s3-four": f"{total[4]:,.0f} s",
+        "npb-s3-flat": f"{total[FLAT[0]]:,.0f} s",
         "npb-s3-step": f"{line['F'] * 1e3:.1f} ms",
         "npb-s3-image": f"{line['c'] * 1e3:.1f} ms",
         "npb-s3-worst": f"{document['off'].abs().max():.1%}",

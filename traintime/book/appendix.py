@@ -1,0 +1,68 @@
+"""The appendix of all claims: what the executed chapters found, sorted by the document that claims it."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from traintime.book import claims, markup, original
+
+PLACE = "<!-- every claim -->"  # in claims.md: where the tables go
+NOT_YET = "not measured yet"
+
+
+def found(executed: Iterable[Path]) -> dict[str, dict]:
+    """Every claim that an executed chapter shows: label -> claims.as_data's entry, with its `chapter`."""
+    entries = {}
+    for path in executed:
+        for cell in json.loads(path.read_text())["cells"]:
+            for output in cell.get("outputs", []):
+                for entry in output.get("data", {}).get(claims.MIME, []):
+                    entries[entry["label"]] = entry | {"chapter": path.stem}
+    return dict(sorted(entries.items()))
+
+
+def page(template: str, executed: Iterable[Path]) -> str:
+    """The appendix: the template with a table a document and one of our own claims.
+
+    Raises ValueError where data/original/claims.csv names a claim that no chapter shows.
+    """
+    entries, rows = found(executed), original.read("claims").fillna("")
+    labels = {label for judged in rows["judged"] for label in judged.split()}
+    if unknown := sorted(labels - set(entries)):
+        raise ValueError(f"data/original/claims.csv names {', '.join(unknown)}, which no chapter shows")
+    parts = []
+    for document, of_it in rows.groupby("document", sort=True):
+        parts += [f"## What {document} claims\n", f"{{cite}}`{document.lower()}`\n", _documents(of_it, entries)]
+    ours = {label: entry for label, entry in entries.items() if label not in labels}
+    parts += ["## What we claim beside them\n", markup.fold(f"All {len(ours)} of them", _ours(ours))]
+    return template.replace(PLACE, "\n".join(parts))
+
+
+def _documents(rows: pd.DataFrame, entries: dict[str, dict]) -> str:
+    lines = []
+    for row in rows.itertuples():
+        judged = [entries[label] for label in row.judged.split()]
+        ours = "<br>".join(f"{_link(entry)} {entry['sentence']}" for entry in judged)
+        lines.append([row.id, row.claim, ours or "", "<br>".join(map(_verdicts, judged)) or NOT_YET])
+    heads = ["", "the document", "what we asked", "measured"]
+    return markup.table(heads, lines, right=False) + "\n"
+
+
+def _ours(entries: dict[str, dict]) -> str:
+    lines = [[_link(entry), entry["sentence"], _verdicts(entry)] for entry in entries.values()]
+    return markup.table(["", "claim", "measured"], lines, right=False)
+
+
+def _link(entry: dict) -> str:
+    return f'<a href="chapters/{entry["chapter"]}.html#claims-machine-by-machine">{entry["label"]}</a>'
+
+
+def _verdicts(entry: dict) -> str:
+    """One line a machine: what it says, and the figure that decides."""
+    lines = []
+    for one in entry["machines"]:
+        verdict = f"**{one['verdict']}**" if one["verdict"] != "not measured" else "not measured"
+        lines.append(f"{entry['label']}, {one['machine']}: {verdict}{', ' if one['shown'] else ''}{one['shown']}")
+    return "<br>".join(lines)
