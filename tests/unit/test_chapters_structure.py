@@ -95,9 +95,8 @@ def test_more_bytes_at_the_same_arithmetic_take_longer(machine):
     book = machine()
     ratios = structure.against(book, [("dense", "residual")])
     assert ratios["depth"].tolist() == structure.DEPTHS * 3
-    assert ratios["ratio"].is_monotonic_increasing or ratios.groupby("stack")["ratio"].is_monotonic_increasing.all()
+    assert all(rows["ratio"].is_monotonic_increasing for _, rows in ratios.groupby("stack"))
     assert [verdict(number, book) for number in (1, 2, 3)] == ["holds"] * 3
-    assert verdict(1, machine(by_parameters)) in ("cannot be told", "holds", "does not hold")
     flat = machine(lambda **fields: 0.1)
     assert [verdict(number, flat) for number in (2, 3)] == ["cannot be told"] * 2
 
@@ -145,7 +144,7 @@ def test_a_machine_without_such_networks_has_empty_tables_and_judges_nothing(mad
         structure.changed_table(book),
         structure.here_table(found),
     ):
-        assert "not measured" in table.data
+        assert "Not measured yet" in table.data
     assert {judge(claim, book).verdict for claim in structure.CLAIMS} == {"not measured"}
 
 

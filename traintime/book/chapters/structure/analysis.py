@@ -77,7 +77,8 @@ def invocations(book: Measurements, **wanted: Any) -> pd.DataFrame:
 def against(book: Measurements, pairs: list[tuple[str, str]]) -> pd.DataFrame:
     """Ratio of the steps of two structures of the same parameters and arithmetic (Measurements.ratios)."""
     found = matched(invocations(book))
-    return book.ratios(found.assign(width=0), pairs, of="structure", against="depth")
+    ratios = book.ratios(found.assign(width=0), pairs, of="structure", against="depth")
+    return ratios.sort_values(["above", "below", "stack", "depth"], ignore_index=True)
 
 
 def growth(book: Measurements, found: pd.DataFrame) -> pd.DataFrame:

@@ -79,13 +79,15 @@ def _at(found: pd.DataFrame, depth: int) -> pd.DataFrame:
 
 def here_table(found: pd.DataFrame) -> HTML:
     """The networks of this run: what they have to do, and what a step takes. found: as `points` gives it."""
+    if found.empty:
+        return page.nothing()
     rows = []
     for _, row in found.sort_values(["stack", "depth", "structure"]).iterrows():
         counts = (f"{row['parameters']:,.0f}", f"{row['activation_bytes'] / 1e6:.0f}")
         time = f"{row['step_s'] * 1e3:,.1f}" if pd.notna(row["step_s"]) else page.holes(found.loc[[row.name]])
         rows.append([row["stack"], f"{row['structure']} of {row['depth']}", *counts, time])
     heads = ["stack", "network", "parameters", "activations (MB)", "a step here (ms)"]
-    return page.table(heads, rows) if rows else page.nothing()
+    return page.table(heads, rows)
 
 
 def values(book: Measurements) -> dict[str, str]:
