@@ -317,6 +317,7 @@ def test_each_reason():
         made(0.7, 0.001, (0.6, 0.8)),
         made(1.04, 0.001, (1.03, 1.05)),
         made(1.4, 0.3),
+        made(1.4, 0.3, (0.9, 2.0)),
         made(1.4, 0.001, (0.9, 2.0)),
         made(1.4, float("nan"), (float("nan"),) * 2),
         made(9.0, 0.001, interleaved=False),
@@ -326,6 +327,7 @@ def test_each_reason():
         ("b", "told apart"),
         ("a", "told apart"),
         (None, "less than 5 %"),
+        (None, "told apart alone"),
         (None, "within noise"),
         (None, "within noise"),  # no second mark that disagrees with the interval
         (None, "one run"),

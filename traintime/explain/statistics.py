@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 Array = NDArray[np.float64]
-Reason = Literal["told apart", "within noise", "less than 5 %", "one run", "not interleaved"]
+Reason = Literal["told apart", "within noise", "told apart alone", "less than 5 %", "one run", "not interleaved"]
 
 LEAST = 0.05  # a difference below 5 % is never called one
 NAN = float("nan")
@@ -348,6 +348,7 @@ def verdicts(comparisons: Sequence[Comparison], level: float = 0.05, least: floa
     Two things are told apart where Holm's procedure over the table rejects that they are the same, the interval of
     their ratio excludes 1 (so that a reader never sees two marks that disagree), and they differ by `least` or
     more. What was not measured interleaved, or has no repeats, is not tested and does not weaken the other tests.
+    "told apart alone": the interval, which is of one comparison by itself, excludes 1, and the procedure does not.
     """
     rejected = holm([comparison.p if comparison.interleaved else NAN for comparison in comparisons], level)
     given = []
@@ -363,6 +364,8 @@ def verdicts(comparisons: Sequence[Comparison], level: float = 0.05, least: floa
                 faster, reason = (comparison.below if value > 1 else comparison.above), "told apart"
             else:
                 reason = "less than 5 %"
+        elif comparison.ratio.excludes(1):
+            reason = "told apart alone"
         given.append(Verdict(comparison, faster, reason))
     return given
 

@@ -18,7 +18,7 @@ from traintime.store.upgrade import SCHEMA, upgraded
 
 SENTINEL = "sentinel"  # folder beside the stacks' folders: repeats of one fixed point on each stack
 Status = Literal["ok", "oom", "timeout", "crashed", "missing"]
-DISTURBED = 0.2  # processors that others kept busy while the counted steps ran
+DISTURBED = 0.2  # processors that others, or the host, kept busy while the counted steps ran
 
 
 class _Strict(BaseModel):
@@ -109,11 +109,15 @@ class Evidence(_Strict):
 
     @property
     def others_cores(self) -> float | None:
-        """Processors that other processes kept busy, on average; None where it was not counted."""
+        """Processors that others kept busy, on average: processes here, and the host for other machines of its own.
+
+        None where it was not counted.
+        """
         if self.others_cpu_s is None or not self.seconds:
             return None
+        taken = self.others_cpu_s + (self.steal_s or 0.0)
         # The kernel counts in hundredths of a second: less than five of them are no evidence.
-        return self.others_cpu_s / self.seconds if self.others_cpu_s > 0.05 else 0.0
+        return taken / self.seconds if taken > 0.05 else 0.0
 
 
 class Result(_Strict):

@@ -25,7 +25,12 @@ STEPS = ["step_s", "fit_step_s"]  # a single step, and one more of the framework
 SAME = "not told apart"
 REPEATS = 10  # degrees of freedom that a noise floor needs to be judged
 ALIKE_IN_ORDER = 0.3  # rank correlation from which two orders are called alike
-HERE = ["step (ms)", "more of `fit` (ms)", "short `fit` (ms)", "epoch (ms)"]  # heads of the table of this run
+HERE = [
+    "step (ms)",
+    "more of `fit` (ms)",
+    "step of a short `fit` (ms)",
+    "whole epoch (ms)",
+]  # heads of the table of this run
 CLOCKS = ("done_s", "seconds")  # of a call of fit: its last step done, and returned
 RUNS = [1, 3, 5, 10]  # invocations a side, of the noise floors
 

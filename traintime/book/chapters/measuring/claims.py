@@ -64,7 +64,7 @@ def _gain(book: Measurements) -> Finding | None:
     means, medians, _ = gain(book)
     one = stored.interval(medians)
     holds = bool(means > one.high) if one.excludes(means) else None
-    return Finding(holds, f"means {means:.2f}, medians {one.text()}, {medians['reason']}")
+    return Finding(holds, f"means {means:.2f}, medians {one.text()}")
 
 
 def _first(book: Measurements) -> Finding | None:

@@ -21,6 +21,7 @@ from traintime.book.chapters.measuring.analysis import (
     calls,
     ended_by_time,
     epochs,
+    first_step,
     gain,
     gaps,
     inside,
@@ -117,7 +118,8 @@ def _gain_with_fixed_steps(book: Measurements) -> str:
 
 def _of_first_steps(book: Measurements) -> dict[str, str]:
     curves = warm_up(book)
-    first, later = curves.loc[1].sort_values(), curves.loc[4:].stack(future_stack=True)
+    later = curves.loc[4:].stack(future_stack=True)
+    first = pd.Series({stack: ratio.value for stack, ratio in first_step(book).items()}).sort_values()
     return {
         "how-first-low": f"{first.iloc[0]:.1f}",
         "how-first-low-stack": first.index[0],
