@@ -612,6 +612,17 @@ def test_what_was_disturbed_or_crashed_must_be_repeated(root, path, make, happen
     assert (faults(root), notes(root)) == ([], [])
 
 
+@pytest.mark.parametrize(("started", "is_one"), [("2026-11-21T00:00:00Z", False), ("2026-11-23T00:00:00Z", True)])
+def test_time_that_a_host_took_must_be_repeated_since_that_counts(path, started, is_one):
+    change(path, "invocations", 0, "result", "evidence", "steal_s", value=5.0)
+    first = records.read(path).invocations[0].model_copy(update={"started": started})
+    assert first.disturbed
+    assert first.stolen_before_it_counted != is_one
+    disturb(path, 0)
+    both = records.read(path).invocations[0].model_copy(update={"started": started})
+    assert not both.stolen_before_it_counted, "others disturbed it, too"
+
+
 @pytest.mark.parametrize("happen", [disturb, crash])
 def test_a_repeat_may_still_come_in_the_last_round(root, path, happen):
     happen(path, 2)

@@ -326,6 +326,9 @@ def test_json_that_is_no_record_is_refused(path, text):
         ({"seconds": 0.1, "others_cpu_s": 0.06}, True),
         ({"seconds": 10, "others_cpu_s": 0.0, "pages_swapped_out": 1}, True),
         ({"seconds": 10, "others_cpu_s": -0.3}, False),
+        ({"seconds": 10, "others_cpu_s": 0.0, "steal_s": 2.1}, True),  # the host took it away
+        ({"seconds": 10, "others_cpu_s": 1.2, "steal_s": 1.2}, True),
+        ({"seconds": 10, "others_cpu_s": 0.9, "steal_s": 0.9}, False),
         ({"seconds": 10, "steal_s": 9.0}, False),
     ],
 )

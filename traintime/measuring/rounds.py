@@ -92,7 +92,8 @@ def _once(runs: list[Run], sweep: str) -> Iterator[Finding]:
 def _repeats(machine: str, sweep: str, runs: list[Run], withdrawn: list[Withdrawal]) -> Iterator[Finding]:
     """What crashed or was disturbed is run once more in its round, and nothing else is, least of all for its value.
 
-    A sentinel that was disturbed at the end of a killed sweep stays as it is: the resumed sweep needs it no more.
+    A sentinel that was disturbed at the end of a killed sweep stays as it is: the resumed sweep needs it no more. What
+    lost time to its host before that counted is waited for, and no error.
     """
     closed = {run.invocation.round for run in _closed([run for run in runs if not run.sentinel])}
     gone = {(row.stack, row.key) for row in withdrawn}
@@ -107,7 +108,8 @@ def _repeats(machine: str, sweep: str, runs: list[Run], withdrawn: list[Withdraw
         if first and again and first.invocation.settled:
             yield Finding(f"{again.where}.again is true, but what it repeats neither crashed nor was disturbed")
         if first and not again and not first.invocation.settled:
-            if number in closed and not first.sentinel:
+            late = first.invocation.stolen_before_it_counted
+            if number in closed and not first.sentinel and not late:
                 happened = "was disturbed" if first.invocation.disturbed else first.invocation.status
                 yield Finding(f"{first.where} {happened}, and round {number} of the sweep {sweep} has no repeat of it")
             else:

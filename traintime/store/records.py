@@ -18,6 +18,7 @@ from traintime.store.upgrade import SCHEMA, upgraded
 
 SENTINEL = "sentinel"  # folder beside the stacks' folders: repeats of one fixed point on each stack
 Status = Literal["ok", "oom", "timeout", "crashed", "missing"]
+STOLEN_SINCE = "2026-11-22T07:49:00Z"  # from when on an invocation that lost time to the host is repeated
 DISTURBED = 0.2  # processors that others, or the host, kept busy while the counted steps ran
 
 
@@ -156,6 +157,14 @@ class Invocation(_Strict):
             return False
         evidence = self.result.evidence
         return (evidence.others_cores or 0.0) > DISTURBED or bool(evidence.pages_swapped_out)
+
+    @property
+    def stolen_before_it_counted(self) -> bool:
+        """Whether the host alone disturbed it, before what a host takes away had to be repeated."""
+        if not self.disturbed or self.started >= STOLEN_SINCE or self.result is None:
+            return False
+        evidence = self.result.evidence.model_copy(update={"steal_s": None})
+        return (evidence.others_cores or 0.0) <= DISTURBED and not evidence.pages_swapped_out
 
     @property
     def settled(self) -> bool:
