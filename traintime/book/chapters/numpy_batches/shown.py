@@ -89,6 +89,9 @@ def values(book: Measurements) -> dict[str, str]:
         "step": price("F"),
         "image": price("c"),
         "critical": lambda: _critical(priced[NUMPY, AT_ONCE]),
+        "tensorflow-critical": lambda: _critical(priced[KERAS[0], AT_ONCE], ".0f"),
+        "jax-large": lambda: per_image(book, 1024, 64, stack="2026-jax").text(),
+        "thread-middle": gain(gained, ONE_THREAD, 64),
         "error": lambda: f"{priced[NUMPY, AT_ONCE].mean_error:.0%}",
         "one": image(1, FLAT[0]),
         "flat": image(FLAT[1], FLAT[0]),
@@ -115,9 +118,9 @@ def values(book: Measurements) -> dict[str, str]:
     }
 
 
-def _critical(fit: formula.Fit) -> str:
+def _critical(fit: formula.Fit, spec: str = ".1f") -> str:
     drawn = fit.draws["F"] / fit.draws["c"]
-    return formula.interval(drawn, fit.coefficients["F"] / fit.coefficients["c"]).text(".1f")
+    return formula.interval(drawn, fit.coefficients["F"] / fit.coefficients["c"]).text(spec)
 
 
 def _missing() -> str:
