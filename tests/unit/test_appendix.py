@@ -24,7 +24,10 @@ def executed(tmp_path):
         paths = []
         for chapter in chapters.MODULES:
             entries = [entry(label, **changes) for label in labels if label.startswith(chapter[:2])]
-            cells = [{"outputs": [{"data": {claims.MIME: entries, "text/html": "..."}}]}, {"source": "text"}]
+            cells = [
+                {"outputs": [{"data": {"text/html": "..."}, "metadata": {claims.KEPT: entries}}]},
+                {"source": "text"},
+            ]
             path = tmp_path / f"{chapter}.ipynb"
             path.write_text(json.dumps({"cells": cells}))
             paths.append(path)
@@ -83,9 +86,9 @@ def test_a_chapters_table_carries_its_claims_without_this_runs_column(made_up, m
     monkeypatch.setattr(stored, "listed", lambda: ["made-up"])
     claim = Claim("99.1", "Two *is* two.", "S1", lambda measurements: Finding(True, "2"))
     shown = page.claims([claim], made_up(("numpy", {}, 0.1), machine="this run"))
-    bundle = shown._repr_mimebundle_()
+    bundle, metadata = shown._repr_mimebundle_()
     assert "this run" in bundle["text/html"]
-    (kept,) = bundle[claims.MIME]
+    (kept,) = metadata[claims.KEPT]
     assert kept == {
         "label": "99.1",
         "sentence": "Two *is* two.",

@@ -18,7 +18,7 @@ def found(executed: Iterable[Path]) -> dict[str, dict]:
     for path in executed:
         for cell in json.loads(path.read_text())["cells"]:
             for output in cell.get("outputs", []):
-                for entry in output.get("data", {}).get(claims.MIME, []):
+                for entry in output.get("metadata", {}).get(claims.KEPT, []):
                     entries[entry["label"]] = entry | {"chapter": path.stem}
     return dict(sorted(entries.items()))
 

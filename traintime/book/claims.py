@@ -76,7 +76,7 @@ def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[lis
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-MIME = "application/vnd.traintime.claims+json"
+KEPT = "traintime_claims"  # in the metadata of a claims table in an executed notebook: as_data's entries
 
 
 def as_data(found: Sequence[Sequence[Judged]]) -> list[dict]:

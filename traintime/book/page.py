@@ -11,7 +11,7 @@ import pandas as pd
 from IPython.display import HTML, Markdown, display
 
 from traintime.book import PROFILE, markup, plots, stored
-from traintime.book.claims import MIME, Claim, as_data, judged
+from traintime.book.claims import KEPT, Claim, as_data, judged
 from traintime.book.glue import PREFIX
 from traintime.book.predictions import read as read_predictions
 from traintime.book.stored import Measurements
@@ -143,8 +143,8 @@ class _Claims(HTML):
         super().__init__(text)
         self.entries = entries
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return {"text/html": self.data, MIME: self.entries}
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {"text/html": self.data}, {KEPT: self.entries}
 
 
 def claims(claims: Sequence[Claim], run: Measurements | None = None) -> HTML:
