@@ -13,7 +13,7 @@ from traintime.book import build
 
 pytestmark = pytest.mark.book
 PAGES = ["index.html", "claims.html", *(f"chapters/{chapter}.html" for chapter in build.chapters())]
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+DESKTOP, TABLET, PHONE = {"width": 1280, "height": 900}, {"width": 1024, "height": 768}, {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +56,10 @@ def test_the_page_needs_no_network_and_raises_no_error(opened):
     assert page.errors == []
 
 
-def test_nothing_is_wider_than_a_phone(opened):
-    page = opened(PHONE)
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+@pytest.mark.parametrize("viewport", [TABLET, PHONE], ids=["tablet", "phone"])
+def test_nothing_is_wider_than_the_screen(opened, viewport):
+    page = opened(viewport)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= viewport["width"]
 
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])

@@ -64,7 +64,7 @@ def test_the_ids_of_a_document_are_given_once():
 def test_each_document_has_a_table_and_what_nobody_judged_says_so(executed):
     text = appendix.page(f"# All claims\n\n{appendix.PLACE}\n", executed(OURS))
     assert re.findall(r"^## (.*)$", text, re.M) == [
-        *(f"What S{number} claims" for number in range(5)),
+        *(f"{document}: {title}" for document, title in appendix.TITLES.items()),
         "What we claim beside them",
     ]
     assert appendix.PLACE not in text
@@ -72,6 +72,12 @@ def test_each_document_has_a_table_and_what_nobody_judged_says_so(executed):
     assert '<a href="chapters/11-memory.html#claims-machine-by-machine">11.1</a> Sentence of 11.1.' in text
     assert "machine A: <strong>holds</strong>, 1.3 (1.2 to 1.4)" in text
     assert text.count("Sentence of 02.1.") == 1
+
+
+def test_a_machine_that_decides_nothing_is_left_out(executed):
+    text = appendix.page(appendix.PLACE, executed(OURS, verdict="not measured", shown=""))
+    assert "machine A" not in text
+    assert "11.1: not measured yet" in text
 
 
 def test_a_claim_that_no_chapter_shows_is_an_error_that_names_it(executed):

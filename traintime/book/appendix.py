@@ -8,6 +8,14 @@ import pandas as pd
 
 from traintime.book import claims, markup, original
 
+# The documents' titles, in English (data/original/README.md).
+TITLES = {
+    "S0": "Estimating the training time of a deep model",
+    "S1": "What decides training speed, and how to raise it",
+    "S2": "Predicting the CPU and GPU memory a DNN needs for training",
+    "S3": "How does training time differ between batch sizes?",
+    "S4": "Why is a Keras LSTM three times faster on the CPU than on the GPU?",
+}
 PLACE = "<!-- every claim -->"  # in claims.md: where the tables go
 NOT_YET = "not measured yet"
 
@@ -34,7 +42,8 @@ def page(template: str, executed: Iterable[Path]) -> str:
         raise ValueError(f"data/original/claims.csv names {', '.join(unknown)}, which no chapter shows")
     parts = []
     for document, of_it in rows.groupby("document", sort=True):
-        parts += [f"## What {document} claims\n", f"{{cite}}`{document.lower()}`\n", _documents(of_it, entries)]
+        heading = f"## {document}: {TITLES[document]}\n"
+        parts += [heading, f"What the document claims {{cite}}`{document.lower()}`:\n", _documents(of_it, entries)]
     ours = {label: entry for label, entry in entries.items() if label not in labels}
     parts += ["## What we claim beside them\n", markup.fold(f"All {len(ours)} of them", _ours(ours))]
     return template.replace(PLACE, "\n".join(parts))
@@ -60,9 +69,10 @@ def _link(entry: dict) -> str:
 
 
 def _verdicts(entry: dict) -> str:
-    """One line a machine: what it says, and the figure that decides."""
-    lines = []
-    for one in entry["machines"]:
-        verdict = f"**{one['verdict']}**" if one["verdict"] != "not measured" else "not measured"
-        lines.append(f"{entry['label']}, {one['machine']}: {verdict}{', ' if one['shown'] else ''}{one['shown']}")
-    return "<br>".join(lines)
+    """One line a machine that decides: what it says, and the figure that does."""
+    lines = [
+        f"{entry['label']}, {one['machine']}: **{one['verdict']}**{', ' if one['shown'] else ''}{one['shown']}"
+        for one in entry["machines"]
+        if one["verdict"] != "not measured"
+    ]
+    return "<br>".join(lines) or f"{entry['label']}: {NOT_YET}"

@@ -63,6 +63,7 @@ def per_image(points: pd.DataFrame) -> Figure:
         axis.errorbar(rows["batch"], rows["image_s"] * 1e6, ends, label=name, **look)
     log_axis(axis, "x", sorted(ran["batch"].unique()))
     log_axis(axis, "y", [m * 10**e for e in range(0, 5) for m in (1, 2, 5)])
+    axis.set_ylim(ran["image_s"].min() * 7e5, ran["image_s"].max() * 1.4e6)
     axis.set_xlabel(axis_label("batch"))
     axis.set_ylabel("microseconds an image")
     figure.legend(loc="outside lower center", ncols=2, fontsize=9)

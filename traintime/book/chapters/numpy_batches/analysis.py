@@ -142,16 +142,19 @@ def frames(profiler: Any, least: float = 0.01) -> pd.DataFrame:
     root = profiler.last_session.root_frame()
     boxes: list[tuple[str, int, float, float]] = []
 
-    def place(frame: Any, depth: int, start: float) -> None:
-        width = frame.time / root.time
+    def place(calls: list[Any], depth: int, start: float) -> None:
+        width = sum(call.time for call in calls) / root.time
         if width < least:
             return
-        boxes.append((frame.function, depth, start, width))
-        for child in frame.children:
-            place(child, depth + 1, start)
-            start += child.time / root.time
+        boxes.append((calls[0].function, depth, start, width))
+        called: dict[str, list[Any]] = {}  # the same function called again is one box
+        for child in (child for call in calls for child in call.children if not child.function.startswith("[")):
+            called.setdefault(child.function, []).append(child)
+        for again in called.values():
+            place(again, depth + 1, start)
+            start += sum(call.time for call in again) / root.time
 
-    place(root, 0, 0.0)
+    place([root], 0, 0.0)
     return pd.DataFrame(boxes, columns=["function", "depth", "start", "width"])
 
 

@@ -33,8 +33,12 @@ def document_table(found: pd.DataFrame) -> HTML:
 
 
 def image_table(found: pd.DataFrame) -> HTML:
-    """Microseconds an image, a row a stack and way, a column a batch. found: as `points` gives them."""
+    """Microseconds an image, a row a stack and way, a column a batch. found: as `points` gives them.
+
+    Of more batches than fit a page the least and the largest.
+    """
     sizes = sorted(int(batch) for batch in found["batch"].unique())
+    sizes = [*sizes[:1], *sizes[1:][2 - page.MOST :]]
     rows = []
     for (stack, how), group in found.groupby(["stack", "how"], sort=False):
         at = {int(row.batch): row.image_s for row in group.itertuples()}
