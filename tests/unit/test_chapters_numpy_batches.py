@@ -184,6 +184,13 @@ def test_a_function_that_is_called_again_is_one_box():
     assert boxes["width"].tolist() == [1.0, 1.0, 2.5 / 4]
 
 
+def test_a_functions_body_fits_a_page_without_its_docstring(worker_module):
+    shown = numpy_batches.body(worker_module("on_numpy", "convnet").Network.forward)
+    assert '"""' not in shown
+    assert shown.startswith("filters, bias")
+    assert max(map(len, shown.splitlines())) <= 79
+
+
 def test_several_flame_graphs_are_one_table():
     boxes = pd.DataFrame({"function": ["train"], "depth": [0], "start": [0.0], "width": [1.0]})
     both = numpy_batches.of_both({"batch 1": boxes, "batch 256": boxes})

