@@ -1,6 +1,5 @@
 """Statistics, checked by simulation: with made-up scatter, and with the scatter of the runs that are stored."""
 
-import json
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -28,6 +27,7 @@ from traintime.explain.statistics import (
     slope,
     verdicts,
 )
+from traintime.store import records
 
 MEASUREMENTS = Path(__file__).parents[2] / "data" / "measurements"
 POINTS = 10  # of a stack in a simulated sweep
@@ -38,16 +38,18 @@ LOW, HIGH = 0.93, 0.97
 
 @cache
 def stored() -> dict[str, list[np.ndarray]]:
-    """Logs of the median step of stored invocations, one array a point, threads, protocol and sweep; per stack."""
+    """Logs of the median step of stored invocations that count; per stack.
+
+    One array a point, threads, protocol and sweep.
+    """
     points = defaultdict(list)
     for path in sorted(MEASUREMENTS.glob("*/*/*.json")):
-        record = json.loads(path.read_text())
-        for invocation in record["invocations"]:
-            if invocation["status"] == "ok":
-                timing = invocation["result"]["timing"]
-                same = (invocation["threads"], json.dumps(invocation["protocol"]), invocation.get("sweep"))
-                steps = timing["steps_ns"][timing["warmup"] :]
-                points[record["stack"], path, same].append(np.log(np.median(steps) / 1e9))
+        record = records.read(path)
+        for invocation in record.invocations:
+            if invocation.status == "ok" and not invocation.disturbed:
+                timing = invocation.result.timing
+                same = (invocation.threads, invocation.protocol.text, invocation.sweep)
+                points[record.stack, path, same].append(np.log(np.median(timing.steps_ns[timing.warmup :]) / 1e9))
     stacks = defaultdict(list)
     for (stack, *_), logs in points.items():
         if len(logs) > 1:

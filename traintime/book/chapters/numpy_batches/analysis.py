@@ -142,7 +142,7 @@ def _named(path: str, line: int, name: str) -> str:
     """A function as a reader knows it: without folders, and built-in ones without their brackets."""
     if path == "~":
         return name.strip("<>").removeprefix("built-in method ").removeprefix("method ")
-    return f"{Path(path).name}: {name}"
+    return f"{Path(path).name}: {name.strip('<>')}"
 
 
 def frames(profiler: Any, least: float = 0.01) -> pd.DataFrame:
