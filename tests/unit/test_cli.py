@@ -626,7 +626,7 @@ def test_an_export_holds_what_the_table_shows(traintime, folder, tmp_path, endin
     path = tmp_path / f"table.{ending}"
     answer = traintime("table", folder, "--export", path)
     assert (answer.status, answer.out) == (0, "")
-    assert f"2 rows written to {path}" in answer.words
+    assert f"2rowswrittento{path}" in answer.words.replace(" ", "")  # a long path breaks
     rows = read(path)
     assert list(rows.vocabulary) == [11, 12]
     assert rows.step_s[0] == pytest.approx(0.003)

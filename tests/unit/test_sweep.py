@@ -518,7 +518,7 @@ def test_nothing_is_done_again_for_its_value(root, fake_measure):
     def measure(*args, **options):
         made = inner(*args, **options)
         made["result"]["timing"]["steps_ns"] = [10**11] * 5
-        made["result"]["evidence"] |= {"steal_s": 1e6, "minor_faults": 10**9}
+        made["result"]["evidence"] |= {"minor_faults": 10**9}
         return made
 
     run([plan()], root, measure)
