@@ -45,6 +45,36 @@ class Run(Fields):
         Field(description="whether Keras 3 compiles the step as a whole, which it decides by the backend and device"),
         InKey({"auto": "", "on": "jit", "off": "no-jit"}),
     ] = "auto"
+    steps_per_execution: Annotated[
+        Count, Field(description="steps of `fit` that the framework is handed at once"), InKey("spe{}")
+    ] = 1
+    feed: Annotated[
+        Literal[
+            "ready",
+            "decoded",
+            "decoded-ahead",
+            "decoded-parallel",
+            "fetched",
+            "fetched-ahead",
+            "fetched-parallel",
+        ],
+        Field(
+            description="where a batch comes from: memory; photographs decoded from JPEG, or samples that each wait "
+            "as for a far disk; in turn with the training, ahead of it, or ahead and several at a time"
+        ),
+        InKey(),
+    ] = "ready"
+    save_every: Annotated[
+        Count | None, Field(description="steps between two saves of weights and slots; never"), InKey("save{}")
+    ] = None
+    save_aside: Annotated[
+        bool, Field(description="a thread writes what is saved while the training goes on"), InKey({True: "aside"})
+    ] = False
+    replicas: Annotated[
+        Count,
+        Field(description="processes that train one model, each on its share of the batch and of the threads"),
+        InKey("x{}"),
+    ] = 1
     threads: Annotated[Count | None, Field(description="of the worker; all processors"), InKey("t{}")] = None
 
     @model_validator(mode="after")
@@ -57,6 +87,15 @@ class Run(Fields):
             raise InputError("sentences", self.sentences, problem, "Leave it out, or give the loop epoch.")
         if self.kernel != "auto" and self.device != "gpu":
             raise InputError("kernel", self.kernel, "is for a GPU", "Leave it out, or give the device gpu.")
+        if self.steps_per_execution > 1 and self.loop == "steps":
+            problem = "is for the loops fit and epoch: a single step is a single step"
+            raise InputError("steps_per_execution", self.steps_per_execution, problem, "Leave it out, or take fit.")
+        if self.save_aside and self.save_every is None:
+            problem = "finds nothing to save"
+            raise InputError("save_aside", True, problem, "Give save_every, the steps between two saves.")
+        if self.replicas > 1 and (self.device != "cpu" or self.loop != "steps" or self.save_every):
+            problem = "are for single steps on a CPU, without saving"
+            raise InputError("replicas", self.replicas, problem, "Leave out loop, device and save_every, or replicas.")
         if self.allocator == "no-pool" and self.device != "gpu":
             raise InputError("allocator", "no-pool", "is for a GPU", "Take another, or give the device gpu.")
         return self
@@ -84,6 +123,12 @@ class Point(BaseModel):
         if self.run.sentences is not None and self.run.sentences < self.sizes.batch:
             problem = f"does not fill a batch of {self.sizes.batch}"
             raise InputError("sentences", self.run.sentences, problem, "Give more.")
+        if self.sizes.batch % self.run.replicas:
+            problem = f"cannot share a batch of {self.sizes.batch} evenly"
+            raise InputError("replicas", self.run.replicas, problem, "Take a batch that they divide.")
+        if self.run.feed != "ready" and not self.sizes.pictures:
+            problem = f"makes images, which {self.workload} does not read"
+            raise InputError("feed", self.run.feed, problem, "Take the workload blocks.")
         return self
 
     @property

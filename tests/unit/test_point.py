@@ -64,7 +64,14 @@ def possible(draw, workload):
     chosen = {name: draw(strategy) for name, strategy in every_field(workload).items()}
     if chosen["device"] == "cpu":
         chosen |= {"kernel": "auto"} | ({"allocator": "glibc"} if chosen["allocator"] == "no-pool" else {})
+    chosen["replicas"] = 1 if chosen["device"] == "gpu" or chosen["loop"] != "steps" else draw(st.integers(1, 3))
+    chosen["save_every"] = None if chosen["replicas"] > 1 else chosen["save_every"]
+    chosen["save_aside"] = chosen["save_every"] is not None and chosen["save_aside"]
+    chosen["steps_per_execution"] = 1 if chosen["loop"] == "steps" else chosen["steps_per_execution"]
+    chosen["batch"] *= chosen["replicas"]
     chosen["sentences"] = chosen["batch"] + draw(st.integers(0, 1000)) if chosen["loop"] == "epoch" else None
+    if workload != "blocks":
+        chosen["feed"] = "ready"
     if workload == "rnn":
         chosen["vocabulary"] += 1
         chosen["words"] = draw(st.none() | st.integers(1, chosen["length"]))
@@ -73,6 +80,7 @@ def possible(draw, workload):
         chosen["side"] += chosen["window"]
     if workload == "blocks":
         chosen["depth"] *= 2
+        chosen["shared"] = chosen["structure"] == "plain" and chosen["shared"]
     return chosen
 
 
@@ -122,6 +130,10 @@ USUAL = "rnn-v280000-e300-u128-l25-b100-adam"
         ({"onednn": "off"}, f"{USUAL}-no-onednn"),
         ({"onednn": "on"}, f"{USUAL}-onednn"),
         ({"threads": 1}, f"{USUAL}-t1"),
+        ({"loop": "fit", "steps_per_execution": 16}, f"{USUAL}-fit-spe16"),
+        ({"save_every": 10}, f"{USUAL}-save10"),
+        ({"save_every": 10, "save_aside": True}, f"{USUAL}-save10-aside"),
+        ({"replicas": 2}, f"{USUAL}-x2"),
         ({"device": "gpu", "kernel": "cudnn"}, f"{USUAL}-gpu-cudnn"),
         ({"device": "gpu", "kernel": "loop-of-cells"}, f"{USUAL}-gpu-loop-of-cells"),
         (
@@ -149,7 +161,13 @@ def test_changing_any_one_field_changes_the_key(workload, name, data):
 
 
 @pytest.mark.parametrize(
-    ("workload", "name"), [(workload, name) for workload in workloads.ALL for name in every_field(workload)]
+    ("workload", "name"),
+    [
+        (workload, name)
+        for workload in workloads.ALL
+        for name in every_field(workload)
+        if name != "feed" or workloads.get(workload).pictures
+    ],
 )
 def test_every_field_can_be_changed_alone(workload, name):
     """Else the test above would hold for want of examples."""
@@ -158,6 +176,10 @@ def test_every_field_can_be_changed_alone(workload, name):
         "kernel": {"device": "gpu"},
         "mask": {"words": 3},
         "depth": {"structure": "plain"},
+        "shared": {"structure": "plain"},
+        "steps_per_execution": {"loop": "fit"},
+        "save_aside": {"save_every": 10},
+        "replicas": {"batch": 14},
         "loop": {},
     }.get(name, {})
     field = {**workloads.get(workload).model_fields, **Run.model_fields}[name]
@@ -300,6 +322,13 @@ def test_an_unknown_workload_is_refused_and_the_workloads_are_named():
         ({"allocator": "no-pool"}, "allocator", "no-pool", "is for a GPU", "Take another, or give the device gpu."),
         ({"kernel": "cudnn"}, "kernel", "cudnn", "is for a GPU", "Leave it out, or give the device gpu."),
         ({"kernel": "loop-of-cells"}, "kernel", "loop-of-cells", "is for a GPU", "or give the device gpu."),
+        ({"steps_per_execution": 2}, "steps_per_execution", 2, "is for the loops fit and epoch", "or take fit."),
+        ({"save_aside": True}, "save_aside", True, "finds nothing to save", "Give save_every"),
+        ({"replicas": 3}, "replicas", 3, "cannot share a batch of 100 evenly", "Take a batch that they divide."),
+        ({"replicas": 2, "loop": "fit"}, "replicas", 2, "are for single steps on a CPU", "Leave out loop"),
+        ({"replicas": 2, "device": "gpu"}, "replicas", 2, "are for single steps on a CPU", "device"),
+        ({"replicas": 2, "save_every": 5}, "replicas", 2, "without saving", "save_every"),
+        ({"feed": "decoded"}, "feed", "decoded", "makes images, which rnn does not read", "Take the workload blocks."),
     ],
 )
 def test_fields_that_do_not_fit_together_are_refused(chosen, field, value, problem, remedy):
@@ -325,7 +354,7 @@ def test_fields_that_just_fit_together_are_taken(chosen):
     assert {name: point.fields[name] for name in chosen} == chosen
 
 
-@pytest.mark.parametrize("field", ["words", "sentences", "threads"])
+@pytest.mark.parametrize("field", ["words", "sentences", "threads", "save_every"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "many", True])
 def test_a_bad_number_of_words_sentences_or_threads_is_refused(field, value):
     with pytest.raises(InputError) as caught:

@@ -92,6 +92,16 @@ WITHOUT_A_SWITCH = [name for name in stacks.ALL if name != "2026-tensorflow"]
         ({"onednn": "off"}, "onednn", "Take 2026-tensorflow.", WITHOUT_A_SWITCH),
         ({"onednn": "on"}, "onednn", "Take 2026-tensorflow.", WITHOUT_A_SWITCH),
         ({"allocator": "no-pool", "device": "gpu"}, "allocator", "Take 2026-torch or 2026-jax.", POOLED_FOR_GOOD),
+        ({"precision": "mixed-float16"}, "precision", "Take a stack of 2026.", OLDER),
+        ({"jit": "on"}, "jit", "Take a stack of 2026.", OLDER),
+        ({"save_every": 10}, "save_every", "Take a stack of 2026.", OLDER),
+        (
+            {"loop": "fit", "steps_per_execution": 16},
+            "steps_per_execution",
+            "Take 2026-tensorflow or 2026-jax.",
+            [*OLDER[:4], "2026-torch", *OLDER[4:]],
+        ),
+        ({"replicas": 2}, "replicas", "Take 2026-torch.", [name for name in stacks.ALL if name != "2026-torch"]),
     ],
 )
 def test_what_a_stack_cannot_do_is_refused_there_and_only_there(changes, field, remedy, names):

@@ -270,6 +270,21 @@ def test_a_machine_without_swap_swaps_nothing(counted):
 
 
 @linux
+def test_the_time_of_processes_beside_counts_as_ones_own(process):
+    """Replicas train beside the one that is watched: none of them is a disturbance."""
+    code = "import time\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()"
+    busy = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        busy.stdout.readline()
+        alone, together = process.counters(), process.counters([busy.pid])
+        assert together["own_cpu_s"] - alone["own_cpu_s"] > 0.25
+        assert alone["others_cpu_s"] - together["others_cpu_s"] > 0.2
+    finally:
+        busy.kill()
+        busy.communicate()
+
+
+@linux
 def test_the_counters_of_this_machine_are_what_a_record_takes(process):
     seen = process.counters()
     assert set(seen) <= set(Evidence.model_fields)

@@ -96,6 +96,29 @@ def test_the_key_names_every_size(changes, key):
     assert make_point("blocks", **changes).key == key
 
 
+def test_one_set_of_weights_leaves_the_work_as_it_is(worker_module):
+    """By hand: the first convolution and one of the two others, their biases, and the dense layer."""
+    own, shared = (make_point("blocks", **SMALL, structure="plain", shared=shared) for shared in (False, True))
+    assert shared.work.parameters == FIRST + SAME + 2 + 2 + HEAD["plain"] + 3
+    assert (shared.work.flops, shared.work.activation_bytes) == (own.work.flops, own.work.activation_bytes)
+    shapes = worker_module("samples", "blocks").data.shapes(shared.sizes.model_dump())
+    assert sum(int(np.prod(shape)) for shape in shapes) == shared.work.parameters
+    assert shared.key == own.key + "-shared"
+
+
+@pytest.mark.parametrize("structure", ["residual", "dense", "aggregated"])
+def test_weights_for_different_shapes_are_not_shared(structure):
+    with pytest.raises(InputError, match=f"^shared: True is for the structure plain, not {structure}"):
+        make_point("blocks", structure=structure, shared=True)
+
+
+@pytest.mark.parametrize("name", ["2026-jax", "2026-torch", "numpy"])
+def test_feeds_are_tensorflows(name):
+    with pytest.raises(InputError) as caught:
+        stacks.refuse_impossible(make_point("blocks", feed="decoded"), stacks.get(name))
+    assert caught.value.field in ("feed", "workload")
+
+
 def test_a_shortcut_over_one_convolution_is_refused():
     with pytest.raises(InputError, match=r"^depth: 3 leaves a convolution without a shortcut") as caught:
         make_point("blocks", depth=3)

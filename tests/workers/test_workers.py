@@ -163,6 +163,49 @@ def test_compiling_the_step_is_asked_for_and_told(stack, jit, losses):
     assert mine == pytest.approx(losses("numpy", "dense", optimizer="sgd")[0], rel=1e-4)
 
 
+@pytest.mark.parametrize("stack", KERAS3)
+def test_one_set_of_weights_for_several_convolutions_is_the_same_everywhere(stack, losses):
+    plain = {"structure": "plain", "shared": True, "optimizer": "sgd"}
+    mine, facts = losses(stack, "blocks", **plain)
+    assert mine == pytest.approx(losses("2026-jax", "blocks", **plain)[0], rel=1e-4)
+    assert facts["parameters"] == make_point("blocks", **(workloads.get("blocks").small | plain)).work.parameters
+
+
+@pytest.mark.skipif("2026-torch" not in FAST, reason="2026-torch is not here")
+@pytest.mark.parametrize("workload", ["rnn", "blocks"])
+def test_processes_that_share_a_batch_train_as_one_does(workload, losses):
+    alone, _ = losses("2026-torch", workload, batch=10, optimizer="sgd")
+    shared, facts = losses("2026-torch", workload, batch=10, optimizer="sgd", replicas=2)
+    assert shared == pytest.approx(alone, rel=1e-5)
+    assert facts["threads"] == {"torch": measure.default_threads()}
+
+
+@pytest.mark.parametrize("how", ["", "-ahead", "-parallel"])
+@pytest.mark.parametrize("kind", ["decoded", "fetched"])
+def test_batches_can_be_made_while_the_training_runs(kind, how):
+    point = runs("blocks", "2026-tensorflow", feed=kind + how)
+    record = measure.measure(point, stacks.get("2026-tensorflow"), QUICK)
+    assert record["status"] == "ok", record["error"]
+    waited = record["result"]["evidence"]["waited_s"]
+    assert waited > 0
+    if kind + how == "fetched":  # each of ten samples waits 2 ms, one after the other
+        assert waited > QUICK.steps * 10 * 0.002
+
+
+@pytest.mark.parametrize("aside", [False, True])
+@pytest.mark.parametrize("stack", KERAS3)
+def test_a_training_can_be_saved_while_it_runs(stack, aside):
+    record = measure.measure(runs("rnn", stack, save_every=2, save_aside=aside), stacks.get(stack), QUICK)
+    assert record["status"] == "ok", record["error"]
+
+
+@pytest.mark.parametrize("stack", ["2026-tensorflow", "2026-jax"])
+def test_several_steps_at_once_are_handed_to_fit_alone(stack):
+    record = measure.measure(runs("rnn", stack, loop="fit", steps_per_execution=2), stacks.get(stack), QUICK)
+    assert record["status"] == "ok", record["error"]
+    assert len(record["result"]["loops"]) == 4
+
+
 @pytest.mark.parametrize("stack", [name for name in FAST if name != "numpy"])
 def test_a_mask_skips_padding_and_does_so_alike(stack, losses):
     masked, _ = losses(stack, words=2, mask=True)

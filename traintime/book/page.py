@@ -4,7 +4,7 @@ import base64
 import io
 import os
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import Any
 
 import pandas as pd
@@ -131,6 +131,13 @@ def or_not_measured(give: Callable[[], str]) -> str:
         return give()
     except (KeyError, IndexError):
         return "(not measured)"
+
+
+def title(book: Measurements, found: Sized) -> str:
+    """The machine's name, where it has what a page shows. Raises KeyError where it has none of it."""
+    if not len(found):
+        raise KeyError("not measured")
+    return book.title
 
 
 VERDICTS = {"holds": "holds", "does not hold": "**does not hold**", "cannot be told": "cannot be told"}

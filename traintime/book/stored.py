@@ -218,9 +218,13 @@ class Measurements:
 
     @functools.cache  # noqa: B019
     def groups(self, stack: str, value: str = "median_s") -> list[np.ndarray]:
-        """The good invocations of each of a stack's points, one array for all that may be pooled."""
+        """The good invocations of each of a stack's points, one array for all that may be pooled.
+
+        Of a value that not every invocation has, those that have it, and that have a logarithm.
+        """
         place = ALIKE.index("stack")
-        return [values for names, values in self._groups(value).items() if names[place] == stack]
+        found = [values[values > 0] for names, values in self._groups(value).items() if names[place] == stack]
+        return [values for values in found if len(values)]
 
     @functools.cache  # noqa: B019
     def spread(self, stack: str, value: str = "median_s") -> Spread:

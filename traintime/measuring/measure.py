@@ -17,6 +17,7 @@ from typing import Any
 import filelock
 
 from traintime import paths
+from traintime.errors import InputError
 from traintime.measuring.protocol import QUICK, Protocol
 from traintime.measuring.stacks import Stack, refuse_impossible
 from traintime.point import Point
@@ -28,6 +29,15 @@ LOCK = Path(tempfile.gettempdir()) / "traintime-measure.lock"
 def default_threads() -> int:
     """As many threads as this process may use processors."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_of(point: Point) -> int:
+    """Threads that a worker gets; raises InputError where its replicas cannot share them evenly."""
+    threads = point.run.threads or default_threads()
+    if threads % point.run.replicas:
+        problem = f"cannot share {threads} threads evenly"
+        raise InputError("replicas", point.run.replicas, problem, f"Take 1, or {threads}.")
+    return threads
 
 
 def measure(
@@ -46,7 +56,7 @@ def measure(
     Raises InputError for a point that the stack has no way to run.
     """
     refuse_impossible(point, stack)
-    threads = point.run.threads or default_threads()
+    threads = threads_of(point)
     if protocol.warmup is None:
         protocol = protocol.model_copy(update={"warmup": derived.warmup(stack.name)})
     record: dict[str, Any] = {
@@ -67,7 +77,7 @@ def measure(
         "threads": threads,
         "task": "measure",
     } | task
-    environment = stack.environment(threads, point.run)
+    environment = stack.environment(threads // point.run.replicas, point.run)
     # The size of the environment moves the stack and can turn a conclusion round (Mytkowicz et al. 2009): vary it.
     record["padding"] = random.randrange(4096)
     environment["TRAINTIME_PADDING"] = "x" * record["padding"]

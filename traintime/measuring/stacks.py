@@ -176,13 +176,19 @@ def refuse_impossible(point: Point, stack: Stack) -> None:
     """Raise InputError for a point that the stack has no way to run."""
     point.sizes.refuse_impossible(stack.api, stack.backend)
     run = point.run
-    switches_onednn = stack.api == "keras3" and stack.backend == "tensorflow"
+    switches_onednn = on_tensorflow = stack.api == "keras3" and stack.backend == "tensorflow"
+    compiles = stack.api == "keras3" and stack.backend != "torch"
+    replicates = stack.api == "keras3" and stack.backend == "torch"
     for field, asked, possible, remedy in (
         ("allocator", run.allocator == "no-pool", stack.backend in allocators.NO_POOL, "Take 2026-torch or 2026-jax."),
         ("device", run.device == "gpu", stack.api == "keras3", "Take a stack of 2026."),
         ("onednn", run.onednn != "auto", switches_onednn, "Take 2026-tensorflow."),
         ("precision", run.precision != "float32", stack.api == "keras3", "Take a stack of 2026."),
         ("jit", run.jit != "auto", stack.api == "keras3", "Take a stack of 2026."),
+        ("steps_per_execution", run.steps_per_execution > 1, compiles, "Take 2026-tensorflow or 2026-jax."),
+        ("feed", run.feed != "ready", on_tensorflow, "Take 2026-tensorflow."),
+        ("save_every", run.save_every is not None, stack.api == "keras3", "Take a stack of 2026."),
+        ("replicas", run.replicas > 1, replicates, "Take 2026-torch."),
     ):
         if asked and not possible:
             raise InputError(field, getattr(run, field), f"is nothing that {stack.name} can do", remedy)

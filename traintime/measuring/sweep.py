@@ -17,7 +17,7 @@ from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.explain import memory
 from traintime.measuring import allocators, machine, stacks
-from traintime.measuring.measure import LOCK, measure
+from traintime.measuring.measure import LOCK, measure, threads_of
 from traintime.measuring.protocol import Protocol
 from traintime.measuring.stacks import Stack
 from traintime.point import Point, make_point
@@ -229,6 +229,7 @@ def run(
     tasks = outstanding(plans, root, machine_key, seed, sentinels)
     available = {device: machine.free_memory(device) for device in {task.point.run.device for task in tasks}}
     for task in tasks:
+        threads_of(task.point)
         if not task.beyond_memory:
             stack, free = task.stack.name, available[task.point.run.device]
             memory.refuse_beyond_memory(task.point, stack, derived.footprint(stack), free)

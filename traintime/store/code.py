@@ -12,12 +12,13 @@ from traintime.workloads.base import APIS
 LIST = "code.csv"
 NOTE = "say here what changed"
 COMMON = ("__main__.py", "process.py", "samples.py", "timing.py")
+OF_API = {"keras3": ("feeds.py", "replicas.py", "saving.py")}
 
 
 def sources(workload: str, api: str) -> list[Path]:
     """The files that a worker runs for this workload on this API, in a fixed order."""
     folder = workloads.get(workload).folder
-    common = [paths.WORKER / name for name in (*COMMON, f"train_{api}.py")]
+    common = [paths.WORKER / name for name in (*COMMON, *OF_API.get(api, ()), f"train_{api}.py")]
     return [*common, folder / "data.py", folder / f"on_{api}.py"]
 
 

@@ -103,6 +103,7 @@ class Evidence(_Strict):
     others_cpu_s: float | None = None
     steal_s: float | None = None
     pages_swapped_out: int | None = None
+    waited_s: float | None = None  # of the counted steps' time, until the next batch was there (Keras 3 alone)
     # Of old records: steps that minor_faults belongs to, where it is not the counted ones, and the whole process's.
     faults_steps: int | None = None
     all_minor_faults: int | None = None

@@ -60,6 +60,9 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
             "imported_bytes": result.memory["imported"],
             "faults_a_step": faults / (evidence.faults_steps or len(steps)),
             "others_cores": evidence.others_cores,
+            # Of a step, until its batch was there (Keras 3 alone); processors that the process kept busy.
+            "waited_s": np.nan if evidence.waited_s is None else evidence.waited_s / len(steps),
+            "own_cores": (evidence.own_cpu_s or np.nan) / (evidence.seconds or np.nan),
             "path": result.facts.path.text,
             "versions": " ".join(f"{k} {v}" for k, v in sorted(result.facts.versions.items())),
         }

@@ -104,6 +104,7 @@ class Sizes(Fields):
     folder: ClassVar[Path]  # of the model files that run inside a stack's Python
     small: ClassVar[dict[str, Any]]  # sizes at which a step takes milliseconds and nothing is random, for tests
     table: ClassVar[bool] = False  # whether a weight has rows of which a batch uses some
+    pictures: ClassVar[bool] = False  # whether a sample is a picture in colour, for the feeds
 
     # A workload declares both where they stand in its key: pydantic would put a base's fields first.
     if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
+from traintime.book.plots.changes import changed, waits
 from traintime.book.plots.document import document_tables, length_band, parts, straight_lines
 from traintime.book.plots.fits import predicted, residuals, shares
 from traintime.book.plots.layers import causes, losses, positions
@@ -16,6 +17,7 @@ __all__ = [
     "WAY",
     "against",
     "causes",
+    "changed",
     "collapsed",
     "crossing",
     "dense_update",
@@ -47,6 +49,7 @@ __all__ = [
     "step_memory",
     "steps",
     "straight_lines",
+    "waits",
     "warm_up",
     "ways",
 ]

@@ -39,7 +39,11 @@ def run(job, send):
         def after_first():
             memory["first_step"] = process.peak_memory()
 
-        timed, evidence = timing.measure(trainer.step, job["protocol"], send, after_first, process.counters)
+        def counters():
+            of_trainer = trainer.counters() if hasattr(trainer, "counters") else {}
+            return dict(process.counters(getattr(trainer, "others", ())), **of_trainer)
+
+        timed, evidence = timing.measure(trainer.step, job["protocol"], send, after_first, counters)
         result["timing"], result["evidence"] = timed, evidence
         result["loops"] = loops(job, trainer, send)
     elif job["task"] == "check":

@@ -98,15 +98,23 @@ def allocator():
     return "glibc-keep" if os.environ.get("MALLOC_MMAP_MAX_") == "0" else "glibc"
 
 
-def counters():
+def cpu_s(number):
+    """Processor time that another process has used so far, s."""
+    with open("/proc/{}/stat".format(number)) as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def counters(beside=()):
     """What the system has counted so far: this process's page faults and processor time, and everybody's.
 
     minor_faults (a page to map or to clear), major_faults (a page to read from disk), own_cpu_s; others_cpu_s is the
     machine's user, nice, system and interrupt time less this process's; steal_s was taken by the host;
     pages_swapped_out counts the whole machine's. Where there is no /proc only the first three are there.
+    beside: numbers of further processes whose processor time counts as this one's.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    own = usage.ru_utime + usage.ru_stime
+    own = usage.ru_utime + usage.ru_stime + sum(cpu_s(number) for number in beside)
     seen = {"minor_faults": usage.ru_minflt, "major_faults": usage.ru_majflt, "own_cpu_s": own}
     try:
         with open("/proc/stat") as file:

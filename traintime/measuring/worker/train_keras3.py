@@ -1,5 +1,6 @@
 """Train a workload's model in the Keras 3 API, on TensorFlow, JAX or torch."""
 
+import itertools
 import os
 
 THREADS = int(os.environ["OMP_NUM_THREADS"])
@@ -17,10 +18,13 @@ elif os.environ["KERAS_BACKEND"] == "jax":
     import jax
 
 import data
+import feeds
 import keras
 import numpy
 import on_keras3
+import replicas
 import samples
+import saving
 import timing
 
 OPTIMIZERS = {"adam": lambda: keras.optimizers.Adam(learning_rate=0.001, epsilon=1e-7),
@@ -51,19 +55,33 @@ def onednn():
 
 
 class Trainer:
-    def __init__(self, sizes, run, threads):
+    def __init__(self, sizes, run, threads, rank=0):
         self.sizes = sizes
+        self.run = run
         self.device = run["device"]
         if run["precision"] != "float32":
             keras.config.set_dtype_policy(run["precision"].replace("-", "_"))
         self.model = on_keras3.model(sizes, run)
         self.model.compile(OPTIMIZERS[sizes["optimizer"]](), data.LOSS, jit_compile=JIT[run["jit"]])
-        self.batches = samples.batches(sizes)
+        self.batches = samples.batches(sizes) if run["feed"] == "ready" else feeds.batches(sizes, run["feed"], THREADS)
+        self.waited = 0.0
+        self.others = []  # numbers of further processes that train beside this one
+        if run["replicas"] > 1:
+            self.others = replicas.join(self, threads, rank)
+        self.saver = saving.Saver(run["save_every"], run["save_aside"]) if run["save_every"] else None
 
     def step(self):
-        loss = self.model.train_on_batch(*next(self.batches))
+        before = timing.now_ns()
+        batch = next(self.batches)
+        self.waited += (timing.now_ns() - before) / 1e9
+        loss = self.model.train_on_batch(*batch)
         self.finish()
+        if self.saver:
+            self.saver.after_step(self.model)
         return float(loss)
+
+    def counters(self):
+        return {"waited_s": self.waited}
 
     def finish(self):
         """Wait for the device: the loss can arrive before the update is done."""
@@ -74,6 +92,10 @@ class Trainer:
 
     def fit(self, inputs, targets):
         last = LastStep()
+        if self.run["steps_per_execution"] > 1 and self.model.steps_per_execution == 1:
+            # Not before: a single step, too, would want that many batches.
+            self.model.compile(self.model.optimizer, data.LOSS, jit_compile=JIT[self.run["jit"]],
+                               steps_per_execution=self.run["steps_per_execution"])
         self.model.fit(inputs, targets, batch_size=self.sizes["batch"], epochs=1, verbose=0, shuffle=False,
                        callbacks=[last])
         self.finish()
@@ -82,7 +104,15 @@ class Trainer:
     def losses(self, steps):
         self.model.set_weights(samples.weights(self.sizes))
         start = float(self.model.test_on_batch(*next(samples.batches(self.sizes))))
+        if self.others:
+            return [start] + [self.whole_loss(*batch) for batch in itertools.islice(samples.batches(self.sizes), steps)]
         return [start] + [self.step() for _ in range(steps)]
+
+    def whole_loss(self, inputs, targets):
+        """The loss of the whole batch, before all replicas train on it: each by itself sees its share alone."""
+        loss = float(self.model.test_on_batch(inputs, targets))
+        self.step()
+        return loss
 
     def facts(self):
         name = keras.backend.backend()
@@ -100,7 +130,7 @@ class Trainer:
         else:
             versions["torch"] = torch.__version__
             facts["device"] = {"cpu": "cpu", "cuda": "gpu"}[self.model.weights[0].value.device.type]
-            facts["threads"]["torch"] = torch.get_num_threads()
+            facts["threads"]["torch"] = torch.get_num_threads() * self.run["replicas"]
         return facts
 
     def precision(self):

@@ -24,6 +24,7 @@ class Blocks(Sizes):
 
     name = "blocks"
     folder = Path(__file__).parent
+    pictures = True
     small: ClassVar = {"side": 6, "width": 2, "depth": 2, "outputs": 3, "batch": 10}
 
     structure: Annotated[
@@ -38,10 +39,18 @@ class Blocks(Sizes):
     batch: Batch = 32
     optimizer: Optimizer = "adam"
     relu: Annotated[bool, Field(description="a ReLU after each convolution"), InKey({True: "", False: "linear"})] = True
+    shared: Annotated[
+        bool,
+        Field(description="one set of weights for all convolutions after the first (plain alone)"),
+        InKey({True: "shared", False: ""}),
+    ] = False
 
     @model_validator(mode="after")
     def fields_fit_together(self) -> Self:
-        """Refuse a shortcut that would span one convolution."""
+        """Refuse a shortcut that would span one convolution, and weights to share between different shapes."""
+        if self.shared and self.structure != "plain":
+            problem = f"is for the structure plain, not {self.structure}"
+            raise InputError("shared", True, problem, "Take plain, whose convolutions all have one shape.")
         if self.structure == "residual" and self.depth % 2:
             problem = "leaves a convolution without a shortcut, which spans two"
             raise InputError("depth", self.depth, problem, "Make it larger or smaller by one.")
@@ -64,10 +73,12 @@ class Blocks(Sizes):
     def work(self) -> Work:
         """parameters: (9 C + 1) W of a convolution that reads C maps, and (C + 1) O of the dense layer.
 
+        Sharing the weights takes parameters away and nothing else: each convolution is computed all the same.
         Activations: the image and whatever an operation hands on: a convolution, a ReLU, a sum, maps joined to one
         array. Densely joined, those grow with the square of the depth.
         """
-        parameters = sum((under * maps + 1) * gives for under, maps, gives in self.read)
+        own = self.read[:2] if self.shared else self.read
+        parameters = sum((under * maps + 1) * gives for under, maps, gives in own)
         parameters += (self.last + 1) * self.outputs
         places = self.batch * self.side**2
         products = [

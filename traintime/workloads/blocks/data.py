@@ -20,7 +20,7 @@ def shapes(sizes):
     """
     width, depth, structure = sizes["width"], sizes["depth"], sizes["structure"]
     reads = [3] + [width * place if structure == "dense" else width for place in range(1, depth + 1)]
-    convolutions = [(3, 3, maps, width) for maps in reads]
+    convolutions = [(3, 3, maps, width) for maps in (reads[:2] if sizes["shared"] else reads)]
     if structure == "aggregated":
         convolutions.append((1, 1, (depth + 1) * width, width))
     maps = (depth + 1) * width if structure == "dense" else width

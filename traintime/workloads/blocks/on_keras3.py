@@ -2,14 +2,19 @@ import keras
 from keras import layers
 
 
-def convolution(sizes, inputs, window=3):
-    outputs = layers.Conv2D(sizes["width"], window, padding="same", data_format="channels_last")(inputs)
+def filters(sizes, window=3):
+    return layers.Conv2D(sizes["width"], window, padding="same", data_format="channels_last")
+
+
+def convolution(sizes, inputs, window=3, weights=None):
+    outputs = (weights or filters(sizes, window))(inputs)
     return layers.ReLU()(outputs) if sizes["relu"] else outputs
 
 
 def plain(sizes, maps):
+    shared = filters(sizes) if sizes["shared"] else None
     for _ in range(sizes["depth"]):
-        maps = convolution(sizes, maps)
+        maps = convolution(sizes, maps, weights=shared)
     return maps
 
 

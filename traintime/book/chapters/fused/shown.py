@@ -130,7 +130,7 @@ def values(book: Measurements) -> dict[str, str]:
         return lambda: f"{counts.mean():,.0f}" if len(counts) else _missing()
 
     asked: dict[str, Callable[[], str]] = {
-        "there": lambda: book.title if len(found) else _missing(),
+        "there": lambda: page.title(book, found),
         "most-stack": lambda: loops["stack"].iloc[-1],
         "least-stack": lambda: loops["stack"].iloc[0],
         "most": loop(-1),

@@ -89,7 +89,7 @@ def values(book: Measurements) -> dict[str, str]:
         return lambda: page.span(table[(table["below"] == other) & (table["batch"] == batch)].iloc[0])
 
     asked: dict[str, Callable[[], str]] = {
-        "there": lambda: book.title if len(found) else _missing(),
+        "there": lambda: page.title(book, found),
         "step": price("F"),
         "image": price("c"),
         "critical": lambda: _critical(priced[NUMPY, AT_ONCE]),
@@ -125,7 +125,3 @@ def values(book: Measurements) -> dict[str, str]:
 def _critical(fit: formula.Fit, spec: str = ".1f") -> str:
     drawn = fit.draws["F"] / fit.draws["c"]
     return formula.interval(drawn, fit.coefficients["F"] / fit.coefficients["c"]).text(spec)
-
-
-def _missing() -> str:
-    raise KeyError("not measured")

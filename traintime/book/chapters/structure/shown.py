@@ -105,7 +105,7 @@ def values(book: Measurements) -> dict[str, str]:
     pairs, rates = fewer_is_faster(found), rate(found)
     work = {name: make_point("blocks", **sizes(name, DEPTHS[-1])).work for name in STRUCTURES}
     few, many = (make_point("blocks", structure=name, depth=MIDDLE, width=maps).work for name, maps in (FEW, MANY))
-    asked: dict[str, Callable[[], str]] = {"there": lambda: book.title if len(found) else _missing()}
+    asked: dict[str, Callable[[], str]] = {"there": lambda: page.title(book, found)}
     for stack in STACKS:
         short = stack.removeprefix("2026-")
         ratios = {
@@ -136,7 +136,3 @@ def values(book: Measurements) -> dict[str, str]:
         "str-few": f"{few.parameters:,}",
         "str-many": f"{many.parameters:,}",
     }
-
-
-def _missing() -> str:
-    raise KeyError("not measured")

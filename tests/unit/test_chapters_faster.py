@@ -1,0 +1,246 @@
+"""One change at a time: gains, feeds, saves, several processes, rates; on made-up data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tables import cells
+
+from traintime.book import plots
+from traintime.book.chapters import faster
+from traintime.book.claims import judge
+from traintime.errors import InputError
+from traintime.learning import results
+from traintime.learning.trial import make_trial
+from traintime.point import make_point
+
+# Times as fast of each change, everywhere but where `gains` says otherwise.
+GAINS = {
+    "bfloat16": 1.0,
+    "float16": 0.2,
+    "tcmalloc": 1.0,
+    "batch × 4": 1.1,
+    "SGD": 1.4,
+    "table frozen": 3.0,
+    "shared weights": 1.0,
+    "one operation": 4.0,
+    "without XLA": 1.2,
+    "without oneDNN": 0.7,
+}
+AS_PREDICTED = {
+    ("arithmetic", "bfloat16", "2026-torch"): 1.8,
+    ("table", "tcmalloc", "2026-torch"): 2.5,
+    **{("loop", "batch × 4", stack): 3.0 for stack in faster.STACKS},
+}
+FEEDS = {  # a step and what of it is waiting, ms
+    "ready": (200, 0),
+    "decoded": (230, 30),
+    "decoded-ahead": (225, 1),
+    "decoded-parallel": (224, 1),
+    "fetched": (280, 80),
+    "fetched-ahead": (201, 1),
+    "fetched-parallel": (200, 1),
+}
+
+
+def run_of(stack, change, model):
+    """Whether a stack can run a change of a model."""
+    of_workload = make_point(**faster.MODELS[model]).fields
+    if change.field not in of_workload or (change.name == "float16" and model != "arithmetic"):
+        return False
+    return change.field not in ("jit", "onednn", "algorithm") or stack == (
+        "2026-torch" if change.field == "algorithm" else "2026-tensorflow"
+    )
+
+
+@pytest.fixture
+def machine(made_up):
+    """Today's stacks, each model at a tenth of a second a step; gains: (model, change, stack) -> times as fast."""
+
+    def make(gains=AS_PREDICTED, feeds=FEEDS, save=(2.0, 0.5), two=(0.1, 0.2), spe=1.3):
+        steps = []
+        for model, fields in faster.MODELS.items():
+            for stack in faster.STACKS:
+                usual = 0.2 if (model, stack) == ("arithmetic", "2026-tensorflow") else 0.1
+                if usual == 0.1:  # the other is the feed of batches that lie ready
+                    steps.append((stack, fields, usual))
+                for change in faster.CHANGES:
+                    if run_of(stack, change, model):
+                        times = gains.get((model, change.name, stack), GAINS[change.name])
+                        more = change.other if change.field == "batch" else 1
+                        other = fields | {change.field: faster.sides(model, change)[1]}
+                        steps.append((stack, other, usual * more / times))
+        for feed, (step, waited) in feeds.items():
+            of_feed = faster.MODELS["arithmetic"] | {"feed": feed}
+            steps.append(("2026-tensorflow", of_feed, step / 1e3, {"waited_s": waited / 1e3, "own_cores": 1.9}))
+        table = faster.MODELS["table"]
+        for stack in faster.STACKS:
+            for aside, cost in zip((False, True), save, strict=True):
+                # One of ten steps saves: the mean holds a tenth of it.
+                steps.append((stack, table | {"save_every": 10, "save_aside": aside}, 0.1 + cost / 10))
+        for model, seconds in zip(("arithmetic", "table"), two, strict=True):
+            fields = faster.MODELS[model]
+            steps.append(("2026-torch", fields | {"replicas": 2}, seconds))
+            steps.append(("2026-torch", fields | {"batch": fields["batch"] // 2, "threads": 1}, 0.08))
+        for stack in ("2026-tensorflow", "2026-jax"):
+            for number, seconds in ((1, 0.01 * spe), (16, 0.01)):
+                fields = {"vocabulary": 1000, "length": 10, "loop": "fit", "steps_per_execution": number}
+                steps.append((stack, fields, seconds, {"fit_step_s": seconds}))
+        return made_up(*steps)
+
+    return make
+
+
+def verdict(number, book):
+    return judge(faster.CLAIMS[number - 1], book).verdict
+
+
+def test_a_change_is_compared_with_the_model_as_it_was(machine):
+    book = machine()
+    table = faster.changes(book)
+    assert faster.gain(table, "table", "tcmalloc", "2026-torch").value == pytest.approx(2.5, rel=0.01)
+    assert faster.gain(table, "arithmetic", "float16", "2026-jax").value == pytest.approx(0.2, rel=0.01)
+    assert set(table["model"]) == set(faster.MODELS)
+    assert next(iter(table["change"])) == "bfloat16"
+    with pytest.raises(KeyError):
+        faster.gain(table, "loop", "table frozen", "2026-jax")
+
+
+def test_a_larger_batch_is_judged_by_the_sample(machine):
+    table = faster.changes(machine())
+    assert faster.gain(table, "loop", "batch × 4", "2026-jax").value == pytest.approx(3, rel=0.01)
+
+
+def test_predictions_that_come_true_hold(machine):
+    book = machine()
+    told = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+    assert {number: verdict(number, book) for number in told} == dict.fromkeys(told, "holds")
+
+
+@pytest.mark.parametrize(
+    ("number", "changes"),
+    [
+        (1, {"gains": AS_PREDICTED | {("arithmetic", "bfloat16", "2026-torch"): 1.0}}),
+        (1, {"gains": AS_PREDICTED | {("loop", "bfloat16", "2026-jax"): 2.0}}),
+        (2, {"gains": {("arithmetic", "float16", "2026-jax"): 1.5}}),
+        (4, {"gains": {("arithmetic", "shared weights", "2026-torch"): 1.5}}),
+        (5, {"feeds": FEEDS | {"fetched-ahead": (280, 80)}}),
+        (6, {"feeds": FEEDS | {"decoded-ahead": (202, 1)}}),
+        (7, {"two": (0.2, 0.2)}),
+        (8, {"two": (0.1, 0.05)}),
+        (9, {"save": (2.0, 1.8)}),
+        (11, {"gains": {}}),
+        (12, {"gains": {}}),
+        (13, {"spe": 1.0}),
+    ],
+)
+def test_predictions_that_do_not_come_true_fail(machine, number, changes):
+    assert verdict(number, machine(**changes)) == "does not hold"
+
+
+def test_what_helps_most_is_no_other_training(machine):
+    table = faster.changes(machine())
+    assert faster.best(table, "table", "2026-torch")["change"] == "tcmalloc"
+    assert faster.best(table, "loop", "2026-torch")["change"] == "one operation"
+
+
+def test_a_save_is_what_ten_steps_take_more(machine):
+    costs = faster.saves(machine())
+    assert costs["2026-jax"]["in turn"].value == pytest.approx(2.0, rel=0.02)
+    assert costs["2026-jax"]["aside"].value == pytest.approx(0.5, rel=0.02)
+    assert [row[0] for row in cells(faster.save_table(costs))] == faster.STACKS
+
+
+def test_two_processes_against_one_and_against_half(machine):
+    both = faster.shared(machine())
+    assert both["table"].gain.value == pytest.approx(0.5, rel=0.01)
+    assert both["table"].efficiency.value == pytest.approx(0.4, rel=0.01)
+    assert both["table"].gradient_bytes == 4 * make_point(**faster.MODELS["table"]).work.trained
+    assert both["arithmetic"].exchange.value == pytest.approx(0.02, rel=0.01)
+
+
+def test_a_samples_wait_is_the_workers(worker_module):
+    assert worker_module("feeds", "blocks").WAIT_S == faster.WAIT_S
+
+
+def test_a_ring_exchanges_twice_what_the_others_have():
+    assert faster.scaled(1, 100, 100, 1) == 1
+    assert faster.scaled(1, 100, 100, 2) == 2
+    assert faster.scaled(1, 100, 100, 1000) == pytest.approx(3, rel=0.01)
+
+
+def trained(losses):
+    """Two seeds a rate with these training losses, epoch by epoch."""
+    rows = []
+    for rate, curve in losses.items():
+        trial = make_trial(rate=rate)
+        for seed in (0, 1):
+            row = {"key": trial.key, "seed": seed, "accuracy": 0.5, "loss": 1.0, "seconds": 1.0}
+            rows.append(trial.model_dump() | row | {"training_loss": curve})
+    return pd.DataFrame(rows)
+
+
+def test_epochs_are_counted_to_the_loss_that_the_smallest_rate_reaches():
+    found = trained({0.0001: [4, 3, 2, 1.5], 0.001: [3, 1.4, 1.2, 1.1], 0.1: [9, 9, 9, 9]})
+    table = faster.rates(found)
+    assert table["epochs"].tolist()[:2] == [4, 2]
+    assert np.isnan(table["epochs"].iloc[2])
+    assert table["reached"].tolist() == [1, 1, 0]
+    assert [row[1] for row in cells(faster.rate_table(table))] == ["4.0 (4 to 4)", "2.0 (2 to 2)", "never"]
+
+
+def test_one_rate_is_no_comparison(tmp_path):
+    assert faster.rates(trained({0.001: [2.0, 1.0]})).empty
+    assert "traintime learn" in faster.rate_table(faster.rates(results.table(tmp_path))).data
+
+
+@pytest.mark.parametrize(("model", "changes", "field"), [("ring", [], "model"), ("loop", ["magic"], "change")])
+def test_an_unknown_model_or_change_is_refused(model, changes, field):
+    with pytest.raises(InputError, match=rf"^{field}: "):
+        faster.asked(model, changes, ["2026-jax"])
+
+
+def test_a_run_asks_for_both_sides_of_each_change():
+    asked = faster.asked("table", ["batch × 4", "SGD"], ["2026-jax"])
+    assert asked["batch × 4"]["batch"] == [100, 400]
+    assert asked["SGD"]["optimizer"] == ["adam", "sgd"]
+
+
+def test_every_number_is_given_and_a_missing_one_says_so(machine, made_up):
+    full = faster.values(machine())
+    learned = {"fst-loss", "fst-smallest-rate", "fst-smallest-epochs", "fst-fastest-rate", "fst-fastest-epochs"}
+    given = {name: text for name, text in full.items() if name not in learned}
+    assert "nan" not in " ".join(given.values())
+    assert full["fst-table-tcmalloc-torch"].startswith("2.5")
+    empty = faster.values(made_up(("numpy", {}, 0.1)))
+    assert set(empty) == set(full)
+    assert "not measured" in empty["fst-ready"]
+
+
+def test_a_machine_without_such_models_has_empty_tables_and_judges_nothing(made_up):
+    book = made_up(("numpy", {"vocabulary": 11}, 0.1))
+    table = faster.changes(book)
+    assert table.empty
+    for shown in (
+        faster.change_table(table),
+        faster.peak_table(faster.peaks(book)),
+        faster.feed_table(faster.feeds(book)),
+        faster.save_table(faster.saves(book)),
+        faster.shared_table(book),
+        faster.first_table(table),
+    ):
+        assert "Not measured yet" in shown.data
+    assert {judge(claim, book).verdict for claim in faster.CLAIMS[:-1]} == {"not measured"}
+
+
+def test_what_to_try_first_is_ordered_by_gain_and_priced(machine):
+    rows = cells(faster.first_table(faster.changes(machine())))
+    first = next(row for row in rows if row[0].startswith("the update"))
+    assert first[1] == "table frozen"
+    assert all(row[-1] for row in rows)
+
+
+def test_the_figures_have_a_panel_a_model_and_a_bar_a_feed(machine):
+    book = machine()
+    figure = plots.changed(faster.changes(book))
+    assert [axis.get_title(loc="left") for axis in figure.axes] == list(faster.MODELS)
+    assert len(plots.waits(faster.feeds(book)).axes[0].patches) == 2 * len(FEEDS)

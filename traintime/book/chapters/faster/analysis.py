@@ -1,0 +1,349 @@
+"""Chapter 13, faster: one change at a time on three models, each limited by something else, and what each costs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traintime.book import stored
+from traintime.book.stored import ANY, Measurements
+from traintime.errors import unknown
+from traintime.explain import formula
+from traintime.explain.statistics import Interval
+from traintime.learning import results
+from traintime.learning.trial import Trial
+from traintime.point import make_point
+from traintime.workloads.base import FLOAT
+
+STACKS = ["2026-tensorflow", "2026-jax", "2026-torch"]
+# What limits a step of each: products, the update of a table's rows, positions that wait for one another.
+MODELS: dict[str, dict[str, Any]] = {
+    "arithmetic": {"workload": "blocks", "structure": "plain", "side": 32, "width": 32, "depth": 8, "batch": 32},
+    "table": {"workload": "rnn", "vocabulary": 80_000, "batch": 100},
+    "loop": {"workload": "lstm", "batch": 32, "length": 50},
+}
+LARGER = 4  # times the batch
+EVERY = 10  # steps between two saves
+TOGETHER = 16  # steps that the framework is handed at once
+WAIT_S = 0.002  # a fetched sample's (the worker's feeds)
+DRAWS = 1000
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that is said to make a training faster.
+
+    name: as a reader sees it; field: what it changes of a point, from the usual value to another; None for the usual
+    one stands for the model's own; price: what it costs, a phrase.
+    """
+
+    name: str
+    field: str
+    other: Any
+    usual: Any = None
+    price: str = ""
+
+
+CHANGES = [
+    Change("bfloat16", "precision", "mixed-bfloat16", "float32", "8 of 24 bits of each product's numbers"),
+    Change("float16", "precision", "mixed-float16", "float32", "range: the loss has to be scaled"),
+    Change("tcmalloc", "allocator", "tcmalloc", "glibc", "memory is given back late"),
+    Change(f"batch × {LARGER}", "batch", LARGER, None, "fewer updates an epoch"),
+    Change("SGD", "optimizer", "sgd", "adam", "another training"),
+    Change("table frozen", "frozen", True, False, "its rows do not learn"),
+    Change("shared weights", "shared", True, False, "another model"),
+    Change("one operation", "algorithm", "native", "default", "an LSTM as the library has it"),
+    Change("without XLA", "jit", "off", "auto", "nothing"),
+    Change("without oneDNN", "onednn", "off", "auto", "nothing"),
+]
+
+
+def sides(model: str, change: Change) -> list[Any]:
+    """The two values of the field that the change changes: the model's usual one, and the other."""
+    if change.field == "batch":
+        return [MODELS[model]["batch"], MODELS[model]["batch"] * change.other]
+    return [change.usual, change.other]
+
+
+def asked(model: str, names: list[str], stacks: list[str]) -> dict[str, dict[str, Any]]:
+    """The sweeps of a run that tries these changes on a model: both sides of each, interleaved.
+
+    Raises InputError for an unknown model or change.
+    """
+    if model not in MODELS:
+        raise unknown("model", model, list(MODELS))
+    known = {change.name: change for change in CHANGES}
+    for name in names:
+        if name not in known:
+            raise unknown("change", name, list(known))
+    usual = MODELS[model] | {"stacks": stacks}
+    return {name: usual | {known[name].field: sides(model, known[name])} for name in names}
+
+
+def invocations(book: Measurements, model: str, **wanted: Any) -> pd.DataFrame:
+    """The invocations of a model with these changes."""
+    return book.invocations(**MODELS[model] | wanted)
+
+
+def changes(book: Measurements) -> pd.DataFrame:
+    """How many times as fast a sample is trained with each change, alone: a row a model, change and stack.
+
+    Columns: model, change, stack, ratio with low and high, number, faster, reason (Measurements.ratios).
+    """
+    tables = []
+    for model in MODELS:
+        for change in CHANGES:
+            usual, other = sides(model, change)
+            if change.field not in make_point(**MODELS[model]).fields:
+                continue
+            found = invocations(book, model, **{change.field: [usual, other]})
+            if found.empty:
+                continue
+            table = book.ratios(found, [(usual, other)], of=change.field, against="stack")
+            if change.field == "batch":
+                table[["ratio", "low", "high"]] *= change.other  # a step of more samples
+            tables.append(table.assign(model=model, change=change.name))
+    columns = ["model", "change", "stack", "ratio", "low", "high", "number", "faster", "reason"]
+    if not tables:
+        return pd.DataFrame(columns=columns)
+    table = pd.concat(tables, ignore_index=True)[columns]
+    order = {name: place for place, name in enumerate([*MODELS, *(each.name for each in CHANGES), *STACKS])}
+    keys = ["model", "change", "stack"]
+    return table.sort_values(keys, key=lambda of: of.map(order), kind="stable", ignore_index=True)
+
+
+def gain(table: pd.DataFrame, model: str, change: str, stack: str) -> Interval:
+    """Times as fast, of a row of `changes`. Raises KeyError where there is none, or no verdict was possible."""
+    rows = table[(table["model"] == model) & (table["change"] == change) & (table["stack"] == stack)]
+    if rows.empty or rows.iloc[0]["reason"] == "not interleaved":
+        raise KeyError(f"{change} of {model} on {stack}")
+    return stored.interval(rows.iloc[0])
+
+
+def best(table: pd.DataFrame, model: str, stack: str) -> pd.Series:
+    """The change that helps a model most on a stack, another training or model left out. KeyError without one."""
+    same = [change.name for change in CHANGES if change.field not in ("optimizer", "frozen", "shared")]
+    rows = table[(table["model"] == model) & (table["stack"] == stack) & table["change"].isin(same)]
+    if rows.empty:
+        raise KeyError(f"{model} on {stack}")
+    return rows.loc[rows["ratio"].idxmax()]
+
+
+def peaks(book: Measurements) -> pd.DataFrame:
+    """Peak memory in float32 and in half precision: model, stack, precision, full and half (bytes), share."""
+    rows = []
+    for model in MODELS:
+        found = book.points(**MODELS[model], precision=ANY).dropna(subset="peak_bytes")
+        for stack, of_stack in found.groupby("stack", sort=False):
+            by = of_stack.set_index("precision")["peak_bytes"]
+            if "float32" not in by.index:
+                continue
+            for precision in by.index.drop("float32"):
+                full, half = float(by["float32"]), float(by[precision])
+                row = {"model": model, "stack": stack, "precision": precision, "full": full, "half": half}
+                rows.append(row | {"share": half / full})
+    return pd.DataFrame(rows, columns=["model", "stack", "precision", "full", "half", "share"])
+
+
+def in_one_sweep(found: pd.DataFrame, *wanted: dict[str, Any]) -> list[pd.DataFrame]:
+    """The invocations of each of several sides, in the rounds of one sweep that measured all of them.
+
+    found: invocations of one stack; wanted: the fields of each side (None: a field without a value). Of several
+    sweeps the one with the most such rounds. Raises KeyError where no sweep has them all.
+    """
+    sides = []
+    for fields in wanted:
+        side = found
+        for name, value in fields.items():
+            side = side[side[name].isna() if value is None else side[name] == value]
+        sides.append(side)
+    rounds = [set(zip(side["sweep"], side["round"], strict=True)) for side in sides]
+    common = set.intersection(*rounds)
+    if not common:
+        raise KeyError(str(wanted))
+    sweeps = [sweep for sweep, _ in common]
+    most = max(sorted(set(sweeps)), key=sweeps.count)
+    chosen = {number for sweep, number in common if sweep == most}
+    return [side[(side["sweep"] == most) & side["round"].isin(chosen)] for side in sides]
+
+
+class Drawn:
+    """Quantities worked out from the times of several sides of one stack, each with its interval.
+
+    sides: as `in_one_sweep` gives them; value: the column that is meant (a mean step by default), s.
+    """
+
+    def __init__(self, book: Measurements, sides: list[pd.DataFrame], value: str = "step_s") -> None:
+        values = [side[value].to_numpy(float) for side in sides]
+        values = [each[each > 0] for each in values]
+        if min(map(len, values)) == 0:
+            raise KeyError("not measured")
+        self.seconds = np.array([each.mean() for each in values])
+        self.rounds = min(map(len, values))
+        redraw = formula.repeated(
+            self.seconds, np.array([len(each) for each in values]), book.spread(sides[0]["stack"].iloc[0], value)
+        )
+        random = np.random.default_rng(0)
+        self.draws = np.array([redraw(random) for _ in range(DRAWS)])
+
+    def interval(self, of: Callable[[Any], Any]) -> Interval:
+        """A quantity: `of` gets seconds with the sides as their first axis, and gives one number for each draw."""
+        return formula.interval(pd.Series(of(self.draws.T)), float(of(self.seconds)))
+
+
+# Batches that are made while the training runs
+
+FEEDS = ["ready"] + [f"{kind}{how}" for kind in ("decoded", "fetched") for how in ("", "-ahead", "-parallel")]
+
+
+def feeds(book: Measurements) -> pd.DataFrame:
+    """A step with each feed: feed, step_s with low_s and high_s, waited_s (of it, for the batch), own_cores.
+
+    own_cores: processors that the process kept busy, on average. Empty unless all were measured in one sweep.
+    """
+    found = book.invocations(**MODELS["arithmetic"], stack="2026-tensorflow", feed=ANY)
+    columns = ["feed", "step_s", "low_s", "high_s", "waited_s", "own_cores"]
+    try:
+        sides = in_one_sweep(found, *({"feed": feed} for feed in FEEDS))
+    except KeyError:
+        return pd.DataFrame(columns=columns)
+    drawn, rows = Drawn(book, sides), []
+    for place, (feed, side) in enumerate(zip(FEEDS, sides, strict=True)):
+        step = drawn.interval(lambda t, n=place: t[n])
+        row = {"feed": feed, "step_s": step.value, "low_s": step.low, "high_s": step.high}
+        rows.append(row | side[["waited_s", "own_cores"]].mean().to_dict())
+    return pd.DataFrame(rows, columns=columns)
+
+
+def fed(table: pd.DataFrame, feed: str) -> pd.Series:
+    """A feed's row of `feeds`. Raises KeyError where it was not measured."""
+    return table.set_index("feed").loc[feed]
+
+
+# Saving
+
+
+def saves(book: Measurements) -> dict[str, dict[str, Interval]]:
+    """What one save takes from the training, s: stack -> "in turn" and "aside"."""
+    found = book.invocations(**MODELS["table"], save_every=[None, EVERY], save_aside=ANY)
+    sides: list[dict[str, Any]] = [
+        {"save_every": None},
+        {"save_every": EVERY, "save_aside": False},
+        {"save_every": EVERY, "save_aside": True},
+    ]
+    costs = {}
+    for stack in stored.stack_order(found["stack"]):
+        try:
+            drawn = Drawn(book, in_one_sweep(found[found["stack"] == stack], *sides))
+        except KeyError:
+            continue
+        costs[stack] = {
+            "in turn": drawn.interval(lambda t: EVERY * (t[1] - t[0])),
+            "aside": drawn.interval(lambda t: EVERY * (t[2] - t[0])),
+            "share": drawn.interval(lambda t: (t[2] - t[0]) / (t[1] - t[0])),
+            "step": drawn.interval(lambda t: t[0]),
+        }
+    return costs
+
+
+# Several processes
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One model trained by two processes of one thread each.
+
+    one, half, two: s a step of one process with both threads, of one thread with half of the batch, and of two such
+    processes; gain: one / two; efficiency: half / two; exchange: two - half, s; gradient_bytes: what one exchanges.
+    """
+
+    one: Interval
+    half: Interval
+    two: Interval
+    gain: Interval
+    efficiency: Interval
+    exchange: Interval
+    gradient_bytes: int
+
+
+def shared(book: Measurements) -> dict[str, Shared]:
+    """The models that were trained by two processes."""
+    found = {}
+    for model in ("arithmetic", "table"):
+        fields = MODELS[model]
+        batch = fields["batch"]
+        wanted = {"stack": "2026-torch", "batch": [batch, batch // 2], "replicas": ANY, "threads": [None, 1]}
+        ran = book.invocations(**fields | wanted)
+        sides = [
+            {"batch": batch, "replicas": 1, "threads_asked": None},
+            {"batch": batch // 2, "replicas": 1, "threads_asked": 1},
+            {"batch": batch, "replicas": 2, "threads_asked": None},
+        ]
+        try:
+            drawn = Drawn(book, in_one_sweep(ran, *sides))
+        except KeyError:
+            continue
+        found[model] = Shared(
+            *(drawn.interval(lambda t, n=n: t[n]) for n in range(3)),
+            gain=drawn.interval(lambda t: t[0] / t[2]),
+            efficiency=drawn.interval(lambda t: t[1] / t[2]),
+            exchange=drawn.interval(lambda t: t[2] - t[1]),
+            gradient_bytes=FLOAT * make_point(**fields).work.trained,
+        )
+    return found
+
+
+def scaled(one_s: float, gradient_bytes: float, bytes_per_s: float, processes: int) -> float:
+    """Seconds of a step of `processes` machines that each train on a batch of their own, one_s alone.
+
+    Each sends and receives 2 (n - 1) / n of the gradients (a ring: Patarasuk & Yuan 2009).
+    """
+    return one_s + 2 * (processes - 1) / processes * gradient_bytes / bytes_per_s
+
+
+# Several steps at once
+
+
+def together(book: Measurements) -> dict[str, Interval]:
+    """Times as fast a step of `fit` is where the framework is handed sixteen at once: stack -> gain."""
+    fields = {"vocabulary": 1000, "length": 10, "loop": "fit", "steps_per_execution": [1, TOGETHER]}
+    found, gains = book.invocations(**fields), {}
+    for stack in stored.stack_order(found["stack"]):
+        try:
+            of_stack = found[found["stack"] == stack]
+            sides = in_one_sweep(of_stack, *({"steps_per_execution": number} for number in (1, TOGETHER)))
+            gains[stack] = Drawn(book, sides, "fit_step_s").interval(lambda t: t[0] / t[1])
+        except KeyError:
+            continue
+    return gains
+
+
+# The learning rate
+
+
+def rates(found: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Epochs to one training loss at each of Adam's rates: that which the smallest rate has reached at its end.
+
+    found: a row a seed (results.table). One row a rate: rate, epochs (mean over the seeds that get there), low, high
+    (their range), reached (share of the seeds), seeds, accuracy (at the end, mean), loss (the one to be reached).
+    """
+    found = results.table() if found is None else found
+    usual = {name: field.default for name, field in Trial.model_fields.items() if name != "rate"}
+    for name, value in usual.items():
+        found = found[found[name].isna() if value is None else found[name] == value]
+    columns = ["rate", "epochs", "low", "high", "reached", "seeds", "accuracy", "loss"]
+    if found["rate"].nunique() < 2:
+        return pd.DataFrame(columns=columns)
+    curves = {rate: np.array(group["training_loss"].tolist()) for rate, group in found.groupby("rate")}
+    loss = float(curves[min(curves)][:, -1].mean())
+    rows = []
+    for rate, losses in curves.items():
+        there = losses <= loss
+        epochs = there.argmax(axis=1)[there.any(axis=1)] + 1
+        row = {"rate": rate, "reached": there.any(axis=1).mean(), "seeds": len(losses), "loss": loss}
+        row |= {"accuracy": found[found["rate"] == rate]["accuracy"].mean()}
+        ends = {"epochs": epochs.mean(), "low": epochs.min(), "high": epochs.max()} if len(epochs) else {}
+        rows.append(row | ends)
+    return pd.DataFrame(rows, columns=columns).sort_values("rate", ignore_index=True)

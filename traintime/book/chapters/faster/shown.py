@@ -1,0 +1,205 @@
+"""What the page of accelerations shows: tables, and the numbers of its prose."""
+
+from collections.abc import Callable
+
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import page, stored
+from traintime.book.chapters.faster.analysis import (
+    CHANGES,
+    EVERY,
+    MODELS,
+    STACKS,
+    WAIT_S,
+    best,
+    changes,
+    fed,
+    feeds,
+    gain,
+    peaks,
+    rates,
+    saves,
+    scaled,
+    shared,
+    together,
+)
+from traintime.book.stored import Measurements
+from traintime.explain.statistics import Interval
+from traintime.point import make_point
+from traintime.workloads.base import FLOAT, SLOTS
+
+LIMITS = {
+    "arithmetic": "products of matrices",
+    "table": "the update of every row",
+    "loop": "positions that wait for one another",
+}
+SEEN_BY = {
+    "arithmetic": "all processors busy; twice the batch takes twice the time",
+    "table": "twice the batch takes little more time, half of the vocabulary much less",
+    "loop": "twice the batch takes little more time, twice the length twice as much",
+}
+WORTH = 1.1  # times as fast, from which on a change is listed
+
+
+def models_table() -> HTML:
+    """The three models: what a step of each has to do."""
+    rows = []
+    for name, fields in MODELS.items():
+        work = make_point(**fields).work
+        counts = (f"{work.parameters:,}", f"{work.flops / 1e9:.2f}", f"{work.launches:,}")
+        rows.append([name, *counts, LIMITS[name]])
+    return page.table(["model", "parameters", "operations (10⁹)", "one after the other", "limited by"], rows)
+
+
+def change_table(table: pd.DataFrame, fold: str = "") -> HTML:
+    """Times as fast, a row a model and change, a column a stack. table: as `changes` gives it."""
+    if table.empty:
+        return page.nothing()
+    rows, stacks = [], stored.stack_order(table["stack"])
+    for (model, change), group in table.groupby(["model", "change"], sort=False):
+        by = group.set_index("stack")
+        cells = [page.span(by.loc[stack], below=True) if stack in by.index else "" for stack in stacks]
+        rows.append([f"{model}: {change}", *cells])
+    return page.table(["times as fast", *stacks], rows, fold=fold)
+
+
+def peak_table(table: pd.DataFrame) -> HTML:
+    """Peak memory in float32 and in half precision. table: as `peaks` gives it."""
+    if table.empty:
+        return page.nothing()
+    rows = [
+        [row["model"], row["stack"], row["precision"], f"{row['full'] / 1e6:,.0f}", f"{row['half'] / 1e6:,.0f}"]
+        for _, row in table.iterrows()
+    ]
+    return page.table(["model", "stack", "precision", "float32 (MB)", "half (MB)"], rows, fold="Peak memory, all of it")
+
+
+def feed_table(table: pd.DataFrame) -> HTML:
+    """A step with each feed, what of it was waiting, and how busy the processors were. table: as `feeds` gives it."""
+    if table.empty:
+        return page.nothing()
+    rows = []
+    for _, row in table.iterrows():
+        half = (row["high_s"] - row["low_s"]) / 2
+        spread = f" ± {half * 1e3:.0f}" if half < row["step_s"] else ""
+        cells = (f"{row['step_s'] * 1e3:.0f}{spread}", f"{row['waited_s'] * 1e3:.0f}", f"{row['own_cores']:.1f}")
+        rows.append([row["feed"], *cells])
+    return page.table(["batches are", "ms a step", "of it waiting", "processors busy"], rows)
+
+
+def save_table(costs: dict[str, dict[str, Interval]]) -> HTML:
+    """What a save takes from the training. costs: as `saves` gives them."""
+    if not costs:
+        return page.nothing()
+    rows = [
+        [
+            stack,
+            cost["step"].text(".0f", 1e3),
+            cost["in turn"].text(".0f", 1e3),
+            cost["aside"].text(".0f", 1e3),
+            f"{cost['in turn'].value / cost['step'].value / 100:.1%}",
+        ]
+        for stack, cost in costs.items()
+    ]
+    heads = ["", "a step (ms)", "a save (ms)", "aside (ms)", "every 100 steps adds"]
+    return page.table(heads, rows)
+
+
+def shared_table(book: Measurements) -> HTML:
+    """One process and two, of the models that both trained."""
+    rows = [
+        [
+            model,
+            each.one.text(".0f", 1e3),
+            each.half.text(".0f", 1e3),
+            each.two.text(".0f", 1e3),
+            each.gain.text(),
+            f"{each.gradient_bytes / 1e6:.1f}",
+        ]
+        for model, each in shared(book).items()
+    ]
+    heads = ["ms a step", "one process", "one of two, alone", "two processes", "times as fast", "gradients (MB)"]
+    return page.table(heads, rows) if rows else page.nothing()
+
+
+def rate_table(table: pd.DataFrame) -> HTML:
+    """Epochs to one loss at each rate. table: as `rates` gives it."""
+    if table.empty:
+        return page.nothing("To train: `traintime learn --profile full --only rates`.")
+    rows = []
+    for _, row in table.iterrows():
+        epochs = f"{row['epochs']:.1f} ({row['low']:.0f} to {row['high']:.0f})" if row["reached"] else "never"
+        rows.append([f"{row['rate']:g}", epochs, f"{row['reached']:.0%}", f"{row['accuracy']:.0%}"])
+    return page.table(["rate", "epochs to the loss", "seeds that get there", "accuracy after all epochs"], rows)
+
+
+def first_table(table: pd.DataFrame) -> HTML:
+    """What to try first: each model's changes that are worth it on some stack, the largest gain first, with its price.
+
+    table: as `changes` gives it.
+    """
+    rows = []
+    price = {change.name: change.price for change in CHANGES}
+    for model in MODELS:
+        of_model = table[(table["model"] == model) & table["faster"].notna() & (table["ratio"] >= WORTH)]
+        most = of_model.groupby("change")["ratio"].max().sort_values(ascending=False)
+        if most.empty and (table["model"] == model).any():
+            rows.append([LIMITS[model], "nothing measured here", "", "", "", ""])
+        for change in most.index:
+            every = table[(table["model"] == model) & (table["change"] == change)].set_index("stack")["ratio"]
+            cells = [f"{every[stack]:.1f}" if stack in every.index else "" for stack in STACKS]
+            rows.append([LIMITS[model] if change == most.index[0] else "", change, *cells, price[change]])
+    names = [stack.removeprefix("2026-") for stack in STACKS]
+    return page.table(["limited by", "try", *names, "price"], rows) if rows else page.nothing()
+
+
+def values(book: Measurements) -> dict[str, str]:
+    """Every number that the chapter's sentences name; one that a machine cannot give says so."""
+    table, fed_by, half = changes(book), feeds(book), peaks(book)
+    costs, processes, at_once, learned = saves(book), shared(book), together(book), rates()
+    asked: dict[str, Callable[[], str]] = {"there": lambda: page.title(book, table)}
+    for stack in STACKS:
+        short = stack.removeprefix("2026-")
+        for model in MODELS:
+            for change in CHANGES:
+                key = f"{model}-{change.name.replace(' ', '-').replace('×', 'x')}-{short}"
+                asked[key] = lambda m=model, c=change.name, s=stack: gain(table, m, c, s).text()
+            asked[f"best-{model}-{short}"] = lambda m=model, s=stack: str(best(table, m, s)["change"])
+            asked[f"best-gain-{model}-{short}"] = lambda m=model, s=stack: f"{best(table, m, s)['ratio']:.1f}"
+        asked[f"save-steps-{short}"] = lambda s=stack: f"{costs[s]['in turn'].value / costs[s]['step'].value:.1f}"
+        asked[f"save-{short}"] = lambda s=stack: costs[s]["in turn"].text(".0f", 1e3)
+        asked[f"aside-{short}"] = lambda s=stack: f"{costs[s]['share'].value:.0%}"
+        asked[f"together-{short}"] = lambda s=stack: at_once[s].text()
+    for feed in ("ready", "decoded", "decoded-ahead", "decoded-parallel", "fetched", "fetched-ahead"):
+        asked[feed] = lambda f=feed: f"{fed(fed_by, f)['step_s'] * 1e3:.0f}"
+        asked[f"waited-{feed}"] = lambda f=feed: f"{fed(fed_by, f)['waited_s'] * 1e3:.0f}"
+        asked[f"cores-{feed}"] = lambda f=feed: f"{fed(fed_by, f)['own_cores']:.1f}"
+    asked["fetched-parallel"] = lambda: f"{fed(fed_by, 'fetched-parallel')['step_s'] * 1e3:.0f}"
+    for model in ("arithmetic", "table"):
+        asked[f"two-{model}"] = lambda m=model: processes[m].gain.text()
+        asked[f"efficiency-{model}"] = lambda m=model: f"{processes[m].efficiency.value:.0%}"
+        asked[f"gradient-{model}"] = lambda m=model: f"{processes[m].gradient_bytes / 1e6:.1f}"
+        asked[f"exchange-{model}"] = lambda m=model: processes[m].exchange.text(".0f", 1e3)
+        asked[f"sixteen-{model}"] = lambda m=model: _sixteen(processes[m].half.value, processes[m].gradient_bytes)
+        asked[f"least-memory-{model}"] = lambda m=model: f"{half[half['model'] == m]['share'].min():.0%}"
+    asked["loss"] = lambda: f"{learned['loss'].iloc[0]:.2f}"
+    quickest = learned.sort_values("epochs", ignore_index=True)  # who never gets there comes last
+    for name, row in (("smallest", learned.iloc), ("fastest", quickest.iloc)):
+        asked[f"{name}-rate"] = lambda r=row: f"{r[0]['rate']:g}"
+        asked[f"{name}-epochs"] = lambda r=row: f"{r[0]['epochs']:.0f}"
+    own = make_point(**MODELS["arithmetic"]).work.parameters
+    return {f"fst-{name}": page.or_not_measured(give) for name, give in asked.items()} | {
+        "fst-every": str(EVERY),
+        "fst-wait": f"{WAIT_S * 1e3:.0f}",
+        "fst-saved": f"{FLOAT * (1 + SLOTS['adam']) * make_point(**MODELS['table']).work.trained / 1e6:.0f}",
+        "fst-shared": f"{own / make_point(**MODELS['arithmetic'], shared=True).work.parameters:.1f}",
+    }
+
+
+NETWORK = 10e9 / 8  # bytes a second of a network of 10 Gbit/s
+
+
+def _sixteen(one_s: float, gradient_bytes: float) -> str:
+    """Times as many samples a second of sixteen machines on a network of 10 Gbit/s, by arithmetic."""
+    return f"{16 * one_s / scaled(one_s, gradient_bytes, NETWORK, 16):.1f}"

@@ -1,0 +1,59 @@
+"""Figures of what makes a training faster: one change at a time, and where a step's time goes with each feed."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+
+from traintime.book.plots.look import PALETTE, errors, line_style, log_axis, style
+from traintime.book.plots.sweeps import MARKERS
+
+
+def changed(table: pd.DataFrame) -> Figure:
+    """Times as fast with each change: a panel a model, a row a change, a marker a stack; full where it is told apart.
+
+    table: columns model, change, stack, ratio, low, high, faster.
+    """
+    style()
+    models, stacks, names = (list(dict.fromkeys(table[name])) for name in ("model", "stack", "change"))
+    figure, axes = plt.subplots(
+        1, len(models), figsize=(8.2, 0.42 * len(names) + 1.5), sharey=True, squeeze=False, constrained_layout=True
+    )
+    for axis, model in zip(axes[0], models, strict=True):
+        axis.axvline(1, color="0.5", linewidth=1)
+        for number, stack in enumerate(stacks):
+            rows = table[(table["model"] == model) & (table["stack"] == stack)]
+            heights = [names.index(name) + 0.22 * (number - (len(stacks) - 1) / 2) for name in rows["change"]]
+            colour = line_style(stack)["color"]
+            look = {"color": colour, "linestyle": "none", "marker": MARKERS[number], "markersize": 5, "capsize": 2}
+            axis.errorbar(rows["ratio"], heights, xerr=errors(rows, "ratio"), label=stack, mfc="white", **look)
+            told = rows["faster"].notna().to_numpy()
+            full = {"color": colour, "linestyle": "none", "marker": MARKERS[number], "markersize": 5, "zorder": 3}
+            axis.plot(rows["ratio"][told], [height for height, one in zip(heights, told, strict=True) if one], **full)
+        log_axis(axis, "x", [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10])
+        axis.set_title(model, loc="left", fontsize=11)
+        axis.set_xlabel("times as fast")
+        axis.grid(axis="y", visible=False)
+    axes[0][0].set_yticks(range(len(names)), names)
+    axes[0][0].set_ylim(len(names) - 0.5, -0.5)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(stacks))
+    return figure
+
+
+def waits(table: pd.DataFrame) -> Figure:
+    """A step with each feed, in two parts: until its batch was there, and the training.
+
+    table: columns feed, step_s, waited_s, ms once multiplied.
+    """
+    style()
+    figure, axis = plt.subplots(figsize=(7.2, 0.4 * len(table) + 1.2), constrained_layout=True)
+    places = range(len(table))
+    waited = table["waited_s"].fillna(0) * 1e3
+    training = table["step_s"] * 1e3 - waited
+    axis.barh(places, training, color=PALETTE[0], label="training")
+    axis.barh(places, waited, left=training, color=PALETTE[1], label="waiting for the batch")
+    axis.set_yticks(places, table["feed"])
+    axis.invert_yaxis()
+    axis.set_xlabel("ms a step")
+    axis.grid(axis="y", visible=False)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
