@@ -123,16 +123,18 @@ def values(book: Measurements) -> dict[str, str]:
         for name in ("dense", "residual"):
             asked[f"grows-{name}-{short}"] = lambda s=stack, n=name: interval(slopes.loc[(s, n)], "exponent").text()
         asked[f"pairs-{short}"] = lambda s=stack: f"{pairs[s]:.0%}"
-        asked[f"slow-{short}"] = lambda s=stack: f"{rates[s][0] / 1e9:,.0f}"
-        asked[f"fast-{short}"] = lambda s=stack: f"{rates[s][1] / 1e9:,.0f}"
-    for structure in STRUCTURES:
+    asked["slow"] = lambda: f"{rates['2026-torch'][0] / 1e9:,.0f}"
+    asked["fast"] = lambda: f"{rates['2026-torch'][1] / 1e9:,.0f}"
+    for structure in ("plain", "dense"):
         asked[f"xla-{structure}"] = lambda s=structure: page.span(free.set_index("structure").loc[s])
     given = {f"str-{name}": page.or_not_measured(give) for name, give in asked.items()}
     return given | {
-        "str-parameters": f"{work['residual'].parameters:,}",
         "str-residual-mb": f"{work['residual'].activation_bytes / 1e6:.0f}",
         "str-dense-mb": f"{work['dense'].activation_bytes / 1e6:.0f}",
         "str-plain-mb": f"{work['plain'].activation_bytes / 1e6:.0f}",
+        "str-more-bytes": f"{work['dense'].activation_bytes / work['residual'].activation_bytes:.1f}",
+        "str-thin": str(sizes("dense", DEPTHS[-1])["width"]),
+        "str-wide": str(sizes("residual", DEPTHS[-1])["width"]),
         "str-few": f"{few.parameters:,}",
         "str-many": f"{many.parameters:,}",
     }
