@@ -12,7 +12,7 @@ from traintime import paths, workloads
 FLOORS = (
     ("errors", "paths"),
     ("workloads",),
-    ("point",),
+    ("point", "deferred"),
     ("store",),
     ("explain",),
     ("measuring",),

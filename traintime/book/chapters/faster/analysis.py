@@ -14,6 +14,7 @@ from traintime.explain import formula
 from traintime.explain.statistics import Interval
 from traintime.learning import results
 from traintime.learning.trial import Trial
+from traintime.measuring import stacks
 from traintime.point import make_point
 from traintime.workloads.base import FLOAT
 
@@ -67,8 +68,8 @@ def sides(model: str, change: Change) -> list[Any]:
     return [change.usual, change.other]
 
 
-def asked(model: str, names: list[str], stacks: list[str]) -> dict[str, dict[str, Any]]:
-    """The sweeps of a run that tries these changes on a model: both sides of each, interleaved.
+def asked(model: str, names: list[str], on: list[str]) -> dict[str, dict[str, Any]]:
+    """The sweeps of a run that tries these changes on a model, on these stacks: both sides of each, interleaved.
 
     Raises InputError for an unknown model or change.
     """
@@ -78,7 +79,7 @@ def asked(model: str, names: list[str], stacks: list[str]) -> dict[str, dict[str
     for name in names:
         if name not in known:
             raise unknown("change", name, list(known))
-    usual = MODELS[model] | {"stacks": stacks}
+    usual = MODELS[model] | {"stacks": on}
     return {name: usual | {known[name].field: sides(model, known[name])} for name in names}
 
 
@@ -90,7 +91,8 @@ def invocations(book: Measurements, model: str, **wanted: Any) -> pd.DataFrame:
 def changes(book: Measurements) -> pd.DataFrame:
     """How many times as fast a sample is trained with each change, alone: a row a model, change and stack.
 
-    Columns: model, change, stack, ratio with low and high, number, faster, reason (Measurements.ratios).
+    Of Keras 3 alone, and only where both sides were measured in the same rounds. Columns: model, change, stack, ratio
+    with low and high, number, faster, reason (Measurements.ratios).
     """
     tables = []
     for model in MODELS:
@@ -99,25 +101,33 @@ def changes(book: Measurements) -> pd.DataFrame:
             if change.field not in make_point(**MODELS[model]).fields:
                 continue
             found = invocations(book, model, **{change.field: [usual, other]})
+            found = found[[stacks.get(name).api == "keras3" for name in found["stack"]]]
             if found.empty:
                 continue
+            if change.field == "batch":  # by the sample: a step of more of them may take as much longer
+                found = found.assign(median_s=found["median_s"] * usual / found["batch"])
             table = book.ratios(found, [(usual, other)], of=change.field, against="stack")
-            if change.field == "batch":
-                table[["ratio", "low", "high"]] *= change.other  # a step of more samples
             tables.append(table.assign(model=model, change=change.name))
     columns = ["model", "change", "stack", "ratio", "low", "high", "number", "faster", "reason"]
     if not tables:
         return pd.DataFrame(columns=columns)
-    table = pd.concat(tables, ignore_index=True)[columns]
+    table = pd.concat(tables, ignore_index=True)
+    table = table.loc[table["sweep"] != "", columns]
     order = {name: place for place, name in enumerate([*MODELS, *(each.name for each in CHANGES), *STACKS])}
     keys = ["model", "change", "stack"]
     return table.sort_values(keys, key=lambda of: of.map(order), kind="stable", ignore_index=True)
 
 
+def ran(book: Measurements) -> pd.DataFrame:
+    """Of `changes` those that no other chapter's sweeps measure: what a machine has where it ran this chapter's."""
+    table = changes(book)
+    return table[table["change"] == "bfloat16"]
+
+
 def gain(table: pd.DataFrame, model: str, change: str, stack: str) -> Interval:
-    """Times as fast, of a row of `changes`. Raises KeyError where there is none, or no verdict was possible."""
+    """Times as fast, of a row of `changes`. Raises KeyError where there is none."""
     rows = table[(table["model"] == model) & (table["change"] == change) & (table["stack"] == stack)]
-    if rows.empty or rows.iloc[0]["reason"] == "not interleaved":
+    if rows.empty:
         raise KeyError(f"{change} of {model} on {stack}")
     return stored.interval(rows.iloc[0])
 

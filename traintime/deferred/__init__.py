@@ -1,0 +1,1 @@
+"""Dense Adam's training of a table at the price of the rows that a batch uses."""
