@@ -17,6 +17,7 @@ MODULES = {
     "10-numpy-batches": "numpy_batches",
     "11-memory": "memory",
     "12-parameters-are-not-time": "structure",
+    "13-faster": "faster",
     "14-one-formula": "one_formula",
 }
 

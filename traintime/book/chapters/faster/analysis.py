@@ -132,15 +132,6 @@ def gain(table: pd.DataFrame, model: str, change: str, stack: str) -> Interval:
     return stored.interval(rows.iloc[0])
 
 
-def best(table: pd.DataFrame, model: str, stack: str) -> pd.Series:
-    """The change that helps a model most on a stack, another training or model left out. KeyError without one."""
-    same = [change.name for change in CHANGES if change.field not in ("optimizer", "frozen", "shared")]
-    rows = table[(table["model"] == model) & (table["stack"] == stack) & table["change"].isin(same)]
-    if rows.empty:
-        raise KeyError(f"{model} on {stack}")
-    return rows.loc[rows["ratio"].idxmax()]
-
-
 def peaks(book: Measurements) -> pd.DataFrame:
     """Peak memory in float32 and in half precision: model, stack, precision, full and half (bytes), share."""
     rows = []

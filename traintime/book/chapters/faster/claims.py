@@ -197,7 +197,7 @@ SENTENCES: list[tuple[str, str, Callable[[Measurements], Finding]]] = [
     (
         "Four times the batch makes a sample of the loop at least 1.5 times as fast and one of the convolutions less "
         "than 1.2 times, on all three stacks.",
-        "S1",
+        "ours",
         _a_larger_batch_is_for_loops,
     ),
     (

@@ -1,6 +1,7 @@
 """What the page of accelerations shows: tables, and the numbers of its prose."""
 
 from collections.abc import Callable
+from itertools import product
 
 import pandas as pd
 from IPython.display import HTML
@@ -9,20 +10,18 @@ from traintime.book import page, stored
 from traintime.book.chapters.faster.analysis import (
     CHANGES,
     EVERY,
+    FEEDS,
     MODELS,
     STACKS,
     WAIT_S,
-    best,
     changes,
     fed,
     feeds,
     gain,
     peaks,
-    rates,
     saves,
     scaled,
     shared,
-    together,
 )
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
@@ -32,12 +31,7 @@ from traintime.workloads.base import FLOAT, SLOTS
 LIMITS = {
     "arithmetic": "products of matrices",
     "table": "the update of every row",
-    "loop": "positions that wait for one another",
-}
-SEEN_BY = {
-    "arithmetic": "all processors busy; twice the batch takes twice the time",
-    "table": "twice the batch takes little more time, half of the vocabulary much less",
-    "loop": "twice the batch takes little more time, twice the length twice as much",
+    "loop": "small operations, position by position",
 }
 WORTH = 1.1  # times as fast, from which on a change is listed
 
@@ -157,37 +151,24 @@ def first_table(table: pd.DataFrame) -> HTML:
 def values(book: Measurements) -> dict[str, str]:
     """Every number that the chapter's sentences name; one that a machine cannot give says so."""
     table, fed_by, half = changes(book), feeds(book), peaks(book)
-    costs, processes, at_once, learned = saves(book), shared(book), together(book), rates()
+    costs, processes = saves(book), shared(book)
     asked: dict[str, Callable[[], str]] = {"there": lambda: page.title(book, table)}
+    for model, change, stack in product(MODELS, [change.name for change in CHANGES], STACKS):
+        name = f"{model}-{change.replace(' ', '-').replace('×', 'x')}-{stack.removeprefix('2026-')}"
+        asked[name] = lambda m=model, c=change, s=stack: gain(table, m, c, s).text()
     for stack in STACKS:
         short = stack.removeprefix("2026-")
-        for model in MODELS:
-            for change in CHANGES:
-                key = f"{model}-{change.name.replace(' ', '-').replace('×', 'x')}-{short}"
-                asked[key] = lambda m=model, c=change.name, s=stack: gain(table, m, c, s).text()
-            asked[f"best-{model}-{short}"] = lambda m=model, s=stack: str(best(table, m, s)["change"])
-            asked[f"best-gain-{model}-{short}"] = lambda m=model, s=stack: f"{best(table, m, s)['ratio']:.1f}"
         asked[f"save-steps-{short}"] = lambda s=stack: f"{costs[s]['in turn'].value / costs[s]['step'].value:.1f}"
-        asked[f"save-{short}"] = lambda s=stack: costs[s]["in turn"].text(".0f", 1e3)
         asked[f"aside-{short}"] = lambda s=stack: f"{costs[s]['share'].value:.0%}"
-        asked[f"together-{short}"] = lambda s=stack: at_once[s].text()
-    for feed in ("ready", "decoded", "decoded-ahead", "decoded-parallel", "fetched", "fetched-ahead"):
+        asked[f"float16-slower-{short}"] = lambda s=stack: f"{1 / gain(table, 'arithmetic', 'float16', s).value:,.0f}"
+    for feed in FEEDS:
         asked[feed] = lambda f=feed: f"{fed(fed_by, f)['step_s'] * 1e3:.0f}"
         asked[f"waited-{feed}"] = lambda f=feed: f"{fed(fed_by, f)['waited_s'] * 1e3:.0f}"
-        asked[f"cores-{feed}"] = lambda f=feed: f"{fed(fed_by, f)['own_cores']:.1f}"
-    asked["fetched-parallel"] = lambda: f"{fed(fed_by, 'fetched-parallel')['step_s'] * 1e3:.0f}"
     for model in ("arithmetic", "table"):
         asked[f"two-{model}"] = lambda m=model: processes[m].gain.text()
-        asked[f"efficiency-{model}"] = lambda m=model: f"{processes[m].efficiency.value:.0%}"
         asked[f"gradient-{model}"] = lambda m=model: f"{processes[m].gradient_bytes / 1e6:.1f}"
-        asked[f"exchange-{model}"] = lambda m=model: processes[m].exchange.text(".0f", 1e3)
         asked[f"sixteen-{model}"] = lambda m=model: _sixteen(processes[m].half.value, processes[m].gradient_bytes)
         asked[f"least-memory-{model}"] = lambda m=model: f"{half[half['model'] == m]['share'].min():.0%}"
-    asked["loss"] = lambda: f"{learned['loss'].iloc[0]:.2f}"
-    quickest = learned.sort_values("epochs", ignore_index=True)  # who never gets there comes last
-    for name, row in (("smallest", learned.iloc), ("fastest", quickest.iloc)):
-        asked[f"{name}-rate"] = lambda r=row: f"{r[0]['rate']:g}"
-        asked[f"{name}-epochs"] = lambda r=row: f"{r[0]['epochs']:.0f}"
     own = make_point(**MODELS["arithmetic"]).work.parameters
     return {f"fst-{name}": page.or_not_measured(give) for name, give in asked.items()} | {
         "fst-every": str(EVERY),
