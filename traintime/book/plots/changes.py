@@ -29,7 +29,11 @@ def changed(table: pd.DataFrame) -> Figure:
             told = rows["faster"].notna().to_numpy()
             full = {"color": colour, "linestyle": "none", "marker": MARKERS[number], "markersize": 5, "zorder": 3}
             axis.plot(rows["ratio"][told], [height for height, one in zip(heights, told, strict=True) if one], **full)
-        log_axis(axis, "x", [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10])
+        of_model = table[table["model"] == model]["ratio"]
+        wide = of_model.max() > 30 * of_model.min()
+        log_axis(axis, "x", [0.001, 0.01, 0.1, 1, 10, 100] if wide else [0.1, 0.2, 0.5, 1, 2, 5, 10])
+        # Room for the intervals, and 1 is always seen.
+        axis.set_xlim(min(of_model.min(), 0.8) / 1.6, max(of_model.max(), 1.25) * 1.6)
         axis.set_title(model, loc="left", fontsize=11)
         axis.set_xlabel("times as fast")
         axis.grid(axis="y", visible=False)

@@ -48,7 +48,7 @@ class Change:
 
 
 CHANGES = [
-    Change("bfloat16", "precision", "mixed-bfloat16", "float32", "8 of 24 bits of each product's numbers"),
+    Change("bfloat16", "precision", "mixed-bfloat16", "float32", "8 significant bits in the place of 24"),
     Change("float16", "precision", "mixed-float16", "float32", "range: the loss has to be scaled"),
     Change("tcmalloc", "allocator", "tcmalloc", "glibc", "memory is given back late"),
     Change(f"batch × {LARGER}", "batch", LARGER, None, "fewer updates an epoch"),

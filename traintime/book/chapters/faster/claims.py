@@ -24,8 +24,8 @@ MUCH, LITTLE = 1.3, 0.1
 FEW = 0.003  # the largest of the rates at which nothing is expected to go wrong
 
 
-def _texts(gains: dict[str, Interval]) -> str:
-    return "; ".join(f"{name} {one.text()}" for name, one in gains.items())
+def _texts(gains: dict[str, Interval], spec: str = ".2f") -> str:
+    return "; ".join(f"{name} {one.text(spec)}" for name, one in gains.items())
 
 
 def _gains(book: Measurements, model: str, change: str, stacks: list[str] = STACKS) -> dict[str, Interval]:
@@ -46,7 +46,7 @@ def _bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
 
 def _float16_is_slower(book: Measurements) -> Finding:
     gains = _gains(book, "arithmetic", "float16")
-    return Finding(every(*(below(one, 1) for one in gains.values())), _texts(gains))
+    return Finding(every(*(below(one, 1) for one in gains.values())), _texts(gains, ".3f"))
 
 
 def _memory_stays(book: Measurements) -> Finding:

@@ -47,7 +47,8 @@ def ratio_table(found: pd.DataFrame, head: str) -> HTML:
     for _, row in found.iterrows():
         verdict = row["reason"] if pd.isna(row["faster"]) else f"{row['faster']} is faster"
         rows.append([row["stack"], f"{row['above']} over {row['below']}", str(row["depth"]), page.span(row), verdict])
-    return page.table(["stack", head, "depth", "ratio of steps", "verdict"], rows) if rows else page.nothing()
+    heads = ["stack", head, "depth", "ratio of steps", "verdict"]
+    return page.table(heads, rows, fold="Every ratio, with its verdict") if rows else page.nothing()
 
 
 def predicted_table(found: pd.DataFrame) -> HTML:
