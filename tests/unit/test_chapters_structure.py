@@ -162,4 +162,9 @@ def test_both_figures_have_a_panel_a_stack_and_a_line_a_structure(machine):
     assert [axis.get_title(loc="left") for axis in figure.axes] == structure.STACKS
     assert {len(axis.get_lines()) >= 4 for axis in figure.axes} == {True}
     columns = {"parameters": ("parameters", 1.0), "bytes": ("activation_bytes", 1e-6)}
-    assert len(plots.against(found, columns).axes) == 3 * 2
+    panels = plots.against(found, columns).axes
+    assert [axis.get_xlabel() for axis in panels] == [""] * 4 + list(columns)
+    drawn = {line.get_label(): line.get_color() for line in panels[0].get_lines()}
+    once = {line.get_label(): line.get_color() for line in figure.axes[0].containers[0].get_children()[:1]}
+    assert {"plain", "residual", "dense", "aggregated"} <= set(drawn)
+    assert all(drawn.get(name, colour) == colour for name, colour in once.items())

@@ -9,21 +9,25 @@ from traintime.book.plots.look import PALETTE, interval_ms, log_axis, millisecon
 from traintime.book.plots.sweeps import MARKERS
 from traintime.point import axis_label
 
-COLOURS = [PALETTE[n] for n in (7, 0, 3, 2)]
+# One colour and marker a structure, in every figure.
+LOOKS = {
+    name: {"color": PALETTE[colour], "marker": marker}
+    for name, colour, marker in zip(("plain", "residual", "dense", "aggregated"), (7, 0, 3, 2), MARKERS, strict=False)
+}
 
 
 def depths(points: pd.DataFrame) -> Figure:
     """A step against the depth, a line a structure (column how), a panel a stack."""
     style()
     ran = points.dropna(subset="step_s")
-    stacks, names = (list(dict.fromkeys(ran[name])) for name in ("stack", "how"))
+    stacks, names = list(dict.fromkeys(ran["stack"])), [name for name in LOOKS if name in set(ran["how"])]
     figure, axes = plt.subplots(
         1, len(stacks), figsize=(0.9 + 2.5 * len(stacks), 3.6), sharey=True, squeeze=False, constrained_layout=True
     )
     for axis, stack in zip(axes[0], stacks, strict=True):
-        for number, name in enumerate(names):
+        for name in names:
             rows = ran[(ran["stack"] == stack) & (ran["how"] == name)].sort_values("depth")
-            look = {"color": COLOURS[number % 4], "marker": MARKERS[number % 4], "markersize": 5, "capsize": 3}
+            look = LOOKS[name] | {"markersize": 5, "capsize": 3}
             axis.errorbar(rows["depth"], rows["step_s"] * 1e3, interval_ms(rows), label=name, **look)
         log_axis(axis, "x", sorted(ran["depth"].unique()))
         milliseconds_axis(axis, ran["step_s"])
@@ -42,7 +46,7 @@ def against(points: pd.DataFrame, predictors: dict[str, tuple[str, float]]) -> F
     """
     style()
     ran = points.dropna(subset="step_s")
-    stacks, names = (list(dict.fromkeys(ran[name])) for name in ("stack", "how"))
+    stacks, names = list(dict.fromkeys(ran["stack"])), [name for name in LOOKS if name in set(ran["how"])]
     figure, axes = plt.subplots(
         len(stacks),
         len(predictors),
@@ -55,9 +59,9 @@ def against(points: pd.DataFrame, predictors: dict[str, tuple[str, float]]) -> F
     for row, stack in zip(axes, stacks, strict=True):
         of_stack = ran[ran["stack"] == stack]
         for axis, (label, (column, unit)) in zip(row, predictors.items(), strict=True):
-            for number, name in enumerate(names):
+            for name in names:
                 rows = of_stack[of_stack["how"] == name]
-                look = {"color": COLOURS[number % 4], "marker": MARKERS[number % 4], "linestyle": "none"}
+                look = LOOKS[name] | {"linestyle": "none"}
                 axis.plot(rows[column] * unit, rows["step_s"] * 1e3, label=name, markersize=5, **look)
             ends = np.array([of_stack[column].min(), of_stack[column].max()])
             typical = float((of_stack["step_s"] / of_stack[column]).median())
@@ -66,7 +70,7 @@ def against(points: pd.DataFrame, predictors: dict[str, tuple[str, float]]) -> F
             log_axis(axis, "y", [m * 10.0**e for e in range(-1, 5) for m in (1, 3)])
             axis.set_xlim(*(ends * unit * [0.8, 1.25]))
             axis.set_ylim(of_stack["step_s"].min() * 800, of_stack["step_s"].max() * 1250)
-            if row is axes[-1]:
+            if stack == stacks[-1]:
                 axis.set_xlabel(label)
         row[0].set_ylabel(f"{stack}\nms a step")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
