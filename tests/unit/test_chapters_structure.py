@@ -168,3 +168,8 @@ def test_both_figures_have_a_panel_a_stack_and_a_line_a_structure(machine):
     once = {line.get_label(): line.get_color() for line in figure.axes[0].containers[0].get_children()[:1]}
     assert {"plain", "residual", "dense", "aggregated"} <= set(drawn)
     assert all(drawn.get(name, colour) == colour for name, colour in once.items())
+
+
+def test_a_structures_source_is_the_workers():
+    assert structure.source("residual").startswith("def residual(sizes, maps):")
+    assert "Concatenate" in structure.source("dense")

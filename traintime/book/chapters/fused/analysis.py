@@ -57,10 +57,18 @@ def ways(found: pd.DataFrame) -> pd.Series:
 
 def points(book: Measurements, **wanted: Any) -> pd.DataFrame:
     """The points of the sweep on a CPU, with `how`; another's fields are given by `wanted`."""
-    found = book.points(**SIZES, **{"algorithm": ANY, "jit": ["auto", "on"]} | wanted)
+    found = _own(book.points(**SIZES, **{"algorithm": ANY, "jit": ["auto", "on"]} | wanted))
     found = found.assign(how=ways(found))
     keys = {"stack": stored.stack_order(found["stack"]).index, "how": ORDER.index}
     return found.sort_values(list(keys), key=lambda of: of.map(keys[of.name]), kind="stable", ignore_index=True)
+
+
+def _own(found: pd.DataFrame) -> pd.DataFrame:
+    """Of a machine that has this chapter's sizes those alone; another chapter measures one more of the same model."""
+    if "length" not in found:
+        return found
+    mine = found[found["batch"].isin(BATCHES) & found["length"].isin(LENGTHS)]
+    return mine if len(mine) else found
 
 
 def kept(book: Measurements) -> pd.DataFrame:
@@ -146,7 +154,7 @@ def gains(book: Measurements) -> pd.DataFrame:
 
     As Measurements.ratios gives them: `below` is the other way; above 1 it is the faster one.
     """
-    found = book.invocations(**SIZES, algorithm=ANY, jit=["auto", "on"])
+    found = _own(book.invocations(**SIZES, algorithm=ANY, jit=["auto", "on"]))
     found = found.assign(algorithm=ways(found), jit="auto")
     pairs = [("loop", way) for way in ORDER if way != "loop"]
     return book.ratios(found, pairs, of="algorithm", against="batch")
@@ -157,7 +165,7 @@ def kept_gains(book: Measurements) -> pd.DataFrame:
 
     Only where both were measured in the same rounds.
     """
-    found = book.invocations(**SIZES, algorithm="default", allocator=["glibc", "tcmalloc"])
+    found = _own(book.invocations(**SIZES, algorithm="default", allocator=["glibc", "tcmalloc"]))
     ratios = book.ratios(found, [("glibc", "tcmalloc")], of="allocator", against="batch")
     return ratios[ratios["sweep"] != ""].reset_index(drop=True)
 

@@ -29,6 +29,7 @@ from traintime.book.chapters.structure.shown import (
     here_table,
     predicted_table,
     ratio_table,
+    source,
     values,
     work_table,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "rate",
     "ratio_table",
     "sizes",
+    "source",
     "values",
     "with_smaller",
     "without_relu",

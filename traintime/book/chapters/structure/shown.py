@@ -1,10 +1,12 @@
 """What the page of structures shows: tables, and the numbers of its prose."""
 
+import ast
 from collections.abc import Callable
 
 import pandas as pd
 from IPython.display import HTML
 
+from traintime import workloads
 from traintime.book import page
 from traintime.book.chapters.structure.analysis import (
     ALONE,
@@ -29,6 +31,13 @@ from traintime.book.chapters.structure.analysis import (
 )
 from traintime.book.stored import Measurements, interval
 from traintime.point import make_point
+
+
+def source(structure: str) -> str:
+    """How Keras joins the convolutions of a structure, as it stands in the worker; nothing is imported for it."""
+    text = (workloads.get("blocks").folder / "on_keras3.py").read_text()
+    found = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == structure)
+    return ast.get_source_segment(text, next(found)) or ""
 
 
 def work_table(depth: int = MIDDLE) -> HTML:
