@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from traintime import paths
-from traintime.measuring import check, findings, rounds, stacks, sweep
+from traintime.measuring import check, rounds, findings, rounds, stacks, sweep
 from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 from traintime.store import code, records
@@ -777,3 +777,10 @@ def test_several_damages_are_all_told(root, path):
 
 def test_rounds_of_nothing_are_no_problem():
     assert list(rounds.check("some-machine", [], [], 3)) == []
+
+
+def test_points_that_a_sweep_left_exist_and_say_why():
+    listed = rounds.left_sweeps()
+    assert listed
+    assert all(reason.endswith(".") for reason in listed.values())
+    assert all((paths.MEASUREMENTS / machine / stack / f"{key}.json").exists() for machine, _, stack, key in listed)
