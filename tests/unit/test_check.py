@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from traintime import paths
-from traintime.measuring import check, rounds, findings, rounds, stacks, sweep
+from traintime.measuring import check, findings, rounds, stacks, sweep
 from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 from traintime.store import code, records
