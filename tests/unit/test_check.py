@@ -777,10 +777,3 @@ def test_several_damages_are_all_told(root, path):
 
 def test_rounds_of_nothing_are_no_problem():
     assert list(rounds.check("some-machine", [], [], 3)) == []
-
-
-def test_points_that_a_sweep_left_exist_and_say_why():
-    listed = rounds.left_sweeps()
-    assert listed
-    assert all(reason.endswith(".") for reason in listed.values())
-    assert all((paths.MEASUREMENTS / machine / stack / f"{key}.json").exists() for machine, _, stack, key in listed)

@@ -468,8 +468,9 @@ def test_what_is_not_given_is_as_usual(traintime, fake_measure):
 def test_every_field_of_a_point_is_an_option_with_its_description_and_usual_value(name):
     field = fields()[name]
     (option,) = (each for each in COMMANDS["measure"].params if each.name == name)
-    assert option.opts == [f"--{name}"]
-    assert option.secondary_opts == ([f"--no-{name}"] if field.annotation is bool else [])
+    dashed = name.replace("_", "-")
+    assert option.opts == [f"--{dashed}"]
+    assert option.secondary_opts == ([f"--no-{dashed}"] if field.annotation is bool else [])
     assert option.help.startswith(field.description)
     if field.default not in (None, False):
         assert option.help.endswith("usually on" if field.default is True else f"usually {field.default}")

@@ -3,15 +3,12 @@
 Only invocations that recorded the sources that measured them are held to it; older ones were made by other rules.
 """
 
-import csv
-import functools
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import TypeVar
 
-from traintime import paths
 from traintime.measuring.findings import Finding, Run, Withdrawal, note
 from traintime.store import code
 
@@ -92,16 +89,6 @@ def _once(runs: list[Run], sweep: str) -> Iterator[Finding]:
             yield Finding(f"{run.where}: round {run.invocation.round} of the sweep {sweep} has it{again} already")
 
 
-@functools.cache
-def left_sweeps() -> dict[tuple[str, str, str, str], str]:
-    """Points that a sweep measured and then left: machine, sweep, stack, key -> why (data/measurements/left.csv)."""
-    path = paths.MEASUREMENTS / "left.csv"
-    if not path.exists():
-        return {}
-    with path.open(newline="") as file:
-        return {(row["machine"], row["sweep"], row["stack"], row["key"]): row["reason"] for row in csv.DictReader(file)}
-
-
 def _repeats(machine: str, sweep: str, runs: list[Run], withdrawn: list[Withdrawal]) -> Iterator[Finding]:
     """What crashed or was disturbed is run once more in its round, and nothing else is, least of all for its value.
 
@@ -122,8 +109,7 @@ def _repeats(machine: str, sweep: str, runs: list[Run], withdrawn: list[Withdraw
             yield Finding(f"{again.where}.again is true, but what it repeats neither crashed nor was disturbed")
         if first and not again and not first.invocation.settled:
             late = first.invocation.stolen_before_it_counted
-            left = (machine, sweep, first.stack, first.key) in left_sweeps()
-            if number in closed and not first.sentinel and not late and not left:
+            if number in closed and not first.sentinel and not late:
                 happened = "was disturbed" if first.invocation.disturbed else first.invocation.status
                 yield Finding(f"{first.where} {happened}, and round {number} of the sweep {sweep} has no repeat of it")
             else:
@@ -179,9 +165,7 @@ def _complete(
         if missing:
             which = f"round{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
             sentence = f"{group[0].file}: key invocations lacks {which} of the sweep {sweep}"
-            reason = left_sweeps().get((machine, sweep, group[0].stack, group[0].key))
-            sentence += f", which it left: {reason}" if reason else ""
-            enough = bool(reason) or len(rounds) >= at_least or len(missing) <= gone[group[0].stack, group[0].key]
+            enough = len(rounds) >= at_least or len(missing) <= gone[group[0].stack, group[0].key]
             yield Finding(sentence, fault=not enough)
     in_last = sum(any(run.invocation.round == last for run in group) for group in things.values())
     whole = len(closed) + (in_last == len(things))

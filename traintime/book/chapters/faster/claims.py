@@ -33,15 +33,21 @@ def _gains(book: Measurements, model: str, change: str, stacks: list[str] = STAC
     return {stack: gain(table, model, change, stack) for stack in stacks}
 
 
-def _bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
-    there = _gains(book, "arithmetic", "bfloat16", ["2026-torch"])
+def _on_torch_alone(book: Measurements, change: str, model: str, much: float) -> Finding:
+    """A change makes one model on torch this many times as fast, and neither of the others on any stack."""
+    there = _gains(book, model, change, ["2026-torch"])
     elsewhere = {
-        f"{model}, {stack}": one
-        for model in ("table", "loop")
-        for stack, one in _gains(book, model, "bfloat16").items()
+        f"{other}, {stack}": one
+        for other in MODELS
+        if other != model
+        for stack, one in _gains(book, other, change).items()
     }
-    parts = [above(one, MUCH) for one in there.values()] + [below(one, MUCH) for one in elsewhere.values()]
+    parts = [above(one, much) for one in there.values()] + [below(one, much) for one in elsewhere.values()]
     return Finding(every(*parts), _texts(there | elsewhere))
+
+
+def _bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
+    return _on_torch_alone(book, "bfloat16", "arithmetic", MUCH)
 
 
 def _float16_is_slower(book: Measurements) -> Finding:
@@ -111,14 +117,7 @@ def _saving_seldom_pays(book: Measurements) -> Finding:
 
 
 def _tcmalloc_is_for_tables(book: Measurements) -> Finding:
-    there = _gains(book, "table", "tcmalloc", ["2026-torch"])
-    elsewhere = {
-        f"{model}, {stack}": one
-        for model in ("arithmetic", "loop")
-        for stack, one in _gains(book, model, "tcmalloc").items()
-    }
-    parts = [above(one, 1.2) for one in there.values()] + [below(one, 1.2) for one in elsewhere.values()]
-    return Finding(every(*parts), _texts(there | elsewhere))
+    return _on_torch_alone(book, "tcmalloc", "table", 1.2)
 
 
 def _a_larger_batch_is_for_loops(book: Measurements) -> Finding:
