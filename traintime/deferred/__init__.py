@@ -1,1 +1,16 @@
-"""Dense Adam's training of a table at the price of the rows that a batch uses."""
+"""Dense Adam's training of a large embedding table at the price of the rows that a batch uses.
+
+`Embedding` stands in for keras.layers.Embedding, `missed` is the closed form behind it, `reference` the specification
+in NumPy.
+"""
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    # Keras takes seconds to import and needs a backend: only who wants the layer pays for it.
+    if name == "Embedding":
+        from traintime.deferred.embedding import Embedding
+
+        return Embedding
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,297 @@
+"""The deferred embedding in Keras' own `fit`, on the backend of KERAS_BACKEND. test_layer.py runs this on each of them."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from traintime.deferred import Embedding, rules
+from traintime.errors import InputError
+
+# Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+REFUSAL = (ValueError, RuntimeError)  # Keras makes this one of any error inside a call, with the same words
+ROWS, WIDTH, LENGTH, BATCH = 400, 8, 6, 48
+
+
+class Table(keras.layers.Embedding):
+    """Keras' embedding with a gradient that is one dense array: then TensorFlow's Adam, too, is Adam as published.
+
+    (Of slices Keras 3.15 squares each by itself, so that a row that is read twice has another second moment.)
+    """
+
+    def call(self, inputs):
+        return ops.matmul(ops.one_hot(inputs, self.input_dim), self.embeddings)
+
+
+def data(steps, seed=0):
+    """Zipf-distributed rows, many of them several times in a batch: inputs and targets of so many batches."""
+    random = np.random.default_rng(seed)
+    often = 1 / np.arange(1, ROWS + 1)
+    inputs = random.choice(ROWS, (BATCH * steps, LENGTH), p=often / often.sum()).astype("int32")
+    return inputs, (inputs[:, :1] % 2).astype("float32")
+
+
+def made(table, optimizer=None, **compiled):
+    """A small classifier on the table, from the same weights each time."""
+    random = np.random.default_rng(1)
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [
+            keras.Input((LENGTH,), dtype="int32"),
+            table,
+            keras.layers.LSTM(16),
+            keras.layers.Dense(1, activation="sigmoid"),
+        ]
+    )
+    start = random.uniform(-0.1, 0.1, (ROWS, WIDTH)).astype("float32")
+    (table.table if isinstance(table, Embedding) else table.embeddings).assign(start)
+    for layer in model.layers[1:]:
+        layer.set_weights([random.uniform(-0.3, 0.3, weight.shape).astype("float32") for weight in layer.get_weights()])
+    model.compile(optimizer or keras.optimizers.Adam(0.003), "binary_crossentropy", **compiled)
+    return model
+
+
+class Losses(keras.callbacks.Callback):
+    """The loss of each step (`fit` itself gives the mean so far)."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.sums = [0.0]
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.sums.append(float(logs["loss"]) * (batch + 1))
+
+    @property
+    def all(self):
+        return np.diff(self.sums)
+
+
+def trained(model, steps, **fitted):
+    losses = Losses()
+    callbacks = [losses, *fitted.pop("callbacks", [])]
+    model.fit(*data(steps), batch_size=BATCH, shuffle=False, verbose=0, callbacks=callbacks, **fitted)
+    return losses.all
+
+
+def table_of(model):
+    return ops.convert_to_numpy(model.layers[0].embeddings)
+
+
+def far(one, other):
+    return np.abs(np.asarray(one) - other).max() / np.abs(other).max()
+
+
+def test_a_hundred_steps_of_fit_lose_what_dense_adam_loses():
+    dense, deferred = made(Table(ROWS, WIDTH)), made(Embedding(ROWS, WIDTH))
+    one, other = trained(dense, 100), trained(deferred, 100)
+    assert far(other, one) < 1e-5
+    assert far(table_of(deferred), table_of(dense)) < 1e-4
+    assert one[-20:].mean() < one[:20].mean()
+
+
+def test_a_schedule_is_followed():
+    def schedule():
+        return keras.optimizers.Adam(keras.optimizers.schedules.ExponentialDecay(0.02, 5, 0.5, staircase=True))
+
+    one, other = (trained(made(kind(ROWS, WIDTH), schedule()), 30) for kind in (Table, Embedding))
+    assert far(other, one) < 1e-4
+
+
+class Falls(keras.callbacks.Callback):
+    """A rate that a callback changes in the midst of an epoch."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch == 10:
+            self.model.optimizer.learning_rate = 0.001
+
+
+def test_a_rate_that_a_callback_changes_is_followed():
+    one, other = (trained(made(kind(ROWS, WIDTH)), 40, callbacks=[Falls()]) for kind in (Table, Embedding))
+    assert far(other, one) < 1e-4
+
+
+def test_a_rate_of_its_own_goes_with_any_optimizer():
+    adam = made(Embedding(ROWS, WIDTH, learning_rate=0.003))
+    assert far(trained(adam, 20), trained(made(Embedding(ROWS, WIDTH)), 20)) < 1e-6
+    mixed = made(Embedding(ROWS, WIDTH, learning_rate=0.01), keras.optimizers.SGD(0.1))
+    before = table_of(mixed).copy()
+    losses = trained(mixed, 100)
+    assert losses[-20:].mean() < losses[:20].mean()
+    assert far(table_of(mixed), before) > 0.1
+
+
+def test_rows_that_were_behind_are_right_wherever_they_are_seen():
+    model = made(Embedding(ROWS, WIDTH))
+    trained(model, 20)
+    behind = ops.convert_to_numpy(model.layers[0].table).copy()
+    inputs, targets = data(3, seed=5)
+    before = model.evaluate(inputs, targets, verbose=0), model.predict(inputs, verbose=0)
+    assert (ops.convert_to_numpy(model.layers[0].table) == behind).all()  # to look changes nothing
+    weights = model.get_weights()
+    table = next(each for each in weights if each.shape == (ROWS, WIDTH))
+    assert far(table, behind) > 1e-3
+    assert far(model.evaluate(inputs, targets, verbose=0), before[0]) < 1e-6
+    assert np.abs(model.predict(inputs, verbose=0) - before[1]).max() < 1e-6
+    dense = made(Table(ROWS, WIDTH))
+    trained(dense, 20)
+    assert far(table, table_of(dense)) < 1e-4
+
+
+def test_a_saved_training_goes_on_where_it_was(tmp_path):
+    straight, halved = made(Embedding(ROWS, WIDTH)), made(Embedding(ROWS, WIDTH))
+    inputs, targets = data(40)
+    straight.fit(inputs, targets, batch_size=BATCH, shuffle=False, verbose=0)
+    half = 20 * BATCH
+    halved.fit(inputs[:half], targets[:half], batch_size=BATCH, shuffle=False, verbose=0)
+    halved.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    again.fit(inputs[half:], targets[half:], batch_size=BATCH, shuffle=False, verbose=0)
+    assert far(table_of(again), table_of(straight)) < 1e-5
+    halved.save_weights(tmp_path / "model.weights.h5")
+    other = made(Embedding(ROWS, WIDTH))
+    trained(other, 1)  # Keras makes an optimizer's slots at the first step, and loads none into one that has none
+    other.load_weights(tmp_path / "model.weights.h5")
+    assert far(table_of(other), table_of(halved)) == 0
+
+
+def test_the_best_weights_come_back(tmp_path):
+    model = made(Embedding(ROWS, WIDTH))
+    stop = keras.callbacks.EarlyStopping(monitor="loss", mode="max", patience=1, restore_best_weights=True)
+    kept = keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5", save_weights_only=True)
+    model.fit(*data(10), batch_size=BATCH, verbose=0, epochs=4, validation_data=data(2, seed=3), callbacks=[stop, kept])
+    first = made(Embedding(ROWS, WIDTH))
+    trained(first, 1)
+    first.load_weights(tmp_path / "1.weights.h5")
+    assert far(table_of(model), table_of(first)) < 1e-6
+
+
+def test_a_file_of_another_layout_is_refused(tmp_path):
+    made(Embedding(ROWS, WIDTH)).save_weights(tmp_path / "a.weights.h5")
+    with pytest.raises(REFUSAL, match=r"weights: .* are not those of this layer"):
+        made(Embedding(ROWS, WIDTH, rule="row-adagrad", learning_rate=0.1)).load_weights(tmp_path / "a.weights.h5")
+
+
+def test_every_row_has_its_turn_before_room_runs_out(monkeypatch):
+    monkeypatch.setattr(rules.Adam, "room", 224)
+    short, dense = made(Embedding(ROWS, WIDTH)), made(Table(ROWS, WIDTH))
+    one, other = trained(short, 260), trained(dense, 260)
+    assert far(one[:100], other[:100]) < 1e-4
+    last = ops.convert_to_numpy(short.layers[0].trainer.last)
+    assert last.min() > 260 - 224
+
+
+def test_padding_is_masked_as_keras_masks_it():
+    losses = [trained(made(kind(ROWS, WIDTH, mask_zero=True)), 20) for kind in (Table, Embedding)]
+    assert far(*losses) < 1e-4
+    assert far(losses[0], trained(made(Table(ROWS, WIDTH)), 20)) > 1e-4
+
+
+def test_a_frozen_table_stays():
+    model = made(Embedding(ROWS, WIDTH))
+    model.layers[0].trainable = False
+    model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy")
+    before = table_of(model).copy()
+    trained(model, 5)
+    assert (table_of(model) == before).all()
+
+
+def test_half_precision_computes_in_halves_and_keeps_floats():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = made(Embedding(ROWS, WIDTH))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    losses = trained(model, 100)
+    assert losses[-20:].mean() < losses[:20].mean()
+    assert keras.backend.standardize_dtype(model.layers[0].table.dtype) == "float32"
+
+
+def test_lazy_adam_is_another_training():
+    lazy = trained(made(Embedding(ROWS, WIDTH, rule="lazy-adam")), 60)
+    dense = trained(made(Table(ROWS, WIDTH)), 60)
+    assert far(lazy, dense) > 1e-4
+
+
+def test_adagrad_by_row_is_what_its_paper_says():
+    model = made(Embedding(ROWS, WIDTH, rule="row-adagrad", learning_rate=0.1, epsilon=1e-8))
+    before = table_of(model).copy()
+    model.fit(*data(1), batch_size=BATCH, verbose=0)
+    moved = table_of(model) - before
+    used = np.unique(data(1)[0])
+    # After one step the root of the mean square is the gradient's own, so the row moves by the rate in that measure.
+    assert np.sqrt((moved[used] ** 2).mean(axis=1)) == pytest.approx(np.full(len(used), 0.1), rel=1e-2)
+    assert (np.delete(moved, used, axis=0) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "field"),
+    [
+        (lambda: keras.optimizers.AdamW(0.01), "optimizer"),
+        (lambda: keras.optimizers.SGD(0.01), "optimizer"),
+        (lambda: keras.optimizers.Adam(0.01, amsgrad=True), "amsgrad"),
+        (lambda: keras.optimizers.Adam(0.01, weight_decay=0.1), "weight_decay"),
+        (lambda: keras.optimizers.Adam(0.01, global_clipnorm=1.0), "global_clipnorm"),
+        (lambda: keras.optimizers.Adam(0.01, clipvalue=1.0), "clipvalue"),
+        (lambda: keras.optimizers.Adam(0.01, use_ema=True), "use_ema"),
+        (lambda: keras.optimizers.Adam(0.01, gradient_accumulation_steps=2), "gradient_accumulation_steps"),
+        (lambda: keras.optimizers.Adam(0.01, beta_1=0.8), "beta_1"),
+        (lambda: keras.optimizers.Adam(0.01, epsilon=1e-6), "epsilon"),
+    ],
+)
+def test_what_cannot_be_deferred_is_refused_by_name_before_a_step(optimizer, field):
+    model = made(Embedding(ROWS, WIDTH), optimizer())
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (Keras may add errors of its own on the way out)
+        trained(model, 1)
+    said, error = "", caught.value
+    while error is not None:
+        said, error = said + str(error), error.__context__
+    assert f"{field}: " in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"input_dim": 0}, "input_dim"),
+        ({"output_dim": 2.5}, "output_dim"),
+        ({"rule": "sparse"}, "rule"),
+        ({"beta_2": 0.5}, "beta_2"),
+        ({"input_dim": 10**12}, "input_dim"),
+    ],
+)
+def test_sizes_and_settings_that_cannot_be_are_refused(changes, field):
+    with pytest.raises(InputError, match=f"^{field}: ") as caught:
+        Embedding(**{"input_dim": 5, "output_dim": 2} | changes).build()
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("row", [-1, ROWS])
+def test_a_row_that_is_not_there_stops_the_training(row):
+    model = made(Embedding(ROWS, WIDTH))
+    inputs, targets = data(1)
+    inputs[3, 2] = row
+    with pytest.raises(Exception, match=f"inputs: .*0 to {ROWS - 1}"):
+        model.fit(inputs, targets, batch_size=BATCH, verbose=0)
+
+
+def test_numbers_that_are_no_row_numbers_are_refused():
+    with pytest.raises(REFUSAL, match="inputs: 'float32'"):
+        Embedding(5, 2)(np.zeros((2, 3), "float32"))
+
+
+def test_a_table_that_is_read_twice_in_a_step_is_refused():
+    table, left, right = Embedding(ROWS, WIDTH), keras.Input((3,), dtype="int32"), keras.Input((3,), dtype="int32")
+    both = keras.layers.Concatenate()([keras.layers.Flatten()(table(each)) for each in (left, right)])
+    model = keras.Model([left, right], keras.layers.Dense(1)(both))
+    model.compile(keras.optimizers.Adam(), "mse")
+    inputs = np.zeros((4, 3), "int32")
+    with pytest.raises(REFUSAL, match="is a table that is read twice"):
+        model.fit([inputs, inputs], np.zeros((4, 1)), verbose=0)
+
+
+def test_a_configuration_makes_the_same_layer_again():
+    rate = keras.optimizers.schedules.ExponentialDecay(0.02, 5, 0.5)
+    layer = Embedding(5, 2, mask_zero=True, rule="lazy-adam", learning_rate=rate, beta_1=0.8, name="words")
+    again = Embedding.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
+    assert float(again.learning_rate(5)) == pytest.approx(0.01)

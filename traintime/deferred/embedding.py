@@ -1,0 +1,180 @@
+"""An embedding that trains its own rows: a step costs the rows of the batch, the training is dense Adam's."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from traintime.deferred import rules
+from traintime.errors import InputError, unknown
+
+
+
+class Table(keras.Variable):
+    """The table, which brings itself up to date where somebody looks at it as numbers (`get_weights`)."""
+
+    layer: Any = None
+
+    def numpy(self) -> Any:
+        """A copy, all rows up to date where no step is under way."""
+        if self.layer is not None and not rules.of_backend().busy(self.layer):
+            self.layer.settle()
+        return super().numpy()
+
+
+@keras.saving.register_keras_serializable("traintime")
+class Embedding(keras.layers.Layer):
+    """keras.layers.Embedding whose rows are trained where they are read, in the place of `Embedding(V, E)`.
+
+    Inputs: whole numbers from 0 to input_dim - 1, of any shape; outputs: that shape and output_dim. The rest of the
+    model is trained by the model's optimizer as before. Rows that no batch reads are behind until they are read;
+    `evaluate`, `predict`, saving and `get_weights` see what dense training would have made of them.
+
+    rule: how rows are trained: "adam" (dense Adam's training, step for step), or what is another training: "lazy-adam"
+    (rows that a batch does not read stand still) and "row-adagrad" (one sum of squares for each row). learning_rate: a
+    number or a schedule; None: that of the Adam which the model was compiled with, whatever schedules and callbacks
+    make of it. beta_1, beta_2, epsilon: Adam's; they have to be those of the model's Adam if that sets the rate. most:
+    row numbers in a batch, which JAX alone has to know beforehand.
+
+    Raises InputError for sizes that are no counts, a table that does not fit into memory, a backend without it, and an
+    optimizer that needs every row at every step. Source: Kingma & Ba 2015, in the closed form of deferred.missed.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        mask_zero: bool = False,
+        rule: str = "adam",
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule | None = None,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        most: int = 8192,
+        **kwargs: Any,
+    ) -> None:
+        for name, value in (("input_dim", input_dim), ("output_dim", output_dim), ("most", most)):
+            if type(value) is not int or value < 1:
+                raise InputError(name, value, "is no count", "Give a whole number of 1 or more.")
+        if rule not in rules.RULES:
+            raise unknown("rule", rule, list(rules.RULES))
+        rules.of_backend()
+        super().__init__(**kwargs)
+        self.input_dim, self.output_dim, self.mask_zero, self.rule = input_dim, output_dim, mask_zero, rule
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.learning_rate, self.most = learning_rate, most
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self._last: Any = None  # forward pass of the whole model that read the table to train it
+        self.autocast = False  # row numbers are no numbers to make smaller
+        self.supports_jit = keras.backend.backend() != "tensorflow"  # XLA knows no `unique` of unknown size
+
+    def build(self, input_shape: Any = None) -> None:
+        """Make the table and what its rule keeps of each row."""
+        self.trainer = rules.RULES[self.rule](self)
+        self._fits(self.trainer.bytes())
+        self.table = Table(
+            self.embeddings_initializer, (self.input_dim, self.output_dim), "float32", False, False, name="embeddings"
+        )
+        self.table.layer = self
+        self.trainer.build()
+        rules.of_backend().build(self)
+
+    def _fits(self, needed: int) -> None:
+        """Raise InputError where the table and what is kept of its rows cannot fit into the memory that is free."""
+        free = rules.of_backend().free_bytes()
+        if free is not None and needed > free:
+            remedy = f"At most {math.floor(free / needed * 100)} % of its rows or columns would fit."
+            raise InputError("input_dim", f"{needed / 1e9:.1f} GB", f"are more than the {free / 1e9:.1f} free", remedy)
+
+    def keep(self, name: str, shape: tuple[int, ...], initializer: Any = "zeros", dtype: str = "float32") -> Any:
+        """A weight of the layer that the model's optimizer leaves alone."""
+        return self.add_weight(name=name, shape=shape, initializer=initializer, dtype=dtype, trainable=False, autocast=False)
+
+    def rate(self, step: Any) -> Any:
+        """The learning rate of a step, counted from 0: the layer's own, or the model's as it is now."""
+        if self.learning_rate is None:
+            return ops.cast(rules.of_backend().rate(self), "float32")
+        if callable(self.learning_rate):
+            return ops.cast(self.learning_rate(step), "float32")
+        return ops.cast(self.learning_rate, "float32")
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        """The rows of the inputs, as they should be now. Only the way back of a training changes anything."""
+        kind = keras.backend.standardize_dtype(inputs.dtype)
+        if "int" not in kind:
+            raise InputError("inputs", kind, "are no row numbers", "Give whole numbers, int32 or int64.")
+        learns = bool(training) and self.trainable
+        if learns:
+            self._once(rules.of_backend().forward_pass(self))
+        return ops.cast(rules.of_backend().lookup(self, inputs, learns), self.compute_dtype)
+
+    def _once(self, forward_pass: Any) -> None:
+        # Two steps of one table in one training step would be another training.
+        if forward_pass is self._last:
+            remedy = "Look all of them up at once: concatenate the inputs, and split what comes out."
+            raise InputError("inputs", self.name, "is a table that is read twice in one training step", remedy)
+        self._last = forward_pass
+
+    def settle(self) -> None:
+        """Bring all rows up to date; the training goes on as if nothing had happened."""
+        if self.built:
+            rules.of_backend().settle(self)
+            self.trainer.settle()
+
+    @property
+    def embeddings(self) -> Any:
+        """The table, all of its rows up to date. Raises InputError inside a step: a table tied to another layer."""
+        if rules.of_backend().busy(self):
+            remedy = "Take keras.layers.Embedding, whose optimizer sees both uses."
+            raise InputError("embeddings", self.name, "is used by another layer, which a deferred table can't", remedy)
+        self.settle()
+        return self.table
+
+    def save_own_variables(self, store: dict) -> None:
+        """Save with all rows up to date: what reads the file need not know how they were trained."""
+        self.settle()
+        super().save_own_variables(store)
+
+    def load_own_variables(self, store: dict) -> None:
+        """Load what this layer saved. Raises InputError for a file of a layer with other weights or sizes."""
+        wanted = [tuple(variable.shape) for variable in self.weights]
+        found = [tuple(store[key].shape) for key in store.keys()]
+        if sorted(wanted) != sorted(found):
+            remedy = f"Load it into a layer like the one that was saved; this one is {self.name}, rule {self.rule}."
+            raise InputError("weights", found, f"are not those of this layer, {wanted}", remedy)
+        super().load_own_variables(store)
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Which positions hold a word, where zero is none."""
+        return ops.not_equal(inputs, 0) if self.mask_zero else None
+
+    def compute_output_spec(self, inputs: Any, training: bool = False) -> keras.KerasTensor:
+        """Shape of the inputs and a row's numbers."""
+        return keras.KerasTensor((*inputs.shape, self.output_dim), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict:
+        """What makes the same layer again."""
+        rate = self.learning_rate
+        config = {
+            "input_dim": self.input_dim,
+            "output_dim": self.output_dim,
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+            "mask_zero": self.mask_zero,
+            "rule": self.rule,
+            "learning_rate": rate if rate is None or isinstance(rate, float) else keras.saving.serialize_keras_object(rate),
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "most": self.most,
+        }
+        return super().get_config() | config
+
+    @classmethod
+    def from_config(cls, config: dict) -> "Embedding":
+        """The layer of a configuration."""
+        rate = config["learning_rate"]
+        if isinstance(rate, dict):
+            config = config | {"learning_rate": keras.saving.deserialize_keras_object(rate)}
+        return cls(**config)

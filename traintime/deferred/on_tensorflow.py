@@ -1,0 +1,82 @@
+"""Rows read from and written into TensorFlow's variables where they lie: never the whole table as a tensor."""
+
+from typing import Any
+
+import keras
+import psutil
+import tensorflow as tf
+
+from traintime.deferred.optimizers import deferrable
+
+
+def free_bytes() -> int | None:
+    """Memory that is free where the table will lie; None where nobody knows."""
+    return None if tf.config.list_physical_devices("GPU") else psutil.virtual_memory().available
+
+
+def busy(layer: Any) -> bool:
+    """Whether a step is being made, so that nothing can be done at once."""
+    return not tf.executing_eagerly()
+
+
+def build(layer: Any) -> None:
+    """Make what only this backend needs: without a weight that is trained no gradient would come by."""
+    layer.key = layer.add_weight(name="key", shape=(), initializer="zeros", dtype="float32", autocast=False)
+
+
+def forward_pass(layer: Any) -> Any:
+    """What tells one forward pass of the model from another; its optimizer, if that sets the rate, is looked at."""
+    context = layer._get_call_context()
+    if layer.learning_rate is None:
+        layer.trainer.adam = deferrable(getattr(context.entry_layer, "optimizer", None), layer)
+    return context
+
+
+def rate(layer: Any) -> Any:
+    """The model's rate, as schedules and callbacks have made it by now."""
+    return layer.trainer.adam.learning_rate
+
+
+def settle(layer: Any) -> None:
+    """Do what still waits: nothing does."""
+
+
+def take(variable: keras.Variable, rows: Any) -> tf.Tensor:
+    """These rows of a variable. Were it read as a tensor, each scatter would have to copy all of it."""
+    handle, dtype = variable.value.handle, variable.value.dtype
+    return tf.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=dtype)
+
+
+def put(variable: keras.Variable, rows: Any, values: tf.Tensor) -> None:
+    """Write rows in their places; each of them once."""
+    variable.value.scatter_update(tf.IndexedSlices(values, rows))
+
+
+def add(variable: keras.Variable, rows: Any, values: tf.Tensor) -> None:
+    """Add to rows in their places."""
+    variable.value.scatter_add(tf.IndexedSlices(values, rows))
+
+
+def lookup(layer: Any, inputs: tf.Tensor, learns: bool) -> tf.Tensor:
+    """The rows of the inputs; where it learns their gradient moves them, and is handed on to nobody."""
+    flat = tf.reshape(inputs, [-1])
+    shape = tf.concat([tf.shape(inputs), [layer.output_dim]], 0)
+    used, places = tf.unique(flat)
+    outside = f"inputs: row numbers of {layer.name} have to be from 0 to {layer.input_dim - 1}"
+    with tf.control_dependencies([tf.debugging.assert_non_negative(used, outside),
+                                  tf.debugging.assert_less(used, tf.cast(layer.input_dim, used.dtype), outside)]):
+        now = layer.trainer.now(tf.cast(used, tf.int32))
+    if not learns:
+        return tf.reshape(tf.gather(now[0], places), shape)
+
+    @tf.custom_gradient
+    def rows(key: tf.Tensor) -> Any:
+        def way_back(gradients: tf.Tensor) -> tf.Tensor:
+            gradients = tf.reshape(gradients, [-1, layer.output_dim])
+            total = tf.math.unsorted_segment_sum(gradients, places, tf.size(used))
+            layer.trainer.step(tf.cast(used, tf.int32), now, total)
+            return tf.zeros_like(key)
+
+        return tf.reshape(tf.gather(now[0], places), shape), way_back
+
+    return rows(tf.convert_to_tensor(layer.key.value))

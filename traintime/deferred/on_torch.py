@@ -1,0 +1,87 @@
+"""Rows read from and written into torch's parameters where they lie."""
+
+from typing import Any
+
+import keras
+import psutil
+import torch
+
+from traintime.deferred.optimizers import deferrable
+from traintime.errors import InputError
+
+
+def free_bytes() -> int | None:
+    """Memory that is free where the table will lie."""
+    return torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else psutil.virtual_memory().available
+
+
+def busy(layer: Any) -> bool:
+    """Whether a step is being made, so that nothing can be done at once: torch does everything at once."""
+    return False
+
+
+def build(layer: Any) -> None:
+    """Make what only this backend needs: without a weight that is trained no gradient would come by."""
+    layer.key = layer.add_weight(name="key", shape=(), initializer="zeros", dtype="float32", autocast=False)
+
+
+def forward_pass(layer: Any) -> Any:
+    """What tells one forward pass of the model from another; its optimizer, if that sets the rate, is looked at."""
+    context = layer._get_call_context()
+    if layer.learning_rate is None:
+        layer.trainer.adam = deferrable(getattr(context.entry_layer, "optimizer", None), layer)
+    return context
+
+
+def rate(layer: Any) -> Any:
+    """The model's rate, as schedules and callbacks have made it by now."""
+    return layer.trainer.adam.learning_rate
+
+
+def settle(layer: Any) -> None:
+    """Do what still waits: nothing does."""
+
+
+def take(variable: keras.Variable, rows: torch.Tensor) -> torch.Tensor:
+    """These rows of a variable."""
+    return variable.value.detach()[rows]
+
+
+def put(variable: keras.Variable, rows: torch.Tensor, values: torch.Tensor) -> None:
+    """Write rows in their places; each of them once."""
+    variable.value.detach()[rows] = values
+
+
+def add(variable: keras.Variable, rows: torch.Tensor, values: torch.Tensor) -> None:
+    """Add to rows in their places."""
+    variable.value.detach().index_add_(0, rows, torch.as_tensor(values))
+
+
+class Rows(torch.autograd.Function):
+    """The rows of the inputs; their gradient moves them, and is handed on to nobody."""
+
+    @staticmethod
+    def forward(ctx: Any, key: torch.Tensor, layer: Any, used: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        ctx.layer, ctx.used, ctx.places, ctx.now = layer, used, places, layer.trainer.now(used)
+        return ctx.now[0][places]
+
+    @staticmethod
+    def backward(ctx: Any, gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        with torch.no_grad():
+            total = torch.zeros_like(ctx.now[0])
+            total.index_add_(0, ctx.places.reshape(-1), gradients.reshape(-1, total.shape[1]))
+            ctx.layer.trainer.step(ctx.used, ctx.now, total)
+            return torch.zeros((), device=gradients.device), None, None, None
+
+
+def lookup(layer: Any, inputs: torch.Tensor, learns: bool) -> torch.Tensor:
+    """The rows of the inputs; where it learns their gradient moves them."""
+    used, places = torch.unique(inputs, return_inverse=True)
+    for row in (int(used[0]), int(used[-1])):
+        if not 0 <= row < layer.input_dim:
+            remedy = "Look at the data, or give the layer as many rows as there are words."
+            raise InputError("inputs", row, f"is no row of {layer.name}: 0 to {layer.input_dim - 1}", remedy)
+    used = used.to(torch.int32)
+    if learns:
+        return Rows.apply(layer.key.value, layer, used, places)
+    return layer.trainer.now(used)[0][places]
