@@ -79,7 +79,8 @@ def forward_pass(layer: Any) -> Any:
 
 def rate(layer: Any) -> jax.Array:
     """The model's rate for the step that waits."""
-    return layer.gradients.value[-1, 0]
+    # Were it not held back, the way back would lead through all that the step writes, the whole table.
+    return jax.lax.stop_gradient(layer.gradients.value[-1, 0])
 
 
 def lookup(layer: Any, inputs: jax.Array, learns: bool) -> jax.Array:

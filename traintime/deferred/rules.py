@@ -112,8 +112,8 @@ class Adam(LazyAdam):
         coefficients = self.rows.take(self.missed, last % self.room)
         below = ops.sqrt(second) + self.layer.epsilon
         x = ops.sqrt(second) / below
-        polynomial = ops.zeros_like(x)
-        for term in reversed(range(self.powers.shape[1])):
+        polynomial = coefficients[:, -1:]
+        for term in reversed(range(self.powers.shape[1] - 1)):
             polynomial = polynomial * x + coefficients[:, term : term + 1]
         gap = ops.cast(ops.expand_dims(self.steps.value - last, 1), "float32")
         fade_1, fade_2 = (ops.power(ops.cast(b, "float32"), gap) for b in (self.layer.beta_1, self.layer.beta_2))
