@@ -5,6 +5,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 ROOT = PACKAGE.parent
 WORKER = PACKAGE / "measuring" / "worker"
+DEFERRED = PACKAGE / "deferred"
 LOCKS = ROOT / "env"
 STACKS = ROOT / ".stacks"
 PROFILES = ROOT / "profiles"

@@ -1,4 +1,4 @@
-"""The deferred embedding in Keras' own `fit`, on the backend of KERAS_BACKEND. test_layer.py runs this on each of them."""
+"""The deferred embedding in Keras' own `fit`, on the backend of KERAS_BACKEND; test_layer.py runs this on each."""
 
 import keras
 import numpy as np
@@ -241,7 +241,7 @@ def test_adagrad_by_row_is_what_its_paper_says():
 )
 def test_what_cannot_be_deferred_is_refused_by_name_before_a_step(optimizer, field):
     model = made(Embedding(ROWS, WIDTH), optimizer())
-    with pytest.raises(Exception) as caught:  # noqa: PT011 (Keras may add errors of its own on the way out)
+    with pytest.raises(Exception) as caught:
         trained(model, 1)
     said, error = "", caught.value
     while error is not None:

@@ -109,6 +109,14 @@ def test_words_that_stand_in_a_batch_more_than_once_are_trained_alike(stack, tol
     assert losses(stack, **REPEATED)[0] == pytest.approx(losses("numpy", **REPEATED)[0], rel=tolerance)
 
 
+@pytest.mark.parametrize("stack", [stack.name for stack in PRESENT if stack.api == "keras3"])
+def test_a_table_that_trains_its_own_rows_loses_what_dense_adam_loses(stack, losses):
+    """Repeated words, too: the layer is Adam as published, on TensorFlow where Keras' own embedding is not."""
+    mine, facts = losses(stack, optimizer="adam-deferred", **REPEATED)
+    assert mine == pytest.approx(losses("numpy", **REPEATED)[0], rel=1e-5)
+    assert facts["parameters"] == make_point(**workloads.get("rnn").small | REPEATED).work.parameters
+
+
 @pytest.mark.parametrize("stack", FAST)
 @pytest.mark.parametrize(
     ("workload", "optimizer"),

@@ -1,6 +1,7 @@
 """An embedding that trains its own rows: a step costs the rows of the batch, the training is dense Adam's."""
 
 import math
+import weakref
 from typing import Any
 
 import keras
@@ -8,7 +9,6 @@ from keras import ops
 
 from traintime.deferred import rules
 from traintime.errors import InputError, unknown
-
 
 
 class Table(keras.Variable):
@@ -66,7 +66,7 @@ class Embedding(keras.layers.Layer):
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
         self.learning_rate, self.most = learning_rate, most
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
-        self._last: Any = None  # forward pass of the whole model that read the table to train it
+        self._last: Any = lambda: None  # the forward pass of the whole model that last read the table to train it
         self.autocast = False  # row numbers are no numbers to make smaller
         self.supports_jit = keras.backend.backend() != "tensorflow"  # XLA knows no `unique` of unknown size
 
@@ -90,7 +90,9 @@ class Embedding(keras.layers.Layer):
 
     def keep(self, name: str, shape: tuple[int, ...], initializer: Any = "zeros", dtype: str = "float32") -> Any:
         """A weight of the layer that the model's optimizer leaves alone."""
-        return self.add_weight(name=name, shape=shape, initializer=initializer, dtype=dtype, trainable=False, autocast=False)
+        return self.add_weight(
+            name=name, shape=shape, initializer=initializer, dtype=dtype, trainable=False, autocast=False
+        )
 
     def rate(self, step: Any) -> Any:
         """The learning rate of a step, counted from 0: the layer's own, or the model's as it is now."""
@@ -112,10 +114,10 @@ class Embedding(keras.layers.Layer):
 
     def _once(self, forward_pass: Any) -> None:
         # Two steps of one table in one training step would be another training.
-        if forward_pass is self._last:
+        if forward_pass is self._last():
             remedy = "Look all of them up at once: concatenate the inputs, and split what comes out."
             raise InputError("inputs", self.name, "is a table that is read twice in one training step", remedy)
-        self._last = forward_pass
+        self._last = weakref.ref(forward_pass)  # it may hold all of the model's arrays
 
     def settle(self) -> None:
         """Bring all rows up to date; the training goes on as if nothing had happened."""
@@ -132,6 +134,11 @@ class Embedding(keras.layers.Layer):
         self.settle()
         return self.table
 
+    @property
+    def table_weights(self) -> list[Any]:
+        """The weights that keras.layers.Embedding would have."""
+        return [self.table]
+
     def save_own_variables(self, store: dict) -> None:
         """Save with all rows up to date: what reads the file need not know how they were trained."""
         self.settle()
@@ -140,7 +147,7 @@ class Embedding(keras.layers.Layer):
     def load_own_variables(self, store: dict) -> None:
         """Load what this layer saved. Raises InputError for a file of a layer with other weights or sizes."""
         wanted = [tuple(variable.shape) for variable in self.weights]
-        found = [tuple(store[key].shape) for key in store.keys()]
+        found = [tuple(store[key].shape) for key in store]
         if sorted(wanted) != sorted(found):
             remedy = f"Load it into a layer like the one that was saved; this one is {self.name}, rule {self.rule}."
             raise InputError("weights", found, f"are not those of this layer, {wanted}", remedy)
@@ -163,7 +170,9 @@ class Embedding(keras.layers.Layer):
             "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
             "mask_zero": self.mask_zero,
             "rule": self.rule,
-            "learning_rate": rate if rate is None or isinstance(rate, float) else keras.saving.serialize_keras_object(rate),
+            "learning_rate": rate
+            if rate is None or isinstance(rate, float)
+            else keras.saving.serialize_keras_object(rate),
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,

@@ -63,8 +63,12 @@ def lookup(layer: Any, inputs: tf.Tensor, learns: bool) -> tf.Tensor:
     shape = tf.concat([tf.shape(inputs), [layer.output_dim]], 0)
     used, places = tf.unique(flat)
     outside = f"inputs: row numbers of {layer.name} have to be from 0 to {layer.input_dim - 1}"
-    with tf.control_dependencies([tf.debugging.assert_non_negative(used, outside),
-                                  tf.debugging.assert_less(used, tf.cast(layer.input_dim, used.dtype), outside)]):
+    with tf.control_dependencies(
+        [
+            tf.debugging.assert_non_negative(used, outside),
+            tf.debugging.assert_less(used, tf.cast(layer.input_dim, used.dtype), outside),
+        ]
+    ):
         now = layer.trainer.now(tf.cast(used, tf.int32))
     if not learns:
         return tf.reshape(tf.gather(now[0], places), shape)

@@ -20,7 +20,9 @@ REFUSED = {
 def deferrable(optimizer: Any, layer: Any) -> Any:
     """The model's optimizer, if it is the Adam that the layer can stand in for; else InputError, which says why not."""
     name = type(optimizer).__name__
-    remedy = "Compile the model with keras.optimizers.Adam, or give the layer a rate: Embedding(..., learning_rate=...)."
+    remedy = (
+        "Compile the model with keras.optimizers.Adam, or give the layer a rate: Embedding(..., learning_rate=...)."
+    )
     if optimizer is None:
         raise InputError("optimizer", None, "is set by no model that this layer is part of", remedy)
     if name != "Adam" or layer.rule == "row-adagrad":  # AdamW, too, is an Adam to isinstance

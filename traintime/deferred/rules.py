@@ -132,7 +132,9 @@ class Adam(LazyAdam):
         super().step(rows, now, gradients, counts)
         # To the rows of j steps ago it is the j-th step that they miss; nobody has missed anything since this one.
         reach = len(self.powers)
-        self.rows.put(self.missed, ops.reshape(self.steps.value % self.room, (1,)), ops.zeros((1, self.missed.shape[1])))
+        self.rows.put(
+            self.missed, ops.reshape(self.steps.value % self.room, (1,)), ops.zeros((1, self.missed.shape[1]))
+        )
         places = (self.steps.value - 1 - ops.arange(reach, dtype="int32")) % self.room
         self.rows.add(self.missed, places, rate * ops.convert_to_tensor(self.powers))
         turn = (self.steps.value * self.turn + ops.arange(self.turn, dtype="int32")) % self.layer.input_dim

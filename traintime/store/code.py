@@ -19,7 +19,8 @@ def sources(workload: str, api: str) -> list[Path]:
     """The files that a worker runs for this workload on this API, in a fixed order."""
     folder = workloads.get(workload).folder
     common = [paths.WORKER / name for name in (*COMMON, *OF_API.get(api, ()), f"train_{api}.py")]
-    return [*common, folder / "data.py", folder / f"on_{api}.py"]
+    deferred = sorted(paths.DEFERRED.glob("*.py")) if workloads.get(workload).table and api == "keras3" else []
+    return [*common, folder / "data.py", folder / f"on_{api}.py", *deferred]
 
 
 def current(workload: str, api: str) -> str:

@@ -12,7 +12,7 @@ APIS = ("keras2", "keras3", "numpy")
 FLOAT = 4  # bytes of a float32
 
 # Running means or velocities that an optimizer keeps for each parameter.
-SLOTS = {"adam": 2, "adam-rows": 2, "sgd": 0, "momentum": 1, "rmsprop": 1}
+SLOTS = {"adam": 2, "adam-rows": 2, "adam-deferred": 2, "sgd": 0, "momentum": 1, "rmsprop": 1}
 
 # Bytes that a dense float32 update must move for each parameter, at the least:
 # zero the gradient (4) + read gradient and parameter, and the slots + write parameter, and the slots.
@@ -22,7 +22,18 @@ UPDATE_BYTES = {name: FLOAT + FLOAT * (2 + slots) + FLOAT * (1 + slots) for name
 # Operations of a dense update for each parameter, the root counted as one. Adam: a mean takes 3 (subtract, scale, add),
 # the mean of squares 4, the step 5 (scale, root, add, divide, subtract); Kingma & Ba 2015, as Keras 3 writes it.
 # Momentum: two scalings, a difference, a sum. RMSprop: the mean of squares, and the step.
-UPDATE_FLOPS = {"adam": 3 + 4 + 5, "adam-rows": 3 + 4 + 5, "sgd": 2, "momentum": 4, "rmsprop": 4 + 5}
+# Deferred: what a row has missed as well, a polynomial of six terms in a root and a quotient, and two means faded.
+ADAM = 3 + 4 + 5
+UPDATE_FLOPS = {
+    "adam": ADAM,
+    "adam-rows": ADAM,
+    "adam-deferred": ADAM + 2 * 6 + 6,
+    "sgd": 2,
+    "momentum": 4,
+    "rmsprop": 9,
+}
+# Optimizers that write only the rows of a table which a batch uses, and the API that has them.
+BY_ROW = {"adam-rows": "numpy", "adam-deferred": "keras3"}
 
 
 @dataclass(frozen=True)
@@ -67,10 +78,10 @@ class Fields(BaseModel):
 Count = Annotated[int, Field(gt=0, strict=True)]
 Batch = Annotated[Count, Field(description="samples a step"), InKey("b{}", always=True)]
 Optimizer = Annotated[
-    Literal["adam", "sgd", "adam-rows", "momentum", "rmsprop"],
+    Literal["adam", "sgd", "adam-rows", "adam-deferred", "momentum", "rmsprop"],
     Field(
-        description="adam, sgd, momentum (SGD with a velocity), rmsprop, or adam-rows: Adam that writes only the rows "
-        "of the batch (numpy alone)"
+        description="adam, sgd, momentum (SGD with a velocity), rmsprop; adam-rows: Adam that moves only the rows of "
+        "the batch (numpy alone); adam-deferred: all of Adam, each row when it is next read (keras3 alone)"
     ),
     InKey(always=True),
 ]
@@ -125,10 +136,12 @@ class Sizes(Fields):
         if not (self.folder / f"on_{api}.py").exists():
             has = [name for name in APIS if (self.folder / f"on_{name}.py").exists()]
             raise InputError("workload", self.name, f"has no model for {api}", f"It has one for {', '.join(has)}.")
-        if self.optimizer == "adam-rows" and not self.table:
+        only = BY_ROW.get(self.optimizer, api)
+        if self.optimizer in BY_ROW and not self.table:
             raise InputError("optimizer", self.optimizer, "finds no table whose rows to write", "Take adam or sgd.")
-        if self.optimizer == "adam-rows" and api != "numpy":
-            raise InputError("optimizer", self.optimizer, f"is nothing that {api} has", "Take the stack numpy.")
+        if only != api:
+            remedy = f"Take {'the stack numpy' if only == 'numpy' else f'a stack of {only}'}."
+            raise InputError("optimizer", self.optimizer, f"is nothing that {api} has", remedy)
 
 
 def updates(parameters: int, trained: int, optimizer: str) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from traintime.errors import InputError
-from traintime.workloads.base import Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
+from traintime.workloads.base import BY_ROW, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
 
 
 def lstm_parameters(inputs: int, units: int) -> int:
@@ -69,7 +69,7 @@ class Rnn(Sizes):
         tokens, gates = self.batch * self.length, 4 * self.units
         parameters = self.vocabulary * self.embedding + lstm_parameters(self.embedding, self.units) + self.units + 1
         rows = 0 if self.frozen else self.vocabulary
-        if self.optimizer == "adam-rows":
+        if self.optimizer in BY_ROW:
             rows = min(rows, tokens)
         trained = parameters - (self.vocabulary - rows) * self.embedding
         input_flops, input_bytes = product(tokens, self.embedding, gates)
