@@ -9,7 +9,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab measure measure-gpu stacks colab bench bench-formula figures lint lock browser clean
+.PHONY: help setup book test lab measure measure-gpu stacks colab bench bench-formula bench-rows figures lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ bench: $(READY)  ## Show what measuring itself costs, per stack
 
 bench-formula: $(READY)  ## Show the formula's error beside the error of measuring again
 	@$(BIN)/traintime bench-formula
+
+bench-rows: $(READY)  ## Show what a table's rows cost: dense Adam, deferred, frozen (20 minutes)
+	@$(BIN)/traintime bench-rows
 
 figures: $(READY)  ## Redraw figures/ from data/
 	@$(BIN)/snakemake figures --cores 1 --quiet rules progress

@@ -25,6 +25,7 @@ from traintime.explain import memory, points
 from traintime.learning import run as learning
 from traintime.learning.trial import Trial
 from traintime.measuring import allocators, history, stacks, sweep
+from traintime.measuring import bench_rows as rows_bench
 from traintime.measuring import check as checker
 from traintime.measuring import machine as machines
 from traintime.measuring import measure as measuring
@@ -422,6 +423,34 @@ def bench_formula(as_json: Json = False) -> None:
             if one.machine == machine:
                 grid.add_row(*one.cells)
         (out if out.is_terminal else Console(width=140)).print(grid)
+
+
+@app.command("bench-rows")
+def bench_rows(
+    stack: Annotated[list[str] | None, typer.Option(help="Stack to try; those of Keras 3 by default.")] = None,
+    vocabulary: Annotated[list[int] | None, typer.Option(min=1, help="Rows of the table; 5,000 to 2,000,000.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Invocations of each way, in turn.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """What the rows of a table cost in `fit`: dense Adam, the same Adam deferred, and a frozen table, in turn."""
+    chosen = [stacks.get(name) for name in stack] if stack else [one for one in stacks.ALL.values() if one.present]
+    chosen = [one for one in chosen if stack or one.api == "keras3"]
+    for one in chosen:
+        stacks.refuse_impossible(make_point(optimizer="adam-deferred"), one)
+    found = []
+    for one in rows_bench.run(chosen, tuple(vocabulary or rows_bench.VOCABULARIES), rounds):
+        found.append(one)
+        if not as_json:
+            err.print(
+                ", ".join(f"{head} {cell}" for head, cell in zip(rows_bench.HEADS, one.cells, strict=True)),
+                soft_wrap=True,
+            )
+    if as_json:
+        return print_json([one.plain for one in found])
+    grid = Table(*rows_bench.HEADS)
+    for one in found:
+        grid.add_row(*one.cells)
+    (out if out.is_terminal else Console(width=140)).print(grid)
 
 
 @app.command()

@@ -18,7 +18,7 @@ import yaml
 
 from traintime import cli, paths, workloads
 from traintime.learning import run as learning
-from traintime.measuring import allocators, machine, measure, stacks, sweep
+from traintime.measuring import allocators, bench_rows, machine, measure, stacks, sweep
 from traintime.measuring.protocol import QUICK
 from traintime.point import fields, make_point
 from traintime.store import code, records
@@ -747,6 +747,25 @@ def test_trials_are_listed_trained_and_not_repeated(traintime, profile, tmp_path
     assert_refused(traintime("learn", "--only", "fate", *to), "trials", "fate", "Choose one of: luck")
 
 
+# Rows
+
+
+def test_what_rows_cost_is_shown_or_given(traintime, monkeypatch):
+    ways = {"dense": 2.0, "deferred": 0.05, "frozen": 0.04}
+    found = bench_rows.Rows("2026-torch", 1000, ways, ways)
+    monkeypatch.setattr(bench_rows, "run", lambda chosen, vocabularies, rounds: iter([found] * len(vocabularies)))
+    answer = traintime("bench-rows", "--stack", "2026-torch", "--json")
+    assert answer.status == 0
+    assert [row["dense_over_deferred"] for row in json.loads(answer.out)] == [40.0] * len(bench_rows.VOCABULARIES)
+    assert "40.00" in traintime("bench-rows", "--stack", "2026-torch", "--vocabulary", "1000").out
+
+
+def test_rows_that_a_stack_cannot_defer_are_refused(traintime):
+    refused = traintime("bench-rows", "--stack", "2017-theano")
+    assert refused.status == 2
+    assert "optimizer: 'adam-deferred' is nothing that keras2 has. Take a stack of keras3." in refused.words
+
+
 # Help
 
 
@@ -762,8 +781,8 @@ COMMANDS = commands(typer.main.get_command(cli.app))
 
 
 def test_the_commands_are_the_known_ones():
-    known = {"measure", "sweep", "table", "check", "machine", "bench", "bench-formula", "lab", "learn", "stacks"}
-    known |= {"stacks add"}
+    known = {"measure", "sweep", "table", "check", "machine", "bench", "bench-formula", "bench-rows", "lab", "learn"}
+    known |= {"stacks", "stacks add"}
     assert set(COMMANDS) == {"", *known}
 
 

@@ -147,7 +147,7 @@ class Embedding(keras.layers.Layer):
     def load_own_variables(self, store: dict) -> None:
         """Load what this layer saved. Raises InputError for a file of a layer with other weights or sizes."""
         wanted = [tuple(variable.shape) for variable in self.weights]
-        found = [tuple(store[key].shape) for key in store]
+        found = [tuple(store[key].shape) for key in list(store.keys())]
         if sorted(wanted) != sorted(found):
             remedy = f"Load it into a layer like the one that was saved; this one is {self.name}, rule {self.rule}."
             raise InputError("weights", found, f"are not those of this layer, {wanted}", remedy)
