@@ -58,6 +58,11 @@ class Embedding(keras.layers.Layer):
         for name, value in (("input_dim", input_dim), ("output_dim", output_dim), ("most", most)):
             if type(value) is not int or value < 1:
                 raise InputError(name, value, "is no count", "Give a whole number of 1 or more.")
+        for name, value in (("learning_rate", learning_rate), ("epsilon", epsilon)):
+            if isinstance(value, str) or (isinstance(value, int | float) and not value > 0):
+                raise InputError(
+                    name, value, "is no number above 0", "Give one; as a rate, a schedule or None will do."
+                )
         if rule not in rules.RULES:
             raise unknown("rule", rule, list(rules.RULES))
         rules.of_backend()
@@ -171,7 +176,7 @@ class Embedding(keras.layers.Layer):
             "mask_zero": self.mask_zero,
             "rule": self.rule,
             "learning_rate": rate
-            if rate is None or isinstance(rate, float)
+            if rate is None or isinstance(rate, int | float)
             else keras.saving.serialize_keras_object(rate),
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,
