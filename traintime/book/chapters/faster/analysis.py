@@ -1,5 +1,6 @@
 """Chapter 13, faster: one change at a time on three models, each limited by something else, and what each costs."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -88,6 +89,7 @@ def invocations(book: Measurements, model: str, **wanted: Any) -> pd.DataFrame:
     return book.invocations(**MODELS[model] | wanted)
 
 
+@functools.cache
 def changes(book: Measurements) -> pd.DataFrame:
     """How many times as fast a sample is trained with each change, alone: a row a model, change and stack.
 
@@ -132,6 +134,7 @@ def gain(table: pd.DataFrame, model: str, change: str, stack: str) -> Interval:
     return stored.interval(rows.iloc[0])
 
 
+@functools.cache
 def peaks(book: Measurements) -> pd.DataFrame:
     """Peak memory in float32 and in half precision: model, stack, precision, full and half (bytes), share."""
     rows = []
@@ -199,6 +202,7 @@ class Drawn:
 FEEDS = ["ready"] + [f"{kind}{how}" for kind in ("decoded", "fetched") for how in ("", "-ahead", "-parallel")]
 
 
+@functools.cache
 def feeds(book: Measurements) -> pd.DataFrame:
     """A step with each feed: feed, step_s with low_s and high_s, waited_s (of it, for the batch), own_cores.
 
@@ -226,6 +230,7 @@ def fed(table: pd.DataFrame, feed: str) -> pd.Series:
 # Saving
 
 
+@functools.cache
 def saves(book: Measurements) -> dict[str, dict[str, Interval]]:
     """What one save takes from the training, s: stack -> "in turn" and "aside"."""
     found = book.invocations(**MODELS["table"], save_every=[None, EVERY], save_aside=ANY)
@@ -269,6 +274,7 @@ class Shared:
     gradient_bytes: int
 
 
+@functools.cache
 def shared(book: Measurements) -> dict[str, Shared]:
     """The models that were trained by two processes."""
     found = {}
@@ -307,6 +313,7 @@ def scaled(one_s: float, gradient_bytes: float, bytes_per_s: float, processes: i
 # Several steps at once
 
 
+@functools.cache
 def together(book: Measurements) -> dict[str, Interval]:
     """Times as fast a step of `fit` is where the framework is handed sixteen at once: stack -> gain."""
     fields = {"vocabulary": 1000, "length": 10, "loop": "fit", "steps_per_execution": [1, TOGETHER]}
