@@ -260,11 +260,13 @@ def causes(found: pd.DataFrame, **size: Any) -> pd.DataFrame:
 def batches(found: pd.DataFrame, task: str = "mnist1d") -> pd.DataFrame:
     """Accuracy and loss against the batch, at equal epochs and at equal steps, with the rate fixed and scaled.
 
-    One row a batch and way: batch, way, accuracy and loss with their intervals (accuracy_low, ...), seeds.
+    One row a batch and way: batch, way, accuracy and loss with their intervals (accuracy_low, ...), seeds. None where
+    a single batch was trained: there is nothing that it could be held against.
     """
     usual = settings(task)
     other = [name for name in usual if name not in ("batch", "rate", "steps")]
     found = chosen(found, **{name: usual[name] for name in other})
+    found = found if found["batch"].nunique() > 1 else found.iloc[:0]
     rows = []
     for (batch, rate, steps), group in found.groupby(["batch", "rate", "steps"], dropna=False):
         if len(group) < 2:
