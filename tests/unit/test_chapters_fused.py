@@ -257,16 +257,6 @@ def test_the_prose_says_how_the_loss_goes_with_the_batch(tmp_path, made_up, monk
     assert "at equal epochs, rate fixed, from 0.20 with 100 to 0.50 with 400" in given
 
 
-def test_a_difference_of_two_means_has_welchs_interval():
-    one, other = pd.Series([0.9, 0.8, 0.85]), pd.Series([0.7, 0.75])
-    interval = fused.difference(one, other)
-    assert interval.value == pytest.approx(0.125)
-    assert interval.low < 0.125 < interval.high
-    assert fused.difference(pd.Series([1.0, 1.0]), pd.Series([0.5, 0.5])).low == 0.5
-    with pytest.raises(KeyError):
-        fused.difference(one, other[:1])
-
-
 def test_batches_are_told_apart_by_epochs_steps_and_rate(tmp_path):
     trials = [make_trial(batch=batch, **more) for batch in (100, 400) for more in ({}, {"steps": 800})]
     trials += [make_trial(batch=400, rate=0.004)]
@@ -281,8 +271,7 @@ def test_batches_are_told_apart_by_epochs_steps_and_rate(tmp_path):
     assert (table["accuracy_low"] < table["accuracy"]).all()
 
 
-def test_the_settings_of_the_comparison_are_those_of_a_trial():
-    assert analysis.settings("padded", gates="hard") == make_trial(task="padded", gates="hard").model_dump()
+def test_trials_have_as_many_seeds_as_the_comparison_needs():
     assert run.SEEDS >= analysis.FEWEST
 
 

@@ -3,7 +3,7 @@
 import pytest
 from tables import cells
 
-from traintime.book import plots
+from traintime.book import plots, stored
 from traintime.book.chapters import structure
 from traintime.book.claims import judge
 from traintime.errors import InputError
@@ -105,7 +105,7 @@ def test_a_smaller_network_may_be_the_slower_one(machine):
     assert verdict(4, machine(by_parameters)) == "does not hold"
     slow = machine(lambda **fields: 0.2 if fields["structure"] == "dense" else 0.1)
     assert verdict(4, slow) == "holds"
-    assert structure.of_stack(structure.with_smaller(slow), SLOW)["ratio"] == pytest.approx(2, rel=0.01)
+    assert stored.row(structure.with_smaller(slow), stack=SLOW)["ratio"] == pytest.approx(2, rel=0.01)
 
 
 def test_fewer_parameters_are_faster_where_they_make_the_time(machine):
@@ -117,7 +117,7 @@ def test_fewer_parameters_are_faster_where_they_make_the_time(machine):
 
 def test_single_changes_are_told_apart(machine):
     book = machine()
-    assert structure.of_stack(structure.without_relu(book), FAST)["ratio"] == pytest.approx(1 / 0.95, rel=0.01)
+    assert stored.row(structure.without_relu(book), stack=FAST)["ratio"] == pytest.approx(1 / 0.95, rel=0.01)
     assert verdict(6, book) == "holds"
     assert set(structure.without_xla(book)["structure"]) == set(structure.STRUCTURES)
     assert verdict(8, book) == "holds"

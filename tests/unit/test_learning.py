@@ -27,6 +27,8 @@ def fake(trial, seeds):
         ({"gates": "hard", "recurrent_dropout": 0.2}, "mnist1d-u64-b100-n40-hard-gates-rd0.2"),
         ({"task": "padded", "mask": True, "forget_bias": 0.0}, "padded-u64-b100-n40-mask-fb0"),
         ({"steps": 400, "rate": 0.01}, "mnist1d-u64-b100-n40-s400-r0.01"),
+        ({"task": "moods", "table": "lazy-adam", "backend": "tensorflow"}, "moods-u64-b100-n40-lazy-adam-tensorflow"),
+        ({"task": "moods", "optimizer": "sgd", "rate": 1.0}, "moods-u64-b100-n40-sgd-r1"),
     ],
 )
 def test_the_key_names_what_differs(changes, key):
@@ -40,6 +42,10 @@ def test_the_key_names_what_differs(changes, key):
         ({"gate": "hard"}, "field of a trial: 'gate' is not a known"),
         ({"mask": True}, "mask: True finds no padding in mnist1d"),
         ({"recurrent_dropout": 1.0}, "recurrent_dropout: 1.0 is refused"),
+        ({"task": "moods", "mask": True}, "mask: True finds no padding in moods"),
+        ({"table": "hashed"}, "table: 'hashed' finds no words in mnist1d"),
+        ({"task": "moods", "table": "lazy-adam", "optimizer": "sgd"}, "table: 'lazy-adam' is no way of sgd"),
+        ({"task": "moods", "table": "sparse"}, "table: 'sparse' is refused"),
     ],
 )
 def test_bad_settings_are_refused(changes, refused):
@@ -51,6 +57,7 @@ def test_bad_settings_are_refused(changes, refused):
 def test_changing_any_one_field_changes_the_key():
     other = {"task": "padded", "units": 8, "batch": 7, "epochs": 3, "steps": 5, "rate": 0.1, "gates": "hard"}
     other |= {"recurrent_dropout": 0.5, "mask": True, "forget_bias": 0.0}
+    other |= {"optimizer": "sgd", "table": "factors", "backend": "tensorflow"}
     assert set(other) == set(Trial.model_fields)
     base = make_trial(task="imdb")
     keys = {base.model_copy(update={name: value}).key for name, value in other.items()}
@@ -103,7 +110,7 @@ def test_results_are_a_table_of_one_row_a_seed_with_the_code_that_made_them(tmp_
     run.run([Plan("x", [make_trial(), make_trial(gates="hard")], 2)], tmp_path, train=fake)
     found = results.table(tmp_path)
     assert found[["gates", "seed"]].to_numpy().tolist() == [["hard", 0], ["hard", 1], ["sigmoid", 0], ["sigmoid", 1]]
-    assert found["code"].unique().tolist() == [run.code()]
+    assert found["code"].unique().tolist() == [run.code(make_trial())]
     assert results.table(tmp_path / "none").empty
 
 

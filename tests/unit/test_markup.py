@@ -2,7 +2,7 @@
 
 import pytest
 
-from traintime.book import markup
+from traintime.book import markup, page
 
 
 def test_a_cell_carries_its_columns_head():
@@ -53,3 +53,8 @@ def test_a_box_and_a_fold_hold_their_content():
     folded = markup.fold("All points", "<p>x</p>")
     assert "<summary>All points</summary>" in folded
     assert "open" not in folded.split("</summary>")[0]
+
+
+@pytest.mark.parametrize(("value", "text"), [(4e-6, "4·10⁻⁶"), (3.7e-3, "4·10⁻³"), (2e10, "2·10¹⁰"), (0.0, "0·10⁰")])
+def test_a_small_number_is_written_by_its_order_of_magnitude(value, text):
+    assert page.power(value) == text

@@ -239,7 +239,9 @@ def test_a_positions_price_is_drawn_in_microseconds_and_never_one_below_nothing(
 def test_each_cause_has_a_row_and_each_task_a_marker():
     rows = [("mnist1d", "hard gates", 0.01), ("padded", "hard gates", -0.02), ("padded", "a mask", -0.1)]
     table = pd.DataFrame(rows, columns=["task", "cause", "difference"])
-    figure = plots.causes(table.assign(low=table["difference"] - 0.01, high=table["difference"] + 0.01), claimed=-0.03)
+    figure = plots.causes(
+        table.assign(low=table["difference"] - 0.01, high=table["difference"] + 0.01), -0.03, "points"
+    )
     (axis,) = figure.axes
     assert [label.get_text() for label in axis.get_yticklabels()] == ["hard gates", "a mask"]
     assert [one.lines[0].get_xdata().tolist() for one in lines(axis)] == [[1], [-2, -10]]

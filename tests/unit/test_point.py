@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from traintime import workloads
 from traintime.errors import InputError
 from traintime.point import Point, Run, axis_label, fields, make_point, sizes_fields
-from traintime.workloads.base import Batch, Fields, InKey
+from traintime.workloads.base import BY_ROW, Batch, Fields, InKey
 
 SIZES = ("vocabulary", "embedding", "units", "length", "batch")
 
@@ -76,6 +76,7 @@ def possible(draw, workload):
         chosen["vocabulary"] += 1
         chosen["words"] = draw(st.none() | st.integers(1, chosen["length"]))
         chosen["mask"] = chosen["words"] is not None and chosen["mask"]
+        chosen["accumulated"] = 1 if chosen["optimizer"] in BY_ROW else chosen["accumulated"]
     if workload == "convnet":
         chosen["side"] += chosen["window"]
     if workload == "blocks":
@@ -318,6 +319,13 @@ def test_an_unknown_workload_is_refused_and_the_workloads_are_named():
         ({"loop": "epoch"}, "sentences", None, "is missing for the loop epoch", "Give the samples of the epoch."),
         ({"sentences": 5000}, "sentences", 5000, "is for the loop epoch, not steps", "or give the loop epoch."),
         ({"sentences": 5000, "loop": "fit"}, "sentences", 5000, "is for the loop epoch, not fit", "Leave it out"),
+        (
+            {"accumulated": 2, "optimizer": "adam-deferred"},
+            "accumulated",
+            2,
+            "leaves adam-deferred no row to move at a step",
+            "Take 1, or an optimizer that moves all rows.",
+        ),
         ({"mask": True}, "mask", True, "finds no padding to skip", "Give the number of words that are not padding."),
         ({"allocator": "no-pool"}, "allocator", "no-pool", "is for a GPU", "Take another, or give the device gpu."),
         ({"kernel": "cudnn"}, "kernel", "cudnn", "is for a GPU", "Leave it out, or give the device gpu."),

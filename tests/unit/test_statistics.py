@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from traintime.explain import statistics
 from traintime.explain.statistics import (
@@ -479,3 +480,22 @@ def test_holm_by_hand():
     # Four tests: 0.0125, 0.0167, 0.025, 0.05; the third fails, so the fourth stays although it is below 0.05.
     assert holm([0.04, 0.01, 0.03, 0.015]) == [False, True, False, True]
     assert holm([0.03, float("nan"), 0.02]) == [True, False, True]
+
+
+# Two means
+
+
+@pytest.mark.parametrize("numbers", [(2, 2), (3, 2), (10, 4)])
+def test_a_difference_of_two_means_has_welchs_interval(numbers):
+    random = np.random.default_rng(1)
+    one, other = (random.normal(size=number) for number in numbers)
+    expected = stats.ttest_ind(one, other, equal_var=False).confidence_interval()
+    found = statistics.difference(one, other)
+    assert found.value == pytest.approx(one.mean() - other.mean())
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_without_any_spread_a_difference_is_exact_and_of_one_value_there_is_none():
+    assert statistics.difference([1.0, 1.0], [0.5, 0.5]) == Interval(0.5, 0.5, 0.5)
+    with pytest.raises(KeyError):
+        statistics.difference([1.0, 0.5], [1.0])

@@ -185,6 +185,7 @@ def test_an_lstm_has_four_gates_of_weights(inputs, units, expected):
         ({"vocabulary": 11, "embedding": 3, "units": 4}, 33 + 128 + 5),
         ({"vocabulary": 5000, "embedding": 300, "units": 128}, 1_719_777),
         ({}, 84_219_777),
+        ({"vocabulary": 11, "embedding": 6, "units": 4, "factor": 2}, 11 * 2 + 2 * 6 + 176 + 5),
     ],
 )
 def test_parameters_are_counted_as_by_hand(changes, expected):
@@ -200,6 +201,24 @@ def test_one_more_row_adds_the_numbers_of_one_row(vocabulary, embedding, units, 
 @pytest.mark.parametrize("changes", [{"length": 7}, {"batch": 9}, {"optimizer": "sgd"}, {"frozen": True}])
 def test_parameters_depend_on_the_model_alone(changes):
     assert work(**changes).parameters == work().parameters
+
+
+def test_gradients_that_are_added_up_move_less_and_are_worked_on_less():
+    """By hand, numbers of 4 bytes for a parameter in two steps: zero and read each gradient, read and write the sum
+    each time; and once Adam's parameter and two means, read and written. 12 operations of Adam and 2 sums."""
+    one, two = work(), work(accumulated=2)
+    assert two.update_bytes == one.trained * 4 * (2 * 4 + 6) // 2
+    assert two.update_flops == one.trained * (12 + 2) // 2
+    assert two.update_bytes < one.update_bytes
+    assert (two.parameters, two.flops) == (one.parameters, one.flops)
+
+
+def test_a_table_of_two_factors_is_trained_by_row_or_whole_and_its_matrix_always():
+    sizes = {"vocabulary": 11, "embedding": 6, "units": 4, "factor": 2, "batch": 1, "length": 5}
+    assert work(**sizes).trained == work(**sizes).parameters == 215
+    assert work(**sizes, optimizer="adam-deferred").trained == 215 - 6 * 2
+    assert work(**sizes, frozen=True).trained == 215 - 22
+    assert work(**sizes).flops - work(**sizes | {"factor": None}).flops == 6 * 5 * 2 * 6
 
 
 def test_a_frozen_table_is_not_trained():
@@ -285,9 +304,13 @@ def test_one_position_after_the_other_waits():
 
 @pytest.mark.parametrize("api", APIS)
 def test_what_an_api_cannot_do_is_refused(api):
-    rows, masked = make_point(optimizer="adam-rows").sizes, make_point(words=5, mask=True).sizes
-    possible = {"rows": api == "numpy", "masked": api != "numpy"}
-    for sizes, can in zip((rows, masked), possible.values(), strict=True):
+    possible = {
+        make_point(optimizer="adam-rows").sizes: api == "numpy",
+        make_point(words=5, mask=True).sizes: api != "numpy",
+        make_point(factor=30).sizes: api == "keras3",
+        make_point(accumulated=8).sizes: api == "keras3",
+    }
+    for sizes, can in possible.items():
         if can:
             sizes.refuse_impossible(api)
         else:

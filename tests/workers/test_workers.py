@@ -117,6 +117,22 @@ def test_a_table_that_trains_its_own_rows_loses_what_dense_adam_loses(stack, los
     assert facts["parameters"] == make_point(**workloads.get("rnn").small | REPEATED).work.parameters
 
 
+@pytest.mark.parametrize("stack", [stack.name for stack in PRESENT if stack.api == "keras3"])
+@pytest.mark.parametrize("changed", [{"factor": 2}, {"accumulated": 2}])
+def test_what_keras_3_alone_has_is_the_same_everywhere(changed, stack, losses):
+    """Held to JAX: nothing writes it by hand. A row of two numbers, widened to sixteen; an update every second step."""
+    mine, facts = losses(stack, **changed)
+    assert mine == pytest.approx(losses("2026-jax", **changed)[0], rel=1e-3)
+    assert facts["parameters"] == make_point(**workloads.get("rnn").small, **changed).work.parameters
+
+
+def test_gradients_that_are_added_up_wait_for_their_update(losses):
+    """The losses up to the first step's are what they are without; the next, of weights as they were, is not."""
+    once, twice = losses("2026-jax")[0], losses("2026-jax", accumulated=2)[0]
+    assert twice[:2] == pytest.approx(once[:2], rel=1e-6)
+    assert abs(twice[2] / once[2] - 1) > 1e-5
+
+
 @pytest.mark.parametrize("stack", FAST)
 @pytest.mark.parametrize(
     ("workload", "optimizer"),

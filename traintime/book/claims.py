@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import pandas as pd
+
 from traintime.book import stored
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
@@ -124,3 +126,15 @@ def every(*parts: bool | None) -> bool | None:
     if not parts:
         raise KeyError("nothing to judge")
     return False if False in parts else None if None in parts else True
+
+
+def on_each(
+    table: pd.DataFrame, stacks: Sequence[str], judge: Callable[[Interval], bool | None], **wanted: object
+) -> Finding:
+    """A ratio judged on every one of these stacks; it cannot be told where its sides were not interleaved.
+
+    table: as Measurements.ratios gives it; wanted: values of the stack's row. Raises KeyError where there is none.
+    """
+    rows = {stack: stored.row(table, stack=stack, **wanted) for stack in stacks}
+    parts = [None if one["reason"] == "not interleaved" else judge(stored.interval(one)) for one in rows.values()]
+    return Finding(every(*parts), "; ".join(f"{stack} {stored.interval(one).text()}" for stack, one in rows.items()))

@@ -48,6 +48,15 @@ def span(row: Any, value: str = "ratio", spec: str = ".2f", below: bool = False)
     return text.replace(" (", "<br>(") if below else text
 
 
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def power(value: float) -> str:
+    """A small number by its order of magnitude: "4·10⁻⁶"."""
+    digits, exponent = f"{value:.0e}".split("e")
+    return f"{digits}·10{str(int(exponent)).translate(RAISED)}"
+
+
 MOST = 6  # columns that fit a page
 
 

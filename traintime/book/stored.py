@@ -21,6 +21,7 @@ from traintime.measuring import machine, stacks
 from traintime.point import Run, fields
 from traintime.store import records
 from traintime.store.table import ALIKE, table
+from traintime.workloads.base import ACCUMULATED
 
 ENOUGH = 3  # rounds that a comparison needs before a newer sweep takes an older one's place
 ANY = object()  # a field that may have any value
@@ -94,9 +95,12 @@ def on_gpus(**wanted: Any) -> pd.DataFrame:
 
 
 def how(found: pd.DataFrame) -> pd.Series:
-    """How the table is trained in each row: "frozen", or the optimizer's name."""
-    # Another workload's rows have no such field, or a missing value in it.
-    return found["optimizer"].where(~found["frozen"].eq(True), "frozen") if "frozen" in found else found["optimizer"]
+    """How the table is trained in each row, as `Rnn.how` names it."""
+    # Another workload's rows have no such fields, or a missing value in them.
+    named = found["optimizer"]
+    if "accumulated" in found:
+        named = named.where(~found["accumulated"].gt(1), named + ACCUMULATED)
+    return named.where(~found["frozen"].eq(True), "frozen") if "frozen" in found else named
 
 
 def stack_order(names: Iterable[str]) -> list[str]:
@@ -111,6 +115,21 @@ def in_order(found: pd.DataFrame) -> pd.DataFrame:
     sizes = [name for name in ("optimizer", "frozen", "vocabulary", "batch", "length") if name in found]
     order = found.assign(_stack=[names.index(stack) for stack in found["stack"]])
     return order.sort_values(["_stack", *sizes], kind="stable", ignore_index=True).drop(columns="_stack")
+
+
+def chosen(found: pd.DataFrame, **wanted: Any) -> pd.DataFrame:
+    """The rows of a table that have exactly these values; None stands for a missing one."""
+    for name, value in wanted.items():
+        found = found[found[name].isna() if value is None else found[name] == value]
+    return found
+
+
+def row(found: pd.DataFrame, **wanted: Any) -> pd.Series:
+    """The first row of a table that has these values. Raises KeyError where there is none."""
+    rows = chosen(found, **wanted)
+    if rows.empty:
+        raise KeyError(str(wanted))
+    return rows.iloc[0]
 
 
 def _chosen(found: pd.DataFrame, wanted: dict[str, Any], usual_here: dict[str, Any]) -> pd.DataFrame:

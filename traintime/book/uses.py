@@ -16,6 +16,7 @@ DATA = {
     "traintime.book.external": paths.EXTERNAL,
     "traintime.store.derived": paths.DERIVED,
     "traintime.measuring.operations": paths.DERIVED,
+    "traintime.measuring.equal_losses": paths.DERIVED,
     "traintime.learning.results": paths.TRIALS,
 }
 

@@ -6,7 +6,7 @@ import keras
 import psutil
 import tensorflow as tf
 
-from traintime.deferred.optimizers import deferrable
+from traintime.deferred.at_once import build, forward_pass, rate, settle  # noqa: F401 (a backend's module has them)
 
 
 def free_bytes() -> int | None:
@@ -17,28 +17,6 @@ def free_bytes() -> int | None:
 def busy(layer: Any) -> bool:
     """Whether a step is being made, so that nothing can be done at once."""
     return not tf.executing_eagerly()
-
-
-def build(layer: Any) -> None:
-    """Make what only this backend needs: without a weight that is trained no gradient would come by."""
-    layer.key = layer.add_weight(name="key", shape=(), initializer="zeros", dtype="float32", autocast=False)
-
-
-def forward_pass(layer: Any) -> Any:
-    """What tells one forward pass of the model from another; its optimizer, if that sets the rate, is looked at."""
-    context = layer._get_call_context()
-    if layer.learning_rate is None:
-        layer.trainer.adam = deferrable(getattr(context.entry_layer, "optimizer", None), layer)
-    return context
-
-
-def rate(layer: Any) -> Any:
-    """The model's rate, as schedules and callbacks have made it by now."""
-    return layer.trainer.adam.learning_rate
-
-
-def settle(layer: Any) -> None:
-    """Do what still waits: nothing does."""
 
 
 def take(variable: keras.Variable, rows: Any) -> tf.Tensor:

@@ -9,11 +9,12 @@ from scipy.optimize import nnls
 from traintime.errors import InputError
 from traintime.point import Point
 from traintime.store.derived import Footprint
-from traintime.workloads.base import FLOAT, SLOTS
+from traintime.workloads.base import ACCUMULATED, BY_ROW, FLOAT, SLOTS
 
 GIB = 2**30
 # The least that an optimizer needs, in copies of the parameters: parameter, gradient, moments.
-LEAST_COPIES = {name: 2.0 + slots for name, slots in SLOTS.items()} | {"adam-rows": 3.0, "frozen": 1.0}
+LEAST_COPIES = {name: 2.0 + slots for name, slots in SLOTS.items()} | dict.fromkeys(BY_ROW, 3.0) | {"frozen": 1.0}
+LEAST_COPIES |= {name + ACCUMULATED: 3.0 + slots for name, slots in SLOTS.items() if name not in BY_ROW}
 IDLE = float(GIB)  # of a stack that was never measured: no framework here holds more before it trains
 
 

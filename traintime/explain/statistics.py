@@ -1,6 +1,7 @@
 """What may be said of repeated runs: intervals, noise floors, and which of two things is faster.
 
-Everything works on logarithms of seconds, since run-to-run error is a share of the step, not a number of milliseconds.
+All but `difference` works on logarithms of seconds, since run-to-run error is a share of the step, not a number of
+milliseconds.
 A point has few invocations (3 to 10), so its own spread says little; the spread is pooled over the points of a stack.
 The rules are 15 to 18 of the measuring method; tests/unit/test_statistics.py checks by simulation, with the residuals
 of the stored runs, that intervals cover what they promise and that tables of identical things stay silent.
@@ -316,6 +317,23 @@ def compare(
     # Equal things must count as equal whatever the last bit of a logarithm says.
     p = (np.count_nonzero(reference >= distance - 1e-12) + 1) / (draws + 1)
     return Comparison(above_name, below_name, interval, number, float(p), interleaved)
+
+
+def difference(one: ArrayLike, other: ArrayLike, level: float = 0.95) -> Interval:
+    """Difference of two means of shape (n,) and (m,), the first less the second (Welch 1947), of values as they are.
+
+    Raises KeyError where a side has no two values.
+    """
+    sides = [np.asarray(side, float) for side in (one, other)]
+    if min(map(len, sides)) < 2:
+        raise KeyError("fewer than two trainings")
+    value = float(sides[0].mean() - sides[1].mean())
+    squares = np.array([side.var(ddof=1) / len(side) for side in sides])
+    if not squares.any():  # no spread, and nothing to reckon with
+        return Interval(value, value, value)
+    degrees = squares.sum() ** 2 / sum(square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True))
+    half = float(stdtrit(degrees, (1 + level) / 2) * np.sqrt(squares.sum()))
+    return Interval(value, value - half, value + half)
 
 
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:

@@ -50,3 +50,8 @@ def table(root: Path = paths.TRIALS) -> pd.DataFrame:
         trial = make_trial(**found["trial"])
         rows += [{"key": trial.key, **trial.model_dump(), **result} for result in found["results"]]
     return pd.DataFrame(rows, columns=[*Trial.model_fields, *COLUMNS] if not rows else None)
+
+
+def settings(task: str, **changes: Any) -> dict[str, Any]:
+    """Every field of a trial of this task that has its usual values but for these changes."""
+    return make_trial(task=task, **changes).model_dump()

@@ -16,10 +16,10 @@ from typing import Any
 from traintime import paths
 from traintime.errors import InputError
 from traintime.learning import results
-from traintime.learning.trial import Trial, make_trial
+from traintime.learning.trial import BY_ROW, Trial, make_trial
 
 SEEDS = 20
-STACK = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}  # what is learned does not depend on it, seconds do
+CPU = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def run(
     def one(trial: Trial, seeds: list[int]) -> int:
         number = 0
         for result in (train or in_a_process)(trial, seeds):
-            results.append(root, trial, result | {"code": code()})
+            results.append(root, trial, result | {"code": code(trial)})
             report(trial, result)
             number += 1
         return number
@@ -90,10 +90,12 @@ def run(
         return sum(each.result() for each in as_completed(waiting))
 
 
-def code() -> str:
-    """Hash of the sources that train, twelve hexadecimal digits."""
-    folder = paths.PACKAGE / "learning"
-    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in ("tasks.py", "train.py"))).hexdigest()[:12]
+def code(trial: Trial) -> str:
+    """Hash of the sources that train, twelve hexadecimal digits; a table that trains its own rows is one of them."""
+    files = [paths.PACKAGE / "learning" / name for name in ("tasks.py", "train.py")]
+    if trial.table in BY_ROW:
+        files += sorted((paths.PACKAGE / "deferred").glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
 def in_a_process(trial: Trial, seeds: list[int]) -> Iterator[dict[str, Any]]:
@@ -102,7 +104,9 @@ def in_a_process(trial: Trial, seeds: list[int]) -> Iterator[dict[str, Any]]:
         return
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     flags = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
-    environment = os.environ | STACK | one | flags | {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(paths.ROOT)}
+    # TensorFlow takes its numbers of threads from variables of its own.
+    one |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "KERAS_BACKEND": trial.backend}
+    environment = os.environ | CPU | one | flags | {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(paths.ROOT)}
     command = [sys.executable, "-m", "traintime.learning.train"]
     job = json.dumps({"trial": trial.model_dump(), "seeds": seeds})
     with tempfile.TemporaryFile("w+") as words:  # a pipe that nobody reads would fill up

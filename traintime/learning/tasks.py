@@ -11,6 +11,7 @@ LENGTH = 40  # positions of a padded sentence
 WORDS = 20  # a vocabulary's words beside the padding
 FIRST, SECOND = 1, 2  # the two words whose order is asked for
 REVIEWS = {"words": 20_000, "length": 100}
+MOODS = {"words": 20_000, "length": 25}
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Task:
 @functools.cache
 def load(name: str) -> Task:
     """The task of this name; raises InputError where its data cannot be had."""
-    return {"mnist1d": mnist1d, "padded": padded, "imdb": imdb}[name]()
+    return {"mnist1d": mnist1d, "padded": padded, "moods": moods, "imdb": imdb}[name]()
 
 
 def mnist1d() -> Task:
@@ -66,6 +67,21 @@ def padded(samples: int = 4000, tests: int = 1000) -> Task:
         words[places] = (FIRST, SECOND) if answer else (SECOND, FIRST)
         row[: len(words)] = words
     return Task(tokens[:samples], classes[:samples], tokens[samples:], classes[samples:], WORDS + 1)
+
+
+def moods(samples: int = 10_000, tests: int = 5_000) -> Task:
+    """Sentences of words as frequent as real ones, the n-th 1/n as often as the first (Zipf): are they glad or sad?
+
+    Each word has a mood, drawn once; a sentence is glad where its words' moods are above nothing in sum. So the rows
+    of the words are all that there is to learn, and those of most words come by seldom.
+    """
+    random = np.random.default_rng(0)
+    frequency = 1 / np.arange(1, MOODS["words"] + 1)
+    tokens = random.choice(MOODS["words"], (samples + tests, MOODS["length"]), p=frequency / frequency.sum())
+    mood = random.standard_normal(MOODS["words"])
+    classes = (mood[tokens].sum(axis=1) > 0).astype(np.int32)
+    tokens = tokens.astype(np.int32)
+    return Task(tokens[:samples], classes[:samples], tokens[samples:], classes[samples:], MOODS["words"])
 
 
 def imdb() -> Task:

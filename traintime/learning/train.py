@@ -12,12 +12,15 @@ import time
 import keras
 from keras import layers, ops
 
+from traintime import deferred
 from traintime.learning import tasks
 from traintime.learning.tasks import Task
-from traintime.learning.trial import Trial, make_trial
+from traintime.learning.trial import BY_ROW, Trial, make_trial
 from traintime.measuring.worker.process import die_with_parent
 
 EMBEDDING = 16  # numbers in each row of a table of words
+FEWER = 10  # words for each row, where a table is smaller than the vocabulary
+FACTOR = 4  # numbers in each row, where a matrix widens them
 
 
 def hard_sigmoid(x: object) -> object:
@@ -36,12 +39,34 @@ class ForgetBias(keras.initializers.Initializer):
         return ops.concatenate([ops.zeros(units), ops.full((units,), self.value), ops.zeros(2 * units)])
 
 
+OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD}
+
+
+def table(trial: Trial, words: int, inputs: keras.KerasTensor) -> keras.KerasTensor:
+    """The words' rows, float32 of shape (batch, positions, EMBEDDING), kept and trained as the trial says."""
+    if trial.table in BY_ROW:
+        rule = {"deferred": "adam"}.get(trial.table, trial.table)
+        most = trial.batch * inputs.shape[1]
+        return deferred.Embedding(words, EMBEDDING, mask_zero=trial.mask, rule=rule, most=most)(inputs)
+    rows, width = words, EMBEDDING
+    if trial.table == "cut":  # tokens are in order of frequency
+        rows = words // FEWER
+        inputs = ops.minimum(inputs, rows - 1)
+    elif trial.table == "hashed":
+        rows = words // FEWER
+        inputs = ops.mod(inputs, rows)
+    elif trial.table == "factors":
+        width = FACTOR
+    positions = layers.Embedding(rows, width, mask_zero=trial.mask)(inputs)
+    return layers.Dense(EMBEDDING, use_bias=False)(positions) if trial.table == "factors" else positions
+
+
 def model(trial: Trial, task: Task) -> keras.Model:
     """The network, compiled."""
     inputs = keras.Input(task.inputs.shape[1:], dtype=str(task.inputs.dtype))
     positions = inputs
     if task.words is not None:
-        positions = layers.Embedding(task.words, EMBEDDING, mask_zero=trial.mask)(inputs)
+        positions = table(trial, task.words, inputs)
     state = layers.LSTM(
         trial.units,
         recurrent_activation=hard_sigmoid if trial.gates == "hard" else "sigmoid",
@@ -50,7 +75,7 @@ def model(trial: Trial, task: Task) -> keras.Model:
         bias_initializer=ForgetBias(trial.forget_bias),
     )(positions)
     made = keras.Model(inputs, layers.Dense(task.outputs, activation="softmax")(state))
-    made.compile(keras.optimizers.Adam(trial.rate), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    made.compile(OPTIMIZERS[trial.optimizer](trial.rate), "sparse_categorical_crossentropy", metrics=["accuracy"])
     return made
 
 

@@ -7,20 +7,36 @@ from pydantic import Field, model_validator
 from traintime.errors import InputError, unknown
 from traintime.workloads.base import Batch, Count, Fields, InKey, validated
 
+BY_ROW = ("deferred", "lazy-adam")  # tables whose rows train themselves
+
 
 class Trial(Fields):
     """Settings of a trial. The defaults are a cuDNN LSTM's: sigmoid gates, no recurrent dropout, no mask."""
 
     task: Annotated[
-        Literal["mnist1d", "padded", "imdb"],
-        Field(description="what is learned: digits drawn as lines, which word comes first, the mood of a review"),
+        Literal["mnist1d", "padded", "moods", "imdb"],
+        Field(
+            description="what is learned: digits drawn as lines, which word comes first, the mood of a sentence whose "
+            "words are mostly rare, the mood of a review"
+        ),
         InKey(always=True),
     ] = "mnist1d"
     units: Annotated[Count, Field(description="units of the LSTM"), InKey("u{}", always=True)] = 64
     batch: Batch = 100
     epochs: Annotated[Count, Field(description="passes over the data"), InKey("n{}", always=True)] = 40
     steps: Annotated[Count | None, Field(description="training steps instead of epochs"), InKey("s{}")] = None
-    rate: Annotated[float, Field(gt=0, description="Adam's learning rate"), InKey("r{}")] = 0.001
+    optimizer: Annotated[Literal["adam", "sgd"], Field(description="adam, or sgd without a velocity"), InKey()] = "adam"
+    rate: Annotated[float, Field(gt=0, description="the optimizer's learning rate"), InKey("r{}")] = 0.001
+    table: Annotated[
+        Literal["dense", "deferred", "lazy-adam", "cut", "hashed", "factors"],
+        Field(
+            description="how the words' rows are kept and trained: all at every step; each when it is next read, which "
+            "is the same training; those of the batch alone; one row for all words but the most frequent tenth; ten "
+            "words a row; a quarter of the numbers, widened by a matrix"
+        ),
+        InKey(),
+    ] = "dense"
+    backend: Annotated[Literal["jax", "tensorflow"], Field(description="what Keras computes with"), InKey()] = "jax"
     gates: Annotated[
         Literal["sigmoid", "hard"],
         Field(description="the gates' activation: the sigmoid, or Keras 2's line from 0 to 1"),
@@ -34,9 +50,13 @@ class Trial(Fields):
 
     @model_validator(mode="after")
     def fields_fit_together(self) -> Self:
-        """Refuse a mask where nothing is padded."""
-        if self.mask and self.task == "mnist1d":
-            raise InputError("mask", True, "finds no padding in mnist1d", "Take the task padded or imdb.")
+        """Refuse a mask without padding, a way to keep a table without words, or one that is not the optimizer's."""
+        if self.mask and self.task in ("mnist1d", "moods"):
+            raise InputError("mask", True, f"finds no padding in {self.task}", "Take the task padded or imdb.")
+        if self.table != "dense" and self.task == "mnist1d":
+            raise InputError("table", self.table, "finds no words in mnist1d", "Take the task moods, padded or imdb.")
+        if self.table in BY_ROW and self.optimizer != "adam":
+            raise InputError("table", self.table, f"is no way of {self.optimizer}", "Take adam, or another table.")
         return self
 
     @property

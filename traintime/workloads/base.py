@@ -34,6 +34,7 @@ UPDATE_FLOPS = {
 }
 # Optimizers that write only the rows of a table which a batch uses, and the API that has them.
 BY_ROW = {"adam-rows": "numpy", "adam-deferred": "keras3"}
+ACCUMULATED = "-accumulated"  # after an optimizer's name: it gets the gradients of several steps at once
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,20 @@ class Sizes(Fields):
             raise InputError("optimizer", self.optimizer, f"is nothing that {api} has", remedy)
 
 
-def updates(parameters: int, trained: int, optimizer: str) -> dict[str, int]:
-    """The part of Work that the optimizer sets: parameters and trained, operations and bytes of its update."""
+def updates(parameters: int, trained: int, optimizer: str, accumulated: int = 1) -> dict[str, int]:
+    """The part of Work that the optimizer sets: parameters and trained, operations and bytes of its update.
+
+    accumulated: steps whose gradients are added up before an update; what such a step pays is the mean over them.
+    """
+    flops, moved = UPDATE_FLOPS[optimizer], UPDATE_BYTES[optimizer]
+    if accumulated > 1:
+        # A step zeroes and reads its gradient, reads the sum and writes it; the update then has its gradient at hand.
+        flops, moved = flops + accumulated, moved - 2 * FLOAT + 4 * FLOAT * accumulated
     return {
         "parameters": parameters,
         "trained": trained,
-        "update_flops": trained * UPDATE_FLOPS[optimizer],
-        "update_bytes": trained * UPDATE_BYTES[optimizer],
+        "update_flops": trained * flops // accumulated,
+        "update_bytes": trained * moved // accumulated,
     }
 
 

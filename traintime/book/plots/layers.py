@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from traintime.book.plots.look import PALETTE, errors, log_axis, style
+from traintime.book.plots.look import PALETTE, WAY, errors, label_ends, line_style, log_axis, style
 from traintime.book.plots.sweeps import MARKERS
 from traintime.point import axis_label
 
@@ -52,16 +52,17 @@ def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> F
     return figure
 
 
-def causes(table: pd.DataFrame, claimed: float) -> Figure:
-    """Points of accuracy that CuDNNLSTM's way gains over LSTM's by each difference, with intervals, beside a claim.
+def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
+    """Points of accuracy that each cause gains, with intervals, beside a claim where there is one.
 
-    table: columns task, cause, difference, low, high (shares); claimed: a share.
+    table: columns task, cause, difference, low, high (shares); claimed: a share; gained: what stands at the axis.
     """
     style()
     names, tasks = (list(dict.fromkeys(table[name])) for name in ("cause", "task"))
     figure, axis = plt.subplots(figsize=(6.8, 0.5 * len(names) + 1.6), constrained_layout=True)
     axis.axvline(0, color="0.4", linewidth=1)
-    axis.axvline(100 * claimed, color="0.2", linestyle="--", linewidth=1)
+    if claimed is not None:
+        axis.axvline(100 * claimed, color="0.2", linestyle="--", linewidth=1)
     for number, task in enumerate(tasks):
         rows = table[table["task"] == task]
         places = [names.index(cause) + (number - (len(tasks) - 1) / 2) * 0.2 for cause in rows["cause"]]
@@ -69,8 +70,9 @@ def causes(table: pd.DataFrame, claimed: float) -> Figure:
         axis.errorbar(100 * rows["difference"], places, xerr=errors(rows, "difference", 100), capsize=3, **look)
     axis.set_yticks(range(len(names)), names)
     axis.invert_yaxis()
-    axis.set_xlabel("points of accuracy that CuDNNLSTM's way gains")
-    figure.legend(loc="outside lower center", ncols=len(tasks))
+    axis.set_xlabel(gained)
+    if len(tasks) > 1:
+        figure.legend(loc="outside lower center", ncols=len(tasks))
     return figure
 
 
@@ -98,4 +100,26 @@ def losses(table: pd.DataFrame) -> Figure:
         axis.set_title(panel, loc="left", fontsize=11)
     axes[0][0].set_ylabel("loss on the test data")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def apart(table: pd.DataFrame) -> Figure:
+    """How far losses are from a reference's, step by step, on a log axis, a line each.
+
+    table: columns stack, optimizer, step, apart (shares); the largest so far is drawn, so that lines do not cross for
+    a moment's chance.
+    """
+    style()
+    figure, axis = plt.subplots(figsize=(6.6, 4.4), constrained_layout=True)
+    ends = []
+    for (stack, how), rows in table.groupby(["stack", "optimizer"], sort=False):
+        rows = rows.sort_values("step")
+        far = rows["apart"].cummax().clip(lower=1e-9)
+        look = {"color": line_style(str(stack))["color"], "linestyle": WAY[str(how)]["linestyle"]}
+        axis.plot(rows["step"], far, **look)
+        ends.append((rows["step"].iloc[-1], far.iloc[-1], f"{stack}, {how}", look["color"]))
+    axis.set_yscale("log")
+    axis.set_xlabel("training step")
+    axis.set_ylabel("loss, away from Adam's as published (share)")
+    label_ends(axis, ends)
     return figure

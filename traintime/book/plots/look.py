@@ -31,6 +31,7 @@ WAY = {
     "sgd": {"color": PALETTE[4], "linestyle": "--"},
     "frozen": {"color": PALETTE[9], "linestyle": ":"},
     "adam-rows": {"color": PALETTE[2], "linestyle": "-."},
+    "adam-deferred": {"color": PALETTE[2], "linestyle": "--"},
     "20K rows": {"color": PALETTE[3], "linestyle": (0, (4, 1))},
     "1K rows": {"color": PALETTE[0], "linestyle": (0, (1, 1))},
     "glibc": {"color": PALETTE[1], "linestyle": "-"},

@@ -1,5 +1,6 @@
 """Train a workload's model in the Keras 3 API, on TensorFlow, JAX or torch."""
 
+import functools
 import itertools
 import os
 
@@ -27,11 +28,11 @@ import samples
 import saving
 import timing
 
-OPTIMIZERS = {"adam": lambda: keras.optimizers.Adam(learning_rate=0.001, epsilon=1e-7),
-              "sgd": lambda: keras.optimizers.SGD(learning_rate=0.01),
-              "momentum": lambda: keras.optimizers.SGD(learning_rate=0.01, momentum=0.9),
+OPTIMIZERS = {"adam": functools.partial(keras.optimizers.Adam, learning_rate=0.001, epsilon=1e-7),
+              "sgd": functools.partial(keras.optimizers.SGD, learning_rate=0.01),
+              "momentum": functools.partial(keras.optimizers.SGD, learning_rate=0.01, momentum=0.9),
               # It stands under the root here and outside of it in Keras 2: so small that this makes no difference.
-              "rmsprop": lambda: keras.optimizers.RMSprop(learning_rate=0.001, rho=0.9, epsilon=1e-14)}
+              "rmsprop": functools.partial(keras.optimizers.RMSprop, learning_rate=0.001, rho=0.9, epsilon=1e-14)}
 OPTIMIZERS["adam-deferred"] = OPTIMIZERS["adam"]  # the model's; what the table does is the layer's
 JIT = {"auto": "auto", "on": True, "off": False}
 
@@ -63,7 +64,9 @@ class Trainer:
         if run["precision"] != "float32":
             keras.config.set_dtype_policy(run["precision"].replace("-", "_"))
         self.model = on_keras3.model(sizes, run)
-        self.model.compile(OPTIMIZERS[sizes["optimizer"]](), data.LOSS, jit_compile=JIT[run["jit"]])
+        accumulated = sizes.get("accumulated", 1)
+        optimizer = OPTIMIZERS[sizes["optimizer"]](gradient_accumulation_steps=accumulated if accumulated > 1 else None)
+        self.model.compile(optimizer, data.LOSS, jit_compile=JIT[run["jit"]])
         self.batches = samples.batches(sizes) if run["feed"] == "ready" else feeds.batches(sizes, run["feed"], THREADS)
         self.waited = 0.0
         self.others = []  # numbers of further processes that train beside this one
@@ -103,7 +106,7 @@ class Trainer:
         return last.at
 
     def losses(self, steps):
-        for variable, value in zip(self.parameters(), samples.weights(self.sizes)):
+        for variable, value in zip(self.parameters(), samples.weights(self.sizes), strict=True):
             variable.assign(value)
         start = float(self.model.test_on_batch(*next(samples.batches(self.sizes))))
         if self.others:

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from traintime.errors import InputError
-from traintime.workloads.base import BY_ROW, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
+from traintime.workloads.base import ACCUMULATED, BY_ROW, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
 
 
 def lstm_parameters(inputs: int, units: int) -> int:
@@ -38,6 +38,14 @@ class Rnn(Sizes):
         Count | None, Field(description="tokens of a sentence that are not padding; all of them"), InKey("w{}")
     ] = None
     mask: Annotated[bool, Field(description="let the LSTM skip padding"), InKey("mask")] = False
+    factor: Annotated[
+        Count | None,
+        Field(description="numbers in each row of a table whose rows a matrix then widens to `embedding`; no such"),
+        InKey("f{}"),
+    ] = None
+    accumulated: Annotated[
+        Count, Field(description="steps whose gradients are added up before an update"), InKey("a{}")
+    ] = 1
 
     @model_validator(mode="after")
     def fields_fit_together(self) -> Self:
@@ -48,36 +56,46 @@ class Rnn(Sizes):
             raise InputError("vocabulary", self.vocabulary, "has no row beside the padding's", "Give 2 or more.")
         if self.mask and self.words is None:
             raise InputError("mask", True, "finds no padding to skip", "Give the number of words that are not padding.")
+        if self.accumulated > 1 and self.optimizer in BY_ROW:
+            what = f"leaves {self.optimizer} no row to move at a step"
+            raise InputError("accumulated", self.accumulated, what, "Take 1, or an optimizer that moves all rows.")
         return self
 
     @property
     def how(self) -> str:
-        """ "frozen", or the optimizer's name."""
-        return "frozen" if self.frozen else self.optimizer
+        """ "frozen", or the optimizer's name, which says where gradients are added up first."""
+        return "frozen" if self.frozen else self.optimizer + ACCUMULATED * (self.accumulated > 1)
 
     def refuse_impossible(self, api: str, backend: str = "") -> None:
         super().refuse_impossible(api, backend)
         if self.mask and api == "numpy":
             raise InputError("mask", True, "is nothing that numpy can do", "Take a Keras stack.")
+        if self.factor and api != "keras3":
+            raise InputError("factor", self.factor, f"is nothing that {api} has", "Take a stack of keras3.")
+        if self.accumulated > 1 and api != "keras3":
+            raise InputError("accumulated", self.accumulated, f"is nothing that {api} has", "Take a stack of keras3.")
 
     def work(self) -> Work:
-        """parameters: V E + 4 U (E + U + 1) + U + 1. By rows, at most a batch's tokens are trained.
+        """parameters: V E + 4 U (E + U + 1) + U + 1; with a factor F, V F + F E in the place of V E. By rows, at most
+        a batch's tokens are trained.
 
         The inputs of all tokens are multiplied at once, the units of the state one position after the other.
         Activations are what the dearest stacks hold for each token, about.
         """
         tokens, gates = self.batch * self.length, 4 * self.units
-        parameters = self.vocabulary * self.embedding + lstm_parameters(self.embedding, self.units) + self.units + 1
+        width = self.factor or self.embedding
+        widening = self.factor * self.embedding if self.factor else 0
+        others = widening + lstm_parameters(self.embedding, self.units) + self.units + 1
         rows = 0 if self.frozen else self.vocabulary
         if self.optimizer in BY_ROW:
             rows = min(rows, tokens)
-        trained = parameters - (self.vocabulary - rows) * self.embedding
+        wide_flops, wide_bytes = product(tokens, self.factor, self.embedding) if self.factor else (0, 0)
         input_flops, input_bytes = product(tokens, self.embedding, gates)
         state_flops, state_bytes = product(self.batch, self.units, gates)
         return Work(
-            **updates(parameters, trained, self.optimizer),
-            flops=input_flops + self.length * state_flops,
-            product_bytes=input_bytes + self.length * state_bytes,
-            activation_bytes=4 * (2 * self.embedding + 18 * self.units) * tokens,
+            **updates(self.vocabulary * width + others, rows * width + others, self.optimizer, self.accumulated),
+            flops=wide_flops + input_flops + self.length * state_flops,
+            product_bytes=wide_bytes + input_bytes + self.length * state_bytes,
+            activation_bytes=4 * (2 * self.embedding + (self.factor or 0) + 18 * self.units) * tokens,
             launches=2 * (self.length + 2),
         )

@@ -24,7 +24,9 @@ def samples(sizes, count, random):
 def shapes(sizes):
     """Shapes of the weights in Keras' order: embedding, LSTM kernel, recurrent kernel, bias, dense kernel, bias.
 
-    (V, E), (E, 4U), (U, 4U), (4U,), (U, 1), (1,); gates in Keras' order i, f, c, o.
+    (V, E), (E, 4U), (U, 4U), (4U,), (U, 1), (1,); gates in Keras' order i, f, c, o. With a factor F the table is
+    (V, F) and (F, E).
     """
-    vocabulary, embedding, units = sizes["vocabulary"], sizes["embedding"], sizes["units"]
-    return [(vocabulary, embedding), (embedding, 4 * units), (units, 4 * units), (4 * units,), (units, 1), (1,)]
+    vocabulary, embedding, units, factor = (sizes[name] for name in ("vocabulary", "embedding", "units", "factor"))
+    table = [(vocabulary, factor), (factor, embedding)] if factor else [(vocabulary, embedding)]
+    return table + [(embedding, 4 * units), (units, 4 * units), (4 * units,), (units, 1), (1,)]

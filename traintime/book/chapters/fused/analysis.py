@@ -11,7 +11,7 @@ from traintime.book import external, original, stored
 from traintime.book.stored import ANY, Measurements
 from traintime.explain import formula
 from traintime.explain.formula import Formula
-from traintime.explain.statistics import Interval
+from traintime.explain.statistics import Interval, difference
 from traintime.learning import results
 from traintime.measuring import operations
 from traintime.point import make_point
@@ -206,34 +206,6 @@ def trials() -> pd.DataFrame:
     return results.table()
 
 
-def difference(one: pd.Series, other: pd.Series) -> Interval:
-    """Difference of two means, the first less the second, with its 95 % interval (Welch's t).
-
-    Raises KeyError where a side has no two values.
-    """
-    if min(len(one), len(other)) < 2:
-        raise KeyError("fewer than two trainings")
-    value = float(one.mean() - other.mean())
-    if one.nunique() == other.nunique() == 1:  # no spread, and nothing to reckon with
-        return Interval(value, value, value)
-    interval = stats.ttest_ind(one, other, equal_var=False).confidence_interval()
-    return Interval(value, float(interval.low), float(interval.high))
-
-
-def settings(task: str, **changes: Any) -> dict[str, Any]:
-    """The fields of a trial of the comparison of layers."""
-    from traintime.learning.trial import Trial
-
-    return {name: field.default for name, field in Trial.model_fields.items()} | {"task": task} | changes
-
-
-def chosen(found: pd.DataFrame, **wanted: Any) -> pd.DataFrame:
-    """The trainings with exactly these settings; a setting of None is one that was not made."""
-    for name, value in wanted.items():
-        found = found[found[name].isna() if value is None else found[name] == value]
-    return found
-
-
 def causes(found: pd.DataFrame, **size: Any) -> pd.DataFrame:
     """What each cause does to the accuracy: CuDNNLSTM's way less LSTM's, on the data that can show it.
 
@@ -242,11 +214,11 @@ def causes(found: pd.DataFrame, **size: Any) -> pd.DataFrame:
     """
     rows = []
     for task in ("mnist1d", "padded", "imdb"):
-        base = chosen(found, **settings(task, **size))["accuracy"]
+        base = stored.chosen(found, **results.settings(task, **size))["accuracy"]
         for cause, change in CAUSES.items():
             if task == "mnist1d" and change.get("mask"):
                 continue  # nothing is padded there
-            layer = chosen(found, **settings(task, **(size | change)))["accuracy"]
+            layer = stored.chosen(found, **results.settings(task, **(size | change)))["accuracy"]
             if min(len(base), len(layer)) < 2:
                 continue
             one = difference(base, layer)
@@ -263,9 +235,9 @@ def batches(found: pd.DataFrame, task: str = "mnist1d") -> pd.DataFrame:
     One row a batch and way: batch, way, accuracy and loss with their intervals (accuracy_low, ...), seeds. None where
     a single batch was trained: there is nothing that it could be held against.
     """
-    usual = settings(task)
+    usual = results.settings(task)
     other = [name for name in usual if name not in ("batch", "rate", "steps")]
-    found = chosen(found, **{name: usual[name] for name in other})
+    found = stored.chosen(found, **{name: usual[name] for name in other})
     found = found if found["batch"].nunique() > 1 else found.iloc[:0]
     rows = []
     for (batch, rate, steps), group in found.groupby(["batch", "rate", "steps"], dropna=False):

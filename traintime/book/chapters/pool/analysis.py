@@ -114,12 +114,6 @@ def derived(groups: Sequence[np.ndarray], spread: Spread, function: Callable[[np
     return formula.interval(pd.Series(function(drawn)), float(function(seconds)))
 
 
-def chosen(found: pd.DataFrame, **wanted: object) -> pd.DataFrame:
-    for name, value in wanted.items():
-        found = found[found[name] == value]
-    return found
-
-
 def fault_prices(book: Measurements) -> pd.DataFrame:
     """Seconds that tcmalloc saves for each fault that it spares, where it spares half a table's pages or more.
 
@@ -131,7 +125,7 @@ def fault_prices(book: Measurements) -> pd.DataFrame:
     for stack in counts.index if set(BOTH) <= set(counts) else []:
         spared = counts.loc[stack, "glibc"] - counts.loc[stack, "tcmalloc"]
         if spared > pages() / 2:
-            groups, rounds = in_same_rounds(*(chosen(found, stack=stack, allocator=name) for name in BOTH))
+            groups, rounds = in_same_rounds(*(stored.chosen(found, stack=stack, allocator=name) for name in BOTH))
             price = derived(groups, book.spread(stack), lambda s, spared=spared: (s[0] - s[1]) / spared)
             rows.append((stack, spared, price.value, price.low, price.high, rounds))
     table = pd.DataFrame(rows, columns=["stack", "spared", "seconds", "low", "high", "rounds"])
@@ -163,7 +157,7 @@ def taken_away(book: Measurements) -> tuple[Interval, int]:
     """
     found = onednn(book)
     ways = (("off", "glibc"), ("on", "glibc"), ("off", "tcmalloc"))
-    groups, rounds = in_same_rounds(*(chosen(found, onednn=state, allocator=name) for state, name in ways))
+    groups, rounds = in_same_rounds(*(stored.chosen(found, onednn=state, allocator=name) for state, name in ways))
     share = derived(groups, book.spread(TENSORFLOW), lambda s: (s[0] - s[2]) / (s[0] - s[1]))
     return share, rounds
 
@@ -199,7 +193,7 @@ def further_rows(book: Measurements, stack: str, allocator: str) -> tuple[Interv
     Raises KeyError where one was not measured.
     """
     found = book.invocations(stack=stack, vocabulary=BEND, allocator=allocator)
-    groups, rounds = in_same_rounds(*(chosen(found, vocabulary=rows) for rows in BEND))
+    groups, rounds = in_same_rounds(*(stored.chosen(found, vocabulary=rows) for rows in BEND))
     few, some, many = BEND
 
     def change(s: np.ndarray) -> np.ndarray:
@@ -216,7 +210,7 @@ def row_prices(book: Measurements, stack: str) -> tuple[Interval, list[float], i
     found = book.invocations(stack=stack, vocabulary=BEND, allocator=BOTH)
     few, many = BEND[0], BEND[-1]
     groups, rounds = in_same_rounds(
-        *(chosen(found, vocabulary=rows, allocator=name) for name in BOTH for rows in (few, many))
+        *(stored.chosen(found, vocabulary=rows, allocator=name) for name in BOTH for rows in (few, many))
     )
     spread = book.spread(stack)
     ratio = derived(groups, spread, lambda s: (s[1] - s[0]) / (s[3] - s[2]))

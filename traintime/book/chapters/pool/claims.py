@@ -9,7 +9,6 @@ from traintime.book.chapters.pool.analysis import (
     BOTH,
     GAIN,
     KERNELS,
-    chosen,
     fault_prices,
     faults,
     full_size,
@@ -43,7 +42,7 @@ def _rounds(table: pd.DataFrame) -> int:
 
 
 def _row(table: pd.DataFrame, **wanted: object) -> pd.Series:
-    found = chosen(table, **wanted)
+    found = stored.chosen(table, **wanted)
     if found.empty:
         raise KeyError(str(wanted))
     return found.iloc[0]
@@ -127,8 +126,8 @@ def difference_taken_away(book: Measurements) -> Finding:
 
 def pool_of_onednn(book: Measurements) -> Finding:
     """Faults with oneDNN under glibc, and what tcmalloc adds to it."""
-    found = chosen(onednn(book), onednn="on")
-    plain = chosen(found, allocator="glibc")["faults_a_step"].mean()
+    found = stored.chosen(onednn(book), onednn="on")
+    plain = stored.chosen(found, allocator="glibc")["faults_a_step"].mean()
     row = _row(book.ratios(found, [tuple(BOTH)], of="allocator"))
     rounds = _rounds(pd.DataFrame([row]))
     less = below(stored.interval(row), GAIN, rounds)

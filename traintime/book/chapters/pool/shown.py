@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page
+from traintime.book import page, stored
 from traintime.book.chapters.pool.analysis import (
     BEND,
     BOTH,
@@ -18,7 +18,6 @@ from traintime.book.chapters.pool.analysis import (
     TENSORFLOW,
     bend,
     bend_ratios,
-    chosen,
     compared,
     fault_prices,
     faults,
@@ -76,7 +75,7 @@ def side_by_side(book: Measurements) -> HTML:
     rows = []
     for row in gains(book).to_dict("records"):
         names = ["glibc", row["allocator"]]
-        groups, rounds = in_same_rounds(*(chosen(found, stack=row["stack"], allocator=name) for name in names))
+        groups, rounds = in_same_rounds(*(stored.chosen(found, stack=row["stack"], allocator=name) for name in names))
         steps = [milliseconds(float(np.exp(np.log(group).mean()))) for group in groups]
         texts = [_count(counts, row["stack"], name) for name in names]
         verdict = f"{row['reason']}, {rounds} rounds" if rounds else row["reason"]
@@ -92,7 +91,7 @@ def onednn_table(books: Iterable[Measurements]) -> HTML:
         found = onednn(book)
         for state in ("not recorded", "on", "off"):
             for name in BOTH:
-                one = chosen(found, onednn=state, allocator=name)
+                one = stored.chosen(found, onednn=state, allocator=name)
                 if len(one):
                     step = statistics.geometric(one["median_s"], book.spread(TENSORFLOW))
                     numbers = [str(len(one)), step.text(",.0f", 1e3), f"{one['faults_a_step'].mean():,.0f}"]
@@ -198,13 +197,13 @@ def on_stacks(table: pd.DataFrame, value: str = "ratio") -> str:
 
 
 def _gain(table: pd.DataFrame, stack: str, allocator: str) -> str:
-    found = chosen(table, stack=stack, allocator=allocator)
+    found = stored.chosen(table, stack=stack, allocator=allocator)
     return page.span(found.iloc[0]) if len(found) else NOT_YET
 
 
 def _speeds(book: Measurements, other: Measurements) -> dict[str, str]:
     table = gains(book)
-    jemalloc = chosen(table, allocator="jemalloc")["ratio"]
+    jemalloc = stored.chosen(table, allocator="jemalloc")["ratio"]
     told = {each.title: _told(gains(each)) for each in (book, other)}
     best = max(((row["ratio"], name, row) for name, rows in told.items() for _, row in rows.iterrows()), default=None)
     points = full_size(book)
@@ -241,7 +240,7 @@ def _onednn(book: Measurements, other: Measurements) -> dict[str, str]:
     found = onednn(other)
 
     def count(state: str) -> str:
-        one = chosen(found, onednn=state, allocator="glibc")["faults_a_step"]
+        one = stored.chosen(found, onednn=state, allocator="glibc")["faults_a_step"]
         return f"{one.mean():,.0f}" if len(one) else NOT_YET
 
     off = without_onednn(other)
@@ -289,6 +288,6 @@ def _bend(book: Measurements) -> dict[str, str]:
 
 def _apart(book: Measurements, rows: int) -> str:
     """Of the stacks of the bend those on which glibc and tcmalloc are told apart at a vocabulary."""
-    table = chosen(bend_ratios(book), vocabulary=rows)
+    table = stored.chosen(bend_ratios(book), vocabulary=rows)
     table = table[table["stack"].isin(bend(book)["stack"])]
     return ", ".join(table.loc[table["reason"] == "told apart", "stack"]) or "none"

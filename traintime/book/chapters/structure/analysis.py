@@ -143,16 +143,6 @@ def rate(found: pd.DataFrame) -> dict[str, tuple[float, float]]:
     return {str(stack): (float(each.min()), float(each.max())) for stack, each in reached.groupby(ran["stack"])}
 
 
-def of_stack(table: pd.DataFrame, stack: str, **wanted: Any) -> pd.Series:
-    """The row of a table of ratios. Raises KeyError where there is none."""
-    table = table[table["stack"] == stack]
-    for name, value in wanted.items():
-        table = table[table[name] == value]
-    if table.empty:
-        raise KeyError(f"{stack} {wanted}")
-    return table.iloc[0]
-
-
 def ratio(row: pd.Series) -> Interval | None:
     """The row's ratio; None where its sides were not measured in the same rounds."""
     return None if row["reason"] == "not interleaved" else stored.interval(row)

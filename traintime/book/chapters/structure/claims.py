@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-import pandas as pd
-
-from traintime.book import page
+from traintime.book import page, stored
 from traintime.book.chapters.structure.analysis import (
     ALONE,
     DEPTHS,
@@ -13,7 +11,6 @@ from traintime.book.chapters.structure.analysis import (
     against,
     fewer_is_faster,
     growth,
-    of_stack,
     points,
     predicted,
     ratio,
@@ -21,23 +18,16 @@ from traintime.book.chapters.structure.analysis import (
     without_relu,
     without_xla,
 )
-from traintime.book.claims import Claim, Finding, above, below, every, higher
+from traintime.book.claims import Claim, Finding, above, below, every, higher, on_each
 from traintime.book.stored import Measurements, interval
 from traintime.explain.statistics import Interval
 
 Judge = Callable[[Interval], bool | None]
 
 
-def _on_all(table: pd.DataFrame, judge: Judge, **wanted: object) -> Finding:
-    """A ratio judged on each of today's stacks. Raises KeyError where one was not measured."""
-    rows = {stack: of_stack(table, stack, **wanted) for stack in STACKS}
-    parts = [None if (one := ratio(row)) is None else judge(one) for row in rows.values()]
-    return Finding(every(*parts), "; ".join(f"{stack} {page.span(row)}" for stack, row in rows.items()))
-
-
 def _dense_is_slower(book: Measurements) -> Finding:
     table = against(book, [("dense", "residual")])
-    return _on_all(table, lambda one: above(one, 1), depth=DEPTHS[-1])
+    return on_each(table, STACKS, lambda one: above(one, 1), depth=DEPTHS[-1])
 
 
 def _dense_grows_faster(book: Measurements) -> Finding:
@@ -50,11 +40,11 @@ def _dense_grows_faster(book: Measurements) -> Finding:
 
 def _joined_once_is_faster(book: Measurements) -> Finding:
     table = against(book, [("dense", "aggregated")])
-    return _on_all(table, lambda one: above(one, 1), depth=DEPTHS[-1])
+    return on_each(table, STACKS, lambda one: above(one, 1), depth=DEPTHS[-1])
 
 
 def _smaller_is_slower(book: Measurements) -> Finding:
-    rows = [of_stack(with_smaller(book), stack) for stack in STACKS]
+    rows = [stored.row(with_smaller(book), stack=stack) for stack in STACKS]
     parts = [None if (one := ratio(row)) is None else above(one, 1) for row in rows]
     shown = "; ".join(f"{row['stack']} {page.span(row)}" for row in rows)
     return Finding(True if True in parts else None if None in parts else False, shown)
@@ -70,11 +60,11 @@ def _bytes_predict_best(book: Measurements) -> Finding:
 
 
 def _relus_are_cheap(book: Measurements) -> Finding:
-    return _on_all(without_relu(book), lambda one: below(one, 1 / 0.9), structure="residual")
+    return on_each(without_relu(book), STACKS, lambda one: below(one, 1 / 0.9), structure="residual")
 
 
 def _shortcuts_are_cheap(book: Measurements) -> Finding:
-    return _on_all(against(book, [("residual", "plain")]), lambda one: below(one, 1 / 0.9), depth=8)
+    return on_each(against(book, [("residual", "plain")]), STACKS, lambda one: below(one, 1 / 0.9), depth=8)
 
 
 def _xla_is_slower(book: Measurements) -> Finding:

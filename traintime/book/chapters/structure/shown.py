@@ -7,7 +7,7 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime import workloads
-from traintime.book import page
+from traintime.book import page, stored
 from traintime.book.chapters.structure.analysis import (
     ALONE,
     DEPTHS,
@@ -20,7 +20,6 @@ from traintime.book.chapters.structure.analysis import (
     against,
     fewer_is_faster,
     growth,
-    of_stack,
     points,
     predicted,
     rate,
@@ -126,7 +125,7 @@ def values(book: Measurements) -> dict[str, str]:
             "relu": (quiet, {"structure": "residual"}),
         }
         for name, (table, wanted) in ratios.items():
-            asked[f"{name}-{short}"] = lambda t=table, s=stack, w=wanted: page.span(of_stack(t, s, **w))
+            asked[f"{name}-{short}"] = lambda t=table, s=stack, w=wanted: page.span(stored.row(t, stack=s, **w))
         for name in ALONE:
             key = f"{name.split()[0]}-{short}"
             asked[key] = lambda s=stack, n=name: f"{errors.loc[s, n]:.0%}"

@@ -1,0 +1,248 @@
+"""Deferred rows: what a step, an epoch and a way to pay less cost, and what they teach; on made-up data."""
+
+import pandas as pd
+import pytest
+from tables import cells
+
+from traintime.book.chapters import rows
+from traintime.book.chapters.rows import analysis, claims, shown
+from traintime.book.claims import judge
+from traintime.learning import results, run
+from traintime.learning.run import Plan
+from traintime.learning.trial import make_trial
+from traintime.measuring import equal_losses
+
+DEFERRED_S, FROZEN_S, A_ROW_S = 0.05, 0.03, 1e-6
+
+
+def step_s(how, vocabulary):
+    """Dense pays for every row; the others do not."""
+    return {"adam": FROZEN_S + A_ROW_S * vocabulary, "adam-deferred": DEFERRED_S, "frozen": FROZEN_S}[how]
+
+
+def fields_of(how):
+    return {"frozen": True} if how == "frozen" else {"optimizer": how}
+
+
+@pytest.fixture
+def machine(made_up):
+    """The chapter's four sweeps; cost: seconds of a step, by way and rows."""
+
+    def make(cost=step_s, dense_fits=False):
+        sweep = {"sweep": analysis.SWEEP}
+        steps = [
+            (stack, {"vocabulary": size, **fields_of(how)}, cost(how, size), sweep)
+            for stack in analysis.STACKS
+            for size in analysis.VOCABULARIES
+            for how in ("adam", "adam-deferred", "frozen")
+        ]
+        for stack in analysis.STACKS:
+            for fields, seconds in (({"factor": 30}, 0.08), ({"batch": 800}, 0.8), ({"optimizer": "sgd"}, 0.1)):
+                steps.append((stack, {"vocabulary": analysis.MIDDLE, **fields}, seconds, sweep))
+        for how in ("adam", "adam-deferred"):
+            for size in (analysis.SMALL, analysis.MOST):
+                more = {"sweep": analysis.MANY}
+                if how == "adam" and size == analysis.MOST and not dense_fits:
+                    more |= {"status": "oom", "step_s": float("nan"), "median_s": float("nan")}
+                fields = {"vocabulary": size, "embedding": analysis.NARROW, "optimizer": how}
+                steps.append(("2026-tensorflow", fields, cost(how, size), more))
+        dense = cost("adam", analysis.MIDDLE)
+        for stack in analysis.STACKS:
+            summed = dense * (2 if stack == "2026-jax" else 0.5)
+            ways = ({}, dense), ({"accumulated": 8}, summed), (fields_of("adam-deferred"), cost("adam-deferred", 0))
+            for fields, seconds in ways:
+                steps.append((stack, {"vocabulary": analysis.MIDDLE, **fields}, seconds, {"sweep": analysis.ADDED}))
+        fields = {"vocabulary": analysis.LARGE, "optimizer": "adam-deferred", "loop": "epoch", "sentences": 1_000_000}
+        steps.append(("2026-tensorflow", fields, DEFERRED_S, {"sweep": analysis.EPOCH, "epoch_s": 500.0}))
+        return made_up(*steps)
+
+    return make
+
+
+def verdict(number, book):
+    return judge(rows.CLAIMS[number - 1], book).verdict
+
+
+def test_a_table_that_is_paid_for_by_the_row_is_told_from_one_that_is_not(machine):
+    book = machine()
+    gains = rows.ratios(book, rows.DENSE, rows.DEFERRED)
+    assert gains["stack"].nunique() == 3
+    expected = [step_s("adam", size) / DEFERRED_S for size in analysis.VOCABULARIES]
+    on_one = gains[gains["stack"] == "2026-jax"].sort_values("vocabulary")
+    assert on_one["ratio"].tolist() == pytest.approx(expected, rel=1e-6)
+    assert [verdict(number, book) for number in (1, 2, 3, 4)] == ["holds", "holds", "holds", "holds"]
+    dear = machine(lambda how, size: step_s("adam", size))
+    assert [verdict(number, dear) for number in (1, 2)] == ["does not hold"] * 2
+
+
+def test_the_memory_of_the_largest_table_is_compared(machine):
+    book = machine()
+    assert set(rows.peaks(book)["share"]) == {1.0}
+    assert verdict(5, book) == "does not hold"
+    deferred = book.rows["optimizer"] == "adam-deferred"
+    book.rows.loc[deferred, "peak_bytes"] = 0.5e9
+    assert verdict(5, analysis.Measurements(book.rows, book.machine)) == "holds"
+
+
+def test_what_dense_adam_cannot_hold_and_deferred_can(machine):
+    assert [verdict(number, machine()) for number in (6, 7)] == ["holds", "holds"]
+    assert verdict(7, machine(dense_fits=True)) == "does not hold"
+
+
+def test_the_epoch_is_that_which_was_run(machine):
+    book = machine()
+    assert analysis.epoch(book)["epoch_s"] == 500
+    assert verdict(8, book) == "holds"
+    assert analysis.documents_epoch_s() == 4000
+    dense = analysis.dense_epoch_s(book, analysis.epoch(book))
+    assert dense == pytest.approx(10_000 * step_s("adam", analysis.LARGE), rel=0.01)
+
+
+def test_an_epoch_that_was_disturbed_does_not_refute_what_it_took_too_long_for(machine):
+    book = machine()
+    of_epoch = book.rows["sweep"] == analysis.EPOCH
+    book.rows.loc[of_epoch, "epoch_s"] = 1100.0
+    assert verdict(8, book) == "does not hold"
+    book.rows.loc[of_epoch, "disturbed"] = True
+    assert verdict(8, book) == "cannot be told"
+    assert rows.values(book)["row-epochs"] == " and ".join(["1,100 (disturbed)"] * 3)
+    book.rows.loc[of_epoch, "epoch_s"] = 900.0
+    assert verdict(8, book) == "holds"
+
+
+def test_a_larger_batch_is_compared_by_the_sentence(machine):
+    book = machine()
+    table = rows.others(book).set_index(["below", "stack"])["ratio"]
+    assert table["batch × 8", "2026-torch"] == pytest.approx(step_s("adam", analysis.MIDDLE) / 0.1, rel=0.01)
+    assert table["deferred", "2026-torch"] == pytest.approx(step_s("adam", analysis.MIDDLE) / DEFERRED_S, rel=0.01)
+    assert verdict(9, book) == "cannot be told"  # a table of a tenth of the rows costs as much as deferring
+    slow = machine(lambda how, size: 9.0 if how == "adam-deferred" else step_s(how, size))
+    assert verdict(9, slow) == "does not hold"
+
+
+def test_gradients_that_are_added_up_are_judged_by_the_mean_step(machine):
+    book = machine()
+    table = analysis.added_up(book).set_index(["below", "stack"])["ratio"]
+    assert table["8 batches added up", "2026-torch"] == pytest.approx(2, rel=0.01)
+    assert [verdict(number, book) for number in (16, 17)] == ["holds", "holds"]
+    # Seven steps of eight cost next to nothing: the median does not see the update, the mean does.
+    of_sums = book.rows["accumulated"] == 8
+    book.rows.loc[of_sums, "median_s"] = 1e-6
+    assert verdict(17, analysis.Measurements(book.rows, book.machine)) == "holds"
+    book.rows.loc[of_sums, "step_s"] = 1e-3
+    fast = analysis.Measurements(book.rows, book.machine)
+    assert [verdict(number, fast) for number in (16, 17)] == ["does not hold"] * 2
+
+
+def test_a_machine_without_the_sweeps_has_nothing_to_show(made_up):
+    book = made_up(("numpy", {}, 1.0))
+    assert rows.points(book).empty
+    assert [verdict(number, book) for number in range(1, 10)] == ["not measured"] * 9
+    tables = (rows.cost_table(book), rows.memory_table(book), rows.others_table(book, rows.learned(rows.trials())))
+    assert ["Not measured yet" in table.data for table in tables] == [True] * 3
+    assert rows.values(book)["row-epoch"] == "(not measured)"
+
+
+def test_the_tables_show_every_way(machine):
+    book = machine()
+    assert cells(rows.cost_table(book))[0][:5] == ["2026-tensorflow", "20K", "50", "50", "30"]
+    assert len(cells(rows.cost_table(book))) == 9
+    assert [line[-1] for line in cells(rows.memory_table(book))] == ["1.00"] * 3
+    assert cells(rows.here_table(book))[0] == ["2026-tensorflow", "20,000", "50", "50", "30"]
+    assert "2,030" in str(cells(rows.cost_table(book)))
+
+
+# Losses
+
+
+def losses(**ways):
+    """Losses of each way that fall from 1, multiplied with its factor."""
+    made = [("numpy", "adam", step, 1 / (1 + step)) for step in range(150)]
+    for name, factor in ways.items():
+        stack, how = name.split("__")
+        made += [(stack.replace("_", "-"), how.replace("_", "-"), step, factor / (1 + step)) for step in range(150)]
+    return pd.DataFrame(made, columns=equal_losses.COLUMNS)
+
+
+def test_how_far_losses_are_from_the_references():
+    found = rows.apart(losses(**{"2026-jax__adam": 1.001, "numpy__adam_rows": 0.98}))
+    assert set(found["stack"]) == {"2026-jax", "numpy"}
+    assert analysis.worst(found, "2026-jax", "adam") == pytest.approx(0.001)
+    assert analysis.worst(found, "numpy", "adam-rows") == pytest.approx(0.02)
+    with pytest.raises(KeyError):
+        analysis.worst(found, "2026-torch", "adam")
+    assert rows.apart(losses()[:0]).empty
+
+
+def test_claims_of_equal_losses(monkeypatch, machine):
+    same = {f"{stack}__{how}": 1.00001 for stack in analysis.STACKS for how in ("adam", "adam_deferred")}
+    book = machine()
+    for changed, expected in (({}, ["holds", "does not hold"]), ({"2026-tensorflow__adam": 1.01}, ["holds"] * 2)):
+        table = rows.apart(losses(**same | changed))
+        monkeypatch.setattr(claims, "compared", lambda table=table: table)
+        assert [verdict(14, book), verdict(15, book)] == expected
+
+
+def test_what_is_stored_of_losses_is_of_every_way():
+    found = equal_losses.stored()
+    assert list(map(tuple, found[["stack", "optimizer"]].drop_duplicates().to_numpy())) == equal_losses.WAYS
+    assert (found.groupby(["stack", "optimizer"])["step"].max() == equal_losses.STEPS).all()
+
+
+# What is learned
+
+
+def taught(folder, accuracy, seeds=10):
+    """Trainings of every way with these accuracies: a function of the way's name and the seed."""
+    ways = {"dense": {}, **analysis.LEARNED}
+    for rate in analysis.RATES:
+        for table in ("dense", "deferred"):
+            ways[f"{table} at {rate:g}"] = {"backend": "tensorflow", "rate": rate, "table": table}
+    for name, changes in ways.items():
+
+        def train(trial, wanted, name=name):
+            for seed in wanted:
+                yield {"seed": seed, "accuracy": accuracy(name, seed), "loss": 1, "training_loss": [1], "seconds": 0}
+
+        run.run([Plan("x", [make_trial(**analysis.TASK | changes)], seeds)], folder, train=train)
+    return results.table(folder)
+
+
+def test_each_way_is_held_against_dense(tmp_path, monkeypatch, machine):
+    worse = {"lazy Adam": 0.05, "deferred": 0.0}
+    found = taught(tmp_path, lambda name, seed: 0.9 - worse.get(name, 0.02) * (name != "dense") + seed / 1e4)
+    table = rows.learned(found).set_index("way")
+    assert list(table.index) == list(analysis.LEARNED)
+    assert table.loc["lazy Adam", "difference"] == pytest.approx(-0.05)
+    assert table.loc["deferred", "low"] < 0 < table.loc["deferred", "high"]
+    for module in (claims, shown):
+        monkeypatch.setattr(module, "trials", lambda: found)
+    assert [verdict(number, machine()) for number in (10, 11, 12, 13)] == ["holds"] * 4
+    given = rows.values(machine())
+    assert given["row-learned-lazy-Adam"].startswith("-5.0")
+    assert "points at a rate of 0.01." in given["row-keras"]
+    assert cells(rows.learned_table(rows.learned(found)))[0][0] == "dense Adam"
+    assert cells(rows.others_table(machine(), rows.learned(found)))[0][-1].startswith("+0.0")
+
+
+def test_too_few_trainings_decide_nothing(tmp_path, monkeypatch, machine):
+    found = taught(tmp_path, lambda name, seed: 0.9 + seed / 1e4, seeds=3)
+    monkeypatch.setattr(claims, "trials", lambda: found)
+    assert [verdict(number, machine()) for number in (10, 11, 12, 13)] == ["not measured"] * 4
+    monkeypatch.setattr(shown, "trials", lambda: found[:0])
+    assert rows.values(machine())["row-keras"].startswith("That is not measured yet")
+    assert "traintime learn" in rows.learned_table(rows.learned(found[:0])).data
+
+
+def test_the_trials_of_the_chapter_are_those_of_the_profile():
+    from traintime.measuring import sweep
+
+    plan = Plan.from_profile("rows-learned", sweep.load_profile("full")["trials"]["rows-learned"])
+    asked = [{}, *analysis.LEARNED.values()]
+    asked += [
+        {"backend": "tensorflow", "rate": rate, "table": table}
+        for rate in analysis.RATES
+        for table in ("dense", "deferred")
+    ]
+    assert {trial.key for trial in plan.trials} == {make_trial(**analysis.TASK | changes).key for changes in asked}
+    assert plan.seeds == claims.FEWEST
