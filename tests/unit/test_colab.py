@@ -62,6 +62,24 @@ def test_what_crashed_is_said_with_its_reason(tmp_path, invocation):
     assert "asked for gpu, runs on cpu" in line
 
 
+def test_a_look_at_a_busy_machine_says_how_much_of_it_was_disturbed(tmp_path, invocation):
+    point = make_point(vocabulary=10)
+    path = records.file_of(tmp_path, "m", "numpy", point.key)
+    records.append(path, "m", "numpy", point, invocation())
+    assert run._disturbed(tmp_path) == []
+    busy = invocation()
+    busy["result"]["evidence"]["others_cpu_s"] = 1.0
+    records.append(path, "m", "numpy", point, busy)
+    (line,) = run._disturbed(tmp_path)
+    assert "1 of these 2 runs" in line
+
+
+def test_a_single_round_is_a_look_and_more_of_them_settle():
+    for rounds, settles in ((1, False), (2, True)):
+        made = plan(stacks=["numpy"], vocabulary=10, rounds=rounds, protocol={"steps": 3})
+        assert run.here(made, "cpu").settle == settles
+
+
 def test_a_chapters_stacks_stand_for_the_runtimes():
     answer = on_colab("""
         from traintime.measuring import stacks

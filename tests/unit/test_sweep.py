@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -500,6 +501,15 @@ def test_the_repetition_comes_in_its_own_round(root, fake_measure):
     assert len(measure.calls) == 17
     assert measure.calls[8] == measure.calls[3]
     assert [made[:1] + made[2:] for made in attempts(root)[measure.calls[3][:2]]] == [(1, False), (1, True), (2, False)]
+
+
+def test_a_look_keeps_what_was_disturbed_as_it_is_and_does_only_what_crashed_once_more(root, fake_measure):
+    look = replace(plan(rounds=1), settle=False)
+    measure = fake_measure(ends={2: "disturbed", 3: "crashed"})
+    assert run([look], root, measure).finished == len(measure.calls) == 9
+    assert measure.calls[-1] == measure.calls[3]
+    assert attempts(root)[measure.calls[2][:2]] == [(1, "ok", False)]
+    assert left([look], root) == []
 
 
 @pytest.mark.parametrize("status", ["oom", "timeout"])

@@ -31,14 +31,17 @@ def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
 
 
 def here(plan: sweep.Plan, device: str) -> sweep.Plan:
-    """The plan as this machine runs it: on this device where a stack can, on Colab with its preinstalled packages."""
+    """The plan as this machine runs it: on this device where a stack can, on Colab with its preinstalled packages.
+
+    A single round is a look at what happens: it takes what it sees, and repeats nothing that was disturbed.
+    """
     pairs = []
     for point, stack in plan.pairs:
         stack = stacks.counterpart(stack)
         if stack.api == "keras3":
             point = point.model_copy(update={"run": point.run.model_copy(update={"device": device})})
         pairs.append((point, stack))
-    return replace(plan, pairs=pairs)
+    return replace(plan, pairs=pairs, settle=plan.rounds > 1)
 
 
 def _crashes(root: Path) -> list[str]:
@@ -50,6 +53,16 @@ def _crashes(root: Path) -> list[str]:
             if one.status == "crashed" and one.error:
                 found.setdefault((record.stack, one.error.strip().splitlines()[-1][:300]), record.key)
     return [f"*{stack} crashed, first at `{key}`:* `{reason}`" for (stack, reason), key in sorted(found.items())]
+
+
+def _disturbed(root: Path) -> list[str]:
+    """What a reader should know of a look at a machine that was busy: how many of its runs were disturbed."""
+    runs = [one for path in records.files(root) for one in records.read(path).invocations if one.status == "ok"]
+    disturbed = sum(one.disturbed for one in runs)
+    if not disturbed:
+        return []
+    what = "Something else kept this machine busy while"
+    return [f"*{what} {disturbed} of these {len(runs)} runs were timed: their times are a rough look.*"]
 
 
 def run(
@@ -87,6 +100,6 @@ def run(
             file.write(text + "\n")
 
     sweep.run(plans, root, report=report, sentinels=False)
-    for line in _crashes(root):
+    for line in _crashes(root) + _disturbed(root):
         display(Markdown(line))
     return Measurements(table(root), root=root, usual={"device": ANY})

@@ -32,7 +32,10 @@ ATTEMPTS = 2  # of one invocation that crashed or was disturbed
 
 @dataclass(frozen=True)
 class Task:
-    """One invocation to be done: a point on a stack in a round of a sweep. again: it was disturbed, or crashed."""
+    """One invocation to be done: a point on a stack in a round of a sweep.
+
+    again: it was disturbed, or crashed; settle: what was disturbed is to be done once more.
+    """
 
     sweep: str
     round: int
@@ -41,6 +44,7 @@ class Task:
     protocol: Protocol
     beyond_memory: bool = False
     sentinel: bool = False
+    settle: bool = True
     again: bool = False
 
     def path(self, root: Path, machine_key: str) -> Path:
@@ -54,13 +58,18 @@ class Task:
             return False
         return code.same(invocation.code) == code.same(code.current(self.point.workload, self.stack.api))
 
+    def settled_by(self, attempt: records.Invocation) -> bool:
+        """Whether nothing is left to do after this attempt."""
+        return attempt.settled or (attempt.status == "ok" and not self.settle)
+
 
 @dataclass(frozen=True)
 class Plan:
     """A sweep as a profile names it: every combination of the listed values on every listed stack.
 
     What is compared with each other stands in one sweep: each round measures all of its points, so that both sides
-    of a comparison lie beside each other in time. A point that two sweeps share is measured in both.
+    of a comparison lie beside each other in time. A point that two sweeps share is measured in both. settle: whether
+    what was disturbed is done once more.
     """
 
     name: str
@@ -68,6 +77,7 @@ class Plan:
     rounds: int
     protocol: Protocol
     beyond_memory: bool = False
+    settle: bool = True
 
     @classmethod
     def from_profile(cls, name: str, fields: dict[str, Any]) -> "Plan":
@@ -102,7 +112,8 @@ class Plan:
 
     def order(self, number: int, seed: int, sentinels: bool = True) -> list[Task]:
         """One round: each point on each stack once, in random order, the stacks' sentinels at even distances."""
-        tasks = [Task(self.name, number, *pair, self.protocol, self.beyond_memory) for pair in self.pairs]
+        same = {"beyond_memory": self.beyond_memory, "settle": self.settle}
+        tasks = [Task(self.name, number, *pair, self.protocol, **same) for pair in self.pairs]
         shuffle = random.Random(f"{seed} {self.name} {number}")
         shuffle.shuffle(tasks)
         watches = [self.sentinel(stack, number) for stack in self.stacks] if sentinels else []
@@ -116,7 +127,7 @@ class Plan:
         """The fixed point of the stack, small and on the sweep's device: it tells drift and disturbance."""
         device = self.points[0].run.device
         point = make_point(vocabulary=20_000, device=device)
-        return Task(self.name, number, point, stack, Protocol(), sentinel=True)
+        return Task(self.name, number, point, stack, Protocol(), sentinel=True, settle=self.settle)
 
 
 def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[Point, Stack]]:
@@ -182,7 +193,7 @@ def _invocations(path: Path) -> list[records.Invocation]:
 def _next_attempt(task: Task, invocations: list[records.Invocation]) -> Task | None:
     """The task as it is to be tried now; None where it is done, or given up."""
     attempts = [one for one in invocations if one.status != "missing" and task.mine(one)]
-    if len(attempts) >= ATTEMPTS or any(attempt.settled for attempt in attempts):
+    if len(attempts) >= ATTEMPTS or any(task.settled_by(attempt) for attempt in attempts):
         return None
     return replace(task, again=bool(attempts))
 
@@ -221,8 +232,8 @@ def run(
 
     report: called before each invocation (record None) and after it; follow: with each message of the worker;
     warn: with a sentence where the machine's rates have left their range; within_s: start no invocation after so
-    many seconds; sentinels: whether each stack's fixed point is run beside. What was disturbed or crashed is done
-    once more at the end of its round.
+    many seconds; sentinels: whether each stack's fixed point is run beside. What crashed, or was disturbed in a plan
+    that settles, is done once more at the end of its round.
     Raises InputError before anything is started where the folder cannot be written or a point cannot fit.
     """
     machine_key = machine_key or machine.this()
@@ -258,7 +269,7 @@ def run(
             record |= {"sweep": task.sweep, "round": task.round, "seed": seed, "again": task.again}
             record |= {"rates_off": bool(leaving)}
             stored = records.append(path, machine_key, task.stack.name, task.point, record)
-            if not stored.settled and not task.again:
+            if not task.settled_by(stored) and not task.again:
                 queue.append(replace(task, again=True))
                 progress.total += 1
             progress.finished += 1
