@@ -1,3 +1,26 @@
 """Measure and explain how long a model trains and how much memory it needs."""
 
+import importlib
+from typing import Any
+
 __version__ = "0.1.0"
+
+# What `traintime.NAME` gives, and the module that has it. They are imported when they are first asked for (PEP 562):
+# Keras takes seconds to import, and the package has to be there without it.
+PUBLIC = {
+    "Estimate": "traintime.predict.answer",
+    "Eta": "traintime.predict.eta",
+    "estimate": "traintime.predict.estimate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(PUBLIC[name]), name)
+    globals()[name] = found  # asked for once only
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *PUBLIC})

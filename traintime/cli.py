@@ -31,6 +31,7 @@ from traintime.measuring import machine as machines
 from traintime.measuring import measure as measuring
 from traintime.measuring.protocol import Protocol
 from traintime.point import fields, make_point, sizes_fields
+from traintime.predict.answer import Estimate
 from traintime.store import derived, records
 from traintime.store.table import ALIKE
 from traintime.store.table import table as tidy_table
@@ -451,6 +452,72 @@ def bench_rows(
     for one in found:
         grid.add_row(*one.cells)
     (out if out.is_terminal else Console(width=140)).print(grid)
+
+
+ANSWERS = {True: ("yes", 0), False: ("no", 1), None: ("too close to call", 3)}
+
+
+@app.command()
+@with_fields
+def estimate(
+    target: Annotated[
+        str | None, typer.Argument(help="file.py:name, which builds a Keras model, or trains on n samples.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Samples of an epoch.")] = 1_000_000,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs.")] = 1,
+    validation: Annotated[int, typer.Option(min=0, help="Samples that are evaluated after each epoch.")] = 0,
+    saves: Annotated[int, typer.Option(min=0, help="Times that the model is written to a file.")] = 0,
+    tier: Annotated[str | None, typer.Option(help="formula or probed; a file's model is probed.")] = None,
+    on: Annotated[str | None, typer.Option(help="A device with a data sheet (K40m) instead of this machine.")] = None,
+    stack: Annotated[str | None, typer.Option(help="Software stack; for a file, its Keras backend.")] = None,
+    seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long to probe.")] = 60.0,
+    give_up: Annotated[float | None, typer.Option(min=1, help="Seconds until a file's process is ended.")] = None,
+    deadline: Annotated[str | None, typer.Option(help="Answer yes or no: it ends within 8h, 90m, 2d 4h.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Answer yes or no: it fits into 16GB, 512MiB.")] = None,
+    compare: Annotated[bool, typer.Option(help="Every stack and device side by side, by the formula.")] = False,
+    as_json: Json = False,
+    **given: Any,
+) -> None:
+    """Predict time and memory of a training, by a model's sizes or from a file, before it starts.
+
+    With --deadline or --memory the exit status answers: 0 yes, 1 no, 3 too close to call; 2 is bad input.
+    """
+    from traintime.predict import amounts, ask, durations, side_by_side, training
+    from traintime.predict.estimate import estimate as predict
+
+    limit_s = None if deadline is None else durations.seconds(deadline, "deadline")
+    limit_bytes = None if memory is None else amounts.bytes_of(memory)
+    sizes = {name: value for name, value in given.items() if value is not None}
+    about = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves}
+    if compare:
+        if target is not None:
+            raise InputError("compare", target, "is for a model's sizes", "Leave out the file.")
+        rows = side_by_side.rows(training.Training(batch=(point := make_point(**sizes)).sizes.batch, **about), point)
+        if as_json:
+            return print_json([one.to_dict() for one in rows])
+        return out.print(grid(side_by_side.table(rows), point.key))
+    if target is not None:
+        for name in [name for name in sizes if name not in ("batch", "length")]:
+            raise InputError(name, sizes[name], "is what the file says itself", "Leave it out.")
+        if stack is not None and stacks.get(stack).api != "keras3":
+            raise InputError("stack", stack, "runs no Keras 3", "Take one of 2026-tensorflow, 2026-jax, 2026-torch.")
+        asked = about | {"batch_size": sizes.get("batch"), "length": sizes.get("length"), "tier": tier}
+        asked |= {"device": on, "stack": stack, "seconds": seconds}
+        with err.status(f"{target}: for {seconds:.0f} s"):
+            found = ask.ask(target, stacks.get(stack).backend if stack else None, give_up, **asked)
+        answer = Estimate.from_dict(found)
+    else:
+        answer = predict(make_point(**sizes), **about, tier=tier, device=on, stack=stack)
+    verdict = answer.meets(limit_s, limit_bytes) if deadline or memory else True
+    said, status = ANSWERS[verdict]
+    if as_json:
+        print_json(answer.to_dict() | ({"answer": said} if deadline or memory else {}))
+    else:
+        out.print(str(answer), highlight=False, markup=False, soft_wrap=True)
+        if deadline or memory:
+            out.print(said)
+    if status:
+        raise typer.Exit(status)
 
 
 @app.command()

@@ -3,8 +3,9 @@
 Source: S0 (V = 280K, E = 300, U = 128, L = 25, B = 100, dropout 0.5).
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -75,12 +76,13 @@ class Rnn(Sizes):
         if self.accumulated > 1 and api != "keras3":
             raise InputError("accumulated", self.accumulated, f"is nothing that {api} has", "Take a stack of keras3.")
 
-    def work(self) -> Work:
+    def work(self, least: Callable[..., Any] = min) -> Work:
         """parameters: V E + 4 U (E + U + 1) + U + 1; with a factor F, V F + F E in the place of V E. By rows, at most
         a batch's tokens are trained.
 
         The inputs of all tokens are multiplied at once, the units of the state one position after the other.
-        Activations are what the dearest stacks hold for each token, about.
+        Activations are what the dearest stacks hold for each token, about. The calculator's page gets this very form:
+        with symbols for the sizes, and their `least` (traintime.book.calculator.formulas).
         """
         tokens, gates = self.batch * self.length, 4 * self.units
         width = self.factor or self.embedding
@@ -88,7 +90,7 @@ class Rnn(Sizes):
         others = widening + lstm_parameters(self.embedding, self.units) + self.units + 1
         rows = 0 if self.frozen else self.vocabulary
         if self.optimizer in BY_ROW:
-            rows = min(rows, tokens)
+            rows = least(rows, tokens)
         wide_flops, wide_bytes = product(tokens, self.factor, self.embedding) if self.factor else (0, 0)
         input_flops, input_bytes = product(tokens, self.embedding, gates)
         state_flops, state_bytes = product(self.batch, self.units, gates)

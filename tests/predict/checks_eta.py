@@ -1,0 +1,221 @@
+"""The end of training as told in Keras' own `fit`, on the backend of KERAS_BACKEND; test_on_backends.py runs this."""
+
+import threading
+import time
+from datetime import datetime, timedelta
+
+import keras
+import numpy as np
+import pytest
+
+import traintime
+from traintime.errors import InputError
+from traintime.predict import bench_eta
+
+# Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+BACKEND = keras.backend.backend()
+BATCH, STEPS = 16, 30
+PAUSE_S = 0.003
+
+
+class Pause(keras.callbacks.Callback):
+    """Makes steps even and long beside what else the machine does. It has no hook that ends asynchronous dispatch."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        time.sleep(PAUSE_S)
+
+
+class Noted(keras.callbacks.Callback):
+    """What is told at the beginning of each epoch, and when it was."""
+
+    def __init__(self, eta):
+        super().__init__()
+        self.eta, self.told = eta, []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.told.append((time.perf_counter(), self.eta.estimate))
+
+    def on_train_end(self, logs=None):
+        self.end = time.perf_counter()
+
+
+def data(steps=STEPS):
+    inputs = np.random.default_rng(0).normal(size=(BATCH * steps, 8)).astype("float32")
+    return inputs, inputs[:, :1]
+
+
+def made(**compiled):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", **compiled)
+    return model
+
+
+def fitted(eta, *callbacks, model=None, steps=STEPS, **given):
+    given = {"epochs": 3, "verbose": 0} | given
+    return (model or made()).fit(*data(steps), batch_size=BATCH, callbacks=[Pause(), eta, *callbacks], **given)
+
+
+def test_the_end_is_where_it_was_told_to_be():
+    lines = []
+    eta = traintime.Eta("1h", say=lines.append)
+    noted = Noted(eta)
+    assert eta.estimate is None
+    fitted(eta, noted, validation_data=data(6), epochs=4)
+    assert noted.told[0][1] is None
+    for moment, told in noted.told[1:]:
+        taken = noted.end - moment
+        assert told.remaining.low <= told.remaining.value <= told.remaining.high
+        assert 0.2 < told.remaining.value / taken < 5
+        assert told.meets
+    shares = [told.finished for _, told in noted.told[1:]]
+    assert shares == pytest.approx([1 / 4, 2 / 4, 3 / 4])
+    assert all("Deadline (1 h after the start): will be met." in line for line in lines)
+    assert eta.estimate.finished == 1 and eta.estimate.remaining.high == 0
+    assert abs(eta.estimate.end - datetime.now().astimezone()) < timedelta(minutes=1)
+
+
+def test_validation_is_learnt():
+    eta = traintime.Eta(say=None)
+    fitted(eta, validation_data=data(6), validation_freq=2, epochs=5)
+    progress = eta._progress
+    assert progress._validated == [1, 3]
+    assert progress.validations.first.value > 0
+    assert len(progress.validations.later) == 1 and len(progress.ends.later) == 3 and len(progress.beginnings) == 4
+
+
+def dispatches_asynchronously(*callbacks):
+    return keras.callbacks.CallbackList(list(callbacks))._async_train
+
+
+def test_it_leaves_asynchronous_dispatch_as_it_is():
+    assert dispatches_asynchronously() == (BACKEND != "tensorflow")
+    assert dispatches_asynchronously(traintime.Eta(), Pause()) == dispatches_asynchronously()
+
+    class Careless(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            pass
+
+    assert not dispatches_asynchronously(Careless())
+
+
+def test_moments_are_kept_in_the_pool_and_lines_are_said_in_the_thread_of_fit():
+    ended, said = set(), set()
+
+    class Watched(traintime.Eta):
+        def on_train_batch_end(self, batch, logs=None):
+            ended.add(threading.current_thread() is threading.main_thread())
+            super().on_train_batch_end(batch, logs)
+
+    fitted(Watched(1e-3, say=lambda line: said.add(threading.current_thread() is threading.main_thread())))
+    assert ended == {BACKEND == "tensorflow"}
+    assert said == {True}
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="only JAX takes the weights away from the model while it trains")
+def test_weights_are_not_fetched():
+    synced = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            if batch:
+                synced.append(self._model._jax_state_synced)
+
+    fitted(traintime.Eta(every=1e-6, say=lambda line: None), Watch())
+    assert len(synced) > 50 and not any(synced)
+
+
+def test_a_deadline_that_cannot_be_met_is_said_once():
+    lines = []
+    fitted(traintime.Eta(0.001, say=lines.append))
+    assert [line for line in lines if line.startswith("Deadline (0 s after the start): will be missed by ")] == lines[
+        :1
+    ]
+
+
+def test_the_same_one_starts_anew():
+    eta, lines = traintime.Eta(0.001, every="epoch"), []
+    eta._say = lines.append
+    model = made()
+    for _ in range(2):
+        fitted(eta, model=model, epochs=2)
+        assert eta.estimate.finished == 1
+    assert sum("missed by" in line for line in lines) == 2
+
+
+def test_training_goes_on_from_an_epoch_and_may_be_stopped():
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self._model.stop_training = epoch == 3
+
+    eta = traintime.Eta(say=None)
+    fitted(eta, initial_epoch=2, epochs=4)
+    assert eta.estimate.finished == 1
+    noted = Noted(eta)
+    fitted(eta, noted, Stop(), initial_epoch=2, epochs=10)
+    assert [told and told.finished for _, told in noted.told] == [None, 1 / 8]
+    assert eta.estimate.remaining.value == 0  # it is over, whatever was left
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="Keras has it one step a time on torch")
+def test_several_steps_of_one_call():
+    eta = traintime.Eta(say=None)
+    noted = Noted(eta)
+    fitted(eta, noted, model=made(steps_per_execution=4))  # 30 steps: seven calls of four, one of two
+    assert [told and told.finished for _, told in noted.told] == [None, 1 / 3, 2 / 3]
+    assert (eta._progress.steps, eta._progress.executed, len(eta._progress.within)) == (30, 4, 3 * 7)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="its pipelines come in unknown length without a package more")
+@pytest.mark.filterwarnings("ignore:.*ran out of data:UserWarning")
+def test_where_nobody_knows_the_number_of_steps_the_first_epoch_tells():
+    import tensorflow as tf
+
+    inputs, targets = data()
+    # Nobody knows how many a filter lets through.
+    unknown = tf.data.Dataset.from_tensor_slices((inputs, targets)).batch(BATCH).filter(lambda *_: True)
+    lines = []
+    eta = traintime.Eta(every="epoch", say=lines.append)
+    noted = Noted(eta)
+    made().fit(unknown, epochs=3, shuffle=False, verbose=0, callbacks=[Pause(), eta, noted])
+    assert eta._progress.steps == STEPS
+    assert [told and told.finished for _, told in noted.told] == pytest.approx([None, 1 / 3, 2 / 3])
+    assert all(line.startswith("Nobody knows how many steps") or " % done, " in line for line in lines)
+
+
+def test_it_prints_beside_the_bar(capsys):
+    made().fit(*data(), batch_size=BATCH, epochs=2, verbose=1, callbacks=[Pause(), traintime.Eta(0.001)])
+    assert "\nDeadline (0 s after the start): will be missed by" in capsys.readouterr().out
+
+
+def test_an_evaluation_outside_of_training_is_none_of_its_business():
+    eta, model = traintime.Eta(say=None), made()
+    model.evaluate(*data(), verbose=0, callbacks=[eta])
+    assert eta.estimate is None
+
+
+def test_its_cost_is_measured():
+    found = bench_eta.overhead(rounds=2, steps=8, calls=2000)
+    assert found.step_s > found.hooks_s > 0 and found.estimate_s > 0
+    assert found.share == pytest.approx(found.hooks_s / found.step_s + found.estimate_s / found.pause_s)
+    assert found.line(BACKEND).startswith(f"{BACKEND}: a step ")
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("deadline", {"deadline": "soon"}),
+        ("deadline", {"deadline": datetime(2020, 1, 1)}),
+        ("level", {"level": 90}),
+        ("level", {"level": "0.9"}),
+        ("every", {"every": "often"}),
+        ("validation_steps", {"validation_steps": -1}),
+        ("validation_steps", {"validation_steps": 2.5}),
+    ],
+)
+def test_what_is_wrong_is_said_before_training(field, given):
+    with pytest.raises(InputError) as error:
+        traintime.Eta(**given)
+    assert error.value.field == field

@@ -1,0 +1,20 @@
+"""Keras takes one backend a process: the checks of what runs inside `fit` are run once on each."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BACKENDS = ("tensorflow", "jax", "torch")
+CHECKS = Path(__file__).parent / "checks_eta.py"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_end_of_training_on_this_backend(backend):
+    command = [sys.executable, "-m", "pytest", str(CHECKS), "-q", "-p", "no:cacheprovider", "-x"]
+    environment = dict(os.environ, KERAS_BACKEND=backend, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert " passed" in done.stdout

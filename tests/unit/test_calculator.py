@@ -1,0 +1,279 @@
+"""The calculator's page before a browser has seen it: its formulas, its data, and that it loads nothing."""
+
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traintime import paths
+from traintime.book.calculator import answer, choices, formulas, page
+from traintime.book.calculator.answer import Settings
+from traintime.errors import InputError
+from traintime.explain.formula import STEP
+from traintime.explain.statistics import Interval
+from traintime.point import make_point
+from traintime.predict import holdings, prices
+from traintime.predict.prices import Rates
+from traintime.workloads.rnn import Rnn
+
+sizes = st.fixed_dictionaries({name: st.integers(1, int(choices.NUMBERS[name].highest)) for name in formulas.SIZES})
+ways = st.sampled_from(list(formulas.WAYS))
+positive = st.floats(1e-3, 1e3)
+
+
+@functools.cache
+def fragment() -> str:
+    return page.fragments()[page.CALCULATOR]
+
+
+@functools.cache
+def embedded() -> dict:
+    return json.loads(re.search(r'id="calculator-data">(.*?)</script>', fragment(), re.DOTALL)[1])
+
+
+# The formulas
+
+
+@functools.cache
+def of_way(way: str) -> dict:
+    """Functions of the five sizes, whole numbers in and whole numbers out."""
+    its = formulas.work(*formulas.WAYS[way])
+    return {name: sympy.lambdify(list(formulas.whole(*formulas.SIZES).values()), each) for name, each in its.items()}
+
+
+@given(sizes=sizes, way=ways)
+def test_the_symbolic_work_is_the_closed_form(sizes, way):
+    optimizer, frozen = formulas.WAYS[way]
+    expected = make_point(**sizes, optimizer=optimizer, frozen=frozen).work
+    assert {name: each(**sizes) for name, each in of_way(way).items()} == vars(expected)
+
+
+def test_whole_sizes_still_give_whole_numbers():
+    for optimizer, frozen in formulas.WAYS.values():
+        assert {type(each) for each in vars(Rnn(optimizer=optimizer, frozen=frozen).work()).values()} == {int}
+
+
+def valued(expression: sympy.Expr, **values: float) -> float:
+    return float(expression.subs({symbol: values[str(symbol)] for symbol in expression.free_symbols}))
+
+
+@given(sizes=sizes, costs=st.lists(positive, min_size=6, max_size=6))
+def test_the_terms_are_those_of_the_step(sizes, costs):
+    its, work = dict(zip(STEP.terms, costs, strict=True)), make_point(**sizes).work
+    found = {name: valued(each, **its, **vars(work)) for name, each in formulas.parts().items()}
+    assert found == pytest.approx(prices.Prices("made up", its, 0.1).parts(work))
+
+
+@given(flops=positive, moved=positive, stack=st.sampled_from(choices.stack_names()))
+def test_prices_are_habits_at_a_devices_rates(flops, moved, stack):
+    habits, expected = answer.habits(stack), prices.of_rates("made up", Rates(flops, moved), stack)
+    found = {name: valued(each, **habits.seconds, flops=flops, bytes=moved) for name, each in formulas.priced().items()}
+    assert (found, habits.error) == (pytest.approx(dict(expected.seconds)), expected.error)
+
+
+@given(sizes=sizes, way=ways, stack=st.sampled_from(choices.stack_names()))
+def test_the_peak_is_what_the_stack_holds(sizes, way, stack):
+    optimizer, frozen = formulas.WAYS[way]
+    its, held = Rnn(**sizes, optimizer=optimizer, frozen=frozen), holdings.of_stack(stack)
+    found = valued(formulas.peak(), **vars(its.work()), **vars(held) | {"copies": held.copies_of(its.how)})
+    assert found == pytest.approx(held.peak_bytes(its.work(), its.how))
+
+
+@given(sentences=st.integers(1, 10**9), batch=st.integers(1, 8192))
+def test_an_epoch_has_every_sentence(sentences, batch):
+    steps = valued(formulas.steps(), sentences=sentences, batch=batch)
+    assert (steps - 1) * batch < sentences <= steps * batch
+
+
+def test_the_script_has_every_way_to_train_and_the_smaller_of_rows_and_tokens():
+    script = formulas.javascript()
+    assert all(f'"{way}": (' in script for way in formulas.WAYS)
+    assert "Math.min(vocabulary, batch*length)" in script
+    assert "Math.floor" not in script  # what Python divides without a rest needs no rounding
+
+
+# What the page offers
+
+
+def test_every_term_of_the_formula_has_words():
+    assert list(choices.TERMS) == list(STEP.terms)
+
+
+def test_every_chapter_that_is_named_exists():
+    named = {each.page for each in (*choices.TERMS.values(), *choices.CHANGES)}
+    assert all((paths.ROOT / each).with_suffix(".ipynb").exists() for each in named)
+
+
+def test_machines_are_ours_with_their_own_rates_and_devices_with_a_data_sheet():
+    ours = [name for name, each in choices.machines().items() if each.measured]
+    assert ours
+    assert all((paths.MEASUREMENTS / name / "rates.json").exists() for name in ours)
+    assert "K40m" in choices.machines()
+
+
+def test_the_usual_sizes_are_the_documents():
+    usual = Settings()
+    assert usual.sizes == Rnn()
+    assert all(number.lowest <= getattr(usual, number.name) <= number.highest for number in choices.NUMBERS.values())
+
+
+# What Python answers
+
+
+def test_a_machine_of_ours_answers_with_its_own_prices():
+    usual = Settings()
+    its = prices.of_rates("it", prices.own_rates(usual.machine), usual.stack)
+    found = answer.answer(usual)
+    assert found.step.value == pytest.approx(its.step_s(Rnn().work()))
+    assert found.epoch.value == pytest.approx(found.step.value * 10_000)
+    assert found.steps == 10_000
+    assert found.total.value == pytest.approx(found.epoch.value * usual.epochs)
+    assert sum(found.parts.values()) == pytest.approx(found.step.value)
+    assert found.parts[found.limit] == max(found.parts.values())
+
+
+def test_an_interval_holds_nine_of_ten_of_what_scatters_as_the_error_says():
+    found = answer.within(2.0, 0.5)
+    assert found == Interval(2.0, pytest.approx(2.0 * 0.43939, rel=1e-4), pytest.approx(2.0 / 0.43939, rel=1e-4))
+    assert answer.within(2.0, 0.0) == Interval(2.0, 2.0, 2.0)
+
+
+def test_a_card_is_no_surer_than_the_documents_epochs_allow():
+    seen = np.log(list(answer.on_the_card().values()))
+    assert len(seen) == 6
+    for stack in choices.stack_names():
+        assert answer.on("K40m", stack).error == max(prices.published("K40m", stack).error, prices.rms(seen))
+
+
+def test_what_a_stack_does_not_have_is_refused_with_a_remedy():
+    with pytest.raises(InputError, match=r"^optimizer: 'adam-deferred' is nothing that 2017-theano has. Take 2026-"):
+        answer.answer(Settings(optimizer="adam-deferred", stack="2017-theano"))
+    with pytest.raises(InputError, match=r"^pasted: None is missing"):
+        answer.answer(Settings(machine=choices.PASTED))
+
+
+def change(name: str) -> choices.Change:
+    return next(each for each in choices.CHANGES if each.name == name)
+
+
+def test_a_change_is_offered_where_it_can_be_had_and_changes_something():
+    assert answer.changed(Settings(), change("batch")).batch == 400
+    assert answer.changed(Settings(vocabulary=7), change("vocabulary")).vocabulary == 3
+    assert answer.changed(Settings(vocabulary=1), change("vocabulary")) is None
+    assert answer.changed(Settings(frozen=True), change("frozen")) is None
+    assert answer.changed(Settings(batch=8_192), change("batch")) is None
+    assert answer.changed(Settings(sentences=399), change("batch")) is None
+    assert answer.changed(Settings(stack="numpy"), change("deferred")) is None
+
+
+def test_the_best_changes_come_first_and_only_those_that_are_worth_it():
+    found = answer.answer(Settings()).changes
+    assert 0 < len(found) <= choices.BEST
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert min(found.values()) >= choices.WORTH
+    frozen = answer.answer(Settings(frozen=True)).epoch.value
+    assert found["frozen"] == pytest.approx(answer.answer(Settings()).epoch.value / frozen)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0 µs"),
+        (5e-7, "0.50 µs"),
+        (0.0504, "50 ms"),
+        (0.999, "1,000 ms"),
+        (1.0, "1.0 s"),
+        (99.0, "99 s"),
+        (504.0, "8.4 min"),
+        (7200.0, "2.0 h"),
+        (86_400.0 * 9, "9.0 days"),
+        (86_400.0 * 365.25 * 12_345, "12,000 years"),
+    ],
+)
+def test_a_duration_has_two_digits_that_count(value, text):
+    assert page.shown(value) == text
+
+
+# The page
+
+
+def test_the_page_is_the_same_each_time_it_is_made():
+    made = "import hashlib\nfrom traintime.book.calculator import page\n"
+    made += "print(hashlib.sha256(repr((page.fragments(), page.values())).encode()).hexdigest())"
+    digests = set()
+    for seed in ("1", "2"):
+        run = subprocess.run(
+            [sys.executable, "-c", made], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr[-2000:]
+        digests.add(run.stdout)
+    assert len(digests) == 1
+
+
+def test_nothing_is_loaded_from_anywhere():
+    # The one address is the name of SVG's elements.
+    text = "\n".join(page.fragments().values()).replace("http://www.w3.org/2000/svg", "")
+    assert not re.findall(r"https?:|//\w+\.\w+|\bsrc=|@import|url\(|\bfetch\(|XMLHttpRequest|\bimport\b", text)
+
+
+def test_the_texts_of_the_data_cannot_end_the_script():
+    assert fragment().count("</script>") == 2
+    assert fragment().count("<script") == 2
+
+
+def test_the_embedded_habits_and_holdings_are_those_of_the_files():
+    habits = pd.read_csv(paths.DERIVED / "habits.csv").set_index(["stack", "term"])
+    held = pd.read_csv(paths.DERIVED / "holdings.csv").set_index("stack")
+    data = embedded()
+    assert set(data["habits"]) == set(data["holdings"]) == set(held.index) & set(habits.index.get_level_values(0))
+    for stack, its in data["habits"].items():
+        assert its["seconds"] == habits.loc[stack, "habit"].to_dict()
+        assert its["error"] >= habits.loc[stack, "error"].iloc[0]
+        for name in ("idle", "runtime", "kept", "error"):
+            assert data["holdings"][stack][name] == held.loc[stack, name]
+        assert data["holdings"][stack]["copies"]["adam"] == pytest.approx(held.loc[stack, "copies"])
+
+
+def test_the_embedded_prices_are_those_of_the_package():
+    data = embedded()
+    assert set(data["prices"]) == set(choices.machines())
+    for machine, of_machine in data["prices"].items():
+        for stack, its in of_machine.items():
+            expected = answer.prices_of(Settings(machine=machine, stack=stack))
+            assert its == {"seconds": dict(expected.seconds), "error": expected.error}
+
+
+def test_every_field_has_a_label_a_range_and_a_place_for_its_problem():
+    for number in choices.NUMBERS.values():
+        one = f"calculator-{number.name}"
+        assert f'<label for="{one}">{number.label}</label>' in fragment()
+        assert f'id="{one}-problem"' in fragment()
+        assert f'data-slider="{number.name}" aria-label="{number.label}, slider"' in fragment()
+    for name in ("optimizer", "machine", "stack", "pasted", "link"):
+        assert f'<label for="calculator-{name}">' in fragment()
+    assert "<!-- " not in fragment()
+
+
+def test_without_a_script_there_are_answers_all_the_same():
+    examples = page.fragments()[page.EXAMPLES]
+    assert "<script" not in examples
+    assert examples.count("<tr>") >= 6
+    found = answer.answer(Settings())
+    assert page.between(found.epoch).split(" (")[0] in examples
+    assert '<div id="calculator-root" hidden>' in fragment()
+    assert "<noscript>" in fragment()
+
+
+def test_the_page_names_no_value_that_nobody_gives():
+    text = (paths.ROOT / "calculator.md").read_text()
+    assert set(re.findall(r"\{\{ (\w+) \}\}", text)) == set(page.values())
+    assert set(re.findall(r":file: (\S+)", text)) == set(page.fragments())

@@ -1,0 +1,289 @@
+"""What an answer says: intervals, verdicts, advice, and what is refused before anything is started."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traintime.errors import InputError
+from traintime.explain.formula import STEP
+from traintime.explain.statistics import Interval
+from traintime.point import make_point
+from traintime.predict import advice, amounts, ask, holdings, prices, side_by_side, tiers, training
+from traintime.predict.answer import Estimate, around, within
+from traintime.predict.estimate import estimate
+from traintime.predict.prices import Rates
+from traintime.predict.training import Known, Training
+
+RATES = Rates(1e11, 2e10)
+
+
+@pytest.fixture(autouse=True)
+def machine_of_known_rates(monkeypatch):
+    """Nothing is measured here."""
+    monkeypatch.setattr(tiers, "rates_here", lambda: RATES)
+
+
+class Fake:
+    """A trainer with a step of 10 ms at 100 samples, half of it whatever the batch, and 4 % between blocks."""
+
+    own_batches, sample_bytes, tests, saves = False, 400, True, True
+
+    def __init__(self):
+        self.random = np.random.default_rng(0)
+
+    def train(self, batch, steps, epochs):
+        took = steps * (0.005 + 0.00005 * batch)
+        return took * np.exp(0.04 * self.random.standard_normal(epochs))
+
+    def most_steps(self, batch):
+        return 10**6
+
+    def peak_bytes(self):
+        return 2 * 10**9
+
+    def forget_peak(self):
+        pass
+
+    def test_s(self, batch, steps):
+        return 0.002
+
+    def save_s(self):
+        return 0.5
+
+
+def probed(**asked):
+    training = Training(**({"samples": 10_000, "batch": 100} | asked))
+    return tiers.probed(Fake(), training, 2.0, None, "2026-jax")
+
+
+# Probed
+
+
+def test_a_training_is_the_sum_of_its_parts():
+    one = probed(samples=10_050, epochs=3, validation=1000, saves=2)
+    assert sum(one.parts.values()) == pytest.approx(one.total.value)
+    assert one.step.value == pytest.approx(0.010, rel=0.05)
+    assert one.parts["steps"] == pytest.approx(3 * 100 * one.step.value)
+    assert one.parts["last batches"] == pytest.approx(3 * 0.0075, rel=0.1)
+    assert one.parts["validation"] == pytest.approx(3 * 10 * 0.002)
+    assert one.parts["saving"] == 1.0
+    once = one.parts["first step"] + one.parts["saving"]
+    assert one.epoch.value == pytest.approx((one.total.value - once) / 3)
+
+
+def test_the_samples_themselves_are_in_the_memory():
+    assert probed(samples=10_000_000).memory.value == pytest.approx(2e9 + 4e9)
+    assert any("samples themselves" in note for note in probed(samples=10_000_000).notes)
+    assert not any("samples themselves" in note for note in probed().notes)
+
+
+def test_an_interval_is_never_narrower_than_measuring_again():
+    repeat = prices.habits()["repeat"].groupby("stack").first()["2026-jax"]
+    step = probed().step
+    assert step.high / step.value >= math.exp(1.6448 * repeat)
+
+
+# The interval
+
+
+def test_independent_errors_add_in_squares_each_with_its_own_quantile():
+    assert around(10, (0.1, 1e6)).high == pytest.approx(10 * math.exp(0.16449), rel=1e-4)
+    assert around(10, (0.03, 1e6), (0.04, 1e6)).high == pytest.approx(10 * math.exp(1.6449 * 0.05), rel=1e-4)
+    assert around(10, (0.1, 3)).high > around(10, (0.1, 30)).high
+
+
+@given(st.floats(0.01, 0.5), st.integers(0, 1000))
+def test_it_covers_what_it_promises(error, seed):
+    truths = np.exp(error * np.random.default_rng(seed).standard_normal(2000))
+    one = around(1.0, (error, 1e6))
+    assert 0.86 < np.mean((truths > one.low) & (truths < one.high)) < 0.94
+
+
+@pytest.mark.parametrize(("limit", "answer"), [(13, True), (12, True), (10, None), (7.9, False)])
+def test_a_limit_inside_the_interval_is_too_close_to_call(limit, answer):
+    assert within(Interval(10, 8, 12), limit) is answer
+
+
+def test_one_no_is_a_no_and_one_doubt_a_doubt():
+    one = probed()
+    assert one.meets(1e9, 1e12) is True
+    assert one.meets(1e9, 1e3) is False
+    assert one.meets(one.total.value, 1e3) is False
+    assert one.meets(one.total.value, 1e12) is None
+
+
+def test_an_estimate_survives_json():
+    one = estimate(make_point(), samples=1000)
+    again = Estimate.from_dict(json.loads(json.dumps(one.to_dict())))
+    assert again.to_dict() == one.to_dict()
+    assert str(again) == str(one)
+
+
+def test_it_is_shown_as_text_table_and_picture():
+    one = estimate(make_point(vocabulary=2_000_000), samples=1_000_000)
+    assert "10,000 steps of 100" in str(one)
+    assert "the optimizer" in one._repr_html_()
+    assert "<th>peak memory</th>" in one._repr_html_()
+    axes = one.plot()
+    assert axes.get_xlabel() == "ms a step"
+    assert "update" in [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+# The formula
+
+
+def test_a_points_answer_is_the_prices_of_its_work():
+    point = make_point(vocabulary=50_000)
+    one = estimate(point, samples=1050, epochs=2, stack="2026-jax")
+    priced = prices.of_rates("x", RATES, "2026-jax")
+    assert one.step.value == pytest.approx(priced.step_s(point.work))
+    full = 2 * 10 * priced.step_s(point.work)
+    assert full < one.total.value < full * 1.1 + 2 * priced.step_s(point.work)
+    assert one.memory.value == pytest.approx(holdings.of_stack("2026-jax").peak_bytes(point.work))
+
+
+def test_a_device_with_a_data_sheet_says_that_it_was_not_measured():
+    one = estimate(make_point(), samples=1000, device="K40m", stack="2017-theano")
+    assert any("K40m was not measured" in note for note in one.notes)
+
+
+def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
+    found = side_by_side.rows(Training(1000, 100), make_point(vocabulary=20_000))
+    assert [one.total.value for one in found] == sorted(one.total.value for one in found)
+    assert {"2026-jax on this machine", "2017-theano on K40m"} <= {one.of for one in found}
+    assert len(side_by_side.table(found)) == len(found)
+
+
+# What would help
+
+
+def helped(known, seconds=(0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-10)):
+    priced = prices.Prices("made up", dict(zip(STEP.terms, seconds, strict=True)), 0.1)
+    found = advice.helps(known, 100, priced, holdings.of_stack("2026-tensorflow"))
+    return {one.what.split(",")[0].split(":")[0].split(" (")[0]: one for one in found}, priced
+
+
+def test_each_change_is_priced_as_the_model_that_has_it():
+    """The advice for a table equals the price of the point that is built so."""
+    point = make_point(vocabulary=500_000)
+    found, priced = helped(training.of_point(point))
+    before = priced.step_s(point.work)
+    for what, changed in (
+        ("tables left untrained", {"frozen": True}),
+        ("traintime.deferred.Embedding", {"optimizer": "adam-deferred"}),
+        ("half of the tables' rows", {"vocabulary": 250_000}),
+        ("SGD", {"optimizer": "sgd"}),
+    ):
+        if what in found:
+            after = priced.step_s(make_point(**{"vocabulary": 500_000} | changed).work)
+            assert found[what].time == pytest.approx(after / before, rel=0.02), what
+    assert {"tables left untrained", "traintime.deferred.Embedding"} <= set(found)
+
+
+def test_a_small_table_gets_no_advice_about_tables():
+    found, _ = helped(training.of_point(make_point(vocabulary=100)))
+    assert not {name for name in found if "table" in name or "Embedding" in name}
+
+
+def test_larger_batches_are_worth_what_they_share():
+    work = make_point(vocabulary=100).work
+    found, priced = helped(Known(work, 0, 0, "adam", "adam", "2026-jax"), (1.0, 0, 1e-15, 0, 0, 0))
+    assert found["batches 4 times as large"].time == pytest.approx(0.25, rel=0.01)
+    assert advice.limited_by(priced.parts(work)).startswith("what a step costs as such")
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"samples": 0}, "samples: 0"),
+        ({"samples": 10.5}, "samples: 10.5"),
+        ({"samples": 50}, "batch_size: 100 is more than the 50 samples"),
+        ({"samples": 1000, "epochs": 0}, "epochs: 0"),
+        ({"samples": 1000, "level": 90}, "level: 90"),
+        ({"samples": 1000, "seconds": 0}, "seconds: 0"),
+        ({"samples": 1000, "tier": "guess"}, "tier: 'guess'"),
+        ({"samples": 1000, "tier": "probed"}, "traintime measure"),
+        ({"samples": 1000, "batch_size": 7}, "batch_size: 7 differs from the point's 100"),
+        ({"samples": 1000, "device": "K41"}, "device: 'K41'"),
+        ({"samples": 1000, "stack": "2031-jax"}, "stack: '2031-jax'"),
+        ({"samples": 1000, "step": print}, "model: .* and step"),
+    ],
+)
+def test_bad_input_is_named(asked, said):
+    with pytest.raises(InputError, match=said):
+        estimate(make_point(), **asked)
+
+
+def test_a_function_cannot_be_priced():
+    with pytest.raises(InputError, match="cannot look into a function"):
+        estimate(step=print, samples=10, batch_size=5, tier="formula")
+    with pytest.raises(InputError, match="batch_size: None"):
+        estimate(step=print, samples=10)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [("16GB", 16e9), ("512 MiB", 2**29), ("1.5g", 1.5e9), ("1024", 1024), (2048, 2048), ("3 kb", 3000)],
+)
+def test_amounts_of_memory(given, found):
+    assert amounts.bytes_of(given) == found
+
+
+@pytest.mark.parametrize("given", ["", "GB", "-1GB", "0", "16 apples", "1e9"])
+def test_what_is_no_amount_is_refused(given):
+    with pytest.raises(InputError, match="memory"):
+        amounts.bytes_of(given)
+
+
+# A file's model, in a process of its own
+
+
+@pytest.fixture
+def module(tmp_path):
+    """Write a file that defines something; return "file.py:name" of it."""
+
+    def write(text, name):
+        path = tmp_path / "reader.py"
+        path.write_text(text)
+        return f"{path}:{name}"
+
+    return write
+
+
+def test_a_files_step_is_probed_whatever_it_prints(module):
+    target = module("import time\nprint('hello')\ndef step(n):\n    print(n)\n    time.sleep(1e-4 * n)\n", "step")
+    one = Estimate.from_dict(ask.ask(target, samples=1000, batch_size=10, seconds=2.0))
+    assert one.tier == "probed"
+    assert one.step.value > 0.001
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("def step(n):\n    raise ValueError('no data')", "step", r"step\(10\).*ValueError: no data"),
+        ("def build():\n    raise KeyError('x')", "build", "build.*raised KeyError"),
+        ("def build():\n    return 3", "build", "returned int, no model"),
+        ("def both(a, b):\n    pass", "both", "needs 2 arguments"),
+        ("def other(n):\n    pass", "step", "'step' is not in reader.py. It has: other"),
+        ("import no_such_module", "step", "raised ModuleNotFoundError"),
+        ("def step(n:\n", "step", "raised SyntaxError"),
+        ("import os\ndef step(n):\n    os._exit(7)", "step", "ended its process"),
+        ("import time\ndef step(n):\n    time.sleep(60)", "step", "gave no answer within 2 s"),
+    ],
+)
+def test_what_a_file_does_wrong_is_said_and_nothing_is_left(module, text, name, said):
+    with pytest.raises(InputError, match=said):
+        ask.ask(module(text, name), give_up_s=2 if "60" in text else 30, samples=1000, batch_size=10, seconds=1.0)
+
+
+@pytest.mark.parametrize("target", ["model.py", "nowhere.py:build", "model.py:", ":build"])
+def test_a_target_is_a_file_and_a_name(target):
+    with pytest.raises(InputError, match="target"):
+        ask.split(target)

@@ -1,0 +1,97 @@
+"""Habits, prices and holdings: that they are what the measurements give, and what is made of them."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from traintime import paths
+from traintime.book import original
+from traintime.errors import InputError
+from traintime.explain.formula import STEP
+from traintime.point import make_point
+from traintime.predict import holdings, prices
+from traintime.predict.prices import Prices, Rates
+
+
+@pytest.mark.parametrize(("module", "name"), [(prices, "habits"), (holdings, "holdings")])
+def test_the_derived_file_is_what_the_measurements_give(module, name, tmp_path):
+    module.derive().to_csv(tmp_path / "again.csv", index=False, float_format="%.6g")
+    again, stored = (pd.read_csv(path) for path in (tmp_path / "again.csv", paths.DERIVED / f"{name}.csv"))
+    pd.testing.assert_frame_equal(again, stored, rtol=1e-4)
+
+
+def made(seconds):
+    return Prices("made up", dict(zip(STEP.terms, seconds, strict=True)), 0.1)
+
+
+def test_a_step_is_the_sum_of_its_terms():
+    point = make_point(vocabulary=1000)
+    priced = made([0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-9])
+    work = point.work
+    parts = priced.parts(work)
+    assert parts["overhead"] == 0.001
+    assert parts["launch"] == pytest.approx(1e-5 * work.launches)
+    assert parts["update"] == pytest.approx(1e-10 * work.update_bytes)
+    assert priced.step_s(work) == pytest.approx(sum(parts.values()))
+
+
+def test_prices_are_found_again_from_steps_that_have_them():
+    truth = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 4e-10])
+    points = [
+        make_point(vocabulary=v, units=u, length=length, batch=b)
+        for v, u, length, b in [(1000, 16, 5, 8), (50_000, 64, 25, 100), (2000, 256, 100, 32), (500_000, 32, 8, 16)]
+    ]
+    points += [make_point("dense", hidden=500), make_point("blocks"), make_point("convnet"), make_point("lstm")]
+    values = prices.design([point.work for point in points])
+    assert prices.solve(values, values @ truth) == pytest.approx(truth, rel=1e-6)
+    assert prices.left_out(values, values @ truth, range(len(points))) == pytest.approx(0, abs=1e-6)
+
+
+def test_twice_the_rates_halve_what_they_price_and_nothing_else():
+    slow, fast = (prices.of_rates("x", Rates(factor * 1e11, factor * 1e10), "2026-jax") for factor in (1, 2))
+    for term in STEP.terms:
+        factor = 1 if term in ("overhead", "launch") else 2
+        assert slow.seconds[term] == pytest.approx(factor * fast.seconds[term])
+
+
+def test_what_is_not_known_is_refused_by_name():
+    with pytest.raises(InputError, match=r"device: 'K41'.*K40m"):
+        prices.published("K41", "2026-jax")
+    with pytest.raises(InputError, match="stack: '2031-jax'"):
+        prices.of_rates("x", Rates(1, 1), "2031-jax")
+    with pytest.raises(InputError, match="stack: '2031-jax'"):
+        holdings.of_stack("2031-jax")
+
+
+def test_no_stack_is_surer_than_the_evidence():
+    """Where kinds or machines were too few to leave one out, the others' median stands in."""
+    rows = prices.habits().groupby("stack")[["error", "kinds", "elsewhere"]].first()
+    for stack in rows.index:
+        error = prices.of_rates("x", Rates(1e11, 1e10), stack).error
+        assert error >= rows.loc[stack].max()
+        assert error >= rows["kinds"].median() or not math.isnan(rows.loc[stack, "kinds"])
+
+
+def test_the_documents_gpu_is_foretold_from_its_data_sheet():
+    """No second of a GPU was used: Theano's habits on processors, at a K40m's published rates. 90 % intervals."""
+    inside = []
+    for name in ("vocabulary", "batch"):
+        for _, cell in original.read(f"s0-{name}").iterrows():
+            if cell["device"] == "GPU" and cell["backend"] == "theano":
+                priced = prices.published("K40m", "2017-theano")
+                point = make_point(vocabulary=cell["vocabulary"], batch=cell["batch"], length=cell["length"])
+                error = math.log(priced.step_s(point.work) * cell["sentences"] / cell["batch"] / cell["epoch_s"])
+                inside.append(abs(error) < 1.645 * priced.error)
+    assert len(inside) >= 6
+    assert np.mean(inside) >= 0.9
+
+
+def test_memory_grows_with_what_an_optimizer_keeps():
+    held = holdings.of_stack("2026-tensorflow")
+    work = make_point(vocabulary=500_000).work
+    frozen, deferred, adam = (held.peak_bytes(work, how) for how in ("frozen", "adam-deferred", "adam"))
+    assert frozen <= deferred < adam
+    assert held.copies_of("momentum") == held.copies_of("adam") - 1
+    assert held.peak_bytes(work) - held.beyond_idle(work) == held.idle

@@ -1,0 +1,162 @@
+"""The probe: how it spends its time, and what it makes of what it saw. With a fake clock and a fake trainer."""
+
+import math
+
+import numpy as np
+import pytest
+
+from traintime.errors import InputError
+from traintime.predict import probe as module
+from traintime.predict.probe import Probe, Trained, probe, smaller
+from traintime.predict.step_trainer import StepTrainer
+
+
+class Fake:
+    """Trains without training: a step costs `fixed` and `sample` seconds, an epoch and the first step more."""
+
+    def __init__(self, fixed=0.01, sample=0.001, epoch=0.02, compiling=1.0, noise=0.0, steps=10**9):
+        self.now, self.calls, self.compiled = 0.0, [], set()
+        self.fixed, self.sample, self.epoch, self.compiling = fixed, sample, epoch, compiling
+        self.noise, self.most, self.random = noise, steps, np.random.default_rng(3)
+
+    def clock(self):
+        return self.now
+
+    def train(self, batch, steps, epochs):
+        self.calls.append((batch, steps, epochs))
+        if batch not in self.compiled:
+            self.compiled.add(batch)
+            self.now += self.compiling
+        took = self.epoch + steps * (self.fixed + self.sample * batch)
+        found = took * np.exp(self.noise * self.random.standard_normal(epochs))
+        self.now += found.sum()
+        return found
+
+    def most_steps(self, batch):
+        return self.most
+
+    def peak_bytes(self):
+        return 10**9 + 10**6 * self.calls[-1][0]
+
+    def forget_peak(self):
+        pass
+
+
+def test_it_finds_what_a_step_a_sample_an_epoch_and_compiling_cost():
+    fake = Fake()
+    found = probe(fake, 100, 30, clock=fake.clock)
+    assert found.asked.step_s == pytest.approx(0.11)
+    assert found.asked.epoch_s == pytest.approx(0.02)
+    assert found.asked.first_s == pytest.approx(1.0 + 0.02 + 0.11)
+    assert found.line == pytest.approx((0.01, 0.001))
+    assert found.step_s(400) == pytest.approx(0.41)
+    assert found.peak_bytes(400) == pytest.approx(10**9 + 4 * 10**8)
+    assert found.took_s <= 31
+
+
+@pytest.mark.parametrize("within", [5, 20, 60])
+@pytest.mark.parametrize("step", [1e-5, 0.001, 0.3])
+def test_it_keeps_to_its_time(within, step):
+    fake = Fake(fixed=step, sample=step / 100, compiling=0.5)
+    found = probe(fake, 64, within, clock=fake.clock)
+    assert found.took_s == fake.now <= within + 2 + 30 * step
+
+
+def test_a_model_that_is_too_slow_for_its_time_is_tried_as_little_as_can_be():
+    fake = Fake(fixed=5.0, sample=0.0)
+    found = probe(fake, 64, 30, clock=fake.clock)
+    assert found.others == ()
+    assert sum(steps * epochs for _, steps, epochs in fake.calls) <= 8
+    assert len(found.asked.blocks_s) >= 2
+
+
+def test_without_time_to_compile_again_one_batch_size_has_to_do():
+    fake = Fake(compiling=20)
+    found = probe(fake, 64, 30, clock=fake.clock)
+    assert found.others == ()
+    assert found.line == (0.0, pytest.approx(found.asked.step_s / 64))
+
+
+def test_its_error_is_that_of_the_blocks():
+    """Over many probes the step's relative error is the one that each of them states."""
+    stated, errors = [], []
+    for seed in range(200):
+        fake = Fake(epoch=0.0, noise=0.1)
+        fake.random = np.random.default_rng(seed)
+        asked = probe(fake, 100, 10, clock=fake.clock).asked
+        stated.append(asked.error)
+        errors.append(math.log(asked.step_s / 0.11))
+    assert np.std(errors) == pytest.approx(np.mean(stated), rel=0.25)
+
+
+def test_a_disturbed_short_epoch_does_not_make_the_steps_cheap():
+    fake = Fake(epoch=0.0)
+    inner, slow = fake.train, iter([False, True, False, False])
+
+    def train(batch, steps, epochs):
+        found = inner(batch, steps, epochs)
+        return found * np.where(np.arange(epochs) == 1, 50, 1) if next(slow, False) else found
+
+    fake.train = train
+    assert probe(fake, 100, 10, clock=fake.clock).asked.step_s == pytest.approx(0.11)
+
+
+def test_data_that_end_limit_the_steps_of_an_epoch():
+    fake = Fake(fixed=1e-4, sample=0.0, steps=7)
+    probe(fake, 100, 5, clock=fake.clock)
+    assert max(steps for _, steps, _ in fake.calls) == 7
+
+
+@pytest.mark.parametrize(("batch", "other"), [(1, None), (2, 1), (3, 1), (4, 1), (100, 25)])
+def test_the_batch_size_beside_is_a_quarter(batch, other):
+    assert smaller(batch) == other
+
+
+def seen(batch, step, peak=None):
+    return Trained(batch, 1.0, 5, (step, step), 0.0, peak)
+
+
+def test_a_line_has_no_negative_cost():
+    cheaper = Probe(seen(100, 0.1), (seen(25, 0.2),), 1.0)
+    assert cheaper.line == (pytest.approx(0.1), 0.0)
+    steeper = Probe(seen(100, 0.4), (seen(25, 0.05),), 1.0)
+    assert steeper.line == (pytest.approx(0.0), pytest.approx(0.004))
+
+
+def test_memory_that_nobody_can_tell_is_not_told():
+    assert Probe(seen(100, 0.1), (), 1.0).peak_bytes(100) is None
+    assert Probe(seen(100, 0.1, 5), (seen(25, 0.1, 9),), 1.0).peak_bytes(400) == 9
+
+
+def test_one_block_tells_no_error():
+    assert math.isnan(Trained(1, 1.0, 1, (0.5,), 0.0, None).error)
+
+
+# A step of the reader's own
+
+
+def test_a_step_is_called_with_the_samples_of_a_batch():
+    called = []
+    seconds = StepTrainer(called.append).train(8, 3, 2)
+    assert called == [8] * 6
+    assert seconds.shape == (2,)
+
+
+def test_a_step_that_raises_is_named_with_what_it_said():
+    def broken(n):
+        raise ValueError("no data today")
+
+    with pytest.raises(InputError, match=r"broken\(8\).*ValueError: no data today.*until it trains"):
+        StepTrainer(broken).train(8, 1, 1)
+
+
+def test_what_cannot_be_called_is_no_step():
+    with pytest.raises(InputError, match="cannot be called"):
+        StepTrainer(3)
+
+
+def test_blocks_are_long_enough_for_the_clock():
+    fake = Fake(fixed=1e-3, sample=0.0, epoch=0.0)
+    probe(fake, 10, 20, clock=fake.clock)
+    longest = max(steps for _, steps, _ in fake.calls)
+    assert longest == module.STEPS

@@ -1,0 +1,489 @@
+// The page's own part: fields, answer, curves, link. What is computed comes from Python: `work`, `parts`, `priced`,
+// `peak` and `steps` are printed from its formulas (formulas.py) and stand above; the numbers are in calculator-data.
+const DATA = JSON.parse(document.getElementById("calculator-data").textContent);
+const calculator = document.getElementById("calculator-root");
+const form = calculator.querySelector("form");
+// Not form.elements[name]: one of the fields is called "length".
+const field = (name) => form.elements.namedItem(name);
+const place = (name) => calculator.querySelector(`[data-part="${name}"]`);
+const problemOf = (name) => calculator.querySelector(`[data-problem="${name}"]`);
+const BY_RATES = "rates", PASTED = "coefficients", DEFERRED = "adam-deferred";
+const NUMBERS = Object.keys(DATA.numbers);
+const RATES = DATA.rates;
+const TERMS = Object.keys(DATA.terms);
+
+// The answer
+
+const way = (settings) => settings.optimizer + (settings.frozen ? " frozen" : "");
+const within = (value, error) => ({
+  value, low: value * Math.exp(-DATA.z * error), high: value * Math.exp(DATA.z * error),
+});
+const scaled = ({value, low, high}, factor) => ({value: value * factor, low: low * factor, high: high * factor});
+
+function pricesOf(settings) {
+  if (settings.machine === PASTED) return settings.pasted;
+  if (settings.machine === BY_RATES) {
+    const habits = DATA.habits[settings.stack];
+    const rates = {flops: settings.gflops * 1e9, bytes: settings.gbytes * 1e9};
+    return {seconds: priced(habits.seconds, rates), error: habits.error};
+  }
+  return DATA.prices[settings.machine][settings.stack];
+}
+
+function answer(settings, withChanges = true) {
+  const prices = pricesOf(settings), held = DATA.holdings[settings.stack], how = way(settings);
+  const done = work[how](settings), each = parts(done, prices.seconds), count = steps(settings);
+  const step = within(TERMS.reduce((sum, name) => sum + each[name], 0), prices.error);
+  const found = {
+    step,
+    epoch: scaled(step, count),
+    total: scaled(step, count * settings.epochs),
+    peak: within(peak(done, {...held, copies: held.copies[how]}), held.error),
+    steps: count,
+    parts: each,
+    work: done,
+    limit: TERMS.reduce((most, name) => (each[name] > each[most] ? name : most)),
+    error: prices.error,
+  };
+  if (withChanges) found.changes = bestChanges(settings, found.epoch.value);
+  return found;
+}
+
+// The settings with a change; null where it changes nothing, or is not to be had.
+function changed(settings, change) {
+  const values = {...change.sets};
+  for (const [name, factor] of Object.entries(change.times)) {
+    values[name] = Math.max(Math.trunc(settings[name] * factor), 1);
+  }
+  const names = Object.keys(values);
+  if (names.every((name) => settings[name] === values[name])) return null;
+  if (names.some((name) => name in DATA.numbers && values[name] > DATA.numbers[name].highest)) return null;
+  if ((values.batch ?? 0) > settings.sentences) return null;
+  if (values.optimizer === DEFERRED && !DATA.deferred.includes(settings.stack)) return null;
+  return {...settings, ...values};
+}
+
+function bestChanges(settings, epoch) {
+  return DATA.changes
+    .map((change) => ({change, settings: changed(settings, change)}))
+    .filter((each) => each.settings)
+    .map((each) => ({...each, factor: epoch / answer(each.settings, false).epoch.value}))
+    .filter((each) => each.factor >= DATA.worth)
+    .sort((one, other) => other.factor - one.factor)
+    .slice(0, DATA.best);
+}
+
+// Numbers as people read them
+
+function shown(value, units = DATA.seconds) {
+  const [, size, name] = units.find(([limit]) => limit === null || value < limit);
+  const rounded = Number((value / size).toPrecision(2));
+  return `${rounded < 10 ? rounded.toPrecision(2) : rounded.toLocaleString("en")} ${name}`;
+}
+const between = ({low, high}, units) => `${shown(low, units)} to ${shown(high, units)}`;
+const counted = (number) => number.toLocaleString("en");
+const percent = (share) => `${(100 * share).toFixed(share < 0.01 && share > 0 ? 1 : 0)}\u00a0%`;
+const times = (factor) => `${factor < 10 ? factor.toPrecision(2) : Math.round(factor).toLocaleString("en")} times`;
+const level = percent(DATA.level);
+const short = (number) => {
+  const [size, letter] = number >= 1e6 ? [1e6, "M"] : number >= 1e3 ? [1e3, "K"] : [1, ""];
+  return `${Number((number / size).toPrecision(3))}${letter}`;
+};
+
+function element(kind, attributes = {}, ...inside) {
+  const made = document.createElement(kind);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...inside);
+  return made;
+}
+
+// Reading the fields
+
+class Refused extends Error {}
+
+function numberOf(name, text) {
+  const {label, lowest, highest, whole} = DATA.numbers[name];
+  const value = Number(text), range = `from ${counted(lowest)} to ${counted(highest)}`;
+  if (text === "" || !Number.isFinite(value) || value < lowest || value > highest || (whole && value % 1)) {
+    throw new Refused(`${label}: give a ${whole ? "whole number" : "number"} ${range}.`);
+  }
+  return value;
+}
+
+// Coefficients as `traintime calibrate --json` prints them; what is wrong with them is said by the field's name.
+function pastedOf(text) {
+  let given;
+  if (!text.trim()) throw new Refused("Coefficients: none yet. Paste those of your machine.");
+  try {
+    given = JSON.parse(text);
+  } catch (problem) {
+    throw new Refused(`Coefficients: this is not JSON (${problem.message}). Paste all of it, from { to }.`);
+  }
+  const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+  const show = (value) => JSON.stringify(value).slice(0, 40);
+  const need = (name, found, fits, remedy) => {
+    if (found === undefined) throw new Refused(`${name}: is missing. ${remedy}`);
+    if (!fits(found)) throw new Refused(`${name}: ${show(found)} is refused. ${remedy}`);
+  };
+  const cost = (value) => typeof value === "number" && Number.isFinite(value) && value >= 0;
+  if (!isObject(given)) throw new Refused(`Coefficients: ${show(given)} is refused. Give an object, from { to }.`);
+  need("name", given.name, (value) => typeof value === "string" && value.trim(), "Give your machine a name, in quotes.");
+  need("seconds", given.seconds, isObject, `Give an object with ${TERMS.join(", ")}.`);
+  for (const term of TERMS) need(`seconds.${term}`, given.seconds[term], cost, "Give seconds, 0 or more.");
+  const other = Object.keys(given.seconds).find((name) => !TERMS.includes(name));
+  if (other !== undefined) throw new Refused(`seconds.${other}: is none of the formula's. It has ${TERMS.join(", ")}.`);
+  if (!TERMS.some((term) => given.seconds[term] > 0)) throw new Refused("seconds: all are 0. A step costs something.");
+  need("error", given.error, (value) => cost(value) && value <= 5, "Give a number from 0 to 5.");
+  const seconds = Object.fromEntries(TERMS.map((term) => [term, given.seconds[term]]));
+  return {name: given.name.trim().slice(0, 100), seconds, error: given.error};
+}
+
+// The settings, and what is wrong with each field that is.
+function read() {
+  const settings = {
+    optimizer: field("optimizer").value,
+    frozen: field("frozen").checked,
+    machine: field("machine").value,
+    stack: field("stack").value,
+    pasted: null,
+  };
+  const problems = {};
+  const take = (name, make) => {
+    try {
+      settings[name] = make();
+    } catch (problem) {
+      if (!(problem instanceof Refused)) throw problem;
+      problems[name] = problem.message;
+    }
+  };
+  for (const name of NUMBERS) {
+    if (RATES.includes(name) && settings.machine !== BY_RATES) settings[name] = DATA.usual[name];
+    else take(name, () => numberOf(name, field(name).value.trim()));
+  }
+  if (settings.machine === PASTED) take("pasted", () => pastedOf(field("pasted").value));
+  if (settings.optimizer === DEFERRED && !DATA.deferred.includes(settings.stack)) {
+    problems.optimizer = `Optimizer: ${settings.stack} has no deferred embedding. Take ${DATA.deferred.join(", ")}, ` +
+      "or another optimizer.";
+  }
+  return {settings, problems};
+}
+
+// The link
+
+// What encodeURIComponent leaves, but programs that look for links in a text take for its end.
+const encoded = (text) => encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16)}`);
+
+function hashOf(settings) {
+  const rates = settings.machine === BY_RATES ? RATES : [];
+  const names = [...NUMBERS.filter((name) => !RATES.includes(name)), "optimizer", "machine", "stack", ...rates];
+  const values = names.map((name) => [name, settings[name]]);
+  if (settings.machine === PASTED) values.push(["pasted", JSON.stringify(settings.pasted)]);
+  values.push(["frozen", Number(settings.frozen)]);
+  return `#${values.map(([name, value]) => `${name}=${encoded(value)}`).join("&")}`;
+}
+
+// Fill the fields with the usual values, then with the link's; give what the link asks for in vain.
+function fill(hash) {
+  const usual = DATA.usual, refused = [];
+  for (const name of NUMBERS) field(name).value = usual[name];
+  for (const name of ["optimizer", "machine", "stack"]) field(name).value = usual[name];
+  field("frozen").checked = usual.frozen;
+  field("pasted").value = "";
+  if (!hash.includes("=")) return refused;
+  // A sentence's full stop or bracket may have come along with the link.
+  const asked = new URLSearchParams(hash.replace(/^#/, "").replace(/[\s.,;:!?)\]>"'”’]+$/, ""));
+  for (const [name, value] of asked) {
+    const to = field(name);
+    if (name === "frozen") to.checked = value === "1";
+    else if (name === "pasted") to.value = pretty(value);
+    else if (name in DATA.numbers) to.value = value;
+    else if (!["optimizer", "machine", "stack"].includes(name)) refused.push(`no ${name} is known here`);
+    else if (![...to.options].some((option) => option.value === value)) {
+      refused.push(`${name} ${value} is not known here, and ${usual[name]} stands in its place`);
+    } else to.value = value;
+    // What is no number leaves a number field empty.
+    if (name in DATA.numbers && to.value === "") refused.push(`${name} ${value} is no number`);
+  }
+  return refused;
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 1);
+  } catch {
+    return text;
+  }
+}
+
+// Sliders: each stands on round numbers, so that a key always moves it and lands on one.
+
+function stops(name) {
+  const {lowest, highest, whole} = DATA.numbers[name];
+  const doubling = ["batch", "units", "embedding", "length"].includes(name), found = [];
+  for (let size = doubling ? 1 : 10 ** Math.floor(Math.log10(lowest)); size <= highest; size *= doubling ? 2 : 10) {
+    for (const part of doubling ? [1, 1.25, 1.5, 1.75] : [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8]) {
+      const value = Number((size * part).toPrecision(6));
+      if (value >= lowest && value <= highest && (!whole || value % 1 === 0)) found.push(value);
+    }
+  }
+  return found;
+}
+
+const SLIDERS = Object.fromEntries(NUMBERS.map((name) => {
+  const slider = calculator.querySelector(`[data-slider="${name}"]`), values = stops(name);
+  slider.max = values.length - 1;
+  slider.addEventListener("input", () => {
+    field(name).value = values[slider.value];
+    update();
+  });
+  return [name, {slider, values}];
+}));
+
+function move({slider, values}, value) {
+  const off = (stop) => Math.abs(Math.log(stop / value));
+  slider.value = values.reduce((best, stop, index) => (off(stop) < off(values[best]) ? index : best), 0);
+  slider.setAttribute("aria-valuetext", counted(value));
+}
+
+// The page
+
+function update() {
+  const {settings, problems} = read();
+  for (const name of [...NUMBERS, "optimizer", "pasted"]) {
+    const problem = problemOf(name);
+    problem.textContent = problems[name] ?? "";
+    problem.hidden = !problems[name];
+    if (problems[name]) field(name).setAttribute("aria-invalid", "true");
+    else field(name).removeAttribute("aria-invalid");
+  }
+  for (const name of NUMBERS) if (!problems[name]) move(SLIDERS[name], settings[name]);
+  for (const each of calculator.querySelectorAll("[data-for]")) each.hidden = each.dataset.for !== settings.machine;
+  const owner = settings.pasted ? `Coefficients of ${settings.pasted.name}. ` : "";
+  place("about").textContent = owner + DATA.machines[settings.machine].about;
+  if (Object.keys(problems).length) {
+    calculator.dataset.state = "wrong";
+    for (const each of calculator.querySelectorAll("[data-answer]")) {
+      each.replaceChildren("–");
+      for (const name of ["value", "low", "high"]) delete each.dataset[name];
+    }
+    place("sure").textContent = "No answer yet: a field above needs another value.";
+    say(Object.values(problems).join(" "));
+    return;
+  }
+  calculator.dataset.state = "right";
+  const found = answer(settings);
+  showAnswer(settings, found);
+  showReasons(settings, found);
+  for (const name of Object.keys(DATA.curves)) showCurve(name, settings, found);
+  keep(settings);
+}
+
+function showAnswer(settings, found) {
+  const texts = {};
+  for (const name of ["step", "epoch", "total", "peak"]) {
+    const units = name === "peak" ? DATA.bytes : DATA.seconds, to = calculator.querySelector(`[data-answer="${name}"]`);
+    for (const each of ["value", "low", "high"]) to.dataset[each] = found[name][each];
+    to.replaceChildren(shown(found[name].value, units), element("small", {}, between(found[name], units)));
+    texts[name] = `${shown(found[name].value, units)}, ${between(found[name], units)}`;
+  }
+  const number = settings.epochs;
+  place("total-label").textContent = number === 1 ? "One epoch" : `All ${counted(number)} epochs`;
+  const factor = Math.exp(DATA.z * found.error);
+  const of_steps = `An epoch has ${counted(found.steps)} step${found.steps === 1 ? "" : "s"}.`;
+  place("sure").textContent = `Rough: the time is right within a factor of ${factor.toPrecision(2)} in ${level} of ` +
+    `cases. ${of_steps}`;
+  say(`A step takes ${texts.step}. An epoch takes ${texts.epoch}. ${place("total-label").textContent} take ` +
+    `${texts.total}. Memory: ${texts.peak}. Most of a step goes to ${DATA.terms[found.limit].label}.`);
+}
+
+function showReasons(settings, found) {
+  const {memory, measured} = DATA.machines[settings.machine], fits = place("fits");
+  fits.hidden = measured && !(memory && found.peak.high > memory);
+  if (!measured) fits.textContent = "The memory is that of a process that trains on a processor. What the card needs is not known.";
+  else if (memory) {
+    const surely = found.peak.value > memory ? "It does not fit" : "It may not fit";
+    fits.textContent = `${surely}: this machine has ${shown(memory, DATA.bytes)} of memory.`;
+  }
+  const limit = DATA.terms[found.limit], share = (name) => found.parts[name] / found.step.value;
+  const most = element("strong", {}, `${limit.label[0].toUpperCase()}${limit.label.slice(1)}`);
+  const why = element("a", {href: limit.page}, "Why");
+  place("limit").replaceChildren(most, `, ${percent(share(found.limit))} of a step. ${limit.words} `, why);
+  const paid = TERMS.filter((name) => found.parts[name] > 0);
+  place("bar").replaceChildren(...paid.map((name) => {
+    const one = element("span", {title: `${DATA.terms[name].label}, ${percent(share(name))}`});
+    one.style.flex = `${share(name)} 1 0`;
+    one.style.background = `var(--calculator-${name})`;
+    return one;
+  }));
+  place("parts").replaceChildren(...TERMS.map((name) => {
+    const colour = element("i", {"aria-hidden": "true"});
+    colour.style.background = `var(--calculator-${name})`;
+    const time = element("td", {"data-term": name, "data-value": found.parts[name]}, found.parts[name] ? shown(found.parts[name]) : "0");
+    return element("tr", {}, element("th", {scope: "row"}, colour, DATA.terms[name].label), time, element("td", {}, percent(share(name))));
+  }));
+  place("changes").replaceChildren(...found.changes.map(({change, settings: other, factor}) => {
+    const button = element("button", {type: "button", "aria-label": `Try it: ${change.words}`}, "Try it");
+    button.addEventListener("click", () => {
+      put(other);
+      update();
+    });
+    const link = element("a", {href: change.page}, change.words), effect = `: an epoch goes ${times(factor)} as fast.`;
+    const line = element("div", {}, element("span", {}, link, effect), button);
+    return element("li", {"data-change": change.name, "data-factor": factor}, line);
+  }));
+  place("no-change").hidden = found.changes.length > 0;
+  place("no-change").textContent = "None of the changes that we know of would make an epoch much shorter.";
+}
+
+function put(settings) {
+  for (const name of NUMBERS) field(name).value = settings[name];
+  for (const name of ["optimizer", "machine", "stack"]) field(name).value = settings[name];
+  field("frozen").checked = settings.frozen;
+}
+
+// A screen reader hears the answer once the reader's hand rests, not at every stop of a slider.
+let speaking = 0;
+function say(text) {
+  clearTimeout(speaking);
+  speaking = setTimeout(() => { place("status").textContent = text; }, 700);
+}
+
+let keeping = 0, touched = false;
+function keep(settings) {
+  const hash = hashOf(settings), link = location.href.split("#")[0] + hash;
+  document.getElementById("calculator-link").value = link;
+  clearTimeout(keeping);
+  // A page as it was opened keeps the address that it was opened by.
+  if (touched) keeping = setTimeout(() => history.replaceState(null, "", hash), 250);
+}
+
+// Curves
+
+const W = 360, H = 230, LEFT = 56, RIGHT = 12, TOP = 24, BOTTOM = 42;
+const MINUTE = 60, HOUR = 3600, DAY = 86400, YEAR = 365.25 * DAY;
+const ROUND = [
+  ...[1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1].flatMap((size) => [size, 2 * size, 5 * size]), 10, 20, 30,
+  ...[1, 2, 5, 10, 20, 30].map((n) => n * MINUTE), ...[1, 2, 5, 10, 20].map((n) => n * HOUR),
+  ...[1, 2, 5, 10, 20, 50, 100, 200].map((n) => n * DAY),
+  ...[1, 10, 100, 1e3, 1e4, 1e5, 1e6].flatMap((size) => [size, 2 * size, 5 * size].map((n) => n * YEAR)),
+];
+
+function tickText(seconds) {
+  const [size, name] = seconds < 0.999e-3 ? [1e-6, "µs"] : seconds < 0.999 ? [1e-3, "ms"] : seconds < MINUTE ? [1, "s"]
+    : seconds < HOUR ? [MINUTE, "min"] : seconds < DAY ? [HOUR, "h"] : seconds < YEAR ? [DAY, "d"] : [YEAR, "yr"];
+  return `${short(Math.round(seconds / size))} ${name}`;
+}
+
+function svg(kind, attributes, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function showCurve(name, settings, mine) {
+  const [from, axis] = DATA.curves[name], {label, highest} = DATA.numbers[name];
+  const at = (value) => answer({...settings, [name]: value}, false).epoch;
+  const least = Math.min(from, settings[name]), mine_x = settings[name], count = 72;
+  const values = [...new Set(Array.from({length: count + 1}, (_, i) => Math.round(least * (highest / least) ** (i / count))))];
+  const points = values.map((value) => ({x: value, ...at(value)}));
+  let low = Math.min(...points.map((each) => each.low)), high = Math.max(...points.map((each) => each.high));
+  // A flat curve would fill the height with nothing: show a factor of ten at least.
+  const spare = Math.sqrt(Math.max(10 / (high / low), 1)) * 1.1;
+  [low, high] = [low / spare, high * spare];
+  const scale = (value, a, b, to_a, to_b) => to_a + (to_b - to_a) * Math.log(value / a) / Math.log(b / a);
+  const x = (value) => scale(value, least, highest, LEFT, W - RIGHT), y = (value) => scale(value, low, high, H - BOTTOM, TOP);
+  const path = (list) => list.map((point) => point.map((each) => each.toFixed(1)).join(" ")).join("L");
+  const ys = [];
+  for (const tick of ROUND) {
+    const near = ys.length && y(ys[ys.length - 1]) - y(tick) < 20;
+    if (tick >= low && tick <= high && !near) ys.push(tick);
+  }
+  const xs = [];
+  for (let tick = 10 ** Math.ceil(Math.log10(least)); tick <= highest; tick *= 10) xs.push(tick);
+
+  const title = `${label}: how long an epoch takes`, ends = [points[0], points[points.length - 1]];
+  const text = ends.map((end) => `${shown(end.value)} at ${counted(end.x)}`).join(", ");
+  const words = `Time of an epoch against ${axis}, both on logarithmic scales, with the interval: ${text}; ` +
+    `yours, at ${counted(mine_x)}, takes ${shown(mine.epoch.value)}.`;
+  const picture = svg("svg", {viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": words});
+  for (const tick of ys) {
+    picture.append(svg("line", {class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(tick), y2: y(tick)}));
+    picture.append(svg("text", {x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end"}, tickText(tick)));
+  }
+  for (const tick of xs) {
+    picture.append(svg("line", {class: "grid", x1: x(tick), x2: x(tick), y1: TOP, y2: H - BOTTOM}));
+    picture.append(svg("text", {x: x(tick), y: H - BOTTOM + 16, "text-anchor": "middle"}, short(tick)));
+  }
+  picture.append(svg("path", {class: "axis", fill: "none", d: `M${LEFT} ${TOP}V${H - BOTTOM}H${W - RIGHT}`}));
+  picture.append(svg("text", {x: (LEFT + W - RIGHT) / 2, y: H - 8, "text-anchor": "middle"}, axis));
+  picture.append(svg("text", {x: 4, y: 12}, "time of an epoch"));
+  const back = [...points].reverse();
+  const around = [...points.map((each) => [x(each.x), y(each.high)]), ...back.map((each) => [x(each.x), y(each.low)])];
+  picture.append(svg("path", {class: "band", d: `M${path(around)}Z`}));
+  picture.append(svg("path", {class: "line", d: `M${path(points.map((each) => [x(each.x), y(each.value)]))}`}));
+  const [px, py] = [x(mine_x), y(mine.epoch.value)];
+  picture.append(svg("circle", {class: "mark", cx: px, cy: py, r: 6, "data-x": mine_x, "data-value": mine.epoch.value}));
+  const side = px > (LEFT + W) / 2 ? "end" : "start", shift = side === "end" ? -9 : 9;
+  // Above a rising curve on its left, above a falling one on its right: there is room.
+  const rises = ends[1].value > ends[0].value, above = (side === "end") === rises;
+  picture.append(svg("text", {class: "yours", x: px + shift, y: py + (above ? -9 : 19), "text-anchor": side}, `yours: ${shown(mine.epoch.value)}`));
+
+  const listed = [...new Set([least, ...xs, highest, mine_x])].sort((a, b) => a - b);
+  const rows = listed.map((value) => {
+    const found = at(value), head = element("th", {scope: "row"}, counted(value) + (value === mine_x ? " (yours)" : ""));
+    return element("tr", {}, head, element("td", {}, shown(found.value)), element("td", {}, between(found)));
+  });
+  const head = element("tr", {}, ...[axis, "an epoch", `${level} interval`].map((each) => element("th", {scope: "col"}, each)));
+  const table = element("table", {class: "calculator-parts"}, element("caption", {}, title), element("thead", {}, head), element("tbody", {}, ...rows));
+  const around_it = calculator.querySelector(`[data-curve="${name}"]`), open = around_it.querySelector("details")?.open ?? false;
+  const details = around_it.querySelector("details") ?? element("details", {}, element("summary", {}, "In numbers"));
+  details.open = open;
+  details.replaceChildren(details.firstElementChild, table);
+  const old = around_it.querySelector("svg");
+  if (old) old.replaceWith(picture);
+  else around_it.append(picture);
+  if (!details.isConnected) around_it.append(details);
+}
+
+// What happens when
+
+function load() {
+  const refused = fill(location.hash), notice = place("notice");
+  notice.hidden = !refused.length;
+  notice.textContent = refused.length ? `The link cannot be followed in all: ${refused.join("; ")}.` : "";
+  update();
+}
+
+form.addEventListener("input", (event) => {
+  touched = true;
+  if (!event.target.matches("[data-slider]")) update();
+});
+form.addEventListener("submit", (event) => event.preventDefault());
+window.addEventListener("hashchange", () => { if (location.hash.includes("=")) load(); });
+calculator.addEventListener("click", () => { touched = true; });
+place("reset").addEventListener("click", () => {
+  history.replaceState(null, "", location.href.split("#")[0]);
+  touched = false;
+  load();
+  field("vocabulary").focus();
+});
+place("copy").addEventListener("click", async () => {
+  const link = document.getElementById("calculator-link");
+  let copied;
+  try {
+    await navigator.clipboard.writeText(link.value);
+    copied = true;
+  } catch {
+    link.select();
+    copied = document.execCommand("copy");
+  }
+  place("copy").textContent = copied ? "Copied" : "Mark it and copy";
+  setTimeout(() => { place("copy").textContent = "Copy the link"; }, 2500);
+});
+document.getElementById("calculator-link").addEventListener("focus", (event) => event.target.select());
+
+// For tests, and for whoever likes a console better than a form.
+window.traintime = {answer: (settings = read().settings) => answer(settings), settings: () => read().settings, shown};
+calculator.hidden = false;
+load();

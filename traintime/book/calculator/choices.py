@@ -1,0 +1,193 @@
+"""What the calculator's page offers: sizes and their ranges, machines, stacks, and what a reader could change."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from traintime import paths
+from traintime.book import stored
+from traintime.book.calculator.formulas import OPTIMIZERS
+from traintime.measuring import stacks
+from traintime.predict import holdings, prices
+from traintime.workloads.base import BY_ROW
+from traintime.workloads.rnn import Rnn
+
+# Machines that are none of ours: by their rates, or by coefficients that the reader pastes.
+BY_RATES, PASTED = "rates", "coefficients"
+DEFERRED = "adam-deferred"
+STACK = "2026-tensorflow"  # what the page starts with
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that the reader sets; whole: no fractions; unit: what it counts, in words."""
+
+    name: str
+    label: str
+    unit: str
+    lowest: float
+    highest: float
+    usual: float
+    whole: bool = True
+
+
+def _size(name: str, label: str, highest: int) -> Number:
+    described = Rnn.model_fields[name]
+    return Number(name, label, described.description or "", 1, highest, described.default)
+
+
+SIZES = (
+    _size("vocabulary", "Vocabulary", 10_000_000),
+    _size("embedding", "Embedding", 4_096),
+    _size("units", "Units", 4_096),
+    _size("length", "Length", 2_048),
+    _size("batch", "Batch", 8_192),
+    Number("sentences", "Sentences", "in the training data", 1, 1_000_000_000, 1_000_000),
+    Number("epochs", "Epochs", "times through the training data", 1, 1_000, 10),
+)
+RATES = (
+    Number("gflops", "Arithmetic", "billions of float32 operations a second, reached", 0.1, 1e6, 200, whole=False),
+    Number("gbytes", "Memory", "gigabytes read and written a second, reached", 0.1, 1e5, 50, whole=False),
+)
+NUMBERS = {number.name: number for number in SIZES + RATES}
+# What the time of an epoch is drawn against: where the curve begins (it ends at the highest), and the axis' name.
+CURVES = {
+    "batch": (1, "sentences a batch"),
+    "vocabulary": (1_000, "words in the vocabulary"),
+    "length": (1, "tokens in a sentence"),
+}
+
+OPTIMIZER_NAMES = dict(
+    zip(
+        OPTIMIZERS,
+        ("Adam", "SGD", "SGD with momentum", "RMSprop", "Adam, with the deferred embedding"),
+        strict=True,
+    )
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of the formula in words. page: the chapter that explains it."""
+
+    label: str
+    words: str
+    page: str
+
+
+# In the order of the formula; a test holds that it has these and no others.
+TERMS = {
+    "overhead": Term(
+        "starting the step",
+        "A step has to be started, whatever is in it.",
+        "chapters/05-batch-size.html",
+    ),
+    "launch": Term(
+        "one position after the other",
+        "The LSTM's positions wait for one another, and each is started anew.",
+        "chapters/06-sentence-length.html",
+    ),
+    "matmul": Term(
+        "arithmetic",
+        "The matrix products multiply and add.",
+        "chapters/09-cpu-vs-gpu.html",
+    ),
+    "move": Term(
+        "moving the products' numbers",
+        "The matrix products read their factors and write their results.",
+        "chapters/10-numpy-batches.html",
+    ),
+    "update": Term(
+        "the optimizer's update",
+        "The optimizer reads and writes all that it trains, at every step.",
+        "chapters/03-vocabulary.html",
+    ),
+    "touch": Term(
+        "keeping results for the backward pass",
+        "The forward pass writes its results down and the backward pass reads them.",
+        "chapters/11-memory.html",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that might make an epoch shorter: sizes times a factor, settings put to a value."""
+
+    name: str
+    words: str
+    page: str
+    times: Mapping[str, float] = field(default_factory=dict)
+    sets: Mapping[str, Any] = field(default_factory=dict)
+
+
+CHANGES = (
+    Change("batch", "Batches four times as large", "chapters/05-batch-size.html", times={"batch": 4}),
+    Change("frozen", "Leave the table untrained", "chapters/13-faster.html", sets={"frozen": True}),
+    Change(
+        "deferred",
+        "Update a row of the table only when it is read again",
+        "chapters/16-beat-the-formula.html",
+        sets={"optimizer": DEFERRED},
+    ),
+    Change("sgd", "SGD, which keeps no means", "chapters/13-faster.html", sets={"optimizer": "sgd"}),
+    Change("vocabulary", "Half the vocabulary", "chapters/03-vocabulary.html", times={"vocabulary": 0.5}),
+    Change("embedding", "Half the numbers in each row", "chapters/03-vocabulary.html", times={"embedding": 0.5}),
+)
+BEST = 3  # of them that are shown
+WORTH = 1.05  # and how many times as fast an epoch has to become
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine to choose. memory: bytes, None where it is not known; measured: one of ours, and no data sheet."""
+
+    name: str
+    title: str
+    about: str
+    memory: int | None
+    measured: bool
+
+
+@functools.cache
+def machines() -> dict[str, Machine]:
+    """Machines that we measured and whose own rates are known, then devices with a data sheet."""
+    found = {}
+    for name, row in stored.named().items():
+        if not (paths.MEASUREMENTS / name / "rates.json").exists():
+            continue
+        described, rates = stored.described(name), prices.own_rates(name)
+        about = (
+            f"{described['cpu']}, {described['cores']} cores. It reached {rates.flops / 1e9:.0f} billion operations "
+            f"and {rates.bytes / 1e9:.0f} GB a second."
+        )
+        title = row["title"][0].upper() + row["title"][1:]
+        title = f"{title} ({described['cpu'].replace('(R)', '')}, {described['cores']} cores)"
+        found[name] = Machine(name, title, about, described["memory_bytes"], measured=True)
+    for device in devices():
+        about = "From its data sheet, with habits that the software showed on processors."
+        found[device] = Machine(device, f"{device} (GPU, by its data sheet)", about, None, measured=False)
+    return found
+
+
+def devices() -> list[str]:
+    """Devices whose data sheet gives operations and bytes a second."""
+    sheet = pd.read_csv(paths.EXTERNAL / "hardware.csv")
+    has = sheet.groupby("device", sort=False)["name"].agg(set)
+    return [device for device, names in has.items() if names >= {"float32 peak", "bandwidth peak"}]
+
+
+@functools.cache
+def stack_names() -> list[str]:
+    """Stacks whose habits and holdings are known, the newest first, and of these the usual one."""
+    known = set(prices.habits().index.get_level_values("stack")) & set(holdings.stacks())
+    years = {name: int(name[:4]) if name[:4].isdigit() else 0 for name in known}
+    return sorted(known, key=lambda name: (-years[name], name != STACK, name))
+
+
+def with_deferred() -> list[str]:
+    """Of these stacks those that have the deferred embedding."""
+    return [name for name in stack_names() if stacks.ALL[name].api == BY_ROW[DEFERRED]]

@@ -1,0 +1,102 @@
+"""The closed forms that the calculator needs, printed as JavaScript from those that the package computes with.
+
+Each is asked for its answer with symbols in the place of numbers: the classifier's Work, a step's terms, the prices at
+a device's rates, the peak of memory. None of them is written a second time.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+import sympy
+
+from traintime.explain.formula import COLUMNS, STEP
+from traintime.predict.holdings import Held
+from traintime.predict.prices import Rates
+from traintime.workloads.base import Work
+from traintime.workloads.rnn import Rnn
+
+SIZES = ("vocabulary", "embedding", "units", "length", "batch")
+OPTIMIZERS = ("adam", "sgd", "momentum", "rmsprop", "adam-deferred")
+FROZEN = " frozen"  # after an optimizer's name: the table is not trained
+# Ways to train: name -> optimizer, and whether the table is frozen.
+WAYS = {name + FROZEN * frozen: (name, frozen) for name in OPTIMIZERS for frozen in (False, True)}
+TERMS = tuple(STEP.terms)
+Expressions = dict[str, sympy.Expr]
+
+
+def whole(*names: str) -> dict[str, Any]:
+    """Whole positive numbers that are not known yet, by name."""
+    return {name: sympy.Symbol(name, integer=True, positive=True) for name in names}
+
+
+def unknown(names: Iterable[str]) -> dict[str, Any]:
+    """Numbers that are not known yet, by name."""
+    return {name: sympy.Symbol(name) for name in names}
+
+
+def work(optimizer: str, frozen: bool) -> Expressions:
+    """Each field of the classifier's Work, in SIZES."""
+    # Without validation, which would refuse a symbol.
+    sizes = Rnn.model_construct(**whole(*SIZES), optimizer=optimizer, frozen=frozen)
+    return {name: sympy.sympify(each) for name, each in vars(sizes.work(least=sympy.Min)).items()}
+
+
+def parts() -> Expressions:
+    """Seconds of a step by term, in the fields of Work and the prices, which have the terms' names."""
+    named = {symbol: sympy.Symbol(COLUMNS[str(symbol)]) for term in STEP.terms.values() for symbol in term.free_symbols}
+    return {name: sympy.Symbol(name) * term.xreplace(named) for name, term in STEP.terms.items()}
+
+
+def priced() -> Expressions:
+    """Prices by term, in a stack's habits, which have the terms' names, and a device's rates: flops, bytes."""
+    rates = Rates(**unknown(["flops", "bytes"]))
+    return {name: sympy.Symbol(name) * least for name, least in rates.least.items()}
+
+
+class _Unknown(Held):
+    """What a stack that is not known yet holds."""
+
+    def copies_of(self, how: str) -> Any:
+        return self.copies
+
+
+def peak() -> sympy.Expr:
+    """Bytes of memory at the peak, in the fields of Work and of Held, whose copies are those of the way to train."""
+    held = _Unknown(**unknown(each.name for each in fields(Held)))
+    return sympy.sympify(held.peak_bytes(Work(**unknown(each.name for each in fields(Work)))))
+
+
+def steps() -> sympy.Expr:
+    """Steps of an epoch, the last of which may be a smaller one."""
+    sizes = whole("sentences", "batch")
+    return sympy.ceiling(sizes["sentences"] / sizes["batch"])
+
+
+def javascript() -> str:
+    """Constants of JavaScript, each a function of objects whose properties have the names above.
+
+    work[way](sizes): fields of Work; parts(work, prices): seconds by term; priced(habits, rates): prices by term;
+    peak(work, held): bytes; steps(settings): a number.
+    """
+    of_work, of_rates = [each.name for each in fields(Work)], [each.name for each in fields(Rates)]
+    of_held = [each.name for each in fields(Held)]
+    lines = ["const work = {"]
+    lines += [f'  "{name}": {_function(work(*way), SIZES)},' for name, way in WAYS.items()]
+    lines += ["};"]
+    lines += [f"const parts = {_function(parts(), of_work, TERMS)};"]
+    lines += [f"const priced = {_function(priced(), TERMS, of_rates)};"]
+    lines += [f"const peak = {_function(peak(), of_work, of_held)};"]
+    lines += [f"const steps = {_function(steps(), ('sentences', 'batch'))};"]
+    return "\n".join(lines)
+
+
+def _function(value: sympy.Expr | Mapping[str, sympy.Expr], *objects: Iterable[str]) -> str:
+    """An arrow function that takes what it needs from each object, and gives a number or an object of numbers."""
+    values = value.values() if isinstance(value, Mapping) else [value]
+    needed = {str(symbol) for each in values for symbol in each.free_symbols}
+    arguments = ", ".join("{" + ", ".join(name for name in names if name in needed) + "}" for names in objects)
+    if isinstance(value, Mapping):
+        inside = ",\n    ".join(f"{name}: {sympy.jscode(each)}" for name, each in value.items())
+        return f"({arguments}) => ({{\n    {inside}}})"
+    return f"({arguments}) => {sympy.jscode(value)}"

@@ -1,0 +1,219 @@
+"""The calculator's page: a form, its data and its script as one piece of HTML that nothing else loads."""
+
+import html
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from traintime.book import markup, stored
+from traintime.book.calculator import choices, formulas
+from traintime.book.calculator.answer import LEVEL, Settings, Z, answer, habits, on, on_the_card, prices_of
+from traintime.book.calculator.choices import Number
+from traintime.book.plots.look import PALETTE
+from traintime.explain.formula import STEP
+from traintime.explain.statistics import Interval
+from traintime.predict import holdings
+from traintime.predict.prices import REACHED, Prices
+from traintime.workloads.rnn import Rnn
+
+HERE = Path(__file__).parent
+# The page includes the second by name (calculator.md); the first holds everything that moves.
+CALCULATOR, EXAMPLES = "calculator.html", "calculator-examples.html"
+GIB = 2.0**30
+DAY = 86_400.0
+# Up to which value, in a unit of what size, under what name; the last has no end.
+SECONDS = (
+    (1e-3, 1e-6, "µs"),
+    (1.0, 1e-3, "ms"),
+    (100.0, 1.0, "s"),
+    (6_000.0, 60.0, "min"),
+    (2 * DAY, 3_600.0, "h"),
+    (730 * DAY, DAY, "days"),
+    (None, 365.25 * DAY, "years"),
+)
+BYTES = ((GIB, 2.0**20, "MiB"), (1024 * GIB, GIB, "GiB"), (None, 1024 * GIB, "TiB"))
+Units = Sequence[tuple[float | None, float, str]]
+# One colour a term, as in the figures: grey for a step as such, orange for the table, blue for arithmetic.
+COLOURS = dict(
+    zip(choices.TERMS, (PALETTE[7], PALETTE[4], PALETTE[0], PALETTE[9], PALETTE[1], PALETTE[2]), strict=True)
+)
+
+
+def shown(value: float, units: Units = SECONDS) -> str:
+    """Seconds, or bytes, with two digits that count: "8.4 min"."""
+    size, name = next((size, name) for limit, size, name in units if limit is None or value < limit)
+    rounded = float(f"{value / size:.2g}")
+    return f"{rounded:#.2g} {name}" if rounded < 10 else f"{rounded:,.0f} {name}"
+
+
+def between(interval: Interval, units: Units = SECONDS) -> str:
+    """A value with its interval: "8.4 min (3.8 min to 18 min)"."""
+    return f"{shown(interval.value, units)} ({shown(interval.low, units)} to {shown(interval.high, units)})"
+
+
+def data() -> dict[str, Any]:
+    """All that the script computes with and that is no formula."""
+    machines, names = choices.machines(), choices.stack_names()
+    return {
+        "usual": Settings().as_data,
+        "numbers": {number.name: asdict(number) for number in choices.SIZES + choices.RATES},
+        "rates": [number.name for number in choices.RATES],
+        "curves": choices.CURVES,
+        "terms": {name: asdict(term) for name, term in choices.TERMS.items()},
+        "changes": [asdict(change) for change in choices.CHANGES],
+        "best": choices.BEST,
+        "worth": choices.WORTH,
+        "level": LEVEL,
+        "z": Z,
+        "machines": {name: asdict(machine) for name, machine in machines.items()} | _others(),
+        "deferred": choices.with_deferred(),
+        "prices": {machine: {stack: _prices(on(machine, stack)) for stack in names} for machine in machines},
+        "habits": {stack: _prices(habits(stack)) for stack in names},
+        "holdings": {stack: _held(stack) for stack in names},
+        "seconds": SECONDS,
+        "bytes": BYTES,
+    }
+
+
+def _others() -> dict[str, dict[str, Any]]:
+    reached = (
+        "Give what your machine reaches, not what its data sheet promises: of that we take "
+        f"{_percent(REACHED['float32 peak'])} for arithmetic and {_percent(REACHED['bandwidth peak'])} for memory. "
+        "The software's habits come from processors, not from cards."
+    )
+    pasted = "What your own machine was found to pay. The software then decides the memory alone."
+    found = {choices.BY_RATES: ("Another machine, by its rates", reached)}
+    found |= {choices.PASTED: ("Your machine, by its coefficients", pasted)}
+    return {
+        name: {"name": name, "title": title, "about": about, "memory": None, "measured": True}
+        for name, (title, about) in found.items()
+    }
+
+
+def _prices(its: Prices) -> dict[str, Any]:
+    return {"seconds": dict(its.seconds), "error": its.error}
+
+
+def _held(stack: str) -> dict[str, Any]:
+    held = holdings.of_stack(stack)
+    hows = {name: Rnn.model_construct(optimizer=way[0], frozen=way[1]).how for name, way in formulas.WAYS.items()}
+    its = {name: value for name, value in asdict(held).items() if name not in ("stack", "copies")}
+    return its | {"copies": {name: held.copies_of(how) for name, how in hows.items()}}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\u00a0%"
+
+
+def fragments() -> dict[str, str]:
+    """The pieces of HTML that calculator.md includes, by file name."""
+    return {CALCULATOR: _calculator(), EXAMPLES: _examples()}
+
+
+def values() -> dict[str, str]:
+    """What calculator.md names as {{ name }}."""
+    ratios = list(on_the_card().values())
+    # A word, and not the product of its letters.
+    formula = re.sub(r"\b(" + "|".join(STEP.terms) + r")\b", r"\\mathit{\1}", STEP.latex())
+    return {
+        "calculator_formula": f"$$\n\\small {formula}\n$$",
+        "calculator_machine": stored.named()[Settings().machine]["title"],
+        "calculator_level": _percent(LEVEL),
+        "calculator_card_low": f"{min(ratios):.2f}",
+        "calculator_card_high": f"{max(ratios):.2f}",
+        "calculator_stacks": str(len(choices.stack_names())),
+    }
+
+
+def _calculator() -> str:
+    # "<" as an escape: no text in the data can end the element that holds it.
+    its = json.dumps(data(), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    colours = "".join(f"  --calculator-{name}: {colour};\n" for name, colour in COLOURS.items())
+    style = f"#calculator-root {{\n{colours}}}\n{(HERE / 'calculator.css').read_text()}"
+    script = f'(() => {{\n"use strict";\n{formulas.javascript()}\n\n{(HERE / "calculator.js").read_text()}}})();'
+    body = (HERE / "calculator.html").read_text()
+    for place, made in _places().items():
+        body = body.replace(f"<!-- {place} -->", made)
+    return "\n".join(
+        [
+            f"<style>\n{style}</style>",
+            body,
+            f'<script type="application/json" id="calculator-data">{its}</script>',
+            f"<script>\n{script}\n</script>",
+            "",
+        ]
+    )
+
+
+def _places() -> dict[str, str]:
+    """What stands in calculator.html in the place of a comment."""
+    numbers = {name: _number(number) for name, number in choices.NUMBERS.items()}
+    machines = {name: each["title"] for name, each in data()["machines"].items()}
+    model, training = ("vocabulary", "embedding", "units", "length"), ("batch", "sentences", "epochs")
+    return {
+        "model": "\n".join(numbers[name] for name in model),
+        "training": "\n".join(numbers[name] for name in training),
+        "rates": "\n".join(numbers[number.name] for number in choices.RATES),
+        "optimizers": _options(choices.OPTIMIZER_NAMES, "adam"),
+        "machines": _options(machines, Settings().machine),
+        "stacks": _options({name: name for name in choices.stack_names()}, choices.STACK),
+        "example": html.escape(json.dumps(_example(), indent=1)),
+        "curves": "\n".join(f'<div class="calculator-curve" data-curve="{name}"></div>' for name in choices.CURVES),
+    }
+
+
+def _example() -> dict[str, Any]:
+    """Coefficients as a reader would paste them: those of the first stack and machine, under a name of the reader's."""
+    its = prices_of(Settings())
+    return {
+        "name": "my machine",
+        "seconds": {name: float(f"{value:.3g}") for name, value in its.seconds.items()},
+        "error": float(f"{its.error:.2g}"),
+    }
+
+
+def _options(titles: dict[str, str], chosen: str) -> str:
+    lines = [
+        f'<option value="{html.escape(name)}"{" selected" * (name == chosen)}>{html.escape(title)}</option>'
+        for name, title in titles.items()
+    ]
+    return "\n".join(lines)
+
+
+def _number(number: Number) -> str:
+    """A number field with a slider beside it, what it counts, and the place for what is wrong with it."""
+    one, step = f"calculator-{number.name}", "1" if number.whole else "any"
+    least, most, usual = (f"{value:g}" if value < 1 else f"{value:.0f}" for value in _range(number))
+    return f"""<div class="calculator-field">
+<label for="{one}">{number.label}</label>
+<span class="calculator-hint" id="{one}-hint">{html.escape(number.unit)}</span>
+<input type="number" id="{one}" name="{number.name}" min="{least}" max="{most}" step="{step}" value="{usual}" required
+ aria-describedby="{one}-hint {one}-problem">
+<input type="range" data-slider="{number.name}" aria-label="{number.label}, slider" min="0" max="1" step="1" value="0">
+<p class="calculator-problem" id="{one}-problem" data-problem="{number.name}" hidden></p>
+</div>"""
+
+
+def _range(number: Number) -> tuple[float, float, float]:
+    return number.lowest, number.highest, number.usual
+
+
+def _examples() -> str:
+    usual = Settings()
+    rows = {
+        "The document's network": usual,
+        "… with a vocabulary of 20,000": Settings(vocabulary=20_000),
+        "… with batches of 1,000": Settings(batch=1_000),
+        "… with the table frozen": Settings(frozen=True),
+        "… with the deferred embedding": Settings(optimizer=choices.DEFERRED),
+        "… on a K40m, with Theano 0.9": Settings(machine="K40m", stack="2017-theano"),
+    }
+    lines = []
+    for name, settings in rows.items():
+        its = answer(settings)
+        memory = between(its.peak, BYTES) if choices.machines()[settings.machine].measured else "not known for a card"
+        lines.append([name, between(its.step), between(its.epoch), memory])
+    return markup.table(["", "a step", "an epoch", "memory"], lines) + "\n"

@@ -1,0 +1,68 @@
+"""What a step is limited by, and what would help, each change priced by the same formula."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from traintime.predict.answer import Help
+from traintime.predict.holdings import Held
+from traintime.predict.prices import Prices
+from traintime.predict.training import Known
+from traintime.workloads.base import SLOTS, UPDATE_BYTES, Work
+
+WORDS = {
+    "overhead": "what a step costs as such, whatever the model: larger batches share it",
+    "launch": "operations that wait for one another (layers, positions of a sequence): fewer of them, or fused ones",
+    "matmul": "arithmetic of matrix products",
+    "move": "the memory that matrix products read and write",
+    "update": "the optimizer, which rewrites every parameter at each step, used or not",
+    "touch": "what is kept of each sample for the backward pass",
+}
+TIMES = 4  # of the batch, where a larger one is priced
+WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
+MOST = 4
+DEFERRED = "adam-deferred"
+
+
+def limited_by(terms: dict[str, float]) -> str:
+    """The dearest term in words, with its share of the step."""
+    name = max(terms, key=lambda term: terms[term])
+    return f"{WORDS[name]} ({terms[name] / sum(terms.values()):.0%} of a step)"
+
+
+def helps(known: Known, batch: int, prices: Prices, held: Held) -> tuple[Help, ...]:
+    """Changes that save time or memory, the one that saves most time first. batch: samples a step."""
+    per_sample, memory = prices.step_s(known.work) / batch, held.peak_bytes(known.work, known.how)
+    found = []
+    for what, work, samples, how in _changes(known, batch):
+        one = Help(what, prices.step_s(work) / samples / per_sample, held.peak_bytes(work, how) / memory)
+        if min(one.time, one.memory) < WORTH and one.time < 1 / WORTH:
+            found.append(one)
+    return tuple(sorted(found, key=lambda one: one.time)[:MOST])
+
+
+def _changes(known: Known, batch: int) -> Iterator[tuple[str, Work, int, str]]:
+    """What is changed, the work of a step then, its samples, and how memory is held."""
+    work, table, optimizer = known.work, known.table, known.optimizer
+    larger = {name: getattr(work, name) * TIMES for name in ("flops", "product_bytes", "activation_bytes")}
+    yield f"batches {TIMES} times as large ({batch * TIMES})", replace(work, **larger), batch * TIMES, known.how
+    if SLOTS.get(optimizer):
+        share = UPDATE_BYTES["sgd"] / UPDATE_BYTES[optimizer]
+        yield "SGD, which learns differently", _with_update(work, work.trained, share), batch, "sgd"
+    if table > known.tokens:
+        share = table / work.trained
+        frozen = _with_update(work, work.trained - table, 1 - share)
+        used = known.tokens / table
+        deferred = _with_update(work, work.trained - table + known.tokens, 1 - share + share * used)
+        if optimizer == "adam":
+            yield "traintime.deferred.Embedding: the same Adam, rows when they are used", deferred, batch, DEFERRED
+        yield "tables left untrained (frozen)", frozen, batch, "frozen"
+        half = replace(
+            _with_update(work, work.trained - table // 2, 1 - share / 2), parameters=work.parameters - table // 2
+        )
+        yield "half of the tables' rows", half, batch, known.how
+
+
+def _with_update(work: Work, trained: int, share: float) -> Work:
+    """The step with this many parameters trained, at this share of the update's cost."""
+    flops, moved = round(work.update_flops * share), round(work.update_bytes * share)
+    return replace(work, trained=trained, update_flops=flops, update_bytes=moved)

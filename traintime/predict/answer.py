@@ -1,0 +1,163 @@
+"""The answer: how long, how much memory, why, and what would help, each number with its interval."""
+
+import html
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from scipy.special import stdtrit
+
+from traintime.explain.statistics import Interval
+from traintime.predict import durations
+
+LEVEL = 0.9
+GB = 1e9
+TIERS = {
+    "formula": "from published or stored rates: rough",
+    "calibrated": "from probes of this machine",
+    "probed": "from training this model for a moment",
+}
+
+
+def around(value: float, *errors: tuple[float, float], level: float = LEVEL) -> Interval:
+    """Interval of a value whose logarithm has these independent errors, each (standard error, degrees of freedom).
+
+    Each is widened by its own t quantile before they are added in squares: few blocks are less sure than many.
+    """
+    reach = [error * stdtrit(min(degrees, 1e6), 0.5 + level / 2) for error, degrees in errors]
+    width = math.exp(math.hypot(*reach))
+    return Interval(value, value / width, value * width)
+
+
+def within(interval: Interval, limit: float) -> bool | None:
+    """Whether the whole interval keeps within the limit; None where the limit lies inside: too close to call."""
+    if interval.high <= limit:
+        return True
+    return False if interval.low > limit else None
+
+
+@dataclass(frozen=True)
+class Help:
+    """A change, and what it is priced at: factors of an epoch's time and of the peak memory, below 1 is less."""
+
+    what: str
+    time: float
+    memory: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Time and memory of a training, predicted.
+
+    tier: which evidence it rests on (TIERS); of: whose prices, or what was probed; step, epoch, total: seconds; memory:
+    peak of the process (on a GPU: of its memory), bytes, None where nobody can tell; parts: seconds of the whole
+    training by what they are spent on; terms: seconds of a step by what is paid for, None where the model's work is not
+    known; limited_by: the largest of them, in words; helps: what would help, the best first; notes: what the reader
+    should know of how it was come by. Intervals hold at `level`.
+    """
+
+    tier: str
+    of: str
+    samples: int
+    batch_size: int
+    epochs: int
+    step: Interval
+    epoch: Interval
+    total: Interval
+    memory: Interval | None
+    parts: Mapping[str, float] = field(hash=False)
+    terms: Mapping[str, float] | None = field(hash=False, default=None)
+    limited_by: str = ""
+    helps: tuple[Help, ...] = ()
+    notes: tuple[str, ...] = ()
+    level: float = LEVEL
+
+    def meets(self, deadline_s: float | None = None, memory_bytes: float | None = None) -> bool | None:
+        """Whether training ends in time and fits; None where an interval leaves it open, and nothing else fails."""
+        answers = []
+        if deadline_s is not None:
+            answers.append(within(self.total, deadline_s))
+        if memory_bytes is not None:
+            answers.append(within(self.memory, memory_bytes) if self.memory else None)
+        if False in answers:
+            return False
+        return None if None in answers else True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values: seconds and bytes."""
+        found = asdict(self)
+        for name in ("step", "epoch", "total", "memory"):
+            one = getattr(self, name)
+            found[name] = None if one is None else {"value": one.value, "low": one.low, "high": one.high}
+        found["parts"], found["terms"] = dict(self.parts), None if self.terms is None else dict(self.terms)
+        return found
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> "Estimate":
+        """The estimate that `to_dict` wrote."""
+        given = dict(found)
+        for name in ("step", "epoch", "total", "memory"):
+            given[name] = None if given[name] is None else Interval(**given[name])
+        given["helps"] = tuple(Help(**one) for one in given["helps"])
+        return cls(**given | {"notes": tuple(given["notes"])})
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """The answer line by line: what, and how much."""
+        steps = math.ceil(self.samples / self.batch_size)
+        lines = [
+            ("training", f"{_time(self.total)} for {_number(self.epochs, 'epoch')} of {self.samples:,} samples"),
+            ("an epoch", f"{_time(self.epoch)}, {_number(steps, 'step')} of {self.batch_size}"),
+            ("a step", self.step.text(".3g", 1e3, "ms")),
+            ("peak memory", self.memory.text(".3g", 1 / GB, "GB") if self.memory else "not known"),
+        ]
+        spent = [(name, seconds) for name, seconds in self.parts.items() if seconds > 0.005 * self.total.value]
+        if len(spent) > 1:
+            lines.append(("of it", ", ".join(f"{name} {durations.text(seconds)}" for name, seconds in spent)))
+        if self.limited_by:
+            lines.append(("limited by", self.limited_by))
+        lines += [("would help", f"{one.what}: {_factors(one)}") for one in self.helps]
+        lines.append(("evidence", f"{self.tier}, {TIERS[self.tier]}; {self.of}"))
+        return lines + [("note", note) for note in self.notes]
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.rows)
+        share = f"{self.level:.0%}"
+        return (
+            "\n".join(f"{name:{width}}  {text}" for name, text in self.rows) + f"\n(intervals hold {share} of the time)"
+        )
+
+    def _repr_html_(self) -> str:
+        """A table for a notebook."""
+        rows = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self.rows)
+        return f"<table><caption>Intervals hold {self.level:.0%} of the time.</caption><tbody>{rows}</tbody></table>"
+
+    def plot(self, axes: Any = None) -> Any:
+        """The step as one bar, by what is paid for, or else the training by its parts; returns matplotlib's axes."""
+        import matplotlib.pyplot as plt
+
+        shares, unit = (self.terms, "ms a step") if self.terms else (self.parts, "s in all")
+        axes = axes or plt.subplots(figsize=(7, 1.6), layout="constrained")[1]
+        left, scale = 0.0, 1e3 if self.terms else 1.0
+        for name, seconds in shares.items():
+            if seconds > 0:
+                axes.barh([0], [seconds * scale], left=left, label=name)
+                left += seconds * scale
+        axes.set(yticks=[], xlabel=unit, xlim=(0, left or 1))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.6), ncols=3, frameon=False)
+        return axes
+
+
+def _time(interval: Interval) -> str:
+    low, high = durations.text(interval.low), durations.text(interval.high)
+    return f"{durations.text(interval.value)} ({low} to {high})"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}" + "s" * (count != 1)
+
+
+def _factors(one: Help) -> str:
+    time = f"{one.time:.2g} of the time"
+    return time if abs(one.memory - 1) < 0.02 else f"{time}, {one.memory:.2g} of the memory"

@@ -1,0 +1,115 @@
+"""Ask about a model or a step that a file defines, in a process of its own: what it prints or breaks stays there.
+
+Run as `python -m traintime.predict.ask`, with a job (JSON) on standard input: file, name, and the keywords of
+`estimate`. It answers on its channel as the workers do (measuring.measure.run_worker).
+"""
+
+import importlib.util
+import inspect
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from traintime.errors import InputError
+from traintime.measuring.measure import run_worker
+from traintime.measuring.worker.process import die_with_parent, first_to_go
+
+PATIENCE = 4.0  # times the seconds of the probe, and a start, until it is given up
+START_S = 120.0
+
+
+def split(target: str) -> tuple[Path, str]:
+    """File and name of "model.py:build_model". Raises InputError where there is no such file or no name."""
+    path, _, name = target.rpartition(":")
+    if not path or not name.isidentifier():
+        raise InputError("target", target, "is not of the form file.py:name", "Give, say, model.py:build_model.")
+    if not Path(path).is_file():
+        raise InputError("target", path, "is no file", "Name the file that defines the model.")
+    return Path(path), name
+
+
+def ask(target: str, backend: str | None = None, give_up_s: float | None = None, **asked: Any) -> dict[str, Any]:
+    """`Estimate.to_dict()` of what the target builds, asked for in another process.
+
+    target: "file.py:name", a function without arguments that returns a compiled Keras model, or a step: a function of
+    one argument n that trains on a batch of n samples; backend: of Keras. Raises InputError for what the file or
+    `estimate` refuses, and where no answer came in time.
+    """
+    path, name = split(target)
+    give_up_s = give_up_s or PATIENCE * asked.get("seconds", 60.0) + START_S
+    job = {"file": str(path.resolve()), "name": name, "asked": asked}
+    environment = dict(os.environ) | ({"KERAS_BACKEND": backend} if backend else {})
+    command = [sys.executable, "-m", "traintime.predict.ask"]
+    answer = run_worker(command, job, environment, give_up_s)
+    if answer["status"] == "ok":
+        return answer["result"]
+    if answer["status"] == "refused":
+        raise InputError(*answer["result"])
+    if answer["status"] == "timeout":
+        remedy = "Let it return sooner, or wait longer: --give-up."
+        raise InputError("target", target, f"gave no answer within {give_up_s:.0f} s", remedy)
+    said = answer["error"].strip().splitlines()[-1][:300] if answer.get("error") else "it said nothing"
+    raise InputError("target", target, f"ended its process ({said})", "Run the file by itself until it trains.")
+
+
+def found(path: Path, name: str) -> Any:
+    """What the file calls by this name. Raises InputError where it raises, or has no such thing."""
+    sys.path.insert(0, str(path.parent))
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    assert specification and specification.loader
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[path.stem] = module
+    try:
+        specification.loader.exec_module(module)
+    except Exception as error:
+        raised = f"raised {type(error).__name__}: {error}"
+        raise InputError("target", path.name, raised, "Run the file by itself until it does not.") from error
+    if not hasattr(module, name):
+        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
+        raise InputError("target", name, f"is not in {path.name}", f"It has: {', '.join(known) or 'no function'}.")
+    return getattr(module, name)
+
+
+def _answered(job: dict[str, Any]) -> dict[str, Any]:
+    from traintime.predict.estimate import estimate
+
+    thing = found(Path(job["file"]), job["name"])
+    if not callable(thing):
+        return estimate(thing, keep=False, **job["asked"]).to_dict()
+    needed = [
+        each
+        for each in inspect.signature(thing).parameters.values()
+        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(needed) == 1:
+        return estimate(step=thing, **job["asked"]).to_dict()
+    if needed:
+        remedy = "Give a function without arguments that builds a model, or step(n)."
+        raise InputError("target", job["name"], f"needs {len(needed)} arguments", remedy)
+    try:
+        model = thing()
+    except Exception as error:
+        raised = f"raised {type(error).__name__}: {error}"
+        raise InputError("target", job["name"], raised, f"Call {job['name']}() by itself until it builds.") from error
+    if not hasattr(model, "fit"):
+        remedy = "Let it return a compiled Keras model."
+        raise InputError("target", job["name"], f"returned {type(model).__name__}, no model", remedy)
+    return estimate(model, keep=False, **job["asked"]).to_dict()
+
+
+def main() -> None:
+    """Answer one job."""
+    die_with_parent()
+    first_to_go()
+    job = json.loads(sys.stdin.read())
+    try:
+        answer = {"status": "ok", "result": _answered(job)}
+    except InputError as error:
+        answer = {"status": "refused", "result": [error.field, str(error.value), error.problem, error.remedy]}
+    os.write(job["channel"], json.dumps({"event": "result"} | answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""What traintime.Eta costs a step of `fit`: `python -m traintime.predict.bench_eta` prints a line a backend.
+
+A whole `fit` repeats no better than to some percent on most machines, which hides what a callback costs. So the hooks
+themselves are timed, too, many calls on end; the interleaved trainings would show what those cannot: a wait for the
+device, or an asynchronous dispatch that was switched off.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from traintime.explain import statistics
+from traintime.explain.statistics import Interval
+
+BACKENDS = ("tensorflow", "jax", "torch")
+BATCH, INPUTS, UNITS = 64, 32, 256
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """step_s: seconds of a step of `fit` without the callback; ratio: with it over without, interleaved, with a 95 %
+    interval; hooks_s: seconds of its hooks, a step; estimate_s: of an estimate, at most every `pause_s` seconds.
+    """
+
+    step_s: float
+    ratio: Interval
+    hooks_s: float
+    estimate_s: float
+    pause_s: float
+
+    @property
+    def share(self) -> float:
+        """Of a step, what the hooks and the most frequent estimates take together."""
+        return self.hooks_s / self.step_s + self.estimate_s / self.pause_s
+
+    def line(self, name: str) -> str:
+        """As it is printed."""
+        low, value, high = (100 * (end - 1) for end in (self.ratio.low, self.ratio.value, self.ratio.high))
+        return (
+            f"{name}: a step {1e3 * self.step_s:.2f} ms; in fit {value:+.1f} % ({low:+.1f} to {high:+.1f}); "
+            f"hooks {1e6 * self.hooks_s:.1f} µs ({100 * self.hooks_s / self.step_s:.2f} %), "
+            f"an estimate {1e3 * self.estimate_s:.2f} ms, every {self.pause_s:g} s or more: {100 * self.share:.2f} %"
+        )
+
+
+def overhead(rounds: int = 8, steps: int = 300, calls: int = 100_000) -> Overhead:
+    """Train a small network on the backend of KERAS_BACKEND, with and without the callback in turn.
+
+    rounds: pairs of trainings, each of so many steps in two epochs; calls: of the hooks, one after the other.
+    """
+    import keras
+    import numpy as np
+
+    from traintime.predict import eta
+
+    class Stopwatch(keras.callbacks.Callback):
+        """Stopped before `fit` returns, which may sleep first (formula.tf_data_end)."""
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            self.seconds = -time.perf_counter()
+
+        def on_train_end(self, logs: Any = None) -> None:
+            self.seconds += time.perf_counter()
+
+    inputs = np.random.default_rng(0).normal(size=(BATCH * max(steps // 2, 1), INPUTS)).astype("float32")
+    layers = [keras.layers.Dense(UNITS, activation="relu") for _ in range(2)]
+    model = keras.Sequential([keras.Input((INPUTS,)), *layers, keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+
+    def seconds(*callbacks: Any) -> float:
+        watch = Stopwatch()
+        model.fit(inputs, inputs[:, :1], batch_size=BATCH, epochs=2, verbose=0, callbacks=[*callbacks, watch])
+        return watch.seconds
+
+    def callback() -> eta.Eta:
+        return eta.Eta("1d", say=lambda line: None)
+
+    seconds(callback())  # compiles
+    pairs = []
+    for number in range(rounds):
+        # Who comes first takes turns, too.
+        first, second = (seconds(callback()), seconds()) if number % 2 else (seconds(), seconds(callback()))
+        pairs.append((first, second) if number % 2 else (second, first))
+    without = sum(pair[1] for pair in pairs) / rounds / (2 * max(steps // 2, 1))
+    ratio = statistics.geometric([with_it / alone for with_it, alone in pairs])
+    return Overhead(without, ratio, *_alone(callback(), calls), eta.PAUSE_S)
+
+
+def _alone(callback: Any, calls: int) -> tuple[float, float]:
+    """Seconds of the hooks, a step, and of an estimate, outside of any training."""
+    callback.set_params({"epochs": 2, "steps": calls, "verbose": 0})
+    callback.on_train_begin()
+    callback.on_epoch_begin(0)
+    start = time.perf_counter()
+    for batch in range(calls):
+        callback.on_train_batch_begin(batch)
+        callback.on_train_batch_end(batch)
+    hooks = (time.perf_counter() - start) / calls
+    estimates = max(calls // 1000, 1)
+    start = time.perf_counter()
+    for _ in range(estimates):
+        _ = callback.estimate
+    return hooks, (time.perf_counter() - start) / estimates
+
+
+def main(arguments: list[str]) -> int:
+    """Print the line of the backend that is named, or start a process for each. 1 where one of them failed."""
+    if arguments:
+        print(overhead().line(arguments[0]))
+        return 0
+    failed = 0
+    for backend in BACKENDS:
+        command = [sys.executable, "-m", "traintime.predict.bench_eta", backend]
+        environment = dict(os.environ, KERAS_BACKEND=backend, TF_CPP_MIN_LOG_LEVEL="2")
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        failed |= done.returncode != 0
+        why = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        print(done.stdout.strip() if done.returncode == 0 else f"{backend}: failed: {why}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

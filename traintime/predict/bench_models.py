@@ -1,0 +1,141 @@
+"""Models that nobody here has fitted anything to, drawn at random: what the predictor's bench holds it against."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Random = np.random.Generator
+
+
+def _log(random: Random, low: float, high: float) -> int:
+    """A whole number between two, as likely in each octave."""
+    return round(math.exp(random.uniform(math.log(low), math.log(high))))
+
+
+def classifier(random: Random) -> dict[str, Any]:
+    """The document's kind: Embedding, LSTM, Dense, at any of its sizes."""
+    return {
+        "vocabulary": _log(random, 5_000, 300_000),
+        "embedding": _log(random, 50, 300),
+        "units": _log(random, 32, 256),
+        "length": _log(random, 8, 100),
+        "batch": _log(random, 16, 256),
+        "optimizer": str(random.choice(["adam", "sgd", "rmsprop"])),
+    }
+
+
+def recurrent(random: Random) -> dict[str, Any]:
+    """Two bidirectional GRUs over measured values."""
+    return {
+        "features": _log(random, 4, 64),
+        "units": _log(random, 16, 96),
+        "length": _log(random, 10, 60),
+        "batch": _log(random, 16, 128),
+    }
+
+
+def convolution_1d(random: Random) -> dict[str, Any]:
+    """Three Conv1D with pooling."""
+    return {"filters": _log(random, 16, 96), "length": _log(random, 100, 1000), "batch": _log(random, 16, 128)}
+
+
+def convolution_2d(random: Random) -> dict[str, Any]:
+    """Four Conv2D with normalisation, one of them separable."""
+    return {"filters": _log(random, 8, 48), "side": _log(random, 16, 64), "batch": _log(random, 8, 64)}
+
+
+def attention(random: Random) -> dict[str, Any]:
+    """Two blocks of self-attention over tokens."""
+    return {
+        "vocabulary": _log(random, 1_000, 50_000),
+        "width": 16 * _log(random, 2, 12),
+        "heads": int(random.choice([2, 4])),
+        "length": _log(random, 16, 128),
+        "batch": _log(random, 8, 64),
+    }
+
+
+def dense(random: Random) -> dict[str, Any]:
+    """Layers of one width."""
+    return {"width": _log(random, 64, 2000), "layers": int(random.integers(2, 7)), "batch": _log(random, 16, 1024)}
+
+
+KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
+    each.__name__.replace("_", "-"): each
+    for each in (classifier, recurrent, convolution_1d, convolution_2d, attention, dense)
+}
+
+
+def build(kind: str, sizes: dict[str, Any]) -> Any:
+    """The compiled Keras model of a kind at these sizes."""
+    import keras
+    from keras import layers
+
+    size = dict(sizes)
+    optimizer = size.pop("optimizer", "adam")
+    inputs, hidden, classes = _BODIES[kind](layers, keras, size)
+    model = keras.Model(inputs, layers.Dense(classes, activation="softmax")(hidden))
+    model.compile(optimizer, "sparse_categorical_crossentropy")
+    return model
+
+
+def _classifier(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
+    tokens = keras.Input((size["length"],), dtype="int32")
+    words = layers.Embedding(size["vocabulary"], size["embedding"])(tokens)
+    return tokens, layers.Dropout(0.5)(layers.LSTM(size["units"])(words)), 2
+
+
+def _recurrent(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
+    values = keras.Input((size["length"], size["features"]))
+    first = layers.Bidirectional(layers.GRU(size["units"], return_sequences=True))(values)
+    return values, layers.Bidirectional(layers.GRU(size["units"]))(first), 5
+
+
+def _convolution_1d(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
+    signal = keras.Input((size["length"], 4))
+    hidden = signal
+    for _ in range(3):
+        hidden = layers.Conv1D(size["filters"], 5, padding="same", activation="relu")(hidden)
+        hidden = layers.MaxPooling1D(2)(hidden)
+    return signal, layers.GlobalAveragePooling1D()(hidden), 10
+
+
+def _convolution_2d(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
+    image = keras.Input((size["side"], size["side"], 3))
+    hidden = layers.Conv2D(size["filters"], 3, padding="same", activation="relu")(image)
+    hidden = layers.BatchNormalization()(layers.Conv2D(size["filters"], 3, padding="same")(hidden))
+    hidden = layers.MaxPooling2D(2)(layers.ReLU()(hidden))
+    hidden = layers.SeparableConv2D(2 * size["filters"], 3, padding="same", activation="relu")(hidden)
+    hidden = layers.Conv2D(2 * size["filters"], 3, padding="same", activation="relu")(hidden)
+    return image, layers.GlobalAveragePooling2D()(hidden), 10
+
+
+def _attention(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
+    tokens = keras.Input((size["length"],), dtype="int32")
+    hidden = layers.Embedding(size["vocabulary"], size["width"])(tokens)
+    for _ in range(2):
+        seen = layers.MultiHeadAttention(size["heads"], size["width"] // size["heads"])(hidden, hidden)
+        hidden = layers.LayerNormalization()(layers.Add()([hidden, seen]))
+        fed = layers.Dense(size["width"])(layers.Dense(4 * size["width"], activation="relu")(hidden))
+        hidden = layers.LayerNormalization()(layers.Add()([hidden, fed]))
+    return tokens, layers.GlobalAveragePooling1D()(hidden), 4
+
+
+def _dense(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
+    values = keras.Input((size["width"],))
+    hidden = values
+    for _ in range(size["layers"]):
+        hidden = layers.Dense(size["width"], activation="relu")(hidden)
+    return values, hidden, 10
+
+
+_BODIES = {
+    "classifier": _classifier,
+    "recurrent": _recurrent,
+    "convolution-1d": _convolution_1d,
+    "convolution-2d": _convolution_2d,
+    "attention": _attention,
+    "dense": _dense,
+}

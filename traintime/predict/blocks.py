@@ -1,0 +1,135 @@
+"""What so many further steps will take, told from those that were: means of blocks, and how far apart these lie."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+
+from traintime.explain.statistics import Interval
+
+MOST = 64  # blocks; at so many two and two become one
+FEWEST = 5  # below that neither is one left out, nor is the spread taken at its word
+COARSE = (8, 4)  # numbers of groups that the blocks are put together to
+# The speed of a machine itself goes up and down, by this share (a standard deviation) between now and far later: what
+# whole epochs differed by, in the second chapter, from what short trainings just before them promised.
+WANDER = 0.04
+LEAST = 0.005  # the same, where little is left: shorter than what was seen
+FARTHEST = 4.0  # how many times the square of a drift that was seen may go on to grow
+Array = NDArray[np.float64]
+
+
+class Blocks:
+    """Durations of steps in the order they came, in at most MOST blocks of equally many: memory and work are bounded.
+
+    The mean of all tells what is to come, since only means add up to totals. How sure it is cannot be told from single
+    steps: neighbours are alike, and n of them are worth fewer than n. Means of long blocks are less so (the method of
+    batch means: Schmeiser 1982, Operations Research 30; Law & Kelton, Simulation Modeling and Analysis). How long is
+    long enough is not known either, so that the blocks are also put together to 8 and to 4 groups, and the widest of
+    the three t intervals holds (after Flyvbjerg & Petersen 1989, Journal of Chemical Physics 91).
+
+    When MOST are full, two and two become one, twice as long. The block under way does not count before it is full.
+    """
+
+    def __init__(self) -> None:
+        self._seconds: list[float] = []
+        self._steps: list[int] = []
+        self._size = 1  # of a block, in calls of `add`
+        self._open = [0.0, 0, 0]  # the block under way: its seconds, steps, calls
+
+    def __len__(self) -> int:
+        """How many blocks are full."""
+        return len(self._steps)
+
+    def add(self, seconds: float, steps: int = 1) -> None:
+        """So many steps took so many seconds."""
+        block = self._open
+        block[0] += seconds
+        block[1] += steps
+        block[2] += 1
+        if block[2] == self._size:
+            self._seconds.append(block[0])
+            self._steps.append(block[1])
+            self._open = [0.0, 0, 0]
+            if len(self._steps) == MOST:
+                self._seconds = [sum(self._seconds[i : i + 2]) for i in range(0, MOST, 2)]
+                self._steps = [sum(self._steps[i : i + 2]) for i in range(0, MOST, 2)]
+                self._size *= 2
+
+    def total(self, steps: float, level: float) -> Interval:
+        """Seconds of so many further steps, with an interval that holds them in a share `level` of trainings.
+
+        The value is the mean of the last blocks, as many as there are steps to come (a quarter of them and 8 at the
+        least), so that a machine which has become slower counts as slower. One block alone that stands out above the
+        others counts like the next one: a disturbance that came once. One that comes often is in many blocks and counts
+        in full. The interval has four parts, of which the squares are added:
+
+        - the mean of the past: the widest t interval of the three;
+        - the mean of what is to come, which has noise of its own;
+        - drift: the second half of these blocks against the first, as far as noise does not explain it. A random walk
+          goes as far again while as many steps pass; FARTHEST bounds that;
+        - what nobody has seen yet: WANDER, falling with the square root of the share of steps to come, LEAST at last.
+          No interval is narrower than that.
+
+        It reaches up to the plain mean at least: a disturbance may come again as often as it came. From fewer than
+        FEWEST blocks it lies within half and twice the value, and from one alone it is that. Raises ValueError without
+        any block, and for a level that does not lie between 0 and 1.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"a level lies between 0 and 1, not {level}")
+        if not self._steps:
+            raise ValueError("no block is full yet")
+        if steps <= 0:
+            return Interval(0.0, 0.0, 0.0)
+        past, number = sum(self._steps), len(self._steps)
+        window = min(number, max(math.ceil(steps * number / past), math.ceil(number / 4), COARSE[0]))
+        lengths = np.array(self._steps[-window:], float)
+        seconds = np.array(self._seconds[-window:])
+        plain = float(seconds.sum() / lengths.sum())
+        means = _without_one(seconds / lengths)
+        value = float(means @ lengths / lengths.sum())
+        if window == 1:
+            return Interval(value * steps, value * steps / 2, value * steps * 2)
+        variance = _of_the_means(means, float(lengths.mean()), steps, level)
+        normal = float(ndtri((1 + level) / 2))
+        variance += normal**2 * _drift(means) * min(1 + steps / float(lengths.sum()), FARTHEST)
+        variance += (normal * value) ** 2 * max(WANDER**2 * steps / (past + steps), LEAST**2)
+        half = math.sqrt(variance)
+        low, high = max(value - half, 0.0), max(value + half, plain)
+        if window < FEWEST:
+            low, high = max(low, value / 2), min(high, value * 2)
+        return Interval(value * steps, low * steps, high * steps)
+
+
+def _without_one(means: Array) -> Array:
+    """The highest as high as the next (one-sided winsorising), where there are enough to tell."""
+    if len(means) < FEWEST:
+        return means
+    highest = means.argmax()
+    return np.where(np.arange(len(means)) == highest, np.delete(means, highest).max(), means)
+
+
+def _of_the_means(means: Array, size: float, steps: float, level: float) -> float:
+    """Square of the half-width that noise leaves: of the mean so far, and of the mean of the steps to come.
+
+    size: steps a block.
+    """
+    window = len(means)
+    widest = 0.0
+    for groups in (window, *(number for number in COARSE if number < window)):
+        each = window // groups
+        grouped = means[window - groups * each :].reshape(groups, each).mean(axis=1)
+        quantile = float(stdtrit(groups - 1, (1 + level) / 2))
+        widest = max(widest, quantile**2 * float(grouped.var(ddof=1)) / groups)
+    quantile = float(stdtrit(window - 1, (1 + level) / 2))
+    return widest + quantile**2 * float(means.var(ddof=1)) * size / steps
+
+
+def _drift(means: Array) -> float:
+    """Square of how far the halves lie apart, less what noise from block to block makes of it (4 of its variances)."""
+    half = len(means) // 2
+    if half < 2:
+        return 0.0
+    apart = float(means[-half:].mean() - means[:half].mean())
+    noise = float((np.diff(means) ** 2).mean()) / 2
+    return max(apart**2 - 4 * noise / len(means), 0.0)

@@ -1,0 +1,81 @@
+"""Durations as people write them: "8h", "1h30m", "2d 4h", and back to "1 h 12 min"."""
+
+import math
+import re
+from datetime import timedelta
+from numbers import Real
+
+from traintime.errors import InputError
+
+REMEDY = 'Give a time such as "8h", "90m", "1h30m", "2d 4h" or "45s".'
+# Names of each unit and its seconds, the longest first: the order in which they have to come.
+UNITS = (
+    (("d", "day", "days"), 86_400.0),
+    (("h", "hour", "hours"), 3600.0),
+    (("m", "min", "minute", "minutes"), 60.0),
+    (("s", "sec", "second", "seconds"), 1.0),
+)
+SECONDS = {name: unit for names, unit in UNITS for name in names}
+LIMIT = 2**1000  # where Python's whole numbers outgrow its floats
+PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+
+
+def _read(given: str, words: str, field: str) -> float:
+    """Seconds of the words, which are the text without a sign."""
+    total, before, place = 0.0, math.inf, 0
+    while place < len(words) or not words:
+        found = PART.match(words, place)
+        unit = SECONDS.get(found[2]) if found else None
+        # A unit twice or after a shorter one ("5m 2h") is rather a slip of the pen than a sum.
+        if found is None or unit is None or not unit < before:
+            raise InputError(field, given, "is no duration", REMEDY)
+        total, before, place = total + float(found[1]) * unit, unit, found.end()
+    return total
+
+
+def seconds(given: str | float | timedelta, field: str = "duration") -> float:
+    """Seconds of a text ("8h", "90m", "1h30m", "2d 4h", "45s", "1.5 h"), of a timedelta, or of a number of seconds.
+
+    Units are d, h, m or min, and s, or their names; each stands once at most, longer ones first. Raises InputError,
+    which names `field`, for what is no duration, is negative, or is not finite.
+    """
+    negative = False
+    if isinstance(given, timedelta):
+        found = given.total_seconds()
+    elif isinstance(given, str):
+        words = given.strip().lower()
+        negative = words.startswith("-")
+        found = _read(given, words[negative:].lstrip(), field)
+    elif isinstance(given, Real) and not isinstance(given, bool):
+        # NaN, too, is not below the limit.
+        found, negative = float(given) if abs(given) < LIMIT else math.inf, given < 0
+    else:
+        raise InputError(field, given, "is no duration", REMEDY)
+    if negative or found < 0:
+        raise InputError(field, given, "is negative", REMEDY)
+    if not math.isfinite(found):
+        raise InputError(field, given, "is not finite", REMEDY)
+    return found
+
+
+def text(duration: float) -> str:
+    """Seconds as a reader sees them, in the two largest units: "2 d 4 h", "1 h 12 min", "3 min 20 s", "45 s", "4.2 s".
+
+    Rounded to the smaller of the two; `seconds` reads it back. Raises InputError as `seconds` does.
+    """
+    left = seconds(duration)
+    if left < 9.95:
+        return f"{left:.1f}".removesuffix(".0") + " s"
+    # Each rounds first and then looks whether the next unit is reached: 59.6 s are 1 min and not 60 s.
+    if (whole := round(left)) < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return _two(whole, 60, "min", "s")
+    if (whole := round(left / 60)) < 24 * 60:
+        return _two(whole, 60, "h", "min")
+    return _two(round(left / 3600), 24, "d", "h")
+
+
+def _two(number: int, size: int, large: str, small: str) -> str:
+    whole, rest = divmod(number, size)
+    return f"{whole} {large} {rest} {small}" if rest else f"{whole} {large}"

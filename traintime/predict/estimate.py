@@ -1,0 +1,128 @@
+"""How long will it train, and in how much memory: `estimate` takes the evidence that there is, and answers."""
+
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+
+from traintime.errors import InputError, unknown
+from traintime.explain.memory import GIB
+from traintime.point import Point
+from traintime.predict import holdings, resident, tiers
+from traintime.predict.answer import LEVEL, TIERS, Estimate
+from traintime.predict.step_trainer import StepTrainer
+from traintime.predict.training import Known, Training, of_model, of_point
+
+SECONDS = 60.0
+
+
+def estimate(
+    model: Any = None,
+    *,
+    samples: int,
+    batch_size: int | None = None,
+    epochs: int = 1,
+    step: Callable[[int], Any] | None = None,
+    data: Any = None,
+    validation: int = 0,
+    saves: int = 0,
+    optimizer: Any = None,
+    length: int | None = None,
+    tier: str | None = None,
+    device: str | None = None,
+    stack: str | None = None,
+    seconds: float = SECONDS,
+    keep: bool = True,
+    level: float = LEVEL,
+) -> Estimate:
+    """Predict time and peak memory of a training, before it starts.
+
+    model: a Keras 3 model, or a Point of the book's workloads; or none, and step: a function that trains on one batch
+    of n samples, `step(n)`, whatever it is written in.
+    samples: of an epoch; batch_size: samples a step (a Point has its own); epochs; validation: samples that are
+    evaluated after each epoch; saves: times that the model is written to a file.
+    data: what `fit` would get, (x, y) or a Dataset; without it samples are made up, of the inputs' shapes. length: what
+    stands for an unknown dimension. optimizer: another than the compiled one, for the tier formula.
+    tier: "probed" trains the model in this process for about `seconds`, and it is afterwards as it was (keep=False
+    spares the copy of its weights that this needs); "formula" trains nothing: it prices the model's work on this
+    machine, whose rates are measured in some seconds, or on a device with a data sheet (device="K40m"). Without a tier
+    a model that is compiled and fits into memory is probed, and all else priced. stack: whose habits the formula has,
+    by default "2026-" and the backend's name.
+    level: of the intervals.
+    Raises InputError for what cannot be predicted, with the remedy.
+    """
+    if (model is None) == (step is None):
+        raise InputError("model", model, "and step are two ways to ask", "Give one of them: a model, or step=.")
+    if tier not in (None, "formula", "probed"):
+        raise unknown("tier", str(tier), [name for name in TIERS if name != "calibrated"])
+    if not 1 <= seconds <= 3600:
+        raise InputError("seconds", seconds, "is refused", "Give 1 to 3600.")
+    if device is not None and tier == "probed":
+        raise InputError("device", device, "cannot be probed from here", "Take tier='formula'.")
+    if isinstance(model, Point):
+        if batch_size not in (None, model.sizes.batch):
+            raise InputError("batch_size", batch_size, f"differs from the point's {model.sizes.batch}", "Leave it out.")
+        batch_size = model.sizes.batch
+    asked = Training(samples, batch_size, epochs, validation, saves, level)  # type: ignore[arg-type]
+    if step is not None:
+        if tier == "formula" or device is not None:
+            raise InputError("tier", tier or "formula", "cannot look into a function", "Take tier='probed'.")
+        return tiers.probed(StepTrainer(step), asked, seconds, None, _stack_of_step())
+    if isinstance(model, Point):
+        if tier == "probed":
+            raise InputError("tier", tier, "is for models and steps", "Measure the point: traintime measure.")
+        known = of_point(model)
+        return tiers.formula(known, asked, device, stack or known.stack)
+    return _of_model(model, asked, data, optimizer, length, tier, device, stack, seconds, keep)
+
+
+def _of_model(
+    model: Any,
+    asked: Training,
+    data: Any,
+    optimizer: Any,
+    length: int | None,
+    tier: str | None,
+    device: str | None,
+    stack: str | None,
+    seconds: float,
+    keep: bool,
+) -> Estimate:
+    known: Known | None = None
+    try:
+        known = of_model(model, asked.batch, optimizer, length)
+    except InputError:
+        if tier == "formula" or device is not None:
+            raise
+    compiled = getattr(model, "compiled", False) and getattr(model, "optimizer", None) is not None
+    if known is not None and (tier == "formula" or device is not None or (tier is None and not compiled)):
+        notes = () if compiled or tier else ("not probed: the model is not compiled",)
+        return tiers.formula(known, asked, device, stack or known.stack, notes)
+    from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
+
+    trainer = KerasTrainer(model, data, length)
+    notes: tuple[str, ...] = ()
+    if known is None:
+        notes = ("what a step is spent on is not told: the model has parts whose work is not known",)
+    elif lacking := _lacking(known):
+        if tier is None:
+            return tiers.formula(known, asked, device, stack or known.stack, (f"not probed: it {lacking}",))
+        remedy = "Take tier='formula', a smaller batch, or a smaller model."
+        raise InputError("model", model.name, lacking, remedy)
+    with trainer.kept() if keep else contextlib.nullcontext():
+        return tiers.probed(trainer, asked, seconds, known, trainer.stack, notes)
+
+
+def _lacking(known: Known) -> str:
+    """What a model that does not fit into this machine's memory needs; "" for one that fits, or is on a GPU."""
+    if resident.gpu_peak(known.stack.removeprefix("2026-")) is not None:
+        return ""
+    needed, free = holdings.of_stack(known.stack).beyond_idle(known.work, known.how), psutil.virtual_memory().available
+    return f"needs about {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free" if needed > free else ""
+
+
+def _stack_of_step() -> str:
+    """Whose run-to-run error a step of the reader's own is taken to have: that of the framework which is loaded."""
+    return next((f"2026-{name}" for name in ("torch", "jax", "tensorflow") if name in sys.modules), "numpy")

@@ -1,0 +1,238 @@
+"""Train a reader's compiled Keras 3 model for a moment, on made-up data or theirs, and leave it as it was."""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from numpy.typing import NDArray
+
+from traintime.errors import InputError
+from traintime.predict import resident
+
+MOST_BYTES = 2**30  # of made-up data at a time
+Array = NDArray[Any]
+
+
+class _Epochs(keras.callbacks.Callback):
+    """Seconds of each epoch; hooks of epochs alone, so that steps are dispatched as they are without it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        self.tested: list[float] = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.began = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seconds.append(time.perf_counter() - self.began)
+
+    def on_test_begin(self, logs=None):
+        self.began_test = time.perf_counter()
+
+    def on_test_end(self, logs=None):
+        self.tested.append(time.perf_counter() - self.began_test)
+
+
+class KerasTrainer:
+    """A compiled Keras model as the probe trains it, in this process.
+
+    data: None for made-up data; (x, y) arrays, of which a batch is taken as `fit` takes it; or anything else that `fit`
+    takes whole (a tf.data.Dataset, a PyDataset, a DataLoader, a generator), whose batches are as large as they are.
+    length: what stands for an unknown dimension of an input.
+    Raises InputError for a model that is not compiled or built, and for shapes that are unknown.
+    """
+
+    def __init__(self, model: Any, data: Any = None, length: int | None = None) -> None:
+        if getattr(model, "optimizer", None) is None or not getattr(model, "compiled", False):
+            raise InputError("model", model.name, "is not compiled", "Call model.compile(optimizer, loss) first.")
+        self.model, self.whole = model, None
+        if data is not None and not (isinstance(data, tuple | list) and len(data) == 2):
+            self.whole = data
+        elif data is not None:
+            self.arrays = data
+            self._refuse_empty()
+        else:
+            self.arrays = None
+            self.inputs = [_spec(tensor, length) for tensor in _inputs(model)]
+            self.bounds = [_rows(model, tensor) for tensor in _inputs(model)]
+            self.outputs = _outputs(model, length)
+        if model.built:
+            model.optimizer.build(model.trainable_variables)
+
+    saves = True
+
+    @property
+    def tests(self) -> bool:
+        """Whether evaluation can be timed: with arrays it can."""
+        return not self.own_batches
+
+    @property
+    def stack(self) -> str:
+        """The book's name of the software that trains it."""
+        return f"2026-{keras.backend.backend()}"
+
+    @property
+    def own_batches(self) -> bool:
+        """Whether the data come in batches of their own size."""
+        return self.whole is not None
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of a sample of made-up or given arrays; 0 where the data come in batches of their own."""
+        if self.own_batches:
+            return 0
+        return sum(array.nbytes for array in keras.tree.flatten(self.samples(1)))
+
+    def most_steps(self, batch: int) -> int:
+        """Steps of an epoch that data of at most a gibibyte allow, or the given batches."""
+        if self.own_batches:
+            with contextlib.suppress(TypeError, AttributeError):
+                known = len(self.whole)
+                return max(1, known) if known >= 0 else 10**9
+            return 10**9
+        return max(1, MOST_BYTES // max(1, self.sample_bytes * batch))
+
+    def train(self, batch: int, steps: int, epochs: int) -> Array:
+        """Seconds of each of so many epochs of `fit`, shape (epochs,)."""
+        clock = _Epochs()
+        if self.own_batches:
+            # A finite source is gone through anew for each epoch, an endless one is read on.
+            few = {} if steps >= self.most_steps(batch) else {"steps_per_epoch": steps}
+            for _ in range(epochs):
+                self.model.fit(self.whole, epochs=1, verbose=0, callbacks=[clock], **few)
+        else:
+            x, y = self.samples(batch * steps)
+            self.model.fit(x, y, batch_size=batch, epochs=epochs, verbose=0, callbacks=[clock])
+        return np.array(clock.seconds)
+
+    def test_s(self, batch: int, steps: int) -> float:
+        """Seconds of a step of `evaluate`, compiled before."""
+        clock = _Epochs()
+        x, y = self.samples(batch * steps)
+        for _ in range(2):
+            self.model.evaluate(x, y, batch_size=batch, verbose=0, callbacks=[clock])
+        return clock.tested[-1] / steps
+
+    def save_s(self) -> float:
+        """Seconds of writing the model with its optimizer to a file."""
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            self.model.save(Path(folder) / "model.keras")
+            return time.perf_counter() - start
+
+    def peak_bytes(self) -> int | None:
+        """Of the GPU where the model is on one, else of this process."""
+        return resident.gpu_peak(keras.backend.backend()) or resident.peak()
+
+    def forget_peak(self) -> None:
+        """Count the peak anew."""
+        resident.forget(keras.backend.backend())
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """The model, its optimizer and its metrics are afterwards what they were before."""
+        model = self.model
+        variables = {id(one): one for one in [*model.variables, *model.optimizer.variables, *model.metrics_variables]}
+        before = {name: np.array(one) for name, one in variables.items()}
+        history = getattr(model, "history", None)
+        try:
+            yield
+        finally:
+            for name, variable in variables.items():
+                variable.assign(before[name])
+            model.history = history
+
+    def samples(self, number: int) -> tuple[Any, Any]:
+        """So many samples as `fit` takes them: x and y, one array for each input and output."""
+        if self.arrays is not None:
+            return keras.tree.map_structure(lambda array: _taken(np.asarray(array), number), tuple(self.arrays))
+        random = np.random.default_rng(0)
+        x = [
+            _numbers(random, (number, *shape), dtype, rows)
+            for (shape, dtype), rows in zip(self.inputs, self.bounds, strict=True)
+        ]
+        y = [_numbers(random, (number, *shape), dtype, classes) for shape, dtype, classes in self.outputs]
+        return (x[0] if len(x) == 1 else x), (y[0] if len(y) == 1 else y)
+
+    def _refuse_empty(self) -> None:
+        sizes = {len(array) for array in keras.tree.flatten(tuple(self.arrays))}
+        if len(sizes) != 1 or 0 in sizes:
+            problem = "have no sample" if 0 in sizes else "differ in their number of samples"
+            raise InputError("data", sorted(sizes), problem, "Give x and y of one length.")
+
+
+def _taken(array: Array, samples: int) -> Array:
+    """The first samples, gone through again where there are too few."""
+    return array[np.arange(samples) % len(array)] if samples > len(array) else array[:samples]
+
+
+def _numbers(random: np.random.Generator, shape: tuple[int, ...], dtype: str, below: int | None) -> Array:
+    if below is not None:
+        return random.integers(0, below, shape, dtype="int64").astype("int32" if "int" not in dtype else dtype)
+    if "int" in dtype or dtype == "bool":
+        return random.integers(0, 2, shape).astype(dtype)
+    return random.random(shape, dtype=np.float32).astype("float32" if dtype == "bfloat16" else dtype)
+
+
+def _inputs(model: Any) -> list[Any]:
+    inputs = getattr(model, "inputs", None)
+    if not inputs:
+        remedy = "Build it (keras.Input as its first layer, or model.build), or give data=(x, y) to probe it with."
+        raise InputError("model", model.name, "has inputs of unknown shape", remedy)
+    return list(inputs)
+
+
+def _spec(tensor: Any, length: int | None) -> tuple[tuple[int, ...], str]:
+    """Shape of a sample, and dtype."""
+    shape = tensor.shape[1:]
+    if None in shape and length is None:
+        text = str(tuple(tensor.shape))
+        remedy = "Say how long samples are (length=…, --length), or give data=(x, y)."
+        raise InputError(f"input {tensor.name}", text, "has a dimension that is unknown", remedy)
+    return tuple(length if size is None else size for size in shape), keras.backend.standardize_dtype(tensor.dtype)
+
+
+def _rows(model: Any, tensor: Any) -> int | None:
+    """Rows of the smallest table that reads this input, so that made-up row numbers are rows; None without a table."""
+    found = []
+
+    def look(inner: Any, here: Any) -> None:
+        inner = getattr(inner, "_functional", None) or inner
+        for layer in getattr(inner, "operations", getattr(inner, "layers", [])):
+            for node in layer._inbound_nodes:
+                places = [place for place, each in enumerate(node.input_tensors) if each is here]
+                if not places:
+                    continue
+                if hasattr(layer, "input_dim") and hasattr(layer, "output_dim"):
+                    found.append(int(layer.input_dim))
+                elif getattr(layer, "inputs", None):
+                    look(layer, layer.inputs[places[0]])
+                elif not layer.weights:
+                    for output in node.output_tensors:
+                        look(inner, output)
+
+    look(model, tensor)
+    return min(found, default=None)
+
+
+def _outputs(model: Any, length: int | None) -> list[tuple[tuple[int, ...], str, int | None]]:
+    """Shape, dtype and number of classes of the targets that each output's loss takes."""
+    losses = model.loss if isinstance(model.loss, list | tuple) else None
+    named = model.loss if isinstance(model.loss, dict) else {}
+    names = getattr(model, "output_names", None) or [tensor.name for tensor in model.outputs]
+    found = []
+    for place, tensor in enumerate(model.outputs):
+        loss = losses[place] if losses else named.get(names[place], model.loss)
+        shape, dtype = _spec(tensor, length)
+        text = loss if isinstance(loss, str) else getattr(loss, "__name__", "") or getattr(loss, "name", "")
+        if "sparse" in (text or "").lower():
+            found.append((shape[:-1], "int32", shape[-1]))
+        else:
+            found.append((shape, dtype, None))
+    return found

@@ -1,0 +1,344 @@
+"""The work of each Keras layer, one rule a kind: products, what it hands on, operations that wait for one another.
+
+A rule reads the layer's weights and the shapes of what goes in and comes out; Keras itself is not imported.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from traintime.workloads.base import FLOAT
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call of a layer costs, as in Work; launches: of the forward pass alone."""
+
+    flops: int = 0
+    product_bytes: int = 0
+    activation_bytes: int = 0
+    launches: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Call:
+    """A layer at one place of the graph.
+
+    given: the arguments of the layer's `call` by name, tensors with their shapes, the batch's size included; outputs:
+    tensors; needs: whether a step needs the gradient of a tensor or of a weight.
+    """
+
+    layer: Any
+    given: dict[str, Any]
+    outputs: list[Any]
+    needs: Callable[[Any], bool]
+
+    @property
+    def inputs(self) -> Any:
+        """The first argument: a tensor, or a list of them."""
+        return next(iter(self.given.values()))
+
+    @property
+    def number(self) -> int:
+        """Bytes of a number that the layer computes with."""
+        return itemsize(self.layer.compute_dtype)
+
+
+Rule = Callable[[Call], Cost]
+
+
+def size(tensor: Any) -> int:
+    """Numbers in a tensor or a weight."""
+    return math.prod(tensor.shape)
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of a number: 4 for float32, 1 for bool and for a float8."""
+    bits = re.search(r"\d+", str(dtype))
+    return max(1, int(bits.group()) // 8) if bits else 1
+
+
+def nbytes(tensor: Any) -> int:
+    """Bytes of a tensor."""
+    return size(tensor) * itemsize(tensor.dtype)
+
+
+# Products
+
+
+def product(multiplications: int, numbers: int, *gradients: bool) -> Cost:
+    """One product forward, and one backward for each gradient that a step needs; 2 operations a multiplication.
+
+    numbers: of both factors and of the result: each product reads or writes all of them once, as float32.
+    """
+    times = 1 + sum(gradients)
+    return Cost(flops=times * 2 * multiplications, product_bytes=times * FLOAT * numbers)
+
+
+def matrices(rows: int, inner: int, columns: int, *gradients: bool, copies: int = 1) -> Cost:
+    """Products of (rows × inner) by (inner × columns), as many as `copies`; with both gradients workloads.base's."""
+    numbers = rows * inner + inner * columns + rows * columns
+    return product(copies * rows * inner * columns, copies * numbers, *gradients)
+
+
+def contraction(equation: str, left: Any, right: Any, *gradients: bool) -> Cost:
+    """An einsum of two: a multiplication for each combination of its indices."""
+    inputs, output = equation.replace(" ", "").split("->")
+    sizes: dict[Any, int] = {}
+    for letters, tensor in zip(inputs.split(","), (left, right), strict=True):
+        for label, length in zip(_labels(letters, len(tensor.shape)), tensor.shape, strict=True):
+            sizes[label] = max(length, sizes.get(label, 1))
+    rank = max((label for label in sizes if isinstance(label, int)), default=0)
+    result = math.prod(sizes[label] for label in _labels(output, len(output.replace("...", "")) + rank))
+    return product(math.prod(sizes.values()), size(left) + size(right) + result, *gradients)
+
+
+def _labels(letters: str, rank: int) -> list[Any]:
+    """One label an axis; those that "..." stands for are numbered from the last one, 1, on."""
+    before, dots, after = letters.partition("...")
+    missing = range(rank - len(before) - len(after), 0, -1) if dots else ()
+    return [*before, *missing, *after]
+
+
+# What a layer hands on
+
+
+def handed_on(call: Call) -> Cost:
+    """The bytes of what comes out."""
+    return Cost(activation_bytes=sum(nbytes(each) for each in call.outputs))
+
+
+def nothing(call: Call) -> Cost:
+    """The same numbers under another shape."""
+    return Cost()
+
+
+def applied(call: Call) -> Cost:
+    """One operation over all numbers: an activation that is a layer, a pooling, a normalisation."""
+    return handed_on(call) + Cost(launches=1)
+
+
+def dropped(call: Call) -> Cost:
+    """Numbers dropped or disturbed; none at a rate of 0."""
+    return nothing(call) if getattr(call.layer, "rate", None) == 0 else handed_on(call)
+
+
+# Layers with products; the activation that a layer was given as an argument is a part of it
+
+
+def dense(call: Call) -> Cost:
+    """(numbers / I × I) by (I × U)."""
+    inputs, kernel = call.inputs, call.layer.kernel
+    rows = size(inputs) // kernel.shape[0]
+    return matrices(rows, *kernel.shape, call.needs(inputs), call.needs(kernel)) + applied(call)
+
+
+def einsum_dense(call: Call) -> Cost:
+    """The contraction that its equation says."""
+    inputs, kernel = call.inputs, call.layer.kernel
+    return contraction(call.layer.equation, inputs, kernel, call.needs(inputs), call.needs(kernel)) + applied(call)
+
+
+def embedding(call: Call) -> Cost:
+    """Rows looked up: no product. The table's gradient, as large as the table, is the update's to zero and to read."""
+    return applied(call)
+
+
+def convolution(call: Call) -> Cost:
+    """(places × window C) by (window C × F); with G groups as many products of a G-th of the maps on either side."""
+    kernel, groups, inputs = call.layer.kernel, call.layer.groups, call.inputs
+    rows, filters = size(call.outputs[0]) // kernel.shape[-1], kernel.shape[-1] // groups
+    gradients = call.needs(inputs), call.needs(kernel)
+    return matrices(rows, math.prod(kernel.shape[:-1]), filters, *gradients, copies=groups) + applied(call)
+
+
+def transposed(call: Call) -> Cost:
+    """(places of the input × C) by (C × window F): a convolution's gradient as a layer."""
+    kernel, inputs = call.layer.kernel, call.inputs
+    inner, columns = kernel.shape[-1], math.prod(kernel.shape[:-1])
+    return matrices(size(inputs) // inner, inner, columns, call.needs(inputs), call.needs(kernel)) + applied(call)
+
+
+def depthwise(call: Call) -> Cost:
+    """For each map that it reads, (places × window) by (window × multiplier)."""
+    kernel, inputs = call.layer.kernel, call.inputs
+    *window, maps, multiplier = kernel.shape
+    rows = size(call.outputs[0]) // (maps * multiplier)
+    gradients = call.needs(inputs), call.needs(kernel)
+    return matrices(rows, math.prod(window), multiplier, *gradients, copies=maps) + applied(call)
+
+
+def separable(call: Call) -> Cost:
+    """A depthwise convolution, and of its maps a convolution by 1 × 1: two operations, one after the other."""
+    layer, inputs = call.layer, call.inputs
+    first, second = layer.depthwise_kernel, layer.pointwise_kernel
+    *window, maps, multiplier = first.shape
+    rows, between = size(call.outputs[0]) // second.shape[-1], maps * multiplier
+    reached = call.needs(inputs) or call.needs(first)
+    one = matrices(rows, math.prod(window), multiplier, call.needs(inputs), call.needs(first), copies=maps)
+    two = matrices(rows, between, second.shape[-1], reached, call.needs(second))
+    return one + two + applied(call) + Cost(activation_bytes=rows * between * call.number, launches=1)
+
+
+# Recurrent cells: the states that each keeps. LSTM: Gers et al. 2000, GRU: Cho et al. 2014.
+STATES = {"LSTMCell": 2, "GRUCell": 1, "SimpleRNNCell": 1}
+
+
+def cells(layer: Any) -> list[Any]:
+    """The cells of a recurrent layer, in the order in which a position goes through them."""
+    return list(getattr(layer.cell, "cells", [layer.cell]))
+
+
+def _states(cell: Any) -> int:
+    return next(STATES[each.__name__] for each in type(cell).__mro__ if each.__name__ in STATES)
+
+
+def recurrent(call: Call) -> Cost:
+    """G gates (LSTM 4, GRU 3, simple 1): inputs (positions × I) by (I × G U) at once, states (batch × U) by (U × G U).
+
+    The states are multiplied one position after the other, each cell's in turn. A GRU that resets before it multiplies
+    has two products of a state, of 2 U and U columns. A position keeps four arrays of its gates, and its states.
+    """
+    batch, length = call.inputs.shape[:2]
+    wanted = call.needs(call.inputs)
+    states = call.given.get("initial_state")
+    states = list(states.values()) if isinstance(states, dict) else states or []
+    started = any(call.needs(each) for each in (states if isinstance(states, list | tuple) else [states]))
+    cost = Cost()
+    for cell in cells(call.layer):
+        kernel, own = cell.kernel, cell.recurrent_kernel
+        columns, units = kernel.shape[1], cell.units
+        cost += matrices(batch * length, *kernel.shape, wanted, call.needs(kernel))
+        wanted = wanted or started or any(call.needs(each) for each in cell.weights)  # from here on, by the state
+        split = (2 * units, units) if getattr(cell, "reset_after", True) is False else (columns,)
+        for part in split:
+            cost += matrices(batch, units, part, wanted, call.needs(own), copies=length)
+        kept = 4 * columns + _states(cell) * units
+        cost += Cost(activation_bytes=batch * length * kept * call.number, launches=length)
+    return cost
+
+
+# Attention
+
+
+def attention(call: Call) -> Cost:
+    """Projections of query, key and value, scores, what they weigh, projection of that; Vaswani et al. 2017.
+
+    Scores: (queries × D) by (D × keys) a head, weighed: (queries × keys) by (keys × D). With fewer heads of keys and
+    values (Ainslie et al. 2023) those are repeated for the queries' heads. The scores are kept before and after the
+    softmax, and once more where some are dropped: a fused kernel keeps fewer. Operations: the four projections, the
+    scores, the softmax, what is weighed; one more with a gate.
+    """
+    layer, given = call.layer, call.given
+    query, value = given["query"], given["value"]
+    key = value if given.get("key") is None else given["key"]
+    keys = math.prod(key.shape[axis] for axis in getattr(layer, "_attention_axes", None) or (1,))
+    heads, depth = layer._query_dense.kernel.shape[-2:]
+    repeats, wide = heads // layer._key_dense.kernel.shape[-2], layer._value_dense.kernel.shape[-1]
+
+    of_query, queried, query_needed = _projected(call, query, layer._query_dense)
+    of_key, keyed, key_needed = _projected(call, key, layer._key_dense, repeats)
+    of_value, valued, value_needed = _projected(call, value, layer._value_dense, repeats)
+    scores, mixed = queried // depth * keys, queried // depth * wide  # for each query and head
+    weights_needed = query_needed or key_needed
+    of_scores = product(scores * depth, queried + keyed + scores, query_needed, key_needed)
+    of_weighed = product(scores * wide, scores + valued + mixed, weights_needed, value_needed)
+    needed = weights_needed or value_needed
+    dropout = getattr(layer, "_dropout", None) or getattr(layer, "dropout", 0)
+    kept = (3 if dropout else 2) * scores + mixed
+    cost = of_query + of_key + of_value + of_scores + of_weighed
+    if (gate := getattr(layer, "_gate_dense", None)) is not None:
+        of_gate, _, gate_needed = _projected(call, query, gate)
+        cost, kept, needed = cost + of_gate, kept + mixed, needed or gate_needed
+    kernel, inner = layer._output_dense.kernel, heads * wide
+    cost += matrices(mixed // inner, inner, size(kernel) // inner, needed, call.needs(kernel))
+    return cost + Cost(activation_bytes=kept * call.number + nbytes(call.outputs[0]), launches=4)
+
+
+def _projected(call: Call, tensor: Any, part: Any, repeats: int = 1) -> tuple[Cost, int, bool]:
+    """(positions × I) by (I × heads D): cost, numbers that come out and are repeated, whether their gradient is needed.
+
+    part: the layer inside that projects.
+    """
+    kernel, inner = part.kernel, tensor.shape[-1]
+    rows, columns = size(tensor) // inner, size(kernel) // inner
+    cost = matrices(rows, inner, columns, call.needs(tensor), call.needs(kernel))
+    kept = rows * columns * (1 if repeats == 1 else 1 + repeats)
+    needed = call.needs(tensor) or any(call.needs(each) for each in part.weights)
+    return cost + Cost(activation_bytes=kept * call.number, launches=1), rows * columns * repeats, needed
+
+
+def dot(call: Call) -> Cost:
+    """For each sample (rows × D) by (D × columns), D the axis that is summed over."""
+    left, right = call.inputs
+    axes = call.layer.axes
+    inner = left.shape[axes if isinstance(axes, int) else axes[0]]
+    return _of_two(call, left, right, inner)
+
+
+def matmul(call: Call) -> Cost:
+    """(… × rows × D) by (… × D × columns)."""
+    left, right = call.given["x1"], call.given["x2"]
+    return _of_two(call, left, right, left.shape[-1])
+
+
+def _of_two(call: Call, left: Any, right: Any, inner: int) -> Cost:
+    result = size(call.outputs[0])
+    numbers = size(left) + size(right) + result
+    return product(result * inner, numbers, call.needs(left), call.needs(right)) + applied(call)
+
+
+def einsum(call: Call) -> Cost:
+    """The contraction that its subscripts say."""
+    left, right = call.given["operands"]
+    return contraction(call.layer.subscripts, left, right, call.needs(left), call.needs(right)) + applied(call)
+
+
+def _each(rule: Rule, names: str) -> dict[str, Rule]:
+    """The same rule under several names; "1D" to "3D" where a name ends in "*"."""
+    found = {}
+    for name in names.split():
+        for full in [name.replace("*", f"{rank}D") for rank in (1, 2, 3)] if "*" in name else [name]:
+            found[full] = rule
+    return found
+
+
+# Keras' own groups decide what is an operation of its own: what regularises, joins or reshapes is none, as in the
+# closed forms of traintime.workloads (Dropout, Add, Concatenate, Flatten).
+LAYERS: dict[str, Rule] = (
+    _each(handed_on, "InputLayer Add Subtract Multiply Average Maximum Minimum Concatenate")
+    | _each(handed_on, "Permute RepeatVector ZeroPadding* Cropping* UpSampling*")
+    | _each(dropped, "Dropout SpatialDropout* AlphaDropout GaussianDropout GaussianNoise")
+    | _each(nothing, "Flatten Reshape Identity ActivityRegularization")
+    | _each(applied, "Activation ReLU LeakyReLU PReLU ELU Softmax Masking Rescaling Normalization")
+    | _each(applied, "MaxPooling* AveragePooling* GlobalMaxPooling* GlobalAveragePooling*")
+    | _each(applied, "AdaptiveMaxPooling* AdaptiveAveragePooling*")
+    | _each(applied, "BatchNormalization LayerNormalization GroupNormalization UnitNormalization RMSNormalization")
+    | _each(convolution, "Conv*")
+    | _each(transposed, "Conv*Transpose")
+    | _each(depthwise, "DepthwiseConv1D DepthwiseConv2D")
+    | _each(separable, "SeparableConv1D SeparableConv2D")
+    | _each(recurrent, "LSTM GRU SimpleRNN RNN")
+    | _each(attention, "MultiHeadAttention GroupedQueryAttention")
+    | {"Dense": dense, "EinsumDense": einsum_dense, "Embedding": embedding, "Dot": dot}
+)
+# Operations of keras.ops in a functional graph.
+OPERATIONS: dict[str, Rule] = (
+    _each(nothing, "Reshape Ravel Squeeze ExpandDims StopGradient")
+    | _each(handed_on, "Add Subtract Multiply Maximum Minimum Concatenate Stack Transpose Swapaxes Moveaxis GetItem")
+    | _each(handed_on, "Slice Split Unstack Tile Repeat Pad Flip Roll BroadcastTo")
+    | _each(applied, "Divide TrueDivide Power Negative Absolute Abs Exp Log Log1p Expm1 Sqrt Rsqrt Square Reciprocal")
+    | _each(applied, "Sin Cos Tanh Erf Clip Sign Round Floor Ceil Mod Where Cast OnesLike ZerosLike OneHot Take")
+    | _each(applied, "Equal NotEqual Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr LogicalNot")
+    | _each(
+        applied, "ReLU Relu Relu6 Sigmoid Softplus Softsign Silu LogSigmoid LeakyRelu HardSigmoid HardSilu Elu Selu"
+    )
+    | _each(applied, "Gelu Celu Glu Softmax LogSoftmax")
+    | _each(applied, "Sum Mean Max Min Amax Amin Prod Var Std Any All Argmax Argmin Logsumexp Norm Normalize Cumsum")
+    | {"Matmul": matmul, "Einsum": einsum}
+)

@@ -1,0 +1,129 @@
+"""What is said of a training's end while it runs, and when: estimates and verdicts in, lines out."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from traintime.errors import InputError
+from traintime.explain.statistics import Interval
+from traintime.predict import durations
+from traintime.predict.deadline import Deadline, shown
+
+SURE = 0.25  # half-width of an interval, a share of its value, from which on it is worth a line
+PATIENCE_S = 60.0  # after which a wider one is said, too
+PRECISE_S = 600.0  # what ends sooner is told to the second
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """When training will end, at the latest: a callback may stop it sooner.
+
+    remaining: seconds, with the interval at the level asked for; end: the moment in local time, aware; finished: share
+    of the steps that are done; meets: whether the deadline is met, True or False where the whole interval says so,
+    None where it is too close to call or there is no deadline.
+    """
+
+    remaining: Interval
+    end: datetime
+    finished: float
+    meets: bool | None = None
+
+
+def rhythm(every: str | float | timedelta) -> str | float:
+    """When lines come: "doubling", "epoch", or seconds. Raises InputError for anything else."""
+    if every in ("doubling", "epoch"):
+        return str(every)
+    try:
+        seconds = durations.seconds(every, "every")
+    except InputError as wrong:
+        raise InputError("every", every, wrong.problem, f'Say "doubling" or "epoch". {durations.REMEDY}') from wrong
+    if not seconds > 0:
+        raise InputError("every", every, "is no time at all", durations.REMEDY)
+    return seconds
+
+
+class Lines:
+    """Decides what is said, and says each thing once.
+
+    The first line comes as soon as the interval's half-width is below SURE of the value, or PATIENCE_S after the first
+    step was done. Then lines come when the time since the start has doubled ("doubling", and once when the second
+    epoch begins, since by then an end of an epoch was seen), with each epoch ("epoch"), or after so many seconds.
+    A deadline that will be missed is a line of its own, at once, and so is each change of that verdict; a verdict that
+    has become too close to call is no change.
+    """
+
+    def __init__(self, every: str | float, level: float, deadline: Deadline | None) -> None:
+        self.every, self.level, self.deadline = every, level, deadline
+        self._began: float | None = None  # when there was something to estimate
+        self._said: float | None = None  # when the last line was
+        self._epochs = 0
+        self._verdict: bool | None = None
+        self._unknown = False
+
+    def unknown(self, last: bool) -> list[str]:
+        """What is said, once, where nobody knows how many steps an epoch has; last: there is no further epoch."""
+        if self._unknown:
+            return []
+        self._unknown = True
+        why = "Nobody knows how many steps an epoch has before one is over"
+        return [f"{why}: when this training ends cannot be told."] if last else [f"{why}; then the end can be told."]
+
+    def of(
+        self, estimate: Estimate, elapsed: float, now: datetime, begins: bool = False, unseen: bool = False
+    ) -> list[str]:
+        """The lines that are due.
+
+        elapsed: seconds since training began; now: the moment; begins: whether an epoch begins; unseen: whether
+        validation may come of which nobody knows how long it takes.
+        """
+        self._epochs += begins
+        verdict = self._changed(estimate)
+        if verdict is None and not self._due(estimate, elapsed, begins):
+            return []
+        self._said = elapsed
+        if verdict is not None:
+            return [f"{self._of_deadline(verdict, estimate, elapsed, now)} {self._end(estimate, now, unseen)}"]
+        return [f"{self._end(estimate, now, unseen)}{self._on_deadline(estimate, now)}"]
+
+    def _due(self, estimate: Estimate, elapsed: float, begins: bool) -> bool:
+        if self._began is None:
+            self._began = elapsed
+        if self._said is None:
+            remaining = estimate.remaining
+            sure = remaining.high - remaining.low < 2 * SURE * remaining.value
+            return remaining.value > 0 and (sure or elapsed >= self._began + PATIENCE_S)
+        if self.every == "epoch":
+            return begins
+        if self.every == "doubling":
+            return elapsed >= 2 * self._said or (begins and self._epochs == 1)
+        return elapsed >= self._said + float(self.every)
+
+    def _changed(self, estimate: Estimate) -> bool | None:
+        """The verdict on the deadline, where it has to be said: it is missed, or another than before."""
+        before, verdict = self._verdict, estimate.meets
+        if verdict is None or verdict == before:
+            return None
+        self._verdict = verdict
+        return None if verdict and before is None else verdict
+
+    def _end(self, estimate: Estimate, now: datetime, unseen: bool) -> str:
+        remaining = estimate.remaining
+        low, high = durations.text(remaining.low), durations.text(remaining.high)
+        more = "; validation, if there is any, comes on top" if unseen else ""
+        end = shown(estimate.end, now, remaining.value < PRECISE_S)
+        return (
+            f"{100 * estimate.finished:.0f} % done, {durations.text(remaining.value)} left "
+            f"({100 * self.level:g} %: {low} to {high}{more}). Ends at {end} unless stopped sooner."
+        )
+
+    def _on_deadline(self, estimate: Estimate, now: datetime) -> str:
+        if self.deadline is None:
+            return ""
+        verdict = {True: "will be met", False: "will be missed", None: "too close to call"}[estimate.meets]
+        return f" Deadline ({self.deadline.shown(now)}): {verdict}."
+
+    def _of_deadline(self, verdict: bool, estimate: Estimate, elapsed: float, now: datetime) -> str:
+        apart = estimate.remaining.value - self.deadline.left(elapsed, now)
+        name = f"Deadline ({self.deadline.shown(now)}):"
+        if verdict:
+            return f"{name} will be met after all, with {durations.text(max(-apart, 0.0))} to spare."
+        return f"{name} will be missed by {durations.text(max(apart, 0.0))}."

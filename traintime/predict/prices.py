@@ -1,0 +1,205 @@
+"""What a unit of work costs: a launch, an operation, a byte, in seconds; a stack's habits at a device's own rates.
+
+A stack's habit is how many times the least possible time an operation or a byte takes it: the least follows from what
+the device reaches at best (Rates). A launch, and a step as such, cost seconds that a processor needs on any device.
+`python -m traintime.predict.prices` fits the habits to the stored measurements (data/derived/habits.csv); a test holds
+that the file is what they give.
+"""
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from traintime import paths
+from traintime.errors import unknown
+from traintime.explain import points
+from traintime.explain.formula import STEP, WORK
+from traintime.measuring.machine import RATES
+from traintime.point import Point, Run
+from traintime.store import records
+from traintime.store.table import table
+from traintime.workloads.base import BY_ROW, Work
+
+FEWEST = 12  # points that six habits may be fitted to
+# Of a published peak, what programs are taken to reach where nobody measured it. Bandwidth: a K40m's 203 of 288 GB/s
+# (data/external/hardware.csv). Operations: large square products come near the peak on every device.
+REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
+TERMS = tuple(STEP.terms)
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a device reaches at best: float32 operations of a large product, and bytes read and written, a second."""
+
+    flops: float
+    bytes: float
+
+    @property
+    def least(self) -> dict[str, float]:
+        """Seconds of a unit of each term at the least; 1 for a launch and a step, which habits count in seconds."""
+        return {"overhead": 1.0, "launch": 1.0, "matmul": 1 / self.flops} | dict.fromkeys(
+            ("move", "update", "touch"), 1 / self.bytes
+        )
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Seconds a unit of each term of the formula (explain.formula.STEP), and how far off they are for a model unseen.
+
+    of: whose they are; seconds: term -> s a launch, an operation, a byte; "overhead": s a step; error: standard
+    deviation of the logarithm of measured over predicted.
+    """
+
+    of: str
+    seconds: Mapping[str, float] = field(hash=False)
+    error: float
+
+    def parts(self, work: Work) -> dict[str, float]:
+        """Seconds of a step by term."""
+        return {name: self.seconds[name] * float(each) for name, each in zip(TERMS, design([work])[0], strict=True)}
+
+    def step_s(self, work: Work) -> float:
+        """Seconds of a step."""
+        return sum(self.parts(work).values())
+
+
+def design(works: Sequence[Work]) -> Array:
+    """The formula's terms of each step, shape (steps, terms)."""
+    return STEP.design(pd.DataFrame([{column: getattr(work, column) for column in WORK.values()} for work in works]))
+
+
+def solve(values: Array, seconds: Array) -> Array:
+    """Prices by non-negative least squares in relative error; values: shape (steps, terms), seconds: (steps,)."""
+    # Each term in units of its own largest value: operations and launches are nine orders of magnitude apart.
+    scale = np.maximum(values.max(axis=0), 1e-300)
+    return nnls(values / scale / seconds[:, None], np.ones(len(seconds)))[0] / scale
+
+
+def left_out(values: Array, seconds: Array, groups: Sequence[object]) -> Array:
+    """Logarithm of measured over predicted for each step, from prices fitted to the steps of all other groups."""
+    names = np.array([str(group) for group in groups])
+    errors = np.full(len(seconds), np.nan)
+    for name in dict.fromkeys(names):
+        here = names == name
+        predicted = values[here] @ solve(values[~here], seconds[~here])
+        errors[here] = np.log(seconds[here] / np.maximum(predicted, 1e-9))
+    return errors
+
+
+def usable(point: Point) -> bool:
+    """Whether a point is an ordinary step: on a CPU under glibc, nothing unusual about how it is run."""
+    sizes = point.sizes
+    return point.run == Run() and sizes.optimizer not in BY_ROW and getattr(sizes, "accumulated", 1) == 1
+
+
+def own_rates(machine: str) -> Rates:
+    """What a measured machine reaches itself, the median of all its sweeps."""
+    history = json.loads((paths.MEASUREMENTS / machine / "rates.json").read_text())
+    middle = {name: float(np.median([each[name] for each in history])) for name in RATES}
+    return Rates(middle["matmul_flop_per_s"], middle["bandwidth_bytes_per_s"])
+
+
+def derive() -> pd.DataFrame:
+    """Habits of every stack that has enough points, a row for each term.
+
+    Columns: stack, term; habit: seconds of a step and a launch, else times the least possible; points, workloads,
+    machines: what it was fitted to. Errors, each a root mean square of the logarithm of measured over predicted: error,
+    of points that were left out; kinds, of whole workloads that were; elsewhere, of machines that were; repeat: of
+    measuring again. Missing where there is nothing to leave out.
+    """
+    steps, repeats = [], {}
+    for machine in sorted(path.name for path in paths.MEASUREMENTS.iterdir() if (path / "rates.json").exists()):
+        least = np.array(list(own_rates(machine).least.values()))
+        for (_, stack), spread in points.pooled_spreads(points.counted(table(paths.MEASUREMENTS, machine))).items():
+            repeats.setdefault(stack, []).append(spread)
+        for path in records.files(paths.MEASUREMENTS, machine):
+            if records.is_sentinel(path) or not usable((record := records.read(path)).point):
+                continue
+            ended = [one for one in record.invocations if one.status == "ok" and not one.disturbed]
+            if timings := [one.result.timing for one in ended if one.result]:
+                means = [np.mean(timing.steps_ns[timing.warmup :]) / 1e9 for timing in timings]
+                values = design([record.point.work])[0] * least
+                steps.append((record.stack, machine, record.point.workload, values, float(np.mean(means))))
+    rows = []
+    for stack in sorted({each[0] for each in steps}):
+        _, machines, workloads, values, seconds = map(list, zip(*(s for s in steps if s[0] == stack), strict=True))
+        if len(seconds) < FEWEST:
+            continue
+        terms, measured = np.array(values), np.array(seconds)
+        degrees = sum(spread.degrees for spread in repeats[stack])
+        about = {
+            "points": len(seconds),
+            "workloads": " ".join(sorted(set(workloads))),
+            "machines": len(set(machines)),
+            "error": rms(left_out(terms, measured, range(len(seconds)))),
+            "kinds": rms(left_out(terms, measured, workloads)) if len(set(workloads)) > 2 else np.nan,
+            "elsewhere": rms(elsewhere(terms, measured, machines, workloads)),
+            "repeat": np.sqrt(sum(each.degrees * each.sd**2 for each in repeats[stack] if each.degrees) / degrees),
+        }
+        rows += [
+            {"stack": stack, "term": term, "habit": habit} | about
+            for term, habit in zip(TERMS, solve(terms, measured), strict=True)
+        ]
+    return pd.DataFrame(rows)
+
+
+def elsewhere(values: Array, seconds: Array, machines: list[str], workloads: list[str]) -> Array:
+    """As left_out by machine, for the steps whose workload another machine has trained too."""
+    trained = {(machine, workload) for machine, workload in zip(machines, workloads, strict=True)}
+    known = [
+        any((other, workload) in trained for other in set(machines) - {machine})
+        for machine, workload in zip(machines, workloads, strict=True)
+    ]
+    # A machine whose others trained less than it did would be left with habits that nothing has determined.
+    most = max(set(machines), key=lambda machine: sum(name == machine for name, _ in trained))
+    chosen = np.array(known) & (np.array(machines) != most)
+    return left_out(values, seconds, machines)[chosen] if chosen.any() else np.empty(0)
+
+
+def rms(errors: Array) -> float:
+    """Root mean square; NaN of nothing."""
+    return float(np.sqrt(np.mean(np.square(errors)))) if len(errors) else np.nan
+
+
+@functools.cache
+def habits() -> pd.DataFrame:
+    """The derived table, by stack and term."""
+    return pd.read_csv(paths.DERIVED / "habits.csv").set_index(["stack", "term"])
+
+
+def of_rates(name: str, rates: Rates, stack: str) -> Prices:
+    """Prices of a device of which its rates are known: the stack's habits there.
+
+    Its error is the largest of three: of points, of kinds of models, and of machines that the habits have not seen;
+    where a stack was tried on too few kinds or machines to tell, the other stacks' median. Raises InputError for a
+    stack that was never measured.
+    """
+    rows = habits()
+    stacks = rows.index.get_level_values("stack").unique()
+    if stack not in stacks:
+        raise unknown("stack", stack, sorted(stacks))
+    errors = rows.groupby("stack")[["error", "kinds", "elsewhere"]].first()
+    least = rates.least
+    seconds = {term: float(rows.loc[(stack, term), "habit"]) * least[term] for term in TERMS}
+    return Prices(f"{stack} on {name}", seconds, float(errors.loc[stack].fillna(errors.median()).max()))
+
+
+def published(device: str, stack: str) -> Prices:
+    """Prices from a device's data sheet (data/external/hardware.csv); raises InputError for one that is not in it."""
+    sheet = pd.read_csv(paths.EXTERNAL / "hardware.csv")
+    if device not in set(sheet["device"]):
+        raise unknown("device", device, sorted(sheet["device"].unique()))
+    figures = sheet[sheet["device"] == device].set_index("name")["value"].astype(float)
+    moved = figures.get("bandwidth measured", figures["bandwidth peak"] * REACHED["bandwidth peak"])
+    return of_rates(device, Rates(figures["float32 peak"] * REACHED["float32 peak"], float(moved)), stack)
+
+
+if __name__ == "__main__":
+    derive().to_csv(paths.DERIVED / "habits.csv", index=False, float_format="%.6g")

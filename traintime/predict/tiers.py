@@ -1,0 +1,166 @@
+"""The tiers: formula, which prices a model's work, and probed, which has trained it for a moment."""
+
+import math
+from typing import Any
+
+from traintime.explain.statistics import Interval
+from traintime.measuring import machine
+from traintime.predict import advice, holdings, prices, resident
+from traintime.predict.answer import GB, Estimate, around
+from traintime.predict.prices import Prices, Rates
+from traintime.predict.probe import Probe, probe, smaller
+from traintime.predict.training import TENSORFLOW, Known, Training
+
+SURE = 1e6  # degrees of freedom of an error that many runs have told
+BACKWARD = 2  # times the forward pass that the backward pass costs, where only one of them is wanted
+
+
+def rates_here() -> Rates:
+    """What this machine reaches, measured now; takes some seconds."""
+    now = machine.rates()
+    return Rates(now["matmul_flop_per_s"], now["bandwidth_bytes_per_s"])
+
+
+def formula(
+    known: Known,
+    asked: Training,
+    device: str | None,
+    stack: str,
+    notes: tuple[str, ...] = (),
+    rates: Rates | None = None,
+) -> Estimate:
+    """The work of a step at the prices of a device with a data sheet, or of this machine (rates: known already)."""
+    if device is None:
+        priced = prices.of_rates("this machine", rates or rates_here(), stack)
+    else:
+        priced = prices.published(device, stack)
+    held = holdings.of_stack(stack)
+    terms = priced.parts(known.work)
+    step = sum(terms.values())
+    # A batch that is not full has less of everything but the update, the launches and the step as such.
+    fixed = terms["overhead"] + terms["launch"] + terms["update"]
+    last = fixed + (step - fixed) * asked.rest / asked.batch if asked.rest else 0.0
+    forward = (step - terms["update"]) / (1 + BACKWARD)
+    parts = {
+        "steps": asked.epochs * asked.whole * step,
+        "last batches": asked.epochs * last,
+        "validation": asked.epochs * asked.validation / asked.batch * forward,
+    }
+    # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
+    peak = held.peak_bytes(known.work, known.how) if device is None else held.beyond_idle(known.work, known.how)
+    if device is not None:
+        notes += (f"{device} was not measured: this is its data sheet, and the habits of {stack} on processors",)
+    if asked.saves:
+        notes += ("saving is not counted by this tier",)
+    memory = around(peak, (held.error, SURE), level=asked.level)
+    return _answer(
+        "formula", priced.of, asked, step, [(priced.error, SURE)], parts, memory, known, terms, priced, notes
+    )
+
+
+def probed(
+    trainer: Any, asked: Training, seconds: float, known: Known | None, stack: str, notes: tuple[str, ...] = ()
+) -> Estimate:
+    """The model's own steps, at the batch size that is asked for and one beside it, and everything around them.
+
+    trainer: see probe.Trainer; stack: whose run-to-run error it has. Known: for what the step is spent on.
+    """
+    before = resident.now()
+    seen = probe(trainer, asked.batch, seconds, _beside(trainer, asked))
+    step = seen.asked.step_s
+    parts = {
+        "first step": max(seen.asked.first_s - step, 0.0),
+        "steps": asked.epochs * asked.whole * step,
+        "last batches": asked.epochs * seen.step_s(asked.rest) if asked.rest else 0.0,
+        "between epochs": asked.epochs * seen.asked.epoch_s,
+    }
+    if asked.rest and seen.others:  # another shape is compiled anew, once
+        parts["first step"] += max(seen.others[0].first_s - seen.others[0].step_s, 0.0)
+    if asked.validation and trainer.tests:
+        parts["validation"] = asked.epochs * math.ceil(asked.validation / asked.batch) * trainer.test_s(asked.batch, 4)
+    elif asked.validation:
+        notes += ("validation is not counted: it can be timed for a Keras model with arrays",)
+    if asked.saves and trainer.saves:
+        parts["saving"] = asked.saves * trainer.save_s()
+    elif asked.saves:
+        notes += ("saving is not counted: it can be timed for a Keras model",)
+    if not seen.others and not trainer.own_batches and asked.batch > 1:
+        notes += ("one batch size alone was tried: the time was used up",)
+    repeat = prices.habits()["repeat"].groupby("stack").first()
+    errors = [(float(repeat.get(stack, repeat.max())), SURE)]
+    if (blocks := len(seen.asked.blocks_s)) > 1:
+        errors.append((seen.asked.error, blocks - 1))
+    priced, terms = None, None
+    if known is not None:
+        priced = prices.of_rates("this machine", rates_here(), known.stack)
+        terms = priced.parts(known.work)
+        # Which part is how large is the formula's opinion; how long they take together was seen.
+        factor = step / sum(terms.values())
+        terms = {name: value * factor for name, value in terms.items()}
+    memory, told = _memory(seen, trainer, asked, stack, before)
+    of = f"{seen.took_s:.0f} s of it, {stack}"
+    return _answer("probed", of, asked, step, errors, parts, memory, known, terms, priced, notes + told)
+
+
+def _beside(trainer: Any, asked: Training) -> int:
+    """The other batch size to try: the epoch's last one where it is no scrap, else a quarter; 0 for none."""
+    if trainer.own_batches:
+        return 0
+    if asked.rest * 8 >= asked.batch:
+        return asked.rest
+    return smaller(asked.batch) or 0
+
+
+def _memory(
+    seen: Probe, trainer: Any, asked: Training, stack: str, before: int
+) -> tuple[Interval | None, tuple[str, ...]]:
+    """Peak memory of the whole training, and what is to be said of it."""
+    if seen.asked.peak_bytes is None:
+        return None, ()
+    data = trainer.sample_bytes * (asked.samples + asked.validation)
+    held = holdings.of_stack(stack if stack in holdings.stacks() else TENSORFLOW)
+    notes = (f"this process held {before / GB:.2g} GB before it was probed",)
+    if data > 0.01 * seen.asked.peak_bytes:
+        notes += (f"{data / GB:.2g} GB of the memory are the samples themselves, as arrays",)
+    return around(seen.asked.peak_bytes + data, (held.repeat, SURE), level=asked.level), notes
+
+
+def _answer(
+    tier: str,
+    of: str,
+    asked: Training,
+    step: float,
+    errors: list[tuple[float, float]],
+    parts: dict[str, float],
+    memory: Interval | None,
+    known: Known | None,
+    terms: dict[str, float] | None,
+    priced: Prices | None,
+    notes: tuple[str, ...],
+) -> Estimate:
+    total = sum(parts.values())
+    once = parts.get("first step", 0.0) + parts.get("saving", 0.0)
+    found: tuple[advice.Help, ...] = ()
+    if known is not None and priced is not None:
+        found = advice.helps(known, asked.batch, priced, holdings.of_stack(known.stack))
+
+    def sized(value: float) -> Interval:
+        return around(value, *errors, level=asked.level)
+
+    return Estimate(
+        tier=tier,
+        of=of,
+        samples=asked.samples,
+        batch_size=asked.batch,
+        epochs=asked.epochs,
+        step=sized(step),
+        epoch=sized((total - once) / asked.epochs),
+        total=sized(total),
+        memory=memory,
+        parts=parts,
+        terms=terms,
+        limited_by=advice.limited_by(terms) if terms else "",
+        helps=found,
+        notes=notes,
+        level=asked.level,
+    )

@@ -1,0 +1,87 @@
+"""What was asked for, and what is known of the model: the two things that every tier starts from."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from traintime.errors import InputError
+from traintime.point import Point
+from traintime.workloads.base import BY_ROW, FLOAT, Work
+
+TENSORFLOW = "2026-tensorflow"
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training that is asked about: samples of an epoch and of its validation, samples a step, epochs; saves:
+    times that the model is written; level: of the answer's intervals.
+    """
+
+    samples: int
+    batch: int
+    epochs: int = 1
+    validation: int = 0
+    saves: int = 0
+    level: float = 0.9
+
+    def __post_init__(self) -> None:
+        for name, least in (("samples", 1), ("batch", 1), ("epochs", 1), ("validation", 0), ("saves", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                field = "batch_size" if name == "batch" else name
+                raise InputError(field, value, "is refused", f"Give a whole number of {least} or more.")
+        if self.batch > self.samples:
+            raise InputError("batch_size", self.batch, f"is more than the {self.samples} samples", "Give less.")
+        if not 0 < self.level < 1:
+            raise InputError("level", self.level, "is no share", "Give a number between 0 and 1, such as 0.9.")
+
+    @property
+    def whole(self) -> int:
+        """Full batches of an epoch."""
+        return self.samples // self.batch
+
+    @property
+    def rest(self) -> int:
+        """Samples of an epoch's last batch where it is not full, else 0."""
+        return self.samples % self.batch
+
+
+@dataclass(frozen=True)
+class Known:
+    """A model's work in a step, and how it is trained.
+
+    table: parameters of trained embedding tables; tokens: of these, those that a batch uses at most; how: as memory is
+    held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose habits it would have.
+    """
+
+    work: Work
+    table: int
+    tokens: int
+    how: str
+    optimizer: str
+    stack: str
+
+
+def of_point(point: Point) -> Known:
+    """What is known of a point of the book's workloads."""
+    sizes = point.sizes
+    table = sizes.vocabulary * sizes.embedding if sizes.table and sizes.how in ("adam", "sgd") else 0
+    tokens = min(table, sizes.batch * sizes.length * sizes.embedding) if table else 0
+    optimizer = "adam" if sizes.optimizer in BY_ROW else sizes.optimizer
+    return Known(point.work, table, tokens, sizes.how, optimizer, TENSORFLOW)
+
+
+def of_model(model: Any, batch: int, optimizer: Any, length: int | None) -> Known:
+    """What is known of a Keras model. Raises InputError where its work cannot be told (see predict.work.work)."""
+    import keras
+
+    from traintime.predict import work as works
+
+    found = works.work(model, batch, optimizer, length=length)
+    chosen = optimizer or model.optimizer
+    name = chosen if isinstance(chosen, str) else type(chosen).__name__
+    if name == "SGD" and getattr(chosen, "momentum", 0):
+        name = "momentum"
+    name = name.lower()
+    table = found.table_parameters
+    tokens = sum(one.work.activation_bytes // FLOAT for one in found.layers if one.kind == "Embedding")
+    return Known(found.total, table, min(tokens, table), name, name, f"2026-{keras.backend.backend()}")

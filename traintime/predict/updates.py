@@ -1,0 +1,140 @@
+"""What an optimizer's update costs for each trained parameter: numbers that it keeps, operations, bytes."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from traintime.errors import InputError, unknown
+from traintime.workloads.base import ADAM, FLOAT, UPDATE_FLOPS
+
+
+@dataclass(frozen=True)
+class Update:
+    """A dense float32 update, for each trained parameter.
+
+    slots: numbers kept beside the parameter and moved with it (means, velocities, the average of the weights);
+    flops: operations, a root counted as one; again: further times that the gradient is read, before the update can
+    begin; accumulated: steps whose gradients are added up before an update.
+    """
+
+    slots: int
+    flops: int
+    again: int = 0
+    accumulated: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved for each parameter at the least, as in workloads.base.UPDATE_BYTES."""
+        return FLOAT * (1 + self.again + 2 + self.slots + 1 + self.slots)
+
+    def parts(self, parameters: int, trained: int) -> dict[str, int]:
+        """The part of Work that the optimizer sets; what workloads.base.updates gives for the optimizers it knows."""
+        flops, moved, steps = self.flops, self.bytes, self.accumulated
+        if steps > 1:
+            flops, moved = flops + steps, moved - 2 * FLOAT + 4 * FLOAT * steps
+        return {
+            "parameters": parameters,
+            "trained": trained,
+            "update_flops": trained * flops // steps,
+            "update_bytes": trained * moved // steps,
+        }
+
+
+# Operations as Keras 3 writes each update. Kingma & Ba 2015 (Adam, Adamax), Duchi et al. 2011 (Adagrad), Zeiler 2012
+# (Adadelta), Dozat 2016 (Nadam), Chen et al. 2023 (Lion), McMahan et al. 2013 (FTRL).
+ADAGRAD = 2 + 5  # the sum of squares; the step: scale, add, root, divide, subtract
+ADADELTA = 4 + 4 + 4 + 3 + 2  # two means of squares; two roots of sums; the step: multiply, divide, negate; scale, add
+NADAM = 3 + 4 + 5 + 1 + 5  # Adam's two means; the mean that looks ahead; the other one corrected; the step
+ADAMAX = 3 + 3 + 5  # the mean; the largest gradient; the step
+LION = 6 + 3  # the sign of a mean, scaled and subtracted; the mean
+FTRL = 2 + 2 + 7 + 3 + 4  # shrinkage; sum of squares; linear term, a power counted as one; quadratic one; the step
+DECAY = 3  # two scalings and a difference
+
+# Slots and operations of each optimizer with the arguments that Keras gives it where none are given.
+USUAL = {
+    "adam": (2, ADAM),
+    "adamw": (2, ADAM),
+    "sgd": (0, UPDATE_FLOPS["sgd"]),
+    "rmsprop": (1, UPDATE_FLOPS["rmsprop"]),
+    "adagrad": (1, ADAGRAD),
+    "adadelta": (2, ADADELTA),
+    "nadam": (2, NADAM),
+    "adamax": (2, ADAMAX),
+    "lion": (1, LION),
+    "ftrl": (2, FTRL),
+}
+# What an argument adds where it is set: slots, operations, and times that the gradient is read before the update.
+ADDS = {
+    "amsgrad": (1, 1, 0),
+    "momentum": (1, 2, 0),
+    "centered": (1, 5, 0),
+    "use_ema": (1, 3, 0),
+    "weight_decay": (0, DECAY, 0),
+    "loss_scale_factor": (0, 1, 0),
+    "clipvalue": (0, 2, 0),
+    "clipnorm": (0, 3, 1),  # no gradient can be scaled before all have been read for the norm
+    "global_clipnorm": (0, 3, 1),
+}
+NESTEROV = 3  # where there is a velocity: two scalings and a difference more
+
+# A deferred table's rows, each of a batch once (traintime.deferred); row-adagrad keeps one number a row, not counted.
+DEFERRED = {
+    "adam": Update(2, UPDATE_FLOPS["adam-deferred"]),
+    "lazy-adam": Update(2, ADAM),
+    "row-adagrad": Update(0, 2 + 4),
+}
+
+
+def named(name: str) -> Update:
+    """The update of an optimizer by its name, at Keras' usual arguments; "momentum" is SGD with a velocity."""
+    known = [*USUAL, "momentum"]
+    key = name.lower()
+    if key not in known:
+        raise unknown("optimizer", name, known)
+    slots, flops = USUAL["sgd" if key == "momentum" else key]
+    if key == "momentum":
+        slots, flops = slots + ADDS["momentum"][0], flops + ADDS["momentum"][1]
+    return Update(slots, flops + (DECAY if key == "adamw" else 0))
+
+
+def of(optimizer: Any) -> Update:
+    """The update of a Keras optimizer, or of a name.
+
+    An optimizer that is not in USUAL is asked for the variables that it makes for one small matrix; its operations are
+    then taken to be 2, and 5 for each slot, which is what Adam has. A loss scale reads the gradients once more, to find
+    those that overflowed. Raises InputError for a name that is not known and for what is no Keras optimizer.
+    """
+    if isinstance(optimizer, str):
+        return named(optimizer)
+    kind = type(optimizer)
+    if not any(each.__name__ == "BaseOptimizer" and each.__module__.startswith("keras.") for each in kind.__mro__):
+        raise InputError("optimizer", optimizer, "is no Keras 3 optimizer", "Give one, or its name.")
+    if kind.__name__ == "LossScaleOptimizer":
+        inner = of(optimizer.inner_optimizer)
+        return Update(inner.slots, inner.flops + 1, inner.again + 1, inner.accumulated)
+    steps = optimizer.gradient_accumulation_steps or 1
+    if not kind.__module__.startswith("keras.") or kind.__name__.lower() not in USUAL:
+        slots = _slots_made(optimizer)
+        return Update(slots, 2 + 5 * slots, accumulated=steps)
+    slots, flops = USUAL[kind.__name__.lower()]
+    again = 0
+    for argument, (more_slots, more_flops, more_reads) in ADDS.items():
+        if getattr(optimizer, argument, None):
+            slots, flops, again = slots + more_slots, flops + more_flops, again + more_reads
+    if getattr(optimizer, "momentum", 0) and getattr(optimizer, "nesterov", False):
+        flops += NESTEROV
+    return Update(slots, flops, again, steps)
+
+
+def _slots_made(optimizer: Any) -> int:
+    """Variables as large as the parameter that an optimizer of this configuration makes for a matrix."""
+    import keras
+
+    try:
+        made = type(optimizer).from_config(optimizer.get_config())
+        made.build([keras.Variable("zeros", shape=(3, 5))])
+    except Exception as error:
+        problem = f"cannot be asked what it keeps ({error})"
+        raise InputError("optimizer", type(optimizer).__name__, problem, "Give the name of one like it.") from error
+    kept = sum(math.prod(variable.shape) for variable in made.variables if len(variable.shape) == 2) // (3 * 5)
+    return kept - bool(optimizer.gradient_accumulation_steps)  # the sum of gradients is no slot, and paid apart

@@ -1,0 +1,381 @@
+"""The work of one training step of any Keras 3 model that is made of known layers, in closed form."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from traintime.errors import InputError
+from traintime.predict import known, layers, updates
+from traintime.predict.layers import Call, Cost
+from traintime.predict.updates import Update
+from traintime.workloads.base import Work
+
+PROBED = "Take tier='probed', which trains the model for a moment."
+
+
+class UnknownLayer(InputError):
+    """Layers whose work is not known, so that the whole model's is not. layers: name -> class, and what is unusual."""
+
+    def __init__(self, model: str, unknown: dict[str, str]) -> None:
+        self.layers = unknown
+        listed = "; ".join(f"{name} ({what})" for name, what in unknown.items())
+        super().__init__("model", model, f"has layers whose work is not known: {listed}", PROBED)
+
+
+@dataclass(frozen=True)
+class LayerWork:
+    """The work of one layer in a step, all its calls together.
+
+    name: with the names of the models that it is in, "encoder/dense"; kind: its class; calls: times that a step
+    computes it; backward: whether a gradient passes it or its weights need one (if not, its `launches` and products
+    are the forward pass's alone, and what it hands on is kept only if the next layer needs it).
+    """
+
+    name: str
+    kind: str
+    calls: int
+    backward: bool
+    work: Work
+
+
+@dataclass(frozen=True)
+class ModelWork:
+    """The work of one training step of a model.
+
+    layers: in the order of their first call, inputs included; total: their sum; table_parameters: parameters in the
+    tables of trained embeddings, rows that a batch does not use included; input_bytes: of a batch, as the inputs'
+    dtypes have it; slots: numbers that the optimizer keeps for each trained parameter outside of deferred tables;
+    compute_dtype: in which most operations of the products are computed; batch_size: samples a step.
+    """
+
+    layers: tuple[LayerWork, ...]
+    total: Work
+    table_parameters: int
+    input_bytes: int
+    slots: int
+    compute_dtype: str
+    batch_size: int
+
+
+def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | None = None) -> ModelWork:
+    """The work of one training step of a built Keras 3 model, Sequential or functional, of known layers.
+
+    batch_size: samples a step; optimizer: a Keras optimizer or its name, None for that of the compiled model; length:
+    what stands for the first unknown dimension after the batch of each input that has one.
+
+    As in workloads.base.Work, and so that the workloads' own models come out as their closed forms:
+    flops and product_bytes are of matrix products alone (convolutions as products of unrolled windows), one forward,
+    one backward if the weights are trained, one backward if anything is trained before the layer; all in float32.
+    launches: one a layer or position, once more on the way back; layers that drop, join or reshape have none (Keras'
+    groups regularization, merging, reshaping), nor have masks. TimeDistributed counts as its layer on one large batch,
+    Bidirectional as two layers.
+    activation_bytes: what each layer hands on, inputs included, in the dtype that it computes with. A view is free, and
+    so is an activation that is a layer's argument; a recurrent layer's position keeps 18 numbers a unit (LSTM), 13
+    (GRU) or 5, its output among them. Layers that nothing trained lies before count as well.
+    parameters: all weights, once however often they are used; a deferred table without what is kept of its rows.
+    Not counted: losses, metrics, regularizers, constraints.
+
+    Where the workloads' closed forms differ: rnn leaves out its dense layer's product, the launches of the matrix that
+    widens a factor and the activations of the token ids, the dropout and the dense layer, counts each row of the table
+    twice as an activation, counts for a frozen table the gradient that nobody needs, and prices all parameters as a
+    deferred table's rows; lstm leaves out its dense layer's activation; an LSTM of one operation (algorithm "native")
+    is unknown here.
+
+    Raises InputError for a model that is not built, is no graph of layers or trains by a train_step of its own, for
+    shapes that are unknown, and without an optimizer; UnknownLayer, an InputError, for layers without a rule.
+    """
+    if type(batch_size) is not int or batch_size < 1:
+        raise InputError("batch_size", batch_size, "is no number of samples", "Give a whole number of 1 or more.")
+    graph = _graph(model)
+    if unknown := dict(_unknown(graph, "")):
+        raise UnknownLayer(model.name, unknown)
+    if optimizer is None:
+        optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        remedy = "Call model.compile(optimizer, loss) first, or give optimizer=…."
+        raise InputError("optimizer", None, "is known of no model that is not compiled", remedy)
+    update = updates.of(optimizer)
+    shapes = _shapes(graph, batch_size, length)
+    walk = _Walk({id(each) for each in model.trainable_variables})
+    walk.model(graph, walk.inputs(graph, shapes), "")
+    walk.outside(model, model.name)
+    found = list(walk.found.values())
+    return ModelWork(
+        tuple(each.layer_work(update) for each in found),
+        _total(found, update),
+        sum(each.table for each in found),
+        sum(each.cost.activation_bytes for each in found if each.kind == "InputLayer"),
+        update.slots,
+        max(found, key=lambda each: each.cost.flops).dtype if any(each.cost.flops for each in found) else "float32",
+        batch_size,
+    )
+
+
+# The graph
+
+
+def _graph(model: Any) -> Any:
+    """The functional model that a model is. Raises InputError where it is none."""
+    name = getattr(model, "name", model)
+    bases = [each.__name__ for each in type(model).__mro__ if each.__module__.startswith("keras.")]
+    if "Model" not in bases:
+        raise InputError("model", type(model).__name__, "is no Keras 3 model", "Give a keras.Model.")
+    if not getattr(model.train_step, "__module__", "").startswith("keras."):
+        problem = "has a train_step of its own, whose work its layers do not tell"
+        raise InputError("model", name, problem, PROBED)
+    if bases[0] == "Sequential" and model._functional is None:
+        remedy = "Call model.build(input_shape), or put keras.Input(shape) first."
+        raise InputError("model", name, "is not built, so that its shapes are unknown", remedy)
+    if known.why_unknown(model):
+        problem = "computes in a call of its own, and is no graph of layers that could be read"
+        raise InputError("model", name, problem, PROBED)
+    return model._functional if bases[0] == "Sequential" else model
+
+
+def _unknown(graph: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Name and class of each operation without a rule, in models and wrappers inside, too."""
+    for operation in graph.operations:
+        yield from _unknown_in(operation, path + operation.name)
+
+
+def _unknown_in(operation: Any, path: str) -> Iterator[tuple[str, str]]:
+    if why := known.why_unknown(operation):
+        yield path, why
+    elif inner := known.MADE_OF.get(known.rule_name(operation)):
+        for each in inner(operation):
+            yield from _unknown_in(each, f"{path}/{each.name}")
+
+
+def _shapes(graph: Any, batch_size: int, length: int | None) -> list[tuple[int, ...]]:
+    """The shape of each input, the batch's size included. Raises InputError for dimensions that stay unknown."""
+    if length is not None and (type(length) is not int or length < 1):
+        raise InputError("length", length, "is no length", "Give a whole number of 1 or more.")
+    if length is not None and not any(None in tensor.shape[1:] for tensor in graph.inputs):
+        sizes = ", ".join(str(tuple(tensor.shape)) for tensor in graph.inputs)
+        raise InputError("length", length, f"finds no unknown dimension in {sizes}", "Leave it out.")
+    found = []
+    for tensor in graph.inputs:
+        first, *rest = tensor.shape
+        if first not in (None, batch_size):
+            remedy = f"Take {first}, or leave the batch's size out of keras.Input."
+            raise InputError("batch_size", batch_size, f"is not the {first} that input {tensor.name} has", remedy)
+        if None in rest and length is not None:
+            rest[rest.index(None)] = length
+        if None in rest:
+            remedy = "Say how long samples are: length=…."
+            if length is not None:
+                remedy = "Give keras.Input its sizes: length stands for the first unknown one alone."
+            shape = str(tuple(tensor.shape))
+            raise InputError(f"input {tensor.name}", shape, "has a dimension that is unknown", remedy)
+        found.append((batch_size, *rest))
+    return found
+
+
+# The walk
+
+
+@dataclass
+class _Found:
+    """What is known of a layer so far. cost: launches of both directions; table: parameters of a trained table."""
+
+    name: str
+    kind: str
+    dtype: str
+    calls: int = 0
+    backward: bool = False
+    cost: Cost = field(default_factory=Cost)
+    parameters: int = 0
+    trained: int = 0
+    table: int = 0
+    rows: int = 0  # of a deferred table that a step reads
+    update: Update | None = None  # of a deferred table
+
+    def parts(self, update: Update) -> dict[str, int]:
+        return (self.update or update).parts(self.parameters, self.trained)
+
+    def layer_work(self, update: Update) -> LayerWork:
+        return LayerWork(self.name, self.kind, self.calls, self.backward, Work(**self.parts(update), **vars(self.cost)))
+
+
+def _total(found: list[_Found], update: Update) -> Work:
+    """The sum over the layers; the optimizer's part divided once, where gradients of several steps are added up."""
+    own = [each for each in found if each.update is None]
+    parts = update.parts(sum(each.parameters for each in own), sum(each.trained for each in own))
+    for each in found:
+        if each.update is not None:
+            parts = {name: value + each.parts(update)[name] for name, value in parts.items()}
+    return Work(**parts, **vars(sum((each.cost for each in found), Cost())))
+
+
+class _Walk:
+    """Goes through a graph in the order in which it is computed, with the shapes of a batch.
+
+    trained: ids of the variables that the optimizer moves.
+    """
+
+    def __init__(self, trained: set[int]) -> None:
+        self.trained = trained
+        self.found: dict[int, _Found] = {}
+        self._reached: dict[int, Any] = {}  # tensors whose gradient a step needs; kept, so that ids stay theirs
+        self._seen: dict[int, Any] = {}  # weights that are counted
+
+    def needs(self, value: Any) -> bool:
+        """Whether a step needs the gradient of a tensor or of a weight."""
+        return id(value) in self._reached or id(value) in self.trained
+
+    def inputs(self, graph: Any, shapes: list[tuple[int, ...]]) -> list[Any]:
+        """A tensor for each input of the whole model."""
+        import keras
+
+        tensors = []
+        for place, shape in zip(graph.inputs, shapes, strict=True):
+            tensors.append(keras.KerasTensor(shape, dtype=place.dtype))
+            layer = place._keras_history.operation
+            cost = Cost(activation_bytes=layers.nbytes(tensors[-1]))
+            self.found[id(layer)] = _Found(layer.name, "InputLayer", place.dtype, 1, cost=cost)
+        return tensors
+
+    def model(self, graph: Any, tensors: list[Any], path: str) -> list[Any]:
+        """What comes out of a functional model for these inputs."""
+        values = {id(place): tensor for place, tensor in zip(graph.inputs, tensors, strict=True)}
+        for depth in sorted(graph._nodes_by_depth, reverse=True):
+            for node in graph._nodes_by_depth[depth]:
+                if node.is_input:
+                    continue
+                arguments, named = node.arguments.fill_in(values)
+                outputs = self.call(node.operation, arguments, named, path, [each.dtype for each in node.outputs])
+                values |= {id(place): tensor for place, tensor in zip(node.outputs, outputs, strict=True)}
+        return [values[id(place)] for place in graph.outputs]
+
+    def call(self, operation: Any, arguments: Any, named: Any, path: str, dtypes: list[str] | None = None) -> list[Any]:
+        """What comes out of an operation, its work added to what is found. dtypes: of what comes out, if known."""
+        import keras
+
+        name, full = known.rule_name(operation), path + operation.name
+        if name in ("Sequential", "Functional"):
+            given = keras.tree.flatten(arguments[0] if arguments else named["inputs"])
+            graph = operation._functional if name == "Sequential" else operation
+            outputs = self.model(graph, given, f"{full}/")
+            self.outside(operation, full)
+            return outputs
+        if name == "TimeDistributed":
+            inputs = arguments[0] if arguments else named["inputs"]
+            return [self._over_time(operation, inputs, f"{full}/")]
+        outputs = self._specified(operation, arguments, named, dtypes, full)
+        if name == "Bidirectional":
+            self._both_ways(operation, *arguments, **named, path=f"{full}/")
+            rule = layers.nothing if operation.merge_mode is None else layers.handed_on
+        else:
+            rule = (layers.LAYERS if known.is_layer(operation) else layers.OPERATIONS)[name]
+        weights = operation.weights if known.is_layer(operation) else []
+        given = inspect.signature(operation.call).bind(*arguments, **named).arguments
+        self._add(Call(operation, given, outputs, self.needs), rule, name, full, weights)
+        return outputs
+
+    def _both_ways(
+        self, wrapper: Any, sequences: Any, initial_state: Any = None, *rest: Any, path: str, **named: Any
+    ) -> None:
+        """Two layers on the same inputs; a first half of the states is one's, the second the other's."""
+        states = list(initial_state or [])
+        half = len(states) // 2
+        for layer, own in ((wrapper.forward_layer, states[:half]), (wrapper.backward_layer, states[half:])):
+            self.call(layer, (sequences,), {"initial_state": own} if own else {}, path)
+
+    def _over_time(self, wrapper: Any, inputs: Any, path: str) -> Any:
+        """A layer on every slice of time: on a batch as many times as large, the slices being independent."""
+        import keras
+
+        batch, length, *rest = inputs.shape
+        slices = keras.KerasTensor((batch * length, *rest), dtype=inputs.dtype)
+        self._pass_on(slices, self.needs(inputs))
+        (output,) = self.call(wrapper.layer, (slices,), {}, path)
+        whole = keras.KerasTensor((batch, length, *output.shape[1:]), dtype=output.dtype)
+        self._pass_on(whole, self.needs(output))
+        return whole
+
+    def _pass_on(self, tensor: Any, needed: bool) -> None:
+        if needed:
+            self._reached[id(tensor)] = tensor
+
+    def _specified(self, operation: Any, arguments: Any, named: Any, dtypes: list[str] | None, name: str) -> list[Any]:
+        """Tensors of the shapes that come out. Raises InputError where Keras cannot tell, or refuses, a shape."""
+        import keras
+
+        try:
+            outputs = keras.tree.flatten(operation.compute_output_spec(*arguments, **named))
+            if any(None in each.shape for each in outputs):  # the layer was made for any length: trace it for this one
+                outputs = keras.tree.flatten(keras.Operation.compute_output_spec(operation, *arguments, **named))
+        except ValueError as error:
+            sizes = ", ".join(str(tuple(each.shape)) for each in _tensors((arguments, named)))
+            problem = f"is nothing that it can take ({error})"
+            raise InputError(name, sizes, problem, "Give another length or batch size.") from error
+        for each in outputs:
+            if None in each.shape:
+                shape = str(tuple(each.shape))
+                raise InputError(name, shape, "has a dimension that depends on the data", PROBED)
+        kinds = dtypes or [each.dtype for each in outputs]
+        return [keras.KerasTensor(each.shape, dtype=kind) for each, kind in zip(outputs, kinds, strict=True)]
+
+    def _add(self, call: Call, rule: layers.Rule, name: str, full: str, weights: list[Any]) -> None:
+        """Add the call's cost to the layer's, and its weights if they were not counted yet."""
+        deferred = known.is_layer(call.layer) and known.is_deferred(call.layer)
+        kind = type(call.layer).__name__
+        dtype = getattr(call.layer, "compute_dtype", None) or call.outputs[0].dtype
+        layer = self.found.setdefault(id(call.layer), _Found(full, kind, dtype))
+        needed = any(self.needs(each) for each in [*_tensors(call.given), *weights])
+        needed = needed or (deferred and call.layer.trainable)
+        floats = [each for each in call.outputs if "float" in each.dtype]
+        if name == "StopGradient" or not floats:
+            needed = False
+        for each in floats:
+            self._pass_on(each, needed)
+        cost = rule(call)
+        # A mask is computed beside what it masks.
+        launches = 0 if all(each.dtype == "bool" for each in call.outputs) else cost.launches * (2 if needed else 1)
+        layer.calls, layer.backward = layer.calls + 1, layer.backward or needed
+        layer.cost += replace(cost, launches=launches)
+        if deferred:
+            self._add_rows(layer, call)
+            return
+        before = layer.trained
+        self._count(layer, weights)
+        if name == "Embedding":
+            layer.table += layer.trained - before
+
+    def _add_rows(self, layer: _Found, call: Call) -> None:
+        """A deferred table: its update writes the rows that a batch reads, each once."""
+        table, tokens = call.layer.table_weights, layers.size(call.inputs)
+        self._seen |= {id(each): each for each in call.layer.weights}
+        layer.rows = min(call.layer.input_dim, layer.rows + tokens)
+        layer.parameters = sum(layers.size(each) for each in table)
+        layer.update = updates.DEFERRED[call.layer.rule]
+        if call.layer.trainable:
+            layer.table, layer.trained = layer.parameters, layer.rows * call.layer.output_dim
+
+    def _count(self, layer: _Found, weights: list[Any]) -> None:
+        for each in weights:
+            if id(each) not in self._seen:
+                self._seen[id(each)] = each
+                layer.parameters += layers.size(each)
+                layer.trained += layers.size(each) * (id(each) in self.trained)
+
+    def outside(self, model: Any, name: str) -> None:
+        """Weights of a model that no layer of its graph has: no gradient comes to them, no step trains them."""
+        rest = [each for each in model.weights if id(each) not in self._seen]
+        if rest:
+            layer = _Found(name, type(model).__name__, model.compute_dtype)
+            self._count(layer, rest)
+            layer.trained = 0
+            self.found[id(model)] = layer
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """Every Keras tensor in a nest of lists, tuples and dicts."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+    elif type(value).__name__ == "KerasTensor":
+        yield value
