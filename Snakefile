@@ -21,6 +21,12 @@ def relative(paths):
 MODULES = {chapter: relative(uses.modules(notebook)) for chapter, notebook in CHAPTERS.items()}
 DATA = {chapter: relative(uses.data(notebook)) for chapter, notebook in CHAPTERS.items()}
 
+# The calculator's page: its text, what makes the HTML, and the data that it computes with.
+CALCULATOR = relative(uses.closure(["traintime.book.calculator.page"])) + ["calculator.md"]
+CALCULATOR += [f"data/{name}.csv" for name in ("derived/habits", "derived/holdings", "derived/memory", "external/hardware", "measurements/machines")]
+for folder, pattern in (("traintime/book/calculator", "calculator.*"), ("data/measurements", "*/rates.json"), ("data/original", "s0-*.csv")):
+    CALCULATOR += sorted(map(str, Path(folder).glob(pattern)))
+
 
 wildcard_constraints:
     chapter="|".join(CHAPTERS),
@@ -30,6 +36,7 @@ rule book:
     input:
         executed=expand(WORK + "/executed/{chapter}.ipynb", chapter=CHAPTERS),
         pages=["index.md", "bibliography.md", "claims.md", "data/original/claims.csv", "_toc.yml", "_config.yml", "references.bib", "_static/book.css", "glossary.md"],
+        calculator=CALCULATOR,
         figures=FIGURES,
     params:
         profile=PROFILE,

@@ -7,6 +7,7 @@ import socket
 import statistics
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -454,6 +455,28 @@ def bench_rows(
     (out if out.is_terminal else Console(width=140)).print(grid)
 
 
+@app.command()
+def calibrate(
+    stack: Annotated[list[str] | None, typer.Option(help="Stack to calibrate; those of Keras 3 by default.")] = None,
+    allocator: Annotated[str, typer.Option(help="Who answers malloc: glibc, tcmalloc, jemalloc.")] = "glibc",
+    seconds: Annotated[float, typer.Option(min=10, max=600, help="How long, for each stack.")] = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Learn what this machine charges for a model's work: a minute for each stack, kept for `estimate`."""
+    from traintime.predict import calibrate as calibrating
+
+    names = stack or [one.name for one in stacks.ALL.values() if one.present and one.api == "keras3"]
+    made = []
+    for name in names:
+        with err.status(f"{name}: for {seconds:.0f} s"):
+            made.append(calibrating.calibrate(name, allocator, seconds))
+        if not as_json:
+            one = made[-1]
+            out.print(f"{one.name}: {len(one.probes)} probes, left out they miss by {one.error:.0%}", highlight=False)
+    if as_json:
+        print_json([{"name": one.name} | asdict(one) for one in made])
+
+
 ANSWERS = {True: ("yes", 0), False: ("no", 1), None: ("too close to call", 3)}
 
 
@@ -467,7 +490,7 @@ def estimate(
     epochs: Annotated[int, typer.Option(min=1, help="Epochs.")] = 1,
     validation: Annotated[int, typer.Option(min=0, help="Samples that are evaluated after each epoch.")] = 0,
     saves: Annotated[int, typer.Option(min=0, help="Times that the model is written to a file.")] = 0,
-    tier: Annotated[str | None, typer.Option(help="formula or probed; a file's model is probed.")] = None,
+    tier: Annotated[str | None, typer.Option(help="formula, calibrated or probed; a file's model is probed.")] = None,
     on: Annotated[str | None, typer.Option(help="A device with a data sheet (K40m) instead of this machine.")] = None,
     stack: Annotated[str | None, typer.Option(help="Software stack; for a file, its Keras backend.")] = None,
     seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long to probe.")] = 60.0,

@@ -1,5 +1,6 @@
 """The end of training as told in Keras' own `fit`, on the backend of KERAS_BACKEND; test_on_backends.py runs this."""
 
+import functools
 import threading
 import time
 from datetime import datetime, timedelta
@@ -46,7 +47,9 @@ def data(steps=STEPS):
     return inputs, inputs[:, :1]
 
 
+@functools.cache
 def made(**compiled):
+    """A small model, traced and compiled once: what it has learnt does not matter here."""
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
     model.compile("sgd", "mse", **compiled)
@@ -138,9 +141,8 @@ def test_a_deadline_that_cannot_be_met_is_said_once():
 def test_the_same_one_starts_anew():
     eta, lines = traintime.Eta(0.001, every="epoch"), []
     eta._say = lines.append
-    model = made()
     for _ in range(2):
-        fitted(eta, model=model, epochs=2)
+        fitted(eta, epochs=2)
         assert eta.estimate.finished == 1
     assert sum("missed by" in line for line in lines) == 2
 

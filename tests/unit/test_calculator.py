@@ -21,8 +21,9 @@ from traintime.errors import InputError
 from traintime.explain.formula import STEP
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
-from traintime.predict import holdings, prices
+from traintime.predict import holdings, prices, tiers
 from traintime.predict.prices import Rates
+from traintime.predict.training import Training, of_point
 from traintime.workloads.rnn import Rnn
 
 sizes = st.fixed_dictionaries({name: st.integers(1, int(choices.NUMBERS[name].highest)) for name in formulas.SIZES})
@@ -88,10 +89,13 @@ def test_the_peak_is_what_the_stack_holds(sizes, way, stack):
     assert found == pytest.approx(held.peak_bytes(its.work(), its.how))
 
 
-@given(sentences=st.integers(1, 10**9), batch=st.integers(1, 8192))
+@given(sentences=st.integers(8192, 10**9), batch=st.integers(1, 8192))
 def test_an_epoch_has_every_sentence(sentences, batch):
     steps = valued(formulas.steps(), sentences=sentences, batch=batch)
     assert (steps - 1) * batch < sentences <= steps * batch
+    found = answer.answer(Settings(sentences=sentences, batch=batch))
+    its = {"sentences": sentences, "batch": batch} | found.parts
+    assert (found.steps, found.epoch.value) == (steps, pytest.approx(valued(formulas.epoch(), **its)))
 
 
 def test_the_script_has_every_way_to_train_and_the_smaller_of_rows_and_tokens():
@@ -114,7 +118,7 @@ def test_every_chapter_that_is_named_exists():
 
 
 def test_machines_are_ours_with_their_own_rates_and_devices_with_a_data_sheet():
-    ours = [name for name, each in choices.machines().items() if each.measured]
+    ours = [name for name, each in choices.machines().items() if not each.card]
     assert ours
     assert all((paths.MEASUREMENTS / name / "rates.json").exists() for name in ours)
     assert "K40m" in choices.machines()
@@ -129,21 +133,40 @@ def test_the_usual_sizes_are_the_documents():
 # What Python answers
 
 
-def test_a_machine_of_ours_answers_with_its_own_prices():
-    usual = Settings()
-    its = prices.of_rates("it", prices.own_rates(usual.machine), usual.stack)
-    found = answer.answer(usual)
-    assert found.step.value == pytest.approx(its.step_s(Rnn().work()))
-    assert found.epoch.value == pytest.approx(found.step.value * 10_000)
-    assert found.steps == 10_000
-    assert found.total.value == pytest.approx(found.epoch.value * usual.epochs)
-    assert sum(found.parts.values()) == pytest.approx(found.step.value)
+@given(sizes=sizes, way=ways, sentences=st.integers(8_192, 10**9), epochs=st.integers(1, 1000))
+def test_the_answer_is_that_of_the_formula_tier(sizes, way, sentences, epochs):
+    optimizer, frozen = formulas.WAYS[way]
+    settings = Settings(**sizes, optimizer=optimizer, frozen=frozen, sentences=sentences, epochs=epochs)
+    asked = Training(sentences, settings.batch, epochs, level=answer.LEVEL)
+    known = of_point(make_point(**sizes, optimizer=optimizer, frozen=frozen))
+    found = answer.answer(settings)
+    expected = tiers.formula(known, asked, None, settings.stack, rates=prices.own_rates(settings.machine))
+    for name, other in (("step", "step"), ("epoch", "epoch"), ("total", "total"), ("peak", "memory")):
+        for end in ("value", "low", "high"):
+            assert getattr(getattr(found, name), end) == pytest.approx(getattr(getattr(expected, other), end)), name
+    assert found.parts == pytest.approx(expected.terms)
     assert found.parts[found.limit] == max(found.parts.values())
 
 
+def test_on_a_card_too_but_for_the_range():
+    settings = Settings(machine="K40m")
+    expected = tiers.formula(of_point(make_point()), Training(1_000_000, 100, 10), "K40m", settings.stack)
+    found = answer.answer(settings)
+    assert found.total.value == pytest.approx(expected.total.value)
+    assert found.peak.value == pytest.approx(expected.memory.value)
+    assert found.total.high >= expected.total.high * (1 - 1e-9)
+
+
+def test_the_usual_epoch_has_ten_thousand_whole_steps():
+    found = answer.answer(Settings())
+    assert found.steps == 10_000
+    assert found.epoch.value == pytest.approx(10_000 * found.step.value)
+
+
 def test_an_interval_holds_nine_of_ten_of_what_scatters_as_the_error_says():
+    assert pytest.approx(1.6449, abs=1e-4) == answer.Z
     found = answer.within(2.0, 0.5)
-    assert found == Interval(2.0, pytest.approx(2.0 * 0.43939, rel=1e-4), pytest.approx(2.0 / 0.43939, rel=1e-4))
+    assert (found.low, found.high) == pytest.approx((2.0 * np.exp(-answer.Z / 2), 2.0 * np.exp(answer.Z / 2)))
     assert answer.within(2.0, 0.0) == Interval(2.0, 2.0, 2.0)
 
 
@@ -172,6 +195,8 @@ def test_a_change_is_offered_where_it_can_be_had_and_changes_something():
     assert answer.changed(Settings(frozen=True), change("frozen")) is None
     assert answer.changed(Settings(batch=8_192), change("batch")) is None
     assert answer.changed(Settings(sentences=399), change("batch")) is None
+    with pytest.raises(InputError, match=r"^batch: 100 is more than the 99 sentences"):
+        answer.answer(Settings(sentences=99))
     assert answer.changed(Settings(stack="numpy"), change("deferred")) is None
 
 

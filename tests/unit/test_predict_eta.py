@@ -486,28 +486,27 @@ def test_what_runs_is_taken_off_as_it_runs_but_is_not_over_before_its_end():
     assert progress.remaining(60.0).low >= 0
 
 
-def correlated(random, number, correlation=0.9, sd=0.1, drift=0.05):
-    """Durations around 1 s: noise in which a step is like the one before, and a speed that goes for a walk."""
+def correlated(random, number, walk=0.0, slope=0.0, correlation=0.9, sd=0.1):
+    """Durations around 1 s: noise in which a step is like the one before, and a speed that goes for a walk or down."""
     noise, last = np.empty(number), random.normal()
     for index, new in enumerate(random.normal(size=number) * math.sqrt(1 - correlation**2)):
         last = noise[index] = correlation * last + new
-    return np.maximum(1 + sd * noise + np.cumsum(random.normal(size=number)) * drift / math.sqrt(number), 0.1)
+    speed = np.cumsum(random.normal(size=number)) * walk / math.sqrt(number) + np.linspace(0, slope, number)
+    return np.maximum(1 + sd * noise + speed, 0.1)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.5, 0.8])
-def test_nine_of_ten_intervals_hold_the_end(share):
-    """Trainings of four epochs with validation, noise in which neighbours are alike, and drift."""
+@pytest.mark.parametrize("drift", [{"walk": 0.08}, {"slope": 0.08}], ids=["walk", "slope"])
+def test_nine_of_ten_intervals_hold_the_end(drift, share):
+    """Trainings of four epochs that compile first, with noise in which neighbours are alike, and drift."""
+
+    def then(progress, clock):
+        return progress.remaining(clock.now) if abs(progress.finished - share) < 1e-9 else None
+
     random, held = np.random.default_rng(5), []
     for _ in range(200):
-        seen, end = trained(
-            correlated(random, 800, drift=0.08),
-            epochs=4,
-            steps=200,
-            first_s=20,
-            look=lambda progress, clock: (
-                progress.remaining(clock.now) if abs(progress.finished - share) < 1e-9 else None
-            ),
-        )
+        steps = correlated(random, 800, **drift)
+        seen, end = trained(steps, epochs=4, steps=200, first_s=20, look=then)
         now, found = next((now, found) for now, found in seen if found is not None)
         held.append(end - now in found)
     assert 0.85 <= np.mean(held) <= 0.98
@@ -593,6 +592,14 @@ def test_an_unknown_number_of_steps_is_said_once():
     assert "then the end can be told" in lines.unknown(last=False)[0]
     assert lines.unknown(last=False) == []
     assert "cannot be told" in Lines("doubling", LEVEL, None).unknown(last=True)[0]
+
+
+def test_a_deadline_that_passes_before_the_end_can_be_told_is_said_once():
+    lines = Lines("doubling", LEVEL, Deadline("30m"))
+    assert len(lines.unknown(False, 60.0, NOON)) == 1
+    assert lines.unknown(False, -1.0, NOON) == ["Deadline (30 min after the start): has passed."]
+    assert lines.unknown(False, -2.0, NOON) == []
+    assert not said(lines, 2000, 60, 0.9, verdict=False)
 
 
 def test_what_ends_soon_is_told_to_the_second():

@@ -15,6 +15,7 @@ import yaml
 
 from traintime import paths
 from traintime.book import appendix, glue, prose, reader
+from traintime.book.calculator import page as calculator
 from traintime.book.execute import chapters, measure_chapter, parameters, run_chapter
 from traintime.errors import InputError
 from traintime.measuring import sweep
@@ -53,13 +54,15 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
     """Lay out what Jupyter Book reads: the pages, the executed chapters at their sources' places, the settings."""
     shutil.rmtree(staging, ignore_errors=True)
     (staging / "chapters").mkdir(parents=True)
-    for name in ("_toc.yml", "index.md", "glossary.md", "bibliography.md", "references.bib"):
+    for name in ("_toc.yml", "index.md", "calculator.md", "glossary.md", "bibliography.md", "references.bib"):
         shutil.copy(paths.ROOT / name, staging)
     shutil.copytree(paths.ROOT / "figures", staging / "figures")
     shutil.copytree(paths.ROOT / "_static", staging / "_static")
     for chapter in chapters():
         shutil.copy(executed / f"{chapter}.ipynb", staging / "chapters")
     pages = [executed / f"{chapter}.ipynb" for chapter in chapters()]
+    for name, text in calculator.fragments().items():
+        (staging / name).write_text(text)
     (staging / "claims.md").write_text(appendix.page((paths.ROOT / "claims.md").read_text(), pages))
     config = yaml.safe_load((paths.ROOT / "_config.yml").read_text())
     if url := repository_url():
@@ -69,7 +72,7 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
         if url.startswith("https://github.com/"):
             config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
     config["sphinx"]["config"]["mathjax_path"] = MATHJAX
-    config["parse"]["myst_substitutions"] = glue.front_page(pages) | {"profile": profile}
+    config["parse"]["myst_substitutions"] = glue.front_page(pages) | calculator.values() | {"profile": profile}
     (staging / "_config.yml").write_text(yaml.safe_dump(config, allow_unicode=True))
 
 

@@ -46,7 +46,7 @@ class Overhead:
         )
 
 
-def overhead(rounds: int = 8, steps: int = 300, calls: int = 100_000) -> Overhead:
+def overhead(rounds: int = 20, steps: int = 200, calls: int = 100_000) -> Overhead:
     """Train a small network on the backend of KERAS_BACKEND, with and without the callback in turn.
 
     rounds: pairs of trainings, each of so many steps in two epochs; calls: of the hooks, one after the other.

@@ -112,6 +112,14 @@ def _convolution_2d(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any,
     return image, layers.GlobalAveragePooling2D()(hidden), 10
 
 
+def _convolution(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
+    image = keras.Input((size["side"], size["side"], 3))
+    hidden = image
+    for _ in range(3):
+        hidden = layers.Conv2D(size["filters"], 3, padding="same", activation="relu")(hidden)
+    return image, layers.GlobalAveragePooling2D()(hidden), 10
+
+
 def _attention(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
     tokens = keras.Input((size["length"],), dtype="int32")
     hidden = layers.Embedding(size["vocabulary"], size["width"])(tokens)
@@ -132,6 +140,7 @@ def _dense(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int
 
 
 _BODIES = {
+    "convolution": _convolution,  # a calibration's, never drawn
     "classifier": _classifier,
     "recurrent": _recurrent,
     "convolution-1d": _convolution_1d,

@@ -11,8 +11,8 @@ from traintime.explain.statistics import Interval
 MOST = 64  # blocks; at so many two and two become one
 FEWEST = 5  # below that neither is one left out, nor is the spread taken at its word
 COARSE = (8, 4)  # numbers of groups that the blocks are put together to
-# The speed of a machine itself goes up and down, by this share (a standard deviation) between now and far later: what
-# whole epochs differed by, in the second chapter, from what short trainings just before them promised.
+# The speed of a machine itself goes up and down, by about this share (a standard deviation) between now and far later:
+# what whole epochs missed, in the second chapter, of what short trainings just before them had promised.
 WANDER = 0.04
 LEAST = 0.005  # the same, where little is left: shorter than what was seen
 FARTHEST = 4.0  # how many times the square of a drift that was seen may go on to grow
@@ -40,6 +40,11 @@ class Blocks:
     def __len__(self) -> int:
         """How many blocks are full."""
         return len(self._steps)
+
+    @property
+    def mean(self) -> float:
+        """Seconds of a step, of all that full blocks hold; 0 without one."""
+        return sum(self._seconds) / sum(self._steps) if self._steps else 0.0
 
     def add(self, seconds: float, steps: int = 1) -> None:
         """So many steps took so many seconds."""
@@ -74,6 +79,10 @@ class Blocks:
         It reaches up to the plain mean at least: a disturbance may come again as often as it came. From fewer than
         FEWEST blocks it lies within half and twice the value, and from one alone it is that. Raises ValueError without
         any block, and for a level that does not lie between 0 and 1.
+
+        tests/unit/test_predict_eta.py counts how many of simulated trainings are held. Fewer are where all steps so
+        far are alike and later ones are not: noise that lasts longer than what was seen, or a machine that goes on to
+        become slower by a fifth.
         """
         if not 0 < level < 1:
             raise ValueError(f"a level lies between 0 and 1, not {level}")

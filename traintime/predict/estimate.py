@@ -10,7 +10,7 @@ import psutil
 from traintime.errors import InputError, unknown
 from traintime.explain.memory import GIB
 from traintime.point import Point
-from traintime.predict import holdings, resident, tiers
+from traintime.predict import calibrate, holdings, resident, tiers
 from traintime.predict.answer import LEVEL, TIERS, Estimate
 from traintime.predict.step_trainer import StepTrainer
 from traintime.predict.training import Known, Training, of_model, of_point
@@ -46,35 +46,34 @@ def estimate(
     data: what `fit` would get, (x, y) or a Dataset; without it samples are made up, of the inputs' shapes. length: what
     stands for an unknown dimension. optimizer: another than the compiled one, for the tier formula.
     tier: "probed" trains the model in this process for about `seconds`, and it is afterwards as it was (keep=False
-    spares the copy of its weights that this needs); "formula" trains nothing: it prices the model's work on this
-    machine, whose rates are measured in some seconds, or on a device with a data sheet (device="K40m"). Without a tier
-    a model that is compiled and fits into memory is probed, and all else priced. stack: whose habits the formula has,
-    by default "2026-" and the backend's name.
+    spares the copy of its weights that this needs); "calibrated" prices the model's work by what `traintime calibrate`
+    has found on this machine; "formula" prices it by this machine's rates, which are measured in some seconds, or on a
+    device with a data sheet (device="K40m"). Without a tier a model that is compiled and fits into memory is probed,
+    and all else priced. stack: whose prices, by default "2026-" and the backend's name.
     level: of the intervals.
     Raises InputError for what cannot be predicted, with the remedy.
     """
     if (model is None) == (step is None):
         raise InputError("model", model, "and step are two ways to ask", "Give one of them: a model, or step=.")
-    if tier not in (None, "formula", "probed"):
-        raise unknown("tier", str(tier), [name for name in TIERS if name != "calibrated"])
+    if tier is not None and tier not in TIERS:
+        raise unknown("tier", tier, list(TIERS))
     if not 1 <= seconds <= 3600:
         raise InputError("seconds", seconds, "is refused", "Give 1 to 3600.")
-    if device is not None and tier == "probed":
-        raise InputError("device", device, "cannot be probed from here", "Take tier='formula'.")
+    if device is not None and tier in ("probed", "calibrated"):
+        raise InputError("device", device, f"cannot be {tier} from here", "Take tier='formula'.")
     if isinstance(model, Point):
         if batch_size not in (None, model.sizes.batch):
             raise InputError("batch_size", batch_size, f"differs from the point's {model.sizes.batch}", "Leave it out.")
         batch_size = model.sizes.batch
     asked = Training(samples, batch_size, epochs, validation, saves, level)  # type: ignore[arg-type]
     if step is not None:
-        if tier == "formula" or device is not None:
+        if tier in ("formula", "calibrated") or device is not None:
             raise InputError("tier", tier or "formula", "cannot look into a function", "Take tier='probed'.")
         return tiers.probed(StepTrainer(step), asked, seconds, None, _stack_of_step())
     if isinstance(model, Point):
         if tier == "probed":
             raise InputError("tier", tier, "is for models and steps", "Measure the point: traintime measure.")
-        known = of_point(model)
-        return tiers.formula(known, asked, device, stack or known.stack)
+        return _priced(of_point(model), asked, tier, device, stack)
     return _of_model(model, asked, data, optimizer, length, tier, device, stack, seconds, keep)
 
 
@@ -94,12 +93,13 @@ def _of_model(
     try:
         known = of_model(model, asked.batch, optimizer, length)
     except InputError:
-        if tier == "formula" or device is not None:
+        if tier in ("formula", "calibrated") or device is not None:
             raise
     compiled = getattr(model, "compiled", False) and getattr(model, "optimizer", None) is not None
-    if known is not None and (tier == "formula" or device is not None or (tier is None and not compiled)):
-        notes = () if compiled or tier else ("not probed: the model is not compiled",)
-        return tiers.formula(known, asked, device, stack or known.stack, notes)
+    asks_for_prices = tier in ("formula", "calibrated") or device is not None
+    if known is not None and (asks_for_prices or (tier is None and not compiled)):
+        notes = () if compiled or asks_for_prices else ("not probed: the model is not compiled",)
+        return _priced(known, asked, tier, device, stack, notes)
     from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
 
     trainer = KerasTrainer(model, data, length)
@@ -108,11 +108,33 @@ def _of_model(
         notes = ("what a step is spent on is not told: the model has parts whose work is not known",)
     elif lacking := _lacking(known):
         if tier is None:
-            return tiers.formula(known, asked, device, stack or known.stack, (f"not probed: it {lacking}",))
+            return _priced(known, asked, tier, device, stack, (f"not probed: it {lacking}",))
         remedy = "Take tier='formula', a smaller batch, or a smaller model."
         raise InputError("model", model.name, lacking, remedy)
     with trainer.kept() if keep else contextlib.nullcontext():
         return tiers.probed(trainer, asked, seconds, known, trainer.stack, notes)
+
+
+def _priced(
+    known: Known,
+    asked: Training,
+    tier: str | None,
+    device: str | None,
+    stack: str | None,
+    notes: tuple[str, ...] = (),
+) -> Estimate:
+    """By this machine's calibration, if it is asked for, or is there and nothing else is; otherwise by the formula."""
+    stack = stack or known.stack
+    if device is None and tier != "formula":
+        try:
+            found = calibrate.stored(stack)
+            return tiers.of_prices(found.prices(), known, asked, stack, notes, tier="calibrated")
+        except InputError as error:
+            if tier == "calibrated":
+                raise
+            if calibrate.file_of(stack, calibrate.who_answers()).exists():
+                notes += (f"a calibration was not used: {error}",)
+    return tiers.formula(known, asked, device, stack, notes)
 
 
 def _lacking(known: Known) -> str:

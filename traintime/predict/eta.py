@@ -16,7 +16,7 @@ from traintime.predict.progress import Progress
 
 SPARE = 1.25  # a deadline will be met only if this much more would do, too, where validation may come and was not seen
 # An estimate takes some tenths of a millisecond: at least so many seconds lie between two, and this share of the time.
-PAUSE_S, PAUSE = 0.5, 0.02
+PAUSE_S, PAUSE = 1.0, 0.02
 
 
 class Eta(keras.callbacks.Callback):
@@ -37,16 +37,15 @@ class Eta(keras.callbacks.Callback):
     How it is told: what is left is the remaining steps times their mean duration, and as many beginnings of epochs,
     validations and ends of epochs (progress.Progress); each mean has an interval from blocks (blocks.Blocks).
 
-    When a step is done, without waiting for it (Keras 3.15, callback_list.py): on TensorFlow, `fit` reads the logs of
-    every batch, and so waits for it, before the hooks run, whatever the callbacks. On JAX and torch it hands the logs
-    to a thread of a pool, which reads them, so waits for that step alone, and then runs the hooks; the main thread goes
-    on to hand further steps to the device. It does so only while all callbacks that have hooks for a batch say that
-    they may run in such a thread: `async_safe`. This one may: it keeps no logs, takes its own lock, and takes threads
-    that pass each other as they come. So `on_train_batch_end` is called when the step is *done* on every backend, and
-    no queue of steps that were only handed over makes early steps look short. Where a model's own `train_step` returns
-    logs that are no tensors of the device, its moments are those of handing over: they run ahead of the device by a
-    bounded number of steps, agree with it over many, and what they lack comes out at the end of the epoch, at which
-    Keras waits for the results.
+    When a step is done, without waiting for it (as in Keras 3.15, callback_list.py). On TensorFlow, `fit` reads each
+    batch's logs before the hooks run, and so waits for the batch, whatever the callbacks. On JAX and torch it hands the
+    logs to a thread of a pool, which reads them, so waits until that step is done (on a GPU with torch also for what
+    was queued meanwhile), and then runs the hooks; the main thread goes on to hand further steps to the device. It does
+    so only while all callbacks with a hook for the end of a batch say that they may run in such a thread: `async_safe`.
+    This one may: it keeps no logs, takes a lock of its own, and takes threads that pass each other as they come. So its
+    hook runs when a step is *done*, on every backend, and steps that were only handed over do not look short. Where a
+    model's own `train_step` returns logs that are nothing of the device, moments are those of handing over: the queue
+    is bounded, so that they agree over many steps, and what is missing comes out where Keras waits, at an epoch's end.
     """
 
     async_safe = True
@@ -168,7 +167,9 @@ class Eta(keras.callbacks.Callback):
         if self._say is None or not progress.observed:
             return
         if progress.steps is None:
-            lines = self._lines.unknown(last=progress.epoch + 1 >= progress.epochs)
+            wall = self._wall()
+            left = self._deadline.left(elapsed, wall) if self._deadline else 0.0
+            lines = self._lines.unknown(progress.epoch + 1 >= progress.epochs, left, wall)
         else:
             estimate = self.estimate
             if estimate is None:

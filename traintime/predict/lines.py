@@ -59,13 +59,20 @@ class Lines:
         self._verdict: bool | None = None
         self._unknown = False
 
-    def unknown(self, last: bool) -> list[str]:
-        """What is said, once, where nobody knows how many steps an epoch has; last: there is no further epoch."""
-        if self._unknown:
-            return []
-        self._unknown = True
-        why = "Nobody knows how many steps an epoch has before one is over"
-        return [f"{why}: when this training ends cannot be told."] if last else [f"{why}; then the end can be told."]
+    def unknown(self, last: bool, left: float = 0.0, now: datetime | None = None) -> list[str]:
+        """What is said, once each, where nobody knows how many steps an epoch has.
+
+        last: there is no further epoch; left: seconds to the deadline; now: the moment.
+        """
+        lines = []
+        if not self._unknown:
+            self._unknown = True
+            then = ": when this training ends cannot be told." if last else "; then the end can be told."
+            lines.append(f"Nobody knows how many steps an epoch has before one is over{then}")
+        if self.deadline is not None and left < 0 and self._verdict is None:
+            self._verdict = False
+            lines.append(f"Deadline ({self.deadline.shown(now)}): has passed.")
+        return lines
 
     def of(
         self, estimate: Estimate, elapsed: float, now: datetime, begins: bool = False, unseen: bool = False

@@ -130,17 +130,22 @@ def probe(
     """
     start = clock()
     other = smaller(batch) if beside is None else beside
-    asked = _trained(trainer, batch, start + within_s * (SHARE if other else 1.0), clock)
+    asked = trained(trainer, batch, start + within_s * (SHARE if other else 1.0), clock)
     others: tuple[Trained, ...] = ()
     left = start + within_s - clock()
     # What compiled once compiles again for another shape; without time for it, and some steps, there is no line.
     if other and asked.first_s + 2 * BLOCKS[0] * max(asked.step_s * other / batch, BLOCK_S / 4) < left:
-        others = (_trained(trainer, other, start + within_s, clock),)
+        others = (trained(trainer, other, start + within_s, clock),)
     return Probe(asked, others, clock() - start)
 
 
-def _trained(trainer: Trainer, batch: int, until: float, clock: Callable[[], float]) -> Trained:
-    """Train one batch size: the first step apart, epochs of one step, then blocks until the time is used."""
+def trained(
+    trainer: Trainer, batch: int, until: float, clock: Callable[[], float], block_s: float = BLOCK_S
+) -> Trained:
+    """Train one batch size: the first step apart, epochs of one step, then blocks until the time is used.
+
+    until: by the clock; block_s: seconds of a block, about.
+    """
     trainer.forget_peak()
     started = clock()
     trainer.train(batch, 1, 1)
@@ -150,7 +155,7 @@ def _trained(trainer: Trainer, batch: int, until: float, clock: Callable[[], flo
     several = 10 * SHORT * single < until - clock()
     if several:
         single = min(single, float(trainer.train(batch, 1, SHORT + 1)[1:].min()))
-    steps = int(np.clip(math.ceil(BLOCK_S / max(single, 1e-9)), 1, min(STEPS, trainer.most_steps(batch))))
+    steps = int(np.clip(math.ceil(block_s / max(single, 1e-9)), 1, min(STEPS, trainer.most_steps(batch))))
     # A first block tells what the later ones take: an epoch of one step is a poor guess where steps overlap.
     warm = trainer.train(batch, steps, 1)
     each = float(warm[-1]) or 1e-9

@@ -33,6 +33,11 @@ class Once:
         # From a single one: half to twice, as Blocks has it, and that all may be as before.
         self.first = Interval(value, value / 2, max(2 * value, seconds))
 
+    @property
+    def mean(self) -> float:
+        """Seconds of one; 0 where none was seen."""
+        return self.later.mean if len(self.later) else (self.first or NOTHING).value
+
     def total(self, times: int, level: float) -> Interval:
         """Seconds of so many more; nothing where none was seen."""
         if self.first is None or times <= 0:
@@ -60,12 +65,12 @@ class Progress:
         self.first_epoch: int | None = None
         self.epoch = 0
         self.done = 0  # steps of this epoch
-        self.over = True  # whether the epoch's steps are
+        self.over = True  # whether this epoch is
         self.ended = False
         self.executed = 1  # steps of an epoch's first call
         self._last = start  # when the last thing happened that what is left is counted from
         self._trained = start  # when the last step was done
-        self._began = start  # the epoch
+        self._began = start  # when this epoch did
         self._validation_began: float | None = None
         self._validated_s = 0.0  # of this epoch's validation
         self._first_tested: tuple[int, float] | None = None  # batches of this validation's first call, and its moment
@@ -190,13 +195,14 @@ class Progress:
 
     def _running(self, between: bool, later: int) -> float:
         """Seconds that what runs now should take in all: a step, or what lies between the steps of two epochs."""
+        step = self.executed * self.within.mean
+        beginning = self.beginnings.mean if len(self.beginnings) else step
         if not between:
-            now = self._of_steps(self.executed) if self.done else self._of_beginnings(1)
-            return now.value if now else 0.0
-        parts = [self._of_ends(1), self._of_beginnings(min(later, 1)) or NOTHING]
-        if self._validations_left() > self._validations_left(self.epoch + 1):
-            parts.append(self._of_validations(1))
-        return added(parts).value
+            return step if self.done else beginning
+        seconds = self.ends.mean + (beginning if later else 0.0)
+        if self._validations_left() > self._validations_left(self.epoch + 1):  # that of this epoch is still to come
+            seconds += self._of_validations(1).value
+        return seconds
 
     def _of_steps(self, number: int) -> Interval | None:
         if number <= 0:

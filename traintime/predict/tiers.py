@@ -31,9 +31,22 @@ def formula(
 ) -> Estimate:
     """The work of a step at the prices of a device with a data sheet, or of this machine (rates: known already)."""
     if device is None:
-        priced = prices.of_rates("this machine", rates or rates_here(), stack)
-    else:
-        priced = prices.published(device, stack)
+        return of_prices(prices.of_rates("this machine", rates or rates_here(), stack), known, asked, stack, notes)
+    # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
+    notes += (f"{device} was not measured: this is its data sheet, and the habits of {stack} on processors",)
+    return of_prices(prices.published(device, stack), known, asked, stack, notes, idle=False)
+
+
+def of_prices(
+    priced: Prices,
+    known: Known,
+    asked: Training,
+    stack: str,
+    notes: tuple[str, ...] = (),
+    idle: bool = True,
+    tier: str = "formula",
+) -> Estimate:
+    """The work of a step at these prices; idle: whether memory counts what a process holds before it trains."""
     held = holdings.of_stack(stack)
     terms = priced.parts(known.work)
     step = sum(terms.values())
@@ -46,15 +59,12 @@ def formula(
         "last batches": asked.epochs * last,
         "validation": asked.epochs * asked.validation / asked.batch * forward,
     }
-    # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
-    peak = held.peak_bytes(known.work, known.how) if device is None else held.beyond_idle(known.work, known.how)
-    if device is not None:
-        notes += (f"{device} was not measured: this is its data sheet, and the habits of {stack} on processors",)
+    peak = held.peak_bytes(known.work, known.how) if idle else held.beyond_idle(known.work, known.how)
     if asked.saves:
         notes += ("saving is not counted by this tier",)
     memory = around(peak, (held.error, SURE), level=asked.level)
     return _answer(
-        "formula", priced.of, asked, step, [(priced.error, SURE)], parts, memory, known, terms, priced, notes
+        tier, priced.of, asked, step, [(priced.error, SURE)], parts, memory, known, terms, priced, notes
     )
 
 

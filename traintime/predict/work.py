@@ -43,10 +43,10 @@ class LayerWork:
 class ModelWork:
     """The work of one training step of a model.
 
-    layers: in the order of their first call, inputs included; total: their sum; table_parameters: parameters in the
-    tables of trained embeddings, rows that a batch does not use included; input_bytes: of a batch, as the inputs'
-    dtypes have it; slots: numbers that the optimizer keeps for each trained parameter outside of deferred tables;
-    compute_dtype: in which most operations of the products are computed; batch_size: samples a step.
+    layers: in the order of their first call, inputs included; total: their sum; table_parameters: parameters in tables
+    of embeddings whose rows the optimizer all moves at each step, so that a deferred table is none; input_bytes: of a
+    batch, as the inputs' dtypes have it; slots: numbers that the optimizer keeps for each trained parameter outside of
+    deferred tables; compute_dtype: in which most operations of the products are computed; batch_size: samples a step.
     """
 
     layers: tuple[LayerWork, ...]
@@ -177,7 +177,10 @@ def _shapes(graph: Any, batch_size: int, length: int | None) -> list[tuple[int, 
 
 @dataclass
 class _Found:
-    """What is known of a layer so far. cost: launches of both directions; table: parameters of a trained table."""
+    """What is known of a layer so far.
+
+    cost: with the launches of both directions; table: parameters of a table that is trained whole.
+    """
 
     name: str
     kind: str
@@ -351,7 +354,7 @@ class _Walk:
         layer.parameters = sum(layers.size(each) for each in table)
         layer.update = updates.DEFERRED[call.layer.rule]
         if call.layer.trainable:
-            layer.table, layer.trained = layer.parameters, layer.rows * call.layer.output_dim
+            layer.trained = layer.rows * call.layer.output_dim
 
     def _count(self, layer: _Found, weights: list[Any]) -> None:
         for each in weights:

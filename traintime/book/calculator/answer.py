@@ -1,23 +1,26 @@
 """What Python says to the settings of the calculator's page, by the package's own functions."""
 
 import functools
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
 from traintime.book import original
 from traintime.book.calculator import choices
+from traintime.book.calculator.formulas import FIXED
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.predict import holdings, prices
+from traintime.predict.answer import LEVEL, around
 from traintime.predict.prices import Prices, Rates
+from traintime.predict.tiers import SURE
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
 
-LEVEL = 0.9  # share of cases that an interval should hold
-Z = float(norm.ppf((1 + LEVEL) / 2))  # it reaches so many standard deviations to either side
+# How many standard deviations an interval of this level reaches to either side.
+Z = float(np.log(around(1.0, (1.0, SURE), level=LEVEL).high))
 CARD, CARD_STACK = "K40m", "2017-theano"  # the document's, whose epochs nobody here measured
 
 
@@ -46,7 +49,10 @@ class Settings:
 
     @property
     def sizes(self) -> Rnn:
-        """The classifier's; raises InputError where the stack cannot train it so."""
+        """The classifier's; raises InputError where the stack cannot train it so, or the data fill no batch."""
+        if self.batch > self.sentences:
+            problem = f"is more than the {self.sentences} sentences"
+            raise InputError("batch", self.batch, problem, "Give fewer, or more sentences.")
         if self.optimizer == choices.DEFERRED and self.stack not in choices.with_deferred():
             remedy = f"Take {', '.join(choices.with_deferred())}, or another optimizer."
             raise InputError("optimizer", self.optimizer, f"is nothing that {self.stack} has", remedy)
@@ -82,25 +88,35 @@ class Answer:
 
 def answer(settings: Settings) -> Answer:
     """What to expect, and why. Raises InputError for what the stack cannot train."""
-    work, its = settings.sizes.work(), prices_of(settings)
-    held, parts, steps = holdings.of_stack(settings.stack), its.parts(work), -(-settings.sentences // settings.batch)
-    step = within(its.step_s(work), its.error)
+    work, its, held = settings.sizes.work(), prices_of(settings), holdings.of_stack(settings.stack)
+    parts, how, steps = its.parts(work), settings.sizes.how, -(-settings.sentences // settings.batch)
+    epoch = within(_epoch_s(settings, parts), its.error)
+    card = settings.machine in choices.machines() and choices.machines()[settings.machine].card
+    # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
+    peak = held.beyond_idle(work, how) if card else held.peak_bytes(work, how)
     return Answer(
-        step=step,
-        epoch=step.scaled(steps),
-        total=step.scaled(steps * settings.epochs),
-        peak=within(held.peak_bytes(work, settings.sizes.how), held.error),
+        step=within(sum(parts.values()), its.error),
+        epoch=epoch,
+        total=epoch.scaled(settings.epochs),
+        peak=within(peak, held.error),
         steps=steps,
         parts=parts,
         work=work,
         limit=max(parts, key=lambda name: parts[name]),
-        changes=_best(settings, step.value * steps),
+        changes=_best(settings, epoch.value),
     )
+
+
+def _epoch_s(settings: Settings, parts: dict[str, float]) -> float:
+    """Seconds of an epoch. parts: those of a full step; a batch that is not full pays what is FIXED in full."""
+    fixed = sum(parts[name] for name in FIXED)
+    batches = settings.sentences / settings.batch
+    return math.ceil(batches) * fixed + batches * (sum(parts.values()) - fixed)
 
 
 def within(value: float, error: float) -> Interval:
     """The value with its interval, from the error's standard deviation in logarithms."""
-    return Interval(value, value * np.exp(-Z * error), value * np.exp(Z * error))
+    return around(value, (error, SURE), level=LEVEL)
 
 
 def prices_of(settings: Settings) -> Prices:
@@ -116,7 +132,7 @@ def prices_of(settings: Settings) -> Prices:
 
 def on(machine: str, stack: str) -> Prices:
     """Prices of a stack on one of our machines, or on a device with a data sheet."""
-    if choices.machines()[machine].measured:
+    if not choices.machines()[machine].card:
         return prices.of_rates(machine, prices.own_rates(machine), stack)
     its = prices.published(machine, stack)
     # The habits come from processors. The one card whose epochs are published says how far they carry.
@@ -157,7 +173,6 @@ def _best(settings: Settings, epoch_s: float) -> dict[str, float]:
     factors = {}
     for change in choices.CHANGES:
         if other := changed(settings, change):
-            steps = -(-other.sentences // other.batch)
-            factors[change.name] = epoch_s / (prices_of(other).step_s(other.sizes.work()) * steps)
+            factors[change.name] = epoch_s / _epoch_s(other, prices_of(other).parts(other.sizes.work()))
     worth = {name: factor for name, factor in factors.items() if factor >= choices.WORTH}
     return dict(sorted(worth.items(), key=lambda item: -item[1])[: choices.BEST])

@@ -1,5 +1,5 @@
 // The page's own part: fields, answer, curves, link. What is computed comes from Python: `work`, `parts`, `priced`,
-// `peak` and `steps` are printed from its formulas (formulas.py) and stand above; the numbers are in calculator-data.
+// `peak`, `steps` and `epoch` are printed from its formulas (formulas.py) and stand above; the numbers are in calculator-data.
 const DATA = JSON.parse(document.getElementById("calculator-data").textContent);
 const calculator = document.getElementById("calculator-root");
 const form = calculator.querySelector("form");
@@ -33,12 +33,14 @@ function pricesOf(settings) {
 function answer(settings, withChanges = true) {
   const prices = pricesOf(settings), held = DATA.holdings[settings.stack], how = way(settings);
   const done = work[how](settings), each = parts(done, prices.seconds), count = steps(settings);
-  const step = within(TERMS.reduce((sum, name) => sum + each[name], 0), prices.error);
+  const inAll = within(epoch(each, settings), prices.error);
+  // A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
+  const idle = DATA.machines[settings.machine].card ? 0 : held.idle;
   const found = {
-    step,
-    epoch: scaled(step, count),
-    total: scaled(step, count * settings.epochs),
-    peak: within(peak(done, {...held, copies: held.copies[how]}), held.error),
+    step: within(TERMS.reduce((sum, name) => sum + each[name], 0), prices.error),
+    epoch: inAll,
+    total: scaled(inAll, settings.epochs),
+    peak: within(peak(done, {...held, idle, copies: held.copies[how]}), held.error),
     steps: count,
     parts: each,
     work: done,
@@ -63,11 +65,11 @@ function changed(settings, change) {
   return {...settings, ...values};
 }
 
-function bestChanges(settings, epoch) {
+function bestChanges(settings, seconds) {
   return DATA.changes
     .map((change) => ({change, settings: changed(settings, change)}))
     .filter((each) => each.settings)
-    .map((each) => ({...each, factor: epoch / answer(each.settings, false).epoch.value}))
+    .map((each) => ({...each, factor: seconds / answer(each.settings, false).epoch.value}))
     .filter((each) => each.factor >= DATA.worth)
     .sort((one, other) => other.factor - one.factor)
     .slice(0, DATA.best);
@@ -159,6 +161,9 @@ function read() {
   for (const name of NUMBERS) {
     if (RATES.includes(name) && settings.machine !== BY_RATES) settings[name] = DATA.usual[name];
     else take(name, () => numberOf(name, field(name).value.trim()));
+  }
+  if (settings.batch > settings.sentences) {
+    problems.batch = `Batch: ${counted(settings.batch)} is more than the ${counted(settings.sentences)} sentences.`;
   }
   if (settings.machine === PASTED) take("pasted", () => pastedOf(field("pasted").value));
   if (settings.optimizer === DEFERRED && !DATA.deferred.includes(settings.stack)) {
@@ -297,10 +302,12 @@ function showAnswer(settings, found) {
 }
 
 function showReasons(settings, found) {
-  const {memory, measured} = DATA.machines[settings.machine], fits = place("fits");
-  fits.hidden = measured && !(memory && found.peak.high > memory);
-  if (!measured) fits.textContent = "The memory is that of a process that trains on a processor. What the card needs is not known.";
-  else if (memory) {
+  const {memory, card} = DATA.machines[settings.machine], fits = place("fits");
+  fits.hidden = !card && !(memory && found.peak.high > memory);
+  if (card) {
+    fits.textContent = "No card was measured: time and memory are what the software does on processors, at the card's " +
+      "rates, and without what a process holds beside its arrays.";
+  } else if (memory) {
     const surely = found.peak.value > memory ? "It does not fit" : "It may not fit";
     fits.textContent = `${surely}: this machine has ${shown(memory, DATA.bytes)} of memory.`;
   }
@@ -382,7 +389,8 @@ function svg(kind, attributes, text) {
 }
 
 function showCurve(name, settings, mine) {
-  const [from, axis] = DATA.curves[name], {label, highest} = DATA.numbers[name];
+  const [from, axis] = DATA.curves[name], {label} = DATA.numbers[name];
+  const highest = name === "batch" ? Math.min(DATA.numbers.batch.highest, settings.sentences) : DATA.numbers[name].highest;
   const at = (value) => answer({...settings, [name]: value}, false).epoch;
   const least = Math.min(from, settings[name]), mine_x = settings[name], count = 72;
   const values = [...new Set(Array.from({length: count + 1}, (_, i) => Math.round(least * (highest / least) ** (i / count))))];

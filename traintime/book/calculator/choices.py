@@ -143,13 +143,13 @@ WORTH = 1.05  # and how many times as fast an epoch has to become
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine to choose. memory: bytes, None where it is not known; measured: one of ours, and no data sheet."""
+    """A machine to choose. memory: bytes, None where it is not known; card: a GPU, known by its data sheet."""
 
     name: str
     title: str
     about: str
-    memory: int | None
-    measured: bool
+    memory: int | None = None
+    card: bool = False
 
 
 @functools.cache
@@ -166,10 +166,10 @@ def machines() -> dict[str, Machine]:
         )
         title = row["title"][0].upper() + row["title"][1:]
         title = f"{title} ({described['cpu'].replace('(R)', '')}, {described['cores']} cores)"
-        found[name] = Machine(name, title, about, described["memory_bytes"], measured=True)
+        found[name] = Machine(name, title, about, described["memory_bytes"])
     for device in devices():
         about = "From its data sheet, with habits that the software showed on processors."
-        found[device] = Machine(device, f"{device} (GPU, by its data sheet)", about, None, measured=False)
+        found[device] = Machine(device, f"{device} (GPU, by its data sheet)", about, card=True)
     return found
 
 

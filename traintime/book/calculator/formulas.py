@@ -22,6 +22,7 @@ FROZEN = " frozen"  # after an optimizer's name: the table is not trained
 # Ways to train: name -> optimizer, and whether the table is frozen.
 WAYS = {name + FROZEN * frozen: (name, frozen) for name in OPTIMIZERS for frozen in (False, True)}
 TERMS = tuple(STEP.terms)
+FIXED = ("overhead", "launch", "update")  # what a batch that is not full pays, too; of the others its share
 Expressions = dict[str, sympy.Expr]
 
 
@@ -68,16 +69,24 @@ def peak() -> sympy.Expr:
 
 
 def steps() -> sympy.Expr:
-    """Steps of an epoch, the last of which may be a smaller one."""
+    """Steps of an epoch; the last batch may not be full."""
     sizes = whole("sentences", "batch")
     return sympy.ceiling(sizes["sentences"] / sizes["batch"])
+
+
+def epoch() -> sympy.Expr:
+    """Seconds of an epoch, in the terms of a full step: each step pays the FIXED ones, each sentence its share."""
+    sizes, terms = whole("sentences", "batch"), unknown(TERMS)
+    fixed = sympy.Add(*(terms[name] for name in FIXED))
+    shared = sympy.Add(*(terms[name] for name in TERMS if name not in FIXED))
+    return steps() * fixed + sizes["sentences"] / sizes["batch"] * shared
 
 
 def javascript() -> str:
     """Constants of JavaScript, each a function of objects whose properties have the names above.
 
     work[way](sizes): fields of Work; parts(work, prices): seconds by term; priced(habits, rates): prices by term;
-    peak(work, held): bytes; steps(settings): a number.
+    peak(work, held): bytes; steps(settings): a number; epoch(parts, settings): seconds.
     """
     of_work, of_rates = [each.name for each in fields(Work)], [each.name for each in fields(Rates)]
     of_held = [each.name for each in fields(Held)]
@@ -88,6 +97,7 @@ def javascript() -> str:
     lines += [f"const priced = {_function(priced(), TERMS, of_rates)};"]
     lines += [f"const peak = {_function(peak(), of_work, of_held)};"]
     lines += [f"const steps = {_function(steps(), ('sentences', 'batch'))};"]
+    lines += [f"const epoch = {_function(epoch(), TERMS, ('sentences', 'batch'))};"]
     return "\n".join(lines)
 
 

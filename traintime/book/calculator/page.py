@@ -11,7 +11,7 @@ from typing import Any
 from traintime.book import markup, stored
 from traintime.book.calculator import choices, formulas
 from traintime.book.calculator.answer import LEVEL, Settings, Z, answer, habits, on, on_the_card, prices_of
-from traintime.book.calculator.choices import Number
+from traintime.book.calculator.choices import Machine, Number
 from traintime.book.plots.look import PALETTE
 from traintime.explain.formula import STEP
 from traintime.explain.statistics import Interval
@@ -22,7 +22,7 @@ from traintime.workloads.rnn import Rnn
 HERE = Path(__file__).parent
 # The page includes the second by name (calculator.md); the first holds everything that moves.
 CALCULATOR, EXAMPLES = "calculator.html", "calculator-examples.html"
-GIB = 2.0**30
+GB = 1e9
 DAY = 86_400.0
 # Up to which value, in a unit of what size, under what name; the last has no end.
 SECONDS = (
@@ -34,7 +34,7 @@ SECONDS = (
     (730 * DAY, DAY, "days"),
     (None, 365.25 * DAY, "years"),
 )
-BYTES = ((GIB, 2.0**20, "MiB"), (1024 * GIB, GIB, "GiB"), (None, 1024 * GIB, "TiB"))
+BYTES = ((GB, 1e6, "MB"), (1000 * GB, GB, "GB"), (None, 1000 * GB, "TB"))
 Units = Sequence[tuple[float | None, float, str]]
 # One colour a term, as in the figures: grey for a step as such, orange for the table, blue for arithmetic.
 COLOURS = dict(
@@ -87,10 +87,7 @@ def _others() -> dict[str, dict[str, Any]]:
     pasted = "What your own machine was found to pay. The software then decides the memory alone."
     found = {choices.BY_RATES: ("Another machine, by its rates", reached)}
     found |= {choices.PASTED: ("Your machine, by its coefficients", pasted)}
-    return {
-        name: {"name": name, "title": title, "about": about, "memory": None, "measured": True}
-        for name, (title, about) in found.items()
-    }
+    return {name: asdict(Machine(name, title, about)) for name, (title, about) in found.items()}
 
 
 def _prices(its: Prices) -> dict[str, Any]:
@@ -214,6 +211,5 @@ def _examples() -> str:
     lines = []
     for name, settings in rows.items():
         its = answer(settings)
-        memory = between(its.peak, BYTES) if choices.machines()[settings.machine].measured else "not known for a card"
-        lines.append([name, between(its.step), between(its.epoch), memory])
+        lines.append([name, between(its.step), between(its.epoch), between(its.peak, BYTES)])
     return markup.table(["", "a step", "an epoch", "memory"], lines) + "\n"

@@ -1,0 +1,459 @@
+"""The calculator's page in a real browser: its numbers are Python's, its link carries them, and it is alone with them."""
+
+import json
+import random
+import re
+import shutil
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from traintime.book.calculator import answer, choices, formulas, page
+from traintime.book.calculator.answer import Settings
+from traintime.predict.prices import Prices
+
+pytestmark = pytest.mark.book
+PAGE = "calculator.html"
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+PRECISION = 5e-7  # equal to 6 digits
+MINE = Prices("a laptop's", dict(zip(formulas.TERMS, (2e-3, 1e-5, 1e-11, 0.0, 4e-11, 3e-10), strict=True)), 0.2)
+PASTED = {"name": MINE.of, "seconds": dict(MINE.seconds), "error": MINE.error}
+
+
+def drawn(number: int) -> list[Settings]:
+    """Settings at random, the same ones each time: every kind of machine, stack and way to train."""
+    random_, found = random.Random(2017), []
+    machines = [*choices.machines(), choices.BY_RATES, choices.PASTED]
+    for index in range(number):
+        stack = random_.choice(choices.stack_names())
+        optimizers = [
+            name for name in formulas.OPTIMIZERS if name != choices.DEFERRED or stack in choices.with_deferred()
+        ]
+        values = {}
+        for one in choices.NUMBERS.values():
+            value = one.lowest * (one.highest / one.lowest) ** random_.random()
+            values[one.name] = round(value) if one.whole else float(f"{value:.4g}")
+        values["sentences"] = max(values["sentences"], values["batch"])
+        machine = machines[index % len(machines)]
+        if machine != choices.BY_RATES:  # a link carries rates for such a machine alone
+            values = {name: value for name, value in values.items() if name not in ("gflops", "gbytes")}
+        pasted = MINE if machine == choices.PASTED else None
+        chosen = {"optimizer": random_.choice(optimizers), "frozen": random_.random() < 0.3}
+        found.append(Settings(**values, **chosen, stack=stack, machine=machine, pasted=pasted))
+    return found
+
+
+def same(found: dict, settings: Settings) -> None:
+    """Whether the page's answer is Python's."""
+    expected = answer.answer(settings)
+    for name in ("step", "epoch", "total", "peak"):
+        one = getattr(expected, name)
+        value = {"value": one.value, "low": one.low, "high": one.high}
+        assert found[name] == pytest.approx(value, rel=PRECISION), (name, settings)
+    assert found["steps"] == expected.steps
+    assert found["parts"] == pytest.approx(expected.parts, rel=PRECISION)
+    assert found["work"] == pytest.approx(vars(expected.work), rel=PRECISION)
+    assert found["limit"] == expected.limit
+    assert found["changes"] == pytest.approx(expected.changes, rel=PRECISION)
+    assert list(found["changes"]) == list(expected.changes)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+        browser = playwright.chromium.launch(executable_path=executable, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser, html):
+    """A function that opens the page; at the end nothing was asked for outside of the book and nothing has failed."""
+    contexts, outside, errors = [], [], []
+
+    def open_page(hash_="", viewport=DESKTOP, scheme="light", **more):
+        context = browser.new_context(viewport=viewport, color_scheme=scheme, **more)
+        contexts.append(context)
+        tab = context.new_page()
+        local = ("file:", "data:", "about:")
+        tab.on("request", lambda r: None if r.url.startswith(local) else outside.append(r.url))
+        tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab.goto((html / PAGE).as_uri() + hash_)
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert outside == []
+    assert errors == []
+
+
+def answered(tab) -> dict:
+    """The page's answer to its own settings, its changes by name."""
+    return _answer(tab, "window.traintime.answer()")
+
+
+def _answer(tab, call: str, *arguments) -> dict:
+    found = tab.evaluate(f"given => {call}", *arguments)
+    return found | {"changes": {one["change"]["name"]: one["factor"] for one in found["changes"]}}
+
+
+def link(tab) -> str:
+    return tab.locator("#calculator-link").input_value()
+
+
+# Its numbers
+
+
+def test_its_numbers_are_pythons_to_six_digits(opened):
+    tab = opened()
+    for settings in [Settings(), *drawn(40)]:
+        same(_answer(tab, "window.traintime.answer(given)", settings.as_data), settings)
+
+
+def test_what_it_shows_is_what_it_computes(opened):
+    tab, expected = opened(), answer.answer(Settings())
+    same(answered(tab), Settings())
+    for name in ("step", "epoch", "total", "peak"):
+        shown, one = tab.locator(f'[data-answer="{name}"]'), getattr(expected, name)
+        for end in ("value", "low", "high"):
+            assert float(shown.get_attribute(f"data-{end}")) == pytest.approx(getattr(one, end), rel=PRECISION)
+        units = page.BYTES if name == "peak" else page.SECONDS
+        value, _, between = page.between(one, units).partition(" (")
+        assert shown.inner_text().split("\n") == [value, between.rstrip(")")]
+    terms = {
+        one.get_attribute("data-term"): one.get_attribute("data-value") for one in tab.locator("[data-term]").all()
+    }
+    assert {name: float(value) for name, value in terms.items()} == pytest.approx(expected.parts, rel=PRECISION)
+    changes = {
+        one.get_attribute("data-change"): float(one.get_attribute("data-factor"))
+        for one in tab.locator("li[data-change]").all()
+    }
+    assert changes == pytest.approx(expected.changes, rel=PRECISION)
+    assert choices.TERMS[expected.limit].label in tab.locator('[data-part="limit"]').inner_text().lower()
+
+
+def test_it_writes_durations_as_python_does(opened):
+    tab = opened()
+    for power in range(-7, 12):
+        for value in (1.0, 2.345, 9.951, 9.949):
+            assert tab.evaluate("value => window.traintime.shown(value)", value * 10.0**power) == page.shown(
+                value * 10.0**power
+            )
+
+
+def test_each_curve_has_the_readers_point_and_says_in_words_what_it_shows(opened):
+    tab, epoch = opened("#vocabulary=50000&length=40&batch=64"), None
+    epoch = answer.answer(Settings(vocabulary=50_000, length=40, batch=64)).epoch.value
+    for name, x in (("batch", 64), ("vocabulary", 50_000), ("length", 40)):
+        curve = tab.locator(f'[data-curve="{name}"]')
+        mark = curve.locator("circle")
+        assert (float(mark.get_attribute("data-x")), float(mark.get_attribute("data-value"))) == (
+            x,
+            pytest.approx(epoch, rel=PRECISION),
+        )
+        words = curve.locator("svg").get_attribute("aria-label")
+        assert f"yours, at {x:,}, takes {page.shown(epoch)}" in words
+        assert choices.CURVES[name][1] in curve.locator("svg").inner_html()
+        curve.locator("summary").click()
+        assert f"{x:,} (yours)" in curve.locator("table").inner_text()
+
+
+# Its link
+
+
+@pytest.mark.parametrize("settings", drawn(10), ids=range(10))
+def test_the_link_restores_the_settings(opened, settings):
+    tab = opened()
+    tab.evaluate(
+        """given => {
+          const form = document.querySelector("#calculator-root form");
+          for (const [name, value] of Object.entries(given)) {
+            if (name === "frozen") form.elements.namedItem(name).checked = value;
+            else if (name === "pasted") form.elements.namedItem(name).value = value ? JSON.stringify(value) : "";
+            else form.elements.namedItem(name).value = value;
+          }
+          form.dispatchEvent(new Event("input"));
+        }""",
+        settings.as_data,
+    )
+    same(answered(tab), settings)
+    tab.wait_for_timeout(400)
+    assert tab.url == link(tab)
+    # As it comes back from a message: with a line's end and a full stop behind it.
+    again = opened("#" + link(tab).partition("#")[2] + ".\n")
+    assert not re.search(r"[\s()'\"<>]", link(tab))
+    assert again.evaluate("window.traintime.settings()") == tab.evaluate("window.traintime.settings()")
+    same(answered(again), settings)
+    again.reload()
+    same(answered(again), settings)
+
+
+def test_a_link_that_cannot_be_followed_says_so(opened):
+    tab = opened("#vocabulary=many&stack=2031-jax&colour=red&batch=50")
+    notice = tab.locator('[data-part="notice"]').inner_text()
+    assert "vocabulary many is no number" in notice
+    assert "stack 2031-jax is not known here" in notice
+    assert "no colour is known here" in notice
+    assert (
+        "Vocabulary: give a whole number from 1 to 10,000,000."
+        in tab.locator("#calculator-vocabulary-problem").inner_text()
+    )
+    tab.fill("#calculator-vocabulary", "280000")
+    same(answered(tab), Settings(batch=50))
+
+
+def test_the_page_keeps_the_address_it_was_opened_by_until_something_is_changed(opened):
+    tab = opened()
+    tab.wait_for_timeout(500)
+    assert "#" not in tab.url
+    tab.get_by_label("Leave the embedding table untrained").check()
+    tab.wait_for_url("**frozen=1")
+    tab.get_by_role("button", name="Start again").click()
+    assert "#" not in tab.url
+    same(answered(tab), Settings())
+
+
+def test_a_link_into_the_page_is_no_setting(opened):
+    tab = opened("#a-few-answers")
+    same(answered(tab), Settings())
+    assert tab.locator('[data-part="notice"]').is_hidden()
+
+
+def test_the_link_can_be_copied(opened):
+    tab = opened("#batch=50", permissions=["clipboard-read", "clipboard-write"])
+    tab.get_by_role("button", name="Copy the link").click()
+    tab.get_by_role("button", name="Copied").wait_for()
+    assert tab.evaluate("navigator.clipboard.readText()") == link(tab)
+
+
+# Its fields
+
+
+def test_a_key_moves_a_slider_and_the_number_beside_it(opened):
+    tab = opened()
+    slider = tab.get_by_label("Batch, slider")
+    slider.focus()
+    slider.press("ArrowRight")
+    moved = int(tab.locator("#calculator-batch").input_value())
+    assert moved > 100
+    assert slider.get_attribute("aria-valuetext") == f"{moved:,}"
+    same(answered(tab), Settings(batch=moved))
+    for key, value in (("Home", 1), ("End", 8192)):
+        slider.press(key)
+        assert tab.locator("#calculator-batch").input_value() == str(value)
+
+
+def test_a_number_moves_the_slider_beside_it(opened):
+    tab = opened()
+    slider = tab.get_by_label("Vocabulary, slider")
+    before = int(slider.input_value())
+    tab.fill("#calculator-vocabulary", "2000000")
+    assert int(slider.input_value()) > before
+    assert slider.get_attribute("aria-valuetext") == "2,000,000"
+    tab.locator("#calculator-vocabulary").press("ArrowUp")
+    same(answered(tab), Settings(vocabulary=2_000_001))
+
+
+def test_every_field_can_be_reached_by_key_and_shows_that_it_is(opened):
+    tab = opened()
+    tab.locator("#calculator-vocabulary").focus()
+    reached, fields = set(), len(tab.locator("#calculator-root form :is(input, select):visible").all())
+    for _ in range(fields):
+        name, outline = tab.evaluate(
+            "(el => [el.name || el.dataset.slider, getComputedStyle(el).outlineWidth])(document.activeElement)"
+        )
+        reached.add(name)
+        assert float(outline.removesuffix("px")) >= 2, name
+        tab.keyboard.press("Tab")
+    assert reached >= {*(one.name for one in choices.SIZES), "optimizer", "frozen", "machine", "stack"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("batch", "0", "Batch: give a whole number from 1 to 8,192."),
+        ("batch", "2.5", "Batch: give a whole number from 1 to 8,192."),
+        ("length", "", "Length: give a whole number from 1 to 2,048."),
+        ("vocabulary", "20000000", "Vocabulary: give a whole number from 1 to 10,000,000."),
+        ("sentences", "99", "Batch: 100 is more than the 99 sentences."),
+    ],
+)
+def test_a_value_out_of_range_is_refused_in_words_and_gives_no_answer(opened, name, value, problem):
+    tab = opened()
+    tab.fill(f"#calculator-{name}", value)
+    field = problem.partition(":")[0].lower()
+    assert tab.locator(f"#calculator-{field}-problem").inner_text() == problem
+    assert tab.locator(f"#calculator-{field}").get_attribute("aria-invalid") == "true"
+    assert tab.locator('[data-answer="epoch"]').get_attribute("data-value") is None
+    tab.wait_for_timeout(900)
+    assert problem in tab.locator('[role="status"]').inner_text()
+    tab.fill(f"#calculator-{name}", "150")
+    assert tab.locator(f"#calculator-{field}-problem").is_hidden()
+    assert tab.locator(f"#calculator-{field}").get_attribute("aria-invalid") is None
+    assert tab.locator('[data-answer="epoch"]').get_attribute("data-value")
+
+
+def test_what_a_stack_does_not_have_is_refused(opened):
+    tab = opened("#optimizer=adam-deferred&stack=2017-theano")
+    assert (
+        "Optimizer: 2017-theano has no deferred embedding." in tab.locator("#calculator-optimizer-problem").inner_text()
+    )
+    tab.select_option("#calculator-stack", "2026-jax")
+    same(answered(tab), Settings(optimizer="adam-deferred", stack="2026-jax"))
+
+
+def test_a_change_can_be_tried(opened):
+    tab = opened()
+    best = next(iter(answer.answer(Settings()).changes))
+    change = next(each for each in choices.CHANGES if each.name == best)
+    tab.get_by_role("button", name=f"Try it: {change.words}").click()
+    same(answered(tab), answer.changed(Settings(), change))
+
+
+def test_the_answer_is_spoken_once_the_hand_rests(opened):
+    tab = opened()
+    status = tab.locator('[role="status"][aria-live="polite"]')
+    tab.wait_for_timeout(900)
+    tab.fill("#calculator-batch", "200")
+    before = status.inner_text()
+    tab.wait_for_timeout(900)
+    assert status.inner_text() != before
+    assert f"An epoch takes {page.shown(answer.answer(Settings(batch=200)).epoch.value)}" in status.inner_text()
+
+
+# Coefficients
+
+
+def paste(tab, text: str) -> None:
+    tab.select_option("#calculator-machine", choices.PASTED)
+    tab.fill("#calculator-pasted", text)
+
+
+def test_pasted_coefficients_are_taken(opened):
+    tab = opened()
+    paste(tab, json.dumps(PASTED, indent=2))
+    same(answered(tab), Settings(machine=choices.PASTED, pasted=MINE))
+    assert "Coefficients of a laptop's." in tab.locator('[data-part="about"]').inner_text()
+
+
+def test_the_example_can_be_pasted(opened):
+    tab = opened()
+    paste(tab, tab.locator('[data-part="example"]').text_content())
+    assert tab.locator("#calculator-pasted-problem").is_hidden()
+    assert answered(tab)["epoch"]["value"] == pytest.approx(answer.answer(Settings()).epoch.value, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "Coefficients: none yet."),
+        ("{", "Coefficients: this is not JSON"),
+        ("[1, 2]", "Coefficients: [1,2] is refused."),
+        ("{}", "name: is missing."),
+        (json.dumps(PASTED | {"name": ""}), 'name: "" is refused.'),
+        (json.dumps(PASTED | {"seconds": 3}), "seconds: 3 is refused."),
+        (json.dumps(PASTED | {"seconds": {"overhead": 1}}), "seconds.launch: is missing."),
+        (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"move": "fast"}}), 'seconds.move: "fast" is refused.'),
+        (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"touch": -1}}), "seconds.touch: -1 is refused."),
+        (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"mat": 1}}), "seconds.mat: is none of the formula's."),
+        (json.dumps(PASTED | {"seconds": dict.fromkeys(formulas.TERMS, 0)}), "seconds: all are 0."),
+        (json.dumps({name: PASTED[name] for name in ("name", "seconds")}), "error: is missing."),
+        (json.dumps(PASTED | {"error": None}), "error: null is refused."),
+    ],
+)
+def test_bad_coefficients_are_refused_by_the_fields_name(opened, text, problem):
+    tab = opened()
+    paste(tab, text)
+    assert tab.locator("#calculator-pasted-problem").inner_text().startswith(problem)
+
+
+def test_what_is_pasted_is_text_and_nothing_else(opened):
+    tab = opened()
+    paste(tab, json.dumps(PASTED | {"name": "<img src=x onerror=alert(1)>"}))
+    assert "<img src=x" in tab.locator('[data-part="about"]').inner_text()
+    assert tab.locator('[data-part="about"] img').count() == 0
+
+
+# How it looks, and what it leaves alone
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("machine", ["", choices.BY_RATES, choices.PASTED])
+def test_nothing_is_wider_than_the_screen(opened, viewport, scheme, machine):
+    tab = opened(f"#machine={machine}" if machine else "", viewport, scheme)
+    tab.evaluate("theme => document.documentElement.dataset.theme = theme", scheme)
+    tab.evaluate("document.querySelectorAll('article details').forEach(each => each.open = true)")
+    assert tab.evaluate("document.scrollingElement.scrollWidth") <= viewport["width"]
+    wide = """all => all.filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+        .map(one => one.outerHTML.slice(0, 80))"""
+    assert tab.locator("#calculator-root *").evaluate_all(wide) == []
+
+
+def test_on_a_phone_whatever_is_touched_is_large_enough(opened):
+    tab = opened(viewport=PHONE)
+    small = """all => all.filter(one => one.type !== "checkbox" && one.getBoundingClientRect().height < 44)
+        .map(one => one.outerHTML.slice(0, 80))"""
+    touched = "#calculator-root :is(input, select, button, summary, label.calculator-check):visible"
+    assert tab.locator(touched).evaluate_all(small) == []
+
+
+def test_it_is_dark_where_the_book_is_and_readable_there(opened):
+    tab = opened(scheme="dark")
+    for theme, dark in (("dark", True), ("light", False)):
+        tab.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
+        for selector in (".calculator-answer", "#calculator-batch", "#calculator-machine"):
+            background, colour = tab.locator(selector).evaluate(
+                "one => [getComputedStyle(one).backgroundColor, getComputedStyle(one).color]"
+            )
+            ground, text = (sum(map(float, re.findall(r"[\d.]+", each)[:3])) / 3 for each in (background, colour))
+            assert (ground < 80) == dark, (theme, selector, background)
+            assert abs(ground - text) > 120, (theme, selector)
+
+
+def test_the_answer_stays_in_sight_while_a_slider_moves(opened):
+    for viewport in (DESKTOP, PHONE):
+        tab = opened(viewport=viewport)
+        tab.locator("#calculator-vocabulary").scroll_into_view_if_needed()
+        box = tab.locator(".calculator-answer").bounding_box()
+        assert box["y"] + box["height"] <= viewport["height"] + 1
+        assert box["height"] < viewport["height"] / 3
+
+
+def test_every_field_has_a_name_for_who_cannot_see_it(opened):
+    tab = opened(f"#machine={choices.BY_RATES}")
+    unnamed = """all => all.filter(one => !one.labels?.length && !one.getAttribute("aria-label"))
+        .map(one => one.outerHTML.slice(0, 80))"""
+    assert tab.locator("#calculator-root :is(input, select, textarea)").evaluate_all(unnamed) == []
+    assert tab.locator("#calculator-root fieldset:not(:has(> legend))").count() == 0
+    levels = [int(one.evaluate("one => one.tagName")[1]) for one in tab.locator("article :is(h1, h2, h3)").all()]
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+
+
+def test_without_javascript_there_is_no_form_but_answers(opened):
+    tab = opened(java_script_enabled=False)
+    assert tab.locator("#calculator-root").is_hidden()
+    assert tab.locator("noscript p, .calculator-none").first.is_visible()
+    assert (
+        page.between(answer.answer(Settings()).epoch).split(" (")[0] in tab.locator("article table").first.inner_text()
+    )
+
+
+def test_links_lead_somewhere(opened, html):
+    tab = opened()
+    for one in tab.locator("article a[href]").all():
+        target = one.evaluate("a => a.href")
+        if target.startswith("file:"):
+            assert (html / target.split("#")[0].removeprefix(html.as_uri() + "/")).exists(), target
+
+
+def test_no_other_page_has_any_of_it(html):
+    pages = [path for path in html.rglob("*.html") if path != html / PAGE]
+    assert len(pages) > 10
+    assert not [
+        path.name for path in pages if "calculator-data" in path.read_text() or "calculator-root" in path.read_text()
+    ]
+    assert not [path for path in html.rglob("*") if path.suffix in (".js", ".css") and "calculator" in path.name]

@@ -1,0 +1,161 @@
+"""Calibration: prices from probes and habits, and when they count. With made-up probes."""
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from traintime.errors import InputError
+from traintime.measuring import stacks
+from traintime.point import make_point
+from traintime.predict import calibrate, prices, tiers
+from traintime.predict.estimate import estimate
+from traintime.predict.prices import TERMS, Rates
+
+TRUTH = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 4e-10])
+POINTS = [
+    make_point(vocabulary=v, embedding=e, units=u, length=length, batch=b)
+    for v, e, u, length, b in [
+        (2_000, 50, 32, 25, 16),
+        (150_000, 100, 16, 5, 16),
+        (20_000, 300, 128, 25, 100),
+        (2_000, 100, 192, 50, 64),
+        (2_000, 200, 64, 50, 256),
+    ]
+] + [make_point("dense", inputs=1500, hidden=1500, layers=3, batch=128), make_point("blocks")]
+
+
+def probes(noise=0.0, seed=0):
+    values = prices.design([point.work for point in POINTS])
+    return values, values @ TRUTH * np.exp(noise * np.random.default_rng(seed).standard_normal(len(POINTS)))
+
+
+def test_probes_that_agree_give_their_own_prices():
+    values, seconds = probes()
+    found, error = calibrate.fit(values, seconds, TRUTH)
+    assert found == pytest.approx(TRUTH, rel=1e-3)
+    assert error < 1e-3
+
+
+def test_probes_outweigh_a_habit_that_is_wrong():
+    values, seconds = probes()
+    found, _ = calibrate.fit(values, seconds, TRUTH * 2)
+    assert values @ found == pytest.approx(seconds, rel=0.1)
+
+
+def test_what_no_probe_has_met_comes_from_the_habits():
+    values, _ = probes()
+    blind = values.copy()
+    blind[:, TERMS.index("touch")] = 0
+    found, _ = calibrate.fit(blind, blind @ TRUTH, TRUTH)
+    assert found[TERMS.index("touch")] == pytest.approx(TRUTH[TERMS.index("touch")])
+
+
+def test_noisy_probes_leave_the_error_that_they_have():
+    errors = [calibrate.fit(*probes(0.1, seed), TRUTH)[1] for seed in range(20)]
+    assert 0.05 < np.mean(errors) < 0.3
+
+
+def test_a_price_is_never_negative():
+    values, seconds = probes()
+    found, _ = calibrate.fit(values, seconds, TRUTH * np.array([50, 1, 1, 1, 1, 1]))
+    assert (found >= 0).all()
+
+
+# What is stored
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    """A machine of known rates, and a process that answers with made-up probes; what it was started with."""
+    started = []
+
+    def answer(command, job, environment, timeout_s):
+        started.append((command, job, environment))
+        _, seconds = probes()
+        found = [{"step_s": s, "work": asdict(point.work)} for s, point in zip(seconds, POINTS, strict=True)]
+        path = {"allocator": "tcmalloc" if "LD_PRELOAD" in environment else "glibc"}
+        return {"status": "ok", "result": {"probes": found, "path": path, "took_s": 42.0}}
+
+    monkeypatch.setattr(calibrate, "run_worker", answer)
+    monkeypatch.setattr(tiers, "rates_here", lambda: Rates(1e11, 2e10))
+    monkeypatch.setattr(calibrate, "who_answers", lambda: "glibc")
+    return started
+
+
+def test_a_calibration_is_kept_and_used(worker):
+    point = make_point(vocabulary=50_000)
+    assert estimate(point, samples=1000, stack="2026-jax").tier == "formula"
+    made = calibrate.calibrate("2026-jax")
+    assert calibrate.stored("2026-jax").seconds == made.seconds
+    one = estimate(point, samples=1000, stack="2026-jax")
+    assert one.tier == "calibrated", one.notes
+    assert one.step.value == pytest.approx(made.prices().step_s(point.work))
+    assert "2026-jax on this machine under glibc, calibrated" in one.of
+    assert estimate(point, samples=1000, stack="2026-jax", tier="formula").tier == "formula"
+    assert estimate(point, samples=1000, stack="2026-torch").tier == "formula"
+
+
+def test_another_allocator_is_another_calibration(worker):
+    calibrate.calibrate("2026-jax")
+    assert calibrate.file_of("2026-jax", "glibc") != calibrate.file_of("2026-jax", "tcmalloc")
+    with pytest.raises(InputError, match=r"under tcmalloc.*--allocator tcmalloc"):
+        calibrate.stored("2026-jax", "tcmalloc")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"date": (datetime.now(UTC) - timedelta(days=200)).strftime("%Y-%m-%dT%H:%M:%SZ")}, "is 200 days old"),
+        ({"machine": "another"}, "is of another machine"),
+        ({"versions": {"jax": "0.1"}}, "is of other versions"),
+        ({"seconds": {"overhead": 1}}, "is no calibration"),
+        ({"schema_version": 99}, "is no calibration"),
+    ],
+)
+def test_what_is_stale_or_foreign_is_refused_and_said(worker, change, said):
+    made = calibrate.calibrate("2026-jax")
+    path = calibrate.file_of("2026-jax", "glibc")
+    path.write_text(json.dumps(asdict(made) | change))
+    with pytest.raises(InputError, match=said):
+        calibrate.stored("2026-jax")
+    with pytest.raises(InputError, match=r"Run: traintime calibrate"):
+        estimate(make_point(), samples=1000, stack="2026-jax", tier="calibrated")
+    one = estimate(make_point(), samples=1000, stack="2026-jax")
+    assert one.tier == "formula"
+    assert any("a calibration was not used" in note for note in one.notes)
+
+
+def test_a_file_that_is_no_json_is_no_calibration(worker, tmp_path):
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(InputError, match="is no calibration"):
+        calibrate.read(tmp_path / "x.json")
+
+
+def test_stacks_that_are_not_keras_3_are_refused():
+    with pytest.raises(InputError, match="stack: '2017-theano' runs no Keras 3"):
+        calibrate.calibrate("2017-theano")
+
+
+def test_a_stack_that_is_not_here_is_refused(monkeypatch):
+    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
+    with pytest.raises(InputError, match="is not here"):
+        calibrate.calibrate("2026-jax")
+
+
+def test_what_breaks_the_process_is_told(worker, monkeypatch):
+    broken = {"status": "crashed", "error": "no memory"}
+    monkeypatch.setattr(calibrate, "run_worker", lambda *_: broken)
+    with pytest.raises(RuntimeError, match="crashed: no memory"):
+        calibrate.calibrate("2026-jax")
+
+
+def test_every_design_is_large_in_some_term():
+    """No two terms would be indistinguishable: the designs' closed forms have full rank."""
+    rows = []
+    for kind, sizes in calibrate.DESIGNS:
+        if kind == "classifier":
+            rows.append(make_point(**sizes).work)
+    assert np.linalg.matrix_rank(prices.design(rows) / prices.design(rows).max(axis=0)) == len(rows)

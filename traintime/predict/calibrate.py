@@ -1,0 +1,228 @@
+"""Learn what this machine charges: a few designed models, trained for a minute, give each stack its own prices.
+
+What the probes do not tell comes from the stack's habits at the machine's rates (prices.habits): least squares with
+both, so that a price which no probe has met is not made up, and one that they agree on is theirs.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from traintime.errors import InputError
+from traintime.measuring import machine, stacks
+from traintime.measuring.measure import default_threads, run_worker
+from traintime.measuring.worker.process import allocator
+from traintime.point import Run
+from traintime.predict import prices, tiers
+from traintime.predict.prices import TERMS, Prices, rms
+from traintime.store.records import write_atomically
+from traintime.workloads.base import Work
+
+SECONDS = 60.0
+MISFIT = 0.08  # of the formula for a probe, relative: what a step can differ by though its terms are right
+TRUST = 0.7  # of a habit, relative: how far a machine's price lies from it, about (prices.habits, column elsewhere)
+BLOCK_S = 0.2  # of a probe: there are many, and a minute
+STALE_DAYS = 90
+SCHEMA = 1
+Array = NDArray[np.float64]
+
+# Each is large in one term: what is paid for a step as such, for launches, for products, inside and outside of the
+# cache, for the update, and for what is kept.
+# What a minute may not suffice for stands last.
+DESIGNS: tuple[tuple[str, dict[str, int]], ...] = (
+    ("classifier", {"vocabulary": 2_000, "embedding": 50, "units": 32, "length": 25, "batch": 16}),
+    ("classifier", {"vocabulary": 150_000, "embedding": 100, "units": 16, "length": 5, "batch": 16}),
+    ("dense", {"width": 1_500, "layers": 3, "batch": 128}),
+    ("classifier", {"vocabulary": 2_000, "embedding": 100, "units": 192, "length": 50, "batch": 64}),
+    ("dense", {"width": 64, "layers": 4, "batch": 16}),
+    ("convolution", {"side": 32, "filters": 16, "batch": 32}),
+    ("classifier", {"vocabulary": 20_000, "embedding": 300, "units": 128, "length": 25, "batch": 100}),
+    ("classifier", {"vocabulary": 2_000, "embedding": 200, "units": 64, "length": 50, "batch": 256}),
+)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The prices of one stack on one machine, and where they come from.
+
+    seconds: of a unit of each term; error: root mean square of the logarithm of measured over predicted, of probes left
+    out; path: the code path that the framework chose, and who answered malloc; probes: (step measured, predicted).
+    """
+
+    machine: str
+    stack: str
+    date: str
+    versions: Mapping[str, str] = field(hash=False)
+    path: Mapping[str, str] = field(hash=False)
+    seconds: Mapping[str, float] = field(hash=False)
+    error: float
+    took_s: float
+    probes: Sequence[tuple[float, float]]
+    schema_version: int = SCHEMA
+
+    @property
+    def name(self) -> str:
+        """Whose prices they are, and since when."""
+        return f"{self.stack} on this machine under {self.path.get('allocator', 'glibc')}, calibrated {self.date[:10]}"
+
+    def prices(self) -> Prices:
+        """As the formula takes them."""
+        return Prices(self.name, dict(self.seconds), self.error)
+
+
+def folder() -> Path:
+    """Where calibrations lie: $TRAINTIME_CALIBRATIONS, or the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("TRAINTIME_CALIBRATIONS") or Path(cache) / "traintime" / "calibrations")
+
+
+def file_of(stack: str, allocator: str) -> Path:
+    """The file of this machine's calibration of a stack under an allocator."""
+    return folder() / f"{machine.this()}-{stack}-{allocator}.json"
+
+
+def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) -> Calibration:
+    """Train the designed models for about so many seconds in a process of their own, and store the prices.
+
+    Raises InputError for a stack that is not here or runs no Keras 3, RuntimeError where the process fails.
+    """
+    chosen = stacks.get(stack)
+    if chosen.api != "keras3":
+        raise InputError("stack", stack, "runs no Keras 3", "Take 2026-tensorflow, 2026-jax or 2026-torch.")
+    if not chosen.present:
+        raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
+    environment = chosen.environment(default_threads(), Run(allocator=allocator))  # type: ignore[arg-type]
+    job = {"seconds": seconds}
+    command = [str(chosen.executable), "-m", "traintime.predict.calibrate"]
+    answer = run_worker(command, job, environment, 4 * seconds + 120)
+    if answer["status"] != "ok":
+        raise RuntimeError(f"{stack}: {answer['status']}: {answer.get('error')}")
+    found = answer["result"]
+    works = [Work(**each["work"]) for each in found["probes"]]
+    measured = np.array([each["step_s"] for each in found["probes"]])
+    habits = prices.of_rates("this machine", tiers.rates_here(), stack)
+    fitted, error = fit(prices.design(works), measured, np.array([habits.seconds[term] for term in TERMS]))
+    predicted = prices.design(works) @ fitted
+    made = Calibration(
+        machine.this(),
+        stack,
+        datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        chosen.versions(),
+        found["path"],
+        dict(zip(TERMS, fitted.tolist(), strict=True)),
+        error,
+        found["took_s"],
+        [(float(a), float(b)) for a, b in zip(measured, predicted, strict=True)],
+    )
+    path = file_of(stack, allocator)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(asdict(made), indent=1))
+    return made
+
+
+def fit(values: Array, seconds: Array, habits: Array) -> tuple[Array, float]:
+    """Prices, and the error of probes left out. values: shape (probes, terms); seconds: (probes,); habits: (terms,).
+
+    Non-negative least squares in relative error, a row for each probe and one for each habit, each over what it is
+    trusted by. A price that the stack never paid (habit 0) is given a millionth of the least step to be moved from.
+    """
+
+    def solve(chosen: NDArray[np.bool_]) -> Array:
+        most = values.max(axis=0)
+        scale = np.where(most > 0, np.maximum(habits, 1e-6 * seconds.min() / np.maximum(most, 1e-300)), habits)
+        scale = np.where(scale > 0, scale, 1.0)
+        rows = values[chosen] * scale / seconds[chosen, None] / MISFIT
+        design = np.vstack([rows, np.eye(len(habits)) / TRUST])
+        target = np.concatenate([np.ones(chosen.sum()) / MISFIT, habits / scale / TRUST])
+        return nnls(design, target)[0] * scale
+
+    every = np.ones(len(seconds), bool)
+    errors = []
+    for place in range(len(seconds)):
+        others = every & (np.arange(len(seconds)) != place)
+        errors.append(math.log(seconds[place] / max(values[place] @ solve(others), 1e-12)))
+    return solve(every), rms(np.array(errors))
+
+
+def stored(stack: str, allocator: str | None = None) -> Calibration:
+    """This machine's calibration of a stack, under the allocator that answers here.
+
+    Raises InputError where there is none, or where it is another machine's, stale, or of other versions.
+    """
+    allocator = allocator or who_answers()
+    path = file_of(stack, allocator)
+    again = f"Run: traintime calibrate --stack {stack}" + (f" --allocator {allocator}" if allocator != "glibc" else "")
+    if not path.exists():
+        raise InputError("calibration", f"{stack} under {allocator}", "is not there", again)
+    found = read(path)
+    if (days := (datetime.now(UTC) - datetime.fromisoformat(found.date)).days) > STALE_DAYS:
+        raise InputError("calibration", path.name, f"is {days} days old", again)
+    if found.machine != machine.this():
+        raise InputError("calibration", path.name, f"is of another machine ({found.machine})", again)
+    now = stacks.get(stack).versions()
+    if dict(found.versions) != now:
+        other = ", ".join(f"{name} {now.get(name)}" for name in now if found.versions.get(name) != now[name])
+        raise InputError("calibration", path.name, f"is of other versions than {other}", again)
+    return found
+
+
+def read(path: Path) -> Calibration:
+    """The calibration in a file. Raises InputError for a file that is none."""
+    try:
+        found = json.loads(path.read_text())
+        if found.get("schema_version") != SCHEMA or set(found["seconds"]) != set(TERMS):
+            raise ValueError("another layout")
+        return Calibration(**found)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        problem = f"is no calibration ({error})"
+        raise InputError("calibration", path.name, problem, "Run: traintime calibrate") from None
+
+
+def who_answers() -> str:
+    """The allocator of this process."""
+    return allocator()
+
+
+def _probe(seconds: float) -> dict[str, Any]:
+    """Train the designs in this process: the work and the step of each."""
+    import keras
+
+    from traintime.predict import bench_models
+    from traintime.predict.keras_trainer import KerasTrainer
+    from traintime.predict.probe import trained
+    from traintime.predict.work import work
+
+    start, probes = time.perf_counter(), []
+    for place, (kind, sizes) in enumerate(DESIGNS):
+        left = start + seconds - time.perf_counter()
+        if left <= 0:
+            break
+        keras.utils.clear_session()
+        model, batch = bench_models.build(kind, dict(sizes)), sizes["batch"]
+        until = time.perf_counter() + left / (len(DESIGNS) - place)
+        step = trained(KerasTrainer(model), batch, until, time.perf_counter, BLOCK_S).step_s
+        probes.append({"step_s": step, "work": asdict(work(model, batch).total)})
+    path = {"allocator": who_answers()}
+    return {"probes": probes, "path": path, "took_s": time.perf_counter() - start}
+
+
+def main() -> None:
+    """Answer one job on its channel."""
+    job = json.loads(sys.stdin.read())
+    answer = {"event": "result", "status": "ok", "result": _probe(job["seconds"])}
+    os.write(job["channel"], json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()
