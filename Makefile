@@ -9,7 +9,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab measure measure-gpu stacks colab bench bench-formula bench-rows figures lint lock browser clean
+.PHONY: help setup book test lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict figures lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ bench-formula: $(READY)  ## Show the formula's error beside the error of measuri
 
 bench-rows: $(READY)  ## Show what a table's rows cost: dense Adam, deferred, frozen (20 minutes)
 	@$(BIN)/traintime bench-rows
+
+bench-predict: $(READY)  ## Predict models drawn at random, then train them: how often it is right (40 minutes)
+	@$(BIN)/traintime bench-predict
 
 figures: $(READY)  ## Redraw figures/ from data/
 	@$(BIN)/snakemake figures --cores 1 --quiet rules progress

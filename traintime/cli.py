@@ -543,6 +543,32 @@ def estimate(
         raise typer.Exit(status)
 
 
+@app.command("bench-predict")
+def bench_predict(
+    backend: Annotated[list[str] | None, typer.Option(help="Keras backend; all three by default.")] = None,
+    models: Annotated[int, typer.Option(min=1, help="Models of each kind, drawn at random.")] = 1,
+    seconds: Annotated[float, typer.Option(min=2, max=300, help="How long to probe each.")] = 20.0,
+    seed: Annotated[int | None, typer.Option(help="Of the draws; others at every run without.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="Folder that keeps what was tried.")] = None,
+    as_json: Json = False,
+) -> None:
+    """How often the predictor is right: models drawn at random, predicted, and then trained twice."""
+    from traintime.predict import bench
+
+    found = []
+    for one in bench.run(backend or ["tensorflow", "jax", "torch"], models, seed, seconds):
+        found.append(one)
+        if to is not None:
+            bench.keep(one, to)
+        text = ", ".join(f"{way} {error:+.0%}" for way, error in one.errors().items())
+        err.print(f"{one.stack} {one.kind}: {one.true_s:.1f} s; {text}", highlight=False, soft_wrap=True)
+    if as_json:
+        return print_json([one.plain for one in found])
+    rows = bench.summary(found)
+    rows = rows.assign(**{name: rows[name].map("{:.0%}".format) for name in ("mean_error", "within_twice", "held")})
+    (out if out.is_terminal else Console(width=140)).print(grid(rows.replace("nan%", ""), "predicted against trained"))
+
+
 @app.command()
 def lab(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to serve on.")] = 8888,

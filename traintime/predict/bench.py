@@ -4,20 +4,27 @@ Each is predicted in one process and trained in two others, so that what measuri
 what the prediction misses by. Beside it, in the same run, what people do without it.
 """
 
+import contextlib
 import json
 import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from traintime.errors import InputError
+from traintime.measuring import machine
 from traintime.measuring.measure import run_worker
 from traintime.predict import bench_models, resident
 from traintime.predict.answer import Estimate
+from traintime.store import records
 
 TRAINED_S = 20.0  # that a training should take, so that it is one
 BATCHES = (20, 5000)  # fewest and most of a training
@@ -30,24 +37,32 @@ class Case:
     """A model, and what came of it: seconds of the whole `fit`, bytes at the peak.
 
     fit_s, peaks: of the two processes that trained it; one_batch_s: its second batch, timed, times its batches;
-    flops_s: its operations at the machine's own rate; probed, formula: the predictions.
+    flops_s: its operations at the machine's own rate, None where they are not known; predicted: by tier.
     """
 
     stack: str
     kind: str
     sizes: dict[str, Any]
+    started: str
+    machine: str
     samples: int
     fit_s: tuple[float, float]
     peaks: tuple[float, float]
     one_batch_s: float
-    flops_s: float
-    probed: Estimate
-    formula: Estimate
+    flops_s: float | None
+    predicted: dict[str, Estimate]
 
     @property
     def plain(self) -> dict[str, Any]:
         """Everything as plain values."""
-        return asdict(self) | {"probed": self.probed.to_dict(), "formula": self.formula.to_dict()}
+        return asdict(self) | {"predicted": {tier: one.to_dict() for tier, one in self.predicted.items()}}
+
+    @classmethod
+    def from_plain(cls, found: dict[str, Any]) -> "Case":
+        """The case that `plain` wrote."""
+        predicted = {tier: Estimate.from_dict(one) for tier, one in found["predicted"].items()}
+        pairs = {"fit_s": tuple(found["fit_s"]), "peaks": tuple(found["peaks"]), "predicted": predicted}
+        return cls(**found | pairs)
 
     @property
     def true_s(self) -> float:
@@ -55,41 +70,78 @@ class Case:
         return float(np.mean(self.fit_s))
 
     def errors(self) -> dict[str, float]:
-        """Each way's prediction over the truth, less one; "again": the second training over the first."""
+        """Each way's prediction over the truth, less one; "again": the second training over the first.
+
+        "probed" and the other tiers: of the time; "probed memory": of the peak.
+        """
         peak = float(np.mean(self.peaks))
-        return {
-            "again": self.fit_s[1] / self.fit_s[0] - 1,
-            "probed": self.probed.total.value / self.true_s - 1,
-            "formula": self.formula.total.value / self.true_s - 1,
-            "one batch": self.one_batch_s / self.true_s - 1,
-            "flops": self.flops_s / self.true_s - 1,
-            "probed peak": self.probed.memory.value / peak - 1 if self.probed.memory else math.nan,
-            "formula peak": self.formula.memory.value / peak - 1 if self.formula.memory else math.nan,
-        }
+        found = {"again": self.fit_s[1] / self.fit_s[0] - 1}
+        found |= {tier: one.total.value / self.true_s - 1 for tier, one in self.predicted.items()}
+        found["one batch"] = self.one_batch_s / self.true_s - 1
+        if self.flops_s is not None:
+            found["FLOPs / peak"] = self.flops_s / self.true_s - 1
+        for tier, one in self.predicted.items():
+            if one.memory:
+                found[f"{tier} memory"] = one.memory.value / peak - 1
+        return found
 
     def inside(self) -> dict[str, bool]:
-        """Whether the truth, one training, lies in each interval; the peak likewise."""
-        return {
-            "probed": self.fit_s[0] in self.probed.total,
-            "formula": self.fit_s[0] in self.formula.total,
-            "probed peak": bool(self.probed.memory and self.peaks[0] in self.probed.memory),
-            "formula peak": bool(self.formula.memory and self.peaks[0] in self.formula.memory),
+        """Whether the truth, one training of it, lies in each interval."""
+        found = {tier: self.fit_s[0] in one.total for tier, one in self.predicted.items()}
+        return found | {
+            f"{tier} memory": self.peaks[0] in one.memory for tier, one in self.predicted.items() if one.memory
         }
+
+
+def summary(cases: list[Case]) -> pd.DataFrame:
+    """A row for each stack and way to predict: its mean error, how many are within a factor of two, and how many
+    intervals held the truth (missing for a way that has none).
+    """
+    rows = []
+    for stack in dict.fromkeys(case.stack for case in cases):
+        mine = [case for case in cases if case.stack == stack]
+        for way in mine[0].errors():
+            errors = np.array([case.errors()[way] for case in mine if way in case.errors()])
+            held = [case.inside()[way] for case in mine if way in case.inside()]
+            one = {"stack": stack, "way": way, "models": len(errors), "mean_error": float(np.abs(errors).mean())}
+            one["within_twice"] = float(np.mean(np.abs(np.log1p(errors)) <= math.log(2)))
+            rows.append(one | {"held": float(np.mean(held)) if held else math.nan})
+    return pd.DataFrame(rows)
 
 
 def run(backends: list[str], cases: int, seed: int | None = None, seconds: float = 20.0) -> Iterator[Case]:
     """Draw, predict and train so many models of each kind on each backend; each as soon as it is done.
 
-    seed: None for others at every run. Raises RuntimeError where a process of it fails.
+    seed: None for others at every run; seconds: of each probe. Stacks that are calibrated here are predicted by their
+    calibration, too. Raises RuntimeError where a process of it fails.
     """
     random = np.random.default_rng(seed)
     for _ in range(cases):
         for kind, draw in bench_models.KINDS.items():
             for backend in backends:
                 yield _case(backend, kind, draw(random), seconds)
+        if "torch" in backends:
+            for kind, draw in bench_models.LOOPS.items():
+                yield _case("torch", kind, draw(random), seconds)
+
+
+def keep(case: Case, folder: Path) -> None:
+    """Add the case to what this machine has tried so far; nothing that stands there is touched."""
+    path = folder / f"{case.machine}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    with records.lock(path):
+        before = json.loads(path.read_text()) if path.exists() else []
+        records.write_atomically(path, json.dumps([*before, case.plain], indent=1))
+
+
+def kept(folder: Path, machine_key: str) -> list[Case]:
+    """What a machine has tried; [] where it has tried nothing."""
+    path = folder / f"{machine_key}.json"
+    return [Case.from_plain(one) for one in json.loads(path.read_text())] if path.exists() else []
 
 
 def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float) -> Case:
+    started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     about = {"kind": kind, "sizes": sizes, "seconds": seconds}
     predicted = _ask(backend, about | {"task": "predict"})
     samples = predicted["samples"]
@@ -98,13 +150,14 @@ def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float) -> Cas
         f"2026-{backend}",
         kind,
         sizes,
+        started,
+        machine.this(),
         samples,
         (trained[0]["fit_s"], trained[1]["fit_s"]),
         (trained[0]["peak"], trained[1]["peak"]),
         predicted["one_batch_s"] * math.ceil(samples / sizes["batch"]),
-        predicted["flops_s"] * samples / sizes["batch"],
-        Estimate.from_dict(predicted["probed"]),
-        Estimate.from_dict(predicted["formula"]),
+        None if predicted["flops_s"] is None else predicted["flops_s"] * samples / sizes["batch"],
+        {tier: Estimate.from_dict(one) for tier, one in predicted["predicted"].items()},
     )
 
 
@@ -128,15 +181,38 @@ def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     batches = int(np.clip(TRAINED_S / rough, *BATCHES))
     batches = max(BATCHES[0], min(batches, MOST_BYTES // (batch * trainer.sample_bytes)))
     asked = {"samples": batches * batch + batch // 3, "batch_size": batch}
-    formula = estimate(model, **asked, tier="formula")
-    probed = estimate(model, **asked, tier="probed", seconds=job["seconds"], keep=False)
+    found = {"formula": estimate(model, **asked, tier="formula")}
+    with contextlib.suppress(InputError):  # not calibrated here
+        found["calibrated"] = estimate(model, **asked, tier="calibrated")
+    found["probed"] = estimate(model, **asked, tier="probed", seconds=job["seconds"], keep=False)
     x, y = trainer.samples(batch)
     model.train_on_batch(x, y)
     start = time.perf_counter()
     model.train_on_batch(x, y)
     one = time.perf_counter() - start
-    found = {"samples": asked["samples"], "probed": probed.to_dict(), "formula": formula.to_dict(), "one_batch_s": one}
-    return found | {"flops_s": work(model, batch).total.flops / tiers.rates_here().flops}
+    predicted = {tier: one.to_dict() for tier, one in found.items()}
+    flops_s = work(model, batch).total.flops / tiers.rates_here().flops
+    return {"samples": asked["samples"], "predicted": predicted, "one_batch_s": one, "flops_s": flops_s}
+
+
+def _predict_loop(step: Callable[[int], Any], job: dict[str, Any]) -> dict[str, Any]:
+    from traintime.predict.estimate import estimate
+
+    batch = job["sizes"]["batch"]
+    samples = batch * job["sizes"]["batches"] + batch // 3
+    probed = estimate(step=step, samples=samples, batch_size=batch, seconds=job["seconds"])
+    start = time.perf_counter()
+    step(batch)
+    one = time.perf_counter() - start
+    return {"samples": samples, "predicted": {"probed": probed.to_dict()}, "one_batch_s": one, "flops_s": None}
+
+
+def _train_loop(step: Callable[[int], Any], job: dict[str, Any]) -> dict[str, Any]:
+    left, batch, start = job["samples"], job["sizes"]["batch"], time.perf_counter()
+    while left > 0:
+        step(min(batch, left))
+        left -= batch
+    return {"fit_s": time.perf_counter() - start, "peak": resident.peak()}
 
 
 def _train(model: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -151,8 +227,12 @@ def _train(model: Any, job: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Answer one job on its channel."""
     job = json.loads(sys.stdin.read())
-    model = bench_models.build(job["kind"], job["sizes"])
-    result = (_predict if job["task"] == "predict" else _train)(model, job)
+    if job["kind"] in bench_models.LOOPS:
+        do = _predict_loop if job["task"] == "predict" else _train_loop
+        result = do(bench_models.loop(job["kind"], job["sizes"]), job)
+    else:
+        do = _predict if job["task"] == "predict" else _train
+        result = do(bench_models.build(job["kind"], job["sizes"]), job)
     os.write(job["channel"], json.dumps({"event": "result", "status": "ok", "result": result}).encode() + b"\n")
 
 

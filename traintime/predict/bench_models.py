@@ -62,10 +62,57 @@ def dense(random: Random) -> dict[str, Any]:
     return {"width": _log(random, 64, 2000), "layers": int(random.integers(2, 7)), "batch": _log(random, 16, 1024)}
 
 
+def loop_dense(random: Random) -> dict[str, Any]:
+    """A loop in plain PyTorch: dense layers under AdamW, data read from memory."""
+    return {"width": _log(random, 64, 1000), "batch": _log(random, 16, 256), "batches": _log(random, 500, 3000)}
+
+
+def loop_lstm(random: Random) -> dict[str, Any]:
+    """A loop in plain PyTorch: torch's own LSTM over embedded tokens."""
+    sizes = {"vocabulary": _log(random, 1_000, 50_000), "units": _log(random, 32, 200)}
+    return sizes | {"length": _log(random, 10, 60), "batch": _log(random, 8, 64), "batches": _log(random, 100, 600)}
+
+
 KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
     each.__name__.replace("_", "-"): each
     for each in (classifier, recurrent, convolution_1d, convolution_2d, attention, dense)
 }
+
+
+LOOPS = {"loop-dense": loop_dense, "loop-lstm": loop_lstm}
+
+
+def loop(kind: str, size: dict[str, Any]) -> Callable[[int], Any]:
+    """`step(n)` of a kind of plain PyTorch loop: trains on one batch of n samples."""
+    import torch
+
+    if kind == "loop-dense":
+        layers = [torch.nn.Linear(size["width"], size["width"]), torch.nn.ReLU()]
+        network = torch.nn.Sequential(*layers, torch.nn.Linear(size["width"], 10))
+        inputs = torch.randn(4096, size["width"])
+    else:
+
+        class Reader(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.words = torch.nn.Embedding(size["vocabulary"], size["units"])
+                self.memory = torch.nn.LSTM(size["units"], size["units"], batch_first=True)
+                self.out = torch.nn.Linear(size["units"], 10)
+
+            def forward(self, tokens: Any) -> Any:
+                return self.out(self.memory(self.words(tokens))[0][:, -1])
+
+        network = Reader()
+        inputs = torch.randint(size["vocabulary"], (4096, size["length"]))
+    targets, optimizer = torch.randint(10, (4096,)), torch.optim.AdamW(network.parameters())
+
+    def step(n: int) -> None:
+        chosen = torch.randint(4096, (n,))
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(inputs[chosen]), targets[chosen]).backward()
+        optimizer.step()
+
+    return step
 
 
 def build(kind: str, sizes: dict[str, Any]) -> Any:
