@@ -16,7 +16,7 @@ from traintime.book import reader
 
 pytestmark = pytest.mark.colab
 PYTHON = paths.STACKS / "colab" / "bin" / "python"
-SOME = ("03-vocabulary", "09-cpu-vs-gpu")  # one that measures and one that does not; all with TRAINTIME_COLAB=all
+SOME = ("08-fused-lstm", "09-cpu-vs-gpu")  # one that measures and one that does not; all with TRAINTIME_COLAB=all
 RUN = """
 import sys, nbclient, nbformat
 notebook = nbformat.read(sys.argv[1], as_version=4)
@@ -91,12 +91,12 @@ def test_it_ends_with_the_claims_and_a_column_for_this_machine(ran, chapter):
 
 def test_its_measurements_are_a_download_that_the_checker_accepts(ran, tmp_path):
     """Under stacks of the runtime's own name."""
-    notebook, _ = ran("03-vocabulary")
+    notebook, _ = ran("08-fused-lstm")
     link = re.search(r'href="data:application/zip;base64,([^"]+)"', shown(notebook))
     with zipfile.ZipFile(BytesIO(b64decode(link[1]))) as archive:
         archive.extractall(tmp_path)
     stacks = {json.loads(path.read_text())["stack"] for path in tmp_path.glob("*/*/*.json")}
-    assert stacks == {"colab-tensorflow", "colab-numpy"}
+    assert stacks == {"colab-jax", "colab-numpy"}
     command = [paths.ROOT / ".venv" / "bin" / "traintime", "check", tmp_path]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr

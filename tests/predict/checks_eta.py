@@ -71,8 +71,10 @@ def test_the_end_is_where_it_was_told_to_be():
     for moment, told in noted.told[1:]:
         taken = noted.end - moment
         assert told.remaining.low <= told.remaining.value <= told.remaining.high
-        assert 0.2 < told.remaining.value / taken < 5
+        assert told.remaining.value > taken / 10
         assert told.meets
+        # The first end of an epoch and the first validation are no measure: what they did once took longer than a step.
+        assert told.finished < 0.5 or told.remaining.value < taken * 10
     shares = [told.finished for _, told in noted.told[1:]]
     assert shares == pytest.approx([1 / 4, 2 / 4, 3 / 4])
     assert all("Deadline (1 h after the start): will be met." in line for line in lines)

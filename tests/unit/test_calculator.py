@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from traintime.errors import InputError
 from traintime.explain.formula import STEP
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
-from traintime.predict import holdings, prices, tiers
+from traintime.predict import calibrate, holdings, prices, tiers
 from traintime.predict.prices import Rates
 from traintime.predict.training import Training, of_point
 from traintime.workloads.rnn import Rnn
@@ -226,6 +227,18 @@ def test_the_best_changes_come_first_and_only_those_that_are_worth_it():
 )
 def test_a_duration_has_two_digits_that_count(value, text):
     assert page.shown(value) == text
+
+
+# What `traintime calibrate --json` prints
+
+
+def test_a_calibration_has_what_the_page_asks_for():
+    """calculator.js reads name, stack, seconds and error, each term of the formula among the seconds."""
+    made = calibrate.Calibration("m", "s", "2026-11-23", {}, {}, dict.fromkeys(STEP.terms, 1.0), 0.1, 60.0, [])
+    printed = {"name": made.name} | asdict(made)
+    assert set(page._example()) <= set(printed)
+    assert {type(printed[name]) for name in ("name", "stack")} == {str}
+    assert set(printed["seconds"]) == set(page._example()["seconds"]) == set(STEP.terms)
 
 
 # The page

@@ -162,9 +162,11 @@ class Eta(keras.callbacks.Callback):
         """Say the lines that are due."""
         self._due = False
         progress, now = self._progress, self._clock()
+        if not progress.observed:
+            return
         elapsed = now - progress.start
         self._next = now + max(PAUSE_S, PAUSE * elapsed)
-        if self._say is None or not progress.observed:
+        if self._say is None:
             return
         if progress.steps is None:
             wall = self._wall()

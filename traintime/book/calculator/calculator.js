@@ -112,8 +112,9 @@ function numberOf(name, text) {
   return value;
 }
 
-// Coefficients as `traintime calibrate --json` prints them; what is wrong with them is said by the field's name.
-function pastedOf(text) {
+// Coefficients as `traintime calibrate --json` prints them, which has a list of stacks, or one alone; what is wrong with
+// them is said by the field's name.
+function pastedOf(text, stack) {
   let given;
   if (!text.trim()) throw new Refused("Coefficients: none yet. Paste those of your machine.");
   try {
@@ -127,8 +128,16 @@ function pastedOf(text) {
     if (found === undefined) throw new Refused(`${name}: is missing. ${remedy}`);
     if (!fits(found)) throw new Refused(`${name}: ${show(found)} is refused. ${remedy}`);
   };
+  if (Array.isArray(given)) {
+    const named = given.map((one) => one?.stack);
+    if (given.length > 1) given = given[named.indexOf(stack)] ?? {stack: named.join(", ")};
+    else given = given[0] ?? null;
+  }
   const cost = (value) => typeof value === "number" && Number.isFinite(value) && value >= 0;
   if (!isObject(given)) throw new Refused(`Coefficients: ${show(given)} is refused. Give an object, from { to }.`);
+  if (given.stack !== undefined && given.stack !== stack) {
+    throw new Refused(`stack: ${show(given.stack)} is not the software chosen, ${stack}. Choose it, or paste others.`);
+  }
   need("name", given.name, (value) => typeof value === "string" && value.trim(), "Give your machine a name, in quotes.");
   need("seconds", given.seconds, isObject, `Give an object with ${TERMS.join(", ")}.`);
   for (const term of TERMS) need(`seconds.${term}`, given.seconds[term], cost, "Give seconds, 0 or more.");
@@ -165,7 +174,7 @@ function read() {
   if (settings.batch > settings.sentences) {
     problems.batch = `Batch: ${counted(settings.batch)} is more than the ${counted(settings.sentences)} sentences.`;
   }
-  if (settings.machine === PASTED) take("pasted", () => pastedOf(field("pasted").value));
+  if (settings.machine === PASTED) take("pasted", () => pastedOf(field("pasted").value, settings.stack));
   if (settings.optimizer === DEFERRED && !DATA.deferred.includes(settings.stack)) {
     problems.optimizer = `Optimizer: ${settings.stack} has no deferred embedding. Take ${DATA.deferred.join(", ")}, ` +
       "or another optimizer.";

@@ -1,0 +1,7 @@
+"""Chapter 15, predict yours: what the predictor said of models drawn at random, and what then happened."""
+
+from traintime.book.chapters.predicting.analysis import cases, document, errors, tried
+from traintime.book.chapters.predicting.claims import CLAIMS
+from traintime.book.chapters.predicting.shown import case_table, document_table, tier_table, values
+
+__all__ = ["CLAIMS", "case_table", "cases", "document", "document_table", "errors", "tier_table", "tried", "values"]

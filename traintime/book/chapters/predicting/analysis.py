@@ -1,0 +1,83 @@
+"""Predictions of models drawn at random beside their trainings, and the document's card from its data sheet."""
+
+import numpy as np
+import pandas as pd
+
+from traintime import paths
+from traintime.book import original
+from traintime.book.stored import Measurements
+from traintime.point import make_point
+from traintime.predict import prices
+from traintime.predict.answer import LEVEL, around
+from traintime.predict.bench import Case, kept
+from traintime.predict.calibrate import DESIGNS
+
+TIERS = ("probed", "calibrated", "formula")
+BASELINES = ("one batch", "FLOPs / peak")
+SURE = 1e6  # degrees of freedom of a tier's own error
+
+
+def tried(book: Measurements) -> list[Case]:
+    """What was predicted and trained on the page's machine. Raises KeyError where nothing was."""
+    if not (found := kept(paths.PREDICTED, book.machine)):
+        raise KeyError("no model was predicted here")
+    return found
+
+
+def cases(book: Measurements) -> pd.DataFrame:
+    """A row for each model and way to predict it: columns stack, kind, way, times (predicted over true), held; empty
+    where nothing was tried.
+
+    way: "again" (the second training over the first), a tier, a tier and " memory", or a baseline; held: whether the
+    way's interval held the truth, missing for a way that has none.
+    """
+    rows = []
+    for number, case in enumerate(kept(paths.PREDICTED, book.machine)):
+        held = case.inside()
+        for way, error in case.errors().items():
+            about = {"number": number, "stack": case.stack, "kind": case.kind, "way": way}
+            rows.append(about | {"times": 1 + error, "held": held.get(way)})
+    return pd.DataFrame(rows, columns=["number", "stack", "kind", "way", "times", "held"])
+
+
+def errors(found: pd.DataFrame, way: str) -> np.ndarray:
+    """Relative errors of one way, without their sign. Raises KeyError where it was not tried."""
+    of_way = found[found["way"] == way]
+    if of_way.empty:
+        raise KeyError(way)
+    return np.abs(of_way["times"].to_numpy(float) - 1)
+
+
+def unseen(found: pd.DataFrame) -> pd.DataFrame:
+    """The models of kinds that no probe of a calibration has trained."""
+    return found[~found["kind"].isin({kind for kind, _ in DESIGNS})]
+
+
+def document() -> pd.DataFrame:
+    """The document's cells of its GPU, as the formula foretells them: columns vocabulary, batch, epoch_s, foretold_s,
+    low_s, high_s, and update, the share of a step that the table's update takes.
+
+    From the card's data sheet and Theano's habits on processors: no second of a GPU was used.
+    """
+    priced, rows = prices.published("K40m", "2017-theano"), []
+    for name in ("vocabulary", "batch"):
+        for _, cell in original.read(f"s0-{name}").iterrows():
+            if cell["device"] != "GPU" or cell["backend"] != "theano":
+                continue
+            sizes = {size: int(cell[size]) for size in ("vocabulary", "batch", "length")}
+            work = make_point(**sizes).work
+            epoch = around(priced.step_s(work) * cell["sentences"] / cell["batch"], (priced.error, SURE), level=LEVEL)
+            about = {"vocabulary": sizes["vocabulary"], "batch": sizes["batch"], "epoch_s": float(cell["epoch_s"])}
+            share = priced.parts(work)["update"] / priced.step_s(work)
+            rows.append(about | {"foretold_s": epoch.value, "low_s": epoch.low, "high_s": epoch.high, "update": share})
+    return pd.DataFrame(rows).drop_duplicates(["vocabulary", "batch"]).reset_index(drop=True)
+
+
+def advised(book: Measurements, stack: str, vocabulary: int) -> float:
+    """How many times as fast the formula says that deferred rows train than dense ones, on the page's machine."""
+    priced = prices.of_rates("here", prices.own_rates(book.machine), stack)
+    dense, deferred = (
+        priced.step_s(make_point(vocabulary=vocabulary, optimizer=optimizer).work)
+        for optimizer in ("adam", "adam-deferred")
+    )
+    return dense / deferred

@@ -1,0 +1,135 @@
+"""What the page on prediction shows: tables, and the numbers of its prose."""
+
+import numpy as np
+from IPython.display import HTML
+
+from traintime.book import page, stored
+from traintime.book.chapters import rows
+from traintime.book.chapters.predicting.analysis import (
+    BASELINES,
+    TIERS,
+    advised,
+    cases,
+    document,
+    errors,
+    tried,
+    unseen,
+)
+from traintime.book.chapters.predicting.claims import mean, share
+from traintime.book.stored import Measurements
+from traintime.predict import durations
+
+LARGE = 2_000_000  # rows of the document's largest table
+WAYS = {
+    "again": "training it a second time",
+    "probed": "probed",
+    "calibrated": "calibrated",
+    "formula": "formula",
+    "one batch": "one batch, timed, times the batches",
+    "FLOPs / peak": "operations over the peak rate",
+}
+GB = 1e9
+
+
+def tier_table(book: Measurements) -> HTML:
+    """How far off each way to foretell was: mean error, how many within twice, how many of its intervals held."""
+    found, table = cases(book), []
+    for way, name in WAYS.items():
+        of_way = found[found["way"] == way]
+        if of_way.empty:
+            continue
+        times = of_way["times"].to_numpy(float)
+        held = of_way["held"].dropna()
+        memory = found[found["way"] == f"{way} memory"]["times"].to_numpy(float)
+        table.append(
+            [
+                name,
+                str(len(times)),
+                f"{np.abs(times - 1).mean():.0%}",
+                f"{np.mean(np.abs(np.log(times)) <= np.log(2)):.0%}",
+                f"{held.mean():.0%}" if len(held) else "",
+                f"{np.abs(memory - 1).mean():.1%}" if len(memory) else "",
+            ]
+        )
+    heads = ["foretold by", "models", "mean error", "within twice", "interval held", "error of memory"]
+    return page.table(heads, table) if table else page.nothing("`make bench-predict` tries it.")
+
+
+def case_table(book: Measurements) -> HTML:
+    """Each model that was drawn: what it took, and what the probe and the formula had said."""
+    try:
+        found = tried(book)
+    except KeyError:
+        return page.nothing()
+    table = []
+    for case in found:
+        inside = case.inside()
+        cells = []
+        for tier in ("probed", "formula"):
+            one = case.predicted.get(tier)
+            missed = "" if one is None or inside[tier] else "<br>*missed*"
+            cells.append(f"{durations.text(one.total.value)}{missed}" if one else "")
+        said = case.predicted["probed"].memory
+        peak = f"{np.mean(case.peaks) / GB:.2f}"
+        memory = f"{said.value / GB:.2f} of {peak} GB" if said else f"{peak} GB"
+        name = f"{case.kind.replace('-', ' ')}, {case.stack.removeprefix('2026-')}"
+        table.append([name, durations.text(case.true_s), *cells, memory])
+    heads = ["model, backend", "it took", "probed", "formula", "memory, probed"]
+    return page.table(heads, table, fold="Each model")
+
+
+def document_table() -> HTML:
+    """The document's cells of its GPU, foretold."""
+    cells = [
+        [
+            f"{one.vocabulary:,}",
+            f"{one.batch:,}",
+            f"{one.epoch_s:,.0f}",
+            f"{one.foretold_s:,.0f}<br>({one.low_s:,.0f} to {one.high_s:,.0f})",
+            f"{one.update:.0%}",
+        ]
+        for one in document().itertuples()
+    ]
+    heads = ["rows", "batch", "the document's epoch, s", "foretold, s", "of it the update"]
+    return page.table(heads, cells)
+
+
+def values(book: Measurements) -> dict[str, str]:
+    """The numbers of the chapter's prose."""
+    found, of_document = cases(book), document()
+    off = np.abs(of_document["foretold_s"] / of_document["epoch_s"] - 1)
+    largest = of_document.loc[of_document["vocabulary"].idxmax()]
+    given = {
+        "predict-there": page.or_not_measured(lambda: page.title(book, tried(book))),
+        "predict-models": str(found["number"].nunique()),
+        "predict-document-cells": f"{int((off <= 0.5).sum())} of {len(off)}",
+        "predict-document-large": f"{largest['foretold_s']:,.0f}",
+        "predict-document-was": f"{largest['epoch_s']:,.0f}",
+        "predict-document-update": f"{largest['update']:.0%}",
+        "predict-missed": page.or_not_measured(lambda: _missed(book)),
+        "predict-again": page.or_not_measured(lambda: mean(errors(found, "again")).text(".0%")),
+        "predict-unseen": page.or_not_measured(lambda: f"{errors(unseen(found), 'calibrated').mean():.0%}"),
+    }
+    for way in (*TIERS, *BASELINES):
+        name = way.replace(" / ", "-").replace(" ", "-").lower()
+        given[f"predict-{name}"] = page.or_not_measured(lambda way=way: f"{errors(found, way).mean():.0%}")
+    for tier in TIERS:
+        held = found[found["way"] == tier]["held"].to_numpy(bool)
+        given[f"predict-{tier}-held"] = f"{share(held).value:.0%}" if len(held) else "(not measured)"
+    for stack, name in (("2026-tensorflow", "tf"), ("2026-jax", "jax"), ("2026-torch", "torch")):
+        given[f"predict-advice-{name}"] = page.or_not_measured(lambda s=stack: f"{advised(book, s, LARGE):.0f}")
+        given[f"predict-tried-{name}"] = page.or_not_measured(lambda s=stack: _tried(book, s))
+    return given
+
+
+def _missed(book: Measurements) -> str:
+    """The kinds of models whose probes' intervals missed, or that none did."""
+    missed = [f"{case.kind.replace('-', ' ')} on {case.stack.removeprefix('2026-')}" for case in tried(book)
+              if not case.inside()["probed"]]  # fmt: skip
+    return ", ".join(missed) if missed else "none"
+
+
+def _tried(book: Measurements, stack: str) -> str:
+    """How many times as fast deferred rows were measured to train."""
+    one = stored.row(rows.ratios(book, rows.DENSE, rows.DEFERRED), stack=stack, vocabulary=LARGE)
+    return stored.interval(one).text(".0f")
