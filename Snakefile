@@ -24,7 +24,7 @@ DATA = {chapter: relative(uses.data(notebook)) for chapter, notebook in CHAPTERS
 # The calculator's page: its text, what makes the HTML, and the data that it computes with.
 CALCULATOR = relative(uses.closure(["traintime.book.calculator.page"])) + ["calculator.md"]
 CALCULATOR += [f"data/{name}.csv" for name in ("derived/habits", "derived/holdings", "derived/memory", "external/hardware", "measurements/machines")]
-for folder, pattern in (("traintime/book/calculator", "calculator.*"), ("data/measurements", "*/rates.json"), ("data/original", "s0-*.csv")):
+for folder, pattern in (("traintime/book/calculator", "*.[!p]*"), ("data/measurements", "*/rates.json"), ("data/original", "s0-*.csv")):
     CALCULATOR += sorted(map(str, Path(folder).glob(pattern)))
 
 

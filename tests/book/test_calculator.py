@@ -162,6 +162,13 @@ def test_each_curve_has_the_readers_point_and_says_in_words_what_it_shows(opened
         assert f"{x:,} (yours)" in curve.locator("table").inner_text()
 
 
+def test_a_curve_of_one_point_is_drawn_too(opened):
+    tab = opened("#sentences=1&batch=1&vocabulary=1&length=2048")
+    same(answered(tab), Settings(sentences=1, batch=1, vocabulary=1, length=2048))
+    assert tab.locator(".calculator-curve svg").count() == 3
+    assert "NaN" not in tab.locator(".calculator-curves").inner_html()
+
+
 # Its link
 
 

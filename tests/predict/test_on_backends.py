@@ -8,12 +8,22 @@ from pathlib import Path
 import pytest
 
 BACKENDS = ("tensorflow", "jax", "torch")
-CHECKS = Path(__file__).parent / "checks_eta.py"
+CHECKS = Path(__file__).parent
 
 
+@pytest.mark.parametrize("checks", ["eta", "estimate"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_end_of_training_on_this_backend(backend):
-    command = [sys.executable, "-m", "pytest", str(CHECKS), "-q", "-p", "no:cacheprovider", "-x"]
+def test_it_holds_inside_fit_on_this_backend(backend, checks):
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        str(CHECKS / f"checks_{checks}.py"),
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-x",
+    ]
     environment = dict(os.environ, KERAS_BACKEND=backend, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="")
     environment["OMP_NUM_THREADS"] = "1"  # threads that wait for each other in a loop make a busy machine slow
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -17,6 +17,8 @@ DATA = {
     "traintime.store.derived": paths.DERIVED,
     "traintime.measuring.operations": paths.DERIVED,
     "traintime.measuring.equal_losses": paths.DERIVED,
+    "traintime.predict.bench": paths.PREDICTED,
+    "traintime.predict.prices": paths.DERIVED,
     "traintime.learning.results": paths.TRIALS,
 }
 

@@ -5,10 +5,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import psutil
-
 from traintime.errors import InputError, unknown
 from traintime.explain.memory import GIB
+from traintime.measuring import machine
 from traintime.point import Point
 from traintime.predict import calibrate, holdings, resident, tiers
 from traintime.predict.answer import LEVEL, TIERS, Estimate
@@ -141,7 +140,7 @@ def _lacking(known: Known) -> str:
     """What a model that does not fit into this machine's memory needs; "" for one that fits, or is on a GPU."""
     if resident.gpu_peak(known.stack.removeprefix("2026-")) is not None:
         return ""
-    needed, free = holdings.of_stack(known.stack).beyond_idle(known.work, known.how), psutil.virtual_memory().available
+    needed, free = holdings.of_stack(known.stack).beyond_idle(known.work, known.how), machine.free_memory()
     return f"needs about {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free" if needed > free else ""
 
 

@@ -1,5 +1,6 @@
-// The page's own part: fields, answer, curves, link. What is computed comes from Python: `work`, `parts`, `priced`,
-// `peak`, `steps` and `epoch` are printed from its formulas (formulas.py) and stand above; the numbers are in calculator-data.
+// The page's own part: fields, answer, link. What is computed comes from Python: `work`, `parts`, `priced`, `peak`,
+// `steps` and `epoch` are printed from its formulas (formulas.py) and stand above, as does curves.js; the numbers are
+// in calculator-data.
 const DATA = JSON.parse(document.getElementById("calculator-data").textContent);
 const calculator = document.getElementById("calculator-root");
 const form = calculator.querySelector("form");
@@ -112,7 +113,7 @@ function numberOf(name, text) {
   return value;
 }
 
-// Coefficients as `traintime calibrate --json` prints them, which has a list of stacks, or one alone; what is wrong with
+// Coefficients as `traintime calibrate --json` prints them, a list of stacks, or one stack's alone; what is wrong with
 // them is said by the field's name.
 function pastedOf(text, stack) {
   let given;
@@ -129,8 +130,8 @@ function pastedOf(text, stack) {
     if (!fits(found)) throw new Refused(`${name}: ${show(found)} is refused. ${remedy}`);
   };
   if (Array.isArray(given)) {
-    const named = given.map((one) => one?.stack);
-    if (given.length > 1) given = given[named.indexOf(stack)] ?? {stack: named.join(", ")};
+    const of = given.map((one) => one?.stack);
+    if (given.length > 1) given = given[of.indexOf(stack)] ?? {stack: of.join(", ")};
     else given = given[0] ?? null;
   }
   const cost = (value) => typeof value === "number" && Number.isFinite(value) && value >= 0;
@@ -138,7 +139,8 @@ function pastedOf(text, stack) {
   if (given.stack !== undefined && given.stack !== stack) {
     throw new Refused(`stack: ${show(given.stack)} is not the software chosen, ${stack}. Choose it, or paste others.`);
   }
-  need("name", given.name, (value) => typeof value === "string" && value.trim(), "Give your machine a name, in quotes.");
+  const named = (value) => typeof value === "string" && value.trim();
+  need("name", given.name, named, "Give your machine a name, in quotes.");
   need("seconds", given.seconds, isObject, `Give an object with ${TERMS.join(", ")}.`);
   for (const term of TERMS) need(`seconds.${term}`, given.seconds[term], cost, "Give seconds, 0 or more.");
   const other = Object.keys(given.seconds).find((name) => !TERMS.includes(name));
@@ -314,8 +316,8 @@ function showReasons(settings, found) {
   const {memory, card} = DATA.machines[settings.machine], fits = place("fits");
   fits.hidden = !card && !(memory && found.peak.high > memory);
   if (card) {
-    fits.textContent = "No card was measured: time and memory are what the software does on processors, at the card's " +
-      "rates, and without what a process holds beside its arrays.";
+    fits.textContent = "No card was measured: time and memory are what the software does on processors, at the card's" +
+      " rates, and without what a process holds beside its arrays.";
   } else if (memory) {
     const surely = found.peak.value > memory ? "It does not fit" : "It may not fit";
     fits.textContent = `${surely}: this machine has ${shown(memory, DATA.bytes)} of memory.`;
@@ -334,8 +336,10 @@ function showReasons(settings, found) {
   place("parts").replaceChildren(...TERMS.map((name) => {
     const colour = element("i", {"aria-hidden": "true"});
     colour.style.background = `var(--calculator-${name})`;
-    const time = element("td", {"data-term": name, "data-value": found.parts[name]}, found.parts[name] ? shown(found.parts[name]) : "0");
-    return element("tr", {}, element("th", {scope: "row"}, colour, DATA.terms[name].label), time, element("td", {}, percent(share(name))));
+    const seconds = found.parts[name], attributes = {"data-term": name, "data-value": seconds};
+    const time = element("td", attributes, seconds ? shown(seconds) : "0");
+    const of = element("td", {}, percent(share(name)));
+    return element("tr", {}, element("th", {scope: "row"}, colour, DATA.terms[name].label), time, of);
   }));
   place("changes").replaceChildren(...found.changes.map(({change, settings: other, factor}) => {
     const button = element("button", {type: "button", "aria-label": `Try it: ${change.words}`}, "Try it");
@@ -371,96 +375,6 @@ function keep(settings) {
   clearTimeout(keeping);
   // A page as it was opened keeps the address that it was opened by.
   if (touched) keeping = setTimeout(() => history.replaceState(null, "", hash), 250);
-}
-
-// Curves
-
-const W = 360, H = 230, LEFT = 56, RIGHT = 12, TOP = 24, BOTTOM = 42;
-const MINUTE = 60, HOUR = 3600, DAY = 86400, YEAR = 365.25 * DAY;
-const ROUND = [
-  ...[1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1].flatMap((size) => [size, 2 * size, 5 * size]), 10, 20, 30,
-  ...[1, 2, 5, 10, 20, 30].map((n) => n * MINUTE), ...[1, 2, 5, 10, 20].map((n) => n * HOUR),
-  ...[1, 2, 5, 10, 20, 50, 100, 200].map((n) => n * DAY),
-  ...[1, 10, 100, 1e3, 1e4, 1e5, 1e6].flatMap((size) => [size, 2 * size, 5 * size].map((n) => n * YEAR)),
-];
-
-function tickText(seconds) {
-  const [size, name] = seconds < 0.999e-3 ? [1e-6, "µs"] : seconds < 0.999 ? [1e-3, "ms"] : seconds < MINUTE ? [1, "s"]
-    : seconds < HOUR ? [MINUTE, "min"] : seconds < DAY ? [HOUR, "h"] : seconds < YEAR ? [DAY, "d"] : [YEAR, "yr"];
-  return `${short(Math.round(seconds / size))} ${name}`;
-}
-
-function svg(kind, attributes, text) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-function showCurve(name, settings, mine) {
-  const [from, axis] = DATA.curves[name], {label} = DATA.numbers[name];
-  const highest = name === "batch" ? Math.min(DATA.numbers.batch.highest, settings.sentences) : DATA.numbers[name].highest;
-  const at = (value) => answer({...settings, [name]: value}, false).epoch;
-  const least = Math.min(from, settings[name]), mine_x = settings[name], count = 72;
-  const values = [...new Set(Array.from({length: count + 1}, (_, i) => Math.round(least * (highest / least) ** (i / count))))];
-  const points = values.map((value) => ({x: value, ...at(value)}));
-  let low = Math.min(...points.map((each) => each.low)), high = Math.max(...points.map((each) => each.high));
-  // A flat curve would fill the height with nothing: show a factor of ten at least.
-  const spare = Math.sqrt(Math.max(10 / (high / low), 1)) * 1.1;
-  [low, high] = [low / spare, high * spare];
-  const scale = (value, a, b, to_a, to_b) => to_a + (to_b - to_a) * Math.log(value / a) / Math.log(b / a);
-  const x = (value) => scale(value, least, highest, LEFT, W - RIGHT), y = (value) => scale(value, low, high, H - BOTTOM, TOP);
-  const path = (list) => list.map((point) => point.map((each) => each.toFixed(1)).join(" ")).join("L");
-  const ys = [];
-  for (const tick of ROUND) {
-    const near = ys.length && y(ys[ys.length - 1]) - y(tick) < 20;
-    if (tick >= low && tick <= high && !near) ys.push(tick);
-  }
-  const xs = [];
-  for (let tick = 10 ** Math.ceil(Math.log10(least)); tick <= highest; tick *= 10) xs.push(tick);
-
-  const title = `${label}: how long an epoch takes`, ends = [points[0], points[points.length - 1]];
-  const text = ends.map((end) => `${shown(end.value)} at ${counted(end.x)}`).join(", ");
-  const words = `Time of an epoch against ${axis}, both on logarithmic scales, with the interval: ${text}; ` +
-    `yours, at ${counted(mine_x)}, takes ${shown(mine.epoch.value)}.`;
-  const picture = svg("svg", {viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": words});
-  for (const tick of ys) {
-    picture.append(svg("line", {class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(tick), y2: y(tick)}));
-    picture.append(svg("text", {x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end"}, tickText(tick)));
-  }
-  for (const tick of xs) {
-    picture.append(svg("line", {class: "grid", x1: x(tick), x2: x(tick), y1: TOP, y2: H - BOTTOM}));
-    picture.append(svg("text", {x: x(tick), y: H - BOTTOM + 16, "text-anchor": "middle"}, short(tick)));
-  }
-  picture.append(svg("path", {class: "axis", fill: "none", d: `M${LEFT} ${TOP}V${H - BOTTOM}H${W - RIGHT}`}));
-  picture.append(svg("text", {x: (LEFT + W - RIGHT) / 2, y: H - 8, "text-anchor": "middle"}, axis));
-  picture.append(svg("text", {x: 4, y: 12}, "time of an epoch"));
-  const back = [...points].reverse();
-  const around = [...points.map((each) => [x(each.x), y(each.high)]), ...back.map((each) => [x(each.x), y(each.low)])];
-  picture.append(svg("path", {class: "band", d: `M${path(around)}Z`}));
-  picture.append(svg("path", {class: "line", d: `M${path(points.map((each) => [x(each.x), y(each.value)]))}`}));
-  const [px, py] = [x(mine_x), y(mine.epoch.value)];
-  picture.append(svg("circle", {class: "mark", cx: px, cy: py, r: 6, "data-x": mine_x, "data-value": mine.epoch.value}));
-  const side = px > (LEFT + W) / 2 ? "end" : "start", shift = side === "end" ? -9 : 9;
-  // Above a rising curve on its left, above a falling one on its right: there is room.
-  const rises = ends[1].value > ends[0].value, above = (side === "end") === rises;
-  picture.append(svg("text", {class: "yours", x: px + shift, y: py + (above ? -9 : 19), "text-anchor": side}, `yours: ${shown(mine.epoch.value)}`));
-
-  const listed = [...new Set([least, ...xs, highest, mine_x])].sort((a, b) => a - b);
-  const rows = listed.map((value) => {
-    const found = at(value), head = element("th", {scope: "row"}, counted(value) + (value === mine_x ? " (yours)" : ""));
-    return element("tr", {}, head, element("td", {}, shown(found.value)), element("td", {}, between(found)));
-  });
-  const head = element("tr", {}, ...[axis, "an epoch", `${level} interval`].map((each) => element("th", {scope: "col"}, each)));
-  const table = element("table", {class: "calculator-parts"}, element("caption", {}, title), element("thead", {}, head), element("tbody", {}, ...rows));
-  const around_it = calculator.querySelector(`[data-curve="${name}"]`), open = around_it.querySelector("details")?.open ?? false;
-  const details = around_it.querySelector("details") ?? element("details", {}, element("summary", {}, "In numbers"));
-  details.open = open;
-  details.replaceChildren(details.firstElementChild, table);
-  const old = around_it.querySelector("svg");
-  if (old) old.replaceWith(picture);
-  else around_it.append(picture);
-  if (!details.isConnected) around_it.append(details);
 }
 
 // What happens when

@@ -130,7 +130,8 @@ def _calculator() -> str:
     its = json.dumps(data(), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     colours = "".join(f"  --calculator-{name}: {colour};\n" for name, colour in COLOURS.items())
     style = f"#calculator-root {{\n{colours}}}\n{(HERE / 'calculator.css').read_text()}"
-    script = f'(() => {{\n"use strict";\n{formulas.javascript()}\n\n{(HERE / "calculator.js").read_text()}}})();'
+    written = "\n".join((HERE / f"{name}.js").read_text() for name in ("curves", "calculator"))
+    script = f'(() => {{\n"use strict";\n{formulas.javascript()}\n\n{written}}})();'
     body = (HERE / "calculator.html").read_text()
     for place, made in _places().items():
         body = body.replace(f"<!-- {place} -->", made)
@@ -157,12 +158,12 @@ def _places() -> dict[str, str]:
         "optimizers": _options(choices.OPTIMIZER_NAMES, "adam"),
         "machines": _options(machines, Settings().machine),
         "stacks": _options({name: name for name in choices.stack_names()}, choices.STACK),
-        "example": html.escape(json.dumps(_example(), indent=1)),
+        "example": html.escape(json.dumps(example(), indent=1)),
         "curves": "\n".join(f'<div class="calculator-curve" data-curve="{name}"></div>' for name in choices.CURVES),
     }
 
 
-def _example() -> dict[str, Any]:
+def example() -> dict[str, Any]:
     """Coefficients as a reader would paste them: those of the first stack and machine, under a name of the reader's."""
     its = prices_of(Settings())
     return {

@@ -19,6 +19,7 @@ MODULES = {
     "12-parameters-are-not-time": "structure",
     "13-faster": "faster",
     "14-one-formula": "one_formula",
+    "15-predict-yours": "predicting",
     "16-beat-the-formula": "rows",
 }
 

@@ -8,6 +8,7 @@ from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.mechanism import dense_update
 from traintime.book.plots.memory import held, step_memory
 from traintime.book.plots.noise import faults, foretold, sentinel, warm_up
+from traintime.book.plots.predictions import foretellings
 from traintime.book.plots.profiles import flames, per_image
 from traintime.book.plots.roofline import ladder, roofline, speed_ups
 from traintime.book.plots.structures import against, depths
@@ -28,6 +29,7 @@ __all__ = [
     "exponents",
     "faults",
     "flames",
+    "foretellings",
     "foretold",
     "gains",
     "held",

@@ -1,0 +1,157 @@
+"""Estimates of Keras models on the backend of KERAS_BACKEND; test_on_backends.py runs this."""
+
+import time
+
+import keras
+import numpy as np
+import pytest
+
+import traintime
+from traintime.errors import InputError
+from traintime.measuring import machine
+from traintime.predict import tiers
+from traintime.predict.keras_trainer import KerasTrainer
+from traintime.predict.prices import Rates
+
+# Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+BACKEND = keras.backend.backend()
+
+
+@pytest.fixture(autouse=True)
+def machine_of_known_rates(monkeypatch):
+    monkeypatch.setattr(tiers, "rates_here", lambda: Rates(1e11, 2e10))
+
+
+def reader(**compiled):
+    keras.utils.set_random_seed(0)
+    tokens = keras.Input((12,), dtype="int32")
+    words = keras.layers.Embedding(500, 16)(tokens)
+    out = keras.layers.Dense(3, activation="softmax")(keras.layers.LSTM(16)(words))
+    model = keras.Model(tokens, out)
+    model.compile(**({"optimizer": "adam", "loss": "sparse_categorical_crossentropy"} | compiled))
+    return model
+
+
+def state(model):
+    kept = [*model.variables, *model.optimizer.variables]
+    return [np.array(one) for one in kept]
+
+
+def test_a_probed_model_is_as_it_was_before():
+    model = reader(metrics=["accuracy"])
+    x, y = KerasTrainer(model).samples(64)
+    model.fit(x, y, epochs=2, verbose=0)
+    before, history = state(model), model.history
+    one = traintime.estimate(model, samples=1030, batch_size=32, epochs=2, validation=100, saves=1, seconds=3)
+    assert one.tier == "probed"
+    assert all(np.array_equal(a, b) for a, b in zip(before, state(model), strict=True))
+    assert model.history is history
+    assert min(one.parts[name] for name in ("steps", "last batches", "validation", "saving")) > 0
+    assert sum(one.terms.values()) == pytest.approx(one.step.value)
+    assert one.memory.value > 1e8
+
+
+def test_what_it_says_of_a_training_is_near_what_that_takes():
+    """A ratio within one run, and a generous one: what else the machine does is not ours to know."""
+    model = reader()
+    one = traintime.estimate(model, samples=32 * 150, batch_size=32, seconds=4, keep=False)
+    x, y = KerasTrainer(model).samples(32 * 150)
+    start = time.perf_counter()
+    model.fit(x, y, batch_size=32, verbose=0)
+    took = time.perf_counter() - start
+    steps = one.parts["steps"] + one.parts["between epochs"]
+    assert steps / 5 < took < 5 * one.total.value
+
+
+def test_data_of_the_readers_are_used_as_they_are():
+    model = reader()
+    x, y = KerasTrainer(model).samples(64)
+    trainer = KerasTrainer(model, (x, y))
+    assert len(trainer.samples(100)[0]) == 100
+    assert not trainer.own_batches
+    assert trainer.sample_bytes == x.nbytes // 64 + y.nbytes // 64
+    with pytest.raises(InputError, match="differ in their number of samples"):
+        KerasTrainer(model, (x, y[:10]))
+
+
+class Batches(keras.utils.PyDataset):
+    """A source with batches of its own size, and a pause for each."""
+
+    def __init__(self, x, y):
+        super().__init__()
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        time.sleep(0.004)
+        return self.x, self.y
+
+
+def test_a_slow_source_of_batches_is_in_the_time():
+    model = reader()
+    x, y = KerasTrainer(model).samples(8)
+    one = traintime.estimate(model, data=Batches(x, y), samples=320, batch_size=8, seconds=3)
+    assert one.step.value >= 0.004
+
+
+def test_made_up_rows_are_rows_of_the_smallest_table_that_reads_them():
+    tokens, other = keras.Input((5,), dtype="int32"), keras.Input((5,), dtype="int32")
+    joined = keras.layers.Concatenate()([keras.layers.Embedding(7, 2)(tokens), keras.layers.Embedding(3, 2)(tokens)])
+    seen = keras.layers.Flatten()(joined), keras.layers.Flatten()(keras.layers.Embedding(11, 2)(other))
+    model = keras.Model([tokens, other], keras.layers.Dense(1)(keras.layers.Concatenate()(seen)))
+    model.compile("sgd", "mse")
+    (first, second), target = KerasTrainer(model).samples(500)
+    assert first.max() == 2
+    assert second.max() == 10
+    assert target.shape == (500, 1)
+
+
+def test_the_formula_needs_no_compiled_model_and_a_probe_does():
+    inputs = keras.Input((10,))
+    model = keras.Model(inputs, keras.layers.Dense(5)(inputs))
+    one = traintime.estimate(model, samples=100, batch_size=10, optimizer="adam")
+    assert one.tier == "formula"
+    assert any("not compiled" in note for note in one.notes)
+    with pytest.raises(InputError, match="is not compiled"):
+        traintime.estimate(model, samples=100, batch_size=10, tier="probed", optimizer="adam")
+
+
+def test_what_cannot_be_counted_is_probed_and_says_so():
+    @keras.saving.register_keras_serializable()
+    class Own(keras.layers.Layer):
+        def call(self, inputs):
+            return inputs * 2.0
+
+    inputs = keras.Input((10,))
+    model = keras.Model(inputs, keras.layers.Dense(2)(Own()(inputs)))
+    model.compile("adam", "mse")
+    with pytest.raises(InputError, match="Own"):
+        traintime.estimate(model, samples=100, batch_size=10, tier="formula")
+    one = traintime.estimate(model, samples=100, batch_size=10, seconds=2)
+    assert one.tier == "probed"
+    assert one.terms is None
+    assert any("parts whose work is not known" in note for note in one.notes)
+
+
+def test_an_unknown_length_is_asked_for():
+    tokens = keras.Input((None,), dtype="int32")
+    hidden = keras.layers.GRU(4)(keras.layers.Embedding(50, 4)(tokens))
+    model = keras.Model(tokens, keras.layers.Dense(1)(hidden))
+    model.compile("adam", "mse")
+    with pytest.raises(InputError, match="length="):
+        traintime.estimate(model, samples=100, batch_size=10)
+    assert traintime.estimate(model, samples=100, batch_size=10, length=7, seconds=2).tier == "probed"
+
+
+def test_what_does_not_fit_is_priced_and_not_tried(monkeypatch):
+    model = reader()
+    monkeypatch.setattr(machine, "free_memory", lambda: 1e6)
+    one = traintime.estimate(model, samples=100, batch_size=10)
+    assert one.tier == "formula"
+    assert any("GiB are free" in note for note in one.notes)
+    with pytest.raises(InputError, match="GiB are free"):
+        traintime.estimate(model, samples=100, batch_size=10, tier="probed")
