@@ -1,5 +1,6 @@
-"""Where things lie in a checkout."""
+"""Where things lie in a checkout; of an installed package, which has no checkout, the data that came with it."""
 
+import sysconfig
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -11,7 +12,8 @@ STACKS = ROOT / ".stacks"
 PROFILES = ROOT / "profiles"
 CHAPTERS = ROOT / "chapters"
 FIGURES = ROOT / "figures"
-DATA = ROOT / "data"
+INSTALLED = Path(sysconfig.get_path("data")) / "share" / "traintime" / "data"
+DATA = ROOT / "data" if (ROOT / "data" / "derived").is_dir() or not INSTALLED.is_dir() else INSTALLED
 ORIGINAL = DATA / "original"
 EXTERNAL = DATA / "external"
 DERIVED = DATA / "derived"

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traintime.errors import InputError
+from traintime.errors import InputError, unknown
 from traintime.measuring import machine
 from traintime.measuring.measure import run_worker
 from traintime.predict import bench_models, resident
@@ -109,20 +109,25 @@ def summary(cases: list[Case]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def run(backends: list[str], cases: int, seed: int | None = None, seconds: float = 20.0) -> Iterator[Case]:
+def run(
+    backends: list[str], cases: int, seed: int | None = None, seconds: float = 20.0, kinds: list[str] | None = None
+) -> Iterator[Case]:
     """Draw, predict and train so many models of each kind on each backend; each as soon as it is done.
 
     seed: None for others at every run; seconds: of each probe. Stacks that are calibrated here are predicted by their
-    calibration, too. Raises RuntimeError where a process of it fails.
+    calibration, too. kinds: all, or these. Raises InputError for a kind that is not known, RuntimeError where a process
+    fails.
     """
+    drawn = bench_models.KINDS | bench_models.LOOPS
+    for kind in kinds or ():
+        if kind not in drawn:
+            raise unknown("kind", kind, list(drawn))
     random = np.random.default_rng(seed)
     for _ in range(cases):
-        for kind, draw in bench_models.KINDS.items():
+        for kind in kinds or drawn:
             for backend in backends:
-                yield _case(backend, kind, draw(random), seconds)
-        if "torch" in backends:
-            for kind, draw in bench_models.LOOPS.items():
-                yield _case("torch", kind, draw(random), seconds)
+                if kind in bench_models.KINDS or backend == "torch":
+                    yield _case(backend, kind, drawn[kind](random), seconds)
 
 
 def keep(case: Case, folder: Path) -> None:

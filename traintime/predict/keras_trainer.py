@@ -15,6 +15,7 @@ from traintime.errors import InputError
 from traintime.predict import resident
 
 MOST_BYTES = 2**30  # of made-up data at a time
+TRIED_BYTES = 2**27  # of samples, where it is tried how often `fit` holds them
 Array = NDArray[Any]
 
 
@@ -119,6 +120,24 @@ class KerasTrainer:
             self.model.evaluate(x, y, batch_size=batch, verbose=0, callbacks=[clock])
         return clock.tested[-1] / steps
 
+    def data_bytes(self, batch: int, samples: int, held: int, peak: int) -> float:
+        """Bytes that further samples add while `fit` goes through them: as often as the framework copies them.
+
+        samples: in all; held: of these, those that were there when the peak (bytes) was seen. One step is trained of an
+        epoch that has many more samples: what the peak grows by is theirs. Few hold themselves. On a GPU they are the
+        host's affair, and none are counted.
+        """
+        more = (samples - held) * self.sample_bytes
+        if self.own_batches or resident.gpu_peak(keras.backend.backend()) is not None:
+            return 0.0
+        if more < TRIED_BYTES // 4:
+            return float(more)
+        tried = min(more, TRIED_BYTES) // self.sample_bytes
+        x, y = self.samples(held + tried)
+        self.forget_peak()
+        self.model.fit(x, y, batch_size=batch, steps_per_epoch=1, epochs=1, verbose=0)
+        return max((resident.peak() - peak) / (tried * self.sample_bytes), 1.0) * more
+
     def save_s(self) -> float:
         """Seconds of writing the model with its optimizer to a file."""
         with tempfile.TemporaryDirectory() as folder:
@@ -173,11 +192,12 @@ def _taken(array: Array, samples: int) -> Array:
 
 
 def _numbers(random: np.random.Generator, shape: tuple[int, ...], dtype: str, below: int | None) -> Array:
-    if below is not None:
-        return random.integers(0, below, shape, dtype="int64").astype("int32" if "int" not in dtype else dtype)
-    if "int" in dtype or dtype == "bool":
-        return random.integers(0, 2, shape).astype(dtype)
-    return random.random(shape, dtype=np.float32).astype("float32" if dtype == "bfloat16" else dtype)
+    """Made-up numbers, drawn as what they are: a second copy of all samples would stand in the peak of the memory."""
+    if below is not None or "int" in dtype or dtype == "bool":
+        kind = dtype if "int" in dtype else "bool" if dtype == "bool" and below is None else "int32"
+        return random.integers(0, below or 2, shape, dtype=kind)
+    kind = dtype if dtype in ("float32", "float64") else "float32"
+    return random.random(shape, dtype=kind).astype("float32" if dtype == "bfloat16" else dtype, copy=False)
 
 
 def _inputs(model: Any) -> list[Any]:

@@ -20,7 +20,6 @@ class StepTrainer:
     """
 
     own_batches = tests = saves = False
-    sample_bytes = 0
 
     def __init__(self, step: Callable[[int], Any]) -> None:
         if not callable(step):
@@ -51,6 +50,10 @@ class StepTrainer:
     def most_steps(self, batch: int) -> int:
         """As many as are asked for."""
         return 10**9
+
+    def data_bytes(self, batch: int, samples: int, held: int, peak: int) -> float:
+        """None: whatever a step reads, it holds already."""
+        return 0.0
 
     def peak_bytes(self) -> int | None:
         """Of torch's GPU where it was used, else of this process."""

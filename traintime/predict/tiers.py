@@ -60,12 +60,13 @@ def of_prices(
         "validation": asked.epochs * asked.validation / asked.batch * forward,
     }
     peak = held.peak_bytes(known.work, known.how) if idle else held.beyond_idle(known.work, known.how)
+    if data := known.sample_bytes * (asked.samples + asked.validation) if idle else 0:
+        peak += data
+        notes += _of_data(data, peak)
     if asked.saves:
         notes += ("saving is not counted by this tier",)
     memory = around(peak, (held.error, SURE), level=asked.level)
-    return _answer(
-        tier, priced.of, asked, step, [(priced.error, SURE)], parts, memory, known, terms, priced, notes
-    )
+    return _answer(tier, priced.of, asked, step, [(priced.error, SURE)], parts, memory, known, terms, priced, notes)
 
 
 def probed(
@@ -127,12 +128,18 @@ def _memory(
     """Peak memory of the whole training, and what is to be said of it."""
     if seen.asked.peak_bytes is None:
         return None, ()
-    data = trainer.sample_bytes * (asked.samples + asked.validation)
+    peak, there = seen.asked.peak_bytes, seen.asked.steps * asked.batch
+    data = trainer.data_bytes(asked.batch, asked.samples + asked.validation, there, peak)
     held = holdings.of_stack(stack if stack in holdings.stacks() else TENSORFLOW)
     notes = (f"this process held {before / GB:.2g} GB before it was probed",)
-    if data > 0.01 * seen.asked.peak_bytes:
-        notes += (f"{data / GB:.2g} GB of the memory are the samples themselves, as arrays",)
-    return around(seen.asked.peak_bytes + data, (held.repeat, SURE), level=asked.level), notes
+    notes += _of_data(data, peak)
+    return around(peak + data, (held.repeat, SURE), level=asked.level), notes
+
+
+def _of_data(data: float, peak: float) -> tuple[str, ...]:
+    """What is said of samples that are held as arrays, where they are more than a trifle."""
+    told = f"{data / GB:.2g} GB of the memory are the samples themselves, as `fit` holds them"
+    return (told,) if data > 0.01 * peak else ()
 
 
 def _answer(

@@ -50,7 +50,8 @@ class Known:
     """A model's work in a step, and how it is trained.
 
     table: parameters of trained embedding tables; tokens: of these, those that a batch uses at most; how: as memory is
-    held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose habits it would have.
+    held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose habits it would have; sample_bytes: of
+    a sample's inputs, 0 where they are not held as arrays.
     """
 
     work: Work
@@ -59,6 +60,7 @@ class Known:
     how: str
     optimizer: str
     stack: str
+    sample_bytes: int = 0
 
 
 def of_point(point: Point) -> Known:
@@ -84,4 +86,5 @@ def of_model(model: Any, batch: int, optimizer: Any, length: int | None) -> Know
     name = name.lower()
     table = found.table_parameters
     tokens = sum(one.work.activation_bytes // FLOAT for one in found.layers if one.kind == "Embedding")
-    return Known(found.total, table, min(tokens, table), name, name, f"2026-{keras.backend.backend()}")
+    stack = f"2026-{keras.backend.backend()}"
+    return Known(found.total, table, min(tokens, table), name, name, stack, found.input_bytes // batch)
