@@ -31,6 +31,7 @@ class Fake:
     """A trainer with a step of 10 ms at 100 samples, half of it whatever the batch, and 4 % between blocks."""
 
     own_batches, tests, saves = False, True, True
+    sleep = 0.0
 
     def __init__(self):
         self.random = np.random.default_rng(0)
@@ -47,6 +48,12 @@ class Fake:
 
     def forget_peak(self):
         pass
+
+    def between_s(self):
+        return 0.25
+
+    def sleep_s(self, epoch_s):
+        return self.sleep
 
     def data_bytes(self, batch, samples, held, peak):
         return 400.0 * (samples - held)
@@ -76,6 +83,16 @@ def test_a_training_is_the_sum_of_its_parts():
     assert one.parts["saving"] == 1.0
     once = one.parts["first step"] + one.parts["saving"]
     assert one.epoch.value == pytest.approx((one.total.value - once) / 3)
+
+
+def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
+    awake = probed(epochs=3)
+    monkeypatch.setattr(Fake, "sleep", 5.0)
+    asleep = probed(epochs=3)
+    assert asleep.total.high == pytest.approx(awake.total.high + 15)
+    assert (asleep.total.value, asleep.total.low) == (awake.total.value, awake.total.low)
+    assert any("may sleep" in note for note in asleep.notes)
+    assert asleep.parts["between epochs"] >= 3 * 0.25
 
 
 def test_the_samples_themselves_are_in_the_memory():

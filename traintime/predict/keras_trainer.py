@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traintime.errors import InputError
+from traintime.explain.formula import tf_data_end
 from traintime.predict import resident
 
 MOST_BYTES = 2**30  # of made-up data at a time
@@ -20,18 +21,32 @@ Array = NDArray[Any]
 
 
 class _Epochs(keras.callbacks.Callback):
-    """Seconds of each epoch; hooks of epochs alone, so that steps are dispatched as they are without it."""
+    """Seconds of each epoch from its first batch to its end, and of what lay between one's end and the next's first.
+
+    No hook that ends a batch: Keras dispatches steps as it does without it. From the first batch, since TensorFlow may
+    sleep before an epoch's input begins (explain.formula.tf_data_end), which a short epoch would take for its steps.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.seconds: list[float] = []
+        self.between: list[float] = []
         self.tested: list[float] = []
+        self.began: float | None = None
+        self.ended: float | None = None
 
     def on_epoch_begin(self, epoch, logs=None):
-        self.began = time.perf_counter()
+        self.began = None
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self.began is None:
+            self.began = time.perf_counter()
+            if self.ended is not None:
+                self.between.append(self.began - self.ended)
 
     def on_epoch_end(self, epoch, logs=None):
-        self.seconds.append(time.perf_counter() - self.began)
+        self.ended = time.perf_counter()
+        self.seconds.append(self.ended - (self.began or self.ended))
 
     def on_test_begin(self, logs=None):
         self.began_test = time.perf_counter()
@@ -53,6 +68,7 @@ class KerasTrainer:
         if getattr(model, "optimizer", None) is None or not getattr(model, "compiled", False):
             raise InputError("model", model.name, "is not compiled", "Call model.compile(optimizer, loss) first.")
         self.model, self.whole = model, None
+        self.between: list[float] = []
         if data is not None and not (isinstance(data, tuple | list) and len(data) == 2):
             self.whole = data
         elif data is not None:
@@ -110,7 +126,17 @@ class KerasTrainer:
         else:
             x, y = self.samples(batch * steps)
             self.model.fit(x, y, batch_size=batch, epochs=epochs, verbose=0, callbacks=[clock])
+        self.between += clock.between
         return np.array(clock.seconds)
+
+    def between_s(self) -> float:
+        """Seconds from the end of an epoch to the next one's first batch: the least seen, which nothing disturbed."""
+        return min(self.between, default=0.0)
+
+    def sleep_s(self, epoch_s: float) -> float:
+        """Seconds that `fit` may sleep at most after an epoch of so many: on TensorFlow over arrays, else 0."""
+        sleeps = keras.backend.backend() == "tensorflow" and not self.own_batches
+        return tf_data_end(epoch_s) - epoch_s if sleeps else 0.0
 
     def test_s(self, batch: int, steps: int) -> float:
         """Seconds of a step of `evaluate`, compiled before."""

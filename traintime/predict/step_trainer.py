@@ -51,6 +51,14 @@ class StepTrainer:
         """As many as are asked for."""
         return 10**9
 
+    def between_s(self) -> float:
+        """Nothing: a loop of steps knows no epochs."""
+        return 0.0
+
+    def sleep_s(self, epoch_s: float) -> float:
+        """Nothing, for the same reason."""
+        return 0.0
+
     def data_bytes(self, batch: int, samples: int, held: int, peak: int) -> float:
         """None: whatever a step reads, it holds already."""
         return 0.0

@@ -1,11 +1,12 @@
 """The tiers: formula, which prices a model's work, and probed, which has trained it for a moment."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from traintime.explain.statistics import Interval
 from traintime.measuring import machine
-from traintime.predict import advice, holdings, prices, resident
+from traintime.predict import advice, durations, holdings, prices, resident
 from traintime.predict.answer import GB, Estimate, around
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, probe, smaller
@@ -83,7 +84,7 @@ def probed(
         "first step": max(seen.asked.first_s - step, 0.0),
         "steps": asked.epochs * asked.whole * step,
         "last batches": asked.epochs * seen.step_s(asked.rest) if asked.rest else 0.0,
-        "between epochs": asked.epochs * seen.asked.epoch_s,
+        "between epochs": asked.epochs * (seen.asked.epoch_s + trainer.between_s()),
     }
     if asked.rest and seen.others:  # another shape is compiled anew, once
         parts["first step"] += max(seen.others[0].first_s - seen.others[0].step_s, 0.0)
@@ -110,7 +111,19 @@ def probed(
         terms = {name: value * factor for name, value in terms.items()}
     memory, told = _memory(seen, trainer, asked, stack, before)
     of = f"{seen.took_s:.0f} s of it, {stack}"
-    return _answer("probed", of, asked, step, errors, parts, memory, known, terms, priced, notes + told)
+    found = _answer("probed", of, asked, step, errors, parts, memory, known, terms, priced, notes + told)
+    return _with_sleep(found, trainer.sleep_s(found.epoch.value))
+
+
+def _with_sleep(found: Estimate, sleep_s: float) -> Estimate:
+    """The answer where `fit` may sleep so long after each epoch, now and then: it reaches further, and says so."""
+    if sleep_s < 0.01 * found.epoch.value:
+        return found
+    said = f"`fit` may sleep after an epoch, on TensorFlow, up to {durations.text(sleep_s)}: the intervals reach so far"
+    epoch, total = (
+        replace(one, high=one.high + times * sleep_s) for one, times in ((found.epoch, 1), (found.total, found.epochs))
+    )
+    return replace(found, epoch=epoch, total=total, notes=(*found.notes, said))
 
 
 def _beside(trainer: Any, asked: Training) -> int:
@@ -125,7 +138,10 @@ def _beside(trainer: Any, asked: Training) -> int:
 def _memory(
     seen: Probe, trainer: Any, asked: Training, stack: str, before: int
 ) -> tuple[Interval | None, tuple[str, ...]]:
-    """Peak memory of the whole training, and what is to be said of it."""
+    """Peak memory of the whole training, and what is to be said of it.
+
+    As far off as the formula's: what an allocator keeps of the probing, the process that trains may not have.
+    """
     if seen.asked.peak_bytes is None:
         return None, ()
     peak, there = seen.asked.peak_bytes, seen.asked.steps * asked.batch
@@ -133,7 +149,7 @@ def _memory(
     held = holdings.of_stack(stack if stack in holdings.stacks() else TENSORFLOW)
     notes = (f"this process held {before / GB:.2g} GB before it was probed",)
     notes += _of_data(data, peak)
-    return around(peak + data, (held.repeat, SURE), level=asked.level), notes
+    return around(peak + data, (held.error, SURE), level=asked.level), notes
 
 
 def _of_data(data: float, peak: float) -> tuple[str, ...]:

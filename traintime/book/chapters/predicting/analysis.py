@@ -24,6 +24,13 @@ def tried(book: Measurements) -> list[Case]:
     return found
 
 
+def withdrawn(book: Measurements) -> dict[str, str]:
+    """When the models were started whose memory is withdrawn, and why (data/predicted/withdrawn.csv)."""
+    rows = pd.read_csv(paths.PREDICTED / "withdrawn.csv")
+    rows = rows[(rows["machine"] == book.machine) & (rows["figure"] == "memory")]
+    return rows.set_index("started")["reason"].to_dict()
+
+
 def cases(book: Measurements) -> pd.DataFrame:
     """A row for each model and way to predict it: columns stack, kind, way, times (predicted over true), held; empty
     where nothing was tried.
@@ -31,10 +38,12 @@ def cases(book: Measurements) -> pd.DataFrame:
     way: "again" (the second training over the first), a tier, a tier and " memory", or a baseline; held: whether the
     way's interval held the truth, missing for a way that has none.
     """
-    rows = []
+    rows, gone = [], withdrawn(book)
     for number, case in enumerate(kept(paths.PREDICTED, book.machine)):
         held = case.inside()
         for way, error in case.errors().items():
+            if way.endswith(" memory") and case.started in gone:
+                continue
             about = {"number": number, "stack": case.stack, "kind": case.kind, "way": way}
             rows.append(about | {"times": 1 + error, "held": held.get(way)})
     return pd.DataFrame(rows, columns=["number", "stack", "kind", "way", "times", "held"])
@@ -74,7 +83,12 @@ def document() -> pd.DataFrame:
 
 
 def advised(book: Measurements, stack: str, vocabulary: int) -> float:
-    """How many times as fast the formula says that deferred rows train than dense ones, on the page's machine."""
+    """How many times as fast the formula says that deferred rows train than dense ones, on the page's machine.
+
+    Raises KeyError for a machine whose rates are not stored.
+    """
+    if not (paths.MEASUREMENTS / book.machine / "rates.json").exists():
+        raise KeyError(book.machine)
     priced = prices.of_rates("here", prices.own_rates(book.machine), stack)
     dense, deferred = (
         priced.step_s(make_point(vocabulary=vocabulary, optimizer=optimizer).work)

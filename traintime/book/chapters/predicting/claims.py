@@ -1,6 +1,7 @@
 """What the chapter on prediction claims, and how each claim is judged on a machine."""
 
 import numpy as np
+import pandas as pd
 from scipy.special import stdtrit
 from scipy.stats import binomtest
 
@@ -26,8 +27,15 @@ def share(happened: np.ndarray) -> Interval:
     return Interval(float(np.mean(happened)), float(found.low), float(found.high))
 
 
+def _tried(book: Measurements) -> pd.DataFrame:
+    """What the machine has tried. Raises KeyError where that is nothing."""
+    if (found := cases(book)).empty:
+        raise KeyError("no model was predicted here")
+    return found
+
+
 def _probed(book: Measurements) -> Finding:
-    found = cases(book)
+    found = _tried(book)
     error = mean(errors(found, "probed"))
     held = share(found[found["way"] == "probed"]["held"].to_numpy(bool))
     # "Nine in ten" is what was promised: fewer than that, beyond doubt, is a failure, and more is none.
@@ -37,19 +45,19 @@ def _probed(book: Measurements) -> Finding:
 
 
 def _formula(book: Measurements) -> Finding:
-    found = cases(book)
+    found = _tried(book)
     times = found[found["way"] == "formula"]["times"].to_numpy(float)
     twice = share(np.abs(np.log(times)) <= np.log(2))
     return Finding(False if twice.high < 0.9 else True if twice.value >= 0.9 else None, twice.text(".0%"))
 
 
 def _calibrated(book: Measurements) -> Finding:
-    error = mean(errors(unseen(cases(book)), "calibrated"))
+    error = mean(errors(unseen(_tried(book)), "calibrated"))
     return Finding(below(error, 0.3), error.text(".0%"))
 
 
 def _baselines(book: Measurements) -> Finding:
-    found = cases(book)
+    found = _tried(book)
     table = found.assign(error=(found["times"] - 1).abs()).pivot_table(index="number", columns="way", values="error")
     table = table[["probed", "one batch", "FLOPs / peak"]].dropna()
     if table.empty:
@@ -61,7 +69,7 @@ def _baselines(book: Measurements) -> Finding:
 
 
 def _memory(book: Measurements) -> Finding:
-    found = cases(book)
+    found = _tried(book)
     probed, formula = (mean(errors(found, f"{tier} memory")) for tier in ("probed", "formula"))
     shown = f"probed {probed.text('.1%')}, formula {formula.text('.1%')}"
     return Finding(every(below(probed, 0.05), below(formula, 0.10)), shown)

@@ -14,6 +14,7 @@ from traintime.book.chapters.predicting.analysis import (
     errors,
     tried,
     unseen,
+    withdrawn,
 )
 from traintime.book.chapters.predicting.claims import mean, share
 from traintime.book.stored import Measurements
@@ -61,7 +62,7 @@ def case_table(book: Measurements) -> HTML:
         found = tried(book)
     except KeyError:
         return page.nothing()
-    table = []
+    table, gone = [], withdrawn(book)
     for case in found:
         inside = case.inside()
         cells = []
@@ -72,6 +73,7 @@ def case_table(book: Measurements) -> HTML:
         said = case.predicted["probed"].memory
         peak = f"{np.mean(case.peaks) / GB:.2f}"
         memory = f"{said.value / GB:.2f} of {peak} GB" if said else f"{peak} GB"
+        memory = "*withdrawn*" if case.started in gone else memory
         name = f"{case.kind.replace('-', ' ')}, {case.stack.removeprefix('2026-')}"
         table.append([name, durations.text(case.true_s), *cells, memory])
     heads = ["model, backend", "it took", "probed", "formula", "memory, probed"]
@@ -106,6 +108,7 @@ def values(book: Measurements) -> dict[str, str]:
         "predict-document-large": f"{largest['foretold_s']:,.0f}",
         "predict-document-was": f"{largest['epoch_s']:,.0f}",
         "predict-document-update": f"{largest['update']:.0%}",
+        "predict-withdrawn": str(len(withdrawn(book))),
         "predict-missed": page.or_not_measured(lambda: _missed(book)),
         "predict-again": page.or_not_measured(lambda: mean(errors(found, "again")).text(".0%")),
         "predict-unseen": page.or_not_measured(lambda: f"{errors(unseen(found), 'calibrated').mean():.0%}"),

@@ -1,0 +1,143 @@
+"""Chapter 15: what its tables and claims make of predictions and trainings that are made up."""
+
+import csv
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from traintime import paths
+from traintime.book import stored
+from traintime.book.chapters import predicting, question
+from traintime.book.chapters.predicting import analysis
+from traintime.book.claims import judge
+from traintime.errors import InputError
+from traintime.predict import bench, bench_models
+from traintime.predict.answer import Estimate, around
+from traintime.predict.bench import Case
+
+
+def said(tier, seconds, peak, error):
+    return Estimate(
+        tier, "made up", 1000, 10, 1,
+        around(seconds / 100, (error, 1e6)), around(seconds, (error, 1e6)), around(seconds, (error, 1e6)),
+        around(peak, (0.03, 1e6)), {"steps": seconds},
+    )  # fmt: skip
+
+
+def case(number, kind="attention", true=20.0, probed=1.0, formula=1.5, calibrated=1.2, batch=1.3, peak=1.0, **more):
+    predicted = {
+        "probed": said("probed", true * probed, 1e9 * peak, 0.12),
+        "formula": said("formula", true * formula, 1e9 * peak, 0.5),
+        "calibrated": said("calibrated", true * calibrated, 1e9 * peak, 0.3),
+    }
+    about = {"stack": "2026-jax", "kind": kind, "sizes": {"batch": 10}, "started": f"2026-01-01T00:00:{number:02}Z"}
+    about |= {"machine": "made-up", "samples": 1000, "fit_s": (true, true * 1.02), "peaks": (1e9, 1e9)}
+    return Case(**about | {"one_batch_s": true * batch, "flops_s": true * 0.01, "predicted": predicted} | more)
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """A machine that has tried these models."""
+    monkeypatch.setattr(paths, "PREDICTED", tmp_path)
+    (tmp_path / "withdrawn.csv").write_text("machine,started,figure,reason\n")
+
+    def make(cases):
+        for one in cases:
+            bench.keep(one, tmp_path)
+        return stored.Measurements(pd.DataFrame({"stack": ["2026-jax"]}), "made-up")
+
+    return make
+
+
+def verdict(label, book):
+    (claim,) = [claim for claim in predicting.CLAIMS if claim.label == label]
+    return judge(claim, book).verdict
+
+
+def test_what_was_tried_is_kept_whole_and_added_to(book, tmp_path):
+    book([case(1)])
+    book([case(2, kind="dense")])
+    found = bench.kept(tmp_path, "made-up")
+    assert [one.kind for one in found] == ["attention", "dense"]
+    assert found[0] == case(1) or found[0].plain == case(1).plain
+
+
+def test_a_good_predictor_holds_and_a_bad_one_does_not(book):
+    good = book([case(number, probed=1 + 0.01 * (number % 5)) for number in range(20)])
+    for label in ("15.1", "15.2", "15.3", "15.4", "15.5"):
+        assert verdict(label, good) == "holds", label
+
+
+def test_a_bad_one_does_not(book):
+    bad = book([case(n, probed=2.0 + 0.01 * n, formula=4.0, calibrated=2.5, batch=1.0, peak=2.0) for n in range(20)])
+    for label in ("15.1", "15.2", "15.3", "15.4", "15.5"):
+        assert verdict(label, bad) == "does not hold", label
+
+
+def test_few_models_leave_it_open(book):
+    few = book([case(0, probed=1.3), case(1, probed=0.9), case(2, probed=1.12)])
+    assert verdict("15.1", few) == "cannot be told"
+
+
+def test_a_machine_that_tried_nothing_has_not_measured_it(book):
+    nothing = book([])
+    assert {verdict(claim.label, nothing) for claim in predicting.CLAIMS} == {"not measured"}
+    with pytest.raises(KeyError):
+        predicting.tried(nothing)
+
+
+def test_calibrations_are_judged_by_kinds_that_no_probe_has_trained(book):
+    seen = book([case(1, kind="dense", calibrated=9.0), case(2, calibrated=1.1), case(3, calibrated=1.12)])
+    assert verdict("15.3", seen) == "holds"
+
+
+def test_what_is_withdrawn_has_no_memory_and_keeps_its_time(book, tmp_path):
+    made = book([case(1, peak=3.0), case(2)])
+    (tmp_path / "withdrawn.csv").write_text(f"machine,started,figure,reason\nmade-up,{case(1).started},memory,ours\n")
+    found = predicting.cases(made)
+    assert len(found[found["way"] == "probed memory"]) == 1
+    assert len(found[found["way"] == "probed"]) == 2
+
+
+def test_the_card_of_the_document_is_judged_on_the_document():
+    (claim,) = [claim for claim in predicting.CLAIMS if claim.label == "15.6"]
+    document = question.document()
+    assert judge(claim, document).shown.endswith("cells within 50 %")
+    assert len(predicting.document()) == 6
+
+
+def test_the_summary_counts_what_held():
+    rows = bench.summary([case(1, probed=1.0), case(2, probed=2.0)]).set_index("way")
+    assert rows.loc["probed", "held"] == 0.5
+    assert rows.loc["probed", "mean_error"] == pytest.approx(0.5, abs=0.03)
+    assert np.isnan(rows.loc["one batch", "held"])
+    assert rows.loc["FLOPs / peak", "within_twice"] == 0
+
+
+@pytest.mark.parametrize("kind", list(bench_models.KINDS | bench_models.LOOPS))
+def test_draws_differ_and_are_plain_values(kind):
+    draw = (bench_models.KINDS | bench_models.LOOPS)[kind]
+    drawn = [draw(np.random.default_rng(seed)) for seed in range(5)]
+    assert json.loads(json.dumps(drawn)) == drawn
+    assert len({json.dumps(one) for one in drawn}) == 5
+
+
+def test_a_kind_that_is_not_known_is_refused():
+    with pytest.raises(InputError, match="kind: 'rnn'"):
+        next(bench.run(["jax"], 1, kinds=["rnn"]))
+
+
+def test_each_withdrawal_is_of_a_model_that_was_tried_and_has_its_reason():
+    with (paths.DATA / "predicted" / "withdrawn.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        started = [one.started for one in bench.kept(paths.DATA / "predicted", row["machine"])]
+        assert row["started"] in started
+        assert row["reason"]
+
+
+def test_the_numbers_of_the_page_need_nothing_measured(book):
+    assert analysis.cases(book([])).empty
+    assert all(isinstance(value, str) for value in predicting.values(book([])).values())
