@@ -143,6 +143,10 @@ def test_an_estimate_survives_json():
     assert str(again) == str(one)
 
 
+def test_a_training_of_milliseconds_is_told_in_milliseconds():
+    assert dict(probed(samples=100).rows)["an epoch"].split(" (")[0].endswith(" ms")
+
+
 def test_it_is_shown_as_text_table_and_picture():
     one = estimate(make_point(vocabulary=2_000_000), samples=1_000_000)
     assert "10,000 steps of 100" in str(one)

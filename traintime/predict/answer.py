@@ -114,7 +114,7 @@ class Estimate:
         ]
         spent = [(name, seconds) for name, seconds in self.parts.items() if seconds > 0.005 * self.total.value]
         if len(spent) > 1:
-            lines.append(("of it", ", ".join(f"{name} {durations.text(seconds)}" for name, seconds in spent)))
+            lines.append(("of it", ", ".join(f"{name} {_lasting(seconds)}" for name, seconds in spent)))
         if self.limited_by:
             lines.append(("limited by", self.limited_by))
         lines += [("would help", f"{one.what}: {_factors(one)}") for one in self.helps]
@@ -150,8 +150,11 @@ class Estimate:
 
 
 def _time(interval: Interval) -> str:
-    low, high = durations.text(interval.low), durations.text(interval.high)
-    return f"{durations.text(interval.value)} ({low} to {high})"
+    return f"{_lasting(interval.value)} ({_lasting(interval.low)} to {_lasting(interval.high)})"
+
+
+def _lasting(seconds: float) -> str:
+    return durations.text(seconds) if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
 def _number(count: int, what: str) -> str:
