@@ -151,7 +151,7 @@ def test_it_is_shown_as_text_table_and_picture():
     one = estimate(make_point(vocabulary=2_000_000), samples=1_000_000)
     assert "10,000 steps of 100" in str(one)
     assert "the optimizer" in one._repr_html_()
-    assert "<th>peak memory</th>" in one._repr_html_()
+    assert ">peak memory</th>" in one._repr_html_()
     axes = one.plot()
     assert axes.get_xlabel() == "ms a step"
     assert "update" in [text.get_text() for text in axes.get_legend().get_texts()]

@@ -130,7 +130,10 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         """A table for a notebook."""
-        rows = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self.rows)
+        left = ' style="text-align: left"'  # notebooks align to the right
+        rows = "".join(
+            f"<tr><th scope='row'{left}>{html.escape(a)}</th><td{left}>{html.escape(b)}</td></tr>" for a, b in self.rows
+        )
         return f"<table><caption>Intervals hold {self.level:.0%} of the time.</caption><tbody>{rows}</tbody></table>"
 
     def plot(self, axes: Any = None) -> Any:
