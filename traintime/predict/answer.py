@@ -130,7 +130,7 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         """A table for a notebook."""
-        left = ' style="text-align: left"'  # notebooks align to the right
+        left = ' style="text-align: left; overflow-wrap: anywhere"'  # notebooks align to the right, phones are narrow
         rows = "".join(
             f"<tr><th scope='row'{left}>{html.escape(a)}</th><td{left}>{html.escape(b)}</td></tr>" for a, b in self.rows
         )
