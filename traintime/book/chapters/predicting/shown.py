@@ -109,6 +109,9 @@ def values(book: Measurements) -> dict[str, str]:
         "predict-document-was": f"{largest['epoch_s']:,.0f}",
         "predict-document-update": f"{largest['update']:.0%}",
         "predict-withdrawn": str(len(withdrawn(book))),
+        "predict-asleep": page.or_not_measured(lambda: _asleep(book)),
+        "predict-probed-memory": page.or_not_measured(lambda: mean(errors(found, "probed memory")).text(".0%")),
+        "predict-formula-memory": page.or_not_measured(lambda: mean(errors(found, "formula memory")).text(".0%")),
         "predict-missed": page.or_not_measured(lambda: _missed(book)),
         "predict-again": page.or_not_measured(lambda: mean(errors(found, "again")).text(".0%")),
         "predict-unseen": page.or_not_measured(lambda: f"{errors(unseen(found), 'calibrated').mean():.0%}"),
@@ -123,6 +126,12 @@ def values(book: Measurements) -> dict[str, str]:
         given[f"predict-advice-{name}"] = page.or_not_measured(lambda s=stack: f"{advised(book, s, LARGE):.0f}")
         given[f"predict-tried-{name}"] = page.or_not_measured(lambda s=stack: _tried(book, s))
     return given
+
+
+def _asleep(book: Measurements) -> str:
+    """Of the models whose probe knew that `fit` may sleep, how many intervals held: "6 of 6"."""
+    knew = [case for case in tried(book) if any("may sleep" in note for note in case.predicted["probed"].notes)]
+    return f"{sum(case.inside()['probed'] for case in knew)} of {len(knew)}"
 
 
 def _missed(book: Measurements) -> str:
