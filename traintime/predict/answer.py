@@ -130,9 +130,10 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         """A table for a notebook."""
-        left = ' style="text-align: left; overflow-wrap: anywhere"'  # notebooks align to the right, phones are narrow
+        # Notebooks align to the right; on a phone the second column alone may break anywhere.
+        name, told = (f' style="text-align: left; {how}"' for how in ("white-space: nowrap", "overflow-wrap: anywhere"))
         rows = "".join(
-            f"<tr><th scope='row'{left}>{html.escape(a)}</th><td{left}>{html.escape(b)}</td></tr>" for a, b in self.rows
+            f"<tr><th scope='row'{name}>{html.escape(a)}</th><td{told}>{html.escape(b)}</td></tr>" for a, b in self.rows
         )
         return f"<table><caption>Intervals hold {self.level:.0%} of the time.</caption><tbody>{rows}</tbody></table>"
 
