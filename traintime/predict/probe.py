@@ -99,18 +99,6 @@ class Probe:
         fixed, sample = self.line
         return fixed + sample * batch
 
-    def peak_bytes(self, batch: int) -> float | None:
-        """Peak memory at another batch size, on the line through those that were tried; never below the least of them.
-
-        With one batch size it is that one's, and None where nobody could tell.
-        """
-        known = [(one.batch, one.peak_bytes) for one in (*self.others, self.asked) if one.peak_bytes is not None]
-        if not known:
-            return None
-        (low, least), (high, most) = known[0], known[-1]
-        slope = max((most - least) / (high - low), 0.0) if high > low else 0.0
-        return max(least, most + slope * (batch - high))
-
 
 def smaller(batch: int) -> int | None:
     """The batch size that is tried beside: a quarter, so that the line has a base; None where nothing is smaller."""
