@@ -782,7 +782,7 @@ COMMANDS = commands(typer.main.get_command(cli.app))
 
 def test_the_commands_are_the_known_ones():
     known = {"measure", "sweep", "table", "check", "machine", "bench", "bench-formula", "bench-rows", "lab", "learn"}
-    known |= {"stacks", "stacks add", "estimate", "calibrate", "bench-predict"}
+    known |= {"stacks", "stacks add", "estimate", "calibrate", "bench-predict", "compare"}
     assert set(COMMANDS) == {"", *known}
 
 

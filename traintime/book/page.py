@@ -17,6 +17,7 @@ from traintime.book.predictions import read as read_predictions
 from traintime.book.stored import Measurements
 from traintime.measuring import machine
 from traintime.point import fields
+from traintime.predict import compare
 from traintime.store.table import ALIKE
 
 
@@ -172,6 +173,26 @@ def claims(claims: Sequence[Claim], run: Measurements | None = None) -> HTML:
         rows.append([claim.label, f"{claim.sentence} *({claim.source})*", *cells])
     titles = [one.machine for one in each] if rows else []
     return _Claims(markup.table(["", "claim", *titles], rows, right=False), as_data(found))
+
+
+def normal(run: Measurements) -> HTML:
+    """Whether this run is normal: its stacks among the book's machines, and what is off where one is not."""
+    if run.rows.empty:
+        return nothing("Nothing was measured here.")
+    found = compare.compare(run.root)
+    said = [f"{one.stack}: {sentence}." for one in found for sentence in one.why]
+    rows = [[one.stack, str(one.points), *_placed(one)] for one in found]
+    heads = ["", "points", "of what is expected", "normal", "verdict"]
+    words = "".join(f"<p>{markup.inline(sentence)}</p>" for sentence in said)
+    note = "<p>Expected is what the book's machines took, at the rates of this one's memory and arithmetic.</p>"
+    return HTML(markup.box("Is this run normal?", markup.table(heads, rows) + note + words))
+
+
+def _placed(one: compare.Placed) -> list[str]:
+    if not one.points:
+        return ["", "", one.verdict]
+    times = f"{one.times.value:.2f} times"
+    return [times, f"{one.times.low:.2f} to {one.times.high:.2f}", f"**{one.verdict}**" if one.off else one.verdict]
 
 
 def predictions(chapter: str) -> HTML:

@@ -10,6 +10,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from traintime import paths
-from traintime.errors import unknown
+from traintime.errors import InputError, unknown
 from traintime.explain import points
 from traintime.explain.formula import STEP, WORK
 from traintime.measuring.machine import RATES
@@ -99,10 +100,19 @@ def usable(point: Point) -> bool:
     return point.run == Run() and sizes.optimizer not in BY_ROW and getattr(sizes, "accumulated", 1) == 1
 
 
-def own_rates(machine: str) -> Rates:
-    """What a measured machine reaches itself, the median of all its sweeps."""
-    history = json.loads((paths.MEASUREMENTS / machine / "rates.json").read_text())
-    middle = {name: float(np.median([each[name] for each in history])) for name in RATES}
+def own_rates(machine: str, root: Path = paths.MEASUREMENTS) -> Rates:
+    """What a measured machine reaches itself: the median of all its sweeps, or what stands in its description.
+
+    Raises InputError where nobody measured it.
+    """
+    history, description = root / machine / "rates.json", root / machine / "machine.json"
+    times = json.loads(history.read_text()) if history.exists() else []
+    if not times and description.exists():
+        times = [one] if (one := json.loads(description.read_text()).get("rates")) else []
+    if not times:
+        remedy = "Run `traintime sweep` on that machine: it measures them first."
+        raise InputError("machine", machine, "has no rates of its own", remedy)
+    middle = {name: float(np.median([each[name] for each in times])) for name in RATES}
     return Rates(middle["matmul_flop_per_s"], middle["bandwidth_bytes_per_s"])
 
 
