@@ -491,13 +491,15 @@ def estimate(
     validation: Annotated[int, typer.Option(min=0, help="Samples that are evaluated after each epoch.")] = 0,
     saves: Annotated[int, typer.Option(min=0, help="Times that the model is written to a file.")] = 0,
     tier: Annotated[str | None, typer.Option(help="formula, calibrated or probed; a file's model is probed.")] = None,
-    on: Annotated[str | None, typer.Option(help="A device with a data sheet (K40m) instead of this machine.")] = None,
+    on: Annotated[
+        str | None, typer.Option(help="A device with a data sheet (T4, K40m, ...), not this machine.")
+    ] = None,
     stack: Annotated[str | None, typer.Option(help="Software stack; for a file, its Keras backend.")] = None,
     seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long to probe.")] = 60.0,
     give_up: Annotated[float | None, typer.Option(min=1, help="Seconds until a file's process is ended.")] = None,
     deadline: Annotated[str | None, typer.Option(help="Answer yes or no: it ends within 8h, 90m, 2d 4h.")] = None,
     memory: Annotated[str | None, typer.Option(help="Answer yes or no: it fits into 16GB, 512MiB.")] = None,
-    compare: Annotated[bool, typer.Option(help="Every stack and device side by side, by the formula.")] = False,
+    compare: Annotated[bool, typer.Option(help="Stacks here, and devices with a data sheet, side by side.")] = False,
     as_json: Json = False,
     **given: Any,
 ) -> None:
@@ -515,7 +517,8 @@ def estimate(
     if compare:
         if target is not None:
             raise InputError("compare", target, "is for a model's sizes", "Leave out the file.")
-        rows = side_by_side.rows(training.Training(batch=(point := make_point(**sizes)).sizes.batch, **about), point)
+        point = make_point(**sizes)
+        rows = side_by_side.rows(training.Training(batch=point.sizes.batch, **about), point, stack)
         if as_json:
             return print_json([one.to_dict() for one in rows])
         return out.print(grid(side_by_side.table(rows), point.key))

@@ -107,7 +107,9 @@ def test_every_published_figure_names_its_unit_and_source():
     rows = pd.read_csv(paths.EXTERNAL / "hardware.csv")
     assert not rows.isna().any(axis=None)
     assert not rows.duplicated(["device", "name"]).any()
-    assert set(rows["unit"]) <= {"core", "Hz", "FLOP/s", "byte/s"}
+    assert set(rows["unit"]) <= {"core", "Hz", "FLOP/s", "byte/s", "byte"}
+    assert set(rows["kind"]) == {"card", "processor"}
+    assert (rows.groupby("device")["kind"].nunique() == 1).all()
 
 
 def test_the_ratio_of_two_fits_lies_between_the_ratios_of_their_coefficients(fits):

@@ -179,13 +179,17 @@ def normal(run: Measurements) -> HTML:
     """Whether this run is normal: its stacks among the book's machines, and what is off where one is not."""
     if run.rows.empty:
         return nothing("Nothing was measured here.")
-    found = compare.compare(run.root)
+    return placed(compare.compare(run.root), "Is this run normal?")
+
+
+def placed(found: Sequence[compare.Placed], title: str) -> HTML:
+    """Stacks of one machine among the book's, in a box."""
     said = [f"{one.stack}: {sentence}." for one in found for sentence in one.why]
     rows = [[one.stack, str(one.points), *_placed(one)] for one in found]
     heads = ["", "points", "of what is expected", "normal", "verdict"]
-    words = "".join(f"<p>{markup.inline(sentence)}</p>" for sentence in said)
-    note = "<p>Expected is what the book's machines took, at the rates of this one's memory and arithmetic.</p>"
-    return HTML(markup.box("Is this run normal?", markup.table(heads, rows) + note + words))
+    note = "Expected is what the book's machines took, at the rates of this one's memory and arithmetic."
+    words = "".join(f"<p>{markup.inline(sentence)}</p>" for sentence in (note, *said))
+    return HTML(markup.box(title, markup.table(heads, rows) + words))
 
 
 def _placed(one: compare.Placed) -> list[str]:

@@ -1,7 +1,8 @@
 """What a step is limited by, and what would help, each change priced by the same formula."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from traintime.predict.answer import Help
 from traintime.predict.holdings import Held
@@ -21,6 +22,7 @@ TIMES = 4  # of the batch, where a larger one is priced
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
 MOST = 4
 DEFERRED = "adam-deferred"
+ALLOCATOR = "an allocator that keeps its memory (tcmalloc in the place of glibc's, by LD_PRELOAD)"
 
 
 def limited_by(terms: dict[str, float]) -> str:
@@ -29,12 +31,19 @@ def limited_by(terms: dict[str, float]) -> str:
     return f"{WORDS[name]} ({terms[name] / sum(terms.values()):.0%} of a step)"
 
 
-def helps(known: Known, batch: int, prices: Prices, held: Held) -> tuple[Help, ...]:
-    """Changes that save time or memory, the one that saves most time first. batch: samples a step."""
+def helps(
+    known: Known, batch: int, prices: Prices, held: Held, beside: Mapping[str, Prices] = MappingProxyType({})
+) -> tuple[Help, ...]:
+    """Changes that save time or memory, the one that saves most time first.
+
+    batch: samples a step; beside: the prices of the same step run in another way.
+    """
     per_sample, memory = prices.step_s(known.work) / batch, held.peak_bytes(known.work, known.how)
     found = []
-    for what, work, samples, how in _changes(known, batch):
-        one = Help(what, prices.step_s(work) / samples / per_sample, held.peak_bytes(work, how) / memory)
+    changed = [(*each, prices) for each in _changes(known, batch)]
+    changed += [(what, known.work, batch, known.how, others) for what, others in beside.items()]
+    for what, work, samples, how, priced in changed:
+        one = Help(what, priced.step_s(work) / samples / per_sample, held.peak_bytes(work, how) / memory)
         if min(one.time, one.memory) < WORTH and one.time < 1 / WORTH:
             found.append(one)
     return tuple(sorted(found, key=lambda one: one.time)[:MOST])

@@ -9,7 +9,7 @@ from traintime.errors import InputError, unknown
 from traintime.explain.memory import GIB
 from traintime.measuring import machine
 from traintime.point import Point
-from traintime.predict import calibrate, holdings, resident, tiers
+from traintime.predict import calibrate, holdings, prices, resident, tiers
 from traintime.predict.answer import LEVEL, TIERS, Estimate
 from traintime.predict.step_trainer import StepTrainer
 from traintime.predict.training import Known, Training, of_model, of_point
@@ -72,7 +72,7 @@ def estimate(
     if isinstance(model, Point):
         if tier == "probed":
             raise InputError("tier", tier, "is for models and steps", "Measure the point: traintime measure.")
-        return _priced(of_point(model), asked, tier, device, stack)
+        return _priced(of_point(model), asked, tier, device, stack, model.run.allocator)
     return _of_model(model, asked, data, optimizer, length, tier, device, stack, seconds, keep)
 
 
@@ -98,7 +98,7 @@ def _of_model(
     asks_for_prices = tier in ("formula", "calibrated") or device is not None
     if known is not None and (asks_for_prices or (tier is None and not compiled)):
         notes = () if compiled or asks_for_prices else ("not probed: the model is not compiled",)
-        return _priced(known, asked, tier, device, stack, notes)
+        return _priced(known, asked, tier, device, stack, calibrate.who_answers(), notes)
     from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
 
     trainer = KerasTrainer(model, data, length)
@@ -107,7 +107,8 @@ def _of_model(
         notes = ("what a step is spent on is not told: the model has parts whose work is not known",)
     elif lacking := _lacking(known):
         if tier is None:
-            return _priced(known, asked, tier, device, stack, (f"not probed: it {lacking}",))
+            notes = (f"not probed: it {lacking}",)
+            return _priced(known, asked, tier, device, stack, calibrate.who_answers(), notes)
         remedy = "Take tier='formula', a smaller batch, or a smaller model."
         raise InputError("model", model.name, lacking, remedy)
     with trainer.kept() if keep else contextlib.nullcontext():
@@ -120,20 +121,24 @@ def _priced(
     tier: str | None,
     device: str | None,
     stack: str | None,
+    allocator: str,
     notes: tuple[str, ...] = (),
 ) -> Estimate:
     """By this machine's calibration, if it is asked for, or is there and nothing else is; otherwise by the formula."""
     stack = stack or known.stack
     if device is None and tier != "formula":
         try:
-            found = calibrate.stored(stack)
+            found = calibrate.stored(stack, allocator)
             return tiers.of_prices(found.prices(), known, asked, stack, notes, tier="calibrated")
         except InputError as error:
             if tier == "calibrated":
                 raise
-            if calibrate.file_of(stack, calibrate.who_answers()).exists():
+            if calibrate.file_of(stack, allocator).exists():
                 notes += (f"a calibration was not used: {error}",)
-    return tiers.formula(known, asked, device, stack, notes)
+    if device is None and stack in prices.known() and stack not in prices.known(allocator):
+        notes += (f"{stack} was not measured under {allocator}: its habits under {prices.USUAL} are taken",)
+        allocator = prices.USUAL
+    return tiers.formula(known, asked, device, stack, notes, allocator=allocator)
 
 
 def _lacking(known: Known) -> str:

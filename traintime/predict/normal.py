@@ -64,12 +64,11 @@ def derive() -> pd.DataFrame:
     """A row for each point of each machine that the book names (COLUMNS): seconds a step, and by the formula at the
     machine's own rates.
     """
-    known = set(prices.habits().index.get_level_values("stack"))
     parts = []
     for machine, title in titles().items():
         rates, found = prices.own_rates(machine), by_key(paths.MEASUREMENTS, machine)
         rows = seen(paths.MEASUREMENTS, machine)
-        rows = rows[rows["stack"].isin(known)]
+        rows = rows[rows["stack"].isin(prices.known())]
         expected = [
             prices.of_rates(title, rates, stack).step_s(found[key].work)
             for stack, key in zip(rows["stack"], rows["key"], strict=True)

@@ -2,6 +2,8 @@
 
 A stack's habit is how many times the least possible time an operation or a byte takes it: the least follows from what
 the device reaches at best (Rates). A launch, and a step as such, cost seconds that a processor needs on any device.
+Under an allocator that gives large blocks back (glibc) a byte also costs the memory that is mapped anew for it; under
+one that keeps them (tcmalloc) it does not, nor on a card, whose frameworks keep what they have had.
 `python -m traintime.predict.prices` fits the habits to the stored measurements (data/derived/habits.csv); a test holds
 that the file is what they give.
 """
@@ -9,7 +11,7 @@ that the file is what they give.
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +29,13 @@ from traintime.store import records
 from traintime.store.table import table
 from traintime.workloads.base import BY_ROW, Work
 
+ERRORS = ["error", "kinds", "elsewhere"]
 FEWEST = 12  # points that six habits may be fitted to
 # Of a published peak, what programs are taken to reach where nobody measured it. Bandwidth: a K40m's 203 of 288 GB/s
 # (data/external/hardware.csv). Operations: large square products come near the peak on every device.
 REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
 TERMS = tuple(STEP.terms)
+USUAL, KEEPS = "glibc", "tcmalloc"  # the usual allocator, and one that keeps the memory that it has had
 Array = NDArray[np.float64]
 
 
@@ -94,10 +98,14 @@ def left_out(values: Array, seconds: Array, groups: Sequence[object]) -> Array:
     return errors
 
 
-def usable(point: Point) -> bool:
-    """Whether a point is an ordinary step: on a CPU under glibc, nothing unusual about how it is run."""
+def usable(point: Point, allocator: str = USUAL) -> bool:
+    """Whether a point is an ordinary step under this allocator: on a CPU, nothing else unusual about how it is run."""
     sizes = point.sizes
-    return point.run == Run() and sizes.optimizer not in BY_ROW and getattr(sizes, "accumulated", 1) == 1
+    return (
+        point.run == Run(allocator=allocator)
+        and sizes.optimizer not in BY_ROW
+        and getattr(sizes, "accumulated", 1) == 1
+    )
 
 
 def own_rates(machine: str, root: Path = paths.MEASUREMENTS) -> Rates:
@@ -117,12 +125,12 @@ def own_rates(machine: str, root: Path = paths.MEASUREMENTS) -> Rates:
 
 
 def derive() -> pd.DataFrame:
-    """Habits of every stack that has enough points, a row for each term.
+    """Habits of every stack that has enough points under an allocator, a row for each term.
 
-    Columns: stack, term; habit: seconds of a step and a launch, else times the least possible; points, workloads,
-    machines: what it was fitted to. Errors, each a root mean square of the logarithm of measured over predicted: error,
-    of points that were left out; kinds, of whole workloads that were; elsewhere, of machines that were; repeat: of
-    measuring again. Missing where there is nothing to leave out.
+    Columns: stack, allocator, term; habit: seconds of a step and a launch, else times the least possible; points,
+    workloads, machines: what it was fitted to. Errors, each a root mean square of the logarithm of measured over
+    predicted: error, of points that were left out; kinds, of whole workloads that were; elsewhere, of machines that
+    were; repeat: of measuring again. Missing where there is nothing to leave out.
     """
     steps, repeats = [], {}
     for machine in sorted(path.name for path in paths.MEASUREMENTS.iterdir() if (path / "rates.json").exists()):
@@ -130,16 +138,22 @@ def derive() -> pd.DataFrame:
         for (_, stack), spread in points.pooled_spreads(points.counted(table(paths.MEASUREMENTS, machine))).items():
             repeats.setdefault(stack, []).append(spread)
         for path in records.files(paths.MEASUREMENTS, machine):
-            if records.is_sentinel(path) or not usable((record := records.read(path)).point):
+            if records.is_sentinel(path):
+                continue
+            record = records.read(path)
+            allocator = record.point.run.allocator
+            if allocator not in (USUAL, KEEPS) or not usable(record.point, allocator):
                 continue
             ended = [one for one in record.invocations if one.status == "ok" and not one.disturbed]
             if timings := [one.result.timing for one in ended if one.result]:
                 means = [np.mean(timing.steps_ns[timing.warmup :]) / 1e9 for timing in timings]
                 values = design([record.point.work])[0] * least
-                steps.append((record.stack, machine, record.point.workload, values, float(np.mean(means))))
+                whose = record.stack, allocator
+                steps.append((whose, machine, record.point.workload, values, float(np.mean(means))))
     rows = []
-    for stack in sorted({each[0] for each in steps}):
-        _, machines, workloads, values, seconds = map(list, zip(*(s for s in steps if s[0] == stack), strict=True))
+    for stack, allocator in sorted({each[0] for each in steps}):
+        these = [each for each in steps if each[0] == (stack, allocator)]
+        _, machines, workloads, values, seconds = map(list, zip(*these, strict=True))
         if len(seconds) < FEWEST:
             continue
         terms, measured = np.array(values), np.array(seconds)
@@ -149,15 +163,20 @@ def derive() -> pd.DataFrame:
             "workloads": " ".join(sorted(set(workloads))),
             "machines": len(set(machines)),
             "error": rms(left_out(terms, measured, range(len(seconds)))),
-            "kinds": rms(left_out(terms, measured, workloads)) if len(set(workloads)) > 2 else np.nan,
+            "kinds": rms(left_out(terms, measured, workloads)) if _can_leave_out(workloads) else np.nan,
             "elsewhere": rms(elsewhere(terms, measured, machines, workloads)),
             "repeat": np.sqrt(sum(each.degrees * each.sd**2 for each in repeats[stack] if each.degrees) / degrees),
         }
         rows += [
-            {"stack": stack, "term": term, "habit": habit} | about
+            {"stack": stack, "allocator": allocator, "term": term, "habit": habit} | about
             for term, habit in zip(TERMS, solve(terms, measured), strict=True)
         ]
     return pd.DataFrame(rows)
+
+
+def _can_leave_out(workloads: list[str]) -> bool:
+    """Whether habits can be fitted without any one of these kinds: three or more, and enough points of the others."""
+    return len(set(workloads)) > 2 and len(workloads) - max(map(workloads.count, workloads)) >= FEWEST
 
 
 def elsewhere(values: Array, seconds: Array, machines: list[str], workloads: list[str]) -> Array:
@@ -179,36 +198,63 @@ def rms(errors: Array) -> float:
 
 
 @functools.cache
-def habits() -> pd.DataFrame:
-    """The derived table, by stack and term."""
-    return pd.read_csv(paths.DERIVED / "habits.csv").set_index(["stack", "term"])
+def habits(allocator: str = USUAL) -> pd.DataFrame:
+    """The derived table of the habits under an allocator, by stack and term."""
+    rows = pd.read_csv(paths.DERIVED / "habits.csv")
+    return rows[rows["allocator"] == allocator].drop(columns="allocator").set_index(["stack", "term"])
 
 
-def of_rates(name: str, rates: Rates, stack: str) -> Prices:
+def known(allocator: str = USUAL) -> list[str]:
+    """The stacks whose habits under this allocator are known."""
+    return list(habits(allocator).index.get_level_values("stack").unique())
+
+
+def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Prices:
     """Prices of a device of which its rates are known: the stack's habits there.
 
     Its error is the largest of three: of points, of kinds of models, and of machines that the habits have not seen;
-    where a stack was tried on too few kinds or machines to tell, the other stacks' median. Raises InputError for a
-    stack that was never measured.
+    where a stack was tried on too few kinds or machines to tell, its own under the usual allocator, or else the other
+    stacks' median. Raises InputError for a
+    stack that was never measured, or not under this allocator.
     """
-    rows = habits()
-    stacks = rows.index.get_level_values("stack").unique()
-    if stack not in stacks:
-        raise unknown("stack", stack, sorted(stacks))
-    errors = rows.groupby("stack")[["error", "kinds", "elsewhere"]].first()
-    least = rates.least
+    if stack not in known():
+        raise unknown("stack", stack, known())
+    if stack not in known(allocator):
+        remedy = f"It is known of: {', '.join(known(allocator))}." if known(allocator) else f"Take {USUAL} or {KEEPS}."
+        raise InputError("allocator", allocator, f"was not measured with {stack}", remedy)
+    rows = habits(allocator)
+    least, errors = rates.least, rows.groupby("stack")[ERRORS].first()
     seconds = {term: float(rows.loc[(stack, term), "habit"]) * least[term] for term in TERMS}
-    return Prices(f"{stack} on {name}", seconds, float(errors.loc[stack].fillna(errors.median()).max()))
+    usual = habits().groupby("stack")[ERRORS].first()
+    own = errors.loc[stack].fillna(usual.loc[stack]).fillna(usual.median())
+    under = "" if allocator == USUAL else f" under {allocator}"
+    return Prices(f"{stack} on {name}{under}", seconds, float(own.max()))
+
+
+@functools.cache
+def sheets() -> pd.DataFrame:
+    """What data sheets say of devices that were not measured (data/external/hardware.csv)."""
+    return pd.read_csv(paths.EXTERNAL / "hardware.csv")
+
+
+def is_card(device: str) -> bool:
+    """Whether a device with a data sheet is a card, with memory of its own. Raises InputError for an unknown one."""
+    rows = sheets()
+    if device not in set(rows["device"]):
+        raise unknown("device", device, sorted(rows["device"].unique()))
+    return bool((rows.loc[rows["device"] == device, "kind"] == "card").all())
 
 
 def published(device: str, stack: str) -> Prices:
-    """Prices from a device's data sheet (data/external/hardware.csv); raises InputError for one that is not in it."""
-    sheet = pd.read_csv(paths.EXTERNAL / "hardware.csv")
-    if device not in set(sheet["device"]):
-        raise unknown("device", device, sorted(sheet["device"].unique()))
-    figures = sheet[sheet["device"] == device].set_index("name")["value"].astype(float)
+    """Prices from a device's data sheet; on a card with the habits under an allocator that keeps its memory, where they
+    are known. Raises InputError for a device that has none.
+    """
+    allocator = KEEPS if is_card(device) and stack in known(KEEPS) else USUAL
+    rows = sheets()
+    figures = rows[rows["device"] == device].set_index("name")["value"].astype(float)
     moved = figures.get("bandwidth measured", figures["bandwidth peak"] * REACHED["bandwidth peak"])
-    return of_rates(device, Rates(figures["float32 peak"] * REACHED["float32 peak"], float(moved)), stack)
+    rates = Rates(figures["float32 peak"] * REACHED["float32 peak"], float(moved))
+    return replace(of_rates(device, rates, stack, allocator), of=f"{stack} on {device}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from traintime import paths
 from traintime.errors import InputError
 from traintime.measuring import stacks
 from traintime.point import Point
@@ -11,24 +10,24 @@ from traintime.predict.answer import GB, Estimate
 from traintime.predict.training import Training, of_point
 
 
-def rows(asked: Training, point: Point) -> list[Estimate]:
-    """The formula's answer for this machine and each device with a data sheet, on each stack that can train the point.
+def rows(asked: Training, point: Point, stack: str | None = None) -> list[Estimate]:
+    """The formula's answer for this machine on each stack that can train the point, and for each device with a data
+    sheet on one of them (by default the usual one), the quickest first.
 
-    What a device's rates are is measured once, for all stacks.
+    What this machine's rates are is measured once, for all stacks.
     """
     known, rates = of_point(point), tiers.rates_here()
-    found = []
-    for stack in dict.fromkeys(prices.habits().index.get_level_values("stack")):
-        if not _can(point, stack):
-            continue
-        found.append(tiers.formula(known, asked, None, stack, rates=rates))
-        found += [tiers.formula(known, asked, device, stack) for device in devices() if stack != "numpy"]
-    return sorted(found, key=lambda one: one.total.value)
+    chosen = stack or known.stack
+    if not _can(point, chosen):
+        raise InputError("stack", chosen, "cannot train this", "Take another stack.")
+    here = [tiers.formula(known, asked, None, each, rates=rates) for each in prices.known() if _can(point, each)]
+    elsewhere = [tiers.formula(known, asked, device, chosen) for device in devices()]
+    return sorted(here + elsewhere, key=lambda one: one.total.value)
 
 
 def devices() -> list[str]:
     """Devices with a data sheet."""
-    return sorted(pd.read_csv(paths.EXTERNAL / "hardware.csv")["device"].unique())
+    return sorted(prices.sheets()["device"].unique(), key=str.lower)
 
 
 def _can(point: Point, stack: str) -> bool:

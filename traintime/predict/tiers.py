@@ -1,11 +1,14 @@
 """The tiers: formula, which prices a model's work, and probed, which has trained it for a moment."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from traintime.explain.statistics import Interval
 from traintime.measuring import machine
+from traintime.measuring.worker.process import allocator as who_answers
 from traintime.predict import advice, durations, holdings, prices, resident
 from traintime.predict.answer import GB, Estimate, around
 from traintime.predict.prices import Prices, Rates
@@ -29,13 +32,26 @@ def formula(
     stack: str,
     notes: tuple[str, ...] = (),
     rates: Rates | None = None,
+    allocator: str = prices.USUAL,
 ) -> Estimate:
-    """The work of a step at the prices of a device with a data sheet, or of this machine (rates: known already)."""
+    """The work of a step at the prices of a device with a data sheet, or of this machine (rates: known already).
+
+    allocator: who answers malloc on this machine.
+    """
     if device is None:
-        return of_prices(prices.of_rates("this machine", rates or rates_here(), stack), known, asked, stack, notes)
-    # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
+        rates = rates or rates_here()
+        priced = prices.of_rates("this machine", rates, stack, allocator)
+        return of_prices(priced, known, asked, stack, notes, beside=_beside_allocator(rates, stack, allocator))
     notes += (f"{device} was not measured: this is its data sheet, and the habits of {stack} on processors",)
-    return of_prices(prices.published(device, stack), known, asked, stack, notes, idle=False)
+    # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
+    return of_prices(prices.published(device, stack), known, asked, stack, notes, idle=not prices.is_card(device))
+
+
+def _beside_allocator(rates: Rates, stack: str, allocator: str) -> dict[str, Prices]:
+    """What this stack would pay here under an allocator that keeps its memory, where that is known and another."""
+    if allocator != prices.USUAL or stack not in prices.known(prices.KEEPS):
+        return {}
+    return {advice.ALLOCATOR: prices.of_rates("this machine", rates, stack, prices.KEEPS)}
 
 
 def of_prices(
@@ -46,8 +62,12 @@ def of_prices(
     notes: tuple[str, ...] = (),
     idle: bool = True,
     tier: str = "formula",
+    beside: Mapping[str, Prices] = MappingProxyType({}),
 ) -> Estimate:
-    """The work of a step at these prices; idle: whether memory counts what a process holds before it trains."""
+    """The work of a step at these prices; idle: whether memory counts what a process holds before it trains.
+
+    beside: what could be changed in how it is run, and the prices then.
+    """
     held = holdings.of_stack(stack)
     terms = priced.parts(known.work)
     step = sum(terms.values())
@@ -67,7 +87,9 @@ def of_prices(
     if asked.saves:
         notes += ("saving is not counted by this tier",)
     memory = around(peak, (held.error, SURE), level=asked.level)
-    return _answer(tier, priced.of, asked, step, [(priced.error, SURE)], parts, memory, known, terms, priced, notes)
+    return _answer(
+        tier, priced.of, asked, step, [(priced.error, SURE)], parts, memory, known, terms, priced, notes, beside
+    )
 
 
 def probed(
@@ -102,16 +124,19 @@ def probed(
     errors = [(float(repeat.get(stack, repeat.max())), SURE)]
     if (blocks := len(seen.asked.blocks_s)) > 1:
         errors.append((seen.asked.error, blocks - 1))
-    priced, terms = None, None
+    priced, terms, beside = None, None, {}
     if known is not None:
-        priced = prices.of_rates("this machine", rates_here(), known.stack)
+        rates, allocator = rates_here(), who_answers()
+        here = allocator if known.stack in prices.known(allocator) else prices.USUAL
+        priced = prices.of_rates("this machine", rates, known.stack, here)
+        beside = _beside_allocator(rates, known.stack, allocator)
         terms = priced.parts(known.work)
         # Which part is how large is the formula's opinion; how long they take together was seen.
         factor = step / sum(terms.values())
         terms = {name: value * factor for name, value in terms.items()}
     memory, told = _memory(seen, trainer, asked, stack, before)
     of = f"{seen.took_s:.0f} s of it, {stack}"
-    found = _answer("probed", of, asked, step, errors, parts, memory, known, terms, priced, notes + told)
+    found = _answer("probed", of, asked, step, errors, parts, memory, known, terms, priced, notes + told, beside)
     return _with_sleep(found, trainer.sleep_s(found.epoch.value))
 
 
@@ -170,12 +195,13 @@ def _answer(
     terms: dict[str, float] | None,
     priced: Prices | None,
     notes: tuple[str, ...],
+    beside: Mapping[str, Prices],
 ) -> Estimate:
     total = sum(parts.values())
     once = parts.get("first step", 0.0) + parts.get("saving", 0.0)
     found: tuple[advice.Help, ...] = ()
     if known is not None and priced is not None:
-        found = advice.helps(known, asked.batch, priced, holdings.of_stack(known.stack))
+        found = advice.helps(known, asked.batch, priced, holdings.of_stack(known.stack), beside)
 
     def sized(value: float) -> Interval:
         return around(value, *errors, level=asked.level)

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from traintime.errors import InputError
-from traintime.point import Point
+from traintime.point import Point, Run
 from traintime.workloads.base import BY_ROW, FLOAT, Work
 
 TENSORFLOW = "2026-tensorflow"
+PRICED = ("allocator",)  # fields of a run that the formula's prices follow
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,11 @@ class Known:
 
 
 def of_point(point: Point) -> Known:
-    """What is known of a point of the book's workloads."""
+    """What is known of a point of the book's workloads. Raises InputError for a way to run it that has no price."""
     sizes = point.sizes
+    for name, value in point.run.model_dump().items():
+        if name not in PRICED and value != getattr(Run(), name):
+            raise InputError(name, value, "has no price of its own", "Leave it out, or measure it: traintime measure.")
     table = sizes.vocabulary * sizes.embedding if sizes.table and sizes.how in ("adam", "sgd") else 0
     tokens = min(table, sizes.batch * sizes.length * sizes.embedding) if table else 0
     optimizer = "adam" if sizes.optimizer in BY_ROW else sizes.optimizer

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from traintime.book import original
+from traintime.book import original, stored
 from traintime.book.calculator import choices
 from traintime.book.calculator.formulas import FIXED
 from traintime.errors import InputError
@@ -132,9 +132,11 @@ def prices_of(settings: Settings) -> Prices:
 
 def on(machine: str, stack: str) -> Prices:
     """Prices of a stack on one of our machines, or on a device with a data sheet."""
-    if not choices.machines()[machine].card:
+    if machine in stored.named():
         return prices.of_rates(machine, prices.own_rates(machine), stack)
     its = prices.published(machine, stack)
+    if not choices.machines()[machine].card:
+        return its
     # The habits come from processors. The one card whose epochs are published says how far they carry.
     return replace(its, error=max(its.error, prices.rms(np.log(list(on_the_card().values())))))
 

@@ -5,9 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pandas as pd
-
-from traintime import paths
 from traintime.book import stored
 from traintime.book.calculator.formulas import OPTIMIZERS
 from traintime.measuring import stacks
@@ -157,8 +154,6 @@ def machines() -> dict[str, Machine]:
     """Machines that we measured and whose own rates are known, then devices with a data sheet."""
     found = {}
     for name, row in stored.named().items():
-        if not (paths.MEASUREMENTS / name / "rates.json").exists():
-            continue
         described, rates = stored.described(name), prices.own_rates(name)
         about = (
             f"{described['cpu']}, {described['cores']} cores. It reached {rates.flops / 1e9:.0f} billion operations "
@@ -169,21 +164,22 @@ def machines() -> dict[str, Machine]:
         found[name] = Machine(name, title, about, described["memory_bytes"])
     for device in devices():
         about = "From its data sheet, with habits that the software showed on processors."
-        found[device] = Machine(device, f"{device} (GPU, by its data sheet)", about, card=True)
+        card = prices.is_card(device)
+        what = "GPU" if card else "processor"
+        found[device] = Machine(device, f"{device} ({what}, by its data sheet)", about, card=card)
     return found
 
 
 def devices() -> list[str]:
     """Devices whose data sheet gives operations and bytes a second."""
-    sheet = pd.read_csv(paths.EXTERNAL / "hardware.csv")
-    has = sheet.groupby("device", sort=False)["name"].agg(set)
+    has = prices.sheets().groupby("device", sort=False)["name"].agg(set)
     return [device for device, names in has.items() if names >= {"float32 peak", "bandwidth peak"}]
 
 
 @functools.cache
 def stack_names() -> list[str]:
     """Stacks whose habits and holdings are known, the newest first, and of these the usual one."""
-    known = set(prices.habits().index.get_level_values("stack")) & set(holdings.stacks())
+    known = set(prices.known()) & set(holdings.stacks())
     years = {name: int(name[:4]) if name[:4].isdigit() else 0 for name in known}
     return sorted(known, key=lambda name: (-years[name], name != STACK, name))
 

@@ -2,6 +2,25 @@
 
 from traintime.book.chapters.predicting.analysis import cases, document, errors, tried
 from traintime.book.chapters.predicting.claims import CLAIMS
-from traintime.book.chapters.predicting.shown import case_table, document_table, tier_table, values
+from traintime.book.chapters.predicting.shown import (
+    case_table,
+    document_table,
+    odd_table,
+    others_table,
+    tier_table,
+    values,
+)
 
-__all__ = ["CLAIMS", "case_table", "cases", "document", "document_table", "errors", "tier_table", "tried", "values"]
+__all__ = [
+    "CLAIMS",
+    "case_table",
+    "cases",
+    "document",
+    "document_table",
+    "errors",
+    "odd_table",
+    "others_table",
+    "tier_table",
+    "tried",
+    "values",
+]

@@ -4,16 +4,19 @@ import numpy as np
 import pandas as pd
 
 from traintime import paths
-from traintime.book import original
+from traintime.book import external, original, stored
 from traintime.book.stored import Measurements
 from traintime.point import make_point
-from traintime.predict import prices
+from traintime.predict import compare, prices
 from traintime.predict.answer import LEVEL, around
 from traintime.predict.bench import Case, kept
 from traintime.predict.calibrate import DESIGNS
 
 TIERS = ("probed", "calibrated", "formula")
 BASELINES = ("one batch", "FLOPs / peak")
+ODD = "amd-epyc-2-cores-24-gib"  # machine A
+TITAN = "TitanX-Maxwell"
+OF_2017 = {"Theano": "2017-theano", "TensorFlow": "2017-tensorflow"}
 SURE = 1e6  # degrees of freedom of a tier's own error
 
 
@@ -62,6 +65,25 @@ def unseen(found: pd.DataFrame) -> pd.DataFrame:
     return found[~found["kind"].isin({kind for kind, _ in DESIGNS})]
 
 
+def others() -> pd.DataFrame:
+    """Trainings of a recurrent layer that others timed on a Titan X, as the formula foretells them from its data sheet.
+
+    Columns framework, units, batch, step_s, foretold_s, low_s, high_s. Inputs as many as units, SGD, of this framework
+    the stack of 2017; those of a framework that was not measured are left out.
+    """
+    found, rows = external.benchmarks(), []
+    for one in found[found["name"] == "rnn-benchmarks"].itertuples():
+        if one.framework not in OF_2017:
+            continue
+        priced = prices.published(TITAN, OF_2017[one.framework])
+        sizes = {"inputs": int(one.units), "units": int(one.units), "length": int(one.length), "batch": int(one.batch)}
+        foretold = around(priced.step_s(make_point("lstm", **sizes, optimizer="sgd").work), (priced.error, SURE))
+        row = {"framework": one.framework, "units": int(one.units), "batch": int(one.batch)}
+        row |= {"step_s": one.seconds_per_sample * one.batch, "foretold_s": foretold.value}
+        rows.append(row | {"low_s": foretold.low, "high_s": foretold.high})
+    return pd.DataFrame(rows)
+
+
 def document() -> pd.DataFrame:
     """The document's cells of its GPU, as the formula foretells them: columns vocabulary, batch, epoch_s, foretold_s,
     low_s, high_s, and update, the share of a step that the table's update takes.
@@ -82,12 +104,17 @@ def document() -> pd.DataFrame:
     return pd.DataFrame(rows).drop_duplicates(["vocabulary", "batch"]).reset_index(drop=True)
 
 
+def odd() -> list[compare.Placed]:
+    """The stacks of the machine whose TensorFlow ran without oneDNN, held against the book's other machines."""
+    return compare.compare(paths.MEASUREMENTS, ODD)
+
+
 def advised(book: Measurements, stack: str, vocabulary: int) -> float:
     """How many times as fast the formula says that deferred rows train than dense ones, on the page's machine.
 
-    Raises KeyError for a machine whose rates are not stored.
+    Raises KeyError for a machine that the book does not name.
     """
-    if not (paths.MEASUREMENTS / book.machine / "rates.json").exists():
+    if book.machine not in stored.named():
         raise KeyError(book.machine)
     priced = prices.of_rates("here", prices.own_rates(book.machine), stack)
     dense, deferred = (

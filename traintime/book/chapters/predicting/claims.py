@@ -6,7 +6,7 @@ from scipy.special import stdtrit
 from scipy.stats import binomtest
 
 from traintime.book.chapters import question
-from traintime.book.chapters.predicting.analysis import cases, document, errors, unseen
+from traintime.book.chapters.predicting.analysis import ODD, cases, document, errors, odd, others, unseen
 from traintime.book.claims import Claim, Finding, above, below, every
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
@@ -83,6 +83,26 @@ def _document(book: Measurements) -> Finding | None:
     return Finding(bool((off <= 0.5).all()), f"{int((off <= 0.5).sum())} of {len(off)} cells within 50 %")
 
 
+def _others(book: Measurements) -> Finding | None:
+    if book.machine != question.DOCUMENT and cases(book).empty:
+        return None  # it is no machine's, but stands where the page's predictions are judged
+    table = others()
+    times = table["step_s"] / table["foretold_s"]
+    small = table["units"] == table["units"].min()
+    large, small = times[~small], times[small]
+    shown = f"{large.min():.2f} to {large.max():.2f} times, and {small.min():.2f} to {small.max():.2f}"
+    return Finding(bool(large.between(0.5, 2).all() and (small > 2).all()), shown)
+
+
+def _odd(book: Measurements) -> Finding | None:
+    if book.machine != ODD:
+        return None
+    found = odd()
+    off = sorted(one.stack for one in found if one.off)
+    mapped = any("mapping" in names for one in found for names in one.terms)
+    return Finding(off == ["2026-tensorflow"] and mapped, f"off: {', '.join(off) or 'nothing'} of {len(found)} stacks")
+
+
 CLAIMS = [
     Claim(
         "15.1",
@@ -122,5 +142,19 @@ CLAIMS = [
         "of its cells.",
         "ours",
         _document,
+    ),
+    Claim(
+        "15.7",
+        "Of the LSTMs that others timed on a Titan X, those of 1,024 units take half to twice what its data sheet and "
+        "habits on processors make of them, and those of 128 units more than twice.",
+        "ours",
+        _others,
+    ),
+    Claim(
+        "15.8",
+        "Held against the book's other machines, TensorFlow without oneDNN is the one stack of machine A that is not "
+        "normal, and the memory that it maps anew is named.",
+        "ours",
+        _odd,
     ),
 ]

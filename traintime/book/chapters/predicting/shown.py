@@ -7,11 +7,14 @@ from traintime.book import page, stored
 from traintime.book.chapters import rows
 from traintime.book.chapters.predicting.analysis import (
     BASELINES,
+    ODD,
     TIERS,
     advised,
     cases,
     document,
     errors,
+    odd,
+    others,
     tried,
     unseen,
     withdrawn,
@@ -96,9 +99,29 @@ def document_table() -> HTML:
     return page.table(heads, cells)
 
 
+def others_table() -> HTML:
+    """Trainings that others published, foretold from a data sheet."""
+    cells = [
+        [
+            f"{one.framework}, {one.units:,} units, batch {one.batch}",
+            f"{one.step_s * 1e3:.0f}",
+            f"{one.foretold_s * 1e3:.0f}<br>({one.low_s * 1e3:.0f} to {one.high_s * 1e3:.0f})",
+            f"{one.step_s / one.foretold_s:.2f}",
+        ]
+        for one in others().itertuples()
+    ]
+    return page.table(["on a Titan X", "took, ms a step", "foretold, ms", "took / foretold"], cells)
+
+
+def odd_table() -> HTML:
+    """Whether machine A is normal."""
+    return page.placed(odd(), f"Is {stored.of(ODD).title} normal?")
+
+
 def values(book: Measurements) -> dict[str, str]:
     """The numbers of the chapter's prose."""
     found, of_document = cases(book), document()
+    off_others = (times := others()["step_s"] / others()["foretold_s"]).between(0.5, 2)
     off = np.abs(of_document["foretold_s"] / of_document["epoch_s"] - 1)
     largest = of_document.loc[of_document["vocabulary"].idxmax()]
     given = {
@@ -108,6 +131,9 @@ def values(book: Measurements) -> dict[str, str]:
         "predict-document-large": f"{largest['foretold_s']:,.0f}",
         "predict-document-was": f"{largest['epoch_s']:,.0f}",
         "predict-document-update": f"{largest['update']:.0%}",
+        "predict-others": f"{int(off_others.sum())} of {len(off_others)}",
+        "predict-others-least": f"{1 / times.min():.1f}",
+        "predict-odd": page.or_not_measured(_odd),
         "predict-withdrawn": str(len(withdrawn(book))),
         "predict-asleep": page.or_not_measured(lambda: _asleep(book)),
         "predict-probed-memory": page.or_not_measured(lambda: mean(errors(found, "probed memory")).text(".0%")),
@@ -126,6 +152,11 @@ def values(book: Measurements) -> dict[str, str]:
         given[f"predict-advice-{name}"] = page.or_not_measured(lambda s=stack: f"{advised(book, s, LARGE):.0f}")
         given[f"predict-tried-{name}"] = page.or_not_measured(lambda s=stack: _tried(book, s))
     return given
+
+
+def _odd() -> str:
+    """How slow the odd one is: "2.1 times"."""
+    return f"{max(one.times.value for one in odd() if one.off):.1f} times"
 
 
 def _asleep(book: Measurements) -> str:
