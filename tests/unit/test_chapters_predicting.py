@@ -2,10 +2,12 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
+from made_up import rows
 
 from traintime import paths
 from traintime.book import stored
@@ -40,6 +42,8 @@ def case(number, kind="attention", true=20.0, probed=1.0, formula=1.5, calibrate
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A machine that has tried these models."""
+    for name in ("titan-x.csv", "units.csv"):
+        shutil.copy(paths.PREDICTED / name, tmp_path)
     monkeypatch.setattr(paths, "PREDICTED", tmp_path)
     (tmp_path / "withdrawn.csv").write_text("machine,started,figure,reason\n")
 
@@ -106,6 +110,41 @@ def test_the_card_of_the_document_is_judged_on_the_document():
     document = question.document()
     assert judge(claim, document).shown.endswith("cells within 50 %")
     assert len(predicting.document()) == 6
+
+
+def test_what_others_timed_is_judged_by_what_was_first_foretold():
+    rows = predicting.others()
+    assert len(rows) == 8
+    stored_ = pd.read_csv(paths.PREDICTED / "titan-x.csv")
+    assert rows["foretold_s"].tolist() == stored_["foretold_s"].tolist()
+    (claim,) = [claim for claim in predicting.CLAIMS if claim.label == "15.7"]
+    assert judge(claim, question.document()).verdict == "does not hold"
+
+
+def made_of_units(factor):
+    """A machine that took this times what was foretold for LSTMs of other units."""
+    foretold = pd.read_csv(paths.PREDICTED / "units.csv")
+    parts = []
+    for stack, of_stack in foretold.groupby("stack"):
+        seconds = dict(zip(zip(of_stack["units"], of_stack["batch"], strict=True), of_stack["foretold_s"], strict=True))
+        points = [{"workload": "lstm", "units": units, "batch": batch} for units, batch in seconds]
+        parts.append(rows(stack, points, lambda f, s=seconds: factor * s[f["units"], f["batch"]]))
+    machine = foretold["machine"].iloc[0]
+    return stored.Measurements(pd.concat(parts, ignore_index=True).assign(machine=machine), machine)
+
+
+@pytest.mark.parametrize(("factor", "said"), [(0.3, "holds"), (0.9, "does not hold")])
+def test_other_units_tell_whether_the_habits_are_to_blame(factor, said):
+    machine = made_of_units(factor)
+    assert verdict("15.9", machine) == said
+    found = analysis.of_units(machine)
+    assert len(found) == 32
+    assert found["times"].to_numpy() == pytest.approx(factor, rel=0.1)
+
+
+def test_machine_a_is_odd_in_one_stack_alone():
+    assert verdict("15.8", stored.of(analysis.ODD)) == "holds"
+    assert "slower than normal" in predicting.odd_table().data
 
 
 def test_the_summary_counts_what_held():

@@ -175,10 +175,33 @@ def test_a_device_with_a_data_sheet_says_that_it_was_not_measured():
     assert any("K40m was not measured" in note for note in one.notes)
 
 
+def test_a_point_is_priced_under_its_own_allocator():
+    asked = {"samples": 100_000, "stack": "2020-tensorflow", "tier": "formula"}
+    usual = estimate(make_point(vocabulary=200_000), **asked)
+    kept = estimate(make_point(vocabulary=200_000, allocator="tcmalloc"), **asked)
+    assert kept.total.value < usual.total.value / 2
+    # The advice is the same price.
+    (told,) = [one for one in usual.helps if one.what == advice.ALLOCATOR]
+    assert told.time == pytest.approx(kept.total.value / usual.total.value, rel=0.2)  # rates are measured anew
+    assert advice.ALLOCATOR not in {one.what for one in kept.helps}
+    assert not any("deferred" in one.what for one in usual.helps), "it is a layer of Keras 3"
+
+
+def test_an_allocator_that_was_not_measured_is_told():
+    one = estimate(make_point(allocator="jemalloc"), samples=1000, tier="formula")
+    assert any("was not measured under jemalloc" in note for note in one.notes)
+
+
+@pytest.mark.parametrize(("field", "value"), [("precision", "mixed-bfloat16"), ("device", "gpu"), ("onednn", "off")])
+def test_a_way_to_run_it_that_has_no_price_is_refused(field, value):
+    with pytest.raises(InputError, match=f"{field}: '{value}' has no price of its own"):
+        estimate(make_point(**{field: value}), samples=1000)
+
+
 def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
     found = side_by_side.rows(Training(1000, 100), make_point(vocabulary=20_000))
     assert [one.total.value for one in found] == sorted(one.total.value for one in found)
-    assert {"2026-jax on this machine", "2017-theano on K40m"} <= {one.of for one in found}
+    assert {"2026-jax on this machine", "2026-tensorflow on K40m"} <= {one.of for one in found}
     assert len(side_by_side.table(found)) == len(found)
 
 

@@ -65,6 +65,37 @@ def test_what_is_not_known_is_refused_by_name():
         holdings.of_stack("2031-jax")
 
 
+def test_memory_that_is_kept_makes_an_update_cheaper():
+    """Under glibc an update's byte costs the mapping of its memory, too, where the stack gives it back."""
+    rates = Rates(1e11, 1e10)
+    for stack in ("2020-tensorflow", "2026-torch", "2017-theano"):
+        usual, kept = (prices.of_rates("x", rates, stack, allocator) for allocator in (prices.USUAL, prices.KEEPS))
+        assert kept.seconds["update"] < usual.seconds["update"]
+        assert kept.of.endswith("under tcmalloc")
+    with pytest.raises(InputError, match=r"allocator: 'jemalloc' was not measured with 2026-torch. Take glibc or tc"):
+        prices.of_rates("x", rates, "2026-torch", "jemalloc")
+    with pytest.raises(InputError, match=r"allocator: 'tcmalloc' was not measured with 2020-theano. It is known of: "):
+        prices.of_rates("x", rates, "2020-theano", prices.KEEPS)
+
+
+def test_a_card_keeps_its_memory_and_a_processor_does_not():
+    sheet = prices.sheets().set_index(["device", "name"])["value"]
+    for device, allocator in (("T4", prices.KEEPS), ("i7-7700K", prices.USUAL)):
+        flops, moved = sheet[device, "float32 peak"], sheet[device, "bandwidth peak"]
+        rates = Rates(flops * prices.REACHED["float32 peak"], moved * prices.REACHED["bandwidth peak"])
+        expected = prices.of_rates(device, rates, "2026-torch", allocator)
+        found = prices.published(device, "2026-torch")
+        assert dict(found.seconds) == pytest.approx(dict(expected.seconds))
+        assert found.of == f"2026-torch on {device}"
+        assert prices.is_card(device) == (allocator == prices.KEEPS)
+
+
+def test_every_device_has_both_rates_and_prices():
+    for device in prices.sheets()["device"].unique():
+        for stack in prices.known():
+            assert prices.published(device, stack).step_s(make_point().work) > 0
+
+
 def test_no_stack_is_surer_than_the_evidence():
     """Where kinds or machines were too few to leave one out, the others' median stands in."""
     rows = prices.habits().groupby("stack")[["error", "kinds", "elsewhere"]].first()

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from traintime.measuring import stacks
 from traintime.predict.answer import Help
 from traintime.predict.holdings import Held
 from traintime.predict.prices import Prices
 from traintime.predict.training import Known
-from traintime.workloads.base import SLOTS, UPDATE_BYTES, Work
+from traintime.workloads.base import BY_ROW, SLOTS, UPDATE_BYTES, Work
 
 WORDS = {
     "overhead": "what a step costs as such, whatever the model: larger batches share it",
@@ -62,7 +63,7 @@ def _changes(known: Known, batch: int) -> Iterator[tuple[str, Work, int, str]]:
         frozen = _with_update(work, work.trained - table, 1 - share)
         used = known.tokens / table
         deferred = _with_update(work, work.trained - table + known.tokens, 1 - share + share * used)
-        if optimizer == "adam":
+        if optimizer == "adam" and stacks.get(known.stack).api == BY_ROW[DEFERRED]:
             yield "traintime.deferred.Embedding: the same Adam, rows when they are used", deferred, batch, DEFERRED
         yield "tables left untrained (frozen)", frozen, batch, "frozen"
         half = replace(

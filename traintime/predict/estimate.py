@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from traintime.errors import InputError, unknown
@@ -125,7 +126,8 @@ def _priced(
     notes: tuple[str, ...] = (),
 ) -> Estimate:
     """By this machine's calibration, if it is asked for, or is there and nothing else is; otherwise by the formula."""
-    stack = stack or known.stack
+    known = replace(known, stack=stack or known.stack)
+    stack = known.stack
     if device is None and tier != "formula":
         try:
             found = calibrate.stored(stack, allocator)

@@ -1,5 +1,7 @@
 """One training on every stack and device that has prices, side by side."""
 
+from dataclasses import replace
+
 import pandas as pd
 
 from traintime.errors import InputError
@@ -20,8 +22,12 @@ def rows(asked: Training, point: Point, stack: str | None = None) -> list[Estima
     chosen = stack or known.stack
     if not _can(point, chosen):
         raise InputError("stack", chosen, "cannot train this", "Take another stack.")
-    here = [tiers.formula(known, asked, None, each, rates=rates) for each in prices.known() if _can(point, each)]
-    elsewhere = [tiers.formula(known, asked, device, chosen) for device in devices()]
+    here = [
+        tiers.formula(replace(known, stack=each), asked, None, each, rates=rates)
+        for each in prices.known()
+        if _can(point, each)
+    ]
+    elsewhere = [tiers.formula(replace(known, stack=chosen), asked, device, chosen) for device in devices()]
     return sorted(here + elsewhere, key=lambda one: one.total.value)
 
 

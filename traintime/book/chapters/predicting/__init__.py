@@ -1,6 +1,6 @@
 """Chapter 15, predict yours: what the predictor said of models drawn at random, and what then happened."""
 
-from traintime.book.chapters.predicting.analysis import cases, document, errors, tried
+from traintime.book.chapters.predicting.analysis import cases, document, errors, others, tried
 from traintime.book.chapters.predicting.claims import CLAIMS
 from traintime.book.chapters.predicting.shown import (
     case_table,
@@ -19,6 +19,7 @@ __all__ = [
     "document_table",
     "errors",
     "odd_table",
+    "others",
     "others_table",
     "tier_table",
     "tried",

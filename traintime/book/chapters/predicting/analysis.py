@@ -15,7 +15,6 @@ from traintime.predict.calibrate import DESIGNS
 TIERS = ("probed", "calibrated", "formula")
 BASELINES = ("one batch", "FLOPs / peak")
 ODD = "amd-epyc-2-cores-24-gib"  # machine A
-TITAN = "TitanX-Maxwell"
 OF_2017 = {"Theano": "2017-theano", "TensorFlow": "2017-tensorflow"}
 SURE = 1e6  # degrees of freedom of a tier's own error
 
@@ -68,20 +67,34 @@ def unseen(found: pd.DataFrame) -> pd.DataFrame:
 def others() -> pd.DataFrame:
     """Trainings of a recurrent layer that others timed on a Titan X, as the formula foretells them from its data sheet.
 
-    Columns framework, units, batch, step_s, foretold_s, low_s, high_s. Inputs as many as units, SGD, of this framework
-    the stack of 2017; those of a framework that was not measured are left out.
+    Columns framework, units, batch, step_s; foretold_s, low_s, high_s, as first foretold (data/predicted/titan-x.csv);
+    now_s: as the habits of today foretell it. Inputs as many as units, SGD, of each framework the stack of 2017.
     """
-    found, rows = external.benchmarks(), []
-    for one in found[found["name"] == "rnn-benchmarks"].itertuples():
-        if one.framework not in OF_2017:
-            continue
-        priced = prices.published(TITAN, OF_2017[one.framework])
+    found = external.benchmarks()
+    rows = pd.read_csv(paths.PREDICTED / "titan-x.csv").merge(
+        found[found["name"] == "rnn-benchmarks"], on=["framework", "units", "length", "batch"], suffixes=("", "_seen")
+    )
+    now = []
+    for one in rows.itertuples():
         sizes = {"inputs": int(one.units), "units": int(one.units), "length": int(one.length), "batch": int(one.batch)}
-        foretold = around(priced.step_s(make_point("lstm", **sizes, optimizer="sgd").work), (priced.error, SURE))
-        row = {"framework": one.framework, "units": int(one.units), "batch": int(one.batch)}
-        row |= {"step_s": one.seconds_per_sample * one.batch, "foretold_s": foretold.value}
-        rows.append(row | {"low_s": foretold.low, "high_s": foretold.high})
-    return pd.DataFrame(rows)
+        work = make_point("lstm", **sizes, optimizer="sgd").work
+        now.append(prices.published(one.device, OF_2017[one.framework]).step_s(work))
+    return rows.assign(step_s=rows["seconds_per_sample"] * rows["batch"], now_s=now)
+
+
+def of_units(book: Measurements) -> pd.DataFrame:
+    """One LSTM of other units than the habits knew: columns stack, units, batch, foretold_s (data/predicted/units.csv),
+    step_s, low_s, high_s (measured, 95 %) and times, the measured over the foretold.
+
+    Raises KeyError where the page's machine has not measured them.
+    """
+    foretold = pd.read_csv(paths.PREDICTED / "units.csv")[["machine", "stack", "key", "units", "batch", "foretold_s"]]
+    measured = book.points(workload="lstm", stack=stored.ANY, units=[32, 512], batch=[32, 128])
+    rows = foretold.merge(measured[["machine", "stack", "key", "step_s", "low_s", "high_s"]])
+    rows = rows.dropna(subset="step_s")
+    if rows.empty:
+        raise KeyError("no LSTM of other units was measured")
+    return rows.assign(times=rows["step_s"] / rows["foretold_s"])
 
 
 def document() -> pd.DataFrame:

@@ -6,7 +6,7 @@ from scipy.special import stdtrit
 from scipy.stats import binomtest
 
 from traintime.book.chapters import question
-from traintime.book.chapters.predicting.analysis import ODD, cases, document, errors, odd, others, unseen
+from traintime.book.chapters.predicting.analysis import ODD, cases, document, errors, odd, of_units, others, unseen
 from traintime.book.claims import Claim, Finding, above, below, every
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
@@ -94,6 +94,26 @@ def _others(book: Measurements) -> Finding | None:
     return Finding(bool(large.between(0.5, 2).all() and (small > 2).all()), shown)
 
 
+def _others_now(book: Measurements) -> Finding | None:
+    if book.machine != question.DOCUMENT:
+        of_units(book)  # the machine that measured them, where the page's predictions are judged
+    table = others()
+    times = table["step_s"] / table["now_s"]
+    inside = int(times.between(0.5, 2).sum())
+    return Finding(inside >= 6, f"{inside} of {len(times)}, {times.min():.2f} to {times.max():.2f} times")
+
+
+def _units(book: Measurements) -> Finding:
+    table = of_units(book)
+    table = table[(table["units"] == 512) & table["stack"].str.startswith("2017")]
+    if table["stack"].nunique() < 2:
+        raise KeyError("one of the stacks was not measured")
+    half = table["foretold_s"] / 2
+    parts = [True if one else None for one in table["high_s"] < half]
+    parts = [False if over else part for over, part in zip(table["low_s"] > half, parts, strict=True)]
+    return Finding(every(*parts), f"{table['times'].min():.2f} to {table['times'].max():.2f} times")
+
+
 def _odd(book: Measurements) -> Finding | None:
     if book.machine != ODD:
         return None
@@ -149,6 +169,20 @@ CLAIMS = [
         "habits on processors make of them, and those of 128 units more than twice.",
         "ours",
         _others,
+    ),
+    Claim(
+        "15.9",
+        "On this processor, too, one LSTM of 512 units takes less than half of what the habits of the two stacks of "
+        "2017 made of it while they knew 128 units alone.",
+        "ours",
+        _units,
+    ),
+    Claim(
+        "15.10",
+        "With LSTMs of other units among what the habits are fitted to, at least six of the eight trainings on a "
+        "Titan X take half to twice what the formula makes of them.",
+        "ours",
+        _others_now,
     ),
     Claim(
         "15.8",

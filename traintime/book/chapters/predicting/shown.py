@@ -14,6 +14,7 @@ from traintime.book.chapters.predicting.analysis import (
     document,
     errors,
     odd,
+    of_units,
     others,
     tried,
     unseen,
@@ -106,11 +107,11 @@ def others_table() -> HTML:
             f"{one.framework}, {one.units:,} units, batch {one.batch}",
             f"{one.step_s * 1e3:.0f}",
             f"{one.foretold_s * 1e3:.0f}<br>({one.low_s * 1e3:.0f} to {one.high_s * 1e3:.0f})",
-            f"{one.step_s / one.foretold_s:.2f}",
+            f"{one.now_s * 1e3:.0f}",
         ]
         for one in others().itertuples()
     ]
-    return page.table(["on a Titan X", "took, ms a step", "foretold, ms", "took / foretold"], cells)
+    return page.table(["on a Titan X", "it took, ms a step", "as first foretold", "foretold now"], cells)
 
 
 def odd_table() -> HTML:
@@ -121,7 +122,8 @@ def odd_table() -> HTML:
 def values(book: Measurements) -> dict[str, str]:
     """The numbers of the chapter's prose."""
     found, of_document = cases(book), document()
-    off_others = (times := others()["step_s"] / others()["foretold_s"]).between(0.5, 2)
+    published = others()
+    first, now = (published["step_s"] / published[name] for name in ("foretold_s", "now_s"))
     off = np.abs(of_document["foretold_s"] / of_document["epoch_s"] - 1)
     largest = of_document.loc[of_document["vocabulary"].idxmax()]
     given = {
@@ -131,8 +133,10 @@ def values(book: Measurements) -> dict[str, str]:
         "predict-document-large": f"{largest['foretold_s']:,.0f}",
         "predict-document-was": f"{largest['epoch_s']:,.0f}",
         "predict-document-update": f"{largest['update']:.0%}",
-        "predict-others": f"{int(off_others.sum())} of {len(off_others)}",
-        "predict-others-least": f"{1 / times.min():.1f}",
+        "predict-others": f"{int(first.between(0.5, 2).sum())} of {len(first)}",
+        "predict-others-now": f"{int(now.between(0.5, 2).sum())} of {len(now)}",
+        "predict-others-most": f"{1 / first.min():.1f}",
+        "predict-units": page.or_not_measured(lambda: _units(book)),
         "predict-odd": page.or_not_measured(_odd),
         "predict-withdrawn": str(len(withdrawn(book))),
         "predict-asleep": page.or_not_measured(lambda: _asleep(book)),
@@ -152,6 +156,15 @@ def values(book: Measurements) -> dict[str, str]:
         given[f"predict-advice-{name}"] = page.or_not_measured(lambda s=stack: f"{advised(book, s, LARGE):.0f}")
         given[f"predict-tried-{name}"] = page.or_not_measured(lambda s=stack: _tried(book, s))
     return given
+
+
+def _units(book: Measurements) -> str:
+    """What the stacks of 2017 took of what was foretold for 512 units: "0.30 to 0.60"."""
+    table = of_units(book)
+    times = table.loc[(table["units"] == 512) & table["stack"].str.startswith("2017"), "times"]
+    if times.empty:
+        raise KeyError("not measured")
+    return f"{times.min():.2f} to {times.max():.2f}"
 
 
 def _odd() -> str:
