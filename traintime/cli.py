@@ -472,7 +472,10 @@ def calibrate(
             made.append(calibrating.calibrate(name, allocator, seconds))
         if not as_json:
             one = made[-1]
-            out.print(f"{one.name}: {len(one.probes)} probes, left out they miss by {one.error:.0%}", highlight=False)
+            out.print(
+                f"{one.name}: {len(one.probes)} probes; a model's step is missed by about {one.error:.0%}",
+                highlight=False,
+            )
     if as_json:
         print_json([{"name": one.name} | asdict(one) for one in made])
 

@@ -1,7 +1,7 @@
 """Calibration: prices from probes and habits, and when they count. With made-up probes."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 from traintime.errors import InputError
 from traintime.measuring import stacks
 from traintime.point import make_point
-from traintime.predict import calibrate, prices, tiers
+from traintime.predict import calibrate, prices, tiers, training
 from traintime.predict.estimate import estimate
 from traintime.predict.prices import TERMS, Rates
 
@@ -77,7 +77,7 @@ def worker(monkeypatch):
         _, seconds = probes()
         found = [{"step_s": s, "work": asdict(point.work)} for s, point in zip(seconds, POINTS, strict=True)]
         path = {"allocator": "tcmalloc" if "LD_PRELOAD" in environment else "glibc"}
-        return {"status": "ok", "result": {"probes": found, "path": path, "took_s": 42.0}}
+        return {"status": "ok", "result": {"probes": found, "copies": 3.0, "path": path, "took_s": 42.0}}
 
     monkeypatch.setattr(calibrate, "run_worker", answer)
     monkeypatch.setattr(tiers, "rates_here", lambda: Rates(1e11, 2e10))
@@ -96,6 +96,21 @@ def test_a_calibration_is_kept_and_used(worker):
     assert "2026-jax on this machine under glibc, calibrated" in one.of
     assert estimate(point, samples=1000, stack="2026-jax", tier="formula").tier == "formula"
     assert estimate(point, samples=1000, stack="2026-torch").tier == "formula"
+
+
+def test_samples_count_as_often_as_fit_was_seen_to_hold_them(worker):
+    made = calibrate.calibrate("2026-jax")
+    assert made.copies == 3.0
+    known = replace(training.of_point(make_point()), stack="2026-jax", sample_bytes=1000)
+    asked = training.Training(100_000, 100)
+    once, often = (tiers.of_prices(made.prices(), known, asked, "2026-jax", copies=n).memory.value for n in (1, 3))
+    assert often - once == pytest.approx(2 * 1000 * 100_000)
+
+
+def test_eight_probes_are_not_taken_at_their_word():
+    assert calibrate.doubt(0.1, 0.1) == pytest.approx(0.1)
+    assert 0.1 < calibrate.doubt(0.1, 0.3) < 0.3
+    assert 0.3 < calibrate.doubt(0.7, 0.3) < 0.7
 
 
 def test_another_allocator_is_another_calibration(worker):

@@ -131,7 +131,7 @@ def _priced(
     if device is None and tier != "formula":
         try:
             found = calibrate.stored(stack, allocator)
-            return tiers.of_prices(found.prices(), known, asked, stack, notes, tier="calibrated")
+            return tiers.of_prices(found.prices(), known, asked, stack, notes, tier="calibrated", copies=found.copies)
         except InputError as error:
             if tier == "calibrated":
                 raise

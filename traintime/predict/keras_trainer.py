@@ -149,20 +149,25 @@ class KerasTrainer:
     def data_bytes(self, batch: int, samples: int, held: int, peak: int) -> float:
         """Bytes that further samples add while `fit` goes through them: as often as the framework copies them.
 
-        samples: in all; held: of these, those that were there when the peak (bytes) was seen. One step is trained of an
-        epoch that has many more samples: what the peak grows by is theirs. Few hold themselves. On a GPU they are the
-        host's affair, and none are counted.
+        samples: in all; held: of these, those that were there when the peak (bytes) was seen. Few hold themselves. On a
+        GPU they are the host's affair, and none are counted.
         """
         more = (samples - held) * self.sample_bytes
         if self.own_batches or resident.gpu_peak(keras.backend.backend()) is not None:
             return 0.0
         if more < TRIED_BYTES // 4:
             return float(more)
-        tried = min(more, TRIED_BYTES) // self.sample_bytes
+        return self.copies(batch, held, peak, min(more, TRIED_BYTES)) * more
+
+    def copies(self, batch: int, held: int, peak: int, tried_bytes: int = TRIED_BYTES) -> float:
+        """How often `fit` holds its samples, their own arrays included: what the peak grows by, of one step of an epoch
+        that has so many bytes of samples more. held: samples that were there when the peak (bytes) was seen.
+        """
+        tried = tried_bytes // self.sample_bytes
         x, y = self.samples(held + tried)
         self.forget_peak()
         self.model.fit(x, y, batch_size=batch, steps_per_epoch=1, epochs=1, verbose=0)
-        return max((resident.peak() - peak) / (tried * self.sample_bytes), 1.0) * more
+        return max((resident.peak() - peak) / (tried * self.sample_bytes), 1.0)
 
     def save_s(self) -> float:
         """Seconds of writing the model with its optimizer to a file."""

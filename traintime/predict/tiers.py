@@ -63,10 +63,11 @@ def of_prices(
     idle: bool = True,
     tier: str = "formula",
     beside: Mapping[str, Prices] = MappingProxyType({}),
+    copies: float = 1.0,
 ) -> Estimate:
     """The work of a step at these prices; idle: whether memory counts what a process holds before it trains.
 
-    beside: what could be changed in how it is run, and the prices then.
+    beside: what could be changed in how it is run, and the prices then; copies: how often `fit` holds the samples.
     """
     held = holdings.of_stack(stack)
     terms = priced.parts(known.work)
@@ -81,7 +82,7 @@ def of_prices(
         "validation": asked.epochs * asked.validation / asked.batch * forward,
     }
     peak = held.peak_bytes(known.work, known.how) if idle else held.beyond_idle(known.work, known.how)
-    if data := known.sample_bytes * (asked.samples + asked.validation) if idle else 0:
+    if data := copies * known.sample_bytes * (asked.samples + asked.validation) if idle else 0:
         peak += data
         notes += _of_data(data, peak)
     if asked.saves:
