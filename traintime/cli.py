@@ -579,6 +579,7 @@ def bench_predict(
     models: Annotated[int, typer.Option(min=1, help="Models of each kind, drawn at random.")] = 1,
     kind: Annotated[list[str] | None, typer.Option(help="Only models of this kind; may be repeated.")] = None,
     seconds: Annotated[float, typer.Option(min=2, max=300, help="How long to probe each.")] = 20.0,
+    allocator: Annotated[str, typer.Option(help="Who answers malloc: glibc, tcmalloc, jemalloc.")] = "glibc",
     seed: Annotated[int | None, typer.Option(help="Of the draws; others at every run without.")] = None,
     to: Annotated[Path | None, typer.Option("--to", help="Folder that keeps what was tried.")] = None,
     as_json: Json = False,
@@ -587,7 +588,7 @@ def bench_predict(
     from traintime.predict import bench
 
     found = []
-    for one in bench.run(backend or ["tensorflow", "jax", "torch"], models, seed, seconds, kind):
+    for one in bench.run(backend or ["tensorflow", "jax", "torch"], models, seed, seconds, kind, allocator):
         found.append(one)
         if to is not None:
             bench.keep(one, to)

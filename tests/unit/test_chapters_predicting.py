@@ -166,6 +166,8 @@ def test_draws_differ_and_are_plain_values(kind):
 def test_a_kind_that_is_not_known_is_refused():
     with pytest.raises(InputError, match="kind: 'rnn'"):
         next(bench.run(["jax"], 1, kinds=["rnn"]))
+    with pytest.raises(InputError, match="allocator: 'mimalloc' is refused"):
+        next(bench.run(["jax"], 1, kinds=["dense"], allocator="mimalloc"))
 
 
 def test_each_withdrawal_is_of_a_model_that_was_tried_and_has_its_reason():

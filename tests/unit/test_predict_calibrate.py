@@ -154,6 +154,11 @@ def test_stacks_that_are_not_keras_3_are_refused():
         calibrate.calibrate("2017-theano")
 
 
+def test_an_allocator_that_nobody_knows_is_refused():
+    with pytest.raises(InputError, match=r"allocator: 'mimalloc' is refused .*tcmalloc"):
+        calibrate.calibrate("2026-jax", "mimalloc")
+
+
 def test_a_stack_that_is_not_here_is_refused(monkeypatch):
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
     with pytest.raises(InputError, match="is not here"):

@@ -20,11 +20,13 @@ import numpy as np
 import pandas as pd
 
 from traintime.errors import InputError, unknown
-from traintime.measuring import machine
+from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
+from traintime.point import Run
 from traintime.predict import bench_models, resident
 from traintime.predict.answer import Estimate
 from traintime.store import records
+from traintime.workloads.base import validated
 
 TRAINED_S = 20.0  # that a training should take, so that it is one
 BATCHES = (20, 5000)  # fewest and most of a training
@@ -37,7 +39,8 @@ class Case:
     """A model, and what came of it: seconds of the whole `fit`, bytes at the peak.
 
     fit_s, peaks: of the two processes that trained it; one_batch_s: its second batch, timed, times its batches;
-    flops_s: its operations at the machine's own rate, None where they are not known; predicted: by tier.
+    flops_s: its operations at the machine's own rate, None where they are not known; predicted: by tier; allocator: who
+    answered malloc.
     """
 
     stack: str
@@ -51,6 +54,7 @@ class Case:
     one_batch_s: float
     flops_s: float | None
     predicted: dict[str, Estimate]
+    allocator: str = "glibc"
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -110,14 +114,22 @@ def summary(cases: list[Case]) -> pd.DataFrame:
 
 
 def run(
-    backends: list[str], cases: int, seed: int | None = None, seconds: float = 20.0, kinds: list[str] | None = None
+    backends: list[str],
+    cases: int,
+    seed: int | None = None,
+    seconds: float = 20.0,
+    kinds: list[str] | None = None,
+    allocator: str = "glibc",
 ) -> Iterator[Case]:
     """Draw, predict and train so many models of each kind on each backend; each as soon as it is done.
 
     seed: None for others at every run; seconds: of each probe. Stacks that are calibrated here are predicted by their
-    calibration, too. kinds: all, or these. Raises InputError for a kind that is not known, RuntimeError where a process
-    fails.
+    calibration, too. kinds: all, or these; allocator: that answers malloc in all of it. Raises InputError for a kind or
+    an allocator that is not known or not here, RuntimeError where a process fails.
     """
+    validated(Run, {"allocator": allocator}, "allocator")
+    for backend in backends:
+        allocators.environment(allocator, backend)  # refuses one that is not here
     drawn = bench_models.KINDS | bench_models.LOOPS
     for kind in kinds or ():
         if kind not in drawn:
@@ -127,7 +139,7 @@ def run(
         for kind in kinds or drawn:
             for backend in backends:
                 if kind in bench_models.KINDS or backend == "torch":
-                    yield _case(backend, kind, drawn[kind](random), seconds)
+                    yield _case(backend, kind, drawn[kind](random), seconds, allocator)
 
 
 def keep(case: Case, folder: Path) -> None:
@@ -145,9 +157,9 @@ def kept(folder: Path, machine_key: str) -> list[Case]:
     return [Case.from_plain(one) for one in json.loads(path.read_text())] if path.exists() else []
 
 
-def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float) -> Case:
+def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, allocator: str) -> Case:
     started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    about = {"kind": kind, "sizes": sizes, "seconds": seconds}
+    about = {"kind": kind, "sizes": sizes, "seconds": seconds, "allocator": allocator}
     predicted = _ask(backend, about | {"task": "predict"})
     samples = predicted["samples"]
     trained = [_ask(backend, about | {"task": "train", "samples": samples}) for _ in range(2)]
@@ -163,11 +175,13 @@ def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float) -> Cas
         predicted["one_batch_s"] * math.ceil(samples / sizes["batch"]),
         None if predicted["flops_s"] is None else predicted["flops_s"] * samples / sizes["batch"],
         {tier: Estimate.from_dict(one) for tier, one in predicted["predicted"].items()},
+        allocator,
     )
 
 
 def _ask(backend: str, job: dict[str, Any]) -> dict[str, Any]:
     environment = dict(os.environ) | {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment |= allocators.environment(job["allocator"], backend)
     answer = run_worker([sys.executable, "-m", "traintime.predict.bench"], job, environment, TIMEOUT_S)
     if answer["status"] != "ok":
         raise RuntimeError(f"{backend} {job['kind']} {job['sizes']}: {answer['status']}: {answer.get('error')}")

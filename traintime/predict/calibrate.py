@@ -27,7 +27,7 @@ from traintime.point import Run
 from traintime.predict import prices, tiers
 from traintime.predict.prices import TERMS, Prices, rms
 from traintime.store.records import write_atomically
-from traintime.workloads.base import Work
+from traintime.workloads.base import Work, validated
 
 SECONDS = 60.0
 MISFIT = 0.08  # of the formula for a probe, relative: what a step can differ by though its terms are right
@@ -105,7 +105,8 @@ def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) ->
         raise InputError("stack", stack, "runs no Keras 3", "Take 2026-tensorflow, 2026-jax or 2026-torch.")
     if not chosen.present:
         raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
-    environment = chosen.environment(default_threads(), Run(allocator=allocator))  # type: ignore[arg-type]
+    run = validated(Run, {"allocator": allocator}, "allocator")
+    environment = chosen.environment(default_threads(), run)
     job = {"seconds": seconds}
     command = [str(chosen.executable), "-m", "traintime.predict.calibrate"]
     answer = run_worker(command, job, environment, 4 * seconds + 120)

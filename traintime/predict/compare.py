@@ -18,7 +18,7 @@ from traintime.explain.statistics import NAN, Interval
 from traintime.measuring.machine import this
 from traintime.point import Point
 from traintime.predict import advice, normal, prices
-from traintime.predict.prices import Prices
+from traintime.predict.prices import Prices, rms
 
 TITLE = "Times what the book's machines lead one to expect at the rates of this one"
 LEVEL = 0.95
@@ -254,7 +254,7 @@ def _terms(seen: _Seen) -> tuple[tuple[str, ...], ...]:
     explain anything. Pages are counted and not inferred: where they explain as much as anything else, it is they.
     """
     seen, found = seen.with_pages, {}
-    left = _rms(seen.beyond)
+    left = rms(seen.beyond)
     for explanations in (_alone(seen), _with_pages(seen) if len(seen.step_s) > MOST else ()):
         if enough := {names: error for names, error in explanations if error <= HALF * left}:
             found, left = enough, min(enough.values())
@@ -269,7 +269,7 @@ def _terms(seen: _Seen) -> tuple[tuple[str, ...], ...]:
 
 def _alone(seen: _Seen) -> Iterator[tuple[tuple[str, ...], float]]:
     """What stays unexplained (root mean square of logarithms) if one term costs more or less than expected."""
-    yield (ALIKE,), _rms(seen.beyond - seen.beyond.mean())
+    yield (ALIKE,), rms(seen.beyond - seen.beyond.mean())
     for name, amounts in seen.terms.items():
         if amounts.max() > 0:
             yield (name,), _left(seen, (amounts, *LEAST_MOST))[1]
@@ -286,10 +286,6 @@ def _with_pages(seen: _Seen) -> Iterator[tuple[tuple[str, ...], float]]:
                 yield (MAPPED, name), left
 
 
-def _rms(values: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(values))))
-
-
 def _left(seen: _Seen, *changes: tuple[Array, float, float]) -> tuple[Array, float]:
     """The prices of a unit more of these amounts that explain the steps best, and what they leave.
 
@@ -304,7 +300,7 @@ def _left(seen: _Seen, *changes: tuple[Array, float, float]) -> tuple[Array, flo
 
     start = np.clip(-least / (most - least), 0.0, 1.0) + 1e-3
     found = least_squares(errors, start, bounds=(0.0, 1.0))
-    return least + found.x * (most - least), _rms(found.fun)
+    return least + found.x * (most - least), rms(found.fun)
 
 
 def _of_pages(seen: _Seen) -> tuple[str, ...]:
