@@ -74,7 +74,7 @@ def model(trial: Trial, task: Task) -> keras.Model:
         unit_forget_bias=False,
         bias_initializer=ForgetBias(trial.forget_bias),
     )(positions)
-    made = keras.Model(inputs, layers.Dense(task.outputs, activation="softmax")(state))
+    made = keras.Model(inputs, layers.Dense(task.outputs, activation="softmax", dtype="float32")(state))
     made.compile(OPTIMIZERS[trial.optimizer](trial.rate), "sparse_categorical_crossentropy", metrics=["accuracy"])
     return made
 
@@ -83,6 +83,7 @@ def learn(trial: Trial, seed: int) -> dict[str, object]:
     """Train with this seed: accuracy and loss on the test data, and both at the end of each epoch of training."""
     task = tasks.load(trial.task)
     keras.utils.set_random_seed(seed)
+    keras.config.set_dtype_policy(trial.precision.replace("-", "_"))
     made = model(trial, task)
     start = time.perf_counter()
     history: dict[str, list[float]] = {}

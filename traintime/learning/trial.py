@@ -37,6 +37,11 @@ class Trial(Fields):
         InKey(),
     ] = "dense"
     backend: Annotated[Literal["jax", "tensorflow"], Field(description="what Keras computes with"), InKey()] = "jax"
+    precision: Annotated[
+        Literal["float32", "mixed-bfloat16", "mixed-float16"],
+        Field(description="of the arithmetic; weights stay float32"),
+        InKey(),
+    ] = "float32"
     gates: Annotated[
         Literal["sigmoid", "hard"],
         Field(description="the gates' activation: the sigmoid, or Keras 2's line from 0 to 1"),
