@@ -2,6 +2,7 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 
@@ -57,7 +58,7 @@ def test_bad_settings_are_refused(changes, refused):
 def test_changing_any_one_field_changes_the_key():
     other = {"task": "padded", "units": 8, "batch": 7, "epochs": 3, "steps": 5, "rate": 0.1, "gates": "hard"}
     other |= {"recurrent_dropout": 0.5, "mask": True, "forget_bias": 0.0}
-    other |= {"optimizer": "sgd", "table": "factors", "backend": "tensorflow"}
+    other |= {"optimizer": "sgd", "table": "factors", "backend": "tensorflow", "precision": "mixed-float16"}
     assert set(other) == set(Trial.model_fields)
     base = make_trial(task="imdb")
     keys = {base.model_copy(update={name: value}).key for name, value in other.items()}
@@ -197,3 +198,17 @@ def test_a_process_that_fails_says_why():
     trial = make_trial().model_copy(update={"task": "nothing"})
     with pytest.raises(RuntimeError, match="nothing"):
         list(run.in_a_process(trial, [0]))
+
+
+def test_half_precision_is_the_arithmetics_and_the_output_stays_whole():
+    from traintime.learning import tasks, train
+
+    before = keras.config.dtype_policy()
+    try:
+        keras.config.set_dtype_policy("mixed_bfloat16")
+        made = train.model(make_trial(precision="mixed-bfloat16"), tasks.load("mnist1d"))
+        lstm = next(layer for layer in made.layers if isinstance(layer, keras.layers.LSTM))
+        assert (lstm.compute_dtype, lstm.variable_dtype) == ("bfloat16", "float32")
+        assert made.layers[-1].compute_dtype == "float32"
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -38,6 +38,19 @@ def test_a_missing_parameters_cell_is_found(tmp_path):
     assert prose.notebooks_with_outputs([path]) == ["bare.ipynb needs one cell tagged parameters"]
 
 
+def test_a_cell_that_glues_does_nothing_else(tmp_path):
+    path = write_notebook(tmp_path / "two.ipynb")
+    notebook = json.loads(path.read_text())
+    cell = notebook["cells"][1] | {"id": "more", "metadata": {}}
+    notebook["cells"] += [cell | {"source": "page.glue(a=1)\npage.glue(**{'b': 2})"}]
+    path.write_text(json.dumps(notebook))
+    assert prose.notebooks_with_outputs([path]) == []
+    notebook["cells"] += [cell | {"id": "most", "source": "book = stored.of('')\npage.glue(**values(book))"}]
+    path.write_text(json.dumps(notebook))
+    (found,) = prose.notebooks_with_outputs([path])
+    assert found.startswith("two.ipynb glues in a cell that does more")
+
+
 def test_every_notebook_is_looked_at(tmp_path):
     output = nbformat.v4.new_output("stream", text="3\n")
     good, bad = (write_notebook(tmp_path / name) for name in ("good.ipynb", "other.ipynb"))

@@ -1,5 +1,6 @@
 """Check the chapters' sources: no outputs, one cell of parameters, no measured number typed into a sentence."""
 
+import ast
 import json
 import re
 from collections.abc import Iterator
@@ -7,7 +8,9 @@ from pathlib import Path
 
 
 def notebooks_with_outputs(notebooks: list[Path]) -> list[str]:
-    """What is wrong with committed notebooks: outputs, execution counts, no parameters cell."""
+    """What is wrong with committed notebooks: outputs, execution counts, no parameters cell, a cell that glues numbers
+    into the text and does something else besides, which the reader's copies would lack with it.
+    """
     found = []
     for path in notebooks:
         cells = json.loads(path.read_text())["cells"]
@@ -15,7 +18,15 @@ def notebooks_with_outputs(notebooks: list[Path]) -> list[str]:
             found.append(f"{path.name} has outputs; clear them before committing")
         if sum("parameters" in cell["metadata"].get("tags", []) for cell in cells) != 1:
             found.append(f"{path.name} needs one cell tagged parameters")
+        for cell in cells:
+            source = "".join(cell["source"])
+            if cell["cell_type"] == "code" and "page.glue(" in source and not _only_glues(source):
+                found.append(f"{path.name} glues in a cell that does more; give the rest a cell of its own: {source}")
     return found
+
+
+def _only_glues(source: str) -> bool:
+    return all(ast.unparse(each).startswith("page.glue(") for each in ast.parse(source).body)
 
 
 # What a sentence may hold beside prose: code, MyST's roles, mathematics, links, tags. A fenced directive holds prose.

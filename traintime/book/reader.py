@@ -42,14 +42,14 @@ if importlib.util.find_spec("traintime") is None:
     from pathlib import Path
 
     url = "{url}"
-    tag, book = "{tag}", Path("book").resolve()
+    tag, fetched = "{tag}", Path("book").resolve()
     clone = ["git", "clone", "-q", "--depth=1", f"--branch={{tag}}", url]
-    if not book.exists() and subprocess.run([*clone, book]).returncode:
+    if not fetched.exists() and subprocess.run([*clone, fetched]).returncode:
         raise SystemExit(
             f"No copy of {{url}} at {{tag}}: is there a network? "
             "Without one, clone the book elsewhere and type: make lab"
         )
-    sys.path.insert(0, str(book))
+    sys.path.insert(0, str(fetched))
     from traintime.book import colab
 
     colab.prepare()"""

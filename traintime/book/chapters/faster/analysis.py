@@ -12,7 +12,7 @@ from traintime.book import stored
 from traintime.book.stored import ANY, Measurements
 from traintime.errors import unknown
 from traintime.explain import formula
-from traintime.explain.statistics import Interval
+from traintime.explain.statistics import Interval, difference
 from traintime.learning import results
 from traintime.learning.trial import Trial
 from traintime.measuring import stacks
@@ -30,6 +30,7 @@ LARGER = 4  # times the batch
 EVERY = 10  # steps between two saves
 TOGETHER = 16  # steps that the framework is handed at once
 WAIT_S = 0.002  # a fetched sample's (the worker's feeds)
+HALVES = ("mixed-bfloat16", "mixed-float16")
 DRAWS = 1000
 
 
@@ -355,3 +356,24 @@ def rates(found: pd.DataFrame | None = None) -> pd.DataFrame:
         ends = {"epochs": epochs.mean(), "low": epochs.min(), "high": epochs.max()} if len(epochs) else {}
         rows.append(row | ends)
     return pd.DataFrame(rows, columns=columns).sort_values("rate", ignore_index=True)
+
+
+# Half of the bits, and what is learned
+
+
+def halves(found: pd.DataFrame | None = None) -> pd.DataFrame:
+    """What half precision does to the accuracy: a row a precision that was trained more than once.
+
+    found: a row a seed (results.table). Columns: precision, accuracy, difference with low and high (to float32's,
+    shares), full (float32's accuracy), seeds (of the smaller side).
+    """
+    found = results.table() if found is None else found
+    rows, full = [], stored.chosen(found, **results.settings("mnist1d"))["accuracy"]
+    for precision in HALVES:
+        half = stored.chosen(found, **results.settings("mnist1d", precision=precision))["accuracy"]
+        if min(len(half), len(full)) > 1:
+            one = difference(half, full)
+            row = {"precision": precision, "accuracy": half.mean(), "difference": one.value}
+            row |= {"low": one.low, "high": one.high, "full": full.mean()}
+            rows.append(row | {"seeds": min(len(half), len(full))})
+    return pd.DataFrame(rows, columns=["precision", "accuracy", "difference", "low", "high", "full", "seeds"])

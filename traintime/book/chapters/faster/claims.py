@@ -4,12 +4,14 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from traintime.book.chapters.faster.analysis import (
+    HALVES,
     MODELS,
     STACKS,
     changes,
     fed,
     feeds,
     gain,
+    halves,
     peaks,
     rates,
     saves,
@@ -21,6 +23,7 @@ from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 
 MUCH, LITTLE = 1.3, 0.1
+SEEDS = 20  # of a training, fewer than which give no verdict
 FEW = 0.003  # the largest of the rates at which nothing is expected to go wrong
 
 
@@ -145,6 +148,17 @@ def _smaller_rates_take_longer(book: Measurements) -> Finding:
     return Finding(holds, "; ".join(f"rate {row['rate']:g}: {row['epochs']:.1f} epochs" for _, row in table.iterrows()))
 
 
+def _half_precision_learns_the_same(book: Measurements) -> Finding:
+    # As above: the trainings are no machine's own.
+    table = halves()
+    if len(table) < len(HALVES) or table["seeds"].min() < SEEDS:
+        raise KeyError("not trained with enough seeds")
+    points = [Interval(row.difference, row.low, row.high) for row in table.itertuples()]
+    names = [name.removeprefix("mixed-") for name in table["precision"]]
+    shown = "; ".join(f"{name} {one.text('+.1f', 100)} points" for name, one in zip(names, points, strict=True))
+    return Finding(every(*(within(one, -0.01, 0.01) for one in points)), shown)
+
+
 SENTENCES: list[tuple[str, str, Callable[[Measurements], Finding]]] = [
     (
         "bfloat16 makes the convolutions at least 1.3 times as fast on torch, and neither the table nor the loop on "
@@ -208,6 +222,11 @@ SENTENCES: list[tuple[str, str, Callable[[Measurements], Finding]]] = [
         "From a rate of 0.003 down to 0.0001 each smaller one needs more epochs to the same training loss.",
         "S1",
         _smaller_rates_take_longer,
+    ),
+    (
+        "In bfloat16 and in float16 an LSTM ends less than one point of accuracy away from float32.",
+        "S1",
+        _half_precision_learns_the_same,
     ),
 ]
 CLAIMS = [Claim(f"13.{number}", *each) for number, each in enumerate(SENTENCES, 1)]

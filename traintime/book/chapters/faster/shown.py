@@ -18,7 +18,9 @@ from traintime.book.chapters.faster.analysis import (
     fed,
     feeds,
     gain,
+    halves,
     peaks,
+    rates,
     saves,
     scaled,
     shared,
@@ -33,6 +35,7 @@ LIMITS = {
     "table": "the update of every row",
     "loop": "small operations, position by position",
 }
+RATES = (0.0001, 0.001, 0.003, 0.03)  # of those that were tried, the ones that the prose names
 WORTH = 1.1  # times as fast, from which on a change is listed
 
 
@@ -128,6 +131,19 @@ def rate_table(table: pd.DataFrame) -> HTML:
     return page.table(["rate", "epochs to the loss", "seeds that get there", "accuracy after all epochs"], rows)
 
 
+def half_table(table: pd.DataFrame) -> HTML:
+    """What half precision does to the accuracy. table: as `halves` gives it."""
+    if table.empty:
+        return page.nothing("To train: `traintime learn --profile full --only half`.")
+    rows = []
+    for row in table.itertuples():
+        points = Interval(row.difference, row.low, row.high).text("+.1f", 100)
+        rows.append(
+            [row.precision.removeprefix("mixed-"), f"{row.accuracy:.1%}", f"{row.full:.1%}", points, f"{row.seeds}"]
+        )
+    return page.table(["", "accuracy", "in float32", "difference, points", "seeds"], rows)
+
+
 def first_table(table: pd.DataFrame) -> HTML:
     """What to try first: each model's changes that are worth it on some stack, the largest gain first, with its price.
 
@@ -146,6 +162,22 @@ def first_table(table: pd.DataFrame) -> HTML:
             rows.append([LIMITS[model] if change == most.index[0] else "", change, *cells, price[change]])
     names = [stack.removeprefix("2026-") for stack in STACKS]
     return page.table(["limited by", "try", *names, "price"], rows) if rows else page.nothing()
+
+
+def _learned() -> dict[str, Callable[[], str]]:
+    """What was trained for its accuracy: half precision, and rates."""
+    half, table = halves().set_index("precision"), rates().set_index("rate")
+
+    def points(precision: str) -> str:
+        row = half.loc[precision]
+        return Interval(row["difference"], row["low"], row["high"]).text("+.1f", 100)
+
+    found: dict[str, Callable[[], str]] = {
+        name: lambda precision=f"mixed-{name}": points(precision) for name in ("bfloat16", "float16")
+    }
+    found |= {f"epochs-{rate:g}": lambda r=rate: f"{table.loc[r, 'epochs']:.1f}" for rate in RATES}
+    found |= {f"accuracy-{rate:g}": lambda r=rate: f"{table.loc[r, 'accuracy']:.0%}" for rate in RATES}
+    return found
 
 
 def values(book: Measurements) -> dict[str, str]:
@@ -170,6 +202,7 @@ def values(book: Measurements) -> dict[str, str]:
         asked[f"sixteen-{model}"] = lambda m=model: _sixteen(processes[m].half.value, processes[m].gradient_bytes)
         asked[f"least-memory-{model}"] = lambda m=model: f"{half[half['model'] == m]['share'].min():.0%}"
     own = make_point(**MODELS["arithmetic"]).work.parameters
+    asked |= {f"learned-{name}": give for name, give in _learned().items()}
     return {f"fst-{name}": page.or_not_measured(give) for name, give in asked.items()} | {
         "fst-every": str(EVERY),
         "fst-wait": f"{WAIT_S * 1e3:.0f}",
