@@ -128,12 +128,12 @@ def _description(folder: Path, description: Any) -> Iterator[Finding]:
 def _named_after(name: str, folder: str, description: dict[str, Any]) -> Iterator[Finding]:
     """Since family and model are part of it, a machine's key follows from its description."""
     try:
-        key = machine.key(description)
+        keys = (machine.key(description), machine.further_key(description))
     except (KeyError, TypeError, IndexError) as error:
         yield Finding(f"{name}: the machine's key does not follow from it ({type(error).__name__}: {error})")
         return
-    if key != folder:
-        yield Finding(f"{name}: describes {key!r}, the folder is {folder!r}")
+    if folder not in keys:
+        yield Finding(f"{name}: describes {keys[0]!r}, the folder is {folder!r}")
 
 
 def _positive_rates(where: str, rates: Any) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """What this machine is, and how fast its memory and its arithmetic are: no host or user names."""
 
 import contextlib
+import json
 import os
 import platform
 import re
@@ -16,9 +17,11 @@ import numpy as np
 import psutil
 from threadpoolctl import threadpool_limits
 
+from traintime import paths
 from traintime.measuring.measure import default_threads
 
 # Instruction sets by which libraries choose their code path, as /proc/cpuinfo names them.
+ALIKE = ("stepping", "instruction_sets")  # what two machines of one key must agree in
 DECISIVE = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8")
 
 
@@ -103,9 +106,24 @@ def key(machine: dict[str, Any]) -> str:
     return re.sub(r"[^a-z0-9]+", "-", " ".join(parts).lower()).strip("-")
 
 
-def this() -> str:
-    """The key of this machine."""
-    return key(describe())
+def this(root: Path = paths.MEASUREMENTS) -> str:
+    """The key of this machine, among those that are described in a folder of measurements.
+
+    Two processors may agree in all that a key is made of, and differ: where the machine that has the key is of another
+    stepping, or has other instruction sets, this one's tells its own stepping, too.
+    """
+    described = describe()
+    name = key(described)
+    description = root / name / "machine.json"
+    other = json.loads(description.read_text()) if description.exists() else {}
+    if all(other.get(each) in (None, described[each]) for each in ALIKE):
+        return name
+    return further_key(described)
+
+
+def further_key(machine: dict[str, Any]) -> str:
+    """The key of a machine whose usual key another one has."""
+    return f"{key(machine)}-stepping{machine.get('stepping')}"
 
 
 def bandwidth(threads: int, mib: int = 512, repeats: int = 7) -> list[float]:
