@@ -15,7 +15,7 @@ from traintime.book.chapters import predicting, question
 from traintime.book.chapters.predicting import analysis
 from traintime.book.claims import judge
 from traintime.errors import InputError
-from traintime.predict import bench, bench_models
+from traintime.predict import bench, bench_models, prices
 from traintime.predict.answer import Estimate, around
 from traintime.predict.bench import Case
 
@@ -123,13 +123,13 @@ def test_what_others_timed_is_judged_by_what_was_first_foretold():
 
 def made_of_units(factor):
     """A machine that took this times what was foretold for LSTMs of other units."""
-    foretold = pd.read_csv(paths.PREDICTED / "units.csv")
-    parts = []
+    foretold, machine = pd.read_csv(paths.PREDICTED / "units.csv"), next(iter(stored.named()))
+    rates, parts = prices.own_rates(machine), []
     for stack, of_stack in foretold.groupby("stack"):
-        seconds = dict(zip(zip(of_stack["units"], of_stack["batch"], strict=True), of_stack["foretold_s"], strict=True))
+        took = of_stack["fixed_s"] + of_stack["operations"] / rates.flops + of_stack["bytes"] / rates.bytes
+        seconds = dict(zip(zip(of_stack["units"], of_stack["batch"], strict=True), took, strict=True))
         points = [{"workload": "lstm", "units": units, "batch": batch} for units, batch in seconds]
         parts.append(rows(stack, points, lambda f, s=seconds: factor * s[f["units"], f["batch"]]))
-    machine = foretold["machine"].iloc[0]
     return stored.Measurements(pd.concat(parts, ignore_index=True).assign(machine=machine), machine)
 
 

@@ -39,6 +39,31 @@ def test_two_hosts_that_call_themselves_alike_have_two_keys():
     assert machine.key(unknown) == machine.key(described) == "amd-epyc-2-cores-24-gib"
 
 
+@pytest.fixture
+def mine(monkeypatch, tmp_path):
+    """This machine is of stepping 1; another one, described in the folder, has its key, with what is changed."""
+    described = {"cpu": "Intel Xeon", "family": 6, "model": 167, "cores": 2, "memory_bytes": 24 * GIB, "gpus": []}
+    described |= {"stepping": 1, "instruction_sets": ["avx2", "amx_tile"]}
+    monkeypatch.setattr(machine, "describe", lambda: described)
+    folder = tmp_path / machine.key(described)
+
+    def write(**changes):
+        folder.mkdir(exist_ok=True)
+        (folder / "machine.json").write_text(json.dumps(described | changes))
+        return machine.this(tmp_path)
+
+    return write
+
+
+def test_a_processor_of_another_stepping_has_a_key_of_its_own(mine, tmp_path):
+    assert machine.this(tmp_path) == "intel-xeon-family6-model167-2-cores-24-gib"
+    assert mine() == "intel-xeon-family6-model167-2-cores-24-gib"
+    assert mine(stepping=8) == "intel-xeon-family6-model167-2-cores-24-gib-stepping1"
+    assert mine(instruction_sets=["avx2"]) == "intel-xeon-family6-model167-2-cores-24-gib-stepping1"
+    # What an older description does not tell makes no other machine.
+    assert mine(stepping=None, instruction_sets=None) == "intel-xeon-family6-model167-2-cores-24-gib"
+
+
 CPUINFO = """processor\t: 0
 vendor_id\t: AuthenticAMD
 cpu family\t: 26

@@ -12,8 +12,10 @@ from traintime.predict.answer import LEVEL, around
 from traintime.predict.bench import Case, kept
 from traintime.predict.calibrate import DESIGNS
 
+COLUMNS = ["number", "stack", "allocator", "kind", "started", "way", "times", "held"]
 TIERS = ("probed", "calibrated", "formula")
 BASELINES = ("one batch", "FLOPs / peak")
+DOUBTED = "2026-11-23T08:00:00Z"  # from when on a calibration's error is not its own probes' alone
 ODD = "amd-epyc-2-cores-24-gib"  # machine A
 OF_2017 = {"Theano": "2017-theano", "TensorFlow": "2017-tensorflow"}
 SURE = 1e6  # degrees of freedom of a tier's own error
@@ -34,8 +36,8 @@ def withdrawn(book: Measurements) -> dict[str, str]:
 
 
 def cases(book: Measurements) -> pd.DataFrame:
-    """A row for each model and way to predict it: columns stack, kind, way, times (predicted over true), held; empty
-    where nothing was tried.
+    """A row for each model and way to predict it: columns stack, allocator, kind, started, way, times (predicted over
+    true), held; empty where nothing was tried.
 
     way: "again" (the second training over the first), a tier, a tier and " memory", or a baseline; held: whether the
     way's interval held the truth, missing for a way that has none.
@@ -46,9 +48,10 @@ def cases(book: Measurements) -> pd.DataFrame:
         for way, error in case.errors().items():
             if way.endswith(" memory") and case.started in gone:
                 continue
-            about = {"number": number, "stack": case.stack, "kind": case.kind, "way": way}
+            about = {"number": number, "stack": case.stack, "allocator": case.allocator, "kind": case.kind}
+            about |= {"started": case.started, "way": way}
             rows.append(about | {"times": 1 + error, "held": held.get(way)})
-    return pd.DataFrame(rows, columns=["number", "stack", "kind", "way", "times", "held"])
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def errors(found: pd.DataFrame, way: str) -> np.ndarray:
@@ -57,6 +60,11 @@ def errors(found: pd.DataFrame, way: str) -> np.ndarray:
     if of_way.empty:
         raise KeyError(way)
     return np.abs(of_way["times"].to_numpy(float) - 1)
+
+
+def document_kind(found: pd.DataFrame) -> pd.DataFrame:
+    """The models of the document's kind that were foretold since a calibration doubts its probes."""
+    return found[(found["kind"] == "classifier") & (found["started"] >= DOUBTED)]
 
 
 def unseen(found: pd.DataFrame) -> pd.DataFrame:
@@ -83,18 +91,20 @@ def others() -> pd.DataFrame:
 
 
 def of_units(book: Measurements) -> pd.DataFrame:
-    """One LSTM of other units than the habits knew: columns stack, units, batch, foretold_s (data/predicted/units.csv),
-    step_s, low_s, high_s (measured, 95 %) and times, the measured over the foretold.
+    """One LSTM of other units than the habits knew, foretold from them at the machine's own rates, and measured.
 
-    Raises KeyError where the page's machine has not measured them.
+    data/predicted/units.csv has what the habits made of each step before it was measured: seconds, operations and bytes
+    at the least possible price. Columns: stack, units, batch, foretold_s, step_s with low_s and high_s (95 %), times
+    (measured over foretold). Raises KeyError where the page's machine has not measured them.
     """
-    foretold = pd.read_csv(paths.PREDICTED / "units.csv")[["machine", "stack", "key", "units", "batch", "foretold_s"]]
+    foretold = pd.read_csv(paths.PREDICTED / "units.csv")
     measured = book.points(workload="lstm", stack=stored.ANY, units=[32, 512], batch=[32, 128])
-    rows = foretold.merge(measured[["machine", "stack", "key", "step_s", "low_s", "high_s"]])
-    rows = rows.dropna(subset="step_s")
+    rows = foretold.merge(measured[["stack", "key", "step_s", "low_s", "high_s"]]).dropna(subset="step_s")
     if rows.empty:
         raise KeyError("no LSTM of other units was measured")
-    return rows.assign(times=rows["step_s"] / rows["foretold_s"])
+    rates = prices.own_rates(book.machine)
+    seconds = rows["fixed_s"] + rows["operations"] / rates.flops + rows["bytes"] / rates.bytes
+    return rows.assign(foretold_s=seconds, times=rows["step_s"] / seconds)
 
 
 def document() -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """What the page on prediction shows: tables, and the numbers of its prose."""
 
 import numpy as np
+import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import page, stored
@@ -12,6 +13,7 @@ from traintime.book.chapters.predicting.analysis import (
     advised,
     cases,
     document,
+    document_kind,
     errors,
     odd,
     of_units,
@@ -136,6 +138,9 @@ def values(book: Measurements) -> dict[str, str]:
         "predict-others": f"{int(first.between(0.5, 2).sum())} of {len(first)}",
         "predict-others-now": f"{int(now.between(0.5, 2).sum())} of {len(now)}",
         "predict-others-most": f"{1 / first.min():.1f}",
+        "predict-kind-glibc": page.or_not_measured(lambda: _kind(found, "glibc")),
+        "predict-kind-tcmalloc": page.or_not_measured(lambda: _kind(found, "tcmalloc")),
+        "predict-kind-held": page.or_not_measured(lambda: _kind_held(found)),
         "predict-units": page.or_not_measured(lambda: _units(book)),
         "predict-odd": page.or_not_measured(_odd),
         "predict-withdrawn": str(len(withdrawn(book))),
@@ -156,6 +161,19 @@ def values(book: Measurements) -> dict[str, str]:
         given[f"predict-advice-{name}"] = page.or_not_measured(lambda s=stack: f"{advised(book, s, LARGE):.0f}")
         given[f"predict-tried-{name}"] = page.or_not_measured(lambda s=stack: _tried(book, s))
     return given
+
+
+def _kind(found: pd.DataFrame, allocator: str) -> str:
+    """The calibrated error of new models of the document's kind, under an allocator."""
+    return f"{errors(document_kind(found[found['allocator'] == allocator]), 'calibrated').mean():.0%}"
+
+
+def _kind_held(found: pd.DataFrame) -> str:
+    """Of their calibrated intervals, how many held: "10 of 12"."""
+    held = document_kind(found).query("way == 'calibrated'")["held"]
+    if held.empty:
+        raise KeyError("not tried")
+    return f"{int(held.sum())} of {len(held)}"
 
 
 def _units(book: Measurements) -> str:
