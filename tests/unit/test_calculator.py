@@ -175,11 +175,10 @@ def test_an_interval_holds_nine_of_ten_of_what_scatters_as_the_error_says():
     assert answer.within(2.0, 0.0) == Interval(2.0, 2.0, 2.0)
 
 
-def test_a_card_is_no_surer_than_the_documents_epochs_allow():
-    seen = np.log(list(answer.on_the_card().values()))
-    assert len(seen) == 6
+def test_a_card_is_no_surer_than_published_trainings_allow():
+    assert len(answer.on_the_card()) == 6
     for stack in choices.stack_names():
-        assert answer.on("K40m", stack).error == max(prices.published("K40m", stack).error, prices.rms(seen))
+        assert answer.on("T4", stack).error >= prices.on_cards()
 
 
 def test_what_a_stack_does_not_have_is_refused_with_a_remedy():

@@ -11,11 +11,11 @@ from traintime.book import original
 from traintime.errors import InputError
 from traintime.explain.formula import STEP
 from traintime.point import make_point
-from traintime.predict import holdings, prices
+from traintime.predict import cards, holdings, prices
 from traintime.predict.prices import Prices, Rates
 
 
-@pytest.mark.parametrize(("module", "name"), [(prices, "habits"), (holdings, "holdings")])
+@pytest.mark.parametrize(("module", "name"), [(prices, "habits"), (holdings, "holdings"), (cards, "cards")])
 def test_the_derived_file_is_what_the_measurements_give(module, name, tmp_path):
     module.derive().to_csv(tmp_path / "again.csv", index=False, float_format="%.6g")
     again, stored = (pd.read_csv(path) for path in (tmp_path / "again.csv", paths.DERIVED / f"{name}.csv"))
@@ -88,6 +88,12 @@ def test_a_card_keeps_its_memory_and_a_processor_does_not():
         assert dict(found.seconds) == pytest.approx(dict(expected.seconds))
         assert found.of == f"2026-torch on {device}"
         assert prices.is_card(device) == (allocator == prices.KEEPS)
+
+
+def test_a_card_is_no_surer_than_published_trainings_allow():
+    assert prices.published("T4", "2026-jax").error >= prices.on_cards()
+    assert prices.published("i7-7700K", "2026-jax").error < prices.on_cards()
+    assert len(cards.published()) == 14
 
 
 def test_every_device_has_both_rates_and_prices():

@@ -247,14 +247,24 @@ def is_card(device: str) -> bool:
 
 def published(device: str, stack: str) -> Prices:
     """Prices from a device's data sheet; on a card with the habits under an allocator that keeps its memory, where they
-    are known. Raises InputError for a device that has none.
+    are known, and no surer than the trainings that others have published allow. Raises InputError for a device without.
     """
     allocator = KEEPS if is_card(device) and stack in known(KEEPS) else USUAL
     rows = sheets()
     figures = rows[rows["device"] == device].set_index("name")["value"].astype(float)
     moved = figures.get("bandwidth measured", figures["bandwidth peak"] * REACHED["bandwidth peak"])
     rates = Rates(figures["float32 peak"] * REACHED["float32 peak"], float(moved))
-    return replace(of_rates(device, rates, stack, allocator), of=f"{stack} on {device}")
+    found = of_rates(device, rates, stack, allocator)
+    return replace(found, of=f"{stack} on {device}", error=max(found.error, on_cards() if is_card(device) else 0.0))
+
+
+@functools.cache
+def on_cards() -> float:
+    """How far the habits were off on cards whose trainings others have published (predict.cards): the root mean square
+    of the logarithm of what they took over what was foretold.
+    """
+    rows = pd.read_csv(paths.DERIVED / "cards.csv")
+    return rms(np.log(rows["took_s"] / rows["foretold_s"]).to_numpy())
 
 
 if __name__ == "__main__":

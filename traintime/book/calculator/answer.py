@@ -12,7 +12,7 @@ from traintime.book.calculator import choices
 from traintime.book.calculator.formulas import FIXED
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
-from traintime.predict import holdings, prices
+from traintime.predict import cards, holdings, prices
 from traintime.predict.answer import LEVEL, around
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.tiers import SURE
@@ -134,11 +134,7 @@ def on(machine: str, stack: str) -> Prices:
     """Prices of a stack on one of our machines, or on a device with a data sheet."""
     if machine in stored.named():
         return prices.of_rates(machine, prices.own_rates(machine), stack)
-    its = prices.published(machine, stack)
-    if not choices.machines()[machine].card:
-        return its
-    # The habits come from processors. The one card whose epochs are published says how far they carry.
-    return replace(its, error=max(its.error, prices.rms(np.log(list(on_the_card().values())))))
+    return prices.published(machine, stack)
 
 
 def habits(stack: str) -> Prices:
@@ -155,6 +151,16 @@ def on_the_card() -> dict[tuple[int, int], float]:
         (each.vocabulary, each.batch): seconds / its.step_s(each.work())
         for each, seconds in zip(sizes, cells["step_s"], strict=True)
     }
+
+
+@functools.cache
+def on_the_titan() -> list[float]:
+    """Published over foretold seconds of the LSTMs that others timed on a Titan X."""
+    return [
+        seconds / prices.published(card, stack).step_s(point.work)
+        for card, stack, point, seconds in cards.published()
+        if card == cards.TITAN
+    ]
 
 
 def changed(settings: Settings, change: choices.Change) -> Settings | None:

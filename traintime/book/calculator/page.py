@@ -10,7 +10,17 @@ from typing import Any
 
 from traintime.book import markup, stored
 from traintime.book.calculator import choices, formulas
-from traintime.book.calculator.answer import LEVEL, Settings, Z, answer, habits, on, on_the_card, prices_of
+from traintime.book.calculator.answer import (
+    LEVEL,
+    Settings,
+    Z,
+    answer,
+    habits,
+    on,
+    on_the_card,
+    on_the_titan,
+    prices_of,
+)
 from traintime.book.calculator.choices import Machine, Number
 from traintime.book.plots.look import PALETTE
 from traintime.explain.formula import STEP
@@ -112,7 +122,7 @@ def fragments() -> dict[str, str]:
 
 def values() -> dict[str, str]:
     """What calculator.md names as {{ name }}."""
-    ratios = list(on_the_card().values())
+    ratios, titan = list(on_the_card().values()), on_the_titan()
     # A word, and not the product of its letters.
     formula = re.sub(r"\b(" + "|".join(STEP.terms) + r")\b", r"\\mathit{\1}", STEP.latex())
     return {
@@ -121,6 +131,8 @@ def values() -> dict[str, str]:
         "calculator_level": _percent(LEVEL),
         "calculator_card_low": f"{min(ratios):.2f}",
         "calculator_card_high": f"{max(ratios):.2f}",
+        "calculator_titan_low": f"{min(titan):.2f}",
+        "calculator_titan_high": f"{max(titan):.2f}",
         "calculator_stacks": str(len(choices.stack_names())),
     }
 

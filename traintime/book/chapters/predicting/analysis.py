@@ -7,7 +7,7 @@ from traintime import paths
 from traintime.book import external, original, stored
 from traintime.book.stored import Measurements
 from traintime.point import make_point
-from traintime.predict import compare, prices
+from traintime.predict import cards, compare, prices
 from traintime.predict.answer import LEVEL, around
 from traintime.predict.bench import Case, kept
 from traintime.predict.calibrate import DESIGNS
@@ -17,7 +17,6 @@ TIERS = ("probed", "calibrated", "formula")
 BASELINES = ("one batch", "FLOPs / peak")
 DOUBTED = "2026-11-23T08:00:00Z"  # from when on a calibration's error is not its own probes' alone
 ODD = "amd-epyc-2-cores-24-gib"  # machine A
-OF_2017 = {"Theano": "2017-theano", "TensorFlow": "2017-tensorflow"}
 SURE = 1e6  # degrees of freedom of a tier's own error
 
 
@@ -82,12 +81,13 @@ def others() -> pd.DataFrame:
     rows = pd.read_csv(paths.PREDICTED / "titan-x.csv").merge(
         found[found["name"] == "rnn-benchmarks"], on=["framework", "units", "length", "batch"], suffixes=("", "_seen")
     )
-    now = []
-    for one in rows.itertuples():
-        sizes = {"inputs": int(one.units), "units": int(one.units), "length": int(one.length), "batch": int(one.batch)}
-        work = make_point("lstm", **sizes, optimizer="sgd").work
-        now.append(prices.published(one.device, OF_2017[one.framework]).step_s(work))
-    return rows.assign(step_s=rows["seconds_per_sample"] * rows["batch"], now_s=now)
+    now = {}
+    for card, stack, point, _ in cards.published():
+        if card == cards.TITAN:
+            key = stack, point.sizes.units, point.sizes.batch
+            now[key] = prices.published(card, stack).step_s(point.work)
+    keys = zip(rows["framework"].map(cards.OF_2017), rows["units"], rows["batch"], strict=True)
+    return rows.assign(step_s=rows["seconds_per_sample"] * rows["batch"], now_s=[now[key] for key in keys])
 
 
 def of_units(book: Measurements) -> pd.DataFrame:
