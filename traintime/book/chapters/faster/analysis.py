@@ -30,6 +30,7 @@ LARGER = 4  # times the batch
 EVERY = 10  # steps between two saves
 TOGETHER = 16  # steps that the framework is handed at once
 WAIT_S = 0.002  # a fetched sample's (the worker's feeds)
+SEEDS = 20  # of a training, fewer than which give no verdict
 HALVES = ("mixed-bfloat16", "mixed-float16")
 DRAWS = 1000
 

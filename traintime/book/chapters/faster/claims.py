@@ -6,6 +6,7 @@ from itertools import pairwise
 from traintime.book.chapters.faster.analysis import (
     HALVES,
     MODELS,
+    SEEDS,
     STACKS,
     changes,
     fed,
@@ -23,7 +24,6 @@ from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 
 MUCH, LITTLE = 1.3, 0.1
-SEEDS = 20  # of a training, fewer than which give no verdict
 FEW = 0.003  # the largest of the rates at which nothing is expected to go wrong
 
 

@@ -12,6 +12,7 @@ from traintime.book.chapters.faster.analysis import (
     EVERY,
     FEEDS,
     MODELS,
+    SEEDS,
     STACKS,
     WAIT_S,
     changes,
@@ -170,6 +171,8 @@ def _learned() -> dict[str, Callable[[], str]]:
 
     def points(precision: str) -> str:
         row = half.loc[precision]
+        if row["seeds"] < SEEDS:
+            raise KeyError("not trained with enough seeds")
         return Interval(row["difference"], row["low"], row["high"]).text("+.1f", 100)
 
     found: dict[str, Callable[[], str]] = {
