@@ -216,7 +216,7 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
     book_means = {} if by_formula else pd.DataFrame(others).mean().sort_index().to_dict()
     terms: tuple[tuple[str, ...], ...] = ()
     if off:
-        terms = ((OTHERS,),) if off == "slower" and 2 * disturbed > runs else _terms(seen)
+        terms = ((OTHERS,),) if 2 * disturbed > runs else _terms(seen)
     return Placed(
         stack,
         len(pairs),

@@ -36,7 +36,7 @@ LIMITS = {
     "table": "the update of every row",
     "loop": "small operations, position by position",
 }
-RATES = (0.0001, 0.001, 0.003, 0.03)  # of those that were tried, the ones that the prose names
+RATES = (0.0001, 0.001, 0.003, 0.01, 0.03)  # of those that were tried, the ones that the prose names
 WORTH = 1.1  # times as fast, from which on a change is listed
 
 
