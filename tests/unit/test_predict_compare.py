@@ -168,9 +168,9 @@ def test_points_that_no_machine_of_the_book_has_are_held_against_the_formula(tmp
         record["point"]["sizes"]["units"] = 96
         record["key"] = record["key"].replace("-u128-", "-u96-")
 
-    for path in of_book("2017-theano", "rnn-v*-l25-b100-adam.json"):
+    for path in of_book("2026-jax", "rnn-v*-l25-b100-adam.json"):
         add(root, path, of_another_size)
-    placed = one(compare.compare(root), "2017-theano")
+    placed = one(compare.compare(root), "2026-jax")
     assert placed.points > 2
     assert placed.book == {}
     assert "against the formula alone" in placed.why[-1]

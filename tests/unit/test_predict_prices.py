@@ -130,5 +130,5 @@ def test_memory_grows_with_what_an_optimizer_keeps():
     work = make_point(vocabulary=500_000).work
     frozen, deferred, adam = (held.peak_bytes(work, how) for how in ("frozen", "adam-deferred", "adam"))
     assert frozen <= deferred < adam
-    assert held.copies_of("momentum") == held.copies_of("adam") - 1
-    assert held.peak_bytes(work) - held.beyond_idle(work) == held.idle
+    assert held.copies_of("momentum") == pytest.approx(held.copies_of("adam") - 1)
+    assert held.peak_bytes(work) - held.beyond_idle(work) == pytest.approx(held.idle)

@@ -43,6 +43,15 @@ def stored() -> dict[str, list[np.ndarray]]:
 
     One array a point, threads, protocol and sweep.
     """
+    found = defaultdict(list)
+    for (stack, _), points in of_machines().items():
+        found[stack] += points
+    return dict(found)
+
+
+@cache
+def of_machines() -> dict[tuple[str, str], list[np.ndarray]]:
+    """The same per stack and machine."""
     points = defaultdict(list)
     for path in sorted(MEASUREMENTS.glob("*/*/*.json")):
         record = records.read(path)
@@ -52,9 +61,9 @@ def stored() -> dict[str, list[np.ndarray]]:
                 same = (invocation.threads, invocation.protocol.text, invocation.sweep)
                 points[record.stack, path, same].append(np.log(np.median(timing.steps_ns[timing.warmup :]) / 1e9))
     stacks = defaultdict(list)
-    for (stack, *_), logs in points.items():
+    for (stack, path, _), logs in points.items():
         if len(logs) > 1:
-            stacks[stack].append(np.array(logs))
+            stacks[stack, path.parts[-3]].append(np.array(logs))
     return dict(stacks)
 
 
@@ -70,9 +79,17 @@ def alike(kind: float | str, shape: tuple[int, ...], random: np.random.Generator
 
 
 def unlike(stack: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
-    """Log errors of sweeps whose points each have their own spread: that of one of the stack's stored points."""
-    spreads = np.array([logs.std(ddof=1) for logs in stored()[stack]])
-    return random.standard_normal(shape) * random.choice(spreads, (*shape[:-1], 1))
+    """Log errors of sweeps whose points each have their own spread: that of one of the stack's stored points.
+
+    A sweep is one machine's: all its points are drawn from the same one, a machine as often as it has points.
+    """
+    machines = [points for (name, _), points in of_machines().items() if name == stack]
+    spreads = [np.array([logs.std(ddof=1) for logs in points]) for points in machines]
+    weights = np.array([len(points) for points in machines]) / sum(map(len, machines))
+    sweeps = shape[:-2] or (1,)
+    chosen = random.choice(len(machines), sweeps, p=weights)
+    drawn = np.array([random.choice(spreads[machine], shape[-2]) for machine in chosen])
+    return random.standard_normal(shape) * drawn.reshape(*shape[:-1], 1)
 
 
 def expected(kind: float | str) -> tuple[float, float]:

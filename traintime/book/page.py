@@ -179,7 +179,7 @@ def normal(run: Measurements) -> HTML:
     """Whether this run is normal: its stacks among the book's machines, and what is off where one is not."""
     if run.rows.empty:
         return nothing("Nothing was measured here.")
-    return placed(compare.compare(run.root), "Is this run normal?")
+    return placed(compare.compare(run.root, str(run.rows["machine"].iloc[0])), "Is this run normal?")
 
 
 def placed(found: Sequence[compare.Placed], title: str) -> HTML:

@@ -116,7 +116,7 @@ def this(root: Path = paths.MEASUREMENTS) -> str:
     name = key(described)
     description = root / name / "machine.json"
     other = json.loads(description.read_text()) if description.exists() else {}
-    if all(other.get(each) in (None, described[each]) for each in ALIKE):
+    if all(other.get(each) in (None, described.get(each)) for each in ALIKE):
         return name
     return further_key(described)
 

@@ -80,8 +80,10 @@ class Placed:
             return ("no single term of the formula explains it", *self.notes)
         if len(self.terms) > MOST:
             return ("these points cannot tell which term it is: measure other sizes, too", *self.notes)
-        said = "; or ".join("; and ".join(WORDS[name] for name in names) for names in self.terms)
-        return (f"what is off: {said}", *self.notes)
+        surely = [name for name in self.terms[0] if all(name in names for names in self.terms)]
+        one_of = [WORDS[name] for names in self.terms for name in names if name not in surely]
+        said = [WORDS[name] for name in surely] + (["; or ".join(one_of)] if one_of else [])
+        return (f"what is off: {'. Beside it: '.join(said)}", *self.notes)
 
     @property
     def plain(self) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def elsewhere(values: Array, seconds: Array, machines: list[str], workloads: lis
         for machine, workload in zip(machines, workloads, strict=True)
     ]
     # A machine whose others trained less than it did would be left with habits that nothing has determined.
-    most = max(set(machines), key=lambda machine: sum(name == machine for name, _ in trained))
+    most = max(sorted(set(machines)), key=lambda machine: sum(name == machine for name, _ in trained))
     chosen = np.array(known) & (np.array(machines) != most)
     return left_out(values, seconds, machines)[chosen] if chosen.any() else np.empty(0)
 
