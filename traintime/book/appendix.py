@@ -70,9 +70,6 @@ def _link(entry: dict) -> str:
 
 def _verdicts(entry: dict) -> str:
     """One line a machine that decides: what it says, and the figure that does."""
-    lines = [
-        f"{entry['label']}, {one['machine']}: **{one['verdict']}**{', ' if one['shown'] else ''}{one['shown']}"
-        for one in entry["machines"]
-        if one["verdict"] != "not measured"
-    ]
+    decided = [tuple(one.values()) for one in entry["machines"] if one["verdict"] != claims.NOT_MEASURED]
+    lines = [f"{entry['label']}, {line}" for line in claims.by_machine(decided)]
     return "<br>".join(lines) or f"{entry['label']}: {NOT_YET}"

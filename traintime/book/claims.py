@@ -4,7 +4,7 @@ The prose is written against the reference machine. A page that is built from ot
 hold there; it never fails.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +14,7 @@ from traintime.book import stored
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 
+NOT_MEASURED = "not measured"
 Verdict = Literal["holds", "does not hold", "cannot be told", "not measured"]
 
 
@@ -57,7 +58,7 @@ def judge(claim: Claim, measurements: Measurements) -> Judged:
     except (KeyError, IndexError):
         finding = None
     if finding is None:
-        return Judged(claim, measurements.title, "not measured", "")
+        return Judged(claim, measurements.title, NOT_MEASURED, "")
     return Judged(claim, measurements.title, WORDS[finding.holds], finding.shown)
 
 
@@ -69,7 +70,7 @@ def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[lis
     """
     machines = [stored.of(name) for name in stored.named()]
     found = {machine: [judge(claim, machine) for claim in claims] for machine in machines}
-    deciding = [machine for machine in machines if any(one.verdict != "not measured" for one in found[machine])]
+    deciding = [machine for machine in machines if any(one.verdict != NOT_MEASURED for one in found[machine])]
     in_part = [machine for machine in deciding if machine.machine not in stored.listed()]
     shown = [m for m in machines if m in deciding or (m.machine in stored.listed() and not in_part)]
     columns = [found[machine] for machine in shown]
@@ -97,6 +98,18 @@ def as_data(found: Sequence[Sequence[Judged]]) -> list[dict]:
         ]
         entries.append({"label": claim.label, "sentence": claim.sentence, "source": claim.source, "machines": machines})
     return entries
+
+
+def by_machine(found: Iterable[tuple[str, str, str]]) -> list[str]:
+    """A claim's (machine, verdict, shown) as lines of text: what each machine says, then who did not measure it."""
+    found = list(found)
+    lines = [
+        f"{machine}: **{verdict}**{', ' if shown else ''}{shown}"
+        for machine, verdict, shown in found
+        if verdict != NOT_MEASURED
+    ]
+    missing = [machine for machine, verdict, _ in found if verdict == NOT_MEASURED]
+    return [*lines, f"{', '.join(missing)}: {NOT_MEASURED}"] if missing else lines
 
 
 def above(interval: Interval, limit: float) -> bool | None:

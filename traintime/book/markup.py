@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": True})
 MATHEMATICS = re.compile(r"\$([^$\s](?:[^$\n]*[^$\s])?)\$")
-WIDE = 3  # columns that fit a phone; a wider table is folded there into one block a row
+WIDE, WIDE_OF_SENTENCES = 3, 2  # columns that fit a phone; a wider table is folded there into one block a row
 
 
 def inline(text: str) -> str:
@@ -25,7 +25,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = Tru
 
     Every cell carries its column's head, with which style sheets can stack a row's cells on a narrow screen.
     """
-    kinds = ["number" if right else "sentence", *(["wide"] if len(heads) > WIDE else [])]
+    fits = WIDE if right else WIDE_OF_SENTENCES
+    kinds = ["number" if right else "sentence", *(["wide"] if len(heads) > fits else [])]
     names = [html.escape(re.sub(r"<[^>]+>|[*`]", " ", head).strip(), quote=True) for head in heads]
     lines = [f'<table class="table book-table {" ".join(kinds)}">', "<thead><tr>"]
     lines += [f'<th scope="col">{inline(head)}</th>' for head in heads]

@@ -11,7 +11,7 @@ import pandas as pd
 from IPython.display import HTML, Markdown, display
 
 from traintime.book import PROFILE, markup, plots, stored
-from traintime.book.claims import KEPT, Claim, as_data, judged
+from traintime.book.claims import KEPT, Claim, as_data, by_machine, judged
 from traintime.book.glue import PREFIX
 from traintime.book.predictions import read as read_predictions
 from traintime.book.stored import Measurements
@@ -150,9 +150,6 @@ def title(book: Measurements, found: Sized) -> str:
     return book.title
 
 
-VERDICTS = {"holds": "holds", "does not hold": "**does not hold**", "cannot be told": "cannot be told"}
-
-
 class _Claims(HTML):
     """A table of claims that carries them as data, too, for the appendix."""
 
@@ -168,11 +165,9 @@ def claims(claims: Sequence[Claim], run: Measurements | None = None) -> HTML:
     """What the chapter asserts, on each machine that the book shows and on this run: verdict and deciding figure."""
     rows, found = [], judged(claims, run)
     for each in found:
-        claim = each[0].claim
-        cells = [f"{VERDICTS.get(one.verdict, one.verdict)}<br>{one.shown}".removesuffix("<br>") for one in each]
-        rows.append([claim.label, f"{claim.sentence} *({claim.source})*", *cells])
-    titles = [one.machine for one in each] if rows else []
-    return _Claims(markup.table(["", "claim", *titles], rows, right=False), as_data(found))
+        claim, machines = each[0].claim, [(one.machine, one.verdict, one.shown) for one in each]
+        rows.append([claim.label, f"{claim.sentence} *({claim.source})*", "<br>".join(by_machine(machines))])
+    return _Claims(markup.table(["", "claim", "measured"], rows, right=False), as_data(found))
 
 
 def normal(run: Measurements) -> HTML:
