@@ -94,3 +94,9 @@ def test_the_claims_of_a_chapter_are_numbered_sourced_and_never_fail(chapter):
         verdicts = [judge(one, stored.of(name)).verdict for name in stored.named()]
         verdicts.append(judge(one, Measurements(few)).verdict)
         assert set(verdicts) <= {*claims.WORDS.values(), "not measured"}
+
+
+def test_machines_that_say_the_same_share_a_line_and_who_did_not_measure_comes_last():
+    found = [("A", "holds", "2"), ("B", "not measured", ""), ("C", "holds", "2"), ("D", "does not hold", "3")]
+    assert claims.by_machine(found) == ["A, C: **holds**, 2", "D: **does not hold**, 3", "B: not measured"]
+    assert claims.by_machine(found[:1]) == ["A: **holds**, 2"]

@@ -101,14 +101,18 @@ def as_data(found: Sequence[Sequence[Judged]]) -> list[dict]:
 
 
 def by_machine(found: Iterable[tuple[str, str, str]]) -> list[str]:
-    """A claim's (machine, verdict, shown) as lines of text: what each machine says, then who did not measure it."""
-    found = list(found)
+    """A claim's (machine, verdict, shown) as lines of text, one for machines that say the same; at the end who did
+    not measure it.
+    """
+    saying: dict[tuple[str, str], list[str]] = {}
+    for machine, verdict, shown in found:
+        saying.setdefault((verdict, shown), []).append(machine)
     lines = [
-        f"{machine}: **{verdict}**{', ' if shown else ''}{shown}"
-        for machine, verdict, shown in found
+        f"{', '.join(machines)}: **{verdict}**{', ' if shown else ''}{shown}"
+        for (verdict, shown), machines in saying.items()
         if verdict != NOT_MEASURED
     ]
-    missing = [machine for machine, verdict, _ in found if verdict == NOT_MEASURED]
+    missing = saying.get((NOT_MEASURED, ""))
     return [*lines, f"{', '.join(missing)}: {NOT_MEASURED}"] if missing else lines
 
 
