@@ -10,8 +10,9 @@ from traintime import paths
 from traintime.book import original
 from traintime.errors import InputError
 from traintime.explain.formula import STEP
+from traintime.measuring import machine
 from traintime.point import make_point
-from traintime.predict import cards, holdings, prices
+from traintime.predict import cards, holdings, prices, tiers
 from traintime.predict.prices import Prices, Rates
 
 
@@ -132,3 +133,21 @@ def test_memory_grows_with_what_an_optimizer_keeps():
     assert frozen <= deferred < adam
     assert held.copies_of("momentum") == pytest.approx(held.copies_of("adam") - 1)
     assert held.peak_bytes(work) - held.beyond_idle(work) == pytest.approx(held.idle)
+
+
+def test_this_machine_s_rates_are_measured_by_another_process(monkeypatch):
+    """What they take must not be counted as a probed model's: an allocator may keep it."""
+
+    def here():
+        raise AssertionError("measured in this process")
+
+    monkeypatch.setattr(machine, "rates", here)
+    rates = tiers.rates_here()
+    assert rates.bytes > 1e8
+    assert rates.flops > 1e8
+
+
+def test_rates_that_cannot_be_measured_are_an_error_that_says_why(monkeypatch):
+    monkeypatch.setattr(tiers, "run_worker", lambda *_: {"status": "crashed", "error": "exit status 1"})
+    with pytest.raises(RuntimeError, match="rates: crashed: exit status 1"):
+        tiers.rates_here()

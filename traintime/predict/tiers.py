@@ -1,13 +1,15 @@
 """The tiers: formula, which prices a model's work, and probed, which has trained it for a moment."""
 
 import math
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from traintime.explain.statistics import Interval
-from traintime.measuring import machine
+from traintime.measuring.measure import run_worker
 from traintime.measuring.worker.process import allocator as who_answers
 from traintime.predict import advice, durations, holdings, prices, resident
 from traintime.predict.answer import GB, Estimate, around
@@ -16,12 +18,20 @@ from traintime.predict.probe import Probe, probe, smaller
 from traintime.predict.training import TENSORFLOW, Known, Training
 
 SURE = 1e6  # degrees of freedom of an error that many runs have told
+RATES_TIMEOUT_S = 120.0
 BACKWARD = 2  # times the forward pass that the backward pass costs, where only one of them is wanted
 
 
 def rates_here() -> Rates:
-    """What this machine reaches, measured now; takes some seconds."""
-    now = machine.rates()
+    """What this machine reaches, measured now; takes some seconds.
+
+    By a process of its own: an allocator that keeps its memory would keep the half gibibyte that it takes, and a probe
+    of this process would count it as the model's. Raises RuntimeError where that process fails.
+    """
+    answer = run_worker([sys.executable, "-m", "traintime.measuring.machine"], {}, dict(os.environ), RATES_TIMEOUT_S)
+    if answer["status"] != "ok":
+        raise RuntimeError(f"measuring this machine's rates: {answer['status']}: {answer.get('error')}")
+    now = answer["result"]
     return Rates(now["matmul_flop_per_s"], now["bandwidth_bytes_per_s"])
 
 
