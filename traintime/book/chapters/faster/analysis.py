@@ -98,7 +98,7 @@ def changes(book: Measurements) -> pd.DataFrame:
     Of Keras 3 alone, and only where both sides were measured in the same rounds. Columns: model, change, stack, ratio
     with low and high, number, faster, reason (Measurements.ratios).
     """
-    tables = []
+    rows = []
     for model in MODELS:
         for change in CHANGES:
             usual, other = sides(model, change)
@@ -111,12 +111,9 @@ def changes(book: Measurements) -> pd.DataFrame:
             if change.field == "batch":  # by the sample: a step of more of them may take as much longer
                 found = found.assign(median_s=found["median_s"] * usual / found["batch"])
             table = book.ratios(found, [(usual, other)], of=change.field, against="stack")
-            tables.append(table.assign(model=model, change=change.name))
+            rows += table.loc[table["sweep"] != ""].assign(model=model, change=change.name).to_dict("records")
     columns = ["model", "change", "stack", "ratio", "low", "high", "number", "faster", "reason"]
-    if not tables:
-        return pd.DataFrame(columns=columns)
-    table = pd.concat(tables, ignore_index=True)
-    table = table.loc[table["sweep"] != "", columns]
+    table = pd.DataFrame(rows, columns=columns)
     order = {name: place for place, name in enumerate([*MODELS, *(each.name for each in CHANGES), *STACKS])}
     keys = ["model", "change", "stack"]
     return table.sort_values(keys, key=lambda of: of.map(order), kind="stable", ignore_index=True)
