@@ -10,7 +10,7 @@ from traintime.point import make_point
 
 # By hand: 3 numbers at each of 4 positions, 2 units, five samples.
 SMALL = {"inputs": 3, "units": 2, "length": 4, "batch": 5}
-ALGORITHMS = ["default", "per-gate", "combined", "unrolled", "native"]
+ALGORITHMS = ["default", "per-gate", "combined", "unrolled", "cell", "apart", "native"]
 
 
 def work(**changes):
@@ -90,6 +90,8 @@ def test_each_stack_has_the_algorithms_that_its_framework_has():
     assert can("per-gate") == keras2 | keras3 | {"numpy"}
     assert can("combined") == keras2
     assert can("unrolled") == keras2 | keras3
+    assert can("cell") == {"2026-tensorflow", "2026-jax", "2026-torch"}
+    assert can("apart") == {"2026-torch"}
     assert can("native") == {"2017-tensorflow", "2020-tensorflow", "2026-torch"}
 
 

@@ -150,7 +150,7 @@ def test_five_steps_of_other_optimizers_give_the_same_losses(workload, optimizer
 
 
 @pytest.mark.parametrize("stack", FAST)
-@pytest.mark.parametrize("algorithm", ["per-gate", "combined", "unrolled", "native"])
+@pytest.mark.parametrize("algorithm", ["per-gate", "combined", "unrolled", "cell", "apart", "native"])
 def test_every_algorithm_of_an_lstm_is_the_same_mathematics(algorithm, stack, losses):
     # With SGD: Adam divides small gradients by their size, and so makes rounding large.
     runs("lstm", stack, algorithm=algorithm, optimizer="sgd")

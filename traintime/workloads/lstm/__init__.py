@@ -17,6 +17,8 @@ EXISTS = {
     "per-gate": (("keras2", ""), ("keras3", ""), ("numpy", "")),
     "combined": (("keras2", ""),),
     "unrolled": (("keras2", ""), ("keras3", "")),
+    "cell": (("keras3", ""),),
+    "apart": (("keras3", "torch"),),
     "native": (("keras2", "tensorflow"), ("keras3", "torch")),
 }
 
@@ -34,10 +36,11 @@ class Lstm(Sizes):
     batch: Batch = 100
     optimizer: Optimizer = "adam"
     algorithm: Annotated[
-        Literal["default", "per-gate", "combined", "unrolled", "native"],
+        Literal["default", "per-gate", "combined", "unrolled", "cell", "apart", "native"],
         Field(
             description="how the positions are gone through: a loop as the framework has it; with products for each "
-            "gate, or for all gates at once; written out without a loop; the framework's one operation for all of it"
+            "gate, or for all gates at once; written out without a loop; as a general loop around one cell; with the "
+            "inputs of the positions taken apart before it; the framework's one operation for all of it"
         ),
         InKey(),
     ] = "default"

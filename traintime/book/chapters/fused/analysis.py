@@ -28,6 +28,8 @@ WAYS = {
     "per-gate": "loop, gate by gate",
     "combined": "loop, all gates at once",
     "unrolled": "written out",
+    "cell": "RNN of a cell",
+    "apart": "loop, taken apart",
     "native": "one operation",
 }
 COMPILED = "loop, compiled"
