@@ -6,7 +6,7 @@ import pytest
 from tables import cells
 
 from traintime.book.chapters import fused
-from traintime.book.chapters.fused import analysis, claims, shown
+from traintime.book.chapters.fused import along, analysis, claims, shown
 from traintime.book.claims import judge
 from traintime.learning import results, run
 from traintime.learning.trial import make_trial
@@ -75,13 +75,6 @@ def test_one_more_position_is_the_slope_between_the_two_lengths(made_up):
     torch = table.set_index(["stack", "how", "batch"]).loc[("2026-torch", "loop", 32)]
     assert torch["position_s"] == pytest.approx(1e-3 + 32 * 1e-7, rel=0.02)
     assert torch["low"] < torch["position_s"] < torch["high"]
-
-
-def test_the_share_of_a_step_that_is_paid_for_positions(made_up):
-    book = made_up(*sweep("numpy", step=0.0, position=1e-3, token=1e-5), noise=(1.0, 1.0))
-    (fit,) = fused.prices(book, fused.points(book)).values()
-    assert fused.share(fit, 100, 10).value == pytest.approx(0.5, rel=0.02)
-    assert fused.share(fit, 900, 10).value == pytest.approx(0.1, rel=0.02)
 
 
 def test_a_compiled_loop_is_a_way_of_its_own(made_up):
@@ -300,3 +293,47 @@ def test_the_stored_counts_are_straight_lines_of_loops_and_flat_for_one_operatio
     loops = found.xs("default", level="algorithm")
     assert (loops[50] > 3 * loops[10]).all()
     assert set(loops.index) == set(analysis.operations.STACKS)
+
+
+# The loop over ever more positions
+
+
+def over_positions(made_up, square=1e-5, cell=2e-4):
+    """torch's ways over 25 to 200 positions; square: what a pair of positions costs in Keras' loop, s."""
+    lengths = (25, 50, 100, 200)
+    of = {"workload": "lstm", "batch": along.BATCH}
+    steps = {"default": lambda n: 1e-4 * n + square * n * n, "apart": lambda n: 2e-4 * n, "cell": lambda n: cell * n}
+    rows = [
+        ("2026-torch", of | {"length": n, "algorithm": way}, step(n)) for way, step in steps.items() for n in lengths
+    ]
+    return made_up(*rows)
+
+
+def test_growth_is_told_between_the_ends(made_up):
+    book = over_positions(made_up)
+    assert along.growth(book, "2026-torch", along.LOOP).value == pytest.approx(0.42 / 0.03, rel=0.03)
+    assert along.growth(book, "2026-torch", along.APART).value == pytest.approx(4, rel=0.03)
+    with pytest.raises(KeyError):
+        along.growth(book, "2026-jax", along.LOOP)
+
+
+@pytest.mark.parametrize(("square", "cell", "expected"), [(1e-5, 2e-4, "holds"), (1e-9, 3e-3, "does not hold")])
+def test_claims_of_the_quadratic_loop_follow_the_data(made_up, square, cell, expected):
+    book = over_positions(made_up, square, cell)
+    assert {verdict(label, book) for label in ("08.13", "08.15", "08.16")} == {expected}
+    assert verdict("08.14", book) == "holds"
+
+
+def test_what_was_measured_over_positions_is_none_of_the_chapters_other_sizes(made_up):
+    book = over_positions(made_up)
+    book.rows["sweep"] = "positions"
+    assert fused.points(book).empty
+    assert verdict("08.1", book) == "not measured"
+    assert "(not measured)" not in along.values(book)["fus-along-gain"]
+
+
+def test_where_nothing_was_taken_apart_the_section_says_so(made_up):
+    book = machine(made_up)
+    assert fused.over_positions(book).empty
+    assert {verdict(claim.label, book) for claim in along.CLAIMS} == {"not measured"}
+    assert set(along.values(book).values()) == {"(not measured)"}

@@ -3,7 +3,7 @@
 from traintime.book.plots.changes import changed, waits
 from traintime.book.plots.document import document_tables, length_band, parts, straight_lines
 from traintime.book.plots.fits import predicted, residuals, shares
-from traintime.book.plots.layers import apart, causes, losses, positions
+from traintime.book.plots.layers import along, apart, causes, losses, positions
 from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.mechanism import dense_update
 from traintime.book.plots.memory import held, step_memory
@@ -17,6 +17,7 @@ from traintime.book.plots.sweeps import collapsed, crossing, epochs, exponents, 
 __all__ = [
     "WAY",
     "against",
+    "along",
     "apart",
     "causes",
     "changed",

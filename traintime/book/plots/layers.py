@@ -4,7 +4,17 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from traintime.book.plots.look import PALETTE, WAY, errors, label_ends, line_style, log_axis, style
+from traintime.book.plots.look import (
+    PALETTE,
+    WAY,
+    errors,
+    interval_ms,
+    label_ends,
+    line_style,
+    log_axis,
+    milliseconds_axis,
+    style,
+)
 from traintime.book.plots.sweeps import MARKERS
 from traintime.point import axis_label
 
@@ -49,6 +59,30 @@ def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> F
     axes[0][0].invert_yaxis()
     found = {label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=3)
+    return figure
+
+
+def along(points: pd.DataFrame, stack: str) -> Figure:
+    """A step of one stack over the positions of a sequence, a line a way of running it; dashed: in proportion.
+
+    points: columns stack, how, length, step_s, low_s, high_s.
+    """
+    style()
+    figure, axis = plt.subplots(figsize=(6.6, 3.8), constrained_layout=True)
+    ran, ends = points[points["stack"] == stack].dropna(subset="step_s"), []
+    for number, (how, rows) in enumerate(ran.groupby("how", sort=False)):
+        rows = rows.sort_values("length")
+        look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "capsize": 3}
+        axis.errorbar(rows["length"], rows["step_s"] * 1e3, interval_ms(rows), **look)
+        ends.append((rows["length"].iloc[-1], rows["step_s"].iloc[-1] * 1e3, str(how), look["color"]))
+    lengths = sorted(ran["length"].unique())
+    least = ran.loc[ran["length"] == lengths[0], "step_s"].min() * 1e3
+    axis.plot(lengths, [least * each / lengths[0] for each in lengths], color="0.5", linestyle="--", linewidth=1)
+    log_axis(axis, "x", lengths)
+    milliseconds_axis(axis, ran["step_s"])
+    axis.set_xlabel("positions")
+    axis.set_ylabel("one step (ms)")
+    label_ends(axis, ends)
     return figure
 
 

@@ -1,5 +1,6 @@
 """Chapter 08, the fused LSTM: what a position costs in each way of running it, and what a change of layer teaches."""
 
+from traintime.book.chapters.fused.along import over_positions
 from traintime.book.chapters.fused.analysis import (
     BATCHES,
     CAUSES,
@@ -20,7 +21,6 @@ from traintime.book.chapters.fused.analysis import (
     position,
     prices,
     published,
-    share,
     trials,
 )
 from traintime.book.chapters.fused.claims import CLAIMS
@@ -54,13 +54,13 @@ __all__ = [
     "kept_gains",
     "of_the_document",
     "on_gpus",
+    "over_positions",
     "points",
     "position",
     "price_table",
     "prices",
     "published",
     "published_table",
-    "share",
     "step_table",
     "trials",
     "values",

@@ -18,6 +18,7 @@ from traintime.point import make_point
 
 BATCHES = [32, 512]
 LENGTHS = [10, 50]
+OTHERS = ["units", "positions"]  # sweeps of this model at other sizes, for other pages and sections
 SIZES: dict[str, Any] = {"workload": "lstm", "batch": ANY, "length": ANY, "units": ANY, "inputs": ANY}
 # A step as such, each position that waits for the one before, each token of the batch.
 POSITIONS = Formula({"a": sympy.Integer(1), "l": formula.L, "c": formula.B * formula.L})
@@ -59,18 +60,17 @@ def ways(found: pd.DataFrame) -> pd.Series:
 
 def points(book: Measurements, **wanted: Any) -> pd.DataFrame:
     """The points of the sweep on a CPU, with `how`; another's fields are given by `wanted`."""
-    found = _own(book.points(**SIZES, **{"algorithm": ANY, "jit": ["auto", "on"]} | wanted))
+    found = _own(book).points(**SIZES, **{"algorithm": ANY, "jit": ["auto", "on"]} | wanted)
     found = found.assign(how=ways(found))
     keys = {"stack": stored.stack_order(found["stack"]).index, "how": ORDER.index}
     return found.sort_values(list(keys), key=lambda of: of.map(keys[of.name]), kind="stable", ignore_index=True)
 
 
-def _own(found: pd.DataFrame) -> pd.DataFrame:
-    """Of a machine that has this chapter's sizes those alone; another chapter measures one more of the same model."""
-    if "length" not in found:
-        return found
-    mine = found[found["batch"].isin(BATCHES) & found["length"].isin(LENGTHS)]
-    return mine if len(mine) else found
+def _own(book: Measurements) -> Measurements:
+    """A machine's measurements without the sweeps that train this model at other sizes, for other pages."""
+    if "sweep" not in book.rows or not (others := book.rows["sweep"].isin(OTHERS)).any():
+        return book
+    return Measurements(book.rows[~others], book.machine, book.root, book.usual)
 
 
 def kept(book: Measurements) -> pd.DataFrame:
@@ -87,17 +87,6 @@ def prices(book: Measurements, found: pd.DataFrame) -> dict[tuple[str, str], for
 def position(fit: formula.Fit) -> Interval:
     """Seconds that a position costs, however many samples it has."""
     return fit.interval("l")
-
-
-def share(fit: formula.Fit, batch: int, length: int) -> Interval:
-    """The part of a step that is paid for positions, however many samples they have, a share."""
-    rows = pd.DataFrame({"batch": [batch], "length": [length]})
-
-    def of(coefficients: pd.DataFrame | dict[str, float]) -> Any:
-        parts = [coefficients[name] * factor for name, factor in zip("alc", POSITIONS.design(rows)[0], strict=True)]
-        return parts[1] / sum(parts)
-
-    return formula.interval(of(fit.draws), float(of(fit.coefficients)))
 
 
 def by_position(book: Measurements, found: pd.DataFrame) -> pd.DataFrame:
@@ -156,7 +145,7 @@ def gains(book: Measurements) -> pd.DataFrame:
 
     As Measurements.ratios gives them: `below` is the other way; above 1 it is the faster one.
     """
-    found = _own(book.invocations(**SIZES, algorithm=ANY, jit=["auto", "on"]))
+    found = _own(book).invocations(**SIZES, algorithm=ANY, jit=["auto", "on"])
     found = found.assign(algorithm=ways(found), jit="auto")
     pairs = [("loop", way) for way in ORDER if way != "loop"]
     return book.ratios(found, pairs, of="algorithm", against="batch")
@@ -167,7 +156,7 @@ def kept_gains(book: Measurements) -> pd.DataFrame:
 
     Only where both were measured in the same rounds.
     """
-    found = _own(book.invocations(**SIZES, algorithm="default", allocator=["glibc", "tcmalloc"]))
+    found = _own(book).invocations(**SIZES, algorithm="default", allocator=["glibc", "tcmalloc"])
     ratios = book.ratios(found, [("glibc", "tcmalloc")], of="allocator", against="batch")
     return ratios[ratios["sweep"] != ""].reset_index(drop=True)
 

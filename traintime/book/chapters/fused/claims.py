@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from traintime.book import page, stored
+from traintime.book.chapters.fused import along
 from traintime.book.chapters.fused.analysis import (
     BATCHES,
     FEWEST,
@@ -251,4 +252,5 @@ CLAIMS = [
         "ours",
         _torch_pays_most_each,
     ),
+    *along.CLAIMS,
 ]

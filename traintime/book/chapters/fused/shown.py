@@ -6,7 +6,8 @@ from functools import partial
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page
+from traintime.book import page, stored
+from traintime.book.chapters.fused import along
 from traintime.book.chapters.fused.analysis import (
     BATCHES,
     FEWEST,
@@ -25,7 +26,6 @@ from traintime.book.chapters.fused.analysis import (
     points,
     prices,
     published,
-    share,
     trials,
 )
 from traintime.book.stored import Measurements
@@ -116,9 +116,6 @@ def values(book: Measurements) -> dict[str, str]:
     def loop(place: int) -> Callable[[], str]:
         return lambda: f"{loops['position_s'].iloc[place] * 1e6:,.0f} µs"
 
-    def share_of(stack: str, batch: int) -> Callable[[], str]:
-        return lambda: share(priced[stack, ORDER[0]], batch, LENGTHS[1]).text(".0f", 100, "%")
-
     def gain(stack: str, way: str, batch: int, length: int) -> str:
         rows = gained[(gained["stack"] == stack) & (gained["below"] == way)]
         rows = rows[(rows["batch"] == batch) & (rows["length"] == length)]
@@ -138,8 +135,6 @@ def values(book: Measurements) -> dict[str, str]:
         "torch-operations": lambda: f"{asked_for.loc[('2026-torch', ORDER[0]), 'operations']:.0f}",
         "torch-operation": lambda: f"{asked_for.loc[('2026-torch', ORDER[0]), 'operation_s'] * 1e6:.0f} µs",
         "most-operations": lambda: _most_operations(asked_for),
-        "torch-share": share_of("2026-torch", BATCHES[0]),
-        "torch-share-large": share_of("2026-torch", BATCHES[1]),
         "floor": lambda: f"{floor_s(book, BATCHES[0]) * 1e6:,.0f} µs",
         "prices": lambda: _how_well(priced),
         "kept": lambda: page.span(freed[(freed["stack"] == "2026-torch") & (freed["batch"] == BATCHES[1])].iloc[0]),
@@ -154,6 +149,7 @@ def values(book: Measurements) -> dict[str, str]:
             name = f"{stack}-{way.replace(', ', '-').replace(' ', '-')}-{size}"
             asked[name] = partial(gain, stack, way, batch, LENGTHS[1])
     given = {f"fus-{name}": page.or_not_measured(give) for name, give in asked.items()}
+    given |= along.values(stored.having(book, along.over_positions))
     return given | {f"fus-{name}": text for name, text in _published_values().items()}
 
 
