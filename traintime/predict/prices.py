@@ -103,6 +103,7 @@ def usable(point: Point, allocator: str = USUAL) -> bool:
     sizes = point.sizes
     return (
         point.run == Run(allocator=allocator)
+        and getattr(sizes, "algorithm", "default") == "default"
         and sizes.optimizer not in BY_ROW
         and getattr(sizes, "accumulated", 1) == 1
     )

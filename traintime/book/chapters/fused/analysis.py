@@ -18,7 +18,7 @@ from traintime.point import make_point
 
 BATCHES = [32, 512]
 LENGTHS = [10, 50]
-OTHERS = ["units", "positions"]  # sweeps of this model at other sizes, for other pages and sections
+OTHERS = ["units", "positions", "faster-loop"]  # sweeps of this model at other sizes, for other pages and sections
 SIZES: dict[str, Any] = {"workload": "lstm", "batch": ANY, "length": ANY, "units": ANY, "inputs": ANY}
 # A step as such, each position that waits for the one before, each token of the batch.
 POSITIONS = Formula({"a": sympy.Integer(1), "l": formula.L, "c": formula.B * formula.L})
