@@ -69,7 +69,7 @@ def valued(expression: sympy.Expr, **values: float) -> float:
     return float(expression.subs({symbol: values[str(symbol)] for symbol in expression.free_symbols}))
 
 
-@given(sizes=sizes, costs=st.lists(positive, min_size=6, max_size=6))
+@given(sizes=sizes, costs=st.lists(positive, min_size=len(STEP.terms), max_size=len(STEP.terms)))
 def test_the_terms_are_those_of_the_step(sizes, costs):
     its, work = dict(zip(STEP.terms, costs, strict=True)), make_point(**sizes).work
     found = {name: valued(each, **its, **vars(work)) for name, each in formulas.parts().items()}

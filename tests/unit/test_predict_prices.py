@@ -29,22 +29,25 @@ def made(seconds):
 
 def test_a_step_is_the_sum_of_its_terms():
     point = make_point(vocabulary=1000)
-    priced = made([0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-9])
+    priced = made([0.001, 1e-5, 1e-11, 1e-10, 1e-10, 2e-10, 1e-9, 3e-11])
     work = point.work
     parts = priced.parts(work)
     assert parts["overhead"] == 0.001
     assert parts["launch"] == pytest.approx(1e-5 * work.launches)
     assert parts["update"] == pytest.approx(1e-10 * work.update_bytes)
+    assert parts["elementwise"] == pytest.approx(2e-10 * work.update_flops)
+    assert parts["slice"] == pytest.approx(3e-11 * work.slice_bytes)
     assert priced.step_s(work) == pytest.approx(sum(parts.values()))
 
 
 def test_prices_are_found_again_from_steps_that_have_them():
-    truth = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 4e-10])
+    truth = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11])
     points = [
         make_point(vocabulary=v, units=u, length=length, batch=b)
         for v, u, length, b in [(1000, 16, 5, 8), (50_000, 64, 25, 100), (2000, 256, 100, 32), (500_000, 32, 8, 16)]
     ]
     points += [make_point("dense", hidden=500), make_point("blocks"), make_point("convnet"), make_point("lstm")]
+    points += [make_point(vocabulary=20_000, optimizer=name) for name in ("sgd", "rmsprop", "momentum")]
     values = prices.design([point.work for point in points])
     assert prices.solve(values, values @ truth) == pytest.approx(truth, rel=1e-6)
     assert prices.left_out(values, values @ truth, range(len(points))) == pytest.approx(0, abs=1e-6)
@@ -55,6 +58,13 @@ def test_twice_the_rates_halve_what_they_price_and_nothing_else():
     for term in STEP.terms:
         factor = 1 if term in ("overhead", "launch") else 2
         assert slow.seconds[term] == pytest.approx(factor * fast.seconds[term])
+
+
+def test_only_torch_pays_for_slices_gradients():
+    paid = {name: prices.of_rates("x", Rates(1e11, 1e10), name).seconds["slice"] for name in prices.known()}
+    assert {name for name, seconds in paid.items() if seconds} == {"2026-torch"}
+    assert prices.pays("2026-torch").tolist() == [1.0] * len(STEP.terms)
+    assert prices.pays("2026-jax").sum() == len(STEP.terms) - 1
 
 
 def test_what_is_not_known_is_refused_by_name():
@@ -68,10 +78,11 @@ def test_what_is_not_known_is_refused_by_name():
 
 def test_memory_that_is_kept_makes_an_update_cheaper():
     """Under glibc an update's byte costs the mapping of its memory, too, where the stack gives it back."""
-    rates = Rates(1e11, 1e10)
+    rates, work = Rates(1e11, 1e10), make_point().work
     for stack in ("2020-tensorflow", "2026-torch", "2017-theano"):
         usual, kept = (prices.of_rates("x", rates, stack, allocator) for allocator in (prices.USUAL, prices.KEEPS))
-        assert kept.seconds["update"] < usual.seconds["update"]
+        of_update = [sum(each.parts(work)[term] for term in ("update", "elementwise")) for each in (kept, usual)]
+        assert of_update[0] < of_update[1]
         assert kept.of.endswith("under tcmalloc")
     with pytest.raises(InputError, match=r"allocator: 'jemalloc' was not measured with 2026-torch. Take glibc or tc"):
         prices.of_rates("x", rates, "2026-torch", "jemalloc")
@@ -86,7 +97,8 @@ def test_a_card_keeps_its_memory_and_a_processor_does_not():
         rates = Rates(flops * prices.REACHED["float32 peak"], moved * prices.REACHED["bandwidth peak"])
         expected = prices.of_rates(device, rates, "2026-torch", allocator)
         found = prices.published(device, "2026-torch")
-        assert dict(found.seconds) == pytest.approx(dict(expected.seconds))
+        of_card = {"slice": 0.0} if prices.is_card(device) else {}  # its kernel runs all positions
+        assert dict(found.seconds) == pytest.approx(dict(expected.seconds) | of_card)
         assert found.of == f"2026-torch on {device}"
         assert prices.is_card(device) == (allocator == prices.KEEPS)
 

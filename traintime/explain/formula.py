@@ -15,9 +15,10 @@ from traintime.explain.statistics import Interval, Spread
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
 P, N, A = sympy.symbols("P N A", positive=True)  # of a step's Work: parameters, operations, bytes of activations
 K, M, U = sympy.symbols("K M U", positive=True)  # of the same: launches, bytes of products, bytes of the update
+E, G = sympy.symbols("E G", positive=True)  # of the same: operations of the update, bytes of slices' gradients
 SIZES = {"V": "vocabulary", "B": "batch", "L": "length"}
 WORK = {"P": "parameters", "N": "flops", "A": "activation_bytes"}
-WORK |= {"K": "launches", "M": "product_bytes", "U": "update_bytes"}
+WORK |= {"K": "launches", "M": "product_bytes", "U": "update_bytes", "E": "update_flops", "G": "slice_bytes"}
 COLUMNS = SIZES | WORK
 Array = NDArray[np.float64]
 
@@ -66,8 +67,20 @@ BY_OPERATIONS = Formula({"a": sympy.Integer(1), "o": N})
 BY_BYTES = Formula({"a": sympy.Integer(1), "t": A})
 BY_BOTH = Formula({"a": sympy.Integer(1), "o": N, "t": A})
 
-# Any model's step, by its Work: as such, each launch, each operation, and each byte of products, update, activations.
-STEP = Formula({"overhead": sympy.Integer(1), "launch": K, "matmul": N, "move": M, "update": U, "touch": A})
+# Any model's step, by its Work: as such, each launch, each operation of products, each byte of products, each byte and
+# each operation of the update, each byte of activations and of slices' gradients.
+STEP = Formula(
+    {
+        "overhead": sympy.Integer(1),
+        "launch": K,
+        "matmul": N,
+        "move": M,
+        "update": U,
+        "elementwise": E,
+        "touch": A,
+        "slice": G,
+    }
+)
 
 
 def bent(formula: Formula, rows: float) -> Formula:

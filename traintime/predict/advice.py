@@ -9,7 +9,7 @@ from traintime.predict.answer import Help
 from traintime.predict.holdings import Held
 from traintime.predict.prices import Prices
 from traintime.predict.training import Known
-from traintime.workloads.base import BY_ROW, SLOTS, UPDATE_BYTES, Work
+from traintime.workloads.base import BY_ROW, SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
 
 WORDS = {
     "overhead": "what a step costs as such, whatever the model: larger batches share it",
@@ -17,12 +17,16 @@ WORDS = {
     "matmul": "arithmetic of matrix products",
     "move": "the memory that matrix products read and write",
     "update": "the optimizer, which rewrites every parameter at each step, used or not",
+    "elementwise": "the optimizer, whose operations are run one by one over every parameter",
     "touch": "what is kept of each sample for the backward pass",
+    "slice": "gradients of a recurrent layer's positions, each as large as all of them (Keras' loop on torch)",
 }
+BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "slice_bytes")
 TIMES = 4  # of the batch, where a larger one is priced
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
 MOST = 4
 DEFERRED = "adam-deferred"
+SLICES = "RNN(LSTMCell(n)) in the place of LSTM(n), and so for GRU: a loop that takes its inputs apart first"
 ALLOCATOR = "an allocator that keeps its memory (tcmalloc in the place of glibc's, by LD_PRELOAD)"
 
 
@@ -53,16 +57,20 @@ def helps(
 def _changes(known: Known, batch: int) -> Iterator[tuple[str, Work, int, str]]:
     """What is changed, the work of a step then, its samples, and how memory is held."""
     work, table, optimizer = known.work, known.table, known.optimizer
-    larger = {name: getattr(work, name) * TIMES for name in ("flops", "product_bytes", "activation_bytes")}
+    larger = {name: getattr(work, name) * TIMES for name in BY_SAMPLE}
     yield f"batches {TIMES} times as large ({batch * TIMES})", replace(work, **larger), batch * TIMES, known.how
     if SLOTS.get(optimizer):
-        share = UPDATE_BYTES["sgd"] / UPDATE_BYTES[optimizer]
-        yield "SGD, which learns differently", _with_update(work, work.trained, share), batch, "sgd"
+        shares = (each["sgd"] / each[optimizer] for each in (UPDATE_BYTES, UPDATE_FLOPS))
+        yield "SGD, which learns differently", _with_update(work, work.trained, *shares), batch, "sgd"
+    if work.slice_bytes:
+        yield SLICES, replace(work, slice_bytes=0), batch, known.how
     if table > known.tokens:
         share = table / work.trained
         frozen = _with_update(work, work.trained - table, 1 - share)
         used = known.tokens / table
-        deferred = _with_update(work, work.trained - table + known.tokens, 1 - share + share * used)
+        dearer = UPDATE_FLOPS[DEFERRED] / UPDATE_FLOPS["adam"]
+        shares = (1 - share + share * used * each for each in (1, dearer))
+        deferred = _with_update(work, work.trained - table + known.tokens, *shares)
         if optimizer == "adam" and stacks.get(known.stack).api == BY_ROW[DEFERRED]:
             yield "traintime.deferred.Embedding: the same Adam, rows when they are used", deferred, batch, DEFERRED
         yield "tables left untrained (frozen)", frozen, batch, "frozen"
@@ -72,7 +80,8 @@ def _changes(known: Known, batch: int) -> Iterator[tuple[str, Work, int, str]]:
         yield "half of the tables' rows", half, batch, known.how
 
 
-def _with_update(work: Work, trained: int, share: float) -> Work:
-    """The step with this many parameters trained, at this share of the update's cost."""
-    flops, moved = round(work.update_flops * share), round(work.update_bytes * share)
+def _with_update(work: Work, trained: int, share: float, operations: float | None = None) -> Work:
+    """The step with this many parameters trained, at this share of the update's bytes, and of its operations."""
+    moved = round(work.update_bytes * share)
+    flops = round(work.update_flops * (share if operations is None else operations))
     return replace(work, trained=trained, update_flops=flops, update_bytes=moved)

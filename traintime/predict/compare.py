@@ -201,7 +201,7 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
     if not pairs:
         return Placed(stack, 0, runs, disturbed, Interval(NAN), {}, "", 0, (), ())
     middles = [0.0 if by_formula else float(book["beyond"].median()) for _, book in pairs]
-    parts = [priced.parts(points[one.key].work) for one, _ in pairs]
+    parts = [_as_told(priced.parts(points[one.key].work)) for one, _ in pairs]
     scale = np.exp(middles)
     seen = _Seen(
         np.array([one.step_s for one, _ in pairs]),
@@ -236,6 +236,12 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
             *(("none of the book's machines has these points: held against the formula alone",) * by_formula),
         ),
     )
+
+
+def _as_told(parts: dict[str, float]) -> dict[str, float]:
+    """The terms that a machine's points can tell apart: an update's bytes and operations grow together."""
+    apart = parts["elementwise"]
+    return {name: each + apart * (name == "update") for name, each in parts.items() if name != "elementwise"}
 
 
 def _reach(numbers: int, asked: int, error: float = 0.0) -> float:

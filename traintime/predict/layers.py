@@ -20,6 +20,7 @@ class Cost:
     product_bytes: int = 0
     activation_bytes: int = 0
     launches: int = 0
+    slice_bytes: int = 0
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(**{name: value + getattr(other, name) for name, value in vars(self).items()})
@@ -203,6 +204,7 @@ def recurrent(call: Call) -> Cost:
 
     The states are multiplied one position after the other, each cell's in turn. A GRU that resets before it multiplies
     has two products of a state, of 2 U and U columns. A position keeps four arrays of its gates, and its states.
+    Slices: the inputs' product, once for each position that reads it, in Keras' own loops (keras pull request 22470).
     """
     batch, length = call.inputs.shape[:2]
     wanted = call.needs(call.inputs)
@@ -220,7 +222,16 @@ def recurrent(call: Call) -> Cost:
             cost += matrices(batch, units, part, wanted, call.needs(own), copies=length)
         kept = 4 * columns + _states(cell) * units
         cost += Cost(activation_bytes=batch * length * kept * call.number, launches=length)
+        if by_slices(call) and wanted:
+            cost += Cost(slice_bytes=length * batch * length * columns * call.number)
     return cost
+
+
+def by_slices(call: Call) -> bool:
+    """Whether Keras hands this layer to its backend's own loop: an LSTM or a GRU, nothing masked or dropped in it."""
+    kinds = {each.__name__ for each in type(call.layer).__mro__}
+    masked = call.given.get("mask") is not None or getattr(call.inputs, "_keras_mask", None) is not None
+    return bool(kinds & {"LSTM", "GRU"}) and not masked and not getattr(call.layer, "recurrent_dropout", 0)
 
 
 # Attention

@@ -27,14 +27,17 @@ from traintime.measuring.machine import RATES
 from traintime.point import Point, Run
 from traintime.store import records
 from traintime.store.table import table
-from traintime.workloads.base import BY_ROW, Work
+from traintime.workloads.base import BY_ROW, FLOAT, Work
 
 ERRORS = ["error", "kinds", "elsewhere"]
-FEWEST = 12  # points that six habits may be fitted to
+FEWEST = 12  # points that so many habits may be fitted to
 # Of a published peak, what programs are taken to reach where nobody measured it. Bandwidth: a K40m's 203 of 288 GB/s
 # (data/external/hardware.csv). Operations: large square products come near the peak on every device.
 REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
 TERMS = tuple(STEP.terms)
+FIXED = ("overhead", "launch", "update", "elementwise")  # what a batch pays however full it is
+BEHIND = ("update", "elementwise", "slice")  # what a forward pass alone does not pay
+ONLY = {"slice": ("2026-torch",)}  # terms that some stacks alone pay; the others' are 0 and not fitted
 USUAL, KEEPS = "glibc", "tcmalloc"  # the usual allocator, and one that keeps the memory that it has had
 Array = NDArray[np.float64]
 
@@ -49,9 +52,11 @@ class Rates:
     @property
     def least(self) -> dict[str, float]:
         """Seconds of a unit of each term at the least; 1 for a launch and a step, which habits count in seconds."""
-        return {"overhead": 1.0, "launch": 1.0, "matmul": 1 / self.flops} | dict.fromkeys(
-            ("move", "update", "touch"), 1 / self.bytes
-        )
+        by_bytes = dict.fromkeys(("move", "update", "touch", "slice"), 1 / self.bytes)
+        # An operation of an update that a framework runs by itself reads a number and writes one.
+        by_operations = {"matmul": 1 / self.flops, "elementwise": 2 * FLOAT / self.bytes}
+        found = {"overhead": 1.0, "launch": 1.0} | by_operations | by_bytes
+        return {term: found[term] for term in TERMS}
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,11 @@ class Prices:
 def design(works: Sequence[Work]) -> Array:
     """The formula's terms of each step, shape (steps, terms)."""
     return STEP.design(pd.DataFrame([{column: getattr(work, column) for column in WORK.values()} for work in works]))
+
+
+def pays(stack: str) -> Array:
+    """1 for each term that the stack pays, 0 for one that others alone do."""
+    return np.array([float(stack in ONLY.get(term, (stack,))) for term in TERMS])
 
 
 def solve(values: Array, seconds: Array) -> Array:
@@ -148,7 +158,7 @@ def derive() -> pd.DataFrame:
             ended = [one for one in record.invocations if one.status == "ok" and not one.disturbed]
             if timings := [one.result.timing for one in ended if one.result]:
                 means = [np.mean(timing.steps_ns[timing.warmup :]) / 1e9 for timing in timings]
-                values = design([record.point.work])[0] * least
+                values = design([record.point.work])[0] * least * pays(record.stack)
                 whose = record.stack, allocator
                 steps.append((whose, machine, record.point.workload, values, float(np.mean(means))))
     rows = []
@@ -256,6 +266,8 @@ def published(device: str, stack: str) -> Prices:
     moved = figures.get("bandwidth measured", figures["bandwidth peak"] * REACHED["bandwidth peak"])
     rates = Rates(figures["float32 peak"] * REACHED["float32 peak"], float(moved))
     found = of_rates(device, rates, stack, allocator)
+    if is_card(device):  # where one kernel runs all positions
+        found = replace(found, seconds={**found.seconds, "slice": 0.0})
     return replace(found, of=f"{stack} on {device}", error=max(found.error, on_cards() if is_card(device) else 0.0))
 
 

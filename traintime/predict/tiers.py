@@ -83,9 +83,9 @@ def of_prices(
     terms = priced.parts(known.work)
     step = sum(terms.values())
     # A batch that is not full has less of everything but the update, the launches and the step as such.
-    fixed = terms["overhead"] + terms["launch"] + terms["update"]
+    fixed = sum(terms[name] for name in prices.FIXED)
     last = fixed + (step - fixed) * asked.rest / asked.batch if asked.rest else 0.0
-    forward = (step - terms["update"]) / (1 + BACKWARD)
+    forward = (step - sum(terms[name] for name in prices.BEHIND)) / (1 + BACKWARD)
     parts = {
         "steps": asked.epochs * asked.whole * step,
         "last batches": asked.epochs * last,

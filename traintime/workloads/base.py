@@ -96,7 +96,9 @@ class Work:
     flops: operations of the matrix products, forward and backward; product_bytes: what those move if each product
     reads its two factors and writes its result once; update_flops, update_bytes: operations of the optimizer's
     update and the bytes it must move at the least; activation_bytes: what the forward pass keeps for the backward
-    pass; launches: operations that must wait for one another, one a layer or position, forward and backward.
+    pass; launches: operations that must wait for one another, one a layer or position, forward and backward;
+    slice_bytes: what a layer that reads an array position by position writes where each reading's gradient is as large
+    as that array (torch's SelectBackward), as Keras' LSTM and GRU read their inputs' product on torch.
     """
 
     parameters: int
@@ -107,6 +109,7 @@ class Work:
     update_bytes: int
     activation_bytes: int
     launches: int
+    slice_bytes: int = 0
 
 
 class Sizes(Fields):

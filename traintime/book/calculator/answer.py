@@ -138,8 +138,10 @@ def on(machine: str, stack: str) -> Prices:
 
 
 def habits(stack: str) -> Prices:
-    """A stack's habits, which are its prices where all rates are 1."""
-    return prices.of_rates("any", Rates(1.0, 1.0), stack)
+    """A stack's habits as if they were prices: seconds of a step and of a launch, else times the least possible."""
+    unit = Rates(1.0, 1.0)
+    found = prices.of_rates("any", unit, stack)
+    return replace(found, seconds={term: seconds / unit.least[term] for term, seconds in found.seconds.items()})
 
 
 @functools.cache

@@ -102,10 +102,20 @@ TERMS = {
         "The optimizer reads and writes all that it trains, at every step.",
         "chapters/03-vocabulary.html",
     ),
+    "elementwise": Term(
+        "the update, operation by operation",
+        "Software that runs each operation of the optimizer by itself reads and writes its numbers once more for each.",
+        "chapters/03-vocabulary.html",
+    ),
     "touch": Term(
         "keeping results for the backward pass",
         "The forward pass writes its results down and the backward pass reads them.",
         "chapters/11-memory.html",
+    ),
+    "slice": Term(
+        "gradients as large as all positions",
+        "On torch each position's gradient is as large as all positions together.",
+        "chapters/08-fused-lstm.html",
     ),
 }
 

@@ -12,7 +12,7 @@ import sympy
 
 from traintime.explain.formula import COLUMNS, STEP
 from traintime.predict.holdings import Held
-from traintime.predict.prices import Rates
+from traintime.predict.prices import FIXED, Rates
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
 
@@ -22,7 +22,6 @@ FROZEN = " frozen"  # after an optimizer's name: the table is not trained
 # Ways to train: name -> optimizer, and whether the table is frozen.
 WAYS = {name + FROZEN * frozen: (name, frozen) for name in OPTIMIZERS for frozen in (False, True)}
 TERMS = tuple(STEP.terms)
-FIXED = ("overhead", "launch", "update")  # what a batch that is not full pays, too; of the others its share
 Expressions = dict[str, sympy.Expr]
 
 

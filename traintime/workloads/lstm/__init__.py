@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from traintime.errors import InputError
-from traintime.workloads.base import Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
+from traintime.workloads.base import FLOAT, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
 from traintime.workloads.rnn import lstm_parameters
 
 # Where an algorithm exists beside the default: API and backend, "" for each of the API's.
@@ -21,6 +21,7 @@ EXISTS = {
     "apart": (("keras3", "torch"),),
     "native": (("keras2", "tensorflow"), ("keras3", "torch")),
 }
+SLICED = ("default", "per-gate", "unrolled")  # where Keras hands the positions to its backend's own loop
 
 
 class Lstm(Sizes):
@@ -72,4 +73,5 @@ class Lstm(Sizes):
             product_bytes=sum(moved for _, moved in products),
             activation_bytes=4 * (self.inputs + 18 * self.units) * positions,
             launches=2 * (1 + (1 if self.algorithm == "native" else self.length)),
+            slice_bytes=self.length * FLOAT * positions * gates if self.algorithm in SLICED else 0,
         )

@@ -10,7 +10,19 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from traintime.errors import InputError
-from traintime.workloads.base import ACCUMULATED, BY_ROW, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
+from traintime.workloads.base import (
+    ACCUMULATED,
+    BY_ROW,
+    FLOAT,
+    Batch,
+    Count,
+    InKey,
+    Optimizer,
+    Sizes,
+    Work,
+    product,
+    updates,
+)
 
 
 def lstm_parameters(inputs: int, units: int) -> int:
@@ -100,4 +112,5 @@ class Rnn(Sizes):
             product_bytes=wide_bytes + input_bytes + self.length * state_bytes,
             activation_bytes=4 * (2 * self.embedding + (self.factor or 0) + 18 * self.units) * tokens,
             launches=2 * (self.length + 2),
+            slice_bytes=0 if self.mask else self.length * FLOAT * tokens * gates,  # a mask leads to another loop
         )

@@ -16,6 +16,7 @@ COLUMNS = ["number", "stack", "allocator", "kind", "started", "way", "times", "h
 TIERS = ("probed", "calibrated", "formula")
 BASELINES = ("one batch", "FLOPs / peak")
 DOUBTED = "2026-11-23T08:00:00Z"  # from when on a calibration's error is not its own probes' alone
+APART = "2026-11-23T14:45:00Z"  # from when on an update's operations and slices' gradients have prices of their own
 ODD = "amd-epyc-2-cores-24-gib"  # machine A
 SURE = 1e6  # degrees of freedom of a tier's own error
 
@@ -62,8 +63,13 @@ def errors(found: pd.DataFrame, way: str) -> np.ndarray:
 
 
 def document_kind(found: pd.DataFrame) -> pd.DataFrame:
-    """The models of the document's kind that were foretold since a calibration doubts its probes."""
-    return found[(found["kind"] == "classifier") & (found["started"] >= DOUBTED)]
+    """The models of the document's kind that were foretold since a calibration doubts its probes, by six prices."""
+    return found[(found["kind"] == "classifier") & found["started"].between(DOUBTED, APART)]
+
+
+def document_kind_now(found: pd.DataFrame) -> pd.DataFrame:
+    """The models of the document's kind that were foretold by the prices of today."""
+    return found[(found["kind"] == "classifier") & (found["started"] > APART)]
 
 
 def unseen(found: pd.DataFrame) -> pd.DataFrame:
@@ -122,7 +128,8 @@ def document() -> pd.DataFrame:
             work = make_point(**sizes).work
             epoch = around(priced.step_s(work) * cell["sentences"] / cell["batch"], (priced.error, SURE), level=LEVEL)
             about = {"vocabulary": sizes["vocabulary"], "batch": sizes["batch"], "epoch_s": float(cell["epoch_s"])}
-            share = priced.parts(work)["update"] / priced.step_s(work)
+            parts = priced.parts(work)
+            share = (parts["update"] + parts["elementwise"]) / priced.step_s(work)
             rows.append(about | {"foretold_s": epoch.value, "low_s": epoch.low, "high_s": epoch.high, "update": share})
     return pd.DataFrame(rows).drop_duplicates(["vocabulary", "batch"]).reset_index(drop=True)
 
