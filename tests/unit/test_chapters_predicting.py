@@ -97,6 +97,45 @@ def test_calibrations_are_judged_by_kinds_that_no_probe_has_trained(book):
     assert verdict("15.3", seen) == "holds"
 
 
+@pytest.mark.parametrize(
+    ("started", "labels"), [("2026-11-23T09:00:00Z", ("15.11", "15.12")), ("2027-01-01T00:00:00Z", ("15.13", "15.14"))]
+)
+def test_a_calibration_is_judged_among_those_of_its_own_prices(started, labels, book):
+    about = {"kind": "classifier", "started": started}
+
+    def models(calibrated):
+        for allocator in ("glibc", "tcmalloc"):
+            for number in range(12):
+                times = calibrated + 0.02 * (number % 3)
+                yield case(number, calibrated=times, allocator=allocator, **about)
+
+    tried = book(models(1.1))
+    assert [verdict(label, tried) for label in labels] == ["holds", "holds"]
+    others = {"15.11", "15.12", "15.13", "15.14"} - set(labels)
+    assert {verdict(label, tried) for label in others} == {"not measured"}
+    assert verdict(labels[0], book(models(3.0))) != "holds"
+
+
+def test_the_memory_of_a_probe_is_judged_where_the_allocator_keeps_it(book):
+    about = {"kind": "classifier", "allocator": "tcmalloc", "started": "2027-01-01T00:00:00Z"}
+    tried = book(case(number, peak=1.1 + 0.01 * (number % 3), **about) for number in range(12))
+    assert verdict("15.15", tried) == "holds"
+    worse = book(case(number, peak=2.0 + 0.01 * number, **about) for number in range(40))
+    assert verdict("15.15", worse) == "does not hold"
+
+
+def test_what_was_printed_and_not_kept_counts_without_its_intervals(book, tmp_path):
+    head = "machine,ended,stack,allocator,kind,fit_s,again,calibrated,probed memory"
+    line = "made-up,2027-01-01T00:00:00Z,2026-jax,glibc,classifier,20.0,0.02,-0.1,0.01"
+    (tmp_path / "printed.csv").write_text(f"{head}\n{line}\n{line.replace('made-up', 'another')}\n")
+    found = analysis.cases(book([case(1), case(2)]))
+    assert found["number"].nunique() == 3
+    of_it = found[found["number"] < 0].set_index("way")
+    assert of_it["times"].to_dict() == pytest.approx({"again": 1.02, "calibrated": 0.9, "probed memory": 1.01})
+    assert of_it["held"].isna().all()
+    assert set(found["stack"]) == {"2026-jax"}
+
+
 def test_what_is_withdrawn_has_no_memory_and_keeps_its_time(book, tmp_path):
     made = book([case(1, peak=3.0), case(2)])
     (tmp_path / "withdrawn.csv").write_text(f"machine,started,figure,reason\nmade-up,{case(1).started},memory,ours\n")

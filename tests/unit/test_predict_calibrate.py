@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from traintime.errors import InputError
+from traintime.explain.formula import tf_data_end
 from traintime.measuring import stacks
 from traintime.point import make_point
 from traintime.predict import calibrate, prices, tiers, training
@@ -75,7 +76,9 @@ def worker(monkeypatch):
     def answer(command, job, environment, timeout_s):
         started.append((command, job, environment))
         _, seconds = probes()
-        found = [{"step_s": s, "work": asdict(point.work)} for s, point in zip(seconds, POINTS, strict=True)]
+        found = [
+            {"step_s": s, "first_s": 1.5, "work": asdict(point.work)} for s, point in zip(seconds, POINTS, strict=True)
+        ]
         path = {"allocator": "tcmalloc" if "LD_PRELOAD" in environment else "glibc"}
         return {"status": "ok", "result": {"probes": found, "copies": 3.0, "path": path, "took_s": 42.0}}
 
@@ -105,6 +108,25 @@ def test_samples_count_as_often_as_fit_was_seen_to_hold_them(worker):
     asked = training.Training(100_000, 100)
     once, often = (tiers.of_prices(made.prices(), known, asked, "2026-jax", copies=n).memory.value for n in (1, 3))
     assert often - once == pytest.approx(2 * 1000 * 100_000)
+
+
+def test_a_first_step_is_paid_once_and_once_more_for_a_batch_that_is_not_full(worker):
+    calibrate.calibrate("2026-jax")
+    for samples, times in ((1000, 1), (1010, 2)):
+        one = estimate(make_point(), samples=samples, epochs=3, stack="2026-jax")
+        assert one.parts["first step"] == pytest.approx(times * 1.5)
+        assert one.total.value == pytest.approx(sum(one.parts.values()))
+        assert one.epoch.value == pytest.approx((one.total.value - times * 1.5) / 3)
+
+
+def test_fit_may_sleep_on_tensorflow(worker):
+    for stack in ("2026-jax", "2026-tensorflow"):
+        made = calibrate.calibrate(stack)
+        one = estimate(make_point(), samples=200_000, stack=stack)
+        longest = one.epoch.value * np.exp(1.645 * made.error)
+        slept = tf_data_end(longest) if stack == "2026-tensorflow" else longest
+        assert one.epoch.high == pytest.approx(slept, rel=1e-3)
+        assert any("may sleep" in note for note in one.notes) == (stack == "2026-tensorflow")
 
 
 def test_probes_are_not_taken_at_their_word():

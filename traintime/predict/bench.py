@@ -39,8 +39,9 @@ class Case:
     """A model, and what came of it: seconds of the whole `fit`, bytes at the peak.
 
     fit_s, peaks: of the two processes that trained it; one_batch_s: its second batch, timed, times its batches;
-    flops_s: its operations at the machine's own rate, None where they are not known; predicted: by tier; allocator: who
-    answered malloc.
+    flops_s: its operations at the machine's own rate, None where they are not known; counted_s: XLA's own count of its
+    operations or bytes at the machine's rates, whichever takes longer, None but on JAX; predicted: by tier; allocator:
+    who answered malloc.
     """
 
     stack: str
@@ -55,6 +56,7 @@ class Case:
     flops_s: float | None
     predicted: dict[str, Estimate]
     allocator: str = "glibc"
+    counted_s: float | None = None
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -84,6 +86,8 @@ class Case:
         found["one batch"] = self.one_batch_s / self.true_s - 1
         if self.flops_s is not None:
             found["FLOPs / peak"] = self.flops_s / self.true_s - 1
+        if self.counted_s is not None:
+            found["XLA's count"] = self.counted_s / self.true_s - 1
         for tier, one in self.predicted.items():
             if one.memory:
                 found[f"{tier} memory"] = one.memory.value / peak - 1
@@ -176,6 +180,7 @@ def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, alloca
         None if predicted["flops_s"] is None else predicted["flops_s"] * samples / sizes["batch"],
         {tier: Estimate.from_dict(one) for tier, one in predicted["predicted"].items()},
         allocator,
+        None if (counted := predicted.get("counted_s")) is None else counted * samples / sizes["batch"],
     )
 
 
@@ -210,8 +215,25 @@ def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     model.train_on_batch(x, y)
     one = time.perf_counter() - start
     predicted = {tier: one.to_dict() for tier, one in found.items()}
-    flops_s = work(model, batch).total.flops / tiers.rates_here().flops
-    return {"samples": asked["samples"], "predicted": predicted, "one_batch_s": one, "flops_s": flops_s}
+    rates = tiers.rates_here()
+    answer = {"samples": asked["samples"], "predicted": predicted, "one_batch_s": one}
+    answer["flops_s"] = work(model, batch).total.flops / rates.flops
+    return answer | {"counted_s": _counted_s(model, x, y, rates)}
+
+
+def _counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
+    """Seconds of a step that XLA's cost analysis makes of it, the larger of operations and bytes; None but on JAX."""
+    import keras
+
+    if keras.backend.backend() != "jax":
+        return None
+    import jax
+
+    kinds = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
+    state = model._get_jax_state(**dict.fromkeys(kinds, True))
+    found = jax.jit(model.train_step).lower(state, (x, y)).compile().cost_analysis()
+    counted = found[0] if isinstance(found, list) else found  # a list in older versions of JAX
+    return max(counted["flops"] / rates.flops, counted["bytes accessed"] / rates.bytes)
 
 
 def _predict_loop(step: Callable[[int], Any], job: dict[str, Any]) -> dict[str, Any]:

@@ -75,7 +75,8 @@ class Calibration:
     """The prices of one stack on one machine, and where they come from.
 
     seconds: of a unit of each term; error: standard deviation of the logarithm of measured over predicted (see doubt);
-    copies: how often `fit` holds its samples; path: the code path that the framework chose, and who answered malloc;
+    first_s: what a first step took beyond the others, the median of the probes; copies: how often `fit` holds its
+    samples; path: the code path that the framework chose, and who answered malloc;
     probes: (step measured, predicted).
     """
 
@@ -86,6 +87,7 @@ class Calibration:
     path: Mapping[str, str] = field(hash=False)
     seconds: Mapping[str, float] = field(hash=False)
     error: float
+    first_s: float
     copies: float
     took_s: float
     probes: Sequence[tuple[float, float]]
@@ -145,6 +147,7 @@ def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) ->
         found["path"],
         dict(zip(TERMS, fitted.tolist(), strict=True)),
         doubt(left_out, float(prices.habits(under).loc[stack, "error"].iloc[0])),
+        float(np.median([each["first_s"] for each in found["probes"]])),
         found["copies"],
         found["took_s"],
         [(float(a), float(b)) for a, b in zip(measured, predicted, strict=True)],
@@ -248,7 +251,8 @@ def _probe(seconds: float) -> dict[str, Any]:
         until = time.perf_counter() + left / (len(DESIGNS) - place)
         trainer = KerasTrainer(model)
         seen = trained(trainer, batch, until, time.perf_counter, BLOCK_S)
-        probes.append({"step_s": seen.step_s, "work": asdict(work(model, batch).total)})
+        first_s = max(seen.first_s - seen.step_s, 0.0)
+        probes.append({"step_s": seen.step_s, "first_s": first_s, "work": asdict(work(model, batch).total)})
         if place == OF_COPIES and seen.peak_bytes:
             copies = trainer.copies(batch, seen.steps * batch, seen.peak_bytes)
     path = {"allocator": who_answers()}

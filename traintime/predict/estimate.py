@@ -131,7 +131,9 @@ def _priced(
     if device is None and tier != "formula":
         try:
             found = calibrate.stored(stack, allocator)
-            return tiers.of_prices(found.prices(), known, asked, stack, notes, tier="calibrated", copies=found.copies)
+            of_this = {"copies": found.copies, "first_s": found.first_s}
+            answer = tiers.of_prices(found.prices(), known, asked, stack, notes, tier="calibrated", **of_this)
+            return tiers.as_slept(answer, stack)
         except InputError as error:
             if tier == "calibrated":
                 raise

@@ -8,7 +8,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
+from traintime.measuring import stacks
 from traintime.measuring.measure import run_worker
 from traintime.measuring.worker.process import allocator as who_answers
 from traintime.predict import advice, durations, holdings, prices, resident
@@ -74,10 +76,12 @@ def of_prices(
     tier: str = "formula",
     beside: Mapping[str, Prices] = MappingProxyType({}),
     copies: float = 1.0,
+    first_s: float = 0.0,
 ) -> Estimate:
     """The work of a step at these prices; idle: whether memory counts what a process holds before it trains.
 
-    beside: what could be changed in how it is run, and the prices then; copies: how often `fit` holds the samples.
+    beside: what could be changed in how it is run, and the prices then; copies: how often `fit` holds the samples;
+    first_s: what a first step takes beyond the others, which a batch that is not full takes once more.
     """
     held = holdings.of_stack(stack)
     terms = priced.parts(known.work)
@@ -91,6 +95,8 @@ def of_prices(
         "last batches": asked.epochs * last,
         "validation": asked.epochs * asked.validation / asked.batch * forward,
     }
+    if first_s:
+        parts["first step"] = first_s * (1 + bool(asked.rest))
     peak = held.peak_bytes(known.work, known.how) if idle else held.beyond_idle(known.work, known.how)
     if data := copies * known.sample_bytes * (asked.samples + asked.validation) if idle else 0:
         peak += data
@@ -148,7 +154,16 @@ def probed(
     memory, told = _memory(seen, trainer, asked, stack, before)
     of = f"{seen.took_s:.0f} s of it, {stack}"
     found = _answer("probed", of, asked, step, errors, parts, memory, known, terms, priced, notes + told, beside)
-    return _with_sleep(found, trainer.sleep_s(found.epoch.value))
+    # An epoch that takes as long as it may can end after a pause that the expected one does not meet.
+    return _with_sleep(found, trainer.sleep_s(found.epoch.high))
+
+
+def as_slept(found: Estimate, stack: str) -> Estimate:
+    """The answer of prices, where this stack's `fit` over arrays may sleep after an epoch."""
+    its = stacks.get(stack)
+    longest = found.epoch.high
+    sleeps = its.api == "keras3" and its.backend == "tensorflow"
+    return _with_sleep(found, tf_data_end(longest) - longest) if sleeps else found
 
 
 def _with_sleep(found: Estimate, sleep_s: float) -> Estimate:

@@ -45,6 +45,7 @@ SECONDS = (
     (None, 365.25 * DAY, "years"),
 )
 BYTES = ((GB, 1e6, "MB"), (1000 * GB, GB, "GB"), (None, 1000 * GB, "TB"))
+A_LINE = 2  # terms of the formula, so that a phone shows it
 Units = Sequence[tuple[float | None, float, str]]
 # One colour a term, as in the figures: grey for a step as such, orange for the table, blue for arithmetic.
 COLOURS = dict(zip(choices.TERMS, (PALETTE[each] for each in (7, 4, 0, 9, 1, 3, 2, 8)), strict=True))
@@ -123,8 +124,10 @@ def values() -> dict[str, str]:
     ratios, titan = list(on_the_card().values()), on_the_titan()
     # A word, and not the product of its letters.
     formula = re.sub(r"\b(" + "|".join(STEP.terms) + r")\b", r"\\mathit{\1}", STEP.latex())
+    terms = formula.replace(" = ", " ={}& ").split(" + ")
+    lines = [" + ".join(terms[place : place + A_LINE]) for place in range(0, len(terms), A_LINE)]
     return {
-        "calculator_formula": f"$$\n\\small {formula}\n$$",
+        "calculator_formula": "$$\n\\small\\begin{aligned}\n" + "\\\\\n&+ ".join(lines) + "\n\\end{aligned}\n$$",
         "calculator_machine": stored.named()[Settings().machine]["title"],
         "calculator_level": _percent(LEVEL),
         "calculator_card_low": f"{min(ratios):.2f}",

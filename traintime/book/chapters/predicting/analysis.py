@@ -40,7 +40,7 @@ def cases(book: Measurements) -> pd.DataFrame:
     true), held; empty where nothing was tried.
 
     way: "again" (the second training over the first), a tier, a tier and " memory", or a baseline; held: whether the
-    way's interval held the truth, missing for a way that has none.
+    way's interval held the truth, missing for a way that has none and for what was printed alone.
     """
     rows, gone = [], withdrawn(book)
     for number, case in enumerate(kept(paths.PREDICTED, book.machine)):
@@ -51,7 +51,24 @@ def cases(book: Measurements) -> pd.DataFrame:
             about = {"number": number, "stack": case.stack, "allocator": case.allocator, "kind": case.kind}
             about |= {"started": case.started, "way": way}
             rows.append(about | {"times": 1 + error, "held": held.get(way)})
-    return pd.DataFrame(rows, columns=COLUMNS)
+    kept_ones = pd.DataFrame(rows, columns=COLUMNS)
+    only_printed = printed(book)
+    if only_printed.empty:
+        return kept_ones
+    return pd.concat([kept_ones, only_printed.assign(number=lambda one: -1 - one["number"])], ignore_index=True)
+
+
+def printed(book: Measurements) -> pd.DataFrame:
+    """Models that a bench drew, trained and printed without keeping them (data/predicted/printed.csv), as `cases`.
+
+    Their errors are whole percents; whether an interval held is not known of them.
+    """
+    if not (path := paths.PREDICTED / "printed.csv").exists():
+        return pd.DataFrame(columns=COLUMNS)
+    wide = pd.read_csv(path).query("machine == @book.machine").rename(columns={"ended": "started"})
+    wide = wide.drop(columns=["machine", "fit_s"]).reset_index(names="number")
+    long = wide.melt(["number", "stack", "allocator", "kind", "started"], var_name="way", value_name="times")
+    return long.assign(times=1 + long["times"], held=None)[COLUMNS]
 
 
 def errors(found: pd.DataFrame, way: str) -> np.ndarray:

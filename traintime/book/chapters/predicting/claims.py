@@ -48,7 +48,7 @@ def _tried(book: Measurements) -> pd.DataFrame:
 def _probed(book: Measurements) -> Finding:
     found = _tried(book)
     error = mean(errors(found, "probed"))
-    held = share(found[found["way"] == "probed"]["held"].to_numpy(bool))
+    held = share(found[found["way"] == "probed"]["held"].dropna().to_numpy(bool))
     # "Nine in ten" is what was promised: fewer than that, beyond doubt, is a failure, and more is none.
     kept = False if held.high < 0.9 else True if held.value >= 0.9 else None
     shown = f"mean error {error.text('.0%')}; {held.text('.0%')} of the intervals held"
@@ -136,10 +136,10 @@ def _document_kind(book: Measurements) -> Finding:
 
 
 def _held(found: pd.DataFrame) -> Finding:
-    of_way = found[found["way"] == "calibrated"]
+    of_way = found[found["way"] == "calibrated"]["held"].dropna()
     if of_way.empty:
         raise KeyError("not tried")
-    held = share(of_way["held"].to_numpy(bool))
+    held = share(of_way.to_numpy(bool))
     return Finding(False if held.high < 0.9 else True if held.value >= 0.9 else None, held.text(".0%"))
 
 

@@ -14,10 +14,12 @@ from traintime.book.chapters.predicting.analysis import (
     cases,
     document,
     document_kind,
+    document_kind_now,
     errors,
     odd,
     of_units,
     others,
+    printed,
     tried,
     unseen,
     withdrawn,
@@ -33,6 +35,7 @@ WAYS = {
     "calibrated": "calibrated",
     "formula": "formula",
     "one batch": "one batch, timed, times the batches",
+    "XLA's count": "XLA's own count, at the machine's rates",
     "FLOPs / peak": "operations over the peak rate",
 }
 GB = 1e9
@@ -138,12 +141,10 @@ def values(book: Measurements) -> dict[str, str]:
         "predict-others": f"{int(first.between(0.5, 2).sum())} of {len(first)}",
         "predict-others-now": f"{int(now.between(0.5, 2).sum())} of {len(now)}",
         "predict-others-most": f"{1 / first.min():.1f}",
-        "predict-kind-glibc": page.or_not_measured(lambda: _kind(found, "glibc")),
-        "predict-kind-tcmalloc": page.or_not_measured(lambda: _kind(found, "tcmalloc")),
-        "predict-kind-held": page.or_not_measured(lambda: _kind_held(found)),
         "predict-units": page.or_not_measured(lambda: _units(book)),
         "predict-odd": page.or_not_measured(_odd),
         "predict-withdrawn": str(len(withdrawn(book))),
+        "predict-printed": str(printed(book)["number"].nunique()),
         "predict-asleep": page.or_not_measured(lambda: _asleep(book)),
         "predict-probed-memory": page.or_not_measured(lambda: mean(errors(found, "probed memory")).text(".0%")),
         "predict-formula-memory": page.or_not_measured(lambda: mean(errors(found, "formula memory")).text(".0%")),
@@ -154,8 +155,15 @@ def values(book: Measurements) -> dict[str, str]:
     for way in (*TIERS, *BASELINES):
         name = way.replace(" / ", "-").replace(" ", "-").lower()
         given[f"predict-{name}"] = page.or_not_measured(lambda way=way: f"{errors(found, way).mean():.0%}")
+    for name, of_kind in (("kind", document_kind(found)), ("now", document_kind_now(found))):
+        for allocator in ("glibc", "tcmalloc"):
+            mine = of_kind[of_kind["allocator"] == allocator]
+            given[f"predict-{name}-{allocator}"] = page.or_not_measured(
+                lambda mine=mine: f"{errors(mine, 'calibrated').mean():.0%}"
+            )
+        given[f"predict-{name}-held"] = page.or_not_measured(lambda of_kind=of_kind: _held(of_kind))
     for tier in TIERS:
-        held = found[found["way"] == tier]["held"].to_numpy(bool)
+        held = found[found["way"] == tier]["held"].dropna().to_numpy(bool)
         given[f"predict-{tier}-held"] = f"{share(held).value:.0%}" if len(held) else "(not measured)"
     for stack, name in (("2026-tensorflow", "tf"), ("2026-jax", "jax"), ("2026-torch", "torch")):
         given[f"predict-advice-{name}"] = page.or_not_measured(lambda s=stack: f"{advised(book, s, LARGE):.0f}")
@@ -163,14 +171,9 @@ def values(book: Measurements) -> dict[str, str]:
     return given
 
 
-def _kind(found: pd.DataFrame, allocator: str) -> str:
-    """The calibrated error of new models of the document's kind, under an allocator."""
-    return f"{errors(document_kind(found[found['allocator'] == allocator]), 'calibrated').mean():.0%}"
-
-
-def _kind_held(found: pd.DataFrame) -> str:
-    """Of their calibrated intervals, how many held: "10 of 12"."""
-    held = document_kind(found).query("way == 'calibrated'")["held"]
+def _held(found: pd.DataFrame) -> str:
+    """Of these models' calibrated intervals, how many held: "10 of 12"."""
+    held = found.query("way == 'calibrated'")["held"].dropna()
     if held.empty:
         raise KeyError("not tried")
     return f"{int(held.sum())} of {len(held)}"
