@@ -581,19 +581,19 @@ def bench_predict(
     seconds: Annotated[float, typer.Option(min=2, max=300, help="How long to probe each.")] = 20.0,
     allocator: Annotated[str, typer.Option(help="Who answers malloc: glibc, tcmalloc, jemalloc.")] = "glibc",
     seed: Annotated[int | None, typer.Option(help="Of the draws; others at every run without.")] = None,
-    to: Annotated[Path | None, typer.Option("--to", help="Folder that keeps what was tried.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="Folder that keeps what was tried; the cache.")] = None,
     as_json: Json = False,
 ) -> None:
     """How often the predictor is right: models drawn at random, predicted, and then trained twice."""
     from traintime.predict import bench
 
-    found = []
+    folder, found = to or bench.folder(), []
     for one in bench.run(backend or ["tensorflow", "jax", "torch"], models, seed, seconds, kind, allocator):
         found.append(one)
-        if to is not None:
-            bench.keep(one, to)
+        kept = bench.keep(one, folder)
         text = ", ".join(f"{way} {error:+.0%}" for way, error in one.errors().items())
         err.print(f"{one.stack} {one.kind}: {one.true_s:.1f} s; {text}", highlight=False, soft_wrap=True)
+    err.print(f"kept in {kept}", highlight=False, soft_wrap=True)
     if as_json:
         return print_json([one.plain for one in found])
     rows = bench.summary(found)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from made_up import rows
 
-from traintime import paths
+from traintime import cli, paths
 from traintime.book import stored
 from traintime.book.chapters import predicting, question
 from traintime.book.chapters.predicting import analysis
@@ -58,6 +58,17 @@ def book(tmp_path, monkeypatch):
 def verdict(label, book):
     (claim,) = [claim for claim in predicting.CLAIMS if claim.label == label]
     return judge(claim, book).verdict
+
+
+def test_a_bench_keeps_what_it_tried_though_nobody_says_where(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TRAINTIME_CALIBRATIONS", str(tmp_path / "calibrations"))
+    monkeypatch.setattr(bench, "run", lambda *_: iter([case(1), case(2)]))
+    monkeypatch.setattr("sys.argv", ["traintime", "bench-predict"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert bench.kept(tmp_path / "predicted", "made-up") == [case(1), case(2)]
+    assert str(tmp_path / "predicted" / "made-up.json") in capsys.readouterr().err
 
 
 def test_what_was_tried_is_kept_whole_and_added_to(book, tmp_path):

@@ -23,7 +23,7 @@ from traintime.errors import InputError, unknown
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
 from traintime.point import Run
-from traintime.predict import bench_models, resident
+from traintime.predict import bench_models, calibrate, resident
 from traintime.predict.answer import Estimate
 from traintime.store import records
 from traintime.workloads.base import validated
@@ -146,13 +146,19 @@ def run(
                     yield _case(backend, kind, drawn[kind](random), seconds, allocator)
 
 
-def keep(case: Case, folder: Path) -> None:
-    """Add the case to what this machine has tried so far; nothing that stands there is touched."""
+def folder() -> Path:
+    """Where what was tried is kept if nothing else is said: beside the calibrations, in the user's cache."""
+    return calibrate.folder().parent / "predicted"
+
+
+def keep(case: Case, folder: Path) -> Path:
+    """Add the case to what this machine has tried so far, and say in which file; nothing there is touched."""
     path = folder / f"{case.machine}.json"
     folder.mkdir(parents=True, exist_ok=True)
     with records.lock(path):
         before = json.loads(path.read_text()) if path.exists() else []
         records.write_atomically(path, json.dumps([*before, case.plain], indent=1))
+    return path
 
 
 def kept(folder: Path, machine_key: str) -> list[Case]:
