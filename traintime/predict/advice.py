@@ -26,7 +26,7 @@ TIMES = 4  # of the batch, where a larger one is priced
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
 MOST = 4
 DEFERRED = "adam-deferred"
-SLICES = "RNN(LSTMCell(n)) in the place of LSTM(n), and so for GRU: a loop that takes its inputs apart first"
+SLICES = "a loop that takes its inputs apart first (torch.unbind, chapter 8); RNN(LSTMCell(n)) does, and saves less"
 ALLOCATOR = "an allocator that keeps its memory (tcmalloc in the place of glibc's, by LD_PRELOAD)"
 
 
