@@ -221,7 +221,6 @@ def _published_values() -> dict[str, str]:
     """The numbers of the prose that others published."""
     document, line = of_the_document()
     minutes = document[document["case"] == "kaggle"].set_index(["device", "layer"])["epoch_s"] / 60
-    fused = document[document["step_s"].notna() & (document["layer"] == "CuDNNLSTM")].sort_values("batch")
     others = published().set_index("name")
     titan = others.loc["rnn-benchmarks"].pivot_table("position_s", "framework", "batch") * 1e6
     longer = titan[128] / titan[32]
@@ -230,8 +229,6 @@ def _published_values() -> dict[str, str]:
         "s4-cpu": f"{minutes['CPU', 'LSTM']:.0f}",
         "s4-loop": f"{minutes['GPU', 'LSTM']:.0f}",
         "s4-fused": f"{minutes['GPU', 'CuDNNLSTM']:.0f}",
-        "s4-small": f"{fused['step_s'].iloc[0] * 1e3:.0f}",
-        "s4-large": f"{fused['step_s'].iloc[-1] * 1e3:.0f}",
         "s4-fixed": f"{line['F'] * 1e3:.0f}",
         "s4-each": f"{line['c'] * 1e6:.0f}",
         "titan-low": f"{longer.min():.1f}",

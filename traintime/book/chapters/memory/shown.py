@@ -106,8 +106,6 @@ def values(book: Measurements) -> dict[str, str]:
         "numpy-adam": at("numpy", "adam"),
         "numpy-rows": at("numpy", "adam-rows"),
         "numpy-frozen": at("numpy", "frozen"),
-        "theano-adam": at("2017-theano", "adam"),
-        "torch-adam": at("2026-torch", "adam"),
         "runtime-low": lambda: f"{_of(min, runtimes) / MIB:,.0f}",
         "runtime-high": lambda: f"{_of(max, runtimes) / MIB:,.0f}",
         "error-low": lambda: f"{_of(min, errors.values()):.0%}",
@@ -121,7 +119,6 @@ def values(book: Measurements) -> dict[str, str]:
         "mem-parameters": f"{ours['parameters']:,}",
         "mem-weights": f"{FLOAT * ours['parameters'] / 1e6:.2f} MB",
         "mem-batch": f"{FLOAT * ours['batch'] / 1e6:.2f} MB",
-        "mem-ratio": f"{ours['batch'] / ours['parameters']:.1f}",
     }
 
 
