@@ -17,7 +17,7 @@ WORDS = {
     "matmul": "arithmetic of matrix products",
     "move": "the memory that matrix products read and write",
     "update": "the optimizer, which rewrites every parameter at each step, used or not",
-    "elementwise": "the optimizer, whose operations are run one by one over every parameter",
+    "elementwise": "the optimizer, whose operations go over every parameter one by one at each step, used or not",
     "touch": "what is kept of each sample for the backward pass",
     "slice": "gradients of a recurrent layer's positions, each as large as all of them (Keras' loop on torch)",
 }

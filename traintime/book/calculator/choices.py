@@ -98,7 +98,7 @@ TERMS = {
         "chapters/10-numpy-batches.html",
     ),
     "update": Term(
-        "the optimizer's update",
+        "the update, all at once",
         "The optimizer reads and writes all that it trains, at every step.",
         "chapters/03-vocabulary.html",
     ),
