@@ -136,13 +136,15 @@ def test_the_memory_of_a_probe_is_judged_where_the_allocator_keeps_it(book):
 
 
 def test_what_was_printed_and_not_kept_counts_without_its_intervals(book, tmp_path):
-    head = "machine,ended,stack,allocator,kind,fit_s,again,calibrated,probed memory"
-    line = "made-up,2027-01-01T00:00:00Z,2026-jax,glibc,classifier,20.0,0.02,-0.1,0.01"
+    head = "machine,ended,stack,allocator,kind,fit_s,again,calibrated,probed memory,FLOPs / peak"
+    line = "made-up,2027-01-01T00:00:00Z,2026-jax,glibc,classifier,20.0,0.02,-0.1,0.01,-1.0"
     (tmp_path / "printed.csv").write_text(f"{head}\n{line}\n{line.replace('made-up', 'another')}\n")
     found = analysis.cases(book([case(1), case(2)]))
     assert found["number"].nunique() == 3
     of_it = found[found["number"] < 0].set_index("way")
-    assert of_it["times"].to_dict() == pytest.approx({"again": 1.02, "calibrated": 0.9, "probed memory": 1.01})
+    assert of_it["times"].to_dict() == pytest.approx(
+        {"again": 1.02, "calibrated": 0.9, "probed memory": 1.01, "FLOPs / peak": 0.005}
+    )
     assert of_it["held"].isna().all()
     assert set(found["stack"]) == {"2026-jax"}
 

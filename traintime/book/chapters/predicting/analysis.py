@@ -68,7 +68,8 @@ def printed(book: Measurements) -> pd.DataFrame:
     wide = pd.read_csv(path).query("machine == @book.machine").rename(columns={"ended": "started"})
     wide = wide.drop(columns=["machine", "fit_s"]).reset_index(names="number")
     long = wide.melt(["number", "stack", "allocator", "kind", "started"], var_name="way", value_name="times")
-    return long.assign(times=1 + long["times"], held=None)[COLUMNS]
+    # Less than half a percent was printed as nothing, which no axis of logarithms has.
+    return long.assign(times=(1 + long["times"]).clip(lower=0.005), held=None)[COLUMNS]
 
 
 def errors(found: pd.DataFrame, way: str) -> np.ndarray:
