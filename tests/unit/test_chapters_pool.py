@@ -333,7 +333,7 @@ def test_a_machine_without_any_of_the_points_has_texts_and_no_verdict():
     book = measurements(part("numpy", "glibc", 0.1, vocabulary=1000))
     assert {judge(claim, book).verdict for claim in pool.CLAIMS} == {"not measured"}
     texts = pool.values(book, book)
-    assert texts["pool-keep"] == texts["bend-even"] == pool.NOT_YET
+    assert texts["pool-best"] == texts["pool-keep"] == texts["bend-even"] == pool.NOT_YET
     assert texts.keys() == pool.values(bent(), tensorflow()).keys()
     assert "Not measured yet" in pool.bend_table(book, pool.bend_ratios(book)).data
     assert cells(pool.side_by_side(book)) == []

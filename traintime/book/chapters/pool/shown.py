@@ -204,10 +204,14 @@ def _gain(table: pd.DataFrame, stack: str, allocator: str) -> str:
 def _speeds(book: Measurements, other: Measurements) -> dict[str, str]:
     table = gains(book)
     jemalloc = stored.chosen(table, allocator="jemalloc")["ratio"]
+    told = {each.title: _told(gains(each)) for each in (book, other)}
+    best = max(((row["ratio"], name, row) for name, rows in told.items() for _, row in rows.iterrows()), default=None)
     points = full_size(book)
     memory = points.pivot_table("peak_bytes", "stack", "allocator", aggfunc="first").reindex(columns=NAMES)
     memory = memory[["glibc-keep", "tcmalloc"]].div(memory["glibc"], axis=0)
     return {
+        "pool-best": page.span(best[2], spec=".1f") if best else NOT_YET,
+        "pool-best-where": f"{best[2]['allocator']} on {best[2]['stack']}, {best[1]}" if best else NOT_YET,
         "pool-keep": _gain(table, "2020-tensorflow", "glibc-keep"),
         "pool-jemalloc": f"{jemalloc.min():.2f} to {jemalloc.max():.2f}" if len(jemalloc) else NOT_YET,
         "pool-fault": _micro(fault_prices(book)),
@@ -216,7 +220,7 @@ def _speeds(book: Measurements, other: Measurements) -> dict[str, str]:
         "pool-all": str(len(table)),
         "pool-there": other.title,
         "pool-elsewhere": book.title,
-        "pool-there-told": on_stacks(_told(gains(other))),
+        "pool-there-told": on_stacks(told[other.title]),
         "pool-memory": f"{memory.max().max():.1f}" if memory.notna().any(axis=None) else NOT_YET,
     }
 
