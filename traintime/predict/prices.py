@@ -30,7 +30,7 @@ from traintime.store.table import table
 from traintime.workloads.base import BY_ROW, FLOAT, Work
 
 ERRORS = ["error", "kinds", "elsewhere"]
-FEWEST = 12  # points that so many habits may be fitted to
+FEWEST = 12  # points that a stack's habits may be fitted to
 # Of a published peak, what programs are taken to reach where nobody measured it. Bandwidth: a K40m's 203 of 288 GB/s
 # (data/external/hardware.csv). Operations: large square products come near the peak on every device.
 REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
@@ -265,10 +265,11 @@ def published(device: str, stack: str) -> Prices:
     figures = rows[rows["device"] == device].set_index("name")["value"].astype(float)
     moved = figures.get("bandwidth measured", figures["bandwidth peak"] * REACHED["bandwidth peak"])
     rates = Rates(figures["float32 peak"] * REACHED["float32 peak"], float(moved))
-    found = of_rates(device, rates, stack, allocator)
-    if is_card(device):  # where one kernel runs all positions
-        found = replace(found, seconds={**found.seconds, "slice": 0.0})
-    return replace(found, of=f"{stack} on {device}", error=max(found.error, on_cards() if is_card(device) else 0.0))
+    found = replace(of_rates(device, rates, stack, allocator), of=f"{stack} on {device}")
+    if not is_card(device):
+        return found
+    # There one kernel runs all positions.
+    return replace(found, seconds={**found.seconds, "slice": 0.0}, error=max(found.error, on_cards()))
 
 
 @functools.cache
