@@ -38,9 +38,9 @@ STALE_DAYS = 90
 SCHEMA = 3
 Array = NDArray[np.float64]
 
-# Of 1,500 drawn at random the classifiers are those that tell the prices of new ones best between them (I-optimal:
-# the least mean variance of what is predicted), over all three kinds of update, none with a step beyond 0.2 s on two
-# cores; then plain products inside and outside of the cache, and windows. What is dearest to do without stands first.
+# Classifiers near those of 1,500 drawn at random that tell the prices of new ones best between them (I-optimal: the
+# least mean variance of what is predicted). Repeats among those were replaced by hand, so that each optimizer, a large
+# table and a small model are among them. Then plain products inside and outside of the cache, and windows.
 _CLASSIFIERS: tuple[tuple[int, int, int, int, int, str], ...] = (
     # vocabulary, embedding, units, length, batch, optimizer
     (10_000, 300, 128, 16, 256, "sgd"),
