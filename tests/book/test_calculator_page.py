@@ -17,7 +17,7 @@ pytestmark = pytest.mark.book
 PAGE = "calculator.html"
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PRECISION = 5e-7  # equal to 6 digits
-COSTS = (2e-3, 1e-5, 1e-11, 0.0, 4e-11, 1e-11, 3e-10, 2e-11)  # seconds a unit of each term
+COSTS = (2e-3, 1e-5, 1e-11, 0.0, 4e-11, 1e-11, 3e-10, 2e-11, 1e-11)  # seconds a unit of each term
 MINE = Prices("a laptop's", dict(zip(formulas.TERMS, COSTS, strict=True)), 0.2)
 PASTED = {"name": MINE.of, "seconds": dict(MINE.seconds), "error": MINE.error}
 

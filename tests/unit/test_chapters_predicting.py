@@ -109,7 +109,12 @@ def test_calibrations_are_judged_by_kinds_that_no_probe_has_trained(book):
 
 
 @pytest.mark.parametrize(
-    ("started", "labels"), [("2026-11-23T09:00:00Z", ("15.11", "15.12")), ("2027-01-01T00:00:00Z", ("15.13", "15.14"))]
+    ("started", "labels"),
+    [
+        ("2026-11-23T09:00:00Z", ("15.11", "15.12")),
+        ("2026-11-23T15:00:00Z", ("15.13", "15.14")),
+        ("2027-01-01T00:00:00Z", ("15.16", "15.17")),
+    ],
 )
 def test_a_calibration_is_judged_among_those_of_its_own_prices(started, labels, book):
     about = {"kind": "classifier", "started": started}
@@ -122,7 +127,7 @@ def test_a_calibration_is_judged_among_those_of_its_own_prices(started, labels, 
 
     tried = book(models(1.1))
     assert [verdict(label, tried) for label in labels] == ["holds", "holds"]
-    others = {"15.11", "15.12", "15.13", "15.14"} - set(labels)
+    others = {f"15.{number}" for number in (11, 12, 13, 14, 16, 17)} - set(labels)
     assert {verdict(label, tried) for label in others} == {"not measured"}
     assert verdict(labels[0], book(models(3.0))) != "holds"
 

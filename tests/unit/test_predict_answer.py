@@ -208,7 +208,7 @@ def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
 # What would help
 
 
-def helped(known, seconds=(0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-11, 1e-10, 1e-11)):
+def helped(known, seconds=(0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-11, 1e-10, 1e-11, 1e-11)):
     priced = prices.Prices("made up", dict(zip(STEP.terms, seconds, strict=True)), 0.1)
     found = advice.helps(known, 100, priced, holdings.of_stack("2026-tensorflow"))
     return {one.what.split(",")[0].split(":")[0].split(" (")[0]: one for one in found}, priced
@@ -238,17 +238,17 @@ def test_a_small_table_gets_no_advice_about_tables():
 
 def test_a_loop_that_reads_its_inputs_by_slices_is_told_of_one_that_does_not():
     point = make_point(vocabulary=100, length=100)
-    found, priced = helped(training.of_point(point), (0.001, 0, 0, 0, 0, 0, 1e-10, 1e-10))
+    found, priced = helped(training.of_point(point), (0.001, 0, 0, 0, 0, 0, 1e-10, 1e-10, 0))
     parts = priced.parts(point.work)
     (apart,) = (one for name, one in found.items() if "apart" in name)
     assert apart.time == pytest.approx(1 - parts["slice"] / sum(parts.values()))
-    unpaid, _ = helped(training.of_point(point), (0.001, 0, 0, 0, 0, 0, 1e-10, 0))
+    unpaid, _ = helped(training.of_point(point), (0.001, 0, 0, 0, 0, 0, 1e-10, 0, 0))
     assert not {name for name in unpaid if "apart" in name}
 
 
 def test_larger_batches_are_worth_what_they_share():
     work = make_point(vocabulary=100).work
-    found, priced = helped(Known(work, 0, 0, "adam", "adam", "2026-jax"), (1.0, 0, 1e-15, 0, 0, 0, 0, 0))
+    found, priced = helped(Known(work, 0, 0, "adam", "adam", "2026-jax"), (1.0, 0, 1e-15, 0, 0, 0, 0, 0, 0))
     assert found["batches 4 times as large"].time == pytest.approx(0.25, rel=0.01)
     assert advice.limited_by(priced.parts(work)).startswith("what a step costs as such")
 

@@ -15,7 +15,7 @@ from traintime.predict import calibrate, prices, tiers, training
 from traintime.predict.estimate import estimate
 from traintime.predict.prices import TERMS, Rates
 
-TRUTH = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11])
+TRUTH = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11, 3e-10])
 POINTS = [
     make_point(vocabulary=v, embedding=e, units=u, length=length, batch=b)
     for v, e, u, length, b in [

@@ -1,6 +1,7 @@
 """Habits, prices and holdings: that they are what the measurements give, and what is made of them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ def made(seconds):
 
 def test_a_step_is_the_sum_of_its_terms():
     point = make_point(vocabulary=1000)
-    priced = made([0.001, 1e-5, 1e-11, 1e-10, 1e-10, 2e-10, 1e-9, 3e-11])
+    priced = made([0.001, 1e-5, 1e-11, 1e-10, 1e-10, 2e-10, 1e-9, 3e-11, 5e-10])
     work = point.work
     parts = priced.parts(work)
     assert parts["overhead"] == 0.001
@@ -41,7 +42,7 @@ def test_a_step_is_the_sum_of_its_terms():
 
 
 def test_prices_are_found_again_from_steps_that_have_them():
-    truth = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11])
+    truth = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11, 3e-10])
     points = [
         make_point(vocabulary=v, units=u, length=length, batch=b)
         for v, u, length, b in [(1000, 16, 5, 8), (50_000, 64, 25, 100), (2000, 256, 100, 32), (500_000, 32, 8, 16)]
@@ -60,11 +61,19 @@ def test_twice_the_rates_halve_what_they_price_and_nothing_else():
         assert slow.seconds[term] == pytest.approx(factor * fast.seconds[term])
 
 
-def test_only_torch_pays_for_slices_gradients():
-    paid = {name: prices.of_rates("x", Rates(1e11, 1e10), name).seconds["slice"] for name in prices.known()}
-    assert {name for name, seconds in paid.items() if seconds} == {"2026-torch"}
-    assert prices.pays("2026-torch").tolist() == [1.0] * len(STEP.terms)
-    assert prices.pays("2026-jax").sum() == len(STEP.terms) - 1
+@pytest.mark.parametrize(("term", "stack"), [("slice", "2026-torch"), ("fresh", "2026-jax")])
+def test_some_terms_are_paid_by_one_stack_alone(term, stack):
+    paid = {name: prices.of_rates("x", Rates(1e11, 1e10), name).seconds[term] for name in prices.known()}
+    assert {name for name, seconds in paid.items() if seconds} == {stack}
+    assert prices.pays(stack)[prices.TERMS.index(term)] == 1
+    assert prices.pays("numpy").sum() == len(STEP.terms) - 2
+
+
+def test_a_block_of_its_own_costs_nothing_while_the_allocator_keeps_it():
+    of = prices.TERMS.index("fresh")
+    small = replace(make_point(vocabulary=1000).work, trained=2**22, activation_bytes=2**24)
+    large = replace(small, activation_bytes=2**24 + 1)
+    assert prices.design([small, large])[:, of].tolist() == [0, 2**25 + 1]
 
 
 def test_what_is_not_known_is_refused_by_name():
@@ -97,7 +106,7 @@ def test_a_card_keeps_its_memory_and_a_processor_does_not():
         rates = Rates(flops * prices.REACHED["float32 peak"], moved * prices.REACHED["bandwidth peak"])
         expected = prices.of_rates(device, rates, "2026-torch", allocator)
         found = prices.published(device, "2026-torch")
-        of_card = {"slice": 0.0} if prices.is_card(device) else {}  # its kernel runs all positions
+        of_card = {"slice": 0.0, "fresh": 0.0} if prices.is_card(device) else {}  # one kernel, memory that is kept
         assert dict(found.seconds) == pytest.approx(dict(expected.seconds) | of_card)
         assert found.of == f"2026-torch on {device}"
         assert prices.is_card(device) == (allocator == prices.KEEPS)

@@ -20,6 +20,7 @@ WORDS = {
     "elementwise": "the optimizer, whose operations go over every parameter one by one at each step, used or not",
     "touch": "what is kept of each sample for the backward pass",
     "slice": "gradients of a recurrent layer's positions, each as large as all of them (Keras' loop on torch)",
+    "fresh": "the compiled step's own memory, which is given back and mapped anew at each step",
 }
 BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "slice_bytes")
 TIMES = 4  # of the batch, where a larger one is priced

@@ -28,6 +28,7 @@ WORDS = advice.WORDS | {
     ALIKE: "every term alike: the processor itself, its threads, or the libraries' code for it",
     OTHERS: "what else ran beside it: measure again when the machine is left alone",
 }
+WITH_UPDATE = ("elementwise", "fresh")
 PAGES = 1_000  # page faults a step beyond the usual that can make a step slow: 4 MB
 DEAREST_FAULT_S = 10e-6  # what a fault can cost at the most; one to two microseconds are usual (chapter 4)
 USELESS = math.log(5)  # a range of normal that reaches so far says nothing
@@ -239,9 +240,9 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
 
 
 def _as_told(parts: dict[str, float]) -> dict[str, float]:
-    """The terms that a machine's points can tell apart: an update's bytes and operations grow together."""
-    apart = parts["elementwise"]
-    return {name: each + apart * (name == "update") for name, each in parts.items() if name != "elementwise"}
+    """The terms that a machine's points can tell apart: what an update reads, does and leaves behind grow together."""
+    apart = sum(parts[name] for name in WITH_UPDATE)
+    return {name: each + apart * (name == "update") for name, each in parts.items() if name not in WITH_UPDATE}
 
 
 def _reach(numbers: int, asked: int, error: float = 0.0) -> float:

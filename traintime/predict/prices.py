@@ -35,9 +35,13 @@ FEWEST = 12  # points that a stack's habits may be fitted to
 # (data/external/hardware.csv). Operations: large square products come near the peak on every device.
 REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
 TERMS = tuple(STEP.terms)
-FIXED = ("overhead", "launch", "update", "elementwise")  # what a batch pays however full it is
-BEHIND = ("update", "elementwise", "slice")  # what a forward pass alone does not pay
-ONLY = {"slice": ("2026-torch",)}  # terms that some stacks alone pay; the others' are 0 and not fitted
+FIXED = ("overhead", "launch", "update", "elementwise", "fresh")  # what a batch pays however full it is
+BEHIND = ("update", "elementwise", "slice", "fresh")  # what a forward pass alone does not pay
+ONLY = {
+    "slice": ("2026-torch",),
+    "fresh": ("2026-jax",),
+}  # terms that some stacks alone pay; the others' are 0 and not fitted
+NOT_ON_CARDS = ("slice", "fresh")  # there one kernel runs all positions, and memory is kept
 USUAL, KEEPS = "glibc", "tcmalloc"  # the usual allocator, and one that keeps the memory that it has had
 Array = NDArray[np.float64]
 
@@ -52,7 +56,7 @@ class Rates:
     @property
     def least(self) -> dict[str, float]:
         """Seconds of a unit of each term at the least; 1 for a launch and a step, which habits count in seconds."""
-        by_bytes = dict.fromkeys(("move", "update", "touch", "slice"), 1 / self.bytes)
+        by_bytes = dict.fromkeys(("move", "update", "touch", "slice", "fresh"), 1 / self.bytes)
         # An operation of an update that a framework runs by itself reads a number and writes one.
         by_operations = {"matmul": 1 / self.flops, "elementwise": 2 * FLOAT / self.bytes}
         found = {"overhead": 1.0, "launch": 1.0} | by_operations | by_bytes
@@ -268,8 +272,9 @@ def published(device: str, stack: str) -> Prices:
     found = replace(of_rates(device, rates, stack, allocator), of=f"{stack} on {device}")
     if not is_card(device):
         return found
-    # There one kernel runs all positions.
-    return replace(found, seconds={**found.seconds, "slice": 0.0}, error=max(found.error, on_cards()))
+    return replace(
+        found, seconds={**found.seconds, **dict.fromkeys(NOT_ON_CARDS, 0.0)}, error=max(found.error, on_cards())
+    )
 
 
 @functools.cache

@@ -117,6 +117,11 @@ TERMS = {
         "On torch each position's gradient is as large as all positions together.",
         "chapters/08-fused-lstm.html",
     ),
+    "fresh": Term(
+        "memory that is mapped anew",
+        "JAX's compiled step keeps a large block for itself, which glibc's allocator gives back after each step.",
+        "chapters/04-memory-pool.html",
+    ),
 }
 
 

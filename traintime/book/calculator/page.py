@@ -48,7 +48,7 @@ BYTES = ((GB, 1e6, "MB"), (1000 * GB, GB, "GB"), (None, 1000 * GB, "TB"))
 A_LINE = 2  # terms of the formula, so that a phone shows it
 Units = Sequence[tuple[float | None, float, str]]
 # One colour a term, as in the figures: grey for a step as such, orange for the table, blue for arithmetic.
-COLOURS = dict(zip(choices.TERMS, (PALETTE[each] for each in (7, 4, 0, 9, 1, 3, 2, 8)), strict=True))
+COLOURS = dict(zip(choices.TERMS, (PALETTE[each] for each in (7, 4, 0, 9, 1, 3, 2, 8, 5)), strict=True))
 
 
 def shown(value: float, units: Units = SECONDS) -> str:

@@ -15,8 +15,14 @@ from traintime.predict.calibrate import DESIGNS
 COLUMNS = ["number", "stack", "allocator", "kind", "started", "way", "times", "held"]
 TIERS = ("probed", "calibrated", "formula")
 BASELINES = ("one batch", "FLOPs / peak")
-DOUBTED = "2026-11-23T08:00:00Z"  # from when on a calibration's error is not its own probes' alone
-APART = "2026-11-23T14:45:00Z"  # from when on an update's operations and slices' gradients have prices of their own
+# When the models were foretold that are told of together, by what a calibration knew then, since when and until when.
+# Doubted: its error is not its own probes' alone. Apart: an update's operations and slices' gradients have prices of
+# their own. Fresh: the block that JAX's compiled step keeps for itself has one, and the first step is counted.
+ERAS = {
+    "doubted": ("2026-11-23T08:00:00Z", "2026-11-23T14:45:00Z"),
+    "apart": ("2026-11-23T14:45:00Z", "2026-11-23T17:30:00Z"),
+    "fresh": ("2026-11-23T17:30:00Z", "9999"),
+}
 ODD = "amd-epyc-2-cores-24-gib"  # machine A
 SURE = 1e6  # degrees of freedom of a tier's own error
 
@@ -80,14 +86,10 @@ def errors(found: pd.DataFrame, way: str) -> np.ndarray:
     return np.abs(of_way["times"].to_numpy(float) - 1)
 
 
-def document_kind(found: pd.DataFrame) -> pd.DataFrame:
-    """The models of the document's kind that were foretold since a calibration doubts its probes, by six prices."""
-    return found[(found["kind"] == "classifier") & found["started"].between(DOUBTED, APART)]
-
-
-def document_kind_now(found: pd.DataFrame) -> pd.DataFrame:
-    """The models of the document's kind that were foretold by the prices of today."""
-    return found[(found["kind"] == "classifier") & (found["started"] > APART)]
+def document_kind(found: pd.DataFrame, *eras: str) -> pd.DataFrame:
+    """The models of the document's kind that were foretold in these of the ERAS, which follow one another."""
+    since, until = ERAS[eras[0]][0], ERAS[eras[-1]][1]
+    return found[(found["kind"] == "classifier") & found["started"].between(since, until)]
 
 
 def unseen(found: pd.DataFrame) -> pd.DataFrame:
