@@ -224,10 +224,10 @@ def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     rates = tiers.rates_here()
     answer = {"samples": asked["samples"], "predicted": predicted, "one_batch_s": one}
     answer["flops_s"] = work(model, batch).total.flops / rates.flops
-    return answer | {"counted_s": _counted_s(model, x, y, rates)}
+    return answer | {"counted_s": counted_s(model, x, y, rates)}
 
 
-def _counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
+def counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
     """Seconds of a step that XLA's cost analysis makes of it, the larger of operations and bytes; None but on JAX."""
     import keras
 
