@@ -42,9 +42,11 @@ class Formula:
 
     def latex(self, left: str = r"t_{\mathrm{step}}") -> str:
         """The formula as LaTeX."""
-        # In the order of the terms: sympy would sort them.
-        parts = [name if term == 1 else rf"{name} \cdot {sympy.latex(term)}" for name, term in self.terms.items()]
-        return f"{left} = " + " + ".join(parts)
+        return f"{left} = " + " + ".join(self.latex_terms())
+
+    def latex_terms(self) -> list[str]:
+        """Each term as LaTeX, in the order of the terms: sympy would sort them."""
+        return [name if term == 1 else rf"{name} \cdot {sympy.latex(term)}" for name, term in self.terms.items()]
 
     def design(self, rows: pd.DataFrame) -> Array:
         """Value of each term in each row, shape (rows, terms)."""

@@ -123,11 +123,11 @@ def values() -> dict[str, str]:
     """What calculator.md names as {{ name }}."""
     ratios, titan = list(on_the_card().values()), on_the_titan()
     # A word, and not the product of its letters.
-    formula = re.sub(r"\b(" + "|".join(STEP.terms) + r")\b", r"\\mathit{\1}", STEP.latex())
-    terms = formula.replace(" = ", " ={}& ").split(" + ")
+    named = re.compile(r"^(" + "|".join(STEP.terms) + r")\b")
+    terms = [named.sub(r"\\mathit{\1}", term) for term in STEP.latex_terms()]
     lines = [" + ".join(terms[place : place + A_LINE]) for place in range(0, len(terms), A_LINE)]
     return {
-        "calculator_formula": "$$\n\\small\\begin{aligned}\n" + "\\\\\n&+ ".join(lines) + "\n\\end{aligned}\n$$",
+        "calculator_formula": "$$\n\\small\\begin{aligned}\nt_{\\mathrm{step}} ={}& " + "\\\\\n&+ ".join(lines) + "\n\\end{aligned}\n$$",
         "calculator_machine": stored.named()[Settings().machine]["title"],
         "calculator_level": _percent(LEVEL),
         "calculator_card_low": f"{min(ratios):.2f}",
