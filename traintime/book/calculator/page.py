@@ -126,8 +126,9 @@ def values() -> dict[str, str]:
     named = re.compile(r"^(" + "|".join(STEP.terms) + r")\b")
     terms = [named.sub(r"\\mathit{\1}", term) for term in STEP.latex_terms()]
     lines = [" + ".join(terms[place : place + A_LINE]) for place in range(0, len(terms), A_LINE)]
+    aligned = r"t_{\mathrm{step}} ={}& " + "\\\\\n&+ ".join(lines)
     return {
-        "calculator_formula": "$$\n\\small\\begin{aligned}\nt_{\\mathrm{step}} ={}& " + "\\\\\n&+ ".join(lines) + "\n\\end{aligned}\n$$",
+        "calculator_formula": f"$$\n\\small\\begin{{aligned}}\n{aligned}\n\\end{{aligned}}\n$$",
         "calculator_machine": stored.named()[Settings().machine]["title"],
         "calculator_level": _percent(LEVEL),
         "calculator_card_low": f"{min(ratios):.2f}",
