@@ -74,9 +74,8 @@ BY_BOTH = Formula({"a": sympy.Integer(1), "o": N, "t": A})
 # Any model's step, by its Work: as such, each launch, each operation of products, each byte of products, each byte and
 # each operation of the update, each byte of activations and of slices' gradients, and of what a compiled step keeps for
 # itself in one block, gradients and activations, if that is beyond the largest that glibc keeps.
-KEPT = sympy.Pow(
-    2, 25, evaluate=False
-)  # bytes, printed as a power; glibc's DEFAULT_MMAP_THRESHOLD_MAX on 64 bits (malloc/malloc.c)
+# Bytes, printed as a power: DEFAULT_MMAP_THRESHOLD_MAX on 64 bits (glibc, malloc/malloc.c).
+KEPT = sympy.Pow(2, 25, evaluate=False)
 _BLOCK = 4 * T + A  # a gradient is a float32 number
 STEP = Formula(
     {

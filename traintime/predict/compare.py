@@ -28,7 +28,7 @@ WORDS = advice.WORDS | {
     ALIKE: "every term alike: the processor itself, its threads, or the libraries' code for it",
     OTHERS: "what else ran beside it: measure again when the machine is left alone",
 }
-WITH_UPDATE = ("elementwise", "fresh")
+WITH_UPDATE = ("elementwise", "fresh")  # terms that grow with the bytes of the update
 PAGES = 1_000  # page faults a step beyond the usual that can make a step slow: 4 MB
 DEAREST_FAULT_S = 10e-6  # what a fault can cost at the most; one to two microseconds are usual (chapter 4)
 USELESS = math.log(5)  # a range of normal that reaches so far says nothing

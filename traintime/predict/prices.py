@@ -37,10 +37,8 @@ REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
 TERMS = tuple(STEP.terms)
 FIXED = ("overhead", "launch", "update", "elementwise", "fresh")  # what a batch pays however full it is
 BEHIND = ("update", "elementwise", "slice", "fresh")  # what a forward pass alone does not pay
-ONLY = {
-    "slice": ("2026-torch",),
-    "fresh": ("2026-jax",),
-}  # terms that some stacks alone pay; the others' are 0 and not fitted
+# Terms that some stacks alone pay; the others' are 0 and not fitted.
+ONLY = {"slice": ("2026-torch",), "fresh": ("2026-jax",)}
 NOT_ON_CARDS = ("slice", "fresh")  # there one kernel runs all positions, and memory is kept
 USUAL, KEEPS = "glibc", "tcmalloc"  # the usual allocator, and one that keeps the memory that it has had
 Array = NDArray[np.float64]
@@ -272,9 +270,8 @@ def published(device: str, stack: str) -> Prices:
     found = replace(of_rates(device, rates, stack, allocator), of=f"{stack} on {device}")
     if not is_card(device):
         return found
-    return replace(
-        found, seconds={**found.seconds, **dict.fromkeys(NOT_ON_CARDS, 0.0)}, error=max(found.error, on_cards())
-    )
+    seconds = {**found.seconds, **dict.fromkeys(NOT_ON_CARDS, 0.0)}
+    return replace(found, seconds=seconds, error=max(found.error, on_cards()))
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from traintime.predict.calibrate import DESIGNS
 COLUMNS = ["number", "stack", "allocator", "kind", "started", "way", "times", "held"]
 TIERS = ("probed", "calibrated", "formula")
 BASELINES = ("one batch", "FLOPs / peak")
+ALLOCATORS = ("glibc", "tcmalloc")  # that models of the document's kind were tried under
 # When the models were foretold that are told of together, by what a calibration knew then, since when and until when.
 # Doubted: its error is not its own probes' alone. Apart: an update's operations and slices' gradients have prices of
 # their own. Fresh: the block that JAX's compiled step keeps for itself has one, and the first step is counted.

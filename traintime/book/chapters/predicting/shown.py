@@ -7,6 +7,7 @@ from IPython.display import HTML
 from traintime.book import page, stored
 from traintime.book.chapters import rows
 from traintime.book.chapters.predicting.analysis import (
+    ALLOCATORS,
     BASELINES,
     ERAS,
     ODD,
@@ -155,19 +156,15 @@ def values(book: Measurements) -> dict[str, str]:
     for way in (*TIERS, *BASELINES):
         name = way.replace(" / ", "-").replace(" ", "-").lower()
         given[f"predict-{name}"] = page.or_not_measured(lambda way=way: f"{errors(found, way).mean():.0%}")
-    for era in ERAS:
-        of_kind = document_kind(found, era)
-        for allocator in ("glibc", "tcmalloc"):
+    kinds = {era: document_kind(found, era) for era in ERAS}
+    kinds["jax"] = kinds["fresh"].query("stack == '2026-jax'")
+    for name, of_kind in kinds.items():
+        for allocator in ALLOCATORS:
             mine = of_kind[of_kind["allocator"] == allocator]
-            given[f"predict-{era}-{allocator}"] = page.or_not_measured(
+            given[f"predict-{name}-{allocator}"] = page.or_not_measured(
                 lambda mine=mine: f"{errors(mine, 'calibrated').mean():.0%}"
             )
-        given[f"predict-{era}-held"] = page.or_not_measured(lambda of_kind=of_kind: _held(of_kind))
-    for allocator in ("glibc", "tcmalloc"):
-        mine = document_kind(found, "fresh").query("stack == '2026-jax' and allocator == @allocator")
-        given[f"predict-jax-{allocator}"] = page.or_not_measured(
-            lambda mine=mine: f"{errors(mine, 'calibrated').mean():.0%}"
-        )
+        given[f"predict-{name}-held"] = page.or_not_measured(lambda of_kind=of_kind: _held(of_kind))
     for tier in TIERS:
         held = found[found["way"] == tier]["held"].dropna().to_numpy(bool)
         given[f"predict-{tier}-held"] = f"{share(held).value:.0%}" if len(held) else "(not measured)"
