@@ -493,6 +493,10 @@ def estimate(
     epochs: Annotated[int, typer.Option(min=1, help="Epochs.")] = 1,
     validation: Annotated[int, typer.Option(min=0, help="Samples that are evaluated after each epoch.")] = 0,
     saves: Annotated[int, typer.Option(min=0, help="Times that the model is written to a file.")] = 0,
+    probe: Annotated[
+        str | None, typer.Option(help="file.py:name of a smaller model, to try in the place of one that is too large.")
+    ] = None,
+    probe_batch: Annotated[int | None, typer.Option(min=1, help="Samples a step of what is tried.")] = None,
     tier: Annotated[str | None, typer.Option(help="formula, calibrated or probed; a file's model is probed.")] = None,
     on: Annotated[
         str | None, typer.Option(help="A device with a data sheet (T4, K40m, ...), not this machine.")
@@ -531,12 +535,13 @@ def estimate(
         if stack is not None and stacks.get(stack).api != "keras3":
             raise InputError("stack", stack, "runs no Keras 3", "Take one of 2026-tensorflow, 2026-jax, 2026-torch.")
         asked = about | {"batch_size": sizes.get("batch"), "length": sizes.get("length"), "tier": tier}
-        asked |= {"device": on, "stack": stack, "seconds": seconds}
+        asked |= {"device": on, "stack": stack, "seconds": seconds, "probe": probe, "probe_batch": probe_batch}
         with err.status(f"{target}: for {seconds:.0f} s"):
             found = ask.ask(target, stacks.get(stack).backend if stack else None, give_up, **asked)
         answer = Estimate.from_dict(found)
     else:
-        answer = predict(make_point(**sizes), **about, tier=tier, device=on, stack=stack)
+        tried = {"probe": probe, "probe_batch": probe_batch}
+        answer = predict(make_point(**sizes), **about, tier=tier, device=on, stack=stack, **tried)
     verdict = answer.meets(limit_s, limit_bytes) if deadline or memory else True
     said, status = ANSWERS[verdict]
     if as_json:

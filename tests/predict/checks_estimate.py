@@ -66,6 +66,27 @@ def test_what_it_says_of_a_training_is_near_what_that_takes():
     assert steps / 5 < took < 5 * one.total.value
 
 
+def test_a_smaller_model_is_tried_in_the_place_of_a_larger_one():
+    """It is left as it was, and the larger one is not trained: it need not even be compiled."""
+    small = reader()
+    words = keras.layers.Embedding(50_000, 16)(tokens := keras.Input((12,), dtype="int32"))
+    large = keras.Model(tokens, keras.layers.Dense(3, activation="softmax")(keras.layers.LSTM(16)(words)))
+    data = Batches(*KerasTrainer(small).samples(32))  # which builds the optimizer, whose state is compared
+    before = [np.array(one) for one in large.variables] + state(small)
+    one = traintime.estimate(large, samples=1030, batch_size=32, probe=small, seconds=3, validation=100)
+    after = [np.array(one) for one in large.variables] + state(small)
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+    assert one.tier == "scaled"
+    assert one.batch_size == 32
+    assert sum(one.terms.values()) == pytest.approx(one.step.value)
+    assert one.memory.value > 4 * 50_000 * 16
+    beside = traintime.estimate(small, samples=1030, batch_size=320, probe_batch=32, seconds=2)
+    assert beside.tier == "scaled"
+    assert any("at batch 32" in note for note in beside.notes)
+    with pytest.raises(InputError, match="batches of its own"):
+        traintime.estimate(large, samples=1030, batch_size=32, probe=small, data=data)
+
+
 def test_data_of_the_readers_are_used_as_they_are():
     model = reader()
     x, y = KerasTrainer(model).samples(64)

@@ -212,9 +212,9 @@ def test_the_summary_counts_what_held():
     assert rows.loc["FLOPs / peak", "within_twice"] == 0
 
 
-@pytest.mark.parametrize("kind", list(bench_models.KINDS | bench_models.LOOPS))
+@pytest.mark.parametrize("kind", list(bench_models.KINDS | bench_models.BEYONDS | bench_models.LOOPS))
 def test_draws_differ_and_are_plain_values(kind):
-    draw = (bench_models.KINDS | bench_models.LOOPS)[kind]
+    draw = (bench_models.KINDS | bench_models.BEYONDS | bench_models.LOOPS)[kind]
     drawn = [draw(np.random.default_rng(seed)) for seed in range(5)]
     assert json.loads(json.dumps(drawn)) == drawn
     assert len({json.dumps(one) for one in drawn}) == 5

@@ -16,6 +16,7 @@ GB = 1e9
 TIERS = {
     "formula": "from published or stored rates: rough",
     "calibrated": "from probes of this machine",
+    "scaled": "from training a smaller model for a moment",
     "probed": "from training this model for a moment",
 }
 

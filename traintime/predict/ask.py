@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from traintime.errors import InputError
@@ -20,13 +21,13 @@ PATIENCE = 4.0  # times the seconds of the probe, and a start, until it is given
 START_S = 120.0
 
 
-def split(target: str) -> tuple[Path, str]:
+def split(target: str, field: str = "target") -> tuple[Path, str]:
     """File and name of "model.py:build_model". Raises InputError where there is no such file or no name."""
     path, _, name = target.rpartition(":")
     if not path or not name.isidentifier():
-        raise InputError("target", target, "is not of the form file.py:name", "Give, say, model.py:build_model.")
+        raise InputError(field, target, "is not of the form file.py:name", "Give, say, model.py:build_model.")
     if not Path(path).is_file():
-        raise InputError("target", path, "is no file", "Name the file that defines the model.")
+        raise InputError(field, path, "is no file", "Name the file that defines the model.")
     return Path(path), name
 
 
@@ -34,12 +35,17 @@ def ask(target: str, backend: str | None = None, give_up_s: float | None = None,
     """`Estimate.to_dict()` of what the target builds, asked for in another process.
 
     target: "file.py:name", a function without arguments that returns a compiled Keras model, or a step: a function of
-    one argument n that trains on a batch of n samples; backend: of Keras. Raises InputError for what the file or
+    one argument n that trains on a batch of n samples; backend: of Keras; asked: as `estimate` takes it, but probe: a
+    smaller model in the same file, "file.py:name". Raises InputError for what the file or
     `estimate` refuses, and where no answer came in time.
     """
     path, name = split(target)
+    given = asked.pop("probe", None)
+    where, smaller = split(given, "probe") if given is not None else (path, None)
+    if where.resolve() != path.resolve():
+        raise InputError("probe", given, f"is not in {path.name}", "Let one file define both.")
     give_up_s = give_up_s or PATIENCE * asked.get("seconds", 60.0) + START_S
-    job = {"file": str(path.resolve()), "name": name, "asked": asked}
+    job = {"file": str(path.resolve()), "name": name, "smaller": smaller, "asked": asked}
     environment = dict(os.environ) | ({"KERAS_BACKEND": backend} if backend else {})
     command = [sys.executable, "-m", "traintime.predict.ask"]
     answer = run_worker(command, job, environment, give_up_s)
@@ -54,8 +60,8 @@ def ask(target: str, backend: str | None = None, give_up_s: float | None = None,
     raise InputError("target", target, f"ended its process ({said})", "Run the file by itself until it trains.")
 
 
-def found(path: Path, name: str) -> Any:
-    """What the file calls by this name. Raises InputError where it raises, or has no such thing."""
+def _loaded(path: Path) -> ModuleType:
+    """The file, run. Raises InputError where it raises."""
     sys.path.insert(0, str(path.parent))
     specification = importlib.util.spec_from_file_location(path.stem, path)
     assert specification and specification.loader
@@ -66,37 +72,55 @@ def found(path: Path, name: str) -> Any:
     except Exception as error:
         raised = f"raised {type(error).__name__}: {error}"
         raise InputError("target", path.name, raised, "Run the file by itself until it does not.") from error
+    return module
+
+
+def _named(module: ModuleType, name: str, field: str = "target") -> Any:
+    """What the file calls by this name. Raises InputError where it has no such thing."""
     if not hasattr(module, name):
         known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
-        raise InputError("target", name, f"is not in {path.name}", f"It has: {', '.join(known) or 'no function'}.")
+        file = Path(str(module.__file__)).name
+        raise InputError(field, name, f"is not in {file}", f"It has: {', '.join(known) or 'no function'}.")
     return getattr(module, name)
 
 
 def _answered(job: dict[str, Any]) -> dict[str, Any]:
     from traintime.predict.estimate import estimate
 
-    thing = found(Path(job["file"]), job["name"])
-    if not callable(thing):
-        return estimate(thing, keep=False, **job["asked"]).to_dict()
-    needed = [
+    module, asked, smaller = _loaded(Path(job["file"])), job["asked"], job["smaller"]
+    thing = _named(module, job["name"])
+    if callable(thing) and not hasattr(thing, "fit") and len(_needed(thing)) == 1:
+        return estimate(step=thing, probe=smaller, **asked).to_dict()
+    if smaller is not None:
+        asked |= {"probe": _built(_named(module, smaller, "probe"), smaller, "probe")}
+    return estimate(_built(thing, job["name"], "target"), keep=False, **asked).to_dict()
+
+
+def _needed(function: Any) -> list[inspect.Parameter]:
+    """The arguments that a function cannot be called without."""
+    return [
         each
-        for each in inspect.signature(thing).parameters.values()
+        for each in inspect.signature(function).parameters.values()
         if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]
-    if len(needed) == 1:
-        return estimate(step=thing, **job["asked"]).to_dict()
-    if needed:
+
+
+def _built(thing: Any, name: str, field: str) -> Any:
+    """The model that a function without arguments builds, or that is there."""
+    if not callable(thing) or hasattr(thing, "fit"):
+        return thing
+    if needed := _needed(thing):
         remedy = "Give a function without arguments that builds a model, or step(n)."
-        raise InputError("target", job["name"], f"needs {len(needed)} arguments", remedy)
+        raise InputError(field, name, f"needs {len(needed)} arguments", remedy)
     try:
         model = thing()
     except Exception as error:
         raised = f"raised {type(error).__name__}: {error}"
-        raise InputError("target", job["name"], raised, f"Call {job['name']}() by itself until it builds.") from error
+        raise InputError(field, name, raised, f"Call {name}() by itself until it builds.") from error
     if not hasattr(model, "fit"):
         remedy = "Let it return a compiled Keras model."
-        raise InputError("target", job["name"], f"returned {type(model).__name__}, no model", remedy)
-    return estimate(model, keep=False, **job["asked"]).to_dict()
+        raise InputError(field, name, f"returned {type(model).__name__}, no model", remedy)
+    return model
 
 
 def main() -> None:

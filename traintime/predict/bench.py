@@ -26,7 +26,7 @@ from traintime.point import Run
 from traintime.predict import bench_models, calibrate, resident
 from traintime.predict.answer import Estimate
 from traintime.store import records
-from traintime.workloads.base import validated
+from traintime.workloads.base import FLOAT, validated
 
 TRAINED_S = 20.0  # that a training should take, so that it is one
 BATCHES = (20, 5000)  # fewest and most of a training
@@ -38,7 +38,8 @@ TIMEOUT_S = 600.0
 class Case:
     """A model, and what came of it: seconds of the whole `fit`, bytes at the peak.
 
-    fit_s, peaks: of the two processes that trained it; one_batch_s: its second batch, timed, times its batches;
+    fit_s, peaks: of the two processes that trained it; one_batch_s: its second batch, timed, times its batches, None
+    where it was not tried itself; line_s: on the line through two smaller ones, None but there;
     flops_s: its operations at the machine's own rate, None where they are not known; counted_s: XLA's own count of its
     operations or bytes at the machine's rates, whichever takes longer, None but on JAX; predicted: by tier; allocator:
     who answered malloc.
@@ -52,11 +53,12 @@ class Case:
     samples: int
     fit_s: tuple[float, float]
     peaks: tuple[float, float]
-    one_batch_s: float
+    one_batch_s: float | None
     flops_s: float | None
     predicted: dict[str, Estimate]
     allocator: str = "glibc"
     counted_s: float | None = None
+    line_s: float | None = None
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -83,11 +85,9 @@ class Case:
         peak = float(np.mean(self.peaks))
         found = {"again": self.fit_s[1] / self.fit_s[0] - 1}
         found |= {tier: one.total.value / self.true_s - 1 for tier, one in self.predicted.items()}
-        found["one batch"] = self.one_batch_s / self.true_s - 1
-        if self.flops_s is not None:
-            found["FLOPs / peak"] = self.flops_s / self.true_s - 1
-        if self.counted_s is not None:
-            found["XLA's count"] = self.counted_s / self.true_s - 1
+        without = {"one batch": self.one_batch_s, "FLOPs / peak": self.flops_s}
+        without |= {"XLA's count": self.counted_s, "line": self.line_s}
+        found |= {way: seconds / self.true_s - 1 for way, seconds in without.items() if seconds is not None}
         for tier, one in self.predicted.items():
             if one.memory:
                 found[f"{tier} memory"] = one.memory.value / peak - 1
@@ -108,7 +108,7 @@ def summary(cases: list[Case]) -> pd.DataFrame:
     rows = []
     for stack in dict.fromkeys(case.stack for case in cases):
         mine = [case for case in cases if case.stack == stack]
-        for way in mine[0].errors():
+        for way in dict.fromkeys(way for case in mine for way in case.errors()):
             errors = np.array([case.errors()[way] for case in mine if way in case.errors()])
             held = [case.inside()[way] for case in mine if way in case.inside()]
             one = {"stack": stack, "way": way, "models": len(errors), "mean_error": float(np.abs(errors).mean())}
@@ -134,7 +134,7 @@ def run(
     validated(Run, {"allocator": allocator}, "allocator")
     for backend in backends:
         allocators.environment(allocator, backend)  # refuses one that is not here
-    drawn = bench_models.KINDS | bench_models.LOOPS
+    drawn = bench_models.KINDS | bench_models.BEYONDS | bench_models.LOOPS
     for kind in kinds or ():
         if kind not in drawn:
             raise unknown("kind", kind, list(drawn))
@@ -142,7 +142,7 @@ def run(
     for _ in range(cases):
         for kind in kinds or drawn:
             for backend in backends:
-                if kind in bench_models.KINDS or backend == "torch":
+                if kind not in bench_models.LOOPS or backend == "torch":
                     yield _case(backend, kind, drawn[kind](random), seconds, allocator)
 
 
@@ -173,6 +173,11 @@ def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, alloca
     predicted = _ask(backend, about | {"task": "predict"})
     samples = predicted["samples"]
     trained = [_ask(backend, about | {"task": "train", "samples": samples}) for _ in range(2)]
+    steps = samples / sizes["batch"]
+
+    def whole(name: str, steps: float) -> float | None:
+        return None if predicted.get(name) is None else predicted[name] * steps
+
     return Case(
         f"2026-{backend}",
         kind,
@@ -182,11 +187,12 @@ def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, alloca
         samples,
         (trained[0]["fit_s"], trained[1]["fit_s"]),
         (trained[0]["peak"], trained[1]["peak"]),
-        predicted["one_batch_s"] * math.ceil(samples / sizes["batch"]),
-        None if predicted["flops_s"] is None else predicted["flops_s"] * samples / sizes["batch"],
+        whole("one_batch_s", math.ceil(steps)),
+        whole("flops_s", steps),
         {tier: Estimate.from_dict(one) for tier, one in predicted["predicted"].items()},
         allocator,
-        None if (counted := predicted.get("counted_s")) is None else counted * samples / sizes["batch"],
+        whole("counted_s", steps),
+        whole("line_s", steps),
     )
 
 
@@ -206,11 +212,7 @@ def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     from traintime.predict.work import work
 
     batch, trainer = job["sizes"]["batch"], KerasTrainer(model)
-    # About as many samples as take the time that a training should have, and a last batch that is not full.
-    rough = estimate(model, samples=batch, batch_size=batch, tier="formula").step.value
-    batches = int(np.clip(TRAINED_S / rough, *BATCHES))
-    batches = max(BATCHES[0], min(batches, MOST_BYTES // (batch * trainer.sample_bytes)))
-    asked = {"samples": batches * batch + batch // 3, "batch_size": batch}
+    asked = _asked(model, batch, trainer.sample_bytes)
     found = {"formula": estimate(model, **asked, tier="formula")}
     with contextlib.suppress(InputError):  # not calibrated here
         found["calibrated"] = estimate(model, **asked, tier="calibrated")
@@ -225,6 +227,38 @@ def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     answer = {"samples": asked["samples"], "predicted": predicted, "one_batch_s": one}
     answer["flops_s"] = work(model, batch).total.flops / rates.flops
     return answer | {"counted_s": counted_s(model, x, y, rates)}
+
+
+def _asked(model: Any, batch: int, sample_bytes: int) -> dict[str, int]:
+    """About as many samples as take the time that a training should have, and a last batch that is not full."""
+    from traintime.predict.estimate import estimate
+
+    rough = estimate(model, samples=batch, batch_size=batch, tier="formula").step.value
+    batches = int(np.clip(TRAINED_S / rough, *BATCHES))
+    batches = max(BATCHES[0], min(batches, MOST_BYTES // (batch * sample_bytes)))
+    return {"samples": batches * batch + batch // 3, "batch_size": batch}
+
+
+def _predict_beyond(job: dict[str, Any]) -> dict[str, Any]:
+    """From a model a tenth as large in one size; beside it the line through two as small, tried for as long in all."""
+    from traintime.predict.estimate import estimate
+
+    size, kind, seconds = job["kind"].removeprefix("beyond-"), job["kind"], job["seconds"]
+    large, tried = job["sizes"], job["sizes"][size] // bench_models.BEYOND
+    places = (tried, max(tried // 4, 1))
+    small = [large | {size: place} for place in places]
+    model = bench_models.build(kind, large)
+    asked = _asked(model, large["batch"], large["length"] * FLOAT)
+    of_it = {"probe": bench_models.build(kind, small[0]), "probe_batch": small[0]["batch"], "seconds": seconds}
+    scaled = estimate(model, **asked, **of_it, keep=False)
+    of_line = {"tier": "probed", "seconds": seconds / 2, "keep": False}
+    steps = [
+        estimate(bench_models.build(kind, each), samples=each["batch"], batch_size=each["batch"], **of_line).step.value
+        for each in small
+    ]
+    slope = max((steps[0] - steps[1]) / (places[0] - places[1]), 0.0)
+    line_s = steps[0] + slope * (large[size] - places[0])
+    return {"samples": asked["samples"], "predicted": {"scaled": scaled.to_dict()}, "line_s": line_s}
 
 
 def counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
@@ -277,6 +311,8 @@ def main() -> None:
     if job["kind"] in bench_models.LOOPS:
         do = _predict_loop if job["task"] == "predict" else _train_loop
         result = do(bench_models.loop(job["kind"], job["sizes"]), job)
+    elif job["kind"] in bench_models.BEYONDS and job["task"] == "predict":
+        result = _predict_beyond(job)
     else:
         do = _predict if job["task"] == "predict" else _train
         result = do(bench_models.build(job["kind"], job["sizes"]), job)

@@ -26,6 +26,19 @@ def classifier(random: Random) -> dict[str, Any]:
     }
 
 
+BEYOND = 10  # times as large as what is tried
+_TRIED = {"vocabulary": (5_000, 30_000), "length": (4, 20), "batch": (4, 40)}
+
+
+def beyond(size: str) -> Callable[[Random], dict[str, Any]]:
+    """Draws classifiers of which one a tenth as large in this size is tried."""
+
+    def draw(random: Random) -> dict[str, Any]:
+        return classifier(random) | {size: BEYOND * _log(random, *_TRIED[size])}
+
+    return draw
+
+
 def recurrent(random: Random) -> dict[str, Any]:
     """Two bidirectional GRUs over measured values."""
     return {
@@ -79,6 +92,7 @@ KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
 }
 
 
+BEYONDS = {f"beyond-{size}": beyond(size) for size in _TRIED}
 LOOPS = {"loop-dense": loop_dense, "loop-lstm": loop_lstm}
 
 
@@ -120,7 +134,7 @@ def build(kind: str, sizes: dict[str, Any]) -> Any:
     import keras
     from keras import layers
 
-    size = dict(sizes)
+    size, kind = dict(sizes), "classifier" if kind in BEYONDS else kind
     optimizer = size.pop("optimizer", "adam")
     inputs, hidden, classes = _BODIES[kind](layers, keras, size)
     model = keras.Model(inputs, layers.Dense(classes, activation="softmax")(hidden))

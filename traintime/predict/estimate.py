@@ -10,10 +10,11 @@ from traintime.errors import InputError, unknown
 from traintime.explain.memory import GIB
 from traintime.measuring import machine
 from traintime.point import Point
-from traintime.predict import calibrate, holdings, prices, resident, tiers
+from traintime.predict import calibrate, holdings, prices, resident, scaling, tiers
 from traintime.predict.answer import LEVEL, TIERS, Estimate
 from traintime.predict.step_trainer import StepTrainer
 from traintime.predict.training import Known, Training, of_model, of_point
+from traintime.workloads.base import FLOAT
 
 SECONDS = 60.0
 
@@ -25,6 +26,8 @@ def estimate(
     batch_size: int | None = None,
     epochs: int = 1,
     step: Callable[[int], Any] | None = None,
+    probe: Any = None,
+    probe_batch: int | None = None,
     data: Any = None,
     validation: int = 0,
     saves: int = 0,
@@ -43,13 +46,18 @@ def estimate(
     of n samples, `step(n)`, whatever it is written in.
     samples: of an epoch; batch_size: samples a step (a Point has its own); epochs; validation: samples that are
     evaluated after each epoch; saves: times that the model is written to a file.
-    data: what `fit` would get, (x, y) or a Dataset; without it samples are made up, of the inputs' shapes. length: what
-    stands for an unknown dimension. optimizer: another than the compiled one, for the tier formula.
+    probe: a smaller model like it, compiled, that is trained in its place where it is too large or too slow to be
+    tried: with fewer rows, positions or units; probe_batch: samples a step of that, or of the model itself.
+    data: what `fit` would get, (x, y) or a Dataset; without it samples are made up, of the inputs' shapes; of the
+    smaller model's where there is one. length: what stands for an unknown dimension. optimizer: another than the
+    compiled one, for the tier formula.
     tier: "probed" trains the model in this process for about `seconds`, and it is afterwards as it was (keep=False
-    spares the copy of its weights that this needs); "calibrated" prices the model's work by what `traintime calibrate`
-    has found on this machine; "formula" prices it by this machine's rates, which are measured in some seconds, or on a
-    device with a data sheet (device="K40m"). Without a tier a model that is compiled and fits into memory is probed,
-    and all else priced. stack: whose prices, by default "2026-" and the backend's name.
+    spares the copy of its weights that this needs); "scaled", which `probe` or `probe_batch` ask for, trains the
+    smaller one so, and takes its step as many times as the prices make of the difference; "calibrated" prices the
+    model's work by what `traintime calibrate` has found on this machine; "formula" prices it by this machine's rates,
+    which are measured in some seconds, or on a device with a data sheet (device="K40m"). Without a tier a model that is
+    compiled and fits into memory is probed, and all else priced. stack: whose prices, by default "2026-" and the
+    backend's name.
     level: of the intervals.
     Raises InputError for what cannot be predicted, with the remedy.
     """
@@ -59,7 +67,8 @@ def estimate(
         raise unknown("tier", tier, list(TIERS))
     if not 1 <= seconds <= 3600:
         raise InputError("seconds", seconds, "is refused", "Give 1 to 3600.")
-    if device is not None and tier in ("probed", "calibrated"):
+    tier = _of_probe(model, step, probe, probe_batch, tier)
+    if device is not None and tier in ("probed", "scaled", "calibrated"):
         raise InputError("device", device, f"cannot be {tier} from here", "Take tier='formula'.")
     if isinstance(model, Point):
         if batch_size not in (None, model.sizes.batch):
@@ -74,7 +83,63 @@ def estimate(
         if tier == "probed":
             raise InputError("tier", tier, "is for models and steps", "Measure the point: traintime measure.")
         return _priced(of_point(model), asked, tier, device, stack, model.run.allocator)
+    if tier == "scaled":
+        probe = model if probe is None else probe
+        return _of_smaller(model, probe, asked, probe_batch or asked.batch, data, optimizer, length, seconds, keep)
     return _of_model(model, asked, data, optimizer, length, tier, device, stack, seconds, keep)
+
+
+def _of_probe(model: Any, step: Any, probe: Any, probe_batch: int | None, tier: str | None) -> str | None:
+    """The tier, "scaled" where something smaller is to be tried. Raises InputError where that cannot be."""
+    if probe is None and probe_batch is None:
+        if tier == "scaled":
+            raise InputError("tier", tier, "needs something smaller to try", "Give probe=, or probe_batch=.")
+        return tier
+    field, value = ("probe", probe) if probe is not None else ("probe_batch", probe_batch)
+    if tier not in (None, "scaled"):
+        raise InputError("tier", tier, f"tries nothing smaller, but {field} is given", "Leave one of them out.")
+    if step is not None or isinstance(model, Point):
+        what = "a function" if step is not None else "a point's sizes"
+        raise InputError(field, value, f"is for models; {what} cannot be scaled", f"Leave {field} out.")
+    if probe_batch is not None and (type(probe_batch) is not int or probe_batch < 1):
+        raise InputError("probe_batch", probe_batch, "is refused", "Give a whole number of 1 or more.")
+    return "scaled"
+
+
+def _of_smaller(
+    model: Any,
+    probe: Any,
+    asked: Training,
+    batch: int,
+    data: Any,
+    optimizer: Any,
+    length: int | None,
+    seconds: float,
+    keep: bool,
+) -> Estimate:
+    """From a smaller model, trained for a moment at its own batch size; both must be of known layers."""
+    from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
+
+    trainer = KerasTrainer(probe, data, length)
+    if trainer.own_batches:
+        remedy = "Give arrays, (x, y), or no data."
+        raise InputError("data", type(data).__name__, "has batches of its own, which cannot be smaller", remedy)
+    small = of_model(probe, batch, None, length)
+    large = of_model(model, asked.batch, optimizer or probe.optimizer, length)
+    there = 0 if model is probe else FLOAT * large.work.parameters
+    with trainer.kept() if keep else contextlib.nullcontext():
+        scaled = scaling.scale(small, large, batch, _prices_here(trainer.stack), there)
+        return tiers.probed(trainer, asked, seconds, large, trainer.stack, (), scaled)
+
+
+def _prices_here(stack: str) -> prices.Prices:
+    """This machine's calibration of a stack where there is one, else its habits at this machine's rates."""
+    allocator = calibrate.who_answers()
+    try:
+        return calibrate.stored(stack, allocator).prices()
+    except InputError:
+        here = allocator if stack in prices.known(allocator) else prices.USUAL
+        return prices.of_rates("this machine", tiers.rates_here(), stack, here)
 
 
 def _of_model(

@@ -1,4 +1,4 @@
-"""The tiers: formula, which prices a model's work, and probed, which has trained it for a moment."""
+"""The tiers: formula, which prices a model's work, and probed, which has trained it, or a smaller one, for a moment."""
 
 import math
 import os
@@ -17,6 +17,7 @@ from traintime.predict import advice, durations, holdings, prices, resident
 from traintime.predict.answer import GB, Estimate, around
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, probe, smaller
+from traintime.predict.scaling import Scale
 from traintime.predict.training import TENSORFLOW, Known, Training
 
 SURE = 1e6  # degrees of freedom of an error that many runs have told
@@ -110,50 +111,65 @@ def of_prices(
 
 
 def probed(
-    trainer: Any, asked: Training, seconds: float, known: Known | None, stack: str, notes: tuple[str, ...] = ()
+    trainer: Any,
+    asked: Training,
+    seconds: float,
+    known: Known | None,
+    stack: str,
+    notes: tuple[str, ...] = (),
+    scaled: Scale | None = None,
 ) -> Estimate:
     """The model's own steps, at the batch size that is asked for and one beside it, and everything around them.
 
-    trainer: see probe.Trainer; stack: whose run-to-run error it has. Known: for what the step is spent on.
+    trainer: see probe.Trainer; stack: whose run-to-run error it has. Known: for what the step is spent on. scaled: from
+    the smaller model that the trainer has to the one that is asked about and known; then it is tried at one batch size.
     """
-    before = resident.now()
-    seen = probe(trainer, asked.batch, seconds, _beside(trainer, asked))
-    step = seen.asked.step_s
+    before, batch = resident.now(), scaled.batch if scaled else asked.batch
+    seen = probe(trainer, batch, seconds, 0 if scaled else _beside(trainer, asked))
+    step = seen.asked.step_s * (scaled.step if scaled else 1.0)
+    tried = seen.others[0] if seen.others else seen.asked  # of what a last batch that is not full costs
     parts = {
-        "first step": max(seen.asked.first_s - step, 0.0),
+        "first step": max(seen.asked.first_s - seen.asked.step_s, 0.0),
         "steps": asked.epochs * asked.whole * step,
-        "last batches": asked.epochs * seen.step_s(asked.rest) if asked.rest else 0.0,
+        "last batches": asked.epochs * _last_s(seen, asked, step, scaled) if asked.rest else 0.0,
         "between epochs": asked.epochs * (seen.asked.epoch_s + trainer.between_s()),
     }
-    if asked.rest and seen.others:  # another shape is compiled anew, once
-        parts["first step"] += max(seen.others[0].first_s - seen.others[0].step_s, 0.0)
+    if asked.rest and (seen.others or scaled):  # another shape is compiled anew, once
+        parts["first step"] += max(tried.first_s - tried.step_s, 0.0)
     if asked.validation and trainer.tests:
-        parts["validation"] = asked.epochs * math.ceil(asked.validation / asked.batch) * trainer.test_s(asked.batch, 4)
+        forward = trainer.test_s(batch, 4) * (scaled.forward if scaled else 1.0)
+        parts["validation"] = asked.epochs * math.ceil(asked.validation / asked.batch) * forward
     elif asked.validation:
         notes += ("validation is not counted: it can be timed for a Keras model with arrays",)
     if asked.saves and trainer.saves:
-        parts["saving"] = asked.saves * trainer.save_s()
+        parts["saving"] = asked.saves * trainer.save_s() * (scaled.saved if scaled else 1.0)
     elif asked.saves:
         notes += ("saving is not counted: it can be timed for a Keras model",)
-    if not seen.others and not trainer.own_batches and asked.batch > 1:
+    if scaled:
+        notes += (_of_scale(seen.asked.step_s, scaled),)
+    elif not seen.others and not trainer.own_batches and asked.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
     repeat = prices.habits()["repeat"].groupby("stack").first()
     errors = [(float(repeat.get(stack, repeat.max())), SURE)]
     if (blocks := len(seen.asked.blocks_s)) > 1:
         errors.append((seen.asked.error, blocks - 1))
-    priced, terms, beside = None, None, {}
-    if known is not None:
+    if scaled:
+        errors.append((scaled.error, SURE))
+    priced, terms, beside = scaled.prices if scaled else None, None, {}
+    if known is not None and priced is None:
         rates, allocator = rates_here(), who_answers()
         here = allocator if known.stack in prices.known(allocator) else prices.USUAL
         priced = prices.of_rates("this machine", rates, known.stack, here)
         beside = _beside_allocator(rates, known.stack, allocator)
+    if known is not None and priced is not None:
         terms = priced.parts(known.work)
         # Which part is how large is the formula's opinion; how long they take together was seen.
         factor = step / sum(terms.values())
         terms = {name: value * factor for name, value in terms.items()}
-    memory, told = _memory(seen, trainer, asked, stack, before)
-    of = f"{seen.took_s:.0f} s of it, {stack}"
-    found = _answer("probed", of, asked, step, errors, parts, memory, known, terms, priced, notes + told, beside)
+    memory, told = _memory(seen, trainer, asked, stack, before, scaled)
+    tier, by = ("scaled", f"; prices: {scaled.prices.of}") if scaled else ("probed", "")
+    of = f"{seen.took_s:.0f} s of it, {stack}{by}"
+    found = _answer(tier, of, asked, step, errors, parts, memory, known, terms, priced, notes + told, beside)
     # An epoch that takes as long as it may can end after a pause that the expected one does not meet.
     return _with_sleep(found, trainer.sleep_s(found.epoch.high))
 
@@ -186,8 +202,23 @@ def _beside(trainer: Any, asked: Training) -> int:
     return smaller(asked.batch) or 0
 
 
+def _last_s(seen: Probe, asked: Training, step: float, scaled: Scale | None) -> float:
+    """Seconds of an epoch's last batch, which is not full: on the line through the batch sizes that were tried."""
+    if scaled is None:
+        return seen.step_s(asked.rest)
+    return step * (scaled.fixed + (1 - scaled.fixed) * asked.rest / asked.batch)
+
+
+def _of_scale(step_s: float, scaled: Scale) -> str:
+    """What is said of an answer that rests on a smaller model."""
+    return (
+        f"a smaller one was trained, at batch {scaled.batch}: its step of {step_s * 1e3:.3g} ms is taken "
+        f"{scaled.step:.3g} times, as the formula makes the larger one"
+    )
+
+
 def _memory(
-    seen: Probe, trainer: Any, asked: Training, stack: str, before: int
+    seen: Probe, trainer: Any, asked: Training, stack: str, before: int, scaled: Scale | None
 ) -> tuple[Interval | None, tuple[str, ...]]:
     """Peak memory of the whole training, and what is to be said of it.
 
@@ -195,8 +226,10 @@ def _memory(
     """
     if seen.asked.peak_bytes is None:
         return None, ()
-    peak, there = seen.asked.peak_bytes, seen.asked.steps * asked.batch
-    data = trainer.data_bytes(asked.batch, asked.samples + asked.validation, there, peak)
+    peak, there = seen.asked.peak_bytes, seen.asked.steps * seen.asked.batch
+    data = trainer.data_bytes(seen.asked.batch, asked.samples + asked.validation, there, peak)
+    if scaled:
+        data, peak = data * scaled.sample, max(peak + scaled.more_bytes, 0.0)
     held = holdings.of_stack(stack if stack in holdings.stacks() else TENSORFLOW)
     notes = (f"this process held {before / GB:.2g} GB before it was probed",)
     notes += _of_data(data, peak)

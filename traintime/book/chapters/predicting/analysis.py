@@ -1,5 +1,7 @@
 """Predictions of models drawn at random beside their trainings, and the document's card from its data sheet."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -10,6 +12,7 @@ from traintime.point import make_point
 from traintime.predict import cards, compare, prices
 from traintime.predict.answer import LEVEL, around
 from traintime.predict.bench import Case, kept
+from traintime.predict.bench_models import BEYONDS
 from traintime.predict.calibrate import DESIGNS
 
 COLUMNS = ["number", "stack", "allocator", "kind", "started", "way", "times", "held"]
@@ -30,9 +33,14 @@ SURE = 1e6  # degrees of freedom of a tier's own error
 
 def tried(book: Measurements) -> list[Case]:
     """What was predicted and trained on the page's machine. Raises KeyError where nothing was."""
-    if not (found := kept(paths.PREDICTED, book.machine)):
+    if not (found := _kept(book, of_smaller=False)):
         raise KeyError("no model was predicted here")
     return found
+
+
+def _kept(book: Measurements, of_smaller: bool) -> list[Case]:
+    """The models that were themselves tried before, or those of which a smaller one was."""
+    return [one for one in kept(paths.PREDICTED, book.machine) if (one.kind in BEYONDS) == of_smaller]
 
 
 def withdrawn(book: Measurements) -> dict[str, str]:
@@ -49,8 +57,25 @@ def cases(book: Measurements) -> pd.DataFrame:
     way: "again" (the second training over the first), a tier, a tier and " memory", or a baseline; held: whether the
     way's interval held the truth, missing for a way that has none and for what was printed alone.
     """
-    rows, gone = [], withdrawn(book)
-    for number, case in enumerate(kept(paths.PREDICTED, book.machine)):
+    kept_ones, only_printed = _rows(_kept(book, of_smaller=False), withdrawn(book)), printed(book)
+    if only_printed.empty:
+        return kept_ones
+    return pd.concat([kept_ones, only_printed.assign(number=lambda one: -1 - one["number"])], ignore_index=True)
+
+
+def beyond(book: Measurements) -> pd.DataFrame:
+    """As `cases`, of models of which one a tenth as large in one size was tried; ways "again", "scaled" and "line".
+
+    Further column: size, the one that is ten times as large.
+    """
+    found = _rows(_kept(book, of_smaller=True), withdrawn(book))
+    return found.assign(size=found["kind"].str.removeprefix("beyond-"))
+
+
+def _rows(tried_ones: list[Case], gone: Mapping[str, str]) -> pd.DataFrame:
+    """A row for each model and way to predict it. gone: the models whose memory is withdrawn."""
+    rows = []
+    for number, case in enumerate(tried_ones):
         held = case.inside()
         for way, error in case.errors().items():
             if way.endswith(" memory") and case.started in gone:
@@ -58,11 +83,7 @@ def cases(book: Measurements) -> pd.DataFrame:
             about = {"number": number, "stack": case.stack, "allocator": case.allocator, "kind": case.kind}
             about |= {"started": case.started, "way": way}
             rows.append(about | {"times": 1 + error, "held": held.get(way)})
-    kept_ones = pd.DataFrame(rows, columns=COLUMNS)
-    only_printed = printed(book)
-    if only_printed.empty:
-        return kept_ones
-    return pd.concat([kept_ones, only_printed.assign(number=lambda one: -1 - one["number"])], ignore_index=True)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def printed(book: Measurements) -> pd.DataFrame:

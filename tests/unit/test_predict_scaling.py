@@ -1,0 +1,159 @@
+"""From a smaller model to a larger one: what cancels, and what stays in doubt."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import traintime
+from traintime import paths
+from traintime.errors import InputError
+from traintime.point import make_point
+from traintime.predict import normal, prices, scaling, tiers
+from traintime.predict.answer import around
+from traintime.predict.prices import TERMS, Prices
+from traintime.predict.training import Training, of_point
+
+PAID = {"overhead": 1e-3, "matmul": 1e-11, "update": 1e-10, "touch": 1e-10}
+PRICES = Prices("made up", dict.fromkeys(TERMS, 0.0) | PAID, 0.4)
+
+
+def known(**sizes):
+    return of_point(make_point(**sizes))
+
+
+class Trainer:
+    """Steps of a known price under a clock of its own, as the model that it is asked for pays them."""
+
+    own_batches, tests, saves = False, True, True
+
+    def __init__(self, step_s):
+        self.step_s, self.batches = step_s, []
+
+    def train(self, batch, steps, epochs):
+        self.batches.append(batch)
+        return np.full(epochs, steps * self.step_s)
+
+    def most_steps(self, batch):
+        return 10**9
+
+    def test_s(self, batch, steps):
+        return self.step_s / 3
+
+    def save_s(self):
+        return 1.0
+
+    def between_s(self):
+        return 0.0
+
+    def sleep_s(self, epoch_s):
+        return 0.0
+
+    def data_bytes(self, batch, samples, held, peak):
+        return 100.0 * samples
+
+    def peak_bytes(self):
+        return 10**9
+
+    def forget_peak(self):
+        pass
+
+
+def test_one_and_the_same_model_is_scaled_by_one():
+    found = scaling.scale(known(), known(), 100, PRICES)
+    assert (found.step, found.forward, found.saved, found.more_bytes, found.sample) == (1, 1, 1, 0, 1)
+    assert found.error == pytest.approx(PRICES.error * scaling.ALIKE)
+
+
+def test_prices_that_are_all_off_alike_scale_alike():
+    small, large = known(vocabulary=20_000), known(vocabulary=200_000)
+    dearer = replace(PRICES, seconds={name: 3 * each for name, each in PRICES.seconds.items()})
+    ours, theirs = (scaling.scale(small, large, 100, each) for each in (PRICES, dearer))
+    assert ours.step == pytest.approx(theirs.step)
+    assert ours.step == pytest.approx(PRICES.step_s(large.work) / PRICES.step_s(small.work))
+
+
+def test_what_was_not_seen_in_the_smaller_one_is_in_doubt():
+    """The update of a larger table is more of the step; a step that is all update already only grows."""
+    small, large, huge = (known(vocabulary=rows) for rows in (5_000, 50_000, 500_000))
+    update = replace(PRICES, seconds=dict.fromkeys(TERMS, 0.0) | {"update": 1e-10})
+    assert scaling.scale(small, large, 100, PRICES).error > scaling.scale(small, large, 100, update).error
+    assert scaling.scale(small, huge, 100, PRICES).error > scaling.scale(large, huge, 100, PRICES).error
+
+
+def test_the_larger_model_holds_more_and_what_is_there_is_not_counted_twice():
+    small, large = known(vocabulary=20_000), known(vocabulary=200_000)
+    alone, beside = (scaling.scale(small, large, 100, PRICES, there) for there in (0, 1_000_000))
+    assert alone.more_bytes > 4 * (large.work.parameters - small.work.parameters)
+    assert alone.more_bytes - beside.more_bytes == 1_000_000
+    assert alone.saved == large.work.parameters / small.work.parameters
+
+
+def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
+    monkeypatch.setattr(tiers.resident, "now", lambda: 0)
+    small, large = known(vocabulary=20_000, batch=32), known(vocabulary=200_000, batch=100)
+    scaled = scaling.scale(small, large, 32, PRICES)
+    trainer = Trainer(PRICES.step_s(small.work))
+    asked = Training(10_050, 100, epochs=2, validation=1000, saves=1)
+    one = tiers.probed(trainer, asked, 1.0, large, "2026-jax", (), scaled)
+    assert set(trainer.batches) == {32}
+    assert one.tier == "scaled"
+    assert one.step.value == pytest.approx(PRICES.step_s(large.work), rel=1e-3)
+    assert one.parts["steps"] == pytest.approx(200 * one.step.value)
+    assert one.step.value / 2 < one.parts["last batches"] / 2 < one.step.value
+    assert one.parts["saving"] == pytest.approx(scaled.saved)
+    assert one.memory.value == pytest.approx(1e9 + scaled.more_bytes + 100 * 11_050 * scaled.sample)
+    assert any("at batch 32" in note for note in one.notes)
+    assert one.step.high / one.step.value >= math.exp(1.6 * scaled.error)
+    assert sum(one.terms.values()) == pytest.approx(one.step.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"tier": "scaled"}, "tier"),
+        ({"tier": "formula", "probe_batch": 10}, "tier"),
+        ({"probe_batch": 0}, "probe_batch"),
+        ({"probe": object(), "device": "K40m"}, "device"),
+    ],
+)
+def test_what_cannot_be_scaled_is_refused(asked, field):
+    with pytest.raises(InputError, match=f"^{field}"):
+        traintime.estimate(object(), samples=1000, batch_size=100, **asked)
+
+
+def test_points_and_functions_are_not_scaled():
+    with pytest.raises(InputError, match=r"probe_batch.*a point's sizes cannot be scaled"):
+        traintime.estimate(make_point(), samples=1000, probe_batch=10)
+    with pytest.raises(InputError, match=r"probe.*a function cannot be scaled"):
+        traintime.estimate(step=print, samples=1000, batch_size=10, probe=object())
+
+
+def test_the_books_own_points_lie_where_a_tenth_of_them_says():
+    """What ALIKE rests on: each point of a machine, from one of a fourth or less in one size, by the habits."""
+    machine = "intel-xeon-family6-model167-2-cores-24-gib-stepping1"
+    rates, found = prices.own_rates(machine), normal.by_key(paths.MEASUREMENTS, machine)
+    rows = normal.seen(paths.MEASUREMENTS, machine)
+    inside, beyond = [], []
+    for stack in ("2026-tensorflow", "2026-jax", "2026-torch"):
+        steps = rows[rows["stack"] == stack].set_index("key")["step_s"]
+        points = [(found[key], step) for key, step in steps.items() if prices.usable(found[key])]
+        for (small, was), (large, now) in itertools.permutations(points, 2):
+            a, b = small.model_dump()["sizes"], large.model_dump()["sizes"]
+            differ = [name for name in a if a[name] != b.get(name)]
+            if (
+                small.workload != large.workload
+                or len(differ) != 1
+                or differ[0] not in ("vocabulary", "batch", "length")
+            ):
+                continue
+            if 4 <= b[differ[0]] / a[differ[0]] <= 20:
+                scaled = scaling.scale(of_point(small), of_point(large), 1, prices.of_rates("it", rates, stack))
+                interval = around(was * scaled.step, (scaled.error, 1e6))
+                inside.append(now in interval)
+                beyond.append(abs(was * scaled.step / now - 1))
+    assert len(inside) >= 20
+    assert 0.85 <= np.mean(inside) <= 1
+    assert np.mean(beyond) < 0.2

@@ -1,0 +1,61 @@
+"""From the training of a smaller model to that of a larger one: what the formula makes of the difference.
+
+A model that is too large to try, or too slow, can be tried with fewer rows, positions, units or samples a step. A
+formula that prices both is wrong about them in much the same way, so that its error mostly cancels in their quotient.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traintime.predict import holdings
+from traintime.predict.prices import BEHIND, FIXED, TERMS, Prices
+from traintime.predict.training import Known
+
+ALIKE = 0.2  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the smaller model's training is multiplied by.
+
+    batch: samples a step that it is tried at; prices: by which it was scaled; step, forward, saved: factors of a step,
+    of a forward pass and of what is written; fixed: share of the larger step that a batch pays however full it is;
+    more_bytes: of the peak, beside the samples; sample: factor of a sample's bytes; error: standard deviation of the
+    logarithm of the step's factor.
+    """
+
+    batch: int
+    prices: Prices
+    step: float
+    forward: float
+    saved: float
+    fixed: float
+    more_bytes: float
+    sample: float
+    error: float
+
+
+def scale(small: Known, large: Known, batch: int, prices: Prices, there: int = 0) -> Scale:
+    """From the one model's step to the other's. batch: samples a step of the smaller one; there: bytes of the larger
+    one that this process holds already, which are in the peak that the smaller one is seen to have.
+
+    Each term's price is off by about the formula's error, independently, so that the quotient is off by as much as the
+    terms' shares of the two steps differ.
+    """
+    before, after = prices.parts(small.work), prices.parts(large.work)
+    was, now = sum(before.values()), sum(after.values())
+    apart = float(np.linalg.norm([after[term] / now - before[term] / was for term in TERMS]))
+    forward, larger = (total - sum(parts[term] for term in BEHIND) for total, parts in ((was, before), (now, after)))
+    held = holdings.of_stack(large.stack)
+    return Scale(
+        batch,
+        prices,
+        step=now / was,
+        forward=larger / forward if forward else now / was,
+        saved=large.work.parameters / max(small.work.parameters, 1),
+        fixed=sum(after[term] for term in FIXED) / now,
+        more_bytes=held.beyond_idle(large.work, large.how) - held.beyond_idle(small.work, small.how) - there,
+        sample=large.sample_bytes / small.sample_bytes if small.sample_bytes else 1.0,
+        error=prices.error * float(np.hypot(apart, ALIKE)),
+    )
