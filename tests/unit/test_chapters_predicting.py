@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -239,3 +240,47 @@ def test_each_withdrawal_is_of_a_model_that_was_tried_and_has_its_reason():
 def test_the_numbers_of_the_page_need_nothing_measured(book):
     assert analysis.cases(book([])).empty
     assert all(isinstance(value, str) for value in predicting.values(book([])).values())
+
+
+def larger(number, size, scaled=1.1, line=0.5, **more):
+    """A model of which one a tenth as large in this size was tried: 20 s, foretold at so many times that."""
+    predicted = {"scaled": said("scaled", 20.0 * scaled, 1e9, 0.2)}
+    about = {"batch": 1.0, "flops_s": None, "line_s": 20.0 * line, "kind": f"beyond-{size}"}
+    return replace(case(number, **about | more), predicted=predicted, one_batch_s=None)
+
+
+def test_a_scaled_answer_is_judged_beside_the_line_and_apart_from_models_that_were_tried(book):
+    sizes = [size for size in ("vocabulary", "length", "batch") for _ in range(3)]
+    tried = book([case(0)] + [larger(n, size, scaled=1.1 - 0.01 * n) for n, size in enumerate(sizes, start=1)])
+    assert [verdict(label, tried) for label in ("15.18", "15.19", "15.20")] == ["holds"] * 3
+    assert analysis.cases(tried)["number"].nunique() == 1
+    assert len(analysis.tried(tried)) == 1
+    found = analysis.beyond(tried)
+    assert set(found["way"]) == {"again", "scaled", "scaled memory", "line"}
+    assert found["size"].value_counts().nunique() == 1
+    shown = predicting.beyond_table(tried).data
+    assert shown.count("<tr") == 10
+    assert "outside" not in shown
+    assert predicting.values(tried)["predict-scaled-held"] == "9 of 9"
+
+
+def test_a_bad_scaling_does_not_hold(book):
+    bad = book(larger(number, "length", scaled=3.0 + 0.1 * number, line=1.1) for number in range(20))
+    assert {verdict(label, bad) for label in ("15.18", "15.19", "15.20")} == {"does not hold"}
+    assert "outside the interval" in predicting.beyond_table(bad).data
+
+
+def test_a_case_that_kept_when_its_last_step_was_done_is_kept_whole(book, tmp_path):
+    one = larger(1, "batch", fit_s=(30.0, 32.0), done_s=(20.0, 22.0))
+    book([one])
+    assert bench.kept(tmp_path, "made-up") == [one]
+    assert (one.true_s, one.busy_s) == (31.0, 21.0)
+    assert case(2).busy_s == case(2).true_s
+    assert analysis.until_done(book([larger(2, "batch")])).tolist() == pytest.approx([22 / 21 - 1])
+
+
+def test_the_eras_of_a_calibration_stand_one_below_the_other(book):
+    assert "make bench-predict" in predicting.era_table(book([])).data
+    starts = ("2026-11-23T09:00:00Z", "2026-11-23T15:00:00Z", "2027-01-01T00:00:00Z")
+    tried = book(case(0, kind="classifier", started=started) for started in starts)
+    assert predicting.era_table(tried).data.count("<tr") == 5

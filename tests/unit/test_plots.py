@@ -1,5 +1,7 @@
 """Figures of sweeps: as many lines as there are stacks or ways, named, and nothing where nothing was measured."""
 
+import subprocess
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -10,7 +12,8 @@ import pandas as pd
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from traintime.book import plots
+from traintime import paths
+from traintime.book import figures, plots
 from traintime.book.plots import look
 from traintime.point import axis_label
 
@@ -294,3 +297,10 @@ def test_held_memory_has_a_log_axis_where_a_point_held_nothing_beyond_idle():
     table = pd.DataFrame({"stack": ["numpy"] * 2, "vocabulary": [1000, 2000], "held": [-4096.0, 8e6]})
     (axis,) = plots.held(table.assign(parameter_bytes=[1e6, 2e6]), least=4).axes
     assert min(axis.get_ylim()) > 0
+
+
+def test_every_figure_that_the_book_draws_once_is_committed():
+    """An interrupted build deletes what it was about to draw; that must not be committed."""
+    tracked = subprocess.run(["git", "ls-files", "figures"], cwd=paths.ROOT, capture_output=True, text=True, check=True)
+    drawn = {f"figures/{name}.{kind}" for name in figures.DRAWN for kind in ("svg", "png")}
+    assert drawn <= set(tracked.stdout.split())

@@ -39,7 +39,8 @@ class Case:
     """A model, and what came of it: seconds of the whole `fit`, bytes at the peak.
 
     fit_s, peaks: of the two processes that trained it; one_batch_s: its second batch, timed, times its batches, None
-    where it was not tried itself; line_s: on the line through two smaller ones, None but there;
+    where it was not tried itself; line_s: on the line through two smaller ones, None but there; done_s: until the last
+    step was done, after which `fit` may sleep on TensorFlow, where that was kept;
     flops_s: its operations at the machine's own rate, None where they are not known; counted_s: XLA's own count of its
     operations or bytes at the machine's rates, whichever takes longer, None but on JAX; predicted: by tier; allocator:
     who answered malloc.
@@ -59,6 +60,7 @@ class Case:
     allocator: str = "glibc"
     counted_s: float | None = None
     line_s: float | None = None
+    done_s: tuple[float, float] | None = None
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -70,12 +72,19 @@ class Case:
         """The case that `plain` wrote."""
         predicted = {tier: Estimate.from_dict(one) for tier, one in found["predicted"].items()}
         pairs = {"fit_s": tuple(found["fit_s"]), "peaks": tuple(found["peaks"]), "predicted": predicted}
+        if found.get("done_s"):
+            pairs["done_s"] = tuple(found["done_s"])
         return cls(**found | pairs)
 
     @property
     def true_s(self) -> float:
         """Seconds of the training: the mean of the two."""
         return float(np.mean(self.fit_s))
+
+    @property
+    def busy_s(self) -> float:
+        """The same until the last step was done, where that was kept."""
+        return float(np.mean(self.done_s or self.fit_s))
 
     def errors(self) -> dict[str, float]:
         """Each way's prediction over the truth, less one; "again": the second training over the first.
@@ -193,6 +202,7 @@ def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, alloca
         allocator,
         whole("counted_s", steps),
         whole("line_s", steps),
+        (trained[0]["done_s"], trained[1]["done_s"]),
     )
 
 
@@ -293,16 +303,22 @@ def _train_loop(step: Callable[[int], Any], job: dict[str, Any]) -> dict[str, An
     while left > 0:
         step(min(batch, left))
         left -= batch
-    return {"fit_s": time.perf_counter() - start, "peak": resident.peak()}
+    took = time.perf_counter() - start
+    return {"fit_s": took, "done_s": took, "peak": resident.peak()}
 
 
 def _train(model: Any, job: dict[str, Any]) -> dict[str, Any]:
+    import keras
+
     from traintime.predict.keras_trainer import KerasTrainer
 
+    done = []
+    ended = keras.callbacks.LambdaCallback(on_train_end=lambda _: done.append(time.perf_counter()))
     x, y = KerasTrainer(model).samples(job["samples"])
     start = time.perf_counter()
-    model.fit(x, y, batch_size=job["sizes"]["batch"], verbose=0)
-    return {"fit_s": time.perf_counter() - start, "peak": resident.peak()}
+    model.fit(x, y, batch_size=job["sizes"]["batch"], verbose=0, callbacks=[ended])
+    took = time.perf_counter() - start
+    return {"fit_s": took, "done_s": done[0] - start, "peak": resident.peak()}
 
 
 def main() -> None:

@@ -1,10 +1,12 @@
 """Chapter 15, predict yours: what the predictor said of models drawn at random, and what then happened."""
 
-from traintime.book.chapters.predicting.analysis import cases, document, errors, others, tried
+from traintime.book.chapters.predicting.analysis import beyond, cases, document, errors, others, tried
 from traintime.book.chapters.predicting.claims import CLAIMS
 from traintime.book.chapters.predicting.shown import (
+    beyond_table,
     case_table,
     document_table,
+    era_table,
     odd_table,
     others_table,
     tier_table,
@@ -13,10 +15,13 @@ from traintime.book.chapters.predicting.shown import (
 
 __all__ = [
     "CLAIMS",
+    "beyond",
+    "beyond_table",
     "case_table",
     "cases",
     "document",
     "document_table",
+    "era_table",
     "errors",
     "odd_table",
     "others",

@@ -72,6 +72,14 @@ def beyond(book: Measurements) -> pd.DataFrame:
     return found.assign(size=found["kind"].str.removeprefix("beyond-"))
 
 
+def until_done(book: Measurements) -> np.ndarray:
+    """Relative errors of the scaled answers against the time until the last step was done, without the sleep that may
+    follow on TensorFlow; of those trainings that kept it.
+    """
+    those = [case for case in _kept(book, of_smaller=True) if case.done_s]
+    return np.array([abs(case.predicted["scaled"].total.value / case.busy_s - 1) for case in those])
+
+
 def _rows(tried_ones: list[Case], gone: Mapping[str, str]) -> pd.DataFrame:
     """A row for each model and way to predict it. gone: the models whose memory is withdrawn."""
     rows = []

@@ -13,6 +13,7 @@ from traintime.book.chapters.predicting.analysis import (
     ODD,
     TIERS,
     advised,
+    beyond,
     cases,
     document,
     document_kind,
@@ -23,6 +24,7 @@ from traintime.book.chapters.predicting.analysis import (
     printed,
     tried,
     unseen,
+    until_done,
     withdrawn,
 )
 from traintime.book.chapters.predicting.claims import mean, share
@@ -40,6 +42,13 @@ WAYS = {
     "FLOPs / peak": "operations over the peak rate",
 }
 GB = 1e9
+# What a calibration had prices for, era by era.
+KNEW = {
+    "doubted": "each byte of an update",
+    "apart": "its operations, too, and the square of the positions on torch",
+    "fresh": "the first step, the sleep, and the block that JAX's step keeps for itself, too",
+}
+LARGER = {"vocabulary": "rows", "length": "positions", "batch": "samples a step"}
 
 
 def tier_table(book: Measurements) -> HTML:
@@ -64,6 +73,37 @@ def tier_table(book: Measurements) -> HTML:
         )
     heads = ["foretold by", "models", "mean error", "within twice", "interval held", "error of memory"]
     return page.table(heads, table) if table else page.nothing("`make bench-predict` tries it.")
+
+
+def era_table(book: Measurements) -> HTML:
+    """Models of the document's kind, by what a calibration knew when they were foretold."""
+    found = cases(book)
+    of_eras = {KNEW[era]: document_kind(found, era) for era in ERAS}
+    latest = list(of_eras)[-1]
+    of_eras["the same, on JAX alone"] = of_eras[latest].query("stack == '2026-jax'")
+    table = []
+    for name, mine in of_eras.items():
+        if (mine["way"] == "calibrated").any():
+            by = [mine[mine["allocator"] == allocator] for allocator in ALLOCATORS]
+            missed = (page.or_not_measured(lambda one=one: f"{errors(one, 'calibrated').mean():.0%}") for one in by)
+            table.append([name, *missed, _held(mine, "calibrated")])
+    heads = ["foretold by prices of", *(f"missed by, {each}" for each in ALLOCATORS), "intervals that held"]
+    return page.table(heads, table) if table else page.nothing("`make bench-predict` tries it.")
+
+
+def beyond_table(book: Measurements) -> HTML:
+    """Each model of which one a tenth as large in one size was tried: what it took, and what had been said."""
+    found, table = beyond(book), []
+    if found.empty:
+        return page.nothing("`make bench-predict` tries it.")
+    for _, one in found.sort_values(["size", "stack"]).groupby("number", sort=False):
+        way = one.set_index("way")
+        first = one.iloc[0]
+        missed = "" if way.loc["scaled", "held"] else "<br>*outside the interval*"
+        scaled, line, again = (f"{way.loc[name, 'times'] - 1:+.0%}" for name in ("scaled", "line", "again"))
+        name = f"{LARGER[first['size']]}, {first['stack'].removeprefix('2026-')}"
+        table.append([name, f"{scaled}{missed}", line, again])
+    return page.table(["ten times the", "scaled", "a line through two", "training it again"], table)
 
 
 def case_table(book: Measurements) -> HTML:
@@ -156,15 +196,15 @@ def values(book: Measurements) -> dict[str, str]:
     for way in (*TIERS, *BASELINES):
         name = way.replace(" / ", "-").replace(" ", "-").lower()
         given[f"predict-{name}"] = page.or_not_measured(lambda way=way: f"{errors(found, way).mean():.0%}")
-    kinds = {era: document_kind(found, era) for era in ERAS}
-    kinds["jax"] = kinds["fresh"].query("stack == '2026-jax'")
-    for name, of_kind in kinds.items():
-        for allocator in ALLOCATORS:
-            mine = of_kind[of_kind["allocator"] == allocator]
-            given[f"predict-{name}-{allocator}"] = page.or_not_measured(
-                lambda mine=mine: f"{errors(mine, 'calibrated').mean():.0%}"
-            )
-        given[f"predict-{name}-held"] = page.or_not_measured(lambda of_kind=of_kind: _held(of_kind))
+    larger = beyond(book)
+    for way in ("scaled", "line"):
+        given[f"predict-{way}"] = page.or_not_measured(lambda way=way: mean(errors(larger, way)).text(".0%"))
+    given["predict-scaled-held"] = page.or_not_measured(lambda: _held(larger, "scaled"))
+    given["predict-scaled-memory"] = page.or_not_measured(lambda: mean(errors(larger, "scaled memory")).text(".0%"))
+    given["predict-scaled-done"] = page.or_not_measured(lambda: _until_done(book))
+    for size in LARGER:
+        mine = larger[larger["size"] == size]
+        given[f"predict-scaled-{size}"] = page.or_not_measured(lambda mine=mine: f"{errors(mine, 'scaled').mean():.0%}")
     for tier in TIERS:
         held = found[found["way"] == tier]["held"].dropna().to_numpy(bool)
         given[f"predict-{tier}-held"] = f"{share(held).value:.0%}" if len(held) else "(not measured)"
@@ -174,12 +214,19 @@ def values(book: Measurements) -> dict[str, str]:
     return given
 
 
-def _held(found: pd.DataFrame) -> str:
-    """Of these models' calibrated intervals, how many held: "10 of 12"."""
-    held = found.query("way == 'calibrated'")["held"].dropna()
+def _held(found: pd.DataFrame, way: str) -> str:
+    """Of these models' intervals, how many held: "10 of 12"."""
+    held = found[found["way"] == way]["held"].dropna()
     if held.empty:
         raise KeyError("not tried")
     return f"{int(held.sum())} of {len(held)}"
+
+
+def _until_done(book: Measurements) -> str:
+    """What scaled answers miss, without the sleep after the last step."""
+    if not len(missed := until_done(book)):
+        raise KeyError("not kept")
+    return mean(missed).text(".0%")
 
 
 def _units(book: Measurements) -> str:
