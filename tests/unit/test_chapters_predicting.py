@@ -246,6 +246,7 @@ def larger(number, size, scaled=1.1, line=0.5, **more):
     """A model of which one a tenth as large in this size was tried: 20 s, foretold at so many times that."""
     predicted = {"scaled": said("scaled", 20.0 * scaled, 1e9, 0.2)}
     about = {"batch": 1.0, "flops_s": None, "line_s": 20.0 * line, "kind": f"beyond-{size}"}
+    about |= {"started": f"2026-11-23T22:40:{number:02}Z"}
     return replace(case(number, **about | more), predicted=predicted, one_batch_s=None)
 
 
@@ -261,7 +262,7 @@ def test_a_scaled_answer_is_judged_beside_the_line_and_apart_from_models_that_we
     shown = predicting.beyond_table(tried).data
     assert shown.count("<tr") == 10
     assert "outside" not in shown
-    assert predicting.values(tried)["predict-scaled-held"] == "9 of 9"
+    assert predicting.values(tried)["predict-one-held"] == "9 of 9"
 
 
 def test_a_bad_scaling_does_not_hold(book):
@@ -270,13 +271,22 @@ def test_a_bad_scaling_does_not_hold(book):
     assert "outside the interval" in predicting.beyond_table(bad).data
 
 
+def test_scaled_from_two_batch_sizes_is_judged_by_its_own_models_and_without_the_sleep(book):
+    about = {"fit_s": (40.0, 40.0), "done_s": (20.0, 20.0), "started": "2027-01-01T00:00:00Z"}
+    found = book(larger(number, "length", scaled=1.05 + 0.01 * (number % 3), **about) for number in range(12))
+    assert verdict("15.21", found) == "holds"
+    assert verdict("15.22", found) == "does not hold"  # half of it was sleep, which this interval did not reach
+    assert {verdict(label, found) for label in ("15.18", "15.19", "15.20")} == {"not measured"}
+
+
 def test_a_case_that_kept_when_its_last_step_was_done_is_kept_whole(book, tmp_path):
     one = larger(1, "batch", fit_s=(30.0, 32.0), done_s=(20.0, 22.0))
     book([one])
     assert bench.kept(tmp_path, "made-up") == [one]
     assert (one.true_s, one.busy_s) == (31.0, 21.0)
     assert case(2).busy_s == case(2).true_s
-    assert analysis.until_done(book([larger(2, "batch")])).tolist() == pytest.approx([22 / 21 - 1])
+    done = analysis.beyond(book([])).set_index(["number", "way"])["done"]
+    assert done[0, "scaled"] == pytest.approx(22 / 21)
 
 
 def test_the_eras_of_a_calibration_stand_one_below_the_other(book):

@@ -27,6 +27,8 @@ ERAS = {
     "apart": ("2026-11-23T14:45:00Z", "2026-11-23T17:30:00Z"),
     "fresh": ("2026-11-23T17:30:00Z", "9999"),
 }
+# From when to when a smaller model was tried at one batch size, and at two.
+TRIED_AT = {"one": ("2026-11-23T22:37:00Z", "2026-11-23T23:05:00Z"), "two": ("2026-11-23T23:05:00Z", "9999")}
 ODD = "amd-epyc-2-cores-24-gib"  # machine A
 SURE = 1e6  # degrees of freedom of a tier's own error
 
@@ -66,18 +68,15 @@ def cases(book: Measurements) -> pd.DataFrame:
 def beyond(book: Measurements) -> pd.DataFrame:
     """As `cases`, of models of which one a tenth as large in one size was tried; ways "again", "scaled" and "line".
 
-    Further column: size, the one that is ten times as large.
+    Further columns: size, the one that is ten times as large; at, of TRIED_AT; done: scaled over the time until the
+    last step was done, without the sleep that may follow on TensorFlow; missing for the first, which did not keep it.
     """
-    found = _rows(_kept(book, of_smaller=True), withdrawn(book))
-    return found.assign(size=found["kind"].str.removeprefix("beyond-"))
-
-
-def until_done(book: Measurements) -> np.ndarray:
-    """Relative errors of the scaled answers against the time until the last step was done, without the sleep that may
-    follow on TensorFlow; of those trainings that kept it.
-    """
-    those = [case for case in _kept(book, of_smaller=True) if case.done_s]
-    return np.array([abs(case.predicted["scaled"].total.value / case.busy_s - 1) for case in those])
+    those = _kept(book, of_smaller=True)
+    found = _rows(those, withdrawn(book))
+    done = [one.predicted["scaled"].total.value / one.busy_s if one.done_s else np.nan for one in those]
+    at = found["started"].map(lambda started: next(at for at, (_, end) in TRIED_AT.items() if started < end))
+    size = found["kind"].str.removeprefix("beyond-")
+    return found.assign(size=size, at=at, done=found["number"].map(dict(enumerate(done))))
 
 
 def _rows(tried_ones: list[Case], gone: Mapping[str, str]) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from traintime.book.chapters.predicting.analysis import (
     ERAS,
     ODD,
     TIERS,
+    TRIED_AT,
     advised,
     beyond,
     cases,
@@ -24,7 +25,6 @@ from traintime.book.chapters.predicting.analysis import (
     printed,
     tried,
     unseen,
-    until_done,
     withdrawn,
 )
 from traintime.book.chapters.predicting.claims import mean, share
@@ -96,14 +96,16 @@ def beyond_table(book: Measurements) -> HTML:
     found, table = beyond(book), []
     if found.empty:
         return page.nothing("`make bench-predict` tries it.")
-    for _, one in found.sort_values(["size", "stack"]).groupby("number", sort=False):
+    for _, one in found.sort_values(["at", "size", "stack"]).groupby("number", sort=False):
         way = one.set_index("way")
         first = one.iloc[0]
         missed = "" if way.loc["scaled", "held"] else "<br>*outside the interval*"
         scaled, line, again = (f"{way.loc[name, 'times'] - 1:+.0%}" for name in ("scaled", "line", "again"))
         name = f"{LARGER[first['size']]}, {first['stack'].removeprefix('2026-')}"
-        table.append([name, f"{scaled}{missed}", line, again])
-    return page.table(["ten times the", "scaled", "a line through two", "training it again"], table)
+        done = "" if np.isnan(first["done"]) else f"{first['done'] - 1:+.0%}"
+        table.append([name, first["at"], f"{scaled}{missed}", done, line, again])
+    heads = ["ten times the", "batch sizes", "scaled", "until the last step", "a line through two", "training it again"]
+    return page.table(heads, table)
 
 
 def case_table(book: Measurements) -> HTML:
@@ -197,14 +199,13 @@ def values(book: Measurements) -> dict[str, str]:
         name = way.replace(" / ", "-").replace(" ", "-").lower()
         given[f"predict-{name}"] = page.or_not_measured(lambda way=way: f"{errors(found, way).mean():.0%}")
     larger = beyond(book)
-    for way in ("scaled", "line"):
-        given[f"predict-{way}"] = page.or_not_measured(lambda way=way: mean(errors(larger, way)).text(".0%"))
-    given["predict-scaled-held"] = page.or_not_measured(lambda: _held(larger, "scaled"))
-    given["predict-scaled-memory"] = page.or_not_measured(lambda: mean(errors(larger, "scaled memory")).text(".0%"))
-    given["predict-scaled-done"] = page.or_not_measured(lambda: _until_done(book))
-    for size in LARGER:
-        mine = larger[larger["size"] == size]
-        given[f"predict-scaled-{size}"] = page.or_not_measured(lambda mine=mine: f"{errors(mine, 'scaled').mean():.0%}")
+    for at in TRIED_AT:
+        mine = larger[larger["at"] == at]
+        for way in ("scaled", "line", "scaled memory"):
+            name = f"predict-{at}-{way.replace(' ', '-')}"
+            given[name] = page.or_not_measured(lambda mine=mine, way=way: mean(errors(mine, way)).text(".0%"))
+        given[f"predict-{at}-held"] = page.or_not_measured(lambda mine=mine: _held(mine, "scaled"))
+        given[f"predict-{at}-done"] = page.or_not_measured(lambda mine=mine: _until_done(mine))
     for tier in TIERS:
         held = found[found["way"] == tier]["held"].dropna().to_numpy(bool)
         given[f"predict-{tier}-held"] = f"{share(held).value:.0%}" if len(held) else "(not measured)"
@@ -222,11 +223,11 @@ def _held(found: pd.DataFrame, way: str) -> str:
     return f"{int(held.sum())} of {len(held)}"
 
 
-def _until_done(book: Measurements) -> str:
+def _until_done(found: pd.DataFrame) -> str:
     """What scaled answers miss, without the sleep after the last step."""
-    if not len(missed := until_done(book)):
+    if (times := found[found["way"] == "scaled"]["done"].dropna()).empty:
         raise KeyError("not kept")
-    return mean(missed).text(".0%")
+    return mean(np.abs(times.to_numpy() - 1)).text(".0%")
 
 
 def _units(book: Measurements) -> str:
