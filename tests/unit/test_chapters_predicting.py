@@ -272,7 +272,7 @@ def test_a_bad_scaling_does_not_hold(book):
 
 
 def test_scaled_from_two_batch_sizes_is_judged_by_its_own_models_and_without_the_sleep(book):
-    about = {"fit_s": (40.0, 40.0), "done_s": (20.0, 20.0), "started": "2027-01-01T00:00:00Z"}
+    about = {"fit_s": (40.0, 40.0), "done_s": (20.0, 20.0), "started": "2026-11-23T23:10:00Z"}
     found = book(larger(number, "length", scaled=1.05 + 0.01 * (number % 3), **about) for number in range(12))
     assert verdict("15.21", found) == "holds"
     assert verdict("15.22", found) == "does not hold"  # half of it was sleep, which this interval did not reach

@@ -34,13 +34,13 @@ class Trainer:
 
     def train(self, batch, steps, epochs):
         self.batches.append(batch)
-        return np.full(epochs, steps * self.step_s(batch))
+        return np.full(epochs, steps * self.step_s)
 
     def most_steps(self, batch):
         return 10**9
 
     def test_s(self, batch, steps):
-        return self.step_s(batch) / 3
+        return self.step_s / 3
 
     def save_s(self):
         return 1.0
@@ -63,43 +63,24 @@ class Trainer:
 
 def test_one_and_the_same_model_is_scaled_by_one():
     found = scaling.scale(known(), known(), 100, PRICES)
-    assert (found.fixed, found.full, found.forward, found.saved, found.sample) == (1, 1, 1, 1, 1)
-    assert (found.apart, found.more_bytes) == (0, 0)
-    assert found.step(0.02).seconds == pytest.approx(0.02)
-    assert found.step(0.02).error == pytest.approx(PRICES.error * scaling.ALIKE)
+    assert (found.step, found.forward, found.saved, found.more_bytes, found.sample) == (1, 1, 1, 0, 1)
+    assert found.error == pytest.approx(PRICES.error * scaling.ALIKE)
 
 
 def test_prices_that_are_all_off_alike_scale_alike():
     small, large = known(vocabulary=20_000), known(vocabulary=200_000)
     dearer = replace(PRICES, seconds={name: 3 * each for name, each in PRICES.seconds.items()})
-    was = PRICES.step_s(small.work)
-    for each in (PRICES, dearer):
-        assert scaling.scale(small, large, 100, each).step(was).seconds == pytest.approx(PRICES.step_s(large.work))
+    ours, theirs = (scaling.scale(small, large, 100, each) for each in (PRICES, dearer))
+    assert ours.step == pytest.approx(theirs.step)
+    assert ours.step == pytest.approx(PRICES.step_s(large.work) / PRICES.step_s(small.work))
 
 
 def test_what_was_not_seen_in_the_smaller_one_is_in_doubt():
     """The update of a larger table is more of the step; a step that is all update already only grows."""
     small, large, huge = (known(vocabulary=rows) for rows in (5_000, 50_000, 500_000))
     update = replace(PRICES, seconds=dict.fromkeys(TERMS, 0.0) | {"update": 1e-10})
-    found = [
-        scaling.scale(*pair, 100, priced).step(0.02).error
-        for pair, priced in (((small, large), PRICES), ((small, large), update), ((large, huge), PRICES))
-    ]
-    assert found[0] > found[1]
-    assert found[0] > found[2]
-
-
-def test_a_second_batch_size_tells_what_a_batch_pays_however_full():
-    """The formula is wrong by half of what the step is as such; the line corrects most of it, and is surer."""
-    small, large = known(vocabulary=1_000, batch=10), known(vocabulary=1_000, batch=100)
-    scaled = scaling.scale(small, large, 10, PRICES)
-    assert 0.3 < scaled.share < 0.8
-    was, fixed = 0.02, 0.02 * scaled.share / 2
-    truth = fixed + 10 * (was - fixed)
-    alone, seen = scaled.step(was), scaled.step(was, fixed)
-    assert scaled.fixed == pytest.approx(1)
-    assert abs(seen.seconds / truth - 1) < abs(alone.seconds / truth - 1) / 1.5
-    assert seen.error < alone.error
+    assert scaling.scale(small, large, 100, PRICES).error > scaling.scale(small, large, 100, update).error
+    assert scaling.scale(small, huge, 100, PRICES).error > scaling.scale(large, huge, 100, PRICES).error
 
 
 def test_the_larger_model_holds_more_and_what_is_there_is_not_counted_twice():
@@ -114,10 +95,10 @@ def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
     monkeypatch.setattr(tiers.resident, "now", lambda: 0)
     small, large = known(vocabulary=20_000, batch=32), known(vocabulary=200_000, batch=100)
     scaled = scaling.scale(small, large, 32, PRICES)
-    trainer = Trainer(lambda batch: PRICES.step_s(known(vocabulary=20_000, batch=batch).work))
+    trainer = Trainer(PRICES.step_s(small.work))
     asked = Training(10_050, 100, epochs=2, validation=1000, saves=1)
     one = tiers.probed(trainer, asked, 1.0, large, "2026-jax", (), scaled)
-    assert set(trainer.batches) == {32, 8}
+    assert set(trainer.batches) == {32}
     assert one.tier == "scaled"
     assert one.step.value == pytest.approx(PRICES.step_s(large.work), rel=1e-3)
     assert one.parts["steps"] == pytest.approx(200 * one.step.value)
@@ -125,7 +106,7 @@ def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
     assert one.parts["saving"] == pytest.approx(scaled.saved)
     assert one.memory.value == pytest.approx(1e9 + scaled.more_bytes + 100 * 11_050 * scaled.sample)
     assert any("at batch 32" in note for note in one.notes)
-    assert one.step.high / one.step.value >= math.exp(1.6 * scaled.step(PRICES.step_s(small.work)).error)
+    assert one.step.high / one.step.value >= math.exp(1.6 * scaled.error)
     assert sum(one.terms.values()) == pytest.approx(one.step.value)
 
 
@@ -170,9 +151,9 @@ def test_the_books_own_points_lie_where_a_tenth_of_them_says():
                 continue
             if 4 <= b[differ[0]] / a[differ[0]] <= 20:
                 scaled = scaling.scale(of_point(small), of_point(large), 1, prices.of_rates("it", rates, stack))
-                step = scaled.step(was)
-                inside.append(now in around(step.seconds, (step.error, 1e6)))
-                beyond.append(abs(step.seconds / now - 1))
+                interval = around(was * scaled.step, (scaled.error, 1e6))
+                inside.append(now in interval)
+                beyond.append(abs(was * scaled.step / now - 1))
     assert len(inside) >= 20
     assert 0.85 <= np.mean(inside) <= 1
     assert np.mean(beyond) < 0.2

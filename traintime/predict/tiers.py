@@ -17,7 +17,7 @@ from traintime.predict import advice, durations, holdings, prices, resident
 from traintime.predict.answer import GB, Estimate, around
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, probe, smaller
-from traintime.predict.scaling import Scale, Step
+from traintime.predict.scaling import Scale
 from traintime.predict.training import TENSORFLOW, Known, Training
 
 SURE = 1e6  # degrees of freedom of an error that many runs have told
@@ -122,17 +122,16 @@ def probed(
     """The model's own steps, at the batch size that is asked for and one beside it, and everything around them.
 
     trainer: see probe.Trainer; stack: whose run-to-run error it has. Known: for what the step is spent on. scaled: from
-    the smaller model that the trainer has, to the one that is asked about and known.
+    the smaller model that the trainer has to the one that is asked about and known; then it is tried at one batch size.
     """
     before, batch = resident.now(), scaled.batch if scaled else asked.batch
-    seen = probe(trainer, batch, seconds, None if scaled else _beside(trainer, asked))
-    larger = scaled.step(seen.asked.step_s, seen.line[0] if seen.others else None) if scaled else None
-    step = larger.seconds if larger else seen.asked.step_s
+    seen = probe(trainer, batch, seconds, 0 if scaled else _beside(trainer, asked))
+    step = seen.asked.step_s * (scaled.step if scaled else 1.0)
     tried = seen.others[0] if seen.others else seen.asked  # of what a last batch that is not full costs
     parts = {
         "first step": max(seen.asked.first_s - seen.asked.step_s, 0.0),
         "steps": asked.epochs * asked.whole * step,
-        "last batches": asked.epochs * _last_s(seen, asked, larger) if asked.rest else 0.0,
+        "last batches": asked.epochs * _last_s(seen, asked, step, scaled) if asked.rest else 0.0,
         "between epochs": asked.epochs * (seen.asked.epoch_s + trainer.between_s()),
     }
     if asked.rest and (seen.others or scaled):  # another shape is compiled anew, once
@@ -147,15 +146,15 @@ def probed(
     elif asked.saves:
         notes += ("saving is not counted: it can be timed for a Keras model",)
     if scaled:
-        notes += (_of_scale(seen.asked.step_s, scaled, step),)
+        notes += (_of_scale(seen.asked.step_s, scaled),)
     elif not seen.others and not trainer.own_batches and asked.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
     repeat = prices.habits()["repeat"].groupby("stack").first()
     errors = [(float(repeat.get(stack, repeat.max())), SURE)]
     if (blocks := len(seen.asked.blocks_s)) > 1:
         errors.append((seen.asked.error, blocks - 1))
-    if larger:
-        errors.append((larger.error, SURE))
+    if scaled:
+        errors.append((scaled.error, SURE))
     priced, terms, beside = scaled.prices if scaled else None, None, {}
     if known is not None and priced is None:
         rates, allocator = rates_here(), who_answers()
@@ -203,16 +202,18 @@ def _beside(trainer: Any, asked: Training) -> int:
     return smaller(asked.batch) or 0
 
 
-def _last_s(seen: Probe, asked: Training, larger: Step | None) -> float:
+def _last_s(seen: Probe, asked: Training, step: float, scaled: Scale | None) -> float:
     """Seconds of an epoch's last batch, which is not full: on the line through the batch sizes that were tried."""
-    return seen.step_s(asked.rest) if larger is None else larger.fixed + larger.full * asked.rest / asked.batch
+    if scaled is None:
+        return seen.step_s(asked.rest)
+    return step * (scaled.fixed + (1 - scaled.fixed) * asked.rest / asked.batch)
 
 
-def _of_scale(step_s: float, scaled: Scale, larger_s: float) -> str:
+def _of_scale(step_s: float, scaled: Scale) -> str:
     """What is said of an answer that rests on a smaller model."""
     return (
         f"a smaller one was trained, at batch {scaled.batch}: its step of {step_s * 1e3:.3g} ms is taken "
-        f"{larger_s / step_s:.3g} times, as the formula makes the larger one"
+        f"{scaled.step:.3g} times, as the formula makes the larger one"
     )
 
 
