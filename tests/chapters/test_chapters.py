@@ -32,7 +32,9 @@ SAID_NOT_TO_HOLD: dict[str, set[str]] = {
     "12-parameters-are-not-time": {f"12.{number}" for number in (2, 3, 6, 7, 8, 9)},
     "13-faster": {f"13.{number}" for number in (1, 4, 5, 7, 9, 10, 11, 12, 13, 15)},
     "14-one-formula": {"14.8"},
-    "15-predict-yours": {f"15.{number}" for number in (*range(4, 15), 16, *range(18, 22))},  # 6 is the document's, 8 machine A's
+    "15-predict-yours": {
+        f"15.{number}" for number in (*range(4, 15), 16, *range(18, 22))
+    },  # 6 is the document's, 8 machine A's
     "16-beat-the-formula": {f"16.{number}" for number in (1, 2, 3, 4, 6, 8, 9, 11, 12)},
 }
 # A chapter, or a claim, that shows another machine than the reference: what it looks for.

@@ -252,14 +252,16 @@ def test_the_prose_says_how_the_loss_goes_with_the_batch(tmp_path, made_up, monk
 
 def test_batches_are_told_apart_by_epochs_steps_and_rate(tmp_path):
     trials = [make_trial(batch=batch, **more) for batch in (100, 400) for more in ({}, {"steps": 800})]
-    trials += [make_trial(batch=400, rate=0.004)]
+    trials += [make_trial(batch=400, rate=0.002), make_trial(rate=0.01)]  # the last is of another question
     table = fused.batches(learned(tmp_path, lambda trial: 0.5, trials, seeds=3))
     assert table[["batch", "way"]].to_numpy().tolist() == [
         [100, "equal epochs, rate fixed"],
         [400, "equal epochs, rate fixed"],
+        [100, "equal epochs, rate scaled"],
         [400, "equal epochs, rate scaled"],
         [100, "equal steps, rate fixed"],
         [400, "equal steps, rate fixed"],
+        [100, "equal steps, rate scaled"],
     ]
     assert (table["accuracy_low"] < table["accuracy"]).all()
 

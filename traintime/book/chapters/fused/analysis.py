@@ -224,7 +224,8 @@ def batches(found: pd.DataFrame, task: str = "mnist1d") -> pd.DataFrame:
     """Accuracy and loss against the batch, at equal epochs and at equal steps, with the rate fixed and scaled.
 
     One row a batch and way: batch, way, accuracy and loss with their intervals (accuracy_low, ...), seeds. None where
-    a single batch was trained: there is nothing that it could be held against.
+    a single batch was trained: there is nothing that it could be held against. Scaled is a rate that follows the square
+    root of the batch; at the usual batch that is the usual rate, which stands in both ways. Other rates are left out.
     """
     usual = results.settings(task)
     other = [name for name in usual if name not in ("batch", "rate", "steps")]
@@ -235,13 +236,14 @@ def batches(found: pd.DataFrame, task: str = "mnist1d") -> pd.DataFrame:
         if len(group) < 2:
             continue
         how = "equal epochs" if pd.isna(steps) else "equal steps"
-        scaled = not np.isclose(rate, usual["rate"])
-        row = {"batch": int(batch), "way": f"{how}, rate {'scaled' if scaled else 'fixed'}", "seeds": len(group)}
+        follows = usual["rate"] * np.sqrt(batch / usual["batch"])
+        ways = [way for way, its in (("fixed", usual["rate"]), ("scaled", follows)) if np.isclose(rate, its, rtol=0.01)]
+        row = {"batch": int(batch), "seeds": len(group)}
         for name in ("accuracy", "loss"):
             half = stats.t.ppf(0.975, len(group) - 1) * group[name].std() / np.sqrt(len(group))
             row |= {name: group[name].mean(), f"{name}_low": group[name].mean() - half}
             row |= {f"{name}_high": group[name].mean() + half}
-        rows.append(row)
+        rows += [row | {"way": f"{how}, rate {way}"} for way in ways]
     columns = ["batch", "way", "seeds"]
     columns += [f"{name}{end}" for name in ("accuracy", "loss") for end in ("", "_low", "_high")]
     return pd.DataFrame(rows, columns=columns).sort_values(["way", "batch"], ignore_index=True)

@@ -166,14 +166,26 @@ def _all_together(book: Measurements) -> Finding:
 
 
 def _large_batches_learn_less(book: Measurements) -> Finding:
+    small, large, shown = _ends(book, "equal epochs, rate fixed", 100)
+    return Finding(higher(large, small), shown)
+
+
+def _small_batches_learn_less_a_step(book: Measurements) -> Finding:
+    small, large, shown = _ends(book, "equal steps, rate fixed")
+    return Finding(higher(small, large), shown)
+
+
+def _ends(book: Measurements, way: str, least: int = 1) -> tuple[Interval, Interval, str]:
+    """Test losses of the smallest batch of at least so many and of the largest, and both in words."""
     found = batches(_learned(book))
-    rows = _some(found[(found["way"] == "equal epochs, rate fixed") & (found["batch"] >= 100)]).sort_values("batch")
+    rows = found[(found["way"] == way) & (found["batch"] >= least)].sort_values("batch")
+    if len(rows) < 2:
+        raise KeyError("not trained")
     small, large = (
         Interval(row["loss"], row["loss_low"], row["loss_high"]) for _, row in rows.iloc[[0, -1]].iterrows()
     )
     sizes = rows["batch"].iloc[[0, -1]].tolist()
-    shown = f"loss {small.text()} at {sizes[0]}, {large.text()} at {sizes[1]}"
-    return Finding(higher(large, small), shown)
+    return small, large, f"loss {small.text()} at {sizes[0]}, {large.text()} at {sizes[1]}"
 
 
 CLAIMS = [
@@ -231,6 +243,13 @@ CLAIMS = [
         "At equal epochs and an unchanged learning rate a batch of 2,048 ends with a higher test loss than one of 100.",
         "S4",
         _large_batches_learn_less,
+    ),
+    Claim(
+        "08.17",
+        "A smaller batch raises the loss: at an equal number of steps and an unchanged learning rate one of 16 ends "
+        "with a higher test loss than one of 2,048.",
+        "S4",
+        _small_batches_learn_less_a_step,
     ),
     Claim(
         "08.10",
