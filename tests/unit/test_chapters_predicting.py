@@ -260,7 +260,8 @@ def test_a_scaled_answer_is_judged_beside_the_line_and_apart_from_models_that_we
     assert set(found["way"]) == {"again", "scaled", "scaled memory", "line"}
     assert found["size"].value_counts().nunique() == 1
     shown = predicting.beyond_table(tried).data
-    assert shown.count("<tr") == 10
+    assert shown.count("<tr") == 4 + 10
+    assert shown.count("<details") == 1
     assert "outside" not in shown
     assert predicting.values(tried)["predict-one-held"] == "9 of 9"
 

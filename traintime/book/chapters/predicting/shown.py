@@ -92,10 +92,27 @@ def era_table(book: Measurements) -> HTML:
 
 
 def beyond_table(book: Measurements) -> HTML:
-    """Each model of which one a tenth as large in one size was tried: what it took, and what had been said."""
-    found, table = beyond(book), []
+    """Models of which one a tenth as large in one size was tried: what was missed by, and below it each of them."""
+    found = beyond(book)
     if found.empty:
         return page.nothing("`make bench-predict` tries it.")
+    table = []
+    for (at, size), mine in found.groupby(["at", "size"]):
+        missed = (f"{errors(mine, way).mean():.0%}" for way in ("scaled", "line"))
+        table.append([f"{LARGER[size]}, {at}", str(mine["number"].nunique()), *missed, _held(mine, "scaled")])
+    heads = [
+        "ten times the, at batch sizes",
+        "models",
+        "scaled, missed by",
+        "a line through two",
+        "intervals that held",
+    ]
+    return HTML(page.table(heads, table).data + _each_beyond(found).data)
+
+
+def _each_beyond(found: pd.DataFrame) -> HTML:
+    """Each model of which a smaller one was tried: what had been said over what it took."""
+    table = []
     for _, one in found.sort_values(["at", "size", "stack"]).groupby("number", sort=False):
         way = one.set_index("way")
         first = one.iloc[0]
@@ -105,7 +122,7 @@ def beyond_table(book: Measurements) -> HTML:
         done = "" if np.isnan(first["done"]) else f"{first['done'] - 1:+.0%}"
         table.append([name, first["at"], f"{scaled}{missed}", done, line, again])
     heads = ["ten times the", "batch sizes", "scaled", "until the last step", "a line through two", "training it again"]
-    return page.table(heads, table)
+    return page.table(heads, table, fold="Each model, foretold less what it took")
 
 
 def case_table(book: Measurements) -> HTML:
