@@ -497,7 +497,12 @@ def estimate(
         str | None, typer.Option(help="file.py:name of a smaller model, to try in the place of one that is too large.")
     ] = None,
     probe_batch: Annotated[int | None, typer.Option(min=1, help="Samples a step of what is tried.")] = None,
-    tier: Annotated[str | None, typer.Option(help="formula, calibrated or probed; a file's model is probed.")] = None,
+    tier: Annotated[
+        str | None,
+        typer.Option(
+            help="formula, calibrated, probed or scaled; a file's model is probed, or scaled where --probe is given."
+        ),
+    ] = None,
     on: Annotated[
         str | None, typer.Option(help="A device with a data sheet (T4, K40m, ...), not this machine.")
     ] = None,

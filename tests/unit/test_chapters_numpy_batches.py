@@ -15,20 +15,37 @@ from traintime.errors import InputError
 BATCHES = [1, 4, 16, 64, 256, 1024]
 
 
-def sweep(stack="numpy", step=1e-3, image=1e-3, batches=BATCHES, **way):
-    """Steps of F + c B."""
+ANEW = {16: 400.0, 64: 1_600.0}  # pages that a step maps anew under glibc, by batch
+
+
+def sweep(stack="numpy", step=1e-3, image=1e-3, batches=BATCHES, page=0.0, **way):
+    """Steps of F + c B, and so much a page that is mapped anew."""
     fields = {"workload": "convnet", "optimizer": "sgd", **way}
-    return [(stack, {**fields, "batch": batch}, step + image * batch) for batch in batches]
+    anew = {batch: ANEW.get(batch, 0.0) if page else 0.0 for batch in batches}
+    return [
+        (stack, {**fields, "batch": batch}, step + image * batch + page * anew[batch], {"faults_a_step": anew[batch]})
+        for batch in batches
+    ]
 
 
 @pytest.fixture
 def machine(made_up):
-    """NumPy at once, in blocks and one by one, with one thread, and Keras on TensorFlow; prices by way, s."""
+    """NumPy at once, in blocks and one by one, with one thread, under tcmalloc, and Keras on TensorFlow; prices, s."""
 
     def make(**image):
-        cost = {"at_once": 1e-3, "blocks": 8e-4, "single": 2e-3, "thread": 1.02e-3, "keras": 1e-4} | image
+        cost = {
+            "at_once": 1e-3,
+            "blocks": 8e-4,
+            "single": 2e-3,
+            "thread": 1.02e-3,
+            "keras": 1e-4,
+            "kept": 1e-3,
+            "page": 0.0,
+        }
+        cost |= image
         return made_up(
-            *sweep(image=cost["at_once"]),
+            *sweep(image=cost["at_once"], page=cost["page"]),
+            *sweep(image=cost["kept"], allocator="tcmalloc"),
             *sweep(image=cost["blocks"], images="blocks", batches=[64, 256, 1024]),
             *sweep(image=cost["single"], images="one-by-one", batches=[64, 256, 1024]),
             *sweep(image=cost["thread"], threads=1),
@@ -42,7 +59,7 @@ def machine(made_up):
 def its_own():
     """The machine that the chapter shows."""
     stored = numpy_batches.claims.stored
-    return stored.having(stored.of(), numpy_batches.points).machine
+    return stored.having(stored.of(), numpy_batches.kept).machine
 
 
 def verdict(label, book):
@@ -94,10 +111,32 @@ def test_an_image_is_compared_between_two_batches(machine):
         ("10.7", {"thread": 3e-3}, "does not hold"),
         ("10.8", {}, "holds"),
         ("10.8", {"keras": 2e-3}, "does not hold"),
+        ("10.9", {}, "holds"),
+        ("10.10", {"page": 2e-5}, "holds"),
+        ("10.10", {}, "does not hold"),
+        ("10.10", {"page": 2e-5, "kept": 5e-4}, "does not hold"),
+        ("10.11", {"page": 2e-5}, "holds"),
+        ("10.11", {"kept": 5e-4}, "does not hold"),
     ],
 )
 def test_claims_follow_the_data(machine, label, image, expected):
     assert verdict(label, machine(**image)) == expected
+
+
+def test_a_page_that_is_mapped_anew_has_a_price(machine):
+    book = machine(page=2e-5)
+    assert numpy_batches.page_price(book).interval("w").value == pytest.approx(2e-5, rel=0.05)
+    rows = cells(numpy_batches.page_table(book))
+    assert [row[0] for row in rows] == ["1", "4", "16", "64", "256", "1,024"]
+    assert rows[2][1:5] == ["25.0", "1,563", "0.0", "1,062"]
+    assert numpy_batches.values(book)["npb-pages"] == "25"
+
+
+def test_pages_have_no_price_under_one_allocator_alone(made_up):
+    book = made_up(*sweep(page=2e-5))
+    with pytest.raises(KeyError, match="one allocator"):
+        numpy_batches.page_price(book)
+    assert "Not measured yet" in numpy_batches.page_table(book).data
 
 
 def test_nothing_is_said_of_what_nobody_measured(made_up, machine):

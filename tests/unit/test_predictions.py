@@ -1,12 +1,15 @@
 """Predictions stand as first written, and are judged by claims on the machine they were made for."""
 
 import re
+import subprocess
 
 import pytest
 
+from traintime import paths
 from traintime.book import chapters, predictions, stored
 from traintime.book.claims import Judged
 from traintime.book.predictions import Prediction
+from traintime.measuring import history
 
 LABELS = {claim.label for chapter in chapters.MODULES for claim in chapters.of(chapter)}
 
@@ -52,3 +55,13 @@ def test_what_was_reworded_is_there_as_first_written_and_failed_ones_are_shown()
     assert keep.outcome == "failed"
     assert found["amd-epyc-2-cores-24-gib", "03", "3"].later_wording
     assert found["amd-epyc-2-cores-24-gib", "02", "4"].outcome == "failed"
+
+
+def test_each_commit_is_in_this_history_or_the_readme_says_that_it_is_not():
+    if history.checkout(paths.DATA) is None or history.shallow(paths.DATA):
+        pytest.skip("git: no whole history here. Take a clone that has it.")
+    readme = (paths.DATA.parent / "README.md").read_text()
+    for commit in {one.commit for one in predictions.read()}:
+        inside = ["git", "-C", str(paths.DATA), "merge-base", "--is-ancestor", commit, "HEAD"]
+        known = subprocess.run(inside, capture_output=True, check=False).returncode == 0
+        assert known != (commit in readme), commit

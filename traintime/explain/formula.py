@@ -17,11 +17,12 @@ P, N, A = sympy.symbols("P N A", positive=True)  # of a step's Work: parameters,
 K, M, U = sympy.symbols("K M U", positive=True)  # of the same: launches, bytes of products, bytes of the update
 E, G = sympy.symbols("E G", positive=True)  # of the same: operations of the update, bytes of slices' gradients
 T = sympy.Symbol("T", positive=True)  # of the same: parameters that are trained
+Z = sympy.Symbol("Z", positive=True)  # pages that a step maps anew, as they were counted
 SIZES = {"V": "vocabulary", "B": "batch", "L": "length"}
 WORK = {"P": "parameters", "N": "flops", "A": "activation_bytes"}
 WORK |= {"K": "launches", "M": "product_bytes", "U": "update_bytes", "E": "update_flops", "G": "slice_bytes"}
 WORK |= {"T": "trained"}
-COLUMNS = SIZES | WORK
+COLUMNS = SIZES | WORK | {"Z": "faults_a_step"}
 Array = NDArray[np.float64]
 
 
@@ -61,6 +62,7 @@ class Formula:
 STRAIGHT_LINE = Formula({"a": sympy.Integer(1), "b": V})
 THREE_TERMS = Formula({"a": sympy.Integer(1), "b": V, "c": B})
 BATCH_LINE = Formula({"F": sympy.Integer(1), "c": B})
+BATCH_AND_PAGES = Formula({**BATCH_LINE.terms, "w": Z})
 # All three sizes: a step as such, each position of a sentence, each row, each token of the batch.
 FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
 

@@ -128,8 +128,8 @@ def _of_smaller(
     large = of_model(model, asked.batch, optimizer or probe.optimizer, length)
     there = 0 if model is probe else FLOAT * large.work.parameters
     with trainer.kept() if keep else contextlib.nullcontext():
-        scaled = scaling.scale(small, large, batch, _prices_here(trainer.stack), there)
-        return tiers.probed(trainer, asked, seconds, large, trainer.stack, (), scaled)
+        by = scaling.scale(small, large, batch, _prices_here(trainer.stack), there)
+        return tiers.probed(trainer, asked, seconds, large, trainer.stack, (), by)
 
 
 def _prices_here(stack: str) -> prices.Prices:

@@ -93,10 +93,18 @@ def pays(stack: str) -> Array:
 
 
 def solve(values: Array, seconds: Array) -> Array:
-    """Prices by non-negative least squares in relative error; values: shape (steps, terms), seconds: (steps,)."""
+    """Prices by non-negative least squares in relative error; values: shape (steps, terms), seconds: (steps,).
+
+    Of terms that are in proportion in all these steps the first has the price of them all and the others none: which
+    of them it were otherwise, a processor's rounding would decide.
+    """
     # Each term in units of its own largest value: operations and launches are nine orders of magnitude apart.
     scale = np.maximum(values.max(axis=0), 1e-300)
-    return nnls(values / scale / seconds[:, None], np.ones(len(seconds)))[0] / scale
+    units = values / scale
+    first = np.sort(np.unique(np.round(units, 9), axis=1, return_index=True)[1])
+    found = np.zeros(values.shape[1])
+    found[first] = nnls(units[:, first] / seconds[:, None], np.ones(len(seconds)))[0]
+    return found / scale
 
 
 def left_out(values: Array, seconds: Array, groups: Sequence[object]) -> Array:

@@ -19,23 +19,26 @@ ALIKE = 0.2  # of the formula's error: what stays of it though both steps are ma
 
 @dataclass(frozen=True)
 class Scale:
-    """What the smaller model's training is multiplied by.
+    """What the smaller model's training is multiplied by; by default it is the model itself.
 
-    batch: samples a step that it is tried at; prices: by which it was scaled; step, forward, saved: factors of a step,
-    of a forward pass and of what is written; fixed: share of the larger step that a batch pays however full it is;
-    more_bytes: of the peak, beside the samples; sample: factor of a sample's bytes; error: standard deviation of the
-    logarithm of the step's factor.
+    batch: samples a step that it is tried at, None for as many as are asked about; prices: by which it was scaled;
+    step, forward, saved: factors of a step, of a forward pass and of what is written; fixed: share of the larger step
+    that a batch pays however full it is, None where that is seen; more_bytes: of the peak, beside the samples; sample:
+    factor of a sample's bytes; error: standard deviation of the logarithm of the step's factor.
     """
 
-    batch: int
-    prices: Prices
-    step: float
-    forward: float
-    saved: float
-    fixed: float
-    more_bytes: float
-    sample: float
-    error: float
+    batch: int | None = None
+    prices: Prices | None = None
+    step: float = 1.0
+    forward: float = 1.0
+    saved: float = 1.0
+    fixed: float | None = None
+    more_bytes: float = 0.0
+    sample: float = 1.0
+    error: float = 0.0
+
+
+ITSELF = Scale()
 
 
 def scale(small: Known, large: Known, batch: int, prices: Prices, there: int = 0) -> Scale:

@@ -17,7 +17,7 @@ from traintime.predict import advice, durations, holdings, prices, resident
 from traintime.predict.answer import GB, Estimate, around
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, probe, smaller
-from traintime.predict.scaling import Scale
+from traintime.predict.scaling import ITSELF, Scale
 from traintime.predict.training import TENSORFLOW, Known, Training
 
 SURE = 1e6  # degrees of freedom of an error that many runs have told
@@ -117,45 +117,43 @@ def probed(
     known: Known | None,
     stack: str,
     notes: tuple[str, ...] = (),
-    scaled: Scale | None = None,
+    by: Scale = ITSELF,
 ) -> Estimate:
     """The model's own steps, at the batch size that is asked for and one beside it, and everything around them.
 
-    trainer: see probe.Trainer; stack: whose run-to-run error it has. Known: for what the step is spent on. scaled: from
-    the smaller model that the trainer has to the one that is asked about and known; then it is tried at one batch size.
+    trainer: see probe.Trainer; stack: whose run-to-run error it has. known: for what the step is spent on. by: from the
+    smaller model that the trainer has to the one that is asked about and known; then it is tried at one batch size.
     """
-    before, batch = resident.now(), scaled.batch if scaled else asked.batch
+    before, batch, scaled = resident.now(), by.batch or asked.batch, by is not ITSELF
     seen = probe(trainer, batch, seconds, 0 if scaled else _beside(trainer, asked))
-    step = seen.asked.step_s * (scaled.step if scaled else 1.0)
+    step = seen.asked.step_s * by.step
     tried = seen.others[0] if seen.others else seen.asked  # of what a last batch that is not full costs
     parts = {
         "first step": max(seen.asked.first_s - seen.asked.step_s, 0.0),
         "steps": asked.epochs * asked.whole * step,
-        "last batches": asked.epochs * _last_s(seen, asked, step, scaled) if asked.rest else 0.0,
+        "last batches": asked.epochs * _last_s(seen, asked, step, by) if asked.rest else 0.0,
         "between epochs": asked.epochs * (seen.asked.epoch_s + trainer.between_s()),
     }
     if asked.rest and (seen.others or scaled):  # another shape is compiled anew, once
         parts["first step"] += max(tried.first_s - tried.step_s, 0.0)
     if asked.validation and trainer.tests:
-        forward = trainer.test_s(batch, 4) * (scaled.forward if scaled else 1.0)
+        forward = trainer.test_s(batch, 4) * by.forward
         parts["validation"] = asked.epochs * math.ceil(asked.validation / asked.batch) * forward
     elif asked.validation:
         notes += ("validation is not counted: it can be timed for a Keras model with arrays",)
     if asked.saves and trainer.saves:
-        parts["saving"] = asked.saves * trainer.save_s() * (scaled.saved if scaled else 1.0)
+        parts["saving"] = asked.saves * trainer.save_s() * by.saved
     elif asked.saves:
         notes += ("saving is not counted: it can be timed for a Keras model",)
     if scaled:
-        notes += (_of_scale(seen.asked.step_s, scaled),)
+        notes += (_of_scale(seen.asked.step_s, batch, by.step),)
     elif not seen.others and not trainer.own_batches and asked.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
     repeat = prices.habits()["repeat"].groupby("stack").first()
-    errors = [(float(repeat.get(stack, repeat.max())), SURE)]
+    errors = [(float(repeat.get(stack, repeat.max())), SURE), (by.error, SURE)]
     if (blocks := len(seen.asked.blocks_s)) > 1:
         errors.append((seen.asked.error, blocks - 1))
-    if scaled:
-        errors.append((scaled.error, SURE))
-    priced, terms, beside = scaled.prices if scaled else None, None, {}
+    priced, terms, beside = by.prices, None, {}
     if known is not None and priced is None:
         rates, allocator = rates_here(), who_answers()
         here = allocator if known.stack in prices.known(allocator) else prices.USUAL
@@ -166,9 +164,10 @@ def probed(
         # Which part is how large is the formula's opinion; how long they take together was seen.
         factor = step / sum(terms.values())
         terms = {name: value * factor for name, value in terms.items()}
-    memory, told = _memory(seen, trainer, asked, stack, before, scaled)
-    tier, by = ("scaled", f"; prices: {scaled.prices.of}") if scaled else ("probed", "")
-    of = f"{seen.took_s:.0f} s of it, {stack}{by}"
+    memory, told = _memory(seen, trainer, asked, stack, before, by)
+    tier, of = "scaled" if scaled else "probed", f"{seen.took_s:.0f} s of it, {stack}"
+    if by.prices:
+        of += f"; prices: {by.prices.of}"
     found = _answer(tier, of, asked, step, errors, parts, memory, known, terms, priced, notes + told, beside)
     # An epoch that takes as long as it may can end after a pause that the expected one does not meet.
     return _with_sleep(found, trainer.sleep_s(found.epoch.high))
@@ -202,23 +201,25 @@ def _beside(trainer: Any, asked: Training) -> int:
     return smaller(asked.batch) or 0
 
 
-def _last_s(seen: Probe, asked: Training, step: float, scaled: Scale | None) -> float:
-    """Seconds of an epoch's last batch, which is not full: on the line through the batch sizes that were tried."""
-    if scaled is None:
+def _last_s(seen: Probe, asked: Training, step: float, by: Scale) -> float:
+    """Seconds of an epoch's last batch, which is not full: on the line through the batch sizes that were tried, or,
+    where that was one alone, as the prices share the step out.
+    """
+    if by.fixed is None:
         return seen.step_s(asked.rest)
-    return step * (scaled.fixed + (1 - scaled.fixed) * asked.rest / asked.batch)
+    return step * (by.fixed + (1 - by.fixed) * asked.rest / asked.batch)
 
 
-def _of_scale(step_s: float, scaled: Scale) -> str:
+def _of_scale(step_s: float, batch: int, times: float) -> str:
     """What is said of an answer that rests on a smaller model."""
     return (
-        f"a smaller one was trained, at batch {scaled.batch}: its step of {step_s * 1e3:.3g} ms is taken "
-        f"{scaled.step:.3g} times, as the formula makes the larger one"
+        f"a smaller one was trained, at batch {batch}: its step of {step_s * 1e3:.3g} ms is taken {times:.3g} times, "
+        "as the formula makes the larger one"
     )
 
 
 def _memory(
-    seen: Probe, trainer: Any, asked: Training, stack: str, before: int, scaled: Scale | None
+    seen: Probe, trainer: Any, asked: Training, stack: str, before: int, by: Scale
 ) -> tuple[Interval | None, tuple[str, ...]]:
     """Peak memory of the whole training, and what is to be said of it.
 
@@ -228,8 +229,7 @@ def _memory(
         return None, ()
     peak, there = seen.asked.peak_bytes, seen.asked.steps * seen.asked.batch
     data = trainer.data_bytes(seen.asked.batch, asked.samples + asked.validation, there, peak)
-    if scaled:
-        data, peak = data * scaled.sample, max(peak + scaled.more_bytes, 0.0)
+    data, peak = data * by.sample, max(peak + by.more_bytes, 0.0)
     held = holdings.of_stack(stack if stack in holdings.stacks() else TENSORFLOW)
     notes = (f"this process held {before / GB:.2g} GB before it was probed",)
     notes += _of_data(data, peak)

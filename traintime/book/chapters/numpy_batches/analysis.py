@@ -26,6 +26,9 @@ WAYS = {"at-once": AT_ONCE, "blocks": "in blocks of 16", "one-by-one": "one by o
 ORDER = [*WAYS.values(), ONE_THREAD]
 FLAT = (16, 256)  # the batches between which the document saw no difference
 PACKAGED = 5_000  # digits that ship with a package
+ALLOCATORS = ("glibc", "tcmalloc")
+UNDER_ALLOCATORS = SIZES | {"stack": NUMPY, "images": "at-once", "threads": None, "allocator": [*ALLOCATORS]}
+SMALL_PAGES = 256  # the largest batch whose pages are all of the usual size
 EPOCH = 60_000  # images of MNIST's training set; the document does not say how many of them it used
 
 
@@ -45,6 +48,34 @@ def points(book: Measurements, **wanted: Any) -> pd.DataFrame:
 def prices(book: Measurements, found: pd.DataFrame) -> dict[tuple[str, str], formula.Fit]:
     """A price per step and one per image on each stack in each way: (stack, way) -> fit of formula.BATCH_LINE."""
     return book.lines(found, formula.BATCH_LINE)
+
+
+def kept(book: Measurements) -> pd.DataFrame:
+    """NumPy's step under glibc over that where the allocator keeps its memory, a row a batch (Measurements.ratios)."""
+    found = book.invocations(**UNDER_ALLOCATORS)
+    return book.ratios(found, [ALLOCATORS], of="allocator", against="batch")
+
+
+def pages(book: Measurements) -> pd.DataFrame:
+    """NumPy's points, all images at once, under each allocator: as `points` gives them, `how` the allocator, and
+    faults_a_step, pages that a step maps anew.
+    """
+    found = book.points(**UNDER_ALLOCATORS)
+    anew = [values.mean() if len(values) else np.nan for values in book.values(found, "faults_a_step")]
+    seconds = found["step_s"] / found["batch"].astype(float)
+    return found.assign(how=found["allocator"], image_s=seconds, faults_a_step=np.array(anew, float))
+
+
+def page_price(book: Measurements, most: int = SMALL_PAGES) -> formula.Fit:
+    """A price per step, per image and per page mapped anew, of batches up to so many images under both allocators.
+
+    Raises KeyError where these are too few.
+    """
+    found = pages(book)
+    found = found[found["batch"].astype(float) <= most].dropna(subset="faults_a_step")
+    if found["how"].nunique() < len(ALLOCATORS):
+        raise KeyError("under one allocator alone")
+    return book.lines(found.assign(how=AT_ONCE), formula.BATCH_AND_PAGES)[NUMPY, AT_ONCE]
 
 
 def of_the_document() -> tuple[pd.DataFrame, dict[str, float]]:

@@ -5,17 +5,22 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page
+from traintime.book import page, stored
 from traintime.book.chapters.numpy_batches.analysis import (
+    ALLOCATORS,
     AT_ONCE,
     FLAT,
     KERAS,
     NUMPY,
     ONE_THREAD,
+    SMALL_PAGES,
     WAYS,
     against_keras,
     gains,
+    kept,
     of_the_document,
+    page_price,
+    pages,
     per_image,
     points,
     prices,
@@ -55,6 +60,19 @@ def price_table(priced: Mapping[tuple[str, str], formula.Fit]) -> HTML:
         both = [fit.interval("F").text(",.0f", 1e6), fit.interval("c").text(",.0f", 1e6)]
         rows.append([name, *both, f"{fit.mean_error:.0%}"])
     return page.table(["", "µs a step", "µs an image", "mean error"], rows) if rows else page.nothing()
+
+
+def page_table(book: Measurements) -> HTML:
+    """An image under each allocator, the pages that it maps anew, and the one time over the other; a row a batch."""
+    rows = []
+    found = pages(book).set_index(["how", "batch"])
+    for _, row in kept(book).iterrows():
+        each = [found.loc[(allocator, row["batch"])] for allocator in ALLOCATORS]
+        counted = [f"{one['faults_a_step'] / row['batch']:.1f}" for one in each]
+        times = [f"{one['image_s'] * 1e6:,.0f}" for one in each]
+        rows.append([f"{row['batch']:,.0f}", counted[0], times[0], counted[1], times[1], page.span(row)])
+    heads = ["batch", *(f"{what}, {each}" for each in ALLOCATORS for what in ("pages anew an image", "µs an image"))]
+    return page.table([*heads, "times as long"], rows) if rows else page.nothing()
 
 
 def gain_table(found: pd.DataFrame) -> HTML:
@@ -100,11 +118,18 @@ def values(book: Measurements) -> dict[str, str]:
         "one": image(1, FLAT[0]),
         "flat": image(FLAT[1], FLAT[0]),
         "large": image(1024, FLAT[0]),
+        "rise": image(1024, FLAT[1]),
+        "pages": lambda: f"{_anew(book, FLAT[0]):.0f}",
+        "page": lambda: page_price(book).interval("w").text(".1f", 1e6) + " µs",
+        "kept": lambda: page.span(stored.row(kept(book), batch=FLAT[0])),
+        "kept-error": lambda: f"{prices(book, pages(book))[NUMPY, ALLOCATORS[1]].mean_error:.0%}",
         "blocks": gain(gained, WAYS["blocks"], 1024),
         "single": gain(gained, WAYS["one-by-one"], 1024),
         "thread-one": gain(gained, ONE_THREAD, 1),
         "thread-many": gain(gained, ONE_THREAD, 1024),
     }
+    for name, most in (("pages-error", SMALL_PAGES), ("pages-error-all", 1024)):
+        asked[name] = lambda most=most: f"{page_price(book, most).mean_error:.0%}"
     for stack in KERAS:
         for batch in (1, 256):
             asked[f"{stack.removeprefix('2026-')}-{batch}"] = gain(keras, stack, batch)
@@ -120,6 +145,11 @@ def values(book: Measurements) -> dict[str, str]:
         "npb-s3-share": f"{line['F'] / (line['F'] + line['c']):.0%}",
         "npb-s3-left": f"{line['F'] / (line['F'] + FLAT[0] * line['c']):.1%}",
     }
+
+
+def _anew(book: Measurements, batch: int) -> float:
+    """Pages that an image of such a batch maps anew under glibc."""
+    return float(stored.row(pages(book), how=ALLOCATORS[0], batch=batch)["faults_a_step"] / batch)
 
 
 def _critical(fit: formula.Fit, spec: str = ".1f") -> str:

@@ -99,14 +99,9 @@ def beyond_table(book: Measurements) -> HTML:
     table = []
     for (at, size), mine in found.groupby(["at", "size"]):
         missed = (f"{errors(mine, way).mean():.0%}" for way in ("scaled", "line"))
-        table.append([f"{LARGER[size]}, {at}", str(mine["number"].nunique()), *missed, _held(mine, "scaled")])
-    heads = [
-        "ten times the, at batch sizes",
-        "models",
-        "scaled, missed by",
-        "a line through two",
-        "intervals that held",
-    ]
+        table.append([LARGER[size], at, str(mine["number"].nunique()), *missed, _held(mine, "scaled")])
+    heads = ["ten times as many", "batch sizes tried", "models", "scaled, missed by", "a line through two"]
+    heads.append("intervals that held")
     return HTML(page.table(heads, table).data + _each_beyond(found).data)
 
 
@@ -121,7 +116,14 @@ def _each_beyond(found: pd.DataFrame) -> HTML:
         name = f"{LARGER[first['size']]}, {first['stack'].removeprefix('2026-')}"
         done = "" if np.isnan(first["done"]) else f"{first['done'] - 1:+.0%}"
         table.append([name, first["at"], f"{scaled}{missed}", done, line, again])
-    heads = ["ten times the", "batch sizes", "scaled", "until the last step", "a line through two", "training it again"]
+    heads = [
+        "ten times as many",
+        "batch sizes",
+        "scaled",
+        "until the last step",
+        "a line through two",
+        "training it again",
+    ]
     return page.table(heads, table, fold="Each model, foretold less what it took")
 
 
