@@ -54,6 +54,14 @@ def test_prices_are_found_again_from_steps_that_have_them():
     assert prices.left_out(values, values @ truth, range(len(points))) == pytest.approx(0, abs=1e-6)
 
 
+def test_of_terms_in_proportion_the_first_has_the_price_whatever_the_rounding():
+    values = np.array([[1.0, 0.0, 3.0, 1.0], [1.0, 0.0, 7.0, 2.0], [1.0, 0.0, 1.0, 5.0]])
+    values = np.column_stack([values, values[:, 2] * 3e9])
+    for nudge in (1 - 1e-15, 1, 1 + 1e-15):
+        found = prices.solve(values * [1, 1, nudge, 1, 1], values @ [0.5, 0, 2, 1, 1e-9])
+        assert found == pytest.approx([0.5, 0, 5, 1, 0])
+
+
 def test_twice_the_rates_halve_what_they_price_and_nothing_else():
     slow, fast = (prices.of_rates("x", Rates(factor * 1e11, factor * 1e10), "2026-jax") for factor in (1, 2))
     for term in STEP.terms:

@@ -21,6 +21,7 @@ from traintime.book.chapters.numpy_batches.analysis import (
     per_image,
     points,
     prices,
+    steadiest,
 )
 from traintime.book.chapters.numpy_batches.claims import CLAIMS
 from traintime.book.chapters.numpy_batches.shown import (
@@ -28,6 +29,7 @@ from traintime.book.chapters.numpy_batches.shown import (
     document_table,
     gain_table,
     image_table,
+    machine_table,
     page_table,
     price_table,
     values,
@@ -53,6 +55,7 @@ __all__ = [
     "gains",
     "image_table",
     "kept",
+    "machine_table",
     "of_both",
     "of_the_document",
     "page_price",
@@ -61,5 +64,6 @@ __all__ = [
     "points",
     "price_table",
     "prices",
+    "steadiest",
     "values",
 ]

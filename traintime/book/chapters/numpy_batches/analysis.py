@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traintime.book import original
+from traintime.book import original, stored
 from traintime.book.stored import ANY, Measurements
 from traintime.errors import InputError
 from traintime.explain import formula, statistics
-from traintime.explain.statistics import Interval
+from traintime.explain.statistics import Interval, Spread
 
 NUMPY = "numpy"
 KERAS = ("2026-tensorflow", "2026-jax", "2026-torch")
@@ -76,6 +76,22 @@ def page_price(book: Measurements, most: int = SMALL_PAGES) -> formula.Fit:
     if found["how"].nunique() < len(ALLOCATORS):
         raise KeyError("under one allocator alone")
     return book.lines(found.assign(how=AT_ONCE), formula.BATCH_AND_PAGES)[NUMPY, AT_ONCE]
+
+
+def repeats(book: Measurements) -> Spread:
+    """Run-to-run error of the points under both allocators."""
+    return statistics.pooled_spread(values for values in book.values(pages(book), "median_s") if len(values))
+
+
+def machines() -> list[Measurements]:
+    """The machines that ran both allocators, the one that repeats itself best first."""
+    able = [book for book in map(stored.of, stored.named()) if len(kept(book))]
+    return sorted(able, key=lambda book: repeats(book).sd)
+
+
+def steadiest(reference: str = "") -> Measurements:
+    """The machine to show: the one named, or else the first of `machines`, if there is any."""
+    return stored.of(reference) if reference else (*machines(), stored.of())[0]
 
 
 def of_the_document() -> tuple[pd.DataFrame, dict[str, float]]:

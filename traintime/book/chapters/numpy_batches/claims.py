@@ -21,13 +21,14 @@ from traintime.book.chapters.numpy_batches.analysis import (
     per_image,
     points,
     prices,
+    steadiest,
 )
 from traintime.book.claims import Claim, Finding, above, below, every, within
 from traintime.book.stored import Measurements
 
 
 def _document_is_a_line(book: Measurements) -> Finding:
-    if book.machine != stored.having(stored.of(), kept).machine:
+    if book.machine != steadiest().machine:
         raise KeyError(book.machine)  # the document's figures are of no machine of ours: said once
     worst = of_the_document()[0]["off"].abs().max()
     return Finding(bool(worst < 0.02), f"{worst:.1%} at most")
@@ -64,25 +65,25 @@ def _row(found: pd.DataFrame, **wanted: object) -> pd.Series:
 def _blocks_gain(book: Measurements) -> Finding:
     found = gains(book)
     blocks, single = (_row(found, below=WAYS[way], batch=1024) for way in ("blocks", "one-by-one"))
-    shown = f"in blocks {page.span(blocks)}, one by one {page.span(single)} times as fast"
+    text = f"in blocks {page.span(blocks)}, one by one {page.span(single)} times as fast"
     told = [None if row["reason"] == "not interleaved" else stored.interval(row) for row in (blocks, single)]
     parts = [None if one is None else judge(one, 1) for one, judge in zip(told, (above, below), strict=True)]
-    return Finding(every(*parts), shown)
+    return Finding(every(*parts), text)
 
 
 def _threads(book: Measurements) -> Finding:
     found = gains(book)
     small, large = (_row(found, below=ONE_THREAD, batch=batch) for batch in (1, 1024))
     # One thread over all of them: the ratio's other side.
-    shown = f"one thread is {page.span(small)} times as fast at 1, {page.span(large)} at 1,024"
-    return Finding(every(above(stored.interval(small), 0.95), above(stored.interval(large), 1 / 1.5)), shown)
+    text = f"one thread is {page.span(small)} times as fast at 1, {page.span(large)} at 1,024"
+    return Finding(every(above(stored.interval(small), 0.95), above(stored.interval(large), 1 / 1.5)), text)
 
 
 def _keras(book: Measurements) -> Finding:
     found = against_keras(book)
     one, many = (_row(found, below="2026-tensorflow", batch=batch) for batch in (1, 256))
-    shown = f"NumPy takes {page.span(one)} times as long at 1, {page.span(many)} at 256"
-    return Finding(every(below(stored.interval(one), 1), above(stored.interval(many), 1)), shown)
+    text = f"NumPy takes {page.span(one)} times as long at 1, {page.span(many)} at 256"
+    return Finding(every(below(stored.interval(one), 1), above(stored.interval(many), 1)), text)
 
 
 def _kept_is_a_line(book: Measurements) -> Finding:
@@ -90,20 +91,20 @@ def _kept_is_a_line(book: Measurements) -> Finding:
     found = found[found["how"] == ALLOCATORS[1]]
     fit = prices(book, found)[NUMPY, ALLOCATORS[1]]
     anew = (found["faults_a_step"] / found["batch"].astype(float)).max()
-    shown = f"{fit.mean_error:.0%} on average, {anew:.1f} pages an image at most"
-    return Finding(bool(fit.mean_error < 0.05 and anew < 1), shown)
+    text = f"{fit.mean_error:.1%} on average, {anew:.1f} pages an image at most"
+    return Finding(bool(fit.mean_error < 0.05 and anew < 1), text)
 
 
 def _kept_gains(book: Measurements) -> Finding:
     found = kept(book)
     small, large = (stored.interval(_row(found, batch=batch)) for batch in FLAT)
-    shown = f"{small.text()} times as long at {FLAT[0]}, {large.text()} at {FLAT[1]}"
-    return Finding(every(above(small, 1.15), below(large, 1.05)), shown)
+    text = f"{small.text()} times as long at {FLAT[0]}, {large.text()} at {FLAT[1]}"
+    return Finding(every(above(small, 1.15), below(large, 1.05)), text)
 
 
 def _pages_have_a_price(book: Measurements) -> Finding:
     fit = page_price(book)
-    return Finding(bool(fit.mean_error < 0.05), f"{fit.mean_error:.0%} on average, {abs(fit.errors).max():.0%} at most")
+    return Finding(bool(fit.mean_error < 0.05), f"{fit.mean_error:.1%} on average, {abs(fit.errors).max():.0%} at most")
 
 
 def _claim(number: int, sentence: str, source: str, decide: Callable[[Measurements], Finding]) -> Claim:

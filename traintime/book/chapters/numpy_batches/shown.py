@@ -18,12 +18,14 @@ from traintime.book.chapters.numpy_batches.analysis import (
     against_keras,
     gains,
     kept,
+    machines,
     of_the_document,
     page_price,
     pages,
     per_image,
     points,
     prices,
+    repeats,
 )
 from traintime.book.stored import Measurements
 from traintime.explain import formula
@@ -73,6 +75,20 @@ def page_table(book: Measurements) -> HTML:
         rows.append([f"{row['batch']:,.0f}", counted[0], times[0], counted[1], times[1], page.span(row)])
     heads = ["batch", *(f"{what}, {each}" for each in ALLOCATORS for what in ("pages anew an image", "µs an image"))]
     return page.table([*heads, "times as long"], rows) if rows else page.nothing()
+
+
+def machine_table() -> HTML:
+    """What pages cost on each machine that ran both allocators, and how far two prices and three are off."""
+    rows = []
+    for book in machines():
+        two, three = prices(book, pages(book))[NUMPY, ALLOCATORS[1]], page_price(book)
+        gain = page.span(stored.row(kept(book), batch=FLAT[0]))
+        paid = three.interval("w").text(".1f", 1e6)
+        errors = [f"{each:.1%}" for each in (two.mean_error, three.mean_error, repeats(book).sd)]
+        rows.append([stored.named()[book.machine]["title"], gain, paid, *errors])
+    missed = f"{ALLOCATORS[1]}, two prices miss by", "both, three miss by", "runs repeat within"
+    heads = ["", f"glibc over tcmalloc at {FLAT[0]}", "µs a page", *missed]
+    return page.table(heads, rows) if rows else page.nothing()
 
 
 def gain_table(found: pd.DataFrame) -> HTML:
