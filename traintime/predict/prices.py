@@ -151,7 +151,8 @@ def derive() -> pd.DataFrame:
     Columns: stack, allocator, term; habit: seconds of a step and a launch, else times the least possible; points,
     workloads, machines: what it was fitted to. Errors, each a root mean square of the logarithm of measured over
     predicted: error, of points that were left out; kinds, of whole workloads that were, each counted once however many
-    points it has; elsewhere, of machines that were; repeat: of measuring again. Missing where there is nothing to leave out.
+    points it has; elsewhere, of machines that were; repeat: of measuring again. Missing where there is nothing to
+    leave out.
     """
     steps, repeats = [], {}
     for machine in sorted(path.name for path in paths.MEASUREMENTS.iterdir() if (path / "rates.json").exists()):
