@@ -84,14 +84,13 @@ def repeats(book: Measurements) -> Spread:
 
 
 def machines() -> list[Measurements]:
-    """The machines that ran both allocators, the one that repeats itself best first."""
-    able = [book for book in map(stored.of, stored.named()) if len(kept(book))]
-    return sorted(able, key=lambda book: repeats(book).sd)
+    """The machines that ran both allocators."""
+    return [book for book in map(stored.of, stored.named()) if len(kept(book))]
 
 
-def steadiest(reference: str = "") -> Measurements:
-    """The machine to show: the one named, or else the first of `machines`, if there is any."""
-    return stored.of(reference) if reference else (*machines(), stored.of())[0]
+def steadiest(machine: str = "") -> Measurements:
+    """The machine named, or else of those that ran both allocators the one that repeats itself best."""
+    return stored.best(lambda book: -repeats(book).sd if len(kept(book)) else None, machine)
 
 
 def of_the_document() -> tuple[pd.DataFrame, dict[str, float]]:
