@@ -11,7 +11,7 @@ from traintime.errors import InputError
 from traintime.explain.formula import tf_data_end
 from traintime.measuring import stacks
 from traintime.point import make_point
-from traintime.predict import calibrate, prices, tiers, training
+from traintime.predict import calibrate, holdings, prices, tiers, training
 from traintime.predict.answer import around
 from traintime.predict.estimate import estimate
 from traintime.predict.prices import TERMS, Rates
@@ -81,7 +81,8 @@ def worker(monkeypatch):
             {"step_s": s, "first_s": 1.5, "work": asdict(point.work)} for s, point in zip(seconds, POINTS, strict=True)
         ]
         path = {"allocator": "tcmalloc" if "LD_PRELOAD" in environment else "glibc"}
-        return {"status": "ok", "result": {"probes": found, "copies": 3.0, "path": path, "took_s": 42.0}}
+        about = {"base_bytes": 7e8, "copies": 3.0, "path": path, "took_s": 42.0}
+        return {"status": "ok", "result": {"probes": found} | about}
 
     monkeypatch.setattr(calibrate, "run_worker", answer)
     monkeypatch.setattr(tiers, "rates_here", lambda: Rates(1e11, 2e10))
@@ -109,6 +110,15 @@ def test_samples_count_as_often_as_fit_was_seen_to_hold_them(worker):
     asked = training.Training(100_000, 100)
     once, often = (tiers.of_prices(made.prices(), known, asked, "2026-jax", copies=n).memory.value for n in (1, 3))
     assert often - once == pytest.approx(2 * 1000 * 100_000)
+
+
+def test_memory_starts_from_what_a_process_here_was_seen_to_hold(worker):
+    calibrate.calibrate("2026-jax")
+    known = training.of_point(make_point())
+    grown = holdings.of_stack("2026-jax").of_model(known.work, known.how)
+    assert estimate(make_point(), samples=1000, stack="2026-jax").memory.value == pytest.approx(7e8 + grown, rel=1e-3)
+    usual = estimate(make_point(), samples=1000, stack="2026-jax", tier="formula").memory.value
+    assert usual == pytest.approx(holdings.of_stack("2026-jax").peak_bytes(known.work, known.how), rel=1e-3)
 
 
 def test_a_first_step_is_paid_once_and_once_more_for_a_batch_that_is_not_full(worker):

@@ -24,7 +24,7 @@ from traintime.measuring import machine, stacks
 from traintime.measuring.measure import default_threads, run_worker
 from traintime.measuring.worker.process import allocator
 from traintime.point import Run
-from traintime.predict import prices, tiers
+from traintime.predict import holdings, prices, resident, tiers
 from traintime.predict.prices import TERMS, Prices, rms
 from traintime.store.records import write_atomically
 from traintime.workloads.base import Work, validated
@@ -35,7 +35,7 @@ TRUST = 0.7  # of a habit, relative: how far a machine's price lies from it, abo
 FREE = 0.1  # of a step: what a price may be moved by though the habits say that it is nothing
 BLOCK_S = 0.2  # of a probe: there are many, and a minute
 STALE_DAYS = 90
-SCHEMA = 3
+SCHEMA = 4
 Array = NDArray[np.float64]
 
 # Classifiers near those of 1,500 drawn at random that tell the prices of new ones best between them (I-optimal: the
@@ -43,6 +43,7 @@ Array = NDArray[np.float64]
 # table and a small model are among them. Then plain products inside and outside of the cache, and windows.
 _CLASSIFIERS: tuple[tuple[int, int, int, int, int, str], ...] = (
     # vocabulary, embedding, units, length, batch, optimizer
+    (2_000, 50, 32, 25, 16, "adam"),  # first, since it holds next to nothing: what a process holds that trains at all
     (10_000, 300, 128, 16, 256, "sgd"),
     (200_000, 100, 32, 16, 16, "rmsprop"),
     (20_000, 50, 64, 8, 256, "sgd"),
@@ -56,14 +57,13 @@ _CLASSIFIERS: tuple[tuple[int, int, int, int, int, str], ...] = (
     (200_000, 100, 32, 8, 128, "adam"),
     (50_000, 300, 128, 32, 32, "rmsprop"),
     (5_000, 200, 128, 50, 64, "adam"),
-    (2_000, 50, 32, 25, 16, "adam"),
 )
 _SIZES = ("vocabulary", "embedding", "units", "length", "batch", "optimizer")
 _WIDE = ("dense", {"width": 1_500, "layers": 3, "batch": 128})  # its samples are large: how often `fit` holds them
 DESIGNS: tuple[tuple[str, dict[str, Any]], ...] = (
-    *(("classifier", dict(zip(_SIZES, sizes, strict=True))) for sizes in _CLASSIFIERS[:4]),
+    *(("classifier", dict(zip(_SIZES, sizes, strict=True))) for sizes in _CLASSIFIERS[:5]),
     _WIDE,
-    *(("classifier", dict(zip(_SIZES, sizes, strict=True))) for sizes in _CLASSIFIERS[4:]),
+    *(("classifier", dict(zip(_SIZES, sizes, strict=True))) for sizes in _CLASSIFIERS[5:]),
     ("dense", {"width": 64, "layers": 4, "batch": 16}),
     ("convolution", {"side": 32, "filters": 16, "batch": 32}),
 )
@@ -75,8 +75,9 @@ class Calibration:
     """The prices of one stack on one machine, and where they come from.
 
     seconds: of a unit of each term; error: standard deviation of the logarithm of measured over predicted (see doubt);
-    first_s: what a first step took beyond the others, the median of the probes; copies: how often `fit` holds its
-    samples; path: the code path that the framework chose, and who answered malloc;
+    first_s: what a first step took beyond the others, the median of the probes; base_bytes: memory of a process that
+    trains, without the model; copies: how often `fit` holds its samples;
+    path: the code path that the framework chose, and who answered malloc;
     probes: (step measured, predicted).
     """
 
@@ -88,6 +89,7 @@ class Calibration:
     seconds: Mapping[str, float] = field(hash=False)
     error: float
     first_s: float
+    base_bytes: float
     copies: float
     took_s: float
     probes: Sequence[tuple[float, float]]
@@ -148,6 +150,7 @@ def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) ->
         dict(zip(TERMS, fitted.tolist(), strict=True)),
         doubt(left_out, float(prices.habits(under).loc[stack, "error"].iloc[0])),
         float(np.median([each["first_s"] for each in found["probes"]])),
+        found["base_bytes"],
         found["copies"],
         found["took_s"],
         [(float(a), float(b)) for a, b in zip(measured, predicted, strict=True)],
@@ -241,7 +244,7 @@ def _probe(seconds: float) -> dict[str, Any]:
     from traintime.predict.probe import trained
     from traintime.predict.work import work
 
-    start, probes, copies = time.perf_counter(), [], 1.0
+    start, probes, base, copies = time.perf_counter(), [], 0.0, 1.0
     for place, (kind, sizes) in enumerate(DESIGNS):
         left = start + seconds - time.perf_counter()
         if left <= 0:
@@ -253,10 +256,13 @@ def _probe(seconds: float) -> dict[str, Any]:
         seen = trained(trainer, batch, until, time.perf_counter, BLOCK_S)
         first_s = max(seen.first_s - seen.step_s, 0.0)
         probes.append({"step_s": seen.step_s, "first_s": first_s, "work": asdict(work(model, batch).total)})
+        if not place:
+            base = resident.peak() - holdings.of_stack(trainer.stack).of_model(work(model, batch).total)
         if place == OF_COPIES and seen.peak_bytes:
             copies = trainer.copies(batch, seen.steps * batch, seen.peak_bytes)
     path = {"allocator": who_answers()}
-    return {"probes": probes, "copies": copies, "path": path, "took_s": time.perf_counter() - start}
+    about = {"base_bytes": base, "copies": copies, "path": path}
+    return {"probes": probes, "took_s": time.perf_counter() - start} | about
 
 
 def main() -> None:

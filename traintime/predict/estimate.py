@@ -196,7 +196,7 @@ def _priced(
     if device is None and tier != "formula":
         try:
             found = calibrate.stored(stack, allocator)
-            of_this = {"copies": found.copies, "first_s": found.first_s}
+            of_this = {name: getattr(found, name) for name in ("base_bytes", "copies", "first_s")}
             answer = tiers.of_prices(found.prices(), known, asked, stack, notes, tier="calibrated", **of_this)
             return tiers.as_slept(answer, stack)
         except InputError as error:

@@ -42,8 +42,11 @@ class Held:
 
     def beyond_idle(self, work: Work, how: str = ADAM) -> float:
         """The same without what the stack holds before it trains."""
-        kept = self.kept * work.activation_bytes
-        return self.runtime + self.copies_of(how) * FLOAT * work.parameters + kept
+        return self.runtime + self.of_model(work, how)
+
+    def of_model(self, work: Work, how: str = ADAM) -> float:
+        """What grows with the model alone: copies of its parameters, and what is kept for the backward pass, bytes."""
+        return self.copies_of(how) * FLOAT * work.parameters + self.kept * work.activation_bytes
 
     def copies_of(self, how: str) -> float:
         """Copies of the parameters when they are trained so: Adam's, and what was seen to differ from it, or must."""

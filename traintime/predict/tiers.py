@@ -76,13 +76,15 @@ def of_prices(
     idle: bool = True,
     tier: str = "formula",
     beside: Mapping[str, Prices] = MappingProxyType({}),
+    base_bytes: float | None = None,
     copies: float = 1.0,
     first_s: float = 0.0,
 ) -> Estimate:
     """The work of a step at these prices; idle: whether memory counts what a process holds before it trains.
 
-    beside: what could be changed in how it is run, and the prices then; copies: how often `fit` holds the samples;
-    first_s: what a first step takes beyond the others, which a batch that is not full takes once more.
+    beside: what could be changed in how it is run, and the prices then; base_bytes: memory of a process that trains,
+    without the model, where it was seen; copies: how often `fit` holds the samples; first_s: what a first step takes
+    beyond the others, which a batch that is not full takes once more.
     """
     held = holdings.of_stack(stack)
     terms = priced.parts(known.work)
@@ -98,7 +100,8 @@ def of_prices(
     }
     if first_s:
         parts["first step"] = first_s * (1 + bool(asked.rest))
-    peak = held.peak_bytes(known.work, known.how) if idle else held.beyond_idle(known.work, known.how)
+    base = held.idle * idle + held.runtime if base_bytes is None else base_bytes
+    peak = base + held.of_model(known.work, known.how)
     if data := copies * known.sample_bytes * (asked.samples + asked.validation) if idle else 0:
         peak += data
         notes += _of_data(data, peak)
