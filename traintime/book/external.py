@@ -14,3 +14,9 @@ def hardware(device: str) -> dict[str, float]:
 def benchmarks() -> pd.DataFrame:
     """Published training times, one row each: sizes as far as they are given, seconds a sample or a step."""
     return pd.read_csv(paths.EXTERNAL / "benchmarks.csv")
+
+
+def accuracies(data: str) -> "pd.Series[float]":
+    """Accuracies that its makers published for a data set, shares by model."""
+    rows = pd.read_csv(paths.EXTERNAL / "accuracies.csv")
+    return rows[rows["data"] == data].set_index("model")["accuracy"]

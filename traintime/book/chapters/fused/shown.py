@@ -1,16 +1,17 @@
 """What the page of the fused LSTM shows: tables, and the numbers of its prose."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page, stored
+from traintime.book import external, page, stored
 from traintime.book.chapters.fused import along
 from traintime.book.chapters.fused.analysis import (
     BATCHES,
     FEWEST,
+    LATE,
     LENGTHS,
     ORDER,
     SIZES,
@@ -104,6 +105,20 @@ GAINS = [
     ("2026-tensorflow", "loop, compiled"),
 ]
 
+# What the sentences say of accuracy: name -> data and cause.
+LEARNED = {
+    "together": ("mnist1d", "gates and dropout"),
+    "together-late": (LATE, "gates and dropout"),
+    "dropout": ("mnist1d", "recurrent dropout"),
+    "gates": ("mnist1d", "hard gates"),
+    "bias": ("mnist1d", "a forget bias"),
+    "bias-late": (LATE, "a forget bias"),
+    "masked": ("padded", "a mask"),
+    "masked-without": ("padded", "a mask, no bias in either"),
+    "outside": ("mnist1d", "gates, dropout, bias"),
+    "outside-late": (LATE, "gates, dropout, bias"),
+}
+
 
 def values(book: Measurements) -> dict[str, str]:
     """Every number that the chapter's sentences name; one that a machine cannot give says so."""
@@ -141,7 +156,9 @@ def values(book: Measurements) -> dict[str, str]:
         "faults-glibc": faults(BATCHES[1], "glibc"),
         "faults-kept": faults(BATCHES[1], "tcmalloc"),
         "spread": lambda: _spread(learned),
-        "causes": lambda: _what_causes_do(learned),
+        **{name: _points_of(learned, task, cause) for name, (task, cause) in LEARNED.items()},
+        "published": lambda: f"{external.accuracies('MNIST-1D')['GRU']:.0%}",
+        "reached-late": lambda: f"{_of(learned, LATE, 'gates and dropout')['cudnn']:.0%}",
         "batches": lambda: _what_batches_do(batches(trials())),
     }
     for stack, way in GAINS:
@@ -184,21 +201,22 @@ def _spread(learned: pd.DataFrame) -> str:
     return f"{known['spread'].min() * 100:.1f} to {known['spread'].max() * 100:.1f}"
 
 
-def _what_causes_do(learned: pd.DataFrame) -> str:
-    """The sentences on accuracy, of those comparisons that have enough starts."""
-    known = learned[learned["seeds"] >= FEWEST]
+def _of(learned: pd.DataFrame, task: str, cause: str) -> pd.Series:
+    """The row of a comparison that has enough starts. Raises KeyError where there are too few."""
+    known = learned[(learned["task"] == task) & (learned["cause"] == cause) & (learned["seeds"] >= FEWEST)]
     if known.empty:
-        return LATER.format(FEWEST)
-    said = []
-    for cause, rows in known.groupby("cause", sort=False):
-        points = (f"{Interval(*row).text('+.1f', 100)} on {task}" for task, row in _intervals(rows))
-        said.append(f"{cause}, {' and '.join(points)}")
-    return f"What CuDNNLSTM's way gains over LSTM's, in points: {'; '.join(said)}."
+        raise KeyError(f"{task} {cause}")
+    return known.iloc[0]
 
 
-def _intervals(rows: pd.DataFrame) -> Iterator[tuple[str, tuple[float, float, float]]]:
-    for row in rows.itertuples():
-        yield str(row.task), (float(row.difference), float(row.low), float(row.high))
+def _points_of(learned: pd.DataFrame, task: str, cause: str) -> Callable[[], str]:
+    """What CuDNNLSTM's way gains in a comparison, points."""
+
+    def give() -> str:
+        row = _of(learned, task, cause)
+        return Interval(row["difference"], row["low"], row["high"]).text("+.1f", 100)
+
+    return give
 
 
 def _what_batches_do(found: pd.DataFrame) -> str:
