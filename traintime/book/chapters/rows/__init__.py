@@ -6,6 +6,7 @@ from traintime.book.chapters.rows.analysis import (
     FROZEN,
     MANY,
     SWEEP,
+    added_up,
     apart,
     compared,
     growth,
@@ -14,8 +15,12 @@ from traintime.book.chapters.rows.analysis import (
     others,
     peaks,
     points,
+    ran_the_epoch,
     ratios,
+    steadiest,
+    trained_over_frozen,
     trials,
+    work,
 )
 from traintime.book.chapters.rows.claims import CLAIMS
 from traintime.book.chapters.rows.shown import (
@@ -34,6 +39,7 @@ __all__ = [
     "FROZEN",
     "MANY",
     "SWEEP",
+    "added_up",
     "apart",
     "compared",
     "cost_table",
@@ -47,7 +53,11 @@ __all__ = [
     "others_table",
     "peaks",
     "points",
+    "ran_the_epoch",
     "ratios",
+    "steadiest",
+    "trained_over_frozen",
     "trials",
     "values",
+    "work",
 ]

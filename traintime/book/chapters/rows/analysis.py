@@ -10,9 +10,11 @@ import pandas as pd
 
 from traintime.book import original, stored
 from traintime.book.stored import ANY, Measurements
-from traintime.explain.statistics import difference
+from traintime.explain.statistics import difference, pooled_spread
 from traintime.learning import results
 from traintime.measuring import equal_losses
+from traintime.point import make_point
+from traintime.workloads.base import Work, product
 
 STACKS = ["2026-tensorflow", "2026-jax", "2026-torch"]
 DENSE, DEFERRED, FROZEN = "adam", "adam-deferred", "frozen"  # as the column `how` has them
@@ -67,6 +69,32 @@ def invocations(book: Measurements, sweep: str = SWEEP) -> pd.DataFrame:
     return found.assign(how=stored.how(found), optimizer="", frozen=False)
 
 
+def steadiest(machine: str = "") -> Measurements:
+    """The machine named, or else of those that ran the sweep the one that repeats itself best."""
+
+    def repeats(book: Measurements) -> float | None:
+        steps = [values for values in book.values(points(book), "median_s") if len(values)]
+        return -pooled_spread(steps).sd if steps else None
+
+    return stored.best(repeats, machine)
+
+
+def work(how: str, vocabulary: int = LARGE) -> Work:
+    """Of a step in one of the ways, by the workload's closed form."""
+    changed = {"frozen": True} if how == FROZEN else {"optimizer": how}
+    return make_point(vocabulary=vocabulary, **changed).sizes.work()
+
+
+def trained_over_frozen() -> float:
+    """How many times the arithmetic of a step with a frozen table one has that trains it, before any row is moved.
+
+    Of the LSTM's input product one of three parts, the gradient of the words' vectors, is needed for a table alone.
+    """
+    sizes, whole = make_point().sizes, work(DENSE).flops
+    inputs, _ = product(sizes.batch * sizes.length, sizes.embedding, 4 * sizes.units)
+    return whole / (whole - inputs / 3)
+
+
 def ratios(book: Measurements, above: str, below: str, sweep: str = SWEEP) -> pd.DataFrame:
     """The step of one way over that of another, a row a stack and vocabulary (Measurements.ratios)."""
     return book.ratios(invocations(book, sweep), [(above, below)], of="how")
@@ -112,20 +140,23 @@ def _faster(book: Measurements, sweep: str, ways: dict[str, dict[str, Any]], ste
 
 
 def epochs(book: Measurements) -> pd.DataFrame:
-    """Every epoch with LARGE rows that was run from beginning to end, the undisturbed ones and the earlier ones first.
-
-    Raises KeyError where none was run.
-    """
+    """Every epoch with LARGE rows that was run to its end, the undisturbed ones and the earlier ones first."""
     ran = of_sweep(book, EPOCH).rows
     ran = ran[ran["epoch_s"].notna()] if "epoch_s" in ran else ran.iloc[:0]
-    if ran.empty:
-        raise KeyError(EPOCH)
     return ran.sort_values(["disturbed", "started"], kind="stable")
 
 
 def epoch(book: Measurements) -> pd.Series:
-    """The first of `epochs`, the one that counts."""
-    return epochs(book).iloc[0]
+    """The first of `epochs`, the one that counts. Raises KeyError where none was run."""
+    ran = epochs(book)
+    if ran.empty:
+        raise KeyError(EPOCH)
+    return ran.iloc[0]
+
+
+def ran_the_epoch(machine: str = "") -> Measurements:
+    """The machine named, or else one that ran the epoch, undisturbed if there is such."""
+    return stored.best(lambda book: float(not epoch(book)["disturbed"]) if len(epochs(book)) else None, machine)
 
 
 def documents_epoch_s() -> float:

@@ -29,6 +29,7 @@ from traintime.book.chapters.rows.analysis import (
     epoch,
     epochs,
     growth,
+    invocations,
     kerass,
     learned,
     loss_at_the_end,
@@ -36,7 +37,9 @@ from traintime.book.chapters.rows.analysis import (
     peaks,
     points,
     ratios,
+    trained_over_frozen,
     trials,
+    work,
     worst,
 )
 from traintime.book.plots import short
@@ -81,20 +84,21 @@ def _ms(of_one: pd.DataFrame, how: str) -> str:
 
 
 def memory_table(book: Measurements) -> HTML:
-    """Peak memory with the most rows of the usual width, GiB, in each way."""
-    found = stored.chosen(peaks(book), vocabulary=LARGE)
-    rows = [
-        [one["stack"], *(f"{one[how] / GIB:.1f}" for how in (DENSE, DEFERRED, FROZEN)), f"{one['share']:.2f}"]
-        for _, one in found.iterrows()
-    ]
-    return (
-        page.table(["peak, GiB", "dense", "deferred", "frozen", "deferred / dense"], rows) if rows else page.nothing()
-    )
+    """Peak memory at each number of rows, GiB, in each way."""
+    rows = []
+    for _, one in peaks(book).iterrows():
+        held = (f"{one[how] / GIB:.1f}" for how in (DENSE, DEFERRED, FROZEN))
+        rows.append([one["stack"], short(one["vocabulary"]), *held, f"{one['share']:.2f}"])
+    heads = ["peak, GiB", "rows", "dense", "deferred", "frozen", "deferred / dense"]
+    return page.table(heads, rows) if rows else page.nothing()
 
 
-def others_table(book: Measurements, found: pd.DataFrame) -> HTML:
-    """Each way to pay less: times as fast as dense on each stack, and points of accuracy. found: as `learned` gives."""
-    summed = added_up(book)
+def others_table(book: Measurements, found: pd.DataFrame, sums: Measurements) -> HTML:
+    """Each way to pay less: times as fast as dense on each stack, and points of accuracy. found: as `learned` gives.
+
+    sums: the machine on which gradients were added up.
+    """
+    summed = added_up(sums)
     table, gains = pd.concat([others(book), summed[summed["below"] == ADDED]]), found.set_index("way")
     if table.empty:
         return page.nothing()
@@ -105,7 +109,8 @@ def others_table(book: Measurements, found: pd.DataFrame) -> HTML:
             ran = stored.chosen(table, stack=stack, below=way)
             cells.append(page.span(ran.iloc[0], spec=".1f", below=True) if len(ran) else "")
         name = TRAINED.get(way, way)
-        rows.append([way, *cells, _points(gains.loc[name]) if name in gains.index else ""])
+        where = f" ({sums.title})" if way == ADDED and sums.machine != book.machine else ""
+        rows.append([way + where, *cells, _points(gains.loc[name]) if name in gains.index else ""])
     heads = ["", *(f"on {stack.removeprefix('2026-')}" for stack in STACKS), "points of accuracy"]
     return page.table(heads, rows)
 
@@ -136,20 +141,25 @@ def here_table(live: Measurements) -> HTML:
     return page.table(["ms a step", "rows", "dense", "deferred", "frozen"], rows)
 
 
-def values(book: Measurements) -> dict[str, str]:
-    """Every number that the chapter's sentences name; one that a machine cannot give says so."""
+def values(book: Measurements, ran: Measurements | None = None, sums: Measurements | None = None) -> dict[str, str]:
+    """Every number that the chapter's sentences name; one that a machine cannot give says so.
+
+    ran: the machine of the epoch; sums: that on which gradients were added up; else both are the chapter's own.
+    """
+    ran, sums = ran or book, sums or book
     found, taught = points(book), learned(trials()).set_index("way")
     dense, frozen = ratios(book, DENSE, DEFERRED), ratios(book, DEFERRED, FROZEN)
     grown, many = growth(book, DEFERRED), growth(book, DEFERRED, (MOST, SMALL), MANY)
-    peak, far, summed = peaks(book), compared(), added_up(book)
+    peak, far, summed = peaks(book), compared(), added_up(sums)
     asked: dict[str, Callable[[], str]] = {
         "there": lambda: page.title(book, found),
-        "epoch": lambda: f"{epoch(book)['epoch_s']:,.0f}",
-        "epochs": lambda: " and ".join(
-            f"{one['epoch_s']:,.0f}{' (disturbed)' * one['disturbed']}" for _, one in epochs(book).iterrows()
-        ),
-        "epoch-dense": lambda: f"{dense_epoch_s(book, epoch(book)) / 3600:.1f}",
-        "epoch-times": lambda: f"{documents_epoch_s() / epoch(book)['epoch_s']:.1f}",
+        "there-epoch": lambda: page.title(ran, epochs(ran)),
+        "there-added": lambda: page.title(sums, summed),
+        "epoch": lambda: f"{epoch(ran)['epoch_s']:,.0f}",
+        "epochs": lambda: _every_epoch(ran, epoch(ran)),
+        "epoch-dense": lambda: f"{dense_epoch_s(book, epoch(ran)) / 3600:.1f}",
+        "epoch-times": lambda: f"{documents_epoch_s() / epoch(ran)['epoch_s']:.1f}",
+        "faults-torch": lambda: _faults(book, "2026-torch"),
         "most-grows": lambda: page.span(stored.row(many, stack=STACKS[0])),
         "most-gib": lambda: _at_the_most(book, lambda one: f"{one['peak_bytes'] / GIB:.0f}"),
         "most-ms": lambda: _at_the_most(book, lambda one: f"{one['step_s'] * 1e3:.0f}"),
@@ -175,8 +185,30 @@ def values(book: Measurements) -> dict[str, str]:
         "row-middle": f"{MIDDLE:,}",
         "row-keras": _keras(),
         "row-most": f"{MOST:,}",
+        "row-bytes-dense": f"{work(DENSE).update_bytes / 1e9:.0f}",
+        "row-bytes-deferred": f"{work(DEFERRED).update_bytes / 1e6:.0f}",
+        "row-floor": f"{trained_over_frozen():.2f}",
         "row-most-dense": f"{4 * FLOAT * MOST * NARROW / 1e9:.0f}",
     }
+
+
+def _every_epoch(ran: Measurements, first: pd.Series) -> str:
+    """All that were run, by their seconds, where they are more than the one that counts, or that one was disturbed."""
+    found = epochs(ran)
+    if len(found) == 1 and not first["disturbed"]:
+        return "It is the only one that we ran there, and nothing disturbed it."
+    shown = " and ".join(f"{one['epoch_s']:,.0f}{' (disturbed)' * one['disturbed']}" for _, one in found.iterrows())
+    return (
+        f"All that we ran there took {shown} seconds; disturbed means that others took the processors for a part of it."
+    )
+
+
+def _faults(book: Measurements, stack: str) -> str:
+    """Pages that a deferred step of a stack maps anew, with the fewest and with the most rows."""
+    found = invocations(book)
+    found = found[(found["stack"] == stack) & (found["how"] == DEFERRED)]
+    few, many = (found.loc[found["vocabulary"] == rows, "faults_a_step"].mean() for rows in (SMALL, LARGE))
+    return f"{few:,.0f} and {many:,.0f}"
 
 
 def _keras() -> str:
