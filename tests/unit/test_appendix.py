@@ -7,6 +7,7 @@ import pytest
 
 from traintime.book import appendix, chapters, claims, original, page, stored
 from traintime.book.claims import Claim, Finding
+from traintime.book.stored import Measurements
 
 OURS = {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
 
@@ -61,7 +62,15 @@ def test_the_ids_of_a_document_are_given_once():
     assert rows[rows["document"] == "S0"].set_index("id")["claim"].to_dict() == stated.to_dict()
 
 
-def test_each_document_has_a_table_and_what_nobody_judged_says_so(executed):
+def test_each_document_claim_is_judged_by_one_of_ours():
+    rows = original.read("claims").fillna("")
+    assert rows[rows["judged"] == ""].empty
+
+
+def test_each_document_has_a_table_and_what_nobody_judged_says_so(executed, monkeypatch):
+    rows = original.read("claims")
+    rows.loc[0, "judged"] = None
+    monkeypatch.setattr(original, "read", lambda name: rows)
     text = appendix.page(f"# All claims\n\n{appendix.PLACE}\n", executed(OURS))
     assert re.findall(r"^## (.*)$", text, re.M) == [
         *(f"{document}: {title}" for document, title in appendix.TITLES.items()),
@@ -80,6 +89,21 @@ def test_a_machine_that_decides_nothing_is_left_out(executed):
     assert "11.1: not measured yet" in text
 
 
+def test_what_the_documents_own_figures_say_stands_beside_the_machines_and_is_named(executed):
+    paths = executed(OURS)
+    path = next(path for path in paths if path.stem.startswith("09"))
+    notebook = json.loads(path.read_text())
+    for each in notebook["cells"][0]["outputs"][0]["metadata"][claims.KEPT]:
+        if each["label"] == "09.5":
+            each["machines"][0]["verdict"] = "not measured"
+        figures = {"machine": original.FIGURES, "verdict": "does not hold", "shown": "0.3"}
+        each["machines"] = [figures, *each["machines"]]
+    path.write_text(json.dumps(notebook))
+    text = appendix.page(appendix.PLACE, paths)
+    assert "09.5, no machine, the documents' own figures: <strong>does not hold</strong>, 0.3</td>" in text
+    assert "09.8, machine A: <strong>holds</strong>" in text and "09.8, no machine, the documents'" in text
+
+
 def test_a_claim_that_no_chapter_shows_is_an_error_that_names_it(executed):
     with pytest.raises(ValueError, match=r"claims\.csv names 11\.1, which no chapter shows"):
         appendix.page(appendix.PLACE, executed([label for label in OURS if label != "11.1"]))
@@ -91,6 +115,9 @@ def test_a_chapters_table_carries_its_claims_without_this_runs_column(made_up, m
     monkeypatch.setattr(stored, "named", lambda: {"made-up": {"title": "machine A"}})
     monkeypatch.setattr(stored, "listed", lambda: ["made-up"])
     claim = Claim("99.1", "Two *is* two.", "S1", lambda measurements: Finding(True, "2"))
+    figures = Measurements(book.rows, original.FIGURES)
+    (kept,) = page.claims([claim], figures)._repr_mimebundle_()[1][claims.KEPT]
+    assert [one["machine"] for one in kept["machines"]] == ["machine A", original.FIGURES]
     shown = page.claims([claim], made_up(("numpy", {}, 0.1), machine="this run"))
     bundle, metadata = shown._repr_mimebundle_()
     assert "this run" in bundle["text/html"]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from tables import cells
 
-from traintime.book import plots
+from traintime.book import plots, stored
 from traintime.book.chapters import faster
 from traintime.book.claims import judge
 from traintime.errors import InputError
@@ -41,6 +41,8 @@ FEEDS = {  # a step and what of it is waiting, ms
     "fetched-parallel": (200, 1),
 }
 
+SELDOM = [{"save_every": 1}, {"save_every": 100}, {"save_every": 1, "save_aside": True}]
+
 
 def run_of(stack, change, model):
     """Whether a stack can run a change of a model."""
@@ -56,7 +58,7 @@ def run_of(stack, change, model):
 def machine(made_up):
     """Today's stacks, each model at a tenth of a second a step; gains: (model, change, stack) -> times as fast."""
 
-    def make(gains=AS_PREDICTED, feeds=FEEDS, save=(2.0, 0.5), two=(0.1, 0.2), spe=1.3):
+    def make(gains=AS_PREDICTED, feeds=FEEDS, save=(2.0, 0.5), two=(0.1, 0.2), spe=1.3, seldom=(0.05, 0.011, 0.045)):
         steps = []
         for model, fields in faster.MODELS.items():
             for stack in faster.STACKS:
@@ -77,6 +79,10 @@ def machine(made_up):
             for aside, cost in zip((False, True), save, strict=True):
                 # One of ten steps saves: the mean holds a tenth of it.
                 steps.append((stack, table | {"save_every": 10, "save_aside": aside}, 0.1 + cost / 10))
+            small = {"vocabulary": 5000, "length": 10}
+            steps.append((stack, small, 0.01))
+            for seconds, fields in zip(seldom, SELDOM, strict=True):
+                steps.append((stack, small | fields, seconds))
         for model, seconds in zip(("arithmetic", "table"), two, strict=True):
             fields = faster.MODELS[model]
             steps.append(("2026-torch", fields | {"replicas": 2}, seconds))
@@ -112,7 +118,7 @@ def test_a_larger_batch_is_judged_by_the_sample(machine):
 
 def test_predictions_that_come_true_hold(machine):
     book = machine()
-    told = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+    told = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 18]
     assert {number: verdict(number, book) for number in told} == dict.fromkeys(told, "holds")
 
 
@@ -131,6 +137,9 @@ def test_predictions_that_come_true_hold(machine):
         (11, {"gains": {}}),
         (12, {"gains": {}}),
         (13, {"spe": 1.0}),
+        (16, {"seldom": (0.012, 0.011, 0.011)}),
+        (17, {"seldom": (0.05, 0.02, 0.045)}),
+        (18, {"seldom": (0.05, 0.011, 0.011)}),
     ],
 )
 def test_predictions_that_do_not_come_true_fail(machine, number, changes):
@@ -152,11 +161,38 @@ def test_two_processes_against_one_and_against_half(machine):
     assert both["arithmetic"].exchange.value == pytest.approx(0.02, rel=0.01)
 
 
+def test_saved_at_each_and_at_every_hundredth_step_against_never(machine):
+    costs = faster.seldom(machine())["2026-jax"]
+    assert costs["each"].value == pytest.approx(5, rel=0.01)
+    assert costs["hundredth"].value == pytest.approx(1.1, rel=0.01)
+    assert costs["gain"].value == pytest.approx(5 / 1.1, rel=0.01)
+    assert costs["aside"].value == pytest.approx(5 / 4.5, rel=0.01)
+    assert [row[0] for row in cells(faster.seldom_table(faster.seldom(machine())))] == faster.STACKS
+
+
+def test_an_exchange_stands_beside_what_a_ring_would_take(machine):
+    book = machine()
+    assert np.isnan(faster.exchanges(book)["table"].at_memory)
+    assert "not measured" in cells(faster.exchange_table(book))[0]
+    book.rates = {"bandwidth_bytes_per_s": 1e9}
+    found = faster.exchanges(book)
+    sent = {model: 4 * make_point(**faster.MODELS[model]).work.trained for model in found}
+    assert found["table"].seen.value == pytest.approx(0.12, rel=0.01)
+    # Of two processes each sends and receives all of its gradients once.
+    assert found["table"].at_memory == pytest.approx(sent["table"] / 1e9)
+    assert found["table"].as_largest == found["table"].seen
+    share = sent["arithmetic"] / sent["table"]
+    assert found["arithmetic"].as_largest.value == pytest.approx(0.12 * share, rel=0.01)
+    assert found["arithmetic"].seen.value == pytest.approx(0.02, rel=0.01)
+    assert [row[0] for row in cells(faster.exchange_table(book))] == ["arithmetic", "table"]
+
+
 def test_a_samples_wait_is_the_workers(worker_module):
     assert worker_module("feeds", "blocks").WAIT_S == faster.WAIT_S
 
 
 def test_a_ring_exchanges_twice_what_the_others_have():
+    assert [faster.ring(100, 100, number) for number in (1, 2, 4)] == [0, 1, 1.5]
     assert faster.scaled(1, 100, 100, 1) == 1
     assert faster.scaled(1, 100, 100, 2) == 2
     assert faster.scaled(1, 100, 100, 1000) == pytest.approx(3, rel=0.01)
@@ -200,10 +236,12 @@ def test_a_run_asks_for_both_sides_of_each_change():
 
 
 def test_every_number_is_given_and_a_missing_one_says_so(machine, made_up):
-    full = faster.values(machine())
+    book, none = machine(), made_up(("numpy", {}, 0.1))
+    full = faster.values(book, book)
     assert "nan" not in " ".join(full.values())
     assert full["fst-table-tcmalloc-torch"].startswith("2.5")
-    empty = faster.values(made_up(("numpy", {}, 0.1)))
+    assert full["fst-each-jax"].startswith("5.0")
+    empty = faster.values(none, none)
     assert set(empty) == set(full)
     assert "not measured" in empty["fst-ready"]
 
@@ -217,19 +255,110 @@ def test_a_machine_without_such_models_has_empty_tables_and_judges_nothing(made_
         faster.peak_table(faster.peaks(book)),
         faster.feed_table(faster.feeds(book)),
         faster.save_table(faster.saves(book)),
+        faster.seldom_table(faster.seldom(book)),
         faster.shared_table(book),
-        faster.first_table(table),
+        faster.exchange_table(book),
+        faster.first_table(faster.tried(book, book)),
+        faster.rest_table(faster.tried(book, book)),
     ):
         assert "Not measured yet" in shown.data
-    # The last two are of trainings, which are no machine's own.
-    assert {judge(claim, book).verdict for claim in faster.CLAIMS[:-2]} == {"not measured"}
+    assert {judge(claim, book).verdict for claim in faster.CLAIMS} == {"not measured"}
+
+
+def test_what_was_trained_is_judged_on_the_chapters_machine_alone(machine, made_up, monkeypatch):
+    book, other = machine(), made_up(("numpy", {}, 0.1), machine="another")
+    monkeypatch.setattr(stored, "having", lambda first, found: book)
+    monkeypatch.setattr(stored, "of", lambda name="": book)
+    for number in (14, 15):
+        assert verdict(number, book) != "not measured"
+        assert verdict(number, other) == "not measured"
+
+
+# What to try first
+
+
+def rows_of(table, limit):
+    """The rows of a limit: its first cell stands in its first row alone."""
+    found, here = [], ""
+    for first, *rest in cells(table):
+        here = first or here
+        if here.startswith(limit):
+            found.append(rest)
+    return found
 
 
 def test_what_to_try_first_is_ordered_by_gain_and_priced(machine):
-    rows = cells(faster.first_table(faster.changes(machine())))
-    first = next(row for row in rows if row[0].startswith("the update"))
-    assert first[1] == "table frozen"
-    assert all(row[-1] for row in rows)
+    table = faster.first_table(faster.tried(machine(), machine()))
+    first, *others = rows_of(table, "the update")
+    assert first[0] == "table frozen"
+    assert first[1].startswith("<strong>3.0") and "(2." in first[1]
+    assert first[-1] == "peak memory × 1.00; accuracy: not measured"
+    *helped, unknown = others
+    assert [row[0] for row in helped] == ["tcmalloc", "SGD", "without XLA", "batch × 4"]
+    assert all(row[-1].startswith("peak memory × 1.00") for row in helped)
+    assert unknown[0].startswith("each row when it is read") and unknown[1] == "not measured yet"
+
+
+def test_every_comparison_stands_in_one_of_the_two_tables(machine):
+    found = faster.tried(machine(), machine())
+    listed = cells(faster.first_table(found)) + cells(faster.rest_table(found))
+    assert sorted(row[1] for row in listed) == sorted(found.drop_duplicates(["limit", "change"])["change"])
+    assert {change.name for change in faster.CHANGES} < set(found["change"])
+    expected = {"16 steps at once", "every 100 steps, not each", "fetching: ahead", "two processes of one thread"}
+    assert expected < set(found["change"])
+    assert list(dict.fromkeys(found["limit"])) == ["arithmetic", "table", "loop", "data", "saving", "starts"]
+
+
+def test_what_nobody_measured_says_so(machine, made_up):
+    rows = rows_of(faster.first_table(faster.tried(machine(), made_up(("numpy", {}, 0.1)))), "saving")
+    each = next(row for row in rows if row[0].startswith("every 100"))
+    assert each[1:4] == ["not measured yet"] * 3
+    assert each[4] == "memory: not measured; up to 99 steps lost in a crash"
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_comparison_of_disturbed_runs_is_shown_as_that(machine, apart):
+    """Whether the disturbed side has no other runs, or those that are left lie in no round of both."""
+    book = machine()
+    sgd = (book.rows["stack"] == "2026-torch") & (book.rows["optimizer"] == "sgd")
+    dense = book.rows["key"] == make_point(**faster.MODELS["table"]).key
+    if apart:
+        book.rows.loc[sgd & (book.rows["round"] > 0), "disturbed"] = True
+        book.rows.loc[dense & (book.rows["stack"] == "2026-torch") & (book.rows["round"] == 0), "disturbed"] = True
+    else:
+        book.rows.loc[sgd, "disturbed"] = True
+    found = faster.tried(book, book)
+    row = stored.row(found, limit="table", change="SGD", stack="2026-torch")
+    assert row["disturbed"] and not row["told"]
+    listed = rows_of(faster.first_table(found), "the update")
+    cell = next(cells_of for cells_of in listed if cells_of[0] == "SGD")[3]
+    assert cell.startswith("1.4") and cell.endswith("<em>all disturbed</em>")
+
+
+def test_a_price_is_what_the_peaks_and_the_trainings_say(machine):
+    book = machine()
+    half = (book.rows["precision"] == "mixed-bfloat16") & (book.rows["workload"] == "lstm")
+    book.rows.loc[half & (book.rows["stack"] == "2026-jax"), "peak_bytes"] = 0.5e9
+    rows = rows_of(faster.rest_table(faster.tried(book, book)), "small operations")
+    price = next(row for row in rows if row[0] == "bfloat16")[-1]
+    points = faster.learned("bfloat16").text("+.1f", 100)
+    assert price == f"peak memory × 0.50 to 1.00; accuracy {points} points (digits)"
+    shared = next(row for row in rows_of(faster.rest_table(faster.tried(book, book)), "products") if "shared" in row[0])
+    assert "parameters × 0.1" in shared[-1]
+
+
+def test_what_is_learned_with_the_better_of_two_rates():
+    rows = []
+    usual = {"task": "moods", "units": 32, "epochs": 5}
+    for fields, accuracies in (
+        (usual, (0.8, 0.82)),
+        (usual | {"optimizer": "sgd", "rate": 0.1}, (0.5, 0.52)),
+        (usual | {"optimizer": "sgd", "rate": 1.0}, (0.6, 0.62)),
+    ):
+        rows += [make_trial(**fields).model_dump() | {"accuracy": accuracy} for accuracy in accuracies]
+    assert faster.learned("SGD", pd.DataFrame(rows)).value == pytest.approx(-0.2)
+    with pytest.raises(KeyError):
+        faster.learned("bfloat16", pd.DataFrame(rows))
 
 
 def test_the_figures_have_a_panel_a_model_and_a_bar_a_feed(machine):

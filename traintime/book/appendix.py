@@ -18,6 +18,7 @@ TITLES = {
 }
 PLACE = "<!-- every claim -->"  # in claims.md: where the tables go
 NOT_YET = "not measured yet"
+ARITHMETIC = "no machine, the documents' own figures"
 
 
 def found(executed: Iterable[Path]) -> dict[str, dict]:
@@ -69,7 +70,11 @@ def _link(entry: dict) -> str:
 
 
 def _verdicts(entry: dict) -> str:
-    """One line a machine that decides: what it says, and the figure that does."""
-    decided = [tuple(one.values()) for one in entry["machines"] if one["verdict"] != claims.NOT_MEASURED]
+    """One line a machine that decides: what it says, and the figure that does; last what the documents' figures say."""
+    decided = [
+        (ARITHMETIC if one["machine"] == original.FIGURES else one["machine"], one["verdict"], one["shown"])
+        for one in entry["machines"]
+        if one["verdict"] != claims.NOT_MEASURED
+    ]
     lines = [f"{entry['label']}, {line}" for line in claims.by_machine(decided)]
     return "<br>".join(lines) or f"{entry['label']}: {NOT_YET}"

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pandas as pd
 
-from traintime.book import stored
+from traintime.book import original, stored
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 
@@ -85,16 +85,14 @@ KEPT = "traintime_claims"  # in the metadata of a claims table in an executed no
 def as_data(found: Sequence[Sequence[Judged]]) -> list[dict]:
     """Judged claims as an executed notebook keeps them for the appendix; this run's own column is left out.
 
-    An entry a claim: label, sentence, source, machines (machine, verdict, shown).
+    An entry a claim: label, sentence, source, machines (machine, verdict, shown), the documents' figures among them.
     """
-    titles = {machine["title"] for machine in stored.named().values()}
+    kept = {original.FIGURES, *(machine["title"] for machine in stored.named().values())}
     entries = []
     for each in found:
         claim = each[0].claim
         machines = [
-            {"machine": one.machine, "verdict": one.verdict, "shown": one.shown}
-            for one in each
-            if one.machine in titles
+            {"machine": one.machine, "verdict": one.verdict, "shown": one.shown} for one in each if one.machine in kept
         ]
         entries.append({"label": claim.label, "sentence": claim.sentence, "source": claim.source, "machines": machines})
     return entries

@@ -5,6 +5,8 @@ import pandas as pd
 from traintime import paths
 from traintime.explain import formula
 
+FIGURES = "the document's figures"  # in the place of a machine, where claims are judged on them
+
 
 def read(name: str) -> pd.DataFrame:
     """One file of data/original, as it is. name: without the ending, for example `s0-claims`."""

@@ -31,6 +31,8 @@ EVERY = 10  # steps between two saves
 TOGETHER = 16  # steps that the framework is handed at once
 WAIT_S = 0.002  # a fetched sample's (the worker's feeds)
 SEEDS = 20  # of a training, fewer than which give no verdict
+ROWS = {"vocabulary": 200_000}  # chapter 16's table
+WHEN_READ = f"each row when it is read ({ROWS['vocabulary']:,} rows, chapter 16)"
 HALVES = ("mixed-bfloat16", "mixed-float16")
 DRAWS = 1000
 
@@ -40,27 +42,26 @@ class Change:
     """One thing that is said to make a training faster.
 
     name: as a reader sees it; field: what it changes of a point, from the usual value to another; None for the usual
-    one stands for the model's own; price: what it costs, a phrase.
+    one stands for the model's own.
     """
 
     name: str
     field: str
     other: Any
     usual: Any = None
-    price: str = ""
 
 
 CHANGES = [
-    Change("bfloat16", "precision", "mixed-bfloat16", "float32", "8 significant bits in the place of 24"),
-    Change("float16", "precision", "mixed-float16", "float32", "range: the loss has to be scaled"),
-    Change("tcmalloc", "allocator", "tcmalloc", "glibc", "memory is given back late"),
-    Change(f"batch × {LARGER}", "batch", LARGER, None, "fewer updates an epoch"),
-    Change("SGD", "optimizer", "sgd", "adam", "another training"),
-    Change("table frozen", "frozen", True, False, "its rows do not learn"),
-    Change("shared weights", "shared", True, False, "another model"),
-    Change("one operation", "algorithm", "native", "default", "an LSTM as the library has it"),
-    Change("without XLA", "jit", "off", "auto", "nothing"),
-    Change("without oneDNN", "onednn", "off", "auto", "nothing"),
+    Change("bfloat16", "precision", "mixed-bfloat16", "float32"),
+    Change("float16", "precision", "mixed-float16", "float32"),
+    Change("tcmalloc", "allocator", "tcmalloc", "glibc"),
+    Change(f"batch × {LARGER}", "batch", LARGER),
+    Change("SGD", "optimizer", "sgd", "adam"),
+    Change("table frozen", "frozen", True, False),
+    Change("shared weights", "shared", True, False),
+    Change("one operation", "algorithm", "native", "default"),
+    Change("without XLA", "jit", "off", "auto"),
+    Change("without oneDNN", "onednn", "off", "auto"),
 ]
 
 
@@ -96,7 +97,8 @@ def changes(book: Measurements) -> pd.DataFrame:
     """How many times as fast a sample is trained with each change, alone: a row a model, change and stack.
 
     Of Keras 3 alone, and only where both sides were measured in the same rounds. Columns: model, change, stack, ratio
-    with low and high, number, faster, reason (Measurements.ratios).
+    with low and high, number, faster, reason (Measurements.ratios), memory (the peak's ratio), disturbed (whether a
+    side has disturbed runs alone).
     """
     rows = []
     for model in MODELS:
@@ -111,12 +113,22 @@ def changes(book: Measurements) -> pd.DataFrame:
             if change.field == "batch":  # by the sample: a step of more of them may take as much longer
                 found = found.assign(median_s=found["median_s"] * usual / found["batch"])
             table = book.ratios(found, [(usual, other)], of=change.field, against="stack")
-            rows += table.loc[table["sweep"] != ""].assign(model=model, change=change.name).to_dict("records")
-    columns = ["model", "change", "stack", "ratio", "low", "high", "number", "faster", "reason"]
+            for row in table[table["sweep"] != ""].to_dict("records"):
+                of_row = found[(found["stack"] == row["stack"]) & (found["sweep"] == row["sweep"])]
+                both = [of_row[of_row[change.field] == value] for value in (usual, other)]
+                rows.append(row | {"model": model, "change": change.name} | beside(*both))
+    columns = ["model", "change", "stack", "ratio", "low", "high", "number", "faster", "reason", "memory", "disturbed"]
     table = pd.DataFrame(rows, columns=columns)
     order = {name: place for place, name in enumerate([*MODELS, *(each.name for each in CHANGES), *STACKS])}
     keys = ["model", "change", "stack"]
     return table.sort_values(keys, key=lambda of: of.map(order), kind="stable", ignore_index=True)
+
+
+def beside(usual: pd.DataFrame, other: pd.DataFrame) -> dict[str, Any]:
+    """Beside the times of two sides: memory, the ratio of their peaks; whether one has disturbed runs alone."""
+    # A disturbed run counts only where its point has no other (explain.points.counted).
+    disturbed = any(bool(side["disturbed"].astype(bool).all()) for side in (usual, other))
+    return {"memory": other["peak_bytes"].max() / usual["peak_bytes"].max(), "disturbed": disturbed}
 
 
 def ran(book: Measurements) -> pd.DataFrame:
@@ -253,6 +265,39 @@ def saves(book: Measurements) -> dict[str, dict[str, Interval]]:
     return costs
 
 
+SELDOM = 100  # steps between two saves, as the document has it
+SMALL = {"vocabulary": 5000, "length": 10}  # of which two hundred steps can be waited for
+
+
+@functools.cache
+def seldom(book: Measurements) -> dict[str, dict[str, Interval]]:
+    """Saved after each step and after every hundredth: stack -> "never" (s a step), and ratios of mean steps.
+
+    "each" and "hundredth": times as long as never; "gain": of the hundredth over each, times as fast; "aside": of each
+    aside over each in turn, times as fast.
+    """
+    found, costs = book.invocations(**SMALL, save_every=[None, 1, SELDOM], save_aside=ANY), {}
+    sides: list[dict[str, Any]] = [
+        {"save_every": None},
+        {"save_every": 1, "save_aside": False},
+        {"save_every": SELDOM},
+        {"save_every": 1, "save_aside": True},
+    ]
+    for stack in stored.stack_order(found["stack"]):
+        try:
+            drawn = Drawn(book, in_one_sweep(found[found["stack"] == stack], *sides))
+        except KeyError:
+            continue
+        costs[stack] = {
+            "never": drawn.interval(lambda t: t[0]),
+            "each": drawn.interval(lambda t: t[1] / t[0]),
+            "hundredth": drawn.interval(lambda t: t[2] / t[0]),
+            "gain": drawn.interval(lambda t: t[1] / t[2]),
+            "aside": drawn.interval(lambda t: t[1] / t[3]),
+        }
+    return costs
+
+
 # Several processes
 
 
@@ -301,30 +346,94 @@ def shared(book: Measurements) -> dict[str, Shared]:
     return found
 
 
-def scaled(one_s: float, gradient_bytes: float, bytes_per_s: float, processes: int) -> float:
-    """Seconds of a step of `processes` machines that each train on a batch of their own, one_s alone.
+def ring(gradient_bytes: float, bytes_per_s: float, processes: int) -> float:
+    """Seconds in which `processes` exchange gradients: each sends and receives 2 (n - 1) / n of their bytes.
 
-    Each sends and receives 2 (n - 1) / n of the gradients (a ring: Patarasuk & Yuan 2009).
+    That is a ring's (Patarasuk & Yuan 2009), the least that an exchange can do with.
     """
-    return one_s + 2 * (processes - 1) / processes * gradient_bytes / bytes_per_s
+    return 2 * (processes - 1) / processes * gradient_bytes / bytes_per_s
 
 
-# Several steps at once
+def scaled(one_s: float, gradient_bytes: float, bytes_per_s: float, processes: int) -> float:
+    """Seconds of a step of `processes` machines that each train on a batch of their own, one_s alone."""
+    return one_s + ring(gradient_bytes, bytes_per_s, processes)
 
 
-@functools.cache
-def together(book: Measurements) -> dict[str, Interval]:
-    """Times as fast a step of `fit` is where the framework is handed sixteen at once: stack -> gain."""
-    fields = {"vocabulary": 1000, "length": 10, "loop": "fit", "steps_per_execution": [1, TOGETHER]}
-    found, gains = book.invocations(**fields), {}
+@dataclass(frozen=True)
+class Exchange:
+    """What two processes take longer than one of them alone, beside what a ring's exchange of the gradients would.
+
+    seen: s; at_memory: over the memory's measured rate, s (NaN where nobody measured it); as_largest: at the rate that
+    the exchange of the model with the most gradients comes to, s (of that model itself, what was seen).
+    """
+
+    seen: Interval
+    at_memory: float
+    as_largest: Interval
+
+
+def exchanges(book: Measurements) -> dict[str, Exchange]:
+    """The exchange of each model that was trained by two processes."""
+    both = shared(book)
+    if not both:
+        return {}
+    try:
+        rate = book.rates["bandwidth_bytes_per_s"]
+    except KeyError:
+        rate = np.nan
+    most = max(both.values(), key=lambda each: each.gradient_bytes)
+    return {
+        model: Exchange(
+            each.exchange,
+            ring(each.gradient_bytes, rate, 2),
+            most.exchange.scaled(each.gradient_bytes / most.gradient_bytes),
+        )
+        for model, each in both.items()
+    }
+
+
+# Two settings of one field, each pair in the same rounds
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two ways to run one thing. name: of the second one; fields: of both; value: the seconds that are meant."""
+
+    name: str
+    fields: dict[str, Any]
+    usual: dict[str, Any]
+    other: dict[str, Any]
+    value: str = "step_s"
+
+
+FIT = {"vocabulary": 1000, "length": 10, "loop": "fit"}  # a step of milliseconds
+AT_ONCE = Pair(
+    f"{TOGETHER} steps at once", FIT, {"steps_per_execution": 1}, {"steps_per_execution": TOGETHER}, "fit_step_s"
+)
+AS_READ = Pair(WHEN_READ, ROWS, {"optimizer": "adam"}, {"optimizer": "adam-deferred"})
+
+
+def paired(book: Measurements, pair: Pair) -> pd.DataFrame:
+    """How many times as fast the second way is: a row a stack that ran both in the same rounds.
+
+    Columns: change, stack, ratio with low and high, memory, disturbed (as in `changes`).
+    """
+    lists = {name: [pair.usual[name], pair.other[name]] for name in pair.usual}
+    found, rows = book.invocations(**pair.fields | lists), []
     for stack in stored.stack_order(found["stack"]):
         try:
-            of_stack = found[found["stack"] == stack]
-            sides = in_one_sweep(of_stack, *({"steps_per_execution": number} for number in (1, TOGETHER)))
-            gains[stack] = Drawn(book, sides, "fit_step_s").interval(lambda t: t[0] / t[1])
+            sides = in_one_sweep(found[found["stack"] == stack], pair.usual, pair.other)
+            ratio = Drawn(book, sides, pair.value).interval(lambda t: t[0] / t[1])
         except KeyError:
             continue
-    return gains
+        row = {"change": pair.name, "stack": stack, "ratio": ratio.value, "low": ratio.low, "high": ratio.high}
+        rows.append(row | beside(*sides))
+    return pd.DataFrame(rows, columns=["change", "stack", "ratio", "low", "high", "memory", "disturbed"])
+
+
+def together(book: Measurements) -> dict[str, Interval]:
+    """Times as fast a step of `fit` is where the framework is handed sixteen at once: stack -> gain."""
+    return {row["stack"]: stored.interval(row) for _, row in paired(book, AT_ONCE).iterrows()}
 
 
 # The learning rate
@@ -375,3 +484,27 @@ def halves(found: pd.DataFrame | None = None) -> pd.DataFrame:
             row |= {"low": one.low, "high": one.high, "full": full.mean()}
             rows.append(row | {"seeds": min(len(half), len(full))})
     return pd.DataFrame(rows, columns=["precision", "accuracy", "difference", "low", "high", "full", "seeds"])
+
+
+# What a change does to what is learned: trials without it, with it (the best of several), and what they were
+
+_DIGITS, _SENTENCES = {"task": "mnist1d"}, {"task": "moods", "units": 32, "epochs": 5}
+LEARNED: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str]] = {
+    "bfloat16": (_DIGITS, [{"precision": "mixed-bfloat16"}], "digits"),
+    "float16": (_DIGITS, [{"precision": "mixed-float16"}], "digits"),
+    f"batch × {LARGER}": (_DIGITS, [{"batch": 512}], "digits, batch 512 for 100, as many epochs"),
+    "SGD": (_SENTENCES, [{"optimizer": "sgd", "rate": rate} for rate in (0.1, 1.0)], "sentences, the better rate"),
+    WHEN_READ: (_SENTENCES, [{"table": "deferred"}], "sentences"),
+}
+OTHERWISE = (*LEARNED, "table frozen", "shared weights")  # changes after which something else may be learned
+
+
+def learned(change: str, found: pd.DataFrame | None = None) -> Interval:
+    """Accuracy with a change less that without, a share. found: a row a seed (results.table).
+
+    Raises KeyError where it was not trained, or once only.
+    """
+    found = results.table() if found is None else found
+    usual, ways, _ = LEARNED[change]
+    before, *after = (stored.chosen(found, **results.settings(**usual | way))["accuracy"] for way in ({}, *ways))
+    return difference(max(after, key=lambda each: each.mean() if len(each) else -1), before)

@@ -15,7 +15,7 @@ from traintime.explain.formula import Fit
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
 
-DOCUMENT = "the document's figures"
+DOCUMENT = original.FIGURES
 SOFTWARE = "2017-theano"  # the document's
 VOCABULARIES, BATCHES = [20_000, 280_000, 2_000_000], [32, 128, 1024]  # of its two tables
 FAVOURITE = pd.DataFrame({"vocabulary": [280_000], "batch": [100]})
