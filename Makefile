@@ -9,7 +9,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict derived figures lint lock browser clean
+.PHONY: help setup book test lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict bench-eta derived figures lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -68,8 +68,11 @@ bench-rows: $(READY)  ## Show what a table's rows cost: dense Adam, deferred, fr
 bench-predict: $(READY)  ## Predict models drawn at random, then train them: how often it is right (40 minutes)
 	@$(BIN)/traintime bench-predict
 
+bench-eta: $(READY)  ## Show what traintime.Eta costs a step of fit, per backend
+	@$(BIN)/python -m traintime.predict.bench_eta
+
 # Each may read what those before it wrote.
-DERIVE := store.derived predict.prices predict.holdings predict.cards predict.normal
+DERIVE := store.derived predict.prices predict.precision predict.peaks predict.holdings predict.cards predict.normal
 
 derived: $(READY)  ## Derive data/derived anew from the measurements
 	@for module in $(DERIVE); do $(BIN)/python -m traintime.$$module || exit; done

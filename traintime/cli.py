@@ -472,9 +472,12 @@ def calibrate(
             made.append(calibrating.calibrate(name, allocator, seconds))
         if not as_json:
             one = made[-1]
+            whether = "within" if one.took_s <= seconds else "more than"
             out.print(
-                f"{one.name}: {len(one.probes)} probes; a model's step is missed by about {one.error:.0%}",
+                f"{one.name}: {len(one.probes)} probes took {one.took_s:.1f} s, {whether} the {seconds:.0f} s asked "
+                f"for; a model's step is missed by about {one.error:.0%}",
                 highlight=False,
+                soft_wrap=True,
             )
     if as_json:
         print_json([{"name": one.name} | asdict(one) for one in made])
@@ -537,8 +540,10 @@ def estimate(
     if target is not None:
         for name in [name for name in sizes if name not in ("batch", "length")]:
             raise InputError(name, sizes[name], "is what the file says itself", "Leave it out.")
-        if stack is not None and stacks.get(stack).api != "keras3":
+        if stack is not None and (chosen := stacks.get(stack)).api != "keras3":
             raise InputError("stack", stack, "runs no Keras 3", "Take one of 2026-tensorflow, 2026-jax, 2026-torch.")
+        if stack is not None and not chosen.present:
+            raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
         asked = about | {"batch_size": sizes.get("batch"), "length": sizes.get("length"), "tier": tier}
         asked |= {"device": on, "stack": stack, "seconds": seconds, "probe": probe, "probe_batch": probe_batch}
         with err.status(f"{target}: for {seconds:.0f} s"):
@@ -595,7 +600,7 @@ def bench_predict(
     as_json: Json = False,
 ) -> None:
     """How often the predictor is right: models drawn at random, predicted, and then trained twice."""
-    from traintime.predict import bench
+    from traintime.predict import bench, goals
 
     folder, found = to or bench.folder(), []
     for one in bench.run(backend or ["tensorflow", "jax", "torch"], models, seed, seconds, kind, allocator):
@@ -608,7 +613,9 @@ def bench_predict(
         return print_json([one.plain for one in found])
     rows = bench.summary(found)
     rows = rows.assign(**{name: rows[name].map("{:.0%}".format) for name in ("mean_error", "within_twice", "held")})
-    (out if out.is_terminal else Console(width=140)).print(grid(rows.replace("nan%", ""), "predicted against trained"))
+    screen = out if out.is_terminal else Console(width=140)
+    screen.print(grid(rows.replace("nan%", ""), "predicted against trained"))
+    screen.print(grid(goals.goals(found), "goals, by what this run found"))
 
 
 @app.command()

@@ -66,6 +66,40 @@ def test_what_it_says_of_a_training_is_near_what_that_takes():
     assert steps / 5 < took < 5 * one.total.value
 
 
+@pytest.mark.skipif(BACKEND != "torch", reason="the loop is torch's own")
+def test_a_plain_loop_of_torch_is_probed_by_its_step():
+    import torch
+
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+    optimizer, losses, asked = torch.optim.Adam(network.parameters(), lr=0.01), [], []
+
+    def step(n):
+        asked.append(n)
+        inputs = torch.randn(n, 20)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(network(inputs), inputs.sum(1, keepdim=True))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+
+    one = traintime.estimate(step=step, samples=64 * 300 + 10, batch_size=64, epochs=2, seconds=3)
+    assert one.tier == "probed"
+    assert one.of.endswith("2026-torch")
+    # The batch, and beside it the last one, which is smaller, if a busy machine has left time for it.
+    alone = any("one batch size alone was tried" in note for note in one.notes)
+    assert set(asked) == ({64} if alone else {64, 10})
+    assert losses[-1] < losses[0] / 2  # it has trained, and not been looked at
+    assert one.step.low < one.step.value < one.step.high
+    assert one.total.value == pytest.approx(sum(one.parts.values()))
+    assert one.memory.value > 1e8
+    start = time.perf_counter()
+    for n in ([64] * 300 + [10]) * 2:
+        step(n)
+    took = time.perf_counter() - start
+    assert one.total.value / 5 < took < 5 * one.total.value
+
+
 def test_a_smaller_model_is_tried_in_the_place_of_a_larger_one():
     """It is left as it was, and the larger one is not trained: it need not even be compiled."""
     small = reader()

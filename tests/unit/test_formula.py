@@ -1,6 +1,7 @@
 """The formula: fitted to times made of known coefficients, and what it says of its own uncertainty."""
 
 import itertools
+import re
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sympy.parsing.latex import parse_latex
 
 from traintime.explain import formula
 from traintime.explain.statistics import Spread, pooled_spread
@@ -396,6 +398,71 @@ def test_the_printed_formula_names_every_term_in_its_order(shape):
     assert len(printed) == len(shape.terms)
     for text, (name, term) in zip(printed, shape.terms.items(), strict=True):
         assert set(text.replace(r"\cdot", " ").split()) == {name, *map(str, term.free_symbols)}
+
+
+# Every formula that the package has: the chapters print some, the calculator's page prints STEP.
+ALL = [one for one in vars(formula).values() if isinstance(one, formula.Formula)]
+ALL.append(formula.bent(formula.FOUR_TERMS, 100_000))
+CASES = re.compile(r"\\begin{cases} (.+?) & \\text{for}\\: (.+?) \\\\(.+?) & \\text{otherwise} \\end{cases}")
+
+
+def read(text):
+    """What a reader of the LaTeX reads in it; sympy's own parser knows no cases."""
+    if found := CASES.fullmatch(text):
+        value, condition, otherwise = (parse_latex(part, backend="lark") for part in found.groups())
+        return sympy.Piecewise((value, condition), (otherwise, True))
+    return parse_latex(text, backend="lark")
+
+
+def printed_terms(shape):
+    """Coefficient and term of each part of the printed sum, read back from its LaTeX."""
+    left, _, right = shape.latex().partition(" = ")
+    assert left == r"t_{\mathrm{step}}"
+    assert right == " + ".join(shape.latex_terms())
+    for text in shape.latex_terms():
+        coefficient, _, term = text.partition(r" \cdot ")
+        yield coefficient.removeprefix(r"\mathit{").removesuffix("}"), read(term or "1")
+
+
+def at_random(number=50):
+    """Sizes, work and pages of so many points, of all magnitudes: on both sides of each bend and condition."""
+    random = np.random.default_rng(0)
+    return pd.DataFrame({name: np.floor(10 ** random.uniform(0, 9, number)) for name in formula.COLUMNS.values()})
+
+
+def value_of(expression, row, coefficients=()):
+    """The expression at this point."""
+    values = {sign: row[name] for sign, name in formula.COLUMNS.items()} | dict(coefficients)
+    return float(expression.subs({symbol: values[str(symbol)] for symbol in expression.free_symbols}))
+
+
+@pytest.mark.parametrize("shape", ALL, ids=lambda shape: "-".join(shape.terms))
+def test_what_is_printed_what_is_fitted_and_what_predicts_are_one_formula(shape):
+    """LaTeX, read back; sympy; NumPy; and the fit, to seconds that have such prices. JavaScript against Python:
+    test_calculator and, in a browser, test_calculator_page.
+    """
+    rows, design = at_random(), shape.design(at_random())
+    read_back = list(printed_terms(shape))
+    assert [name for name, _ in read_back] == list(shape.terms)
+    for column, (_, term) in zip(design.T, read_back, strict=True):
+        assert [value_of(term, row) for _, row in rows.iterrows()] == pytest.approx(column, rel=1e-12)
+    prices = 10 ** np.random.default_rng(1).uniform(-3, 0, len(design.T)) / np.maximum(np.median(design, axis=0), 1)
+    seconds = design @ prices
+    coefficients = dict(zip(shape.terms, prices, strict=True))
+    for place, row in rows.iterrows():
+        assert value_of(shape.expression, row, coefficients) == pytest.approx(seconds[place], rel=1e-9)
+    fit = formula.fit(shape, rows, seconds, unchanged(seconds), draws=1)
+    assert fit.predict(rows) == pytest.approx(seconds, rel=1e-6)
+
+
+def test_a_word_is_no_product_of_its_letters():
+    assert formula.STEP.latex_terms()[:2] == [r"\mathit{overhead}", r"\mathit{launch} \cdot K"]
+
+
+def test_wrong_latex_would_be_seen():
+    assert read("A + 4 T") != read("A + 5 T")
+    (value, condition), (otherwise, _) = read(formula.STEP.latex_terms()[-1].partition(r" \cdot ")[2]).args
+    assert (str(value), str(condition), otherwise) == ("A + 4*T", "A + 4*T > 33554432", 0)
 
 
 def test_the_left_side_may_be_named():

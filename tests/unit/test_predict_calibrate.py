@@ -11,7 +11,7 @@ from traintime.errors import InputError
 from traintime.explain.formula import tf_data_end
 from traintime.measuring import stacks
 from traintime.point import make_point
-from traintime.predict import calibrate, holdings, prices, tiers, training
+from traintime.predict import calibrate, code_path, holdings, prices, tiers, training
 from traintime.predict.answer import around
 from traintime.predict.estimate import estimate
 from traintime.predict.prices import TERMS, Rates
@@ -80,7 +80,13 @@ def worker(monkeypatch):
         found = [
             {"step_s": s, "first_s": 1.5, "work": asdict(point.work)} for s, point in zip(seconds, POINTS, strict=True)
         ]
-        path = {"allocator": "tcmalloc" if "LD_PRELOAD" in environment else "glibc"}
+        with monkeypatch.context() as child:
+            for name in code_path.SETTINGS[environment["KERAS_BACKEND"]]:
+                child.delenv(name, raising=False)
+                if name in environment:
+                    child.setenv(name, environment[name])
+            path = code_path.here(environment["KERAS_BACKEND"])
+        path |= {"allocator": "tcmalloc" if "LD_PRELOAD" in environment else "glibc"}
         about = {"base_bytes": 7e8, "copies": 3.0, "path": path, "took_s": 42.0}
         return {"status": "ok", "result": {"probes": found} | about}
 
@@ -161,11 +167,49 @@ def test_another_allocator_is_another_calibration(worker):
 
 
 @pytest.mark.parametrize(
+    ("stack", "name"),
+    [
+        ("2026-tensorflow", "TF_ENABLE_ONEDNN_OPTS"),
+        ("2026-jax", "XLA_FLAGS"),
+        ("2026-torch", "ATEN_CPU_CAPABILITY"),
+    ],
+)
+def test_prices_of_another_code_path_are_refused_by_name(worker, monkeypatch, stack, name):
+    calibrate.calibrate(stack)
+    monkeypatch.setenv(name, "0")
+    said = rf"was made on another code path: {name} was not set, is 0\. Run: traintime calibrate --stack {stack}"
+    with pytest.raises(InputError, match=said):
+        calibrate.stored(stack)
+    calibrate.calibrate(stack)  # the remedy helps
+    assert calibrate.stored(stack).path[name] == "0"
+    monkeypatch.delenv(name)
+    with pytest.raises(InputError, match=f"{name} was 0, is not set"):
+        calibrate.stored(stack)
+
+
+def test_another_backends_settings_are_no_concern(worker, monkeypatch):
+    calibrate.calibrate("2026-jax")
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    assert calibrate.stored("2026-jax")
+
+
+@pytest.mark.parametrize(
+    ("name", "then", "now"), [("onednn", True, False), ("huge_pages", "madvise", "always"), ("blas", "Zen", "Haswell")]
+)
+def test_what_the_libraries_chose_themselves_counts_where_both_are_known(name, then, now):
+    assert code_path.differing({name: then}, {name: now}) == f"{name} was {then}, is {now}"
+    assert code_path.differing({name: then}, {name: then}) == ""
+    assert code_path.differing({name: then}, {name: None}) == code_path.differing({name: None}, {name: now}) == ""
+    assert code_path.differing({name: then}, {}) == ""
+
+
+@pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"date": (datetime.now(UTC) - timedelta(days=200)).strftime("%Y-%m-%dT%H:%M:%SZ")}, "is 200 days old"),
         ({"machine": "another"}, "is of another machine"),
         ({"versions": {"jax": "0.1"}}, "is of other versions"),
+        ({"path": {"allocator": "glibc", "libc": "glibc 1.0"}}, "was made on another code path: libc was glibc 1.0"),
         ({"seconds": {"overhead": 1}}, "is no calibration"),
         ({"schema_version": 99}, "is no calibration"),
     ],

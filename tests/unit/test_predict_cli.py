@@ -2,20 +2,23 @@
 
 import json
 import sys
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 
 import pytest
 
 from traintime import cli
-from traintime.predict import tiers
-from traintime.predict.prices import Rates
+from traintime.measuring import machine, stacks
+from traintime.predict import calibrate, code_path, tiers
+from traintime.predict.prices import TERMS, Rates
 
 
 @pytest.fixture
 def traintime(monkeypatch, capsys):
-    """Type a command; return its exit status and what it printed."""
+    """Type a command, `estimate` if nothing else is said; return its exit status and what it printed."""
 
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["traintime", "estimate", *map(str, words)])
+    def run(*words, command="estimate"):
+        monkeypatch.setattr(sys, "argv", ["traintime", command, *map(str, words)])
         monkeypatch.setattr(tiers, "rates_here", lambda: Rates(1e11, 2e10))
         status = 0
         try:
@@ -91,4 +94,148 @@ def test_bad_input_is_one_line_and_status_2(traintime, words, said):
     status, out, err = traintime(*words)
     assert status == 2
     assert said in " ".join(err.split())
+    assert out == ""
+
+
+@pytest.mark.parametrize(("took_s", "said"), [(58.04, "took 58.0 s, within the 60"), (61, "61.0 s, more than the 60")])
+def test_calibrating_says_whether_it_kept_to_its_minute(traintime, monkeypatch, took_s, said):
+    probes = [(1.0, 1.0)] * 17
+    made = calibrate.Calibration("m", "2026-jax", "2026-11-24", {}, {}, {}, 0.1, 1.0, 7e8, 1.0, took_s, probes)
+    monkeypatch.setattr(calibrate, "calibrate", lambda *asked: made)
+    status, out, _ = traintime("--stack", "2026-jax", command="calibrate")
+    assert status == 0
+    assert "17 probes" in out
+    assert said in out
+
+
+# What a reader's file does wrong: the real process, what it prints, and its exit status
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a file that defines `build` or `step`, and name it as one types it."""
+
+    def write(text, name="build"):
+        path = tmp_path / "reader.py"
+        path.write_text(text)
+        return f"{path}:{name}"
+
+    return write
+
+
+LOUD = """
+print("before")
+import keras
+def build():
+    print("building")
+    model = keras.Sequential([keras.Input((10,)), keras.layers.Dense(5)])
+    model.compile("adam", "mse")
+    return model
+"""
+FULL = """
+import keras
+class Large(keras.Sequential):
+    def fit(self, *data, **how):
+        raise MemoryError("16 TB")
+def build():
+    model = Large([keras.Input((10,)), keras.layers.Dense(5)])
+    model.compile("adam", "mse")
+    return model
+"""
+KILLED = "import os, signal\ndef {}:\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+WITHOUT = "import sys\nsys.modules['jax'] = None\ndef build():\n    import keras\n"
+FEW = ("--samples", 1000, "--batch", 10, "--seconds", 1)
+
+
+def test_what_a_build_function_prints_is_none_of_the_answer(traintime, file):
+    status, out, _ = traintime(file(LOUD), *FEW, "--stack", "2026-torch", "--on", "T4", "--json")
+    assert status == 0
+    assert json.loads(out)["tier"] == "formula"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        (
+            "def build():\n    raise KeyError('x')",
+            "build",
+            "target: 'build' raised KeyError: 'x'. Call build() by itself",
+        ),
+        ("def step(n):\n    raise ValueError('no data')", "step", "step: 'step(10)' raised ValueError: no data"),
+        (
+            KILLED.format("build()"),
+            "build",
+            "was killed while it was built: memory ran out, most likely. Ask by its sizes",
+        ),
+        (
+            KILLED.format("step(n)"),
+            "step",
+            "was killed while it trained: memory ran out, most likely. Take a smaller batch",
+        ),
+        ("def build():\n    raise MemoryError('16 TB')", "build", "raised MemoryError: 16 TB. Ask by its sizes"),
+        ("def step(n):\n    raise MemoryError('16 TB')", "step", "raised MemoryError: 16 TB. Take a smaller batch"),
+    ],
+)
+def test_a_file_that_fails_is_one_line_and_status_2(traintime, file, text, name, said):
+    status, out, err = traintime(file(text, name), *FEW)
+    assert status == 2
+    assert said in " ".join(err.split())
+    assert out == ""
+
+
+def test_a_training_that_runs_out_of_memory_is_told_what_to_do(traintime, file):
+    status, out, err = traintime(file(FULL), *FEW, "--stack", "2026-torch")
+    assert status == 2
+    said = "target: 'build' ran out of memory while it trained (MemoryError). Take a smaller batch or model"
+    assert said in " ".join(err.split())
+    assert out == ""
+
+
+def test_a_build_function_that_hangs_is_given_up(traintime, file):
+    target = file("import time\ndef build():\n    time.sleep(600)\n")
+    status, out, err = traintime(target, *FEW, "--give-up", 2)
+    assert status == 2
+    assert "gave no answer within 2 s. Let it return sooner, or wait longer: --give-up." in " ".join(err.split())
+    assert out == ""
+
+
+def test_a_file_whose_backend_is_absent_is_told_what_to_do(traintime, file, monkeypatch):
+    status, _, err = traintime(file(WITHOUT), *FEW, "--stack", "2026-jax")
+    assert status == 2
+    assert "raised ModuleNotFoundError" in err
+    assert "Install jax, or take a backend that is here" in " ".join(err.split())
+    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
+    status, _, err = traintime(file(WITHOUT), *FEW, "--stack", "2026-jax")
+    assert status == 2
+    assert "stack: '2026-jax' is not here. Add it: traintime stacks add 2026-jax" in " ".join(err.split())
+
+
+# Calibrations that do not count
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"date": "2020-01-01T00:00:00Z"}, "days old"),
+        ({"machine": "another"}, "is of another machine (another)"),
+        ({"versions": {"jax": "0.1"}}, "is of other versions than"),
+        ({"path": {"XLA_FLAGS": "--x"}}, "was made on another code path: XLA_FLAGS was --x, is not set"),
+    ],
+)
+def test_a_calibration_that_is_stale_or_foreign_is_refused(traintime, monkeypatch, change, said):
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    stack, now = stacks.get("2026-jax"), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    prices = dict.fromkeys(TERMS, 1e-9)
+    about = (machine.this(), stack.name, now, stack.versions(), code_path.here("jax"), prices)
+    made = calibrate.Calibration(*about, 0.1, 1.0, 7e8, 1.0, 58.0, [])
+    path = calibrate.file_of(stack.name, "glibc")
+    path.parent.mkdir(parents=True)
+    asked = ("--stack", "2026-jax", "--tier", "calibrated", "--vocabulary", 1000)
+    path.write_text(json.dumps(asdict(made)))
+    assert traintime(*asked)[0] == 0
+    path.write_text(json.dumps(asdict(replace(made, **change))))
+    status, out, err = traintime(*asked)
+    assert status == 2
+    assert said in " ".join(err.split())
+    assert "Run: traintime calibrate --stack 2026-jax" in " ".join(err.split())
     assert out == ""

@@ -13,11 +13,14 @@ from traintime.errors import InputError
 from traintime.explain.formula import STEP
 from traintime.measuring import machine
 from traintime.point import make_point
-from traintime.predict import cards, holdings, prices, tiers
+from traintime.predict import cards, holdings, peaks, precision, prices, tiers
 from traintime.predict.prices import Prices, Rates
 
 
-@pytest.mark.parametrize(("module", "name"), [(prices, "habits"), (holdings, "holdings"), (cards, "cards")])
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(prices, "habits"), (precision, "precision"), (peaks, "peaks"), (holdings, "holdings"), (cards, "cards")],
+)
 def test_the_derived_file_is_what_the_measurements_give(module, name, tmp_path):
     module.derive().to_csv(tmp_path / "again.csv", index=False, float_format="%.6g")
     again, stored = (pd.read_csv(path) for path in (tmp_path / "again.csv", paths.DERIVED / f"{name}.csv"))

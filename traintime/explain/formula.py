@@ -46,8 +46,15 @@ class Formula:
         return f"{left} = " + " + ".join(self.latex_terms())
 
     def latex_terms(self) -> list[str]:
-        """Each term as LaTeX, in the order of the terms: sympy would sort them."""
-        return [name if term == 1 else rf"{name} \cdot {sympy.latex(term)}" for name, term in self.terms.items()]
+        """Each term as LaTeX, in the order of the terms: sympy would sort them.
+
+        A coefficient of several letters is a word, and not their product.
+        """
+        printed = []
+        for name, term in self.terms.items():
+            coefficient = name if len(name) == 1 else rf"\mathit{{{name}}}"
+            printed.append(coefficient if term == 1 else rf"{coefficient} \cdot {sympy.latex(term)}")
+        return printed
 
     def design(self, rows: pd.DataFrame) -> Array:
         """Value of each term in each row, shape (rows, terms)."""

@@ -29,6 +29,7 @@ MOST = 4
 DEFERRED = "adam-deferred"
 SLICES = "a loop that takes its inputs apart first (torch.unbind, chapter 8); RNN(LSTMCell(n)) does, and saves less"
 ALLOCATOR = "an allocator that keeps its memory (tcmalloc in the place of glibc's, by LD_PRELOAD)"
+PRECISION = "half precision (keras.config.set_dtype_policy('mixed_bfloat16') before the model is made)"
 
 
 def limited_by(terms: dict[str, float]) -> str:

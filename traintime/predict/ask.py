@@ -15,10 +15,13 @@ from typing import Any
 
 from traintime.errors import InputError
 from traintime.measuring.measure import run_worker
-from traintime.measuring.worker.process import die_with_parent, first_to_go
+from traintime.measuring.worker.process import die_with_parent, first_to_go, means_out_of_memory
 
 PATIENCE = 4.0  # times the seconds of the probe, and a start, until it is given up
 START_S = 120.0
+BUILT = "built"  # said on the channel when what is to be trained is there
+BY_SIZES = "Ask by its sizes, which builds nothing (traintime estimate --vocabulary …), or let it build a smaller one."
+SMALLER = "Take a smaller batch or model, or --tier formula, which trains nothing."
 
 
 def split(target: str, field: str = "target") -> tuple[Path, str]:
@@ -37,7 +40,7 @@ def ask(target: str, backend: str | None = None, give_up_s: float | None = None,
     target: "file.py:name", a function without arguments that returns a compiled Keras model, or a step: a function of
     one argument n that trains on a batch of n samples; backend: of Keras; asked: as `estimate` takes it, but probe: a
     smaller model in the same file, "file.py:name". Raises InputError for what the file or
-    `estimate` refuses, and where no answer came in time.
+    `estimate` refuses, where no answer came in time, and where its process was killed, as it is when memory runs out.
     """
     path, name = split(target)
     given = asked.pop("probe", None)
@@ -48,7 +51,8 @@ def ask(target: str, backend: str | None = None, give_up_s: float | None = None,
     job = {"file": str(path.resolve()), "name": name, "smaller": smaller, "asked": asked}
     environment = dict(os.environ) | ({"KERAS_BACKEND": backend} if backend else {})
     command = [sys.executable, "-m", "traintime.predict.ask"]
-    answer = run_worker(command, job, environment, give_up_s)
+    said: list[str] = []
+    answer = run_worker(command, job, environment, give_up_s, lambda message: said.append(message["event"]))
     if answer["status"] == "ok":
         return answer["result"]
     if answer["status"] == "refused":
@@ -56,8 +60,20 @@ def ask(target: str, backend: str | None = None, give_up_s: float | None = None,
     if answer["status"] == "timeout":
         remedy = "Let it return sooner, or wait longer: --give-up."
         raise InputError("target", target, f"gave no answer within {give_up_s:.0f} s", remedy)
-    said = answer["error"].strip().splitlines()[-1][:300] if answer.get("error") else "it said nothing"
-    raise InputError("target", target, f"ended its process ({said})", "Run the file by itself until it trains.")
+    if answer.get("killed"):
+        when, remedy = ("trained", SMALLER) if BUILT in said else ("was built", BY_SIZES)
+        raise InputError("target", target, f"was killed while it {when}: memory ran out, most likely", remedy)
+    last = answer["error"].strip().splitlines()[-1][:300] if answer.get("error") else "it said nothing"
+    raise InputError("target", target, f"ended its process ({last})", "Run the file by itself until it trains.")
+
+
+def _raised(field: str, value: str, error: Exception, remedy: str) -> InputError:
+    """What is said where the reader's code has raised: the remedy, or a better one for what is known to happen."""
+    if means_out_of_memory(error):
+        remedy = BY_SIZES
+    elif isinstance(error, ModuleNotFoundError) and error.name in ("tensorflow", "jax", "torch"):
+        remedy = f"Install {error.name}, or take a backend that is here: --stack (traintime stacks lists them)."
+    return InputError(field, value, f"raised {type(error).__name__}: {error}", remedy)
 
 
 def _loaded(path: Path) -> ModuleType:
@@ -70,8 +86,7 @@ def _loaded(path: Path) -> ModuleType:
     try:
         specification.loader.exec_module(module)
     except Exception as error:
-        raised = f"raised {type(error).__name__}: {error}"
-        raise InputError("target", path.name, raised, "Run the file by itself until it does not.") from error
+        raise _raised("target", path.name, error, "Run the file by itself until it does not.") from error
     return module
 
 
@@ -90,10 +105,13 @@ def _answered(job: dict[str, Any]) -> dict[str, Any]:
     module, asked, smaller = _loaded(Path(job["file"])), job["asked"], job["smaller"]
     thing = _named(module, job["name"])
     if callable(thing) and not hasattr(thing, "fit") and len(_needed(thing)) == 1:
-        return estimate(step=thing, probe=smaller, **asked).to_dict()
-    if smaller is not None:
-        asked |= {"probe": _built(_named(module, smaller, "probe"), smaller, "probe")}
-    return estimate(_built(thing, job["name"], "target"), keep=False, **asked).to_dict()
+        asked |= {"step": thing, "probe": smaller}
+    else:
+        if smaller is not None:
+            asked |= {"probe": _built(_named(module, smaller, "probe"), smaller, "probe")}
+        asked |= {"model": _built(thing, job["name"], "target"), "keep": False}
+    _say(job, event=BUILT)
+    return estimate(**asked).to_dict()
 
 
 def _needed(function: Any) -> list[inspect.Parameter]:
@@ -115,8 +133,7 @@ def _built(thing: Any, name: str, field: str) -> Any:
     try:
         model = thing()
     except Exception as error:
-        raised = f"raised {type(error).__name__}: {error}"
-        raise InputError(field, name, raised, f"Call {name}() by itself until it builds.") from error
+        raise _raised(field, name, error, f"Call {name}() by itself until it builds.") from error
     if not hasattr(model, "fit"):
         remedy = "Let it return a compiled Keras model."
         raise InputError(field, name, f"returned {type(model).__name__}, no model", remedy)
@@ -132,7 +149,17 @@ def main() -> None:
         answer = {"status": "ok", "result": _answered(job)}
     except InputError as error:
         answer = {"status": "refused", "result": [error.field, str(error.value), error.problem, error.remedy]}
-    os.write(job["channel"], json.dumps({"event": "result"} | answer).encode() + b"\n")
+    except Exception as error:
+        if not means_out_of_memory(error):
+            raise
+        problem = f"ran out of memory while it trained ({type(error).__name__})"
+        answer = {"status": "refused", "result": ["target", job["name"], problem, SMALLER]}
+    _say(job, event="result", **answer)
+
+
+def _say(job: dict[str, Any], **message: Any) -> None:
+    """A message to the process that asks."""
+    os.write(job["channel"], json.dumps(message).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from traintime.measuring import machine, stacks
 from traintime.measuring.measure import default_threads, run_worker
 from traintime.measuring.worker.process import allocator
 from traintime.point import Run
-from traintime.predict import holdings, prices, resident, tiers
+from traintime.predict import code_path, holdings, prices, resident, tiers
 from traintime.predict.prices import TERMS, Prices, rms
 from traintime.store.records import write_atomically
 from traintime.workloads.base import Work, validated
@@ -76,16 +76,15 @@ class Calibration:
 
     seconds: of a unit of each term; error: standard deviation of the logarithm of measured over predicted (see doubt);
     first_s: what a first step took beyond the others, the median of the probes; base_bytes: memory of a process that
-    trains, without the model; copies: how often `fit` holds its samples;
-    path: the code path that the framework chose, and who answered malloc;
-    probes: (step measured, predicted).
+    trains, without the model; copies: how often `fit` holds its samples; path: the code path that the framework took,
+    and who answered malloc (code_path.here); took_s: seconds of the probes; probes: (step measured, predicted).
     """
 
     machine: str
     stack: str
     date: str
     versions: Mapping[str, str] = field(hash=False)
-    path: Mapping[str, str] = field(hash=False)
+    path: code_path.Taken = field(hash=False)
     seconds: Mapping[str, float] = field(hash=False)
     error: float
     first_s: float
@@ -127,7 +126,8 @@ def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) ->
     if not chosen.present:
         raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
     run = validated(Run, {"allocator": allocator}, "allocator")
-    environment = chosen.environment(default_threads(), run)
+    # What the reader has set of the code path holds for the probes, too: else none of his would be like them.
+    environment = chosen.environment(default_threads(), run) | code_path.settings(chosen.backend)
     job = {"seconds": seconds}
     command = [str(chosen.executable), "-m", "traintime.predict.calibrate"]
     answer = run_worker(command, job, environment, 4 * seconds + 120)
@@ -199,7 +199,8 @@ def doubt(left_out: float, formula: float) -> float:
 def stored(stack: str, allocator: str | None = None) -> Calibration:
     """This machine's calibration of a stack, under the allocator that answers here.
 
-    Raises InputError where there is none, or where it is another machine's, stale, or of other versions.
+    Raises InputError where there is none, or where it is another machine's, stale, of other versions, or was made on
+    another code path.
     """
     allocator = allocator or who_answers()
     path = file_of(stack, allocator)
@@ -215,6 +216,9 @@ def stored(stack: str, allocator: str | None = None) -> Calibration:
     if dict(found.versions) != now:
         other = ", ".join(f"{name} {now.get(name)}" for name in now if found.versions.get(name) != now[name])
         raise InputError("calibration", path.name, f"is of other versions than {other}", again)
+    taken = code_path.here(stacks.get(stack).backend) | {"allocator": allocator}
+    if parts := code_path.differing(found.path, taken):
+        raise InputError("calibration", path.name, f"was made on another code path: {parts}", again)
     return found
 
 
@@ -260,7 +264,7 @@ def _probe(seconds: float) -> dict[str, Any]:
             base = resident.peak() - holdings.of_stack(trainer.stack).of_model(work(model, batch).total)
         if place == OF_COPIES and seen.peak_bytes:
             copies = trainer.copies(batch, seen.steps * batch, seen.peak_bytes)
-    path = {"allocator": who_answers()}
+    path = code_path.here(keras.backend.backend()) | {"allocator": who_answers()}
     about = {"base_bytes": base, "copies": copies, "path": path}
     return {"probes": probes, "took_s": time.perf_counter() - start} | about
 

@@ -10,7 +10,7 @@ from traintime.errors import InputError, unknown
 from traintime.explain.memory import GIB
 from traintime.measuring import machine
 from traintime.point import Point
-from traintime.predict import calibrate, holdings, prices, resident, scaling, tiers
+from traintime.predict import advice, calibrate, holdings, prices, resident, scaling, tiers
 from traintime.predict.answer import LEVEL, TIERS, Estimate
 from traintime.predict.step_trainer import StepTrainer
 from traintime.predict.training import Known, Training, of_model, of_point
@@ -197,7 +197,11 @@ def _priced(
         try:
             found = calibrate.stored(stack, allocator)
             of_this = {name: getattr(found, name) for name in ("base_bytes", "copies", "first_s")}
-            answer = tiers.of_prices(found.prices(), known, asked, stack, notes, tier="calibrated", **of_this)
+            priced = found.prices()
+            beside = tiers.ways(priced, stack, known.work, _beside_allocator(stack, allocator))
+            if allocator == prices.USUAL and advice.ALLOCATOR not in beside:
+                notes += (f"another allocator has no price here: calibrate with --allocator {prices.KEEPS}, too",)
+            answer = tiers.of_prices(priced, known, asked, stack, notes, tier="calibrated", beside=beside, **of_this)
             return tiers.as_slept(answer, stack)
         except InputError as error:
             if tier == "calibrated":
@@ -208,6 +212,15 @@ def _priced(
         notes += (f"{stack} was not measured under {allocator}: its habits under {prices.USUAL} are taken",)
         allocator = prices.USUAL
     return tiers.formula(known, asked, device, stack, notes, allocator=allocator)
+
+
+def _beside_allocator(stack: str, allocator: str) -> dict[str, prices.Prices]:
+    """This machine's prices of a stack under an allocator that keeps its memory, where they are calibrated, too."""
+    if allocator != prices.USUAL:
+        return {}
+    with contextlib.suppress(InputError):
+        return {advice.ALLOCATOR: calibrate.stored(stack, prices.KEEPS).prices()}
+    return {}
 
 
 def _lacking(known: Known) -> str:

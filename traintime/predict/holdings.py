@@ -14,6 +14,7 @@ from traintime import paths
 from traintime.errors import unknown
 from traintime.explain import memory
 from traintime.explain.statistics import pooled_spread
+from traintime.predict import peaks
 from traintime.predict.prices import rms, usable
 from traintime.store import derived, records
 from traintime.workloads.base import FLOAT, Work
@@ -24,8 +25,8 @@ ADAM = "adam"
 @dataclass(frozen=True)
 class Held:
     """Of one stack: idle and runtime in bytes, copies of the parameters under Adam, copies of what is kept for the
-    backward pass; error: root mean square of the logarithm of measured over predicted, of points left out; repeat: of
-    measuring a peak again.
+    backward pass; error: root mean square of the logarithm of measured over predicted, of points left out or of whole
+    trainings foretold (predict.peaks), whichever is larger; repeat: of measuring a peak again.
     """
 
     stack: str
@@ -48,6 +49,10 @@ class Held:
         """What grows with the model alone: copies of its parameters, and what is kept for the backward pass, bytes."""
         return self.copies_of(how) * FLOAT * work.parameters + self.kept * work.activation_bytes
 
+    def error_of(self, tier: str) -> float:
+        """The error of a peak that this tier foretells: these points are the formula's alone."""
+        return self.error if tier == "formula" else peaks.error(tier, self.stack)
+
     def copies_of(self, how: str) -> float:
         """Copies of the parameters when they are trained so: Adam's, and what was seen to differ from it, or must."""
         seen = derived.footprint(self.stack).copies
@@ -63,20 +68,21 @@ def derive() -> pd.DataFrame:
     for path in records.files(paths.MEASUREMENTS):
         if records.is_sentinel(path) or not usable((record := records.read(path)).point):
             continue
-        peaks = [one.result.memory["peak"] for one in record.invocations if one.status == "ok" and one.result]
-        if peaks and record.point.sizes.how == ADAM:
-            found.setdefault(record.stack, []).append((record.point.work, peaks))
+        each = [one.result.memory["peak"] for one in record.invocations if one.status == "ok" and one.result]
+        if each and record.point.sizes.how == ADAM:
+            found.setdefault(record.stack, []).append((record.point.work, each))
     rows = []
     for stack, of_stack in sorted(found.items()):
         idle = derived.footprint(stack).idle_bytes or memory.IDLE
         parameters = np.array([FLOAT * work.parameters for work, _ in of_stack], float)
         kept = np.array([work.activation_bytes for work, _ in of_stack], float)
-        peaks = np.array([np.median(each) for _, each in of_stack])
-        held = memory.holding(parameters, kept, np.maximum(peaks - idle, 1.0))
-        predicted = idle + (1 + held.left_out) * np.maximum(peaks - idle, 1.0)
+        seen = np.array([np.median(each) for _, each in of_stack])
+        held = memory.holding(parameters, kept, np.maximum(seen - idle, 1.0))
+        predicted = idle + (1 + held.left_out) * np.maximum(seen - idle, 1.0)
         one = {"stack": stack, "idle": idle, "runtime": held.runtime, "copies": held.copies, "kept": held.kept}
-        one |= {"error": rms(np.log(peaks / predicted)), "repeat": pooled_spread(each for _, each in of_stack).sd}
-        rows.append(one | {"points": len(peaks)})
+        error = max(rms(np.log(seen / predicted)), peaks.error("formula", stack))
+        one |= {"error": error, "repeat": pooled_spread(each for _, each in of_stack).sd}
+        rows.append(one | {"points": len(seen)})
     return pd.DataFrame(rows)
 
 

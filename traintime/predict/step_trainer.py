@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traintime.errors import InputError
+from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import resident
 
 
@@ -44,7 +45,8 @@ class StepTrainer:
         except Exception as error:
             name = getattr(self.step, "__name__", "step")
             said = f"raised {type(error).__name__}: {error}"
-            remedy = f"Call {name}({batch}) by itself until it trains."
+            small = "Take a smaller batch: memory ran out."
+            remedy = small if means_out_of_memory(error) else f"Call {name}({batch}) by itself until it trains."
             raise InputError("step", f"{name}({batch})", said, remedy) from error
 
     def most_steps(self, batch: int) -> int:

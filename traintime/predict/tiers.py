@@ -13,12 +13,13 @@ from traintime.explain.statistics import Interval
 from traintime.measuring import stacks
 from traintime.measuring.measure import run_worker
 from traintime.measuring.worker.process import allocator as who_answers
-from traintime.predict import advice, durations, holdings, prices, resident
+from traintime.predict import advice, durations, holdings, peaks, precision, prices, resident
 from traintime.predict.answer import GB, Estimate, around
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, probe, smaller
 from traintime.predict.scaling import ITSELF, Scale
-from traintime.predict.training import TENSORFLOW, Known, Training
+from traintime.predict.training import Known, Training
+from traintime.workloads.base import Work
 
 SURE = 1e6  # degrees of freedom of an error that many runs have told
 RATES_TIMEOUT_S = 120.0
@@ -54,7 +55,8 @@ def formula(
     if device is None:
         rates = rates or rates_here()
         priced = prices.of_rates("this machine", rates, stack, allocator)
-        return of_prices(priced, known, asked, stack, notes, beside=_beside_allocator(rates, stack, allocator))
+        beside = ways(priced, stack, known.work, _beside_allocator(rates, stack, allocator))
+        return of_prices(priced, known, asked, stack, notes, beside=beside)
     notes += (f"{device} was not measured: this is its data sheet, and the habits of {stack} on processors",)
     # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
     return of_prices(prices.published(device, stack), known, asked, stack, notes, idle=not prices.is_card(device))
@@ -65,6 +67,18 @@ def _beside_allocator(rates: Rates, stack: str, allocator: str) -> dict[str, Pri
     if allocator != prices.USUAL or stack not in prices.known(prices.KEEPS):
         return {}
     return {advice.ALLOCATOR: prices.of_rates("this machine", rates, stack, prices.KEEPS)}
+
+
+def ways(
+    priced: Prices, stack: str, work: Work, others: Mapping[str, Prices] = MappingProxyType({})
+) -> dict[str, Prices]:
+    """What could be changed here in how a step is run, and the prices then: others, and half precision if it has any.
+
+    A processor's it is, and not that of the GPU that a framework here may have.
+    """
+    on_card = resident.gpu_peak(stack.removeprefix("2026-")) is not None
+    half = None if on_card else precision.in_half(priced, stack, work)
+    return {**others, **({advice.PRECISION: half} if half else {})}
 
 
 def of_prices(
@@ -107,7 +121,7 @@ def of_prices(
         notes += _of_data(data, peak)
     if asked.saves:
         notes += ("saving is not counted by this tier",)
-    memory = around(peak, (held.error, SURE), level=asked.level)
+    memory = around(peak, (held.error_of(tier), SURE), level=asked.level)
     return _answer(
         tier, priced.of, asked, step, [(priced.error, SURE)], parts, memory, known, terms, priced, notes, beside
     )
@@ -163,12 +177,12 @@ def probed(
         priced = prices.of_rates("this machine", rates, known.stack, here)
         beside = _beside_allocator(rates, known.stack, allocator)
     if known is not None and priced is not None:
-        terms = priced.parts(known.work)
+        beside, terms = ways(priced, known.stack, known.work, beside), priced.parts(known.work)
         # Which part is how large is the formula's opinion; how long they take together was seen.
         factor = step / sum(terms.values())
         terms = {name: value * factor for name, value in terms.items()}
-    memory, told = _memory(seen, trainer, asked, stack, before, by)
     tier, of = "scaled" if scaled else "probed", f"{seen.took_s:.0f} s of it, {stack}"
+    memory, told = _memory(seen, trainer, asked, tier, stack, before, by)
     if by.prices:
         of += f"; prices: {by.prices.of}"
     found = _answer(tier, of, asked, step, errors, parts, memory, known, terms, priced, notes + told, beside)
@@ -222,21 +236,20 @@ def _of_scale(step_s: float, batch: int, times: float) -> str:
 
 
 def _memory(
-    seen: Probe, trainer: Any, asked: Training, stack: str, before: int, by: Scale
+    seen: Probe, trainer: Any, asked: Training, tier: str, stack: str, before: int, by: Scale
 ) -> tuple[Interval | None, tuple[str, ...]]:
     """Peak memory of the whole training, and what is to be said of it.
 
-    As far off as the formula's: what an allocator keeps of the probing, the process that trains may not have.
+    As far off as others were: what an allocator keeps of the probing, the process that trains may not have.
     """
     if seen.asked.peak_bytes is None:
         return None, ()
     peak, there = seen.asked.peak_bytes, seen.asked.steps * seen.asked.batch
     data = trainer.data_bytes(seen.asked.batch, asked.samples + asked.validation, there, peak)
     data, peak = data * by.sample, max(peak + by.more_bytes, 0.0)
-    held = holdings.of_stack(stack if stack in holdings.stacks() else TENSORFLOW)
     notes = (f"this process held {before / GB:.2g} GB before it was probed",)
     notes += _of_data(data, peak)
-    return around(peak + data, (held.error, SURE), level=asked.level), notes
+    return around(peak + data, (peaks.error(tier, stack), SURE), level=asked.level), notes
 
 
 def _of_data(data: float, peak: float) -> tuple[str, ...]:
@@ -263,6 +276,7 @@ def _answer(
     once = parts.get("first step", 0.0) + parts.get("saving", 0.0)
     found: tuple[advice.Help, ...] = ()
     if known is not None and priced is not None:
+        notes += () if advice.PRECISION in beside else (precision.unpriced(),)
         found = advice.helps(known, asked.batch, priced, holdings.of_stack(known.stack), beside)
 
     def sized(value: float) -> Interval:

@@ -1,0 +1,97 @@
+"""How far foretold peaks of memory were off: from made-up models that were tried, and from those that were."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from traintime import paths
+from traintime.predict import holdings, peaks
+
+EARLY, BEFORE, AFTER = "2026-11-23T05:00:00Z", "2026-11-23T12:00:00Z", "2026-11-25T00:00:00Z"
+
+
+def case(number, tier="formula", times=1.1, stack="2026-jax", started=BEFORE, more=0.0):
+    """A model whose peak was so many times what was foretold, and so many bytes more."""
+    foretold = 1e9 + 1e7 * number
+    started = started.replace("00Z", f"{number:02}Z")
+    about = {"machine": "m", "stack": stack, "started": started, "peaks": [foretold * times + more] * 2}
+    return about | {"predicted": {tier: {"memory": {"value": foretold}}, "other": {"memory": None}}}
+
+
+@pytest.fixture
+def tried(tmp_path, monkeypatch):
+    """Keep these cases as a bench does, and derive."""
+    monkeypatch.setattr(paths, "PREDICTED", tmp_path)
+
+    def derive(cases, gone=()):
+        (tmp_path / "m.json").write_text(json.dumps(cases))
+        rows = [{"machine": "m", "started": one["started"], "figure": "memory", "reason": "x"} for one in gone]
+        pd.DataFrame(rows, columns=["machine", "started", "figure", "reason"]).to_csv(tmp_path / "withdrawn.csv")
+        return peaks.derive().set_index(["tier", "stack"])
+
+    return derive
+
+
+def test_the_error_is_what_the_models_missed_by(tried):
+    found = tried([case(number, times=1.1 if number % 2 else 1 / 1.1) for number in range(12)])
+    assert list(found.index) == [("formula", "2026-jax"), ("formula", "others")]
+    assert found["error"].to_numpy() == pytest.approx(math.log(1.1))
+    assert (found["models"] == 12).all()
+
+
+def test_few_models_of_a_stack_count_with_the_others_alone(tried):
+    found = tried([case(n) for n in range(12)] + [case(n, times=1.5, stack="2026-torch") for n in range(3)])
+    assert ("formula", "2026-torch") not in found.index
+    assert found.loc[("formula", "others"), "models"] == 15
+    assert found.loc[("formula", "others"), "error"] > found.loc[("formula", "2026-jax"), "error"]
+
+
+def test_what_is_withdrawn_does_not_count(tried):
+    wrong = case(30, times=3)
+    assert tried([case(n) for n in range(12)] + [wrong], [wrong])["error"].to_numpy() == pytest.approx(math.log(1.1))
+
+
+def test_an_offset_of_calibrated_peaks_is_none_of_what_a_base_leaves(tried):
+    def error(**about):
+        return tried([case(n, "calibrated", 1.0, **about) for n in range(13)]).loc[("calibrated", "others"), "error"]
+
+    assert error(more=1.3e8) == pytest.approx(0, abs=1e-9)
+    assert error(more=1.3e8, started=AFTER) > 0.1  # since then it is foretold, and counts
+
+
+def test_calibrated_peaks_before_samples_were_counted_do_not_count(tried):
+    found = tried(
+        [case(n, "calibrated", 1.0) for n in range(12)] + [case(n, "calibrated", 3, started=EARLY) for n in range(9)]
+    )
+    assert found.loc[("calibrated", "others"), "models"] == 12
+
+
+def test_models_that_started_from_a_base_count_alone_where_there_are_enough(tried):
+    earlier = [case(n, "calibrated", 1.0 + n / 20) for n in range(12)]
+    based = [case(n, "calibrated", 1.1, started=AFTER) for n in range(12)]
+    assert tried(earlier + based[:5]).loc[("calibrated", "2026-jax"), "models"] == 17
+    assert tried(earlier + based).loc[("calibrated", "2026-jax"), "error"] == pytest.approx(math.log(1.1))
+
+
+def test_a_stack_that_nobody_tried_is_as_far_off_as_the_others():
+    assert peaks.error("probed", "numpy") == peaks.error("probed", "2031-jax")
+    assert peaks.error("probed", "2026-jax") != peaks.error("probed", "numpy")
+
+
+def test_the_formulas_error_is_no_less_than_what_new_models_showed():
+    for stack in holdings.stacks():
+        held = holdings.of_stack(stack)
+        assert held.error_of("formula") == held.error >= peaks.error("formula", stack) * (1 - 1e-4)
+        assert held.error_of("calibrated") == peaks.error("calibrated", stack)
+
+
+@pytest.mark.parametrize("tier", ["formula", "probed", "scaled"])
+def test_intervals_of_nine_in_ten_hold_about_so_many_of_what_was_tried(tier):
+    """Of the points that the errors come from: that such errors are spread about as a normal curve is."""
+    of_tier = peaks.tried().query("tier == @tier")
+    missed = np.abs(np.log(of_tier["seen"] / of_tier["foretold"]))
+    reach = 1.645 * np.array([peaks.error(tier, stack) for stack in of_tier["stack"]])
+    assert 0.8 <= (missed <= reach).mean() < 1
