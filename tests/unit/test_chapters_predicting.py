@@ -14,9 +14,10 @@ from traintime import cli, paths
 from traintime.book import stored
 from traintime.book.chapters import predicting, question
 from traintime.book.chapters.predicting import analysis
+from traintime.book.chapters.predicting.shown import KNEW
 from traintime.book.claims import judge
 from traintime.errors import InputError
-from traintime.predict import bench, bench_models, prices
+from traintime.predict import bench, bench_models, goals, prices
 from traintime.predict.answer import Estimate, around
 from traintime.predict.bench import Case
 
@@ -114,7 +115,7 @@ def test_calibrations_are_judged_by_kinds_that_no_probe_has_trained(book):
     [
         ("2026-11-23T09:00:00Z", ("15.11", "15.12")),
         ("2026-11-23T15:00:00Z", ("15.13", "15.14")),
-        ("2027-01-01T00:00:00Z", ("15.16", "15.17")),
+        ("2026-11-23T18:40:00Z", ("15.16", "15.17")),
     ],
 )
 def test_a_calibration_is_judged_among_those_of_its_own_prices(started, labels, book):
@@ -134,7 +135,7 @@ def test_a_calibration_is_judged_among_those_of_its_own_prices(started, labels, 
 
 
 def test_the_memory_of_a_probe_is_judged_where_the_allocator_keeps_it(book):
-    about = {"kind": "classifier", "allocator": "tcmalloc", "started": "2027-01-01T00:00:00Z"}
+    about = {"kind": "classifier", "allocator": "tcmalloc", "started": "2026-11-24T00:00:00Z"}
     tried = book(case(number, peak=1.1 + 0.01 * (number % 3), **about) for number in range(12))
     assert verdict("15.15", tried) == "holds"
     worse = book(case(number, peak=2.0 + 0.01 * number, **about) for number in range(40))
@@ -239,7 +240,7 @@ def test_each_withdrawal_is_of_a_model_that_was_tried_and_has_its_reason():
 
 def test_the_numbers_of_the_page_need_nothing_measured(book):
     assert analysis.cases(book([])).empty
-    assert all(isinstance(value, str) for value in predicting.values(book([])).values())
+    assert all(isinstance(value, str) for value in predicting.values([book([])]).values())
 
 
 def larger(number, size, scaled=1.1, line=0.5, **more):
@@ -257,19 +258,19 @@ def test_a_scaled_answer_is_judged_beside_the_line_and_apart_from_models_that_we
     assert analysis.cases(tried)["number"].nunique() == 1
     assert len(analysis.tried(tried)) == 1
     found = analysis.beyond(tried)
-    assert set(found["way"]) == {"again", "scaled", "scaled memory", "line"}
+    assert set(found["way"]) == {"again", "again memory", "scaled", "scaled memory", "line"}
     assert found["size"].value_counts().nunique() == 1
-    shown = predicting.beyond_table(tried).data
+    shown = predicting.beyond_table([tried]).data
     assert shown.count("<tr") == 4 + 10
     assert shown.count("<details") == 1
     assert "outside" not in shown
-    assert predicting.values(tried)["predict-one-held"] == "9 of 9"
+    assert predicting.values([tried])["predict-one-held"] == "9 of 9"
 
 
 def test_a_bad_scaling_does_not_hold(book):
     bad = book(larger(number, "length", scaled=3.0 + 0.1 * number, line=1.1) for number in range(20))
     assert {verdict(label, bad) for label in ("15.18", "15.19", "15.20")} == {"does not hold"}
-    assert "outside the interval" in predicting.beyond_table(bad).data
+    assert "outside the interval" in predicting.beyond_table([bad]).data
 
 
 def test_scaled_from_two_batch_sizes_is_judged_by_its_own_models_and_without_the_sleep(book):
@@ -291,7 +292,101 @@ def test_a_case_that_kept_when_its_last_step_was_done_is_kept_whole(book, tmp_pa
 
 
 def test_the_eras_of_a_calibration_stand_one_below_the_other(book):
-    assert "make bench-predict" in predicting.era_table(book([])).data
-    starts = ("2026-11-23T09:00:00Z", "2026-11-23T15:00:00Z", "2027-01-01T00:00:00Z")
+    assert "make bench-predict" in predicting.era_table([book([])]).data
+    starts = ("2026-11-23T09:00:00Z", "2026-11-23T15:00:00Z", "2026-11-23T18:00:00Z", "2027-01-01T00:00:00Z")
     tried = book(case(0, kind="classifier", started=started) for started in starts)
-    assert predicting.era_table(tried).data.count("<tr") == 5
+    shown = predicting.era_table([tried]).data
+    assert shown.count("<tr") == 6
+    assert all(text in shown for text in KNEW.values())
+
+
+def anew(number, **more):
+    """A model that was drawn from the whole of the sizes, since a calibration knows what a process holds."""
+    about = {"started": f"2026-11-25T00:00:{number:02}Z", "domain": "whole"}
+    return case(number, **about | more)
+
+
+NEW = [f"15.{number}" for number in range(23, 33)]
+
+
+def test_new_models_are_judged_by_new_claims_and_old_ones_never(book):
+    old = book(case(n, kind="classifier", started=f"2026-11-23T18:00:{n:02}Z", calibrated=1.1) for n in range(12))
+    assert {verdict(label, old) for label in NEW} == {"not measured"}
+    before = verdict("15.16", old), verdict("15.17", old), verdict("15.15", old)
+    with_new = book(anew(n, kind="classifier", calibrated=9.0, peak=9.0) for n in range(12))
+    assert (verdict("15.16", with_new), verdict("15.17", with_new), verdict("15.15", with_new)) == before
+    assert verdict("15.23", with_new) == "does not hold"
+
+
+def test_a_model_of_the_narrow_sizes_is_no_new_one_whenever_it_was_drawn(book):
+    late = book(anew(n, domain="narrow", kind="classifier") for n in range(12))
+    assert {verdict(label, late) for label in NEW} == {"not measured"}
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_each_new_claim_can_hold_and_can_fail(good, book):
+    off = 0.02 if good else 1.5
+    cases = []
+    for stack in ("2026-tensorflow", "2026-jax", "2026-torch"):
+        for n in range(12):
+            for allocator in ("glibc", "tcmalloc"):
+                about = {"stack": stack, "allocator": allocator, "probed": 1 + off + 0.001 * n, "peak": 1 + off}
+                about |= {"calibrated": 1.15 if good else 3.0, "batch": 1.001 if good else 8.0, "fit_s": (20.0, 20.2)}
+                cases.append(anew(n, kind="classifier", **about))
+    for n in range(12):
+        info = 5e8 if good else 1e9
+        about = {"stack": "2026-torch", "probed": 1 + off, "peak": 1 + off, "torchinfo_bytes": info + n}
+        cases.append(anew(n, kind="loop-bag", **about))
+        scaled = 1.1 if good else 3.0
+        cases.append(larger(n, "length", scaled=scaled + 0.01 * n, domain="whole", started="2026-11-25T00:00:00Z"))
+    found = book(cases)
+    verdicts = {label: verdict(label, found) for label in NEW}
+    assert verdicts == dict.fromkeys(NEW, "holds" if good else "does not hold")
+    assert {verdict(label, found) for label in ("15.18", "15.19", "15.20")} == {"not measured"}
+
+
+def test_a_chapter_shows_every_machine_that_tried_models_or_the_one_asked_for(book, tmp_path):
+    two = list(stored.named())[:2]
+    for name in two:
+        bench.keep(replace(case(1), machine=name), tmp_path)
+    assert [one.machine for one in predicting.machines()] == two
+    assert [one.machine for one in predicting.machines(two[1])] == two[1:]
+    books = predicting.machines()
+    tables = (predicting.tier_table, predicting.stack_table, predicting.memory_table, predicting.goal_table,
+              predicting.domain_table, predicting.case_table)  # fmt: skip
+    for table in tables:
+        assert all(one.title in table(books).data for one in books), table
+    assert set(predicting.everywhere(books)["machine"]) == {one.title for one in books}
+    assert predicting.values(books)["predict-models"] == f"1 on {books[0].title} and 1 on {books[1].title}"
+
+
+def test_no_machine_at_all_leaves_the_books_own(book):
+    assert [one.machine for one in predicting.machines()] == [stored.reference()]
+    assert predicting.values(predicting.machines())["predict-probed"] == "(not measured)"
+
+
+def test_the_table_by_stack_shows_memory_and_coverage_of_each_tier(book):
+    tried = book([case(1), case(2, calibrated=9.0), case(3, stack="2026-torch", peak=2.0)])
+    shown = predicting.stack_table([tried]).data
+    assert "1 of 2" in shown  # of the calibrated intervals of time on JAX
+    assert "0 of 1" in shown  # of the intervals of memory on torch
+    assert shown.count("<tr") == 3
+
+
+def test_a_model_that_the_calibration_missed_is_marked(book):
+    shown = predicting.case_table([book([case(1, calibrated=9.0)])]).data
+    assert shown.count("missed") == 1
+    assert "missed" not in predicting.case_table([stored.Measurements(pd.DataFrame(), "nobody")]).data
+
+
+def test_that_one_batch_came_nearer_is_said_where_the_data_say_so(book):
+    tried = book([case(n, probed=1.5, batch=1.1) for n in range(3)] + [case(n, stack="2026-torch") for n in range(3)])
+    assert predicting.values([tried])["predict-one-batch-ahead"].startswith("jax (8.9% against 48.5%)")
+    assert "torch" not in predicting.values([tried])["predict-one-batch-ahead"]
+
+
+def test_withdrawn_memory_counts_for_no_goal(book, tmp_path):
+    made = book([case(1, peak=3.0), case(2)])
+    (tmp_path / "withdrawn.csv").write_text(f"machine,started,figure,reason\nmade-up,{case(1).started},memory,ours\n")
+    rows = [one for one in goals.goals(analysis.sound(made)).itertuples() if "peak of memory, probed" in one.goal]
+    assert [one.models for one in rows] == [1]

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,20 @@ import pandas as pd
 from traintime.errors import InputError, unknown
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
-from traintime.point import Run
-from traintime.predict import bench_models, calibrate, resident
+from traintime.point import Run, make_point
+from traintime.predict import bench_models, calibrate, holdings, resident
 from traintime.predict.answer import Estimate
 from traintime.store import records
 from traintime.workloads.base import FLOAT, validated
 
 TRAINED_S = 20.0  # that a training should take, so that it is one
 BATCHES = (20, 5000)  # fewest and most of a training
+MOST_S = 120.0  # that it may be foretold to take: one of slow steps has fewer batches than that
+LEAST = 3  # but never fewer
 MOST_BYTES = 2**29  # of its samples
-TIMEOUT_S = 600.0
+ROUGH_S = 5.0  # that a plain loop is stepped, to say how many batches its training has
+MOST_MEMORY = 0.5  # of the machine's: what is foretold, from its sizes alone, to need more is drawn anew
+TIMEOUT_S = 1800.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,10 @@ class Case:
     step was done, after which `fit` may sleep on TensorFlow, where that was kept;
     flops_s: its operations at the machine's own rate, None where they are not known; counted_s: XLA's own count of its
     operations or bytes at the machine's rates, whichever takes longer, None but on JAX; predicted: by tier; allocator:
-    who answered malloc.
+    who answered malloc; domain: the sizes that it was drawn from (bench_models.DOMAINS); redrawn: draws before it that
+    would not have fitted into memory; spent_s: seconds that each answer took, and "calibrating" that the calibration
+    did, None where it was not kept; torchinfo_bytes: what the process held with its model and samples, and on top of it
+    what torchinfo makes of a batch, None but for a loop in plain PyTorch: of a Keras model torchinfo sees no layers.
     """
 
     stack: str
@@ -61,6 +68,10 @@ class Case:
     counted_s: float | None = None
     line_s: float | None = None
     done_s: tuple[float, float] | None = None
+    domain: str = bench_models.NARROW
+    redrawn: int = 0
+    spent_s: dict[str, float] | None = None
+    torchinfo_bytes: float | None = None
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -89,10 +100,10 @@ class Case:
     def errors(self) -> dict[str, float]:
         """Each way's prediction over the truth, less one; "again": the second training over the first.
 
-        "probed" and the other tiers: of the time; "probed memory": of the peak.
+        "probed" and the other tiers: of the time; "probed memory": of the peak; "again memory": of the second peak.
         """
         peak = float(np.mean(self.peaks))
-        found = {"again": self.fit_s[1] / self.fit_s[0] - 1}
+        found = {"again": self.fit_s[1] / self.fit_s[0] - 1, "again memory": self.peaks[1] / self.peaks[0] - 1}
         found |= {tier: one.total.value / self.true_s - 1 for tier, one in self.predicted.items()}
         without = {"one batch": self.one_batch_s, "FLOPs / peak": self.flops_s}
         without |= {"XLA's count": self.counted_s, "line": self.line_s}
@@ -100,6 +111,8 @@ class Case:
         for tier, one in self.predicted.items():
             if one.memory:
                 found[f"{tier} memory"] = one.memory.value / peak - 1
+        if self.torchinfo_bytes is not None:
+            found["torchinfo memory"] = self.torchinfo_bytes / peak - 1
         return found
 
     def inside(self) -> dict[str, bool]:
@@ -152,7 +165,24 @@ def run(
         for kind in kinds or drawn:
             for backend in backends:
                 if kind not in bench_models.LOOPS or backend == "torch":
-                    yield _case(backend, kind, drawn[kind](random), seconds, allocator)
+                    sizes, redrawn = _fitting(backend, kind, lambda kind=kind: drawn[kind](random))
+                    yield replace(_case(backend, kind, sizes, seconds, allocator), redrawn=redrawn)
+
+
+def _fitting(backend: str, kind: str, draw: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], int]:
+    """Sizes that the stack's holdings put within MOST_MEMORY of this machine's, and how many draws were not.
+
+    Of the document's kind alone: no other has sizes that could fill a machine. Nothing is built or trained for it.
+    """
+    limit, redrawn = MOST_MEMORY * machine.describe()["memory_bytes"], 0
+    while True:
+        sizes = draw()
+        if kind != "classifier" and kind not in bench_models.BEYONDS:
+            return sizes, redrawn
+        work = make_point(**sizes).work
+        if holdings.of_stack(f"2026-{backend}").peak_bytes(work, sizes["optimizer"]) <= limit:
+            return sizes, redrawn
+        redrawn += 1
 
 
 def folder() -> Path:
@@ -178,10 +208,13 @@ def kept(folder: Path, machine_key: str) -> list[Case]:
 
 def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, allocator: str) -> Case:
     started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    about = {"kind": kind, "sizes": sizes, "seconds": seconds, "allocator": allocator}
+    about: dict[str, Any] = {"kind": kind, "sizes": sizes, "seconds": seconds, "allocator": allocator}
+    if kind in bench_models.LOOPS:  # in a process of its own: what it held would be found in the probe's memory
+        about |= _ask(backend, about | {"task": "size"})
     predicted = _ask(backend, about | {"task": "predict"})
-    samples = predicted["samples"]
-    trained = [_ask(backend, about | {"task": "train", "samples": samples}) for _ in range(2)]
+    samples = about.get("samples") or predicted["samples"]
+    about |= {"samples": samples}
+    trained = [_ask(backend, about | {"task": "train"}) for _ in range(2)]
     steps = samples / sizes["batch"]
 
     def whole(name: str, steps: float) -> float | None:
@@ -203,6 +236,9 @@ def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, alloca
         whole("counted_s", steps),
         whole("line_s", steps),
         (trained[0]["done_s"], trained[1]["done_s"]),
+        bench_models.WHOLE,
+        spent_s=predicted["spent_s"],
+        torchinfo_bytes=predicted.get("torchinfo_bytes"),
     )
 
 
@@ -215,37 +251,60 @@ def _ask(backend: str, job: dict[str, Any]) -> dict[str, Any]:
     return answer["result"]
 
 
+class _Answers:
+    """Estimates by tier, and the seconds that each took."""
+
+    def __init__(self) -> None:
+        self.predicted: dict[str, Any] = {}
+        self.spent_s: dict[str, float] = {}
+
+    def ask(self, tier: str, /, *model: Any, **how: Any) -> None:
+        from traintime.predict.estimate import estimate
+
+        start = time.perf_counter()
+        self.predicted[tier] = estimate(*model, **how).to_dict()
+        self.spent_s[tier] = time.perf_counter() - start
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        return {"predicted": self.predicted, "spent_s": self.spent_s}
+
+
 def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     from traintime.predict import tiers
-    from traintime.predict.estimate import estimate
     from traintime.predict.keras_trainer import KerasTrainer
     from traintime.predict.work import work
 
-    batch, trainer = job["sizes"]["batch"], KerasTrainer(model)
+    batch, trainer, answers = job["sizes"]["batch"], KerasTrainer(model), _Answers()
     asked = _asked(model, batch, trainer.sample_bytes)
-    found = {"formula": estimate(model, **asked, tier="formula")}
+    answers.ask("formula", model, **asked, tier="formula")
     with contextlib.suppress(InputError):  # not calibrated here
-        found["calibrated"] = estimate(model, **asked, tier="calibrated")
-    found["probed"] = estimate(model, **asked, tier="probed", seconds=job["seconds"], keep=False)
+        answers.ask("calibrated", model, **asked, tier="calibrated")
+        answers.spent_s["calibrating"] = calibrate.stored(trainer.stack).took_s
+    answers.ask("probed", model, **asked, tier="probed", seconds=job["seconds"], keep=False)
     x, y = trainer.samples(batch)
     model.train_on_batch(x, y)
     start = time.perf_counter()
     model.train_on_batch(x, y)
     one = time.perf_counter() - start
-    predicted = {tier: one.to_dict() for tier, one in found.items()}
     rates = tiers.rates_here()
-    answer = {"samples": asked["samples"], "predicted": predicted, "one_batch_s": one}
+    answer = {"samples": asked["samples"], "one_batch_s": one} | answers.plain
     answer["flops_s"] = work(model, batch).total.flops / rates.flops
     return answer | {"counted_s": counted_s(model, x, y, rates)}
+
+
+def _batches(step_s: float) -> int:
+    """Of a training of about TRAINED_S, if a step takes so many seconds; of a slow one no more than MOST_S allows."""
+    batches = int(np.clip(TRAINED_S / step_s, *BATCHES))
+    return max(min(batches, int(MOST_S / step_s)), LEAST)
 
 
 def _asked(model: Any, batch: int, sample_bytes: int) -> dict[str, int]:
     """About as many samples as take the time that a training should have, and a last batch that is not full."""
     from traintime.predict.estimate import estimate
 
-    rough = estimate(model, samples=batch, batch_size=batch, tier="formula").step.value
-    batches = int(np.clip(TRAINED_S / rough, *BATCHES))
-    batches = max(BATCHES[0], min(batches, MOST_BYTES // (batch * sample_bytes)))
+    batches = _batches(estimate(model, samples=batch, batch_size=batch, tier="formula").step.value)
+    batches = max(LEAST, min(batches, MOST_BYTES // (batch * sample_bytes)))
     return {"samples": batches * batch + batch // 3, "batch_size": batch}
 
 
@@ -260,7 +319,8 @@ def _predict_beyond(job: dict[str, Any]) -> dict[str, Any]:
     model = bench_models.build(kind, large)
     asked = _asked(model, large["batch"], large["length"] * FLOAT)
     of_it = {"probe": bench_models.build(kind, small[0]), "probe_batch": small[0]["batch"], "seconds": seconds}
-    scaled = estimate(model, **asked, **of_it, keep=False)
+    answers = _Answers()
+    answers.ask("scaled", model, **asked, **of_it, keep=False)
     of_line = {"tier": "probed", "seconds": seconds / 2, "keep": False}
     steps = [
         estimate(bench_models.build(kind, each), samples=each["batch"], batch_size=each["batch"], **of_line).step.value
@@ -268,7 +328,7 @@ def _predict_beyond(job: dict[str, Any]) -> dict[str, Any]:
     ]
     slope = max((steps[0] - steps[1]) / (places[0] - places[1]), 0.0)
     line_s = steps[0] + slope * (large[size] - places[0])
-    return {"samples": asked["samples"], "predicted": {"scaled": scaled.to_dict()}, "line_s": line_s}
+    return {"samples": asked["samples"], "line_s": line_s} | answers.plain
 
 
 def counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
@@ -286,16 +346,34 @@ def counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
     return max(counted["flops"] / rates.flops, counted["bytes accessed"] / rates.bytes)
 
 
-def _predict_loop(step: Callable[[int], Any], job: dict[str, Any]) -> dict[str, Any]:
-    from traintime.predict.estimate import estimate
-
-    batch = job["sizes"]["batch"]
-    samples = batch * job["sizes"]["batches"] + batch // 3
-    probed = estimate(step=step, samples=samples, batch_size=batch, seconds=job["seconds"])
+def _predict_loop(loop: bench_models.Loop, job: dict[str, Any]) -> dict[str, Any]:
+    batch, samples, before, answers = job["sizes"]["batch"], job["samples"], resident.now(), _Answers()
+    answers.ask("probed", step=loop.step, samples=samples, batch_size=batch, seconds=job["seconds"])
     start = time.perf_counter()
-    step(batch)
+    loop.step(batch)
     one = time.perf_counter() - start
-    return {"samples": samples, "predicted": {"probed": probed.to_dict()}, "one_batch_s": one, "flops_s": None}
+    return {"one_batch_s": one, "torchinfo_bytes": _of_torchinfo(loop, batch, before)} | answers.plain
+
+
+def _of_torchinfo(loop: bench_models.Loop, batch: int, before: int) -> float | None:
+    """What it makes of a batch, on top of what the process held before; None where it is not installed."""
+    try:
+        import torchinfo
+    except ImportError:
+        return None
+    # Of a slice it counts the whole that it was taken from.
+    found = torchinfo.summary(loop.network, input_data=loop.inputs[:batch].clone(), verbose=0)
+    return float(before + found.total_input + found.total_output_bytes)
+
+
+def _size_loop(step: Callable[[int], Any], job: dict[str, Any]) -> dict[str, Any]:
+    """Samples of a training of a loop, whose steps nobody can count: by the shortest step of some."""
+    batch, times = job["sizes"]["batch"], list[float]()
+    while sum(times) < ROUGH_S or len(times) < LEAST:
+        start = time.perf_counter()
+        step(batch)
+        times.append(time.perf_counter() - start)
+    return {"samples": batch * _batches(min(times)) + batch // 3}
 
 
 def _train_loop(step: Callable[[int], Any], job: dict[str, Any]) -> dict[str, Any]:
@@ -325,8 +403,11 @@ def main() -> None:
     """Answer one job on its channel."""
     job = json.loads(sys.stdin.read())
     if job["kind"] in bench_models.LOOPS:
-        do = _predict_loop if job["task"] == "predict" else _train_loop
-        result = do(bench_models.loop(job["kind"], job["sizes"]), job)
+        made = bench_models.loop(job["kind"], job["sizes"])
+        if job["task"] == "predict":
+            result = _predict_loop(made, job)
+        else:
+            result = (_size_loop if job["task"] == "size" else _train_loop)(made.step, job)
     elif job["kind"] in bench_models.BEYONDS and job["task"] == "predict":
         result = _predict_beyond(job)
     else:

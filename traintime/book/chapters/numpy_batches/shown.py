@@ -7,10 +7,12 @@ from IPython.display import HTML
 
 from traintime.book import page, stored
 from traintime.book.chapters.numpy_batches.analysis import (
+    AGAIN,
     ALLOCATORS,
     AT_ONCE,
     FLAT,
     KERAS,
+    LEAST,
     NUMPY,
     ONE_THREAD,
     SMALL_PAGES,
@@ -152,6 +154,8 @@ def values(book: Measurements) -> dict[str, str]:
     given = {f"npb-{name}": page.or_not_measured(give) for name, give in asked.items()}
     total = document.set_index("batch")["total_s"]
     return given | {
+        "npb-least": f"{LEAST:.0%}",
+        "npb-again": f"{AGAIN:g}",
         "npb-s3-one": f"{total[1]:,.0f} s",
         "npb-s3-four": f"{total[4]:,.0f} s",
         "npb-s3-flat": f"{total[FLAT[0]]:,.0f} s",

@@ -1,6 +1,7 @@
 """Predictions of models drawn at random beside their trainings, and the document's card from its data sheet."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,24 +9,26 @@ import pandas as pd
 from traintime import paths
 from traintime.book import external, original, stored
 from traintime.book.stored import Measurements
+from traintime.errors import InputError
 from traintime.point import make_point
 from traintime.predict import cards, compare, prices
 from traintime.predict.answer import LEVEL, around
 from traintime.predict.bench import Case, kept
-from traintime.predict.bench_models import BEYONDS
+from traintime.predict.bench_models import BEYONDS, LOOPS, NARROW
 from traintime.predict.calibrate import DESIGNS
 
-COLUMNS = ["number", "stack", "allocator", "kind", "started", "way", "times", "held"]
+COLUMNS = ["number", "stack", "allocator", "kind", "domain", "started", "way", "times", "held"]
 TIERS = ("probed", "calibrated", "formula")
-BASELINES = ("one batch", "FLOPs / peak")
 ALLOCATORS = ("glibc", "tcmalloc")  # that models of the document's kind were tried under
 # When the models were foretold that are told of together, by what a calibration knew then, since when and until when.
 # Doubted: its error is not its own probes' alone. Apart: an update's operations and slices' gradients have prices of
-# their own. Fresh: the block that JAX's compiled step keeps for itself has one, and the first step is counted.
+# their own. Fresh: the block that JAX's compiled step keeps for itself has one, and the first step is counted. Base:
+# its memory starts from what a process that trains was seen to hold.
 ERAS = {
     "doubted": ("2026-11-23T08:00:00Z", "2026-11-23T14:45:00Z"),
     "apart": ("2026-11-23T14:45:00Z", "2026-11-23T17:30:00Z"),
-    "fresh": ("2026-11-23T17:30:00Z", "9999"),
+    "fresh": ("2026-11-23T17:30:00Z", "2026-11-24T20:30:00Z"),
+    "base": ("2026-11-24T20:30:00Z", "9999"),
 }
 # A smaller model is tried at one batch size; from when to when it was tried at two, which was no better.
 TRIED_AT = ("one", "two")
@@ -34,11 +37,24 @@ ODD = "amd-epyc-2-cores-24-gib"  # machine A
 SURE = 1e6  # degrees of freedom of a tier's own error
 
 
+def machines(reference: str = "") -> list[Measurements]:
+    """Each machine of the book that has tried any model, the one named alone, or the book's where none has."""
+    if reference:
+        return [stored.of(reference)]
+    found = [book for name in stored.named() if len(cases(book := stored.of(name))) or len(beyond(book))]
+    return found or [stored.of()]
+
+
 def tried(book: Measurements) -> list[Case]:
     """What was predicted and trained on the page's machine. Raises KeyError where nothing was."""
     if not (found := _kept(book, of_smaller=False)):
         raise KeyError("no model was predicted here")
     return found
+
+
+def everywhere(books: Sequence[Measurements]) -> pd.DataFrame:
+    """The `cases` of several machines, with a column machine, its title."""
+    return pd.concat([cases(book).assign(machine=book.title) for book in books], ignore_index=True)
 
 
 def _kept(book: Measurements, of_smaller: bool) -> list[Case]:
@@ -53,9 +69,20 @@ def withdrawn(book: Measurements) -> dict[str, str]:
     return rows.set_index("started")["reason"].to_dict()
 
 
+def sound(book: Measurements) -> list[Case]:
+    """All that the machine has tried and kept, without the memory that is withdrawn."""
+    gone = withdrawn(book)
+    return [_without_memory(case) if case.started in gone else case for case in kept(paths.PREDICTED, book.machine)]
+
+
+def _without_memory(case: Case) -> Case:
+    predicted = {tier: replace(one, memory=None) for tier, one in case.predicted.items()}
+    return replace(case, predicted=predicted, torchinfo_bytes=None)
+
+
 def cases(book: Measurements) -> pd.DataFrame:
-    """A row for each model and way to predict it: columns stack, allocator, kind, started, way, times (predicted over
-    true), held; empty where nothing was tried.
+    """A row for each model and way to predict it: columns stack, allocator, kind, domain (the sizes that it was drawn
+    from), started, way, times (predicted over true), held; empty where nothing was tried.
 
     way: "again" (the second training over the first), a tier, a tier and " memory", or a baseline; held: whether the
     way's interval held the truth, missing for a way that has none and for what was printed alone.
@@ -89,7 +116,7 @@ def _rows(tried_ones: list[Case], gone: Mapping[str, str]) -> pd.DataFrame:
             if way.endswith(" memory") and case.started in gone:
                 continue
             about = {"number": number, "stack": case.stack, "allocator": case.allocator, "kind": case.kind}
-            about |= {"started": case.started, "way": way}
+            about |= {"domain": case.domain, "started": case.started, "way": way}
             rows.append(about | {"times": 1 + error, "held": held.get(way)})
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -105,7 +132,7 @@ def printed(book: Measurements) -> pd.DataFrame:
     wide = wide.drop(columns=["machine", "fit_s"]).reset_index(names="number")
     long = wide.melt(["number", "stack", "allocator", "kind", "started"], var_name="way", value_name="times")
     # Less than half a percent was printed as nothing, which no axis of logarithms has.
-    return long.assign(times=(1 + long["times"]).clip(lower=0.005), held=None)[COLUMNS]
+    return long.assign(times=(1 + long["times"]).clip(lower=0.005), held=None, domain=NARROW)[COLUMNS]
 
 
 def errors(found: pd.DataFrame, way: str) -> np.ndarray:
@@ -116,10 +143,20 @@ def errors(found: pd.DataFrame, way: str) -> np.ndarray:
     return np.abs(of_way["times"].to_numpy(float) - 1)
 
 
-def document_kind(found: pd.DataFrame, *eras: str) -> pd.DataFrame:
-    """The models of the document's kind that were foretold in these of the ERAS, which follow one another."""
+def foretold_in(found: pd.DataFrame, *eras: str) -> pd.DataFrame:
+    """The models that were foretold in these of the ERAS, which follow one another."""
     since, until = ERAS[eras[0]][0], ERAS[eras[-1]][1]
-    return found[(found["kind"] == "classifier") & found["started"].between(since, until)]
+    return found[found["started"].between(since, until, inclusive="left")]
+
+
+def document_kind(found: pd.DataFrame, *eras: str) -> pd.DataFrame:
+    """Of those the models of the document's kind."""
+    return foretold_in(found, *eras).query("kind == 'classifier'")
+
+
+def loops(found: pd.DataFrame) -> pd.DataFrame:
+    """The loops in plain PyTorch."""
+    return found[found["kind"].isin(LOOPS)]
 
 
 def unseen(found: pd.DataFrame) -> pd.DataFrame:
@@ -192,11 +229,15 @@ def odd() -> list[compare.Placed]:
 def advised(book: Measurements, stack: str, vocabulary: int) -> float:
     """How many times as fast the formula says that deferred rows train than dense ones, on the page's machine.
 
-    Raises KeyError for a machine that the book does not name.
+    Raises KeyError for a machine that the book does not name, or whose rates nobody measured.
     """
     if book.machine not in stored.named():
         raise KeyError(book.machine)
-    priced = prices.of_rates("here", prices.own_rates(book.machine), stack)
+    try:
+        rates = prices.own_rates(book.machine)
+    except InputError:  # a machine that tried models and measured nothing else
+        raise KeyError(book.machine) from None
+    priced = prices.of_rates("here", rates, stack)
     dense, deferred = (
         priced.step_s(make_point(vocabulary=vocabulary, optimizer=optimizer).work)
         for optimizer in ("adam", "adam-deferred")

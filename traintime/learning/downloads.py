@@ -1,0 +1,33 @@
+"""Data sets that Keras fetches once and keeps in a folder: where a file lies, and what to do where it cannot be had."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from traintime.errors import InputError
+
+
+def file_of(name: str) -> Path:
+    """Where Keras keeps a data set's file ($KERAS_HOME, or .keras in the user's folder)."""
+    return Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras") / "datasets" / name
+
+
+def load(name: str, reader: Callable[[], Any], field: str, value: str, instead: str) -> Any:
+    """What the reader makes of the file of this name.
+
+    field, value: what was asked for; instead: what needs no file. Raises InputError where the file cannot be had: one
+    that is damaged, which Keras removes and would fetch anew, is named, and where a sound one belongs.
+    """
+    path = file_of(name)
+    was_there = path.exists()  # before Keras looks at it
+    try:
+        return reader()
+    except Exception as error:  # what Keras raises differs with what went wrong
+        kind = type(error).__name__
+        if was_there:
+            problem = f"cannot be had: {path} was damaged, and no other could be fetched ({kind})"
+            raise InputError(field, value, problem, f"Put a sound {name} there, or {instead}.") from None
+        raise InputError(
+            field, value, f"cannot be fetched ({kind})", f"Connect to the network, or {instead}."
+        ) from None
