@@ -160,6 +160,25 @@ def test_reviews_without_a_network_say_what_to_do(monkeypatch):
     assert "mnist1d, padded" in caught.value.remedy
 
 
+def test_a_damaged_file_of_reviews_is_named(monkeypatch, tmp_path):
+    import keras
+
+    path = tmp_path / "datasets" / "imdb.npz"
+    path.parent.mkdir()
+    path.write_bytes(b"half of it")
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+
+    def removed(**given):
+        """As Keras does with a file that it finds damaged and cannot fetch anew."""
+        path.unlink()
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(keras.datasets.imdb, "load_data", removed)
+    with pytest.raises(InputError, match=r"^task: 'imdb' cannot be had: .*imdb.npz was damaged") as caught:
+        tasks.imdb()
+    assert caught.value.remedy == "Put a sound imdb.npz there, or take a task that ships: mnist1d, padded."
+
+
 # Training
 
 

@@ -2,10 +2,11 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from traintime.errors import InputError
+from traintime.learning import downloads
 
 LENGTH = 40  # positions of a padded sentence
 WORDS = 20  # a vocabulary's words beside the padding
@@ -88,12 +89,10 @@ def imdb() -> Task:
     """25,000 reviews of films and as many to test on, their last 100 words, good or bad (Maas et al. 2011)."""
     import keras
 
-    try:
-        found = keras.datasets.imdb.load_data(num_words=REVIEWS["words"])
-    except Exception as error:  # what Keras raises differs with what went wrong
-        problem = f"cannot be fetched ({type(error).__name__})"
-        remedy = "Connect to the network, or take a task that ships: mnist1d, padded."
-        raise InputError("task", "imdb", problem, remedy) from None
+    def read() -> Any:
+        return keras.datasets.imdb.load_data(num_words=REVIEWS["words"])
+
+    found = downloads.load("imdb.npz", read, "task", "imdb", "take a task that ships: mnist1d, padded")
     sides = []
     for reviews, classes in found:
         tokens = keras.utils.pad_sequences(reviews, maxlen=REVIEWS["length"], padding="post", truncating="pre")
