@@ -229,6 +229,7 @@ def test_claims_of_accuracy_follow_the_trainings(found, made_up, monkeypatch):
     assert verdict("08.18", book) == "does not hold", "the fast layer loses three points here"
     assert verdict("08.19", book) == "holds"
     assert verdict("08.20", book) == "holds"
+    assert verdict("08.21", book) == "cannot be told", "at that rate gates and dropout make nothing"
     elsewhere = made_up(("numpy", {}, 1.0))
     assert verdict("08.6", elsewhere) == "not measured"
 
