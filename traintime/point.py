@@ -76,6 +76,11 @@ class Run(Fields):
         InKey("x{}"),
     ] = 1
     threads: Annotated[Count | None, Field(description="of the worker; all processors"), InKey("t{}")] = None
+    recompute: Annotated[
+        bool,
+        Field(description="the way back computes activations a second time; kept is what stands between a few parts"),
+        InKey("recompute"),
+    ] = False
 
     @model_validator(mode="after")
     def fields_fit_together(self) -> Self:
@@ -129,6 +134,8 @@ class Point(BaseModel):
         if self.run.feed != "ready" and not self.sizes.pictures:
             problem = f"makes images, which {self.workload} does not read"
             raise InputError("feed", self.run.feed, problem, "Take the workload blocks.")
+        if self.run.recompute and not self.sizes.recomputes:
+            raise InputError("recompute", True, f"is nothing that {self.workload} can do", "Take the workload dense.")
         return self
 
     @property

@@ -72,6 +72,7 @@ def possible(draw, workload):
     chosen["sentences"] = chosen["batch"] + draw(st.integers(0, 1000)) if chosen["loop"] == "epoch" else None
     if workload != "blocks":
         chosen["feed"] = "ready"
+    chosen["recompute"] = workloads.get(workload).recomputes and chosen["recompute"]
     if workload == "rnn":
         chosen["vocabulary"] += 1
         chosen["words"] = draw(st.none() | st.integers(1, chosen["length"]))
@@ -105,6 +106,13 @@ def test_the_default_is_the_point_of_the_2017_document():
     assert numbers == (280_000, 300, 128, 25, 100, 0.5)
     assert point.run == Run()
     assert point.key == "rnn-v280000-e300-u128-l25-b100-adam"
+
+
+def test_what_is_computed_again_stands_in_the_key_and_is_refused_where_no_layer_can():
+    assert make_point("dense", recompute=True).key == f"{make_point('dense').key}-recompute"
+    for workload in set(workloads.ALL) - {"dense"}:
+        with pytest.raises(InputError, match=f"recompute: True is nothing that {workload} can do"):
+            make_point(workload, recompute=True)
 
 
 USUAL = "rnn-v280000-e300-u128-l25-b100-adam"
@@ -167,7 +175,8 @@ def test_changing_any_one_field_changes_the_key(workload, name, data):
         (workload, name)
         for workload in workloads.ALL
         for name in every_field(workload)
-        if name != "feed" or workloads.get(workload).pictures
+        if name not in ("feed", "recompute")
+        or (workloads.get(workload).pictures if name == "feed" else workloads.get(workload).recomputes)
     ],
 )
 def test_every_field_can_be_changed_alone(workload, name):

@@ -640,7 +640,7 @@ def model_of(point):
     spec = importlib.util.spec_from_file_location(f"on_keras3_of_{point.workload}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.model(point.sizes.model_dump(), {"kernel": "auto"})
+    return module.model(point.sizes.model_dump(), point.run.model_dump())
 
 
 def of_point(workload, optimizer=None, **sizes):

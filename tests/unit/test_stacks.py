@@ -101,6 +101,7 @@ WITHOUT_A_SWITCH = [name for name in stacks.ALL if name != "2026-tensorflow"]
             "Take 2026-tensorflow or 2026-jax.",
             [*OLDER[:4], "2026-torch", *OLDER[4:]],
         ),
+        ({"workload": "dense", "recompute": True}, "recompute", "Take a stack of 2026.", OLDER),
         ({"replicas": 2}, "replicas", "Take 2026-torch.", [name for name in stacks.ALL if name != "2026-torch"]),
     ],
 )

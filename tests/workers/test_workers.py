@@ -180,6 +180,27 @@ def test_lower_precision_is_asked_for_told_and_not_far_off(stack, losses):
     assert mine != usual
 
 
+@pytest.mark.parametrize("stack", KERAS3)
+def test_activations_that_are_computed_again_change_no_loss(stack, losses):
+    """Two parts of three and two layers: five losses of five updates, as without."""
+    deep = {"layers": 5, "optimizer": "sgd"}
+    again, facts = losses(stack, "dense", recompute=True, **deep)
+    assert again == pytest.approx(losses("numpy", "dense", **deep)[0], rel=1e-4)
+    assert facts["parameters"] == make_point("dense", **workloads.get("dense").small | deep).work.parameters
+
+
+@pytest.mark.skipif("2026-jax" not in FAST, reason="2026-jax is not here")
+def test_what_is_computed_again_need_not_be_kept():
+    """Thirty-two layers hand on 32 MiB; XLA on a CPU would undo it, and the peak would be the same."""
+    fields = {"inputs": 16, "hidden": 128, "layers": 32, "batch": 2048}
+    measured = [
+        measure.measure(make_point("dense", **fields, recompute=recompute), stacks.get("2026-jax"), QUICK)
+        for recompute in (False, True)
+    ]
+    usual, again = (record["result"]["memory"] for record in measured)
+    assert again["peak"] - again["built"] < usual["peak"] - usual["built"] - 8 * 2**20
+
+
 @pytest.mark.parametrize(("stack", "jit"), [("2026-tensorflow", "on"), ("2026-tensorflow", "off"), ("2026-jax", "off")])
 def test_compiling_the_step_is_asked_for_and_told(stack, jit, losses):
     mine, facts = losses(stack, "dense", jit=jit, optimizer="sgd")

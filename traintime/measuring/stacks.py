@@ -185,6 +185,7 @@ def refuse_impossible(point: Point, stack: Stack) -> None:
         ("onednn", run.onednn != "auto", switches_onednn, "Take 2026-tensorflow."),
         ("precision", run.precision != "float32", stack.api == "keras3", "Take a stack of 2026."),
         ("jit", run.jit != "auto", stack.api == "keras3", "Take a stack of 2026."),
+        ("recompute", run.recompute, stack.api == "keras3", "Take a stack of 2026."),
         ("steps_per_execution", run.steps_per_execution > 1, compiles, "Take 2026-tensorflow or 2026-jax."),
         ("feed", run.feed != "ready", on_tensorflow, "Take 2026-tensorflow."),
         ("save_every", run.save_every is not None, stack.api == "keras3", "Take a stack of 2026."),

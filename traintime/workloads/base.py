@@ -120,6 +120,7 @@ class Sizes(Fields):
     small: ClassVar[dict[str, Any]]  # sizes at which a step takes milliseconds and nothing is random, for tests
     table: ClassVar[bool] = False  # whether a weight has rows of which a batch uses some
     pictures: ClassVar[bool] = False  # whether a sample is a picture in colour, for the feeds
+    recomputes: ClassVar[bool] = False  # whether the way back can compute activations a second time
 
     # A workload declares both where they stand in its key: pydantic would put a base's fields first.
     if TYPE_CHECKING:

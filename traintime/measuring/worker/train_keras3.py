@@ -1,5 +1,6 @@
 """Train a workload's model in the Keras 3 API, on TensorFlow, JAX or torch."""
 
+import ctypes
 import functools
 import itertools
 import os
@@ -56,6 +57,24 @@ def onednn():
         return None
 
 
+def keep_what_is_computed_twice():
+    """XLA on a CPU takes the barriers out that jax.checkpoint sets, and then finds that it can compute once again."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = flags + " --xla_disable_hlo_passes=cse_barrier_expander"
+
+
+def driver_memory():
+    """Bytes in use on the first GPU as its driver tells (and nvidia-smi shows), or None where it does not tell."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    handle, memory = ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()  # total, free, used
+    failed = (library.nvmlInit_v2() or library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle))
+              or library.nvmlDeviceGetMemoryInfo(handle, memory))
+    return None if failed else memory[2]
+
+
 class Trainer:
     def __init__(self, sizes, run, threads, rank=0):
         self.sizes = sizes
@@ -63,6 +82,8 @@ class Trainer:
         self.device = run["device"]
         if run["precision"] != "float32":
             keras.config.set_dtype_policy(run["precision"].replace("-", "_"))
+        if run["recompute"] and keras.backend.backend() == "jax":
+            keep_what_is_computed_twice()
         self.model = on_keras3.model(sizes, run)
         accumulated = sizes.get("accumulated", 1)
         optimizer = OPTIMIZERS[sizes["optimizer"]](gradient_accumulation_steps=accumulated if accumulated > 1 else None)
@@ -151,11 +172,17 @@ class Trainer:
         return keras.config.dtype_policy().name.replace("_", "-") if kept == "float32" else kept
 
     def device_memory(self):
+        """Bytes of the GPU: allocated and, where the framework tells, reserved at the peak; in_use by all, now."""
         if self.device != "gpu":
             return {}
+        in_use = driver_memory()
+        memory = {} if in_use is None else {"device_in_use": in_use}
         if keras.backend.backend() == "torch":
-            return {"device_allocated": torch.cuda.max_memory_allocated(),
-                    "device_reserved": torch.cuda.max_memory_reserved()}
+            return dict(memory, device_allocated=torch.cuda.max_memory_allocated(),
+                        device_reserved=torch.cuda.max_memory_reserved())
         if keras.backend.backend() == "jax":
-            return {"device_allocated": jax.devices()[0].memory_stats()["peak_bytes_in_use"]}
-        return {"device_allocated": tf.config.experimental.get_memory_info("GPU:0")["peak"]}
+            stats = jax.devices()[0].memory_stats()
+            if "peak_pool_bytes" in stats:
+                memory["device_reserved"] = stats["peak_pool_bytes"]
+            return dict(memory, device_allocated=stats["peak_bytes_in_use"])
+        return dict(memory, device_allocated=tf.config.experimental.get_memory_info("GPU:0")["peak"])

@@ -18,6 +18,7 @@ class Dense(Sizes):
 
     name = "dense"
     folder = Path(__file__).parent
+    recomputes = True
     small: ClassVar = {"inputs": 12, "hidden": 8, "layers": 2, "outputs": 3, "batch": 10}
 
     inputs: Annotated[Count, Field(description="numbers of a sample"), InKey("i{}", always=True)] = 1000

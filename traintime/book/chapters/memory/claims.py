@@ -3,16 +3,23 @@
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 
-from traintime.book import stored
+from traintime.book import page, stored
 from traintime.book.chapters.memory.analysis import (
+    ACCUMULATED,
+    AGAIN,
+    DEFERRED,
     NEW,
+    before_training,
     by_hand,
     copies,
     documented,
     example,
+    frees,
     holdings,
     of_the_example,
+    of_the_table,
     points,
 )
 from traintime.book.claims import Claim, Finding
@@ -104,6 +111,101 @@ def _mostly_framework(book: Measurements) -> Finding:
     return Finding(bool((share > 0.9).all()), ", ".join(f"{stack} {value:.0%}" for stack, value in share.items()))
 
 
+OF_KERAS2 = ("2017-theano", "2017-tensorflow", "2020-theano", "2020-tensorflow")
+WITHIN = 0.25  # copies
+HALVED = "bfloat16"
+
+
+def _by_optimizer(book: Measurements, *ways: str) -> pd.DataFrame:
+    """Copies of a large table in these ways, of the stacks that measured all of them."""
+    table = copies(points(book)).reindex(columns=list(ways)).dropna()
+    if table.empty:
+        raise KeyError("the optimizers were not measured")
+    return table
+
+
+def _between(book: Measurements) -> Finding:
+    table = _by_optimizer(book, "sgd", "momentum", "rmsprop", "adam")
+    if len(table) < 2:
+        raise KeyError("the optimizers were measured on one stack alone")
+    low = table[["momentum", "rmsprop"]].min(axis=1) - table["sgd"]
+    high = table["adam"] - table[["momentum", "rmsprop"]].max(axis=1)
+    shown = "; ".join(f"{stack} {' '.join(f'{held:.1f}' for held in row)}" for stack, *row in table.itertuples())
+    return Finding(bool((low > -WITHIN).all() and (high > -WITHIN).all()), f"SGD, momentum, RMSprop, Adam: {shown}")
+
+
+def _velocity_of_keras2(book: Measurements) -> Finding:
+    table = _by_optimizer(book, "sgd", "momentum")
+    table = table[table.index.isin(OF_KERAS2)]
+    if table.empty:
+        raise KeyError("no stack of Keras 2 measured both")
+    more = table["momentum"] - table["sgd"]
+    return Finding(bool((more.abs() < WITHIN).all()), ", ".join(f"{stack} {held:+.2f}" for stack, held in more.items()))
+
+
+def _jax_whatever_the_optimizer(book: Measurements) -> Finding:
+    held = _by_optimizer(book, "sgd", "momentum", "rmsprop", "adam").loc["2026-jax"]
+    return Finding(bool(held.between(3.5, 4.5).all()), ", ".join(f"{way} {value:.1f}" for way, value in held.items()))
+
+
+def _before_the_first_step(book: Measurements) -> Finding:
+    share = before_training(of_the_table(book))
+    held = share.loc[share.index.isin(["2026-jax", "2026-torch"]), "sgd"].dropna()
+    if len(held) < 2:
+        raise KeyError("not measured on both")
+    return Finding(bool((held > 0.98).all()), ", ".join(f"{stack} {value:.0%}" for stack, value in held.items()))
+
+
+def _left(book: Measurements, larger: str, way: str, *stacks: str) -> pd.DataFrame:
+    """What the way leaves of the usual peak, a row for each of these stacks (all three where none is named)."""
+    found = frees(book)
+    found = found[(found["larger"] == larger) & (found["way"] == way)].set_index("stack")
+    if found.empty or not set(stacks) <= set(found.index):
+        raise KeyError(way)
+    return found.loc[list(stacks)] if stacks else found
+
+
+def _shown(found: pd.DataFrame) -> str:
+    shown = ", ".join(f"{stack} {page.span(row)}" for stack, row in found.iterrows())
+    return shown if found["sweep"].all() else f"{shown}; not in the same rounds"
+
+
+def _below_one(found: pd.DataFrame) -> bool | None:
+    """Whether all are below 1; None where an interval holds it."""
+    if (found["low"] > 1).any():
+        return False
+    return True if (found["high"] < 1).all() else None
+
+
+def _again(book: Measurements) -> Finding:
+    found = _left(book, "activations", AGAIN, "2026-tensorflow", "2026-jax")
+    return Finding(_below_one(found), _shown(found))
+
+
+def _again_on_torch(book: Measurements) -> Finding:
+    glibc = _left(book, "activations", AGAIN, "2026-torch").iloc[0]
+    keeping = _left(book, "activations", f"{AGAIN}, both under tcmalloc", "2026-torch").iloc[0]
+    apart = keeping["high"] < glibc["low"] or keeping["low"] > glibc["high"]
+    holds = bool(keeping["ratio"] < glibc["ratio"]) if apart else None
+    return Finding(holds, f"{page.span(keeping)} under tcmalloc, {page.span(glibc)} under glibc")
+
+
+def _half_a_table(book: Measurements) -> Finding:
+    found = _left(book, "copies", HALVED)
+    return Finding(bool(found["ratio"].between(0.9, 1.1).all()), _shown(found))
+
+
+def _accumulated(book: Measurements) -> Finding:
+    found = _left(book, "copies", ACCUMULATED)
+    above = _below_one(found.assign(low=1 / found["high"], high=1 / found["low"]))
+    return Finding(above, _shown(found))
+
+
+def _deferred(book: Measurements) -> Finding:
+    found = _left(book, "copies", DEFERRED)
+    return Finding(_below_one(found), _shown(found))
+
+
 CLAIMS = [
     Claim(
         "11.1",
@@ -135,4 +237,53 @@ CLAIMS = [
         _mostly_framework,
     ),
     Claim("11.9", "Training holds twice the weights, without momentum and with a large table.", "S2", _twice),
+    Claim(
+        "11.10",
+        "Momentum and RMSprop hold no more copies of a large table than Adam and no fewer than SGD, within a quarter.",
+        "ours",
+        _between,
+    ),
+    Claim(
+        "11.11",
+        "In Keras 2 SGD holds as many copies as momentum, within a quarter: it keeps a velocity that it does not need.",
+        "ours",
+        _velocity_of_keras2,
+    ),
+    Claim(
+        "11.12",
+        "On JAX SGD, momentum and RMSprop hold four copies, within a half, as Adam does.",
+        "ours",
+        _jax_whatever_the_optimizer,
+    ),
+    Claim(
+        "11.13",
+        "With SGD and a large table JAX and torch hold 98 % of their peak before the first step.",
+        "ours",
+        _before_the_first_step,
+    ),
+    Claim(
+        "11.14",
+        "Computing activations again lowers the peak of dense layers on TensorFlow and JAX.",
+        "ours",
+        _again,
+    ),
+    Claim(
+        "11.15",
+        "On torch computing activations again leaves less of the peak under tcmalloc than under glibc.",
+        "ours",
+        _again_on_torch,
+    ),
+    Claim(
+        "11.16",
+        "bfloat16 changes the peak with a large table by less than a tenth on TensorFlow, JAX and torch.",
+        "ours",
+        _half_a_table,
+    ),
+    Claim(
+        "11.17",
+        "With a large table eight batches an update hold more than one batch eight times as large.",
+        "ours",
+        _accumulated,
+    ),
+    Claim("11.18", "With a large table deferred rows hold less than dense Adam.", "ours", _deferred),
 ]

@@ -10,14 +10,23 @@ from IPython.display import HTML
 
 from traintime.book import page, stored
 from traintime.book.chapters.memory.analysis import (
+    ACCUMULATED,
+    DEFERRED,
+    EIGHTH,
+    KERAS3,
     LEAST,
+    ON_A_GPU,
+    before_training,
     by_hand,
     copies,
     documented,
+    frees,
     holdings,
     kept_by_allocators,
     of_the_example,
+    of_the_table,
     points,
+    worst,
 )
 from traintime.book.stored import Measurements
 from traintime.explain.memory import Holding
@@ -38,15 +47,59 @@ def count_table() -> HTML:
     return page.table(["numbers", "the document", "from its layers", "MB"], rows)
 
 
-def holding_table(fits: Mapping[str, Holding]) -> HTML:
-    """What each stack holds idle, as runtime, in copies of the parameters and of the activations; and the error."""
+def holding_table(fits: Mapping[str, Holding], far: pd.DataFrame) -> HTML:
+    """What each stack holds idle, as runtime, in copies of the parameters and of the activations; and the error.
+
+    far: of each stack the point that the others foretell worst, as `worst` gives it.
+    """
     rows = []
     for stack, fit in fits.items():
         idle = derived.footprint(stack).idle_bytes or 0
         mib = [f"{idle / MIB:,.0f}", f"{fit.runtime / MIB:,.0f}"]
-        rows.append([stack, *mib, f"{fit.copies:.1f}", f"{fit.kept:.2f}", f"{np.abs(fit.left_out).mean():.0%}"])
-    heads = ["", "idle (MiB)", "runtime (MiB)", "copies", "activations", "error, left out"]
+        row = [stack, *mib, f"{fit.copies:.1f}", f"{fit.kept:.2f}", f"{np.abs(fit.left_out).mean():.0%}"]
+        rows.append([*row, f"{far.loc[stack, 'error']:+.0%}", _sizes(far.loc[stack])])
+    heads = ["", "idle (MiB)", "runtime (MiB)", "copies", "activations", "error, left out", "worst", "at"]
     return page.table(heads, rows) if rows else page.nothing()
+
+
+def _sizes(point: pd.Series) -> str:
+    """A point by what tells it from its neighbours."""
+    return f"{point['vocabulary']:,} rows, batch {point['batch']:,}, length {point['length']}"
+
+
+def frees_table(found: pd.DataFrame) -> HTML:
+    """What each way leaves of the usual peak, and its time a sample over the usual, a row a way. found: as `frees`."""
+    if found.empty:
+        return page.nothing("`traintime sweep --only memory-frees --only memory-frees-activations` measures it.")
+    rows = []
+    for (larger, way), group in found.groupby(["larger", "way"], sort=False):
+        of_stack = group.set_index("stack")
+        cells = [_left(of_stack.loc[stack]) if stack in of_stack.index else ["", ""] for stack in KERAS3]
+        rows.append([larger, way, *(text for cell in cells for text in cell)])
+    heads = ["the larger part", "what is done", *(head for stack in KERAS3 for head in (f"{stack}, peak", "time"))]
+    return page.table(heads, rows)
+
+
+def _left(row: pd.Series) -> list[str]:
+    """The peak that is left, marked where it stands against another sweep's, and the time a sample."""
+    cost = stored.Interval(row["cost"], row["cost_low"], row["cost_high"])
+    peak = page.span(row, below=True)
+    return [peak, cost.text(".2f").replace(" (", "<br>(")] if row["sweep"] else [f"{peak} *", ""]
+
+
+def gpu_table(found: pd.DataFrame) -> HTML:
+    """What a GPU's memory held at each point, MiB. found: as `on_gpu` gives it."""
+    if found.empty:
+        return HTML("<p><em>No GPU has been measured yet.</em></p>")
+    rows = [
+        [row["stack"], row["key"], f"{row['parameter_bytes'] / MIB:,.0f}", *(_mib(row[name]) for name in ON_A_GPU)]
+        for _, row in found.iterrows()
+    ]
+    return page.table(["", "point", "parameters (MiB)", "allocated", "reserved", "the driver shows"], rows)
+
+
+def _mib(size: float) -> str:
+    return "" if np.isnan(size) else f"{size / MIB:,.0f}"
 
 
 def copies_table(table: pd.DataFrame) -> HTML:
@@ -88,6 +141,7 @@ def values(book: Measurements) -> dict[str, str]:
     fits, table, ratios = holdings(found), copies(found), kept_by_allocators(book)
     ours, runtimes = by_hand(), [fit.runtime for fit in fits.values() if fit.runtime]
     errors = {stack: float(np.abs(fit.left_out).mean()) for stack, fit in fits.items()}
+    far = worst(found, fits).sort_values("error", key=np.abs)
 
     def ends(column: str, give: Callable[[pd.Series], object]) -> Callable[[], str]:
         return lambda: str(give(table[column].dropna()))
@@ -111,6 +165,8 @@ def values(book: Measurements) -> dict[str, str]:
         "error-low": lambda: f"{_of(min, errors.values()):.0%}",
         "error-high": lambda: f"{_of(max, errors.values()):.0%}",
         "error-stack": lambda: _of(partial(max, key=lambda stack: errors[stack]), errors),
+        "worst": lambda: f"{far['error'].iloc[-1]:+.0%}",
+        "worst-at": lambda: f"{far.index[-1]} ({_sizes(far.iloc[-1])})",
         "tcmalloc": lambda: f"{ratios.loc[ratios['allocator'] == 'tcmalloc', 'ratio'].max():.2f}",
         "example": lambda: _what_the_example_holds(of_the_example(stored.having(book, of_the_example))),
     }
@@ -120,6 +176,28 @@ def values(book: Measurements) -> dict[str, str]:
         "mem-weights": f"{FLOAT * ours['parameters'] / 1e6:.2f} MB",
         "mem-batch": f"{FLOAT * ours['batch'] / 1e6:.2f} MB",
     }
+
+
+def freed(book: Measurements) -> dict[str, str]:
+    """The numbers of the sentences on what frees memory. book: a machine that measured most of the ways."""
+    found, share = frees(book), before_training(of_the_table(book))
+
+    def left(way: str) -> Callable[[], str]:
+        return lambda: _ends(found.loc[(found["larger"] == "copies") & (found["way"] == way), "ratio"])
+
+    asked: dict[str, Callable[[], str]] = {
+        "machine": lambda: page.title(book, found),
+        "eighth": left(EIGHTH),
+        "accumulated": left(ACCUMULATED),
+        "deferred": left(DEFERRED),
+        "built": lambda: _ends(share.loc[share.index.isin(["2026-jax", "2026-torch"]), "sgd"].dropna(), ".0%"),
+    }
+    return {f"mem-freed-{name}": page.or_not_measured(give) for name, give in asked.items()}
+
+
+def _ends(values: pd.Series, spec: str = ".2f") -> str:
+    """The least and the most of some values."""
+    return f"{_of(min, values):{spec}} to {_of(max, values):{spec}}"
 
 
 def _of(pick: Callable[[Iterable[Any]], Any], values: Iterable[Any]) -> Any:
