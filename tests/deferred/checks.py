@@ -224,6 +224,16 @@ def test_adagrad_by_row_is_what_its_paper_says():
     assert (np.delete(moved, used, axis=0) == 0).all()
 
 
+def refused(model):
+    """What an error before the first step says, with those that it came from."""
+    with pytest.raises(Exception) as caught:
+        trained(model, 1)
+    said, error = "", caught.value
+    while error is not None:
+        said, error = said + str(error), error.__context__
+    return said
+
+
 @pytest.mark.parametrize(
     ("optimizer", "field"),
     [
@@ -231,22 +241,60 @@ def test_adagrad_by_row_is_what_its_paper_says():
         (lambda: keras.optimizers.SGD(0.01), "optimizer"),
         (lambda: keras.optimizers.Adam(0.01, amsgrad=True), "amsgrad"),
         (lambda: keras.optimizers.Adam(0.01, weight_decay=0.1), "weight_decay"),
-        (lambda: keras.optimizers.Adam(0.01, global_clipnorm=1.0), "global_clipnorm"),
-        (lambda: keras.optimizers.Adam(0.01, clipvalue=1.0), "clipvalue"),
-        (lambda: keras.optimizers.Adam(0.01, use_ema=True), "use_ema"),
-        (lambda: keras.optimizers.Adam(0.01, gradient_accumulation_steps=2), "gradient_accumulation_steps"),
         (lambda: keras.optimizers.Adam(0.01, beta_1=0.8), "beta_1"),
         (lambda: keras.optimizers.Adam(0.01, epsilon=1e-6), "epsilon"),
     ],
 )
-def test_what_cannot_be_deferred_is_refused_by_name_before_a_step(optimizer, field):
-    model = made(Embedding(ROWS, WIDTH), optimizer())
-    with pytest.raises(Exception) as caught:
-        trained(model, 1)
-    said, error = "", caught.value
-    while error is not None:
-        said, error = said + str(error), error.__context__
-    assert f"{field}: " in said
+def test_an_optimizer_that_the_layer_cannot_stand_in_for_is_refused_by_name(optimizer, field):
+    assert f"{field}: " in refused(made(Embedding(ROWS, WIDTH), optimizer()))
+
+
+# What concerns the gradients, or the weights, of the whole model.
+OF_ALL = {
+    "global_clipnorm": 1.0,
+    "clipnorm": 1.0,
+    "clipvalue": 1.0,
+    "use_ema": True,
+    "gradient_accumulation_steps": 2,
+    "loss_scale_factor": 1024.0,
+}
+
+
+@pytest.mark.parametrize("rate", [None, 0.003])
+@pytest.mark.parametrize("field", OF_ALL)
+def test_what_would_pass_the_rows_by_is_refused_with_a_rate_of_its_own_too(rate, field):
+    optimizer = keras.optimizers.Adam(0.01, **{field: OF_ALL[field]})
+    said = refused(made(Embedding(ROWS, WIDTH, learning_rate=rate), optimizer))
+    assert f"{field}: {OF_ALL[field]}" in said
+    assert f"Leave {field} out" in said
+
+
+@pytest.mark.parametrize("rate", [None, 0.003])
+def test_a_loss_that_is_scaled_for_float16_is_refused_and_one_that_is_not_trains(rate):
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        scaled = made(Embedding(ROWS, WIDTH, learning_rate=rate))
+        alone = made(Embedding(ROWS, WIDTH, learning_rate=rate), auto_scale_loss=False)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert "optimizer: 'LossScaleOptimizer'" in refused(scaled)
+    assert far(trained(alone, 20), trained(made(Embedding(ROWS, WIDTH)), 20)) < 0.02
+
+
+def test_optimizers_within_an_optimizer_are_looked_at():
+    several = keras.optimizers.OptimizerMap(keras.optimizers.SGD(0.1, clipnorm=1.0))
+    model = made(Embedding(ROWS, WIDTH, learning_rate=0.003), keras.optimizers.MultiOptimizer(several))
+    assert "clipnorm: 1.0" in refused(model)
+
+
+def test_what_another_optimizer_does_to_its_own_weights_never_reaches_the_rows():
+    decays = keras.optimizers.AdamW(0.003, weight_decay=0.5, amsgrad=True)
+    model = made(Embedding(ROWS, WIDTH, learning_rate=0.003), decays)
+    before = table_of(model).copy()
+    trained(model, 3)
+    unread = np.setdiff1d(np.arange(ROWS), data(3)[0])
+    assert len(unread)
+    assert (table_of(model)[unread] == before[unread]).all()
 
 
 @pytest.mark.parametrize(
@@ -260,6 +308,13 @@ def test_what_cannot_be_deferred_is_refused_by_name_before_a_step(optimizer, fie
         ({"epsilon": 0.0}, "epsilon"),
         ({"beta_2": 0.5}, "beta_2"),
         ({"input_dim": 10**12}, "input_dim"),
+        ({"embeddings_regularizer": "l2"}, "embeddings_regularizer"),
+        ({"embeddings_constraint": "max_norm"}, "embeddings_constraint"),
+        ({"weights": [[1.0, 2.0]] * 5}, "weights"),
+        ({"lora_rank": 4}, "lora_rank"),
+        ({"lora_alpha": 4}, "lora_alpha"),
+        ({"quantization_config": "int8"}, "quantization_config"),
+        ({"input_length": 7}, "input_length"),
     ],
 )
 def test_sizes_and_settings_that_cannot_be_are_refused(changes, field):
@@ -290,6 +345,109 @@ def test_a_table_that_is_read_twice_in_a_step_is_refused():
     inputs = np.zeros((4, 3), "int32")
     with pytest.raises(REFUSAL, match="is a table that is read twice"):
         model.fit([inputs, inputs], np.zeros((4, 1)), verbose=0)
+
+
+class Tied(keras.layers.Layer):
+    """The table once more, as the weights of a last layer."""
+
+    def __init__(self, words):
+        super().__init__()
+        self.words = words
+
+    def call(self, inputs):
+        return ops.matmul(inputs, ops.transpose(ops.convert_to_tensor(self.words.embeddings)))
+
+
+class Averaged(keras.Model):
+    """A model of a class of its own, which nobody builds before it is fitted."""
+
+    def __init__(self, words, last):
+        super().__init__()
+        self.words, self.mean, self.last = words, keras.layers.GlobalAveragePooling1D(), last
+
+    def call(self, inputs, training=False):
+        # On JAX Keras hands it on to no layer by itself.
+        return self.last(self.mean(self.words(inputs, training=training)))
+
+
+def test_a_model_that_says_nothing_of_training_is_refused():
+    class Silent(Averaged):
+        def call(self, inputs):
+            return self.last(self.mean(self.words(inputs)))
+
+    model = Silent(Embedding(ROWS, WIDTH), keras.layers.Dense(1))
+    model.compile(keras.optimizers.Adam(), "mse")
+    with pytest.raises(REFUSAL, match=r"training: False is all that"):
+        trained(model, 1)
+
+
+def test_a_model_that_is_built_in_fit_trains():
+    losses = {}
+    for kind in (Table, Embedding):
+        keras.utils.set_random_seed(0)
+        start = keras.initializers.Constant(np.random.default_rng(2).uniform(-1, 1, (ROWS, WIDTH)).astype("float32"))
+        model = Averaged(kind(ROWS, WIDTH, start), keras.layers.Dense(1, kernel_initializer="ones"))
+        model.compile(keras.optimizers.Adam(0.003), "mse")
+        losses[kind] = trained(model, 20)
+    assert far(losses[Embedding], losses[Table]) < 1e-5
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_a_table_that_another_layer_uses_is_refused(eagerly):
+    table = Embedding(ROWS, WIDTH)
+    model = Averaged(table, Tied(table))
+    model.compile(keras.optimizers.Adam(), "mse", run_eagerly=eagerly)
+    with pytest.raises(REFUSAL, match=r"embeddings: .* is used by another layer"):
+        model.fit(data(1)[0], np.zeros((BATCH, ROWS)), batch_size=BATCH, verbose=0)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "random_normal", "truncated_normal", "glorot_uniform", "ones"])
+def test_the_table_starts_as_keras_would_start_it(kind, monkeypatch):
+    if hasattr(rules.of_backend(), "BLOCK"):
+        monkeypatch.setattr(rules.of_backend(), "BLOCK", 300)  # the last one has fewer rows
+    start = keras.initializers.get(kind)
+    tables = []
+    for _ in range(2):
+        layer = Embedding(
+            1000, 40, type(start).from_config(start.get_config() | ({} if kind == "ones" else {"seed": 5}))
+        )
+        layer.build()
+        tables.append(ops.convert_to_numpy(layer.table))
+    assert (tables[0] == tables[1]).all()
+    kerass = ops.convert_to_numpy(start((1000, 40), "float32"))
+    for moment in (np.mean, np.std, np.min, np.max):
+        assert moment(tables[0]) == pytest.approx(moment(kerass), abs=0.02 * float(np.abs(kerass).max()), rel=0.2)
+    assert kind == "ones" or len(np.unique(tables[0][:, 0])) > 990  # no block is drawn twice
+
+
+def test_seeds_and_generators_of_seeds_start_other_tables():
+    generator = keras.random.SeedGenerator(3)
+    starts = [keras.initializers.RandomUniform(seed=seed) for seed in (5, 6, generator, generator)]
+    tables = []
+    for start in starts:
+        layer = Embedding(20, 3, start)
+        layer.build()
+        tables.append(ops.convert_to_numpy(layer.table))
+    assert len({table.tobytes() for table in tables}) == 4
+
+
+def test_weights_that_were_given_to_keras_are_given_as_a_start():
+    weights = np.arange(10, dtype="float32").reshape(5, 2)
+    layer = Embedding(5, 2, keras.initializers.Constant(weights))
+    layer.build()
+    assert (ops.convert_to_numpy(layer.embeddings) == weights).all()
+
+
+@pytest.mark.parametrize(("kind", "tables"), [("uniform", 3), ("glorot_normal", None)])
+def test_memory_for_the_draw_counts_too(kind, tables, monkeypatch):
+    backend = rules.of_backend()
+    layer = Embedding(1000, 40, kind)
+    needed = 1000 * 40 * 4 * (tables or max(3, backend.drawn(layer)))
+    monkeypatch.setattr(backend, "free_bytes", lambda: needed - 1)
+    with pytest.raises(InputError, match=r"^input_dim: "):
+        layer.build()
+    monkeypatch.setattr(backend, "free_bytes", lambda: needed)
+    Embedding(1000, 40, kind).build()
 
 
 def test_a_configuration_makes_the_same_layer_again():

@@ -1,21 +1,52 @@
 """Keras takes one backend a process: the layer's checks are run once on each that can have it."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from traintime.deferred.rules import BACKENDS
 
-CHECKS = Path(__file__).parent / "checks.py"
+HERE = Path(__file__).parent
+
+
+def environment(backend):
+    return dict(os.environ, KERAS_BACKEND=backend, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_layer_on_this_backend(backend):
-    command = [sys.executable, "-m", "pytest", str(CHECKS), "-q", "-p", "no:cacheprovider", "-x"]
-    environment = dict(os.environ, KERAS_BACKEND=backend, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="")
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "pytest", str(HERE / "checks.py"), "-q", "-p", "no:cacheprovider", "-x"]
+    done = subprocess.run(command, env=environment(backend), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]
     assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_training_that_is_killed_and_resumed_ends_where_it_would_have_ended(backend, tmp_path):
+    def train(folder, *kill):
+        command = [sys.executable, str(HERE / "resumed.py"), str(tmp_path / folder), *kill]
+        return subprocess.run(command, env=environment(backend), capture_output=True, text=True, check=False)
+
+    killed = train("killed", "kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    assert not (tmp_path / "killed" / "end.npz").exists()
+    for folder in ("killed", "straight"):
+        done = train(folder)
+        assert done.returncode == 0, done.stderr[-2000:]
+    resumed, straight = (np.load(tmp_path / folder / "end.npz") for folder in ("killed", "straight"))
+    assert (int(resumed["epochs"]), int(straight["epochs"])) == (2, 4)  # the two before the kill were kept
+    assert np.abs(resumed["loss"] / straight["loss"][-2:] - 1).max() < 1e-5
+    assert np.abs(resumed["table"] - straight["table"]).max() < 1e-5 * np.abs(straight["table"]).max()
+
+
+def test_a_backend_that_has_no_deferred_embedding_is_refused_by_name():
+    command = [sys.executable, "-c", "from traintime.deferred import Embedding; Embedding(5, 2)"]
+    done = subprocess.run(command, env=environment("numpy"), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert "InputError: backend: 'numpy' has no deferred embedding yet. Set KERAS_BACKEND to one of: " in last

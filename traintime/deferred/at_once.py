@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from traintime.deferred.optimizers import deferrable
+from traintime.deferred.optimizers import deferrable, untold
 
 
 def build(layer: Any) -> None:
@@ -11,16 +11,32 @@ def build(layer: Any) -> None:
 
 
 def forward_pass(layer: Any) -> Any:
-    """What tells one forward pass of the model from another; its optimizer, if that sets the rate, is looked at."""
+    """What tells one forward pass of the model from another; its optimizer is looked at."""
     context = layer._get_call_context()
-    if layer.learning_rate is None:
-        layer.trainer.adam = deferrable(getattr(context.entry_layer, "optimizer", None), layer)
+    layer.trainer.adam = deferrable(getattr(context.entry_layer, "optimizer", None), layer)
     return context
+
+
+def still(layer: Any) -> None:
+    """A pass in which the rows stay. Raises InputError where the model that is trained could hand on nothing else."""
+    model = layer._get_call_context().entry_layer
+    if getattr(model, "optimizer", None) is not None and not model._call_has_training_arg:
+        raise untold(layer)
 
 
 def rate(layer: Any) -> Any:
     """The model's rate, as schedules and callbacks have made it by now."""
     return layer.trainer.adam.learning_rate
+
+
+def initializer(layer: Any) -> Any:
+    """What the table starts from: what Keras draws from the same seed."""
+    return layer.embeddings_initializer
+
+
+def drawn(layer: Any) -> int:
+    """Tables that lie in memory while the initializer draws one: it does so where the table will lie."""
+    return 1
 
 
 def settle(layer: Any) -> None:

@@ -6,9 +6,21 @@ from typing import Any
 
 import keras
 from keras import ops
+from keras.src.backend.common import global_state
 
 from traintime.deferred import rules
 from traintime.errors import InputError, unknown
+
+# Arguments of keras.layers.Embedding that this one has not, each with what to do instead.
+MISSING = {
+    "embeddings_regularizer": "It would move every row at every step: take keras.layers.Embedding, or leave it out.",
+    "embeddings_constraint": "It would change every row at every step: take keras.layers.Embedding, or leave it out.",
+    "weights": "Give them as a start: Embedding(..., embeddings_initializer=keras.initializers.Constant(weights)).",
+    "lora_rank": "Take keras.layers.Embedding, which trains two small matrices then, and no row.",
+    "lora_alpha": "Take keras.layers.Embedding, which trains two small matrices then, and no row.",
+    "quantization_config": "Take keras.layers.Embedding, and train it before it is quantized.",
+    "input_length": "Leave it out, as in Keras 3; keras.Input((length,)) says as much.",
+}
 
 
 class Table(keras.Variable):
@@ -34,11 +46,13 @@ class Embedding(keras.layers.Layer):
     rule: how rows are trained: "adam" (dense Adam's training, step for step), or what is another training: "lazy-adam"
     (rows that a batch does not read stand still) and "row-adagrad" (one sum of squares for each row). learning_rate: a
     number or a schedule; None: that of the Adam which the model was compiled with, whatever schedules and callbacks
-    make of it. beta_1, beta_2, epsilon: Adam's; they have to be those of the model's Adam if that sets the rate. most:
-    row numbers in a batch, which JAX alone has to know beforehand.
+    make of it. Beside a rate of its own the model may have another optimizer, whose weight decay does not reach the
+    rows. beta_1, beta_2, epsilon: Adam's; they have to be those of the model's Adam if that sets the rate. most: row
+    numbers in a batch, which JAX alone has to know beforehand.
 
-    Raises InputError for sizes that are no counts, a table that does not fit into memory, a backend without it, and an
-    optimizer that needs every row at every step. Source: Kingma & Ba 2015, in the closed form of deferred.missed.
+    Raises InputError for sizes that are no counts, arguments that only keras.layers.Embedding has, a table that does
+    not fit into memory, a backend without it, and an optimizer that needs every row, or what would pass the rows by.
+    Source: Kingma & Ba 2015, in the closed form of deferred.missed.
     """
 
     def __init__(
@@ -46,6 +60,7 @@ class Embedding(keras.layers.Layer):
         input_dim: int,
         output_dim: int,
         embeddings_initializer: Any = "uniform",
+        *,
         mask_zero: bool = False,
         rule: str = "adam",
         learning_rate: float | keras.optimizers.schedules.LearningRateSchedule | None = None,
@@ -55,6 +70,10 @@ class Embedding(keras.layers.Layer):
         most: int = 8192,
         **kwargs: Any,
     ) -> None:
+        for name, remedy in MISSING.items():
+            value = kwargs.pop(name, None)  # None is Keras' own default, and asks for nothing
+            if value is not None:
+                raise InputError(name, value, "is nothing that a deferred embedding has", remedy)
         for name, value in (("input_dim", input_dim), ("output_dim", output_dim), ("most", most)):
             if type(value) is not int or value < 1:
                 raise InputError(name, value, "is no count", "Give a whole number of 1 or more.")
@@ -78,13 +97,14 @@ class Embedding(keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         """Make the table and what its rule keeps of each row."""
         self.trainer = rules.RULES[self.rule](self)
-        self._fits(self.trainer.bytes())
+        backend = rules.of_backend()
+        self._fits(max(self.trainer.bytes(), 4 * self.input_dim * self.output_dim * backend.drawn(self)))
         self.table = Table(
-            self.embeddings_initializer, (self.input_dim, self.output_dim), "float32", False, False, name="embeddings"
+            backend.initializer(self), (self.input_dim, self.output_dim), "float32", False, False, name="embeddings"
         )
         self.table.layer = self
         self.trainer.build()
-        rules.of_backend().build(self)
+        backend.build(self)
 
     def _fits(self, needed: int) -> None:
         """Raise InputError where the table and what is kept of its rows cannot fit into the memory that is free."""
@@ -115,6 +135,8 @@ class Embedding(keras.layers.Layer):
         learns = bool(training) and self.trainable
         if learns:
             self._once(rules.of_backend().forward_pass(self))
+        elif self.trainable:
+            rules.of_backend().still(self)
         return ops.cast(rules.of_backend().lookup(self, inputs, learns), self.compute_dtype)
 
     def _once(self, forward_pass: Any) -> None:
@@ -133,7 +155,8 @@ class Embedding(keras.layers.Layer):
     @property
     def embeddings(self) -> Any:
         """The table, all of its rows up to date. Raises InputError inside a step: a table tied to another layer."""
-        if rules.of_backend().busy(self):
+        # Inside a call, too, where a backend does all at once: to settle would hand out rows that no gradient reaches.
+        if rules.of_backend().busy(self) or global_state.get_global_attribute("current_call_ctx") is not None:
             remedy = "Take keras.layers.Embedding, whose optimizer sees both uses."
             raise InputError("embeddings", self.name, "is used by another layer, which a deferred table can't", remedy)
         self.settle()

@@ -18,24 +18,26 @@ from numpy.typing import NDArray
 
 from traintime.errors import InputError
 
-SEEN = 1e-10  # part of a mean that is still seen in a float32 that it moves
+SEEN = 1e-10  # part of what a row has missed that may be left out
+IN_FLOAT32 = 3e-8  # the same where numbers are float32, whose last bit is twice that
 MOST = 32  # terms of the polynomial
 BLOCK = 1024  # steps for which room is made at once
 
 
-def powers(beta_1: float, beta_2: float) -> NDArray[np.float64]:
+def powers(beta_1: float, beta_2: float, seen: float = SEEN) -> NDArray[np.float64]:
     """b1^j d(j)^i, shape (horizon, terms), j from 1, i from 0: what a step of rate 1 adds, the j-th one missed.
 
-    Raises InputError for rates of decay that no short polynomial can follow.
+    seen: part of all of it that may be left out, in later steps and in higher terms. Raises InputError for rates of
+    decay that no short polynomial can follow.
     """
     for name, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
         if not 0 <= beta < 1:
             raise InputError(name, beta, "is no rate of decay", "Give a number from 0 to less than 1.")
-    horizon = math.ceil(math.log(SEEN) / math.log(beta_1)) if beta_1 else 0
+    horizon = math.ceil(math.log(seen) / math.log(beta_1)) if beta_1 else 0
     steps = np.arange(1, horizon + 1)
     left, d = beta_1**steps, 1 - beta_2 ** (steps / 2)
     # What the first term that is left out would add, relative to all of them, where x is largest.
-    terms = next((n for n in range(1, MOST + 1) if (left * d**n).sum() <= SEEN * left.sum()), None)
+    terms = next((n for n in range(1, MOST + 1) if (left * d**n).sum() <= seen * left.sum()), None)
     if terms is None:
         remedy = "Take a smaller beta_1, or a larger beta_2: the mean has to fade before the mean of squares does."
         raise InputError("beta_2", beta_2, f"decays as fast as beta_1 = {beta_1:g} does", remedy)

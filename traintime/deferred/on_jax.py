@@ -5,7 +5,9 @@ and the next forward pass of a training moves the rows by them, before it reads 
 adds the step that waits, and writes nothing.
 """
 
+import copy
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,14 +16,44 @@ import psutil
 from jax import numpy as jnp
 from keras.src.backend.common import global_state
 from keras.src.backend.common.stateless_scope import get_stateless_scope, in_stateless_scope
+from keras.src.random.seed_generator import draw_seed
 
-from traintime.deferred.optimizers import deferrable
+from traintime.deferred.optimizers import deferrable, scaled, untold
 from traintime.errors import InputError
+
+BY_NUMBER = (keras.initializers.RandomUniform, keras.initializers.RandomNormal, keras.initializers.TruncatedNormal)
+BLOCK = 16_384  # rows that are drawn at once
 
 
 def free_bytes() -> int | None:
     """Memory that is free where the table will lie; None where nobody knows."""
     return psutil.virtual_memory().available if jax.devices()[0].platform == "cpu" else None
+
+
+def initializer(layer: Any) -> Any:
+    """What the table starts from. JAX holds four tables while it draws one, so that one is drawn in blocks of rows.
+
+    The same numbers come from the same seed, but others than Keras draws from it.
+    """
+    one = layer.embeddings_initializer
+    if drawn(layer) > 1:
+        return one
+
+    def in_blocks(shape: tuple[int, int], dtype: str) -> jax.Array:
+        seed, table = draw_seed(one.seed), jnp.zeros(shape, dtype)
+        for start in range(0, shape[0], BLOCK):
+            of_block = copy.copy(one)
+            of_block.seed = jax.random.fold_in(seed, start)
+            rows = jnp.arange(start, min(start + BLOCK, shape[0]))
+            table = _put(table, rows, of_block((len(rows), shape[1]), dtype))
+        return table
+
+    return in_blocks
+
+
+def drawn(layer: Any) -> int:
+    """Tables that lie in memory while the initializer draws one. In blocks it can where each number is drawn alone."""
+    return 1 if type(layer.embeddings_initializer) in BY_NUMBER else 4
 
 
 def busy(layer: Any) -> bool:
@@ -32,6 +64,11 @@ def busy(layer: Any) -> bool:
 @functools.partial(jax.jit, donate_argnums=0)
 def _put(table: jax.Array, rows: jax.Array, values: jax.Array) -> jax.Array:
     return table.at[rows].set(values, mode="drop")
+
+
+def as_one(function: Callable[..., list[jax.Array]]) -> Callable[..., list[jax.Array]]:
+    """Arithmetic on rows: the step that it is a part of is compiled as one."""
+    return function
 
 
 def take(variable: keras.Variable, rows: Any) -> jax.Array:
@@ -56,25 +93,44 @@ class Waiting(keras.Variable):
 
     def assign(self, value: Any) -> Any:
         """Keep gradients, with the rate as of now: what the step will see later may have changed."""
-        if in_stateless_scope() and self.layer.learning_rate is None:
-            # Who assigns inside a step is the model's optimizer, and Keras knows whose names it is in the midst of.
-            caller = global_state.get_global_attribute("name_scope_stack")[-1].caller
-            value = jnp.asarray(value).at[-1].set(deferrable(caller, self.layer).learning_rate)
+        if in_stateless_scope():
+            optimizer = deferrable(_assigning(), self.layer)
+            if not self.layer.learns:
+                raise untold(self.layer)
+            self.layer.learns = False
+            if self.layer.learning_rate is None:
+                value = jnp.asarray(value).at[-1].set(optimizer.learning_rate)
         return super().assign(value)
+
+
+def _assigning() -> Any:
+    # Who assigns inside a step is the model's optimizer, and Keras knows whose names it is in the midst of.
+    optimizer = global_state.get_global_attribute("name_scope_stack")[-1].caller
+    around = get_stateless_scope().original_scope
+    # One that scales the loss opens no names, only a scope of its own around that of the optimizer which it holds.
+    if around is not None and around.get_current_value(optimizer.iterations) is not None:
+        raise scaled()
+    return optimizer
 
 
 def build(layer: Any) -> None:
     """Make room for a batch's rows and gradients."""
     most = layer.most
     layer.waiting = layer.keep("rows", (most,), lambda shape, dtype: jnp.full(shape, layer.input_dim, dtype), "int32")
-    layer.gradients = Waiting(jnp.zeros((most + 1, layer.output_dim)), trainable=True, autocast=False, name="gradients")
-    layer.gradients.layer = layer
+    # Of an initializer, not of an array: a model of a class of its own is built within a step, where Keras makes none.
+    layer.gradients = Waiting("zeros", (most + 1, layer.output_dim), "float32", True, False, name="gradients")
+    layer.gradients.layer, layer.learns = layer, False
     layer.gradients.overwrite_with_gradient = True
 
 
 def forward_pass(layer: Any) -> Any:
     """What tells one forward pass of the model from another."""
+    layer.learns = True  # until the optimizer has its gradient: in a model that hands no `training` on it never would
     return get_stateless_scope()
+
+
+def still(layer: Any) -> None:
+    """A pass in which the rows stay: whether it belongs to a training, the optimizer finds out."""
 
 
 def rate(layer: Any) -> jax.Array:

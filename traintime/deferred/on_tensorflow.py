@@ -1,12 +1,23 @@
 """Rows read from and written into TensorFlow's variables where they lie: never the whole table as a tensor."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import psutil
 import tensorflow as tf
 
-from traintime.deferred.at_once import build, forward_pass, rate, settle  # noqa: F401 (a backend's module has them)
+from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has them)
+    build,
+    drawn,
+    forward_pass,
+    initializer,
+    rate,
+    settle,
+    still,
+)
+
+ROUND = 256  # rows that XLA's operation is made for, and multiples of it
 
 
 def free_bytes() -> int | None:
@@ -26,8 +37,13 @@ def take(variable: keras.Variable, rows: Any) -> tf.Tensor:
 
 
 def put(variable: keras.Variable, rows: Any, values: tf.Tensor) -> None:
-    """Write rows in their places; each of them once."""
-    variable.value.scatter_update(tf.IndexedSlices(values, rows))
+    """Write rows in their places; each of them once. Values beyond these rows made their number round."""
+    variable.value.scatter_update(tf.IndexedSlices(values[: tf.size(rows)], rows))
+
+
+def as_one(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[tf.Tensor]]:
+    """Arithmetic on rows as one operation of XLA, which goes over them once and not once for each operation."""
+    return tf.function(function, jit_compile=True, reduce_retracing=True)
 
 
 def add(variable: keras.Variable, rows: Any, values: tf.Tensor) -> None:
@@ -47,7 +63,9 @@ def lookup(layer: Any, inputs: tf.Tensor, learns: bool) -> tf.Tensor:
             tf.debugging.assert_less(used, tf.cast(layer.input_dim, used.dtype), outside),
         ]
     ):
-        now = layer.trainer.now(tf.cast(used, tf.int32))
+        # XLA compiles for each number of rows: some more of row 0, which nobody reads, keep these numbers few.
+        more = -tf.size(used) % ROUND
+        now = layer.trainer.now(tf.pad(tf.cast(used, tf.int32), [[0, more]]))
     if not learns:
         return tf.reshape(tf.gather(now[0], places), shape)
 
@@ -55,7 +73,7 @@ def lookup(layer: Any, inputs: tf.Tensor, learns: bool) -> tf.Tensor:
     def rows(key: tf.Tensor) -> Any:
         def way_back(gradients: tf.Tensor) -> tf.Tensor:
             gradients = tf.reshape(gradients, [-1, layer.output_dim])
-            total = tf.math.unsorted_segment_sum(gradients, places, tf.size(used))
+            total = tf.math.unsorted_segment_sum(gradients, places, tf.size(used) + more)
             layer.trainer.step(tf.cast(used, tf.int32), now, total)
             return tf.zeros_like(key)
 

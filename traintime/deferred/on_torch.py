@@ -1,12 +1,13 @@
 """Rows read from and written into torch's parameters where they lie."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import psutil
 import torch
 
-from traintime.deferred.at_once import build, forward_pass, rate, settle  # noqa: F401 (a backend's module has them)
+from traintime.deferred.at_once import build, forward_pass, initializer, rate, settle, still  # noqa: F401 (of a backend)
 from traintime.errors import InputError
 
 
@@ -15,9 +16,21 @@ def free_bytes() -> int | None:
     return torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else psutil.virtual_memory().available
 
 
+def drawn(layer: Any) -> int:
+    """Tables that lie in memory while the initializer draws one: four to choose of, for a truncated normal."""
+    one = layer.embeddings_initializer
+    truncated = isinstance(one, keras.initializers.TruncatedNormal)
+    return 9 if truncated or getattr(one, "distribution", None) == "truncated_normal" else 1
+
+
 def busy(layer: Any) -> bool:
     """Whether a step is being made, so that nothing can be done at once: torch does everything at once."""
     return False
+
+
+def as_one(function: Callable[..., list[torch.Tensor]]) -> Callable[..., list[torch.Tensor]]:
+    """Arithmetic on rows, which torch does operation by operation."""
+    return function
 
 
 def take(variable: keras.Variable, rows: torch.Tensor) -> torch.Tensor:

@@ -1,24 +1,62 @@
-"""Which of Keras' optimizers a deferred table can stand in for: what would be another training is refused by name."""
+"""Which of Keras' optimizers a deferred table can stand in for, or stand beside: what would be another training is
+refused by name."""
 
 from typing import Any
 
 from traintime.errors import InputError
 
-# What a Keras Adam may ask for that cannot be done row by row, with the value at which it asks for nothing.
+ROWS = "needs every row, or every weight, at every step"
+# What a Keras optimizer may ask for that cannot be done row by row: the value at which it asks for nothing, and why.
 REFUSED = {
-    "amsgrad": False,
-    "weight_decay": None,
-    "global_clipnorm": None,
-    "clipnorm": None,
-    "clipvalue": None,
-    "use_ema": False,
-    "gradient_accumulation_steps": None,
-    "loss_scale_factor": None,
+    "amsgrad": (False, ROWS),
+    "weight_decay": (None, ROWS),
+    "global_clipnorm": (None, "is a norm over all gradients, and would be taken without those of the rows"),
+    "clipnorm": (None, "would not clip the gradients of the rows"),
+    "clipvalue": (None, "would not clip the gradients of the rows"),
+    "use_ema": (False, "would average all weights but the rows"),
+    "gradient_accumulation_steps": (None, "would let all weights wait but the rows"),
+    "loss_scale_factor": (None, "would reach the gradients of the rows, and be taken out of all others alone"),
 }
+# These say how the optimizer treats its own weights. The rows are none of them: they have a rule and a rate of their
+# own. All else says what is done with the gradients, or the weights, of the whole model, and the rows would miss it.
+ITS_OWN = ("amsgrad", "weight_decay")
+
+SCALES = "LossScaleOptimizer"  # Keras puts it around any optimizer, where a model computes in float16
+
+
+def scaled() -> InputError:
+    """The error for a loss that is scaled as the training goes on."""
+    remedy = "Take mixed_bfloat16, or compile the model with auto_scale_loss=False."
+    return InputError("optimizer", SCALES, REFUSED["loss_scale_factor"][1], remedy)
+
+
+def untold(layer: Any) -> InputError:
+    """The error for a training of which the layer is not told, so that its rows would stand still."""
+    remedy = f"Let the model's call take `training`, and hand it on: self.{layer.name}(inputs, training=training)."
+    return InputError("training", False, f"is all that the model lets {layer.name} know", remedy)
 
 
 def deferrable(optimizer: Any, layer: Any) -> Any:
-    """The model's optimizer, if it is the Adam that the layer can stand in for; else InputError, which says why not."""
+    """The model's optimizer, if the layer can train its rows as this model trains; else InputError, which says why not.
+
+    A layer without a rate stands in for it: it has to be the same Adam. One with a rate stands beside it: any will do
+    that asks for nothing of all gradients or all weights; None is no optimizer, and asks for nothing.
+    """
+    follows = layer.learning_rate is None
+    if type(optimizer).__name__ == SCALES:
+        raise scaled()
+    if follows:
+        _same_adam(optimizer, layer)
+    for one in (optimizer, *getattr(optimizer, "optimizers", ())):  # Keras' MultiOptimizer has some
+        for name, (nothing, why) in REFUSED.items():
+            value = getattr(one, name, nothing)
+            if value != nothing and (follows or name not in ITS_OWN):
+                remedy = f"Leave {name} out of the model's optimizer, or take keras.layers.Embedding."
+                raise InputError(name, value, why, remedy)
+    return optimizer
+
+
+def _same_adam(optimizer: Any, layer: Any) -> None:
     name = type(optimizer).__name__
     remedy = (
         "Compile the model with keras.optimizers.Adam, or give the layer a rate: Embedding(..., learning_rate=...)."
@@ -27,14 +65,8 @@ def deferrable(optimizer: Any, layer: Any) -> Any:
         raise InputError("optimizer", None, "is set by no model that this layer is part of", remedy)
     if name != "Adam" or layer.rule == "row-adagrad":  # AdamW, too, is an Adam to isinstance
         raise InputError("optimizer", name, f"does not do what the rule {layer.rule} does", remedy)
-    for name, nothing in REFUSED.items():
-        value = getattr(optimizer, name)
-        if value != nothing:
-            remedy = f"Leave {name} out of the model's Adam, or take keras.layers.Embedding."
-            raise InputError(name, value, "needs every row, or every weight, at every step", remedy)
     for name in ("beta_1", "beta_2", "epsilon"):
         value, own = getattr(optimizer, name), getattr(layer, name)
         if value != own:
             remedy = f"Give the layer the same: Embedding(..., {name}={value:g})."
             raise InputError(name, value, f"is the model's, and {own:g} the layer's", remedy)
-    return optimizer

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from traintime.deferred.missed import powers
+from traintime.deferred.missed import IN_FLOAT32, powers
 from traintime.errors import InputError
 
 BACKENDS = ("tensorflow", "torch", "jax")
@@ -75,6 +75,10 @@ class LazyAdam(Rule):
 
     kept = ("first", "second")
 
+    def build(self) -> None:
+        super().build()
+        self.move = self.rows.as_one(self._moved)
+
     def rate(self) -> Any:
         """Of the coming step, corrected for bias."""
         step = ops.cast(self.steps.value + 1, "float32")
@@ -83,10 +87,12 @@ class LazyAdam(Rule):
 
     def moved(self, now: list[Any], gradients: Any) -> list[Any]:
         """One step of Adam, as Keras writes it (epsilon beside the root)."""
-        table, first, second = now
+        return self.move(*now, gradients, self.rate())
+
+    def _moved(self, table: Any, first: Any, second: Any, gradients: Any, rate: Any) -> list[Any]:
         first = first + (gradients - first) * (1 - self.layer.beta_1)
         second = second + (ops.square(gradients) - second) * (1 - self.layer.beta_2)
-        return [table - self.rate() * first / (ops.sqrt(second) + self.layer.epsilon), first, second]
+        return [table - rate * first / (ops.sqrt(second) + self.layer.epsilon), first, second]
 
 
 class Adam(LazyAdam):
@@ -94,35 +100,36 @@ class Adam(LazyAdam):
 
     dense = True
     room = 65_536  # steps whose coefficients are kept; no row is further behind
-    block = 65_536  # rows that are brought up to date at once
+    block = 16_384  # rows that are brought up to date at once
 
     def build(self) -> None:
         """Make what is kept, with each row's last step and what is missed since each step."""
         super().build()
         rows, layer = self.layer.input_dim, self.layer
-        self.powers = powers(layer.beta_1, layer.beta_2).astype(np.float32)
+        self.powers = powers(layer.beta_1, layer.beta_2, IN_FLOAT32).astype(np.float32)
         self.last = layer.keep("last", (rows,), dtype="int32")
         self.missed = layer.keep("missed", (self.room, self.powers.shape[1]))
         self.state.append(self.last)
+        self.catch_up = self.rows.as_one(self._caught_up)
         self.turn = -(-rows // (self.room - 1))  # rows a step, so that all have had their turn before room runs out
         self.settled = layer.keep("settled", (), dtype="int32")  # the step as of which all rows are up to date
 
     def now(self, rows: Any) -> list[Any]:
         table, first, second, last = super().now(rows)
         coefficients = self.rows.take(self.missed, last % self.room)
+        gap = ops.cast(ops.expand_dims(self.steps.value - last, 1), "float32")
+        caught_up = self.catch_up(table, first, second, coefficients, gap)
+        return [*caught_up, ops.zeros_like(last) + self.steps.value]
+
+    def _caught_up(self, table: Any, first: Any, second: Any, coefficients: Any, gap: Any) -> list[Any]:
+        """Rows with the steps that they have missed, and their means; gap: how many those are, (rows, 1)."""
         below = ops.sqrt(second) + self.layer.epsilon
         x = ops.sqrt(second) / below
         polynomial = coefficients[:, -1:]
         for term in reversed(range(self.powers.shape[1] - 1)):
             polynomial = polynomial * x + coefficients[:, term : term + 1]
-        gap = ops.cast(ops.expand_dims(self.steps.value - last, 1), "float32")
         fade_1, fade_2 = (ops.power(ops.cast(b, "float32"), gap) for b in (self.layer.beta_1, self.layer.beta_2))
-        return [
-            table - first / below * polynomial,
-            first * fade_1,
-            second * fade_2,
-            ops.zeros_like(last) + self.steps.value,
-        ]
+        return [table - first / below * polynomial, first * fade_1, second * fade_2]
 
     def moved(self, now: list[Any], gradients: Any) -> list[Any]:
         return [*super().moved(now[:3], gradients), now[3] + 1]
