@@ -444,7 +444,7 @@ def bench_rows(
         found.append(one)
         if not as_json:
             err.print(
-                ", ".join(f"{head} {cell}" for head, cell in zip(rows_bench.HEADS, one.cells, strict=True)),
+                ", ".join(f"{head} {cell}" for head, cell in zip(rows_bench.HEADS, one.cells, strict=True) if cell),
                 soft_wrap=True,
             )
     if as_json:
