@@ -9,7 +9,7 @@ import yaml
 
 from traintime import paths
 from traintime.book import appendix, chapters, execute, glue, markup, original, prose, stored
-from traintime.book.chapters import faster, fused, numpy_batches, predicting, rows, structure
+from traintime.book.chapters import faster, fused, memory, numpy_batches, predicting, rows, structure
 from traintime.book.chapters.fused import along
 from traintime.book.claims import NOT_MEASURED, judge
 from traintime.measuring import sweep
@@ -50,6 +50,7 @@ SHOWN = {
     "08-fused-lstm": having(fused.points),
     **{claim.label: having(along.over_positions) for claim in along.CLAIMS},
     "10-numpy-batches": numpy_batches.steadiest,
+    **{f"11.{number}": memory.freest for number in range(10, 19)},
     "12-parameters-are-not-time": having(structure.points),
     "13-faster": having(faster.ran),
     **{f"13.{number}": having(faster.seldom) for number in (16, 17, 18)},

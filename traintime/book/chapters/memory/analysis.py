@@ -176,6 +176,11 @@ def frees(book: Measurements) -> pd.DataFrame:
     return pd.DataFrame(found, columns=columns)
 
 
+def freest(machine: str = "") -> Measurements:
+    """The machine named, or else the one that measured the most ways to free memory."""
+    return stored.best(lambda book: len(frees(book)) or None, machine)
+
+
 def _both(book: Measurements, way: Way) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
     """Each stack that ran both sides, with the invocations of each; of the two the rounds that measured both."""
     for stack in KERAS3:

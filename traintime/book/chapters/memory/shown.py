@@ -11,8 +11,10 @@ from IPython.display import HTML
 from traintime.book import page, stored
 from traintime.book.chapters.memory.analysis import (
     ACCUMULATED,
+    AGAIN,
     DEFERRED,
     EIGHTH,
+    KEEPING,
     KERAS3,
     LEAST,
     ON_A_GPU,
@@ -185,8 +187,14 @@ def freed(book: Measurements) -> dict[str, str]:
     def left(way: str) -> Callable[[], str]:
         return lambda: _ends(found.loc[(found["larger"] == "copies") & (found["way"] == way), "ratio"])
 
+    def of_layers(way: str, stack: str) -> Callable[[], str]:
+        return lambda: page.span(stored.row(found, larger="activations", way=way, stack=stack))
+
     asked: dict[str, Callable[[], str]] = {
         "machine": lambda: page.title(book, found),
+        "again-tensorflow": of_layers(AGAIN, "2026-tensorflow"),
+        "again-jax": of_layers(AGAIN, "2026-jax"),
+        "tcmalloc-torch": of_layers(KEEPING["allocator"], "2026-torch"),
         "eighth": left(EIGHTH),
         "accumulated": left(ACCUMULATED),
         "deferred": left(DEFERRED),
