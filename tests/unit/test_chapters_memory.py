@@ -317,7 +317,7 @@ def test_what_was_not_measured_in_the_same_rounds_is_marked_and_has_no_time(made
 def test_the_numbers_of_the_sentences_on_what_frees_memory(made_up):
     left = [(LARGE, {"optimizer": "adam-deferred"}, 0.7)]
     given = memory.freed(freeing(made_up, left))
-    assert given["mem-freed-deferred"] == "0.70 to 0.70"
+    assert given["mem-freed-deferred"] == "0.70"
     assert given["mem-freed-again-jax"] == "(not measured)"
     assert given["mem-freed-accumulated"] == "(not measured)"
 

@@ -32,7 +32,7 @@ TOGETHER = 16  # steps that the framework is handed at once
 WAIT_S = 0.002  # a fetched sample's (the worker's feeds)
 SEEDS = 20  # of a training, fewer than which give no verdict
 ROWS = {"vocabulary": 200_000}  # chapter 16's table
-WHEN_READ = f"each row when it is read ({ROWS['vocabulary']:,} rows, chapter 16)"
+WHEN_READ = f"each row when it is read, {ROWS['vocabulary']:,} rows (chapter 16)"
 HALVES = ("mixed-bfloat16", "mixed-float16")
 DRAWS = 1000
 

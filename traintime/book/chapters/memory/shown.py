@@ -204,8 +204,8 @@ def freed(book: Measurements) -> dict[str, str]:
 
 
 def _ends(values: pd.Series, spec: str = ".2f") -> str:
-    """The least and the most of some values."""
-    return f"{_of(min, values):{spec}} to {_of(max, values):{spec}}"
+    """The least and the most of some values; one text where they look alike."""
+    return " to ".join(dict.fromkeys(f"{_of(pick, values):{spec}}" for pick in (min, max)))
 
 
 def _of(pick: Callable[[Iterable[Any]], Any], values: Iterable[Any]) -> Any:
