@@ -109,7 +109,6 @@ GAINS = [
 LEARNED = {
     "together": ("mnist1d", "gates and dropout"),
     "together-late": (LATE, "gates and dropout"),
-    "bias-late": (LATE, "a forget bias"),
     "masked": ("padded", "a mask"),
     "masked-without": ("padded", "a mask, no bias in either"),
     "outside-late": (LATE, "gates, dropout, bias"),
