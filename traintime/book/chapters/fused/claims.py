@@ -1,5 +1,6 @@
 """What the fused LSTM claims, and how each claim is judged on a machine."""
 
+import functools
 from collections.abc import Callable
 
 import pandas as pd
@@ -129,9 +130,14 @@ def _kernel_on_gpu(book: Measurements) -> Finding:
 
 def _learned(book: Measurements) -> pd.DataFrame:
     """The trainings, for the chapter's own machine alone: what is learned depends on none, and is no second witness."""
-    if book.machine != stored.having(stored.of(), points).machine:
+    if book.machine != _its_own():
         raise KeyError(book.machine)
     return trials()
+
+
+@functools.cache  # many claims ask, on each machine
+def _its_own() -> str:
+    return stored.having(stored.of(), points).machine
 
 
 def _of_cause(book: Measurements, task: str, cause: str) -> pd.Series:
