@@ -342,7 +342,7 @@ def test_a_price_is_what_the_peaks_and_the_trainings_say(machine):
     rows = rows_of(faster.rest_table(faster.tried(book, book)), "small operations")
     price = next(row for row in rows if row[0] == "bfloat16")[-1]
     points = faster.learned("bfloat16").text("+.1f", 100)
-    assert price == f"peak memory × 0.50 to 1.00; accuracy {points} points (digits)"
+    assert price == f"peak memory × 0.50 to 1.00; accuracy {points} points, digits"
     shared = next(row for row in rows_of(faster.rest_table(faster.tried(book, book)), "products") if "shared" in row[0])
     assert "parameters × 0.1" in shared[-1]
 

@@ -115,6 +115,6 @@ def _memory(ratios: Any) -> str:
 
 def _accuracy(change: str) -> str:
     try:
-        return f"accuracy {learned(change).text('+.1f', 100)} points ({LEARNED[change][2]})"
+        return f"accuracy {learned(change).text('+.1f', 100)} points, {LEARNED[change][2]}"
     except KeyError:
         return "accuracy: not measured"
