@@ -70,7 +70,8 @@ def test_three_parts_are_told_apart(machine):
         assert fits[stack].kept == pytest.approx(1, rel=1e-3)
         assert np.abs(fits[stack].left_out).max() < 1e-6
     rows = {row[0]: row[1:] for row in cells(memory.holding_table(fits, memory.worst(found, fits)))}
-    assert rows["2026-torch"][1:5] == ["50", "7.0", "1.00", "0%"]
+    assert rows["2026-torch"][0].endswith("+ 50")
+    assert rows["2026-torch"][1:4] == ["7.0", "1.00", "0%"]
 
 
 def test_the_point_that_the_others_foretell_worst_is_named(machine):
@@ -83,7 +84,7 @@ def test_the_point_that_the_others_foretell_worst_is_named(machine):
     far = memory.worst(found, fits)
     assert (far.loc["numpy", "length"], far.loc["numpy", "error"]) == (100, -0.3)
     (row,) = cells(memory.holding_table(fits, far))
-    assert row[6:] == ["-30%", "80,000 rows, batch 100, length 100"]
+    assert row[5].startswith("-30%") and row[5].endswith("80,000 rows, batch 100, length 100")
 
 
 def test_the_worst_point_of_all_stacks_stands_in_the_prose(machine):
@@ -299,8 +300,7 @@ def test_each_way_is_held_against_its_own_usual_point(made_up):
     assert found["cost"].tolist() == pytest.approx([16, 2]), "of a sample: a batch of an eighth, twice the time"
     rows = cells(memory.frees_table(found))
     assert [row[0] for row in rows] == ["copies", "activations"]
-    assert rows[1][4].startswith("0.50")
-    assert rows[1][5].startswith("2.00")
+    assert rows[1][3].startswith("0.50") and "time 2.00" in rows[1][3]
 
 
 def test_what_was_not_measured_in_the_same_rounds_is_marked_and_has_no_time(made_up):

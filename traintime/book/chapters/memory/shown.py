@@ -57,10 +57,10 @@ def holding_table(fits: Mapping[str, Holding], far: pd.DataFrame) -> HTML:
     rows = []
     for stack, fit in fits.items():
         idle = derived.footprint(stack).idle_bytes or 0
-        mib = [f"{idle / MIB:,.0f}", f"{fit.runtime / MIB:,.0f}"]
-        row = [stack, *mib, f"{fit.copies:.1f}", f"{fit.kept:.2f}", f"{np.abs(fit.left_out).mean():.0%}"]
-        rows.append([*row, f"{far.loc[stack, 'error']:+.0%}", _sizes(far.loc[stack])])
-    heads = ["", "idle (MiB)", "runtime (MiB)", "copies", "activations", "error, left out", "worst", "at"]
+        mib = f"{idle / MIB:,.0f} + {fit.runtime / MIB:,.0f}"
+        row = [stack, mib, f"{fit.copies:.1f}", f"{fit.kept:.2f}", f"{np.abs(fit.left_out).mean():.0%}"]
+        rows.append([*row, f"{far.loc[stack, 'error']:+.0%}<br>{_sizes(far.loc[stack])}"])
+    heads = ["", "idle + runtime (MiB)", "copies", "activations", "error, left out", "the worst"]
     return page.table(heads, rows) if rows else page.nothing()
 
 
@@ -76,17 +76,17 @@ def frees_table(found: pd.DataFrame) -> HTML:
     rows = []
     for (larger, way), group in found.groupby(["larger", "way"], sort=False):
         of_stack = group.set_index("stack")
-        cells = [_left(of_stack.loc[stack]) if stack in of_stack.index else ["", ""] for stack in KERAS3]
-        rows.append([larger, way, *(text for cell in cells for text in cell)])
-    heads = ["the larger part", "what is done", *(head for stack in KERAS3 for head in (f"{stack}, peak", "time"))]
+        cells = [_left(of_stack.loc[stack]) if stack in of_stack.index else "" for stack in KERAS3]
+        rows.append([larger, way, *cells])
+    heads = ["the larger part", "what is done", *(f"peak and time, {stack.removeprefix('2026-')}" for stack in KERAS3)]
     return page.table(heads, rows)
 
 
-def _left(row: pd.Series) -> list[str]:
+def _left(row: pd.Series) -> str:
     """The peak that is left, marked where it stands against another sweep's, and the time a sample."""
     cost = stored.Interval(row["cost"], row["cost_low"], row["cost_high"])
-    peak = page.span(row, below=True)
-    return [peak, cost.text(".2f").replace(" (", "<br>(")] if row["sweep"] else [f"{peak} *", ""]
+    peak = page.span(row)
+    return f"{peak}<br>time {cost.text('.2f')}" if row["sweep"] else f"{peak} *"
 
 
 def gpu_table(found: pd.DataFrame) -> HTML:

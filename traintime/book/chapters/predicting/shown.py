@@ -113,8 +113,12 @@ def stack_table(books: Sequence[Measurements]) -> HTML:
     for book in books:
         for stack, mine in cases(book).groupby("stack"):
             cells = (page.or_not_measured(lambda way=way, mine=mine: _missed_and_held(mine, way)) for way in BY_STACK)
-            table.append([f"{book.title}, {stack.removeprefix('2026-')}", *cells])
-    return page.table(["", *BY_STACK.values()], table) if table else page.nothing(TRIES)
+            again, probed, calibrated, formula, batch, *memory = cells
+            table.append([f"{book.title}, {stack.removeprefix('2026-')}", again, probed, calibrated])
+            table[-1] += [f"{formula}<br>{batch}", "<br>".join(memory)]
+    again, probed, calibrated, formula, batch, *memory = BY_STACK.values()
+    heads = ["", again, probed, calibrated, f"{formula}; {batch}", "; ".join(memory)]
+    return page.table(heads, table) if table else page.nothing(TRIES)
 
 
 def _missed_and_held(found: pd.DataFrame, way: str) -> str:
@@ -145,9 +149,9 @@ def domain_table(books: Sequence[Measurements]) -> HTML:
     for domain, sizes in DOMAINS.items():
         bounds = (f"{low:,} to {high:,}" for low, high in sizes.values())
         drawn = ((book.title, len(_drawn(book, domain))) for book in books)
-        counts = "<br>".join(f"{title}: {number}" for title, number in drawn)
-        table.append([DRAWN[domain], *bounds, counts])
-    return page.table(["drawn", *next(iter(DOMAINS.values())), "models"], table)
+        counts = "<br>".join(f"{title}: {number} models" for title, number in drawn)
+        table.append([f"{DRAWN[domain]}<br>{counts}", *bounds])
+    return page.table(["drawn", *next(iter(DOMAINS.values()))], table)
 
 
 def _drawn(book: Measurements, domain: str) -> pd.Index:
@@ -188,8 +192,9 @@ def beyond_table(books: Sequence[Measurements]) -> HTML:
     for (machine, domain, at, size), mine in found.groupby(["machine", "domain", "at", "size"]):
         missed = (f"{errors(mine, way).mean():.0%}" for way in ("scaled", "line"))
         number = str(mine["number"].nunique())
-        table.append([machine, DRAWN[domain], LARGER[size], at, number, *missed, _held(mine, "scaled")])
-    heads = ["", "drawn", "ten times as many", "batch sizes tried", "models", "scaled, missed by"]
+        drawn = f"{machine}, {DRAWN[domain]}: {number} models"
+        table.append([drawn, LARGER[size], at, *missed, _held(mine, "scaled")])
+    heads = ["drawn", "ten times as many", "batch sizes tried", "scaled, missed by"]
     heads += ["a line through two", "intervals that held"]
     return HTML(page.table(heads, table).data + _each_beyond(found).data)
 
@@ -226,9 +231,9 @@ def case_table(books: Sequence[Measurements]) -> HTML:
             times = (_said(case, tier, "total") for tier in TIERS)
             peak = f"{np.mean(case.peaks) / GB:.2f}"
             peaks = (_said(case, tier, "memory") for tier in ("probed", "calibrated"))
-            memory = ["*withdrawn*"] * 3 if case.started in gone else [peak, *peaks]
-            table.append([name, durations.text(case.true_s), *times, *memory])
-    heads = ["model, backend, machine", "it took", *TIERS, "peak, GB", "probed", "calibrated"]
+            memory = "*withdrawn*" if case.started in gone else "<br>".join([peak, *(one or "–" for one in peaks)])
+            table.append([name, durations.text(case.true_s), *times, memory])
+    heads = ["model, backend, machine", "it took", *TIERS, "peak, GB; probed; calibrated"]
     return page.table(heads, table, fold="Each model") if table else page.nothing()
 
 
