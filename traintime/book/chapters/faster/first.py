@@ -30,7 +30,7 @@ LIMITS = {
     "loop": ("small operations, position by position", "a recurrent layer"),
     "data": ("waiting for the next batch", "the same batch over and over is faster"),
     "saving": ("saving", "a step that saves takes far longer than the others"),
-    "starts": ("starting a step", "a step takes some milliseconds"),
+    "starts": ("starting a step", "a step is very short"),
 }
 TWO = "two processes of one thread"
 IN_TURN, ASIDE = {"save_aside": False}, {"save_aside": True}
