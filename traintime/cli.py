@@ -253,6 +253,7 @@ def learn(
         text = f"{trial.key}  seed {result['seed']}  accuracy {result['accuracy']:.3f}  {result['seconds']:.0f} s"
         out.print(text, highlight=False, soft_wrap=True)
 
+    learning.fetch(todo)
     err.print(f"{learning.run(plans, to, jobs, report)} of {number} trained")
 
 

@@ -6,8 +6,9 @@ import pytest
 from tables import cells
 
 from traintime.book.chapters import fused
-from traintime.book.chapters.fused import along, analysis, claims, shown
+from traintime.book.chapters.fused import along, analysis, claims, gpus, others, shown
 from traintime.book.claims import judge
+from traintime.book.stored import ANY, Measurements
 from traintime.learning import results, run
 from traintime.learning.trial import make_trial
 
@@ -159,10 +160,39 @@ def test_published_steps_are_divided_by_their_positions():
     found = fused.published().set_index(["name", "layer", "batch"])["position_s"] * 1e6
     assert found["keras-8135", "LSTM", 300] == pytest.approx(94 / (8000 / 300) / 4500 * 1e6)
     assert found["keras-5242", "LSTM", 1].tolist() == pytest.approx([100, 700])
-    assert found["rnn-benchmarks", "LSTM", 32].tolist() == pytest.approx(
+    assert found["rnn-benchmarks", "LSTM", 32].tolist()[:3] == pytest.approx(
         [289.6 * 32 / 30, 434.4 * 32 / 30, 820 * 32 / 30]
     )
-    assert len(cells(fused.published_table(fused.published()))) == len(found)
+    large = fused.published()["units"] == others.LARGE
+    assert len(cells(fused.published_table(fused.published()))) == len(found) - large.sum()
+
+
+def test_why_the_documents_card_lost_satisfies_its_own_equation():
+    why = others.lost()
+    assert why.slower == 26 / 8
+    assert (why.gpu_s, why.cpu_s) == pytest.approx((7e-4, 1e-4))
+    peak = {name: others.external.hardware(name)["float32 peak"] for name in (others.CARD, others.PROCESSOR)}
+    on_cpu = why.arithmetic_s * peak[others.CARD] / peak[others.PROCESSOR]
+    assert (why.gpu_s + why.arithmetic_s) / (why.cpu_s + on_cpu) == pytest.approx(why.slower)
+    assert why.gpu_s + why.level * why.arithmetic_s == pytest.approx(why.cpu_s + why.level * on_cpu)
+    assert why.fused == pytest.approx((why.gpu_s + why.arithmetic_s) / why.arithmetic_s)
+    # Four gates; the state forward and twice backward, the inputs once less: nobody asks for their gradient.
+    assert others.operations_of(128, 128) == 2 * 4 * 128 * (2 * 128 + 3 * 128)
+    done = why.batches[128] * others.operations_of(128, 128) / (0.8 * peak[others.CARD])
+    assert done == pytest.approx(why.arithmetic_s)
+
+
+def test_what_follows_from_figures_of_others_is_judged_once(made_up, monkeypatch):
+    book = made_up(*sweep("numpy"), machine=its_own())
+    assert (verdict("08.22", book), verdict("08.23", book)) == ("holds", "holds")
+    assert verdict("08.22", machine(made_up)) == verdict("08.23", machine(made_up)) == "not measured"
+    slow = others.of_the_document()[0]
+    slow.loc[slow["layer"] == "CuDNNLSTM", "epoch_s"] *= 5
+    monkeypatch.setattr(others, "of_the_document", lambda: (slow, {}))
+    assert verdict("08.22", book) == "does not hold"
+    twice = others.larger().assign(took_s=lambda rows: 2 * rows["took_s"])
+    monkeypatch.setattr(others, "larger", lambda: twice)
+    assert verdict("08.23", book) == "does not hold"
 
 
 def test_the_documents_fused_layer_is_a_line_over_the_batch():
@@ -171,6 +201,57 @@ def test_the_documents_fused_layer_is_a_line_over_the_batch():
     assert steps["CuDNNLSTM", 4700] == pytest.approx(130 / (2_100_000 / 4700))
     for batch in (500, 4700):
         assert line["F"] + line["c"] * batch == pytest.approx(steps["CuDNNLSTM", batch])
+
+
+# On GPUs
+
+
+def on_card(made_up, **positions):
+    """Both ways on a card, over batch and length; and over the units."""
+    steps = []
+    for kernel, position in positions.items():
+        fields = {"device": "gpu", "kernel": kernel.replace("_", "-")}
+        steps += sweep("2026-torch", step=1e-4, position=position, **fields)
+        point = {"workload": "lstm", "batch": 32, "length": 50, "units": 1024} | fields
+        steps.append(("2026-torch", point, 1e-2 if kernel == "cudnn" else 4e-2))
+    return made_up(*steps)
+
+
+def test_a_cards_two_ways_stand_side_by_side(made_up, monkeypatch):
+    book = on_card(made_up, cudnn=1e-6, loop_of_cells=4e-4)
+    monkeypatch.setattr(gpus, "card", lambda book: "a card")
+    found = gpus.pairs([book])
+    assert found[["units", "batch", "length"]].to_numpy().tolist() == [
+        *([128, batch, length] for batch in fused.BATCHES for length in fused.LENGTHS),
+        [1024, 32, 50],
+    ]
+    assert found["ratio"].iloc[-1] == pytest.approx(4)
+    assert cells(gpus.pair_table(found))[-1] == ["a card", "2026-torch", "1,024 · 32 · 50", "40.0", "10.0", "4.0"]
+    priced = gpus.prices([book])
+    assert fused.position(priced["a card", "2026-torch", "loop of cells"]).value == pytest.approx(4e-4, rel=0.05)
+    assert [row[1] for row in cells(gpus.price_table(priced))] == [
+        "2026-torch, one kernel",
+        "2026-torch, loop of cells",
+    ]
+    monkeypatch.setattr(gpus, "everywhere", lambda: [book])
+    assert verdict("08.5", machine(made_up)) == "does not hold"
+    monkeypatch.setattr(gpus, "pairs", lambda books: found.iloc[:-1])
+    assert verdict("08.5", machine(made_up)) == "holds"
+
+
+def test_without_a_card_nothing_is_said_of_one(made_up, monkeypatch):
+    monkeypatch.setattr(gpus, "everywhere", list)
+    assert "Not measured yet" in gpus.pair_table(gpus.pairs([])).data
+    assert "Not measured yet" in gpus.price_table(gpus.prices([])).data
+    assert verdict("08.5", machine(made_up)) == "not measured"
+
+
+def test_a_run_on_a_card_shows_both_ways(made_up):
+    book = on_card(made_up, cudnn=1e-6, loop_of_cells=4e-4)
+    here = fused.points(Measurements(book.rows, "this run", usual={"device": ANY}))
+    here = here[here["units"] == 128]
+    assert set(here["how"]) == {"one kernel", "loop of cells"}
+    assert len(cells(fused.step_table(here))) == 2
 
 
 # Accuracy

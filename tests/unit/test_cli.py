@@ -17,6 +17,7 @@ import typer
 import yaml
 
 from traintime import cli, paths, workloads
+from traintime.errors import InputError
 from traintime.learning import run as learning
 from traintime.measuring import allocators, bench_rows, machine, measure, stacks, sweep
 from traintime.measuring.protocol import QUICK
@@ -745,6 +746,16 @@ def test_trials_are_listed_trained_and_not_repeated(traintime, profile, tmp_path
     assert done.err == "4 of 4 trained\n"
     assert traintime("learn", *to).err == "0 of 0 trained\n"
     assert_refused(traintime("learn", "--only", "fate", *to), "trials", "fate", "Choose one of: luck")
+
+
+def test_data_that_cannot_be_fetched_are_told_before_anything_is_trained(traintime, tmp_path, monkeypatch):
+    def unreachable(name):
+        raise InputError("task", name, "cannot be fetched (URLError)", "Connect to the network.")
+
+    monkeypatch.setattr(learning.tasks, "load", unreachable)
+    monkeypatch.setattr(learning, "in_a_process", lambda *_: pytest.fail("something was started"))
+    answer = traintime("learn", "--profile", "net", "--to", tmp_path / "trials")
+    assert_refused(answer, "task", "imdb", "Connect to the network.")
 
 
 # Rows

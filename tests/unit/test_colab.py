@@ -1,11 +1,13 @@
 """On Colab: stacks of its own name, only what is lacking is installed, the sizes of a GPU where there is one."""
 
+import contextlib
 import os
 import subprocess
 import sys
 from textwrap import dedent
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 
 from traintime import paths
@@ -76,8 +78,8 @@ def test_a_look_at_a_busy_machine_says_how_much_of_it_was_disturbed(tmp_path, in
 
 def test_a_single_round_is_a_look_and_more_of_them_settle():
     for rounds, settles in ((1, False), (2, True)):
-        made = plan(stacks=["numpy"], vocabulary=10, rounds=rounds, protocol={"steps": 3})
-        assert run.here(made, "cpu").settle == settles
+        fields = {"stacks": ["numpy"], "vocabulary": 10, "rounds": rounds, "protocol": {"steps": 3}}
+        assert run.planned("one", fields).settle == settles
 
 
 def test_a_chapters_stacks_stand_for_the_runtimes():
@@ -132,13 +134,51 @@ def test_the_sizes_are_the_profiles_on_a_gpu_of_colab_alone(monkeypatch, capsys,
 # A chapter's own measurements
 
 
-def plan(**fields):
-    return sweep.Plan.from_profile("one", fields)
-
-
 def test_a_chapter_runs_on_the_device_that_it_names_where_a_stack_can():
-    made = run.here(plan(stacks=["numpy", "2026-jax"], vocabulary=10), "gpu")
+    made = run.planned("one", {"stacks": ["numpy", "2026-jax"], "vocabulary": 10}, "gpu")
     assert {stack.name: point.run.device for point, stack in made.pairs} == {"numpy": "cpu", "2026-jax": "gpu"}
+
+
+def test_what_a_gpu_alone_can_be_told_is_not_told_to_a_cpu():
+    fields = {"stacks": ["numpy", "2026-jax"], "vocabulary": 10}
+    fields |= {"kernel": ["cudnn", "loop-of-cells"], "allocator": ["glibc", "no-pool"]}
+    made = run.planned("one", fields, "gpu")
+    told = {(stack.name, point.run.kernel, point.run.allocator) for point, stack in made.pairs}
+    on_gpu = {("2026-jax", kernel, pool) for kernel in fields["kernel"] for pool in fields["allocator"]}
+    assert told == on_gpu | {("numpy", "auto", "glibc")}
+    with pytest.raises(InputError, match=r"^kernel: 'cudnn' is for a GPU"):
+        run.planned("one", fields, "cpu")
+
+
+def asked_by(chapter, monkeypatch):
+    """The plans that a chapter's own cell makes with Colab's sizes; nothing is started."""
+    cells = [cell for cell in nbformat.read(paths.CHAPTERS / f"{chapter}.ipynb", 4).cells if cell.cell_type == "code"]
+    sources = [cell.source for cell in cells]
+    measuring = [source for source in sources if "run.run(" in source]
+    plans = []
+
+    def planned(chapter, sweeps, rounds, protocol, device="cpu"):
+        plans.extend(run.planned(name, fields | {"rounds": rounds}, device) for name, fields in sweeps.items())
+        raise StopIteration  # what the cell shows of it needs the measurements
+
+    monkeypatch.setattr(run, "run", planned)
+    told = {}
+    for source in sources[:2]:  # parameters, imports
+        exec(source, told)
+    told |= sweep.load_profile("colab")["chapters"][chapter]
+    for source in measuring:
+        with contextlib.suppress(StopIteration):
+            exec(source, told)
+    return bool(measuring), plans
+
+
+@pytest.mark.parametrize("chapter", sorted(sweep.load_profile("colab")["chapters"]))
+def test_what_a_chapter_measures_on_colabs_gpu_can_be_planned(chapter, monkeypatch):
+    measures, plans = asked_by(chapter, monkeypatch)
+    assert bool(plans) == measures
+    if chapter in ("04-memory-pool", "08-fused-lstm"):
+        runs = {(point.run.kernel, point.run.allocator) for plan in plans for point, _ in plan.pairs}
+        assert len(runs) == 2
 
 
 @pytest.mark.parametrize("device", ["tpu", "gpu"])

@@ -270,6 +270,15 @@ def test_a_flame_graph_has_a_panel_a_profile_and_a_box_a_function():
     assert [[text.get_text() for text in axis.texts] for axis in figure.axes] == [["main", "inner"]] * 2
 
 
+def test_counted_times_are_bars_of_one_scale_with_their_calls():
+    few = pd.DataFrame([("dot", 2, 0.004), ("copy", 1, 0.001)], columns=["function", "calls", "seconds"])
+    many = pd.DataFrame([("dot", 2000, 0.02), ("copy", 1000, 0.001)], columns=["function", "calls", "seconds"])
+    left, right = plots.own_times({"one by one": many, "in one batch": few}).axes
+    assert [bar.get_width() for bar in left.patches] == [1, 20]
+    assert [text.get_text() for text in right.texts] == ["1 ×", "2 ×"]
+    assert left.get_xlim() == right.get_xlim() == (0, 25)
+
+
 def test_an_images_time_is_drawn_against_the_batch():
     rows = [("numpy", "at once", batch, 1e-3 * batch) for batch in (1, 16)] + [("numpy", "one by one", 16, 0.04)]
     table = pd.DataFrame(rows, columns=["stack", "how", "batch", "step_s"])

@@ -17,6 +17,9 @@ from traintime.measuring.protocol import Protocol
 from traintime.store import records
 from traintime.store.table import table
 
+# What a GPU alone can be told: which kernel runs a recurrent layer, and to have no memory pool of its own.
+GPU_ALONE = {"kernel": ("cudnn", "loop-of-cells"), "allocator": ("no-pool",)}
+
 
 def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
     """Where this run of the chapter keeps what it measures: a folder for each plan and each set of installed software.
@@ -30,18 +33,39 @@ def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
     return Path(os.environ.get(RESULTS) or by_hand) / digest
 
 
-def here(plan: sweep.Plan, device: str) -> sweep.Plan:
-    """The plan as this machine runs it: on this device where a stack can, on Colab with its preinstalled packages.
+def planned(name: str, fields: dict[str, Any], device: str = "cpu") -> sweep.Plan:
+    """A sweep as this machine runs it: on this device where a stack can, on Colab with its preinstalled packages.
 
-    A single round is a look at what happens: it takes what it sees, and repeats nothing that was disturbed.
+    fields: of a point (lists are swept) and `stacks`, as a profile has them. A single round is a look at what happens:
+    it takes what it sees, and repeats nothing that was disturbed.
     """
-    pairs = []
-    for point, stack in plan.pairs:
-        stack = stacks.counterpart(stack)
-        if stack.api == "keras3":
-            point = point.model_copy(update={"run": point.run.model_copy(update={"device": device})})
-        pairs.append((point, stack))
-    return replace(plan, pairs=pairs, settle=plan.rounds > 1)
+    fields = dict(fields)
+    together = [fields | extra for extra in [{}, *fields.pop("also", [])]]
+    sides = [side for each in together for side in _by_device(each, device) if side["stacks"]]
+    plans = [sweep.Plan.from_profile(name, side) for side in sides]
+    pairs = {
+        (stack.name, point.key): (point, stacks.counterpart(stack)) for plan in plans for point, stack in plan.pairs
+    }
+    return replace(plans[0], pairs=[pairs[key] for key in sorted(pairs)], settle=plans[0].rounds > 1)
+
+
+def _by_device(fields: dict[str, Any], device: str) -> list[dict[str, Any]]:
+    """The fields, apart for the stacks that the device can run and for those that stay on the CPU."""
+    if device == "cpu":
+        return [fields]
+    able = [each for each in _listed(fields["stacks"]) if stacks.get(each).api == "keras3"]
+    others = [each for each in _listed(fields["stacks"]) if each not in able]
+    return [fields | {"stacks": able, "device": device}, _on_cpu(fields) | {"stacks": others}]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _on_cpu(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields without what a GPU alone can be told; a field of which nothing is left is left out."""
+    kept = {name: [each for each in _listed(fields.get(name, [])) if each not in GPU_ALONE[name]] for name in GPU_ALONE}
+    return {name: value for name, value in (fields | kept).items() if name not in kept or value}
 
 
 def _crashes(root: Path) -> list[str]:
@@ -79,7 +103,7 @@ def run(
     if device == "gpu" and not machine.gpus():
         raise InputError("device", device, "is not here: nvidia-smi lists no card", 'Set device = "cpu".')
     plans = [
-        here(sweep.Plan.from_profile(name, fields | {"rounds": rounds, "protocol": protocol.model_dump()}), device)
+        planned(name, fields | {"rounds": rounds, "protocol": protocol.model_dump()}, device)
         for name, fields in sweeps.items()
     ]
     missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})

@@ -149,16 +149,19 @@ def _chosen(found: pd.DataFrame, wanted: dict[str, Any], usual_here: dict[str, A
     for name in wanted:
         if name not in usual and name != "stack":
             raise InputError("field", name, "is no field of a point", f"Choose one of: {', '.join(sorted(usual))}.")
+    here = np.ones(len(found), bool)
     for name, value in (usual | usual_here | wanted).items():
         name = "threads_asked" if name == "threads" else name
         if value is ANY or name not in found:
             continue
         values = value if isinstance(value, list) else [value]
         # A column of numbers and None holds NaN for None, which isin([None]) does not find.
-        found = found[found[name].isin(values) | (found[name].isna() & (None in values))]
+        here &= (found[name].isin(values) | (found[name].isna() & (None in values))).to_numpy()
+    found = found[here]
     # Beside another workload's rows, which lack them, whole numbers have become fractions.
     whole = {name: type(field.default) for name, field in of_point.items() if type(field.default) in (int, bool)}
-    return found.astype({name: kind for name, kind in whole.items() if name in found and found[name].notna().all()})
+    whole = {name: kind for name, kind in whole.items() if name in found and found[name].dtype != kind}
+    return found.astype({name: kind for name, kind in whole.items() if found[name].notna().all()})
 
 
 class Measurements:

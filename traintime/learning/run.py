@@ -15,10 +15,11 @@ from typing import Any
 
 from traintime import paths
 from traintime.errors import InputError
-from traintime.learning import results
+from traintime.learning import results, tasks
 from traintime.learning.trial import BY_ROW, Trial, make_trial
 
 SEEDS = 20
+FETCHED = ("imdb",)  # tasks whose data ship with no package
 CPU = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
@@ -60,6 +61,15 @@ def outstanding(plans: list[Plan], root: Path) -> list[tuple[Trial, list[int]]]:
         if missing:
             found.append((trial, missing))
     return found
+
+
+def fetch(todo: list[tuple[Trial, list[int]]]) -> None:
+    """Have the data that must come over a network, once and before any process asks for them.
+
+    Raises InputError where they cannot be had, or are damaged.
+    """
+    for name in sorted({trial.task for trial, _ in todo} & set(FETCHED)):
+        tasks.load(name)
 
 
 def run(

@@ -9,7 +9,7 @@ from traintime.book.plots.mechanism import dense_update
 from traintime.book.plots.memory import held, step_memory
 from traintime.book.plots.noise import faults, foretold, sentinel, warm_up
 from traintime.book.plots.predictions import foretellings
-from traintime.book.plots.profiles import flames, per_image
+from traintime.book.plots.profiles import flames, own_times, per_image
 from traintime.book.plots.roofline import ladder, roofline, speed_ups
 from traintime.book.plots.structures import against, depths
 from traintime.book.plots.sweeps import collapsed, crossing, epochs, exponents, gains, one_stack, ratios, steps, ways
@@ -38,6 +38,7 @@ __all__ = [
     "length_band",
     "losses",
     "one_stack",
+    "own_times",
     "parts",
     "per_image",
     "positions",

@@ -1,5 +1,6 @@
 """Chapter 08, the fused LSTM: what a position costs in each way of running it, and what a change of layer teaches."""
 
+from traintime.book.chapters.fused import gpus
 from traintime.book.chapters.fused.along import over_positions
 from traintime.book.chapters.fused.analysis import (
     BATCHES,
@@ -17,21 +18,18 @@ from traintime.book.chapters.fused.analysis import (
     gains,
     kept,
     kept_gains,
-    of_the_document,
-    on_gpus,
     points,
     position,
     prices,
-    published,
     trials,
 )
 from traintime.book.chapters.fused.claims import CLAIMS
+from traintime.book.chapters.fused.others import of_the_document, published, published_table
 from traintime.book.chapters.fused.shown import (
     cause_table,
     counted_table,
     gain_table,
     price_table,
-    published_table,
     step_table,
     values,
 )
@@ -54,10 +52,10 @@ __all__ = [
     "floor_s",
     "gain_table",
     "gains",
+    "gpus",
     "kept",
     "kept_gains",
     "of_the_document",
-    "on_gpus",
     "over_positions",
     "points",
     "position",

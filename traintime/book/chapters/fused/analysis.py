@@ -7,7 +7,7 @@ import pandas as pd
 import sympy
 from scipy import stats
 
-from traintime.book import external, original, stored
+from traintime.book import stored
 from traintime.book.stored import ANY, Measurements
 from traintime.explain import formula
 from traintime.explain.formula import Formula
@@ -34,7 +34,8 @@ WAYS = {
     "native": "one operation",
 }
 COMPILED = "loop, compiled"
-ORDER = [*WAYS.values(), COMPILED]
+KERNELS = {"loop-of-cells": "loop of cells", "cudnn": "one kernel"}  # on a GPU that is told which
+ORDER = [*WAYS.values(), COMPILED, *KERNELS.values()]
 
 # What LSTM of Keras 2 has and CuDNNLSTM has not, beside its speed: name -> LSTM's settings, CuDNNLSTM's. Its own are a
 # Trial's usual ones. In Keras the forget gate's bias is 1 at the start in both; outside of it cuDNN's is 0.
@@ -69,12 +70,15 @@ def ways(found: pd.DataFrame) -> pd.Series:
     """How each row's LSTM was run, as a reader sees it."""
     if "algorithm" not in found:  # nothing of this workload
         return pd.Series(index=found.index, dtype=object)
-    return found["algorithm"].map(WAYS).where(found["jit"] != "on", COMPILED)
+    named = found["algorithm"].map(WAYS).where(found["jit"] != "on", COMPILED)
+    return found["kernel"].map(KERNELS).fillna(named) if "kernel" in found else named
 
 
 def points(book: Measurements, **wanted: Any) -> pd.DataFrame:
-    """The points of the sweep on a CPU, with `how`; another's fields are given by `wanted`."""
-    found = _own(book).points(**SIZES, **{"algorithm": ANY, "jit": ["auto", "on"]} | wanted)
+    """The points of the sweep, with `how`: a stored machine's on its CPU, this run's where it ran; another's fields are
+    given by `wanted`.
+    """
+    found = _own(book).points(**SIZES, **{"algorithm": ANY, "jit": ["auto", "on"], "kernel": ANY} | wanted)
     found = found.assign(how=ways(found))
     keys = {"stack": stored.stack_order(found["stack"]).index, "how": ORDER.index}
     return found.sort_values(list(keys), key=lambda of: of.map(keys[of.name]), kind="stable", ignore_index=True)
@@ -173,34 +177,6 @@ def kept_gains(book: Measurements) -> pd.DataFrame:
     found = _own(book).invocations(**SIZES, algorithm="default", allocator=["glibc", "tcmalloc"])
     ratios = book.ratios(found, [("glibc", "tcmalloc")], of="allocator", against="batch")
     return ratios[ratios["sweep"] != ""].reset_index(drop=True)
-
-
-def on_gpus() -> pd.DataFrame:
-    """Our own GPU rows of this workload: a loop of cells and cuDNN's kernel; empty where none is measured."""
-    found = stored.on_gpus(**SIZES, algorithm=ANY)
-    return found[found["kernel"].isin(["cudnn", "loop-of-cells"])]
-
-
-def published() -> pd.DataFrame:
-    """What a position took in the LSTMs of others, whole steps over their positions: columns as external.benchmarks
-    gives them, and step_s and position_s, s."""
-    found = external.benchmarks()
-    found = found[found["length"].notna() & found["units"].isin([np.nan, 128])]
-    whole = found["seconds_per_epoch"] * found["batch"] / found["samples"]
-    step = whole.fillna(found["seconds_per_sample"] * found["batch"])
-    return found.assign(step_s=step, position_s=step / found["length"])
-
-
-def of_the_document() -> tuple[pd.DataFrame, dict[str, float]]:
-    """S4's figures with seconds a step where its rows are told; and the line of its fused layer over the batch.
-
-    The line: F, s a step, and c, s a sample (formula.BATCH_LINE).
-    """
-    found = original.read("s4-lstm")
-    found = found.assign(step_s=found["epoch_s"] * found["batch"] / found["rows"])
-    two = found[(found["layer"] == "CuDNNLSTM") & found["rows"].notna()]
-    solution = formula.solve(formula.BATCH_LINE, two, two["step_s"].to_numpy(float))
-    return found, dict(zip(formula.BATCH_LINE.terms, solution.tolist(), strict=True))
 
 
 # Accuracy

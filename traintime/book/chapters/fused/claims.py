@@ -2,11 +2,12 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 
 from traintime.book import page, stored
-from traintime.book.chapters.fused import along
+from traintime.book.chapters.fused import along, gpus, others
 from traintime.book.chapters.fused.analysis import (
     BATCHES,
     FEWEST,
@@ -19,7 +20,6 @@ from traintime.book.chapters.fused.analysis import (
     gains,
     kept,
     kept_gains,
-    on_gpus,
     points,
     prices,
     trials,
@@ -121,11 +121,13 @@ def _three_prices(book: Measurements) -> Finding:
     return Finding(good >= 4, f"{good} of {len(errors)} stacks; {errors[worst]:.0%} on {worst} at most")
 
 
-def _kernel_on_gpu(book: Measurements) -> Finding:
-    ran = _some(on_gpus())
-    wide = ran.pivot_table("typical_s", ["machine", "stack", "batch", "length"], "kernel", aggfunc="first").dropna()
-    ratio = _some(wide)["loop-of-cells"] / wide["cudnn"]
-    return Finding(bool(ratio.min() > 5), f"{ratio.min():.1f} to {ratio.max():.1f} times")
+def _once(claim: Claim) -> Claim:
+    """The same claim, judged for the chapter's own machine alone: the figures of others are of no machine of ours."""
+
+    def find(book: Measurements) -> Finding | None:
+        return claim.find(book) if book.machine == _its_own() else None
+
+    return replace(claim, find=find)
 
 
 def _learned(book: Measurements) -> pd.DataFrame:
@@ -251,12 +253,7 @@ CLAIMS = [
         "ours",
         _torch_pays_most,
     ),
-    Claim(
-        "08.5",
-        "On a GPU cuDNN's kernel is more than five times as fast as a loop of cells.",
-        "S4",
-        _kernel_on_gpu,
-    ),
+    *gpus.CLAIMS,
     Claim(
         "08.6",
         "Neither the gates nor recurrent dropout nor the forget gate's bias alone moves the accuracy by three points.",
@@ -337,4 +334,5 @@ CLAIMS = [
         "ours",
         _padding_is_fatal_without_bias,
     ),
+    *map(_once, others.CLAIMS),
 ]

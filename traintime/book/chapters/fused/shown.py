@@ -7,7 +7,7 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import external, page, stored
-from traintime.book.chapters.fused import along
+from traintime.book.chapters.fused import along, others
 from traintime.book.chapters.fused.analysis import (
     BATCHES,
     FEWEST,
@@ -23,24 +23,13 @@ from traintime.book.chapters.fused.analysis import (
     gains,
     kept,
     kept_gains,
-    of_the_document,
     points,
     prices,
-    published,
     trials,
 )
 from traintime.book.stored import Measurements
 from traintime.explain import formula
 from traintime.explain.statistics import Interval
-
-
-def published_table(found: pd.DataFrame) -> HTML:
-    """What others published, as time a position. found: as `published` gives it."""
-    rows = []
-    for row in found.itertuples():
-        sizes = (f"{row.batch:,.0f}", f"{row.length:,.0f}", f"{row.position_s * 1e6:,.0f}")
-        rows.append([row.device, f"{row.framework}, {row.layer}", *sizes])
-    return page.table(["device", "software, layer", "batch", "positions", "µs a position"], rows)
 
 
 def step_table(found: pd.DataFrame, fold: str = "") -> HTML:
@@ -163,7 +152,7 @@ def values(book: Measurements) -> dict[str, str]:
             asked[name] = partial(gain, stack, way, batch, LENGTHS[1])
     given = {f"fus-{name}": page.or_not_measured(give) for name, give in asked.items()}
     given |= along.values(stored.having(book, along.over_positions))
-    return given | {f"fus-{name}": text for name, text in _published_values().items()}
+    return given | others.values()
 
 
 def _most_operations(found: pd.DataFrame) -> str:
@@ -229,26 +218,3 @@ def _what_batches_do(found: pd.DataFrame) -> str:
 
 def _missing() -> str:
     raise KeyError("not measured")
-
-
-def _published_values() -> dict[str, str]:
-    """The numbers of the prose that others published."""
-    document, line = of_the_document()
-    minutes = document[document["case"] == "kaggle"].set_index(["device", "layer"])["epoch_s"] / 60
-    others = published().set_index("name")
-    titan = others.loc["rnn-benchmarks"].pivot_table("position_s", "framework", "batch") * 1e6
-    longer = titan[128] / titan[32]
-    pure = others.loc["keras-5242"].set_index("device")["position_s"] * 1e6
-    return {
-        "s4-cpu": f"{minutes['CPU', 'LSTM']:.0f}",
-        "s4-loop": f"{minutes['GPU', 'LSTM']:.0f}",
-        "s4-fused": f"{minutes['GPU', 'CuDNNLSTM']:.0f}",
-        "s4-fixed": f"{line['F'] * 1e3:.0f}",
-        "s4-each": f"{line['c'] * 1e6:.0f}",
-        "titan-low": f"{longer.min():.1f}",
-        "titan-high": f"{longer.max():.1f}",
-        "titan-least": f"{titan[32].min():.0f}",
-        "titan-most": f"{titan[32].max():.0f}",
-        "pure-gpu": f"{pure['GTX 1060']:.0f}",
-        "pure-cpu": f"{pure['Core i7-2600K']:.0f}",
-    }

@@ -1,5 +1,6 @@
 """Chapter 11, memory: the document's example by hand, what a stack holds at its peak, one step as drawn."""
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -76,9 +77,9 @@ def points(book: Measurements, **wanted: Any) -> pd.DataFrame:
     found = book.points(**SIZES | wanted).dropna(subset="peak_bytes")
     found = found[found["device"] == "cpu"] if "device" in found else found
     works = [make_point(**{name: row[name] for name in SIZES}).work for _, row in found.iterrows()]
-    idle = [derived.footprint(stack).idle_bytes or 0.0 for stack in found["stack"]]
+    idle = {stack: derived.footprint(stack).idle_bytes or 0.0 for stack in set(found["stack"])}
     return found.assign(
-        held=found["peak_bytes"] - idle,
+        held=found["peak_bytes"] - [idle[stack] for stack in found["stack"]],
         parameter_bytes=[FLOAT * work.parameters for work in works],
         activation_bytes=[work.activation_bytes for work in works],
     )
@@ -161,6 +162,7 @@ WAYS = (
 KERAS3 = ["2026-tensorflow", "2026-jax", "2026-torch"]
 
 
+@functools.cache  # each claim asks
 def frees(book: Measurements) -> pd.DataFrame:
     """What each way leaves of the usual peak, and what it costs, a row a stack: larger, way, stack, and
 

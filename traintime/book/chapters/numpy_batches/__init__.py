@@ -25,7 +25,6 @@ from traintime.book.chapters.numpy_batches.analysis import (
 )
 from traintime.book.chapters.numpy_batches.claims import CLAIMS
 from traintime.book.chapters.numpy_batches.shown import (
-    busy_table,
     document_table,
     gain_table,
     image_table,
@@ -47,7 +46,6 @@ __all__ = [
     "against_keras",
     "body",
     "busiest",
-    "busy_table",
     "digits",
     "document_table",
     "frames",

@@ -103,12 +103,6 @@ def gain_table(found: pd.DataFrame) -> HTML:
     return page.table(heads, rows) if rows else page.nothing()
 
 
-def busy_table(found: pd.DataFrame) -> HTML:
-    """Where a profiled run spent its time. found: as `busiest` gives it."""
-    rows = [[row.function, f"{row.calls:,}", f"{row.share:.0%}"] for row in found.itertuples()]
-    return page.table(["function", "calls", "of all time"], rows)
-
-
 def values(book: Measurements) -> dict[str, str]:
     """Every number that the chapter's sentences name; one that a machine cannot give says so."""
     document, line = of_the_document()
