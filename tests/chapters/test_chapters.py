@@ -36,7 +36,7 @@ SAID_NOT_TO_HOLD: dict[str, set[str]] = {
     "15-predict-yours": {
         f"15.{number}" for number in (*range(4, 15), 16, *range(18, 22), *NEW_DRAWS)
     },  # 6 is the document's, 8 machine A's
-    "16-beat-the-formula": {f"16.{number}" for number in (1, 3, 6, 8, 9, 11, 12)},
+    "16-beat-the-formula": {f"16.{number}" for number in (1, 3, 6, 9, 11, 12)},
 }
 
 
