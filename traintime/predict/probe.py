@@ -147,7 +147,7 @@ def trained(
     # A first block tells what the later ones take: an epoch of one step is a poor guess where steps overlap.
     warm = trainer.train(batch, steps, 1)
     each = float(warm[-1]) or 1e-9
-    blocks = int(np.clip((until - clock()) // each, *BLOCKS))
+    blocks = int(np.clip((until - clock()) // each - 1, *BLOCKS))
     epochs = trainer.train(batch, steps, blocks + 1)[1:]  # the first of a `fit` starts its input anew
     # An epoch costs something beside its steps, if even the shortest epoch of one step took longer than a step in any
     # block: what noise alone could have made would make the steps look cheaper than they are.
