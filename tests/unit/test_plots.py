@@ -271,12 +271,14 @@ def test_a_flame_graph_has_a_panel_a_profile_and_a_box_a_function():
 
 
 def test_counted_times_are_bars_of_one_scale_with_their_calls():
-    few = pd.DataFrame([("dot", 2, 0.004), ("copy", 1, 0.001)], columns=["function", "calls", "seconds"])
-    many = pd.DataFrame([("dot", 2000, 0.02), ("copy", 1000, 0.001)], columns=["function", "calls", "seconds"])
-    left, right = plots.own_times({"one by one": many, "in one batch": few}).axes
-    assert [bar.get_width() for bar in left.patches] == [1, 20]
-    assert [text.get_text() for text in right.texts] == ["1 ×", "2 ×"]
-    assert left.get_xlim() == right.get_xlim() == (0, 25)
+    columns = ["function", "calls", "image_s"]
+    large = pd.DataFrame([("dot", 2.0, 4e-6), ("copy", 1.0, 1e-6)], columns=columns)
+    small = pd.DataFrame([("dot", 2.0, 2e-5), ("copy", 9.5, 1e-6)], columns=columns)
+    upper, lower = plots.own_times({"batch 1": small, "batch 256": large}).axes
+    assert [bar.get_width() for bar in upper.patches] == pytest.approx([1, 20])
+    assert [text.get_text() for text in upper.texts] == ["9.5 ×", "2 ×"]
+    assert [text.get_text() for text in lower.texts] == ["1 ×", "2 ×"]
+    assert upper.get_xlim() == lower.get_xlim() == pytest.approx((0, 25))
 
 
 def test_an_images_time_is_drawn_against_the_batch():

@@ -46,18 +46,19 @@ def flames(profiles: dict[str, pd.DataFrame]) -> Figure:
 def own_times(profiles: dict[str, pd.DataFrame]) -> Figure:
     """What each function took itself, a panel a profile and a bar a function, with its calls; one scale for all.
 
-    profiles: name -> columns function, calls, seconds.
+    profiles: name -> columns function, calls (a step), image_s (seconds an image).
     """
     style()
-    figure, axes = plt.subplots(1, len(profiles), figsize=(7.6, 3.4), sharex=True, squeeze=False, layout="constrained")
-    for number, (axis, (name, rows)) in enumerate(zip(axes[0], profiles.items(), strict=True)):
+    size = (7.6, 0.3 * sum(map(len, profiles.values())) + 0.6 * len(profiles))
+    figure, axes = plt.subplots(len(profiles), 1, figsize=size, sharex=True, squeeze=False, layout="constrained")
+    for number, (axis, (name, rows)) in enumerate(zip(axes[:, 0], profiles.items(), strict=True)):
         rows = rows[::-1]
-        bars = axis.barh(rows["function"], rows["seconds"] * 1e3, color=SHADES[number % len(SHADES)], alpha=0.7)
-        axis.bar_label(bars, [f"{calls:,} ×" for calls in rows["calls"]], padding=3, fontsize=8.5)
+        bars = axis.barh(rows["function"], rows["image_s"] * 1e6, color=SHADES[number % len(SHADES)], alpha=0.7)
+        axis.bar_label(bars, [f"{calls:,.3g} ×" for calls in rows["calls"]], padding=3, fontsize=9)
         axis.set_title(name, loc="left", fontsize=11)
-        axis.set_xlabel("milliseconds of its own")
-        axis.tick_params(axis="y", labelsize=8.5)
-    longest = max(rows["seconds"].max() for rows in profiles.values()) * 1e3
+        axis.tick_params(axis="y", labelsize=9)
+    axes[-1, 0].set_xlabel("microseconds of its own, an image")
+    longest = max(rows["image_s"].max() for rows in profiles.values()) * 1e6
     axes[0, 0].set_xlim(0, 1.25 * longest)  # room for the calls
     return figure
 

@@ -181,13 +181,17 @@ def body(function: Callable[..., Any]) -> str:
     return textwrap.dedent("\n".join(source.splitlines()[first.lineno - 1 :]))
 
 
-def busiest(profile: cProfile.Profile, rows: int = 8) -> pd.DataFrame:
-    """The functions in which a profiled run spent most time of their own: function, calls, seconds, share."""
+def busiest(profile: cProfile.Profile, batch: int, steps: int, rows: int = 8) -> pd.DataFrame:
+    """The functions in which so many profiled steps spent most time of their own: function, calls a step, image_s, the
+    seconds an image, and share.
+    """
     listed = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     found = [(_named(*where), calls, own) for where, (_, calls, own, _, _) in listed.items()]
     table = pd.DataFrame(found, columns=["function", "calls", "seconds"])
     table = table.groupby("function", as_index=False).sum().sort_values("seconds", ascending=False)
-    return table.assign(share=table["seconds"] / table["seconds"].sum()).head(rows).reset_index(drop=True)
+    table["share"] = table["seconds"] / table["seconds"].sum()
+    table = table.assign(calls=table["calls"] / steps, image_s=table["seconds"] / (steps * batch))
+    return table[["function", "calls", "image_s", "share"]].head(rows).reset_index(drop=True)
 
 
 def _named(path: str, line: int, name: str) -> str:
