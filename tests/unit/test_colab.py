@@ -6,6 +6,7 @@ import subprocess
 import sys
 from textwrap import dedent
 from types import SimpleNamespace
+from unittest import mock
 
 import nbformat
 import pytest
@@ -163,8 +164,9 @@ def asked_by(chapter, monkeypatch):
 
     monkeypatch.setattr(run, "run", planned)
     told = {}
-    for source in sources[:2]:  # parameters, imports
-        exec(source, told)
+    with mock.patch.dict(os.environ):  # a chapter chooses its backend there
+        for source in sources[:2]:  # parameters, imports
+            exec(source, told)
     told |= sweep.load_profile("colab")["chapters"][chapter]
     for source in measuring:
         with contextlib.suppress(StopIteration):
