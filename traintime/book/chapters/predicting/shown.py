@@ -317,6 +317,7 @@ def values(books: Sequence[Measurements]) -> dict[str, str]:
         "predict-printed": str(sum(printed(book)["number"].nunique() for book in books)),
         "predict-asleep": each(_asleep),
         "predict-one-batch-ahead": each(lambda book: _one_batch(found[book])),
+        "predict-memory-furthest": each(lambda book: _furthest(found[book], "calibrated memory")),
         "predict-unseen": each(lambda book: f"{errors(unseen(found[book]), 'calibrated').mean():.0%}"),
     }
     for way in ("again", "probed", "formula", "probed memory"):
@@ -371,6 +372,20 @@ def _held(found: pd.DataFrame, way: str) -> str:
     if held.empty:
         raise KeyError("not tried")
     return f"{int(held.sum())} of {len(held)}"
+
+
+# Kinds of models as a sentence names them (predict.bench_models).
+KINDS = {"classifier": "the document's kind", "recurrent": "bidirectional GRUs", "dense": "dense layers"}
+KINDS |= {"convolution-1d": "1-D convolutions", "convolution-2d": "2-D convolutions", "attention": "attention"}
+
+
+def _furthest(found: pd.DataFrame, way: str) -> str:
+    """The kind of models that a way misses by most, and its mean error: "dense layers (by 44 %)"."""
+    mine = found[found["way"] == way]
+    by_kind = (mine["times"] - 1).abs().groupby(mine["kind"]).mean()
+    if by_kind.empty:
+        raise KeyError("not tried")
+    return f"{KINDS[str(by_kind.idxmax())]} (by {by_kind.max():.0%})"
 
 
 def _until_done(found: pd.DataFrame) -> str:
