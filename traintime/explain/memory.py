@@ -76,14 +76,25 @@ def holding(parameter_bytes: ArrayLike, activation_bytes: ArrayLike, held: Array
     if len(held) < 4:
         raise ValueError(f"{len(held)} points cannot tell three parts apart")
     design = np.column_stack([np.ones(len(held)), parameter_bytes, activation_bytes])
+    solution, left_out = told_apart(design, held, held)
+    return Holding(*map(float, solution), design @ solution / held - 1, left_out / held - 1)
+
+
+def told_apart(
+    design: NDArray[np.float64], held: NDArray[np.float64], over: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Non-negative least squares of what is held, each point's error counted relative to `over`.
+
+    design: shape (points, parts); held, over: (points,), bytes. Returns what a unit of each part holds, (parts,), and
+    the bytes of each point by the others alone, (points,).
+    """
+    # In units of the largest value of each part: bytes and copies are nine orders of magnitude apart.
+    scale = np.maximum(design.max(axis=0), 1.0)
 
     def solve(chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-        # In units of the largest value of each part: bytes and copies are nine orders of magnitude apart.
-        scale = design.max(axis=0)
-        return nnls(design[chosen] / scale / held[chosen, None], np.ones(chosen.sum()))[0] / scale
+        return nnls(design[chosen] / scale / over[chosen, None], held[chosen] / over[chosen])[0] / scale
 
     every = np.ones(len(held), bool)
-    solution = solve(every)
     others = [every & (np.arange(len(held)) != one) for one in range(len(held))]
-    left_out = [design[one] @ solve(chosen) / held[one] - 1 for one, chosen in enumerate(others)]
-    return Holding(*map(float, solution), design @ solution / held - 1, np.array(left_out))
+    left_out = [design[one] @ solve(chosen) for one, chosen in enumerate(others)]
+    return solve(every), np.array(left_out)

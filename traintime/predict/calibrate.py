@@ -36,7 +36,7 @@ FREE = 0.1  # of a step: what a price may be moved by though the habits say that
 BLOCK_S = 0.2  # of a probe: there are many, and a minute
 KEPT = 0.97  # of the time, for the probes: the last of them ends up to some blocks late
 STALE_DAYS = 90
-SCHEMA = 4
+SCHEMA = 5
 Array = NDArray[np.float64]
 
 # Classifiers near those of 1,500 drawn at random that tell the prices of new ones best between them (I-optimal: the
@@ -76,8 +76,9 @@ class Calibration:
     """The prices of one stack on one machine, and where they come from.
 
     seconds: of a unit of each term; error: standard deviation of the logarithm of measured over predicted (see doubt);
-    first_s: what a first step took beyond the others, the median of the probes; base_bytes: memory of a process that
-    trains, without the model; copies: how often `fit` holds its samples; path: the code path that the framework took,
+    first_s: what a first step took beyond the others, the median of the probes; loaded_bytes: memory of a process that
+    has not begun to train, without the model; runtime_bytes: what it grows by when it trains, whatever the model;
+    copies: how often `fit` holds its samples; path: the code path that the framework took,
     and who answered malloc (code_path.here); took_s: seconds of the probes; probes: (step measured, predicted).
     """
 
@@ -89,8 +90,9 @@ class Calibration:
     seconds: Mapping[str, float] = field(hash=False)
     error: float
     first_s: float
-    base_bytes: float
-    copies: float
+    loaded_bytes: float
+    runtime_bytes: float
+    copies: resident.Copies
     took_s: float
     probes: Sequence[tuple[float, float]]
     schema_version: int = SCHEMA
@@ -151,8 +153,9 @@ def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) ->
         dict(zip(TERMS, fitted.tolist(), strict=True)),
         doubt(left_out, float(prices.habits(under).loc[stack, "error"].iloc[0])),
         float(np.median([each["first_s"] for each in found["probes"]])),
-        found["base_bytes"],
-        found["copies"],
+        found["loaded_bytes"],
+        found["runtime_bytes"],
+        resident.Copies(**found["copies"]),
         found["took_s"],
         [(float(a), float(b)) for a, b in zip(measured, predicted, strict=True)],
     )
@@ -229,7 +232,7 @@ def read(path: Path) -> Calibration:
         found = json.loads(path.read_text())
         if found.get("schema_version") != SCHEMA or set(found["seconds"]) != set(TERMS):
             raise ValueError("another layout")
-        return Calibration(**found)
+        return Calibration(**found | {"copies": resident.Copies(**found["copies"])})
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         problem = f"is no calibration ({error})"
         raise InputError("calibration", path.name, problem, "Run: traintime calibrate") from None
@@ -245,11 +248,11 @@ def _probe(seconds: float) -> dict[str, Any]:
     import keras
 
     from traintime.predict import bench_models
-    from traintime.predict.keras_trainer import KerasTrainer
+    from traintime.predict.keras_trainer import TRIED_BYTES, KerasTrainer
     from traintime.predict.probe import trained
     from traintime.predict.work import work
 
-    start, probes, base, copies = time.perf_counter(), [], 0.0, 1.0
+    start, probes, loaded, runtime, copies = time.perf_counter(), [], 0.0, 0.0, resident.ONCE
     for place, (kind, sizes) in enumerate(DESIGNS):
         left = start + KEPT * seconds - time.perf_counter()
         if left <= 0:
@@ -258,15 +261,18 @@ def _probe(seconds: float) -> dict[str, Any]:
         model, batch = bench_models.build(kind, dict(sizes)), sizes["batch"]
         until = time.perf_counter() + left / (len(DESIGNS) - place)
         trainer = KerasTrainer(model)
+        before = resident.now()
         seen = trained(trainer, batch, until, time.perf_counter, BLOCK_S)
         first_s = max(seen.first_s - seen.step_s, 0.0)
-        probes.append({"step_s": seen.step_s, "first_s": first_s, "work": asdict(work(model, batch).total)})
-        if not place:
-            base = resident.peak() - holdings.of_stack(trainer.stack).of_model(work(model, batch).total)
-        if place == OF_COPIES and seen.peak_bytes:
-            copies = trainer.copies(batch, seen.steps * batch, seen.peak_bytes)
+        total = work(model, batch).total
+        probes.append({"step_s": seen.step_s, "first_s": first_s, "work": asdict(total)})
+        if not place:  # it has next to no weights
+            loaded = before
+            runtime = resident.peak() - loaded - holdings.of_stack(trainer.stack).of_model(total)
+        if place == OF_COPIES:
+            copies = trainer.copies(batch, TRIED_BYTES // trainer.sample_bytes)
     path = code_path.here(keras.backend.backend()) | {"allocator": who_answers()}
-    about = {"base_bytes": base, "copies": copies, "path": path}
+    about = {"loaded_bytes": loaded, "runtime_bytes": max(runtime, 0.0), "copies": asdict(copies), "path": path}
     return {"probes": probes, "took_s": time.perf_counter() - start} | about
 
 

@@ -1,6 +1,7 @@
 """How long will it train, and in how much memory: `estimate` takes the evidence that there is, and answers."""
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from traintime.measuring import machine
 from traintime.point import Point
 from traintime.predict import advice, calibrate, holdings, prices, resident, scaling, tiers
 from traintime.predict.answer import LEVEL, TIERS, Estimate
+from traintime.predict.layers import itemsize
 from traintime.predict.step_trainer import StepTrainer
 from traintime.predict.training import Known, Training, of_model, of_point
 from traintime.workloads.base import FLOAT
@@ -164,7 +166,7 @@ def _of_model(
     asks_for_prices = tier in ("formula", "calibrated") or device is not None
     if known is not None and (asks_for_prices or (tier is None and not compiled)):
         notes = () if compiled or asks_for_prices else ("not probed: the model is not compiled",)
-        return _priced(known, asked, tier, device, stack, calibrate.who_answers(), notes)
+        return _priced(known, asked, tier, device, stack, calibrate.who_answers(), notes, _loaded_bytes(model))
     from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
 
     trainer = KerasTrainer(model, data, length)
@@ -174,7 +176,7 @@ def _of_model(
     elif lacking := _lacking(known):
         if tier is None:
             notes = (f"not probed: it {lacking}",)
-            return _priced(known, asked, tier, device, stack, calibrate.who_answers(), notes)
+            return _priced(known, asked, tier, device, stack, calibrate.who_answers(), notes, _loaded_bytes(model))
         remedy = "Take tier='formula', a smaller batch, or a smaller model."
         raise InputError("model", model.name, lacking, remedy)
     with trainer.kept() if keep else contextlib.nullcontext():
@@ -189,14 +191,21 @@ def _priced(
     stack: str | None,
     allocator: str,
     notes: tuple[str, ...] = (),
+    loaded_bytes: float | None = None,
 ) -> Estimate:
-    """By this machine's calibration, if it is asked for, or is there and nothing else is; otherwise by the formula."""
+    """By this machine's calibration, if it is asked for, or is there and nothing else is; otherwise by the formula.
+
+    loaded_bytes: of this process, without the model, where the model is in it.
+    """
+    if stack not in (None, known.stack):
+        loaded_bytes = None  # what another stack's process would hold, this one does not tell
     known = replace(known, stack=stack or known.stack)
     stack = known.stack
     if device is None and tier != "formula":
         try:
             found = calibrate.stored(stack, allocator)
-            of_this = {name: getattr(found, name) for name in ("base_bytes", "copies", "first_s")}
+            of_this = {name: getattr(found, name) for name in ("loaded_bytes", "runtime_bytes", "copies", "first_s")}
+            of_this |= {"loaded_bytes": loaded_bytes} if loaded_bytes else {}
             priced = found.prices()
             beside = tiers.ways(priced, stack, known.work, _beside_allocator(stack, allocator))
             if allocator == prices.USUAL and advice.ALLOCATOR not in beside:
@@ -211,7 +220,7 @@ def _priced(
     if device is None and stack in prices.known() and stack not in prices.known(allocator):
         notes += (f"{stack} was not measured under {allocator}: its habits under {prices.USUAL} are taken",)
         allocator = prices.USUAL
-    return tiers.formula(known, asked, device, stack, notes, allocator=allocator)
+    return tiers.formula(known, asked, device, stack, notes, allocator=allocator, loaded_bytes=loaded_bytes)
 
 
 def _beside_allocator(stack: str, allocator: str) -> dict[str, prices.Prices]:
@@ -221,6 +230,20 @@ def _beside_allocator(stack: str, allocator: str) -> dict[str, prices.Prices]:
     with contextlib.suppress(InputError):
         return {advice.ALLOCATOR: calibrate.stored(stack, prices.KEEPS).prices()}
     return {}
+
+
+def _loaded_bytes(model: Any) -> float | None:
+    """What this process holds beside the model, which it may train: its framework, and all else that is loaded.
+
+    None on a GPU. A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under
+    whatever it computes with (its serialize_keras_object asks whether an object is a tf.TensorShape).
+    """
+    import keras
+
+    if resident.gpu_peak(keras.backend.backend()) is not None:
+        return None
+    kept = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
+    return max(resident.now() - sum(math.prod(one.shape) * itemsize(one.dtype) for one in kept), 1.0)
 
 
 def _lacking(known: Known) -> str:

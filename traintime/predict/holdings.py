@@ -1,10 +1,14 @@
 """What training holds in memory at its peak, by stack: the framework, copies of the parameters, and what is kept.
 
+What recurrent layers keep of their positions has a price of its own: the same loop is unrolled into many small arrays
+on one stack and compiled on another, and its share of what the formula counts is another than a convolution's.
+
 `python -m traintime.predict.holdings` fits them to the stored measurements (data/derived/holdings.csv); a test holds
 that the file is what they give.
 """
 
 import functools
+import importlib
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -14,18 +18,20 @@ from traintime import paths
 from traintime.errors import unknown
 from traintime.explain import memory
 from traintime.explain.statistics import pooled_spread
+from traintime.point import Point
 from traintime.predict import peaks
 from traintime.predict.prices import rms, usable
 from traintime.store import derived, records
 from traintime.workloads.base import FLOAT, Work
 
 ADAM = "adam"
+READY = 16  # batches that a worker holds (measuring.worker.samples)
 
 
 @dataclass(frozen=True)
 class Held:
     """Of one stack: idle and runtime in bytes, copies of the parameters under Adam, copies of what is kept for the
-    backward pass; error: root mean square of the logarithm of measured over predicted, of points left out or of whole
+    backward pass, recurrent of it by the positions of recurrent layers and kept of it otherwise; error: root mean square of the logarithm of measured over predicted, of points left out or of whole
     trainings foretold (predict.peaks), whichever is larger; repeat: of measuring a peak again.
     """
 
@@ -34,6 +40,7 @@ class Held:
     runtime: float
     copies: float
     kept: float
+    recurrent: float
     error: float
     repeat: float
 
@@ -47,7 +54,8 @@ class Held:
 
     def of_model(self, work: Work, how: str = ADAM) -> float:
         """What grows with the model alone: copies of its parameters, and what is kept for the backward pass, bytes."""
-        return self.copies_of(how) * FLOAT * work.parameters + self.kept * work.activation_bytes
+        kept = self.kept * _others(work) + self.recurrent * work.recurrent_bytes
+        return self.copies_of(how) * FLOAT * work.parameters + kept
 
     def error_of(self, tier: str) -> float:
         """The error of a peak that this tier foretells: these points are the formula's alone."""
@@ -61,29 +69,46 @@ class Held:
 
 
 def derive() -> pd.DataFrame:
-    """A row for each stack with enough points under Adam, glibc, on a CPU: columns stack, idle, runtime, copies, kept,
-    error, repeat, points.
+    """A row for each stack with enough points under Adam, glibc, on a CPU: columns as the fields of Held, and points.
+
+    Where only models with recurrent layers were measured, one price is for all that is kept.
     """
-    found: dict[str, list[tuple[Work, list[int]]]] = {}
+    found: dict[str, list[tuple[Work, int, list[int]]]] = {}
     for path in records.files(paths.MEASUREMENTS):
         if records.is_sentinel(path) or not usable((record := records.read(path)).point):
             continue
         each = [one.result.memory["peak"] for one in record.invocations if one.status == "ok" and one.result]
         if each and record.point.sizes.how == ADAM:
-            found.setdefault(record.stack, []).append((record.point.work, each))
+            found.setdefault(record.stack, []).append((record.point.work, _lie_ready(record.point), each))
     rows = []
     for stack, of_stack in sorted(found.items()):
         idle = derived.footprint(stack).idle_bytes or memory.IDLE
-        parameters = np.array([FLOAT * work.parameters for work, _ in of_stack], float)
-        kept = np.array([work.activation_bytes for work, _ in of_stack], float)
-        seen = np.array([np.median(each) for _, each in of_stack])
-        held = memory.holding(parameters, kept, np.maximum(seen - idle, 1.0))
-        predicted = idle + (1 + held.left_out) * np.maximum(seen - idle, 1.0)
-        one = {"stack": stack, "idle": idle, "runtime": held.runtime, "copies": held.copies, "kept": held.kept}
-        error = max(rms(np.log(seen / predicted)), peaks.error("formula", stack))
-        one |= {"error": error, "repeat": pooled_spread(each for _, each in of_stack).sd}
+        works, ready, each = zip(*of_stack, strict=True)
+        # What others hold, they hold beyond the recurrent ones' price: few of them do not come out at nothing then.
+        beyond = 0 if all(work.recurrent_bytes for work in works) else 1
+        parts = [(1.0, FLOAT * work.parameters, work.activation_bytes, beyond * _others(work)) for work in works]
+        design = np.array(parts, float)
+        seen, before = np.array([np.median(one) for one in each]), idle + np.array(ready, float)
+        found_each, left_out = memory.told_apart(design, np.maximum(seen - before, 1.0), seen)
+        error = max(rms(np.log(seen / (before + left_out))), peaks.error("formula", stack))
+        runtime, copies, recurrent, more = map(float, found_each)
+        one = {"stack": stack, "idle": idle, "runtime": runtime, "copies": copies}
+        one |= {"kept": recurrent + more, "recurrent": recurrent}
+        one |= {"error": error, "repeat": pooled_spread(each).sd}
         rows.append(one | {"points": len(seen)})
     return pd.DataFrame(rows)
+
+
+def _others(work: Work) -> int:
+    """What is kept for the backward pass outside of recurrent layers' positions, bytes."""
+    return work.activation_bytes - work.recurrent_bytes
+
+
+def _lie_ready(point: Point) -> int:
+    """Bytes of the batches that a worker holds all the time, which are none of the model's."""
+    data = importlib.import_module(f"traintime.workloads.{point.workload}.data")
+    sample = data.samples(point.sizes.model_dump(), 1, np.random.RandomState(0))
+    return READY * point.sizes.batch * sum(array.nbytes for array in sample)
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from traintime.errors import InputError
 from traintime.explain.formula import tf_data_end
 from traintime.predict import resident
+from traintime.predict.resident import ONCE, Copies
 
 MOST_BYTES = 2**30  # of made-up data at a time
 TRIED_BYTES = 2**27  # of samples, where it is tried how often `fit` holds them
@@ -53,6 +54,16 @@ class _Epochs(keras.callbacks.Callback):
 
     def on_test_end(self, logs=None):
         self.tested.append(time.perf_counter() - self.began_test)
+
+
+class _Start(keras.callbacks.Callback):
+    """What this process holds, and the most that it has held since it was last asked, when a first batch begins."""
+
+    now, peak = 0, 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if not self.now:
+            self.now, self.peak = resident.now(), resident.peak()
 
 
 class KerasTrainer:
@@ -146,28 +157,21 @@ class KerasTrainer:
             self.model.evaluate(x, y, batch_size=batch, verbose=0, callbacks=[clock])
         return clock.tested[-1] / steps
 
-    def data_bytes(self, batch: int, samples: int, held: int, peak: int) -> float:
-        """Bytes that further samples add while `fit` goes through them: as often as the framework copies them.
+    def held_bytes(self, samples: int) -> int:
+        """Bytes of so many samples as arrays, once. On a GPU they are the host's affair, and none are counted."""
+        return 0 if resident.gpu_peak(keras.backend.backend()) is not None else samples * self.sample_bytes
 
-        samples: in all; held: of these, those that were there when the peak (bytes) was seen. Few hold themselves. On a
-        GPU they are the host's affair, and none are counted.
-        """
-        more = (samples - held) * self.sample_bytes
-        if self.own_batches or resident.gpu_peak(keras.backend.backend()) is not None:
-            return 0.0
-        if more < TRIED_BYTES // 4:
-            return float(more)
-        return self.copies(batch, held, peak, min(more, TRIED_BYTES)) * more
-
-    def copies(self, batch: int, held: int, peak: int, tried_bytes: int = TRIED_BYTES) -> float:
-        """How often `fit` holds its samples, their own arrays included: what the peak grows by, of one step of an epoch
-        that has so many bytes of samples more. held: samples that were there when the peak (bytes) was seen.
-        """
-        tried = tried_bytes // self.sample_bytes
-        x, y = self.samples(held + tried)
+    def copies(self, batch: int, samples: int) -> Copies:
+        """How often `fit` holds so many samples: of at most TRIED_BYTES of them, by one step. Few count once."""
+        if self.held_bytes(samples) < TRIED_BYTES // 4:
+            return ONCE
+        tried = min(samples, TRIED_BYTES // self.sample_bytes)
+        x, y = self.samples(tried)
+        seen, before = _Start(), resident.now()
         self.forget_peak()
-        self.model.fit(x, y, batch_size=batch, steps_per_epoch=1, epochs=1, verbose=0)
-        return max((resident.peak() - peak) / (tried * self.sample_bytes), 1.0)
+        self.model.fit(x, y, batch_size=batch, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[seen])
+        of_one = tried * self.sample_bytes
+        return Copies(*(1 + max(held - before, 0) / of_one for held in (seen.now, seen.peak)))
 
     def save_s(self) -> float:
         """Seconds of writing the model with its optimizer to a file."""

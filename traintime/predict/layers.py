@@ -20,6 +20,7 @@ class Cost:
     product_bytes: int = 0
     activation_bytes: int = 0
     launches: int = 0
+    recurrent_bytes: int = 0
     slice_bytes: int = 0
 
     def __add__(self, other: "Cost") -> "Cost":
@@ -221,7 +222,8 @@ def recurrent(call: Call) -> Cost:
         for part in split:
             cost += matrices(batch, units, part, wanted, call.needs(own), copies=length)
         kept = 4 * columns + _states(cell) * units
-        cost += Cost(activation_bytes=batch * length * kept * call.number, launches=length)
+        of_positions = batch * length * kept * call.number
+        cost += Cost(activation_bytes=of_positions, recurrent_bytes=of_positions, launches=length)
         if by_slices(call) and wanted:
             cost += Cost(slice_bytes=length * batch * length * columns * call.number)
     return cost

@@ -18,8 +18,9 @@ from traintime.predict.prices import FEWEST, USUAL, rms
 OTHERS = "others"  # stacks that too few models were tried on: as far off as all that were
 # A calibration counts the samples as often as `fit` holds them, and starts from what a process here held, since these
 # moments. What it foretold earlier says nothing of the first, and of the second what is left when the others of the
-# same machine, stack and allocator have told the offset (`_based`).
-COPIES_SINCE, BASE_SINCE = "2026-11-23T07:48:48Z", "2026-11-24T20:30:00Z"
+# same machine, stack and allocator have told the offset (`_based`). Since the third it sees what the very process holds
+# that has the model, and the samples at the start of `fit`, and prices recurrent positions apart.
+COPIES_SINCE, BASE_SINCE, LOADED_SINCE = "2026-11-23T07:48:48Z", "2026-11-24T20:30:00Z", "2026-11-25T05:30:00Z"
 
 
 def tried() -> pd.DataFrame:
@@ -57,7 +58,8 @@ def derive() -> pd.DataFrame:
 
 
 def _based(found: pd.DataFrame) -> pd.DataFrame:
-    """Peaks of the tier calibrated, as if each had started from a base; on a stack with FEWEST that did, those alone.
+    """Peaks of the tier calibrated, as if each had started from a base; on a stack with FEWEST that did, or that saw
+    what their process held, those alone.
 
     The base of a model foretold before there was one is the median of what the others of its machine, stack and
     allocator were off by; a model that has no others is left out.
@@ -65,6 +67,8 @@ def _based(found: pd.DataFrame) -> pd.DataFrame:
     kept = [found.head(0)]
     for _, its in found.groupby("stack"):
         based = its[its["started"] >= BASE_SINCE]
+        if ((loaded := its["started"] >= LOADED_SINCE).sum()) >= FEWEST:
+            based = its[loaded]
         kept.append(based)
         if len(based) >= FEWEST:
             continue

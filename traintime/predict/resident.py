@@ -2,11 +2,30 @@
 
 import contextlib
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from traintime.measuring.worker.process import peak_memory
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How often `fit` holds its samples, their own arrays included: while it trains, and for a moment at its start."""
+
+    training: float = 1.0
+    start: float = 1.0
+
+
+ONCE = Copies()
+
+
+def with_samples(trained: float, loaded: float, sample_bytes: float, copies: Copies) -> float:
+    """Peak memory with the samples, bytes. trained, loaded: without them, of a process that trains, and of one that has
+    the model and has not begun: at its start `fit` may hold the samples once more, when the step is not there yet.
+    """
+    return max(trained + copies.training * sample_bytes, loaded + copies.start * sample_bytes)
 
 
 def peak() -> int:

@@ -61,9 +61,13 @@ class StepTrainer:
         """Nothing, for the same reason."""
         return 0.0
 
-    def data_bytes(self, batch: int, samples: int, held: int, peak: int) -> float:
+    def held_bytes(self, samples: int) -> int:
         """None: whatever a step reads, it holds already."""
-        return 0.0
+        return 0
+
+    def copies(self, batch: int, samples: int) -> resident.Copies:
+        """Once, for the same reason."""
+        return resident.ONCE
 
     def peak_bytes(self) -> int | None:
         """Of torch's GPU where it was used, else of this process."""

@@ -17,9 +17,10 @@ from traintime.predict import advice, durations, holdings, peaks, precision, pri
 from traintime.predict.answer import GB, Estimate, around
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, probe, smaller
+from traintime.predict.resident import ONCE, Copies
 from traintime.predict.scaling import ITSELF, Scale
 from traintime.predict.training import Known, Training
-from traintime.workloads.base import Work
+from traintime.workloads.base import FLOAT, Work
 
 SURE = 1e6  # degrees of freedom of an error that many runs have told
 RATES_TIMEOUT_S = 120.0
@@ -47,16 +48,17 @@ def formula(
     notes: tuple[str, ...] = (),
     rates: Rates | None = None,
     allocator: str = prices.USUAL,
+    loaded_bytes: float | None = None,
 ) -> Estimate:
     """The work of a step at the prices of a device with a data sheet, or of this machine (rates: known already).
 
-    allocator: who answers malloc on this machine.
+    allocator: who answers malloc on this machine; loaded_bytes: as of_prices takes them.
     """
     if device is None:
         rates = rates or rates_here()
         priced = prices.of_rates("this machine", rates, stack, allocator)
         beside = ways(priced, stack, known.work, _beside_allocator(rates, stack, allocator))
-        return of_prices(priced, known, asked, stack, notes, beside=beside)
+        return of_prices(priced, known, asked, stack, notes, beside=beside, loaded_bytes=loaded_bytes)
     notes += (f"{device} was not measured: this is its data sheet, and the habits of {stack} on processors",)
     # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
     return of_prices(prices.published(device, stack), known, asked, stack, notes, idle=not prices.is_card(device))
@@ -90,14 +92,16 @@ def of_prices(
     idle: bool = True,
     tier: str = "formula",
     beside: Mapping[str, Prices] = MappingProxyType({}),
-    base_bytes: float | None = None,
-    copies: float = 1.0,
+    loaded_bytes: float | None = None,
+    runtime_bytes: float | None = None,
+    copies: Copies = ONCE,
     first_s: float = 0.0,
 ) -> Estimate:
     """The work of a step at these prices; idle: whether memory counts what a process holds before it trains.
 
-    beside: what could be changed in how it is run, and the prices then; base_bytes: memory of a process that trains,
-    without the model, where it was seen; copies: how often `fit` holds the samples; first_s: what a first step takes
+    beside: what could be changed in how it is run, and the prices then; loaded_bytes: memory of a process that has not
+    begun to train, without the model, where it was seen; runtime_bytes: what it grows by when it trains, whatever the
+    model, where that was; copies: how often `fit` holds the samples; first_s: what a first step takes
     beyond the others, which a batch that is not full takes once more.
     """
     held = holdings.of_stack(stack)
@@ -114,11 +118,11 @@ def of_prices(
     }
     if first_s:
         parts["first step"] = first_s * (1 + bool(asked.rest))
-    base = held.idle * idle + held.runtime if base_bytes is None else base_bytes
-    peak = base + held.of_model(known.work, known.how)
-    if data := copies * known.sample_bytes * (asked.samples + asked.validation) if idle else 0:
-        peak += data
-        notes += _of_data(data, peak)
+    loaded = held.idle * idle if loaded_bytes is None else loaded_bytes
+    peak = loaded + (held.runtime if runtime_bytes is None else runtime_bytes) + held.of_model(known.work, known.how)
+    if data := known.sample_bytes * (asked.samples + asked.validation) if idle else 0:
+        peak = resident.with_samples(peak, loaded + FLOAT * known.work.parameters, data, copies)
+        notes += _of_data(copies.training * data, peak)
     if asked.saves:
         notes += ("saving is not counted by this tier",)
     memory = around(peak, (held.error_of(tier), SURE), level=asked.level)
@@ -245,11 +249,13 @@ def _memory(
     if seen.asked.peak_bytes is None:
         return None, ()
     peak, there = seen.asked.peak_bytes, seen.asked.steps * seen.asked.batch
-    data = trainer.data_bytes(seen.asked.batch, asked.samples + asked.validation, there, peak)
-    data, peak = data * by.sample, max(peak + by.more_bytes, 0.0)
+    samples = asked.samples + asked.validation
+    data, copies = trainer.held_bytes(samples) * by.sample, trainer.copies(seen.asked.batch, samples)
+    trained = max(peak - copies.training * trainer.held_bytes(there) + by.more_bytes, 0.0)
+    peak = resident.with_samples(trained, before, data, copies)
     notes = (f"this process held {before / GB:.2g} GB before it was probed",)
-    notes += _of_data(data, peak)
-    return around(peak + data, (peaks.error(tier, stack), SURE), level=asked.level), notes
+    notes += _of_data(copies.training * data, peak)
+    return around(peak, (peaks.error(tier, stack), SURE), level=asked.level), notes
 
 
 def _of_data(data: float, peak: float) -> tuple[str, ...]:

@@ -97,6 +97,7 @@ class Work:
     reads its two factors and writes its result once; update_flops, update_bytes: operations of the optimizer's
     update and the bytes it must move at the least; activation_bytes: what the forward pass keeps for the backward
     pass; launches: operations that must wait for one another, one a layer or position, forward and backward;
+    recurrent_bytes: of activation_bytes, what recurrent layers keep of their positions;
     slice_bytes: what a layer that reads an array position by position writes where each reading's gradient is as large
     as that array (torch's SelectBackward), as Keras' LSTM and GRU read their inputs' product on torch.
     """
@@ -109,6 +110,7 @@ class Work:
     update_bytes: int
     activation_bytes: int
     launches: int
+    recurrent_bytes: int = 0
     slice_bytes: int = 0
 
 

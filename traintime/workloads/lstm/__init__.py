@@ -73,5 +73,6 @@ class Lstm(Sizes):
             product_bytes=sum(moved for _, moved in products),
             activation_bytes=4 * (self.inputs + 18 * self.units) * positions,
             launches=2 * (1 + (1 if self.algorithm == "native" else self.length)),
+            recurrent_bytes=FLOAT * 18 * self.units * positions,
             slice_bytes=self.length * FLOAT * positions * gates if self.algorithm in SLICED else 0,
         )

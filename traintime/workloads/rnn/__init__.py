@@ -112,5 +112,6 @@ class Rnn(Sizes):
             product_bytes=wide_bytes + input_bytes + self.length * state_bytes,
             activation_bytes=4 * (2 * self.embedding + (self.factor or 0) + 18 * self.units) * tokens,
             launches=2 * (self.length + 2),
+            recurrent_bytes=FLOAT * 18 * self.units * tokens,
             slice_bytes=0 if self.mask else self.length * FLOAT * tokens * gates,  # a mask leads to another loop
         )

@@ -16,6 +16,7 @@ from traintime.predict.answer import LEVEL, around
 from traintime.predict.bench import Case, kept
 from traintime.predict.bench_models import BEYONDS, LOOPS, NARROW
 from traintime.predict.calibrate import DESIGNS
+from traintime.predict.peaks import LOADED_SINCE
 
 COLUMNS = ["number", "stack", "allocator", "kind", "domain", "started", "way", "times", "held"]
 TIERS = ("probed", "calibrated", "formula")
@@ -23,12 +24,14 @@ ALLOCATORS = ("glibc", "tcmalloc")  # that models of the document's kind were tr
 # When the models were foretold that are told of together, by what a calibration knew then, since when and until when.
 # Doubted: its error is not its own probes' alone. Apart: an update's operations and slices' gradients have prices of
 # their own. Fresh: the block that JAX's compiled step keeps for itself has one, and the first step is counted. Base:
-# its memory starts from what a process that trains was seen to hold.
+# its memory starts from what a process that trains was seen to hold. Loaded: from what the very process holds that has
+# the model; samples count at the start of `fit`, and recurrent positions have a price of their own.
 ERAS = {
     "doubted": ("2026-11-23T08:00:00Z", "2026-11-23T14:45:00Z"),
     "apart": ("2026-11-23T14:45:00Z", "2026-11-23T17:30:00Z"),
     "fresh": ("2026-11-23T17:30:00Z", "2026-11-24T20:30:00Z"),
-    "base": ("2026-11-24T20:30:00Z", "9999"),
+    "base": ("2026-11-24T20:30:00Z", LOADED_SINCE),
+    "loaded": (LOADED_SINCE, "9999"),
 }
 # A smaller model is tried at one batch size; from when to when it was tried at two, which was no better.
 TRIED_AT = ("one", "two")

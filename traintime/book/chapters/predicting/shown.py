@@ -53,6 +53,7 @@ KNEW = {
     "apart": "its operations, too, and the square of the positions on torch",
     "fresh": "the first step, the sleep, and the block that JAX's step keeps for itself, too",
     "base": "the same, with memory counted from what a process here holds",
+    "loaded": "the same, with memory counted from what the very process holds",
 }
 MEMORY_WAYS = {
     "again memory": "training it a second time",
