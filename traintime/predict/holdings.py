@@ -31,8 +31,9 @@ READY = 16  # batches that a worker holds (measuring.worker.samples)
 @dataclass(frozen=True)
 class Held:
     """Of one stack: idle and runtime in bytes, copies of the parameters under Adam, copies of what is kept for the
-    backward pass, recurrent of it by the positions of recurrent layers and kept of it otherwise; error: root mean square of the logarithm of measured over predicted, of points left out or of whole
-    trainings foretold (predict.peaks), whichever is larger; repeat: of measuring a peak again.
+    backward pass, recurrent of it by the positions of recurrent layers and kept of it otherwise; error: root mean
+    square of the logarithm of measured over predicted, of points left out or of whole trainings foretold
+    (predict.peaks), whichever is larger; repeat: of measuring a peak again.
     """
 
     stack: str
