@@ -10,8 +10,9 @@ import traintime
 from traintime.errors import InputError
 from traintime.measuring import machine
 from traintime.predict import bench, tiers
-from traintime.predict.keras_trainer import KerasTrainer
+from traintime.predict.keras_trainer import TRIED_BYTES, KerasTrainer
 from traintime.predict.prices import Rates
+from traintime.predict.resident import ONCE
 from traintime.predict.work import work
 
 # Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
@@ -145,6 +146,28 @@ class Batches(keras.utils.PyDataset):
     def __getitem__(self, index):
         time.sleep(0.004)
         return self.x, self.y
+
+
+def test_fit_holds_its_samples_as_often_as_it_copies_them():
+    """On TensorFlow in a constant of the input's graph, and for a moment once more while that is made."""
+    inputs = keras.Input((4096,))
+    model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("sgd", "mse")
+    trainer = KerasTrainer(model)
+    trainer.train(8, 1, 1)
+    found = trainer.copies(8, 2 * TRIED_BYTES // trainer.sample_bytes)
+    training, start = (2, 3) if BACKEND == "tensorflow" else (1, 1)
+    assert found.training == pytest.approx(training, abs=0.3)
+    assert found.start == pytest.approx(start, abs=0.3)
+    assert trainer.copies(8, 100) == ONCE, "few are not tried"
+
+
+def test_memory_starts_from_what_the_very_process_holds():
+    def foretold():
+        return traintime.estimate(reader(), samples=100, batch_size=10, tier="formula").memory.value
+
+    before, held = foretold(), np.ones(300_000_000, "uint8")
+    assert foretold() - before == pytest.approx(held.nbytes, rel=0.1)
 
 
 def test_a_slow_source_of_batches_is_in_the_time():

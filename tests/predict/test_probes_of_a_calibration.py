@@ -41,8 +41,10 @@ def test_what_a_process_holds_is_what_the_system_says():
     assert [probe["step_s"] > 0 for probe in found["probes"]] == [True, True]
     # A process that trains next to nothing holds what it held when its framework was loaded, and little more.
     _, first, *_, last = found["peaks"]
-    assert 0.95 * found["before"] < found["base_bytes"] < first < 1.5 * found["before"]
+    loaded, training = found["loaded_bytes"], found["loaded_bytes"] + found["runtime_bytes"]
+    assert 0.95 * found["before"] < loaded <= training < first < 1.5 * found["before"]
     # `fit` holds the samples themselves, and no more of them than the process grew by.
-    assert 1 <= found["copies"] < 5
-    assert found["copies"] * found["tried"] < last - found["base_bytes"]
+    copies = found["copies"]
+    assert 1 <= copies["training"] <= copies["start"] < 5
+    assert copies["training"] * found["tried"] < last - loaded
     assert found["path"]["allocator"] == "glibc"

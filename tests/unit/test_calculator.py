@@ -281,7 +281,7 @@ def test_the_embedded_habits_and_holdings_are_those_of_the_files():
     for stack, its in data["habits"].items():
         assert its["seconds"] == habits.loc[stack, "habit"].to_dict()
         assert its["error"] >= habits.loc[stack, "error"].iloc[0]
-        for name in ("idle", "runtime", "kept", "error"):
+        for name in ("idle", "runtime", "kept", "recurrent", "error"):
             assert data["holdings"][stack][name] == held.loc[stack, name]
         assert data["holdings"][stack]["copies"]["adam"] == pytest.approx(held.loc[stack, "copies"])
 

@@ -154,10 +154,6 @@ def test_the_examples_memory_is_held_against_its_forward_pass(made_up, grows, ex
     assert f"grows by {grows:.1f} to {grows:.1f} times" in said
 
 
-def test_as_many_batches_lie_ready_as_the_worker_keeps(worker_module):
-    assert worker_module("samples", "dense").POOL == memory.READY
-
-
 def test_nothing_is_said_of_what_nobody_measured(made_up, machine):
     book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
     assert {judge(claim, book).verdict for claim in memory.CLAIMS} == {"not measured"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from traintime import paths
 from traintime.errors import InputError
-from traintime.explain.memory import GIB, IDLE, LEAST_COPIES, copies, holding, predicted_peak, refuse_beyond_memory
+from traintime.explain.memory import GIB, IDLE, LEAST_COPIES, READY, copies, holding, predicted_peak, refuse_beyond_memory
 from traintime.measuring import stacks
 from traintime.point import make_point
 from traintime.store import derived, records
@@ -126,6 +126,10 @@ def test_the_copies_agree_with_the_stored_measurements(stack, how):
         # Many tokens: some stacks free what others keep, and a prediction that refuses must not be too small.
         if point.sizes.batch * point.sizes.length <= 2500:
             assert predicted < 1.3 * highest, point.key
+
+
+def test_as_many_batches_lie_ready_as_the_worker_keeps(worker_module):
+    assert worker_module("samples", "dense").POOL == READY
 
 
 def test_three_parts_need_four_points():

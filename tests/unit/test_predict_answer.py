@@ -16,6 +16,7 @@ from traintime.predict import advice, amounts, ask, holdings, prices, side_by_si
 from traintime.predict.answer import Estimate, around, within
 from traintime.predict.estimate import estimate
 from traintime.predict.prices import Rates
+from traintime.predict.resident import ONCE
 from traintime.predict.training import Known, Training
 
 RATES = Rates(1e11, 2e10)
@@ -55,8 +56,11 @@ class Fake:
     def sleep_s(self, epoch_s):
         return self.sleep
 
-    def data_bytes(self, batch, samples, held, peak):
-        return 400.0 * (samples - held)
+    def held_bytes(self, samples):
+        return 400 * samples
+
+    def copies(self, batch, samples):
+        return ONCE
 
     def test_s(self, batch, steps):
         return 0.002

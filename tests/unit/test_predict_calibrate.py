@@ -14,7 +14,8 @@ from traintime.point import make_point
 from traintime.predict import calibrate, code_path, holdings, prices, tiers, training
 from traintime.predict.answer import around
 from traintime.predict.estimate import estimate
-from traintime.predict.prices import TERMS, Rates
+from traintime.predict.prices import TERMS, Prices, Rates
+from traintime.predict.resident import Copies
 
 TRUTH = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11, 3e-10])
 POINTS = [
@@ -87,7 +88,8 @@ def worker(monkeypatch):
                     child.setenv(name, environment[name])
             path = code_path.here(environment["KERAS_BACKEND"])
         path |= {"allocator": "tcmalloc" if "LD_PRELOAD" in environment else "glibc"}
-        about = {"base_bytes": 7e8, "copies": 3.0, "path": path, "took_s": 42.0}
+        about = {"loaded_bytes": 6e8, "runtime_bytes": 1e8, "copies": {"training": 2.0, "start": 3.0}}
+        about |= {"path": path, "took_s": 42.0}
         return {"status": "ok", "result": {"probes": found} | about}
 
     monkeypatch.setattr(calibrate, "run_worker", answer)
@@ -109,13 +111,28 @@ def test_a_calibration_is_kept_and_used(worker):
     assert estimate(point, samples=1000, stack="2026-torch").tier == "formula"
 
 
+def peak(sample_bytes=0, samples=1000, **beside):
+    """Foretold of the smallest point on JAX, bytes, with samples of so many bytes each."""
+    known = replace(training.of_point(make_point()), stack="2026-jax", sample_bytes=sample_bytes)
+    asked = training.Training(samples, 100)
+    return tiers.of_prices(Prices("made up", dict.fromkeys(TERMS, 1e-9), 0.1), known, asked, "2026-jax", **beside)
+
+
 def test_samples_count_as_often_as_fit_was_seen_to_hold_them(worker):
     made = calibrate.calibrate("2026-jax")
-    assert made.copies == 3.0
-    known = replace(training.of_point(make_point()), stack="2026-jax", sample_bytes=1000)
-    asked = training.Training(100_000, 100)
-    once, often = (tiers.of_prices(made.prices(), known, asked, "2026-jax", copies=n).memory.value for n in (1, 3))
+    assert made.copies == Copies(training=2.0, start=3.0)
+    assert calibrate.stored("2026-jax").copies == made.copies, "as it was written"
+    once, often = (peak(1000, 100_000, copies=Copies(n)).memory.value for n in (1, 3))
     assert often - once == pytest.approx(2 * 1000 * 100_000)
+
+
+def test_samples_may_be_held_once_more_before_the_first_step_than_later():
+    """And that is the peak where they are more than what training holds beside them."""
+    copies, loaded = Copies(training=2.0, start=3.0), 6e8
+    few, many = (peak(1000, n, copies=copies, loaded_bytes=loaded).memory.value for n in (10_000, 10_000_000))
+    assert few == pytest.approx(peak(loaded_bytes=loaded).memory.value + 2 * 1000 * 10_000)
+    weights = 4 * make_point().work.parameters
+    assert many == pytest.approx(loaded + weights + 3 * 1000 * 10_000_000)
 
 
 def test_memory_starts_from_what_a_process_here_was_seen_to_hold(worker):

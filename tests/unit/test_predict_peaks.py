@@ -10,7 +10,8 @@ import pytest
 from traintime import paths
 from traintime.predict import holdings, peaks
 
-EARLY, BEFORE, AFTER = "2026-11-23T05:00:00Z", "2026-11-23T12:00:00Z", "2026-11-25T00:00:00Z"
+EARLY, BEFORE = "2026-11-23T05:00:00Z", "2026-11-23T12:00:00Z"
+AFTER, LOADED = "2026-11-25T00:00:00Z", "2026-11-25T09:00:00Z"
 
 
 def case(number, tier="formula", times=1.1, stack="2026-jax", started=BEFORE, more=0.0):
@@ -74,6 +75,14 @@ def test_models_that_started_from_a_base_count_alone_where_there_are_enough(trie
     based = [case(n, "calibrated", 1.1, started=AFTER) for n in range(12)]
     assert tried(earlier + based[:5]).loc[("calibrated", "2026-jax"), "models"] == 17
     assert tried(earlier + based).loc[("calibrated", "2026-jax"), "error"] == pytest.approx(math.log(1.1))
+
+
+def test_models_whose_process_was_looked_at_count_alone_where_there_are_enough(tried):
+    based = [case(n, "calibrated", 1.3, started=AFTER) for n in range(12)]
+    loaded = [case(n, "calibrated", 1.05, started=LOADED) for n in range(12)]
+    assert tried(based + loaded[:5]).loc[("calibrated", "2026-jax"), "models"] == 17
+    found = tried(based + loaded).loc[("calibrated", "2026-jax")]
+    assert (found["error"], found["models"]) == (pytest.approx(math.log(1.05)), 12)
 
 
 def test_a_stack_that_nobody_tried_is_as_far_off_as_the_others():

@@ -14,6 +14,7 @@ from traintime.point import make_point
 from traintime.predict import normal, prices, scaling, tiers
 from traintime.predict.answer import around
 from traintime.predict.prices import TERMS, Prices
+from traintime.predict.resident import ONCE
 from traintime.predict.training import Training, of_point
 
 PAID = {"overhead": 1e-3, "matmul": 1e-11, "update": 1e-10, "touch": 1e-10}
@@ -51,8 +52,11 @@ class Trainer:
     def sleep_s(self, epoch_s):
         return 0.0
 
-    def data_bytes(self, batch, samples, held, peak):
-        return 100.0 * samples
+    def held_bytes(self, samples):
+        return 100 * samples
+
+    def copies(self, batch, samples):
+        return ONCE
 
     def peak_bytes(self):
         return 10**9

@@ -190,7 +190,7 @@ def test_a_recurrent_layer_multiplies_all_inputs_at_once_and_its_states_in_turn(
     ]:
         assert found.flops == 2 * (of_inputs * inner[0] + of_states * state[0])
         assert found.product_bytes == 4 * (of_inputs * inner[1] + of_states * state[1])
-        assert found.activation_bytes == 4 * (4 * gates + states) * 7 * BATCH * 6
+        assert found.activation_bytes == found.recurrent_bytes == 4 * (4 * gates + states) * 7 * BATCH * 6
         assert found.launches == 6 * (1 if of_inputs == of_states == 1 else 2)
 
 
@@ -245,6 +245,8 @@ def test_bidirectional_is_two_layers_and_what_joins_them(layers, stacked):
     for name in ("parameters", "trained", "flops", "product_bytes", "launches", "update_bytes"):
         assert getattr(both.total, name) == 2 * getattr(one.total, name), name
     assert of(both, "Bidirectional").activation_bytes == 4 * BATCH * 6 * 2 * 7
+    assert both.total.recurrent_bytes == 2 * one.total.recurrent_bytes
+    assert of(both, "Bidirectional").recurrent_bytes == 0, "what it joins is no position's"
     assert [layer.kind for layer in both.layers] == ["InputLayer", "LSTM", "LSTM", "Bidirectional"]
     apart = layers.Bidirectional(layers.GRU(7), merge_mode=None)
     assert of(work(stacked((6, 5), apart), BATCH, "sgd"), "Bidirectional").activation_bytes == 0

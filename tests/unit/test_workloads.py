@@ -62,9 +62,11 @@ def test_no_size_has_the_name_of_a_way_of_running(name):
 def test_the_work_of_a_step_is_whole_and_positive(name):
     done = workloads.get(name)().work()
     recurrent = name in ("rnn", "lstm")  # else nothing is read position by position
-    least = {field: int(field != "slice_bytes" or recurrent) for field in vars(done)}
+    of_positions = ("recurrent_bytes", "slice_bytes")
+    least = {field: int(field not in of_positions or recurrent) for field in vars(done)}
     assert all(type(value) is int and value >= least[field] for field, value in vars(done).items()), done
     assert done.trained <= done.parameters
+    assert done.recurrent_bytes <= done.activation_bytes
 
 
 @each

@@ -25,7 +25,6 @@ from traintime.store import derived, records
 from traintime.workloads.base import FLOAT, Work
 
 ADAM = "adam"
-READY = 16  # batches that a worker holds (measuring.worker.samples)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def _lie_ready(point: Point) -> int:
     """Bytes of the batches that a worker holds all the time, which are none of the model's."""
     data = importlib.import_module(f"traintime.workloads.{point.workload}.data")
     sample = data.samples(point.sizes.model_dump(), 1, np.random.RandomState(0))
-    return READY * point.sizes.batch * sum(array.nbytes for array in sample)
+    return memory.READY * point.sizes.batch * sum(array.nbytes for array in sample)
 
 
 @functools.cache

@@ -14,7 +14,7 @@ import pandas as pd
 from traintime.book import original, stored
 from traintime.book.stored import ANY, Measurements
 from traintime.explain import memory, statistics
-from traintime.explain.memory import Holding
+from traintime.explain.memory import READY, Holding
 from traintime.point import make_point
 from traintime.store import derived
 from traintime.store.records import Record
@@ -30,7 +30,6 @@ LEAST = {
     "frozen": 1,
 }  # parameters, gradients and the optimizer's slots
 LARGE = 200_000  # rows from which on the table, and little else, decides the peak
-READY = 16  # batches that a worker keeps ready; a test holds it to be worker/samples.POOL
 
 
 # The document's example
