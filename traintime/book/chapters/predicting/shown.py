@@ -21,6 +21,7 @@ from traintime.book.chapters.predicting.analysis import (
     document,
     document_kind,
     errors,
+    foretold_in,
     odd,
     of_units,
     others,
@@ -318,7 +319,10 @@ def values(books: Sequence[Measurements]) -> dict[str, str]:
         "predict-printed": str(sum(printed(book)["number"].nunique() for book in books)),
         "predict-asleep": each(_asleep),
         "predict-one-batch-ahead": each(lambda book: _one_batch(found[book])),
-        "predict-memory-furthest": each(lambda book: _furthest(found[book], "calibrated memory")),
+        "predict-memory-furthest": each(lambda book: _furthest(foretold_in(found[book], "base"), "calibrated memory")),
+        "predict-memory-now": each(
+            lambda book: f"{errors(foretold_in(found[book], 'loaded'), 'calibrated memory').mean():.0%}"
+        ),
         "predict-unseen": each(lambda book: f"{errors(unseen(found[book]), 'calibrated').mean():.0%}"),
     }
     for way in ("again", "probed", "formula", "probed memory"):
