@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from traintime import paths
 from traintime.errors import InputError
-from traintime.explain.memory import GIB, IDLE, LEAST_COPIES, READY, copies, holding, predicted_peak, refuse_beyond_memory
+from traintime.explain.memory import (
+    GIB,
+    IDLE,
+    LEAST_COPIES,
+    READY,
+    copies,
+    holding,
+    predicted_peak,
+    refuse_beyond_memory,
+)
 from traintime.measuring import stacks
 from traintime.point import make_point
 from traintime.store import derived, records
