@@ -25,6 +25,7 @@ from traintime.explain.statistics import Interval
 from traintime.point import make_point
 from traintime.predict import calibrate, holdings, prices, tiers
 from traintime.predict.prices import Rates
+from traintime.predict.resident import ONCE
 from traintime.predict.training import Training, of_point
 from traintime.workloads.rnn import Rnn
 
@@ -238,7 +239,7 @@ def test_a_duration_has_two_digits_that_count(value, text):
 def test_a_calibration_has_what_the_page_asks_for():
     """calculator.js reads name, stack, seconds and error, each term of the formula among the seconds."""
     made = calibrate.Calibration(
-        "m", "s", "2026-11-23", {}, {}, dict.fromkeys(STEP.terms, 1.0), 0.1, 1.0, 7e8, 1.0, 60.0, []
+        "m", "s", "2026-11-23", {}, {}, dict.fromkeys(STEP.terms, 1.0), 0.1, 1.0, 6e8, 1e8, ONCE, 60.0, []
     )
     printed = {"name": made.name} | asdict(made)
     assert set(page.example()) <= set(printed)
