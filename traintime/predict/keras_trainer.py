@@ -1,6 +1,7 @@
 """Train a reader's compiled Keras 3 model for a moment, on made-up data or theirs, and leave it as it was."""
 
 import contextlib
+import gc
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,8 +17,10 @@ from traintime.explain.formula import tf_data_end
 from traintime.predict import resident
 from traintime.predict.resident import ONCE, Copies
 
-MOST_BYTES = 2**30  # of made-up data at a time
-TRIED_BYTES = 2**27  # of samples, where it is tried how often `fit` holds them
+MOST_BYTES = 2**27  # of made-up data at a time
+TRIED_BYTES = 2**27  # of samples at the least, where it is tried how often `fit` holds them
+# Times the most that a `fit` of this process had: TensorFlow keeps its room, and takes it for up to twice as many.
+ROOM = 2.5
 Array = NDArray[Any]
 
 
@@ -94,6 +97,7 @@ class KerasTrainer:
             model.optimizer.build(model.trainable_variables)
 
     saves = True
+    fitted_bytes = 0  # the most samples that a `fit` of this process had
 
     @property
     def tests(self) -> bool:
@@ -137,6 +141,7 @@ class KerasTrainer:
         else:
             x, y = self.samples(batch * steps)
             self.model.fit(x, y, batch_size=batch, epochs=epochs, verbose=0, callbacks=[clock])
+            KerasTrainer.fitted_bytes = max(self.fitted_bytes, batch * steps * self.sample_bytes)
         self.between += clock.between
         return np.array(clock.seconds)
 
@@ -162,16 +167,17 @@ class KerasTrainer:
         return 0 if resident.gpu_peak(keras.backend.backend()) is not None else samples * self.sample_bytes
 
     def copies(self, batch: int, samples: int) -> Copies:
-        """How often `fit` holds so many samples: of at most TRIED_BYTES of them, by one step. Few count once."""
+        """How often `fit` holds so many samples, by one step over some of them, or more. Few count once."""
         if self.held_bytes(samples) < TRIED_BYTES // 4:
             return ONCE
-        tried = min(samples, TRIED_BYTES // self.sample_bytes)
-        x, y = self.samples(tried)
+        tried = max(TRIED_BYTES, ROOM * self.fitted_bytes)
+        x, y = self.samples(int(tried // self.sample_bytes))
+        gc.collect()  # models of before, which could be freed meanwhile
         seen, before = _Start(), resident.now()
         self.forget_peak()
         self.model.fit(x, y, batch_size=batch, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[seen])
-        of_one = tried * self.sample_bytes
-        return Copies(*(1 + max(held - before, 0) / of_one for held in (seen.now, seen.peak)))
+        KerasTrainer.fitted_bytes = int(tried)
+        return Copies(*(1 + max(held - before, 0) / tried for held in (seen.now, seen.peak)))
 
     def save_s(self) -> float:
         """Seconds of writing the model with its optimizer to a file."""
