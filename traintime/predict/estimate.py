@@ -206,8 +206,7 @@ def _priced(
             found = calibrate.stored(stack, allocator)
             of_this = {name: getattr(found, name) for name in ("loaded_bytes", "runtime_bytes", "copies", "first_s")}
             of_this |= {"loaded_bytes": loaded_bytes} if loaded_bytes else {}
-            priced = found.prices()
-            beside = tiers.ways(priced, stack, known.work, _beside_allocator(stack, allocator))
+            priced, beside = tiers.ways(found.prices(), stack, known, _beside_allocator(stack, allocator))
             if allocator == prices.USUAL and advice.ALLOCATOR not in beside:
                 notes += (f"another allocator has no price here: calibrate with --allocator {prices.KEEPS}, too",)
             answer = tiers.of_prices(priced, known, asked, stack, notes, tier="calibrated", beside=beside, **of_this)
