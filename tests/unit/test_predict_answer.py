@@ -31,7 +31,7 @@ def machine_of_known_rates(monkeypatch):
 class Fake:
     """A trainer with a step of 10 ms at 100 samples, half of it whatever the batch, and 4 % between blocks."""
 
-    own_batches, tests, saves = False, True, True
+    own_batches, tests, saves, own_bytes = False, True, True, 0
     sleep = 0.0
 
     def __init__(self):
@@ -99,8 +99,11 @@ def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
     assert asleep.parts["between epochs"] >= 3 * 0.25
 
 
-def test_the_samples_themselves_are_in_the_memory():
-    assert probed(samples=10_000_000).memory.value == pytest.approx(2e9 + 4e9, rel=0.01)
+def test_the_samples_themselves_are_in_the_memory(monkeypatch):
+    made_up = probed(samples=10_000_000).memory.value
+    assert made_up == pytest.approx(2e9 + 4e9, rel=0.01)
+    monkeypatch.setattr(Fake, "own_bytes", 1_000_000_000)  # the reader's own arrays, in the 2e9 that were seen
+    assert probed(samples=10_000_000).memory.value == pytest.approx(made_up - 1e9, rel=0.01)
     assert any("samples themselves" in note for note in probed(samples=10_000_000).notes)
     assert not any("samples themselves" in note for note in probed().notes)
 
@@ -255,6 +258,14 @@ def test_larger_batches_are_worth_what_they_share():
     found, priced = helped(Known(work, 0, 0, "adam", "adam", "2026-jax"), (1.0, 0, 1e-15, 0, 0, 0, 0, 0, 0))
     assert found["batches 4 times as large"].time == pytest.approx(0.25, rel=0.01)
     assert advice.limited_by(priced.parts(work)).startswith("what a step costs as such")
+
+
+def test_larger_batches_hold_what_they_would_hold():
+    held = holdings.of_stack("2026-tensorflow")
+    one, four = (make_point(vocabulary=100, units=256, batch=batch).work for batch in (64, 256))
+    found, _ = helped(Known(one, 0, 0, "adam", "adam", held.stack), (1.0, 0, 1e-15, 0, 0, 0, 0, 0, 0))
+    memory = held.peak_bytes(four) / held.peak_bytes(one)
+    assert found["batches 4 times as large"].memory == pytest.approx(memory, rel=1e-3)
 
 
 # What is refused

@@ -12,6 +12,7 @@ from traintime.explain.formula import tf_data_end
 from traintime.measuring import stacks
 from traintime.point import make_point
 from traintime.predict import calibrate, code_path, holdings, prices, tiers, training
+from traintime.predict import estimate as module
 from traintime.predict.answer import around
 from traintime.predict.estimate import estimate
 from traintime.predict.prices import TERMS, Prices, Rates
@@ -142,6 +143,13 @@ def test_memory_starts_from_what_a_process_here_was_seen_to_hold(worker):
     assert estimate(make_point(), samples=1000, stack="2026-jax").memory.value == pytest.approx(7e8 + grown, rel=1e-3)
     usual = estimate(make_point(), samples=1000, stack="2026-jax", tier="formula").memory.value
     assert usual == pytest.approx(holdings.of_stack("2026-jax").peak_bytes(known.work, known.how), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("seen", "found"), [(None, 5.0), ((1.0, 9.0), 5.0), ((7.0, 9.0), 7.0), ((1.0, 3.0), 3.0), ((4.0, 4.0), 4.0)]
+)
+def test_a_process_holds_what_is_usual_as_far_as_it_does_not_deny_it(seen, found):
+    assert module._loaded(5.0, seen) == found
 
 
 def test_a_first_step_is_paid_once_and_once_more_for_a_batch_that_is_not_full(worker):

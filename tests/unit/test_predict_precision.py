@@ -1,5 +1,7 @@
 """Half precision among the advice: only where it was measured, and only where it helps."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -84,8 +86,43 @@ def test_another_device_or_software_has_no_price_for_it(processor, asked):
 def test_a_gpu_has_no_price_for_it(processor, monkeypatch):
     processor(*precision.needed())
     monkeypatch.setattr(tiers.resident, "gpu_peak", lambda backend: 1 if backend == "jax" else None)
-    assert advice.PRECISION not in tiers.ways(PRICED, "2026-jax", LARGE.work)
-    assert advice.PRECISION in tiers.ways(PRICED, "2026-torch", LARGE.work)
+    known = training.of_point(LARGE)
+    assert advice.PRECISION not in tiers.ways(PRICED, "2026-jax", known)[1]
+    assert advice.PRECISION in tiers.ways(PRICED, "2026-torch", known)[1]
+
+
+def foretold(dtype, **given):
+    """By the formula, of the large model in this type."""
+    known = replace(training.of_point(LARGE), stack="2026-torch", dtype=dtype)
+    asked = {"device": None, "stack": "2026-torch", "rates": RATES} | given
+    return tiers.formula(known, training.Training(1000, 32), **asked)
+
+
+def test_a_model_in_half_precision_has_its_prices_and_is_not_told_to_take_it(processor):
+    processor(*precision.needed())
+    half, full = foretold("bfloat16"), foretold("float32")
+    saved = {each.what: each.time for each in half_of(full)}
+    assert half.step.value == pytest.approx(full.step.value * saved[advice.PRECISION])
+    assert not half_of(half)
+    assert not any("no price here" in note for note in (*half.notes, *full.notes))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given"), [("float16", {}), ("float64", {}), ("bfloat16", {"device": "T4", "rates": None})]
+)
+def test_a_type_without_a_price_is_told_of(processor, dtype, given):
+    processor(*precision.needed())
+    one = foretold(dtype, **given)
+    assert one.step.value == foretold("float32", **given).step.value
+    assert any(f"computed in {dtype}, which has no price here" in note for note in one.notes)
+    assert not half_of(one)
+
+
+def test_a_processor_without_the_instructions_prices_half_as_whole_and_says_so(processor):
+    processor()
+    one = foretold("bfloat16")
+    assert one.step.value == foretold("float32").step.value
+    assert any("computed in bfloat16, which has no price here" in note for note in one.notes)
 
 
 def test_both_the_allocator_and_precision_are_priced(processor):

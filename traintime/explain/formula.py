@@ -286,7 +286,9 @@ def tf_data_end(seconds: float) -> float:
     """Seconds after which Keras 3's `fit` over arrays returns on TensorFlow, given what its steps take together.
 
     The input pipeline ends only when the thread that tunes it wakes: after 10 ms, then after pauses that double, up
-    to a minute each. Source: TensorFlow 2.21, core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs.
+    to a minute each. It does so now and then: a race. Whoever cancels wakes the thread, and sets afterwards what it
+    looks at. Source: TensorFlow, core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs (2.21); model.cc,
+    OptimizeLoop; cancellation.cc, StartCancel.
     """
     pause, end = 0.01, 0.0
     while end < seconds:

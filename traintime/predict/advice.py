@@ -22,7 +22,7 @@ WORDS = {
     "slice": "gradients of a recurrent layer's positions, each as large as all of them (Keras' loop on torch)",
     "fresh": "the compiled step's own memory, which is given back and mapped anew at each step",
 }
-BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "slice_bytes")
+BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "recurrent_bytes", "slice_bytes")
 TIMES = 4  # of the batch, where a larger one is priced
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
 MOST = 4

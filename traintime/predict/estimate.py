@@ -19,6 +19,7 @@ from traintime.predict.training import Known, Training, of_model, of_point
 from traintime.workloads.base import FLOAT
 
 SECONDS = 60.0
+LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlow: 2.4, seen once)
 
 
 def estimate(
@@ -191,23 +192,22 @@ def _priced(
     stack: str | None,
     allocator: str,
     notes: tuple[str, ...] = (),
-    loaded_bytes: float | None = None,
+    seen: tuple[float, float] | None = None,
 ) -> Estimate:
     """By this machine's calibration, if it is asked for, or is there and nothing else is; otherwise by the formula.
 
-    loaded_bytes: of this process, without the model, where the model is in it.
+    seen: what this process holds beside the model, where the model is in it (_loaded_bytes).
     """
     if stack not in (None, known.stack):
-        loaded_bytes = None  # what another stack's process would hold, this one does not tell
+        seen = None  # what another stack's process would hold, this one does not tell
     known = replace(known, stack=stack or known.stack)
     stack = known.stack
     if device is None and tier != "formula":
         try:
             found = calibrate.stored(stack, allocator)
-            of_this = {name: getattr(found, name) for name in ("loaded_bytes", "runtime_bytes", "copies", "first_s")}
-            of_this |= {"loaded_bytes": loaded_bytes} if loaded_bytes else {}
-            priced = found.prices()
-            beside = tiers.ways(priced, stack, known.work, _beside_allocator(stack, allocator))
+            of_this = {name: getattr(found, name) for name in ("runtime_bytes", "copies", "first_s")}
+            of_this |= {"loaded_bytes": _loaded(found.loaded_bytes, seen)}
+            priced, beside = tiers.ways(found.prices(), stack, known, _beside_allocator(stack, allocator))
             if allocator == prices.USUAL and advice.ALLOCATOR not in beside:
                 notes += (f"another allocator has no price here: calibrate with --allocator {prices.KEEPS}, too",)
             answer = tiers.of_prices(priced, known, asked, stack, notes, tier="calibrated", beside=beside, **of_this)
@@ -220,7 +220,8 @@ def _priced(
     if device is None and stack in prices.known() and stack not in prices.known(allocator):
         notes += (f"{stack} was not measured under {allocator}: its habits under {prices.USUAL} are taken",)
         allocator = prices.USUAL
-    return tiers.formula(known, asked, device, stack, notes, allocator=allocator, loaded_bytes=loaded_bytes)
+    loaded = None if seen is None else _loaded(holdings.of_stack(stack).idle, seen)
+    return tiers.formula(known, asked, device, stack, notes, allocator=allocator, loaded_bytes=loaded)
 
 
 def _beside_allocator(stack: str, allocator: str) -> dict[str, prices.Prices]:
@@ -232,10 +233,12 @@ def _beside_allocator(stack: str, allocator: str) -> dict[str, prices.Prices]:
     return {}
 
 
-def _loaded_bytes(model: Any) -> float | None:
-    """What this process holds beside the model, which it may train: its framework, and all else that is loaded.
+def _loaded_bytes(model: Any) -> tuple[float, float] | None:
+    """What this process holds beside the model, which it may train, between a least and a most: its framework, and all
+    else that is loaded.
 
-    None on a GPU. A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under
+    What drawing a large table has left behind is taken again by the training, and cannot be told from a library. None
+    on a GPU. A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under
     whatever it computes with (its serialize_keras_object asks whether an object is a tf.TensorShape).
     """
     import keras
@@ -243,7 +246,14 @@ def _loaded_bytes(model: Any) -> float | None:
     if resident.gpu_peak(keras.backend.backend()) is not None:
         return None
     kept = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
-    return max(resident.now() - sum(math.prod(one.shape) * itemsize(one.dtype) for one in kept), 1.0)
+    each = [math.prod(one.shape) * itemsize(one.dtype) for one in kept]
+    most = max(resident.now() - sum(each), 1.0)
+    return max(most - LEFT * max(each, default=0), 1.0), most
+
+
+def _loaded(usual: float, seen: tuple[float, float] | None) -> float:
+    """What a process is taken to hold before it trains, bytes: what is usual, as far as this one does not deny it."""
+    return usual if seen is None else min(max(usual, seen[0]), seen[1])
 
 
 def _lacking(known: Known) -> str:

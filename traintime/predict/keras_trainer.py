@@ -81,7 +81,7 @@ class KerasTrainer:
     def __init__(self, model: Any, data: Any = None, length: int | None = None) -> None:
         if getattr(model, "optimizer", None) is None or not getattr(model, "compiled", False):
             raise InputError("model", model.name, "is not compiled", "Call model.compile(optimizer, loss) first.")
-        self.model, self.whole = model, None
+        self.model, self.whole, self.arrays = model, None, None
         self.between: list[float] = []
         if data is not None and not (isinstance(data, tuple | list) and len(data) == 2):
             self.whole = data
@@ -89,7 +89,6 @@ class KerasTrainer:
             self.arrays = data
             self._refuse_empty()
         else:
-            self.arrays = None
             self.inputs = [_spec(tensor, length) for tensor in _inputs(model)]
             self.bounds = [_rows(model, tensor) for tensor in _inputs(model)]
             self.outputs = _outputs(model, length)
@@ -161,6 +160,14 @@ class KerasTrainer:
         for _ in range(2):
             self.model.evaluate(x, y, batch_size=batch, verbose=0, callbacks=[clock])
         return clock.tested[-1] / steps
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of the reader's own arrays, which this process holds anyway. Of a file that is mapped it holds none."""
+        if self.arrays is None or resident.gpu_peak(keras.backend.backend()) is not None:
+            return 0
+        kept = [each for each in keras.tree.flatten(tuple(self.arrays)) if not isinstance(each, np.memmap)]
+        return sum(np.asarray(each).nbytes for each in kept)
 
     def held_bytes(self, samples: int) -> int:
         """Bytes of so many samples as arrays, once. On a GPU they are the host's affair, and none are counted."""

@@ -23,7 +23,7 @@ from traintime.store import records
 from traintime.store.table import table
 from traintime.workloads.base import Work
 
-HALF = "mixed-bfloat16"
+HALF, DTYPE = "mixed-bfloat16", "bfloat16"
 PRODUCTS, TABLE, LOOP = SWEEPS = ("faster-arithmetic", "faster-table", "faster-loop")
 OF_UPDATE = ("update", "elementwise")  # terms
 NEAR = 0.5  # of the operations of the convolutions' products: about as large as theirs
@@ -72,6 +72,12 @@ def unpriced() -> str:
     return f"half precision has no price here: it was measured on Keras 3 and a processor that has {which}, no other"
 
 
+def other(dtype: str, priced: Prices) -> tuple[str, ...]:
+    """What is said of a model that computes in another type than its prices are of."""
+    said = f"its products are computed in {dtype}, which has no price here: its time is priced as in {priced.dtype}"
+    return () if dtype == priced.dtype else (said,)
+
+
 def in_half(priced: Prices, stack: str, work: Work, here: set[str] | None = None) -> Prices | None:
     """The prices of this step in bfloat16, or None where they are not known: on a stack that has not tried all three
     models, or a processor without those instructions. here: its instruction sets; this machine's if they are not given.
@@ -83,7 +89,8 @@ def in_half(priced: Prices, stack: str, work: Work, here: set[str] | None = None
     times, alike = tried["times"], _product(work) >= NEAR * tried.loc[PRODUCTS, "product"] and not work.slice_bytes
     others = times[PRODUCTS] if alike else max(times[PRODUCTS], times[LOOP])
     factors = {term: times[TABLE] if term in OF_UPDATE else others for term in priced.seconds}
-    return replace(priced, seconds={term: float(each * factors[term]) for term, each in priced.seconds.items()})
+    seconds = {term: float(each * factors[term]) for term, each in priced.seconds.items()}
+    return replace(priced, seconds=seconds, dtype=DTYPE)
 
 
 if __name__ == "__main__":

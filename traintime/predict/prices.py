@@ -27,7 +27,7 @@ from traintime.measuring.machine import RATES
 from traintime.point import Point, Run
 from traintime.store import records
 from traintime.store.table import table
-from traintime.workloads.base import BY_ROW, FLOAT, Work
+from traintime.workloads.base import BY_ROW, FLOAT, FLOAT32, Work
 
 ERRORS = ["error", "kinds", "elsewhere"]
 FEWEST = 12  # points that a stack's habits may be fitted to
@@ -66,12 +66,13 @@ class Prices:
     """Seconds a unit of each term of the formula (explain.formula.STEP), and how far off they are for a model unseen.
 
     of: whose they are; seconds: term -> s a launch, an operation, a byte; "overhead": s a step; error: standard
-    deviation of the logarithm of measured over predicted.
+    deviation of the logarithm of measured over predicted; dtype: in which products are computed.
     """
 
     of: str
     seconds: Mapping[str, float] = field(hash=False)
     error: float
+    dtype: str = FLOAT32
 
     def parts(self, work: Work) -> dict[str, float]:
         """Seconds of a step by term."""

@@ -144,9 +144,9 @@ def trained(
     if several:
         single = min(single, float(trainer.train(batch, 1, SHORT + 1)[1:].min()))
     steps = int(np.clip(math.ceil(block_s / max(single, 1e-9)), 1, min(STEPS, trainer.most_steps(batch))))
-    # A first block tells what the later ones take: an epoch of one step is a poor guess where steps overlap.
-    warm = trainer.train(batch, steps, 1)
-    each = float(warm[-1]) or 1e-9
+    # A first block tells what the later ones take: an epoch of one step is a poor guess where steps overlap, unless a
+    # step is a block.
+    each = float(trainer.train(batch, steps, 1)[-1]) or 1e-9 if steps > 1 else single
     blocks = int(np.clip((until - clock()) // each - 1, *BLOCKS))
     epochs = trainer.train(batch, steps, blocks + 1)[1:]  # the first of a `fit` starts its input anew
     # An epoch costs something beside its steps, if even the shortest epoch of one step took longer than a step in any

@@ -21,6 +21,7 @@ class StepTrainer:
     """
 
     own_batches = tests = saves = False
+    own_bytes = 0  # whatever a step reads is in what it was seen to hold
 
     def __init__(self, step: Callable[[int], Any]) -> None:
         if not callable(step):

@@ -20,7 +20,7 @@ from traintime.predict.probe import Probe, probe, smaller
 from traintime.predict.resident import ONCE, Copies
 from traintime.predict.scaling import ITSELF, Scale
 from traintime.predict.training import Known, Training
-from traintime.workloads.base import FLOAT, Work
+from traintime.workloads.base import FLOAT, FLOAT32
 
 SURE = 1e6  # degrees of freedom of an error that many runs have told
 RATES_TIMEOUT_S = 120.0
@@ -57,7 +57,7 @@ def formula(
     if device is None:
         rates = rates or rates_here()
         priced = prices.of_rates("this machine", rates, stack, allocator)
-        beside = ways(priced, stack, known.work, _beside_allocator(rates, stack, allocator))
+        priced, beside = ways(priced, stack, known, _beside_allocator(rates, stack, allocator))
         return of_prices(priced, known, asked, stack, notes, beside=beside, loaded_bytes=loaded_bytes)
     notes += (f"{device} was not measured: this is its data sheet, and the habits of {stack} on processors",)
     # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
@@ -72,15 +72,22 @@ def _beside_allocator(rates: Rates, stack: str, allocator: str) -> dict[str, Pri
 
 
 def ways(
-    priced: Prices, stack: str, work: Work, others: Mapping[str, Prices] = MappingProxyType({})
-) -> dict[str, Prices]:
-    """What could be changed here in how a step is run, and the prices then: others, and half precision if it has any.
+    priced: Prices, stack: str, known: Known, others: Mapping[str, Prices] = MappingProxyType({})
+) -> tuple[Prices, dict[str, Prices]]:
+    """The prices of a step here in the type that it computes in, and what could be changed in how it is run, and the
+    prices then: others, and half precision if it has any and is not in it already.
 
     A processor's it is, and not that of the GPU that a framework here may have.
     """
-    on_card = resident.gpu_peak(stack.removeprefix("2026-")) is not None
-    half = None if on_card else precision.in_half(priced, stack, work)
-    return {**others, **({advice.PRECISION: half} if half else {})}
+
+    def half(of: Prices) -> Prices | None:
+        on_card = resident.gpu_peak(stack.removeprefix("2026-")) is not None
+        return None if on_card else precision.in_half(of, stack, known.work)
+
+    if known.dtype == precision.DTYPE:
+        return half(priced) or priced, {name: half(each) or each for name, each in others.items()}
+    found = half(priced) if known.dtype == FLOAT32 else None
+    return priced, {**others, **({advice.PRECISION: found} if found else {})}
 
 
 def of_prices(
@@ -123,6 +130,7 @@ def of_prices(
     if data := known.sample_bytes * (asked.samples + asked.validation) if idle else 0:
         peak = resident.with_samples(peak, loaded + FLOAT * known.work.parameters, data, copies)
         notes += _of_data(copies.training * data, peak)
+    notes += precision.other(known.dtype, priced)
     if asked.saves:
         notes += ("saving is not counted by this tier",)
     memory = around(peak, (held.error_of(tier), SURE), level=asked.level)
@@ -181,7 +189,8 @@ def probed(
         priced = prices.of_rates("this machine", rates, known.stack, here)
         beside = _beside_allocator(rates, known.stack, allocator)
     if known is not None and priced is not None:
-        beside, terms = ways(priced, known.stack, known.work, beside), priced.parts(known.work)
+        priced, beside = ways(priced, known.stack, known, beside)
+        terms = priced.parts(known.work)
         # Which part is how large is the formula's opinion; how long they take together was seen.
         factor = step / sum(terms.values())
         terms = {name: value * factor for name, value in terms.items()}
@@ -248,11 +257,12 @@ def _memory(
     """
     if seen.asked.peak_bytes is None:
         return None, ()
-    peak, there = seen.asked.peak_bytes, seen.asked.steps * seen.asked.batch
-    samples = asked.samples + asked.validation
+    samples, there = asked.samples + asked.validation, trainer.held_bytes(seen.asked.steps * seen.asked.batch)
     data, copies = trainer.held_bytes(samples) * by.sample, trainer.copies(seen.asked.batch, samples)
-    trained = max(peak - copies.training * trainer.held_bytes(there) + by.more_bytes, 0.0)
-    peak = resident.with_samples(trained, before, data, copies)
+    # The reader's own arrays were there before, and what was trained on is a view of them.
+    own = trainer.own_bytes
+    trained = max(seen.asked.peak_bytes - own - copies.training * there + min(own, there) + by.more_bytes, 0.0)
+    peak = resident.with_samples(trained, before - own, data, copies)
     notes = (f"this process held {before / GB:.2g} GB before it was probed",)
     notes += _of_data(copies.training * data, peak)
     return around(peak, (peaks.error(tier, stack), SURE), level=asked.level), notes
@@ -282,7 +292,8 @@ def _answer(
     once = parts.get("first step", 0.0) + parts.get("saving", 0.0)
     found: tuple[advice.Help, ...] = ()
     if known is not None and priced is not None:
-        notes += () if advice.PRECISION in beside else (precision.unpriced(),)
+        if known.dtype == FLOAT32 and advice.PRECISION not in beside:
+            notes += (precision.unpriced(),)
         found = advice.helps(known, asked.batch, priced, holdings.of_stack(known.stack), beside)
 
     def sized(value: float) -> Interval:

@@ -5,7 +5,7 @@ from typing import Any
 
 from traintime.errors import InputError
 from traintime.point import Point, Run
-from traintime.workloads.base import BY_ROW, FLOAT, Work
+from traintime.workloads.base import BY_ROW, FLOAT, FLOAT32, Work
 
 TENSORFLOW = "2026-tensorflow"
 PRICED = ("allocator",)  # fields of a run that the formula's prices follow
@@ -52,7 +52,7 @@ class Known:
 
     table: parameters of trained embedding tables; tokens: of these, those that a batch uses at most; how: as memory is
     held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose habits it would have; sample_bytes: of
-    a sample's inputs, 0 where they are not held as arrays.
+    a sample's inputs, 0 where they are not held as arrays; dtype: in which most of its products are computed.
     """
 
     work: Work
@@ -62,6 +62,7 @@ class Known:
     optimizer: str
     stack: str
     sample_bytes: int = 0
+    dtype: str = FLOAT32
 
 
 def of_point(point: Point) -> Known:
@@ -91,4 +92,5 @@ def of_model(model: Any, batch: int, optimizer: Any, length: int | None) -> Know
     table = found.table_parameters
     tokens = sum(one.work.activation_bytes // FLOAT for one in found.layers if one.kind == "Embedding")
     stack = f"2026-{keras.backend.backend()}"
-    return Known(found.total, table, min(tokens, table), name, name, stack, found.input_bytes // batch)
+    its = (found.input_bytes // batch, found.compute_dtype)
+    return Known(found.total, table, min(tokens, table), name, name, stack, *its)

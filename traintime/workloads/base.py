@@ -10,6 +10,7 @@ from traintime.errors import InputError, unknown
 
 APIS = ("keras2", "keras3", "numpy")
 FLOAT = 4  # bytes of a float32
+FLOAT32 = "float32"  # what is computed in if nothing else is said
 
 # Running means or velocities that an optimizer keeps for each parameter.
 SLOTS = {"adam": 2, "adam-rows": 2, "adam-deferred": 2, "sgd": 0, "momentum": 1, "rmsprop": 1}
