@@ -293,10 +293,11 @@ def test_a_case_that_kept_when_its_last_step_was_done_is_kept_whole(book, tmp_pa
 
 def test_the_eras_of_a_calibration_stand_one_below_the_other(book):
     assert "make bench-predict" in predicting.era_table([book([])]).data
-    starts = ("2026-11-23T09:00:00Z", "2026-11-23T15:00:00Z", "2026-11-23T18:00:00Z", "2027-01-01T00:00:00Z")
+    starts = [f"2026-11-23T{hour}:00:00Z" for hour in ("09", "15", "18")]
+    starts += ["2026-11-25T00:00:00Z", "2027-01-01T00:00:00Z"]
     tried = book(case(0, kind="classifier", started=started) for started in starts)
     shown = predicting.era_table([tried]).data
-    assert shown.count("<tr") == 6
+    assert shown.count("<tr") == 7
     assert all(text in shown for text in KNEW.values())
 
 
@@ -343,6 +344,25 @@ def test_each_new_claim_can_hold_and_can_fail(good, book):
     verdicts = {label: verdict(label, found) for label in NEW}
     assert verdicts == dict.fromkeys(NEW, "holds" if good else "does not hold")
     assert {verdict(label, found) for label in ("15.18", "15.19", "15.20")} == {"not measured"}
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_memory_is_judged_anew_since_the_process_tells_what_it_holds(good, book):
+    """And what was foretold before counts for none of it, nor the other way round."""
+    seen = 1.02 if good else 1.5
+    stacks = ("2026-tensorflow", "2026-jax", "2026-torch")
+    cases = [
+        anew(n, kind=kind, stack=stack, started=f"2027-01-01T00:00:{n:02}Z", peak=seen)
+        for stack in stacks
+        for kind in ("recurrent", "classifier")
+        for n in range(12)
+    ]
+    found = book([*cases, *(anew(n, kind="recurrent", stack="2026-jax", peak=9.0) for n in range(12))])
+    assert {verdict(f"15.{n}", found) for n in range(33, 37)} == {"holds" if good else "does not hold"}
+    assert verdict("15.23", found) == "does not hold"
+    assert predicting.values([found])["predict-memory-now"] == f"{seen - 1:.0%}"
+    before = book([anew(n, kind="recurrent", peak=9.0) for n in range(12)])
+    assert predicting.values([before])["predict-memory-furthest"] == "bidirectional GRUs (by 800%)"
 
 
 def test_a_chapter_shows_every_machine_that_tried_models_or_the_one_asked_for(book, tmp_path):

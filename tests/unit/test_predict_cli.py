@@ -11,6 +11,7 @@ from traintime import cli
 from traintime.measuring import machine, stacks
 from traintime.predict import calibrate, code_path, tiers
 from traintime.predict.prices import TERMS, Rates
+from traintime.predict.resident import ONCE
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_bad_input_is_one_line_and_status_2(traintime, words, said):
 @pytest.mark.parametrize(("took_s", "said"), [(58.04, "took 58.0 s, within the 60"), (61, "61.0 s, more than the 60")])
 def test_calibrating_says_whether_it_kept_to_its_minute(traintime, monkeypatch, took_s, said):
     probes = [(1.0, 1.0)] * 17
-    made = calibrate.Calibration("m", "2026-jax", "2026-11-24", {}, {}, {}, 0.1, 1.0, 7e8, 1.0, took_s, probes)
+    made = calibrate.Calibration("m", "2026-jax", "2026-11-24", {}, {}, {}, 0.1, 1.0, 6e8, 1e8, ONCE, took_s, probes)
     monkeypatch.setattr(calibrate, "calibrate", lambda *asked: made)
     status, out, _ = traintime("--stack", "2026-jax", command="calibrate")
     assert status == 0
@@ -227,7 +228,7 @@ def test_a_calibration_that_is_stale_or_foreign_is_refused(traintime, monkeypatc
     stack, now = stacks.get("2026-jax"), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     prices = dict.fromkeys(TERMS, 1e-9)
     about = (machine.this(), stack.name, now, stack.versions(), code_path.here("jax"), prices)
-    made = calibrate.Calibration(*about, 0.1, 1.0, 7e8, 1.0, 58.0, [])
+    made = calibrate.Calibration(*about, 0.1, 1.0, 6e8, 1e8, ONCE, 58.0, [])
     path = calibrate.file_of(stack.name, "glibc")
     path.parent.mkdir(parents=True)
     asked = ("--stack", "2026-jax", "--tier", "calibrated", "--vocabulary", 1000)

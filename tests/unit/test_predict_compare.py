@@ -3,6 +3,7 @@
 import functools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +200,15 @@ def test_a_colab_runtimes_packages_are_held_against_the_locked_ones(tmp_path):
     assert (placed.stack, placed.verdict) == ("colab-jax", "normal")
 
 
+def test_a_verdict_says_at_how_many_points_where_it_is_not_all(tmp_path):
+    root = folder(tmp_path)
+    for path in of_book("2026-jax", "rnn-v*-l25-b100-adam.json"):
+        add(root, path)
+    (placed,) = compare.compare(root)
+    assert replace(placed, off="slower", at=1, points=3).verdict == "slower than normal at 1 of 3 points"
+    assert replace(placed, off="slower", at=3, points=3).verdict == "slower than normal"
+
+
 def test_the_books_own_spread_is_no_wider_than_its_machines():
     spread = normal.spread()
     assert 0.02 < spread.machine < 0.5
@@ -246,7 +256,7 @@ def test_the_command_answers_by_its_exit_status(tmp_path, monkeypatch, capsys):
     assert "slower than normal" in " ".join(capsys.readouterr().out.split())
     assert status(str(root), "--json") == 1
     (told,) = json.loads(capsys.readouterr().out)
-    assert told["verdict"] == "slower than normal at 1 of 2 points"
+    assert told["verdict"] == "slower than normal"
     assert told["terms"] == [["mapping"]]
     assert status(str(tmp_path / "nowhere")) == 2
     assert "does not exist" in capsys.readouterr().err
