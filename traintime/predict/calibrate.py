@@ -60,12 +60,13 @@ _CLASSIFIERS: tuple[tuple[int, int, int, int, int, str], ...] = (
     (5_000, 200, 128, 50, 64, "adam"),
 )
 _SIZES = ("vocabulary", "embedding", "units", "length", "batch", "optimizer")
+_FIRST, *_OTHERS = (("classifier", dict(zip(_SIZES, sizes, strict=True))) for sizes in _CLASSIFIERS)
 # Its samples are large: how often `fit` holds them. Second, since a stack may put them where a larger model was.
 _WIDE = ("dense", {"width": 1_500, "layers": 3, "batch": 128})
 DESIGNS: tuple[tuple[str, dict[str, Any]], ...] = (
-    *(("classifier", dict(zip(_SIZES, sizes, strict=True))) for sizes in _CLASSIFIERS[:1]),
+    _FIRST,
     _WIDE,
-    *(("classifier", dict(zip(_SIZES, sizes, strict=True))) for sizes in _CLASSIFIERS[1:]),
+    *_OTHERS,
     ("dense", {"width": 64, "layers": 4, "batch": 16}),
     ("convolution", {"side": 32, "filters": 16, "batch": 32}),
 )
