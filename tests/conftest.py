@@ -1,6 +1,7 @@
 """What several tests share: a lock of their own, fake workers, made-up results, the worker's modules."""
 
 import importlib
+import os
 import subprocess
 import sys
 import time
@@ -50,6 +51,13 @@ class ByWhatTheyShare(LoadScopeScheduling):
         if kind == "workers":
             return next((stack for stack in stacks.ALL if stack in test), kind)
         return path if kind == "unit" else "book"
+
+
+def pytest_runtest_setup(item):
+    for mark in item.iter_markers("stack"):
+        stack = stacks.get(mark.args[0])
+        if not stack.present and not os.environ.get("TRAINTIME_ALL_STACKS"):
+            pytest.skip(f"{stack.name} is not here: {stack.add_command}")
 
 
 def pytest_xdist_make_scheduler(config, log):

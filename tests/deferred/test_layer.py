@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traintime.deferred.rules import BACKENDS
+from traintime.deferred.rules import BACKENDS as NAMES
 
 HERE = Path(__file__).parent
+BACKENDS = [pytest.param(name, marks=pytest.mark.stack(f"2026-{name}")) for name in NAMES]
 
 
 def environment(backend):

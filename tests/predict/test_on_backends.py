@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-BACKENDS = ("tensorflow", "jax", "torch")
+BACKENDS = [pytest.param(name, marks=pytest.mark.stack(f"2026-{name}")) for name in ("tensorflow", "jax", "torch")]
 CHECKS = Path(__file__).parent
 
 

@@ -6,6 +6,8 @@ Those two that tell of memory: the first design, and the one that tells how ofte
 import json
 import subprocess
 
+import pytest
+
 from traintime.measuring import stacks
 from traintime.measuring.measure import default_threads
 
@@ -31,6 +33,7 @@ print(json.dumps(found | about))
 """
 
 
+@pytest.mark.stack("2026-torch")
 def test_what_a_process_holds_is_what_the_system_says():
     stack = stacks.get("2026-torch")
     command = [str(stack.executable), "-c", WATCHED]

@@ -196,7 +196,7 @@ def test_another_allocator_is_another_calibration(worker):
     [
         ("2026-tensorflow", "TF_ENABLE_ONEDNN_OPTS"),
         ("2026-jax", "XLA_FLAGS"),
-        ("2026-torch", "ATEN_CPU_CAPABILITY"),
+        pytest.param("2026-torch", "ATEN_CPU_CAPABILITY", marks=pytest.mark.stack("2026-torch")),
     ],
 )
 def test_prices_of_another_code_path_are_refused_by_name(worker, monkeypatch, stack, name):

@@ -148,6 +148,7 @@ WITHOUT = "import sys\nsys.modules['jax'] = None\ndef build():\n    import keras
 FEW = ("--samples", 1000, "--batch", 10, "--seconds", 1)
 
 
+@pytest.mark.stack("2026-torch")
 def test_what_a_build_function_prints_is_none_of_the_answer(traintime, file):
     status, out, _ = traintime(file(LOUD), *FEW, "--stack", "2026-torch", "--on", "T4", "--json")
     assert status == 0
@@ -184,6 +185,7 @@ def test_a_file_that_fails_is_one_line_and_status_2(traintime, file, text, name,
     assert out == ""
 
 
+@pytest.mark.stack("2026-torch")
 def test_a_training_that_runs_out_of_memory_is_told_what_to_do(traintime, file):
     status, out, err = traintime(file(FULL), *FEW, "--stack", "2026-torch")
     assert status == 2
