@@ -162,6 +162,14 @@ def test_a_folder_without_measurements_is_a_problem(tmp_path, exists):
 # Whole files
 
 
+def test_what_ran_in_a_process_that_others_had_used_is_no_stored_measurement(root, path):
+    change(path, "invocations", 1, "shared", value=3)
+    assert one_fault(root) == (
+        f"{NAME}: key invocations.1.shared is 3: other invocations had used its process before it;"
+        " withdraw it (see withdrawn.csv) and measure the point again with traintime sweep"
+    )
+
+
 def test_a_cut_file_is_named(root, path):
     path.write_text(path.read_text()[:-40])
     assert one_fault(root).startswith(f"{NAME}: is not whole JSON")

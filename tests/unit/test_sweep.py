@@ -783,6 +783,96 @@ def test_the_time_that_is_left_follows_from_the_invocations_so_far():
     assert sweep.Progress(total=10, finished=2, seconds=[1.0, 3.0]).left_s == 2.0 * 8
 
 
+# Together, for a quick look
+
+TOGETHER = {"stacks": ["numpy", "2026-jax", "2026-torch"], "threads": [1, 2]}
+
+
+@pytest.fixture
+def fake_together(fake_measure, monkeypatch):
+    """A stand-in for Together: it notes each call as fake_measure does, and says that another ran before each."""
+
+    class Fake(sweep.Together):
+        noted = staticmethod(fake_measure())
+
+        def measure(self, *args, **options):
+            return self.noted(*args, **options) | {"shared": 1}
+
+    monkeypatch.setattr(sweep, "Together", Fake)
+    return Fake.noted
+
+
+def together(**changes):
+    return replace(plan(**TOGETHER | {"rounds": 1} | changes), together=True)
+
+
+def test_points_that_share_a_process_follow_each_other_and_the_order_is_random_all_the_same(root, fake_together):
+    made = together(vocabulary=list(range(1, 11)))
+    run([made], root, None, sentinels=False)
+    assert stored(root) == planned([made])
+    points = {point.key: point for point, _ in made.pairs}
+    processes = [
+        sweep.process_of(points[key], stacks.get(stack)) or ("numpy", key) for stack, key, _ in fake_together.calls
+    ]
+    groups = [process for process, _ in itertools.groupby(processes)]
+    assert len(groups) == len(set(groups)) == 20 + 2 * 2, "NumPy shares none, the others one for each number of threads"
+    for stack in ("2026-jax", "2026-torch"):
+        sizes = [points[key].sizes.vocabulary for name, key, _ in fake_together.calls if name == stack]
+        assert sizes != sorted(sizes)
+    assert groups != sorted(groups)
+
+
+def test_what_was_measured_together_is_told_and_used_again(root, fake_together):
+    run([together()], root, None, sentinels=False)
+    found = [one.shared for path in records.files(root) for one in records.read(path).invocations]
+    assert set(found) == {1}
+    before = len(fake_together.calls)
+    progress = run([together()], root, None, sentinels=False)
+    assert (progress.total, len(fake_together.calls)) == (0, before)
+
+
+def test_a_sweep_whose_points_have_processes_of_their_own_uses_nothing_of_it_and_the_other_way_round(
+    root, fake_together, fake_measure
+):
+    fresh = plan(**TOGETHER | {"rounds": 1})
+    run([together()], root, None, sentinels=False)
+    measure = fake_measure()
+    run([fresh], root, measure, sentinels=False)
+    assert len(measure.calls) == len(fresh.pairs)
+    other = root.parent / "other"
+    run([fresh], other, fake_measure(), sentinels=False)
+    assert run([together()], other, None, sentinels=False).total == 0
+
+
+def test_a_report_comes_before_and_after_each_invocation_together_too(root, fake_together):
+    seen = []
+    run([together()], root, None, sentinels=False, report=lambda task, _, record: seen.append((task.point.key, record)))
+    assert [key for key, _ in seen[::2]] == [key for key, _ in seen[1::2]] == [key for _, key, _ in fake_together.calls]
+    assert [record for _, record in seen[::2]] == [None] * len(fake_together.calls)
+
+
+def test_what_crashed_together_is_done_once_more(root, fake_together, fake_measure, monkeypatch):
+    monkeypatch.setattr(sweep.Together, "noted", staticmethod(fake_measure(ends={1: "crashed"})))
+    made = together()
+    assert run([made], root, None, sentinels=False).total == len(made.pairs) + 1
+
+
+def test_what_shares_processes_is_refused_among_the_stored_measurements(tmp_path, fake_together, monkeypatch):
+    monkeypatch.setattr(paths, "MEASUREMENTS", tmp_path / "data")
+    for root in (tmp_path / "data", tmp_path / "data" / "below"):
+        with pytest.raises(InputError, match=r"^folder: '.*data.*' takes what ran in a process of its own"):
+            run([together()], root, None)
+    assert fake_together.calls == []
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("path", sorted(paths.PROFILES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_no_profile_can_have_its_sweeps_share_processes(path):
+    assert not any(made.together for made in sweep.plans(path.stem))
+    with pytest.raises(InputError, match="'together' is not a known field"):
+        plan(together=True)
+
+
 # The machine
 
 

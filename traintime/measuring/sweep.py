@@ -5,7 +5,7 @@ import itertools
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.explain import memory
 from traintime.measuring import allocators, machine, stacks
-from traintime.measuring.measure import LOCK, measure, threads_of
+from traintime.measuring.measure import LOCK, Together, measure, process_of, threads_of
 from traintime.measuring.protocol import Protocol
 from traintime.measuring.stacks import Stack
 from traintime.point import Point, make_point
@@ -34,7 +34,8 @@ ATTEMPTS = 2  # of one invocation that crashed or was disturbed
 class Task:
     """One invocation to be done: a point on a stack in a round of a sweep.
 
-    again: it was disturbed, or crashed; settle: what was disturbed is to be done once more.
+    again: it was disturbed, or crashed; settle: what was disturbed is to be done once more; together: it may run in a
+    process that others have used.
     """
 
     sweep: str
@@ -46,15 +47,21 @@ class Task:
     sentinel: bool = False
     settle: bool = True
     again: bool = False
+    together: bool = False
 
     def path(self, root: Path, machine_key: str) -> Path:
         """The file that takes the invocation."""
         return records.file_of(root, machine_key, self.stack.name, self.point.key, self.sentinel)
 
     def mine(self, invocation: records.Invocation) -> bool:
-        """Whether the stored invocation is an attempt at this task: same sweep, round, sources and steps."""
+        """Whether the stored invocation is an attempt at this task: same sweep, round, sources and steps.
+
+        What ran in a process that others had used is none where each is to have its own.
+        """
         asked = (self.sweep, self.round, self.protocol.steps)
         if (invocation.sweep, invocation.round, invocation.protocol.steps) != asked:
+            return False
+        if invocation.shared and not self.together:
             return False
         return code.same(invocation.code) == code.same(code.current(self.point.workload, self.stack.api))
 
@@ -69,7 +76,8 @@ class Plan:
 
     What is compared with each other stands in one sweep: each round measures all of its points, so that both sides
     of a comparison lie beside each other in time. A point that two sweeps share is measured in both. settle: whether
-    what was disturbed is done once more.
+    what was disturbed is done once more; together: for a quick look, points that can share a process do
+    (measure.Together), and what they leave in it for each other is put up with.
     """
 
     name: str
@@ -78,6 +86,7 @@ class Plan:
     protocol: Protocol
     beyond_memory: bool = False
     settle: bool = True
+    together: bool = False
 
     @classmethod
     def from_profile(cls, name: str, fields: dict[str, Any]) -> "Plan":
@@ -112,7 +121,7 @@ class Plan:
 
     def order(self, number: int, seed: int, sentinels: bool = True) -> list[Task]:
         """One round: each point on each stack once, in random order, the stacks' sentinels at even distances."""
-        same = {"beyond_memory": self.beyond_memory, "settle": self.settle}
+        same = {"beyond_memory": self.beyond_memory, "settle": self.settle, "together": self.together}
         tasks = [Task(self.name, number, *pair, self.protocol, **same) for pair in self.pairs]
         shuffle = random.Random(f"{seed} {self.name} {number}")
         shuffle.shuffle(tasks)
@@ -127,7 +136,9 @@ class Plan:
         """The fixed point of the stack, small and on the sweep's device: it tells drift and disturbance."""
         device = self.points[0].run.device
         point = make_point(vocabulary=20_000, device=device)
-        return Task(self.name, number, point, stack, Protocol(), sentinel=True, settle=self.settle)
+        return Task(
+            self.name, number, point, stack, Protocol(), sentinel=True, settle=self.settle, together=self.together
+        )
 
 
 def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[Point, Stack]]:
@@ -234,8 +245,12 @@ def run(
     warn: with a sentence where the machine's rates have left their range; within_s: start no invocation after so
     many seconds; sentinels: whether each stack's fixed point is run beside. What crashed, or was disturbed in a plan
     that settles, is done once more at the end of its round.
-    Raises InputError before anything is started where the folder cannot be written or a point cannot fit.
+    Raises InputError before anything is started where the folder cannot be written or a point cannot fit, or where
+    a sweep whose points share processes would write among the stored measurements.
     """
+    if any(plan.together for plan in plans) and root.resolve().is_relative_to(paths.MEASUREMENTS.resolve()):
+        problem = "takes what ran in a process of its own, and these points share processes"
+        raise InputError("folder", str(root), problem, "Name another folder, or run the sweep without together.")
     machine_key = machine_key or machine.this()
     tasks = outstanding(plans, root, machine_key, seed, sentinels)
     available = {device: machine.free_memory(device) for device in {task.point.run.device for task in tasks}}
@@ -250,32 +265,45 @@ def run(
     if not tasks:
         return progress
     end = time.monotonic() + within_s
-    for _, of_round in itertools.groupby(tasks, key=lambda task: (task.sweep, task.round)):
-        # Anew for each round: on a shared host the memory's rate has nearly doubled within a quarter of an hour.
-        leaving = describe_machine(root, machine_key, rates)
-        for sentence in leaving:
-            warn(sentence)
-        queue = list(of_round)
-        for planned in queue:  # grows while it is gone through
-            if time.monotonic() >= end:
-                return progress
-            path = planned.path(root, machine_key)
-            if not (task := _next_attempt(planned, _invocations(path))):
-                progress.finished += 1  # by another sweep, meanwhile
-                continue
-            report(task, progress, None)
-            start = time.monotonic()
-            record = measure(task.point, task.stack, task.protocol, progress=follow)
-            record |= {"sweep": task.sweep, "round": task.round, "seed": seed, "again": task.again}
-            record |= {"rates_off": bool(leaving)}
-            stored = records.append(path, machine_key, task.stack.name, task.point, record)
-            if not task.settled_by(stored) and not task.again:
-                queue.append(replace(task, again=True))
-                progress.total += 1
-            progress.finished += 1
-            progress.seconds.append(time.monotonic() - start)
-            report(task, progress, record)
+    with Together() as shared:
+        for _, of_round in itertools.groupby(tasks, key=lambda task: (task.sweep, task.round)):
+            # Anew for each round: on a shared host the memory's rate has nearly doubled within a quarter of an hour.
+            leaving = describe_machine(root, machine_key, rates)
+            for sentence in leaving:
+                warn(sentence)
+            queue = _by_process(of_round)
+            for planned in queue:  # grows while it is gone through
+                if time.monotonic() >= end:
+                    return progress
+                path = planned.path(root, machine_key)
+                if not (task := _next_attempt(planned, _invocations(path))):
+                    progress.finished += 1  # by another sweep, meanwhile
+                    continue
+                report(task, progress, None)
+                start = time.monotonic()
+                one = shared.measure if task.together else measure
+                record = one(task.point, task.stack, task.protocol, progress=follow)
+                record |= {"sweep": task.sweep, "round": task.round, "seed": seed, "again": task.again}
+                record |= {"rates_off": bool(leaving)}
+                stored = records.append(path, machine_key, task.stack.name, task.point, record)
+                if not task.settled_by(stored) and not task.again:
+                    queue.append(replace(task, again=True))
+                    progress.total += 1
+                progress.finished += 1
+                progress.seconds.append(time.monotonic() - start)
+                report(task, progress, record)
     return progress
+
+
+def _by_process(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks in their order, but those that share a process follow the first of them."""
+    places: dict[Any, int] = {}
+
+    def place(task: Task) -> int:
+        process = process_of(task.point, task.stack) if task.together else None
+        return places.setdefault(process or object(), len(places))
+
+    return sorted(tasks, key=place)
 
 
 def describe_machine(root: Path, machine_key: str, rates: Callable[[], dict[str, Any]] = machine.rates) -> list[str]:

@@ -133,7 +133,9 @@ class Result(_Strict):
 
 class Invocation(_Strict):
     """One process that ran the point. code: hash of the sources that measured, None where it was not recorded;
-    again: it repeats one that crashed or was disturbed; rates_off: the machine's own rates had left their range.
+    again: it repeats one that crashed or was disturbed; rates_off: the machine's own rates had left their range;
+    shared: how many other invocations its process had run before it, whose traces (a heap that has grown, what was
+    compiled) move its times, page faults and memory.
     """
 
     started: str
@@ -146,6 +148,7 @@ class Invocation(_Strict):
     code: str | None = None
     again: bool = False
     rates_off: bool = False
+    shared: int = 0
     padding: int | None = None
     result: Result | None = None
     error: str | None = None
