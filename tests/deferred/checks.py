@@ -1,5 +1,7 @@
 """The deferred embedding in Keras' own `fit`, on the backend of KERAS_BACKEND; test_layer.py runs this on each."""
 
+import threading
+
 import keras
 import numpy as np
 import pytest
@@ -224,14 +226,19 @@ def test_adagrad_by_row_is_what_its_paper_says():
     assert (np.delete(moved, used, axis=0) == 0).all()
 
 
+def said_by(error):
+    """What an error says, with those that it came from."""
+    said = ""
+    while error is not None:
+        said, error = said + str(error), error.__context__
+    return said
+
+
 def refused(model):
     """What an error before the first step says, with those that it came from."""
     with pytest.raises(Exception) as caught:
         trained(model, 1)
-    said, error = "", caught.value
-    while error is not None:
-        said, error = said + str(error), error.__context__
-    return said
+    return said_by(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -321,15 +328,6 @@ def test_sizes_and_settings_that_cannot_be_are_refused(changes, field):
     with pytest.raises(InputError, match=f"^{field}: ") as caught:
         Embedding(**{"input_dim": 5, "output_dim": 2} | changes).build()
     assert caught.value.remedy
-
-
-@pytest.mark.parametrize("row", [-1, ROWS])
-def test_a_row_that_is_not_there_stops_the_training(row):
-    model = made(Embedding(ROWS, WIDTH))
-    inputs, targets = data(1)
-    inputs[3, 2] = row
-    with pytest.raises(Exception, match=f"inputs: .*0 to {ROWS - 1}"):
-        model.fit(inputs, targets, batch_size=BATCH, verbose=0)
 
 
 def test_numbers_that_are_no_row_numbers_are_refused():
@@ -456,3 +454,259 @@ def test_a_configuration_makes_the_same_layer_again():
     again = Embedding.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
     assert float(again.learning_rate(5)) == pytest.approx(0.01)
+
+
+def alike(training):
+    """Both ways through one training, which gives the model and its last losses: losses and tables agree."""
+    losses, tables = [], []
+    for kind in (Table, Embedding):
+        model, lost = training(kind)
+        losses.append(lost)
+        tables.append(table_of(model))
+    assert far(losses[1], losses[0]) < 1e-5
+    assert far(tables[1], tables[0]) < 1e-4
+
+
+def test_a_training_that_goes_back_to_earlier_weights_keeps_its_means_as_keras_does():
+    def training(kind):
+        model = made(kind(ROWS, WIDTH))
+        trained(model, 15)
+        earlier = model.get_weights()
+        trained(model, 15)
+        model.set_weights(earlier)
+        return model, trained(model, 15)
+
+    alike(training)
+
+
+def test_a_training_that_early_stopping_takes_back_goes_on_as_keras_does():
+    def training(kind):
+        model = made(kind(ROWS, WIDTH))
+        stop = keras.callbacks.EarlyStopping(monitor="loss", mode="max", patience=2, restore_best_weights=True)
+        trained(model, 5, epochs=4, callbacks=[stop])
+        return model, trained(model, 10)
+
+    alike(training)
+
+
+def test_weights_are_those_that_keras_layer_would_give():
+    model = made(Embedding(ROWS, WIDTH))
+    trained(model, 3)
+    shapes = [weight.shape for weight in model.layers[0].get_weights()]
+    assert shapes in ([(ROWS, WIDTH)], [(ROWS, WIDTH), ()])  # a gradient has to come by, but on JAX
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    assert far(table_of(clone), table_of(model)) == 0
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_whoever_puts_all_variables_back_goes_on_from_there(backwards):
+    model = made(Embedding(ROWS, WIDTH))
+    trained(model, 15)
+    variables = [*model.variables, *model.optimizer.variables][:: -1 if backwards else 1]
+    before = [np.array(variable) for variable in variables]
+    first = trained(model, 15)
+    for variable, value in zip(variables, before, strict=True):
+        variable.assign(value)
+    assert far(trained(model, 15), first) < 1e-6
+
+
+def test_a_new_optimizer_in_the_midst_of_a_training_starts_anew_as_keras_does():
+    def training(kind):
+        model = made(kind(ROWS, WIDTH))
+        trained(model, 25)
+        losses = []
+        for rate in (0.01, 0.002):  # many rows miss both changes
+            model.compile(keras.optimizers.Adam(rate), "binary_crossentropy")
+            losses += list(trained(model, 12))
+        return model, losses
+
+    alike(training)
+
+
+def test_a_table_that_thaws_under_a_new_optimizer_trains_as_keras_does():
+    def training(kind):
+        model = made(kind(ROWS, WIDTH))
+        trained(model, 10)
+        for thawed in (False, True):
+            model.layers[0].trainable = thawed
+            model.compile(keras.optimizers.Adam(0.003), "binary_crossentropy")
+            losses = trained(model, 10)
+        return model, losses
+
+    alike(training)
+
+
+def test_an_optimizer_that_another_has_replaced_is_refused():
+    first, second = keras.optimizers.Adam(0.003), keras.optimizers.Adam(0.003)
+    model = made(Embedding(ROWS, WIDTH), first)
+    other = keras.Sequential(model.layers)
+    other.compile(second, "binary_crossentropy")
+    inputs, targets = data(1)
+    for one in (model, other):
+        one.train_on_batch(inputs, targets)
+    with pytest.raises(Exception) as caught:  # compiled before: nobody looks at the model any more
+        model.train_on_batch(inputs, targets)
+    assert "optimizer: 'Adam' is one that another has replaced" in said_by(caught.value)
+    assert np.isfinite(table_of(model)).all()
+
+
+def test_rows_that_stand_still_take_one_optimizer_only():
+    model = made(Embedding(ROWS, WIDTH, rule="lazy-adam"))
+    trained(model, 2)
+    model.compile(keras.optimizers.Adam(0.003), "binary_crossentropy")
+    assert "optimizer: 'Adam' is the second to train" in refused(model)
+
+
+def test_an_optimizer_that_two_models_share_counts_the_steps_of_both():
+    def training(kind):
+        model, shared = made(kind(ROWS, WIDTH)), keras.optimizers.Adam(0.003)
+        keras.utils.set_random_seed(3)
+        other = keras.Sequential([keras.Input((LENGTH,)), keras.layers.Dense(1)])
+        shared.build([*model.trainable_variables, *other.trainable_variables])
+        for one in (model, other):
+            one.compile(shared, "binary_crossentropy")
+        inputs, targets = data(20)
+        losses = []
+        for start in range(0, len(inputs), BATCH):
+            x, y = inputs[start : start + BATCH], targets[start : start + BATCH]
+            losses.append(float(model.train_on_batch(x, y)))
+            other.train_on_batch(x.astype("float32") / ROWS, y)
+        return model, losses
+
+    alike(training)
+
+
+def test_weights_that_are_loaded_in_the_midst_of_a_training_bring_their_optimizer_as_keras_does(tmp_path):
+    def training(kind):
+        path = tmp_path / f"{kind.__module__}.weights.h5"
+        model = made(kind(ROWS, WIDTH))
+        kept = keras.callbacks.ModelCheckpoint(path, monitor="loss", mode="max", save_best_only=True)
+        kept.save_weights_only = True
+        trained(model, 12, epochs=2, callbacks=[kept])  # the first epoch has the largest loss
+        model.load_weights(path)
+        return model, trained(model, 12)
+
+    alike(training)
+
+
+@pytest.mark.filterwarnings("ignore:Skipping variable loading:UserWarning")
+def test_weights_of_a_file_without_their_optimizer_are_refused_and_trained_by_a_new_one(tmp_path):
+    path = tmp_path / "start.weights.h5"
+
+    def training(kind):
+        model = made(kind(ROWS, WIDTH))
+        model.save_weights(path)
+        trained(model, 12)
+        model.load_weights(path)  # Keras leaves the optimizer as it is, and says so
+        if kind is Embedding:
+            said = refused(model)
+            assert "weights: 0 is the step of the Adam" in said
+            assert "at step 12" in said
+            model.load_weights(path)
+        else:
+            model.load_weights(path)
+        model.compile(keras.optimizers.Adam(0.003), "binary_crossentropy")
+        return model, trained(model, 12)
+
+    alike(training)
+
+
+def test_a_saved_model_that_gets_a_new_optimizer_starts_anew_as_keras_does(tmp_path):
+    def training(kind):
+        model = made(kind(ROWS, WIDTH))
+        trained(model, 12)
+        model.save(tmp_path / "model.keras")
+        again = keras.saving.load_model(tmp_path / "model.keras", custom_objects={"Table": Table})
+        again.compile(keras.optimizers.Adam(0.01), "binary_crossentropy")
+        return again, trained(again, 12)
+
+    alike(training)
+
+
+class Looks(keras.callbacks.Callback):
+    """Whoever looks at the model after each few steps."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch % 7 == 0:
+            inputs, targets = data(1, seed=batch)
+            self.model.get_weights()
+            self.model.predict_on_batch(inputs)
+            self.model.test_on_batch(inputs, targets)
+
+
+def test_to_look_at_a_model_in_training_changes_nothing():
+    def training(kind):
+        model = made(kind(ROWS, WIDTH))
+        model.fit(*data(30), batch_size=BATCH, shuffle=False, verbose=0, callbacks=[Looks()])
+        return model, trained(model, 10)
+
+    alike(training)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX's `fit` holds the weights: Keras has none to give")
+def test_another_thread_that_reads_the_weights_disturbs_no_training():
+    errors, reads = [], []
+
+    def training(kind):
+        model, done = made(kind(ROWS, WIDTH)), threading.Event()
+        trained(model, 3)
+
+        def read():
+            while not done.is_set():
+                reads.append(model.get_weights())
+                if kind is Embedding:
+                    try:
+                        model.layers[0].embeddings  # noqa: B018
+                    except InputError as error:
+                        errors.append(str(error))
+
+        reader = threading.Thread(target=read)
+
+        class Starts(keras.callbacks.Callback):
+            """The other thread, while `fit` runs."""
+
+            def on_train_begin(self, logs=None):
+                reader.start()
+
+            def on_train_end(self, logs=None):
+                done.set()
+                reader.join()
+
+        return model, trained(model, 60, callbacks=[Starts()])
+
+    alike(training)
+    assert reads
+    assert errors
+    assert all(error.startswith("embeddings: ") and "another thread trains" in error for error in errors)
+
+
+@pytest.mark.parametrize("row", [-1, ROWS, ROWS + 7])
+def test_a_row_that_is_not_there_is_named_and_the_model_goes_on(row):
+    model, inputs = made(Embedding(ROWS, WIDTH)), data(1)[0]
+    trained(model, 2)
+    inputs[3, 2] = row
+    targets, before = data(1)[1], table_of(model).copy()
+    for call in (
+        lambda: model.predict(inputs, batch_size=BATCH, verbose=0),
+        lambda: model.evaluate(inputs, targets, batch_size=BATCH, verbose=0),
+        lambda: model.predict_on_batch(inputs),
+        lambda: model(inputs),
+    ):
+        with pytest.raises(Exception, match=f"inputs: {row} is no row of .*, which has {ROWS}: 0 to {ROWS - 1}"):
+            call()
+        assert (table_of(model) == before).all()
+    # One batch of many: what comes after it is not trained.
+    many, wanted = data(40)
+    many[3, 2] = row
+    for call in (
+        lambda: model.fit(many, wanted, batch_size=BATCH, shuffle=False, verbose=0),
+        lambda: model.train_on_batch(inputs, targets),
+    ):
+        with pytest.raises(Exception, match=f"inputs: {row} is no row of .*, which has {ROWS}: 0 to {ROWS - 1}"):
+            call()
+    assert int(model.optimizer.iterations.numpy()) < 10
+    after = table_of(model)
+    assert far(after, before) < 0.2
+    assert (after[ROWS - 1] == before[ROWS - 1]).all() or ROWS - 1 in data(2)[0]
+    assert np.isfinite(trained(model, 5)).all()

@@ -44,4 +44,4 @@ callbacks = [keras.callbacks.BackupAndRestore(folder / "backup"), *([Killed()] i
 found = model.fit(inputs, inputs[:, :1] % 2, batch_size=BATCH, shuffle=False, epochs=4, verbose=0, callbacks=callbacks)
 folder.mkdir(exist_ok=True)
 loss = found.history["loss"]
-np.savez(folder / "end.npz", table=model.layers[0].table.numpy(), loss=loss, epochs=len(loss))
+np.savez(folder / "end.npz", table=model.layers[0].embeddings.numpy(), loss=loss, epochs=len(loss))

@@ -14,6 +14,8 @@ def forward_pass(layer: Any) -> Any:
     """What tells one forward pass of the model from another; its optimizer is looked at."""
     context = layer._get_call_context()
     layer.trainer.adam = deferrable(getattr(context.entry_layer, "optimizer", None), layer)
+    if layer.learning_rate is None:
+        layer.trainer.begin(layer.trainer.number(layer.trainer.adam), iterations(layer))
     return context
 
 
@@ -27,6 +29,21 @@ def still(layer: Any) -> None:
 def rate(layer: Any) -> Any:
     """The model's rate, as schedules and callbacks have made it by now."""
     return layer.trainer.adam.learning_rate
+
+
+def iterations(layer: Any) -> Any:
+    """The steps that the model's optimizer has made by now."""
+    return layer.trainer.adam.iterations
+
+
+def seen(layer: Any, rows: Any) -> Any:
+    """These rows as they should be now; nothing is written."""
+    return layer.trainer.now(rows)[0]
+
+
+def told(layer: Any) -> list[Any]:
+    """Weights that are none of keras.layers.Embedding's, and that the model's optimizer has to know."""
+    return [layer.key]
 
 
 def initializer(layer: Any) -> Any:

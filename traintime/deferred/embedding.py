@@ -1,10 +1,13 @@
 """An embedding that trains its own rows: a step costs the rows of the batch, the training is dense Adam's."""
 
 import math
+import sys
+import threading
 import weakref
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 from keras.src.backend.common import global_state
 
@@ -23,16 +26,56 @@ MISSING = {
 }
 
 
-class Table(keras.Variable):
-    """The table, which brings itself up to date where somebody looks at it as numbers (`get_weights`)."""
+TRAINS = ("fit", "train_on_batch")  # methods of a model
 
-    layer: Any = None
+
+class Table(keras.Variable):
+    """The table as a weight of its layer, up to date wherever it is read or set (`get_weights`, `set_weights`).
+
+    It has no numbers of its own. `variables` holds those that steps write, with rows that are behind.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        # Keras' own __init__ would make room for another table.
+        self.layer = layer
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "layer":  # of a copy that is being made
+            raise AttributeError(name)
+        return getattr(self.layer.table, name)
+
+    @property
+    def value(self) -> Any:
+        """The numbers, all rows up to date. Raises InputError within a step."""
+        if self.layer.table._value is not None:  # else Keras holds the weights
+            self.layer.refuse_within()
+            self.layer.settle()
+        return self.layer.table.value
 
     def numpy(self) -> Any:
-        """A copy, all rows up to date where no step is under way."""
-        if self.layer is not None and not rules.of_backend().busy(self.layer):
+        """A copy, all rows up to date. While another thread trains them nothing is written."""
+        if rules.of_backend().busy(self.layer):
+            return self.layer.table.numpy()
+        if self.layer.trained_elsewhere():
+            return self.layer.copy()
+        self.layer.settle()
+        return np.array(ops.convert_to_numpy(self.layer.table.value))
+
+    def __array__(self, dtype: Any = None) -> Any:
+        """The same for whatever makes arrays of it."""
+        return self.numpy().astype(dtype or np.float32, copy=False)
+
+    def assign(self, value: Any) -> Any:
+        """Set all rows. What they owed until now was owed by those that they replace; their means stay, as Adam's do.
+
+        Raises InputError within a step, and while another thread trains them.
+        """
+        if not rules.of_backend().busy(self.layer):
             self.layer.settle()
-        return super().numpy()
+        elif self.layer.table._value is not None:  # else Keras holds the weights, and drops what is assigned to any
+            remedy = "Set it between two steps, in a callback for instance."
+            raise InputError("embeddings", self.layer.name, "is a table that is set within a step", remedy)
+        return self.layer.table.assign(value)
 
 
 @keras.saving.register_keras_serializable("traintime")
@@ -99,10 +142,8 @@ class Embedding(keras.layers.Layer):
         self.trainer = rules.RULES[self.rule](self)
         backend = rules.of_backend()
         self._fits(max(self.trainer.bytes(), 4 * self.input_dim * self.output_dim * backend.drawn(self)))
-        self.table = Table(
-            backend.initializer(self), (self.input_dim, self.output_dim), "float32", False, False, name="embeddings"
-        )
-        self.table.layer = self
+        self.table = self.keep("embeddings", (self.input_dim, self.output_dim), backend.initializer(self))
+        self.trainer.table = Table(self)  # on the layer itself Keras would take it for one more weight
         self.trainer.build()
         backend.build(self)
 
@@ -146,26 +187,76 @@ class Embedding(keras.layers.Layer):
             raise InputError("inputs", self.name, "is a table that is read twice in one training step", remedy)
         self._last = weakref.ref(forward_pass)  # it may hold all of the model's arrays
 
+    def copy(self) -> Any:
+        """The table as it should be now, in NumPy; nothing is written."""
+        rows, block = np.empty((self.input_dim, self.output_dim), np.float32), rules.Adam.block
+        for start in range(0, self.input_dim, block):
+            some = ops.arange(start, min(start + block, self.input_dim), dtype="int32")
+            rows[start : start + block] = ops.convert_to_numpy(rules.of_backend().seen(self, some))
+        return rows
+
+    @property
+    def weights(self) -> list[Any]:
+        """The table, and what the model's optimizer has to know; all else that is kept stands in `variables` alone.
+
+        So `get_weights` and `set_weights` reach what they reach with keras.layers.Embedding: there the means are the
+        optimizer's, and stay what they are where a model goes back to its weights of before. Files hold everything.
+        """
+        if not self.built:
+            return super().weights
+        return [self.trainer.table, *rules.of_backend().told(self)]
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        """Everything that no gradient reaches: Keras' old files (.h5) are made of these, and of the trainable ones."""
+        return self.non_trainable_variables
+
     def settle(self) -> None:
-        """Bring all rows up to date; the training goes on as if nothing had happened."""
+        """Bring all rows up to date; the training goes on as if nothing had happened.
+
+        Raises InputError while another thread trains them.
+        """
         if self.built:
+            self._alone()
             rules.of_backend().settle(self)
             self.trainer.settle()
+
+    def trained_elsewhere(self) -> bool:
+        """Whether another thread is in the midst of training a model with this layer.
+
+        Two threads that write the same rows would lose steps. Only who writes all rows asks, so that no step pays.
+        """
+        for thread, frame in sys._current_frames().items():
+            while thread != threading.get_ident() and frame is not None:
+                model = frame.f_locals.get("self") if frame.f_code.co_name in TRAINS else None
+                if isinstance(model, keras.Model) and any(one is self for one in model._flatten_layers()):
+                    return True
+                frame = frame.f_back
+        return False
+
+    def _alone(self) -> None:
+        if self.trained_elsewhere():
+            remedy = "Do it in a callback, or take get_weights(), which only reads."
+            raise InputError("embeddings", self.name, "is a table that another thread trains", remedy)
 
     @property
     def embeddings(self) -> Any:
         """The table, all of its rows up to date. Raises InputError inside a step: a table tied to another layer."""
+        self.refuse_within()
+        self.settle()
+        return self.trainer.table
+
+    def refuse_within(self) -> None:
+        """Raise InputError inside a step, where the table can be handed to nobody else."""
         # Inside a call, too, where a backend does all at once: to settle would hand out rows that no gradient reaches.
         if rules.of_backend().busy(self) or global_state.get_global_attribute("current_call_ctx") is not None:
             remedy = "Take keras.layers.Embedding, whose optimizer sees both uses."
             raise InputError("embeddings", self.name, "is used by another layer, which a deferred table can't", remedy)
-        self.settle()
-        return self.table
 
     @property
     def table_weights(self) -> list[Any]:
         """The weights that keras.layers.Embedding would have."""
-        return [self.table]
+        return [self.trainer.table]
 
     def save_own_variables(self, store: dict) -> None:
         """Save with all rows up to date: what reads the file need not know how they were trained."""
@@ -174,12 +265,16 @@ class Embedding(keras.layers.Layer):
 
     def load_own_variables(self, store: dict) -> None:
         """Load what this layer saved. Raises InputError for a file of a layer with other weights or sizes."""
-        wanted = [tuple(variable.shape) for variable in self.weights]
+        own = self._trainable_variables + self._non_trainable_variables
+        wanted = [tuple(variable.shape) for variable in own]
         found = [tuple(store[key].shape) for key in list(store.keys())]
         if sorted(wanted) != sorted(found):
             remedy = f"Load it into a layer like the one that was saved; this one is {self.name}, rule {self.rule}."
             raise InputError("weights", found, f"are not those of this layer, {wanted}", remedy)
-        super().load_own_variables(store)
+        self._alone()
+        for key, variable in enumerate(own):
+            variable.assign(store[str(key)])
+        self.trainer.reset()
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """Which positions hold a word, where zero is none."""

@@ -7,6 +7,7 @@ adds the step that waits, and writes nothing.
 
 import copy
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from keras.src.backend.common import global_state
 from keras.src.backend.common.stateless_scope import get_stateless_scope, in_stateless_scope
 from keras.src.random.seed_generator import draw_seed
 
-from traintime.deferred.optimizers import deferrable, scaled, untold
+from traintime.deferred.optimizers import Problem, deferrable, scaled, untold
 from traintime.errors import InputError
 
 BY_NUMBER = (keras.initializers.RandomUniform, keras.initializers.RandomNormal, keras.initializers.TruncatedNormal)
@@ -87,7 +88,7 @@ def add(variable: keras.Variable, rows: Any, values: jax.Array) -> None:
 
 
 class Waiting(keras.Variable):
-    """Gradients of a step's rows until the next one, and below them the rate that the optimizer has for them."""
+    """Gradients of a step's rows until the next one, and below them what the optimizer has for them (`_given`)."""
 
     layer: Any = None
 
@@ -99,8 +100,62 @@ class Waiting(keras.Variable):
                 raise untold(self.layer)
             self.layer.learns = False
             if self.layer.learning_rate is None:
-                value = jnp.asarray(value).at[-1].set(optimizer.learning_rate)
+                number = self.layer.trainer.number(optimizer)
+                self.layer.trainer.sole(number)
+                given = jnp.stack([jnp.asarray(one, "float32") for one in (*_rate_of(optimizer), number)])
+                below = jnp.asarray(value)[self.layer.most :]
+                given = jnp.pad(given, (0, below.size - len(given))).reshape(below.shape)
+                value = jnp.asarray(value).at[self.layer.most :].set(given)
         return super().assign(value)
+
+
+def _rate_of(optimizer: Any) -> tuple[Any, Any]:
+    return jnp.asarray(optimizer.learning_rate), jnp.asarray(optimizer.iterations)
+
+
+GIVEN = 3  # numbers that an optimizer has for the step that waits: its rate, the steps that it has made, its own number
+
+
+def _given(layer: Any, place: int) -> jax.Array:
+    # Were it not held back, the way back would lead through all that the step writes, the whole table.
+    return jax.lax.stop_gradient(layer.gradients.value[layer.most :].reshape(-1)[place])
+
+
+class Trouble(keras.Variable):
+    """A problem that a step had, and its two numbers: a step of JAX's can raise nothing without losing the model.
+
+    The weights are given away to it, and come back at its end alone. So it writes down what is wrong, and Keras hands
+    that back with the weights: after each call of `train_on_batch`, `evaluate` and `predict`, and for `fit`, which is
+    told to stop, after the batch. By then the step is done; a row that is not there had no part in it.
+    """
+
+    layer: Any = None
+    _told = False
+
+    def assign(self, value: Any) -> Any:
+        """Raise InputError where there is a problem, with all weights in their places."""
+        if in_stateless_scope():
+            return super().assign(value)
+        kind, *numbers = map(int, value)
+        if not kind:
+            return super().assign(value)
+        super().assign(jnp.zeros_like(self.value if self._value is not None else value))
+        if self._told:
+            return self.value
+        self._told = True
+        try:
+            for model in list(self.layer.trainer.models):
+                model.jax_state_sync()  # it is in the midst of that; those that are not do nothing
+        finally:
+            self._told = False
+        raise Problem(kind).error(self.layer, *numbers)
+
+
+def refuse(layer: Any, problem: Problem, wrong: Any, *numbers: Any) -> None:
+    """Note that something is wrong, if nothing was before."""
+    numbers = [jnp.asarray(number, "int32") for number in (problem, *numbers, 0, 0)][:3]
+    trouble = layer.trouble.value
+    layer.trouble.assign(jnp.where(jnp.asarray(wrong) & (trouble[0] == 0), jnp.stack(numbers), trouble))
 
 
 def _assigning() -> Any:
@@ -118,9 +173,18 @@ def build(layer: Any) -> None:
     most = layer.most
     layer.waiting = layer.keep("rows", (most,), lambda shape, dtype: jnp.full(shape, layer.input_dim, dtype), "int32")
     # Of an initializer, not of an array: a model of a class of its own is built within a step, where Keras makes none.
-    layer.gradients = Waiting("zeros", (most + 1, layer.output_dim), "float32", True, False, name="gradients")
+    shape = (most + -(-GIVEN // layer.output_dim), layer.output_dim)
+    layer.gradients = Waiting("zeros", shape, "float32", True, False, name="gradients")
     layer.gradients.layer, layer.learns = layer, False
     layer.gradients.overwrite_with_gradient = True
+    layer.trouble = Trouble("zeros", (3,), "int32", False, False, name="trouble")
+    layer.trouble.layer = layer
+    layer.trainer.models = weakref.WeakSet()  # that read this table
+
+
+def told(layer: Any) -> list[Any]:
+    """Weights that are none of keras.layers.Embedding's, and that the model's optimizer has to know: none by name."""
+    return []
 
 
 def forward_pass(layer: Any) -> Any:
@@ -135,32 +199,49 @@ def still(layer: Any) -> None:
 
 def rate(layer: Any) -> jax.Array:
     """The model's rate for the step that waits."""
-    # Were it not held back, the way back would lead through all that the step writes, the whole table.
-    return jax.lax.stop_gradient(layer.gradients.value[-1, 0])
+    return _given(layer, 0)
+
+
+def iterations(layer: Any) -> jax.Array:
+    """The steps that the model's optimizer had made before the one that waits."""
+    return _given(layer, 1)
 
 
 def lookup(layer: Any, inputs: jax.Array, learns: bool) -> jax.Array:
     """The rows of the inputs; where it learns their gradient waits for the next step."""
+    model = layer._get_call_context().entry_layer
+    if hasattr(model, "jax_state_sync"):
+        layer.trainer.models.add(model)
+    flat = inputs.reshape(-1).astype("int32")
+    wrong = _note_rows(layer, flat)
     if not learns:
-        return _seen(layer, inputs)
+        return seen(layer, flat).reshape(*inputs.shape, layer.output_dim)
     if inputs.size > layer.most:
         remedy = f"Give the layer room for them: Embedding(..., most={inputs.size})."
         raise InputError("inputs", inputs.size, f"row numbers in a batch are more than most, {layer.most}", remedy)
     flush(layer)
-    flat = inputs.reshape(-1).astype("int32")
-    jax.debug.callback(functools.partial(_inside, layer.name, layer.input_dim), flat.min(), flat.max())
+    stop = functools.partial(jax.debug.callback, functools.partial(_stop, weakref.ref(model)))
+    jax.lax.cond(wrong, stop, lambda: None)
+    flat = jnp.where((flat < 0) | (flat >= layer.input_dim), layer.input_dim, flat)
     used, places = jnp.unique(flat, size=layer.most, fill_value=layer.input_dim, return_inverse=True)
     layer.waiting.assign(used)
-    waiting = layer.gradients.value[:-1]
+    waiting = layer.gradients.value[: layer.most]
     rows = layer.trainer.now(used)[0] + (waiting - jax.lax.stop_gradient(waiting))
     return rows[places.reshape(-1)].reshape(*inputs.shape, layer.output_dim)
 
 
-def _inside(name: str, rows: int, *ends: jax.Array) -> None:
-    for row in map(int, ends):
-        if not 0 <= row < rows:
-            remedy = "Look at the data, or give the layer as many rows as there are words."
-            raise InputError("inputs", row, f"is no row of {name}: 0 to {rows - 1}", remedy)
+def _note_rows(layer: Any, flat: jax.Array) -> jax.Array:
+    low, high = flat.min(initial=0), flat.max(initial=0)
+    row = jnp.where(low < 0, low, high)
+    wrong = (row < 0) | (row >= layer.input_dim)
+    refuse(layer, Problem.ROW, wrong, row)
+    return wrong
+
+
+def _stop(model: Any) -> None:
+    # `fit` asks for it after each batch; without it the error would come at the epoch's end.
+    if model() is not None:
+        model().stop_training = True
 
 
 def flush(layer: Any) -> None:
@@ -168,21 +249,27 @@ def flush(layer: Any) -> None:
     rows = layer.waiting.value
     gradients = jax.lax.stop_gradient(layer.gradients.value)
     some = (rows[0] < layer.input_dim).astype("int32")
-    layer.trainer.step(rows, layer.trainer.now(rows), gradients[:-1], some)
+    if layer.learning_rate is None:
+        layer.trainer.begin(_given(layer, 2).astype("int32"), iterations(layer).astype("int32"), some)
+    layer.trainer.step(rows, layer.trainer.now(rows), gradients[: layer.most], some)
     layer.waiting.assign(jnp.full_like(rows, layer.input_dim))
 
 
-def _seen(layer: Any, inputs: jax.Array) -> jax.Array:
-    """The rows of the inputs, with the step that waits."""
-    rows, flat = layer.waiting.value, inputs.reshape(-1).astype("int32")
-    now = layer.trainer.now(flat)
+def seen(layer: Any, flat: jax.Array) -> jax.Array:
+    """These rows as they should be now, with the step that waits; nothing is written."""
+    rows, since = layer.waiting.value, None
+    some = (rows[0] < layer.input_dim).astype("int32")
+    if layer.learning_rate is None and layer.trainer.dense:
+        since = layer.trainer.since(_given(layer, 2).astype("int32"), iterations(layer), some)
+    now = layer.trainer.now(flat, since)
     place = jnp.minimum(jnp.searchsorted(rows, flat), len(rows) - 1)
     waits = rows[place] == flat
     moved = layer.trainer.moved(now, jnp.where(waits[:, None], layer.gradients.value[place], 0))[0]
     moves = (rows[0] < layer.input_dim) & (waits | layer.trainer.dense)
-    return jnp.where(moves[:, None], moved, now[0]).reshape(*inputs.shape, layer.output_dim)
+    return jnp.where(moves[:, None], moved, now[0])
 
 
 def settle(layer: Any) -> None:
     """Do what still waits."""
-    flush(layer)
+    if int(layer.waiting.value[0]) < layer.input_dim:
+        flush(layer)

@@ -12,10 +12,14 @@ from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has t
     drawn,
     forward_pass,
     initializer,
+    iterations,
     rate,
+    seen,
     settle,
     still,
+    told,
 )
+from traintime.deferred.optimizers import Problem
 
 ROUND = 256  # rows that XLA's operation is made for, and multiples of it
 
@@ -51,18 +55,31 @@ def add(variable: keras.Variable, rows: Any, values: tf.Tensor) -> None:
     variable.value.scatter_add(tf.IndexedSlices(values, rows))
 
 
+class _Place:
+    """Where a number will stand in a text, once it is known."""
+
+    def __repr__(self) -> str:
+        return "{}"
+
+
+def refuse(layer: Any, problem: Problem, wrong: Any, *numbers: Any) -> Any:
+    """An operation that stops the step where something is wrong; what should not happen then has to wait for it."""
+
+    def stop() -> Any:
+        text = str(problem.error(layer, *(_Place() for _ in numbers)))
+        return tf.raw_ops.Assert(condition=False, data=[tf.strings.format(text, numbers) if numbers else text])
+
+    return tf.cond(wrong, lambda: tf.group(stop()), tf.no_op)
+
+
 def lookup(layer: Any, inputs: tf.Tensor, learns: bool) -> tf.Tensor:
     """The rows of the inputs; where it learns their gradient moves them, and is handed on to nobody."""
     flat = tf.reshape(inputs, [-1])
     shape = tf.concat([tf.shape(inputs), [layer.output_dim]], 0)
     used, places = tf.unique(flat)
-    outside = f"inputs: row numbers of {layer.name} have to be from 0 to {layer.input_dim - 1}"
-    with tf.control_dependencies(
-        [
-            tf.debugging.assert_non_negative(used, outside),
-            tf.debugging.assert_less(used, tf.cast(layer.input_dim, used.dtype), outside),
-        ]
-    ):
+    low, high = (tf.cast(end(used), tf.int64) for end in (tf.reduce_min, tf.reduce_max))
+    row = tf.where(low < 0, low, high)
+    with tf.control_dependencies([refuse(layer, Problem.ROW, (row < 0) | (row >= layer.input_dim), row)]):
         # XLA compiles for each number of rows: some more of row 0, which nobody reads, keep these numbers few.
         more = -tf.size(used) % ROUND
         now = layer.trainer.now(tf.pad(tf.cast(used, tf.int32), [[0, more]]))

@@ -7,8 +7,18 @@ import keras
 import psutil
 import torch
 
-from traintime.deferred.at_once import build, forward_pass, initializer, rate, settle, still  # noqa: F401 (of a backend)
-from traintime.errors import InputError
+from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has them)
+    build,
+    forward_pass,
+    initializer,
+    iterations,
+    rate,
+    seen,
+    settle,
+    still,
+    told,
+)
+from traintime.deferred.optimizers import Problem
 
 
 def free_bytes() -> int | None:
@@ -48,6 +58,12 @@ def add(variable: keras.Variable, rows: torch.Tensor, values: torch.Tensor) -> N
     variable.value.detach().index_add_(0, rows, torch.as_tensor(values))
 
 
+def refuse(layer: Any, problem: Problem, wrong: Any, *numbers: Any) -> None:
+    """Raise InputError where something is wrong."""
+    if bool(wrong):
+        raise problem.error(layer, *map(int, numbers))
+
+
 class Rows(torch.autograd.Function):
     """The rows of the inputs; their gradient moves them, and is handed on to nobody."""
 
@@ -68,10 +84,9 @@ class Rows(torch.autograd.Function):
 def lookup(layer: Any, inputs: torch.Tensor, learns: bool) -> torch.Tensor:
     """The rows of the inputs; where it learns their gradient moves them."""
     used, places = torch.unique(inputs, return_inverse=True)
-    for row in (int(used[0]), int(used[-1])):
-        if not 0 <= row < layer.input_dim:
-            remedy = "Look at the data, or give the layer as many rows as there are words."
-            raise InputError("inputs", row, f"is no row of {layer.name}: 0 to {layer.input_dim - 1}", remedy)
+    if len(used):
+        for row in (int(used[0]), int(used[-1])):
+            refuse(layer, Problem.ROW, not 0 <= row < layer.input_dim, row)
     used = used.to(torch.int32)
     if learns:
         return Rows.apply(layer.key.value, layer, used, places)

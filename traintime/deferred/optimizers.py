@@ -1,6 +1,7 @@
 """Which of Keras' optimizers a deferred table can stand in for, or stand beside: what would be another training is
 refused by name."""
 
+import enum
 from typing import Any
 
 from traintime.errors import InputError
@@ -34,6 +35,36 @@ def untold(layer: Any) -> InputError:
     """The error for a training of which the layer is not told, so that its rows would stand still."""
     remedy = f"Let the model's call take `training`, and hand it on: self.{layer.name}(inputs, training=training)."
     return InputError("training", False, f"is all that the model lets {layer.name} know", remedy)
+
+
+class Problem(enum.IntEnum):
+    """What only a step that runs can find wrong. Its number and two more are all that JAX can hand on; 0 is nothing."""
+
+    ROW = 1  # the number
+    RETURNED = 2
+    OTHER_STEP = 3  # the step of the file, the step of the model's optimizer
+
+    def error(self, layer: Any, *numbers: Any) -> InputError:
+        """The error, which says it in words."""
+        name, rows = layer.name, layer.input_dim
+        if self is Problem.ROW:
+            remedy = "Look at the data, or give the layer as many rows as there are words."
+            return InputError("inputs", numbers[0], f"is no row of {name}, which has {rows}: 0 to {rows - 1}", remedy)
+        if self is Problem.RETURNED:
+            remedy = "Compile the model with a new keras.optimizers.Adam, or take keras.layers.Embedding."
+            return InputError("optimizer", "Adam", f"is one that another has replaced in training {name}", remedy)
+        remedy = (
+            "Load a file that was saved with a compiled model after its first step, into a model that has been "
+            "trained for a step, or compile the model with a new keras.optimizers.Adam."
+        )
+        problem = f"is the step of the Adam that {name} was saved with, and the model's Adam is at step {numbers[1]}"
+        return InputError("weights", numbers[0], problem, remedy)
+
+
+def replaced(layer: Any) -> InputError:
+    """The error for a second optimizer, where the means of the first cannot be told from its own."""
+    remedy = f'Give {layer.name} a rate of its own, or take rule="adam", which starts anew with each optimizer.'
+    return InputError("optimizer", "Adam", f"is the second to train {layer.name}, rule {layer.rule}", remedy)
 
 
 def deferrable(optimizer: Any, layer: Any) -> Any:

@@ -1,6 +1,7 @@
 """How a row is trained where it is read: dense Adam deferred, and two that are other trainings and say so."""
 
 import importlib
+import weakref
 from typing import Any
 
 import keras
@@ -8,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from traintime.deferred.missed import IN_FLOAT32, powers
+from traintime.deferred.optimizers import Problem, replaced
 from traintime.errors import InputError
 
 BACKENDS = ("tensorflow", "torch", "jax")
@@ -31,6 +33,7 @@ class Rule:
     def __init__(self, layer: Any) -> None:
         self.layer, self.rows = layer, of_backend()
         self.adam: Any = None  # the model's; on the layer itself Keras would save it as a part of the layer
+        self._numbered: list[Any] = []  # the optimizers that have trained these rows, each a weak reference
 
     def bytes(self) -> int:
         """Of the table and what is kept of it."""
@@ -42,8 +45,25 @@ class Rule:
         self.state = [self.layer.table, *(self.layer.keep(name, shape) for name in self.kept)]
         self.steps = self.layer.keep("steps", (), dtype="int32")
 
-    def now(self, rows: Any) -> list[Any]:
-        """These rows and what is kept of them, with all that they have missed; one tensor for each of `state`."""
+    def number(self, optimizer: Any) -> int:
+        """Which of the optimizers that have trained these rows it is, from 1, in the order in which they came."""
+        for number, known in enumerate(self._numbered, 1):
+            if known() is optimizer:
+                return number
+        self._numbered.append(weakref.ref(optimizer))
+        return len(self._numbered)
+
+    def begin(self, number: Any, iterations: Any, counts: Any = 1) -> None:
+        """A step of the model's optimizer is coming: by its number, and the steps that it has made."""
+
+    def reset(self) -> None:
+        """What was loaded is another process's: none of the optimizers here has trained it."""
+
+    def now(self, rows: Any, since: Any = None) -> list[Any]:
+        """These rows and what is kept of them, with all that they have missed; one tensor for each of `state`.
+
+        since: the step at which the present optimizer began, where that is not written yet.
+        """
         return [self.rows.take(variable, rows) for variable in self.state]
 
     def step(self, rows: Any, now: list[Any], gradients: Any, counts: Any = 1) -> None:
@@ -79,9 +99,21 @@ class LazyAdam(Rule):
         super().build()
         self.move = self.rows.as_one(self._moved)
 
+    def begin(self, number: Any, iterations: Any, counts: Any = 1) -> None:
+        # JAX has the number within a step alone: it asks `sole` beforehand.
+        if isinstance(number, int):
+            self.sole(number)
+
+    def sole(self, number: int) -> None:
+        """Raise InputError for a second optimizer: rows that stand still cannot tell whose their means are."""
+        if number > 1:
+            raise replaced(self.layer)
+
     def rate(self) -> Any:
-        """Of the coming step, corrected for bias."""
-        step = ops.cast(self.steps.value + 1, "float32")
+        """Of the coming step, corrected for bias as the one does whose rate it is: by its own count of steps."""
+        follows = self.layer.learning_rate is None
+        made = self.rows.iterations(self.layer) if follows else self.steps.value
+        step = ops.cast(made + 1, "float32")
         beta_1, beta_2 = (ops.power(beta, step) for beta in (self.layer.beta_1, self.layer.beta_2))
         return self.layer.rate(self.steps.value) * ops.sqrt(1 - beta_2) / (1 - beta_1)
 
@@ -113,11 +145,47 @@ class Adam(LazyAdam):
         self.catch_up = self.rows.as_one(self._caught_up)
         self.turn = -(-rows // (self.room - 1))  # rows a step, so that all have had their turn before room runs out
         self.settled = layer.keep("settled", (), dtype="int32")  # the step as of which all rows are up to date
+        # Of the optimizer whose the means are: its number (0: none yet; -1: of a file); the step at which it began; how
+        # many more steps than this table's it had made by then (those of other models that it trains, too).
+        self.owner = layer.keep("owner", (3,), dtype="int32")
 
-    def now(self, rows: Any) -> list[Any]:
+    def sole(self, number: int) -> None:
+        """Any may follow."""
+
+    def begin(self, number: Any, iterations: Any, counts: Any = 1) -> None:
+        """Let a new optimizer begin as Keras' own does: its count of steps and its means are zero.
+
+        Rows are not touched. What they owe until here they owe at the old rates, which stand in `missed`; the means of
+        a row that was last trained before the present optimizer began are taken for zero when it is next read.
+        """
+        owner, steps = self.owner.value, self.steps.value
+        iterations = ops.cast(iterations, "int32")
+        other = (owner[0] != number) & (ops.convert_to_tensor(counts) > 0)
+        # To train on with an optimizer of before would take its means, which nobody has kept.
+        self.rows.refuse(self.layer, Problem.RETURNED, other & (owner[0] > number))
+        # A file brings the rows' means, and mostly the optimizer's. Where it did not, Keras' Adam goes on with its own.
+        behind = other & (owner[0] < 0) & (iterations > 0) & (iterations - steps != owner[2])
+        self.rows.refuse(self.layer, Problem.OTHER_STEP, behind, steps + owner[2], iterations)
+        now = ops.stack([ops.zeros_like(steps) + number, self.since(number, iterations, counts), iterations - steps])
+        self.owner.assign(ops.where(other, now, owner))
+
+    def since(self, number: Any, iterations: Any, counts: Any = 1) -> Any:
+        """The step at which the optimizer began that comes now."""
+        owner = self.owner.value
+        fresh = (owner[0] != number) & ((owner[0] > 0) | (iterations == 0)) & (ops.convert_to_tensor(counts) > 0)
+        return ops.where(fresh, self.steps.value, owner[1])
+
+    def reset(self) -> None:
+        owner = ops.convert_to_numpy(self.owner.value)
+        self.owner.assign(np.array([-1, *owner[1:]], "int32"))
+
+    def now(self, rows: Any, since: Any = None) -> list[Any]:
+        since = self.owner.value[1] if since is None else since
         table, first, second, last = super().now(rows)
         coefficients = self.rows.take(self.missed, last % self.room)
-        gap = ops.cast(ops.expand_dims(self.steps.value - last, 1), "float32")
+        # A gap without an end fades a mean to nothing: another optimizer left it.
+        gap = ops.where(last > since, ops.cast(self.steps.value - last, "float32"), np.float32(np.inf))
+        gap = ops.expand_dims(gap, 1)
         caught_up = self.catch_up(table, first, second, coefficients, gap)
         return [*caught_up, ops.zeros_like(last) + self.steps.value]
 
@@ -143,7 +211,10 @@ class Adam(LazyAdam):
             self.missed, ops.reshape(self.steps.value % self.room, (1,)), ops.zeros((1, self.missed.shape[1]))
         )
         places = (self.steps.value - 1 - ops.arange(reach, dtype="int32")) % self.room
-        self.rows.add(self.missed, places, rate * ops.convert_to_tensor(self.powers))
+        adds = rate * ops.convert_to_tensor(self.powers)
+        # Rows of before the present optimizer have no means any more, and miss nothing.
+        alive = self.steps.value - 1 - ops.arange(reach, dtype="int32") > self.owner.value[1]
+        self.rows.add(self.missed, places, ops.where(ops.expand_dims(alive, 1), adds, ops.zeros_like(adds)))
         turn = (self.steps.value * self.turn + ops.arange(self.turn, dtype="int32")) % self.layer.input_dim
         self.put(turn, self.now(turn))
 
