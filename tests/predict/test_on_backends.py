@@ -11,7 +11,7 @@ BACKENDS = [pytest.param(name, marks=pytest.mark.stack(f"2026-{name}")) for name
 CHECKS = Path(__file__).parent
 
 
-@pytest.mark.parametrize("checks", ["eta", "estimate"])
+@pytest.mark.parametrize("checks", ["eta", "estimate", "models"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_it_holds_inside_fit_on_this_backend(backend, checks):
     command = [

@@ -51,16 +51,16 @@ def estimate(
     evaluated after each epoch; saves: times that the model is written to a file.
     probe: a smaller model like it, compiled, that is trained in its place where it is too large or too slow to be
     tried: with fewer rows, positions or units; probe_batch: samples a step of that, or of the model itself.
-    data: what `fit` would get, (x, y) or a Dataset; without it samples are made up, of the inputs' shapes; of the
-    smaller model's where there is one. length: what stands for an unknown dimension. optimizer: another than the
+    data: what `fit` would get, (x, y), x alone or a Dataset; without it samples are made up, of the inputs' shapes; of
+    the smaller model's where there is one. length: what stands for an unknown dimension. optimizer: another than the
     compiled one, for the tier formula.
-    tier: "probed" trains the model in this process for about `seconds`, and it is afterwards as it was (keep=False
-    spares the copy of its weights that this needs); "scaled", which `probe` or `probe_batch` ask for, trains the
-    smaller one so, and takes its step as many times as the prices make of the difference; "calibrated" prices the
-    model's work by what `traintime calibrate` has found on this machine; "formula" prices it by this machine's rates,
-    which are measured in some seconds, or on a device with a data sheet (device="K40m"). Without a tier a model that is
-    compiled and fits into memory is probed, and all else priced. stack: whose prices, by default "2026-" and the
-    backend's name.
+    tier: "probed" trains the model in this process for about `seconds`, and it is afterwards as it was, and not built
+    if it was not (keep=False spares the copy of its weights that this needs, and leaves them trained); "scaled", which
+    `probe` or `probe_batch` ask for, trains the smaller one so, and takes its step as many times as the prices make of
+    the difference; "calibrated" prices the model's work by what `traintime calibrate` has found on this machine;
+    "formula" prices it by this machine's rates, which are measured in some seconds, or on a device with a data sheet
+    (device="K40m"). Without a tier a model that is compiled and fits into memory is probed, and all else priced. stack:
+    whose prices, by default "2026-" and the backend's name.
     level: of the intervals.
     Raises InputError for what cannot be predicted, with the remedy.
     """
@@ -130,7 +130,7 @@ def _of_smaller(
     small = of_model(probe, batch, None, length)
     large = of_model(model, asked.batch, optimizer or probe.optimizer, length)
     there = 0 if model is probe else FLOAT * large.work.parameters
-    with trainer.kept() if keep else contextlib.nullcontext():
+    with trainer.kept(values=keep):
         by = scaling.scale(small, large, batch, _prices_here(trainer.stack), there)
         return tiers.probed(trainer, asked, seconds, large, trainer.stack, (), by)
 
@@ -180,7 +180,7 @@ def _of_model(
             return _priced(known, asked, tier, device, stack, calibrate.who_answers(), notes, _loaded_bytes(model))
         remedy = "Take tier='formula', a smaller batch, or a smaller model."
         raise InputError("model", model.name, lacking, remedy)
-    with trainer.kept() if keep else contextlib.nullcontext():
+    with trainer.kept(values=keep):
         return tiers.probed(trainer, asked, seconds, known, trainer.stack, notes)
 
 

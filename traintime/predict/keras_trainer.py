@@ -2,9 +2,11 @@
 
 import contextlib
 import gc
+import re
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,16 @@ from numpy.typing import NDArray
 
 from traintime.errors import InputError
 from traintime.explain.formula import tf_data_end
+from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import resident
 from traintime.predict.resident import ONCE, Copies
+from traintime.predict.snapshot import Snapshot
 
 MOST_BYTES = 2**27  # of made-up data at a time
 TRIED_BYTES = 2**27  # of samples at the least, where it is tried how often `fit` holds them
 # Times the most that a `fit` of this process had: TensorFlow keeps its room, and takes it for up to twice as many.
 ROOM = 2.5
+MADE_UP = " of made-up samples"
 Array = NDArray[Any]
 
 
@@ -72,10 +77,11 @@ class _Start(keras.callbacks.Callback):
 class KerasTrainer:
     """A compiled Keras model as the probe trains it, in this process.
 
-    data: None for made-up data; (x, y) arrays, of which a batch is taken as `fit` takes it; or anything else that `fit`
-    takes whole (a tf.data.Dataset, a PyDataset, a DataLoader, a generator), whose batches are as large as they are.
-    length: what stands for an unknown dimension of an input.
-    Raises InputError for a model that is not compiled or built, and for shapes that are unknown.
+    data: None for made-up data; (x, y) or x alone, of arrays, of which a batch is taken as `fit` takes it; or anything
+    else that `fit` takes whole (a tf.data.Dataset, a PyDataset, a DataLoader, a generator), whose batches are as large
+    as they are. length: what stands for an unknown dimension of an input.
+    Raises InputError for a model that is not compiled or built, for shapes that are unknown, and for what the model
+    raises, with its words.
     """
 
     def __init__(self, model: Any, data: Any = None, length: int | None = None) -> None:
@@ -83,17 +89,16 @@ class KerasTrainer:
             raise InputError("model", model.name, "is not compiled", "Call model.compile(optimizer, loss) first.")
         self.model, self.whole, self.arrays = model, None, None
         self.between: list[float] = []
-        if data is not None and not (isinstance(data, tuple | list) and len(data) == 2):
-            self.whole = data
-        elif data is not None:
-            self.arrays = data
-            self._refuse_empty()
+        if data is None:
+            self.inputs, self.outputs = _inputs(model, length), _outputs(model, length)
+        elif isinstance(data, tuple | list) and len(data) == 2:
+            self.arrays = tuple(data)
+        elif isinstance(data, dict) or (hasattr(data, "shape") and hasattr(data, "__array__")):
+            self.arrays = (data,)
         else:
-            self.inputs = [_spec(tensor, length) for tensor in _inputs(model)]
-            self.bounds = [_rows(model, tensor) for tensor in _inputs(model)]
-            self.outputs = _outputs(model, length)
-        if model.built:
-            model.optimizer.build(model.trainable_variables)
+            self.whole = data
+        if self.arrays is not None:
+            self._refuse_empty()
 
     saves = True
     fitted_bytes = 0  # the most samples that a `fit` of this process had
@@ -136,13 +141,41 @@ class KerasTrainer:
             # A finite source is gone through anew for each epoch, an endless one is read on.
             few = {} if steps >= self.most_steps(batch) else {"steps_per_epoch": steps}
             for _ in range(epochs):
-                self.model.fit(self.whole, epochs=1, verbose=0, callbacks=[clock], **few)
+                self._fit(self.whole, epochs=1, callbacks=[clock], **few)
         else:
-            x, y = self.samples(batch * steps)
-            self.model.fit(x, y, batch_size=batch, epochs=epochs, verbose=0, callbacks=[clock])
+            self._fit(*self.samples(batch * steps), batch_size=batch, epochs=epochs, callbacks=[clock])
             KerasTrainer.fitted_bytes = max(self.fitted_bytes, batch * steps * self.sample_bytes)
         self.between += clock.between
         return np.array(clock.seconds)
+
+    @contextlib.contextmanager
+    def _named(self, method: str, on: str = "") -> Iterator[None]:
+        """What the model raises here is an InputError, which tells a fault of the model's from one of ours."""
+        try:
+            yield
+        except Exception as error:
+            if means_out_of_memory(error):
+                raise
+            words = " ".join(re.sub(r"\x1b\[\d+m", "", str(error)).split())[:300]  # without Keras' bold type
+            problem = f"raised {type(error).__name__} in `{method}`{on}: {words}"
+            remedy = f"Call {method} by itself until it does not."
+            if on == MADE_UP:
+                remedy += " If it never does, what was made up is wrong: give samples of yours in Python, data=(x, y)."
+            raise InputError("model", self.model.name, problem, remedy) from error
+
+    @property
+    def _on(self) -> str:
+        return MADE_UP if self.arrays is None and self.whole is None else " of the given samples"
+
+    def _fit(self, *data: Any, **how: Any) -> None:
+        with self._named("fit", self._on):
+            self.model.fit(*data, verbose=0, **how)
+        if keras.backend.backend() == "jax":
+            # Where it averages weights, Keras leaves two variables one array, which JAX refuses to train a second time.
+            averages = {id(variable._value) for variable in self.model.optimizer.variables}
+            for variable in self.model.trainable_variables:
+                if id(variable._value) in averages:
+                    variable.assign(np.array(variable))
 
     def between_s(self) -> float:
         """Seconds from the end of an epoch to the next one's first batch: the least seen, which nothing disturbed."""
@@ -156,9 +189,10 @@ class KerasTrainer:
     def test_s(self, batch: int, steps: int) -> float:
         """Seconds of a step of `evaluate`, compiled before."""
         clock = _Epochs()
-        x, y = self.samples(batch * steps)
-        for _ in range(2):
-            self.model.evaluate(x, y, batch_size=batch, verbose=0, callbacks=[clock])
+        data = self.samples(batch * steps)
+        with self._named("evaluate", self._on):
+            for _ in range(2):
+                self.model.evaluate(*data, batch_size=batch, verbose=0, callbacks=[clock])
         return clock.tested[-1] / steps
 
     @property
@@ -166,7 +200,7 @@ class KerasTrainer:
         """Bytes of the reader's own arrays, which this process holds anyway. Of a file that is mapped it holds none."""
         if self.arrays is None or resident.gpu_peak(keras.backend.backend()) is not None:
             return 0
-        kept = [each for each in keras.tree.flatten(tuple(self.arrays)) if not isinstance(each, np.memmap)]
+        kept = [each for each in keras.tree.flatten(self.arrays) if not isinstance(each, np.memmap)]
         return sum(np.asarray(each).nbytes for each in kept)
 
     def held_bytes(self, samples: int) -> int:
@@ -178,17 +212,17 @@ class KerasTrainer:
         if self.held_bytes(samples) < TRIED_BYTES // 4:
             return ONCE
         tried = max(TRIED_BYTES, ROOM * self.fitted_bytes)
-        x, y = self.samples(int(tried // self.sample_bytes))
+        data = self.samples(int(tried // self.sample_bytes))
         gc.collect()  # models of before, which could be freed meanwhile
         seen, before = _Start(), resident.now()
         self.forget_peak()
-        self.model.fit(x, y, batch_size=batch, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[seen])
+        self._fit(*data, batch_size=batch, steps_per_epoch=1, epochs=1, callbacks=[seen])
         KerasTrainer.fitted_bytes = int(tried)
         return Copies(*(1 + max(held - before, 0) / tried for held in (seen.now, seen.peak)))
 
     def save_s(self) -> float:
         """Seconds of writing the model with its optimizer to a file."""
-        with tempfile.TemporaryDirectory() as folder:
+        with self._named("save"), tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
             self.model.save(Path(folder) / "model.keras")
             return time.perf_counter() - start
@@ -202,33 +236,28 @@ class KerasTrainer:
         resident.forget(keras.backend.backend())
 
     @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
-        """The model, its optimizer and its metrics are afterwards what they were before."""
-        model = self.model
-        variables = {id(one): one for one in [*model.variables, *model.optimizer.variables, *model.metrics_variables]}
-        before = {name: np.array(one) for name, one in variables.items()}
-        history = getattr(model, "history", None)
+    def kept(self, values: bool = True) -> Iterator[None]:
+        """The model, and all that belongs to its training, are afterwards what they were before.
+
+        values: also the numbers in weights and optimizers, for which they are copied.
+        """
+        before = Snapshot(self.model, values)
+        # Compiled for other shapes than the reader's, TensorFlow's function would take neither well.
+        self.model.train_function = self.model.test_function = None
         try:
             yield
         finally:
-            for name, variable in variables.items():
-                variable.assign(before[name])
-            model.history = history
+            before.put_back()
 
-    def samples(self, number: int) -> tuple[Any, Any]:
-        """So many samples as `fit` takes them: x and y, one array for each input and output."""
+    def samples(self, number: int) -> tuple[Any, ...]:
+        """So many samples as `fit` takes them: x and y in the model's structures, or the reader's x alone."""
         if self.arrays is not None:
-            return keras.tree.map_structure(lambda array: _taken(np.asarray(array), number), tuple(self.arrays))
+            return keras.tree.map_structure(lambda array: _taken(np.asarray(array), number), self.arrays)
         random = np.random.default_rng(0)
-        x = [
-            _numbers(random, (number, *shape), dtype, rows)
-            for (shape, dtype), rows in zip(self.inputs, self.bounds, strict=True)
-        ]
-        y = [_numbers(random, (number, *shape), dtype, classes) for shape, dtype, classes in self.outputs]
-        return (x[0] if len(x) == 1 else x), (y[0] if len(y) == 1 else y)
+        return keras.tree.map_structure(lambda one: one.drawn(random, number), (self.inputs, self.outputs))
 
     def _refuse_empty(self) -> None:
-        sizes = {len(array) for array in keras.tree.flatten(tuple(self.arrays))}
+        sizes = {len(array) for array in keras.tree.flatten(self.arrays)}
         if len(sizes) != 1 or 0 in sizes:
             problem = "have no sample" if 0 in sizes else "differ in their number of samples"
             raise InputError("data", sorted(sizes), problem, "Give x and y of one length.")
@@ -239,21 +268,39 @@ def _taken(array: Array, samples: int) -> Array:
     return array[np.arange(samples) % len(array)] if samples > len(array) else array[:samples]
 
 
-def _numbers(random: np.random.Generator, shape: tuple[int, ...], dtype: str, below: int | None) -> Array:
-    """Made-up numbers, drawn as what they are: a second copy of all samples would stand in the peak of the memory."""
-    if below is not None or "int" in dtype or dtype == "bool":
-        kind = dtype if "int" in dtype else "bool" if dtype == "bool" and below is None else "int32"
-        return random.integers(0, below or 2, shape, dtype=kind)
-    kind = dtype if dtype in ("float32", "float64") else "float32"
-    return random.random(shape, dtype=kind).astype("float32" if dtype == "bfloat16" else dtype, copy=False)
+@dataclass(frozen=True)
+class _Numbers:
+    """What stands for a model's input, or for the targets of an output: shape and dtype of a sample; below: what whole
+    numbers stay below, rows of a table or classes, if there are such.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    below: int | None
+
+    def drawn(self, random: np.random.Generator, number: int) -> Array:
+        """So many samples, drawn as what they are: a second copy of all would stand in the peak of the memory."""
+        shape, dtype = (number, *self.shape), self.dtype
+        if self.below is not None or "int" in dtype or dtype == "bool":
+            kind = dtype if "int" in dtype else "bool" if dtype == "bool" and self.below is None else "int32"
+            return random.integers(0, self.below or 2, shape, dtype=kind)
+        kind = dtype if dtype in ("float32", "float64") else "float32"
+        return random.random(shape, dtype=kind).astype("float32" if dtype == "bfloat16" else dtype, copy=False)
 
 
-def _inputs(model: Any) -> list[Any]:
-    inputs = getattr(model, "inputs", None)
-    if not inputs:
+def _structure(model: Any, name: str) -> Any:
+    """A model's inputs or outputs as it declares them, one tensor or many. A Sequential model declares one of each."""
+    tensors = getattr(model, f"{name}s", None)
+    if not tensors:
         remedy = "Build it (keras.Input as its first layer, or model.build), or give data=(x, y) to probe it with."
         raise InputError("model", model.name, "has inputs of unknown shape", remedy)
-    return list(inputs)
+    return tensors[0] if isinstance(model, keras.Sequential) else getattr(model, name)
+
+
+def _inputs(model: Any, length: int | None) -> Any:
+    """What each input takes, in the structure of the inputs."""
+    structure = _structure(model, "input")
+    return keras.tree.map_structure(lambda one: _Numbers(*_spec(one, length), _rows(model, one)), structure)
 
 
 def _spec(tensor: Any, length: int | None) -> tuple[tuple[int, ...], str]:
@@ -267,21 +314,25 @@ def _spec(tensor: Any, length: int | None) -> tuple[tuple[int, ...], str]:
 
 
 def _rows(model: Any, tensor: Any) -> int | None:
-    """Rows of the smallest table that reads this input, so that made-up row numbers are rows; None without a table."""
+    """Rows of the smallest table that reads this input, so that made-up row numbers are rows; None without a table.
+
+    A graph is made of operations: layers, and functions such as a cast or a mask's comparison, which have no weights.
+    """
     found = []
 
     def look(inner: Any, here: Any) -> None:
         inner = getattr(inner, "_functional", None) or inner
-        for layer in getattr(inner, "operations", getattr(inner, "layers", [])):
-            for node in layer._inbound_nodes:
+        for operation in getattr(inner, "operations", getattr(inner, "layers", [])):
+            for node in operation._inbound_nodes:
                 places = [place for place, each in enumerate(node.input_tensors) if each is here]
                 if not places:
                     continue
+                layer = getattr(operation, "layer", operation)  # in a wrapper
                 if hasattr(layer, "input_dim") and hasattr(layer, "output_dim"):
                     found.append(int(layer.input_dim))
                 elif getattr(layer, "inputs", None):
                     look(layer, layer.inputs[places[0]])
-                elif not layer.weights:
+                elif not getattr(layer, "weights", None):
                     for output in node.output_tensors:
                         look(inner, output)
 
@@ -289,18 +340,24 @@ def _rows(model: Any, tensor: Any) -> int | None:
     return min(found, default=None)
 
 
-def _outputs(model: Any, length: int | None) -> list[tuple[tuple[int, ...], str, int | None]]:
-    """Shape, dtype and number of classes of the targets that each output's loss takes."""
-    losses = model.loss if isinstance(model.loss, list | tuple) else None
-    named = model.loss if isinstance(model.loss, dict) else {}
-    names = getattr(model, "output_names", None) or [tensor.name for tensor in model.outputs]
+def _outputs(model: Any, length: int | None) -> Any:
+    """The targets that each output's loss takes, in the structure of the outputs."""
+    structure = _structure(model, "output")
+    names = list(structure) if isinstance(structure, dict) else getattr(model, "output_names", [])
+    losses = _losses(model.loss, sorted(names) if isinstance(structure, dict) else names, len(model.outputs))
     found = []
-    for place, tensor in enumerate(model.outputs):
-        loss = losses[place] if losses else named.get(names[place], model.loss)
+    for loss, tensor in zip(losses, keras.tree.flatten(structure), strict=True):
         shape, dtype = _spec(tensor, length)
         text = loss if isinstance(loss, str) else getattr(loss, "__name__", "") or getattr(loss, "name", "")
         if "sparse" in (text or "").lower():
-            found.append((shape[:-1], "int32", shape[-1]))
+            found.append(_Numbers(shape[:-1], "int32", shape[-1]))
         else:
-            found.append((shape, dtype, None))
-    return found
+            found.append(_Numbers(shape, dtype, None))
+    return keras.tree.pack_sequence_as(structure, found)
+
+
+def _losses(loss: Any, names: list[str], outputs: int) -> list[Any]:
+    """The loss of each output: given by the outputs' names, in their order, in their structure, or one for all."""
+    if isinstance(loss, dict) and set(loss) <= set(names):
+        return [loss.get(name) for name in names]
+    return keras.tree.flatten(loss) if isinstance(loss, dict | list | tuple) else [loss] * outputs

@@ -1,0 +1,393 @@
+"""Readers' models on the backend of KERAS_BACKEND: what they are made of, and that they stay as they were.
+
+test_on_backends.py runs this.
+"""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+import traintime
+from traintime.errors import InputError
+from traintime.predict import tiers
+from traintime.predict.keras_trainer import KerasTrainer
+from traintime.predict.prices import Rates
+
+# Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+BACKEND = keras.backend.backend()
+
+
+@pytest.fixture(autouse=True)
+def machine_of_known_rates(monkeypatch):
+    monkeypatch.setattr(tiers, "rates_here", lambda: Rates(1e11, 2e10))
+    keras.utils.set_random_seed(0)
+
+
+# What a graph may be made of
+
+
+def words(name=None, length=6):
+    return keras.Input((length,), dtype="int32", name=name)
+
+
+def masked_functional():
+    tokens = words()
+    hidden = layers.LSTM(4)(layers.Embedding(20, 4, mask_zero=True)(tokens))
+    return keras.Model(tokens, layers.Dense(1)(hidden))
+
+
+def masked_sequential():
+    return keras.Sequential([words(), layers.Embedding(20, 4, mask_zero=True), layers.LSTM(4), layers.Dense(1)])
+
+
+def masking():
+    return keras.Sequential([keras.Input((6, 3)), layers.Masking(), layers.GRU(4), layers.Dense(1)])
+
+
+def divided():
+    pictures = keras.Input((8, 8, 1))
+    return keras.Model(pictures, layers.Dense(1)(layers.Flatten()(layers.Conv2D(2, 3)(pictures / 255.0))))
+
+
+def sliced():
+    both = keras.Input((7,))
+    embedded = layers.Embedding(20, 4)(both[:, :6])
+    return keras.Model(both, layers.Dense(1)(layers.Concatenate()([layers.Flatten()(embedded), both[:, 6:]])))
+
+
+def cast():
+    numbers = keras.Input((6,))
+    return keras.Model(numbers, layers.Dense(1)(layers.LSTM(4)(layers.Embedding(20, 4)(ops.cast(numbers, "int32")))))
+
+
+def several_tensors():
+    first, second = keras.Input((4,)), keras.Input((4,))
+    stacked = ops.stack([first, second, ops.maximum(first, second)], axis=1)
+    return keras.Model([first, second], layers.Dense(1)(ops.einsum("bij,bij->bi", stacked, stacked)))
+
+
+def function_of_the_readers():
+    numbers = keras.Input((4,))
+    doubled = layers.Lambda(lambda each: each * 2.0, output_shape=(4,))(numbers)
+    return keras.Model(numbers, layers.Dense(1)(doubled))
+
+
+def nested_and_shared():
+    tower = keras.Sequential([words(), layers.Embedding(20, 4, mask_zero=True), layers.GRU(4)])
+    first, second = words(), words()
+    return keras.Model([first, second], layers.Dense(1)(layers.Dot(1)([tower(first), tower(second)])))
+
+
+def of_time():
+    sentences = keras.Input((3, 6), dtype="int32")
+    reader = keras.Sequential([words(), layers.Embedding(20, 4), layers.Flatten(), layers.Dense(3)])
+    hidden = layers.Bidirectional(layers.LSTM(4))(layers.TimeDistributed(reader)(sentences))
+    return keras.Model(sentences, layers.Dense(1)(hidden))
+
+
+def stacked_cells():
+    cells = layers.StackedRNNCells([layers.LSTMCell(4), layers.GRUCell(3)])
+    numbers = keras.Input((5, 2))
+    return keras.Model(numbers, layers.Dense(1)(layers.RNN(cells)(layers.Masking()(numbers))))
+
+
+def attention():
+    tokens = words()
+    embedded = layers.Embedding(20, 4, mask_zero=True)(tokens)
+    attended = layers.MultiHeadAttention(2, 2)(embedded, embedded)
+    return keras.Model(tokens, layers.Dense(1)(layers.GlobalAveragePooling1D()(attended)))
+
+
+def one_in_a_list():
+    numbers = keras.Input((4,))
+    return keras.Model([numbers], [layers.Dense(1)(numbers)])
+
+
+GRAPHS = [
+    masked_functional,
+    masked_sequential,
+    masking,
+    divided,
+    sliced,
+    cast,
+    several_tensors,
+    function_of_the_readers,
+    nested_and_shared,
+    of_time,
+    stacked_cells,
+    attention,
+    one_in_a_list,
+]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_model_is_tried_whatever_its_graph_is_made_of(graph):
+    model = graph()
+    model.compile("adam", "mse")
+    x, y = KerasTrainer(model).samples(200)
+    assert model.compute_loss(x, y, model(x)) > 0
+    drawn = [array for array in keras.tree.flatten(x) if array.dtype == "int32"]
+    assert all(array.max() == 19 for array in drawn), "row numbers reach the table's last row and no further"
+
+
+def named_inputs():
+    given = {"words": words("words"), "age": keras.Input((1,), name="age")}
+    embedded = layers.Flatten()(layers.Embedding(20, 4)(given["words"]))
+    return given, layers.Concatenate()([embedded, given["age"]])
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist:UserWarning")  # where an output has no loss
+@pytest.mark.parametrize("loss", [{"price": "mse", "kind": "sparse_categorical_crossentropy"}, ["mse", None]])
+def test_inputs_and_outputs_are_made_up_in_the_structure_that_the_model_declares(loss):
+    given, hidden = named_inputs()
+    price, kind = layers.Dense(1, name="price")(hidden), layers.Dense(3, activation="softmax", name="kind")(hidden)
+    outputs = {"price": price, "kind": kind} if isinstance(loss, dict) else [price, kind]
+    model = keras.Model(given, outputs)
+    model.compile("adam", loss, run_eagerly=True)
+    trainer = KerasTrainer(model)
+    x, y = trainer.samples(8)
+    assert {name: array.shape for name, array in x.items()} == {"words": (8, 6), "age": (8, 1)}
+    if isinstance(loss, dict):
+        assert {name: (array.shape, str(array.dtype)) for name, array in y.items()} == {
+            "price": ((8, 1), "float32"),
+            "kind": ((8,), "int32"),
+        }
+    assert trainer.train(4, 2, 1) > 0
+    tupled = keras.Model((given["age"], [given["words"]]), price)
+    tupled.compile("adam", "mse", run_eagerly=True)
+    age, (row,) = KerasTrainer(tupled).samples(8)[0]
+    assert (age.shape, row.shape) == ((8, 1), (8, 6))
+    assert KerasTrainer(tupled).train(4, 2, 1) > 0
+
+
+def test_an_answer_comes_of_masks_and_of_named_inputs():
+    given = {"words": words("words"), "age": keras.Input((1,), name="age")}
+    hidden = layers.LSTM(4)(layers.Embedding(20, 4, mask_zero=True)(given["words"]))
+    model = keras.Model(given, layers.Dense(1)(layers.Concatenate()([hidden, given["age"] / 100.0])))
+    model.compile("adam", "mse")
+    assert estimated(model).tier == "probed"
+
+
+# It is afterwards as it was
+
+
+def everything(model):
+    """All that a reader can look up: of the model, of the optimizers that it has, and of what is drawn next."""
+    optimizers = [one for one in vars(model).values() if isinstance(one, keras.optimizers.Optimizer)]
+    variables = [*model.variables, *(each for one in optimizers for each in one.variables)]
+    return {
+        "values": [np.array(ops.convert_to_numpy(one)) for one in variables],
+        "metrics": [np.array(ops.convert_to_numpy(one)) for one in model.metrics_variables],
+        "names": [one.path for one in variables],
+        "trainable": [one.trainable for one in variables],
+        "built": [model.built, *(one.built for one in optimizers)],
+        "functions": [model.train_function, model.test_function, model.predict_function],
+        "others": [
+            getattr(model, "history", None),
+            model.stop_training,
+            [each.trainable for each in model._flatten_layers()],
+        ],
+        "random": np.random.get_state()[1],
+    }
+
+
+def alike(before, after):
+    for name, value in before.items():
+        np.testing.assert_equal(after[name], value, name)
+
+
+def regression(**compiled):
+    """With all that has a state: moving averages, seeds, two moments, a learning rate that was changed."""
+    keras.utils.set_random_seed(1)
+    numbers = keras.Input((4,))
+    hidden = layers.Dropout(0.5)(layers.BatchNormalization()(layers.Dense(8, activation="relu")(numbers)))
+    model = keras.Model(numbers, layers.Dense(1)(hidden))
+    model.compile(keras.optimizers.Adam(0.01), "mse", **{"metrics": ["mae", keras.metrics.R2Score()]} | compiled)
+    return model
+
+
+def targets_in_a_row():
+    x = np.random.default_rng(0).normal(size=(64, 4)).astype("float32")
+    return x, x.sum(1)
+
+
+def losses(model, x, y, epochs=2):
+    return model.fit(x, y, batch_size=16, epochs=epochs, verbose=0).history["loss"]
+
+
+def estimated(model, **given):
+    return traintime.estimate(model, **{"samples": 100, "batch_size": 16, "seconds": 1} | given)
+
+
+def test_a_training_goes_on_as_if_nobody_had_asked():
+    """Neither before a first `fit` nor between two. Its targets have the shape (n,), made-up ones (n, 1)."""
+    x, y = targets_in_a_row()
+    untouched, model = regression(metrics=["mae"]), regression(metrics=["mae"])
+    for seed in (2, 3):
+        keras.utils.set_random_seed(seed)
+        before = everything(model)
+        estimated(model, validation=20, saves=1)
+        alike(before, everything(model))
+        after = losses(model, x, y)
+        keras.utils.set_random_seed(seed)
+        assert after == losses(untouched, x, y)
+
+
+def test_without_a_copy_of_the_weights_training_goes_on_all_the_same():
+    x, y = targets_in_a_row()
+    model = regression(metrics=["mae"])
+    estimated(model, keep=False)
+    assert model.train_function is None
+    assert np.isfinite(losses(model, x, y)).all()
+
+
+def test_unusual_optimizers_and_metrics_are_put_back():
+    """An average of the weights, a scaled loss, a schedule, a frozen layer, a metric made at a first batch."""
+    x, y = targets_in_a_row()
+    model = regression()
+    inner = keras.optimizers.AdamW(keras.optimizers.schedules.ExponentialDecay(0.1, 5, 0.5), use_ema=True)
+    model.layers[1].trainable = False
+    model.compile(keras.optimizers.LossScaleOptimizer(inner), "mse", metrics=[keras.metrics.R2Score()])
+    for fitted in (False, True):
+        before = everything(model) | {"inner": [np.array(ops.convert_to_numpy(each)) for each in inner.variables]}
+        estimated(model)
+        after = {"inner": [np.array(ops.convert_to_numpy(each)) for each in inner.variables]}
+        alike(before, everything(model) | after)
+        if fitted or BACKEND == "jax":  # where Keras' average makes a second `fit` impossible
+            break
+        model.fit(x, y[:, None], verbose=0)
+
+
+def unbuilt_sequential():
+    return keras.Sequential([layers.Dense(8, activation="relu"), layers.Dropout(0.5), layers.Dense(1)])
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.parts = layers.Dense(8), {"last": [layers.BatchNormalization(), layers.Dense(1)]}
+
+    def call(self, inputs, training=False):
+        hidden = self.hidden(inputs)
+        for layer in self.parts["last"]:
+            hidden = layer(hidden)
+        return hidden
+
+
+@pytest.mark.parametrize("make", [unbuilt_sequential, Subclassed])
+def test_a_model_that_the_probe_builds_is_not_built_afterwards(make):
+    x, y = targets_in_a_row()
+
+    def made():
+        keras.utils.set_random_seed(3)
+        model = make()
+        model.compile("adam", "mse", metrics=["mae"])
+        return model
+
+    model, untouched = made(), made()
+    keras.utils.set_random_seed(2)
+    before = everything(model)
+    assert not model.built
+    estimated(model, data=(x, y))
+    alike(before, everything(model))
+    after = losses(model, x, y)
+    keras.utils.set_random_seed(2)
+    assert after == losses(untouched, x, y)
+    assert [each.shape for each in model.variables] == [each.shape for each in untouched.variables]
+    assert [each.shape for each in model.optimizer.variables] == [each.shape for each in untouched.optimizer.variables]
+
+
+class Adversaries(keras.Model):
+    """Two networks that are trained against each other, each by an optimizer of its own; its samples have no target."""
+
+    def __init__(self):
+        super().__init__()
+        self.judge = keras.Sequential([keras.Input((4,)), layers.Dense(4), layers.Dense(1)])
+        self.maker = keras.Sequential([keras.Input((2,)), layers.Dense(4)])
+        self.seeds = keras.random.SeedGenerator(5)
+        self.seen = keras.metrics.Mean(name="seen")
+        self.built = True
+
+    def compile(self, d_optimizer, g_optimizer):
+        super().compile(run_eagerly=BACKEND == "jax")
+        self.d_optimizer, self.g_optimizer = d_optimizer, g_optimizer
+
+    def call(self, inputs):
+        return self.judge(inputs)
+
+    @property
+    def turns(self):
+        return (self.judge, self.d_optimizer, 1), (self.maker, self.g_optimizer, -1)
+
+    def train_step(self, *given):
+        if BACKEND == "jax":
+            return self.stateless_step(*given)
+        real, noise = given[0], keras.random.normal((16, 2), seed=self.seeds)
+        for network, optimizer, sign in self.turns:
+
+            def loss(sign=sign):
+                return sign * (ops.mean(self.judge(self.maker(noise))) - ops.mean(ops.square(self.judge(real))))
+
+            optimizer.apply(gradients(loss, network), network.trainable_variables)
+        self.seen.update_state(1.0)
+        return {"seen": self.seen.result()}
+
+    def stateless_step(self, state, data):
+        """The second optimizer's state is none of those that Keras hands over."""
+        trainable, places = list(state[0]), {id(each): place for place, each in enumerate(self.trainable_variables)}
+        for network, optimizer, _ in self.turns:
+            optimizer.build(network.trainable_variables) if not optimizer.built else None
+            its = [places[id(each)] for each in network.trainable_variables]
+            before = [trainable[place] for place in its]
+            now, slots = optimizer.stateless_apply([each.value for each in optimizer.variables], before, before)
+            for place, value in zip(its, now, strict=True):
+                trainable[place] = value
+            for variable, value in zip(optimizer.variables, slots, strict=True):
+                variable.assign(value)
+        return {"seen": ops.mean(data)}, (trainable, *state[1:])
+
+
+def gradients(loss, network):
+    if BACKEND == "torch":
+        network.zero_grad()
+        loss().backward()
+        return [each.value.grad for each in network.trainable_variables]
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    return tape.gradient(value, [each.value for each in network.trainable_variables])
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_each_optimizer_of_adversaries_is_put_back(fitted):
+    x, _ = targets_in_a_row()
+    model = Adversaries()
+    model.compile(keras.optimizers.Adam(0.01), keras.optimizers.RMSprop(0.01, momentum=0.5))
+    if fitted:
+        model.fit(x, batch_size=16, verbose=0)
+    before = everything(model)
+    one = estimated(model, data=x)
+    assert one.tier == "probed"
+    alike(before, everything(model))
+    model.fit(x, batch_size=16, verbose=0)
+    assert int(model.d_optimizer.iterations) == 4 * (1 + fitted)
+
+
+def test_what_the_model_raises_is_named_and_it_is_as_it_was():
+    model = regression()
+    x, y = targets_in_a_row()
+    before = everything(model)
+    with pytest.raises(InputError, match="in `fit` of the given samples") as refused:
+        estimated(model, data=(x[:, :3], y))
+    assert "made up" not in refused.value.remedy
+    assert "\n" not in str(refused.value)
+    alike(before, everything(model))
+    broken = keras.Sequential([keras.Input((4,)), layers.Dense(1)])
+    broken.compile("adam", lambda truth, guess: 1 / 0)
+    with pytest.raises(InputError, match="ZeroDivisionError in `fit` of made-up samples") as refused:
+        estimated(broken)
+    assert "data=(x, y)" in refused.value.remedy

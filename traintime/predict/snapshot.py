@@ -1,0 +1,111 @@
+"""All that a training changes in a Keras model and around it, kept and put back."""
+
+import random
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras.src.backend.common import global_state
+from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+
+HOMES = ("keras.", "torch.nn.", "torch.optim.")  # modules of the classes whose objects are looked into
+
+
+class Snapshot:
+    """The state of a model: of each object of Keras that can be reached from it (layers, optimizers, metrics, losses,
+    seeds), of PyTorch's modules and optimizers, and of the lists, dicts and sets between them.
+
+    An object is its attributes, and a list, dict or set its elements: a model or an optimizer that a training builds is
+    not built afterwards. Random numbers are drawn again from where they were. values: whether the numbers in variables
+    are kept as well, which needs a copy of them.
+    """
+
+    def __init__(self, model: Any, values: bool = True) -> None:
+        self._contents: list[tuple[Any, list[Any]]] = []
+        self._values: list[tuple[Callable[[Any], Any], Any]] = []
+        self._global_seeds = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
+        self._random = _random_states()
+        seen, left = {}, [model, self._global_seeds]
+        while left:
+            thing = left.pop()
+            if id(thing) in seen:
+                continue
+            seen[id(thing)] = thing  # so that nothing else gets its id
+            if type(thing).__module__.startswith("tensorflow.python.trackable."):  # around a plain list or dict
+                left.append(thing.__wrapped__ if hasattr(thing, "__wrapped__") else getattr(thing, "__dict__", None))
+            elif isinstance(thing, dict):
+                self._contents.append((thing, list(thing.items())))
+                left += thing.values()
+            elif isinstance(thing, list | set):
+                self._contents.append((thing, list(thing)))
+                left += thing
+            elif isinstance(thing, tuple):
+                left += thing
+            elif _is_tensor(thing):
+                self._values += _of_tensor(thing, values)
+            elif isinstance(thing, keras.Variable):
+                self._variable(thing, values)
+                left.append(thing._value)
+            elif any(f"{each.__module__}.".startswith(HOMES) for each in type(thing).__mro__):
+                left.append(getattr(thing, "__dict__", None))
+
+    def _variable(self, variable: Any, values: bool) -> None:
+        self._values.append((lambda trainable: setattr(variable, "trainable", trainable), variable.trainable))
+        if variable._value is None:  # a variable of a model that is not built, without numbers yet
+            self._values.append((lambda none: setattr(variable, "_value", none), None))
+        elif values and not _is_tensor(variable._value):
+            self._values.append((variable.assign, np.array(variable._value)))
+
+    def put_back(self) -> None:
+        """Make everything what it was."""
+        for thing, content in self._contents:
+            _refill(thing, content)
+        for put_back, value in [*self._values, *self._random]:
+            put_back(value)
+        global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, self._global_seeds)
+
+
+def _refill(thing: Any, content: list[Any]) -> None:
+    """Give a list, dict or set its elements back, by its base's methods: Keras' own kinds keep books of changes."""
+    if isinstance(thing, dict):
+        if len(thing) == len(content) and all(thing.get(name, thing) is value for name, value in content):
+            return
+        base = OrderedDict if isinstance(thing, OrderedDict) else dict
+        for name in list(thing):
+            base.__delitem__(thing, name)
+        for name, value in content:
+            base.__setitem__(thing, name, value)
+    elif len(thing) != len(content) or any(a is not b for a, b in zip(thing, content, strict=True)):
+        base, fill = (list, list.extend) if isinstance(thing, list) else (set, set.update)
+        base.clear(thing)
+        fill(thing, content)
+
+
+def _is_tensor(thing: Any) -> bool:
+    """Whether it is a tensor of PyTorch or a variable of TensorFlow, which training changes in place."""
+    torch, tf = sys.modules.get("torch"), sys.modules.get("tensorflow")
+    return bool(torch and isinstance(thing, torch.Tensor)) or bool(tf and isinstance(thing, tf.Variable))
+
+
+def _of_tensor(tensor: Any, values: bool) -> list[tuple[Callable[[Any], Any], Any]]:
+    """What puts back a tensor's numbers, which are kept in the processor's memory, and its gradient."""
+    if not hasattr(tensor, "detach"):
+        return [(tensor.assign, np.array(tensor))] if values else []
+    found: list[tuple[Callable[[Any], Any], Any]] = []
+    if tensor.is_leaf:
+        found.append((lambda gradient: setattr(tensor, "grad", gradient), tensor.grad))
+    if values:
+        found.append((tensor.detach().copy_, tensor.detach().to("cpu", copy=True)))
+    return found
+
+
+def _random_states() -> list[tuple[Callable[[Any], Any], Any]]:
+    """What puts back each generator that Keras draws from."""
+    found: list[tuple[Callable[[Any], Any], Any]] = [(random.setstate, random.getstate())]
+    found.append((np.random.set_state, np.random.get_state()))
+    if torch := sys.modules.get("torch"):
+        found.append((torch.set_rng_state, torch.get_rng_state()))
+    return found
