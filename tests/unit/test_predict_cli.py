@@ -143,6 +143,21 @@ def build():
     model.compile("adam", "mse")
     return model
 """
+BROKEN = """
+import keras
+def build():
+    model = keras.Sequential([keras.Input((10,)), keras.layers.Dense(5)])
+    model.compile("adam", lambda truth, guess: 1 / 0)
+    return model
+"""
+# A fault of ours, of the kind that reads a graph wrongly.
+OURS = (
+    """
+from traintime.predict import keras_trainer
+keras_trainer._rows = lambda model, tensor: tensor.weights
+"""
+    + LOUD
+)
 KILLED = "import os, signal\ndef {}:\n    os.kill(os.getpid(), signal.SIGKILL)\n"
 WITHOUT = "import sys\nsys.modules['jax'] = None\ndef build():\n    import keras\n"
 FEW = ("--samples", 1000, "--batch", 10, "--seconds", 1)
@@ -192,6 +207,35 @@ def test_a_training_that_runs_out_of_memory_is_told_what_to_do(traintime, file):
     said = "target: 'build' ran out of memory while it trained (MemoryError). Take a smaller batch or model"
     assert said in " ".join(err.split())
     assert out == ""
+
+
+@pytest.mark.stack("2026-torch")
+def test_a_fault_of_ours_is_not_blamed_on_the_file(traintime, file):
+    status, out, err = traintime(file(OURS), *FEW, "--stack", "2026-torch")
+    assert status == 2
+    said = "'build' got no answer, since traintime itself raised AttributeError: 'KerasTensor' object has no attribute"
+    assert said in " ".join(err.split())
+    assert "no fault of the file's" in " ".join(err.split())
+    assert "by itself" not in err
+    assert out == ""
+
+
+@pytest.mark.stack("2026-torch")
+def test_a_training_that_fails_is_told_to_be_run_by_itself(traintime, file):
+    status, out, err = traintime(file(BROKEN), *FEW, "--stack", "2026-torch")
+    assert status == 2
+    said = (
+        "raised ZeroDivisionError in `fit` of made-up samples: division by zero. Call fit by itself until it does not"
+    )
+    assert said in " ".join(err.split())
+    assert "no fault" not in err
+    assert out == ""
+
+
+def test_a_file_that_ends_its_process_is_said_to_have_done_so_while_it_was_built(traintime, file):
+    status, _, err = traintime(file("def build():\n    import os\n    os._exit(3)\n"), *FEW)
+    assert status == 2
+    assert "ended its process while it was built (exit status 3)" in " ".join(err.split())
 
 
 def test_a_build_function_that_hangs_is_given_up(traintime, file):

@@ -9,6 +9,7 @@ import inspect
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,7 @@ PATIENCE = 4.0  # times the seconds of the probe, and a start, until it is given
 START_S = 120.0
 BUILT = "built"  # said on the channel when what is to be trained is there
 BY_SIZES = "Ask by its sizes, which builds nothing (traintime estimate --vocabulary …), or let it build a smaller one."
+OURS = "That is no fault of the file's; please report it. --tier formula may answer, which trains nothing."
 SMALLER = "Take a smaller batch or model, or --tier formula, which trains nothing."
 
 
@@ -64,7 +66,10 @@ def ask(target: str, backend: str | None = None, give_up_s: float | None = None,
         when, remedy = ("trained", SMALLER) if BUILT in said else ("was built", BY_SIZES)
         raise InputError("target", target, f"was killed while it {when}: memory ran out, most likely", remedy)
     last = answer["error"].strip().splitlines()[-1][:300] if answer.get("error") else "it said nothing"
-    raise InputError("target", target, f"ended its process ({last})", "Run the file by itself until it trains.")
+    when = "while it trained" if BUILT in said else "while it was built"
+    raise InputError(
+        "target", target, f"ended its process {when} ({last})", "Run the file by itself until it does not."
+    )
 
 
 def _raised(field: str, value: str, error: Exception, remedy: str) -> InputError:
@@ -150,10 +155,13 @@ def main() -> None:
     except InputError as error:
         answer = {"status": "refused", "result": [error.field, str(error.value), error.problem, error.remedy]}
     except Exception as error:
-        if not means_out_of_memory(error):
-            raise
-        problem = f"ran out of memory while it trained ({type(error).__name__})"
-        answer = {"status": "refused", "result": ["target", job["name"], problem, SMALLER]}
+        problem, remedy = f"ran out of memory while it trained ({type(error).__name__})", SMALLER
+        if not means_out_of_memory(error):  # what the file raises is an InputError by now
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            words = f"{' '.join(str(error).split())[:300]} ({Path(last.filename).name}, line {last.lineno})"
+            problem = f"got no answer, since traintime itself raised {type(error).__name__}: {words}"
+            remedy = OURS
+        answer = {"status": "refused", "result": ["target", job["name"], problem, remedy]}
     _say(job, event="result", **answer)
 
 
