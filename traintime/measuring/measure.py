@@ -133,7 +133,7 @@ def process_of(point: Point, stack: Stack) -> tuple[Any, ...] | None:
         return None
     threads = threads_of(point)
     environment = tuple(sorted(stack.environment(threads, run).items()))
-    return stack.name, point.workload, threads, environment, run.recompute
+    return stack.name, point.workload, threads, environment, run.recompute and stack.backend == "jax"
 
 
 class Together:

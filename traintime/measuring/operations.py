@@ -9,7 +9,7 @@ from traintime import paths
 from traintime.errors import InputError
 from traintime.measuring import stacks
 from traintime.measuring.measure import default_threads, run_worker
-from traintime.point import make_point
+from traintime.point import Point, make_point
 
 FILE = paths.DERIVED / "operations.csv"
 STACKS = ("2017-tensorflow", "2020-tensorflow", "2026-tensorflow", "2026-jax", "2026-torch")
@@ -18,23 +18,23 @@ LENGTHS = (10, 50)
 LIMIT_S = 600
 
 
-def count(stack: str, **fields: object) -> int:
-    """Operations of one compiled training step of this LSTM.
+def counts(stack: str, points: list[Point]) -> list[int]:
+    """Operations of one compiled training step of each of these points of one workload, counted in one process.
 
-    Raises InputError where the stack cannot run it so, or has no profiler that counts; RuntimeError where it fails.
+    Raises InputError where the stack cannot run one so, or has no profiler that counts; RuntimeError where it fails.
     """
     if stack not in STACKS:
         problem = "has no profiler that counts the operations of a step"
         raise InputError("stack", stack, problem, f"Take one of: {', '.join(STACKS)}.")
-    chosen, point = stacks.get(stack), make_point("lstm", **fields)
-    stacks.refuse_impossible(point, chosen)
-    threads = default_threads()
-    job = {"workload": str(point.sizes.folder), "api": chosen.api, "threads": threads}
-    job |= {"sizes": point.sizes.model_dump(), "run": point.run.model_dump()}
+    chosen, threads = stacks.get(stack), default_threads()
+    for point in points:
+        stacks.refuse_impossible(point, chosen)
+    jobs = [{"sizes": point.sizes.model_dump(), "run": point.run.model_dump()} for point in points]
+    job = {"workload": str(points[0].sizes.folder), "api": chosen.api, "threads": threads, "jobs": jobs}
     command = [str(chosen.executable), str(paths.WORKER / "operations.py")]
-    answer = run_worker(command, job, chosen.environment(threads, point.run), LIMIT_S)
+    answer = run_worker(command, job, chosen.environment(threads, points[0].run), LIMIT_S)
     if answer["status"] != "ok":
-        raise RuntimeError(f"{stack} {point.key}: {answer['error']}")
+        raise RuntimeError(f"{stack} {points[0].workload}: {answer['error']}")
     return answer["result"]["operations"]
 
 
@@ -43,11 +43,12 @@ def table() -> pd.DataFrame:
     rows = []
     for stack in (name for name in STACKS if stacks.get(name).present):
         for algorithm in ALGORITHMS:
+            points = [make_point("lstm", batch=32, length=length, algorithm=algorithm) for length in LENGTHS]
             try:
-                counts = [count(stack, batch=32, length=length, algorithm=algorithm) for length in LENGTHS]
+                found = [counts(stack, [point])[0] for point in points]  # each in a process of its own
             except InputError:  # a way that the stack does not have
                 continue
-            rows += [(stack, algorithm, length, one) for length, one in zip(LENGTHS, counts, strict=True)]
+            rows += [(stack, algorithm, length, one) for length, one in zip(LENGTHS, found, strict=True)]
     return pd.DataFrame(rows, columns=["stack", "algorithm", "length", "operations"])
 
 

@@ -1,4 +1,4 @@
-"""Count the operations of one training step with the framework's own profiler, and answer on the pipe.
+"""Count the operations of one training step of each model with the framework's own profiler; answer on the pipe.
 
 Runs as a worker of its own, beside the one that measures: nothing here is timed. An operation that another one calls
 is part of it, and what a compiler has put together is one.
@@ -12,6 +12,7 @@ import tempfile
 import traceback
 
 import process
+import several
 
 
 def main():
@@ -21,13 +22,18 @@ def main():
     try:
         process.use_threads(job["threads"])
         sys.path.insert(1, job["workload"])
-        trainer = __import__("train_" + job["api"]).Trainer(job["sizes"], job["run"], job["threads"])
-        counter = COUNTERS[job["api"], trainer.facts()["backend"]]
-        answer = {"status": "ok", "result": {"operations": counter(trainer)}}
+        counts = [count(job["api"], each, job["threads"]) for each in job["jobs"]]
+        answer = {"status": "ok", "result": {"operations": counts}}
     except Exception:
         answer = {"status": "crashed", "error": traceback.format_exc()}
     channel.write(json.dumps(dict(answer, event="result")) + "\n")
     channel.flush()
+
+
+def count(api, job, threads):
+    several.clear()
+    trainer = __import__("train_" + api).Trainer(job["sizes"], job["run"], threads)
+    return COUNTERS[api, trainer.facts()["backend"]](trainer)
 
 
 def of_torch(trainer):

@@ -21,16 +21,20 @@ def alone():
     return module
 
 
-def let_go():
-    """Give back what a job left, and have the kernel count the peak of memory anew.
-
-    Raises OSError where the kernel does not: a peak would then be that of all jobs, and the process ends.
-    """
+def clear():
+    """Let go what a framework and Python keep of the models so far."""
     if "keras" in sys.modules:
         # Keras 2 has nothing of the kind on Theano.
         getattr(sys.modules["keras"].backend, "clear_session", lambda: None)()
     gc.collect()
-    # What glibc keeps of a larger job would spare the next one the page faults that it has by itself.
+
+
+def give_back():
+    """Give the memory back, and have the kernel count its peak anew.
+
+    Raises OSError where the kernel does not: a peak would then be that of all jobs, and the process ends.
+    """
+    # What glibc keeps of a larger job would spare the next one page faults that it has by itself.
     getattr(ctypes.CDLL(None), "malloc_trim", lambda kept: None)(0)
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
@@ -44,7 +48,8 @@ def main():
         sys.stdin = io.StringIO(json.dumps(dict(job, channel=os.dup(job["channel"]))))
         one.main()
         sys.stdin = given
-        let_go()
+        clear()
+        give_back()
         os.write(job["channel"], b'{"event": "ready"}\n')
 
 
