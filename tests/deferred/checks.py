@@ -540,7 +540,7 @@ def test_a_table_that_thaws_under_a_new_optimizer_trains_as_keras_does():
 def test_an_optimizer_that_another_has_replaced_is_refused():
     first, second = keras.optimizers.Adam(0.003), keras.optimizers.Adam(0.003)
     model = made(Embedding(ROWS, WIDTH), first)
-    other = keras.Sequential(model.layers)
+    other = keras.Sequential([keras.Input((LENGTH,), dtype="int32"), *model.layers])
     other.compile(second, "binary_crossentropy")
     inputs, targets = data(1)
     for one in (model, other):
@@ -653,7 +653,7 @@ def test_another_thread_that_reads_the_weights_disturbs_no_training():
         trained(model, 3)
 
         def read():
-            while not done.is_set():
+            while not done.wait(0.01):
                 reads.append(model.get_weights())
                 if kind is Embedding:
                     try:
