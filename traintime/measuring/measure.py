@@ -121,12 +121,12 @@ def _now() -> str:
 def process_of(point: Point, stack: Stack) -> tuple[Any, ...] | None:
     """What two points must have in common to share a process; None for a point that needs one of its own.
 
-    The environment holds most of it: threads, allocator, oneDNN. Recomputing sets XLA's flags, which JAX reads once.
-    NumPy gains nothing: it is loaded in a third of a second, and glibc, which has all of its arrays, gives back less
-    after a larger job (seen: 36,000 page faults of small steps alone, none of the same after larger ones). The peak of
-    a GPU's memory is not counted anew, replicas are processes that stay, and a thread that saves aside outlasts its
-    training. All else is the model's and goes with it, or is global to Keras and reset between two jobs (precision);
-    the worker refuses a job whose process is not what was asked for.
+    The environment sets threads, allocator and oneDNN. Recomputing sets XLA's flags, which JAX reads once. Keras keeps
+    the precision for the whole process; the worker resets it between two jobs, and refuses a job whose process is not
+    what was asked for. A process of its own is for what would stay: replicas are further processes, the thread that
+    saves aside outlasts its training, and the peak of a GPU's memory is not counted anew. NumPy takes a third of a
+    second to load, and glibc maps its arrays in another way after larger ones (seen on a small point: 36,000 page
+    faults alone, none after a larger point).
     """
     run = point.run
     if stack.api == "numpy" or run.device == "gpu" or run.replicas > 1 or run.save_aside:
@@ -166,6 +166,11 @@ class Together:
     ) -> dict[str, Any]:
         """As `measure` does; the record's `shared` counts the configurations that ran before it in its process."""
 
+        refuse_impossible(point, stack)
+        common = process_of(point, stack) if stack.present else None
+        if common is None:
+            return measure(point, stack, protocol, progress=progress, **task)
+
         def shared(job: dict[str, Any], environment: dict[str, str], timeout_s: float) -> dict[str, Any]:
             key = (*common, code.current(point.workload, stack.api))
             living = self._ready(key) or self._start(key, stack, environment)
@@ -176,9 +181,6 @@ class Together:
                 self._living.pop(key).end()
             return told | outcome
 
-        refuse_impossible(point, stack)
-        if not stack.present or (common := process_of(point, stack)) is None:
-            return measure(point, stack, protocol, progress=progress, **task)
         return _record(point, stack, protocol, task, shared)
 
     def _ready(self, key: tuple[Any, ...]) -> "_Living | None":

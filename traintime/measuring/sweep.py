@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import filelock
-import yaml
 
 from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.explain import memory
 from traintime.measuring import allocators, machine, stacks
 from traintime.measuring.measure import LOCK, Together, measure, process_of, threads_of
+from traintime.measuring.profiles import load_profile
 from traintime.measuring.protocol import Protocol
 from traintime.measuring.stacks import Stack
 from traintime.point import Point, make_point
@@ -151,14 +151,6 @@ def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[Point, St
     for row in itertools.product(*lists.values()):
         point = make_point(**dict(zip(lists, row, strict=True)))
         yield from ((point, stacks.get(stack)) for stack in names)
-
-
-def load_profile(name: str) -> dict[str, Any]:
-    """The profile's settings; raises InputError for an unknown one."""
-    path = paths.PROFILES / f"{name}.yaml"
-    if not path.exists():
-        raise unknown("profile", name, sorted(p.stem for p in paths.PROFILES.glob("*.yaml")))
-    return yaml.safe_load(path.read_text())
 
 
 def plans(profile: str, only: list[str] | None = None) -> list[Plan]:
