@@ -234,10 +234,10 @@ def said_by(error):
     return said
 
 
-def refused(model):
-    """What an error before the first step says, with those that it came from."""
+def refused(model, steps=1):
+    """What an error before this step says, with those that it came from."""
     with pytest.raises(Exception) as caught:
-        trained(model, 1)
+        trained(model, steps)
     return said_by(caught.value)
 
 
@@ -546,7 +546,8 @@ def test_an_optimizer_that_another_has_replaced_is_refused():
     for one in (model, other):
         one.train_on_batch(inputs, targets)
     with pytest.raises(Exception) as caught:  # compiled before: nobody looks at the model any more
-        model.train_on_batch(inputs, targets)
+        for _ in range(2):  # on JAX a step's optimizer is known to the next one
+            model.train_on_batch(inputs, targets)
     assert "optimizer: 'Adam' is one that another has replaced" in said_by(caught.value)
     assert np.isfinite(table_of(model)).all()
 
@@ -558,6 +559,7 @@ def test_rows_that_stand_still_take_one_optimizer_only():
     assert "optimizer: 'Adam' is the second to train" in refused(model)
 
 
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="on JAX Keras' optimizers take one model only")
 def test_an_optimizer_that_two_models_share_counts_the_steps_of_both():
     def training(kind):
         model, shared = made(kind(ROWS, WIDTH)), keras.optimizers.Adam(0.003)
@@ -600,7 +602,7 @@ def test_weights_of_a_file_without_their_optimizer_are_refused_and_trained_by_a_
         trained(model, 12)
         model.load_weights(path)  # Keras leaves the optimizer as it is, and says so
         if kind is Embedding:
-            said = refused(model)
+            said = refused(model, 2)  # on JAX a step's optimizer is known to the next one
             assert "weights: 0 is the step of the Adam" in said
             assert "at step 12" in said
             model.load_weights(path)

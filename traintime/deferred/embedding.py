@@ -53,13 +53,8 @@ class Table(keras.Variable):
         return self.layer.table.value
 
     def numpy(self) -> Any:
-        """A copy, all rows up to date. While another thread trains them nothing is written."""
-        if rules.of_backend().busy(self.layer):
-            return self.layer.table.numpy()
-        if self.layer.trained_elsewhere():
-            return self.layer.copy()
-        self.layer.settle()
-        return np.array(ops.convert_to_numpy(self.layer.table.value))
+        """A copy, all rows up to date. Nothing is written: another thread may train meanwhile."""
+        return self.layer.table.numpy() if rules.of_backend().busy(self.layer) else self.layer.copy()
 
     def __array__(self, dtype: Any = None) -> Any:
         """The same for whatever makes arrays of it."""
@@ -221,23 +216,15 @@ class Embedding(keras.layers.Layer):
             rules.of_backend().settle(self)
             self.trainer.settle()
 
-    def trained_elsewhere(self) -> bool:
-        """Whether another thread is in the midst of training a model with this layer.
-
-        Two threads that write the same rows would lose steps. Only who writes all rows asks, so that no step pays.
-        """
+    def _alone(self) -> None:
+        # Two threads that write the same rows would lose steps. Only who writes all rows looks, so that no step pays.
         for thread, frame in sys._current_frames().items():
             while thread != threading.get_ident() and frame is not None:
                 model = frame.f_locals.get("self") if frame.f_code.co_name in TRAINS else None
                 if isinstance(model, keras.Model) and any(one is self for one in model._flatten_layers()):
-                    return True
+                    remedy = "Do it in a callback, or take get_weights(), which only reads."
+                    raise InputError("embeddings", self.name, "is a table that another thread trains", remedy)
                 frame = frame.f_back
-        return False
-
-    def _alone(self) -> None:
-        if self.trained_elsewhere():
-            remedy = "Do it in a callback, or take get_weights(), which only reads."
-            raise InputError("embeddings", self.name, "is a table that another thread trains", remedy)
 
     @property
     def embeddings(self) -> Any:
