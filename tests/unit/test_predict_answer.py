@@ -31,7 +31,7 @@ def machine_of_known_rates(monkeypatch):
 class Fake:
     """A trainer with a step of 10 ms at 100 samples, half of it whatever the batch, and 4 % between blocks."""
 
-    own_batches, tests, saves, own_bytes = False, True, True, 0
+    one_batch_size, tests, saves, own_bytes = False, True, True, 0
     sleep = 0.0
 
     def __init__(self):

@@ -28,7 +28,7 @@ def known(**sizes):
 class Trainer:
     """Steps of a known price under a clock of its own, as the model that it is asked for pays them."""
 
-    own_batches, tests, saves, own_bytes = False, True, True, 0
+    one_batch_size, tests, saves, own_bytes = False, True, True, 0
 
     def __init__(self, step_s):
         self.step_s, self.batches, self.samples = step_s, [], 0

@@ -119,6 +119,12 @@ class KerasTrainer:
         return self.whole is not None
 
     @property
+    def one_batch_size(self) -> bool:
+        """Whether it trains at one batch size alone: that of the given batches, or the one that its inputs declare."""
+        inputs = getattr(self.model, "inputs", None) or []
+        return self.own_batches or any(tensor.shape[0] is not None for tensor in inputs)
+
+    @property
     def sample_bytes(self) -> int:
         """Bytes of a sample of made-up or given arrays; 0 where the data come in batches of their own."""
         if self.own_batches:
@@ -306,6 +312,8 @@ def _inputs(model: Any, length: int | None) -> Any:
 def _spec(tensor: Any, length: int | None) -> tuple[tuple[int, ...], str]:
     """Shape of a sample, and dtype."""
     shape = tensor.shape[1:]
+    if tensor.dtype == "string":
+        raise InputError(f"input {tensor.name}", "string", "is text, which is not made up", "Give data=(x, y).")
     if None in shape and length is None:
         text = str(tuple(tensor.shape))
         remedy = "Say how long samples are (length=…, --length), or give data=(x, y)."

@@ -16,7 +16,8 @@ HOMES = ("keras.", "torch.nn.", "torch.optim.")  # modules of the classes whose 
 
 class Snapshot:
     """The state of a model: of each object of Keras that can be reached from it (layers, optimizers, metrics, losses,
-    seeds), of PyTorch's modules and optimizers, and of the lists, dicts and sets between them.
+    seeds), of PyTorch's modules and optimizers, of classes that the model's own file defines, and of the lists, dicts
+    and sets between them.
 
     An object is its attributes, and a list, dict or set its elements: a model or an optimizer that a training builds is
     not built afterwards. Random numbers are drawn again from where they were. values: whether the numbers in variables
@@ -28,6 +29,7 @@ class Snapshot:
         self._values: list[tuple[Callable[[Any], Any], Any]] = []
         self._global_seeds = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
         self._random = _random_states()
+        homes = (*HOMES, f"{type(model).__module__}.")
         seen, left = {}, [model, self._global_seeds]
         while left:
             thing = left.pop()
@@ -49,7 +51,7 @@ class Snapshot:
             elif isinstance(thing, keras.Variable):
                 self._variable(thing, values)
                 left.append(thing._value)
-            elif any(f"{each.__module__}.".startswith(HOMES) for each in type(thing).__mro__):
+            elif any(f"{each.__module__}.".startswith(homes) for each in type(thing).__mro__):
                 left.append(getattr(thing, "__dict__", None))
 
     def _variable(self, variable: Any, values: bool) -> None:

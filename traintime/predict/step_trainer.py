@@ -20,7 +20,7 @@ class StepTrainer:
     raises: what it said is in the message.
     """
 
-    own_batches = tests = saves = False
+    one_batch_size = tests = saves = False
     own_bytes = 0  # whatever a step reads is in what it was seen to hold
 
     def __init__(self, step: Callable[[int], Any]) -> None:

@@ -176,7 +176,7 @@ def probed(
         notes += ("saving is not counted: it can be timed for a Keras model",)
     if scaled:
         notes += (_of_scale(seen.asked.step_s, batch, by.step),)
-    elif not seen.others and not trainer.own_batches and asked.batch > 1:
+    elif not seen.others and not trainer.one_batch_size and asked.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
     repeat = prices.habits()["repeat"].groupby("stack").first()
     errors = [(float(repeat.get(stack, repeat.max())), SURE), (by.error, SURE)]
@@ -224,7 +224,7 @@ def _with_sleep(found: Estimate, sleep_s: float) -> Estimate:
 
 def _beside(trainer: Any, asked: Training) -> int:
     """The other batch size to try: the epoch's last one where it is no scrap, else a quarter; 0 for none."""
-    if trainer.own_batches:
+    if trainer.one_batch_size:
         return 0
     if asked.rest * 8 >= asked.batch:
         return asked.rest
