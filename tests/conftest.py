@@ -1,4 +1,8 @@
-"""What several tests share: a lock of their own, fake workers, made-up results, the worker's modules."""
+"""What several tests share: a lock of their own, fake workers, made-up results, the worker's modules.
+
+What takes long to import (the package, pandas) is imported by the fixture that needs it: a module's tests start in a
+second where they need none of it.
+"""
 
 import importlib
 import os
@@ -9,16 +13,10 @@ from pathlib import Path
 from textwrap import dedent
 
 import hypothesis
-import pandas as pd
-import psutil
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from traintime import paths, workloads
-from traintime.book.stored import Measurements
-from traintime.measuring import measure, stacks, sweep
-from traintime.measuring.protocol import Protocol
-from traintime.point import make_point
+from traintime import paths
 
 # The same examples every time, and no deadline: these tests run on shared machines.
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=60)
@@ -49,12 +47,16 @@ class ByWhatTheyShare(LoadScopeScheduling):
         path, _, test = nodeid.partition("::")
         kind = Path(path).parent.name
         if kind == "workers":
+            from traintime.measuring import stacks
+
             return next((stack for stack in stacks.ALL if stack in test), kind)
         return path if kind == "unit" else "book"
 
 
 def pytest_runtest_setup(item):
     for mark in item.iter_markers("stack"):
+        from traintime.measuring import stacks
+
         stack = stacks.get(mark.args[0])
         if not stack.present and not os.environ.get("TRAINTIME_ALL_STACKS"):
             pytest.skip(f"{stack.name} is not here: {stack.add_command}")
@@ -67,9 +69,13 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture(autouse=True)
 def private_lock(tmp_path, monkeypatch):
-    """No test waits for a measurement that runs on the same machine, or holds one up."""
-    for module in (measure, sweep):
-        monkeypatch.setattr(module, "LOCK", tmp_path / "measure.lock")
+    """No test waits for a measurement that runs on the same machine, or holds one up.
+
+    A test that measures imports what measures at the head of its module; without it there is no lock to replace.
+    """
+    for name in ("traintime.measuring.measure", "traintime.measuring.sweep"):
+        if name in sys.modules:
+            monkeypatch.setattr(sys.modules[name], "LOCK", tmp_path / "measure.lock")
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +91,8 @@ OF_A_WORKLOAD = ("data", "on_numpy", "samples", "train_numpy")
 @pytest.fixture(scope="module")
 def worker_module():
     """Import a module of the worker as the worker does: from its own folder and a workload's, without the package."""
+    from traintime import workloads
+
     with pytest.MonkeyPatch.context() as patch:
 
         def load(name: str, workload: str = "rnn"):
@@ -102,6 +110,8 @@ def worker_module():
 @pytest.fixture
 def tiny():
     """A point that trains in well under a millisecond a step."""
+    from traintime.point import make_point
+
     return make_point(vocabulary=11, embedding=3, units=4, length=5, batch=6)
 
 
@@ -120,6 +130,7 @@ def fake_worker(tmp_path):
 @pytest.fixture
 def run_fake(fake_worker):
     """Run a fake worker to its end through measure.run_worker and return the outcome."""
+    from traintime.measuring import measure
 
     def run(body: str, timeout_s: float = 30, **job):
         return measure.run_worker([sys.executable, str(fake_worker(body))], job, {"LANG": "C.UTF-8"}, timeout_s)
@@ -130,6 +141,7 @@ def run_fake(fake_worker):
 @pytest.fixture
 def gone():
     """Whether a process ends within some seconds; a zombie that nobody has collected yet has ended."""
+    import psutil
 
     def wait(pid: int, seconds: float = 10) -> bool:
         end = time.monotonic() + seconds
@@ -148,6 +160,7 @@ def gone():
 @pytest.fixture
 def invocation():
     """Build one invocation as measure() and sweep.run() make it; keywords replace its fields."""
+    from traintime.measuring.protocol import Protocol
 
     def build(status: str = "ok", **changes):
         made = {
@@ -193,39 +206,16 @@ def invocation():
 
 @pytest.fixture
 def made_up():
-    """Measurements of a machine that does not exist: made_up((stack, fields of the point, seconds a step), ...).
+    """Measurements of a machine that does not exist (unit/made_up.py): made_up((stack, fields, seconds), ...)."""
+    from made_up import made_up
 
-    noise: factor of each invocation; machine: its name; row: what else differs, such as the sweep's name.
-    """
-
-    def make(*steps, noise=(0.99, 1.01, 1.0), machine="made-up", **row):
-        rows = []
-        for stack, given, seconds, *more in steps:
-            point = make_point(**given)
-            for number, factor in enumerate(noise):
-                one = {"machine": machine, "stack": stack, "key": point.key, **point.fields, "status": "ok"}
-                one |= {"sweep": "one", "round": number, "started": f"2026-01-0{number + 1}", "disturbed": False}
-                one |= {
-                    "threads": 2,
-                    "threads_asked": point.run.threads,
-                    "versions": "x 1",
-                    "code": "c",
-                    "protocol": "3+20",
-                    "path": "",
-                    "told": False,
-                }
-                one |= {"fixed": True, "step_s": seconds * factor, "median_s": seconds * factor, "peak_bytes": 1e9}
-                rows.append(one | {"faults_a_step": 0.0} | row | (more[0] if more else {}))
-        return Measurements(pd.DataFrame(rows), machine)
-
-    return make
+    return made_up
 
 
 @pytest.fixture(scope="session")
 def html():
     """Folder of the built book's pages, brought up to date by the workflow under the quick profile."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--quiet", "rules", "--rerun-incomplete"]
-    command += ["--config", "profile=quick"]
+    command = [sys.executable, "-m", "traintime.book", "make", "--profile", "quick"]
     answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, (answer.stdout + answer.stderr)[-6000:]
     return paths.ROOT / "_build" / "html"

@@ -17,8 +17,8 @@ from traintime import paths
 from traintime.book import reader
 
 pytestmark = pytest.mark.book
-QUICK = "09-cpu-vs-gpu"  # measures nothing; all with TRAINTIME_LAB=all
-CHAPTERS = list(reader.chapters()) if os.environ.get("TRAINTIME_LAB") == "all" else [QUICK]
+QUICK = "09-cpu-vs-gpu"  # measures nothing; all with TRAINTIME_ALL
+CHAPTERS = list(reader.chapters()) if os.environ.get("TRAINTIME_ALL") else [QUICK]
 TOKEN = "for-this-test"
 RAW = re.compile(r"\{[\w:-]+\}`|^:::", flags=re.MULTILINE)
 

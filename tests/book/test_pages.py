@@ -26,14 +26,21 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(params=PAGES)
+@pytest.fixture(params=PAGES, scope="module")
 def opened(request, browser, html):
-    """A function that opens one page of the book at a size and colour scheme; it fails on errors in the console."""
-    pages = []
+    """A function that gives one page of the book at a size, as a reader meets it; what it asked for outside of the
+    book, and what failed, is kept with it.
 
-    def open_page(viewport, scheme="light"):
-        context = browser.new_context(viewport=viewport, color_scheme=scheme)
-        page = context.new_page()
+    A page is opened once for each size: who changes it asks for another with `anew`.
+    """
+    contexts, pages = [], {}
+
+    def open_page(viewport, scheme="light", anew=False):
+        name = (*viewport.values(), scheme)
+        if name in pages and not anew:
+            return pages[name]
+        contexts.append(browser.new_context(viewport=viewport, color_scheme=scheme))
+        page = contexts[-1].new_page()
         page.outside, page.errors = [], []
         page.on(
             "request",
@@ -41,12 +48,13 @@ def opened(request, browser, html):
         )
         page.on("pageerror", lambda error: page.errors.append(str(error)))
         page.goto((html / request.param).as_uri())
-        page.wait_for_timeout(1500)
-        pages.append(context)
+        page.evaluate("() => new Promise(done => window.MathJax?.Hub ? MathJax.Hub.Queue(done) : done())")
+        if not anew:
+            pages[name] = page
         return page
 
     yield open_page
-    for context in pages:
+    for context in contexts:
         context.close()
 
 
@@ -64,7 +72,7 @@ def test_nothing_is_wider_than_the_screen(opened, viewport):
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_no_table_is_wider_than_its_place(opened, viewport):
-    page = opened(viewport)
+    page = opened(viewport, anew=True)
     page.evaluate("document.querySelectorAll('article details').forEach(each => each.open = true)")
     wide = """tables => tables.filter(table => {
         let place = table.parentElement;
@@ -120,7 +128,7 @@ def test_the_data_of_every_figure_can_be_saved(opened):
 
 
 def test_the_prose_shows_numbers_and_no_leftovers(opened):
-    page = opened(DESKTOP)
+    page = opened(DESKTOP, anew=True)
     page.evaluate("document.querySelectorAll('article div.cell_input, article pre').forEach(code => code.remove())")
     text = page.locator("article").inner_text()
     for leftover in ("{glue", "{{", "nan ms", "None", "Traceback", "DEFAULT"):
@@ -129,8 +137,7 @@ def test_the_prose_shows_numbers_and_no_leftovers(opened):
 
 def test_links_inside_the_book_lead_somewhere(opened, html):
     page = opened(DESKTOP)
-    for link in page.locator("a[href]").all():
-        target = link.evaluate("a => a.href")
+    for target in set(page.locator("a[href]").evaluate_all("links => links.map(a => a.href)")):
         if target.startswith("file:"):
             assert (html / target.split("#")[0].removeprefix(html.as_uri() + "/")).exists(), target
 

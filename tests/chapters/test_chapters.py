@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from traintime import paths
-from traintime.book import appendix, chapters, execute, glue, markup, original, prose, stored
+from traintime.book import appendix, chapters, execute, glue, markup, original, prose, stored, verdicts
 from traintime.book.chapters import faster, fused, memory, numpy_batches, predicting, rows, structure
 from traintime.book.chapters.fused import along
-from traintime.book.claims import NOT_MEASURED, judge
+from traintime.book.claims import NOT_MEASURED
 from traintime.measuring import sweep
 
 pytestmark = pytest.mark.chapters
@@ -191,8 +191,8 @@ def test_what_the_prose_says_holds_on_the_machine_that_it_shows(chapter):
     def shown(label: str) -> stored.Measurements:
         return (SHOWN.get(label) or SHOWN.get(chapter) or stored.of)()
 
-    verdicts = {claim.label: judge(claim, shown(claim.label)).verdict for claim in chapters.of(chapter)}
-    assert {label for label, verdict in verdicts.items() if verdict != "holds"} == SAID_NOT_TO_HOLD.get(chapter, set())
+    found = {claim.label: verdicts.on(claim, shown(claim.label).machine).verdict for claim in chapters.of(chapter)}
+    assert {label for label, verdict in found.items() if verdict != "holds"} == SAID_NOT_TO_HOLD.get(chapter, set())
 
 
 def test_every_claim_of_a_document_has_a_verdict_unless_it_needs_a_gpu(executed):

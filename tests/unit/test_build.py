@@ -1,4 +1,4 @@
-"""Where the sources are published, as far as git or the environment tells."""
+"""Where the sources are published, what is staged, and how new pages take the old ones' place."""
 
 from types import SimpleNamespace
 
@@ -49,3 +49,114 @@ def test_a_machine_without_git_has_no_address(monkeypatch):
     monkeypatch.delenv("TRAINTIME_REPOSITORY", raising=False)
     monkeypatch.setattr(build.subprocess, "run", run)
     assert build.repository_url() is None
+
+
+# New pages in the place of old ones
+
+
+@pytest.fixture
+def output(tmp_path):
+    """The folder that a reader opens, of a book that was built before; a function that makes another one aside."""
+
+    def made(text):
+        folder = tmp_path / f"html-{text}"
+        folder.mkdir()
+        (folder / "index.html").write_text(text)
+        return folder
+
+    build.publish(made("old"), tmp_path / "html")
+    return tmp_path / "html", made
+
+
+def test_the_new_pages_are_there_and_the_old_ones_gone(output):
+    html, made = output
+    build.publish(made("new"), html)
+    assert (html / "index.html").read_text() == "new"
+    assert [path.name for path in sorted(html.parent.iterdir())] == ["html", "html-new"]
+
+
+def test_a_build_that_is_stopped_before_the_last_moment_leaves_the_old_pages(output, monkeypatch):
+    html, made = output
+    monkeypatch.setattr(build.os, "replace", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        build.publish(made("new"), html)
+    assert (html / "index.html").read_text() == "old"
+    monkeypatch.undo()
+    build.publish(made("newer"), html)
+    assert (html / "index.html").read_text() == "newer"
+
+
+def test_pages_of_an_older_version_a_plain_folder_are_replaced_too(tmp_path):
+    (tmp_path / "html").mkdir()
+    (tmp_path / "html" / "index.html").write_text("older")
+    made = tmp_path / "html-new"
+    made.mkdir()
+    (made / "index.html").write_text("new")
+    build.publish(made, tmp_path / "html")
+    assert (tmp_path / "html" / "index.html").read_text() == "new"
+
+
+# What lies ready for Jupyter Book
+
+
+@pytest.fixture
+def staged(tmp_path, monkeypatch):
+    """Stage a book of one page and one chapter; the settings are given."""
+    (tmp_path / "chapters").mkdir()
+    monkeypatch.setattr(build.paths, "ROOT", tmp_path)
+    monkeypatch.setattr(build.paths, "BUILD", tmp_path / "_build")
+    monkeypatch.setattr(build, "PAGES", ("index.md", "claims.md"))
+    monkeypatch.setattr(build, "chapters", lambda: {"one": tmp_path / "chapters" / "one.ipynb"})
+    monkeypatch.setattr(build.calculator, "fragments", lambda: {})
+    monkeypatch.setattr(build.calculator, "values", lambda: {})
+    monkeypatch.setattr(build.glue, "front_page", lambda pages: {"fixed": "0.6 s", "unused": "1"})
+    monkeypatch.setattr(build.appendix, "page", lambda template, pages: template)
+    monkeypatch.setattr(build, "_settings", lambda values: str(values))
+    for name, text in {
+        "index.md": "It takes {{ fixed }}.",
+        "claims.md": "",
+        "_toc.yml": "",
+        "references.bib": "",
+    }.items():
+        (tmp_path / name).write_text(text)
+    for folder, name in (
+        ("_static", "book.css"),
+        ("_build/quick/executed", "one.ipynb"),
+        ("_build/quick/figures", "a.svg"),
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / name).write_text("")
+
+    def stage():
+        build.stage("quick", tmp_path / "staging")
+        return tmp_path / "staging"
+
+    return stage
+
+
+def test_only_what_has_changed_is_staged_again(staged, tmp_path):
+    folder = staged()
+    (folder / "_build").mkdir()
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
+    (tmp_path / "index.md").write_text("It takes {{ fixed }}, mostly.")
+    staged()
+    changed = {path.name for path, at in before.items() if path.stat().st_mtime_ns != at}
+    assert changed == {"index.md"}
+    assert (folder / "_build").exists(), "what Sphinx knows of the other pages"
+    assert "unused" not in (folder / "_config.yml").read_text()
+
+
+def test_other_settings_or_contents_begin_anew(staged, tmp_path):
+    folder = staged()
+    (folder / "_build").mkdir()
+    (tmp_path / "_toc.yml").write_text("another order")
+    staged()
+    assert not (folder / "_build").exists()
+    assert (folder / "chapters" / "one.ipynb").exists()
+
+
+def test_what_is_no_page_any_more_is_not_staged(staged, tmp_path):
+    folder = staged()
+    (folder / "figures" / "old.svg").write_text("")
+    staged()
+    assert [path.name for path in (folder / "figures").iterdir()] == ["a.svg"]

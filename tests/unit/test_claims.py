@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from traintime.book import chapters, claims, stored
-from traintime.book.claims import Claim, Finding, every, judge, judged
+from traintime.book import claims
+from traintime.book.claims import Claim, Finding, every, judge
 from traintime.book.stored import Measurements
 
 ROWS = pd.DataFrame({"machine": ["m"], "stack": ["numpy"], "status": ["ok"]})
@@ -48,52 +48,6 @@ def test_all_hold_only_where_each_does(parts, expected):
 def test_nothing_to_judge_is_nothing_measured():
     with pytest.raises(KeyError):
         every()
-
-
-def test_each_claim_is_judged_on_each_machine_and_on_this_run():
-    found = judged([claim(lambda measurements: Finding(True, measurements.machine))], Measurements(ROWS))
-    assert [one.shown for one in found[0]] == [*stored.named(), "this run"]
-
-
-@pytest.mark.parametrize(
-    ("decided", "shown"),
-    [
-        ({"whole"}, ["whole", "too"]),
-        ({"part"}, ["part"]),
-        ({"whole", "part"}, ["whole", "part"]),
-        (set(), ["whole", "too"]),
-    ],
-)
-def test_a_machine_that_ran_some_sweeps_only_is_shown_where_it_decides(monkeypatch, decided, shown):
-    """And the others beside it, where they decide something, too."""
-    roles = {"whole": "reference", "too": "shown", "part": "in part"}
-    known = {name: {"role": role, "title": name} for name, role in roles.items()}
-    monkeypatch.setattr(stored, "named", lambda: known)
-    monkeypatch.setattr(stored, "listed", lambda: {name: known[name] for name in ("whole", "too")})
-    monkeypatch.setattr(stored, "of", lambda name: Measurements(ROWS, name))
-
-    def decide(measurements):
-        if measurements.machine not in decided:
-            raise KeyError("not measured")
-        return Finding(True, "")
-
-    assert [one.machine for one in judged([claim(decide)])[0]] == shown
-
-
-@pytest.mark.parametrize("chapter", list(chapters.MODULES))
-def test_the_claims_of_a_chapter_are_numbered_sourced_and_never_fail(chapter):
-    """On every machine of the book, and on one that has measured next to nothing."""
-    few = stored.of().rows.head(3)
-    labels = [one.label for one in chapters.of(chapter)]
-    assert labels
-    assert len(set(labels)) == len(labels)
-    for one in chapters.of(chapter):
-        assert one.label.startswith(chapter[:2] + ".")
-        assert one.sentence.endswith(".")
-        assert one.source.startswith(("ours", "S"))
-        verdicts = [judge(one, stored.of(name)).verdict for name in stored.named()]
-        verdicts.append(judge(one, Measurements(few)).verdict)
-        assert set(verdicts) <= {*claims.WORDS.values(), "not measured"}
 
 
 def test_machines_that_say_the_same_share_a_line_and_who_did_not_measure_comes_last():

@@ -1,5 +1,7 @@
 """The book's workflow where it needs no kernel: parameters, pages, sources, the address of the repository."""
 
+import os
+
 import nbformat
 import pytest
 import yaml
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from notebooks import write_notebook
 
 from traintime import paths
-from traintime.book import execute
+from traintime.book import RESULTS, execute, live
 from traintime.errors import InputError
 
 # The parameters cell
@@ -186,47 +188,88 @@ def test_a_notebook_that_papermill_has_not_seen_can_be_a_page():
 
 
 @pytest.fixture
-def measuring(shelf):
-    """A chapter whose second code cell measures: it leaves a mark in a file beside the results."""
-    notebook = nbformat.read(paths.ROOT / "chapters" / "one.ipynb", as_version=4)
-    stand_in = "class run:\n    def run(chapter):\n        open(r'{}', 'a').write('x')"
-    notebook.cells[1].source = stand_in.format(paths.ROOT / "runs")
-    notebook.cells += [
-        nbformat.v4.new_markdown_cell("A sentence."),
-        nbformat.v4.new_code_cell('measured = run.run("one")'),
-        nbformat.v4.new_code_cell("raise ValueError('a figure')"),
+def chapter(shelf):
+    """Write a chapter's cells of code after its parameters, `rounds` and `steps`."""
+
+    def write(*cells):
+        path = paths.ROOT / "chapters" / "one.ipynb"
+        notebook = nbformat.read(path, as_version=4)
+        notebook.cells = notebook.cells[:1] + [nbformat.v4.new_code_cell(cell) for cell in cells]
+        nbformat.write(notebook, path)
+
+    return write
+
+
+def part():
+    return live.measuring_part("one").splitlines()
+
+
+def test_what_measures_is_found_by_the_names_that_it_needs(chapter):
+    chapter(
+        "%config x = 1\nfrom traintime.book import plots, run\nimport os, json",
+        "sizes = {'steps': steps}\nfigure = plots.steps(sizes)",
+        "live = run.run('one', sizes, rounds)",
+        "raise ValueError('a figure')",
+    )
+    assert part() == [
+        "rounds = 3",
+        "steps = 10",
+        "from traintime.book import plots, run",
+        "sizes = {'steps': steps}",
+        "live = run.run('one', sizes, rounds)",
     ]
-    nbformat.write(notebook, paths.ROOT / "chapters" / "one.ipynb")
-    return paths.ROOT / "chapters" / "one.ipynb"
 
 
-def test_the_part_that_measures_ends_with_the_call(measuring):
-    part = execute.measuring_part("one")
-    assert [cell.cell_type for cell in part.cells] == ["code"] * 3
-    assert part.cells[-1].source == 'measured = run.run("one")'
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "sizes = {}\nfor name in 'ab':\n    sizes[name] = steps",
+        "sizes = {}\nsizes |= {'a': steps}",
+        "def made(n):\n    return {'a': n}\n\nsizes = made(steps)",
+        "sizes: dict = {'a': steps}",
+        "from json import loads as sizes",
+    ],
+)
+def test_however_a_name_is_set_it_is_found(chapter, cell):
+    chapter("from traintime.book import run", cell, "live = run.run('one', sizes, rounds)")
+    assert all(line in part() for line in cell.splitlines() if line)
 
 
-def test_measuring_runs_that_part_alone(measuring, tmp_path):
-    stamp = tmp_path / "measured" / "one"
-    execute.measure_chapter("one", "mine", stamp, tmp_path / "results")
-    assert stamp.exists()
-    assert (paths.ROOT / "runs").read_text() == "x"
+def test_a_sentence_or_a_figure_changes_nothing_that_is_measured(chapter):
+    cells = ["from traintime.book import run", "figure = draw(rounds)", "live = run.run('one', steps)"]
+    chapter(*cells)
+    before = part()
+    chapter(cells[0], "figure = draw_another(rounds)\nmore = 1", cells[2], "another_figure()")
+    assert part() == before
+    chapter(*cells[:2], "live = run.run('two', steps)")
+    assert part() != before
 
 
-def test_a_sentence_or_a_figure_changes_nothing_that_is_measured(measuring):
-    before = execute.measuring_digest("one")
-    notebook = nbformat.read(measuring, as_version=4)
-    notebook.cells[2].source = "Another sentence."
-    notebook.cells[4].source = "another_figure()"
-    nbformat.write(notebook, measuring)
-    assert execute.measuring_digest("one") == before
-    notebook.cells[3].source = 'measured = run.run("two")'
-    nbformat.write(notebook, measuring)
-    assert execute.measuring_digest("one") != before
+def test_the_part_that_measures_runs_with_the_profiles_values(chapter, tmp_path, monkeypatch):
+    chapter("from traintime.book import run", "print('on the page')", "live = run.run('one', rounds, steps)")
+    seen = []
+    monkeypatch.setattr(live.run, "run", lambda *given: seen.append((given, os.environ[RESULTS])))
+    live.measure_chapter("one", "mine", tmp_path / "results", seen.append)
+    assert seen == [(("one", 1, 10), str(tmp_path / "results"))]
+    assert RESULTS not in os.environ
 
 
 def test_a_chapter_that_measures_nothing_has_nothing_to_run(shelf, tmp_path):
-    assert execute.measuring_part("one") is None
-    execute.measure_chapter("one", "mine", tmp_path / "stamp", tmp_path / "results")
-    assert (tmp_path / "stamp").exists()
+    assert live.measuring_part("one") is None
+    live.measure_chapter("one", "mine", tmp_path / "results", print)
     assert not (tmp_path / "results").exists()
+
+
+def test_what_goes_wrong_while_measuring_names_the_chapter(chapter, tmp_path, monkeypatch):
+    chapter("from traintime.book import run", "live = run.run('one', steps / 0)")
+    with pytest.raises(RuntimeError, match=r"^one failed while measuring: ZeroDivisionError"):
+        live.measure_chapter("one", "mine", tmp_path / "results", print)
+
+
+@pytest.mark.parametrize("name", list(execute.chapters()))
+def test_of_every_chapter_the_part_that_measures_is_a_few_plain_lines(name):
+    """Nothing of it opens a stored measurement or draws: it is planned in no time."""
+    found = live.measuring_part(name) or ""
+    assert "run.run(" in found or "run.run(" not in execute.chapters()[name].read_text()
+    assert "plots." not in found.replace("from traintime.book.plots", "")
+    assert "stored.of" not in found

@@ -1,4 +1,4 @@
-"""What a chapter depends on follows from its imports: it is run again for those alone."""
+"""What a page rests on follows from its imports: it is made again for those alone."""
 
 import json
 
@@ -24,43 +24,72 @@ def names(files):
 
 
 def test_a_module_brings_what_it_imports(notebook):
-    found = names(uses.modules(notebook("%config x = 1", "from traintime.explain import formula")))
-    assert {"traintime/explain/formula.py", "traintime/explain/statistics.py"} <= found
-    assert not any(name.startswith("traintime/measuring") for name in found)
+    found = uses.modules(notebook("%config x = 1", "from traintime.explain import formula"))
+    assert {"traintime.explain.formula", "traintime.explain.statistics"} <= found
+    assert not any(name.startswith("traintime.measuring") for name in found)
 
 
-def test_a_chapter_that_measures_depends_on_the_workers_and_models(notebook):
-    found = names(uses.modules(notebook("from traintime.book import run")))
+def test_what_measures_rests_on_the_workers_and_models():
+    found = names(uses.measuring())
     assert {"traintime/measuring/worker/timing.py", "traintime/workloads/rnn/on_keras3.py"} <= found
-
-
-def test_a_chapter_without_plots_does_not_depend_on_them(notebook):
-    found = names(uses.modules(notebook("from traintime.explain import memory")))
+    assert "traintime/measuring/sweep.py" in found
     assert not any("plots" in name for name in found)
 
 
-def test_a_chapter_depends_on_those_figures_alone_that_it_draws(notebook):
-    found = names(uses.modules(notebook("from traintime.book import plots", "plots.steps(points)")))
-    assert {"traintime/book/plots/sweeps.py", "traintime/book/plots/look.py"} <= found
-    assert not {"traintime/book/plots/roofline.py", "traintime/book/plots/__init__.py"} & found
+def test_a_chapter_rests_on_those_figures_alone_that_it_draws(notebook):
+    found = uses.modules(notebook("from traintime.book import plots", "plots.steps(points)"))
+    assert {"traintime.book.plots.sweeps", "traintime.book.plots.look"} <= found
+    assert "traintime.book.plots.roofline" not in found
+    assert not any("plots" in name for name in uses.modules(notebook("from traintime.explain import memory")))
 
 
-def test_a_chapters_folder_is_used_by_what_is_asked_of_it(notebook):
-    found = names(uses.modules(notebook("from traintime.book.chapters import pool", "pool.gains(book)")))
-    assert "traintime/book/chapters/pool/analysis.py" in found
-    assert "traintime/book/chapters/pool/claims.py" not in found
-    found = names(uses.modules(notebook("from traintime.book.chapters.pool import CLAIMS")))
-    assert "traintime/book/chapters/pool/claims.py" in found
+def test_a_figure_that_another_module_draws_counts():
+    """`figures` draws the front page's: those modules, and no others."""
+    found = uses.closure(["traintime.book.figures"])
+    assert {"traintime.book.plots.sweeps", "traintime.book.plots.document"} <= found
+    assert "traintime.book.plots.roofline" not in found
 
 
-def test_data_follow_from_the_modules_that_read_them(notebook):
-    assert uses.data(notebook("from traintime.explain import formula")) == []
-    found = names(uses.data(notebook("from traintime.book import original")))
-    assert "data/original/s0-batch.csv" in found
-    assert not any(name.startswith("data/measurements") for name in found)
-    stored = names(uses.data(notebook("from traintime.book import stored")))
-    assert "data/measurements/machines.csv" in stored
+def test_data_follow_from_the_modules_that_read_them():
+    assert uses.data(["traintime.explain.formula"]) == set()
+    assert names(uses.data(["traintime.book.original"])) >= {"data/original/s0-batch.csv"}
+    assert "data/measurements/machines.csv" in names(uses.data(["traintime.book.stored"]))
+    assert not any(name.startswith("data/measurements") for name in names(uses.data(["traintime.book.original"])))
 
 
-def test_a_notebook_of_its_own_imports_depends_on_nothing_here(notebook):
-    assert uses.modules(notebook("import numpy as np")) == []
+@pytest.mark.parametrize("module", list(uses.DATA))
+def test_the_modules_that_read_data_exist(module):
+    assert module in uses.graph().modules
+    assert uses.DATA[module].exists()
+
+
+def test_a_notebook_of_its_own_imports_rests_on_itself(notebook):
+    path = notebook("import numpy as np")
+    assert uses.modules(path) == set()
+    before = uses.page(path)
+    path.touch()
+    assert uses.page(path) == before
+    assert uses.page(notebook("import numpy as other")) != before
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        (lambda text: text.replace("x = 1", "x = 1  # one more word"), True),
+        (lambda text: text.replace('"""What it is."""', '"""What it is,\nand why."""'), True),
+        (lambda text: text.replace("\n\n", "\n\n\n"), True),
+        (lambda text: text.replace("x = 1", "x = 2"), False),
+        (lambda text: text.replace('"# no comment"', '"# none"'), False),
+    ],
+)
+def test_what_a_module_does_is_told_from_what_it_says(tmp_path, monkeypatch, change, same):
+    text = '"""A module."""\n\nx = 1\n\ndef f():\n    """What it is."""\n    return "# no comment"\n'
+    path = tmp_path / "one.py"
+    monkeypatch.setattr(uses, "file_of", lambda name: path)
+    meanings = []
+    for each in (text, change(text)):
+        path.write_text(each)
+        uses._statements.cache_clear()
+        meanings.append(uses.meaning(["one"]))
+    uses._statements.cache_clear()
+    assert (meanings[0] == meanings[1]) is same

@@ -1,26 +1,22 @@
-"""Stage and build the book, and the workflow's steps as commands."""
+"""Stage the executed chapters and build the HTML."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
 import nbformat
-import typer
 import yaml
 
 from traintime import paths
-from traintime.book import appendix, glue, prose, reader
+from traintime.book import appendix, glue, reader
 from traintime.book.calculator import page as calculator
-from traintime.book.execute import chapters, measure_chapter, parameters, run_chapter
-from traintime.errors import InputError
-from traintime.measuring import sweep
+from traintime.book.execute import chapters
 
 # Sphinx looks for MathJax on a server of its own choice; the book must read without a network.
+PAGES = ("index.md", "claims.md", "calculator.md", "glossary.md", "bibliography.md")
 MATHJAX = "mathjax/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full"
 
 
@@ -50,20 +46,43 @@ def published_version() -> str:
     return answer.stdout.strip() or "main"
 
 
-def stage(profile: str, executed: Path, staging: Path) -> None:
-    """Lay out what Jupyter Book reads: the pages, the executed chapters at their sources' places, the settings."""
-    shutil.rmtree(staging, ignore_errors=True)
-    (staging / "chapters").mkdir(parents=True)
-    for name in ("_toc.yml", "index.md", "calculator.md", "glossary.md", "bibliography.md", "references.bib"):
-        shutil.copy(paths.ROOT / name, staging)
-    shutil.copytree(paths.ROOT / "figures", staging / "figures")
-    shutil.copytree(paths.ROOT / "_static", staging / "_static")
-    for chapter in chapters():
-        shutil.copy(executed / f"{chapter}.ipynb", staging / "chapters")
-    pages = [executed / f"{chapter}.ipynb" for chapter in chapters()]
-    for name, text in calculator.fragments().items():
-        (staging / name).write_text(text)
-    (staging / "claims.md").write_text(appendix.page((paths.ROOT / "claims.md").read_text(), pages))
+def stage(profile: str, staging: Path) -> None:
+    """Lay out what Jupyter Book reads: the pages, the executed chapters at their sources' places, the settings.
+
+    What has not changed is left as it is, so that Sphinx reads it from its last run. Its run is begun anew with other
+    contents or settings: those are on all pages.
+    """
+    work = paths.BUILD / profile
+    pages = [work / "executed" / f"{chapter}.ipynb" for chapter in chapters()]
+    texts = [*PAGES, "_toc.yml", "references.bib"]
+    staged: dict[str, bytes] = {name: (paths.ROOT / name).read_bytes() for name in texts}
+    staged |= {f"chapters/{path.name}": path.read_bytes() for path in pages}
+    staged |= {f"figures/{path.name}": path.read_bytes() for path in (work / "figures").glob("*.*")}
+    staged |= {f"_static/{path.name}": path.read_bytes() for path in (paths.ROOT / "_static").iterdir()}
+    staged |= {name: text.encode() for name, text in calculator.fragments().items()}
+    staged["claims.md"] = appendix.page(staged["claims.md"].decode(), pages).encode()
+    named = set(re.findall(r"{{ (\w+) }}", "".join(staged[name].decode() for name in PAGES)))
+    values = glue.front_page(pages) | calculator.values() | {"profile": profile}
+    staged["_config.yml"] = _settings({name: values[name] for name in sorted(named)}).encode()
+    changed = [name for name, content in staged.items() if not _same(staging / name, content)]
+    if {"_toc.yml", "_config.yml"} & set(changed):
+        shutil.rmtree(staging, ignore_errors=True)
+        changed = list(staged)
+    for name in changed:
+        (staging / name).parent.mkdir(parents=True, exist_ok=True)
+        (staging / name).write_bytes(staged[name])
+    for folder in ("chapters", "figures", "_static"):
+        for path in (staging / folder).iterdir():
+            if f"{folder}/{path.name}" not in staged:
+                path.unlink()
+
+
+def _same(path: Path, content: bytes) -> bool:
+    return path.exists() and path.read_bytes() == content
+
+
+def _settings(values: dict[str, str]) -> str:
+    """The book's settings with what is known only now: where it is published, and the numbers of the front pages."""
     config = yaml.safe_load((paths.ROOT / "_config.yml").read_text())
     if url := repository_url():
         # What a launch button opens is the reader's copy, and that lies beside the published pages.
@@ -72,102 +91,53 @@ def stage(profile: str, executed: Path, staging: Path) -> None:
         if url.startswith("https://github.com/"):
             config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
     config["sphinx"]["config"]["mathjax_path"] = MATHJAX
-    config["parse"]["myst_substitutions"] = glue.front_page(pages) | calculator.values() | {"profile": profile}
-    (staging / "_config.yml").write_text(yaml.safe_dump(config, allow_unicode=True))
+    config["parse"]["myst_substitutions"] = values
+    return yaml.safe_dump(config, allow_unicode=True)
 
 
-def build(staging: Path, output: Path, copies: Path) -> None:
+def build(profile: str) -> None:
     """Build the HTML, warnings being errors; raises RuntimeError with the builder's words, or for a missing page.
 
-    copies: folder for the reader's notebooks, which are what the pages' download buttons give, too; those in it that a
+    The pages are made aside and take the old ones' place at once: whoever stops the build finds the old ones.
+    The reader's notebooks, which are what the pages' download buttons give, too, go to _build/reader; those that a
     reader has changed stay, and are named.
     """
-    command = [
-        str(Path(sys.executable).with_name("jupyter-book")),
-        "build",
-        str(staging),
-        "-W",
-        "-n",
-        "--keep-going",
-        "-q",
-    ]
+    staging = paths.BUILD / profile / "staging"
+    stage(profile, staging)
+    program = Path(sys.executable).with_name("jupyter-book")
+    command = [str(program), "build", str(staging), "-W", "-n", "--keep-going", "-q"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
+        # What Sphinx has kept of pages with a warning it would not warn of again.
+        shutil.rmtree(staging / "_build", ignore_errors=True)
         raise RuntimeError(f"jupyter-book failed:\n{answer.stdout[-4000:]}\n{answer.stderr[-6000:]}")
-    html = staging / "_build" / "html"
+    made = staging / "_build" / "html"
     pages = ["index.html", *(f"chapters/{chapter}.html" for chapter in chapters())]
-    if missing := [page for page in pages if not (html / page).exists()]:
+    if missing := [page for page in pages if not (made / page).exists()]:
+        shutil.rmtree(staging / "_build", ignore_errors=True)
         raise RuntimeError(f"the build wrote no {', '.join(missing)}")
+    aside = paths.BUILD / f"html-{os.getpid()}"
+    shutil.copytree(made, aside)
     import jupyter_server_mathjax
 
-    shutil.copytree(Path(jupyter_server_mathjax.__file__).parent / "static", html / "_static" / "mathjax")
-    executed, published = staging / "chapters", (repository_url(), published_version())
-    for path in reader.write(executed, copies, *published):
+    shutil.copytree(Path(jupyter_server_mathjax.__file__).parent / "static", aside / "_static" / "mathjax")
+    published = (repository_url(), published_version())
+    for path in reader.write(staging / "chapters", paths.READER, *published):
         print(f"{path} was changed and stays as it is; delete it to get the new one")
     for chapter in chapters():
-        copy = reader.notebook(chapter, executed / f"{chapter}.ipynb", *published)
-        nbformat.write(copy, html / "_sources" / "chapters" / f"{chapter}.ipynb")
-    shutil.rmtree(output, ignore_errors=True)
-    shutil.move(html, output)
+        copy = reader.notebook(chapter, staging / "chapters" / f"{chapter}.ipynb", *published)
+        nbformat.write(copy, aside / "_sources" / "chapters" / f"{chapter}.ipynb")
+    publish(aside, paths.BUILD / "html")
 
 
-app = typer.Typer(help="The steps of the book's workflow.", no_args_is_help=True, add_completion=False)
-Profile = Annotated[str, typer.Option(help="Profile of parameters (profiles/*.yaml).")]
-
-
-@app.command("chapter")
-def chapter_command(name: str, output: Path, results: Path, profile: Profile = "quick") -> None:
-    """Execute one chapter."""
-    run_chapter(name, profile, output, results)
-
-
-@app.command("measure")
-def measure_command(name: str, stamp: Path, results: Path, profile: Profile = "quick") -> None:
-    """Measure what a chapter measures."""
-    measure_chapter(name, profile, stamp, results)
-
-
-@app.command("stage")
-def stage_command(executed: Path, staging: Path, profile: Profile = "quick") -> None:
-    """Lay out what Jupyter Book reads."""
-    stage(profile, executed, staging)
-
-
-@app.command("build")
-def build_command(staging: Path, output: Path, copies: Path) -> None:
-    """Build the HTML and the reader's notebooks."""
-    build(staging, output, copies)
-    print(f"built {datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {output / 'index.html'}")
-
-
-@app.command("check-profile")
-def check_profile_command(profile: str) -> None:
-    """Refuse an unknown profile, chapter or parameter before anything is started."""
-    sweep.plans(profile)
-    for chapter in chapters():
-        parameters(profile, chapter)
-
-
-@app.command("check-notebooks")
-def check_notebooks_command() -> None:
-    """Fail when a source notebook holds outputs, lacks its parameters cell, or has a measured number in its prose."""
-    notebooks = sorted(paths.CHAPTERS.glob("*.ipynb"))
-    found = prose.notebooks_with_outputs(notebooks)
-    for notebook in notebooks:
-        found += prose.typed_numbers(notebook)
-    for problem in found:
-        print(problem)
-    raise typer.Exit(1 if found else 0)
-
-
-def main() -> None:
-    """Run one step; bad input is one clear line and exit status 2."""
-    try:
-        app()
-    except (InputError, RuntimeError) as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        sys.exit(2 if isinstance(problem, InputError) else 1)
-
-
-if __name__ == "__main__":
-    main()
+def publish(made: Path, output: Path) -> None:
+    """Put the folder in the place of the output in one step: `output` is a link, and the link is replaced."""
+    if output.is_dir() and not output.is_symlink():  # of an older version
+        output.rename(output.with_name(f"html-{os.getpid()}-old"))
+    link = output.with_name("html-next")
+    link.unlink(missing_ok=True)
+    link.symlink_to(made.name)
+    os.replace(link, output)
+    for path in output.parent.glob("html-*"):
+        if path.name != made.name:
+            shutil.rmtree(path)

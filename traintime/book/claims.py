@@ -6,7 +6,7 @@ hold there; it never fails.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -60,23 +60,6 @@ def judge(claim: Claim, measurements: Measurements) -> Judged:
     if finding is None:
         return Judged(claim, measurements.title, NOT_MEASURED, "")
     return Judged(claim, measurements.title, WORDS[finding.holds], finding.shown)
-
-
-def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[list[Judged]]:
-    """Each claim on every machine that the book shows, and on this run where one is given; a list a claim.
-
-    A machine that ran some sweeps only is left out where it decides none of the claims, and so are the others where
-    one that did is all that decides.
-    """
-    machines = [stored.of(name) for name in stored.named()]
-    found = {machine: [judge(claim, machine) for claim in claims] for machine in machines}
-    deciding = [machine for machine in machines if any(one.verdict != NOT_MEASURED for one in found[machine])]
-    in_part = [machine for machine in deciding if machine.machine not in stored.listed()]
-    shown = [m for m in machines if m in deciding or (m.machine in stored.listed() and not in_part)]
-    columns = [found[machine] for machine in shown]
-    if run is not None:
-        columns.append([judge(claim, run) for claim in claims])
-    return [list(row) for row in zip(*columns, strict=True)]
 
 
 KEPT = "traintime_claims"  # in the metadata of a claims table in an executed notebook: as_data's entries
@@ -153,3 +136,18 @@ def on_each(
     rows = {stack: stored.row(table, stack=stack, **wanted) for stack in stacks}
     parts = [None if one["reason"] == "not interleaved" else judge(stored.interval(one)) for one in rows.values()]
     return Finding(every(*parts), "; ".join(f"{stack} {stored.interval(one).text()}" for stack, one in rows.items()))
+
+
+def span(row: Any, value: str = "ratio", spec: str = ".2f", below: bool = False) -> str:
+    """A row's value with its interval (low, high): "1.24 (1.10 to 1.31)". below: the interval on a line of its own."""
+    text = stored.interval(row, value).text(spec)
+    return text.replace(" (", "<br>(") if below else text
+
+
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def power(value: float) -> str:
+    """A small number by its order of magnitude: "4·10⁻⁶"."""
+    digits, exponent = f"{value:.0e}".split("e")
+    return f"{digits}·10{str(int(exponent)).translate(RAISED)}"

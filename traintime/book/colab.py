@@ -1,5 +1,6 @@
 """On Colab: what a runtime lacks of the package's dependencies, and the sizes for its GPU."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, distributions, version
 from typing import Any
 
 from traintime import paths
+from traintime.book import VERDICTS
 from traintime.measuring import machine, stacks, sweep
 
 PROFILE = "colab"
@@ -31,8 +33,10 @@ def _installed(name: str) -> bool:
 def prepare() -> None:
     """Install what is lacking, and change nothing that is there.
 
+    The verdicts are taken as they were published: what they rest on cannot be looked at here, and has not changed.
     Raises RuntimeError with pip's last words where that cannot be done.
     """
+    os.environ[VERDICTS] = str(paths.DERIVED / "verdicts.csv")
     if not (wanted := lacking()):
         return
     held = sorted({f"{each.name}=={each.version}" for each in distributions() if each.name})

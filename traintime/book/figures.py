@@ -1,6 +1,8 @@
 """Draw the book's key figures from data/ alone into figures/: `python -m traintime.book.figures`."""
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 from matplotlib.figure import Figure
 
@@ -45,6 +47,17 @@ DRAWN: dict[str, Callable[[], Figure]] = {
     "length": length,
 }
 
+
+def draw(folder: Path = paths.FIGURES) -> None:
+    """Draw all into a folder; each takes the old one's place when it is whole."""
+    with tempfile.TemporaryDirectory(dir=paths.BUILD) as aside:
+        for name, figure in DRAWN.items():
+            plots.save(figure(), Path(aside), name)
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in Path(aside).iterdir():
+            path.replace(folder / path.name)
+
+
 if __name__ == "__main__":
-    for name, draw in DRAWN.items():
-        plots.save(draw(), paths.FIGURES, name)
+    paths.BUILD.mkdir(exist_ok=True)
+    draw()

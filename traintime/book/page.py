@@ -11,10 +11,11 @@ import pandas as pd
 from IPython.display import HTML, Markdown, display
 
 from traintime.book import PROFILE, markup, plots, stored
-from traintime.book.claims import KEPT, Claim, as_data, by_machine, judged
+from traintime.book.claims import KEPT, Claim, as_data, by_machine, power, span  # noqa: F401 (tables name them)
 from traintime.book.glue import PREFIX
 from traintime.book.predictions import read as read_predictions
 from traintime.book.stored import Measurements
+from traintime.book.verdicts import judged
 from traintime.measuring import machine
 from traintime.point import fields
 from traintime.predict import compare
@@ -41,21 +42,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "" if pd.isna(value) else f"{value:,.10g}"
-
-
-def span(row: Any, value: str = "ratio", spec: str = ".2f", below: bool = False) -> str:
-    """A row's value with its interval (low, high): "1.24 (1.10 to 1.31)". below: the interval on a line of its own."""
-    text = stored.interval(row, value).text(spec)
-    return text.replace(" (", "<br>(") if below else text
-
-
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def power(value: float) -> str:
-    """A small number by its order of magnitude: "4·10⁻⁶"."""
-    digits, exponent = f"{value:.0e}".split("e")
-    return f"{digits}·10{str(int(exponent)).translate(RAISED)}"
 
 
 MOST = 6  # columns that fit a page
@@ -117,7 +103,12 @@ def data_link(table: pd.DataFrame, name: str) -> HTML:
 
 
 def download(run: Measurements) -> HTML:
-    """A link that saves what this run measured, as a folder that `traintime check` accepts and a reader may send in."""
+    """A link that saves what this run measured, as a folder that `traintime check` accepts and a reader may send in.
+
+    Of a quick look there is none: a stored measurement has a process of its own.
+    """
+    if run.look:
+        return HTML(f"<p><em>{A_LOOK}</em></p>")
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(run.root.rglob("*.json")):
@@ -150,6 +141,13 @@ def title(book: Measurements, found: Sized) -> str:
     return book.title
 
 
+A_LOOK = (
+    "This page's own measurements are a quick look: configurations shared processes, one run each, so they are not "
+    "judged and cannot be sent in. For runs that can, change a parameter in JupyterLab (make lab), or run the book "
+    "under another profile (make book PROFILE=full)."
+)
+
+
 class _Claims(HTML):
     """A table of claims that carries them as data, too, for the appendix."""
 
@@ -162,8 +160,11 @@ class _Claims(HTML):
 
 
 def claims(claims: Sequence[Claim], run: Measurements | None = None) -> HTML:
-    """What the chapter asserts, on each machine that the book shows and on this run: verdict and deciding figure."""
-    rows, found = [], judged(claims, run)
+    """What the chapter asserts, on each machine that the book shows and on this run: verdict and deciding figure.
+
+    A quick look decides nothing, and has no part in it.
+    """
+    rows, found = [], judged(claims, None if run is None or run.look else run)
     for each in found:
         claim, machines = each[0].claim, [(one.machine, one.verdict, one.shown) for one in each]
         rows.append([claim.label, f"{claim.sentence} *({claim.source})*", "<br>".join(by_machine(machines))])
@@ -174,6 +175,8 @@ def normal(run: Measurements) -> HTML:
     """Whether this run is normal: its stacks among the book's machines, and what is off where one is not."""
     if run.rows.empty:
         return nothing("Nothing was measured here.")
+    if run.look:
+        return HTML("")
     return placed(compare.compare(run.root, str(run.rows["machine"].iloc[0])), "Is this run normal?")
 
 

@@ -1,11 +1,12 @@
 """Every prediction as it was first written, and what came of it: judged by claims, on the machine it was made for."""
 
 import csv
+import functools
 from dataclasses import dataclass
 
 from traintime import paths
-from traintime.book import chapters, stored
-from traintime.book.claims import Judged, judge
+from traintime.book import chapters, verdicts
+from traintime.book.claims import Claim, Judged
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,11 @@ class Prediction:
     claims: str
     note: str
 
-    @property
+    @functools.cached_property
     def judged(self) -> list[tuple[Judged, bool]]:
         """Each deciding claim on the prediction's machine, with whether the claim says the contrary."""
-        known = {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
-        measurements = stored.of(self.machine)
-        return [(judge(known[label.lstrip("!")], measurements), label[0] == "!") for label in self.claims.split()]
+        labels = self.claims.split()
+        return [(verdicts.on(_claims()[label.lstrip("!")], self.machine), label[0] == "!") for label in labels]
 
     @property
     def outcome(self) -> str:
@@ -46,6 +46,11 @@ class Prediction:
         if undecided and came != {False}:
             return "cannot be told" if "cannot be told" in undecided else "not measured"
         return {True: "held", False: "failed"}[came.pop()] if came else "not judged yet"
+
+
+@functools.cache
+def _claims() -> dict[str, Claim]:
+    return {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
 
 
 DECIDED = ("holds", "does not hold")

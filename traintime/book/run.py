@@ -1,5 +1,6 @@
 """Measure on this machine, now; what was measured is used again while nothing that matters has changed."""
 
+import functools
 import hashlib
 import os
 from dataclasses import replace
@@ -9,16 +10,21 @@ from typing import Any
 from IPython.display import Markdown, display
 
 from traintime import paths
-from traintime.book import PROGRESS, RESULTS
+from traintime.book import PROFILE, RESULTS
 from traintime.book.stored import ANY, Measurements
 from traintime.errors import InputError
 from traintime.measuring import allocators, machine, stacks, sweep
+from traintime.measuring.profiles import load_profile
 from traintime.measuring.protocol import Protocol
 from traintime.store import records
 from traintime.store.table import table
 
 # What a GPU alone can be told: which kernel runs a recurrent layer, and to have no memory pool of its own.
 GPU_ALONE = {"kernel": ("cudnn", "loop-of-cells"), "allocator": ("no-pool",)}
+
+
+def follow(line: str) -> None:
+    """Called with a line for each invocation that is done; the workflow puts its own in this place."""
 
 
 def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
@@ -37,8 +43,7 @@ def planned(name: str, fields: dict[str, Any], device: str = "cpu") -> sweep.Pla
     """A sweep as this machine runs it: on this device where a stack can, on Colab with its preinstalled packages.
 
     fields: of a point (lists are swept) and `stacks`, as a profile has them. A single round is a look at what happens:
-    it takes what it sees, and repeats nothing that was disturbed.
-    """
+    it takes what it sees, and repeats nothing that was disturbed."""
     fields = dict(fields)
     together = [fields | extra for extra in [{}, *fields.pop("also", [])]]
     sides = [side for each in together for side in _by_device(each, device) if side["stacks"]]
@@ -47,6 +52,18 @@ def planned(name: str, fields: dict[str, Any], device: str = "cpu") -> sweep.Pla
         (stack.name, point.key): (point, stacks.counterpart(stack)) for plan in plans for point, stack in plan.pairs
     }
     return replace(plans[0], pairs=[pairs[key] for key in sorted(pairs)], settle=plans[0].rounds > 1)
+
+
+def _together(chapter: str) -> bool:
+    """Whether the chapter's points may share processes: the profile says `together`, and not `alone` of it."""
+    profile = load_profile(os.environ[PROFILE]) if os.environ.get(PROFILE) else {}
+    return bool(profile.get("together")) and chapter not in profile.get("alone", [])
+
+
+@functools.cache
+def _rates() -> dict[str, Any]:
+    """The machine's rates, measured once for all chapters of a look at it."""
+    return machine.rates()
 
 
 def _by_device(fields: dict[str, Any], device: str) -> list[dict[str, Any]]:
@@ -96,14 +113,19 @@ def run(
 
     sweeps: name -> fields of a point (lists are swept) and `stacks`; device: where Keras 3 runs, cpu or gpu. Stacks
     and allocators that this machine lacks are left out and named on the page. What was measured before with the same
-    sources is not measured again. Raises InputError for a device that is not here, before anything is started.
+    sources is not measured again. Under a profile that says so, points share processes where they can: each then takes
+    a moment, and no verdict is given on it.
+    Raises InputError for a device that is not here, before anything is started.
     """
     if device not in ("cpu", "gpu"):
         raise InputError("device", device, "is neither cpu nor gpu", 'Set device = "cpu".')
     if device == "gpu" and not machine.gpus():
         raise InputError("device", device, "is not here: nvidia-smi lists no card", 'Set device = "cpu".')
+    together = _together(chapter)
     plans = [
-        planned(name, fields | {"rounds": rounds, "protocol": protocol.model_dump()}, device)
+        replace(
+            planned(name, fields | {"rounds": rounds, "protocol": protocol.model_dump()}, device), together=together
+        )
         for name, fields in sweeps.items()
     ]
     missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})
@@ -113,17 +135,12 @@ def run(
         if not allocators.present(name):
             display(Markdown(f"*{name} is not on this machine. To add it: `{allocators.how_to_add(name)}`*"))
     root = results_folder(chapter, plans)
-    log = os.environ.get(PROGRESS)
 
     def report(task: sweep.Task, progress: sweep.Progress, record: dict[str, Any] | None) -> None:
-        if record is None or not log:
-            return
-        left = f"{progress.left_s:.0f} s left"
-        with open(log, "a") as file:
-            text = f"{progress.finished}/{progress.total} {task.stack.name} {task.point.key} {record['status']}, {left}"
-            file.write(text + "\n")
+        if record is not None:
+            follow(f"{progress.finished}/{progress.total} {task.stack.name} {task.point.key} {record['status']}")
 
-    sweep.run(plans, root, report=report, sentinels=False)
+    sweep.run(plans, root, report=report, sentinels=False, rates=_rates if together else machine.rates)
     for line in _crashes(root) + _disturbed(root):
         display(Markdown(line))
     # What another processor has measured here before, with these sources, is none of this run's.

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from traintime import paths, workloads
+from traintime.book import kept
 from traintime.errors import InputError
 from traintime.explain import formula, points, statistics
 from traintime.explain.statistics import Interval, Spread
@@ -67,9 +68,19 @@ def described(machine: str = "") -> dict[str, Any]:
 
 @functools.cache
 def of(machine: str = "") -> "Measurements":
-    """What is stored of one machine ("" for the reference), read once."""
+    """What is stored of one machine ("" for the reference), read once; from one file where nothing has changed."""
     machine = machine or reference()
-    return Measurements(table(paths.MEASUREMENTS, machine), machine)
+    rows = kept.table(machine, _key(machine), lambda: table(paths.MEASUREMENTS, machine))
+    found = Measurements(rows, machine)
+    # As `every` makes them; most of what a chapter shows starts from here.
+    found.every = kept.table(f"{machine}-points", _key(machine), lambda: found.every)
+    return found
+
+
+@functools.cache
+def _key(machine: str) -> str:
+    """Changes with what the machine measured and with the code that reads it."""
+    return kept.readers() + kept.digest(records.files(paths.MEASUREMENTS, machine))
 
 
 def having(book: "Measurements", found: Callable[["Measurements"], Sized]) -> "Measurements":
@@ -94,7 +105,8 @@ def best(score: Callable[["Measurements"], float | None], machine: str = "") -> 
 @functools.cache
 def sentinel_of(machine: str = "") -> pd.DataFrame:
     """Every stored invocation of a machine's sentinels."""
-    return table(paths.MEASUREMENTS, machine or reference(), sentinel=True)
+    machine = machine or reference()
+    return kept.table(f"{machine}-sentinel", _key(machine), lambda: table(paths.MEASUREMENTS, machine, sentinel=True))
 
 
 def on_gpus(**wanted: Any) -> pd.DataFrame:
@@ -182,6 +194,11 @@ class Measurements:
         self.usual = usual or {}
         self.rows = rows.replace({"protocol": ENDED_BY_TIME}, ", until a time", regex=True)
         self.machine = machine
+
+    @property
+    def look(self) -> bool:
+        """Whether this is a quick look, in which points shared processes: no verdict is given on it."""
+        return "others_before" in self.rows and bool(self.rows["others_before"].gt(0).any())
 
     @property
     def title(self) -> str:

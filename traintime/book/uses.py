@@ -1,17 +1,30 @@
-"""What a chapter depends on: the modules that it imports, and theirs; and the data that those read."""
+"""What a page rests on, as one hash: a notebook, the modules of the package that it imports, the data that those read.
+
+The hash is of contents, so that a file that was only touched, or fetched anew, makes nothing again.
+"""
 
 import ast
 import functools
+import hashlib
+import io
 import json
-from collections.abc import Iterable, Iterator
+import re
+import tokenize
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traintime import paths
+from traintime.book import kept
+
+if TYPE_CHECKING:
+    import grimp
 
 # Folders of data by the module through which a chapter reads them.
 DATA = {
     "traintime.book.stored": paths.MEASUREMENTS,
     "traintime.book.predictions": paths.DATA / "predictions.csv",
+    "traintime.book.verdicts": paths.DERIVED,
     "traintime.book.original": paths.ORIGINAL,
     "traintime.book.external": paths.EXTERNAL,
     "traintime.store.derived": paths.DERIVED,
@@ -21,85 +34,105 @@ DATA = {
     "traintime.predict.prices": paths.DERIVED,
     "traintime.learning.results": paths.TRIALS,
 }
+PLOTS = "traintime.book.plots"
+RUN = "traintime.book.run"  # what measures in a chapter
 
 
-def modules(notebook: Path) -> list[Path]:
-    """Files of the package that the notebook's code imports, directly or through others, in a fixed order."""
+def code_of(notebook: Path) -> str:
+    """All code of a notebook; lines that belong to IPython and not to Python are left out."""
     cells = json.loads(notebook.read_text())["cells"]
     source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    # A line that belongs to IPython is none of Python's.
-    code = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!")))
-    return closure(_imported(ast.parse(code)))
+    return "\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!")))
 
 
-def closure(names: Iterable[str]) -> list[Path]:
-    """Files of these modules of the package and of all that they import; a measuring one brings the workers' files.
-
-    Through a package that only passes names on (plots, a chapter's folder) a file depends on those modules alone whose
-    names it uses: a changed figure does not draw the others again.
-    """
-    found: dict[str, Path] = {}
-    queue = list(names)
-    while queue:
-        name = queue.pop()
-        if name not in found and (path := _file(name)) and not _passes_on(path):
-            found[name] = path
-            queue += _imported(_parsed(path))
-    if "traintime.measuring.measure" in found:
-        workers = [*paths.WORKER.glob("*.py"), *(paths.PACKAGE / "workloads").rglob("*.py")]
-        found |= {str(path): path for path in workers}
-    return sorted(set(found.values()))
+def modules(notebook: Path) -> set[str]:
+    """Modules of the package that the notebook's code imports, directly or through others."""
+    code, names = code_of(notebook), set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return closure(names | _figures(code))
 
 
-def data(notebook: Path) -> list[Path]:
-    """Files of data that the notebook may read, by the modules that it uses."""
-    used = set(modules(notebook))
-    folders = [place for name, place in DATA.items() if _file(name) in used]
-    files = [path for folder in folders for path in ([folder] if folder.is_file() else folder.rglob("*"))]
-    return sorted(path for path in files if path.suffix in (".json", ".csv"))
+def closure(names: Iterable[str]) -> set[str]:
+    """These modules of the package and all that they import; a name that is none of the package's is passed over."""
+    known = set(names) & graph().modules
+    return known.union(*(graph().find_upstream_modules(name) for name in known))
 
 
 @functools.cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def graph() -> "grimp.ImportGraph":
+    """Who imports whom in the package.
+
+    Everybody who draws imports `plots`, which passes on what its modules draw. Here it depends on none of them, and
+    who imports it on those whose figures it names: a changed figure is drawn again where it stands, and nowhere else.
+    """
+    import grimp  # here: a chapter's page needs no graph, and on Colab there is no grimp
+
+    made = grimp.build_graph("traintime", cache_dir=None)
+    for figure in made.find_children(PLOTS):
+        made.remove_import(importer=PLOTS, imported=figure)
+    for importer in made.find_modules_that_directly_import(PLOTS):
+        for figure in _figures(file_of(importer).read_text()):
+            made.add_import(importer=importer, imported=figure)
+    return made
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
-    """Names of modules of the package that a piece of code imports; a name that is none is harmless."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names if name.name.startswith("traintime"))
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("traintime"):
-            yield node.module
-            yield from _behind(node.module, {name.name for name in node.names})
-            for name in node.names:
-                yield f"{node.module}.{name.name}"
-                yield from _behind(f"{node.module}.{name.name}", _attributes(tree, name.asname or name.name))
+def _figures(code: str) -> set[str]:
+    """Modules of the figures that a piece of code draws: of `sweeps` for `plots.steps(points)`."""
+    drawn = set(re.findall(r"\bplots\.(\w+)", code))
+    passed_on = ast.parse(file_of(PLOTS).read_text()).body
+    lists = [node for node in passed_on if isinstance(node, ast.ImportFrom)]
+    return {node.module for node in lists if node.module and drawn & {alias.name for alias in node.names}}
 
 
-def _passes_on(path: Path) -> bool:
-    """Whether a package's file holds nothing but imports, and the list of what they give."""
-    body = _parsed(path).body[1:]  # after its docstring
-    kinds = (ast.ImportFrom, ast.Assign)
-    return path.name == "__init__.py" and len(body) > 1 and all(isinstance(node, kinds) for node in body)
+def file_of(module: str) -> Path:
+    """The file of a module of the package."""
+    place = paths.ROOT.joinpath(*module.split("."))
+    return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
 
 
-def _behind(package: str, names: set[str]) -> Iterator[str]:
-    """The modules from which a package that only passes names on has these."""
-    if (path := _file(package)) and _passes_on(path):
-        for node in _parsed(path).body:
-            if isinstance(node, ast.ImportFrom) and names & {alias.asname or alias.name for alias in node.names}:
-                yield node.module or ""
+def data(used: Iterable[str]) -> set[Path]:
+    """Files of data that these modules may read."""
+    folders = [DATA[name] for name in used if name in DATA]
+    files = (path for folder in folders for path in ([folder] if folder.is_file() else folder.rglob("*")))
+    return {path for path in files if path.suffix in (".json", ".csv")}
 
 
-def _attributes(tree: ast.Module, name: str) -> set[str]:
-    """What is asked of a name: {"steps"} of `plots` in `plots.steps(points)`."""
-    asked = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
-    return {node.attr for node in asked if node.value.id == name}
+def measuring() -> set[Path]:
+    """Files that decide what a chapter's run measures: what plans and starts workers, and what runs inside them."""
+    used = closure([RUN])
+    workers = [*paths.WORKER.glob("*.py"), *(paths.PACKAGE / "workloads").rglob("*.py"), *paths.DEFERRED.glob("*.py")]
+    return {file_of(name) for name in used} | set(workers)
 
 
-def _file(name: str) -> Path | None:
-    """The file of a module of the package, or None where there is no such module."""
-    place = paths.ROOT.joinpath(*name.split("."))
-    candidates = (place.with_suffix(".py"), place / "__init__.py")
-    return next((path for path in candidates if path.is_file()), None)
+def page(notebook: Path) -> str:
+    """Hash of all that the chapter's page rests on, but for what its run measures."""
+    used = modules(notebook)
+    return kept.digest({notebook} | {file_of(name) for name in used} | data(used))
+
+
+def meaning(used: Iterable[str]) -> str:
+    """Hash of what these modules do: comments, docstrings and blank lines do not count."""
+    whole = hashlib.sha256()
+    for name in sorted(used):
+        whole.update(f"{name}\0{_statements(file_of(name))}".encode())
+    return whole.hexdigest()[:12]
+
+
+@functools.cache
+def _statements(path: Path) -> str:
+    """A module's lines without comments and docstrings; the same on every version of Python, unlike a syntax tree."""
+    source = path.read_text()
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            for row in range(node.body[0].lineno, node.body[0].end_lineno + 1):
+                lines[row - 1] = ""
+    return "\n".join(line.rstrip() for line in lines if line.strip())

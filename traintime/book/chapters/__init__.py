@@ -24,6 +24,16 @@ MODULES = {
 }
 
 
+def module(chapter: str) -> str:
+    """The module that holds the chapter's claims."""
+    return f"traintime.book.chapters.{MODULES[chapter]}.claims"
+
+
 def of(chapter: str) -> list[Claim]:
     """The chapter's claims, in the order of its table."""
     return importlib.import_module(f"traintime.book.chapters.{MODULES[chapter]}").CLAIMS
+
+
+def of_label(label: str) -> str:
+    """The chapter of a claim's label: "03-vocabulary" of "03.1"."""
+    return next(chapter for chapter in MODULES if chapter[:2] == label[:2])

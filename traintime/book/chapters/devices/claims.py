@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traintime.book import original, page, stored
+from traintime.book import original, stored
 from traintime.book.chapters import question
 from traintime.book.chapters.devices.analysis import (
     ROWS,
@@ -22,7 +22,7 @@ from traintime.book.chapters.devices.analysis import (
     seen_on_gpu,
     works,
 )
-from traintime.book.claims import Claim, Finding, above, below, every
+from traintime.book.claims import Claim, Finding, above, below, every, span
 from traintime.book.stored import ANY, Measurements
 from traintime.explain.statistics import Interval
 
@@ -116,7 +116,7 @@ def _software_decides(book: Measurements) -> Finding | None:
     fast, slow = (each["stack"] for each in ends(book))
     row = book.ratios(book.invocations(vocabulary=ROWS), [(slow, fast)]).iloc[0]
     holds = above(stored.interval(row), 2) if row["sweep"] else None
-    return Finding(holds, f"{slow} / {fast} {page.span(row, spec='.1f')}")
+    return Finding(holds, f"{slow} / {fast} {span(row, spec='.1f')}")
 
 
 def _more_than_the_documents_cpu(book: Measurements) -> Finding | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from traintime.book import page, stored
+from traintime.book import stored
 from traintime.book.chapters.fused import along, gpus, others
 from traintime.book.chapters.fused.analysis import (
     BATCHES,
@@ -24,7 +24,7 @@ from traintime.book.chapters.fused.analysis import (
     prices,
     trials,
 )
-from traintime.book.claims import Claim, Finding, above, below, every, higher, within
+from traintime.book.claims import Claim, Finding, above, below, every, higher, span, within
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 
@@ -55,7 +55,7 @@ def _gain(stack: str, way: str, **sizes: int) -> Callable[[Measurements], pd.Dat
 def _torch_gains(book: Measurements) -> Finding:
     row = _gain("2026-torch", "one operation", batch=32, length=50)(book).iloc[0]
     holds = None if row["reason"] == "not interleaved" else above(stored.interval(row), 2)
-    return Finding(holds, f"{page.span(row)}, {row['reason']}")
+    return Finding(holds, f"{span(row)}, {row['reason']}")
 
 
 def _small_batches_gain_more(book: Measurements) -> Finding:
@@ -76,7 +76,7 @@ def _old_cell_gains_little(book: Measurements) -> Finding:
     found = _some(found[old & (found["below"] == "one operation")])
     holds = every(*(below(stored.interval(row), 1.5) for _, row in found.iterrows()))
     most = found.loc[found["ratio"].idxmax()]
-    return Finding(holds, f"most: {most['stack']} {page.span(most)} at batch {most['batch']}, length {most['length']}")
+    return Finding(holds, f"most: {most['stack']} {span(most)} at batch {most['batch']}, length {most['length']}")
 
 
 def _torch_pays_most(book: Measurements) -> Finding:
@@ -107,7 +107,7 @@ def _large_loop_pays_the_allocator(book: Measurements) -> Finding:
     found = kept_gains(book)
     found = _some(found[(found["stack"] == "2026-torch") & (found["length"] == LENGTHS[1])]).set_index("batch")
     small, large = (found.loc[batch] for batch in BATCHES)
-    shown = f"{page.span(large)} times as fast at {BATCHES[1]}, {page.span(small)} at {BATCHES[0]}"
+    shown = f"{span(large)} times as fast at {BATCHES[1]}, {span(small)} at {BATCHES[0]}"
     return Finding(every(above(stored.interval(large), 2), within(stored.interval(small), 0.75, 1.25)), shown)
 
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from traintime.book import page, stored
+from traintime.book import stored
 from traintime.book.chapters.generations.analysis import (
     ALLOCATORS,
     RIVALS,
@@ -18,7 +18,7 @@ from traintime.book.chapters.generations.analysis import (
     row_of,
     successors,
 )
-from traintime.book.claims import Claim, Finding, above, below, every
+from traintime.book.claims import Claim, Finding, above, below, every, span
 from traintime.book.stored import Measurements
 
 
@@ -29,7 +29,7 @@ def _won(row: pd.Series, who: str) -> bool | None:
 
 def _aside(row: pd.Series) -> str:
     """A ratio as a claim's table shows it."""
-    text = page.span(row)
+    text = span(row)
     return text if row["reason"] == "told apart" else f"{text}, {row['reason']}"
 
 
@@ -97,7 +97,7 @@ def _allocator_decides(book: Measurements) -> Finding:
     apart = "not interleaved" in (plain["reason"], kept["reason"])
     holds = None if apart else below(falls, 0.5)
     aside = "; not interleaved" if apart else ""
-    return Finding(holds, f"{page.span(plain)} under glibc, {page.span(kept)} under tcmalloc{aside}")
+    return Finding(holds, f"{span(plain)} under glibc, {span(kept)} under tcmalloc{aside}")
 
 
 def _own_allocator(book: Measurements) -> Finding:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pandas as pd
 
-from traintime.book import page, stored
+from traintime.book import stored
 from traintime.book.chapters.length.analysis import (
     LENGTHS,
     exponents,
@@ -19,7 +19,7 @@ from traintime.book.chapters.length.analysis import (
     table_of,
     tail,
 )
-from traintime.book.claims import Claim, Finding, above, below, every, higher, within
+from traintime.book.claims import Claim, Finding, above, below, every, higher, span, within
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 
@@ -43,7 +43,7 @@ def _limited(way: str, limit: float, side: Literal["below", "above"]) -> Callabl
         nearest = found["exponent"].idxmax() if side == "below" else found["exponent"].idxmin()
         judge = below if side == "below" else above
         holds = every(*(judge(value, limit) for value in intervals(found).values()))
-        return Finding(holds, f"{_range(found)}; nearest {nearest} {page.span(found.loc[nearest], 'exponent')}")
+        return Finding(holds, f"{_range(found)}; nearest {nearest} {span(found.loc[nearest], 'exponent')}")
 
     return find
 
@@ -53,7 +53,7 @@ def _sub_linear(book: Measurements) -> Finding:
     found = exponents(book, table).loc["adam"]
     steepest = found["exponent"].idxmax()
     holds = every(*(below(value, 1) for value in intervals(found).values()))
-    shown = f"{table:,} rows: {_range(found)}; steepest {steepest} {page.span(found.loc[steepest], 'exponent')}"
+    shown = f"{table:,} rows: {_range(found)}; steepest {steepest} {span(found.loc[steepest], 'exponent')}"
     return Finding(holds, shown)
 
 
@@ -109,7 +109,7 @@ def _proportional(book: Measurements) -> Finding:
     found = some(tail(book))
     holds = every(*(above(value, 0.9) for value in intervals(found).values()))
     lowest = found["low"].fillna(found["exponent"]).idxmin()
-    return Finding(holds, f"{_range(found)}; lowest {lowest} {page.span(found.loc[lowest], 'exponent')}")
+    return Finding(holds, f"{_range(found)}; lowest {lowest} {span(found.loc[lowest], 'exponent')}")
 
 
 def _not_the_allocators(book: Measurements) -> Finding:
@@ -130,7 +130,7 @@ def _ratio(place: int, judge: Callable[[Interval], bool | None]) -> Callable[[Me
         ]
         least = found.loc[found["ratio"].idxmin()]
         aside = ", not interleaved" if apart.any() else ""
-        return Finding(every(*parts), f"least {least['stack']} {page.span(least)}{aside}")
+        return Finding(every(*parts), f"least {least['stack']} {span(least)}{aside}")
 
     return find
 

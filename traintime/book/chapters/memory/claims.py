@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from traintime.book import page, stored
+from traintime.book import stored
 from traintime.book.chapters.memory.analysis import (
     ACCUMULATED,
     AGAIN,
@@ -22,7 +22,7 @@ from traintime.book.chapters.memory.analysis import (
     of_the_table,
     points,
 )
-from traintime.book.claims import Claim, Finding
+from traintime.book.claims import Claim, Finding, span
 from traintime.book.stored import Measurements
 from traintime.explain.memory import Holding
 from traintime.workloads.base import FLOAT
@@ -166,7 +166,7 @@ def _left(book: Measurements, larger: str, way: str, *stacks: str) -> pd.DataFra
 
 
 def _shown(found: pd.DataFrame) -> str:
-    shown = ", ".join(f"{stack} {page.span(row)}" for stack, row in found.iterrows())
+    shown = ", ".join(f"{stack} {span(row)}" for stack, row in found.iterrows())
     return shown if found["sweep"].all() else f"{shown}; not in the same rounds"
 
 
@@ -187,7 +187,7 @@ def _again_on_torch(book: Measurements) -> Finding:
     keeping = _left(book, "activations", f"{AGAIN}, both under tcmalloc", "2026-torch").iloc[0]
     apart = keeping["high"] < glibc["low"] or keeping["low"] > glibc["high"]
     holds = bool(keeping["ratio"] < glibc["ratio"]) if apart else None
-    return Finding(holds, f"{page.span(keeping)} under tcmalloc, {page.span(glibc)} under glibc")
+    return Finding(holds, f"{span(keeping)} under tcmalloc, {span(glibc)} under glibc")
 
 
 def _half_a_table(book: Measurements) -> Finding:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from traintime.book import page, stored
+from traintime.book import stored
 from traintime.book.chapters.numpy_batches.analysis import (
     ALLOCATORS,
     AT_ONCE,
@@ -24,7 +24,7 @@ from traintime.book.chapters.numpy_batches.analysis import (
     prices,
     steadiest,
 )
-from traintime.book.claims import Claim, Finding, above, below, every, within
+from traintime.book.claims import Claim, Finding, above, below, every, span, within
 from traintime.book.stored import Measurements
 
 
@@ -66,7 +66,7 @@ def _row(found: pd.DataFrame, **wanted: object) -> pd.Series:
 def _blocks_gain(book: Measurements) -> Finding:
     found = gains(book)
     blocks, single = (_row(found, below=WAYS[way], batch=1024) for way in ("blocks", "one-by-one"))
-    text = f"in blocks {page.span(blocks)}, one by one {page.span(single)} times as fast"
+    text = f"in blocks {span(blocks)}, one by one {span(single)} times as fast"
     told = [None if row["reason"] == "not interleaved" else stored.interval(row) for row in (blocks, single)]
     parts = [None if one is None else judge(one, 1) for one, judge in zip(told, (above, below), strict=True)]
     return Finding(every(*parts), text)
@@ -76,14 +76,14 @@ def _threads(book: Measurements) -> Finding:
     found = gains(book)
     small, large = (_row(found, below=ONE_THREAD, batch=batch) for batch in (1, 1024))
     # One thread over all of them: the ratio's other side.
-    text = f"one thread is {page.span(small)} times as fast at 1, {page.span(large)} at 1,024"
+    text = f"one thread is {span(small)} times as fast at 1, {span(large)} at 1,024"
     return Finding(every(above(stored.interval(small), 0.95), above(stored.interval(large), 1 / 1.5)), text)
 
 
 def _keras(book: Measurements) -> Finding:
     found = against_keras(book)
     one, many = (_row(found, below="2026-tensorflow", batch=batch) for batch in (1, 256))
-    text = f"NumPy takes {page.span(one)} times as long at 1, {page.span(many)} at 256"
+    text = f"NumPy takes {span(one)} times as long at 1, {span(many)} at 256"
     return Finding(every(below(stored.interval(one), 1), above(stored.interval(many), 1)), text)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from traintime.book import claims, page, stored
+from traintime.book import claims, stored
 from traintime.book.chapters.pool.analysis import (
     BOTH,
     GAIN,
@@ -21,7 +21,7 @@ from traintime.book.chapters.pool.analysis import (
     told,
     without_onednn,
 )
-from traintime.book.claims import Claim, Finding, every
+from traintime.book.claims import Claim, Finding, every, span
 from traintime.book.stored import ANY, Measurements
 from traintime.explain.statistics import Interval
 
@@ -71,9 +71,7 @@ def gain_on(
     def find(book: Measurements) -> Finding:
         rows = {stack: _row(gains(book), stack=stack, allocator=allocator) for stack in stacks}
         rounds = {stack: _rounds(pd.DataFrame([row])) for stack, row in rows.items()}
-        judged = {
-            stack: (judge(stored.interval(row), GAIN, rounds[stack]), page.span(row)) for stack, row in rows.items()
-        }
+        judged = {stack: (judge(stored.interval(row), GAIN, rounds[stack]), span(row)) for stack, row in rows.items()}
         return told(judged, min(rounds.values()))
 
     return find
@@ -83,7 +81,7 @@ def numpy_gains(book: Measurements) -> Finding:
     """Whether NumPy's steps are told apart, tcmalloc's being the shorter ones."""
     row = _row(gains(book), stack="numpy", allocator="tcmalloc")
     holds = row["faster"] == "tcmalloc" if row["reason"] in ("told apart", "less than 5 %") else None
-    return Finding(holds, f"{page.span(row)}; {row['reason']}")
+    return Finding(holds, f"{span(row)}; {row['reason']}")
 
 
 def faults_left(wanted: dict[tuple[str, str], tuple[float, float]]) -> Callable[[Measurements], Finding]:
@@ -115,7 +113,7 @@ def slower_without_onednn(book: Measurements) -> Finding:
     """Step without oneDNN over that with it, under glibc."""
     row = _row(without_onednn(book), allocator="glibc")
     rounds = _rounds(pd.DataFrame([row]))
-    return told({"": (above(stored.interval(row), 1.5, rounds), page.span(row))}, rounds)
+    return told({"": (above(stored.interval(row), 1.5, rounds), span(row))}, rounds)
 
 
 def difference_taken_away(book: Measurements) -> Finding:
@@ -131,7 +129,7 @@ def pool_of_onednn(book: Measurements) -> Finding:
     row = _row(book.ratios(found, [tuple(BOTH)], of="allocator"))
     rounds = _rounds(pd.DataFrame([row]))
     less = below(stored.interval(row), GAIN, rounds)
-    parts = {"faults": (bool(plain < pages() / 100), f"{plain:,.0f}"), "glibc over tcmalloc": (less, page.span(row))}
+    parts = {"faults": (bool(plain < pages() / 100), f"{plain:,.0f}"), "glibc over tcmalloc": (less, span(row))}
     return told(parts, rounds)
 
 
@@ -171,7 +169,7 @@ def gpu_without_pool(book: Measurements) -> Finding:
     parts = {
         f"{row['stack']}, {KERNELS[row['kernel']]}": (
             above(stored.interval(row), GAIN, _rounds(pd.DataFrame([row]))),
-            page.span(row),
+            span(row),
         )
         for _, row in table.iterrows()
     }

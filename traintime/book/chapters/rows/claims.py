@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from traintime.book import page, stored
+from traintime.book import stored
 from traintime.book.chapters.rows.analysis import (
     ADDED_UP,
     DEFERRED,
@@ -29,7 +29,7 @@ from traintime.book.chapters.rows.analysis import (
     trials,
     worst,
 )
-from traintime.book.claims import Claim, Finding, above, below, every, higher, on_each, within
+from traintime.book.claims import Claim, Finding, above, below, every, higher, on_each, power, span, within
 from traintime.book.stored import Measurements, interval
 
 FEWEST = 10  # seeds a side
@@ -62,7 +62,7 @@ def _memory(book: Measurements) -> Finding:
 
 def _flat_to_the_most(book: Measurements) -> Finding:
     one = stored.row(growth(book, DEFERRED, (MOST, SMALL), MANY), stack=STACKS[0])
-    return Finding(below(interval(one), 1.2), page.span(one))
+    return Finding(below(interval(one), 1.2), span(one))
 
 
 def _dense_does_not_fit(book: Measurements) -> Finding:
@@ -150,12 +150,12 @@ def _kerass_way_costs_nothing(_: Measurements) -> Finding:
 
 def _deferred_is_adam(_: Measurements) -> Finding:
     far = {stack: worst(compared(), stack, DEFERRED) for stack in STACKS}
-    return Finding(max(far.values()) < 1e-4, "; ".join(f"{stack} {page.power(one)}" for stack, one in far.items()))
+    return Finding(max(far.values()) < 1e-4, "; ".join(f"{stack} {power(one)}" for stack, one in far.items()))
 
 
 def _kerass_tensorflow_is_not(_: Measurements) -> Finding:
     keras, jax, torch = (worst(compared(), stack, DENSE) for stack in STACKS)
-    shown = [page.power(one) for one in (keras, jax, torch)]
+    shown = [power(one) for one in (keras, jax, torch)]
     return Finding(keras > 10 * max(jax, torch), f"{shown[0]} on {STACKS[0]}, {shown[1]} and {shown[2]} on the others")
 
 

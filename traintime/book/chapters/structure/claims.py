@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from traintime.book import page, stored
+from traintime.book import stored
 from traintime.book.chapters.structure.analysis import (
     ALONE,
     DEPTHS,
@@ -18,7 +18,7 @@ from traintime.book.chapters.structure.analysis import (
     without_relu,
     without_xla,
 )
-from traintime.book.claims import Claim, Finding, above, below, every, higher, on_each
+from traintime.book.claims import Claim, Finding, above, below, every, higher, on_each, span
 from traintime.book.stored import Measurements, interval
 from traintime.explain.statistics import Interval
 
@@ -46,7 +46,7 @@ def _joined_once_is_faster(book: Measurements) -> Finding:
 def _smaller_is_slower(book: Measurements) -> Finding:
     rows = [stored.row(with_smaller(book), stack=stack) for stack in STACKS]
     parts = [None if (one := ratio(row)) is None else above(one, 1) for row in rows]
-    shown = "; ".join(f"{row['stack']} {page.span(row)}" for row in rows)
+    shown = "; ".join(f"{row['stack']} {span(row)}" for row in rows)
     return Finding(True if True in parts else None if None in parts else False, shown)
 
 
@@ -70,7 +70,7 @@ def _shortcuts_are_cheap(book: Measurements) -> Finding:
 def _xla_is_slower(book: Measurements) -> Finding:
     table = without_xla(book).set_index("structure").loc[STRUCTURES]
     parts = [None if (one := ratio(row)) is None else above(one, 1) for _, row in table.iterrows()]
-    shown = "; ".join(f"{structure} {page.span(row)}" for structure, row in table.iterrows())
+    shown = "; ".join(f"{structure} {span(row)}" for structure, row in table.iterrows())
     return Finding(every(*parts), shown)
 
 

@@ -1,0 +1,207 @@
+"""Verdicts: judged once, read by every page, and never shown when what they rest on has changed."""
+
+import csv
+import os
+import random
+
+import pandas as pd
+import pytest
+
+from traintime import paths
+from traintime.book import VERDICTS, chapters, stored, verdicts
+from traintime.book.claims import WORDS, Claim, Finding, judge
+from traintime.book.stored import Measurements
+from traintime.book.verdicts import Row
+
+ROWS = pd.DataFrame({"machine": ["m"], "stack": ["numpy"], "status": ["ok"]})
+CLAIMS = {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
+
+
+def claim(find, label="00.1"):
+    return Claim(label, "It is so.", "ours", find)
+
+
+# What is committed
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return verdicts.read(verdicts.FILE)
+
+
+def test_every_claim_has_a_verdict_for_every_machine_and_rests_on_todays_data_and_code(rows):
+    """One that fails here: `make derived` judges what has changed."""
+    assert list(rows) == [(label, machine) for label in CLAIMS for machine in stored.named()]
+    assert verdicts.stale(rows) == []
+
+
+def test_judging_again_gives_the_same(rows):
+    """A random tenth; all of them with TRAINTIME_ALL."""
+    names = list(rows)
+    if not os.environ.get("TRAINTIME_ALL"):
+        names = random.sample(names, len(names) // 10)
+    for label, machine in names:
+        now = judge(CLAIMS[label], stored.of(machine))
+        assert (now.verdict, now.shown) == (rows[label, machine].verdict, rows[label, machine].figure), (label, machine)
+
+
+@pytest.mark.parametrize("chapter", list(chapters.MODULES))
+def test_the_claims_of_a_chapter_are_numbered_sourced_and_never_fail(chapter, rows):
+    """On every machine of the book, and on one that has measured next to nothing."""
+    few = stored.of().rows.head(3)
+    labels = [one.label for one in chapters.of(chapter)]
+    assert labels
+    assert len(set(labels)) == len(labels)
+    for one in chapters.of(chapter):
+        assert one.label.startswith(chapter[:2] + ".")
+        assert chapters.of_label(one.label) == chapter
+        assert one.sentence.endswith(".")
+        assert one.source.startswith(("ours", "S"))
+        found = {rows[one.label, name].verdict for name in stored.named()}
+        found.add(judge(one, Measurements(few)).verdict)
+        assert found <= {*WORDS.values(), "not measured"}
+
+
+# Which verdict a page shows
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """Write a file of verdicts that pages read."""
+    monkeypatch.setattr(verdicts, "FILE", tmp_path / "verdicts.csv")
+    monkeypatch.setattr(verdicts, "basis", lambda chapter: "today's")
+    monkeypatch.delenv(VERDICTS, raising=False)
+
+    def write(*rows, head=Row._fields):
+        with verdicts.FILE.open("w", newline="") as opened:
+            csv.writer(opened, lineterminator="\n").writerows([head, *rows])
+        verdicts._rows.cache_clear()
+
+    yield write
+    verdicts._rows.cache_clear()
+
+
+FIRST = claim(lambda book: Finding(False, "judged now"), "01.1")
+
+
+@pytest.fixture
+def of_it(monkeypatch):
+    """What a page shows of the claim on the reference machine."""
+    return lambda: (lambda one: (one.verdict, one.shown))(verdicts.on(FIRST, stored.reference()))
+
+
+def test_a_row_that_holds_is_shown(file, of_it):
+    file(Row("01.1", stored.reference(), "holds", "1.2 (1.1 to 1.3), it says", "today's"))
+    assert of_it() == ("holds", "1.2 (1.1 to 1.3), it says")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        Row("01.1", stored.reference(), "holds", "1.2", "yesterday's"),
+        Row("01.2", stored.reference(), "holds", "1.2", "today's"),
+        Row("01.1", "another machine", "holds", "1.2", "today's"),
+        Row("01.1", stored.reference(), "surely", "1.2", "today's"),
+        ("01.1", stored.reference(), "holds"),
+    ],
+)
+def test_a_row_that_is_stale_strange_or_missing_is_never_shown(file, of_it, row):
+    file(row)
+    assert of_it() == ("does not hold", "judged now")
+
+
+def test_a_file_of_another_version_or_none_is_not_read(file, of_it):
+    file(
+        Row("01.1", stored.reference(), "holds", "1.2", "today's"),
+        head=("claim", "machine", "verdict", "figure", "hash"),
+    )
+    assert of_it() == ("does not hold", "judged now")
+    verdicts.FILE.write_bytes(b"\xff\x00")
+    assert verdicts.read(verdicts.FILE) == {}
+    verdicts.FILE.unlink()
+    assert verdicts.read(verdicts.FILE) == {}
+
+
+def test_only_what_does_not_hold_is_judged_again(tmp_path, monkeypatch, rows):
+    """A chapter with a stale row and one with a missing row are judged; the file then is as the committed one is."""
+    asked = []
+
+    class Pool:
+        def __init__(self, *args, **kwargs):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def submit(self, judge, chapter):
+            asked.append(chapter)
+            return [row for row in rows.values() if chapters.of_label(row.claim) == chapter]
+
+    class Done(list):
+        def result(self):
+            return self
+
+    monkeypatch.setattr(verdicts, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(verdicts, "as_completed", lambda futures: [Done(future) for future in futures])
+    whole = verdicts.FILE.read_text()
+    lines = whole.splitlines(keepends=True)
+    damaged = tmp_path / "committed.csv"
+    damaged.write_text("".join([*(lines[:1]), lines[1].rsplit(",", 1)[0] + ",old\n", *lines[2:-1]]))
+    monkeypatch.setattr(verdicts, "FILE", damaged)
+    said = []
+    verdicts.update(tmp_path / "built.csv", said.append)
+    assert asked == [next(iter(chapters.MODULES)), list(chapters.MODULES)[-1]]
+    assert (tmp_path / "built.csv").read_text() == whole
+    assert said[0].startswith("Claims of 2 chapters")
+    before = (tmp_path / "built.csv").stat().st_mtime_ns
+    verdicts.update(tmp_path / "built.csv", said.append)
+    assert len(asked) == 2, "nothing is left"
+    assert (tmp_path / "built.csv").stat().st_mtime_ns == before
+
+
+def test_what_a_verdict_rests_on_changes_with_data_and_with_code(monkeypatch):
+    chapter = "03-vocabulary"
+    before = verdicts.basis.__wrapped__(chapter)
+    monkeypatch.setattr(verdicts, "_data", lambda: "other")
+    assert verdicts.basis.__wrapped__(chapter).split("-")[0] == before.split("-")[0]
+    assert verdicts.basis.__wrapped__(chapter) != before
+    behind = verdicts.uses.closure([chapters.module(chapter)])
+    assert {"traintime.explain.statistics", "traintime.book.stored", chapters.module(chapter)} <= behind
+    assert not any(name.startswith("traintime.book.plots.") for name in behind - verdicts.DRAWING)
+    assert verdicts.FILE.is_relative_to(paths.DERIVED)
+
+
+# Which machines a page shows
+
+
+def test_each_claim_is_judged_on_each_machine_and_on_this_run():
+    found = verdicts.judged([claim(lambda book: Finding(True, book.machine))], Measurements(ROWS))
+    assert [one.shown for one in found[0]] == [*stored.named(), "this run"]
+
+
+@pytest.mark.parametrize(
+    ("decided", "shown"),
+    [
+        ({"whole"}, ["whole", "too"]),
+        ({"part"}, ["part"]),
+        ({"whole", "part"}, ["whole", "part"]),
+        (set(), ["whole", "too"]),
+    ],
+)
+def test_a_machine_that_ran_some_sweeps_only_is_shown_where_it_decides(monkeypatch, decided, shown):
+    """And the others beside it, where they decide something, too."""
+    roles = {"whole": "reference", "too": "shown", "part": "in part"}
+    known = {name: {"role": role, "title": name} for name, role in roles.items()}
+    monkeypatch.setattr(stored, "named", lambda: known)
+    monkeypatch.setattr(stored, "listed", lambda: {name: known[name] for name in ("whole", "too")})
+    monkeypatch.setattr(stored, "of", lambda name: Measurements(ROWS, name))
+
+    def decide(measurements):
+        if measurements.machine not in decided:
+            raise KeyError("not measured")
+        return Finding(True, "")
+
+    assert [one.machine for one in verdicts.judged([claim(decide)])[0]] == shown

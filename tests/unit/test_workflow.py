@@ -1,0 +1,98 @@
+"""`make book`: what it finds out of date, what it tells, and what stops it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import filelock
+import pytest
+
+from traintime import paths
+from traintime.book import workflow
+from traintime.errors import InputError
+
+CHAPTERS = dict.fromkeys(("one", "two", "three", "four"))
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """A book of four chapters of which all but the third are up to date."""
+    monkeypatch.setattr(workflow.execute, "chapters", lambda: CHAPTERS)
+    for number, name in enumerate(CHAPTERS):
+        workflow._write(tmp_path / "inputs" / name, number)
+        if name != "three":
+            ran(tmp_path, name, 10 * (number + 1))
+    return tmp_path
+
+
+def ran(work, name, seconds):
+    made = work / "executed" / f"{name}.ipynb"
+    made.parent.mkdir(exist_ok=True)
+    made.write_text(json.dumps({"metadata": {"papermill": {"duration": seconds}}}))
+
+
+def test_a_chapter_is_run_when_it_never_was_or_rests_on_something_new(work):
+    assert workflow.stale(work) == ["three"]
+    workflow._write(work / "inputs" / "one", "another sentence")
+    os.utime(work / "inputs" / "one", (2e9, 2e9))
+    assert workflow.stale(work) == ["one", "three"]
+
+
+def test_what_rests_on_the_same_is_not_touched(work):
+    path = work / "inputs" / "two"
+    os.utime(path, (1e9, 1e9))
+    workflow._write(path, 1)
+    assert path.stat().st_mtime == 1e9
+    workflow._write(path, 2)
+    assert path.stat().st_mtime > 1e9
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [({"one": 6}, "about 10 s"), ({"one": 100}, "about 50 s"), ({"one": 600}, "about 5 min")]
+)
+def test_how_long_is_told_from_how_long_it_took(work, seconds, said):
+    assert workflow._about(work, ["one"], seconds) == said
+    assert workflow._about(work, ["never ran"], seconds) == said, "like the others"
+
+
+def test_a_person_is_told_how_many_chapters_are_left_and_about_how_long(work, capsys):
+    (work / "plan.json").write_text(json.dumps({"book": list(CHAPTERS), "seconds": {"one": 40.0, "four": 40.0}}))
+    (work / "executed" / "four.ipynb").unlink()
+    workflow.say_how_far(work, "one", 30.2)
+    assert capsys.readouterr().out == "one ran in 30 s; 2 left, about 40 s\n"
+    ran(work, "three", 1)
+    workflow.say_how_far(work, "four", 30.2)
+    assert capsys.readouterr().out == "four ran in 30 s; now the pages\n"
+
+
+def test_two_builds_at_once_are_one_too_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(workflow, "BUILD", tmp_path)
+    started = []
+    monkeypatch.setattr(workflow, "_make", lambda *given: started.append(given))
+    with filelock.FileLock(tmp_path / "lock"), pytest.raises(InputError, match="is being built by another process"):
+        workflow.make("quick")
+    assert started == []
+    workflow.make("quick")
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("profile", ["no-such-profile", "../quick"])
+def test_an_unknown_profile_is_refused_before_anything_is_started(profile, monkeypatch):
+    monkeypatch.setattr(workflow, "_make", lambda *given: pytest.fail("started"))
+    with pytest.raises(InputError, match="profile"):
+        workflow.make(profile)
+
+
+def test_bad_input_is_one_line_and_exit_status_2():
+    command = [sys.executable, "-m", "traintime.book", "make", "--profile", "no-such-profile"]
+    answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("error: profile: 'no-such-profile' is not a known profile. Choose one of: ")
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_every_page_and_all_data_count_for_the_built_pages():
+    found = {path.relative_to(paths.ROOT).as_posix() for path in workflow._pages()}
+    assert {"index.md", "_config.yml", "_static/book.css", "references.bib"} <= found
+    assert {"traintime/book/calculator/calculator.js", "traintime/book/reader.py", "data/original/claims.csv"} <= found

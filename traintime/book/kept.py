@@ -1,0 +1,71 @@
+"""Tables that are slow to make, kept under _build/tables and made anew when what they rest on has changed."""
+
+import contextlib
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from traintime import paths
+
+try:
+    import pyarrow as pa
+    from pyarrow import parquet
+except ImportError:  # the package without what builds the book
+    parquet = None
+
+
+def digest(files: Iterable[Path]) -> str:
+    """Hash of the files' places in the checkout and their contents: 24 hexadecimal digits."""
+    whole = hashlib.sha256()
+    for path in sorted(files):
+        whole.update(f"{os.path.relpath(path, paths.ROOT)}\0".encode())
+        state = path.stat()
+        whole.update(_content(path, state.st_mtime_ns, state.st_size))
+    return whole.hexdigest()[:24]
+
+
+@functools.cache
+def _content(path: Path, *_: int) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+@functools.cache
+def readers() -> str:
+    """Hash of the code that reads measurement files and makes points of them, and of the pandas that keeps them."""
+    folders = ("store", "explain", "workloads")
+    sources = [path for name in folders for path in (paths.PACKAGE / name).rglob("*") if path.suffix in (".py", ".csv")]
+    return digest([*sources, paths.PACKAGE / "point.py"]) + pd.__version__
+
+
+def table(name: str, key: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    """The table that `make` gives; from _build/tables where it was made with the same key before.
+
+    A file that is damaged, or was made with another key, is replaced. A missing value is NaN.
+    """
+    if parquet is None:
+        return _with_nan(make())
+    path = paths.TABLES / f"{name}.parquet"
+    with contextlib.suppress(OSError, pa.ArrowException, KeyError):
+        if parquet.read_metadata(path).metadata[b"traintime_key"].decode() == key:
+            whole = parquet.read_table(path, page_checksum_verification=True)
+            return _with_nan(whole.to_pandas())
+    made = _with_nan(make())
+    with contextlib.suppress(OSError):  # without a place to keep it, it is made at each use
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole = pa.Table.from_pandas(made)
+        whole = whole.replace_schema_metadata((whole.schema.metadata or {}) | {b"traintime_key": key.encode()})
+        aside = path.with_suffix(f".{os.getpid()}.part")
+        parquet.write_table(whole, aside, write_page_checksum=True)
+        os.replace(aside, path)
+    return made
+
+
+def _with_nan(read: pd.DataFrame) -> pd.DataFrame:
+    """The frame with NaN for None, as parquet cannot tell the two apart."""
+    mixed = [name for name in read if read[name].dtype == object]
+    return read.assign(**{name: read[name].where(read[name].notna(), np.nan) for name in mixed})

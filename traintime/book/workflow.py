@@ -1,0 +1,158 @@
+"""`make book`: whatever is out of date is measured, run and built again, and nothing else.
+
+What a product rests on is one hash, written to a small file that changes only with it; Snakemake compares those files
+with the products and runs what is left. Measuring comes first and alone: nothing may run beside it.
+"""
+
+import hashlib
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import filelock
+
+from traintime import paths
+from traintime.book import build, execute, kept, live, uses, verdicts
+from traintime.book.processes import die_with_parent
+from traintime.errors import InputError
+from traintime.measuring import sweep
+from traintime.store.records import write_atomically
+
+BUILD = paths.BUILD
+HTML = BUILD / "html"
+USUAL_S = 12  # seconds of a chapter that has never run here
+
+
+def make(profile: str) -> None:
+    """Bring the pages up to date under a profile of parameters (profiles/*.yaml).
+
+    Raises InputError for an unknown profile or parameter, or while another build runs here; RuntimeError, with the
+    chapter and the cell, where one fails. What was done before stays done.
+    """
+    sweep.plans(profile)
+    given = {chapter: execute.parameters(profile, chapter) for chapter in execute.chapters()}
+    BUILD.mkdir(exist_ok=True)
+    try:
+        with filelock.FileLock(BUILD / "lock", timeout=0):
+            _make(profile, given)
+    except filelock.Timeout:
+        raise InputError("make book", "_build", "is being built by another process", "Wait until it is done.") from None
+
+
+def _make(profile: str, given: dict[str, dict]) -> None:
+    work = BUILD / profile
+    judged = BUILD / "verdicts.csv"
+    verdicts.update(judged, _say)
+    measured = _measure(profile, work / "results")
+    rows = list(verdicts.read(judged).values())
+    for chapter, notebook in execute.chapters().items():
+        of_chapter = [row for row in rows if row.claim.startswith(chapter[:2])]
+        _write(work / "inputs" / chapter, uses.page(notebook), given[chapter], measured[chapter], of_chapter)
+    drawing = uses.closure(["traintime.book.figures"])
+    _write(work / "inputs" / "figures", kept.digest({uses.file_of(name) for name in drawing} | uses.data(drawing)))
+    _write(BUILD / "inputs", profile, kept.digest(_pages()))
+    if not (HTML / "index.html").exists():
+        (BUILD / "built").unlink(missing_ok=True)
+    left = stale(work)
+    write_atomically(work / "plan.json", json.dumps({"book": list(given), "seconds": _seconds(work)}))
+    if left:
+        _say(f"{len(left)} of {len(given)} chapters to run, {_about(work, left)}")
+    _snakemake(profile)
+
+
+def _pages() -> Iterable[Path]:
+    """What the pages are built from, beside the chapters and figures: texts, styles, and what makes the HTML."""
+    building = uses.closure(["traintime.book.build"])
+    yield from (paths.ROOT / name for name in (*build.PAGES, "_toc.yml", "_config.yml", "references.bib"))
+    yield from (
+        path for folder in ("_static", "traintime/book/calculator") for path in (paths.ROOT / folder).rglob("*.*")
+    )
+    yield from (uses.file_of(name) for name in building)
+    yield from uses.data(building)
+
+
+def _measure(profile: str, results: Path) -> dict[str, str]:
+    """Measure what the chapters measure and has not been measured; a hash of what there is, for each chapter."""
+    measured = {}
+    with_runs = [chapter for chapter in execute.chapters() if live.measuring_part(chapter)]
+    for count, chapter in enumerate(with_runs, 1):
+        start, lines = time.monotonic(), []
+        title = f"Measuring {count} of {len(with_runs)}: {chapter}"
+
+        def follow(line: str, lines: list[str] = lines, title: str = title) -> None:
+            lines.append(line)
+            if sys.stdout.isatty():
+                print(f"\r\033[K{title}, {line}"[:119], end="", flush=True)
+
+        live.measure_chapter(chapter, profile, results / chapter, follow)
+        if lines:
+            erase = "\r\033[K" if sys.stdout.isatty() else ""
+            _say(f"{erase}{title}, {len(lines)} runs in {time.monotonic() - start:.0f} s")
+    for chapter in execute.chapters():
+        measured[chapter] = kept.digest((results / chapter).rglob("*.json"))
+    return measured
+
+
+def stale(work: Path) -> list[str]:
+    """Chapters that are to be run."""
+    left = []
+    for chapter in execute.chapters():
+        made = work / "executed" / f"{chapter}.ipynb"
+        if not made.exists() or made.stat().st_mtime < (work / "inputs" / chapter).stat().st_mtime:
+            left.append(chapter)
+    return left
+
+
+def _seconds(work: Path) -> dict[str, float]:
+    """What each chapter took when it last ran here."""
+    seconds = {}
+    for path in (work / "executed").glob("*.ipynb"):
+        told = json.loads(path.read_text())["metadata"].get("papermill", {}).get("duration")
+        seconds[path.stem] = told or USUAL_S
+    return seconds
+
+
+def _about(work: Path, left: Iterable[str], seconds: dict[str, float] | None = None) -> str:
+    seconds = _seconds(work) if seconds is None else seconds
+    usual = sum(seconds.values()) / len(seconds) if seconds else USUAL_S
+    expected = sum(seconds.get(chapter, usual) for chapter in left) / 2  # two at a time
+    return f"about {expected / 60:.0f} min" if expected > 100 else f"about {10 * math.ceil(expected / 10)} s"
+
+
+def say_how_far(work: Path, chapter: str, took_s: float) -> None:
+    """Say that a chapter is done, how many are left, and about how long those take."""
+    plan = json.loads((work / "plan.json").read_text())
+    left = [name for name in stale(work) if name != chapter]
+    seconds = plan["seconds"] | {name: s for name, s in _seconds(work).items() if name not in left} | {chapter: took_s}
+    rest = f"{len(left)} left, {_about(work, left, seconds)}" if left else "now the pages"
+    _say(f"{chapter} ran in {took_s:.0f} s; {rest}")
+
+
+def _snakemake(profile: str) -> None:
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--quiet", "all", "--rerun-triggers", "mtime"]
+    # The lock above guards this folder, and ends with its process however that ends; Snakemake's would stay.
+    command += ["--nolock", "--rerun-incomplete", "--keep-going", "--config", f"profile={profile}"]
+    process = subprocess.Popen(command, cwd=paths.ROOT, preexec_fn=die_with_parent)
+    try:
+        answer = process.wait()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    if answer:
+        raise RuntimeError("the book was not built; what went wrong stands above. The pages are as they were before")
+
+
+def _write(path: Path, *rests_on: object) -> None:
+    """Write a hash where it differs from the one that is there: the file's time says when it changed."""
+    text = hashlib.sha256(repr(rests_on).encode()).hexdigest() + "\n"
+    if not path.exists() or path.read_text() != text:
+        write_atomically(path, text)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
