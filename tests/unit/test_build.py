@@ -160,3 +160,18 @@ def test_what_is_no_page_any_more_is_not_staged(staged, tmp_path):
     (folder / "figures" / "old.svg").write_text("")
     staged()
     assert [path.name for path in (folder / "figures").iterdir()] == ["a.svg"]
+
+
+def test_a_build_that_fails_leaves_the_pages_and_forgets_what_sphinx_kept(staged, tmp_path, monkeypatch):
+    """What Sphinx has read once with a warning it would not warn of again."""
+    folder = staged()
+    folder.rename(tmp_path / "_build" / "quick" / "staging")
+    kept = tmp_path / "_build" / "quick" / "staging" / "_build"
+    kept.mkdir()
+    monkeypatch.setattr(
+        build.subprocess, "run", lambda *a, **k: SimpleNamespace(returncode=1, stdout="", stderr="dead link")
+    )
+    with pytest.raises(RuntimeError, match="dead link"):
+        build.build("quick")
+    assert not kept.exists()
+    assert not (tmp_path / "_build" / "html").exists()

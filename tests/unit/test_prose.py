@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from notebooks import write_notebook
 
 from traintime import paths
-from traintime.book import build, prose
+from traintime.book import commands, prose
 
 # Sources
 
@@ -194,13 +194,13 @@ def test_the_style_check_names_chapter_quantity_and_sentence(tmp_path, monkeypat
     monkeypatch.setattr(paths, "CHAPTERS", tmp_path)
     path = write_notebook(tmp_path / "one.ipynb")
     with pytest.raises(typer.Exit) as ended:
-        build.check_notebooks_command()
+        commands.check_notebooks_command()
     assert (ended.value.exit_code, capsys.readouterr().out) == (0, "")
     notebook = json.loads(path.read_text())
     notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": "A step takes 12.5 ms on JAX."})
     path.write_text(json.dumps(notebook))
     with pytest.raises(typer.Exit) as ended:
-        build.check_notebooks_command()
+        commands.check_notebooks_command()
     assert ended.value.exit_code == 1
     said = "one.ipynb has '12.5 ms' typed into its prose; let code give it: A step takes 12.5 ms on JAX.\n"
     assert capsys.readouterr().out == said

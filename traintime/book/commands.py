@@ -1,0 +1,86 @@
+"""`python -m traintime.book`: `make book`, and the steps that its workflow runs in processes of their own.
+
+Each command imports what it needs and no more: a build starts some twenty of them.
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from traintime import paths
+from traintime.book.processes import die_with_parent
+from traintime.errors import InputError
+
+# jsonschema, behind every notebook, builds a grammar of web addresses when this is there: two seconds at each start.
+sys.modules["rfc3987_syntax"] = None
+
+app = typer.Typer(help="The steps of the book's workflow.", no_args_is_help=True, add_completion=False)
+
+
+@app.command("make")
+def make_command(
+    profile: Annotated[str, typer.Option(help="Profile of parameters (profiles/*.yaml).")] = "quick",
+) -> None:
+    """Bring the pages up to date."""
+    from traintime.book import workflow
+
+    start = time.monotonic()
+    workflow.make(profile)
+    typer.echo(f"Up to date after {time.monotonic() - start:.0f} s. Open {workflow.HTML / 'index.html'}")
+
+
+@app.command("chapter")
+def chapter_command(profile: str, name: str) -> None:
+    """Execute one chapter."""
+    from traintime.book import execute, workflow
+
+    die_with_parent()
+    start, work = time.monotonic(), paths.BUILD / profile
+    execute.run_chapter(name, profile, work / "executed" / f"{name}.ipynb", work / "results" / name)
+    workflow.say_how_far(work, name, time.monotonic() - start)
+
+
+@app.command("figures")
+def figures_command(folder: Path) -> None:
+    """Draw the key figures into a folder."""
+    from traintime.book import figures
+
+    die_with_parent()
+    figures.draw(folder)
+    (folder / "drawn").touch()
+
+
+@app.command("build")
+def build_command(profile: str, built: Path) -> None:
+    """Build the HTML and the reader's notebooks."""
+    from traintime.book import build
+
+    die_with_parent()
+    build.build(profile)
+    built.touch()
+
+
+@app.command("check-notebooks")
+def check_notebooks_command() -> None:
+    """Fail when a source notebook holds outputs, lacks its parameters cell, or has a measured number in its prose."""
+    from traintime.book import prose
+
+    notebooks = sorted(paths.CHAPTERS.glob("*.ipynb"))
+    found = prose.notebooks_with_outputs(notebooks)
+    for notebook in notebooks:
+        found += prose.typed_numbers(notebook)
+    for problem in found:
+        typer.echo(problem)
+    raise typer.Exit(1 if found else 0)
+
+
+def main() -> None:
+    """Run one step; bad input is one clear line and exit status 2."""
+    try:
+        app()
+    except (InputError, RuntimeError) as problem:
+        typer.echo(f"error: {problem}", err=True)
+        sys.exit(2 if isinstance(problem, InputError) else 1)
