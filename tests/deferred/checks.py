@@ -548,7 +548,7 @@ def test_an_optimizer_that_another_has_replaced_is_refused():
     with pytest.raises(Exception) as caught:  # compiled before: nobody looks at the model any more
         for _ in range(2):  # on JAX a step's optimizer is known to the next one
             model.train_on_batch(inputs, targets)
-    assert "optimizer: 'Adam' is one that another has replaced" in said_by(caught.value)
+    assert "optimizer: Adam is one that another has replaced" in said_by(caught.value).replace("'", "")
     assert np.isfinite(table_of(model)).all()
 
 

@@ -66,7 +66,8 @@ def refuse(layer: Any, problem: Problem, wrong: Any, *numbers: Any) -> Any:
     """An operation that stops the step where something is wrong; what should not happen then has to wait for it."""
 
     def stop() -> Any:
-        text = str(problem.error(layer, *(_Place() for _ in numbers)))
+        # TensorFlow would write a quotation mark with a backslash before it.
+        text = str(problem.error(layer, *(_Place() for _ in numbers))).replace("'", "")
         return tf.raw_ops.Assert(condition=False, data=[tf.strings.format(text, numbers) if numbers else text])
 
     return tf.cond(wrong, lambda: tf.group(stop()), tf.no_op)
