@@ -205,6 +205,15 @@ def invocation():
 
 
 @pytest.fixture
+def few_draws(monkeypatch):
+    """A tenth of the draws behind a fit's intervals: what made-up machines differ in is far larger than that blurs."""
+    from traintime.explain import formula
+
+    draws, *others = formula.fit.__defaults__
+    monkeypatch.setattr(formula.fit, "__defaults__", (draws // 10, *others))
+
+
+@pytest.fixture
 def made_up():
     """Measurements of a machine that does not exist (unit/made_up.py): made_up((stack, fields, seconds), ...)."""
     from made_up import made_up

@@ -1,30 +1,66 @@
-"""Measurements that nobody made: rows as store.table gives them, with times of known coefficients."""
+"""Measurements that nobody made: rows as store.table gives them, machines of such rows, and what is judged on them."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from traintime.book import chapters, claims
 from traintime.book.stored import Measurements
-from traintime.point import make_point
+from traintime.point import Point, make_point
+
+
+def row(stack: str, point: Point, number: int, seconds: float, **more: Any) -> dict[str, Any]:
+    """One invocation, of round `number`, that took so many seconds a step; more: what differs from a usual one."""
+    made = {"machine": "made-up", "stack": stack, "key": point.key} | point.fields
+    made |= {"sweep": "made-up", "round": number, "started": f"2026-01-02T03:04:{number:02}Z", "status": "ok"}
+    made |= {"threads": 2, "threads_asked": point.run.threads, "versions": "x 1", "code": "0123456789ab", "path": ""}
+    made |= {"protocol": "3+20", "fixed": True, "told": False, "disturbed": False, "again": False, "steps": 20}
+    return made | {"step_s": seconds, "median_s": seconds, "peak_bytes": 1e9, "faults_a_step": 0.0} | more
 
 
 def rows(stack: str, points: Iterable[dict], seconds: Callable[[dict], float], error: float = 0.02, rounds: int = 3):
     """One row an invocation: points as fields; their seconds a step, each run off by a share of its own."""
     random = np.random.default_rng(sum(map(ord, stack)))
     found = []
-    for fields in points:
-        point = make_point(**fields)
+    for point in (make_point(**fields) for fields in points):
         for number in range(1, rounds + 1):
-            step = seconds(point.fields) * np.exp(error * random.standard_normal())
-            row = {"machine": "made-up", "stack": stack, "key": point.key} | point.fields
-            row |= {"sweep": "made-up", "round": number, "started": f"2026-01-02T03:04:{number:02}Z", "status": "ok"}
-            row |= {"threads": 2, "protocol": "2+30", "code": "0123456789ab", "disturbed": False, "again": False}
-            row |= {"fixed": True, "path": "glibc", "versions": "numpy 2.0.0", "told": None}
-            found.append(row | {"step_s": step, "median_s": step, "peak_bytes": 1e9})
+            found.append(row(stack, point, number, seconds(point.fields) * np.exp(error * random.standard_normal())))
     return pd.DataFrame(found)
 
 
 def measurements(*parts: pd.DataFrame) -> Measurements:
     """All of them as those of one machine."""
     return Measurements(pd.concat(parts, ignore_index=True), "made-up")
+
+
+def made_up(
+    *steps: tuple, noise: Iterable[float] = (0.99, 1.01, 1.0), machine: str = "made-up", root=None, **more: Any
+) -> Measurements:
+    """A machine of (stack, fields of the point, seconds a step) and, as a fourth, what else differs in its rows.
+
+    noise: the factor of each round's invocation; more: what differs in all rows, such as the sweep's name.
+    """
+    made = []
+    for stack, fields, seconds, *differs in steps:
+        point = make_point(**fields)
+        more_of_it = {"machine": machine} | more | (differs[0] if differs else {})
+        made += [row(stack, point, number, seconds * factor, **more_of_it) for number, factor in enumerate(noise)]
+    return Measurements(pd.DataFrame(made), machine, root)
+
+
+def judged(label: str, book: Measurements) -> claims.Judged:
+    """The claim of this label ("03.1"), judged on a machine."""
+    (claim,) = [claim for claim in chapters.of(chapters.of_label(label)) if claim.label == label]
+    return claims.judge(claim, book)
+
+
+def verdict(label: str, book: Measurements) -> str:
+    """What is told of the claim on a machine: "holds", "does not hold", "cannot be told" or "not measured"."""
+    return judged(label, book).verdict
+
+
+def verdicts(chapter: str, book: Measurements) -> dict[str, str]:
+    """The verdict of each claim of a chapter ("03-vocabulary") on a machine, by label."""
+    return {claim.label: claims.judge(claim, book).verdict for claim in chapters.of(chapter)}

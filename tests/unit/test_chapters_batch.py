@@ -1,17 +1,15 @@
 """The critical batch, what a larger batch gains, the price in memory, and the claims of the chapter on the batch."""
 
 import numpy as np
-import pandas as pd
 import pytest
+from made_up import made_up, verdict, verdicts
 from tables import cells
 
 from traintime.book import stored
 from traintime.book.chapters import batch, vocabulary
 from traintime.book.chapters.batch import analysis
-from traintime.book.claims import judge
-from traintime.book.stored import Measurements
-from traintime.point import make_point
 
+pytestmark = pytest.mark.usefixtures("few_draws")
 NOISE = (0.99, 1.01, 1.0)
 SIX = ["2017-theano", "2017-tensorflow", "2020-theano", "2026-tensorflow", "2026-jax", "numpy"]
 
@@ -21,29 +19,14 @@ def machine(steps, batches=batch.BATCHES, noise=NOISE, bytes_a_sentence=200e3, p
 
     bent: stacks whose step alternates between half and twice its line.
     """
-    rows = []
-
-    def keep(stack, point, seconds, peak):
-        for number, factor in enumerate(noise):
-            row = {"machine": "made-up", "stack": stack, "key": point.key, **point.fields, "status": "ok"}
-            row |= {"sweep": "batch", "round": number, "started": f"2026-01-0{number + 1}", "disturbed": False}
-            row |= {"threads": 2, "versions": "x 1", "code": "c", "protocol": "3+12", "path": "", "told": False}
-            row |= {"fixed": True, "step_s": seconds * factor, "median_s": seconds * factor, "steps": 12}
-            rows.append(row | {"peak_bytes": peak})
-
+    made = []
     for stack, (fixed, each) in steps.items():
         for place, size in enumerate(batches):
             factor = (2 if place % 2 else 0.5) if stack in bent else 1
-            point = make_point(vocabulary=batch.VOCABULARY, batch=size)
-            keep(stack, point, (fixed + each * size) * factor, 1e9 + bytes_a_sentence * size)
-        for size in vocabulary.PRICED if prices else ():
-            keep(stack, make_point(vocabulary=size), 0.01 + prices[stack] * size, 1e9)
-    return Measurements(pd.DataFrame(rows), "made-up")
-
-
-def verdict(label, book):
-    (claim,) = [claim for claim in batch.CLAIMS if claim.label == label]
-    return judge(claim, book).verdict
+            peak = {"peak_bytes": 1e9 + bytes_a_sentence * size}
+            made.append((stack, {"vocabulary": batch.VOCABULARY, "batch": size}, (fixed + each * size) * factor, peak))
+        made += [(stack, {"vocabulary": size}, 0.01 + prices[stack] * size) for size in vocabulary.PRICED if prices]
+    return made_up(*made, noise=noise)
 
 
 def spread_out(*critical):
@@ -101,7 +84,7 @@ def test_rank_correlation_of_each_draw():
     assert analysis._rank_correlation(one, two) == pytest.approx([1, -1])
 
 
-def test_the_critical_batch_under_tcmalloc_stands_beside_the_one_under_glibc(made_up):
+def test_the_critical_batch_under_tcmalloc_stands_beside_the_one_under_glibc():
     def line(stack, fixed, batches, **fields):
         return [(stack, {"vocabulary": 280_000, "batch": size, **fields}, fixed + 1e-3 * size) for size in batches]
 
@@ -164,10 +147,10 @@ def test_the_critical_batch_is_ranked_with_the_price_of_a_row():
 
 
 @pytest.mark.parametrize("batches", [[8], [8, 64, 512], [1024, 4096]])
-@pytest.mark.parametrize("claim", batch.CLAIMS, ids=lambda claim: claim.label)
-def test_a_machine_with_fewer_points_raises_nothing(claim, batches):
-    assert judge(claim, machine({"numpy": (1.0, 1e-3)}, batches)).verdict == "not measured"
-    assert judge(claim, machine({"numpy": (1.0, 1e-3)}, batches, noise=(1.0,))).verdict == "not measured"
+@pytest.mark.parametrize("noise", [NOISE, (1.0,)])
+def test_a_machine_with_fewer_batches_has_measured_nothing(batches, noise):
+    found = verdicts("05-batch-size", machine({"numpy": (1.0, 1e-3)}, batches, noise))
+    assert found == dict.fromkeys(found, "not measured")
 
 
 # The page

@@ -5,16 +5,17 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from made_up import made_up, verdict, verdicts
 from tables import cells
 
 from traintime.book import stored
 from traintime.book.chapters import vocabulary
 from traintime.book.chapters.vocabulary import analysis
-from traintime.book.claims import judge
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval, Spread
-from traintime.point import make_point
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+CHAPTER = "03-vocabulary"
 BANDWIDTH = 9600 / 100e-9  # bytes a second at which a row's floor is 100 ns
 FIXED = 0.02  # s a step
 NOISE = (0.99, 1.01, 1.0)
@@ -22,23 +23,19 @@ NOISE = (0.99, 1.01, 1.0)
 
 def machine(tmp_path, prices, sizes=vocabulary.VOCABULARIES, noise=NOISE, sweep="all", once=()):
     """Steps of FIXED + price * rows. prices: (stack, how) -> s a row; once: (stack, how, rows) of single runs."""
-    rows = []
+    repeated, single = [], []
     for (stack, how), price in prices.items():
+        fields = {"frozen": True} if how == "frozen" else {"optimizer": how}
         for size in sizes:
-            optimizer = "adam" if how == "frozen" else how
-            point = make_point(vocabulary=size, optimizer=optimizer, frozen=how == "frozen")
-            for number, factor in enumerate(noise[:1] if (stack, how, size) in once else noise):
-                seconds = (FIXED + price * size) * factor
-                row = {"machine": "made-up", "stack": stack, "key": point.key, **point.fields, "status": "ok"}
-                row |= {"sweep": sweep, "round": number, "started": f"2026-01-0{number + 1}", "disturbed": False}
-                row |= {"threads": 2, "versions": "x 1", "code": "c", "protocol": "3+20", "path": "", "told": False}
-                row |= {"fixed": True, "step_s": seconds, "median_s": seconds, "peak_bytes": 1e9, "steps": 20}
-                rows.append(row)
+            steps = single if (stack, how, size) in once else repeated
+            steps.append((stack, {"vocabulary": size, **fields}, FIXED + price * size))
+    parts = [made_up(*repeated, noise=noise, sweep=sweep)]
+    parts += [made_up(*single, noise=noise[:1], sweep=sweep)] if single else []
     folder = tmp_path / "made-up"
     folder.mkdir(exist_ok=True)
     described = {"cpu": "made up", "cores": 2, "rates": {"bandwidth_bytes_per_s": BANDWIDTH}}
     (folder / "machine.json").write_text(json.dumps(described))
-    return Measurements(pd.DataFrame(rows), "made-up", tmp_path)
+    return Measurements(pd.concat([part.rows for part in parts], ignore_index=True), "made-up", tmp_path)
 
 
 def adam(**prices):
@@ -50,11 +47,6 @@ def ways(sgd, frozen, price=1e-6, stacks=("2017-theano", "numpy")):
     """Prices of every way on these stacks, as shares of Adam's."""
     shares = {"adam": 1.0, "sgd": sgd, "frozen": frozen}
     return {(stack, how): price * share for stack in stacks for how, share in shares.items()}
-
-
-def verdict(label, book):
-    (claim,) = [claim for claim in vocabulary.CLAIMS if claim.label == label]
-    return judge(claim, book).verdict
 
 
 # The price of a row
@@ -256,22 +248,19 @@ def test_a_line_that_is_too_low_at_the_top_is_seen(tmp_path):
 
 
 @pytest.mark.parametrize("sizes", [[5_000], [5_000, 20_000], [80_000]])
-@pytest.mark.parametrize("claim", vocabulary.CLAIMS, ids=lambda claim: claim.label)
-def test_a_machine_with_fewer_points_has_not_measured_a_claim(tmp_path, claim, sizes):
-    assert judge(claim, machine(tmp_path, adam(numpy=1e-6), sizes)).verdict == "not measured"
+def test_a_machine_with_fewer_points_has_not_measured_a_claim(tmp_path, sizes):
+    assert set(verdicts(CHAPTER, machine(tmp_path, adam(numpy=1e-6), sizes)).values()) == {"not measured"}
 
 
-@pytest.mark.parametrize("claim", vocabulary.CLAIMS, ids=lambda claim: claim.label)
-def test_a_machine_that_nobody_described_or_without_any_run_raises_nothing(tmp_path, claim):
-    book = machine(tmp_path, adam(numpy=1e-6, jax=1e-7))
-    judge(claim, Measurements(book.rows, "made-up", tmp_path / "nowhere"))
-    assert judge(claim, Measurements(book.rows[:0])).verdict == "not measured"
+def test_a_machine_that_nobody_described_has_no_floor_and_raises_nothing(tmp_path):
+    book = Measurements(machine(tmp_path, adam(numpy=1e-6, jax=1e-7)).rows, "made-up", tmp_path / "nowhere")
+    found = verdicts(CHAPTER, book)
+    assert (found["03.1"], found["03.2"]) == ("not measured", "not measured")
 
 
-@pytest.mark.parametrize("claim", vocabulary.CLAIMS, ids=lambda claim: claim.label)
-def test_single_runs_decide_nothing(tmp_path, claim):
+def test_single_runs_decide_nothing(tmp_path):
     book = machine(tmp_path, ways(0.5, 0.01, stacks=["2017-theano", "numpy"]), noise=(1.0,))
-    assert judge(claim, book).verdict in ("cannot be told", "not measured")
+    assert set(verdicts(CHAPTER, book).values()) <= {"cannot be told", "not measured"}
 
 
 # The page
