@@ -12,7 +12,6 @@ import papermill
 import yaml
 from nbclient.exceptions import DeadKernelError
 from papermill.iorw import load_notebook_node
-from traitlets.config import Config
 
 from traintime import paths
 from traintime.book import PROFILE, RESULTS, VERDICTS
@@ -78,8 +77,7 @@ def _execute(chapter: str, source: Path, aside: Path, given: dict[str, Any], pro
                 progress_bar=False,
                 execution_timeout=None,  # a sweep has timeouts of its own, one an invocation
                 autosave_cell_every=0,
-                # Through files and not the network: no port to find, and nobody else can listen.
-                config=Config({"KernelManager": {"transport": "ipc"}}),
+                extra_arguments=["--IPKernelApp.log_level=40"],  # its warnings are of no use to a reader: errors alone
             )
         except papermill.PapermillExecutionError as error:
             raise RuntimeError(f"{chapter} failed in cell {error.exec_count}: {error.ename}: {error.evalue}") from None
