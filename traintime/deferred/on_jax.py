@@ -7,6 +7,7 @@ adds the step that waits, and writes nothing.
 
 import copy
 import functools
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -125,8 +126,8 @@ class Trouble(keras.Variable):
     """A problem that a step had, and its two numbers: a step of JAX's can raise nothing without losing the model.
 
     The weights are given away to it, and come back at its end alone. So it writes down what is wrong, and Keras hands
-    that back with the weights: after each call of `train_on_batch`, `evaluate` and `predict`, and for `fit`, which is
-    told to stop, after the batch. By then the step is done; a row that is not there had no part in it.
+    that back with the weights: at the end of `train_on_batch`, `evaluate` and `predict`, and of `fit`, which is told to
+    stop. By then the step is done, and those that were begun meanwhile; a row that is not there had no part in it.
     """
 
     layer: Any = None
@@ -144,8 +145,8 @@ class Trouble(keras.Variable):
             return self.value
         self._told = True
         try:
-            for model in list(self.layer.trainer.models):
-                model.jax_state_sync()  # it is in the midst of that; those that are not do nothing
+            for model in _models_around():
+                model.jax_state_sync()  # it is in the midst of that; one that is not does nothing
         finally:
             self._told = False
         raise Problem(kind).error(self.layer, *numbers)
@@ -179,7 +180,6 @@ def build(layer: Any) -> None:
     layer.gradients.overwrite_with_gradient = True
     layer.trouble = Trouble("zeros", (3,), "int32", False, False, name="trouble")
     layer.trouble.layer = layer
-    layer.trainer.models = weakref.WeakSet()  # that read this table
 
 
 def told(layer: Any) -> list[Any]:
@@ -209,9 +209,6 @@ def iterations(layer: Any) -> jax.Array:
 
 def lookup(layer: Any, inputs: jax.Array, learns: bool) -> jax.Array:
     """The rows of the inputs; where it learns their gradient waits for the next step."""
-    model = layer._get_call_context().entry_layer
-    if hasattr(model, "jax_state_sync"):
-        layer.trainer.models.add(model)
     flat = inputs.reshape(-1).astype("int32")
     wrong = _note_rows(layer, flat)
     if not learns:
@@ -220,8 +217,8 @@ def lookup(layer: Any, inputs: jax.Array, learns: bool) -> jax.Array:
         remedy = f"Give the layer room for them: Embedding(..., most={inputs.size})."
         raise InputError("inputs", inputs.size, f"row numbers in a batch are more than most, {layer.most}", remedy)
     flush(layer)
-    stop = functools.partial(jax.debug.callback, functools.partial(_stop, weakref.ref(model)))
-    jax.lax.cond(wrong, stop, lambda: None)
+    models = [weakref.ref(model) for model in _models_around()]
+    jax.lax.cond(wrong, lambda: jax.debug.callback(functools.partial(_stop, models)), lambda: None)
     flat = jnp.where((flat < 0) | (flat >= layer.input_dim), layer.input_dim, flat)
     used, places = jnp.unique(flat, size=layer.most, fill_value=layer.input_dim, return_inverse=True)
     layer.waiting.assign(used)
@@ -238,10 +235,22 @@ def _note_rows(layer: Any, flat: jax.Array) -> jax.Array:
     return wrong
 
 
-def _stop(model: Any) -> None:
+def _stop(models: list[Any]) -> None:
     # `fit` asks for it after each batch; without it the error would come at the epoch's end.
-    if model() is not None:
-        model().stop_training = True
+    for model in models:
+        if model() is not None:
+            model().stop_training = True
+
+
+def _models_around() -> list[Any]:
+    """The models in whose methods this is called: a step calls a model's layers by themselves, and names none."""
+    frame, models = sys._getframe(), []
+    while frame is not None:
+        model = frame.f_locals.get("self")
+        if isinstance(model, keras.Model) and not any(model is one for one in models):
+            models.append(model)
+        frame = frame.f_back
+    return models
 
 
 def flush(layer: Any) -> None:
