@@ -3,14 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from made_up import verdict
 from tables import cells
 
 from traintime.book.chapters import fused
 from traintime.book.chapters.fused import along, analysis, claims, gpus, others, shown
-from traintime.book.claims import judge
 from traintime.book.stored import ANY, Measurements
 from traintime.learning import results, run
 from traintime.learning.trial import make_trial
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 def sweep(stack, step=1e-3, position=1e-4, token=1e-7, **way):
@@ -35,11 +37,6 @@ def machine(made_up, **positions):
         *sweep("2026-torch", position=cost["torch"]),
         *sweep("2026-torch", position=cost["native"], algorithm="native"),
     )
-
-
-def verdict(label, book):
-    (claim,) = [claim for claim in fused.CLAIMS if claim.label == label]
-    return judge(claim, book).verdict
 
 
 def its_own():
@@ -145,7 +142,6 @@ def test_three_prices_are_judged_by_their_error(made_up):
 
 def test_nothing_is_said_of_what_nobody_measured(made_up):
     book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
-    assert {judge(claim, book).verdict for claim in fused.CLAIMS} == {"not measured"}
     given = fused.values(book)
     assert given["fus-most"] == "(not measured)"
     assert "Not measured yet" in fused.price_table({}).data

@@ -3,14 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import measurements, rows
+from made_up import judged, measurements, rows, verdict, verdicts
 from tables import cells
 
 from traintime.book import stored
 from traintime.book.chapters import pool
-from traintime.book.claims import judge
 from traintime.book.stored import Measurements
 
+pytestmark = pytest.mark.usefixtures("few_draws")
 MANY, SOME, FEW = 6 * pool.pages(), pool.pages(), 0.1 * pool.pages()
 PLAIN = dict.fromkeys(pool.MANY, MANY) | {"2026-jax": SOME} | dict.fromkeys(pool.FEW, FEW)
 SLOW = {stack: 1.0 if stack in (*pool.MANY, "2026-jax") else 0.3 for stack in PLAIN}
@@ -32,16 +32,6 @@ def machine(allocator="tcmalloc", fast=None, faults=None, other="one", **more):
         parts.append(part(stack, "glibc", SLOW[stack], plain, **more))
         parts.append(part(stack, allocator, fast.get(stack, SLOW[stack]), faults.get(stack, 0), sweep=other, **more))
     return measurements(*parts)
-
-
-def verdict(label, book):
-    (claim,) = [claim for claim in pool.CLAIMS if claim.label == label]
-    return judge(claim, book).verdict
-
-
-def shown(label, book):
-    (claim,) = [claim for claim in pool.CLAIMS if claim.label == label]
-    return judge(claim, book).shown
 
 
 # Speed and faults
@@ -77,7 +67,7 @@ def test_a_claim_on_the_gain_holds_fails_or_cannot_be_told(label, holds, fails, 
     if cannot_be_told:
         assert verdict(label, machine(**cannot_be_told)) == "cannot be told"
     assert verdict(label, machine(other="another")) == "cannot be told"
-    assert "not interleaved" in shown(label, machine(other="another"))
+    assert "not interleaved" in judged(label, machine(other="another")).shown
 
 
 def test_a_fault_that_saves_too_much_refutes_its_price():
@@ -112,7 +102,7 @@ def test_a_claim_on_faults_needs_no_common_rounds(label, allocator, holds, fails
 
 def test_faults_by_stack_are_in_tables_of_pages(monkeypatch):
     assert verdict("04.2", machine()) == "holds"
-    assert "2020-tensorflow 6.0" in shown("04.2", machine())
+    assert "2020-tensorflow 6.0" in judged("04.2", machine()).shown
     monkeypatch.setitem(PLAIN, "numpy", MANY)
     assert verdict("04.2", machine()) == "does not hold"
 
@@ -324,14 +314,12 @@ def test_a_gpu_without_its_pool():
 def test_a_machine_with_fewer_stacks_has_not_measured_the_rest(stacks):
     whole = pd.concat([machine().rows, bent().rows], ignore_index=True)
     book = Measurements(whole[whole["stack"].isin(stacks)], "made-up")
-    verdicts = [judge(claim, book).verdict for claim in pool.CLAIMS]
-    assert "not measured" in verdicts
+    assert "not measured" in verdicts("04-memory-pool", book).values()
     assert all(isinstance(text, str) and text for text in pool.values(book, book).values())
 
 
-def test_a_machine_without_any_of_the_points_has_texts_and_no_verdict():
+def test_a_machine_without_any_of_the_points_has_texts():
     book = measurements(part("numpy", "glibc", 0.1, vocabulary=1000))
-    assert {judge(claim, book).verdict for claim in pool.CLAIMS} == {"not measured"}
     texts = pool.values(book, book)
     assert texts["pool-best"] == texts["pool-keep"] == texts["bend-even"] == pool.NOT_YET
     assert texts.keys() == pool.values(bent(), tensorflow()).keys()
@@ -352,8 +340,3 @@ def test_the_table_of_this_run():
     points = book.points(vocabulary=pool.ROWS, allocator=stored.ANY)
     texts = cells(pool.live_table(book, points))
     assert texts == [["numpy", "tcmalloc", "200", ""], ["numpy", "glibc", "300", "10"]]
-
-
-def test_nothing_that_the_prose_says_is_refuted_on_the_machine_that_it_is_written_against():
-    for claim in pool.CLAIMS:
-        assert judge(claim, stored.of()).verdict != "does not hold", claim.sentence
