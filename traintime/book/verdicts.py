@@ -126,7 +126,7 @@ def update(path: Path = FILE, say: Callable[[str], None] = print) -> None:
     left = stale(rows)
     if not left:
         return
-    say(f"Claims of {len(left)} chapters rest on something new: judging them, about {12 * len(left)} s")
+    say(f"Claims of {len(left)} chapters rest on something new: judging them, about {5 * len(left)} s")
     # Two processes of their own: this one may have threads, and a fork of it could hang.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=spawn, initializer=die_with_parent) as pool:
