@@ -3,24 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import measurements, rows
+from made_up import measurements, rows, verdict
 from tables import cells
 
 from traintime.book import stored
 from traintime.book.chapters import measuring
-from traintime.book.claims import judge
 from traintime.book.stored import Measurements
 from traintime.store.table import LOOPS
-
-
-def verdict(label, made):
-    (claim,) = [claim for claim in measuring.CLAIMS if claim.label == label]
-    return judge(claim, made).verdict
-
-
-def test_a_machine_without_the_points_has_measured_nothing_and_never_fails():
-    made = measurements(rows("numpy", [{"vocabulary": 1000}], lambda fields: 0.1, rounds=1))
-    assert {judge(claim, made).verdict for claim in measuring.CLAIMS} == {"not measured"}
 
 
 def test_without_loops_there_are_no_gaps_and_no_epochs():

@@ -2,12 +2,12 @@
 
 import pandas as pd
 import pytest
+from made_up import verdict
 from tables import cells
 
 from traintime.book import stored
 from traintime.book.chapters import rows
 from traintime.book.chapters.rows import analysis, claims, shown
-from traintime.book.claims import judge
 from traintime.learning import results, run
 from traintime.learning.run import Plan
 from traintime.learning.trial import make_trial
@@ -60,10 +60,6 @@ def machine(made_up):
     return make
 
 
-def verdict(number, book):
-    return judge(rows.CLAIMS[number - 1], book).verdict
-
-
 def test_a_table_that_is_paid_for_by_the_row_is_told_from_one_that_is_not(machine):
     book = machine()
     gains = rows.ratios(book, rows.DENSE, rows.DEFERRED)
@@ -71,29 +67,29 @@ def test_a_table_that_is_paid_for_by_the_row_is_told_from_one_that_is_not(machin
     expected = [step_s("adam", size) / DEFERRED_S for size in analysis.VOCABULARIES]
     on_one = gains[gains["stack"] == "2026-jax"].sort_values("vocabulary")
     assert on_one["ratio"].tolist() == pytest.approx(expected, rel=1e-6)
-    assert [verdict(number, book) for number in (1, 2, 3, 4)] == ["holds", "holds", "holds", "holds"]
+    assert [verdict(f"16.{number}", book) for number in (1, 2, 3, 4)] == ["holds", "holds", "holds", "holds"]
     dear = machine(lambda how, size: step_s("adam", size))
-    assert [verdict(number, dear) for number in (1, 2)] == ["does not hold"] * 2
+    assert [verdict(f"16.{number}", dear) for number in (1, 2)] == ["does not hold"] * 2
 
 
 def test_the_memory_of_the_largest_table_is_compared(machine):
     book = machine()
     assert set(rows.peaks(book)["share"]) == {1.0}
-    assert verdict(5, book) == "does not hold"
+    assert verdict("16.5", book) == "does not hold"
     deferred = book.rows["optimizer"] == "adam-deferred"
     book.rows.loc[deferred, "peak_bytes"] = 0.5e9
-    assert verdict(5, analysis.Measurements(book.rows, book.machine)) == "holds"
+    assert verdict("16.5", analysis.Measurements(book.rows, book.machine)) == "holds"
 
 
 def test_what_dense_adam_cannot_hold_and_deferred_can(machine):
-    assert [verdict(number, machine()) for number in (6, 7)] == ["holds", "holds"]
-    assert verdict(7, machine(dense_fits=True)) == "does not hold"
+    assert [verdict(f"16.{number}", machine()) for number in (6, 7)] == ["holds", "holds"]
+    assert verdict("16.7", machine(dense_fits=True)) == "does not hold"
 
 
 def test_the_epoch_is_that_which_was_run(machine):
     book = machine()
     assert analysis.epoch(book)["epoch_s"] == 500
-    assert verdict(8, book) == "holds"
+    assert verdict("16.8", book) == "holds"
     assert analysis.documents_epoch_s() == 4000
     dense = analysis.dense_epoch_s(book, analysis.epoch(book))
     assert dense == pytest.approx(10_000 * step_s("adam", analysis.LARGE), rel=0.01)
@@ -103,13 +99,13 @@ def test_an_epoch_that_was_disturbed_does_not_refute_what_it_took_too_long_for(m
     book = machine()
     of_epoch = book.rows["sweep"] == analysis.EPOCH
     book.rows.loc[of_epoch, "epoch_s"] = 1100.0
-    assert verdict(8, book) == "does not hold"
+    assert verdict("16.8", book) == "does not hold"
     book.rows.loc[of_epoch, "disturbed"] = True
-    assert verdict(8, book) == "cannot be told"
+    assert verdict("16.8", book) == "cannot be told"
     said = "All that we ran there took 1,100 (disturbed) and 1,100 (disturbed) and 1,100 (disturbed) seconds; "
     assert rows.values(book)["row-epochs"].startswith(said)
     book.rows.loc[of_epoch, "epoch_s"] = 900.0
-    assert verdict(8, book) == "holds"
+    assert verdict("16.8", book) == "holds"
 
 
 def test_the_machine_shown_repeats_itself_best_and_the_epoch_is_one_that_nothing_disturbed(machine, monkeypatch):
@@ -138,29 +134,28 @@ def test_a_larger_batch_is_compared_by_the_sentence(machine):
     table = rows.others(book).set_index(["below", "stack"])["ratio"]
     assert table["batch × 8", "2026-torch"] == pytest.approx(step_s("adam", analysis.MIDDLE) / 0.1, rel=0.01)
     assert table["deferred", "2026-torch"] == pytest.approx(step_s("adam", analysis.MIDDLE) / DEFERRED_S, rel=0.01)
-    assert verdict(9, book) == "cannot be told"  # a table of a tenth of the rows costs as much as deferring
+    assert verdict("16.9", book) == "cannot be told"  # a table of a tenth of the rows costs as much as deferring
     slow = machine(lambda how, size: 9.0 if how == "adam-deferred" else step_s(how, size))
-    assert verdict(9, slow) == "does not hold"
+    assert verdict("16.9", slow) == "does not hold"
 
 
 def test_gradients_that_are_added_up_are_judged_by_the_mean_step(machine):
     book = machine()
     table = analysis.added_up(book).set_index(["below", "stack"])["ratio"]
     assert table["8 batches added up", "2026-torch"] == pytest.approx(2, rel=0.01)
-    assert [verdict(number, book) for number in (16, 17)] == ["holds", "holds"]
+    assert [verdict(f"16.{number}", book) for number in (16, 17)] == ["holds", "holds"]
     # Seven steps of eight cost next to nothing: the median does not see the update, the mean does.
     of_sums = book.rows["accumulated"] == 8
     book.rows.loc[of_sums, "median_s"] = 1e-6
-    assert verdict(17, analysis.Measurements(book.rows, book.machine)) == "holds"
+    assert verdict("16.17", analysis.Measurements(book.rows, book.machine)) == "holds"
     book.rows.loc[of_sums, "step_s"] = 1e-3
     fast = analysis.Measurements(book.rows, book.machine)
-    assert [verdict(number, fast) for number in (16, 17)] == ["does not hold"] * 2
+    assert [verdict(f"16.{number}", fast) for number in (16, 17)] == ["does not hold"] * 2
 
 
 def test_a_machine_without_the_sweeps_has_nothing_to_show(made_up):
     book = made_up(("numpy", {}, 1.0))
     assert rows.points(book).empty
-    assert [verdict(number, book) for number in range(1, 10)] == ["not measured"] * 9
     others = rows.others_table(book, rows.learned(rows.trials()), book)
     tables = (rows.cost_table(book), rows.memory_table(book), others)
     assert ["Not measured yet" in table.data for table in tables] == [True] * 3
@@ -204,7 +199,7 @@ def test_claims_of_equal_losses(monkeypatch, machine):
     for changed, expected in (({}, ["holds", "does not hold"]), ({"2026-tensorflow__adam": 1.01}, ["holds"] * 2)):
         table = rows.apart(losses(**same | changed))
         monkeypatch.setattr(claims, "compared", lambda table=table: table)
-        assert [verdict(14, book), verdict(15, book)] == expected
+        assert [verdict("16.14", book), verdict("16.15", book)] == expected
 
 
 def test_what_is_stored_of_losses_is_of_every_way():
@@ -241,7 +236,7 @@ def test_each_way_is_held_against_dense(tmp_path, monkeypatch, machine):
     assert table.loc["deferred", "low"] < 0 < table.loc["deferred", "high"]
     for module in (claims, shown):
         monkeypatch.setattr(module, "trials", lambda: found)
-    assert [verdict(number, machine()) for number in (10, 11, 12, 13)] == ["holds"] * 4
+    assert [verdict(f"16.{number}", machine()) for number in (10, 11, 12, 13)] == ["holds"] * 4
     given = rows.values(machine())
     assert given["row-learned-lazy-Adam"].startswith("-5.0")
     assert "points at a rate of 0.01." in given["row-keras"]
@@ -252,7 +247,7 @@ def test_each_way_is_held_against_dense(tmp_path, monkeypatch, machine):
 def test_too_few_trainings_decide_nothing(tmp_path, monkeypatch, machine):
     found = taught(tmp_path, lambda name, seed: 0.9 + seed / 1e4, seeds=3)
     monkeypatch.setattr(claims, "trials", lambda: found)
-    assert [verdict(number, machine()) for number in (10, 11, 12, 13)] == ["not measured"] * 4
+    assert [verdict(f"16.{number}", machine()) for number in (10, 11, 12, 13)] == ["not measured"] * 4
     monkeypatch.setattr(shown, "trials", lambda: found[:0])
     assert rows.values(machine())["row-keras"].startswith("That is not measured yet")
     assert "traintime learn" in rows.learned_table(rows.learned(found[:0])).data
