@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from textwrap import dedent
 
+import filelock
 import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -41,7 +42,7 @@ def answer(**message):
 
 
 class ByWhatTheyShare(LoadScopeScheduling):
-    """Tests of a module share a process; so do all that need the built book, and a stack's, which share its losses."""
+    """Tests of a module share a process, and so do a stack's, which share its losses."""
 
     def _split_scope(self, nodeid: str) -> str:
         path, _, test = nodeid.partition("::")
@@ -50,7 +51,7 @@ class ByWhatTheyShare(LoadScopeScheduling):
             from traintime.measuring import stacks
 
             return next((stack for stack in stacks.ALL if stack in test), kind)
-        return path if kind == "unit" else "book"
+        return path
 
 
 def pytest_runtest_setup(item):
@@ -225,7 +226,9 @@ def made_up():
 def html():
     """Folder of the built book's pages, brought up to date by the workflow under the quick profile."""
     command = [sys.executable, "-m", "traintime.book", "make", "--profile", "quick"]
-    answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
+    paths.BUILD.mkdir(exist_ok=True)
+    with filelock.FileLock(paths.BUILD / "tests.lock"):  # both processes of the tests ask; two builds at once may not be
+        answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, (answer.stdout + answer.stderr)[-6000:]
     return paths.ROOT / "_build" / "html"
 
