@@ -227,7 +227,8 @@ def html():
     """Folder of the built book's pages, brought up to date by the workflow under the quick profile."""
     command = [sys.executable, "-m", "traintime.book", "make", "--profile", "quick"]
     paths.BUILD.mkdir(exist_ok=True)
-    with filelock.FileLock(paths.BUILD / "tests.lock"):  # both processes of the tests ask; two builds at once may not be
+    # Both processes of the tests ask for it, and a second build at once is refused.
+    with filelock.FileLock(paths.BUILD / "tests.lock"):
         answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, (answer.stdout + answer.stderr)[-6000:]
     return paths.ROOT / "_build" / "html"

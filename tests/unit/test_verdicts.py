@@ -168,9 +168,16 @@ def test_what_a_verdict_rests_on_changes_with_data_and_with_code(monkeypatch):
     monkeypatch.setattr(verdicts, "_data", lambda: "other")
     assert verdicts.basis.__wrapped__(chapter).split("-")[0] == before.split("-")[0]
     assert verdicts.basis.__wrapped__(chapter) != before
-    behind = verdicts.uses.closure([chapters.module(chapter)])
+    behind = verdicts.uses.judging(chapters.module(chapter))
     assert {"traintime.explain.statistics", "traintime.book.stored", chapters.module(chapter)} <= behind
-    assert not any(name.startswith("traintime.book.plots.") for name in behind - verdicts.DRAWING)
+
+
+@pytest.mark.parametrize("chapter", list(chapters.MODULES))
+def test_what_only_draws_is_no_part_of_a_verdict(chapter):
+    behind = verdicts.uses.judging(chapters.module(chapter))
+    assert f"traintime.book.chapters.{chapters.MODULES[chapter]}.analysis" in behind
+    assert not {"traintime.book.page", "traintime.book.workflow", "traintime.book.verdicts"} & behind
+    assert not any("plots" in name or name.endswith(".shown") for name in behind)
     assert verdicts.FILE.is_relative_to(paths.DERIVED)
 
 

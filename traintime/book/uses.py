@@ -4,6 +4,7 @@ The hash is of contents, so that a file that was only touched, or fetched anew, 
 """
 
 import ast
+import copy
 import functools
 import hashlib
 import io
@@ -77,6 +78,20 @@ def graph() -> "grimp.ImportGraph":
     for importer in made.find_modules_that_directly_import(PLOTS):
         for figure in _figures(file_of(importer).read_text()):
             made.add_import(importer=importer, imported=figure)
+    return made
+
+
+def judging(module: str) -> set[str]:
+    """What a module of claims rests on: all behind it, without what only shows a result on a page."""
+    return {module} | _without_drawing().find_upstream_modules(module)
+
+
+@functools.cache
+def _without_drawing() -> "grimp.ImportGraph":
+    made = copy.deepcopy(graph())
+    for name in graph().modules:
+        if name.endswith(".shown") or name in ("traintime.book.page", "traintime.book.markup", PLOTS, f"{PLOTS}.look"):
+            made.remove_module(name)
     return made
 
 

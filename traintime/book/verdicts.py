@@ -46,14 +46,10 @@ def read(path: Path) -> dict[tuple[str, str], Row]:
     return {(row.claim, row.machine): row for row in rows}
 
 
-# What draws is no part of a verdict.
-DRAWING = {"traintime.book.plots", "traintime.book.plots.look"}
-
-
 @functools.cache
 def basis(chapter: str) -> str:
     """Hash of what the chapter's verdicts rest on: all data, and what the judging code and all behind it does."""
-    return f"{uses.meaning(uses.closure([chapters.module(chapter)]) - DRAWING)}-{_data()}"
+    return f"{uses.meaning(uses.judging(chapters.module(chapter)))}-{_data()}"
 
 
 @functools.cache
