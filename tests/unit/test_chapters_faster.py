@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from made_up import made_up, verdict
 from tables import cells
 
 from traintime.book import plots, stored
 from traintime.book.chapters import faster
-from traintime.book.claims import judge
 from traintime.errors import InputError
 from traintime.learning import results
 from traintime.learning.trial import make_trial
@@ -54,55 +54,65 @@ def run_of(stack, change, model):
     )
 
 
-@pytest.fixture
-def machine(made_up):
+def today(gains=AS_PREDICTED, feeds=FEEDS, save=(2.0, 0.5), two=(0.1, 0.2), spe=1.3, seldom=(0.05, 0.011, 0.045)):
     """Today's stacks, each model at a tenth of a second a step; gains: (model, change, stack) -> times as fast."""
-
-    def make(gains=AS_PREDICTED, feeds=FEEDS, save=(2.0, 0.5), two=(0.1, 0.2), spe=1.3, seldom=(0.05, 0.011, 0.045)):
-        steps = []
-        for model, fields in faster.MODELS.items():
-            for stack in faster.STACKS:
-                usual = 0.2 if (model, stack) == ("arithmetic", "2026-tensorflow") else 0.1
-                if usual == 0.1:  # the other is the feed of batches that lie ready
-                    steps.append((stack, fields, usual))
-                for change in faster.CHANGES:
-                    if run_of(stack, change, model):
-                        times = gains.get((model, change.name, stack), GAINS[change.name])
-                        more = change.other if change.field == "batch" else 1
-                        other = fields | {change.field: faster.sides(model, change)[1]}
-                        steps.append((stack, other, usual * more / times))
-        for feed, (step, waited) in feeds.items():
-            of_feed = faster.MODELS["arithmetic"] | {"feed": feed}
-            steps.append(("2026-tensorflow", of_feed, step / 1e3, {"waited_s": waited / 1e3, "own_cores": 1.9}))
-        table = faster.MODELS["table"]
+    steps = []
+    for model, fields in faster.MODELS.items():
         for stack in faster.STACKS:
-            for aside, cost in zip((False, True), save, strict=True):
-                # One of ten steps saves: the mean holds a tenth of it.
-                steps.append((stack, table | {"save_every": 10, "save_aside": aside}, 0.1 + cost / 10))
-            small = {"vocabulary": 5000, "length": 10}
-            steps.append((stack, small, 0.01))
-            for seconds, fields in zip(seldom, SELDOM, strict=True):
-                steps.append((stack, small | fields, seconds))
-        for model, seconds in zip(("arithmetic", "table"), two, strict=True):
-            fields = faster.MODELS[model]
-            steps.append(("2026-torch", fields | {"replicas": 2}, seconds))
-            steps.append(("2026-torch", fields | {"batch": fields["batch"] // 2, "threads": 1}, 0.08))
-        for stack in ("2026-tensorflow", "2026-jax"):
-            for number, seconds in ((1, 0.01 * spe), (16, 0.01)):
-                fields = {"vocabulary": 1000, "length": 10, "loop": "fit", "steps_per_execution": number}
-                steps.append((stack, fields, seconds, {"fit_step_s": seconds}))
-        return made_up(*steps)
+            usual = 0.2 if (model, stack) == ("arithmetic", "2026-tensorflow") else 0.1
+            if usual == 0.1:  # the other is the feed of batches that lie ready
+                steps.append((stack, fields, usual))
+            for change in faster.CHANGES:
+                if run_of(stack, change, model):
+                    times = gains.get((model, change.name, stack), GAINS[change.name])
+                    more = change.other if change.field == "batch" else 1
+                    other = fields | {change.field: faster.sides(model, change)[1]}
+                    steps.append((stack, other, usual * more / times))
+    for feed, (step, waited) in feeds.items():
+        of_feed = faster.MODELS["arithmetic"] | {"feed": feed}
+        steps.append(("2026-tensorflow", of_feed, step / 1e3, {"waited_s": waited / 1e3, "own_cores": 1.9}))
+    table = faster.MODELS["table"]
+    for stack in faster.STACKS:
+        for aside, cost in zip((False, True), save, strict=True):
+            # One of ten steps saves: the mean holds a tenth of it.
+            steps.append((stack, table | {"save_every": 10, "save_aside": aside}, 0.1 + cost / 10))
+        small = {"vocabulary": 5000, "length": 10}
+        steps.append((stack, small, 0.01))
+        for seconds, fields in zip(seldom, SELDOM, strict=True):
+            steps.append((stack, small | fields, seconds))
+    for model, seconds in zip(("arithmetic", "table"), two, strict=True):
+        fields = faster.MODELS[model]
+        steps.append(("2026-torch", fields | {"replicas": 2}, seconds))
+        steps.append(("2026-torch", fields | {"batch": fields["batch"] // 2, "threads": 1}, 0.08))
+    for stack in ("2026-tensorflow", "2026-jax"):
+        for number, seconds in ((1, 0.01 * spe), (16, 0.01)):
+            fields = {"vocabulary": 1000, "length": 10, "loop": "fit", "steps_per_execution": number}
+            steps.append((stack, fields, seconds, {"fit_step_s": seconds}))
+    return made_up(*steps)
 
-    return make
+
+@pytest.fixture
+def machine():
+    return today
 
 
-def verdict(number, book):
-    return judge(faster.CLAIMS[number - 1], book).verdict
+@pytest.fixture(scope="module")
+def usual():
+    """The machine on which all predictions come true, for tests that change nothing of it."""
+    return today()
 
 
-def test_a_change_is_compared_with_the_model_as_it_was(machine):
-    book = machine()
-    table = faster.changes(book)
+@pytest.fixture(scope="module")
+def table(usual):
+    return faster.changes(usual)
+
+
+@pytest.fixture(scope="module")
+def tried(usual):
+    return faster.tried(usual, usual)
+
+
+def test_a_change_is_compared_with_the_model_as_it_was(table):
     assert faster.gain(table, "table", "tcmalloc", "2026-torch").value == pytest.approx(2.5, rel=0.01)
     assert faster.gain(table, "arithmetic", "float16", "2026-jax").value == pytest.approx(0.2, rel=0.01)
     assert set(table["model"]) == set(faster.MODELS)
@@ -111,15 +121,13 @@ def test_a_change_is_compared_with_the_model_as_it_was(machine):
         faster.gain(table, "loop", "table frozen", "2026-jax")
 
 
-def test_a_larger_batch_is_judged_by_the_sample(machine):
-    table = faster.changes(machine())
+def test_a_larger_batch_is_judged_by_the_sample(table):
     assert faster.gain(table, "loop", "batch × 4", "2026-jax").value == pytest.approx(3, rel=0.01)
 
 
-def test_predictions_that_come_true_hold(machine):
-    book = machine()
+def test_predictions_that_come_true_hold(usual):
     told = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 18]
-    assert {number: verdict(number, book) for number in told} == dict.fromkeys(told, "holds")
+    assert {number: verdict(f"13.{number}", usual) for number in told} == dict.fromkeys(told, "holds")
 
 
 @pytest.mark.parametrize(
@@ -143,31 +151,31 @@ def test_predictions_that_come_true_hold(machine):
     ],
 )
 def test_predictions_that_do_not_come_true_fail(machine, number, changes):
-    assert verdict(number, machine(**changes)) == "does not hold"
+    assert verdict(f"13.{number}", machine(**changes)) == "does not hold"
 
 
-def test_a_save_is_what_ten_steps_take_more(machine):
-    costs = faster.saves(machine())
+def test_a_save_is_what_ten_steps_take_more(usual):
+    costs = faster.saves(usual)
     assert costs["2026-jax"]["in turn"].value == pytest.approx(2.0, rel=0.02)
     assert costs["2026-jax"]["aside"].value == pytest.approx(0.5, rel=0.02)
     assert [row[0] for row in cells(faster.save_table(costs))] == faster.STACKS
 
 
-def test_two_processes_against_one_and_against_half(machine):
-    both = faster.shared(machine())
+def test_two_processes_against_one_and_against_half(usual):
+    both = faster.shared(usual)
     assert both["table"].gain.value == pytest.approx(0.5, rel=0.01)
     assert both["table"].efficiency.value == pytest.approx(0.4, rel=0.01)
     assert both["table"].gradient_bytes == 4 * make_point(**faster.MODELS["table"]).work.trained
     assert both["arithmetic"].exchange.value == pytest.approx(0.02, rel=0.01)
 
 
-def test_saved_at_each_and_at_every_hundredth_step_against_never(machine):
-    costs = faster.seldom(machine())["2026-jax"]
+def test_saved_at_each_and_at_every_hundredth_step_against_never(usual):
+    costs = faster.seldom(usual)["2026-jax"]
     assert costs["each"].value == pytest.approx(5, rel=0.01)
     assert costs["hundredth"].value == pytest.approx(1.1, rel=0.01)
     assert costs["gain"].value == pytest.approx(5 / 1.1, rel=0.01)
     assert costs["aside"].value == pytest.approx(5 / 4.5, rel=0.01)
-    assert [row[0] for row in cells(faster.seldom_table(faster.seldom(machine())))] == faster.STACKS
+    assert [row[0] for row in cells(faster.seldom_table(faster.seldom(usual)))] == faster.STACKS
 
 
 def test_an_exchange_stands_beside_what_a_ring_would_take(machine):
@@ -235,9 +243,9 @@ def test_a_run_asks_for_both_sides_of_each_change():
     assert asked["SGD"]["optimizer"] == ["adam", "sgd"]
 
 
-def test_every_number_is_given_and_a_missing_one_says_so(machine, made_up):
-    book, none = machine(), made_up(("numpy", {}, 0.1))
-    full = faster.values(book, book)
+def test_every_number_is_given_and_a_missing_one_says_so(usual):
+    none = made_up(("numpy", {}, 0.1))
+    full = faster.values(usual, usual)
     assert "nan" not in " ".join(full.values())
     assert full["fst-table-tcmalloc-torch"].startswith("2.5")
     assert full["fst-each-jax"].startswith("5.0")
@@ -246,7 +254,7 @@ def test_every_number_is_given_and_a_missing_one_says_so(machine, made_up):
     assert "not measured" in empty["fst-ready"]
 
 
-def test_a_machine_without_such_models_has_empty_tables_and_judges_nothing(made_up):
+def test_a_machine_without_such_models_has_empty_tables():
     book = made_up(("numpy", {"vocabulary": 11}, 0.1))
     table = faster.changes(book)
     assert table.empty
@@ -262,16 +270,15 @@ def test_a_machine_without_such_models_has_empty_tables_and_judges_nothing(made_
         faster.rest_table(faster.tried(book, book)),
     ):
         assert "Not measured yet" in shown.data
-    assert {judge(claim, book).verdict for claim in faster.CLAIMS} == {"not measured"}
 
 
-def test_what_was_trained_is_judged_on_the_chapters_machine_alone(machine, made_up, monkeypatch):
+def test_what_was_trained_is_judged_on_the_chapters_machine_alone(machine, monkeypatch):
     book, other = machine(), made_up(("numpy", {}, 0.1), machine="another")
     monkeypatch.setattr(stored, "having", lambda first, found: book)
     monkeypatch.setattr(stored, "of", lambda name="": book)
     for number in (14, 15):
-        assert verdict(number, book) != "not measured"
-        assert verdict(number, other) == "not measured"
+        assert verdict(f"13.{number}", book) != "not measured"
+        assert verdict(f"13.{number}", other) == "not measured"
 
 
 # What to try first
@@ -287,9 +294,8 @@ def rows_of(table, limit):
     return found
 
 
-def test_what_to_try_first_is_ordered_by_gain_and_priced(machine):
-    table = faster.first_table(faster.tried(machine(), machine()))
-    first, *others = rows_of(table, "the update")
+def test_what_to_try_first_is_ordered_by_gain_and_priced(tried):
+    first, *others = rows_of(faster.first_table(tried), "the update")
     assert first[0] == "table frozen"
     assert first[1].startswith("<strong>3.0") and "(2." in first[1]
     assert first[-1] == "peak memory × 1.00; accuracy: not measured"
@@ -299,18 +305,17 @@ def test_what_to_try_first_is_ordered_by_gain_and_priced(machine):
     assert unknown[0].startswith("each row when it is read") and unknown[1] == "not measured yet"
 
 
-def test_every_comparison_stands_in_one_of_the_two_tables(machine):
-    found = faster.tried(machine(), machine())
-    listed = cells(faster.first_table(found)) + cells(faster.rest_table(found))
-    assert sorted(row[1] for row in listed) == sorted(found.drop_duplicates(["limit", "change"])["change"])
-    assert {change.name for change in faster.CHANGES} < set(found["change"])
+def test_every_comparison_stands_in_one_of_the_two_tables(tried):
+    listed = cells(faster.first_table(tried)) + cells(faster.rest_table(tried))
+    assert sorted(row[1] for row in listed) == sorted(tried.drop_duplicates(["limit", "change"])["change"])
+    assert {change.name for change in faster.CHANGES} < set(tried["change"])
     expected = {"16 steps at once", "every 100 steps, not each", "fetching: ahead", "two processes of one thread"}
-    assert expected < set(found["change"])
-    assert list(dict.fromkeys(found["limit"])) == ["arithmetic", "table", "loop", "data", "saving", "starts"]
+    assert expected < set(tried["change"])
+    assert list(dict.fromkeys(tried["limit"])) == ["arithmetic", "table", "loop", "data", "saving", "starts"]
 
 
-def test_what_nobody_measured_says_so(machine, made_up):
-    rows = rows_of(faster.first_table(faster.tried(machine(), made_up(("numpy", {}, 0.1)))), "saving")
+def test_what_nobody_measured_says_so(usual):
+    rows = rows_of(faster.first_table(faster.tried(usual, made_up(("numpy", {}, 0.1)))), "saving")
     each = next(row for row in rows if row[0].startswith("every 100"))
     assert each[1:4] == ["not measured yet"] * 3
     assert each[4] == "memory: not measured; up to 99 steps lost in a crash"
@@ -339,11 +344,11 @@ def test_a_price_is_what_the_peaks_and_the_trainings_say(machine):
     book = machine()
     half = (book.rows["precision"] == "mixed-bfloat16") & (book.rows["workload"] == "lstm")
     book.rows.loc[half & (book.rows["stack"] == "2026-jax"), "peak_bytes"] = 0.5e9
-    rows = rows_of(faster.rest_table(faster.tried(book, book)), "small operations")
-    price = next(row for row in rows if row[0] == "bfloat16")[-1]
+    table = faster.rest_table(faster.tried(book, book))
+    price = next(row for row in rows_of(table, "small operations") if row[0] == "bfloat16")[-1]
     points = faster.learned("bfloat16").text("+.1f", 100)
     assert price == f"peak memory × 0.50 to 1.00; accuracy {points} points, digits"
-    shared = next(row for row in rows_of(faster.rest_table(faster.tried(book, book)), "products") if "shared" in row[0])
+    shared = next(row for row in rows_of(table, "products") if "shared" in row[0])
     assert "parameters × 0.1" in shared[-1]
 
 
@@ -361,8 +366,7 @@ def test_what_is_learned_with_the_better_of_two_rates():
         faster.learned("bfloat16", pd.DataFrame(rows))
 
 
-def test_the_figures_have_a_panel_a_model_and_a_bar_a_feed(machine):
-    book = machine()
-    figure = plots.changed(faster.changes(book))
+def test_the_figures_have_a_panel_a_model_and_a_bar_a_feed(usual, table):
+    figure = plots.changed(table)
     assert [axis.get_title(loc="left") for axis in figure.axes] == list(faster.MODELS)
-    assert len(plots.waits(faster.feeds(book)).axes[0].patches) == 2 * len(FEEDS)
+    assert len(plots.waits(faster.feeds(usual)).axes[0].patches) == 2 * len(FEEDS)

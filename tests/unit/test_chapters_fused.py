@@ -270,8 +270,8 @@ def layers(*tasks):
     return {trial.key: trial for trial in made}.values()
 
 
-@pytest.fixture
-def found(tmp_path):
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
     """LSTM's hard gates cost one point and its dropout gains four (one at the higher rate), a bias gains two, a mask
     ten, and forty where there is no bias."""
 
@@ -280,7 +280,7 @@ def found(tmp_path):
         mask = (0.1 if trial.forget_bias else 0.4) * trial.mask
         return 0.5 - 0.01 * (trial.gates == "hard") + dropout + 0.02 * (trial.forget_bias > 0) + mask
 
-    return learned(tmp_path, accuracy, layers("mnist1d", fused.LATE, "padded"))
+    return learned(tmp_path_factory.mktemp("trials"), accuracy, layers("mnist1d", fused.LATE, "padded"))
 
 
 def test_each_cause_is_held_against_the_fused_kernels_way(found):

