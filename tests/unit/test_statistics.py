@@ -32,7 +32,7 @@ from traintime.store import records
 
 MEASUREMENTS = Path(__file__).parents[2] / "data" / "measurements"
 POINTS = 10  # of a stack in a simulated sweep
-SWEEPS = 3000  # simulated; each gives several intervals, so that a share is known to within half a per cent
+SWEEPS = 1000  # simulated; each gives several intervals, so that a share is known to within a per cent
 # What may be missing from 95 %, and what chance adds in so many sweeps.
 LOW, HIGH = 0.93, 0.97
 
@@ -170,7 +170,7 @@ PAIRS = list(zip(STACKS, STACKS[1:] + STACKS[:1], strict=True))
     ("tables", "errors", "pairs", "numbers"),
     [
         pytest.param(600, alike, [(0.02, 0.02), (0.05, 0.08), (0.15, 0.02)], NUMBERS, id="normal"),
-        pytest.param(2000, alike, PAIRS, NUMBERS, id="stored residuals"),
+        pytest.param(1000, alike, PAIRS, NUMBERS, id="stored residuals"),
         pytest.param(600, unlike, PAIRS, [5, 10], id="each point its own spread"),
     ],
 )
