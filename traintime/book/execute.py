@@ -77,7 +77,7 @@ def _execute(chapter: str, source: Path, aside: Path, given: dict[str, Any], pro
                 progress_bar=False,
                 execution_timeout=None,  # a sweep has timeouts of its own, one an invocation
                 autosave_cell_every=0,
-                extra_arguments=["--IPKernelApp.log_level=50"],  # what it says of its own start and end; cells say theirs
+                extra_arguments=["--IPKernelApp.log_level=50"],  # its own words; cells say theirs
             )
         except papermill.PapermillExecutionError as error:
             raise RuntimeError(f"{chapter} failed in cell {error.exec_count}: {error.ename}: {error.evalue}") from None
