@@ -19,6 +19,7 @@ def environment(backend):
     return dict(os.environ, KERAS_BACKEND=backend, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="")
 
 
+@pytest.mark.timeout(1800)  # some hundred graphs are compiled: on a busy machine a quarter of an hour is too little
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_layer_on_this_backend(backend):
     command = [sys.executable, "-m", "pytest", str(HERE / "checks.py"), "-q", "-p", "no:cacheprovider", "-x"]
