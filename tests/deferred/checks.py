@@ -496,7 +496,7 @@ def test_weights_are_those_that_keras_layer_would_give():
     assert shapes in ([(ROWS, WIDTH)], [(ROWS, WIDTH), ()])  # a gradient has to come by, but on JAX
     clone = keras.models.clone_model(model)
     clone.set_weights(model.get_weights())
-    assert far(table_of(clone), table_of(model)) == 0
+    assert far(table_of(clone), table_of(model)) < 1e-6  # what a row owes may be rounded otherwise
 
 
 @pytest.mark.parametrize("backwards", [False, True])
