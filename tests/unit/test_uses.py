@@ -29,13 +29,6 @@ def test_a_module_brings_what_it_imports(notebook):
     assert not any(name.startswith("traintime.measuring") for name in found)
 
 
-def test_what_measures_rests_on_the_workers_and_models():
-    found = names(uses.measuring())
-    assert {"traintime/measuring/worker/timing.py", "traintime/workloads/rnn/on_keras3.py"} <= found
-    assert "traintime/measuring/sweep.py" in found
-    assert not any("plots" in name for name in found)
-
-
 def test_a_chapter_rests_on_those_figures_alone_that_it_draws(notebook):
     found = uses.modules(notebook("from traintime.book import plots", "plots.steps(points)"))
     assert {"traintime.book.plots.sweeps", "traintime.book.plots.look"} <= found

@@ -36,7 +36,6 @@ DATA = {
     "traintime.learning.results": paths.TRIALS,
 }
 PLOTS = "traintime.book.plots"
-RUN = "traintime.book.run"  # what measures in a chapter
 
 
 def code_of(notebook: Path) -> str:
@@ -114,13 +113,6 @@ def data(used: Iterable[str]) -> set[Path]:
     folders = [DATA[name] for name in used if name in DATA]
     files = (path for folder in folders for path in ([folder] if folder.is_file() else folder.rglob("*")))
     return {path for path in files if path.suffix in (".json", ".csv")}
-
-
-def measuring() -> set[Path]:
-    """Files that decide what a chapter's run measures: what plans and starts workers, and what runs inside them."""
-    used = closure([RUN])
-    workers = [*paths.WORKER.glob("*.py"), *(paths.PACKAGE / "workloads").rglob("*.py"), *paths.DEFERRED.glob("*.py")]
-    return {file_of(name) for name in used} | set(workers)
 
 
 def page(notebook: Path) -> str:
