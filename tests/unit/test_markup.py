@@ -2,7 +2,7 @@
 
 import pytest
 
-from traintime.book import markup, page
+from traintime.book import claims, markup
 
 
 def test_a_cell_carries_its_columns_head():
@@ -57,4 +57,4 @@ def test_a_box_and_a_fold_hold_their_content():
 
 @pytest.mark.parametrize(("value", "text"), [(4e-6, "4·10⁻⁶"), (3.7e-3, "4·10⁻³"), (2e10, "2·10¹⁰"), (0.0, "0·10⁰")])
 def test_a_small_number_is_written_by_its_order_of_magnitude(value, text):
-    assert page.power(value) == text
+    assert claims.power(value) == text

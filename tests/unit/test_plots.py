@@ -315,3 +315,9 @@ def test_every_figure_that_the_book_draws_once_is_committed():
     tracked = subprocess.run(["git", "ls-files", "figures"], cwd=paths.ROOT, capture_output=True, text=True, check=True)
     drawn = {f"figures/{name}.{kind}" for name in figures.DRAWN for kind in ("svg", "png")}
     assert drawn <= set(tracked.stdout.split())
+
+
+def test_the_palette_is_seaborns() -> None:
+    import seaborn
+
+    assert list(look.PALETTE) == seaborn.color_palette("colorblind").as_hex()

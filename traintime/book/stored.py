@@ -162,18 +162,27 @@ def _chosen(found: pd.DataFrame, wanted: dict[str, Any], usual_here: dict[str, A
         if name not in usual and name != "stack":
             raise InputError("field", name, "is no field of a point", f"Choose one of: {', '.join(sorted(usual))}.")
     here = np.ones(len(found), bool)
-    for name, value in (usual | usual_here | wanted).items():
+    # What a chapter asks for first: it leaves few rows, or none, for the usual values to be compared with.
+    asked = wanted | {name: value for name, value in (usual | usual_here).items() if name not in wanted}
+    for name, value in asked.items():
         name = "threads_asked" if name == "threads" else name
         if value is ANY or name not in found:
             continue
-        values = value if isinstance(value, list) else [value]
-        # A column of numbers and None holds NaN for None, which isin([None]) does not find.
-        here &= (found[name].isin(values) | (found[name].isna() & (None in values))).to_numpy()
+        column = found[name]
+        if isinstance(value, list):
+            # A column of numbers and None holds NaN for None, which isin([None]) does not find.
+            fits = column.isin(value) | column.isna() if None in value else column.isin(value)
+        else:
+            fits = column.isna() if value is None else column == value
+        here &= fits.to_numpy(bool)
+        if not here.any():
+            break
     found = found[here]
     # Beside another workload's rows, which lack them, whole numbers have become fractions.
     whole = {name: type(field.default) for name, field in of_point.items() if type(field.default) in (int, bool)}
     whole = {name: kind for name, kind in whole.items() if name in found and found[name].dtype != kind}
-    return found.astype({name: kind for name, kind in whole.items() if found[name].notna().all()})
+    whole = {name: kind for name, kind in whole.items() if found[name].notna().all()}
+    return found.astype(whole) if whole else found
 
 
 class Measurements:

@@ -1,5 +1,6 @@
 """The formula: what is paid per step and what per sample, fitted with non-negative coefficients."""
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -60,10 +61,16 @@ class Formula:
         """Value of each term in each row, shape (rows, terms)."""
         columns = []
         for term in self.terms.values():
-            names = sorted(term.free_symbols, key=str)
-            values = [rows[COLUMNS[str(name)]].to_numpy(float) for name in names]
-            columns.append(np.broadcast_to(sympy.lambdify(names, term, "numpy")(*values), len(rows)))
+            names, function = _computed(term)
+            columns.append(np.broadcast_to(function(*(rows[name].to_numpy(float) for name in names)), len(rows)))
         return np.column_stack(columns).astype(float)
+
+
+@functools.cache
+def _computed(term: sympy.Expr) -> tuple[list[str], Callable[..., Array]]:
+    """The columns that a term is computed from, and the function of their values; slow to make."""
+    names = sorted(term.free_symbols, key=str)
+    return [COLUMNS[str(name)] for name in names], sympy.lambdify(names, term, "numpy")
 
 
 STRAIGHT_LINE = Formula({"a": sympy.Integer(1), "b": V})

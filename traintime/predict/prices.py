@@ -253,13 +253,19 @@ def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Pri
     if stack not in known(allocator):
         remedy = f"It is known of: {', '.join(known(allocator))}." if known(allocator) else f"Take {USUAL} or {KEEPS}."
         raise InputError("allocator", allocator, f"was not measured with {stack}", remedy)
-    rows = habits(allocator)
-    least, errors = rates.least, rows.groupby("stack")[ERRORS].first()
-    seconds = {term: float(rows.loc[(stack, term), "habit"]) * least[term] for term in TERMS}
-    usual = habits().groupby("stack")[ERRORS].first()
-    own = errors.loc[stack].fillna(usual.loc[stack]).fillna(usual.median())
+    least, (habit, error) = rates.least, _habit(stack, allocator)
+    seconds = {term: habit[term] * least[term] for term in TERMS}
     under = "" if allocator == USUAL else f" under {allocator}"
-    return Prices(f"{stack} on {name}{under}", seconds, float(own.max()))
+    return Prices(f"{stack} on {name}{under}", seconds, error)
+
+
+@functools.cache
+def _habit(stack: str, allocator: str) -> tuple[dict[str, float], float]:
+    """A stack's habits by term, and the error of its prices (see of_rates)."""
+    rows, usual = habits(allocator), habits().groupby("stack")[ERRORS].first()
+    errors = rows.groupby("stack")[ERRORS].first().loc[stack]
+    own = errors.fillna(usual.loc[stack]).fillna(usual.median())
+    return rows.loc[stack]["habit"].astype(float).to_dict(), float(own.max())
 
 
 @functools.cache
@@ -276,6 +282,7 @@ def is_card(device: str) -> bool:
     return bool((rows.loc[rows["device"] == device, "kind"] == "card").all())
 
 
+@functools.cache
 def published(device: str, stack: str) -> Prices:
     """Prices from a device's data sheet; on a card with the habits under an allocator that keeps its memory, where they
     are known, and no surer than the trainings that others have published allow. Raises InputError for a device without.

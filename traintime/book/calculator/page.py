@@ -1,5 +1,6 @@
 """The calculator's page: a form, its data and its script as one piece of HTML that nothing else loads."""
 
+import functools
 import html
 import json
 import re
@@ -63,6 +64,7 @@ def between(interval: Interval, units: Units = SECONDS) -> str:
     return f"{shown(interval.value, units)} ({shown(interval.low, units)} to {shown(interval.high, units)})"
 
 
+@functools.cache
 def data() -> dict[str, Any]:
     """All that the script computes with and that is no formula."""
     machines, names = choices.machines(), choices.stack_names()

@@ -5,14 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from IPython import get_ipython
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-PALETTE = sns.color_palette("colorblind").as_hex()
+# seaborn's palette "colorblind": seaborn itself is loaded when something is drawn, as it takes half a second.
+PALETTE = (
+    *("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc"),
+    *("#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9"),
+)
 DEVICE = {"CPU": PALETTE[0], "GPU": PALETTE[1]}
 BACKEND = {
     "theano": PALETTE[2],
@@ -42,6 +45,8 @@ MILLISECONDS = [m * 10**e for e in range(-1, 5) for m in (1, 2, 5)]
 
 def style() -> None:
     """Set the book's look; each figure below asks for it itself. In a notebook figures are vector graphics."""
+    import seaborn as sns
+
     if get_ipython():
         set_matplotlib_formats("svg")
     sns.set_theme(
