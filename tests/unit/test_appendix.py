@@ -13,7 +13,7 @@ OURS = {claim.label: claim for chapter in chapters.MODULES for claim in chapters
 
 
 def entry(label, verdict="holds", shown="1.3 (1.2 to 1.4)"):
-    machine = {"machine": "machine A", "verdict": verdict, "shown": shown}
+    machine = {"machine": "machine A", "verdict": verdict, "figure": shown}
     return {"label": label, "sentence": f"Sentence of {label}.", "source": "ours", "machines": [machine]}
 
 
@@ -96,7 +96,7 @@ def test_what_the_documents_own_figures_say_stands_beside_the_machines_and_is_na
     for each in notebook["cells"][0]["outputs"][0]["metadata"][claims.KEPT]:
         if each["label"] == "09.5":
             each["machines"][0]["verdict"] = "not measured"
-        figures = {"machine": original.FIGURES, "verdict": "does not hold", "shown": "0.3"}
+        figures = {"machine": original.FIGURES, "verdict": "does not hold", "figure": "0.3"}
         each["machines"] = [figures, *each["machines"]]
     path.write_text(json.dumps(notebook))
     text = appendix.page(appendix.PLACE, paths)
@@ -126,5 +126,5 @@ def test_a_chapters_table_carries_its_claims_without_this_runs_column(made_up, m
         "label": "99.1",
         "sentence": "Two *is* two.",
         "source": "S1",
-        "machines": [{"machine": "machine A", "verdict": "holds", "shown": "2"}],
+        "machines": [{"machine": "machine A", "verdict": "holds", "figure": "2"}],
     }

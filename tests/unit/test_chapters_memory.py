@@ -300,7 +300,7 @@ def test_what_was_not_measured_in_the_same_rounds_is_marked_and_has_no_time(made
     assert (found["sweep"] == "").all()
     assert found["cost"].isna().all()
     assert cells(memory.frees_table(found))[0][2].endswith("*")
-    assert judged("11.17", book).shown.endswith("not in the same rounds")
+    assert judged("11.17", book).figure.endswith("not in the same rounds")
 
 
 def test_the_numbers_of_the_sentences_on_what_frees_memory(made_up):

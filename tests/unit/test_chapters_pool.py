@@ -67,7 +67,7 @@ def test_a_claim_on_the_gain_holds_fails_or_cannot_be_told(label, holds, fails, 
     if cannot_be_told:
         assert verdict(label, machine(**cannot_be_told)) == "cannot be told"
     assert verdict(label, machine(other="another")) == "cannot be told"
-    assert "not interleaved" in judged(label, machine(other="another")).shown
+    assert "not interleaved" in judged(label, machine(other="another")).figure
 
 
 def test_a_fault_that_saves_too_much_refutes_its_price():
@@ -102,7 +102,7 @@ def test_a_claim_on_faults_needs_no_common_rounds(label, allocator, holds, fails
 
 def test_faults_by_stack_are_in_tables_of_pages(monkeypatch):
     assert verdict("04.2", machine()) == "holds"
-    assert "2020-tensorflow 6.0" in judged("04.2", machine()).shown
+    assert "2020-tensorflow 6.0" in judged("04.2", machine()).figure
     monkeypatch.setitem(PLAIN, "numpy", MANY)
     assert verdict("04.2", machine()) == "does not hold"
 

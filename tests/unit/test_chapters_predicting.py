@@ -158,7 +158,7 @@ def test_what_is_withdrawn_has_no_memory_and_keeps_its_time(book, tmp_path):
 
 
 def test_the_card_of_the_document_is_judged_on_the_document():
-    assert judged("15.6", question.document()).shown.endswith("cells within 50 %")
+    assert judged("15.6", question.document()).figure.endswith("cells within 50 %")
     assert len(predicting.document()) == 6
 
 

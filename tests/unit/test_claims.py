@@ -17,7 +17,7 @@ def claim(find):
 @pytest.mark.parametrize(("holds", "verdict"), [(True, "holds"), (False, "does not hold"), (None, "cannot be told")])
 def test_a_finding_becomes_a_verdict_with_its_figure(holds, verdict):
     one = judge(claim(lambda measurements: Finding(holds, "1.2 (1.1 to 1.3)")), Measurements(ROWS))
-    assert (one.verdict, one.shown, one.machine) == (verdict, "1.2 (1.1 to 1.3)", "this run")
+    assert (one.verdict, one.figure, one.machine) == (verdict, "1.2 (1.1 to 1.3)", "this run")
 
 
 def missing(measurements):

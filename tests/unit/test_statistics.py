@@ -516,3 +516,26 @@ def test_without_any_spread_a_difference_is_exact_and_of_one_value_there_is_none
     assert statistics.difference([1.0, 1.0], [0.5, 0.5]) == Interval(0.5, 0.5, 0.5)
     with pytest.raises(KeyError):
         statistics.difference([1.0, 0.5], [1.0])
+
+
+def test_a_function_of_several_steps_is_covered_as_promised():
+    """The difference of two noisy steps, drawn many times: 95 % of the intervals hold the truth."""
+    random, covered = np.random.default_rng(0), 0
+    for _ in range(150):
+        groups = [step * np.exp(random.normal(0, 0.1, 5)) for step in (0.1, 0.3)]
+        steps, drawn = statistics.redrawn(groups, [Spread(0.1, 30)] * 2, draws=500)
+        covered += 0.2 in statistics.central(drawn[1] - drawn[0], float(steps[1] - steps[0]))
+    assert 0.9 <= covered / 150 <= 1
+
+
+def test_a_step_is_the_arithmetic_mean_of_its_invocations_or_their_geometric_one():
+    spreads = [Spread(0.1, 30)]
+    assert statistics.redrawn([[1.0, 4.0]], spreads)[0] == pytest.approx([2.5])
+    assert statistics.redrawn([[1.0, 4.0]], spreads, arithmetic=False)[0] == pytest.approx([2.0])
+    with pytest.raises(KeyError):
+        statistics.redrawn([[]], spreads)
+
+
+def test_without_a_spread_a_function_of_steps_has_no_interval():
+    steps, drawn = statistics.redrawn([[1.0], [2.0]], [Spread(float("nan"), 0)] * 2)
+    assert np.isnan(statistics.central(drawn[1] - drawn[0], float(steps[1] - steps[0])).low)

@@ -42,7 +42,8 @@ def test_judging_again_gives_the_same(rows):
         names = random.sample(names, len(names) // 10)
     for label, machine in names:
         now = judge(CLAIMS[label], stored.of(machine))
-        assert (now.verdict, now.shown) == (rows[label, machine].verdict, rows[label, machine].figure), (label, machine)
+        judged = rows[label, machine]
+        assert (now.verdict, now.figure) == (judged.verdict, judged.figure), (label, machine)
 
 
 @pytest.mark.parametrize("chapter", list(chapters.MODULES))
@@ -87,7 +88,7 @@ FIRST = claim(lambda book: Finding(False, "judged now"), "01.1")
 @pytest.fixture
 def of_it(monkeypatch):
     """What a page shows of the claim on the reference machine."""
-    return lambda: (lambda one: (one.verdict, one.shown))(verdicts.on(FIRST, stored.reference()))
+    return lambda: (lambda one: (one.verdict, one.figure))(verdicts.on(FIRST, stored.reference()))
 
 
 def test_a_row_that_holds_is_shown(file, of_it):
@@ -186,7 +187,7 @@ def test_what_only_draws_is_no_part_of_a_verdict(chapter):
 
 def test_each_claim_is_judged_on_each_machine_and_on_this_run():
     found = verdicts.judged([claim(lambda book: Finding(True, book.machine))], Measurements(ROWS))
-    assert [one.shown for one in found[0]] == [*stored.named(), "this run"]
+    assert [one.figure for one in found[0]] == [*stored.named(), "this run"]
 
 
 @pytest.mark.parametrize(

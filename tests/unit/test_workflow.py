@@ -9,7 +9,7 @@ import filelock
 import pytest
 
 from traintime import paths
-from traintime.book import workflow
+from traintime.book import progress, workflow
 from traintime.errors import InputError
 
 CHAPTERS = dict.fromkeys(("one", "two", "three", "four"))
@@ -33,10 +33,10 @@ def ran(work, name, seconds):
 
 
 def test_a_chapter_is_run_when_it_never_was_or_rests_on_something_new(work):
-    assert workflow.stale(work) == ["three"]
+    assert progress.stale(work) == ["three"]
     workflow._write(work / "inputs" / "one", "another sentence")
     os.utime(work / "inputs" / "one", (2e9, 2e9))
-    assert workflow.stale(work) == ["one", "three"]
+    assert progress.stale(work) == ["one", "three"]
 
 
 def test_what_rests_on_the_same_is_not_touched(work):
@@ -52,17 +52,17 @@ def test_what_rests_on_the_same_is_not_touched(work):
     ("seconds", "said"), [({"one": 6}, "about 10 s"), ({"one": 100}, "about 50 s"), ({"one": 600}, "about 5 min")]
 )
 def test_how_long_is_told_from_how_long_it_took(work, seconds, said):
-    assert workflow._about(work, ["one"], seconds) == said
-    assert workflow._about(work, ["never ran"], seconds) == said, "like the others"
+    assert progress.about(["one"], seconds) == said
+    assert progress.about(["never ran"], seconds) == said, "like the others"
 
 
 def test_a_person_is_told_how_many_chapters_are_left_and_about_how_long(work, capsys):
     (work / "plan.json").write_text(json.dumps({"book": list(CHAPTERS), "seconds": {"one": 40.0, "four": 40.0}}))
     (work / "executed" / "four.ipynb").unlink()
-    workflow.say_how_far(work, "one", 30.2)
+    progress.say_how_far(work, "one", 30.2)
     assert capsys.readouterr().out == "one ran in 30 s; 2 left, about 40 s\n"
     ran(work, "three", 1)
-    workflow.say_how_far(work, "four", 30.2)
+    progress.say_how_far(work, "four", 30.2)
     assert capsys.readouterr().out == "four ran in 30 s; now the pages\n"
 
 

@@ -72,7 +72,7 @@ def _link(entry: dict) -> str:
 def _verdicts(entry: dict) -> str:
     """One line a machine that decides: what it says, and the figure that does; last what the documents' figures say."""
     decided = [
-        (ARITHMETIC if one["machine"] == original.FIGURES else one["machine"], one["verdict"], one["shown"])
+        (ARITHMETIC if one["machine"] == original.FIGURES else one["machine"], one["verdict"], one["figure"])
         for one in entry["machines"]
         if one["verdict"] != claims.NOT_MEASURED
     ]

@@ -1,14 +1,20 @@
 """What a chapter asserts, as data: each claim is evaluated on every machine that the book shows, and on this run.
 
-The prose is written against the reference machine. A page that is built from other data shows that a claim does not
-hold there; it never fails.
+A claim is a sentence above the function that judges it:
+
+    @claim("03.5", "With the table frozen, a row costs less than 5 % of what it costs with Adam, on every stack.")
+    def frozen_is_free(book):
+        return every_stack(share_of_adam(book, "frozen"), below(0.05), ".1%")
+
+The prose is written against one machine (`on`) and says there what `says` names. A page that is built from other data
+shows that a claim does not hold there; it never fails.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import pandas as pd
+import numpy as np
 
 from traintime.book import original, stored
 from traintime.book.stored import Measurements
@@ -20,22 +26,51 @@ Verdict = Literal["holds", "does not hold", "cannot be told", "not measured"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one machine's measurements say of a claim. holds: None where noise hides it; shown: the deciding figure."""
+    """What a machine's measurements say of a claim. holds: None where noise hides it; figure: what decides, as text."""
 
     holds: bool | None
-    shown: str
+    figure: str
+
+
+Judge = Callable[[Measurements], Finding | None]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """label: chapter and number ("03.1"); source: the document's claim ("S0, C1") or "ours"; find: the judge, which
-    returns None, or fails to find a row (KeyError, IndexError), where a machine lacks the points.
+    """A sentence and who judges it.
+
+    label: chapter and number ("03.1"); source: the document's claim ("S0, C1") or "ours"; find: the judge, which
+    returns None, or fails to find a row (KeyError, IndexError), where a machine lacks the points; says: the verdict
+    that the prose reports; on: gives the machine that the prose shows.
     """
 
     label: str
     sentence: str
     source: str
-    find: Callable[[Measurements], Finding | None]
+    find: Judge
+    says: Verdict = "holds"
+    on: Callable[[], Measurements] = stored.of
+
+
+REGISTERED: dict[str, Claim] = {}  # every claim of the chapters that are imported, by label, in the order of the table
+
+
+def claim(
+    label: str,
+    sentence: str,
+    source: str = "ours",
+    says: Verdict = "holds",
+    on: Callable[[], Measurements] = stored.of,
+) -> Callable[[Judge], Judge]:
+    """Register the decorated function as the judge of a claim (see Claim). Raises ValueError for a label in use."""
+
+    def register(judge: Judge) -> Judge:
+        if label in REGISTERED:
+            raise ValueError(f"claim {label} has two judges")
+        REGISTERED[label] = Claim(label, sentence, source, judge, says, on)
+        return judge
+
+    return register
 
 
 @dataclass(frozen=True)
@@ -45,7 +80,7 @@ class Judged:
     claim: Claim
     machine: str
     verdict: Verdict
-    shown: str
+    figure: str
 
 
 WORDS: dict[bool | None, Verdict] = {True: "holds", False: "does not hold", None: "cannot be told"}
@@ -59,7 +94,7 @@ def judge(claim: Claim, measurements: Measurements) -> Judged:
         finding = None
     if finding is None:
         return Judged(claim, measurements.title, NOT_MEASURED, "")
-    return Judged(claim, measurements.title, WORDS[finding.holds], finding.shown)
+    return Judged(claim, measurements.title, WORDS[finding.holds], finding.figure)
 
 
 KEPT = "traintime_claims"  # in the metadata of a claims table in an executed notebook: as_data's entries
@@ -68,55 +103,78 @@ KEPT = "traintime_claims"  # in the metadata of a claims table in an executed no
 def as_data(found: Sequence[Sequence[Judged]]) -> list[dict]:
     """Judged claims as an executed notebook keeps them for the appendix; this run's own column is left out.
 
-    An entry a claim: label, sentence, source, machines (machine, verdict, shown), the documents' figures among them.
+    An entry a claim: label, sentence, source, machines (machine, verdict, figure), the documents' figures among them.
     """
     kept = {original.FIGURES, *(machine["title"] for machine in stored.named().values())}
     entries = []
     for each in found:
         claim = each[0].claim
         machines = [
-            {"machine": one.machine, "verdict": one.verdict, "shown": one.shown} for one in each if one.machine in kept
+            {"machine": one.machine, "verdict": one.verdict, "figure": one.figure}
+            for one in each
+            if one.machine in kept
         ]
         entries.append({"label": claim.label, "sentence": claim.sentence, "source": claim.source, "machines": machines})
     return entries
 
 
 def by_machine(found: Iterable[tuple[str, str, str]]) -> list[str]:
-    """A claim's (machine, verdict, shown) as lines of text, one for machines that say the same; at the end who did
+    """A claim's (machine, verdict, figure) as lines of text, one for machines that say the same; at the end who did
     not measure it.
     """
     saying: dict[tuple[str, str], list[str]] = {}
-    for machine, verdict, shown in found:
-        saying.setdefault((verdict, shown), []).append(machine)
+    for machine, verdict, figure in found:
+        saying.setdefault((verdict, figure), []).append(machine)
     lines = [
-        f"{', '.join(machines)}: **{verdict}**{', ' if shown else ''}{shown}"
-        for (verdict, shown), machines in saying.items()
+        f"{', '.join(machines)}: **{verdict}**{', ' if figure else ''}{figure}"
+        for (verdict, figure), machines in saying.items()
         if verdict != NOT_MEASURED
     ]
     missing = saying.get((NOT_MEASURED, ""))
     return [*lines, f"{', '.join(missing)}: {NOT_MEASURED}"] if missing else lines
 
 
-def above(interval: Interval, limit: float) -> bool | None:
-    """Whether a value lies above a limit: None where its interval holds the limit, or where it has none."""
-    return bool(interval.low > limit) if interval.excludes(limit) else None
+@dataclass(frozen=True)
+class Limits:
+    """Where a value has to lie: strictly between `low` and `high`. Made by above, below and within."""
+
+    low: float = -np.inf
+    high: float = np.inf
+
+    def __call__(self, interval: Interval) -> bool | None:
+        """Whether the value lies there: no where its whole interval lies beyond one end, None where it holds an end or
+        does not exist.
+        """
+        if interval.low > self.low and interval.high < self.high:
+            return True
+        return False if interval.high < self.low or interval.low > self.high else None
+
+    def margin(self, interval: Interval) -> float:
+        """How far inside the interval lies, in the value's unit; of several values that with the least decides."""
+        return 0.0 if np.isnan(interval.low) else min(interval.low - self.low, self.high - interval.high)
 
 
-def below(interval: Interval, limit: float) -> bool | None:
-    """Whether a value lies below a limit; None as in `above`."""
-    return bool(interval.high < limit) if interval.excludes(limit) else None
+def above(first, limit=None):
+    """Judges whether a value lies above the limit."""
+    # Until every chapter speaks the grammar: above(interval, limit).
+    return Limits(low=first) if limit is None else Limits(low=limit)(first)
+
+
+def below(first, limit=None):
+    """Judges whether a value lies below the limit."""
+    # Until every chapter speaks the grammar: below(interval, limit).
+    return Limits(high=first) if limit is None else Limits(high=limit)(first)
+
+
+def within(first, second, third=None):
+    """Judges whether a value lies between two limits."""
+    # Until every chapter speaks the grammar: within(interval, low, high).
+    return Limits(first, second) if third is None else Limits(second, third)(first)
 
 
 def higher(one: Interval, other: Interval) -> bool | None:
     """Whether one interval lies above another; None where they overlap, or one does not exist."""
     return True if one.low > other.high else False if one.high < other.low else None
-
-
-def within(interval: Interval, low: float, high: float) -> bool | None:
-    """Whether a value lies in a range: yes where its whole interval does, no where none of it does, else None."""
-    if interval.low >= low and interval.high <= high:
-        return True
-    return False if interval.high < low or interval.low > high else None
 
 
 def every(*parts: bool | None) -> bool | None:
@@ -126,13 +184,55 @@ def every(*parts: bool | None) -> bool | None:
     return False if False in parts else None if None in parts else True
 
 
-def on_each(
-    table: pd.DataFrame, stacks: Sequence[str], judge: Callable[[Interval], bool | None], **wanted: object
-) -> Finding:
-    """A ratio judged on every one of these stacks; it cannot be told where its sides were not interleaved.
+def some(*parts: bool | None) -> bool | None:
+    """Whether one holds: nobody can tell if none does and one cannot be told. Raises KeyError without any."""
+    if not parts:
+        raise KeyError("nothing to judge")
+    return True if True in parts else None if None in parts else False
 
-    table: as Measurements.ratios gives it; wanted: values of the stack's row. Raises KeyError where there is none.
+
+FEW = 3  # values that a figure shows all of; of more it shows the one that decides
+
+
+def every_stack(
+    values: Mapping[str, Interval], limits: Limits, spec: str = ".2f", scale: float = 1.0, unit: str = ""
+) -> Finding:
+    """Whether each stack's value lies within the limits. Raises KeyError without any.
+
+    The figure: all values where they are few, else the one nearest to a limit, or farthest beyond it. spec, scale,
+    unit: how a value is written (Interval.text).
     """
+    return _joined(every, min, values, limits, lambda value: value.text(spec, scale, unit))
+
+
+def any_stack(
+    values: Mapping[str, Interval], limits: Limits, spec: str = ".2f", scale: float = 1.0, unit: str = ""
+) -> Finding:
+    """Whether at least one stack's value lies within the limits; else as `every_stack`."""
+    return _joined(some, max, values, limits, lambda value: value.text(spec, scale, unit))
+
+
+def _joined(
+    join: Callable[..., bool | None],
+    deciding: Callable[..., str],
+    values: Mapping[str, Interval],
+    limits: Limits,
+    text: Callable[[Interval], str],
+) -> Finding:
+    holds = join(*(limits(value) for value in values.values()))
+    if len(values) <= FEW:
+        return Finding(holds, "; ".join(f"{stack} {text(value)}".strip() for stack, value in values.items()))
+    stack = deciding(values, key=lambda stack: limits.margin(values[stack]))
+    return Finding(holds, f"{stack} {text(values[stack])} decides, of {len(values)} stacks")
+
+
+def judged_together(*findings: Finding) -> Finding:
+    """All of several findings at once: holds where each does. Raises KeyError without any."""
+    return Finding(every(*(one.holds for one in findings)), "; ".join(one.figure for one in findings))
+
+
+def on_each(table, stacks, judge, **wanted):
+    """Until every chapter speaks the grammar: a ratio judged on every one of these stacks."""
     rows = {stack: stored.row(table, stack=stack, **wanted) for stack in stacks}
     parts = [None if one["reason"] == "not interleaved" else judge(stored.interval(one)) for one in rows.values()]
     return Finding(every(*parts), "; ".join(f"{stack} {stored.interval(one).text()}" for stack, one in rows.items()))

@@ -35,12 +35,12 @@ def make_command(
 @app.command("chapter")
 def chapter_command(profile: str, name: str) -> None:
     """Execute one chapter."""
-    from traintime.book import execute, workflow
+    from traintime.book import execute, progress
 
     die_with_parent()
     start, work = time.monotonic(), paths.BUILD / profile
     execute.run_chapter(name, profile, work / "executed" / f"{name}.ipynb", work / "results" / name)
-    workflow.say_how_far(work, name, time.monotonic() - start)
+    progress.say_how_far(work, name, time.monotonic() - start)
 
 
 @app.command("figures")

@@ -1,6 +1,7 @@
 """Run chapters with papermill, for their pages."""
 
 import contextlib
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -23,10 +24,14 @@ WIDEST = 79  # characters of a line of code that fit a page
 
 def chapters() -> dict[str, Path]:
     """Source notebook of every chapter in the table of contents, by name, in reading order."""
-    contents = yaml.safe_load((paths.ROOT / "_toc.yml").read_text())
-    files = [chapter["file"] for part in contents["parts"] for chapter in part["chapters"]]
+    files = _files((paths.ROOT / "_toc.yml").read_text())
     notebooks = [paths.ROOT / f"{file}.ipynb" for file in files if file.startswith("chapters/")]
     return {path.stem: path for path in notebooks}
+
+
+@functools.cache  # a build asks some five hundred times
+def _files(contents: str) -> list[str]:
+    return [chapter["file"] for part in yaml.safe_load(contents)["parts"] for chapter in part["chapters"]]
 
 
 def parameters(profile: str, chapter: str) -> dict[str, Any]:

@@ -26,32 +26,10 @@ def measuring_part(chapter: str) -> str | None:
     needed: set[str] = set()
     part = []
     for node in reversed(lines[: places[-1] + 1]):
-        if node is lines[places[-1]] or needed & _names(node, ast.Store):
-            needed |= _names(node, ast.Load)
+        if node is lines[places[-1]] or needed & uses.names(node, ast.Store):
+            needed |= uses.names(node, ast.Load)
             part.append(ast.unparse(node))
     return "\n".join(reversed(part)) + "\n"
-
-
-def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
-    """Names that a statement reads (ast.Load) or sets (ast.Store)."""
-    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, context)}
-    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        names.add(node.target.id)
-    if context is ast.Store:
-        # `asked["one"] = …` and `asked.one = …` change what `asked` names.
-        changed = (each for each in ast.walk(node) if isinstance(each, ast.Subscript | ast.Attribute))
-        names |= {
-            base.id
-            for each in changed
-            if isinstance(each.ctx, ast.Store)
-            for base in ast.walk(each.value)
-            if isinstance(base, ast.Name)
-        }
-        names |= {each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef | ast.ClassDef)}
-        for each in ast.walk(node):
-            if isinstance(each, ast.Import | ast.ImportFrom):
-                names |= {alias.asname or alias.name.split(".")[0] for alias in each.names}
-    return names
 
 
 def measure_chapter(chapter: str, profile: str, results: Path, say: Callable[[str], None]) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import pandas as pd
 from IPython.display import HTML, Markdown, display
 
-from traintime.book import PROFILE, markup, plots, stored
+from traintime.book import PROFILE, chapters, markup, plots, stored
 from traintime.book.claims import KEPT, Claim, as_data, by_machine, power, span  # noqa: F401 (tables name them)
 from traintime.book.glue import PREFIX
 from traintime.book.predictions import read as read_predictions
 from traintime.book.stored import Measurements
 from traintime.book.verdicts import judged
+from traintime.explain.statistics import Interval
 from traintime.measuring import machine
 from traintime.point import fields
 from traintime.predict import compare
@@ -29,6 +30,34 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = Tru
     """
     text = markup.table(heads, rows, right)
     return HTML(markup.fold(fold, text) if fold else text)
+
+
+# A column: its head, or its head and how a value is written: a unit's factor and a format, or a function of the row.
+Column = str | tuple[str, float, str] | tuple[str, Callable[[Any], str]]
+
+
+def columns(data: pd.DataFrame, fold: str = "", remedy: str = "", **heads: Column) -> HTML:
+    """A table of a data frame's columns: `columns(steps, stack="stack", step_s=("ms a step", 1e3, ",.1f"))`.
+
+    heads: by the frame's column, or by any name where a function gives the text. A text stands as it is, an Interval
+    with its ends, a missing value as an empty cell. fold: see `table`; remedy: a sentence in the place of no rows.
+    """
+    if data.empty:
+        return nothing(remedy)
+    names = [head if isinstance(head, str) else head[0] for head in heads.values()]
+    rows = [[_written(row, name, head) for name, head in heads.items()] for _, row in data.iterrows()]
+    return table(names, rows, fold=fold)
+
+
+def _written(row: pd.Series, name: str, column: Column) -> str:
+    if isinstance(column, tuple) and len(column) == 2:
+        return column[1](row)
+    value, (scale, spec) = row[name], column[1:] if isinstance(column, tuple) else (1.0, "")
+    if isinstance(value, Interval):
+        return value.text(spec, scale)
+    if isinstance(value, str):
+        return value
+    return "" if pd.isna(value) else f"{value * scale if scale != 1 else value:{spec}}"
 
 
 def frame(data: pd.DataFrame) -> HTML:
@@ -126,12 +155,37 @@ def glue(**values: Any) -> None:
         display(data, raw=True, metadata=metadata)
 
 
+NOT_MEASURED = "(not measured)"  # in a sentence
+
+
+class Prose:
+    """The numbers of a page's sentences, by name: `Prose("voc", floor=lambda book: f"{floor_s(book) * 1e9:.0f} ns")`.
+
+    prefix: what all names begin with; a name's underscores become hyphens. A number is a function of the machine that
+    the page shows; one that the machine has not measured says so.
+    """
+
+    def __init__(self, prefix: str, **numbers: Callable[[Measurements], str]) -> None:
+        self.numbers = {f"{prefix}-{name}".strip("-").replace("_", "-"): give for name, give in numbers.items()}
+
+    def values(self, book: Measurements) -> dict[str, str]:
+        """Every number as text."""
+        return {name: or_not_measured(lambda give=give: give(book)) for name, give in self.numbers.items()}
+
+
 def or_not_measured(give: Callable[[], str]) -> str:
     """A text for the prose, or that the machine which the page shows has not measured what it needs."""
     try:
         return give()
     except (KeyError, IndexError):
-        return "(not measured)"
+        return NOT_MEASURED
+
+
+def on_each_machine(say: Callable[[Measurements], str], without: str = "") -> list[str]:
+    """What a function says of each machine that the book shows; nothing of one that has not measured it."""
+    books = [stored.of(name) for name in stored.listed() if name != without]
+    texts = [or_not_measured(lambda book=book: say(book)) for book in books]
+    return [text for text in texts if text != NOT_MEASURED]
 
 
 def title(book: Measurements, found: Sized) -> str:
@@ -159,14 +213,15 @@ class _Claims(HTML):
         return {"text/html": self.data}, {KEPT: self.entries}
 
 
-def claims(claims: Sequence[Claim], run: Measurements | None = None) -> HTML:
-    """What the chapter asserts, on each machine that the book shows and on this run: verdict and deciding figure.
+def claims(chapter: str | Sequence[Claim], run: Measurements | None = None) -> HTML:
+    """What a chapter ("03") asserts, on each machine that the book shows and on this run: verdict and deciding figure.
 
     A quick look decides nothing, and has no part in it.
     """
-    rows, found = [], judged(claims, None if run is None or run.look else run)
+    asserted = chapters.of(chapters.of_label(chapter)) if isinstance(chapter, str) else chapter
+    rows, found = [], judged(asserted, None if run is None or run.look else run)
     for each in found:
-        claim, machines = each[0].claim, [(one.machine, one.verdict, one.shown) for one in each]
+        claim, machines = each[0].claim, [(one.machine, one.verdict, one.figure) for one in each]
         rows.append([claim.label, f"{claim.sentence} *({claim.source})*", "<br>".join(by_machine(machines))])
     return _Claims(markup.table(["", "claim", "measured"], rows, right=False), as_data(found))
 
@@ -206,7 +261,7 @@ def predictions(chapter: str) -> HTML:
             of_machine = one.machine
             rows.append(["", f"*For {stored.of(of_machine).title}:*", "", ""])
         decided = "; ".join(
-            f"{claim.claim.label} {claim.verdict}: {claim.shown}".rstrip(": ") for claim, _ in one.judged
+            f"{claim.claim.label} {claim.verdict}: {claim.figure}".rstrip(": ") for claim, _ in one.judged
         )
         said = [decided, one.note]
         if one.later_wording:

@@ -6,13 +6,14 @@ and a first cell fetches the package where there is none.
 """
 
 import copy
+import functools
 import hashlib
 import json
 import re
 from pathlib import Path
 
 import nbformat
-from pybtex.database import parse_file
+from pybtex.database import BibliographyData, parse_file
 
 from traintime import paths
 from traintime.book import glue
@@ -122,9 +123,14 @@ def _read(role: str, text: str, values: dict[str, str]) -> str:
     raise ValueError(f"the role {{{role}}} has no reading as plain Markdown")
 
 
+@functools.cache
+def _references(path: Path) -> BibliographyData:
+    return parse_file(str(path))
+
+
 def _source(key: str) -> str:
     """A source as a link, where it has an address."""
-    entry = parse_file(str(paths.ROOT / "references.bib")).entries[key]
+    entry = _references(paths.ROOT / "references.bib").entries[key]
     title = re.sub(r"[{}]", "", entry.fields["title"])
     doi = entry.fields.get("doi")
     address = f"https://doi.org/{doi}" if doi else entry.fields.get("url")

@@ -6,7 +6,8 @@ A chapter's prose is written against the reference machine; claims are evaluated
 import csv
 import functools
 import json
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,8 @@ class Measurements:
     """The invocations of one machine, and what may be said of them.
 
     rows: as store.table gives them; machine: its key, or "this run"; root: the folder in which the machine, beside
-    its measurements, is described; usual: values of fields that nobody asks for, where they differ from a point's.
+    its measurements, is described; usual: values of fields that nobody asks for, where they differ from a point's;
+    whole: of what these are a part.
     """
 
     def __init__(
@@ -198,11 +200,17 @@ class Measurements:
         machine: str = "this run",
         root: Path | None = None,
         usual: dict[str, Any] | None = None,
+        whole: "Measurements | None" = None,
     ) -> None:
         self.root = root or paths.MEASUREMENTS
+        self.whole = whole or self
         self.usual = usual or {}
         self.rows = rows.replace({"protocol": ENDED_BY_TIME}, ", until a time", regex=True)
         self.machine = machine
+
+    def only(self, rows: pd.Series) -> "Measurements":
+        """A part of the measurements, with the run-to-run error of the whole. rows: which of them, true or false."""
+        return Measurements(self.rows[rows], self.machine, self.root, self.usual, self.whole)
 
     @property
     def look(self) -> bool:
@@ -286,8 +294,41 @@ class Measurements:
 
     @functools.cache  # noqa: B019
     def spread(self, stack: str, value: str = "median_s") -> Spread:
-        """Run-to-run error of a stack, pooled over its points."""
+        """Run-to-run error of a stack, pooled over its points; over all of the machine's where these are a part."""
+        if self.whole is not self:
+            return self.whole.spread(stack, value)
         return statistics.pooled_spread(self.groups(stack, value))
+
+    def sides(self, *configurations: Mapping[str, Any], **shared: Any) -> "Sides":
+        """Invocations of two configurations or more from the same rounds of the same sweep.
+
+        configurations: the fields in which each differs from the usual point; shared: those in which all do. Raises
+        KeyError where one was not measured.
+        """
+        frames = [self.invocations(**shared, **fields) for fields in configurations]
+        if any(frame.empty for frame in frames):
+            raise KeyError("not measured")
+        common, sweep, rounds = same_rounds(*frames)
+        return Sides(common, self, sweep, rounds)
+
+    def interval(self, function: Callable[[np.ndarray], np.ndarray], found: pd.DataFrame) -> Interval:
+        """A function of the steps (means, s) of some points with the interval that their run-to-run error gives it.
+
+        found: rows of `points`; function: of shape (points,) a number, of shape (points, draws) one a draw. Raises
+        KeyError where a point has no time.
+        """
+        steps, drawn = self.redrawn(list(found["stack"]), self.values(found))
+        return statistics.central(function(drawn), float(function(steps)))
+
+    def redrawn(
+        self, names: Sequence[str], groups: Sequence[np.ndarray], value: str = "step_s"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Steps and as they might have come out (statistics.redrawn), by the error of the stack that each belongs to.
+
+        names: of the stacks; groups: each step's invocations. Means of step_s are arithmetic, of medians geometric.
+        """
+        spreads = [self.spread(name, value) for name in names]
+        return statistics.redrawn(groups, spreads, arithmetic=value == "step_s")
 
     def noise(self) -> pd.DataFrame:
         """Noise floors of each stack for sets of 1, 3, 5 and 10 invocations (explain.points.noise_table)."""
@@ -339,7 +380,8 @@ class Measurements:
             sides = [usable[usable[of] == value] for value in (above, below)]
             for label in sorted(set(sides[0]["_same"]) & set(sides[1]["_same"])):
                 one, two = (side[side["_same"] == label] for side in sides)
-                up, down, sweep = interleaved(one, two)
+                common, sweep, _ = same_rounds(one, two)
+                up, down = (side["median_s"].to_numpy() for side in common)
                 groups = [self.groups(side["stack"].iloc[0]) for side in (one, two)]
                 comparison = statistics.compare(str(above), str(below), up, down, *groups, interleaved=bool(sweep))
                 comparisons.append(comparison)
@@ -365,27 +407,82 @@ class Measurements:
         return [records.read(path) for path in files]
 
 
-def interleaved(one: pd.DataFrame, two: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, str]:
-    """Median steps (s) of two things in the rounds that measured both, and the sweep that did ("" for none: all).
+def same_rounds(*sides: pd.DataFrame) -> tuple[list[pd.DataFrame], str, int]:
+    """Of several configurations' invocations those of the rounds that measured all of them, the sweep, and how many
+    rounds; where no sweep measured them together all there are, "" and 0.
 
-    Of several sweeps one with enough such rounds, then one whose sources were recorded, then the one with the most.
+    The book's one rule: of several sweeps one with enough such rounds, then one whose sources were recorded, then the
+    one with the most rounds, then the last by name.
     """
     best: tuple[int, bool, int, str] = (0, False, 0, "")
-    chosen = one["median_s"].to_numpy(), two["median_s"].to_numpy()
-    for (sweep, recorded), mine in one.groupby(["sweep", one["code"] != ""]):
-        yours = two[(two["sweep"] == sweep) & ((two["code"] != "") == recorded)]
-        rounds = set(mine["round"]) & set(yours["round"])
+    common = list(sides)
+    for (sweep, recorded), mine in sides[0].groupby(["sweep", sides[0]["code"] != ""]):
+        parts = [mine, *(side[(side["sweep"] == sweep) & ((side["code"] != "") == recorded)] for side in sides[1:])]
+        rounds = set.intersection(*(set(part["round"]) for part in parts))
         rank = (min(len(rounds), ENOUGH), bool(recorded), len(rounds), str(sweep))
         if rounds and rank > best:
             best = rank
-            chosen = tuple(side.loc[side["round"].isin(rounds), "median_s"].to_numpy() for side in (mine, yours))
-    return *chosen, best[3]
+            common = [part[part["round"].isin(rounds)] for part in parts]
+    return common, best[3], best[2]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Invocations of several configurations in the same rounds of the same sweep (see same_rounds).
+
+    frames: one a configuration, in their order; book: the machine's measurements; sweep, rounds: which sweep measured
+    all of them in how many common rounds; "" and 0 where none did, and the frames hold all invocations there are.
+    """
+
+    frames: list[pd.DataFrame]
+    book: "Measurements"
+    sweep: str
+    rounds: int
+
+    def interval(self, function: Callable[[np.ndarray], np.ndarray], value: str = "median_s") -> Interval:
+        """A function of the configurations' means with its interval, as Measurements.interval gives it for points."""
+        names = [str(frame["stack"].iloc[0]) for frame in self.frames]
+        steps, drawn = self.book.redrawn(names, [frame[value].to_numpy() for frame in self.frames], value)
+        return statistics.central(function(drawn), float(function(steps)))
+
+    @property
+    def how(self) -> str:
+        """How they were measured, for a reader: "5 rounds", or "not interleaved"."""
+        return {0: "not interleaved", 1: "one round"}.get(self.rounds, f"{self.rounds} rounds")
 
 
 def step_times(found: list[records.Record]) -> list[tuple[str, np.ndarray, int]]:
     """Every single step of records: stack, seconds (the first step among them), steps that do not count."""
     timed = [(r.stack, i.result.timing) for r in found for i in r.invocations if i.result]
     return [(stack, np.array([t.first_ns, *t.steps_ns]) / 1e9, t.warmup + 1) for stack, t in timed]
+
+
+def ratio_by_stack(table: pd.DataFrame, stacks: Iterable[str] | None = None, **wanted: Any) -> dict[str, Interval]:
+    """Ratios of a table (Measurements.ratios) by stack; without an interval where the sides were not interleaved.
+
+    stacks: those that must be there (all by default); wanted: values of the rows. Raises KeyError where one is missing.
+    """
+    rows = chosen(table, **wanted)
+    names = list(dict.fromkeys(rows["stack"])) if stacks is None else list(stacks)
+    found = {stack: row(rows, stack=stack) for stack in names}
+    return {
+        stack: Interval(one["ratio"]) if one["reason"] == "not interleaved" else interval(one)
+        for stack, one in found.items()
+    }
+
+
+def largest(values: Mapping[Any, Interval]) -> Any:
+    """The name of the largest value. Raises KeyError without any."""
+    if not values:
+        raise KeyError("not measured")
+    return max(values, key=lambda name: values[name].value)
+
+
+def smallest(values: Mapping[Any, Interval]) -> Any:
+    """The name of the smallest value. Raises KeyError without any."""
+    if not values:
+        raise KeyError("not measured")
+    return min(values, key=lambda name: values[name].value)
 
 
 def interval(row: Any, value: str = "ratio") -> Interval:

@@ -121,17 +121,61 @@ def page(notebook: Path) -> str:
     return kept.digest({notebook} | {file_of(name) for name in used} | data(used))
 
 
-def meaning(used: Iterable[str]) -> str:
-    """Hash of what these modules do: comments, docstrings and blank lines do not count."""
+def meaning(used: Iterable[str], judge: str = "") -> str:
+    """Hash of what these modules do: comments, docstrings and blank lines do not count.
+
+    judge: a module of which only that counts which its claims need, and not what its page shows beside them.
+    """
     whole = hashlib.sha256()
     for name in sorted(used):
-        whole.update(f"{name}\0{_statements(file_of(name))}".encode())
+        whole.update(f"{name}\0{_statements(file_of(name), name == judge)}".encode())
     return whole.hexdigest()[:12]
 
 
+def names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    """Names that a statement reads (ast.Load) or sets (ast.Store)."""
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, context)}
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        names.add(node.target.id)
+    if context is ast.Store:
+        # `asked["one"] = …` and `asked.one = …` change what `asked` names.
+        changed = (each for each in ast.walk(node) if isinstance(each, ast.Subscript | ast.Attribute))
+        names |= {
+            base.id
+            for each in changed
+            if isinstance(each.ctx, ast.Store)
+            for base in ast.walk(each.value)
+            if isinstance(base, ast.Name)
+        }
+        names |= {each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+        for each in ast.walk(node):
+            if isinstance(each, ast.Import | ast.ImportFrom):
+                names |= {alias.asname or alias.name.split(".")[0] for alias in each.names}
+    return names
+
+
+def _needed(tree: ast.Module) -> list[ast.stmt]:
+    """The module's statements that its claims need: those that register one, and those that define their names."""
+    needed = [node for node in tree.body if re.search(r"\bclaim\(", ast.unparse(node).split("\ndef ")[0])]
+    for node in needed:  # it grows meanwhile
+        needed += [each for each in tree.body if each not in needed and names(node, ast.Load) & _defined(each)]
+    return sorted(needed, key=lambda node: node.lineno)
+
+
+def _defined(node: ast.stmt) -> set[str]:
+    """Names that a statement of a module gives a meaning; those inside of a function or a comprehension are its own."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+    return {name for target in targets for name in names(target, ast.Store)}
+
+
 @functools.cache
-def _statements(path: Path) -> str:
-    """A module's lines without comments and docstrings; the same on every version of Python, unlike a syntax tree."""
+def _statements(path: Path, judging: bool = False) -> str:
+    """A module's lines without comments and docstrings; the same on every version of Python, unlike a syntax tree.
+
+    judging: those lines alone that its claims need.
+    """
     source = path.read_text()
     lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -142,4 +186,8 @@ def _statements(path: Path) -> str:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
             for row in range(node.body[0].lineno, node.body[0].end_lineno + 1):
                 lines[row - 1] = ""
+    if judging:
+        kept = _needed(ast.parse(source))
+        first = [min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))]) for node in kept]
+        lines = [line for node, row in zip(kept, first, strict=True) for line in lines[row - 1 : node.end_lineno]]
     return "\n".join(line.rstrip() for line in lines if line.strip())

@@ -49,7 +49,8 @@ def read(path: Path) -> dict[tuple[str, str], Row]:
 @functools.cache
 def basis(chapter: str) -> str:
     """Hash of what the chapter's verdicts rest on: all data, and what the judging code and all behind it does."""
-    return f"{uses.meaning(uses.judging(chapters.module(chapter)))}-{_data()}"
+    module = chapters.module(chapter)
+    return f"{uses.meaning(uses.judging(module), module)}-{_data()}"
 
 
 @functools.cache
@@ -93,7 +94,7 @@ def rows_of(chapter: str) -> list[Row]:
     for claim in chapters.of(chapter):
         for machine in stored.named():
             one = judge(claim, stored.of(machine))
-            rows.append(Row(claim.label, machine, one.verdict, one.shown, basis(chapter)))
+            rows.append(Row(claim.label, machine, one.verdict, one.figure, basis(chapter)))
     return rows
 
 

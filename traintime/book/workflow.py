@@ -6,7 +6,6 @@ with the products and runs what is left. Measuring comes first and alone: nothin
 
 import hashlib
 import json
-import math
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 import filelock
 
 from traintime import paths
-from traintime.book import build, execute, kept, live, uses, verdicts
+from traintime.book import build, execute, kept, live, progress, uses, verdicts
 from traintime.book.processes import die_with_parent
 from traintime.errors import InputError
 from traintime.measuring import sweep
@@ -24,7 +23,6 @@ from traintime.store.records import write_atomically
 
 BUILD = paths.BUILD
 HTML = BUILD / "html"
-USUAL_S = 12  # seconds of a chapter that has never run here
 
 
 def make(profile: str) -> None:
@@ -46,7 +44,7 @@ def make(profile: str) -> None:
 def _make(profile: str, given: dict[str, dict]) -> None:
     work = BUILD / profile
     judged = BUILD / "verdicts.csv"
-    verdicts.update(judged, _say)
+    verdicts.update(judged, progress.say)
     measured = _measure(profile, work / "results")
     rows = list(verdicts.read(judged).values())
     for chapter, notebook in execute.chapters().items():
@@ -57,10 +55,10 @@ def _make(profile: str, given: dict[str, dict]) -> None:
     _write(BUILD / "inputs", profile, kept.digest(_pages()))
     if not (HTML / "index.html").exists():
         (BUILD / "built").unlink(missing_ok=True)
-    left = stale(work)
-    write_atomically(work / "plan.json", json.dumps({"book": list(given), "seconds": _seconds(work)}))
+    left, seconds = progress.stale(work), progress.durations(work)
+    write_atomically(work / "plan.json", json.dumps({"book": list(given), "seconds": seconds}))
     if left:
-        _say(f"{len(left)} of {len(given)} chapters to run, {_about(work, left)}")
+        progress.say(f"{len(left)} of {len(given)} chapters to run, {progress.about(left, seconds)}")
     _snakemake(profile)
 
 
@@ -91,45 +89,10 @@ def _measure(profile: str, results: Path) -> dict[str, str]:
         live.measure_chapter(chapter, profile, results / chapter, follow)
         if lines:
             erase = "\r\033[K" if sys.stdout.isatty() else ""
-            _say(f"{erase}{title}, {len(lines)} runs in {time.monotonic() - start:.0f} s")
+            progress.say(f"{erase}{title}, {len(lines)} runs in {time.monotonic() - start:.0f} s")
     for chapter in execute.chapters():
         measured[chapter] = kept.digest((results / chapter).rglob("*.json"))
     return measured
-
-
-def stale(work: Path) -> list[str]:
-    """Chapters that are to be run."""
-    left = []
-    for chapter in execute.chapters():
-        made = work / "executed" / f"{chapter}.ipynb"
-        if not made.exists() or made.stat().st_mtime < (work / "inputs" / chapter).stat().st_mtime:
-            left.append(chapter)
-    return left
-
-
-def _seconds(work: Path) -> dict[str, float]:
-    """What each chapter took when it last ran here."""
-    seconds = {}
-    for path in (work / "executed").glob("*.ipynb"):
-        told = json.loads(path.read_text())["metadata"].get("papermill", {}).get("duration")
-        seconds[path.stem] = told or USUAL_S
-    return seconds
-
-
-def _about(work: Path, left: Iterable[str], seconds: dict[str, float] | None = None) -> str:
-    seconds = _seconds(work) if seconds is None else seconds
-    usual = sum(seconds.values()) / len(seconds) if seconds else USUAL_S
-    expected = sum(seconds.get(chapter, usual) for chapter in left) / 2  # two at a time
-    return f"about {expected / 60:.0f} min" if expected > 100 else f"about {10 * math.ceil(expected / 10)} s"
-
-
-def say_how_far(work: Path, chapter: str, took_s: float) -> None:
-    """Say that a chapter is done, how many are left, and about how long those take."""
-    plan = json.loads((work / "plan.json").read_text())
-    left = [name for name in stale(work) if name != chapter]
-    seconds = plan["seconds"] | {name: s for name, s in _seconds(work).items() if name not in left} | {chapter: took_s}
-    rest = f"{len(left)} left, {_about(work, left, seconds)}" if left else "now the pages"
-    _say(f"{chapter} ran in {took_s:.0f} s; {rest}")
 
 
 def _snakemake(profile: str) -> None:
@@ -152,7 +115,3 @@ def _write(path: Path, *rests_on: object) -> None:
     text = hashlib.sha256(repr(rests_on).encode()).hexdigest() + "\n"
     if not path.exists() or path.read_text() != text:
         write_atomically(path, text)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import erf
 
-from traintime.explain.statistics import Interval, Spread
+from traintime.explain.statistics import Interval, Spread, central
 
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
 P, N, A = sympy.symbols("P N A", positive=True)  # of a step's Work: parameters, operations, bytes of activations
@@ -145,11 +145,8 @@ class Fit:
 
 
 def interval(draws: pd.Series, value: float, level: float = 0.95) -> Interval:
-    """Central interval of the draws, widened where need be to hold the value itself; none where a draw is missing."""
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    if np.isnan(low):
-        return Interval(value)
-    return Interval(value, min(float(low), value), max(float(high), value))
+    """Central interval of the draws of a coefficient (statistics.central)."""
+    return central(draws.to_numpy(), value, level)
 
 
 def solve(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:

@@ -19,6 +19,7 @@ from scipy.special import stdtrit
 Array = NDArray[np.float64]
 Reason = Literal["told apart", "within noise", "told apart alone", "less than 5 %", "one run", "not interleaved"]
 
+DRAWS = 4000  # of a resampled interval
 LEAST = 0.05  # a difference below 5 % is never called one
 NAN = float("nan")
 
@@ -240,6 +241,33 @@ def noise(groups: Iterable[ArrayLike], number: int, draws: int = 4000, seed: int
         return NAN
     drawn = np.random.default_rng(seed).choice(residuals, size=(2, draws, number)).mean(axis=2)
     return float(np.expm1(np.quantile(np.abs(drawn[0] - drawn[1]), quantile)))
+
+
+def redrawn(
+    groups: Sequence[ArrayLike], spreads: Sequence[Spread], arithmetic: bool = True, draws: int = DRAWS, seed: int = 0
+) -> tuple[Array, Array]:
+    """Several steps, shape (steps,), and as they might have come out, shape (steps, draws).
+
+    groups: each step's invocations, s; spreads: each one's stack's. A step is the arithmetic mean of its invocations,
+    of which an epoch is made, or their geometric mean, by which two things are compared. Each draw gives each step a
+    t-distributed error on its logarithm, by the invocations behind it; without a spread it is missing (NaN). Raises
+    KeyError for a step without invocations.
+    """
+    if not all(len(group) for group in groups):
+        raise KeyError("a step without invocations")
+    means = [np.mean(group) if arithmetic else np.exp(np.log(_seconds(group)).mean()) for group in groups]
+    random, errors = np.random.default_rng(seed), []
+    for group, spread in zip(groups, spreads, strict=True):
+        error = spread.sd / np.sqrt(len(group)) if spread.degrees else NAN
+        # With one degree of freedom a draw can leave the range of a float: e^50 times as slow is slow enough.
+        errors.append(np.clip(error * random.standard_t(max(spread.degrees, 1), draws), -50, 50))
+    return np.array(means), np.array(means)[:, None] * np.exp(errors)
+
+
+def central(drawn: Array, value: float, level: float = 0.95) -> Interval:
+    """Central interval of the draws, widened where need be to hold the value itself; none where a draw is missing."""
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value) if np.isnan(low) else Interval(value, min(float(low), value), max(float(high), value))
 
 
 @dataclass(frozen=True)

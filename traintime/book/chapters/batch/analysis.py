@@ -102,15 +102,17 @@ def order(book: Measurements, fits: Mapping[str, formula.Fit]) -> Interval:
     three stacks.
     """
     found = vocabulary.by_vocabulary(book)
-    prices = vocabulary.drawn_prices(book, found, {(stack, "adam"): vocabulary.PRICED for stack in fits})
-    both = [stack for stack in fits if (stack, "adam") in prices]
+    pairs = {stack: vocabulary.pair_of(found, (stack, "adam"), vocabulary.PRICED) for stack in fits}
+    both = [stack for stack, pair in pairs.items() if len(pair) == 2]
     if len(both) < 3:
         raise KeyError("a rank correlation needs three stacks")
     number = min(len(fits[stack].draws) for stack in both)
-    price = np.array([prices[stack, "adam"][1][:number] for stack in both])
+    pair = pd.concat(pairs[stack] for stack in both)
+    steps, drawn = book.redrawn(list(pair["stack"]), book.values(pair))
+    price = (drawn[1::2] - drawn[::2])[:, :number]
     batch = np.array([(fits[stack].draws["F"] / fits[stack].draws["c"]).to_numpy()[:number] for stack in both])
     value = _rank_correlation(
-        np.array([[prices[stack, "adam"][0]] for stack in both]),
+        (steps[1::2] - steps[::2])[:, None],
         np.array([[critical_batch(fits[stack]).value] for stack in both]),
     )[0]
     return formula.interval(pd.Series(_rank_correlation(price, batch)), float(value))

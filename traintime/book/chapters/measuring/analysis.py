@@ -103,7 +103,7 @@ def beside(book: Measurements, stack: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The sentinel's point under glibc and under tcmalloc, from the same rounds of one sweep; empty without one."""
     found = book.invocations(stack=stack, vocabulary=20_000, allocator=["glibc", "tcmalloc"])
     glibc, tcmalloc = (found[found["allocator"] == name] for name in ("glibc", "tcmalloc"))
-    sweep = stored.interleaved(glibc, tcmalloc)[2]
+    sweep = stored.same_rounds(glibc, tcmalloc)[1]
     return tuple(side[(side["sweep"] == sweep) & bool(sweep)] for side in (glibc, tcmalloc))
 
 
