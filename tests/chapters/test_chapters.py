@@ -26,7 +26,6 @@ SAID_NOT_TO_HOLD: dict[str, set[str]] = {
     "06-sentence-length": {"06.6", "06.8", "06.9", "06.10", "06.11", "06.12", "06.14"},
     "07-theano-vs-tensorflow": {"07.1", "07.8", "07.12"},  # the last two rest on machine B
     "08-fused-lstm": {f"08.{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10)},
-    "09-cpu-vs-gpu": {f"09.{number}" for number in (1, 2, 3, 4, 5)} | {"09.8"},  # the document's
     "10-numpy-batches": {f"10.{number}" for number in (2, 3, 4, 5, 7, 10, 12)},
     "11-memory": {f"11.{number}" for number in (5, 6, 7, 8, 9, 12)},
     "12-parameters-are-not-time": {f"12.{number}" for number in (2, 3, 6, 7, 8, 9)},

@@ -3,13 +3,11 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
-from made_up import rows, verdict, verdicts
+from made_up import made_up, verdict, verdicts
 
 from traintime.book import original, stored
-from traintime.book.chapters import devices, question
-from traintime.book.stored import Measurements
+from traintime.book.chapters import devices, leads, question
 from traintime.point import make_point
 
 PRICES = {"2026-jax": 7e-7, "2020-tensorflow": 5e-6, "numpy": 2e-6}  # s a row
@@ -18,27 +16,21 @@ RATES = {"bandwidth_bytes_per_s": 5e10, "matmul_flop_per_s": 2e11}
 
 def machine(tmp_path, prices=PRICES, rates=RATES, frozen=0.05, error=0.01, sweep=None, gpu=(), sizes=(80_000, 280_000)):
     """Stacks that cost 20 ms a step and so much a row; frozen: s with a frozen table on NumPy; gpu: kernel -> s."""
-    parts = []
-    for stack, price in prices.items():
-        points = [{"vocabulary": size} for size in sizes]
-        made = rows(stack, points, lambda fields, price=price: 0.02 + price * fields["vocabulary"], error)
-        parts.append(made.assign(sweep=stack if sweep == "apart" else "made-up"))
-    if frozen:
-        parts.append(rows("numpy", [{"vocabulary": 280_000, "frozen": True}], lambda _: frozen, error))
+    steps = [
+        (stack, {"vocabulary": size}, 0.02 + price * size, {"sweep": stack if sweep == "apart" else "made-up"})
+        for stack, price in prices.items()
+        for size in sizes
+    ]
+    steps += [("numpy", {"vocabulary": 280_000, "frozen": True}, frozen)] if frozen else []
     for kernel, seconds in dict(gpu).items():
-        point = {"vocabulary": 280_000, "device": "gpu", "kernel": kernel}
-        parts.append(rows("2026-torch", [point], lambda _, seconds=seconds: seconds, error))
-    folder = tmp_path / "made-up"
-    folder.mkdir(exist_ok=True)
-    described = {"cpu": "made up", "cores": 2, "gpus": [{"name": "a card"}]}
+        steps.append(("2026-torch", {"vocabulary": 280_000, "device": "gpu", "kernel": kernel}, seconds))
+    described = {"cpu": "made up", "cores": 2}
     if rates:
-        repeats = {name: [rates[f"{name}_{unit}"] * x for x in (0.9, 1, 1.1)] for name, unit in UNITS.items()}
-        described["rates"] = rates | {f"{name}_repeats": values for name, values in repeats.items()}
-    (folder / "machine.json").write_text(json.dumps(described))
-    return Measurements(pd.concat(parts, ignore_index=True), "made-up", tmp_path)
-
-
-UNITS = {"bandwidth": "bytes_per_s", "matmul": "flop_per_s"}
+        repeats = {"bandwidth_repeats": "bandwidth_bytes_per_s", "matmul_repeats": "matmul_flop_per_s"}
+        described["rates"] = rates | {name: [rates[rate] * x for x in (0.9, 1, 1.1)] for name, rate in repeats.items()}
+    (tmp_path / "made-up").mkdir(exist_ok=True)
+    (tmp_path / "made-up" / "machine.json").write_text(json.dumps(described))
+    return made_up(*steps, noise=(1 - error, 1 + error, 1.0), root=tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -60,24 +52,21 @@ def test_every_claim_on_the_documents_figures_holds_but_that_of_s1():
     assert found == expected | dict.fromkeys(["09.9", "09.10", "09.11"], "not measured")
 
 
-def test_the_table_has_the_largest_ratio_and_its_draws_hold_the_value(fits):
-    found = devices.limits(fits["CPU"], fits["GPU"])
-    assert devices.largest(fits["CPU"], fits["GPU"]).value == found["b"].value == max(x.value for x in found.values())
-    assert all(each.low <= each.value <= each.high for each in found.values())
+def test_the_documents_step():
+    assert (leads.document_step("GPU"), leads.document_step("CPU")) == pytest.approx((0.095, 0.92))
+
+
+def test_no_coefficient_has_a_larger_lead_than_the_largest_and_its_draws_hold_the_value(fits):
+    lead = leads.lead_by_term(fits)
+    assert leads.largest_lead(fits).value == lead["b"].value == max(each.value for each in lead.values())
+    assert all(each.low <= each.value <= each.high for each in lead.values())
 
 
 def test_the_arithmetic_leaves_room_above_and_below_the_guess(fits):
     """The prose says that the document fixes no limit for a growing LSTM."""
-    claims = original.read("s0-claims").set_index(["id", "name"])["value"]
-    _, on_gpu = devices.seen_on_gpu(fits["GPU"])
     on_cpu = make_point(batch=1).work.flops / fits["CPU"].coefficients["c"]
-    assert devices.k40m().flop_per_s / on_cpu > claims["C2", "upper bound"]
-    assert on_gpu < devices.k40m().flop_per_s / 5
-
-
-def test_the_documents_step():
-    assert devices.document_step("GPU") == pytest.approx(0.095)
-    assert devices.document_step("CPU") == pytest.approx(0.92)
+    assert devices.k40m().flop_per_s / on_cpu > leads.claimed_lead("C2", "upper bound")
+    assert devices.reached(question.document())["products"].value < devices.k40m().flop_per_s / 5
 
 
 # A machine's rates
@@ -92,23 +81,23 @@ def test_a_roof_is_memory_below_the_ridge_and_arithmetic_above():
 
 def test_a_machine_is_described_by_its_own_rates(tmp_path):
     book = machine(tmp_path)
-    table = devices.roofs([devices.k40m(), devices.machine(book)])
+    table = devices.roofs([devices.k40m(), devices.processor(book)])
     assert table["name"].tolist() == ["K40m", "made up, 2 cores"]
     assert table["ridge"].tolist()[1] == pytest.approx(4)
     assert table["peak_byte_per_s"].isna().tolist() == [False, True]
-    ratio = devices.operand(book)
+    ratio = devices.operand_time(book)
     assert (ratio.value, ratio.low, ratio.high) == pytest.approx((16, 16 * 0.9 / 1.1, 16 * 1.1 / 0.9))
 
 
-def test_what_was_seen_on_a_machine_is_its_fastest_stacks(tmp_path, fits):
-    update, products = devices.seen_on(machine(tmp_path, error=1e-6))
-    assert update.value == pytest.approx(12 * 300 / 7e-7, rel=1e-3)
-    assert products.value == pytest.approx(make_point().work.flops / 0.05, rel=1e-3)
-    assert update.low < update.value < update.high
-    seen = devices.rates_seen(machine(tmp_path), fits["GPU"])
-    assert seen["source"].tolist() == ["document", "document", "stored", "stored"]
-    assert seen["flop_per_byte"].tolist() == [*devices.works(), *devices.works()]
-    assert devices.rates_seen(machine(tmp_path, frozen=None), fits["GPU"])["source"].tolist() == ["document"] * 2
+def test_a_machine_reaches_what_its_fastest_stacks_do(tmp_path):
+    rates = devices.reached(machine(tmp_path, error=1e-6))
+    assert rates["update"].value == pytest.approx(12 * 300 / 7e-7, rel=1e-3)
+    assert rates["products"].value == pytest.approx(make_point().work.flops / 0.05, rel=1e-3)
+    assert all(rate.low < rate.value < rate.high for rate in rates.values())
+    marks = devices.roofline_marks(machine(tmp_path))
+    assert marks["source"].tolist() == ["document", "document", "stored", "stored"]
+    assert marks["flop_per_byte"].tolist() == [*devices.works(), *devices.works()]
+    assert devices.roofline_marks(machine(tmp_path, frozen=None))["source"].tolist() == ["document"] * 2
 
 
 # Claims
@@ -134,9 +123,9 @@ def test_a_claim_holds_fails_or_cannot_be_told(tmp_path, label, holds, fails, ca
         assert verdict(label, machine(tmp_path, **cannot_be_told)) == "cannot be told"
 
 
-def test_a_machine_that_lacks_points_and_rates_has_texts(tmp_path, fits):
+def test_a_machine_that_lacks_points_and_rates_has_texts(tmp_path):
     book = machine(tmp_path, prices={"numpy": 1e-6}, rates=None, frozen=None, sizes=(1000,))
-    few, all_there = devices.values(book, fits), devices.values(machine(tmp_path), fits)
+    few, all_there = devices.PROSE.values(book), devices.PROSE.values(machine(tmp_path))
     assert few.keys() == all_there.keys()
     assert few["cg-fastest"] == few["cg-of-update-cpu"] == "(not measured)"
     assert all_there["cg-fastest"] == "2026-jax"
@@ -151,6 +140,4 @@ def test_the_same_step_names_card_and_kernel(tmp_path, monkeypatch):
     monkeypatch.setattr(stored, "described", lambda machine: {"gpus": [{"name": "a card"}]})
     names = devices.same_step(book)["stack"].tolist()
     assert names[-2:] == ["2026-torch, a card, cuDNN", "2026-torch, a card, loop of cells"]
-    assert devices.gpu_text(book).startswith(
-        "Of our own GPU rows the fastest is 2026-torch, a card, cuDNN at 10.0 ms: "
-    )
+    assert devices.own_gpu(book).startswith("Of our own GPU rows the fastest is 2026-torch, a card, cuDNN at 10.0 ms: ")

@@ -1,0 +1,313 @@
+"""Chapter 9, CPU against GPU: how far a GPU leads by the document's figures, by rates of machines, by stored steps."""
+
+import contextlib
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import external, original, page, stored
+from traintime.book.chapters import question, vocabulary
+from traintime.book.chapters.leads import PAID_FOR, ROWS, document_fits, document_step, fastest_first
+from traintime.book.claims import Finding, above, below, claim, every_stack
+from traintime.book.page import Prose
+from traintime.book.stored import Measurements
+from traintime.explain import formula
+from traintime.explain.statistics import Interval
+from traintime.point import make_point
+from traintime.workloads.base import FLOAT, UPDATE_BYTES, UPDATE_FLOPS
+
+FAVOURITE = make_point()  # the document's favourite point
+S1_RATIO = 100  # S1: fetching from main memory, over computing, "about 100 times or more"
+
+
+# Two speeds of a machine, two kinds of work
+
+
+@dataclass(frozen=True)
+class Device:
+    """A roof: name, "CPU" or "GPU", float32 operations and bytes of memory a second, and the data sheet's bytes."""
+
+    name: str
+    device: str
+    flop_per_s: float
+    byte_per_s: float
+    peak_byte_per_s: float = float("nan")
+
+    @property
+    def ridge(self) -> float:
+        """The intensity (FLOP a byte) from which on arithmetic binds."""
+        return self.flop_per_s / self.byte_per_s
+
+    def roof(self, intensity: float) -> float:
+        """FLOP/s that it allows at an intensity."""
+        return min(self.flop_per_s, intensity * self.byte_per_s)
+
+    @property
+    def operand(self) -> float:
+        """Time to move one float32 number over the time of one operation."""
+        return FLOAT * self.ridge
+
+
+@functools.cache
+def k40m() -> Device:
+    """The document's GPU: arithmetic by its data sheet, memory as it was measured."""
+    figures = external.hardware("K40m")
+    return Device("K40m", "GPU", figures["float32 peak"], figures["bandwidth measured"], figures["bandwidth peak"])
+
+
+def processor(book: Measurements) -> Device:
+    """A machine's CPU by its own measured rates, the document's GPU where the document's figures are judged.
+
+    Raises KeyError where nobody measured them.
+    """
+    if book.machine == original.FIGURES:
+        return k40m()
+    known, rates = book.description, book.rates
+    name = f"{known['cpu']}, {known['cores']} cores"
+    return Device(name, "CPU", rates["matmul_flop_per_s"], rates["bandwidth_bytes_per_s"])
+
+
+def roofs(devices: list[Device]) -> pd.DataFrame:
+    """The devices as plots.roofline takes them: their fields, and the column `ridge`."""
+    return pd.DataFrame([vars(device) | {"ridge": device.ridge} for device in devices])
+
+
+def works() -> pd.Series:
+    """Intensities (FLOP a byte) of the two kinds of work in a step, at the document's point."""
+    update = FAVOURITE.work.update_flops / FAVOURITE.work.update_bytes
+    products = FAVOURITE.work.flops / FAVOURITE.work.product_bytes
+    return pd.Series({"dense Adam update": update, "LSTM's matrix products": products})
+
+
+def reached(book: Measurements) -> dict[str, Interval]:
+    """FLOP/s in the two kinds of work, "update" and "products".
+
+    Of a machine its fastest stack in each: by the price of a row, and by a whole step with a frozen table. Of the
+    document its GPU's, all of b and of c counted as theirs; the interval holds the rounding of its figures. Raises
+    KeyError where one was not measured.
+    """
+    row_flops, flops = UPDATE_FLOPS["adam"] * FAVOURITE.sizes.embedding, FAVOURITE.work.flops
+    if book.machine == original.FIGURES:
+        gpu, work = document_fits()["GPU"], {"b": row_flops, "c": make_point(batch=1).work.flops}
+        rates = (formula.interval(each / gpu.draws[term], each / gpu.coefficients[term]) for term, each in work.items())
+        return dict(zip(("update", "products"), rates, strict=True))
+    prices = vocabulary.price_of_a_row(book, vocabulary.by_vocabulary(book))
+    row, frozen = prices[stored.smallest(prices)], fastest_first(book, frozen=True).head(1)
+    # A longer time is a lower rate.
+    update = Interval(*(row_flops / seconds for seconds in (row.value, row.high, row.low)))
+    return {"update": update, "products": book.interval(lambda s: flops / s[0], frozen)}
+
+
+def shares_of_the_roof(book: Measurements) -> dict[str, Interval]:
+    """What `reached` gives, as shares of what the device allows at the work's intensity."""
+    device = processor(book)
+    pairs = zip(reached(book).items(), works(), strict=True)
+    return {name: rate.scaled(1 / device.roof(intensity)) for (name, rate), intensity in pairs}
+
+
+def roofline_marks(book: Measurements) -> pd.DataFrame:
+    """As plots.roofline takes them: the document's GPU, and the machine's fastest stacks where they were measured."""
+    rows = [("GPU", "document", rate.value) for rate in reached(question.document()).values()]
+    with contextlib.suppress(KeyError):
+        rows += [("CPU", "stored", rate.value) for rate in reached(book).values()]
+    table = pd.DataFrame(rows, columns=["device", "source", "flop_per_s"])
+    return table.assign(flop_per_byte=np.resize(works().to_numpy(), len(table)))
+
+
+def operand_time(book: Measurements) -> Interval:
+    """Device.operand of a machine, between the extremes of all repeats of its rates."""
+    flops, moved = book.rates["matmul_repeats"], book.rates["bandwidth_repeats"]
+    return Interval(processor(book).operand, FLOAT * min(flops) / max(moved), FLOAT * max(flops) / min(moved))
+
+
+def document_cpu_bytes() -> float:
+    """Bytes a second that the document's CPU moved for Adam, counted at the least."""
+    return UPDATE_BYTES["adam"] * FAVOURITE.sizes.embedding / document_fits()["CPU"].coefficients["b"]
+
+
+@claim(
+    "09.4",
+    "The document's GPU does the LSTM's arithmetic at less than a fifth of its peak.",
+    source="ours, from S0's tables",
+    says="not measured",
+)
+def gpu_far_below_its_peak(book: Measurements) -> Finding | None:
+    if book.machine != original.FIGURES:
+        return None
+    # The products' roof is the peak.
+    return every_stack({"": shares_of_the_roof(book)["products"]}, below(1 / 5), ".0%")
+
+
+def s4_speed_ups() -> tuple[float, float]:
+    """Times a GPU was as fast as a CPU in document S4: on a plain LSTM, and on cuDNN's."""
+    epochs = original.read("s4-lstm").query("case == 'kaggle'").set_index(["device", "layer"])["epoch_s"]
+    return epochs["CPU", "LSTM"] / epochs["GPU", "LSTM"], epochs["CPU", "LSTM"] / epochs["GPU", "CuDNNLSTM"]
+
+
+@claim(
+    "09.5",
+    "With a plain LSTM a GPU is slower than the CPU, with cuDNN's it is faster (figures: times as fast).",
+    source="S4",
+    says="not measured",
+)
+def kernel_turns_it_round(book: Measurements) -> Finding:
+    if book.machine == original.FIGURES:
+        plain, fused = s4_speed_ups()
+        return Finding(plain < 1 < fused, f"S4's own: {plain:.1f} and {fused:.0f}")
+    least = fastest_first(book, device="gpu", kernel=["loop-of-cells", "cudnn"]).groupby("kernel")["step_s"].min()
+    plain, fused = (fastest_first(book)["step_s"].iloc[0] / least[kernel] for kernel in ("loop-of-cells", "cudnn"))
+    return Finding(plain < 1 < fused, f"{plain:.1f} and {fused:.1f}")
+
+
+@claim(
+    "09.6",
+    "The dense update lies at less than half of the device's ridge, the LSTM's matrix products at more than twice.",
+)
+def works_on_either_side_of_the_ridge(book: Measurements) -> Finding:
+    ridge, (update, products) = processor(book).ridge, works()
+    return Finding(bool(update < ridge / 2 and products > 2 * ridge), f"ridge at {ridge:.1f}")
+
+
+@claim("09.7", "What was seen of both stays below the device's roof (figures: share of the roof).")
+def under_the_roof(book: Measurements) -> Finding:
+    return every_stack(shares_of_the_roof(book), below(1), ".0%")
+
+
+@claim(
+    "09.8",
+    "Fetching a number from main memory takes 100 times as long as computing with it, or more.",
+    source="S1",
+    says="does not hold",
+)
+def memory_is_a_hundred_times_slower(book: Measurements) -> Finding:
+    if book.machine == original.FIGURES:
+        return Finding(k40m().operand >= S1_RATIO, f"{k40m().operand:.0f}")
+    return every_stack({"": operand_time(book)}, above(S1_RATIO), ".0f")
+
+
+def hardware_table(book: Measurements, lead: Mapping[str, Interval]) -> HTML:
+    """What binds each part of a step, and how far a K40m is ahead there by the hardware's rates, and as was seen.
+
+    lead: as leads.lead_by_term gives it.
+    """
+    card, ours = k40m(), processor(book)
+    rows = [
+        [PAID_FOR["b"], "bandwidth", f"{card.byte_per_s / ours.byte_per_s:.1f}", lead["b"].text(".1f")],
+        [PAID_FOR["c"], "arithmetic", f"{card.flop_per_s / ours.flop_per_s:.1f}", lead["c"].text(".1f")],
+        [PAID_FOR["a"], "launches and Python (a guess)", "in no data sheet", lead["a"].text(".1f")],
+    ]
+    return page.table(["paid for", "bound by", "K40m over our machine", "document's GPU over its CPU, seen"], rows)
+
+
+# The same step on our machines
+
+
+def same_step(book: Measurements) -> pd.DataFrame:
+    """The document's favourite point on each CPU stack, and on the GPUs of every machine, named by card and kernel."""
+    frames = [book.points(vocabulary=ROWS), on_gpus()]
+    return pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
+
+
+KERNELS = {"cudnn": ", cuDNN", "loop-of-cells": ", loop of cells"}
+
+
+def on_gpus() -> pd.DataFrame:
+    """The point on every stored GPU, the stack named with its card and the kernel of its LSTM."""
+    points = stored.on_gpus(vocabulary=ROWS)
+    cards = {name: stored.described(name)["gpus"][0]["name"] for name in set(points["machine"])}
+    names = [f"{row.stack}, {cards[row.machine]}{KERNELS.get(row.kernel, '')}" for row in points.itertuples()]
+    return points.assign(stack=names)
+
+
+@claim(
+    "09.9",
+    "At the document's favourite point no stack on this CPU is as fast as the document's GPU (figure: the fastest, "
+    "in steps of the GPU).",
+)
+def slower_than_the_documents_gpu(book: Measurements) -> Finding:
+    fastest = fastest_first(book, 2).head(1)
+    over = book.interval(lambda s: s[0] / document_step("GPU"), fastest)
+    return every_stack({fastest["stack"].iloc[0]: over}, above(1), ".1f")
+
+
+@claim("09.10", "There the slowest stack takes more than twice the time of the fastest.")
+def software_decides(book: Measurements) -> Finding:
+    fast, slow = fastest_first(book, 2)["stack"].iloc[[0, -1]]
+    sides = book.sides({"stack": slow}, {"stack": fast}, vocabulary=ROWS)
+    ratio = sides.interval(lambda s: s[0] / s[1])
+    return every_stack({f"{slow} / {fast}": ratio if sides.rounds else Interval(ratio.value)}, above(2), ".1f")
+
+
+@claim("09.11", "This machine's memory moves more bytes a second than the document's CPU moved for Adam.")
+def more_than_the_documents_cpu(book: Measurements) -> Finding:
+    moved, possible = document_cpu_bytes(), book.rates["bandwidth_bytes_per_s"]
+    return Finding(moved < possible, f"{possible / 1e9:.0f} against {moved / 1e9:.1f} GB/s")
+
+
+# What the page shows
+
+
+def _extreme(book: Measurements, place: int) -> pd.Series:
+    """The favourite point on the fastest CPU stack (0), or on the slowest (-1)."""
+    return fastest_first(book, 2).iloc[place]
+
+
+def own_gpu(book: Measurements) -> str:
+    """A sentence about our own GPUs."""
+    ran = on_gpus().dropna(subset="step_s").sort_values("step_s")
+    if ran.empty:
+        return "On a GPU of our own this point is not measured yet."
+    best, fastest = ran.iloc[0], _extreme(book, 0)
+    return (
+        f"Of our own GPU rows the fastest is {best['stack']} at {best['step_s'] * 1e3:.1f} ms: "
+        f"{fastest['step_s'] / best['step_s']:.1f} times as fast as the fastest CPU stack, "
+        f"{document_step('GPU') / best['step_s']:.1f} times as fast as the document's GPU."
+    )
+
+
+PROSE = Prose(
+    "cg",
+    s1=lambda _: str(S1_RATIO),
+    s4_plain=lambda _: f"{s4_speed_ups()[0]:.1f}",
+    s4_fused=lambda _: f"{s4_speed_ups()[1]:.0f}",
+    document_cpu_bytes=lambda _: f"{document_cpu_bytes() / 1e9:.1f} GB/s",
+    # Times the K40m's peak is the arithmetic that the document's CPU did for a sentence.
+    ceiling=lambda _: (
+        f"{k40m().flop_per_s * document_fits()['CPU'].coefficients['c'] / make_point(batch=1).work.flops:.0f}"
+    ),
+    adam_flops=lambda _: str(UPDATE_FLOPS["adam"]),
+    adam_bytes=lambda _: str(UPDATE_BYTES["adam"]),
+    update=lambda _: f"{works().iloc[0]:.2g}",
+    products=lambda _: f"{works().iloc[1]:.0f}",
+    per_update=lambda _: f"{FLOAT * works().iloc[0]:.1f}",
+    per_products=lambda _: f"{FLOAT * works().iloc[1]:.0f}",
+    ridge_gpu=lambda _: f"{k40m().ridge:.0f}",
+    operand_k40m=lambda _: f"{k40m().operand:.0f}",
+    of_update_gpu=lambda _: f"{shares_of_the_roof(question.document())['update'].value:.0%}",
+    of_products_gpu=lambda _: f"{shares_of_the_roof(question.document())['products'].value:.0%}",
+    machine=lambda book: book.description["cpu"],
+    cores=lambda book: str(book.description["cores"]),
+    ridge_cpu=lambda book: f"{processor(book).ridge:.0f}",
+    bandwidth=lambda book: f"{processor(book).byte_per_s / 1e9:.0f} GB/s",
+    bandwidth_ratio=lambda book: f"{k40m().byte_per_s / processor(book).byte_per_s:.1f}",
+    arithmetic_ratio=lambda book: f"{k40m().flop_per_s / processor(book).flop_per_s:.0f}",
+    operand=lambda book: f"{operand_time(book).value:.0f}",
+    operand_range=lambda book: f"{operand_time(book).low:.0f} to {operand_time(book).high:.0f}",
+    of_update_cpu=lambda book: f"{shares_of_the_roof(book)['update'].value:.0%}",
+    of_products_cpu=lambda book: f"{shares_of_the_roof(book)['products'].value:.0%}",
+    vocabulary=lambda _: f"{ROWS:,}",
+    batch=lambda _: str(FAVOURITE.sizes.batch),
+    length=lambda _: str(FAVOURITE.sizes.length),
+    fastest=lambda book: _extreme(book, 0)["stack"],
+    fastest_ms=lambda book: f"{_extreme(book, 0)['step_s'] * 1e3:,.0f} ms",
+    fastest_over=lambda book: f"{_extreme(book, 0)['step_s'] / document_step('GPU'):.1f}",
+    slowest=lambda book: _extreme(book, -1)["stack"],
+    slowest_ms=lambda book: f"{_extreme(book, -1)['step_s'] * 1e3:,.0f} ms",
+    slowest_over=lambda book: f"{_extreme(book, -1)['step_s'] / document_step('GPU'):.0f}",
+    spread=lambda book: f"{_extreme(book, -1)['step_s'] / _extreme(book, 0)['step_s']:.1f}",
+    gpu_rows=own_gpu,
+)

@@ -1,0 +1,139 @@
+"""Where the lead of the document's GPU over its CPU ends, by the formula fitted to its tables (part of chapter 9)."""
+
+import functools
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import original, page
+from traintime.book.claims import Finding, below, claim, every_stack
+from traintime.book.stored import ANY, Measurements
+from traintime.explain import formula
+from traintime.explain.formula import Fit
+from traintime.explain.statistics import Interval
+
+ROWS = 280_000  # the document's vocabulary
+PAID_FOR = {"a": "a step as such", "b": "a row of the table", "c": "a sentence"}
+
+
+@functools.cache
+def document_fits() -> dict[str, Fit]:
+    """The formula fitted to the steps of the document's two devices: "CPU" and "GPU"."""
+    return original.s0_fits()
+
+
+def lead_by_term(fits: Mapping[str, Fit]) -> dict[str, Interval]:
+    """The ratio of the two devices' coefficients, for each term of the formula."""
+    cpu, gpu = fits["CPU"], fits["GPU"]
+    return {
+        name: formula.interval(cpu.draws[name] / gpu.draws[name], cpu.coefficients[name] / gpu.coefficients[name])
+        for name in cpu.coefficients
+    }
+
+
+def largest_lead(fits: Mapping[str, Fit]) -> Interval:
+    """The largest of the ratios: no step of any size has a larger speed-up, as long as the formula holds."""
+    ratios = fits["CPU"].draws / fits["GPU"].draws
+    return formula.interval(ratios.max(axis=1), max(lead.value for lead in lead_by_term(fits).values()))
+
+
+def claimed_lead(claim: str, name: str) -> float:
+    """Where the document says that the lead ends: ("C2", "upper bound") is its guess, C7 derives others."""
+    return float(original.read("s0-claims").set_index(["id", "name"])["value"][claim, name])
+
+
+def document_step(device: str) -> float:
+    """Seconds of a step of the document's at its favourite point, on its "CPU" or "GPU"."""
+    cells = original.s0().query("sweep == 'vocabulary' and vocabulary == @ROWS").set_index("device")
+    return float(cells["step_s"][device])
+
+
+def fixed_shares(gpu: Fit) -> list[float]:
+    """Share of the fixed part in a step of the document's GPU, at its vocabularies in their order."""
+    cells = original.s0().query("device == 'GPU' and sweep == 'vocabulary'").sort_values("vocabulary")
+    parts = gpu.parts(cells)
+    return (parts["a"] / parts.sum(axis=1)).tolist()
+
+
+def fastest_first(book: Measurements, least: int = 1, **where: object) -> pd.DataFrame:
+    """A machine's steps at the document's favourite point, a row a stack, in the order of their time.
+
+    where: fields in which it differs; on the CPU without any. Raises KeyError where fewer than `least` ran.
+    """
+    ran = book.points(vocabulary=ROWS, **where).dropna(subset="step_s").sort_values("step_s")
+    if len(ran) < least:
+        raise KeyError(f"fewer than {least} ran")
+    return ran
+
+
+@claim(
+    "09.1",
+    "The GPU's lead ends below the guessed 20 times, whether the vocabulary grows, the batch, or both.",
+    source="ours, against S0, C2",
+    says="not measured",
+)
+def lead_ends_below_the_guess(book: Measurements) -> Finding:
+    if book.machine == original.FIGURES:
+        lead = largest_lead(document_fits())
+    else:
+        fastest = [fastest_first(book).head(1), fastest_first(book, device="gpu", kernel=ANY).head(1)]
+        lead = book.interval(lambda s: s[0] / s[1], pd.concat(fastest))
+    return every_stack({"": lead}, below(claimed_lead("C2", "upper bound")), ".1f")
+
+
+@claim("09.2", "In the fixed part of a step the GPU leads least.", source="ours, from S0's tables", says="not measured")
+def fixed_part_leads_least(book: Measurements) -> Finding | None:
+    if book.machine != original.FIGURES:
+        return None
+    lead = lead_by_term(document_fits())
+    holds = True if lead["a"].high < min(lead["b"].low, lead["c"].low) else None
+    return Finding(holds, "; ".join(f"{name} {each.text('.1f')}" for name, each in lead.items()))
+
+
+@claim(
+    "09.3",
+    "The fixed part's share of a step of the GPU falls as the vocabulary grows.",
+    source="ours, from S0's tables",
+    says="not measured",
+)
+def fixed_part_fades(book: Measurements) -> Finding | None:
+    if book.machine != original.FIGURES:
+        return None
+    shares = fixed_shares(document_fits()["GPU"])
+    return Finding(bool((np.diff(shares) < 0).all()), ", ".join(f"{share:.0%}" for share in shares))
+
+
+def limit_table(lead: Mapping[str, Interval]) -> HTML:
+    """The ratio of the devices' coefficients. lead: as `lead_by_term` gives it."""
+    rows = [[f"*{name}*", PAID_FOR[name], f"{each.value:.1f}", _ends(each)] for name, each in lead.items()]
+    return page.table(["", "paid for", "CPU / GPU", "95 % of the draws"], rows)
+
+
+def _ends(interval: Interval) -> str:
+    return f"{interval.low:.1f} to {interval.high:.1f}"
+
+
+# What the page shows
+
+
+def numbers(fits: Mapping[str, Fit]) -> dict[str, str]:
+    """The document's numbers for the page's sentences. fits: those of the figures, so that ranges are the same."""
+    lead, most, shares = lead_by_term(fits), largest_lead(fits), fixed_shares(fits["GPU"])
+    steps = original.s0().query("sweep == 'vocabulary'").pivot_table("step_s", "vocabulary", "device")
+    first, middle, last = steps["CPU"] / steps["GPU"]
+    return {
+        "cg-seen-first": f"{first:.0f}",
+        "cg-seen-middle": f"{middle:.1f}",
+        "cg-seen-last": f"{last + 1e-9:.1f}",  # 57 / 4 is 14.25 exactly, which would be rounded to an even digit
+        "cg-guess": f"{claimed_lead('C2', 'upper bound'):.0f}",
+        "cg-double": f"{claimed_lead('C7', 'all cores'):.0f}",
+        "cg-half": f"{claimed_lead('C7', 'half the cores'):.0f}",
+        "cg-rule": f"{claimed_lead('C7', 'rule of thumb'):.0f}",
+        **{f"cg-limit-{name}": f"{each.value:.1f}" for name, each in lead.items()},
+        **{f"cg-range-{name}": _ends(each) for name, each in lead.items()},
+        "cg-most": f"{most.value:.1f}",
+        "cg-most-range": _ends(most),
+        **{f"cg-fixed-{name}": f"{share:.0%}" for name, share in zip(("first", "middle", "last"), shares, strict=True)},
+    }
