@@ -9,7 +9,7 @@ import yaml
 
 from traintime import paths
 from traintime.book import appendix, chapters, execute, glue, markup, original, prose, stored, verdicts
-from traintime.book.chapters import faster, fused, memory, numpy_batches, predicting, rows, structure
+from traintime.book.chapters import faster, fused, memory, numpy_batches, predicting, structure
 from traintime.book.chapters.fused import along
 from traintime.book.claims import NOT_MEASURED
 from traintime.measuring import sweep
@@ -21,7 +21,6 @@ NEW_DRAWS = range(23, 37)  # claims of chapter 15 that the models of the whole d
 SAID_NOT_TO_HOLD: dict[str, set[str]] = {
     "01-the-question": {"01.5"},  # the document's, of a GPU
     "02-how-we-measure": {"02.9", "02.11", "02.13", "02.14"},
-    "04-memory-pool": {f"04.{number}" for number in (1, 3, 4, 5, 9, 10, 11, 12, 13)},  # 3 to 12 on machine B
     "05-batch-size": {"05.4"},
     "06-sentence-length": {"06.6", "06.8", "06.9", "06.10", "06.11", "06.12", "06.14"},
     "07-theano-vs-tensorflow": {"07.1", "07.8", "07.12"},  # the last two rest on machine B
@@ -36,7 +35,6 @@ SAID_NOT_TO_HOLD: dict[str, set[str]] = {
         for number in (*range(4, 15), 16, *range(18, 22), *NEW_DRAWS)
         if number not in {31, *range(33, 37)}
     },  # 6 is the document's, 8 machine A's
-    "16-beat-the-formula": {f"16.{number}" for number in (1, 3, 6, 9, 11, 12)},
 }
 
 
@@ -56,9 +54,6 @@ SHOWN = {
     **{f"13.{number}": having(faster.seldom) for number in (16, 17, 18)},
     "15-predict-yours": having(predicting.cases),
     **{f"15.{number}": having(lambda book: predicting.cases(book).query("domain == 'whole'")) for number in NEW_DRAWS},
-    "16-beat-the-formula": rows.steadiest,
-    "16.8": rows.ran_the_epoch,
-    **{f"16.{number}": having(rows.added_up) for number in (16, 17)},
 }
 
 

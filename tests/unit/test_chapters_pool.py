@@ -1,4 +1,4 @@
-"""What an allocator is worth: tables, things derived from several steps, and the claims of the chapter on the pool."""
+"""What an allocator is worth, by time, by page faults and by a row, and the claims of the chapter on the pool."""
 
 import numpy as np
 import pandas as pd
@@ -7,17 +7,17 @@ from made_up import judged, measurements, rows, verdict, verdicts
 from tables import cells
 
 from traintime.book import stored
-from traintime.book.chapters import pool
+from traintime.book.chapters import pool, pool_gains
 from traintime.book.stored import Measurements
 
 pytestmark = pytest.mark.usefixtures("few_draws")
-MANY, SOME, FEW = 6 * pool.pages(), pool.pages(), 0.1 * pool.pages()
-PLAIN = dict.fromkeys(pool.MANY, MANY) | {"2026-jax": SOME} | dict.fromkeys(pool.FEW, FEW)
-SLOW = {stack: 1.0 if stack in (*pool.MANY, "2026-jax") else 0.3 for stack in PLAIN}
+MANY, SOME, FEW = 6 * pool_gains.pages(), pool_gains.pages(), 0.1 * pool_gains.pages()
+PLAIN = dict.fromkeys(pool_gains.MANY, MANY) | {"2026-jax": SOME} | dict.fromkeys(pool_gains.FEW, FEW)
+SLOW = {stack: 1.0 if stack in (*pool_gains.MANY, "2026-jax") else 0.3 for stack in PLAIN}
 FAST = {"2020-tensorflow": 0.3, "2026-torch": 0.4, "2026-jax": 0.5, "numpy": 0.2}
 
 
-def part(stack, allocator, seconds, faults=FEW, vocabulary=pool.ROWS, sweep="one", rounds=5, error=0.02, **more):
+def part(stack, allocator, seconds, faults=FEW, vocabulary=pool_gains.ROWS, sweep="one", rounds=5, error=0.02, **more):
     """Invocations of one stack under one allocator."""
     point = {"vocabulary": vocabulary, "allocator": allocator} | more.pop("fields", {})
     found = rows(stack, [point], lambda _: seconds, error, rounds)
@@ -38,12 +38,12 @@ def machine(allocator="tcmalloc", fast=None, faults=None, other="one", **more):
 
 
 def test_a_gain_is_the_ratio_of_the_steps_and_is_told_apart_where_both_ran_in_the_same_rounds():
-    table = pool.gains(machine()).set_index("stack")
+    table = pool_gains.gains(machine()).set_index("stack")
     assert table.loc["2020-tensorflow", "ratio"] == pytest.approx(1 / 0.3, rel=0.1)
     assert table.loc["2020-tensorflow", "reason"] == "told apart"
     assert table.loc["2020-tensorflow", "faster"] == "tcmalloc"
     assert table.loc["2017-theano", "reason"] == "within noise"
-    assert (pool.gains(machine(other="another"))["reason"] == "not interleaved").all()
+    assert (pool_gains.gains(machine(other="another"))["reason"] == "not interleaved").all()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,6 @@ def test_a_claim_on_the_gain_holds_fails_or_cannot_be_told(label, holds, fails, 
     if cannot_be_told:
         assert verdict(label, machine(**cannot_be_told)) == "cannot be told"
     assert verdict(label, machine(other="another")) == "cannot be told"
-    assert "not interleaved" in judged(label, machine(other="another")).figure
 
 
 def test_a_fault_that_saves_too_much_refutes_its_price():
@@ -76,13 +75,14 @@ def test_a_fault_that_saves_too_much_refutes_its_price():
 
 
 def test_the_price_of_a_fault_is_time_saved_over_faults_spared_where_there_are_many():
-    prices = pool.fault_prices(machine(error=1e-6)).set_index("stack")
-    assert set(prices.index) == {*pool.MANY, "2026-jax"}
-    assert prices.loc["2020-tensorflow", "seconds"] == pytest.approx(0.7 / MANY, rel=1e-3)
-    assert prices.loc["2026-jax", "spared"] == SOME
-    assert (prices["rounds"] == 5).all()
-    assert prices.loc["2026-jax", "low"] < prices.loc["2026-jax", "seconds"] < prices.loc["2026-jax", "high"]
-    assert (pool.fault_prices(machine(other="another"))["rounds"] == 0).all()
+    prices = pool_gains.fault_prices(machine(error=1e-6))
+    assert set(prices) == {*pool_gains.MANY, "2026-jax"}
+    assert prices["2020-tensorflow"].value == pytest.approx(0.7 / MANY, rel=1e-3)
+    assert prices["2026-jax"].low < prices["2026-jax"].value < prices["2026-jax"].high
+
+
+def test_sides_of_different_rounds_have_no_price_with_an_interval():
+    assert all(np.isnan(price.low) for price in pool_gains.fault_prices(machine(other="another")).values())
 
 
 @pytest.mark.parametrize(
@@ -107,19 +107,17 @@ def test_faults_by_stack_are_in_tables_of_pages(monkeypatch):
     assert verdict("04.2", machine()) == "does not hold"
 
 
-def test_full_size_has_the_stacks_with_something_to_compare():
+def test_the_table_of_gains_has_the_stacks_with_something_to_compare():
     book = measurements(
         part("numpy", "glibc", 0.3),
         part("numpy", "tcmalloc", 0.2, 1),
         part("2026-jax", "glibc", 0.1),
         part("2026-torch", "tcmalloc", 0.1),
     )
-    found = pool.full_size(book)
-    assert found[["stack", "allocator"]].to_numpy().tolist() == [["numpy", "glibc"], ["numpy", "tcmalloc"]]
-    assert found["faults_a_step"].tolist() == [FEW, 1]
-    texts = cells(pool.gains_table(found, pool.gains(book)))
-    assert texts[0][1:] == ["glibc", texts[0][2], f"{FEW:,.0f}", "0.9", "1"]
-    assert texts[1][-1].endswith("<br>told apart")
+    plain, pooled = cells(pool_gains.gains_table(book))
+    assert [*plain[:2], *plain[3:]] == ["numpy", "glibc", f"{FEW:,.0f}", "0.9", "1"]
+    assert pooled[1] == "tcmalloc"
+    assert pooled[-1].endswith("<br>told apart")
 
 
 def test_side_by_side_shows_the_steps_that_are_compared():
@@ -128,66 +126,15 @@ def test_side_by_side_shows_the_steps_that_are_compared():
     book = measurements(
         old, part("numpy", "glibc", 0.3, error=1e-6, rounds=2), part("numpy", "tcmalloc", 0.2, error=1e-6, rounds=2)
     )
-    ((stack, allocator, steps, *_, verdict),) = cells(pool.side_by_side(book))
+    ((stack, allocator, steps, *_, verdict),) = cells(pool_gains.side_by_side(book))
     assert (stack, allocator, steps) == ("numpy", "tcmalloc", "300 → 200")
     assert verdict.endswith(", 2 rounds")
-
-
-@pytest.mark.parametrize(("newer", "glibc"), [(2, "300"), (3, "600")])
-def test_newer_sources_count_from_their_third_round_on(newer, glibc):
-    parts = [
-        part("numpy", allocator, seconds, code=code, rounds=rounds, error=1e-6)
-        for code, rounds, times in (("", 4, (0.3, 0.2)), ("c", newer, (0.6, 0.1)))
-        for allocator, seconds in zip(pool.BOTH, times, strict=True)
-    ]
-    assert [row[2].split()[0] for row in cells(pool.side_by_side(measurements(*parts)))] == [glibc]
-    alone = measurements(*(one for one in parts if (one["code"] != "").all()))
-    assert cells(pool.side_by_side(alone))[0][2].startswith("600 ")
 
 
 def test_memory():
     assert verdict("04.15", machine()) == "holds"
     book = measurements(part("numpy", "glibc", 0.3), part("numpy", "tcmalloc", 0.3, peak_bytes=2e9))
     assert verdict("04.15", book) == "does not hold"
-
-
-# Several things in the same rounds
-
-
-def side(sweep, rounds, value, code="c"):
-    count = len(rounds)
-    return pd.DataFrame(
-        {"sweep": [sweep] * count, "round": rounds, "median_s": [value] * count, "code": [code] * count}
-    )
-
-
-def test_only_rounds_that_measured_all_count():
-    groups, rounds = pool.in_same_rounds(side("a", [1, 2, 3], 1.0), side("a", [2, 3], 2.0), side("a", [3, 2, 4], 3.0))
-    assert rounds == 2
-    assert [group.tolist() for group in groups] == [[1, 1], [2, 2], [3, 3]]
-
-
-def test_a_sweep_whose_sources_were_recorded_comes_first():
-    older, newer = side("a", [1, 2, 3], 1.0, code=""), side("a", [1], 5.0)
-    groups, rounds = pool.in_same_rounds(pd.concat([older, newer]), pd.concat([older, newer]))
-    assert rounds == 1
-    assert [group.tolist() for group in groups] == [[5], [5]]
-
-
-def test_without_a_common_round_all_there_are_are_shown():
-    groups, rounds = pool.in_same_rounds(side("a", [1, 2], 1.0), side("b", [1, 2, 3], 2.0))
-    assert rounds == 0
-    assert [len(group) for group in groups] == [2, 3]
-
-
-def test_what_is_derived_from_steps_has_their_error():
-    book = measurements(part("numpy", "glibc", 1.0, error=0.05, rounds=20))
-    one = pool.derived([np.array([2.0, 2.0]), np.array([1.0])], book.spread("numpy"), lambda s: s[0] - s[1])
-    assert one.value == pytest.approx(1)
-    assert 0.7 < one.low < 0.95
-    assert 1.05 < one.high < 1.3
-    with pytest.raises(KeyError):
-        pool.derived([np.array([]), np.array([1.0])], book.spread("numpy"), lambda s: s[0])
 
 
 # oneDNN
@@ -200,7 +147,7 @@ def tensorflow(on=0.18, on_kept=0.18, off=0.5, off_kept=0.18, error=0.01, faults
         ("auto", "oneDNN, OpenBLAS", (on, on_kept), sweeps[0]),
         ("off", "no oneDNN, OpenBLAS", (off, off_kept), sweeps[1]),
     ):
-        for allocator, seconds in zip(pool.BOTH, times, strict=True):
+        for allocator, seconds in zip(pool_gains.BOTH, times, strict=True):
             each = faults if state == "auto" else MANY
             more = {"fields": {"onednn": state}, "path": path, "sweep": sweep, "error": error}
             parts.append(part(pool.TENSORFLOW, allocator, seconds, each, **more))
@@ -237,9 +184,10 @@ def test_a_claim_on_onednn_holds_fails_or_cannot_be_told(label, fails, cannot_be
 
 
 def test_the_share_that_tcmalloc_takes_away():
-    share, rounds = pool.taken_away(tensorflow(on=0.2, off=0.6, off_kept=0.4, error=1e-6))
+    share = pool.taken_away(tensorflow(on=0.2, off=0.6, off_kept=0.4, error=1e-6))
     assert share.value == pytest.approx(0.5, rel=1e-3)
-    assert rounds == 5
+    with pytest.raises(KeyError):
+        pool.taken_away(measurements(part(pool.TENSORFLOW, "glibc", 0.9)))
 
 
 # The bend
@@ -249,22 +197,21 @@ def bent(factor=4.0, kept=1.0, error=0.005, other="one"):
     """Rows at 1 µs under tcmalloc, `kept` times that beyond 80,000; under glibc `factor` times as dear."""
     parts = []
     for stack in ("2017-theano", *pool.BENT):
-        for size in sorted([*pool.BEND, pool.ROWS]):
+        for size in sorted([*pool.BEND, pool_gains.ROWS]):
             cheap = 0.05 + 1e-6 * (min(size, 80_000) + kept * max(size - 80_000, 0))
             more = {"vocabulary": size, "error": error}
             parts.append(part(stack, "tcmalloc", cheap, **more))
             dear = 0.05 + 1e-6 * factor * size
-            parts.append(part(stack, "glibc", dear, MANY * size / pool.ROWS, sweep=other, **more))
+            parts.append(part(stack, "glibc", dear, MANY * size / pool_gains.ROWS, sweep=other, **more))
     return measurements(*parts)
 
 
 def test_prices_of_rows():
     book = bent(error=1e-6)
-    ratio, prices, rounds = pool.row_prices(book, "numpy")
-    assert ratio.value == pytest.approx(4, rel=1e-3)
-    assert prices == pytest.approx([4e-6, 1e-6], rel=1e-3)
-    assert rounds == 5
-    assert pool.further_rows(bent(kept=2, error=1e-6), "numpy", "tcmalloc")[0].value == pytest.approx(2, rel=1e-3)
+    assert pool.row_ratio(book, "numpy").value == pytest.approx(4, rel=1e-3)
+    assert [price.value for price in pool.row_prices(book, "numpy")] == pytest.approx([4e-6, 1e-6], rel=1e-3)
+    assert pool.further_rows(bent(kept=2, error=1e-6), "numpy").value == pytest.approx(2, rel=1e-3)
+    assert np.isnan(pool.row_ratio(bent(other="another"), "numpy").low)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +231,7 @@ def test_the_bend_needs_all_vocabularies_under_both_allocators():
     assert set(found[found["allocator"] == "glibc"]["tables"].round(6)) == {6.0}
     lacking = book.rows[~((book.rows["stack"] == "numpy") & (book.rows["vocabulary"] == 80_000))]
     assert "numpy" not in set(pool.bend(Measurements(lacking))["stack"])
-    assert [row[0] for row in cells(pool.bend_table(book, pool.bend_ratios(book)))] == ["2017-theano", *pool.BENT]
+    assert [row[0] for row in cells(pool.bend_table(book))] == ["2017-theano", *pool.BENT]
 
 
 # On a GPU
@@ -303,8 +250,8 @@ def test_a_gpu_without_its_pool():
     assert verdict("04.1", machine()) == "not measured"
     book = measurements(on_gpu("glibc", 0.01, error=1e-6), on_gpu("no-pool", 0.02, error=1e-6))
     found = book.points(vocabulary=280_000, device="gpu", kernel="cudnn", allocator=["glibc", "no-pool"])
-    assert cells(pool.without_pool(found)) == [["made-up", "2026-torch", "one kernel", "10.0", "20.0", "2.00"]]
-    assert "Not measured yet" in pool.without_pool(found[:0]).data
+    assert cells(pool_gains.without_pool(found)) == [["made-up", "2026-torch", "one kernel", "10.0", "20.0", "2.00"]]
+    assert "Not measured yet" in pool_gains.without_pool(found[:0]).data
 
 
 # What a machine lacks
@@ -315,28 +262,35 @@ def test_a_machine_with_fewer_stacks_has_not_measured_the_rest(stacks):
     whole = pd.concat([machine().rows, bent().rows], ignore_index=True)
     book = Measurements(whole[whole["stack"].isin(stacks)], "made-up")
     assert "not measured" in verdicts("04-memory-pool", book).values()
-    assert all(isinstance(text, str) and text for text in pool.values(book, book).values())
+    for prose in (pool.PROSE, pool.ELSEWHERE):
+        assert not [name for name, text in prose.values(book).items() if not text or "nan" in text]
+
+
+def test_every_number_is_given_on_the_machines_that_the_page_shows():
+    here = pool_gains.most_compared()
+    numbers = pool.PROSE.values(here) | pool.ELSEWHERE.values(pool_gains.another(here))
+    assert not [name for name, text in numbers.items() if "nan" in text or "not measured" in text]
 
 
 def test_a_machine_without_any_of_the_points_has_texts():
     book = measurements(part("numpy", "glibc", 0.1, vocabulary=1000))
-    texts = pool.values(book, book)
-    assert texts["pool-best"] == texts["pool-keep"] == texts["bend-even"] == pool.NOT_YET
-    assert texts.keys() == pool.values(bent(), tensorflow()).keys()
-    assert "Not measured yet" in pool.bend_table(book, pool.bend_ratios(book)).data
-    assert cells(pool.side_by_side(book)) == []
+    texts = pool.PROSE.values(book) | pool.ELSEWHERE.values(book)
+    names = ["pool-there-most", "pool-onednn-off", "pool-keep", "pool-memory", "bend-even", "bend-half", "bend-after"]
+    assert {texts[name] for name in names} == {"(not measured)"}
+    for table in (pool.bend_table(book), pool_gains.side_by_side(book), pool_gains.gains_table(book)):
+        assert "Not measured yet" in table.data
 
 
 def test_an_invocation_that_did_not_count_its_faults_leaves_a_hole():
     book = measurements(
         part("2020-tensorflow", "glibc", 1.0, np.nan), part("2020-tensorflow", "glibc-keep", 0.3, np.nan)
     )
-    assert pool.values(book, book)["pool-faults-plain"] == pool.NOT_YET
+    assert pool.ELSEWHERE.values(book)["pool-faults-plain"] == "(not measured)"
     assert verdict("04.6", book) == "not measured"
 
 
 def test_the_table_of_this_run():
     book = measurements(part("numpy", "glibc", 0.3, 10, error=1e-6), part("numpy", "tcmalloc", 0.2, np.nan, error=1e-6))
-    points = book.points(vocabulary=pool.ROWS, allocator=stored.ANY)
-    texts = cells(pool.live_table(book, points))
+    points = book.points(vocabulary=pool_gains.ROWS, allocator=stored.ANY)
+    texts = cells(pool_gains.live_table(book, points))
     assert texts == [["numpy", "tcmalloc", "200", ""], ["numpy", "glibc", "300", "10"]]
