@@ -9,7 +9,7 @@ import yaml
 
 from traintime import paths
 from traintime.book import appendix, chapters, execute, glue, markup, original, prose, stored, verdicts
-from traintime.book.chapters import faster, fused, memory, numpy_batches, predicting, structure
+from traintime.book.chapters import fused, memory, numpy_batches, predicting, structure
 from traintime.book.chapters.fused import along
 from traintime.book.claims import NOT_MEASURED
 from traintime.measuring import sweep
@@ -28,7 +28,6 @@ SAID_NOT_TO_HOLD: dict[str, set[str]] = {
     "10-numpy-batches": {f"10.{number}" for number in (2, 3, 4, 5, 7, 10, 12)},
     "11-memory": {f"11.{number}" for number in (5, 6, 7, 8, 9, 12)},
     "12-parameters-are-not-time": {f"12.{number}" for number in (2, 3, 6, 7, 8, 9)},
-    "13-faster": {f"13.{number}" for number in (1, 4, 5, 7, 9, 10, 11, 12, 13, 15, 17, 18)},
     "14-one-formula": {"14.8"},
     "15-predict-yours": {
         f"15.{number}"
@@ -50,8 +49,6 @@ SHOWN = {
     "10-numpy-batches": numpy_batches.steadiest,
     **{f"11.{number}": memory.freest for number in range(10, 19)},
     "12-parameters-are-not-time": having(structure.points),
-    "13-faster": having(faster.ran),
-    **{f"13.{number}": having(faster.seldom) for number in (16, 17, 18)},
     "15-predict-yours": having(predicting.cases),
     **{f"15.{number}": having(lambda book: predicting.cases(book).query("domain == 'whole'")) for number in NEW_DRAWS},
 }

@@ -1,0 +1,417 @@
+"""Chapter 13, faster: one change at a time on three models, each limited by something else, and what each costs."""
+
+import functools
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import markup, page, stored
+from traintime.book.chapters.faster_learning import LEARNED, WHEN_READ, accuracy_price
+from traintime.book.chapters.faster_transfers import (
+    EVERY,
+    MODELS,
+    SELDOM,
+    SMALL,
+    STACKS,
+    chapter_claim,
+    for_each,
+    interleaved,
+)
+from traintime.book.claims import Finding, above, below, every_stack, judged_together, within
+from traintime.book.page import Prose
+from traintime.book.stored import ANY, Measurements, ratio_by_stack
+from traintime.errors import unknown
+from traintime.explain.statistics import Interval
+from traintime.measuring import stacks
+from traintime.point import make_point
+
+WORTH = 1.1  # times as fast, from which on a change is listed
+# What limits a step, and how one sees it, in the table's order.
+LIMITS = {
+    "arithmetic": ("products of matrices", "four times the batch takes about four times as long"),
+    "table": ("the update of every row", "four times the batch takes far less than that; most weights are a table's"),
+    "loop": ("small operations, position by position", "a recurrent layer"),
+    "data": ("waiting for the next batch", "the same batch over and over is faster"),
+    "saving": ("saving", "a step that saves takes far longer than the others"),
+    "starts": ("starting a step", "a step is very short"),
+}
+
+
+def models_table() -> HTML:
+    """The three models: what a step of each has to do."""
+    work = {name: make_point(**fields).work for name, fields in MODELS.items()}
+    return page.columns(
+        pd.DataFrame({"model": list(work)}),
+        model="model",
+        parameters=("parameters", lambda row: f"{work[row['model']].parameters:,}"),
+        flops=("operations (10⁹)", lambda row: f"{work[row['model']].flops / 1e9:.2f}"),
+        launches=("one after the other", lambda row: f"{work[row['model']].launches:,}"),
+        limit=("limited by", lambda row: LIMITS[row["model"]][0]),
+    )
+
+
+# One change at a time, on each model
+
+# What is said to make a training faster, as a reader sees it: a field of a point, its usual value, and the other. Of
+# the batch they are factors, as each model has a batch of its own.
+ACCELERATIONS: dict[str, tuple[str, Any, Any]] = {
+    "bfloat16": ("precision", "float32", "mixed-bfloat16"),
+    "float16": ("precision", "float32", "mixed-float16"),
+    "tcmalloc": ("allocator", "glibc", "tcmalloc"),
+    "batch × 4": ("batch", 1, 4),
+    "SGD": ("optimizer", "adam", "sgd"),
+    "table frozen": ("frozen", False, True),
+    "shared weights": ("shared", False, True),
+    "one operation": ("algorithm", "default", "native"),
+    "without XLA": ("jit", "auto", "off"),
+    "without oneDNN": ("onednn", "auto", "off"),
+}
+OTHERWISE = (*LEARNED, "table frozen", "shared weights")  # changes after which something else may be learned
+
+
+def settings(model: str, change: str) -> tuple[str, list[Any]]:
+    """The field that a change changes, and its two values: the model's usual one, and the other."""
+    field, *values = ACCELERATIONS[change]
+    return field, [MODELS[model]["batch"] * factor for factor in values] if field == "batch" else values
+
+
+def sweeps(model: str, names: list[str], on: list[str]) -> dict[str, dict[str, Any]]:
+    """The sweeps of a run that tries these changes on a model, on these stacks: both sides of each, interleaved.
+
+    Raises InputError for an unknown model or change.
+    """
+    if model not in MODELS:
+        raise unknown("model", model, list(MODELS))
+    for name in names:
+        if name not in ACCELERATIONS:
+            raise unknown("change", name, list(ACCELERATIONS))
+    both = {name: settings(model, name) for name in names}
+    return {name: MODELS[model] | {"stacks": on, field: values} for name, (field, values) in both.items()}
+
+
+@functools.cache
+def changes(book: Measurements) -> pd.DataFrame:
+    """How many times as fast a sample is trained with each change, alone: a row a model, change and stack of Keras 3.
+
+    Only where both sides were measured in the same rounds. Columns: model, change, stack, ratio with low and high,
+    number, faster, reason (Measurements.ratios), memory and disturbed (see `beside`).
+    """
+    rows = []
+    for model, change in product(MODELS, ACCELERATIONS):
+        field, (usual, other) = settings(model, change)
+        if field not in make_point(**MODELS[model]).fields:
+            continue
+        runs = book.invocations(**MODELS[model] | {field: [usual, other]})
+        runs = runs.loc[[stacks.get(name).api == "keras3" for name in runs["stack"]]]
+        if runs.empty:
+            continue
+        if field == "batch":  # by the sample: a step of more of them may take as much longer
+            runs = runs.assign(median_s=runs["median_s"] * usual / runs["batch"])
+        table = book.ratios(runs, [(usual, other)], of=field, against="stack")
+        for row in stored.in_order(table[table["sweep"] != ""]).to_dict("records"):
+            mine = stored.chosen(runs, stack=row["stack"], sweep=row["sweep"])
+            both = (mine[mine[field] == value] for value in (usual, other))
+            rows.append(row | {"model": model, "change": change} | beside(*both))
+    columns = ["model", "change", "stack", "ratio", "low", "high", "number", "faster", "reason", "memory", "disturbed"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def beside(usual: pd.DataFrame, other: pd.DataFrame) -> dict[str, Any]:
+    """Beside the times of two sides: memory, the ratio of their peaks; whether one has disturbed runs alone."""
+    # A disturbed run counts only where its point has no other (explain.points.counted).
+    disturbed = any(bool(side["disturbed"].astype(bool).all()) for side in (usual, other))
+    return {"memory": other["peak_bytes"].max() / usual["peak_bytes"].max(), "disturbed": disturbed}
+
+
+def gains(book: Measurements, model: str, change: str, on: list[str] = STACKS) -> dict[str, Interval]:
+    """Times as fast with a change, by stack. Raises KeyError where one was not measured."""
+    return ratio_by_stack(changes(book), on, model=model, change=change)
+
+
+def gains_of_models(book: Measurements, change: str, *models: str) -> dict[str, Interval]:
+    """The same on all three stacks, by model and stack."""
+    return {f"{model}, {stack}": one for model in models for stack, one in gains(book, model, change).items()}
+
+
+def shared_parameters(model: str) -> float:
+    """What is left of a model's parameters with shared weights, a share."""
+    own, one = (make_point(**MODELS[model], shared=shared).work.parameters for shared in (False, True))
+    return one / own
+
+
+def change_table(book: Measurements, fold: str = "") -> HTML:
+    """Times as fast, a row a model and change, a column a stack."""
+    table, rows = changes(book), []
+    if table.empty:
+        return page.nothing()
+    names = stored.stack_order(table["stack"])
+    for (model, change), group in table.groupby(["model", "change"], sort=False):
+        cells = {row["stack"]: page.span(row, below=True) for _, row in group.iterrows()}
+        rows.append([f"{model}: {change}", *(cells.get(name, "") for name in names)])
+    return page.table(["times as fast", *names], rows, fold=fold)
+
+
+@chapter_claim(
+    "13.1",
+    "bfloat16 makes the convolutions at least 1.3 times as fast on torch, and neither the table nor the loop on "
+    "any stack.",
+    "S1",
+    says="cannot be told",
+)
+def bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
+    return judged_together(
+        every_stack(gains(book, "arithmetic", "bfloat16", ["2026-torch"]), above(1.3)),
+        every_stack(gains_of_models(book, "bfloat16", "table", "loop"), below(1.3)),
+    )
+
+
+@chapter_claim("13.2", "With float16 the convolutions are slower than in float32, on all three stacks.", "S1")
+def float16_is_slower(book: Measurements) -> Finding:
+    return every_stack(gains(book, "arithmetic", "float16"), below(1), ".3f")
+
+
+@chapter_claim(
+    "13.4",
+    "Weights shared by eight convolutions change a step by less than 10 %, on all three stacks.",
+    "S1",
+    says="cannot be told",
+)
+def shared_weights_change_little(book: Measurements) -> Finding:
+    return every_stack(gains(book, "arithmetic", "shared weights"), within(1 / 1.1, 1 / 0.9))
+
+
+@chapter_claim(
+    "13.11",
+    "tcmalloc makes the table at least 1.2 times as fast on torch, and neither the convolutions nor the loop on "
+    "any stack.",
+    says="cannot be told",
+)
+def tcmalloc_is_for_tables(book: Measurements) -> Finding:
+    return judged_together(
+        every_stack(gains(book, "table", "tcmalloc", ["2026-torch"]), above(1.2)),
+        every_stack(gains_of_models(book, "tcmalloc", "arithmetic", "loop"), below(1.2)),
+    )
+
+
+@chapter_claim(
+    "13.12",
+    "Four times the batch makes a sample of the loop at least 1.5 times as fast and one of the convolutions less "
+    "than 1.2 times, on all three stacks.",
+    says="does not hold",
+)
+def a_larger_batch_is_for_loops(book: Measurements) -> Finding:
+    loop, arithmetic = (gains_of_models(book, "batch × 4", model) for model in ("loop", "arithmetic"))
+    return judged_together(every_stack(loop, above(1.5)), every_stack(arithmetic, below(1.2)))
+
+
+# Half the bits
+
+
+@functools.cache
+def peaks(book: Measurements) -> pd.DataFrame:
+    """Peak memory in float32 and in half precision: model, stack, precision, full and half (bytes), share."""
+    rows = []
+    for model, fields in MODELS.items():
+        points = book.points(**fields, precision=ANY).dropna(subset="peak_bytes")
+        full = points[points["precision"] == "float32"].set_index("stack")["peak_bytes"]
+        for point in points[(points["precision"] != "float32") & points["stack"].isin(full.index)].itertuples():
+            row = {"model": model, "stack": point.stack, "precision": point.precision, "full": full[point.stack]}
+            rows.append(row | {"half": point.peak_bytes, "share": point.peak_bytes / full[point.stack]})
+    return pd.DataFrame(rows, columns=["model", "stack", "precision", "full", "half", "share"])
+
+
+@chapter_claim("13.3", "Half precision takes less than a quarter off the peak memory, on every model and stack.", "S1")
+def memory_stays(book: Measurements) -> Finding:
+    table = peaks(book)
+    least = table.loc[table.groupby("model")["share"].idxmin()].set_index("model").loc[list(MODELS)]
+    texts = (f"{model} {row['share']:.0%} ({row['precision']}, {row['stack']})" for model, row in least.iterrows())
+    return Finding(bool((least["share"] > 0.75).all()), "; ".join(texts))
+
+
+def peak_table(book: Measurements) -> HTML:
+    """Peak memory in float32 and in half precision."""
+    return page.columns(
+        peaks(book),
+        fold="Peak memory, all of it",
+        model="model",
+        stack="stack",
+        precision="precision",
+        full=("float32 (MB)", 1e-6, ",.0f"),
+        half=("half (MB)", 1e-6, ",.0f"),
+    )
+
+
+# What to try first: all that was tried, by what limits the step, with its gain and its price as measured
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two ways to run one thing. name: of the second one; usual: fields of the first; change: what the second has
+    instead; value: the seconds that are meant.
+    """
+
+    limit: str
+    name: str
+    usual: dict[str, Any]
+    change: dict[str, Any]
+    value: str = "step_s"
+
+
+FIT = {"vocabulary": 1000, "length": 10, "loop": "fit"}  # a step of milliseconds
+AT_ONCE = Pair("starts", "16 steps at once", FIT, {"steps_per_execution": 16}, "fit_step_s")
+AS_READ = Pair("table", WHEN_READ, {"vocabulary": 200_000}, {"optimizer": "adam-deferred"})
+PAIRS = [
+    Pair("arithmetic", "two processes of one thread", MODELS["arithmetic"], {"replicas": 2}),
+    Pair("table", "two processes of one thread", MODELS["table"], {"replicas": 2}),
+    AS_READ,
+    *(
+        Pair("data", f"{name}: {word}", MODELS["arithmetic"] | {"feed": feed}, {"feed": f"{feed}-{how}"})
+        for feed, name in (("fetched", "fetching"), ("decoded", "decoding"))
+        for how, word in (("ahead", "ahead"), ("parallel", "in parallel"))
+    ),
+    Pair("saving", f"every {SELDOM} steps, not each", SMALL | {"save_every": 1}, {"save_every": SELDOM}),
+    Pair("saving", "aside, each step", SMALL | {"save_every": 1}, {"save_aside": True}),
+    Pair("saving", f"aside, every {EVERY} steps", MODELS["table"] | {"save_every": EVERY}, {"save_aside": True}),
+    AT_ONCE,
+]
+
+
+def pair_gains(book: Measurements, pair: Pair) -> dict[str, Interval]:
+    """How many times as fast the second way is, by stack that ran both in common rounds."""
+    return {stack: gain for stack, (gain, _) in _pair_results(book, pair).items()}
+
+
+def _pair_results(book: Measurements, pair: Pair) -> dict[str, tuple[Interval, dict[str, Any]]]:
+    sides = interleaved(book, pair.usual, pair.usual | pair.change)
+    return {
+        stack: (each.interval(lambda s: s[0] / s[1], pair.value), beside(*each.frames)) for stack, each in sides.items()
+    }
+
+
+@chapter_claim(
+    "13.13",
+    "Sixteen steps handed over at once make a step of `fit` at least 1.1 times as fast on TensorFlow and JAX.",
+    says="cannot be told",
+)
+def several_steps_at_once_help(book: Measurements) -> Finding:
+    by_stack = pair_gains(book, AT_ONCE)
+    return every_stack({stack: by_stack[stack] for stack in ("2026-tensorflow", "2026-jax")}, above(1.1))
+
+
+@functools.cache
+def comparisons(book: Measurements, saved: Measurements) -> pd.DataFrame:
+    """Every comparison of the chapter: a row a limit, change and stack, by limit; of a limit the largest gain first.
+
+    saved: the machine that saved after every hundredth step. Columns: limit, change, stack, ratio with low and high,
+    memory, disturbed, told (whether it can be told from 1). A comparison of disturbed runs alone is among them; one
+    that nobody measured has a row without a stack.
+    """
+    counted = _compared(book, saved)
+    # Of a point's runs the disturbed ones are left out; where nothing is left to compare with, they are shown as such.
+    every = _compared(_undisturbed(book), _undisturbed(saved)).assign(disturbed=True, told=False)
+    table = pd.concat([counted, every]).drop_duplicates(["limit", "change", "stack"])
+    if table["stack"].isna().all():
+        return table.iloc[:0]
+    change = ["limit", "change"]
+    table = table[table["stack"].notna() | ~table.duplicated(change, keep=False)]
+    best = table["ratio"].where(table["told"]).groupby([table[name] for name in change]).transform("max").fillna(0)
+    place = table["limit"].map(list(LIMITS).index)
+    return table.iloc[np.lexsort([-best, place])].reset_index(drop=True)
+
+
+@functools.cache
+def _undisturbed(book: Measurements) -> Measurements:
+    """The same measurements, as if no run had been disturbed."""
+    return Measurements(book.rows.assign(disturbed=False), book.machine, book.root, book.usual)
+
+
+def _compared(book: Measurements, saved: Measurements) -> pd.DataFrame:
+    alone = changes(book)
+    rows = alone.assign(limit=alone["model"], told=alone["faster"].notna()).to_dict("records")
+    for pair in PAIRS:
+        machine = saved if pair.usual.items() >= SMALL.items() else book
+        common, ran = {"limit": pair.limit, "change": pair.name}, _pair_results(machine, pair)
+        for stack, (gain, more) in ran.items():
+            row = {"stack": stack, "ratio": gain.value, "low": gain.low, "high": gain.high, "told": gain.excludes(1)}
+            rows.append(common | row | more)
+        if not ran:
+            rows.append(common | {"stack": None, "told": False, "disturbed": False})
+    columns = ["limit", "change", "stack", "ratio", "low", "high", "memory", "disturbed", "told"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(told=table["told"] & ~table["disturbed"])
+
+
+def _price(limit: str, change: str, rows: pd.DataFrame) -> str:
+    """What a change costs, as far as it was measured. rows: of the change, as `comparisons` gives them."""
+    memory = dict.fromkeys(f"{end:.2f}" for end in (rows["memory"].min(), rows["memory"].max()) if pd.notna(end))
+    parts = [f"peak memory × {' to '.join(memory)}" if memory else "memory: not measured"]
+    if change == "shared weights":
+        parts.append(f"parameters × {shared_parameters(limit):.2f}")
+    if change in OTHERWISE:
+        parts.append(accuracy_price(change))
+    if limit == "saving" and str(SELDOM) in change:
+        parts.append(f"up to {SELDOM - 1} steps lost in a crash")
+    return "; ".join(parts)
+
+
+def first_table(book: Measurements, saved: Measurements) -> HTML:
+    """What to try first for each limit: the changes that are worth it on some stack, and those not measured yet."""
+    return _comparison_table(comparisons(book, saved), worth=True)
+
+
+def rest_table(book: Measurements, saved: Measurements) -> HTML:
+    """What was tried and helped nowhere, or cannot be told, behind a line that opens it."""
+    table = _comparison_table(comparisons(book, saved), worth=False)
+    return HTML(markup.fold("What did not help, or cannot be told", table.data))
+
+
+def _comparison_table(table: pd.DataFrame, worth: bool) -> HTML:
+    rows = []
+    for limit, of_limit in table.groupby("limit", sort=False):
+        first = "<br>".join(LIMITS[limit])
+        for change, each in of_limit.groupby("change", sort=False):
+            if worth != bool((each["told"] & (each["ratio"] >= WORTH) | each["stack"].isna()).any()):
+                continue
+            cells = {row["stack"]: _times(row) for _, row in each.iterrows() if row["stack"]}
+            empty = "" if cells else "not measured yet"
+            rows.append([first, change, *(cells.get(name, empty) for name in STACKS), _price(limit, change, each)])
+            first = ""
+    names = [stack.removeprefix("2026-") for stack in STACKS]
+    return page.table(["limited by, seen by", "try", *names, "price"], rows) if rows else page.nothing()
+
+
+def _times(row: pd.Series) -> str:
+    """Times as fast, in bold where it can be told from 1."""
+    value, *interval = page.span(row, spec=".3f" if row["ratio"] < 0.1 else ".2f", below=True).split("<br>")
+    marks = ["*all disturbed*"] if row["disturbed"] else []
+    return "<br>".join([f"**{value}**" if row["told"] else value, *interval, *marks])
+
+
+# The numbers of the sentences
+
+
+PROSE = Prose(
+    "fst",
+    there=lambda book: page.title(book, changes(book)),
+    shared=lambda book: f"{1 / shared_parameters('arithmetic'):.1f}",
+    **{
+        name: give
+        for model, change in product(MODELS, ACCELERATIONS)
+        for name, give in for_each(
+            STACKS,
+            f"{model}-{change.replace(' ', '-').replace('×', 'x')}",
+            lambda book, stack, m=model, c=change: gains(book, m, c, [stack])[stack].text(),
+        ).items()
+    },
+    **for_each(
+        STACKS,
+        "float16-slower",
+        lambda book, stack: f"{1 / gains(book, 'arithmetic', 'float16', [stack])[stack].value:,.0f}",
+    ),
+    **for_each(STACKS, "when-read", lambda book, stack: pair_gains(book, AS_READ)[stack].text()),
+    **for_each(MODELS, "least-memory", lambda book, model: f"{peaks(book).groupby('model')['share'].min()[model]:.0%}"),
+)

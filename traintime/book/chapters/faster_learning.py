@@ -1,0 +1,159 @@
+"""Chapter 13, what is learned with a change: the accuracy that it costs, and the epochs that a smaller rate needs."""
+
+import functools
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import page, stored
+from traintime.book.chapters.faster_transfers import chapter_claim, chapter_machine, for_each
+from traintime.book.claims import Finding, every_stack, within
+from traintime.book.page import Prose
+from traintime.book.stored import Measurements
+from traintime.explain.statistics import Interval, difference
+from traintime.learning import results
+
+SEEDS = 20  # of a training, fewer than which give no verdict
+RATES = (0.0001, 0.001, 0.003, 0.01, 0.03)  # of those that were tried, the ones that the prose names
+HALVES = ("bfloat16", "float16")
+WHEN_READ = "each row when it is read, 200,000 rows (chapter 16)"
+_DIGITS, _SENTENCES = {"task": "mnist1d"}, {"task": "moods", "units": 32, "epochs": 5}
+# Of a change: the trials without it, with it (the best of several counts), and what they were.
+LEARNED: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str]] = {
+    "bfloat16": (_DIGITS, [{"precision": "mixed-bfloat16"}], "digits"),
+    "float16": (_DIGITS, [{"precision": "mixed-float16"}], "digits"),
+    "batch × 4": (_DIGITS, [{"batch": 512}], "digits, batch 512 for 100, as many epochs"),
+    "SGD": (_SENTENCES, [{"optimizer": "sgd", "rate": rate} for rate in (0.1, 1.0)], "sentences, the better rate"),
+    WHEN_READ: (_SENTENCES, [{"table": "deferred"}], "sentences"),
+}
+
+
+@functools.cache
+def trials() -> pd.DataFrame:
+    """Every stored training, a row a seed (results.table)."""
+    return results.table()
+
+
+def of_this_machine(book: Measurements) -> None:
+    """Raise KeyError for another machine than the chapter's: what is learned depends on none, one is enough."""
+    if book.machine != chapter_machine().machine:
+        raise KeyError(book.machine)
+
+
+# The accuracy
+
+
+def accuracies(change: str) -> tuple[pd.Series, pd.Series]:
+    """Each seed's accuracy without a change, and with it. Raises KeyError where LEARNED does not name the change."""
+    usual, ways, _ = LEARNED[change]
+    without, *others = (stored.chosen(trials(), **results.settings(**usual | way))["accuracy"] for way in ({}, *ways))
+    return without, max(others, key=lambda each: each.mean() if len(each) else -1)
+
+
+def accuracy_change(change: str, seeds: int = 2) -> Interval:
+    """Accuracy with a change less that without, a share. Raises KeyError where fewer seeds were trained."""
+    without, changed = accuracies(change)
+    if min(len(without), len(changed)) < seeds:
+        raise KeyError(f"{change} was not trained with enough seeds")
+    return difference(changed, without)
+
+
+def accuracy_price(change: str) -> str:
+    """The same in words."""
+    try:
+        return f"accuracy {accuracy_change(change).text('+.1f', 100)} points, {LEARNED[change][2]}"
+    except KeyError:
+        return "accuracy: not measured"
+
+
+@chapter_claim(
+    "13.15",
+    "In bfloat16 and in float16 an LSTM ends less than one point of accuracy away from float32.",
+    "S1",
+    says="cannot be told",
+)
+def half_precision_learns_the_same(book: Measurements) -> Finding:
+    of_this_machine(book)
+    changes = {change: accuracy_change(change, SEEDS) for change in HALVES}
+    return every_stack(changes, within(-0.01, 0.01), "+.1f", 100, "points")
+
+
+def half_table() -> HTML:
+    """What half precision does to the accuracy: a row a precision that was trained more than once."""
+    pairs = {change: accuracies(change) for change in HALVES}
+    trained = [change for change, pair in pairs.items() if min(map(len, pair)) > 1]
+    return page.columns(
+        pd.DataFrame({"change": trained}),
+        remedy="To train: `traintime learn --profile full --only half`.",
+        change="",
+        half=("accuracy", lambda row: f"{pairs[row['change']][1].mean():.1%}"),
+        full=("in float32", lambda row: f"{pairs[row['change']][0].mean():.1%}"),
+        points=("difference, points", lambda row: accuracy_change(row["change"]).text("+.1f", 100)),
+        seeds=("seeds", lambda row: f"{min(map(len, pairs[row['change']]))}"),
+    )
+
+
+# The learning rate
+
+
+def epochs_by_rate() -> pd.DataFrame:
+    """Epochs to one training loss at each of Adam's rates: that which the smallest rate has reached at its end.
+
+    One row a rate: rate, epochs (mean over the seeds that get there), low, high (their range), reached (share of the
+    seeds), accuracy (at the end, mean). Empty where one rate was tried.
+    """
+    usual = results.settings("mnist1d")
+    tried = stored.chosen(trials(), **{name: value for name, value in usual.items() if name != "rate"})
+    curves = {rate: np.array(group["training_loss"].tolist()) for rate, group in tried.groupby("rate")}
+    rows = []
+    for rate, losses in curves.items() if len(curves) > 1 else ():
+        there = losses <= curves[min(curves)][:, -1].mean()
+        epochs = there.argmax(axis=1)[there.any(axis=1)] + 1
+        row = {"rate": rate, "reached": there.any(axis=1).mean()}
+        row |= {"accuracy": stored.chosen(tried, rate=rate)["accuracy"].mean()}
+        ends = {"epochs": epochs.mean(), "low": epochs.min(), "high": epochs.max()} if len(epochs) else {}
+        rows.append(row | ends)
+    return pd.DataFrame(rows, columns=["rate", "epochs", "low", "high", "reached", "accuracy"])
+
+
+@chapter_claim(
+    "13.14", "From a rate of 0.003 down to 0.0001 each smaller one needs more epochs to the same training loss.", "S1"
+)
+def smaller_rates_take_longer(book: Measurements) -> Finding:
+    of_this_machine(book)
+    table = epochs_by_rate().query("rate <= 0.003")
+    if len(table) < 2:
+        raise KeyError("not trained")
+    texts = "; ".join(f"rate {row.rate:g}: {row.epochs:.1f} epochs" for row in table.itertuples())
+    return Finding(all(one > other for one, other in pairwise(table["epochs"])), texts)
+
+
+def rate_table() -> HTML:
+    """Epochs to one loss at each rate."""
+
+    def epochs(row: pd.Series) -> str:
+        return f"{row['epochs']:.1f} ({row['low']:.0f} to {row['high']:.0f})" if row["reached"] else "never"
+
+    return page.columns(
+        epochs_by_rate(),
+        remedy="To train: `traintime learn --profile full --only rates`.",
+        rate=("rate", 1, "g"),
+        epochs=("epochs to the loss", epochs),
+        reached=("seeds that get there", 1, ".0%"),
+        accuracy=("accuracy after all epochs", 1, ".0%"),
+    )
+
+
+def _at_rate(rate: str, value: str) -> float:
+    return stored.row(epochs_by_rate(), rate=float(rate))[value]
+
+
+PROSE = Prose(
+    "fst-learned",
+    **{half: lambda book, half=half: accuracy_change(half, SEEDS).text("+.1f", 100) for half in HALVES},
+    **for_each(map(str, RATES), "epochs", lambda book, rate: f"{_at_rate(rate, 'epochs'):.1f}"),
+    **for_each(map(str, RATES), "accuracy", lambda book, rate: f"{_at_rate(rate, 'accuracy'):.0%}"),
+)
