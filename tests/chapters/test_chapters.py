@@ -9,7 +9,7 @@ import yaml
 
 from traintime import paths
 from traintime.book import appendix, chapters, execute, glue, markup, original, prose, stored, verdicts
-from traintime.book.chapters import fused, memory, numpy_batches, predicting, structure
+from traintime.book.chapters import fused, numpy_batches, predicting, structure
 from traintime.book.chapters.fused import along
 from traintime.book.claims import NOT_MEASURED
 from traintime.measuring import sweep
@@ -26,7 +26,6 @@ SAID_NOT_TO_HOLD: dict[str, set[str]] = {
     "07-theano-vs-tensorflow": {"07.1", "07.8", "07.12"},  # the last two rest on machine B
     "08-fused-lstm": {f"08.{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10)},
     "10-numpy-batches": {f"10.{number}" for number in (2, 3, 4, 5, 7, 10, 12)},
-    "11-memory": {f"11.{number}" for number in (5, 6, 7, 8, 9, 12)},
     "12-parameters-are-not-time": {f"12.{number}" for number in (2, 3, 6, 7, 8, 9)},
     "14-one-formula": {"14.8"},
     "15-predict-yours": {
@@ -47,7 +46,6 @@ SHOWN = {
     "08-fused-lstm": having(fused.points),
     **{claim.label: having(along.over_positions) for claim in along.CLAIMS},
     "10-numpy-batches": numpy_batches.steadiest,
-    **{f"11.{number}": memory.freest for number in range(10, 19)},
     "12-parameters-are-not-time": having(structure.points),
     "15-predict-yours": having(predicting.cases),
     **{f"15.{number}": having(lambda book: predicting.cases(book).query("domain == 'whole'")) for number in NEW_DRAWS},

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +9,9 @@ import pytest
 from made_up import judged, verdict
 from tables import cells
 
+from traintime.book import stored
 from traintime.book.chapters import memory
+from traintime.book.chapters import memory_held as held
 from traintime.point import make_point
 from traintime.store import derived
 
@@ -23,16 +24,16 @@ def machine(made_up):
     """Peaks of known parts: a runtime of 50 MiB, these copies by stack, activations once."""
 
     def make(machine="made-up", **copies):
-        held = {"2017-theano": 4.0, "2017-tensorflow": 9.0, "2026-jax": 4.0, "2026-torch": 7.0, "numpy": 6.0}
-        held |= {name.replace("_", "-"): value for name, value in copies.items()}
+        by_stack = {"2017-theano": 4.0, "2017-tensorflow": 9.0, "2026-jax": 4.0, "2026-torch": 7.0, "numpy": 6.0}
+        by_stack |= {name.replace("_", "-"): value for name, value in copies.items()}
         rows = []
         sizes = [(rows, 100, 25) for rows in (5_000, 80_000, 280_000)] + [(80_000, 1024, 25), (80_000, 100, 100)]
-        for stack in held:
+        for stack in by_stack:
             for vocabulary, batch, length in sizes:
                 for how in ("adam", "sgd"):
                     fields = {"vocabulary": vocabulary, "batch": batch, "length": length, "optimizer": how}
                     work = make_point(**fields).work
-                    number = held[stack] - (2 if how == "sgd" else 0)
+                    number = by_stack[stack] - (2 if how == "sgd" else 0)
                     peak = derived.footprint(stack).idle_bytes + 50 * MIB + 4 * number * work.parameters
                     rows.append((stack, fields, 1.0, {"peak_bytes": peak + work.activation_bytes, "device": "cpu"}))
         return made_up(*rows, machine=machine)
@@ -41,66 +42,48 @@ def machine(made_up):
 
 
 def test_the_documents_example_comes_out_exactly():
-    assert memory.by_hand() == {
-        "forward": 1410,
-        "backward": 410,
-        "sample": 1820,
-        "batch": 465_920,
-        "parameters": 131_410,
-    }
-    theirs = memory.documented()
-    assert (theirs["sample"], theirs["batch"], theirs["4.5x"]) == (1820, 465_920, 4.5)
-    assert memory.example() == 256 * 1410
+    ours, theirs = held.by_hand(), held.documented()
+    assert ours == theirs | {"parameters": 131_410}
+    assert (ours["sample"], ours["batch"]) == (1820, 465_920)
     assert make_point("dense").work.parameters == 131_410
-    assert [row[1:3] for row in cells(memory.count_table())][-1] == ["465,920", "465,920"]
+    assert [row[1:3] for row in cells(held.count_table())][-1] == ["465,920", "465,920"]
 
 
 def test_three_parts_are_told_apart(machine):
-    found = memory.points(machine())
-    fits = memory.holdings(found)
-    assert set(fits) == set(STACKS)
+    book = machine()
+    holdings = held.holdings(book).set_index("stack")
+    assert set(holdings.index) == set(STACKS)
     for stack, copies in (("2017-theano", 4), ("2026-torch", 7)):
-        assert fits[stack].runtime == pytest.approx(50 * MIB, rel=1e-3)
-        assert fits[stack].copies == pytest.approx(copies, rel=1e-3)
-        assert fits[stack].kept == pytest.approx(1, rel=1e-3)
-        assert np.abs(fits[stack].left_out).max() < 1e-6
-    rows = {row[0]: row[1:] for row in cells(memory.holding_table(fits, memory.worst(found, fits)))}
+        fit = holdings.loc[stack, "fit"]
+        assert (fit.runtime, fit.copies, fit.kept) == pytest.approx((50 * MIB, copies, 1), rel=1e-3)
+        assert holdings.loc[stack, "error"] < 1e-6
+    rows = {row[0]: row[1:] for row in cells(held.holding_table(book))}
     assert rows["2026-torch"][0].endswith("+ 50")
     assert rows["2026-torch"][1:4] == ["7.0", "1.00", "0%"]
 
 
-def test_the_point_that_the_others_foretell_worst_is_named(machine):
-    found = memory.points(machine())
-    found = found[found["stack"] == "numpy"]
-    fit = memory.holdings(found)["numpy"]
-    adam = found[found["how"] == "adam"]
-    missed = np.where(adam["length"] == 100, -0.3, 0.1)
-    fits = {"numpy": replace(fit, left_out=missed)}
-    far = memory.worst(found, fits)
-    assert (far.loc["numpy", "length"], far.loc["numpy", "error"]) == (100, -0.3)
-    (row,) = cells(memory.holding_table(fits, far))
-    assert row[5].startswith("-30%") and row[5].endswith("80,000 rows, batch 100, length 100")
-
-
-def test_the_worst_point_of_all_stacks_stands_in_the_prose(machine):
+def test_the_point_that_the_others_predict_worst_is_named(machine):
     book = machine()
     book.rows.loc[(book.rows["stack"] == "numpy") & (book.rows["length"] == 100), "peak_bytes"] += 300 * MIB
-    found = memory.points(book)
-    far = memory.worst(found, memory.holdings(found))
-    given = memory.values(book)
-    assert far["error"].abs().idxmax() == "numpy"
-    assert given["mem-worst-at"].startswith(f"numpy ({far.loc['numpy', 'vocabulary']:,} rows")
-    assert given["mem-worst"] == f"{far.loc['numpy', 'error']:+.0%}"
-    assert abs(far.loc["numpy", "error"]) > 0.1
+    row = held.holdings(book).set_index("stack").loc["numpy"]
+    assert row["worst"] == row["fit"].left_out[np.abs(row["fit"].left_out).argmax()]
+    assert abs(row["worst"]) > 0.1
+    given = held.PROSE.values(book)
+    assert given["mem-worst-at"] == f"numpy ({row['at']})"
+    assert given["mem-worst"] == f"{row['worst']:+.0%}"
+    assert given["mem-error-stack"] == "numpy"
+    assert cells(held.holding_table(book))[-1][5].startswith(f"{row['worst']:+.0%}")
 
 
 def test_copies_are_counted_by_way_of_training(machine):
-    table = memory.copies(memory.points(machine()))
-    assert list(table) == ["adam", "sgd"]
-    assert table.loc["2026-jax", "adam"] == pytest.approx(4, abs=0.2)
-    rows = cells(memory.copies_table(table))
+    book = machine()
+    assert list(held.copies(book)) == ["adam", "sgd"]
+    assert held.copies(book).loc["2026-jax", "adam"] == pytest.approx(4, abs=0.2)
+    rows = cells(held.copies_table(book))
     assert rows[0] == ["the least", "4", "2"]
     assert len(rows) == 1 + len(STACKS)
+    given = held.PROSE.values(book)
+    assert (given["mem-high"], given["mem-high-stack"]) == ("9.2", "2017-tensorflow")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +105,7 @@ def test_claims_follow_the_data(machine, label, copies, expected):
 
 def test_arithmetic_is_judged_once(machine):
     assert verdict("11.1", machine()) == "not measured"
-    reference = memory.claims.stored.reference()
+    reference = stored.reference()
     assert verdict("11.1", machine(reference)) == "holds"
 
 
@@ -132,7 +115,7 @@ def example(made_up, grows):
     for stack in ("2026-jax", "numpy"):
         for batch in (1, 256, 4096):
             peak = derived.footprint(stack).idle_bytes + 2 * MIB + grows * 4 * 1410 * batch
-            peak += memory.READY * 4 * 1010 * batch  # the data
+            peak += held.READY * 4 * 1010 * batch  # the data
             rows.append((stack, {"workload": "dense", "batch": batch}, 1e-3, {"peak_bytes": peak}))
     return made_up(*rows)
 
@@ -142,47 +125,41 @@ def test_the_examples_memory_is_held_against_its_forward_pass(made_up, grows, ex
     book = example(made_up, grows)
     assert verdict("11.7", book) == expected
     assert verdict("11.8", book) == "holds"
-    found = memory.of_the_example(book)
-    assert [len(row) for row in cells(memory.example_table(found))] == [5, 5]
-    said = memory.values(book)["mem-example"]
+    assert [len(row) for row in cells(held.example_table(book))] == [5, 5]
+    said = held.PROSE.values(book)["mem-example"]
     assert said.startswith("With its batch of 256 the framework itself, idle, is ")
     assert f"grows by {grows:.1f} to {grows:.1f} times" in said
 
 
-def test_nothing_is_said_of_what_nobody_measured(made_up, machine):
-    book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
-    given = memory.values(book)
-    assert given["mem-low"] == "(not measured)"
+def test_nothing_is_said_of_what_nobody_measured(made_up):
+    book = made_up(("numpy", {"vocabulary": 5_000}, 1.0, {"peak_bytes": np.nan}))
+    given = held.PROSE.values(book)
     assert given["mem-parameters"] == "131,410"
-    assert set(given) == set(memory.values(machine()))
-    assert set(memory.freed(book).values()) == {"(not measured)"}
-    none = memory.worst(memory.points(book), {})
-    for nothing in (
-        memory.holding_table({}, none),
-        memory.frees_table(memory.frees(book)),
-        memory.example_table(memory.of_the_example(book)),
-    ):
-        assert "Not measured yet" in nothing.data
+    assert {given[f"mem-{name}"] for name in ("low", "runtime-low", "error-stack", "worst-at", "tcmalloc")} == {
+        "(not measured)"
+    }
+    assert set(memory.PROSE.values(book).values()) == {"(not measured)"}
+    for table in (held.holding_table, held.copies_table, held.example_table, memory.frees_table):
+        assert "Not measured yet" in table(book).data
 
 
 def test_a_run_is_held_against_the_stored_coefficients(machine):
     book = machine()
-    found = memory.points(book)
-    rows = cells(memory.here_table(found, memory.holdings(found)))
-    assert len(rows) == len(found)
-    adam = [row for row, how in zip(rows, found["how"], strict=True) if how == "adam"]
+    points, rows = held.peaks(book), cells(held.here_table(book, book))
+    assert len(rows) == len(points)
+    adam = [row for row, how in zip(rows, points["how"], strict=True) if how == "adam"]
     assert all(row[3] == row[4] for row in adam)
 
 
 # By optimizer
 
 
-def by_optimizer(made_up, **held):
-    """A large table with each optimizer; held: copies by stack, of SGD, momentum, RMSprop and Adam."""
+def by_optimizer(made_up, **copies):
+    """A large table with each optimizer; copies: by stack, of SGD, momentum, RMSprop and Adam."""
     rows = []
-    for stack, copies in held.items():
+    for stack, numbers in copies.items():
         stack = stack[1:].replace("_", "-")
-        for optimizer, number in zip(("sgd", "momentum", "rmsprop", "adam"), copies, strict=True):
+        for optimizer, number in zip(("sgd", "momentum", "rmsprop", "adam"), numbers, strict=True):
             fields = {"vocabulary": 280_000, "optimizer": optimizer}
             work = make_point(**fields).work
             peak = derived.footprint(stack).idle_bytes + 4 * number * work.parameters + work.activation_bytes
@@ -191,7 +168,7 @@ def by_optimizer(made_up, **held):
 
 
 @pytest.mark.parametrize(
-    ("label", "held", "expected"),
+    ("label", "copies", "expected"),
     [
         ("11.10", {"_2026_torch": (3, 4, 5, 7), "_numpy": (2, 3, 4, 6)}, "holds"),
         ("11.10", {"_2026_torch": (3, 2, 5, 7), "_numpy": (2, 3, 4, 6)}, "does not hold"),
@@ -205,14 +182,14 @@ def by_optimizer(made_up, **held):
         ("11.12", {"_2026_torch": (3, 4, 5, 7)}, "not measured"),
     ],
 )
-def test_copies_by_optimizer_decide_their_claims(made_up, label, held, expected):
-    assert verdict(label, by_optimizer(made_up, **held)) == expected
+def test_copies_by_optimizer_decide_their_claims(made_up, label, copies, expected):
+    assert verdict(label, by_optimizer(made_up, **copies)) == expected
 
 
 def test_every_optimizer_that_was_measured_has_its_column(made_up):
-    table = memory.copies(memory.points(by_optimizer(made_up, _numpy=(2, 3, 4, 6))))
-    assert list(table) == ["adam", "rmsprop", "momentum", "sgd"]
-    assert cells(memory.copies_table(table)) == [
+    book = by_optimizer(made_up, _numpy=(2, 3, 4, 6))
+    assert list(held.copies(book)) == ["adam", "rmsprop", "momentum", "sgd"]
+    assert cells(held.copies_table(book)) == [
         ["the least", "4", "3", "3", "2"],
         ["numpy", "6.0", "4.0", "3.0", "2.0"],
     ]
@@ -223,9 +200,9 @@ def test_a_table_of_200_000_rows_is_large_and_a_larger_one_stands_for_it(made_up
         peak = {rows: derived.footprint("numpy").idle_bytes + rows * 3000.0 for rows in sizes}
         return made_up(*(("numpy", {"vocabulary": rows}, 1.0, {"peak_bytes": peak[rows]}) for rows in sizes))
 
-    small, both = (memory.copies(memory.points(book(*sizes))) for sizes in ((200_000,), (200_000, 280_000)))
+    small, both = (held.copies(book(*sizes)) for sizes in ((200_000,), (200_000, 280_000)))
     assert small.loc["numpy", "adam"] < both.loc["numpy", "adam"]
-    assert memory.copies(memory.points(book(80_000))).empty
+    assert held.copies(book(80_000)).empty
 
 
 # What frees memory
@@ -281,14 +258,15 @@ def test_what_frees_memory_decides_its_claims(made_up, label, left, expected):
 
 def test_each_way_is_held_against_its_own_usual_point(made_up):
     way = (LARGE | {"batch": 800}, {"batch": 100}, 0.9)
-    found = memory.frees(freeing(made_up, [way, (DEEP, {"recompute": True}, 0.5)], stacks=["2026-jax"]))
-    assert found[["larger", "way", "stack"]].to_numpy().tolist() == [
+    book = freeing(made_up, [way, (DEEP, {"recompute": True}, 0.5)], stacks=["2026-jax"])
+    ratios = memory.frees(book)
+    assert ratios[["larger", "way", "stack"]].to_numpy().tolist() == [
         ["copies", "an eighth of a batch", "2026-jax"],
         ["activations", "computed again", "2026-jax"],
     ]
-    assert found["ratio"].tolist() == pytest.approx([0.9, 0.5])
-    assert found["cost"].tolist() == pytest.approx([16, 2]), "of a sample: a batch of an eighth, twice the time"
-    rows = cells(memory.frees_table(found))
+    assert [peak.value for peak in ratios["peak"]] == pytest.approx([0.9, 0.5])
+    assert [time.value for time in ratios["time"]] == pytest.approx([16, 2]), "of a sample: an eighth, twice the time"
+    rows = cells(memory.frees_table(book))
     assert [row[0] for row in rows] == ["copies", "activations"]
     assert rows[1][3].startswith("0.50") and "time 2.00" in rows[1][3]
 
@@ -296,19 +274,16 @@ def test_each_way_is_held_against_its_own_usual_point(made_up):
 def test_what_was_not_measured_in_the_same_rounds_is_marked_and_has_no_time(made_up):
     left = [(LARGE | {"batch": 800}, {"batch": 100, "accumulated": 8}, 1.2)]
     book = freeing(made_up, left, sweep="another")
-    found = memory.frees(book)
-    assert (found["sweep"] == "").all()
-    assert found["cost"].isna().all()
-    assert cells(memory.frees_table(found))[0][2].endswith("*")
+    assert (memory.frees(book)["sweep"] == "").all()
+    assert all(np.isnan(time.value) for time in memory.frees(book)["time"])
+    assert cells(memory.frees_table(book))[0][2].endswith("*")
     assert judged("11.17", book).figure.endswith("not in the same rounds")
 
 
 def test_the_numbers_of_the_sentences_on_what_frees_memory(made_up):
-    left = [(LARGE, {"optimizer": "adam-deferred"}, 0.7)]
-    given = memory.freed(freeing(made_up, left))
+    given = memory.PROSE.values(freeing(made_up, [(LARGE, {"optimizer": "adam-deferred"}, 0.7)]))
     assert given["mem-freed-deferred"] == "0.70"
-    assert given["mem-freed-again-jax"] == "(not measured)"
-    assert given["mem-freed-accumulated"] == "(not measured)"
+    assert given["mem-freed-again-jax"] == given["mem-freed-accumulated"] == "(not measured)"
 
 
 def record(stack, memories, **fields):
@@ -320,19 +295,17 @@ def record(stack, memories, **fields):
 
 
 def test_memory_before_the_first_step_is_held_against_the_peak(made_up, monkeypatch):
-    stored = [
+    records = [
         record(stack, [{"built": built, "peak": 100}], optimizer="sgd")
-        for stack, built in (("2026-jax", 99), ("2026-torch", 100), ("2026-tensorflow", 60))
+        for stack, built in (("2026-jax", 99), ("2026-torch", 100))
     ]
-    share = memory.before_training(stored)
-    assert share["sgd"].to_dict() == {"2026-jax": 0.99, "2026-torch": 1.0, "2026-tensorflow": 0.6}
     book = freeing(made_up, [(LARGE, {"optimizer": "sgd"}, 0.7)])
     assert verdict("11.13", book) == "not measured", "a run of this page stores no records"
-    for module in (memory.claims, memory.shown):
-        monkeypatch.setattr(module, "of_the_table", lambda book: stored)
+    monkeypatch.setattr(memory, "sgd_records", lambda book: records)
+    assert memory.before_training(book).to_dict() == {"2026-jax": 0.99, "2026-torch": 1.0}
     assert verdict("11.13", book) == "holds"
-    assert memory.freed(book)["mem-freed-built"] == "99% to 100%"
-    stored[0].invocations[0].result.memory["built"] = 50
+    assert memory.PROSE.values(book)["mem-freed-built"] == "99% to 100%"
+    records[0].invocations[0].result.memory["built"] = 50
     assert verdict("11.13", book) == "does not hold"
 
 
@@ -347,14 +320,14 @@ def test_a_gpus_memory_is_shown_as_far_as_it_was_told():
     told = record("2026-torch", seen, device="gpu")
     less = record("2026-tensorflow", [{"peak": 1, "device_allocated": 120 * MIB}], device="gpu")
     on_a_cpu = record("2026-jax", [{"peak": 1}])
-    rows = cells(memory.gpu_table(memory.on_gpu([told, less, on_a_cpu])))
+    rows = cells(memory.gpu_table([told, less, on_a_cpu]))
     assert [row[0] for row in rows] == ["2026-torch", "2026-tensorflow"]
     assert rows[0][3:] == ["150", "200", "700"]
     assert rows[1][3:] == ["120", "", ""]
 
 
 def test_a_page_without_a_gpu_says_so():
-    assert "No GPU has been measured yet" in memory.gpu_table(memory.on_gpu([])).data
+    assert "It needs a GPU" in memory.gpu_table([]).data
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -368,9 +341,9 @@ def test_a_large_array_is_seen_while_it_lives():
         mark("gone")
         time.sleep(0.05)
 
-    held, marks = memory.watched(work)
+    watched, marks = held.watched(work)
     taken, gone = marks["s"]
     assert marks["name"].tolist() == ["take", "gone"]
-    during = held[(held["s"] > taken + 0.03) & (held["s"] < gone)]["mib"].max()
+    during = watched[(watched["s"] > taken + 0.03) & (watched["s"] < gone)]["mib"].max()
     assert 60 < during < 80
-    assert held[held["s"] > gone + 0.01]["mib"].min() < 10
+    assert watched[watched["s"] > gone + 0.01]["mib"].min() < 10
