@@ -6,8 +6,8 @@ from made_up import verdict
 from tables import cells
 
 from traintime.book import stored
-from traintime.book.chapters import rows
-from traintime.book.chapters.rows import analysis, claims, shown
+from traintime.book.chapters import alternatives, rows
+from traintime.book.stored import Measurements
 from traintime.learning import results, run
 from traintime.learning.run import Plan
 from traintime.learning.trial import make_trial
@@ -21,8 +21,7 @@ def step_s(how, vocabulary):
     return {"adam": FROZEN_S + A_ROW_S * vocabulary, "adam-deferred": DEFERRED_S, "frozen": FROZEN_S}[how]
 
 
-def fields_of(how):
-    return {"frozen": True} if how == "frozen" else {"optimizer": how}
+FIELDS = {"adam": {}, "adam-deferred": {"optimizer": "adam-deferred"}, "frozen": {"frozen": True}}
 
 
 @pytest.fixture
@@ -30,80 +29,76 @@ def machine(made_up):
     """The chapter's four sweeps; cost: seconds of a step, by way and rows."""
 
     def make(cost=step_s, dense_fits=False):
-        sweep = {"sweep": analysis.SWEEP}
-        steps = [
-            (stack, {"vocabulary": size, **fields_of(how)}, cost(how, size), sweep)
-            for stack in analysis.STACKS
-            for size in analysis.VOCABULARIES
-            for how in ("adam", "adam-deferred", "frozen")
-        ]
-        for stack in analysis.STACKS:
+        def measured(sweep, stack, fields, seconds, **more):
+            return stack, {"vocabulary": rows.MIDDLE, **fields}, seconds, {"sweep": sweep, **more}
+
+        steps = []
+        for stack in rows.STACKS:
+            for how, fields in FIELDS.items():
+                sizes = rows.VOCABULARIES
+                steps += [measured(rows.SWEEP, stack, {"vocabulary": v, **fields}, cost(how, v)) for v in sizes]
             for fields, seconds in (({"factor": 30}, 0.08), ({"batch": 800}, 0.8), ({"optimizer": "sgd"}, 0.1)):
-                steps.append((stack, {"vocabulary": analysis.MIDDLE, **fields}, seconds, sweep))
+                steps.append(measured(rows.SWEEP, stack, fields, seconds))
+            dense = cost("adam", rows.MIDDLE)
+            summed = dense * (2 if stack == rows.JAX else 0.5)
+            ways = ({}, dense), ({"accumulated": 8}, summed), (FIELDS["adam-deferred"], cost("adam-deferred", 0))
+            steps += [measured(alternatives.ADDED, stack, fields, seconds) for fields, seconds in ways]
         for how in ("adam", "adam-deferred"):
-            for size in (analysis.SMALL, analysis.MOST):
-                more = {"sweep": analysis.MANY}
-                if how == "adam" and size == analysis.MOST and not dense_fits:
-                    more |= {"status": "oom", "step_s": float("nan"), "median_s": float("nan")}
-                fields = {"vocabulary": size, "embedding": analysis.NARROW, "optimizer": how}
-                steps.append(("2026-tensorflow", fields, cost(how, size), more))
-        dense = cost("adam", analysis.MIDDLE)
-        for stack in analysis.STACKS:
-            summed = dense * (2 if stack == "2026-jax" else 0.5)
-            ways = ({}, dense), ({"accumulated": 8}, summed), (fields_of("adam-deferred"), cost("adam-deferred", 0))
-            for fields, seconds in ways:
-                steps.append((stack, {"vocabulary": analysis.MIDDLE, **fields}, seconds, {"sweep": analysis.ADDED}))
-        fields = {"vocabulary": analysis.LARGE, "optimizer": "adam-deferred", "loop": "epoch", "sentences": 1_000_000}
-        steps.append(("2026-tensorflow", fields, DEFERRED_S, {"sweep": analysis.EPOCH, "epoch_s": 500.0}))
+            for size in (rows.SMALL, rows.MOST):
+                fails = how == "adam" and size == rows.MOST and not dense_fits
+                more = {"status": "oom", "step_s": float("nan"), "median_s": float("nan")} if fails else {}
+                fields = {"vocabulary": size, "embedding": rows.NARROW, "optimizer": how}
+                steps.append(measured(rows.MANY, rows.TENSORFLOW, fields, cost(how, size), **more))
+        fields = {"vocabulary": rows.LARGE, "optimizer": "adam-deferred", "loop": "epoch", "sentences": 1_000_000}
+        steps.append(measured(rows.EPOCH, rows.TENSORFLOW, fields, DEFERRED_S, epoch_s=500.0))
         return made_up(*steps)
 
     return make
 
 
+def told(book, *numbers):
+    return [verdict(f"16.{number}", book) for number in numbers]
+
+
 def test_a_table_that_is_paid_for_by_the_row_is_told_from_one_that_is_not(machine):
     book = machine()
-    gains = rows.ratios(book, rows.DENSE, rows.DEFERRED)
-    assert gains["stack"].nunique() == 3
-    expected = [step_s("adam", size) / DEFERRED_S for size in analysis.VOCABULARIES]
-    on_one = gains[gains["stack"] == "2026-jax"].sort_values("vocabulary")
-    assert on_one["ratio"].tolist() == pytest.approx(expected, rel=1e-6)
-    assert [verdict(f"16.{number}", book) for number in (1, 2, 3, 4)] == ["holds", "holds", "holds", "holds"]
-    dear = machine(lambda how, size: step_s("adam", size))
-    assert [verdict(f"16.{number}", dear) for number in (1, 2)] == ["does not hold"] * 2
+    gains = [rows.ratio_at(book, rows.DENSE, rows.DEFERRED, size)[rows.JAX].value for size in rows.VOCABULARIES]
+    assert gains == pytest.approx([step_s("adam", size) / DEFERRED_S for size in rows.VOCABULARIES], rel=1e-6)
+    assert told(book, 1, 2, 3, 4) == ["holds"] * 4
+    assert told(machine(lambda how, size: step_s("adam", size)), 1, 2) == ["does not hold"] * 2
 
 
 def test_the_memory_of_the_largest_table_is_compared(machine):
     book = machine()
     assert set(rows.peaks(book)["share"]) == {1.0}
     assert verdict("16.5", book) == "does not hold"
-    deferred = book.rows["optimizer"] == "adam-deferred"
-    book.rows.loc[deferred, "peak_bytes"] = 0.5e9
-    assert verdict("16.5", analysis.Measurements(book.rows, book.machine)) == "holds"
+    book.rows.loc[book.rows["optimizer"] == "adam-deferred", "peak_bytes"] = 0.5e9
+    assert verdict("16.5", Measurements(book.rows, book.machine)) == "holds"
 
 
 def test_what_dense_adam_cannot_hold_and_deferred_can(machine):
-    assert [verdict(f"16.{number}", machine()) for number in (6, 7)] == ["holds", "holds"]
+    assert told(machine(), 6, 7) == ["holds", "holds"]
     assert verdict("16.7", machine(dense_fits=True)) == "does not hold"
 
 
 def test_the_epoch_is_that_which_was_run(machine):
     book = machine()
-    assert analysis.epoch(book)["epoch_s"] == 500
+    assert rows.epoch(book)["epoch_s"] == 500
     assert verdict("16.8", book) == "holds"
-    assert analysis.documents_epoch_s() == 4000
-    dense = analysis.dense_epoch_s(book, analysis.epoch(book))
-    assert dense == pytest.approx(10_000 * step_s("adam", analysis.LARGE), rel=0.01)
+    assert rows.documents_epoch_s() == 4000
+    dense = rows.dense_epoch_s(book, rows.epoch(book))
+    assert dense == pytest.approx(10_000 * step_s("adam", rows.LARGE), rel=0.01)
 
 
 def test_an_epoch_that_was_disturbed_does_not_refute_what_it_took_too_long_for(machine):
     book = machine()
-    of_epoch = book.rows["sweep"] == analysis.EPOCH
+    of_epoch = book.rows["sweep"] == rows.EPOCH
     book.rows.loc[of_epoch, "epoch_s"] = 1100.0
     assert verdict("16.8", book) == "does not hold"
     book.rows.loc[of_epoch, "disturbed"] = True
     assert verdict("16.8", book) == "cannot be told"
     said = "All that we ran there took 1,100 (disturbed) and 1,100 (disturbed) and 1,100 (disturbed) seconds; "
-    assert rows.values(book)["row-epochs"].startswith(said)
+    assert rows.PROSE.values(book)["row-epochs"].startswith(said)
     book.rows.loc[of_epoch, "epoch_s"] = 900.0
     assert verdict("16.8", book) == "holds"
 
@@ -111,15 +106,16 @@ def test_an_epoch_that_was_disturbed_does_not_refute_what_it_took_too_long_for(m
 def test_the_machine_shown_repeats_itself_best_and_the_epoch_is_one_that_nothing_disturbed(machine, monkeypatch):
     calm, noisy, disturbed = machine(), machine(), machine()
     noisy.rows.loc[::2, "median_s"] *= 1.5
-    disturbed.rows.loc[disturbed.rows["sweep"] == analysis.EPOCH, "disturbed"] = True
+    disturbed.rows.loc[disturbed.rows["sweep"] == rows.EPOCH, "disturbed"] = True
     books = {"noisy": noisy, "disturbed": disturbed, "calm": calm}
     monkeypatch.setattr(stored, "named", lambda: list(books))
     monkeypatch.setattr(stored, "of", lambda name="": books[name or "noisy"])
     assert rows.steadiest() is not noisy
     assert rows.steadiest("noisy") is noisy
     assert rows.ran_the_epoch() is noisy, "the first of those that ran it whole"
-    noisy.rows.loc[noisy.rows["sweep"] == analysis.EPOCH, "disturbed"] = True
+    noisy.rows.loc[noisy.rows["sweep"] == rows.EPOCH, "disturbed"] = True
     assert rows.ran_the_epoch() is calm
+    assert rows.ran_the_epoch(disturbed) is disturbed, "the page's own, where it ran one"
 
 
 def test_a_trained_table_takes_more_arithmetic_than_a_frozen_one():
@@ -131,9 +127,9 @@ def test_a_trained_table_takes_more_arithmetic_than_a_frozen_one():
 
 def test_a_larger_batch_is_compared_by_the_sentence(machine):
     book = machine()
-    table = rows.others(book).set_index(["below", "stack"])["ratio"]
-    assert table["batch × 8", "2026-torch"] == pytest.approx(step_s("adam", analysis.MIDDLE) / 0.1, rel=0.01)
-    assert table["deferred", "2026-torch"] == pytest.approx(step_s("adam", analysis.MIDDLE) / DEFERRED_S, rel=0.01)
+    table = alternatives.speeds(book).set_index(["below", "stack"])["ratio"]
+    assert table["batch × 8", "2026-torch"] == pytest.approx(step_s("adam", rows.MIDDLE) / 0.1, rel=0.01)
+    assert table["deferred", "2026-torch"] == pytest.approx(step_s("adam", rows.MIDDLE) / DEFERRED_S, rel=0.01)
     assert verdict("16.9", book) == "cannot be told"  # a table of a tenth of the rows costs as much as deferring
     slow = machine(lambda how, size: 9.0 if how == "adam-deferred" else step_s(how, size))
     assert verdict("16.9", slow) == "does not hold"
@@ -141,25 +137,24 @@ def test_a_larger_batch_is_compared_by_the_sentence(machine):
 
 def test_gradients_that_are_added_up_are_judged_by_the_mean_step(machine):
     book = machine()
-    table = analysis.added_up(book).set_index(["below", "stack"])["ratio"]
+    table = alternatives.added_up(book).set_index(["below", "stack"])["ratio"]
     assert table["8 batches added up", "2026-torch"] == pytest.approx(2, rel=0.01)
-    assert [verdict(f"16.{number}", book) for number in (16, 17)] == ["holds", "holds"]
+    assert told(book, 16, 17) == ["holds", "holds"]
     # Seven steps of eight cost next to nothing: the median does not see the update, the mean does.
     of_sums = book.rows["accumulated"] == 8
     book.rows.loc[of_sums, "median_s"] = 1e-6
-    assert verdict("16.17", analysis.Measurements(book.rows, book.machine)) == "holds"
+    assert verdict("16.17", Measurements(book.rows, book.machine)) == "holds"
     book.rows.loc[of_sums, "step_s"] = 1e-3
-    fast = analysis.Measurements(book.rows, book.machine)
-    assert [verdict(f"16.{number}", fast) for number in (16, 17)] == ["does not hold"] * 2
+    fast = Measurements(book.rows, book.machine)
+    assert told(fast, 16, 17) == ["does not hold"] * 2
 
 
 def test_a_machine_without_the_sweeps_has_nothing_to_show(made_up):
     book = made_up(("numpy", {}, 1.0))
-    assert rows.points(book).empty
-    others = rows.others_table(book, rows.learned(rows.trials()), book)
-    tables = (rows.cost_table(book), rows.memory_table(book), others)
-    assert ["Not measured yet" in table.data for table in tables] == [True] * 3
-    assert rows.values(book)["row-epoch"] == "(not measured)"
+    assert rows.by_rows(book).empty
+    tables = (rows.cost_table(book), rows.memory_table(book), rows.here_table(book), alternatives.others_table(book))
+    assert ["Not measured yet" in table.data for table in tables] == [True] * 4
+    assert rows.PROSE.values(book)["row-gain-2M-tf"] == "(not measured)"
 
 
 def test_the_tables_show_every_way(machine):
@@ -183,23 +178,24 @@ def losses(**ways):
     return pd.DataFrame(made, columns=equal_losses.COLUMNS)
 
 
-def test_how_far_losses_are_from_the_references():
-    found = rows.apart(losses(**{"2026-jax__adam": 1.001, "numpy__adam_rows": 0.98}))
+def test_how_far_losses_are_from_the_references(monkeypatch):
+    found = alternatives.apart(losses(**{"2026-jax__adam": 1.001, "numpy__adam_rows": 0.98}))
     assert set(found["stack"]) == {"2026-jax", "numpy"}
-    assert analysis.worst(found, "2026-jax", "adam") == pytest.approx(0.001)
-    assert analysis.worst(found, "numpy", "adam-rows") == pytest.approx(0.02)
+    monkeypatch.setattr(alternatives, "compared", lambda: found)
+    assert alternatives.farthest("2026-jax", "adam") == pytest.approx(0.001)
+    assert alternatives.farthest("numpy", "adam-rows") == pytest.approx(0.02)
     with pytest.raises(KeyError):
-        analysis.worst(found, "2026-torch", "adam")
-    assert rows.apart(losses()[:0]).empty
+        alternatives.farthest("2026-torch", "adam")
+    assert alternatives.apart(losses(**{"2026-jax__adam": 1.001}).query("stack != 'numpy'")).empty
 
 
 def test_claims_of_equal_losses(monkeypatch, machine):
-    same = {f"{stack}__{how}": 1.00001 for stack in analysis.STACKS for how in ("adam", "adam_deferred")}
+    same = {f"{stack}__{how}": 1.00001 for stack in rows.STACKS for how in ("adam", "adam_deferred")}
     book = machine()
     for changed, expected in (({}, ["holds", "does not hold"]), ({"2026-tensorflow__adam": 1.01}, ["holds"] * 2)):
-        table = rows.apart(losses(**same | changed))
-        monkeypatch.setattr(claims, "compared", lambda table=table: table)
-        assert [verdict("16.14", book), verdict("16.15", book)] == expected
+        table = alternatives.apart(losses(**same | changed))
+        monkeypatch.setattr(alternatives, "compared", lambda table=table: table)
+        assert told(book, 14, 15) == expected
 
 
 def test_what_is_stored_of_losses_is_of_every_way():
@@ -213,8 +209,8 @@ def test_what_is_stored_of_losses_is_of_every_way():
 
 def taught(folder, accuracy, seeds=10):
     """Trainings of every way with these accuracies: a function of the way's name and the seed."""
-    ways = {"dense": {}, **analysis.LEARNED}
-    for rate in analysis.RATES:
+    ways = {"dense": {}, **alternatives.LEARNED}
+    for rate in alternatives.RATES:
         for table in ("dense", "deferred"):
             ways[f"{table} at {rate:g}"] = {"backend": "tensorflow", "rate": rate, "table": table}
     for name, changes in ways.items():
@@ -223,45 +219,44 @@ def taught(folder, accuracy, seeds=10):
             for seed in wanted:
                 yield {"seed": seed, "accuracy": accuracy(name, seed), "loss": 1, "training_loss": [1], "seconds": 0}
 
-        run.run([Plan("x", [make_trial(**analysis.TASK | changes)], seeds)], folder, train=train)
+        run.run([Plan("x", [make_trial(**alternatives.TASK | changes)], seeds)], folder, train=train)
     return results.table(folder)
 
 
 def test_each_way_is_held_against_dense(tmp_path, monkeypatch, machine):
     worse = {"lazy Adam": 0.05, "deferred": 0.0}
     found = taught(tmp_path, lambda name, seed: 0.9 - worse.get(name, 0.02) * (name != "dense") + seed / 1e4)
-    table = rows.learned(found).set_index("way")
-    assert list(table.index) == list(analysis.LEARNED)
+    monkeypatch.setattr(alternatives, "trials", lambda: found)
+    table = alternatives.learned().set_index("way")
+    assert list(table.index) == list(alternatives.LEARNED)
     assert table.loc["lazy Adam", "difference"] == pytest.approx(-0.05)
     assert table.loc["deferred", "low"] < 0 < table.loc["deferred", "high"]
-    for module in (claims, shown):
-        monkeypatch.setattr(module, "trials", lambda: found)
-    assert [verdict(f"16.{number}", machine()) for number in (10, 11, 12, 13)] == ["holds"] * 4
-    given = rows.values(machine())
+    assert told(machine(), 10, 11, 12, 13) == ["holds"] * 4
+    given = alternatives.PROSE.values(machine())
     assert given["row-learned-lazy-Adam"].startswith("-5.0")
     assert "points at a rate of 0.01." in given["row-keras"]
-    assert cells(rows.learned_table(rows.learned(found)))[0][0] == "dense Adam"
-    assert cells(rows.others_table(machine(), rows.learned(found), machine()))[0][-1].startswith("+0.0")
+    assert cells(alternatives.learned_table())[0] == ["dense Adam", "90.0%", "", "10"]
+    assert cells(alternatives.others_table(machine()))[0][-1].startswith("+0.0")
 
 
 def test_too_few_trainings_decide_nothing(tmp_path, monkeypatch, machine):
     found = taught(tmp_path, lambda name, seed: 0.9 + seed / 1e4, seeds=3)
-    monkeypatch.setattr(claims, "trials", lambda: found)
-    assert [verdict(f"16.{number}", machine()) for number in (10, 11, 12, 13)] == ["not measured"] * 4
-    monkeypatch.setattr(shown, "trials", lambda: found[:0])
-    assert rows.values(machine())["row-keras"].startswith("That is not measured yet")
-    assert "traintime learn" in rows.learned_table(rows.learned(found[:0])).data
+    monkeypatch.setattr(alternatives, "trials", lambda: found)
+    assert told(machine(), 10, 11, 12, 13) == ["not measured"] * 4
+    monkeypatch.setattr(alternatives, "trials", lambda: found[:0])
+    assert alternatives.PROSE.values(machine())["row-keras"] == "(not measured)"
+    assert "traintime learn" in alternatives.learned_table().data
 
 
 def test_the_trials_of_the_chapter_are_those_of_the_profile():
     from traintime.measuring import sweep
 
     plan = Plan.from_profile("rows-learned", sweep.load_profile("full")["trials"]["rows-learned"])
-    asked = [{}, *analysis.LEARNED.values()]
+    asked = [{}, *alternatives.LEARNED.values()]
     asked += [
         {"backend": "tensorflow", "rate": rate, "table": table}
-        for rate in analysis.RATES
+        for rate in alternatives.RATES
         for table in ("dense", "deferred")
     ]
-    assert {trial.key for trial in plan.trials} == {make_trial(**analysis.TASK | changes).key for changes in asked}
-    assert plan.seeds == claims.FEWEST
+    assert {trial.key for trial in plan.trials} == {make_trial(**alternatives.TASK | changes).key for changes in asked}
+    assert plan.seeds == alternatives.FEWEST

@@ -21,7 +21,7 @@ MODULES = {
     "13-faster": "faster",
     "14-one-formula": "one_formula",
     "15-predict-yours": "predicting",
-    "16-beat-the-formula": "rows",
+    "16-beat-the-formula": "alternatives",
 }
 
 

@@ -1,0 +1,320 @@
+"""Chapter 16, beat the formula: each row trained when it is next read, and what a step and an epoch then cost.
+
+Whatever is compared comes from the same rounds of one of the chapter's sweeps. Whether it is the same training, and
+what else could be done, is in alternatives.py.
+"""
+
+import functools
+from collections.abc import Callable
+
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import original, page, stored
+from traintime.book.claims import Finding, above, below, claim, every_stack
+from traintime.book.page import Prose
+from traintime.book.plots import short
+from traintime.book.stored import ANY, Measurements, interval
+from traintime.explain.statistics import Interval, pooled_spread
+from traintime.point import make_point
+from traintime.workloads.base import FLOAT, Work, product
+
+NAMES = {"2026-tensorflow": "tf", "2026-jax": "jax", "2026-torch": "torch"}  # as the prose's numbers end
+STACKS = TENSORFLOW, JAX, TORCH = list(NAMES)
+DENSE, DEFERRED, FROZEN = "adam", "adam-deferred", "frozen"  # as the column `how` has them
+WAYS = {DENSE: "dense", DEFERRED: "deferred", FROZEN: "frozen"}
+ROWS = {"optimizer": [DENSE, DEFERRED], "frozen": [False, True]}
+SWEEP, MANY, EPOCH = "rows", "rows-many", "rows-epoch"
+VOCABULARIES = SMALL, MIDDLE, LARGE = [20_000, 200_000, 2_000_000]
+NARROW, MOST = 50, 24_000_000  # numbers a row, and rows of them
+GIB = 2**30
+
+
+# What each way costs
+
+
+def by_rows(book: Measurements, sweep: str = SWEEP) -> pd.DataFrame:
+    """The sweep's points over the rows of the table, dense, deferred and frozen (column `how`)."""
+    return book.only(book.rows["sweep"] == sweep).points(vocabulary=ANY, embedding=ANY, **ROWS)
+
+
+def invocations(book: Measurements, sweep: str = SWEEP) -> pd.DataFrame:
+    """The same, invocation by invocation; `how` alone says what was done with the table."""
+    ran = stored.chosen(book.invocations(vocabulary=ANY, embedding=ANY, **ROWS), sweep=sweep)
+    return ran.assign(how=stored.how(ran), optimizer="", frozen=False)
+
+
+def by_way(points: pd.DataFrame, value: str) -> pd.DataFrame:
+    """A value of `by_rows`, a row a stack and vocabulary, a column a way."""
+    wide = points.pivot_table(value, ["stack", "vocabulary"], "how", aggfunc="first").reindex(columns=list(WAYS))
+    return stored.in_order(wide.reset_index())
+
+
+def steadiest(machine: str = "") -> Measurements:
+    """The machine named, or else of those that ran the sweep the one that repeats itself best."""
+
+    def repeats(book: Measurements) -> float | None:
+        steps = [medians for medians in book.values(by_rows(book), "median_s") if len(medians)]
+        return -pooled_spread(steps).sd if steps else None
+
+    return stored.best(repeats, machine)
+
+
+@functools.cache
+def ratios(book: Measurements, above: str, below: str, sweep: str = SWEEP) -> pd.DataFrame:
+    """The step of one way over that of another, a row a stack and vocabulary (Measurements.ratios)."""
+    return book.ratios(invocations(book, sweep), [(above, below)], of="how")
+
+
+def ratio_at(book: Measurements, above: str, below: str, vocabulary: int = LARGE) -> dict[str, Interval]:
+    """The same at one number of rows, by stack. Raises KeyError where a stack was not measured."""
+    return stored.ratio_by_stack(ratios(book, above, below), STACKS, vocabulary=vocabulary)
+
+
+@functools.cache
+def growth(book: Measurements, most: int = LARGE, sweep: str = SWEEP) -> dict[str, Interval]:
+    """How many times as long a deferred step takes with so many rows as with SMALL, by stack."""
+    deferred = stored.chosen(invocations(book, sweep), how=DEFERRED)
+    return stored.ratio_by_stack(book.ratios(deferred, [(most, SMALL)], of="vocabulary", against="batch"))
+
+
+def peaks(book: Measurements) -> pd.DataFrame:
+    """Peak memory, bytes, a row a stack and vocabulary, a column a way; share: deferred over dense."""
+    wide = by_way(by_rows(book), "peak_bytes")
+    return wide.assign(share=wide[DEFERRED] / wide[DENSE])
+
+
+def work(how: str) -> Work:
+    """Of a step with LARGE rows and an optimizer, by the workload's closed form."""
+    return make_point(vocabulary=LARGE, optimizer=how).sizes.work()
+
+
+def trained_over_frozen() -> float:
+    """How many times the arithmetic of a step with a frozen table one has that trains it, before any row is moved.
+
+    Of the LSTM's input product one of three parts, the gradient of the words' vectors, is needed for a table alone.
+    """
+    sizes, whole = make_point().sizes, work(DENSE).flops
+    inputs, _ = product(sizes.batch * sizes.length, sizes.embedding, 4 * sizes.units)
+    return whole / (whole - inputs / 3)
+
+
+@claim(
+    "16.1",
+    "Deferred, a step with 2,000,000 rows takes less than 1.2 times as long as one with 20,000, on all three stacks.",
+    says="does not hold",
+    on=steadiest,
+)
+def flat(book: Measurements) -> Finding:
+    grown = growth(book)
+    return every_stack({stack: grown[stack] for stack in STACKS}, below(1.2))
+
+
+@claim(
+    "16.2",
+    "At 2,000,000 rows a dense step takes at least 20 times as long as a deferred one, on all three stacks.",
+    on=steadiest,
+)
+def twenty_times(book: Measurements) -> Finding:
+    return every_stack(ratio_at(book, DENSE, DEFERRED), above(20))
+
+
+@claim(
+    "16.3",
+    "At 20,000 rows a deferred step takes at most 1.1 times as long as a dense one, on all three stacks.",
+    says="does not hold",
+    on=steadiest,
+)
+def small_tables(book: Measurements) -> Finding:
+    return every_stack(ratio_at(book, DEFERRED, DENSE, SMALL), below(1.1))
+
+
+@claim(
+    "16.4",
+    "At 2,000,000 rows a deferred step takes more than 1.3 times as long as one with a frozen table, on all three "
+    "stacks.",
+    on=steadiest,
+)
+def dearer_than_frozen(book: Measurements) -> Finding:
+    return every_stack(ratio_at(book, DEFERRED, FROZEN), above(1.3))
+
+
+@claim(
+    "16.5",
+    "With 2,000,000 rows deferred training needs at most 0.6 times the memory of dense training on TensorFlow and "
+    "torch.",
+    on=steadiest,
+)
+def less_memory(book: Measurements) -> Finding:
+    shares = stored.chosen(peaks(book), vocabulary=LARGE).set_index("stack")["share"].loc[[TENSORFLOW, TORCH]]
+    return Finding(bool((shares <= 0.6).all()), "; ".join(f"{stack} {share:.2f}" for stack, share in shares.items()))
+
+
+@claim(
+    "16.6",
+    "With rows of 50 numbers a deferred step with 24,000,000 of them takes less than 1.2 times as long as one with "
+    "20,000.",
+    says="cannot be told",
+    on=steadiest,
+)
+def flat_to_the_most(book: Measurements) -> Finding:
+    return every_stack({TENSORFLOW: growth(book, MOST, MANY)[TENSORFLOW]}, below(1.2))
+
+
+def at_the_most(book: Measurements, how: str = DEFERRED) -> pd.Series:
+    """The point with the MOST rows. Raises KeyError where it was not tried."""
+    return stored.row(by_rows(book, MANY), vocabulary=MOST, how=how)
+
+
+@claim("16.7", "24,000,000 rows of 50 numbers run out of memory under dense Adam, and train deferred.", on=steadiest)
+def dense_does_not_fit(book: Measurements) -> Finding:
+    dense, deferred = (at_the_most(book, how) for how in (DENSE, DEFERRED))
+    ended = f"{dense['step_s']:.1f} s a step" if pd.notna(dense["step_s"]) else str(dense["status"])
+    holds = bool(pd.notna(deferred["step_s"]) and pd.isna(dense["step_s"]) and dense["status"] == "oom")
+    return Finding(holds, f"dense {ended}, deferred {deferred['step_s'] * 1e3:.0f} ms a step")
+
+
+# The epoch of the document
+
+
+def epochs(book: Measurements) -> pd.DataFrame:
+    """Every epoch with LARGE rows that was run to its end, the undisturbed ones and the earlier ones first."""
+    ran = stored.chosen(book.rows, sweep=EPOCH)
+    ran = ran[ran["epoch_s"].notna()] if "epoch_s" in ran else ran.iloc[:0]
+    return ran.sort_values(["disturbed", "started"], kind="stable")
+
+
+def epoch(book: Measurements) -> pd.Series:
+    """The first of `epochs`, the one that counts. Raises KeyError where none was run."""
+    return stored.row(epochs(book))
+
+
+def ran_the_epoch(book: Measurements | None = None) -> Measurements:
+    """The machine of the page if it ran the epoch, or else one that did, undisturbed if there is such."""
+    if book is not None and len(epochs(book)):
+        return book
+    return stored.best(lambda each: float(not epoch(each)["disturbed"]) if len(epochs(each)) else None)
+
+
+def documents_epoch_s() -> float:
+    """What the document printed for it on its K40m, s."""
+    return float(stored.row(original.s0(), device="GPU", vocabulary=LARGE)["epoch_s"])
+
+
+def dense_epoch_s(book: Measurements, ran: pd.Series) -> float:
+    """What dense Adam's steps add up to in as many sentences on the same stack, s: computed, not run."""
+    dense = stored.row(by_rows(book), stack=ran["stack"], vocabulary=LARGE, how=DENSE)
+    return float(dense["step_s"]) * ran["sentences"] / ran["batch"]
+
+
+@claim(
+    "16.8",
+    "An epoch of a million sentences with 2,000,000 rows takes less than 1,000 seconds on two cores.",
+    on=ran_the_epoch,
+)
+def short_epoch(book: Measurements) -> Finding:
+    ran = epoch(book)
+    holds, figure = bool(ran["epoch_s"] < 1000), f"{ran['epoch_s']:,.0f} s, {ran['sentences']:,.0f} sentences"
+    # What disturbs a run makes it longer.
+    return Finding(None, f"{figure}, disturbed") if ran["disturbed"] and not holds else Finding(holds, figure)
+
+
+# What the page shows
+
+
+def cost_table(book: Measurements) -> HTML:
+    """A step at each number of rows in each way, ms, and how many times as long dense is as deferred."""
+    gains = ratios(book, DENSE, DEFERRED).set_index(["stack", "vocabulary"])
+
+    def gain(row: pd.Series) -> str:
+        place = (row["stack"], row["vocabulary"])
+        return interval(gains.loc[place]).text(".1f") if place in gains.index else ""
+
+    return page.columns(
+        _milliseconds(book),
+        fold="Every step, in milliseconds",
+        stack="ms a step",
+        vocabulary=("rows", lambda row: short(row["vocabulary"])),
+        **WAYS,
+        gain=("dense / deferred", gain),
+    )
+
+
+def here_table(live: Measurements) -> HTML:
+    """This run's steps: dense, deferred and frozen, ms."""
+    return page.columns(_milliseconds(live), stack="ms a step", vocabulary=("rows", 1, ","), **WAYS)
+
+
+def _milliseconds(book: Measurements) -> pd.DataFrame:
+    points = by_rows(book)
+    text = (points["step_s"] * 1e3).map("{:,.0f}".format).where(points["step_s"].notna(), "*" + points["status"] + "*")
+    return by_way(points.assign(text=text), "text")
+
+
+def memory_table(book: Measurements) -> HTML:
+    """Peak memory at each number of rows, GiB, in each way."""
+    return page.columns(
+        peaks(book),
+        stack="peak, GiB",
+        vocabulary=("rows", lambda row: short(row["vocabulary"])),
+        **{how: (head, 1 / GIB, ".1f") for how, head in WAYS.items()},
+        share=("deferred / dense", 1, ".2f"),
+    )
+
+
+def _every_epoch(book: Measurements) -> str:
+    """All that were run, by their seconds, where they are more than the one that counts, or that one was disturbed."""
+    ran = epochs(book)
+    if len(ran) == 1 and not epoch(book)["disturbed"]:
+        return "It is the only one that we ran there, and nothing disturbed it."
+    seconds = " and ".join(f"{one['epoch_s']:,.0f}{' (disturbed)' * one['disturbed']}" for _, one in ran.iterrows())
+    return (
+        f"All that we ran there took {seconds} seconds; disturbed means that others took the processors for a part of "
+        "it."
+    )
+
+
+def _faults(book: Measurements) -> str:
+    """Pages that a deferred step of torch maps anew, with the fewest and with the most rows."""
+    deferred = stored.chosen(invocations(book), stack=TORCH, how=DEFERRED)
+    few, many = (stored.chosen(deferred, vocabulary=rows)["faults_a_step"].mean() for rows in (SMALL, LARGE))
+    return f"{few:,.0f} and {many:,.0f}"
+
+
+def each_stack(name: str, text: Callable[[Measurements, str], str]) -> dict[str, Callable[[Measurements], str]]:
+    """A number of the prose for each stack, which its name ends with."""
+    return {f"{name}-{end}": lambda book, stack=stack: text(book, stack) for stack, end in NAMES.items()}
+
+
+def _gain(rows: int) -> Callable[[Measurements, str], str]:
+    return lambda book, stack: ratio_at(book, DENSE, DEFERRED, rows)[stack].text(".1f")
+
+
+def _peak_share(book: Measurements, stack: str) -> str:
+    return f"{stored.row(peaks(book), stack=stack, vocabulary=LARGE)['share']:.2f}"
+
+
+PROSE = Prose(
+    "row",
+    document=lambda _: f"{documents_epoch_s():,.0f}",
+    most=lambda _: f"{MOST:,}",
+    bytes_dense=lambda _: f"{work(DENSE).update_bytes / 1e9:.0f}",
+    bytes_deferred=lambda _: f"{work(DEFERRED).update_bytes / 1e6:.0f}",
+    floor=lambda _: f"{trained_over_frozen():.2f}",
+    most_dense=lambda _: f"{4 * FLOAT * MOST * NARROW / 1e9:.0f}",
+    there=lambda book: page.title(book, by_rows(book)),
+    **each_stack("gain-2M", _gain(LARGE)),
+    **each_stack("gain-20K", _gain(SMALL)),
+    **each_stack("grows", lambda book, stack: growth(book)[stack].text()),
+    **each_stack("frozen", lambda book, stack: ratio_at(book, DEFERRED, FROZEN)[stack].text()),
+    **each_stack("memory", _peak_share),
+    faults_torch=_faults,
+    most_grows=lambda book: growth(book, MOST, MANY)[TENSORFLOW].text(),
+    most_gib=lambda book: f"{at_the_most(book)['peak_bytes'] / GIB:.0f}",
+    most_ms=lambda book: f"{at_the_most(book)['step_s'] * 1e3:.0f}",
+    there_epoch=lambda book: page.title(ran_the_epoch(book), epochs(ran_the_epoch(book))),
+    epoch=lambda book: f"{epoch(ran_the_epoch(book))['epoch_s']:,.0f}",
+    epochs=lambda book: _every_epoch(ran_the_epoch(book)),
+    epoch_dense=lambda book: f"{dense_epoch_s(book, epoch(ran_the_epoch(book))) / 3600:.1f}",
+    epoch_times=lambda book: f"{documents_epoch_s() / epoch(ran_the_epoch(book))['epoch_s']:.1f}",
+)
