@@ -11,13 +11,14 @@ from playwright.sync_api import sync_playwright
 
 from traintime.book.calculator import answer, choices, formulas, page
 from traintime.book.calculator.answer import Settings
+from traintime.explain.terms import PARTS
 from traintime.predict.prices import Prices
 
 pytestmark = pytest.mark.book
 PAGE = "calculator.html"
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PRECISION = 5e-7  # equal to 6 digits
-COSTS = (2e-3, 1e-5, 1e-11, 0.0, 4e-11, 1e-11, 3e-10, 2e-11, 1e-11)  # seconds a unit of each term
+COSTS = (2e-3, 1e-5, 1e-11, 0.0, 4e-11, 1e-11, 3e-10, 2e-11)  # seconds a unit of each term
 MINE = Prices("a laptop's", dict(zip(formulas.TERMS, COSTS, strict=True)), 0.2)
 PASTED = {"name": MINE.of, "seconds": dict(MINE.seconds), "error": MINE.error}
 
@@ -126,7 +127,7 @@ def test_what_it_shows_is_what_it_computes(opened):
         value, _, between = page.between(one, units).partition(" (")
         assert shown.inner_text().split("\n") == [value, between.rstrip(")")]
     terms = {
-        one.get_attribute("data-term"): one.get_attribute("data-value") for one in tab.locator("[data-term]").all()
+        one.get_attribute("data-share"): one.get_attribute("data-value") for one in tab.locator("[data-share]").all()
     }
     assert {name: float(value) for name, value in terms.items()} == pytest.approx(expected.parts, rel=PRECISION)
     changes = {
@@ -134,7 +135,7 @@ def test_what_it_shows_is_what_it_computes(opened):
         for one in tab.locator("li[data-change]").all()
     }
     assert changes == pytest.approx(expected.changes, rel=PRECISION)
-    assert choices.TERMS[expected.limit].label in tab.locator('[data-part="limit"]').inner_text().lower()
+    assert PARTS[expected.limit].label in tab.locator('[data-part="limit"]').inner_text().lower()
 
 
 def test_it_writes_durations_as_python_does(opened):

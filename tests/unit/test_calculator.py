@@ -21,8 +21,8 @@ from traintime.book import stored
 from traintime.book.calculator import answer, choices, formulas, page
 from traintime.book.calculator.answer import Settings
 from traintime.errors import InputError
-from traintime.explain.formula import STEP
 from traintime.explain.statistics import Interval
+from traintime.explain.terms import PARTS, STEP, by_part
 from traintime.point import make_point
 from traintime.predict import calibrate, holdings, prices, tiers
 from traintime.predict.prices import Rates
@@ -102,7 +102,8 @@ def test_an_epoch_has_every_sentence(sentences, batch):
     steps = valued(formulas.steps(), sentences=sentences, batch=batch)
     assert (steps - 1) * batch < sentences <= steps * batch
     found = answer.answer(Settings(sentences=sentences, batch=batch))
-    its = {"sentences": sentences, "batch": batch} | found.parts
+    terms = answer.prices_of(Settings()).parts(Settings(batch=batch).sizes.work())
+    its = {"sentences": sentences, "batch": batch} | terms
     assert (found.steps, found.epoch.value) == (steps, pytest.approx(valued(formulas.epoch(), **its)))
 
 
@@ -116,12 +117,8 @@ def test_the_script_has_every_way_to_train_and_the_smaller_of_rows_and_tokens():
 # What the page offers
 
 
-def test_every_term_of_the_formula_has_words():
-    assert list(choices.TERMS) == list(STEP.terms)
-
-
 def test_every_chapter_that_is_named_exists():
-    named = {each.page for each in (*choices.TERMS.values(), *choices.CHANGES)}
+    named = {each.page for each in (*PARTS.values(), *choices.CHANGES)}
     assert all((paths.ROOT / each).with_suffix(".ipynb").exists() for each in named)
 
 
@@ -156,7 +153,7 @@ def test_the_answer_is_that_of_the_formula_tier(sizes, way, sentences, epochs):
     for name, other in (("step", "step"), ("epoch", "epoch"), ("total", "total"), ("peak", "memory")):
         for end in ("value", "low", "high"):
             assert getattr(getattr(found, name), end) == pytest.approx(getattr(getattr(expected, other), end)), name
-    assert found.parts == pytest.approx(expected.terms)
+    assert found.parts == pytest.approx(by_part(expected.terms))
     assert found.parts[found.limit] == max(found.parts.values())
 
 

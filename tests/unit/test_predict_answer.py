@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traintime.errors import InputError
-from traintime.explain.formula import STEP
 from traintime.explain.statistics import Interval
+from traintime.explain.terms import STEP
 from traintime.point import make_point
 from traintime.predict import advice, amounts, ask, holdings, prices, side_by_side, tiers, training
 from traintime.predict.answer import Estimate, around, within

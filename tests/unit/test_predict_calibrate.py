@@ -9,13 +9,14 @@ import pytest
 
 from traintime.errors import InputError
 from traintime.explain.formula import tf_data_end
+from traintime.explain.terms import TERMS
 from traintime.measuring import stacks
 from traintime.point import make_point
 from traintime.predict import calibrate, code_path, holdings, prices, tiers, training
 from traintime.predict import estimate as module
 from traintime.predict.answer import around
 from traintime.predict.estimate import estimate
-from traintime.predict.prices import TERMS, Prices, Rates
+from traintime.predict.prices import Prices, Rates
 from traintime.predict.resident import Copies
 
 TRUTH = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11, 3e-10])
@@ -52,9 +53,9 @@ def test_probes_outweigh_a_habit_that_is_wrong():
 def test_what_no_probe_has_met_comes_from_the_habits():
     values, _ = probes()
     blind = values.copy()
-    blind[:, TERMS.index("touch")] = 0
+    blind[:, list(TERMS).index("touch")] = 0
     found, _ = calibrate.fit(blind, blind @ TRUTH, TRUTH)
-    assert found[TERMS.index("touch")] == pytest.approx(TRUTH[TERMS.index("touch")])
+    assert found[list(TERMS).index("touch")] == pytest.approx(TRUTH[list(TERMS).index("touch")])
 
 
 def test_noisy_probes_leave_the_error_that_they_have():
@@ -293,6 +294,6 @@ def test_a_price_that_the_habits_deny_is_learnt_from_probes():
     values, seconds = probes()
     for term in ("launch", "update"):
         denied = TRUTH.copy()
-        denied[TERMS.index(term)] = 0
+        denied[list(TERMS).index(term)] = 0
         found, _ = calibrate.fit(values, seconds, denied)
         assert values @ found == pytest.approx(seconds, rel=0.1)

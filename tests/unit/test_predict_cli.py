@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from traintime import cli
+from traintime.explain.terms import TERMS
 from traintime.measuring import machine, stacks
 from traintime.predict import calibrate, code_path, tiers
-from traintime.predict.prices import TERMS, Rates
+from traintime.predict.prices import Rates
 from traintime.predict.resident import ONCE
 
 

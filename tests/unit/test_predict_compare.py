@@ -14,6 +14,7 @@ from traintime import cli, paths
 from traintime.book import page
 from traintime.book.stored import Measurements
 from traintime.errors import InputError
+from traintime.explain.terms import by_part
 from traintime.predict import compare, normal, prices
 from traintime.store import records
 from traintime.store.table import table
@@ -91,7 +92,7 @@ def test_tensorflow_without_onednn_is_found_by_its_pages(tmp_path):
         add(root, path, without_onednn)
     placed = one(compare.compare(root), "2026-tensorflow")
     assert placed.off == "slower"
-    assert placed.terms == (("mapping",),)
+    assert placed.parts == (("mapping",),)
     told = " ".join(placed.why)
     assert "pages a step are mapped beyond the usual" in told
     assert "its code path is another: no oneDNN" in told
@@ -103,21 +104,20 @@ def test_the_books_own_machine_without_onednn_stands_out_among_its_stacks():
     assert {each.stack for each in found if each.off} == {"2026-tensorflow"}
     placed = one(found, "2026-tensorflow")
     assert placed.off == "slower"
-    assert any("mapping" in names for names in placed.terms)
+    assert any("mapping" in names for names in placed.parts)
     assert "machine A" not in placed.book  # it is not held against itself
 
 
-@pytest.mark.parametrize("term", ["update", "touch"])
-def test_a_term_that_costs_four_times_as_much_is_named(tmp_path, term):
+@pytest.mark.parametrize("part", ["update", "activations"])
+def test_a_part_that_costs_four_times_as_much_is_named(tmp_path, part):
     root = folder(tmp_path)
     rates = prices.own_rates(BOOKS)
 
     @functools.cache
     def of_point(stack: str, key: str) -> float:
         work = records.read(paths.MEASUREMENTS / BOOKS / stack / f"{key}.json").point.work
-        parts = prices.of_rates("it", rates, stack).parts(work)
-        slow = parts[term] + parts["elementwise"] * (term == "update")
-        return 1 + 3 * slow / sum(parts.values())
+        parts = by_part(prices.of_rates("it", rates, stack).parts(work))
+        return 1 + 3 * parts[part] / sum(parts.values())
 
     def factor(record: dict) -> float:
         return of_point(record["stack"], record["key"])
@@ -126,8 +126,8 @@ def test_a_term_that_costs_four_times_as_much_is_named(tmp_path, term):
         add(root, path, times(factor))
     placed = one(compare.compare(root), "2017-theano")
     assert placed.off == "slower"
-    assert (term,) in placed.terms
-    assert len(placed.terms) <= compare.MOST
+    assert (part,) in placed.parts
+    assert len(placed.parts) <= compare.MOST
 
 
 def test_a_processor_that_is_slower_at_everything_is_told_as_such(tmp_path):
@@ -135,7 +135,7 @@ def test_a_processor_that_is_slower_at_everything_is_told_as_such(tmp_path):
     for path in of_book("2017-theano", "rnn-*.json"):
         add(root, path, times(lambda _: 3.0))
     placed = one(compare.compare(root), "2017-theano")
-    assert placed.terms == (("all",),)
+    assert placed.parts == (("all",),)
     assert placed.times.value == pytest.approx(3.0, rel=0.1)
 
 
@@ -144,7 +144,7 @@ def test_one_point_cannot_tell_which_term_it_is(tmp_path):
     add(root, of_book("2017-theano", "rnn-v80000-e300-u128-l25-b100-adam.json")[0], times(lambda _: 4.0))
     placed = one(compare.compare(root), "2017-theano")
     assert placed.off == "slower"
-    assert "cannot tell which term" in placed.why[0]
+    assert "cannot tell which part" in placed.why[0]
 
 
 def test_what_ran_beside_it_is_told_before_any_term(tmp_path):
@@ -159,7 +159,7 @@ def test_what_ran_beside_it_is_told_before_any_term(tmp_path):
     for path in of_book("2017-theano", "rnn-v*-l25-b100-adam.json"):
         add(root, path, disturbed)
     placed = one(compare.compare(root), "2017-theano")
-    assert placed.terms == (("others",),)
+    assert placed.parts == (("others",),)
     assert "when the machine is left alone" in placed.why[0]
 
 
@@ -257,7 +257,7 @@ def test_the_command_answers_by_its_exit_status(tmp_path, monkeypatch, capsys):
     assert status(str(root), "--json") == 1
     (told,) = json.loads(capsys.readouterr().out)
     assert told["verdict"] == "slower than normal"
-    assert told["terms"] == [["mapping"]]
+    assert told["parts"] == [["mapping"]]
     assert status(str(tmp_path / "nowhere")) == 2
     assert "does not exist" in capsys.readouterr().err
 

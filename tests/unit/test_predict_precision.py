@@ -6,11 +6,12 @@ import pandas as pd
 import pytest
 
 from traintime import paths
+from traintime.explain.terms import TERMS
 from traintime.measuring import machine
 from traintime.point import make_point
 from traintime.predict import advice, precision, prices, tiers, training
 from traintime.predict.estimate import estimate
-from traintime.predict.prices import TERMS, Prices, Rates
+from traintime.predict.prices import Prices, Rates
 
 RATES = Rates(1e11, 2e10)
 PRICED = Prices("made up", dict.fromkeys(TERMS, 1.0), 0.1)

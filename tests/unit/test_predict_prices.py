@@ -10,7 +10,7 @@ import pytest
 from traintime import paths
 from traintime.book import original
 from traintime.errors import InputError
-from traintime.explain.formula import STEP
+from traintime.explain.terms import STEP, TERMS, by_part
 from traintime.measuring import machine
 from traintime.point import make_point
 from traintime.predict import cards, holdings, peaks, precision, prices, tiers
@@ -34,7 +34,7 @@ def made(seconds):
 
 def test_a_step_is_the_sum_of_its_terms():
     point = make_point(vocabulary=1000)
-    priced = made([0.001, 1e-5, 1e-11, 1e-10, 1e-10, 2e-10, 1e-9, 3e-11, 5e-10])
+    priced = made([0.001, 1e-5, 1e-11, 1e-10, 1e-10, 2e-10, 1e-9, 3e-11])
     work = point.work
     parts = priced.parts(work)
     assert parts["overhead"] == 0.001
@@ -46,7 +46,7 @@ def test_a_step_is_the_sum_of_its_terms():
 
 
 def test_prices_are_found_again_from_steps_that_have_them():
-    truth = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11, 3e-10])
+    truth = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11])
     points = [
         make_point(vocabulary=v, units=u, length=length, batch=b)
         for v, u, length, b in [(1000, 16, 5, 8), (50_000, 64, 25, 100), (2000, 256, 100, 32), (500_000, 32, 8, 16)]
@@ -73,19 +73,19 @@ def test_twice_the_rates_halve_what_they_price_and_nothing_else():
         assert slow.seconds[term] == pytest.approx(factor * fast.seconds[term])
 
 
-@pytest.mark.parametrize(("term", "stack"), [("slice", "2026-torch"), ("fresh", "2026-jax")])
-def test_some_terms_are_paid_by_one_stack_alone(term, stack):
-    paid = {name: prices.of_rates("x", Rates(1e11, 1e10), name).seconds[term] for name in prices.known()}
-    assert {name for name, seconds in paid.items() if seconds} <= {stack}  # a fit may find that it costs nothing
-    assert prices.pays(stack)[prices.TERMS.index(term)] == 1
-    assert prices.pays("numpy").sum() == len(STEP.terms) - 2
+def test_what_one_stack_alone_pays_is_no_other_ones():
+    paid = {name: prices.of_rates("x", Rates(1e11, 1e10), name).seconds["slice"] for name in prices.known()}
+    assert {name for name, seconds in paid.items() if seconds} <= {"2026-torch"}  # a fit may find that it costs nothing
+    assert prices.pays("2026-torch").all()
+    assert prices.pays("numpy").sum() == len(TERMS) - 1
 
 
-def test_a_block_of_its_own_costs_nothing_while_the_allocator_keeps_it():
-    of = prices.TERMS.index("fresh")
-    small = replace(make_point(vocabulary=1000).work, trained=2**22, activation_bytes=2**24)
-    large = replace(small, activation_bytes=2**24 + 1)
-    assert prices.design([small, large])[:, of].tolist() == [0, 2**25 + 1]
+def test_a_step_is_told_in_four_parts_that_have_all_of_it():
+    seconds = dict(zip(TERMS, range(1, len(TERMS) + 1), strict=True))
+    parts = by_part(seconds)
+    assert list(parts) == ["overhead", "arithmetic", "activations", "update"]
+    assert sum(parts.values()) == sum(seconds.values())
+    assert parts["update"] == seconds["update"] + seconds["elementwise"]
 
 
 def test_what_is_not_known_is_refused_by_name():
@@ -118,7 +118,7 @@ def test_a_card_keeps_its_memory_and_a_processor_does_not():
         rates = Rates(flops * prices.REACHED["float32 peak"], moved * prices.REACHED["bandwidth peak"])
         expected = prices.of_rates(device, rates, "2026-torch", allocator)
         found = prices.published(device, "2026-torch")
-        of_card = {"slice": 0.0, "fresh": 0.0} if prices.is_card(device) else {}  # one kernel, memory that is kept
+        of_card = {"slice": 0.0} if prices.is_card(device) else {}  # one kernel runs all
         assert dict(found.seconds) == pytest.approx(dict(expected.seconds) | of_card)
         assert found.of == f"2026-torch on {device}"
         assert prices.is_card(device) == (allocator == prices.KEEPS)

@@ -10,10 +10,11 @@ import pytest
 import traintime
 from traintime import paths
 from traintime.errors import InputError
+from traintime.explain.terms import TERMS
 from traintime.point import make_point
 from traintime.predict import normal, prices, scaling, tiers
 from traintime.predict.answer import around
-from traintime.predict.prices import TERMS, Prices
+from traintime.predict.prices import Prices
 from traintime.predict.resident import ONCE
 from traintime.predict.training import Training, of_point
 

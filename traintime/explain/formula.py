@@ -17,12 +17,10 @@ V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence l
 P, N, A = sympy.symbols("P N A", positive=True)  # of a step's Work: parameters, operations, bytes of activations
 K, M, U = sympy.symbols("K M U", positive=True)  # of the same: launches, bytes of products, bytes of the update
 E, G = sympy.symbols("E G", positive=True)  # of the same: operations of the update, bytes of slices' gradients
-T = sympy.Symbol("T", positive=True)  # of the same: parameters that are trained
 Z = sympy.Symbol("Z", positive=True)  # pages that a step maps anew, as they were counted
 SIZES = {"V": "vocabulary", "B": "batch", "L": "length"}
 WORK = {"P": "parameters", "N": "flops", "A": "activation_bytes"}
 WORK |= {"K": "launches", "M": "product_bytes", "U": "update_bytes", "E": "update_flops", "G": "slice_bytes"}
-WORK |= {"T": "trained"}
 COLUMNS = SIZES | WORK | {"Z": "faults_a_step"}
 Array = NDArray[np.float64]
 
@@ -86,26 +84,6 @@ BY_PARAMETERS = Formula({"a": sympy.Integer(1), "p": P})
 BY_OPERATIONS = Formula({"a": sympy.Integer(1), "o": N})
 BY_BYTES = Formula({"a": sympy.Integer(1), "t": A})
 BY_BOTH = Formula({"a": sympy.Integer(1), "o": N, "t": A})
-
-# Any model's step, by its Work: as such, each launch, each operation of products, each byte of products, each byte and
-# each operation of the update, each byte of activations and of slices' gradients, and of what a compiled step keeps for
-# itself in one block, gradients and activations, if that is beyond the largest that glibc keeps.
-# Bytes, printed as a power: DEFAULT_MMAP_THRESHOLD_MAX on 64 bits (glibc, malloc/malloc.c).
-KEPT = sympy.Pow(2, 25, evaluate=False)
-_BLOCK = 4 * T + A  # a gradient is a float32 number
-STEP = Formula(
-    {
-        "overhead": sympy.Integer(1),
-        "launch": K,
-        "matmul": N,
-        "move": M,
-        "update": U,
-        "elementwise": E,
-        "touch": A,
-        "slice": G,
-        "fresh": sympy.Piecewise((_BLOCK, _BLOCK > KEPT), (0, True)),
-    }
-)
 
 
 def bent(formula: Formula, rows: float) -> Formula:

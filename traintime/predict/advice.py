@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from traintime.explain.terms import PARTS, by_part
 from traintime.measuring import stacks
 from traintime.predict.answer import Help
 from traintime.predict.holdings import Held
@@ -11,17 +12,6 @@ from traintime.predict.prices import Prices
 from traintime.predict.training import Known
 from traintime.workloads.base import BY_ROW, SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
 
-WORDS = {
-    "overhead": "what a step costs as such, whatever the model: larger batches share it",
-    "launch": "operations that wait for one another (layers, positions of a sequence): fewer of them, or fused ones",
-    "matmul": "arithmetic of matrix products",
-    "move": "the memory that matrix products read and write",
-    "update": "the optimizer, which rewrites every parameter at each step, used or not",
-    "elementwise": "the optimizer, whose operations go over every parameter one by one at each step, used or not",
-    "touch": "what is kept of each sample for the backward pass",
-    "slice": "gradients of a recurrent layer's positions, each as large as all of them (Keras' loop on torch)",
-    "fresh": "the compiled step's own memory, which is given back and mapped anew at each step",
-}
 BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "recurrent_bytes", "slice_bytes")
 TIMES = 4  # of the batch, where a larger one is priced
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
@@ -32,10 +22,11 @@ ALLOCATOR = "an allocator that keeps its memory (tcmalloc in the place of glibc'
 PRECISION = "half precision (keras.config.set_dtype_policy('mixed_bfloat16') before the model is made)"
 
 
-def limited_by(terms: dict[str, float]) -> str:
-    """The dearest term in words, with its share of the step."""
-    name = max(terms, key=lambda term: terms[term])
-    return f"{WORDS[name]} ({terms[name] / sum(terms.values()):.0%} of a step)"
+def limited_by(terms: Mapping[str, float]) -> str:
+    """The largest part of a step in words, with its share. terms: seconds of a step by term."""
+    parts = by_part(terms)
+    name = max(parts, key=lambda part: parts[part])
+    return f"{name}, {parts[name] / sum(parts.values()):.0%} of a step: {PARTS[name].explanation}"
 
 
 def helps(

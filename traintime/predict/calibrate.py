@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from traintime.errors import InputError
+from traintime.explain.terms import TERMS
 from traintime.measuring import machine, stacks
 from traintime.measuring.measure import default_threads, run_worker
 from traintime.measuring.worker.process import allocator
 from traintime.point import Run
 from traintime.predict import code_path, holdings, prices, resident, tiers
-from traintime.predict.prices import TERMS, Prices, rms
+from traintime.predict.prices import Prices, rms
 from traintime.store.records import write_atomically
 from traintime.workloads.base import Work, validated
 
@@ -36,7 +37,7 @@ FREE = 0.1  # of a step: what a price may be moved by though the habits say that
 BLOCK_S = 0.2  # of a probe: there are many, and a minute
 KEPT = 0.93  # of the time, for the probes: the last of them ends up to some blocks late
 STALE_DAYS = 90
-SCHEMA = 5
+SCHEMA = 6
 Array = NDArray[np.float64]
 
 # Classifiers near those of 1,500 drawn at random that tell the prices of new ones best between them (I-optimal: the

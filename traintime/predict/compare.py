@@ -1,4 +1,4 @@
-"""Is my run normal? A machine's measurements among the book's: which stack is off, by how much, and by which term."""
+"""Is my run normal? A machine's measurements among the book's: which stack is off, by how much, and in which part."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,26 +15,26 @@ from scipy.special import stdtrit
 from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.explain.statistics import NAN, Interval
+from traintime.explain.terms import PARTS, by_part
 from traintime.measuring.machine import this
 from traintime.point import Point
-from traintime.predict import advice, normal, prices
+from traintime.predict import normal, prices
 from traintime.predict.prices import Prices, rms
 
 TITLE = "Times what the book's machines lead one to expect at the rates of this one"
 LEVEL = 0.95
 MAPPED, ALIKE, OTHERS = "mapping", "all", "others"
-WORDS = advice.WORDS | {
+WORDS = {name: part.explanation for name, part in PARTS.items()} | {
     MAPPED: "memory that is mapped anew at every step: another allocator keeps it (chapter 4)",
-    ALIKE: "every term alike: the processor itself, its threads, or the libraries' code for it",
+    ALIKE: "every part alike: the processor itself, its threads, or the libraries' code for it",
     OTHERS: "what else ran beside it: measure again when the machine is left alone",
 }
-WITH_UPDATE = ("elementwise", "fresh")  # terms that grow with the bytes of the update
 PAGES = 1_000  # page faults a step beyond the usual that can make a step slow: 4 MB
 DEAREST_FAULT_S = 10e-6  # what a fault can cost at the most; one to two microseconds are usual (chapter 4)
 USELESS = math.log(5)  # a range of normal that reaches so far says nothing
 # What explains the points nearly as well as the best explanation is not told apart from it: times its error, and more.
 NEARLY, ALMOST = 1.25, 0.02
-LEAST_MOST = (-0.95, 100.0)  # by how many times its price a term may be cheaper, or dearer
+LEAST_MOST = (-0.95, 100.0)  # by how many times its price a part may be cheaper, or dearer
 HALF = 0.5  # of what is off, that an explanation must take away
 MOST = 3  # explanations that are worth naming together
 Off = Literal["slower", "faster", ""]
@@ -48,7 +48,7 @@ class Placed:
     points: of its points that one of the book's machines has; runs: of these, disturbed: by something else; times:
     geometric mean of what they took over what the book's machines lead one to expect at this machine's rates, with the
     range that is normal (95 % of machines like the book's) around 1; book: the same of each of the book's machines;
-    off: "slower", "faster" or "" where it is normal; at: points that are, all of them where their mean is; terms: what
+    off: "slower", "faster" or "" where it is normal; at: points that are, all of them where their mean is; parts: what
     is off (WORDS), one explanation or several that cannot be told apart, each of one thing or two; none where nothing
     explains it; notes: what else tells why.
     """
@@ -61,7 +61,7 @@ class Placed:
     book: dict[str, float]
     off: Off
     at: int
-    terms: tuple[tuple[str, ...], ...]
+    parts: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
 
     @property
@@ -77,12 +77,12 @@ class Placed:
         """Sentences that tell what is off, and what was noticed."""
         if not self.off:
             return self.notes
-        if not self.terms:
-            return ("no single term of the formula explains it", *self.notes)
-        if len(self.terms) > MOST:
-            return ("these points cannot tell which term it is: measure other sizes, too", *self.notes)
-        surely = [name for name in self.terms[0] if all(name in names for names in self.terms)]
-        one_of = [WORDS[name] for names in self.terms for name in names if name not in surely]
+        if not self.parts:
+            return ("no single part of a step explains it", *self.notes)
+        if len(self.parts) > MOST:
+            return ("these points cannot tell which part of a step it is: measure other sizes, too", *self.notes)
+        surely = [name for name in self.parts[0] if all(name in names for names in self.parts)]
+        one_of = [WORDS[name] for names in self.parts for name in names if name not in surely]
         said = [WORDS[name] for name in surely] + (["; or ".join(one_of)] if one_of else [])
         return (f"what is off: {'. Beside it: '.join(said)}", *self.notes)
 
@@ -157,12 +157,12 @@ def table(found: Sequence[Placed]) -> pd.DataFrame:
 class _Seen:
     """Points of a stack, shape (points,) each: seconds a step, what is expected, and pages mapped beyond the usual.
 
-    terms: seconds of what is expected by term of the formula.
+    parts: seconds of what is expected by part of a step (terms.PARTS).
     """
 
     step_s: Array
     expected_s: Array
-    terms: dict[str, Array]
+    parts: dict[str, Array]
     pages: Array
 
     @property
@@ -176,8 +176,8 @@ class _Seen:
         counted = np.isfinite(self.pages)
         if counted.sum() <= MOST:
             return self
-        terms = {name: amounts[counted] for name, amounts in self.terms.items()}
-        return _Seen(self.step_s[counted], self.expected_s[counted], terms, self.pages[counted])
+        parts = {name: amounts[counted] for name, amounts in self.parts.items()}
+        return _Seen(self.step_s[counted], self.expected_s[counted], parts, self.pages[counted])
 
     @property
     def more_pages(self) -> bool:
@@ -202,7 +202,7 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
     if not pairs:
         return Placed(stack, 0, runs, disturbed, Interval(NAN), {}, "", 0, (), ())
     middles = [0.0 if by_formula else float(book["beyond"].median()) for _, book in pairs]
-    parts = [_as_told(priced.parts(points[one.key].work)) for one, _ in pairs]
+    parts = [by_part(priced.parts(points[one.key].work)) for one, _ in pairs]
     scale = np.exp(middles)
     seen = _Seen(
         np.array([one.step_s for one, _ in pairs]),
@@ -217,9 +217,9 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
     off: Off = "slower" if most > 0 else "faster" if most < 0 else ""
     others = [book.set_index("machine")["beyond"] - m for (_, book), m in zip(pairs, middles, strict=True)]
     book_means = {} if by_formula else pd.DataFrame(others).mean().sort_index().to_dict()
-    terms: tuple[tuple[str, ...], ...] = ()
+    explained: tuple[tuple[str, ...], ...] = ()
     if off:
-        terms = ((OTHERS,),) if 2 * disturbed > runs else _terms(seen)
+        explained = ((OTHERS,),) if 2 * disturbed > runs else _explained(seen)
     return Placed(
         stack,
         len(pairs),
@@ -229,20 +229,14 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
         book={str(name): math.exp(value) for name, value in book_means.items()},
         off=off,
         at=len(pairs) if abs(mean) > reach else len(single),
-        terms=terms,
+        parts=explained,
         notes=(
-            *(_of_pages(seen) if any(MAPPED in names for names in terms) else ()),
+            *(_of_pages(seen) if any(MAPPED in names for names in explained) else ()),
             *_of_paths([(one.path, set(book["path"]) - {""}) for one, book in pairs]),
             *(_of_others([one for one, _ in pairs], disturbed, runs) if off else ()),
             *(("none of the book's machines has these points: held against the formula alone",) * by_formula),
         ),
     )
-
-
-def _as_told(parts: dict[str, float]) -> dict[str, float]:
-    """The terms that a machine's points can tell apart: what an update reads, does and leaves behind grow together."""
-    apart = sum(parts[name] for name in WITH_UPDATE)
-    return {name: each + apart * (name == "update") for name, each in parts.items() if name not in WITH_UPDATE}
 
 
 def _reach(numbers: int, asked: int, error: float = 0.0) -> float:
@@ -256,7 +250,7 @@ def _reach(numbers: int, asked: int, error: float = 0.0) -> float:
     return float(stdtrit(usual.degrees, 1 - (1 - LEVEL) / 2 / asked)) * error
 
 
-def _terms(seen: _Seen) -> tuple[tuple[str, ...], ...]:
+def _explained(seen: _Seen) -> tuple[tuple[str, ...], ...]:
     """What explains the steps, each by a price of its own for the whole stack: the best, and what is nearly as good.
 
     One thing, or mapped pages and one more where two leave half of what one leaves, or less; of a few points two would
@@ -277,9 +271,9 @@ def _terms(seen: _Seen) -> tuple[tuple[str, ...], ...]:
 
 
 def _alone(seen: _Seen) -> Iterator[tuple[tuple[str, ...], float]]:
-    """What stays unexplained (root mean square of logarithms) if one term costs more or less than expected."""
+    """What stays unexplained (root mean square of logarithms) if one part costs more or less than expected."""
     yield (ALIKE,), rms(seen.beyond - seen.beyond.mean())
-    for name, amounts in seen.terms.items():
+    for name, amounts in seen.parts.items():
         if amounts.max() > 0:
             yield (name,), _left(seen, (amounts, *LEAST_MOST))[1]
     if seen.more_pages:
@@ -287,9 +281,9 @@ def _alone(seen: _Seen) -> Iterator[tuple[tuple[str, ...], float]]:
 
 
 def _with_pages(seen: _Seen) -> Iterator[tuple[tuple[str, ...], float]]:
-    """The same if pages are mapped, and a term costs more or less as well."""
+    """The same if pages are mapped, and a part costs more or less as well."""
     if seen.more_pages:
-        for name, amounts in seen.terms.items():
+        for name, amounts in seen.parts.items():
             if amounts.max() > 0:
                 left = _left(seen, (seen.pages, 0.0, DEAREST_FAULT_S), (amounts, *LEAST_MOST))[1]
                 yield (MAPPED, name), left

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from traintime import paths
+from traintime.explain.terms import TERMS
 from traintime.measuring import machine
 from traintime.predict.prices import Prices
 from traintime.store import records
@@ -25,7 +26,6 @@ from traintime.workloads.base import Work
 
 HALF, DTYPE = "mixed-bfloat16", "bfloat16"
 PRODUCTS, TABLE, LOOP = SWEEPS = ("faster-arithmetic", "faster-table", "faster-loop")
-OF_UPDATE = ("update", "elementwise")  # terms
 NEAR = 0.5  # of the operations of the convolutions' products: about as large as theirs
 
 
@@ -88,7 +88,7 @@ def in_half(priced: Prices, stack: str, work: Work, here: set[str] | None = None
         return None
     times, alike = tried["times"], _product(work) >= NEAR * tried.loc[PRODUCTS, "product"] and not work.slice_bytes
     others = times[PRODUCTS] if alike else max(times[PRODUCTS], times[LOOP])
-    factors = {term: times[TABLE] if term in OF_UPDATE else others for term in priced.seconds}
+    factors = {term: times[TABLE] if TERMS[term].part == "update" else others for term in priced.seconds}
     seconds = {term: float(each * factors[term]) for term, each in priced.seconds.items()}
     return replace(priced, seconds=seconds, dtype=DTYPE)
 

@@ -22,24 +22,21 @@ from scipy.optimize import nnls
 from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.explain import points
-from traintime.explain.formula import STEP, WORK
+from traintime.explain.formula import WORK
+from traintime.explain.terms import STEP, TERMS
 from traintime.measuring.machine import RATES
 from traintime.point import Point, Run
 from traintime.store import records
 from traintime.store.table import table
-from traintime.workloads.base import BY_ROW, FLOAT, FLOAT32, Work
+from traintime.workloads.base import BY_ROW, FLOAT32, Work
 
 ERRORS = ["error", "kinds", "elsewhere"]
 FEWEST = 12  # points that a stack's habits may be fitted to
 # Of a published peak, what programs are taken to reach where nobody measured it. Bandwidth: a K40m's 203 of 288 GB/s
 # (data/external/hardware.csv). Operations: large square products come near the peak on every device.
 REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
-TERMS = tuple(STEP.terms)
-FIXED = ("overhead", "launch", "update", "elementwise", "fresh")  # what a batch pays however full it is
-BEHIND = ("update", "elementwise", "slice", "fresh")  # what a forward pass alone does not pay
-# Terms that some stacks alone pay; the others' are 0 and not fitted.
-ONLY = {"slice": ("2026-torch",), "fresh": ("2026-jax",)}
-NOT_ON_CARDS = ("slice", "fresh")  # there one kernel runs all positions, and memory is kept
+FIXED = tuple(name for name, term in TERMS.items() if term.every_batch)  # what a batch pays however full it is
+BEHIND = tuple(name for name, term in TERMS.items() if not term.forward)  # what a forward pass alone does not pay
 USUAL, KEEPS = "glibc", "tcmalloc"  # the usual allocator, and one that keeps the memory that it has had
 Array = NDArray[np.float64]
 
@@ -54,11 +51,8 @@ class Rates:
     @property
     def least(self) -> dict[str, float]:
         """Seconds of a unit of each term at the least; 1 for a launch and a step, which habits count in seconds."""
-        by_bytes = dict.fromkeys(("move", "update", "touch", "slice", "fresh"), 1 / self.bytes)
-        # An operation of an update that a framework runs by itself reads a number and writes one.
-        by_operations = {"matmul": 1 / self.flops, "elementwise": 2 * FLOAT / self.bytes}
-        found = {"overhead": 1.0, "launch": 1.0} | by_operations | by_bytes
-        return {term: found[term] for term in TERMS}
+        each = {"": 1.0, "operations": 1 / self.flops, "bytes": 1 / self.bytes}
+        return {name: term.weight * each[term.rate] for name, term in TERMS.items()}
 
 
 @dataclass(frozen=True)
@@ -90,7 +84,7 @@ def design(works: Sequence[Work]) -> Array:
 
 def pays(stack: str) -> Array:
     """1 for each term that the stack pays, 0 for one that others alone do."""
-    return np.array([float(stack in ONLY.get(term, (stack,))) for term in TERMS])
+    return np.array([float(not term.stacks or stack in term.stacks) for term in TERMS.values()])
 
 
 def solve(values: Array, seconds: Array) -> Array:
@@ -295,7 +289,7 @@ def published(device: str, stack: str) -> Prices:
     found = replace(of_rates(device, rates, stack, allocator), of=f"{stack} on {device}")
     if not is_card(device):
         return found
-    seconds = {**found.seconds, **dict.fromkeys(NOT_ON_CARDS, 0.0)}
+    seconds = {name: price * TERMS[name].on_cards for name, price in found.seconds.items()}
     return replace(found, seconds=seconds, error=max(found.error, on_cards()))
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from traintime.book import original, stored
 from traintime.book.calculator import choices
-from traintime.book.calculator.formulas import FIXED
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
+from traintime.explain.terms import by_part
 from traintime.predict import cards, holdings, prices
 from traintime.predict.answer import LEVEL, around
-from traintime.predict.prices import Prices, Rates
+from traintime.predict.prices import FIXED, Prices, Rates
 from traintime.predict.tiers import SURE
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
@@ -70,7 +70,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Answer:
-    """Seconds of a step, an epoch and all epochs, bytes at the peak; seconds of a step by term; which is the largest.
+    """Seconds of a step, an epoch and all epochs, bytes at the peak; seconds of a step by part; which is the largest.
 
     changes: the best of choices.CHANGES, by name, and how many times as fast each makes an epoch.
     """
@@ -89,8 +89,9 @@ class Answer:
 def answer(settings: Settings) -> Answer:
     """What to expect, and why. Raises InputError for what the stack cannot train."""
     work, its, held = settings.sizes.work(), prices_of(settings), holdings.of_stack(settings.stack)
-    parts, how, steps = its.parts(work), settings.sizes.how, -(-settings.sentences // settings.batch)
-    epoch = within(_epoch_s(settings, parts), its.error)
+    terms, how, steps = its.parts(work), settings.sizes.how, -(-settings.sentences // settings.batch)
+    parts = by_part(terms)
+    epoch = within(_epoch_s(settings, terms), its.error)
     card = settings.machine in choices.machines() and choices.machines()[settings.machine].card
     # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
     peak = held.beyond_idle(work, how) if card else held.peak_bytes(work, how)
@@ -107,11 +108,11 @@ def answer(settings: Settings) -> Answer:
     )
 
 
-def _epoch_s(settings: Settings, parts: dict[str, float]) -> float:
-    """Seconds of an epoch. parts: those of a full step; a batch that is not full pays what is FIXED in full."""
-    fixed = sum(parts[name] for name in FIXED)
+def _epoch_s(settings: Settings, terms: dict[str, float]) -> float:
+    """Seconds of an epoch. terms: of a full step, s; a batch that is not full pays what is FIXED in full."""
+    fixed = sum(terms[name] for name in FIXED)
     batches = settings.sentences / settings.batch
-    return math.ceil(batches) * fixed + batches * (sum(parts.values()) - fixed)
+    return math.ceil(batches) * fixed + batches * (sum(terms.values()) - fixed)
 
 
 def within(value: float, error: float) -> Interval:

@@ -11,7 +11,7 @@ const problemOf = (name) => calculator.querySelector(`[data-problem="${name}"]`)
 const BY_RATES = "rates", PASTED = "coefficients", DEFERRED = "adam-deferred";
 const NUMBERS = Object.keys(DATA.numbers);
 const RATES = DATA.rates;
-const TERMS = Object.keys(DATA.terms);
+const TERMS = Object.keys(DATA.terms), PARTS = Object.keys(DATA.parts);
 
 // The answer
 
@@ -34,6 +34,7 @@ function pricesOf(settings) {
 function answer(settings, withChanges = true) {
   const prices = pricesOf(settings), held = DATA.holdings[settings.stack], how = way(settings);
   const done = work[how](settings), each = parts(done, prices.seconds), count = steps(settings);
+  const by = Object.fromEntries(PARTS.map((part) => [part, TERMS.reduce((sum, name) => sum + (DATA.terms[name] === part ? each[name] : 0), 0)]));
   const inAll = within(epoch(each, settings), prices.error);
   // A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
   const idle = DATA.machines[settings.machine].card ? 0 : held.idle;
@@ -43,9 +44,9 @@ function answer(settings, withChanges = true) {
     total: scaled(inAll, settings.epochs),
     peak: within(peak(done, {...held, idle, copies: held.copies[how]}), held.error),
     steps: count,
-    parts: each,
+    parts: by,
     work: done,
-    limit: TERMS.reduce((most, name) => (each[name] > each[most] ? name : most)),
+    limit: PARTS.reduce((most, name) => (by[name] > by[most] ? name : most)),
     error: prices.error,
   };
   if (withChanges) found.changes = bestChanges(settings, found.epoch.value);
@@ -309,7 +310,7 @@ function showAnswer(settings, found) {
   place("sure").textContent = `Rough: the time is right within a factor of ${factor.toPrecision(2)} in ${level} of ` +
     `cases. ${of_steps}`;
   say(`A step takes ${texts.step}. An epoch takes ${texts.epoch}. ${place("total-label").textContent} take ` +
-    `${texts.total}. Memory: ${texts.peak}. Most of a step goes to ${DATA.terms[found.limit].label}.`);
+    `${texts.total}. Memory: ${texts.peak}. Most of a step goes to ${DATA.parts[found.limit].label}.`);
 }
 
 function showReasons(settings, found) {
@@ -322,24 +323,24 @@ function showReasons(settings, found) {
     const surely = found.peak.value > memory ? "It does not fit" : "It may not fit";
     fits.textContent = `${surely}: this machine has ${shown(memory, DATA.bytes)} of memory.`;
   }
-  const limit = DATA.terms[found.limit], share = (name) => found.parts[name] / found.step.value;
+  const limit = DATA.parts[found.limit], share = (name) => found.parts[name] / found.step.value;
   const most = element("strong", {}, `${limit.label[0].toUpperCase()}${limit.label.slice(1)}`);
   const why = element("a", {href: limit.page}, "Why");
-  place("limit").replaceChildren(most, `, ${percent(share(found.limit))} of a step. ${limit.words} `, why);
-  const paid = TERMS.filter((name) => found.parts[name] > 0);
+  place("limit").replaceChildren(most, `, ${percent(share(found.limit))} of a step: ${limit.explanation}. `, why);
+  const paid = PARTS.filter((name) => found.parts[name] > 0);
   place("bar").replaceChildren(...paid.map((name) => {
-    const one = element("span", {title: `${DATA.terms[name].label}, ${percent(share(name))}`});
+    const one = element("span", {title: `${DATA.parts[name].label}, ${percent(share(name))}`});
     one.style.flex = `${share(name)} 1 0`;
     one.style.background = `var(--calculator-${name})`;
     return one;
   }));
-  place("parts").replaceChildren(...TERMS.map((name) => {
+  place("parts").replaceChildren(...PARTS.map((name) => {
     const colour = element("i", {"aria-hidden": "true"});
     colour.style.background = `var(--calculator-${name})`;
-    const seconds = found.parts[name], attributes = {"data-term": name, "data-value": seconds};
+    const seconds = found.parts[name], attributes = {"data-share": name, "data-value": seconds};
     const time = element("td", attributes, seconds ? shown(seconds) : "0");
     const of = element("td", {}, percent(share(name)));
-    return element("tr", {}, element("th", {scope: "row"}, colour, DATA.terms[name].label), time, of);
+    return element("tr", {}, element("th", {scope: "row"}, colour, DATA.parts[name].label), time, of);
   }));
   place("changes").replaceChildren(...found.changes.map(({change, settings: other, factor}) => {
     const button = element("button", {type: "button", "aria-label": `Try it: ${change.words}`}, "Try it");

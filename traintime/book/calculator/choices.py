@@ -67,65 +67,6 @@ OPTIMIZER_NAMES = dict(
 
 
 @dataclass(frozen=True)
-class Term:
-    """A term of the formula in words. page: the chapter that explains it."""
-
-    label: str
-    words: str
-    page: str
-
-
-# In the order of the formula; a test holds that it has these and no others.
-TERMS = {
-    "overhead": Term(
-        "starting the step",
-        "A step has to be started, whatever is in it.",
-        "chapters/05-batch-size.html",
-    ),
-    "launch": Term(
-        "one position after the other",
-        "The LSTM's positions wait for one another, and each is started anew.",
-        "chapters/06-sentence-length.html",
-    ),
-    "matmul": Term(
-        "arithmetic",
-        "The matrix products multiply and add.",
-        "chapters/09-cpu-vs-gpu.html",
-    ),
-    "move": Term(
-        "moving the products' numbers",
-        "The matrix products read their factors and write their results.",
-        "chapters/10-numpy-batches.html",
-    ),
-    "update": Term(
-        "the update, all at once",
-        "The optimizer reads and writes all that it trains, at every step.",
-        "chapters/03-vocabulary.html",
-    ),
-    "elementwise": Term(
-        "the update, operation by operation",
-        "Software that runs each operation of the optimizer by itself reads and writes its numbers once more for each.",
-        "chapters/03-vocabulary.html",
-    ),
-    "touch": Term(
-        "keeping results for the backward pass",
-        "The forward pass writes its results down and the backward pass reads them.",
-        "chapters/11-memory.html",
-    ),
-    "slice": Term(
-        "gradients as large as all positions",
-        "On torch each position's gradient is as large as all positions together.",
-        "chapters/08-fused-lstm.html",
-    ),
-    "fresh": Term(
-        "memory that is mapped anew",
-        "JAX's compiled step keeps a large block for itself, which glibc's allocator gives back after each step.",
-        "chapters/04-memory-pool.html",
-    ),
-}
-
-
-@dataclass(frozen=True)
 class Change:
     """Something that might make an epoch shorter: sizes times a factor, settings put to a value."""
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import sympy
 
-from traintime.explain.formula import COLUMNS, STEP
+from traintime.explain.formula import COLUMNS
+from traintime.explain.terms import STEP, TERMS
 from traintime.predict.holdings import Held
 from traintime.predict.prices import FIXED, Rates
 from traintime.workloads.base import Work
@@ -21,7 +22,6 @@ OPTIMIZERS = ("adam", "sgd", "momentum", "rmsprop", "adam-deferred")
 FROZEN = " frozen"  # after an optimizer's name: the table is not trained
 # Ways to train: name -> optimizer, and whether the table is frozen.
 WAYS = {name + FROZEN * frozen: (name, frozen) for name in OPTIMIZERS for frozen in (False, True)}
-TERMS = tuple(STEP.terms)
 Expressions = dict[str, sympy.Expr]
 
 

@@ -24,8 +24,8 @@ from traintime.book.calculator.answer import (
 )
 from traintime.book.calculator.choices import Machine, Number
 from traintime.book.plots.look import PALETTE
-from traintime.explain.formula import STEP
 from traintime.explain.statistics import Interval
+from traintime.explain.terms import PARTS, STEP, TERMS
 from traintime.predict import holdings
 from traintime.predict.prices import REACHED, Prices
 from traintime.workloads.rnn import Rnn
@@ -48,8 +48,8 @@ SECONDS = (
 BYTES = ((GB, 1e6, "MB"), (1000 * GB, GB, "GB"), (None, 1000 * GB, "TB"))
 A_LINE = 2  # terms of the formula, so that a phone shows it
 Units = Sequence[tuple[float | None, float, str]]
-# One colour a term, as in the figures: grey for a step as such, orange for the table, blue for arithmetic.
-COLOURS = dict(zip(choices.TERMS, (PALETTE[each] for each in (7, 4, 0, 9, 1, 3, 2, 8, 5)), strict=True))
+# One colour a part, as in the figures: grey for a step as such, orange for the update, blue for arithmetic.
+COLOURS = dict(zip(PARTS, (PALETTE[each] for each in (7, 0, 2, 1)), strict=True))
 
 
 def shown(value: float, units: Units = SECONDS) -> str:
@@ -73,7 +73,8 @@ def data() -> dict[str, Any]:
         "numbers": {number.name: asdict(number) for number in choices.SIZES + choices.RATES},
         "rates": [number.name for number in choices.RATES],
         "curves": choices.CURVES,
-        "terms": {name: asdict(term) for name, term in choices.TERMS.items()},
+        "terms": {name: term.part for name, term in TERMS.items()},
+        "parts": {name: asdict(part) for name, part in PARTS.items()},
         "changes": [asdict(change) for change in choices.CHANGES],
         "best": choices.BEST,
         "worth": choices.WORTH,

@@ -1,0 +1,105 @@
+"""What a training step costs: the terms of the formula of any model, and the four parts in which people read them.
+
+This table is where a term is named: the formula, its prices, the predictor's advice, the comparison of machines, the
+calculator and the chapters read it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import sympy
+
+from traintime.explain.formula import A, E, Formula, G, K, M, N, U
+from traintime.workloads.base import FLOAT
+
+# The machine's rate that bounds a term below: operations or bytes a second; "" for a term that is counted in seconds.
+Rate = Literal["", "operations", "bytes"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What people read: a part of a step, whose terms cannot all be told apart by measuring.
+
+    label: its name in a table; explanation: what the time goes to, and what makes it less; page: the chapter on it.
+    """
+
+    name: str
+    label: str
+    explanation: str
+    page: str
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of the formula: a price times an amount.
+
+    name: of its coefficient, the price, in seconds a unit; amount: of a step, in symbols of its Work (formula.COLUMNS);
+    part: in which people read it (PARTS); rate: what bounds its price below, and weight: units of that rate in a unit
+    of the amount; every_batch: a batch that is not full pays it in full; forward: a forward pass alone pays its share;
+    stacks: those that pay it, none for all; on_cards: whether a GPU pays it.
+    """
+
+    name: str
+    amount: sympy.Expr
+    part: str
+    rate: Rate = ""
+    weight: int = 1
+    every_batch: bool = False
+    forward: bool = True
+    stacks: tuple[str, ...] = ()
+    on_cards: bool = True
+
+
+PARTS = {
+    part.name: part
+    for part in (
+        Part(
+            "overhead",
+            "overhead",
+            "starting the step and launching its operations one after the other: larger batches share it, fused "
+            "operations have less of it",
+            "chapters/05-batch-size.html",
+        ),
+        Part(
+            "arithmetic",
+            "arithmetic",
+            "the matrix products: their multiplications and additions, and the memory that they read and write",
+            "chapters/09-cpu-vs-gpu.html",
+        ),
+        Part(
+            "activations",
+            "activations",
+            "writing the activations in the forward pass and reading them, with their gradients, in the backward pass",
+            "chapters/11-memory.html",
+        ),
+        Part(
+            "update",
+            "update",
+            "the optimizer, which reads and writes every trained parameter at each step, used or not",
+            "chapters/03-vocabulary.html",
+        ),
+    )
+}
+TERMS = {
+    term.name: term
+    for term in (
+        Term("overhead", sympy.Integer(1), "overhead", every_batch=True),
+        # Layers, and the time steps of a recurrent layer.
+        Term("launch", K, "overhead", every_batch=True),
+        Term("matmul", N, "arithmetic", "operations"),
+        Term("move", M, "arithmetic", "bytes"),
+        Term("update", U, "update", "bytes", every_batch=True, forward=False),
+        # An operation of the update that a framework runs by itself reads a float32 number and writes one.
+        Term("elementwise", E, "update", "bytes", weight=2 * FLOAT, every_batch=True, forward=False),
+        Term("touch", A, "activations", "bytes"),
+        # On torch the gradient of a time step's slice is as large as the whole sequence; on a card one kernel runs all.
+        Term("slice", G, "activations", "bytes", forward=False, stacks=("2026-torch",), on_cards=False),
+    )
+}
+STEP = Formula({name: term.amount for name, term in TERMS.items()})
+
+
+def by_part(seconds: Mapping[str, float]) -> dict[str, float]:
+    """Seconds of a step by part, from seconds by term."""
+    return {part: sum(seconds[term.name] for term in TERMS.values() if term.part == part) for part in PARTS}
