@@ -1,15 +1,12 @@
 """Sentence length: which lines the chapter shows, what it foretells, and its claims, on made-up measurements."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from made_up import verdict, verdicts
+from tables import cells
 
-from traintime.book import original, page, stored
-from traintime.book.chapters import length
-from traintime.book.chapters.length import shown
-from traintime.book.claims import higher
-from traintime.explain.statistics import Interval
+from traintime.book import stored
+from traintime.book.chapters import length, padding
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 CHAPTER = "06-sentence-length"
@@ -58,11 +55,9 @@ def test_a_small_table_that_is_not_trained_with_adam_is_no_line_of_its_own(made_
     assert set(length.by_length(book)["how"]) == {"adam"}
 
 
-def test_another_batch_can_be_asked_for_and_is_not_mixed_in(made_up):
+def test_another_batch_is_not_mixed_in(made_up):
     other = [(stack, given | {"batch": 8}, seconds) for stack, given, seconds in line("numpy", "adam")]
-    book = made_up(*line("numpy", "frozen"), *other)
-    assert set(length.by_length(book)["how"]) == {"frozen"}
-    assert set(length.by_length(book, batch=8)["how"]) == {"adam"}
+    assert set(length.by_length(made_up(*line("numpy", "frozen"), *other))["how"]) == {"frozen"}
 
 
 def test_what_nobody_measured_has_no_lines(made_up):
@@ -79,12 +74,12 @@ def test_the_table_is_the_largest_with_three_lengths(made_up):
 
 
 def test_the_tail_is_the_frozen_model_from_a_hundred_tokens_on(made_up):
-    found = length.tail(made_up(*whole()))
-    assert found.loc["numpy", ["from", "to"]].tolist() == [100, 400]
-    assert found.loc["numpy", "exponent"] == pytest.approx(1, abs=0.02)
+    (row,) = length.tail(made_up(*whole())).to_dict("records")
+    assert (row["from"], row["to"]) == (100, 400)
+    assert row["exponent"] == pytest.approx(1, abs=0.02)
 
 
-# What is foretold
+# What two measurements predict
 
 
 def two(small, large, stack="numpy"):
@@ -93,22 +88,17 @@ def two(small, large, stack="numpy"):
 
 
 def test_the_exponent_follows_from_two_measurements(made_up):
-    row = length.predicted(made_up(*two(0.1, 0.5)), LENGTHS).loc["numpy"]
-    curve = 0.4 + 0.1 * np.array(LENGTHS) / 25
+    row = length.predicted(made_up(*two(0.1, 0.5))).loc["numpy"]
+    curve = 0.4 + 0.1 * np.array(length.LENGTHS) / 25
     assert row["share"] == pytest.approx(0.8)
-    assert row["exponent"] == pytest.approx(np.polyfit(np.log(LENGTHS), np.log(curve), 1)[0])
-    assert row["low"] < row["exponent"] < row["high"]
+    assert row["exponent"].value == pytest.approx(np.polyfit(np.log(length.LENGTHS), np.log(curve), 1)[0])
+    assert row["exponent"].low < row["exponent"].value < row["exponent"].high
 
 
 @pytest.mark.parametrize(("small", "large", "exponent"), [(0.5, 0.5, 1), (1e-9, 0.5, 0)])
 def test_without_a_table_to_pay_for_it_is_one_and_with_nothing_else_zero(made_up, small, large, exponent):
-    assert length.predicted(made_up(*two(small, large))).loc["numpy", "exponent"] == pytest.approx(exponent, abs=1e-6)
-
-
-def test_single_runs_foretell_without_an_interval(made_up):
-    row = length.predicted(made_up(*two(0.1, 0.5), noise=(1.0,))).loc["numpy"]
-    assert row["exponent"] > 0
-    assert np.isnan(row["low"])
+    row = length.predicted(made_up(*two(small, large))).loc["numpy"]
+    assert row["exponent"].value == pytest.approx(exponent, abs=1e-6)
 
 
 def test_a_stack_without_both_is_left_out(made_up):
@@ -166,7 +156,7 @@ def test_what_failed_has_measured_nothing(made_up):
 def test_a_machine_with_fewer_lines_raises_nothing(made_up, lost):
     book = made_up(*[step for way in WAYS if way != lost for step in line("numpy", way)])
     assert verdicts(CHAPTER, book)
-    assert "(not measured)" in length.values(book).values()
+    assert "(not measured)" in length.PROSE.values(book).values()
 
 
 def test_the_full_range_is_asked_for_where_a_number_is_claimed(made_up):
@@ -192,11 +182,11 @@ def test_the_prediction_holds_where_it_comes_within_a_tenth(made_up, large, verd
 def test_what_is_left_of_the_fixed_part_under_tcmalloc_stands_beside_glibc(made_up):
     freed = [(stack, fields | {"allocator": "tcmalloc"}, s - 0.4) for stack, fields, s in line("numpy", "adam")]
     book = made_up(*line("numpy", "adam"), *freed, *line("2026-jax", "adam"))
-    found = length.kept(book)
-    assert list(found.index) == ["numpy"], "which alone ran under both"
-    assert found.loc["numpy", "tcmalloc"].value > found.loc["numpy", "glibc"].value
+    both = length.by_allocator(book)
+    assert list(both.index) == ["numpy"], "which alone ran under both"
+    assert both.loc["numpy", "tcmalloc"].value > both.loc["numpy", "glibc"].value
     assert verdict("06.12", book) == "holds"
-    assert "on numpy" in length.values(book)["len-kept"]
+    assert "on numpy" in length.PROSE.values(book)["len-kept"]
     assert verdict("06.12", made_up(*line("numpy", "adam"))) == "not measured"
 
 
@@ -224,66 +214,51 @@ def sentences(padded, masked, whole=0.4, sweep="made-up", stack="2026-tensorflow
 def test_padding_is_judged_side_by_side(made_up, padded, masked, verdicts):
     book = made_up(*sentences(padded, masked))
     assert [verdict(label, book) for label in ("06.10", "06.11")] == verdicts
-    pads, masks = length.padding(book)
-    assert pads["ratio"].tolist() == pytest.approx([padded / 0.4])
-    assert masks["ratio"].tolist() == pytest.approx([masked / padded])
+    assert padding.pad_ratios(book)["ratio"].tolist() == pytest.approx([padded / 0.4])
+    assert padding.mask_ratios(book)["ratio"].tolist() == pytest.approx([masked / padded])
 
 
 def test_what_ran_at_other_times_is_no_verdict(made_up):
     book = made_up(*sentences(0.4, 0.4, sweep="another"))
     assert verdict("06.10", book) == "cannot be told"
-    assert "other times" in length.values(book)["len-pads-verdict"]
+    assert "other times" in padding.PROSE.values(book)["len-pads-verdict"]
 
 
 def test_the_cases_stand_side_by_side_for_each_stack_that_was_masked(made_up):
     more = [("numpy", {"vocabulary": 20_000, "length": 100, "words": 25}, 0.4)]
-    found = length.padded(made_up(*sentences(0.4, 0.3), *more))
-    assert found.index.tolist() == ["2026-tensorflow"]
-    assert found.iloc[0].tolist() == pytest.approx([0.1, 0.4, 0.3, 0.4])
+    table = cells(padding.padded_table(made_up(*sentences(0.4, 0.3), *more)))
+    assert table == [["2026-tensorflow", "100", "400", "300", "400"]]
 
 
 # The prose
 
 
 def test_every_value_is_a_text_and_a_missing_one_says_so(made_up):
-    given = length.values(made_up(*whole(), *two(0.025, 0.525), *sentences(0.4, 0.4)))
+    book = made_up(*whole(), *two(0.025, 0.525), *sentences(0.4, 0.4))
+    given, empty = (
+        length.PROSE.values(each) | padding.PROSE.values(each)
+        for each in (book, made_up(("2026-jax", {"vocabulary": 7}, 1.0)))
+    )
+    assert given.pop("len-kept")  # of a machine that has it
     assert "(not measured)" not in given.values()
     assert given["len-apart"] == "on all 1 stacks"
-    empty = length.values(made_up(("2026-jax", {"vocabulary": 7}, 1.0)))
-    assert set(empty) == set(given)
-    assert empty["len-adam-low"] == "(not measured)"
-    assert not any("nan" in text for text in [*given.values(), *empty.values()])
+    assert given["len-tail-reach"] == "every interval holds 1"
+    missing = {name for name, text in empty.items() if text == "(not measured)"}
+    assert missing == given.keys() - {"len-double-cpu", "len-double-gpu"}, "which are the document's"
 
 
-def test_reaching_one_is_told_stack_by_stack():
-    found = pd.DataFrame(
-        {"exponent": [1.0, 1.2, 0.8], "low": [0.9, 1.1, 0.7], "high": [1.1, 1.3, 0.9]}, index=["a", "b", "c"]
-    )
-    assert shown._reach(found[:1]) == "every interval holds 1"
-    assert shown._reach(found) == "the interval holds 1 on a, and lies above 1 on b, and lies below 1 on c"
+@pytest.mark.parametrize(("power", "said"), [(1.4, "lies above 1 on numpy"), (0.5, "lies below 1 on numpy")])
+def test_an_exponent_that_is_not_one_is_said_with_its_side(made_up, power, said):
+    steps = [("numpy", {"vocabulary": length.TABLE, "length": at, "frozen": True}, 1e-3 * at**power) for at in LENGTHS]
+    assert length.PROSE.values(made_up(*steps))["len-tail-reach"] == f"the interval {said}"
 
 
-def test_two_intervals_are_in_order_only_where_they_are_apart():
-    low, high, wide = Interval(1, 0.9, 1.1), Interval(2, 1.9, 2.1), Interval(1.5, 0, 3)
-    assert higher(high, low) is True
-    assert higher(low, high) is False
-    assert higher(high, wide) is None
-    assert higher(high, Interval(1)) is None
-
-
-def test_the_document_s_lost_table_is_sub_linear():
-    """What the page says of it: twice the length, well below twice the time, on both devices."""
-    for fit in original.s0_fits(10).values():
-        a, b, c = (fit.coefficients[name] for name in "abc")
-        assert (a * 2 + b * 280_000 + c * 200) / (a + b * 280_000 + c * 100) < 1.5
-
-
-def test_twice_the_length_is_a_range_between_no_growth_and_proportion():
-    for low, high in length.doubled(200).values():
-        assert 1 < low < high < 2
-    assert set(length.lost_values(50)) == {"len-double-cpu", "len-double-gpu"}
+def test_the_tables_show_the_prediction_over_what_was_measured(made_up):
+    book = made_up(*whole(), *two(0.025, 0.525))
+    assert [row[0] for row in cells(length.exponent_table(book))] == [
+        "adam, predicted", "adam", "sgd", "frozen", "adam-rows", "20K rows", "1K rows"
+    ]  # fmt: skip
 
 
 def test_the_prose_lacks_no_number_of_the_reference_machine():
-    assert "(not measured)" not in length.values(stored.of()).values()
-    assert page.claims(length.CLAIMS[:1]).data.count("machine ") > 1
+    assert "(not measured)" not in (length.PROSE.values(stored.of()) | padding.PROSE.values(stored.of())).values()

@@ -97,15 +97,22 @@ def test_the_document_itself_is_judged_by_its_rounding():
 
 
 def test_every_number_of_the_prose_is_a_number():
-    s0 = original.s0()
-    lines = {}
-    for device, each in s0[s0["sweep"] == "vocabulary"].groupby("device"):
-        seconds = each["step_s"].to_numpy()
-        redraw = formula.rounded(seconds, each["half_step_s"].to_numpy())
-        lines[device] = formula.fit(formula.STRAIGHT_LINE, each, seconds, redraw, 20)
-    values = question.values(lines, original.s0_fits(50))
-    assert not [name for name, text in values.items() if "nan" in text]
+    values = question.PROSE.values(question.document())
+    assert not [name for name, text in values.items() if "nan" in text or text == "(not measured)"]
     assert values["row-bytes"] == "9,600"
     table = question.coefficients(original.s0_fits(50))
     assert [len(row) for row in table] == [3, 3, 3, 3]
     assert np.isfinite(float(table[0][1].split()[0]))
+
+
+def test_the_lost_table_lies_between_no_growth_and_proportion():
+    """What the page says of it: twice the length takes less than twice the time, on both devices."""
+    table = question.reconstructed()
+    assert (table["low"] < table["middle"]).all()
+    assert (table["middle"] < table["high"]).all()
+    ends = question.lost(original.s0_fits(10)["GPU"], question.LENGTHS)
+    middle = table.loc["GPU", "middle"]
+    assert ((ends["low_s"] * 0.97 < middle) & (middle < ends["high_s"] * 1.03)).all()
+    for device in ("CPU", "GPU"):
+        low, high = map(float, question.doubled(device).split(" to "))
+        assert 1 < low < high < 1.5

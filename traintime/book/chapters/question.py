@@ -1,0 +1,297 @@
+"""Chapter 1, the question: what the document's two tables say by arithmetic alone, and what our machines say to that.
+
+Its claims are judged on the document's own figures, and on the same six cells measured on Theano of 2017.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import external, original, page, stored
+from traintime.book.chapters.vocabulary import bytes_a_row
+from traintime.book.claims import Finding, above, below, claim, every, every_stack
+from traintime.book.page import Prose
+from traintime.book.stored import ANY, Measurements
+from traintime.explain import formula
+from traintime.explain.formula import Fit
+from traintime.explain.statistics import Interval
+from traintime.point import make_point
+
+DOCUMENT = original.FIGURES
+SOFTWARE = "2017-theano"  # the document's
+VOCABULARIES, BATCHES = [20_000, 280_000, 2_000_000], [32, 128, 1024]  # of its two tables
+FAVOURITE = pd.DataFrame({"vocabulary": [280_000], "batch": [100]})
+SENTENCES = 1_000_000  # of an epoch
+LENGTHS = [3, 6, 12, 25, 50, 100, 200, 400]  # tokens, of the lost table
+
+
+# The two tables, the document's and ours
+
+
+@functools.cache
+def document() -> Measurements:
+    """The document's twelve cells, to stand beside the machines in the chapter's table of claims."""
+    return Measurements(original.s0().assign(protocol=""), DOCUMENT)
+
+
+def cells(book: Measurements) -> dict[str, pd.DataFrame]:
+    """The two tables' six cells, seconds a step: of each device of the document, of a machine on Theano of 2017.
+
+    A machine that lacks one of the six has none.
+    """
+    if book.machine == DOCUMENT:
+        return dict(iter(book.rows.groupby("device")))
+    parts = [
+        book.points(stack=SOFTWARE, vocabulary=VOCABULARIES),
+        book.points(stack=SOFTWARE, vocabulary=280_000, batch=BATCHES),
+    ]
+    points = pd.concat(parts).dropna(subset="step_s")
+    return {SOFTWARE: points} if len(points) == len(VOCABULARIES) + len(BATCHES) else {}
+
+
+@functools.cache
+def lines(book: Measurements) -> dict[str, Fit]:
+    """The straight line through the three vocabularies of each device, or of the document's software; no draws."""
+    fitted = {}
+    for name, rows in cells(book).items():
+        rows = rows[rows["batch"] == 100]
+        seconds = rows["step_s"].to_numpy()
+        fitted[name] = formula.fit(formula.STRAIGHT_LINE, rows, seconds, lambda random, same=seconds: same, draws=1)
+    return fitted
+
+
+@functools.cache
+def fits(book: Measurements) -> dict[str, Fit]:
+    """The formula with three terms, fitted to the six cells of each device, or of the document's software."""
+    if book.machine == DOCUMENT:
+        return original.s0_fits()
+    fitted = {}
+    for name, rows in cells(book).items():
+        seconds = rows["step_s"].to_numpy()
+        redraw = formula.repeated(seconds, rows["invocations"].to_numpy(), book.spread(name, "step_s"))
+        fitted[name] = formula.fit(formula.THREE_TERMS, rows, seconds, redraw)
+    return fitted
+
+
+def at_most(errors: dict[str, float], most: float) -> Finding:
+    """Whether each relative error is at most that large. Raises KeyError without any."""
+    texts = (f"{name} {error:.1%}" for name, error in errors.items())
+    return Finding(every(*(error <= most for error in errors.values())), ", ".join(texts))
+
+
+@claim(
+    "01.1",
+    "On the document's software a step is a straight line in the vocabulary: through 20,000, 280,000 and 2 million "
+    "rows it misses none by more than 10 %.",
+    source="ours, from S0's tables",
+)
+def straight(book: Measurements) -> Finding:
+    return at_most({name: np.abs(line.errors).max() for name, line in lines(book).items()}, 0.1)
+
+
+@claim(
+    "01.2",
+    "One formula with three terms, a part for the step, one for each row and one for each sentence, gives the six "
+    "cells over vocabulary and batch back with a mean error of at most 10 %.",
+    source="ours, from S0's tables",
+)
+def three_terms(book: Measurements) -> Finding:
+    return at_most({name: fit.mean_error for name, fit in fits(book).items()}, 0.1)
+
+
+# What the fits say
+
+
+def share(fit: Fit, terms: Iterable[str]) -> Interval:
+    """Share of these terms in a step at the document's favourite configuration, 280,000 rows and batch 100."""
+    drawn, value = fit.draws * fit.formula.design(FAVOURITE)[0], fit.parts(FAVOURITE).iloc[0]
+    shares = drawn[list(terms)].sum(axis=1) / drawn.sum(axis=1)
+    return formula.interval(shares, float(value[list(terms)].sum() / value.sum()))
+
+
+def limits(fits: dict[str, Fit]) -> dict[str, Interval]:
+    """Where the GPU's lead over the CPU ends as one term outgrows the others: the ratio of its coefficients."""
+    return {
+        name: formula.interval(
+            fits["CPU"].draws[name] / fits["GPU"].draws[name],
+            fits["CPU"].coefficients[name] / fits["GPU"].coefficients[name],
+        )
+        for name in ("b", "c")
+    }
+
+
+def exponents(fit: Fit) -> dict[str, Interval]:
+    """Apparent exponent in the length at 25 tokens where the fixed part stays as it is (low), and where it grows."""
+    return {"low": share(fit, ["c"]), "high": share(fit, ["a", "c"])}
+
+
+def mostly(book: Measurements, terms: Iterable[str]) -> Finding:
+    """Whether these terms are more than half of the step at the favourite configuration."""
+    return every_stack({name: share(fit, terms) for name, fit in fits(book).items()}, above(0.5), ".0f", 100, "%")
+
+
+@claim(
+    "01.3",
+    "At 280,000 rows and batch 100 more than half of a step is paid whatever the batch.",
+    source="ours, from S0's tables",
+)
+def mostly_fixed(book: Measurements) -> Finding:
+    return mostly(book, ["a", "b"])
+
+
+@claim(
+    "01.4",
+    "At 280,000 rows and batch 100 more than half of a step is paid for the rows of the table.",
+    source="ours, from S0's tables",
+)
+def mostly_the_table(book: Measurements) -> Finding:
+    return mostly(book, ["b"])
+
+
+@claim(
+    "01.5",
+    "The GPU's lead over the CPU stays below 20, whether the vocabulary grows or the batch.",
+    source="ours, against S0, C2",
+    says="not measured",
+)
+def lead_is_limited(book: Measurements) -> Finding:
+    ends = limits(fits(book))
+    return every_stack({"rows": ends["b"], "sentences": ends["c"]}, below(20), ".1f")
+
+
+@claim(
+    "01.6",
+    "With 280,000 rows time grows less than in proportion to the length of the sentences.",
+    source="S0, C4",
+)
+def sub_linear(book: Measurements) -> Finding:
+    if book.machine == DOCUMENT:
+        both = [exponents(fit) for fit in fits(book).values()]
+        low, high = min(one["low"].low for one in both), max(one["high"].high for one in both)
+        return Finding(high < 1, f"from the other tables, {low:.2f} to {high:.2f}")
+    row = book.exponents(book.points(stack=SOFTWARE, vocabulary=280_000, length=ANY), "length").iloc[0]
+    exponent = stored.interval(row, "exponent")
+    return Finding(below(1)(exponent), f"{SOFTWARE} {exponent.text()} from {row['from']} to {row['to']} tokens")
+
+
+# The lost table: an epoch at other lengths, from the other two tables
+
+
+def lost(gpu: Fit, lengths: Sequence[int]) -> pd.DataFrame:
+    """Seconds of an epoch at each sentence length, by the GPU's prices: if none of its fixed part grew, and if all did.
+
+    Index length; columns low_s, high_s.
+    """
+    ends = [[_epoch(gpu.coefficients, tokens, grown) for tokens in lengths] for grown in (0, 1)]
+    table = pd.DataFrame({"low_s": np.minimum(*ends), "high_s": np.maximum(*ends)})
+    return table.set_index(pd.Index(lengths, name="length"))
+
+
+def _epoch(coefficients: Mapping[str, Any], tokens: int, grown: Any) -> Any:
+    """Seconds of an epoch, by the formula's coefficients or draws of them; grown: the share of `a` that grows."""
+    ratio = tokens / make_point().sizes.length
+    a, b, c = (coefficients[name] for name in "abc")
+    rows, batch = FAVOURITE.iloc[0]
+    return (a * (1 - grown + grown * ratio) + b * rows + c * batch * ratio) * SENTENCES / batch
+
+
+@functools.cache
+def epochs() -> pd.DataFrame:
+    """Draws of an epoch's seconds, a column a device and length of the lost table, from the other two tables.
+
+    What does not grow is the rows; what grows is the sentences' part. Of the fixed part, launching an LSTM's operations
+    is paid for each word, and nobody knows how much of it there was: anything between none and all.
+    """
+    drawn = {device: fit.draws for device, fit in original.s0_fits().items()}
+    grown = np.random.default_rng(0).uniform(0, 1, len(drawn["GPU"]))
+    return pd.DataFrame({(device, at): _epoch(drawn[device], at, grown) for device in drawn for at in LENGTHS})
+
+
+def reconstructed() -> pd.DataFrame:
+    """Seconds of an epoch by device and length: the middle and 95 % of the draws of `epochs` (low, middle, high)."""
+    quantiles = epochs().quantile([0.025, 0.5, 0.975]).T.rename_axis(["device", "length"])
+    return quantiles.set_axis(["low", "middle", "high"], axis=1)
+
+
+def reconstructed_table(epochs: pd.DataFrame) -> HTML:
+    """The document's lost table, a row a length. epochs: as `reconstructed` gives them."""
+    texts = epochs.assign(text=[page.span(row, "middle", ",.0f") for _, row in epochs.iterrows()])["text"]
+    return page.frame(texts.unstack("device").rename(columns=lambda device: f"{device}, s an epoch"))
+
+
+def doubled(device: str) -> str:
+    """How many times as long an epoch of twice the document's length takes: the ends of 95 % of the draws."""
+    low, high = (epochs()[device, 50] / epochs()[device, 25]).quantile([0.025, 0.975])
+    return f"{low:.2f} to {high:.2f}"
+
+
+# What the page shows
+
+
+def coefficients(fits: dict[str, Fit]) -> list[list[str]]:
+    """Rows of a table: each coefficient with its interval, three digits, and the mean error; a column a device."""
+    units = {"a": (1e3, "ms a step"), "b": (1e9, "ns a row"), "c": (1e3, "ms a sentence")}
+    rows = []
+    for name, (scale, unit) in units.items():
+        scaled = [fit.interval(name).scaled(scale) for fit in fits.values()]
+        texts = [[f"{float(f'{x:.3g}'):g}" for x in (one.value, one.low, one.high)] for one in scaled]
+        rows.append([f"*{name}*, {unit}", *("{} ({} to {})".format(*text) for text in texts)])
+    return [*rows, ["mean error", *(f"{fit.mean_error:.1%}" for fit in fits.values())]]
+
+
+def _of_device(device: str) -> dict[str, Callable[[Measurements], str]]:
+    """What is said of a device of the document: its straight line, its fit, the table's share."""
+    return {
+        f"{device}_line_start": lambda book: f"{lines(book)[device].coefficients['a'] * 1e3:.0f} ms",
+        f"{device}_line_slope": lambda book: f"{lines(book)[device].coefficients['b'] * 1e9:.0f} ns",
+        f"{device}_line_error": lambda book: f"{np.abs(lines(book)[device].errors).max():.1%}",
+        f"{device}_error": lambda book: f"{fits(book)[device].mean_error:.1%}",
+        f"{device}_table_share": lambda book: share(fits(book)[device], ["b"]).text(".0f", 100, "%"),
+    }
+
+
+def _gpu_ms(terms: str) -> Callable[[Measurements], str]:
+    """What these terms ("ab") take of the GPU's step at the favourite configuration."""
+    return lambda book: f"{fits(book)['GPU'].parts(FAVOURITE).iloc[0][list(terms)].sum() * 1e3:.0f} ms"
+
+
+def _of_limit(name: str) -> dict[str, Callable[[Measurements], str]]:
+    return {
+        f"limit_{name}": lambda book: f"{limits(fits(book))[name].value:.1f}",
+        f"limit_{name}_range": lambda book: "{0.low:.1f} to {0.high:.1f}".format(limits(fits(book))[name]),
+    }
+
+
+def _k40m(name: str) -> float:
+    return external.hardware("K40m")[f"bandwidth {name}"]
+
+
+def _least_s() -> float:
+    """Seconds that moving a row's bytes takes at the memory's measured speed."""
+    return bytes_a_row() / _k40m("measured")
+
+
+PROSE = Prose(
+    "",
+    **_of_device("CPU"),
+    **_of_device("GPU"),
+    row_bytes=lambda book: f"{bytes_a_row():,}",
+    row_k40m=lambda book: f"{_k40m('measured') / 1e9:.1f} GB/s",
+    row_k40m_peak=lambda book: f"{_k40m('peak') / 1e9:.0f}",
+    row_least=lambda book: f"{_least_s() * 1e9:.0f} ns",
+    row_seen=lambda book: f"{lines(book)['GPU'].coefficients['b'] * 1e9:.0f} ns",
+    row_over=lambda book: f"{lines(book)['GPU'].coefficients['b'] / _least_s():.1f}",
+    GPU_step=_gpu_ms("abc"),
+    GPU_fixed=_gpu_ms("ab"),
+    GPU_a=_gpu_ms("a"),
+    GPU_b=_gpu_ms("b"),
+    GPU_c=_gpu_ms("c"),
+    **_of_limit("b"),
+    **_of_limit("c"),
+    exponent_low=lambda book: f"{exponents(fits(book)['GPU'])['low'].value:.2f}",
+    exponent_high=lambda book: f"{exponents(fits(book)['GPU'])['high'].value:.2f}",
+)
