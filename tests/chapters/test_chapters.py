@@ -19,7 +19,6 @@ NEW_DRAWS = range(23, 37)  # claims of chapter 15 that the models of the whole d
 # Claims that do not hold, or cannot be told, on the reference machine; the prose says so.
 SAID_NOT_TO_HOLD: dict[str, set[str]] = {
     "02-how-we-measure": {"02.9", "02.11", "02.13", "02.14"},
-    "05-batch-size": {"05.4"},
     "07-theano-vs-tensorflow": {"07.1", "07.8", "07.12"},  # the last two rest on machine B
     "10-numpy-batches": {f"10.{number}" for number in (2, 3, 4, 5, 7, 10, 12)},
     "12-parameters-are-not-time": {f"12.{number}" for number in (2, 3, 6, 7, 8, 9)},

@@ -7,7 +7,6 @@ from tables import cells
 
 from traintime.book import stored
 from traintime.book.chapters import batch, vocabulary
-from traintime.book.chapters.batch import analysis
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 NOISE = (0.99, 1.01, 1.0)
@@ -39,7 +38,7 @@ def spread_out(*critical):
 
 def test_the_critical_batch_is_the_fixed_part_over_the_part_of_a_sentence():
     book = machine({"numpy": (0.5, 1e-3), "2026-jax": (0.2, 2e-3)})
-    ours = batch.critical_batches(batch.lines(book, batch.by_batch(book)))
+    ours = batch.critical_batches(book)
     assert ours["critical"].to_dict() == pytest.approx({"numpy": 500, "2026-jax": 100})
     assert ours["F"].to_dict() == pytest.approx({"numpy": 0.5, "2026-jax": 0.2})
     assert (ours["low"] < ours["critical"]).all()
@@ -49,13 +48,12 @@ def test_the_critical_batch_is_the_fixed_part_over_the_part_of_a_sentence():
 
 def test_without_repeats_it_has_no_interval_and_no_verdict():
     book = machine(spread_out(100, 2000), noise=(1.0,))
-    assert batch.critical_batches(batch.lines(book, batch.by_batch(book)))["low"].isna().all()
+    assert batch.critical_batches(book)["low"].isna().all()
     assert verdict("05.3", book) == "cannot be told"
 
 
 def test_a_step_that_does_not_grow_with_the_batch_has_no_critical_one():
-    book = machine({"numpy": (0.5, 0.0)})
-    assert batch.lines(book, batch.by_batch(book)) == {}
+    assert batch.lines(machine({"numpy": (0.5, 0.0)})) == {}
 
 
 def test_an_epoch_has_as_many_steps_as_batches_begin():
@@ -64,7 +62,7 @@ def test_an_epoch_has_as_many_steps_as_batches_begin():
 
 
 def test_the_documents_devices_have_theirs_and_the_gain_that_follows():
-    document = batch.of_the_document(200)
+    document = batch.document_devices(200)
     assert sorted(document.index) == ["CPU", "GPU"]
     assert ((document["low"] <= document["critical"]) & (document["critical"] <= document["high"])).all()
     assert document.loc["GPU", "gain"] == pytest.approx(document.loc["GPU", "seen"], rel=0.1)
@@ -72,7 +70,7 @@ def test_the_documents_devices_have_theirs_and_the_gain_that_follows():
 
 def test_the_gain_of_a_larger_batch_is_that_of_an_epoch():
     book = machine({"numpy": (1.0, 0.0), "2026-jax": (0.0, 1e-3)})
-    gains = batch.gain(book, batch.by_batch(book))
+    gains = batch.epoch_gains(book)
     assert gains["numpy"].value == pytest.approx(8)
     assert gains["2026-jax"].value == pytest.approx(1)
     assert all(each.low < each.value < each.high for each in gains.values())
@@ -81,20 +79,19 @@ def test_the_gain_of_a_larger_batch_is_that_of_an_epoch():
 def test_rank_correlation_of_each_draw():
     one = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
     two = np.array([[10.0, 30.0], [20.0, 20.0], [30.0, 10.0]])
-    assert analysis._rank_correlation(one, two) == pytest.approx([1, -1])
+    assert batch.spearman(one, two) == pytest.approx([1, -1])
 
 
 def test_the_critical_batch_under_tcmalloc_stands_beside_the_one_under_glibc():
     def line(stack, fixed, batches, **fields):
         return [(stack, {"vocabulary": 280_000, "batch": size, **fields}, fixed + 1e-3 * size) for size in batches]
 
-    glibc = [*line("numpy", 1.0, batch.BATCHES[:4]), *line("2026-jax", 1.0, batch.BATCHES[:4])]
-    found = batch.kept(made_up(*glibc, *line("numpy", 0.25, analysis.KEPT, allocator="tcmalloc")))
-    assert list(found.index) == ["numpy"]
-    assert found.loc["numpy", ["glibc", "tcmalloc"]].tolist() == pytest.approx([1000, 250], rel=1e-3)
-    assert cells(batch.kept_table(found))[0][:3] == ["numpy", "1,000 → 250", "1,000 → 1,000"]
-    assert batch.kept(made_up(*glibc)).empty
-    assert "Not measured yet" in batch.kept_table(batch.kept(made_up(*glibc))).data
+    glibc = [*line("numpy", 1.0, batch.SWEPT), *line("2026-jax", 1.0, batch.SWEPT)]
+    pooled = line("numpy", 0.25, batch.UNDER_TCMALLOC, allocator="tcmalloc")
+    (row,) = cells(batch.tcmalloc_table(made_up(*glibc, *pooled)))
+    assert row[:3] == ["numpy", "1,000 → 250", "1,000 → 1,000"]
+    assert [text.split()[0] for text in row[3:]] == ["1,000", "250"]
+    assert batch.under_tcmalloc(made_up(*glibc)).empty
 
 
 # Memory
@@ -102,15 +99,14 @@ def test_the_critical_batch_under_tcmalloc_stands_beside_the_one_under_glibc():
 
 def test_a_sentence_costs_what_the_peak_grows_by():
     book = machine({"numpy": (1.0, 1e-3)}, bytes_a_sentence=300e3)
-    peak = batch.peaks(batch.by_batch(book))
-    assert batch.bytes_a_sentence(peak)["numpy"] == pytest.approx(300e3)
-    assert cells(batch.memory_table(peak)) == [["numpy", "0.93", "0.97", "1.22", "2.08", "293"]]
+    assert batch.bytes_a_sentence(book)["numpy"] == pytest.approx(300e3)
+    assert cells(batch.memory_table(book)) == [["numpy", "0.93", "0.97", "1.22", "2.08", "293"]]
 
 
 def test_a_stack_without_a_larger_batch_has_no_cost_of_a_sentence():
-    peak = batch.peaks(batch.by_batch(machine({"numpy": (1.0, 1e-3)}, batches=[8, 32, 128])))
-    assert batch.bytes_a_sentence(peak).empty
-    assert cells(batch.memory_table(peak))[0][-1] == ""
+    book = machine({"numpy": (1.0, 1e-3)}, batches=[8, 32, 128])
+    assert batch.bytes_a_sentence(book).empty
+    assert cells(batch.memory_table(book))[0][-1] == ""
 
 
 # Claims
@@ -157,10 +153,15 @@ def test_a_machine_with_fewer_batches_has_measured_nothing(batches, noise):
 
 
 def test_every_number_is_given_also_where_little_was_measured():
-    document = batch.of_the_document(100)
-    full = batch.values(stored.of(), document)
+    full = batch.PROSE.values(stored.of()) | batch.document_numbers(batch.document_devices(100))
     assert not [name for name, text in full.items() if "nan" in text or "not measured" in text]
-    assert batch.values(machine({"numpy": (1.0, 1e-3)}, [8]), document).keys() == full.keys()
+    poor = batch.PROSE.values(machine({"numpy": (1.0, 1e-3)}, [8]))
+    assert {poor[name] for name in ("bat-least", "bat-error", "bat-kib-high-stack", "bat-peak")} == {"(not measured)"}
+
+
+def test_the_example_predicts_its_third_step_from_the_other_two():
+    texts = batch.PROSE.values(machine({batch.EXAMPLE_STACK: (0.5, 1e-3)}, noise=(1.0,)))
+    assert [texts[f"bat-example-{name}"] for name in ("one", "promised", "took")] == ["628 ms", "4596 ms", "4596 ms"]
 
 
 def test_what_a_sentence_costs_is_a_column_a_batch():
