@@ -9,7 +9,7 @@ import yaml
 
 from traintime import paths
 from traintime.book import appendix, chapters, execute, glue, markup, original, prose, stored, verdicts
-from traintime.book.chapters import numpy_batches, predicting, structure
+from traintime.book.chapters import numpy_batches, predicting
 from traintime.book.claims import NOT_MEASURED
 from traintime.measuring import sweep
 
@@ -18,10 +18,8 @@ CHAPTERS = list(execute.chapters())
 NEW_DRAWS = range(23, 37)  # claims of chapter 15 that the models of the whole domain decide, wherever they were drawn
 # Claims that do not hold, or cannot be told, on the reference machine; the prose says so.
 SAID_NOT_TO_HOLD: dict[str, set[str]] = {
-    "02-how-we-measure": {"02.9", "02.11", "02.13", "02.14"},
     "07-theano-vs-tensorflow": {"07.1", "07.8", "07.12"},  # the last two rest on machine B
     "10-numpy-batches": {f"10.{number}" for number in (2, 3, 4, 5, 7, 10, 12)},
-    "12-parameters-are-not-time": {f"12.{number}" for number in (2, 3, 6, 7, 8, 9)},
     "14-one-formula": {"14.8"},
     "15-predict-yours": {
         f"15.{number}"
@@ -39,7 +37,6 @@ def having(found):
 # A chapter, or a claim, that shows another machine than the reference: which one.
 SHOWN = {
     "10-numpy-batches": numpy_batches.steadiest,
-    "12-parameters-are-not-time": having(structure.points),
     "15-predict-yours": having(predicting.cases),
     **{f"15.{number}": having(lambda book: predicting.cases(book).query("domain == 'whole'")) for number in NEW_DRAWS},
 }

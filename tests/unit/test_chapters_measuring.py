@@ -7,7 +7,7 @@ from made_up import measurements, rows, verdict
 from tables import cells
 
 from traintime.book import stored
-from traintime.book.chapters import measuring
+from traintime.book.chapters import measuring, repeats
 from traintime.book.stored import Measurements
 from traintime.store.table import LOOPS
 
@@ -17,6 +17,8 @@ def test_without_loops_there_are_no_gaps_and_no_epochs():
     made = measurements(found.assign(**dict.fromkeys(LOOPS, float("nan"))))
     assert measuring.gaps(made).empty
     assert measuring.epochs(made).empty
+    for table in (measuring.gap_table, measuring.here_table, measuring.word_table):
+        assert "Not measured yet" in table(made).data
 
 
 # The first steps
@@ -24,13 +26,13 @@ def test_without_loops_there_are_no_gaps_and_no_epochs():
 
 def test_first_steps_are_told_in_units_of_a_later_one():
     warm = np.array([10.0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1])
-    curves = measuring.in_units_of_a_later_one([("numpy", 0.2 * warm, 3), ("numpy", 0.5 * warm, 3)])
+    curves = repeats.in_units_of_a_later_one([("numpy", 0.2 * warm, 3), ("numpy", 0.5 * warm, 3)])
     assert curves["numpy"].tolist() == pytest.approx(warm[:10].tolist())
     assert curves.index.tolist() == list(range(1, 11))
 
 
 def test_runs_of_too_few_steps_tell_nothing_of_the_first_ones():
-    assert measuring.in_units_of_a_later_one([("numpy", np.ones(5), 3)]).columns.empty
+    assert repeats.in_units_of_a_later_one([("numpy", np.ones(5), 3)]).columns.empty
 
 
 def first_steps(factor, error=0.01):
@@ -62,11 +64,11 @@ def looped(stack="2026-jax", gap=1.0, error=0.02, rounds=5, told=True, loop="fit
 
 def test_the_gap_is_taken_within_each_run():
     found = looped(gap=1.2, error=0.0)
-    (row,) = (
-        measuring.gaps(measurements(found, looped("numpy", vocabulary=2000))).query("stack == '2026-jax'").itertuples()
-    )
+    made = measurements(found, looped("numpy", vocabulary=2000))
+    (row,) = measuring.gaps(made).query("stack == '2026-jax'").itertuples()
     assert (row.ratio, row.runs, row.told) == (pytest.approx(1.2), 5, True)
     assert row.faster == "single steps"
+    assert measuring.PROSE.values(made)["how-gap-high-stack"] == "2026-jax"
 
 
 @pytest.mark.parametrize(
@@ -123,13 +125,15 @@ def epochs(off=0.0, idle=np.nan, steps=50):
 
 @pytest.mark.parametrize("idle", [np.nan, 30.0])
 def test_an_estimate_is_held_against_the_time_of_training(idle):
-    found = measuring.epochs(measurements(epochs(0.1, idle)))
+    made = measurements(epochs(0.1, idle))
+    misses = measuring.misses(measuring.epochs(made))
     for name in measuring.ESTIMATES:
-        assert found[f"{name}_error"].tolist() == pytest.approx([0.1] * 5), name
-    misses = measuring.misses(found)
-    assert misses["worst"].tolist() == pytest.approx([0.1] * 5)
-    assert misses["near"].tolist() == [0] * 5
-    assert misses["rms"].tolist() == pytest.approx([0.1] * 5)
+        assert measuring.epochs(made)[f"{name}_error"].tolist() == pytest.approx([0.1] * 5), name
+        assert misses.loc[name, ["half", "worst", "near", "rms"]].tolist() == pytest.approx([0.1, 0.1, 0, 0.1])
+    assert misses.loc["drift", "worst"] == 0
+    assert measuring.PROSE.values(made)["how-mean-half"] == "10.0%"
+    assert measuring.HERE.values(made)["how-here-points"] == "1"
+    assert cells(measuring.epoch_table(made))[0][2:] == ["not told" if np.isnan(idle) else "30", *["+10.0%"] * 3]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +159,7 @@ def test_run_to_run_error_is_pooled_over_what_may_be_pooled():
             rows("numpy", [{"vocabulary": 1000}], lambda fields: 0.9, error=0.1, rounds=200).assign(code="another"),
         ]
     )
-    one = measuring.between(found)
+    one = repeats.between(found)
     assert 0.1 in one
     assert one.low < one.value < one.high
 
@@ -164,16 +168,16 @@ def test_a_rank_correlation_has_an_interval():
     random = np.random.default_rng(5)
     faults = random.uniform(1, 100, 60)
     runs = pd.DataFrame({"faults_a_step": [*faults, np.nan], "step_s": [*(1 + faults / 100), 9.0]})
-    assert measuring.rank(runs).value == pytest.approx(1)
+    assert repeats.rank(runs).value == pytest.approx(1)
     noise = pd.DataFrame({"faults_a_step": faults, "step_s": random.uniform(1, 2, 60)})
-    one = measuring.rank(noise)
+    one = repeats.rank(noise)
     assert 0 in one
     assert 0.2 < one.high - one.low < 0.7
 
 
 def allocators(gain, error=0.01, sweep="made-up"):
     points = [{"vocabulary": 20_000, "allocator": name} for name in ("glibc", "tcmalloc")]
-    found = rows(measuring.TENSORFLOW, points, lambda f: gain if f["allocator"] == "glibc" else 1.0, error, rounds=8)
+    found = rows(repeats.TENSORFLOW, points, lambda f: gain if f["allocator"] == "glibc" else 1.0, error, rounds=8)
     other = found["allocator"] == "tcmalloc"
     return measurements(found.assign(sweep=found["sweep"].where(~other, sweep)))
 
@@ -189,6 +193,15 @@ def allocators(gain, error=0.01, sweep="made-up"):
 )
 def test_the_allocators_claim_needs_both_sides_in_the_same_rounds(made, expected):
     assert verdict("02.3", made) == expected
+
+
+def test_the_sentinel_is_compared_with_the_rounds_that_have_both_allocators():
+    found = allocators(1.3).rows
+    made = measurements(found[(found["allocator"] == "tcmalloc") | (found["round"] > 3)])
+    sides = repeats.by_allocator(made, repeats.TENSORFLOW)
+    assert [sorted(side["round"]) for side in sides.values()] == [[4, 5, 6, 7, 8]] * 2
+    apart = repeats.by_allocator(allocators(1.3, sweep="another"), repeats.TENSORFLOW)
+    assert [len(side) for side in apart.values()] == [0, 0]
 
 
 @pytest.mark.parametrize(("error", "expected"), [(0.05, "holds"), (0.5, "does not hold")])
@@ -230,11 +243,11 @@ def test_the_claim_on_words(change, error, expected):
 
 
 def test_the_runs_that_were_once_taken_out_are_found():
-    assert measuring.restored(stored.of()) == 27
+    assert repeats.restored(stored.of()) == 27
 
 
 def test_each_machine_of_the_book_has_its_rates_and_one_is_the_reference():
-    rows = cells(measuring.machine_table())
+    rows = cells(repeats.machine_table())
     assert [row[0].split("<br>")[1] for row in rows] == list(stored.named())
     assert ["(the reference)" in row[0] for row in rows].count(True) == 1
     assert stored.first() in stored.listed()
@@ -242,15 +255,15 @@ def test_each_machine_of_the_book_has_its_rates_and_one_is_the_reference():
 
 def test_what_a_machine_lacks_is_said_in_the_place_of_each_number():
     nothing = Measurements(stored.of().rows.iloc[:0], "made-up")
-    values = measuring.values(nothing, measurements(epochs()))
-    assert set(values) == set(measuring.values(stored.of(), measurements(epochs())))
-    assert values["how-gap-low"] == "not measured"
-    assert not [name for name, text in values.items() if "nan" in text]
+    numbers = repeats.PROSE.values(nothing) | measuring.PROSE.values(nothing)
+    for name in ("sentinel", "floor-1", "floor-glibc", "first-low", "later-low", "gap-low", "mean-half", "foretold"):
+        assert numbers[f"how-{name}"] == "(not measured)", name
+    assert not [name for name, text in numbers.items() if "nan" in text]
 
 
 def test_calls_that_slept_return_when_the_timer_says():
-    found = measuring.calls(stored.of())
-    slept = found[found["idle_s"] > measuring.SLEPT]
+    slept = measuring.slept(stored.of())
     assert len(slept)
-    assert (slept["seconds"] / slept["foretold_s"]).between(0.95, 1.05).all()
-    assert (found["done_s"] <= found["seconds"]).all()
+    assert (slept["idle_s"] > measuring.SLEPT).all()
+    assert (slept["seconds"] / slept["predicted_s"]).between(0.95, 1.05).all()
+    assert sum(int(row[1]) for row in cells(measuring.sleep_table(stored.of()))) == len(slept)
