@@ -62,8 +62,7 @@ def test_the_structures_of_a_depth_have_the_same_parameters_and_arithmetic(depth
 
 def test_half_of_the_parameters_can_write_as_many_bytes():
     few, many = (
-        make_point("blocks", structure=name, width=width, depth=structure.MIDDLE).work
-        for name, width in (structure.FEW, structure.MANY)
+        make_point("blocks", depth=structure.MIDDLE, **network).work for network in (structure.FEW, structure.MANY)
     )
     assert few.parameters / many.parameters == pytest.approx(0.5, abs=0.05)
     assert few.flops / many.flops == pytest.approx(0.5, abs=0.05)
@@ -78,19 +77,19 @@ def test_a_size_that_nobody_worked_out_is_refused(name, depth, field):
 
 def test_what_makes_the_time_predicts_it_best(machine):
     book = machine()
-    errors = structure.predicted(book, structure.points(book)).set_index("stack")
+    errors = structure.prediction_errors(book)
     assert set(errors.index) == set(structure.STACKS)
     assert (errors["bytes of activations"] < 0.01).all()
     assert (errors["parameters"] > 0.2).all()
     assert verdict("12.5", book) == "holds"
     other = machine(by_parameters)
-    assert structure.predicted(other, structure.points(other))["parameters"].max() < 0.01
+    assert structure.prediction_errors(other)["parameters"].max() < 0.01
     assert verdict("12.5", other) == "does not hold"
 
 
 def test_more_bytes_at_the_same_arithmetic_take_longer(machine):
     book = machine()
-    ratios = structure.against(book, [("dense", "residual")])
+    ratios = stored.chosen(structure.ratios(book), above="dense", below="residual")
     assert ratios["depth"].tolist() == structure.DEPTHS * 3
     assert all(rows["ratio"].is_monotonic_increasing for _, rows in ratios.groupby("stack"))
     assert [verdict(f"12.{number}", book) for number in (1, 2, 3)] == ["holds"] * 3
@@ -102,30 +101,28 @@ def test_a_smaller_network_may_be_the_slower_one(machine):
     assert verdict("12.4", machine(by_parameters)) == "does not hold"
     slow = machine(lambda **fields: 0.2 if fields["structure"] == "dense" else 0.1)
     assert verdict("12.4", slow) == "holds"
-    assert stored.row(structure.with_smaller(slow), stack=SLOW)["ratio"] == pytest.approx(2, rel=0.01)
+    assert structure.with_smaller(slow)[SLOW].value == pytest.approx(2, rel=0.01)
 
 
 def test_fewer_parameters_are_faster_where_they_make_the_time(machine):
-    assert min(structure.fewer_is_faster(structure.points(machine(by_parameters))).values()) == 1
-    reversed_ = structure.points(machine(lambda **fields: 1 / by_parameters(**fields)))
-    assert max(structure.fewer_is_faster(reversed_).values()) == 0
+    assert min(structure.fewer_is_faster(machine(by_parameters)).values()) == 1
+    assert max(structure.fewer_is_faster(machine(lambda **fields: 1 / by_parameters(**fields))).values()) == 0
     assert verdict("12.9", machine(by_parameters)) == "holds"
 
 
 def test_single_changes_are_told_apart(machine):
     book = machine()
-    assert stored.row(structure.without_relu(book), stack=FAST)["ratio"] == pytest.approx(1 / 0.95, rel=0.01)
-    assert verdict("12.6", book) == "holds"
-    assert set(structure.without_xla(book)["structure"]) == set(structure.STRUCTURES)
-    assert verdict("12.8", book) == "holds"
+    assert structure.relu(book)[FAST].value == pytest.approx(1 / 0.95, rel=0.01)
+    assert structure.xla(book, "dense").value == pytest.approx(2, rel=0.01)
+    assert [verdict(f"12.{number}", book) for number in (6, 8)] == ["holds"] * 2
     names = {row[0] for row in cells(structure.changed_table(book))}
     assert names == {"without ReLUs", "without shortcuts", "without XLA"}
 
 
 def test_every_number_is_given_and_a_missing_one_says_so(machine, made_up):
-    full = structure.values(machine())
+    full = structure.PROSE.values(machine())
     assert not [name for name, text in full.items() if "not measured" in text or "nan" in text]
-    empty = structure.values(made_up(("numpy", {}, 0.1)))
+    empty = structure.PROSE.values(made_up(("numpy", {}, 0.1)))
     assert set(empty) == set(full)
     assert "not measured" in empty["str-dense-jax"]
     assert empty["str-dense-mb"] == full["str-dense-mb"]
@@ -133,23 +130,16 @@ def test_every_number_is_given_and_a_missing_one_says_so(machine, made_up):
 
 def test_a_machine_without_such_networks_has_empty_tables(made_up):
     book = made_up(("numpy", {}, 0.1))
-    found = structure.points(book)
-    assert found.empty
-    for table in (
-        structure.ratio_table(structure.against(book, [("dense", "residual")]), "structures"),
-        structure.predicted_table(structure.predicted(book, found)),
-        structure.changed_table(book),
-        structure.here_table(found),
-    ):
-        assert "Not measured yet" in table.data
+    assert structure.points(book).empty
+    for table in (structure.ratio_table, structure.predicted_table, structure.changed_table, structure.here_table):
+        assert "Not measured yet" in table(book).data
 
 
 def test_tables_have_a_row_for_each_network(machine):
     book = machine()
-    found = structure.points(book)
     assert [row[0] for row in cells(structure.work_table())] == structure.STRUCTURES
-    assert len(cells(structure.here_table(found))) == len(found)
-    assert len(cells(structure.predicted_table(structure.predicted(book, found)))) == 3
+    assert len(cells(structure.here_table(book))) == len(structure.points(book))
+    assert len(cells(structure.predicted_table(book))) == 3
 
 
 def test_both_figures_have_a_panel_a_stack_and_a_line_a_structure(machine):

@@ -1,0 +1,400 @@
+"""Chapter 12, parameters are not time: four structures of one size, and what predicts the time of a step."""
+
+import ast
+import functools
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from traintime import workloads
+from traintime.book import claims, page, stored
+from traintime.book.claims import Finding, above, any_stack, below, every, every_stack, higher, judged_together
+from traintime.book.page import Prose
+from traintime.book.stored import ANY, Measurements
+from traintime.errors import InputError
+from traintime.explain import formula
+from traintime.explain.formula import Formula
+from traintime.explain.statistics import Interval
+from traintime.point import make_point
+from traintime.workloads.base import Work
+
+STACKS = ["2026-tensorflow", "2026-jax", "2026-torch"]
+STRUCTURES = ["plain", "residual", "dense", "aggregated"]
+PAIRS = [("dense", "residual"), ("dense", "aggregated"), ("residual", "plain")]  # to compare
+SIZES: dict[str, Any] = {"workload": "blocks", "structure": ANY, "width": ANY, "depth": ANY}
+DEPTHS = [4, 8, 16]
+DEEP, MIDDLE = DEPTHS[-1], 8  # MIDDLE: the depth at which single things are changed
+# Maps a convolution gives, so that all structures of a depth have the same parameters and the same arithmetic.
+WIDTHS = {"plain": dict.fromkeys(DEPTHS, 32), "residual": dict.fromkeys(DEPTHS, 32)}
+WIDTHS |= {"aggregated": dict.fromkeys(DEPTHS, 30), "dense": {4: 20, 8: 15, 16: 11}}
+# Half of the parameters and the arithmetic, as many bytes.
+FEW, MANY = {"structure": "dense", "width": 11}, {"structure": "residual", "width": 32}
+SAME = 0.05  # sizes that differ by less are the same
+PREDICTORS: dict[str, Formula] = {
+    "parameters": formula.BY_PARAMETERS,
+    "operations": formula.BY_OPERATIONS,
+    "bytes of activations": formula.BY_BYTES,
+    "operations and bytes": formula.BY_BOTH,
+}
+ALONE = list(PREDICTORS)[:3]
+
+
+# The networks and their steps
+
+
+def sizes(structure: str, depth: int) -> dict[str, Any]:
+    """The fields of a network with as many parameters and operations as the others of its depth.
+
+    Raises InputError for a structure or a depth whose width was not worked out.
+    """
+    if structure not in WIDTHS:
+        raise InputError("structures", structure, "is not known", f"Choose from: {', '.join(WIDTHS)}.")
+    if depth not in DEPTHS:
+        raise InputError("depths", depth, "has no matched widths", f"Choose from: {', '.join(map(str, DEPTHS))}.")
+    return {"structure": structure, "depth": depth, "width": WIDTHS[structure][depth]}
+
+
+def work(structure: str, depth: int = DEEP) -> Work:
+    """What a step of this network has to do: parameters, flops, activation_bytes."""
+    return make_point("blocks", **sizes(structure, depth)).work
+
+
+@functools.cache
+def points(book: Measurements) -> pd.DataFrame:
+    """Every network of the sweep with its ReLUs and its stack's usual compiler.
+
+    Columns beside those of Measurements.points: `how`, its structure, and what a step of it has to do: parameters,
+    flops, activation_bytes.
+    """
+    networks = _with_columns(book.points(**SIZES, side=ANY))
+    names = ["structure", "side", "width", "depth", "outputs", "batch", "optimizer", "relu"]
+    works = [make_point("blocks", **{name: row[name] for name in names}).work for _, row in networks.iterrows()]
+    for column in ("parameters", "flops", "activation_bytes"):
+        networks[column] = [float(getattr(each, column)) for each in works]
+    return networks.assign(how=networks["structure"])
+
+
+def _with_columns(networks: pd.DataFrame) -> pd.DataFrame:
+    """The same; where nobody ran one, no rows that have the columns of a network."""
+    return networks if len(networks) else networks.assign(structure="", width=0, depth=0, side=0, relu=True, jit="")
+
+
+def measured() -> Measurements:
+    """The machine that the page shows: the first that ran the sweep."""
+    return stored.having(stored.of(), points)
+
+
+claim = functools.partial(claims.claim, on=measured)
+
+
+def matched(networks: pd.DataFrame) -> pd.DataFrame:
+    """Those of the sizes at which all structures of a depth have the same parameters and arithmetic."""
+    same = [WIDTHS[row.structure].get(row.depth) == row.width for row in networks.itertuples()]
+    chosen = networks[np.array(same, dtype=bool)]
+    return chosen[chosen["side"] == chosen["side"].max()].reset_index(drop=True)
+
+
+def invocations(book: Measurements, **wanted: Any) -> pd.DataFrame:
+    """The sweep's invocations, chosen by fields."""
+    return _with_columns(book.invocations(**SIZES | wanted))
+
+
+# Equal parameters, equal time?
+
+
+@functools.cache
+def ratios(book: Measurements) -> pd.DataFrame:
+    """Ratio of the steps of two structures, PAIRS, of equal parameters and arithmetic (Measurements.ratios)."""
+    table = book.ratios(matched(invocations(book)).assign(width=0), PAIRS, of="structure", against="depth")
+    return table.sort_values(["above", "below", "stack", "depth"], ignore_index=True)
+
+
+def ratio(book: Measurements, above: str, below: str, depth: int = DEEP) -> dict[str, Interval]:
+    """One structure's step over another's of as many parameters, by stack. Raises KeyError without one of STACKS."""
+    return stored.ratio_by_stack(ratios(book), STACKS, above=above, below=below, depth=depth)
+
+
+def growth(book: Measurements, structure: str) -> dict[str, Interval]:
+    """Exponent of a step in the depth, at equal parameters and arithmetic, by stack."""
+    table = stored.chosen(book.exponents(matched(points(book)), "depth"), how=structure)
+    return {row["stack"]: stored.interval(row, "exponent") for _, row in table.iterrows()}
+
+
+def with_smaller(book: Measurements) -> dict[str, Interval]:
+    """The dense network of 11 maps over the one with shortcuts and 32: half of the parameters, as many bytes."""
+    runs = invocations(book, depth=MIDDLE)
+    runs = pd.concat([stored.chosen(runs, **FEW), stored.chosen(runs, **MANY)]).assign(width=0)
+    return stored.ratio_by_stack(book.ratios(runs, PAIRS[:1], of="structure", against="depth"), STACKS)
+
+
+@claim(
+    "12.1",
+    "At equal parameters and equal arithmetic the densely joined network of depth 16 takes longer than the one with "
+    "shortcuts, on all three stacks.",
+    source="S1",
+)
+def dense_is_slower(book: Measurements) -> Finding:
+    return every_stack(ratio(book, "dense", "residual"), above(1))
+
+
+@claim(
+    "12.2",
+    "From depth 4 to 16, at equal parameters and arithmetic, the densely joined network's time grows by more than that "
+    "of the one with shortcuts, on all three stacks.",
+    source="S1",
+    says="cannot be told",
+)
+def dense_grows_faster(book: Measurements) -> Finding:
+    dense, residual = growth(book, "dense"), growth(book, "residual")
+    figures = (f"{stack} {dense[stack].text()} against {residual[stack].text()}" for stack in STACKS)
+    return Finding(every(*(higher(dense[stack], residual[stack]) for stack in STACKS)), "; ".join(figures))
+
+
+@claim(
+    "12.3",
+    "At depth 16 the network that joins its maps once is faster than the densely joined one, on all three stacks.",
+    source="S1",
+    says="does not hold",
+)
+def joined_once_is_faster(book: Measurements) -> Finding:
+    return every_stack(ratio(book, "dense", "aggregated"), above(1))
+
+
+@claim(
+    "12.4",
+    "With half of the parameters and of the arithmetic, and as many bytes of activations, the densely joined network "
+    "takes longer than the one with shortcuts, on at least one stack.",
+    source="S1",
+)
+def smaller_is_slower(book: Measurements) -> Finding:
+    return any_stack(with_smaller(book), above(1))
+
+
+# What predicts a step?
+
+
+@functools.cache
+def prediction_errors(book: Measurements) -> pd.DataFrame:
+    """How well each predictor predicts a network that its line has not seen: mean left-out error, a row a stack.
+
+    Index stack; columns one for each of PREDICTORS, networks, repeat (error of measuring them again), all shares.
+    """
+    rows = []
+    for stack, ran in points(book).dropna(subset="step_s").groupby("stack", sort=False):
+        if len(ran) < 6:
+            continue
+        seconds = ran["step_s"].to_numpy(float)
+        errors = {name: np.abs(formula.leave_one_out(line, ran, seconds)).mean() for name, line in PREDICTORS.items()}
+        repeat = formula.repeat_error(book.spread(str(stack), "step_s"), ran["invocations"].to_numpy())
+        rows.append({"stack": stack} | errors | {"networks": len(ran), "repeat": repeat})
+    return pd.DataFrame(rows, columns=["stack", *PREDICTORS, "networks", "repeat"]).set_index("stack")
+
+
+@claim(
+    "12.5",
+    "Of three predictors of a step bytes of activations err least and parameters most, at least twice as much, on all "
+    "three stacks.",
+    source="S1",
+)
+def bytes_predict_best(book: Measurements) -> Finding:
+    table = prediction_errors(book).loc[STACKS, ALONE]
+    least, most = table.min(axis=1), table.max(axis=1)
+    holds = (table[ALONE[2]] == least) & (table[ALONE[0]] == most) & (most >= 2 * least)
+    figures = (f"{stack} {', '.join(f'{name} {row[name]:.0%}' for name in ALONE)}" for stack, row in table.iterrows())
+    return Finding(bool(holds.all()), "; ".join(figures))
+
+
+# One change at a time
+
+
+def without_relu(book: Measurements) -> pd.DataFrame:
+    """A step with a ReLU after each convolution over one without (Measurements.ratios; above is True)."""
+    runs = invocations(book, depth=MIDDLE, width=MANY["width"], relu=[True, False])
+    return book.ratios(runs, [(True, False)], of="relu", against="depth")
+
+
+def without_xla(book: Measurements) -> pd.DataFrame:
+    """A step of TensorFlow compiled by XLA, which is its default, over one without (Measurements.ratios)."""
+    runs = matched(invocations(book, depth=MIDDLE, jit=["auto", "off"], stack=STACKS[0]))
+    return book.ratios(runs.assign(width=0), [("auto", "off")], of="jit", against="depth")
+
+
+def relu(book: Measurements) -> dict[str, Interval]:
+    """The network with shortcuts with its ReLUs over the same without, by stack."""
+    return stored.ratio_by_stack(without_relu(book), STACKS, structure="residual")
+
+
+def xla(book: Measurements, structure: str) -> Interval:
+    """TensorFlow's step of a structure with XLA over the one without."""
+    return stored.ratio_by_stack(without_xla(book), STACKS[:1], structure=structure)[STACKS[0]]
+
+
+@claim(
+    "12.6",
+    "Without its ReLUs the network with shortcuts takes less than 10 % less time, on all three stacks.",
+    source="S1",
+    says="cannot be told",
+)
+def relus_are_cheap(book: Measurements) -> Finding:
+    return every_stack(relu(book), below(1 / 0.9))
+
+
+@claim(
+    "12.7",
+    "Without its shortcuts it takes less than 10 % less time, on all three stacks.",
+    source="S1",
+    says="cannot be told",
+)
+def shortcuts_are_cheap(book: Measurements) -> Finding:
+    return every_stack(ratio(book, "residual", "plain", MIDDLE), below(1 / 0.9))
+
+
+@claim(
+    "12.8",
+    "Without XLA a step on TensorFlow is faster than with it, in all four structures.",
+    says="cannot be told",
+)
+def xla_is_slower(book: Measurements) -> Finding:
+    return judged_together(*(every_stack({name: xla(book, name)}, above(1)) for name in STRUCTURES))
+
+
+# Fewer parameters, less time?
+
+
+def fewer_is_faster(book: Measurements) -> dict[str, float]:
+    """Of all pairs of a stack's networks whose parameters differ: the share in which the smaller one is the faster."""
+    shares = {}
+    for stack, ran in points(book).dropna(subset="step_s").groupby("stack", sort=False):
+        rows = ran[["parameters", "step_s"]].itertuples(index=False)
+        apart = [(a, b) for a, b in combinations(rows, 2) if abs(np.log(a.parameters / b.parameters)) > SAME]
+        if apart:
+            agree = [(a.parameters < b.parameters) == (a.step_s < b.step_s) for a, b in apart]
+            shares[str(stack)] = float(np.mean(agree))
+    return shares
+
+
+@claim(
+    "12.9",
+    "Of two networks the one with fewer parameters is the faster one in more than nine of ten pairs, on all three "
+    "stacks.",
+    source="S1",
+    says="does not hold",
+)
+def fewer_are_faster(book: Measurements) -> Finding:
+    shares = {stack: fewer_is_faster(book)[stack] for stack in STACKS}
+    figure = "; ".join(f"{stack} {share:.0%} of pairs" for stack, share in shares.items())
+    return Finding(min(shares.values()) > 0.9, figure)
+
+
+# What the page shows
+
+
+def source(structure: str) -> str:
+    """How Keras joins the convolutions of a structure, as it stands in the worker; nothing is imported for it."""
+    text = (workloads.get("blocks").folder / "on_keras3.py").read_text()
+    functions = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == structure)
+    return ast.get_source_segment(text, next(functions)) or ""
+
+
+def work_table(depth: int = MIDDLE) -> HTML:
+    """What a step of each structure has to do at this depth."""
+    return page.columns(
+        pd.DataFrame([sizes(name, depth) | vars(work(name, depth)) for name in STRUCTURES]),
+        structure="",
+        width="maps",
+        parameters=("parameters", 1, ","),
+        flops=("operations (10⁹)", 1e-9, ".1f"),
+        activation_bytes=("activations (MB)", 1e-6, ".0f"),
+    )
+
+
+def ratio_table(book: Measurements) -> HTML:
+    """`ratios` with their verdicts, a row a stack and depth."""
+    return page.columns(
+        ratios(book),
+        fold="Every ratio, with its verdict",
+        stack="stack",
+        structures=("structures", lambda row: f"{row['above']} over {row['below']}"),
+        depth="depth",
+        ratio=("ratio of steps", page.span),
+        verdict=("verdict", lambda row: row["reason"] if pd.isna(row["faster"]) else f"{row['faster']} is faster"),
+    )
+
+
+def predicted_table(book: Measurements) -> HTML:
+    """`prediction_errors` as a reader sees them."""
+    errors = {name: (name, 1, ".0%") for name in PREDICTORS}
+    return page.columns(
+        prediction_errors(book).reset_index(), stack="error", **errors, repeat=("measured again", 1, ".0%")
+    )
+
+
+def changed_table(book: Measurements) -> HTML:
+    """What one change at a time takes off a step: ReLUs, shortcuts, XLA."""
+    bare = stored.chosen(ratios(book), above="residual", below="plain", depth=MIDDLE).assign(structure="residual")
+    changes = {"without ReLUs": without_relu(book), "without shortcuts": bare, "without XLA": without_xla(book)}
+    return page.columns(
+        pd.concat([table.assign(change=change) for change, table in changes.items() if len(table)] or [bare]),
+        change="",
+        stack="stack",
+        structure="network",
+        ratio=("times as fast", page.span),
+    )
+
+
+def here_table(book: Measurements) -> HTML:
+    """The networks of a run: what they have to do, and what a step takes."""
+    return page.columns(
+        points(book).sort_values(["stack", "depth", "structure"]),
+        stack="stack",
+        network=("network", lambda row: f"{row['structure']} of {row['depth']}"),
+        parameters=("parameters", 1, ",.0f"),
+        activation_bytes=("activations (MB)", 1e-6, ".0f"),
+        step_s=("a step here (ms)", lambda row: f"{row['step_s'] * 1e3:,.1f}" if row["step_s"] > 0 else row["status"]),
+    )
+
+
+def _by_stack(name: str, values: Callable[[Measurements], Mapping[str, Any]]) -> dict[str, Any]:
+    """Numbers of the prose, one a stack: an Interval with its ends, a share in percent."""
+
+    def text(stack: str, book: Measurements) -> str:
+        value = values(book)[stack]
+        return value.text() if isinstance(value, Interval) else f"{value:.0%}"
+
+    return {f"{name}_{stack[5:]}": functools.partial(text, stack) for stack in STACKS}
+
+
+def _gflop_per_s(book: Measurements) -> pd.Series:
+    ran = stored.chosen(points(book), stack="2026-torch").dropna(subset="step_s")
+    return ran["flops"] / ran["step_s"] / 1e9
+
+
+PROSE = Prose(
+    "str",
+    there=lambda book: page.title(book, points(book)),
+    **_by_stack("dense", lambda book: ratio(book, "dense", "residual")),
+    **_by_stack("once", lambda book: ratio(book, "dense", "aggregated")),
+    **_by_stack("shortcuts", lambda book: ratio(book, "residual", "plain", MIDDLE)),
+    **_by_stack("smaller", with_smaller),
+    **_by_stack("relu", relu),
+    **_by_stack("parameters", lambda book: prediction_errors(book)["parameters"]),
+    **_by_stack("operations", lambda book: prediction_errors(book)["operations"]),
+    **_by_stack("bytes", lambda book: prediction_errors(book)["bytes of activations"]),
+    **_by_stack("grows_dense", lambda book: growth(book, "dense")),
+    **_by_stack("grows_residual", lambda book: growth(book, "residual")),
+    **_by_stack("pairs", fewer_is_faster),
+    slow=lambda book: f"{_gflop_per_s(book).min():,.0f}",
+    fast=lambda book: f"{_gflop_per_s(book).max():,.0f}",
+    xla_plain=lambda book: xla(book, "plain").text(),
+    xla_dense=lambda book: xla(book, "dense").text(),
+    **{f"{name}_mb": lambda _, name=name: f"{work(name).activation_bytes / 1e6:.0f}" for name in STRUCTURES[:3]},
+    more_bytes=lambda _: f"{work('dense').activation_bytes / work('residual').activation_bytes:.1f}",
+    thin=lambda _: str(sizes("dense", DEEP)["width"]),
+    wide=lambda _: str(sizes("residual", DEEP)["width"]),
+    few=lambda _: f"{make_point('blocks', depth=MIDDLE, **FEW).work.parameters:,}",
+    many=lambda _: f"{make_point('blocks', depth=MIDDLE, **MANY).work.parameters:,}",
+)
