@@ -1,13 +1,13 @@
 """One change at a time: gains, feeds, saves, several processes, rates; on made-up data."""
 
-import numpy as np
 import pandas as pd
 import pytest
 from made_up import made_up, verdict
 from tables import cells
 
 from traintime.book import plots, stored
-from traintime.book.chapters import faster
+from traintime.book.chapters import faster, faster_learning, faster_transfers
+from traintime.book.chapters.faster_transfers import MODELS, STACKS
 from traintime.errors import InputError
 from traintime.learning import results
 from traintime.learning.trial import make_trial
@@ -29,7 +29,7 @@ GAINS = {
 AS_PREDICTED = {
     ("arithmetic", "bfloat16", "2026-torch"): 1.8,
     ("table", "tcmalloc", "2026-torch"): 2.5,
-    **{("loop", "batch × 4", stack): 3.0 for stack in faster.STACKS},
+    **{("loop", "batch × 4", stack): 3.0 for stack in STACKS},
 }
 FEEDS = {  # a step and what of it is waiting, ms
     "ready": (200, 0),
@@ -41,38 +41,43 @@ FEEDS = {  # a step and what of it is waiting, ms
     "fetched-parallel": (200, 1),
 }
 
+TRANSFER_TABLES = [
+    faster_transfers.feed_table,
+    faster_transfers.save_table,
+    faster_transfers.save_frequency_table,
+    faster_transfers.process_table,
+    faster_transfers.exchange_table,
+]
 SELDOM = [{"save_every": 1}, {"save_every": 100}, {"save_every": 1, "save_aside": True}]
 
 
-def run_of(stack, change, model):
+def runs(stack, change, model):
     """Whether a stack can run a change of a model."""
-    of_workload = make_point(**faster.MODELS[model]).fields
-    if change.field not in of_workload or (change.name == "float16" and model != "arithmetic"):
+    field, _ = faster.settings(model, change)
+    if field not in make_point(**MODELS[model]).fields or (change == "float16" and model != "arithmetic"):
         return False
-    return change.field not in ("jit", "onednn", "algorithm") or stack == (
-        "2026-torch" if change.field == "algorithm" else "2026-tensorflow"
-    )
+    only = {"jit": "2026-tensorflow", "onednn": "2026-tensorflow", "algorithm": "2026-torch"}
+    return only.get(field, stack) == stack
 
 
 def today(gains=AS_PREDICTED, feeds=FEEDS, save=(2.0, 0.5), two=(0.1, 0.2), spe=1.3, seldom=(0.05, 0.011, 0.045)):
     """Today's stacks, each model at a tenth of a second a step; gains: (model, change, stack) -> times as fast."""
     steps = []
-    for model, fields in faster.MODELS.items():
-        for stack in faster.STACKS:
+    for model, fields in MODELS.items():
+        for stack in STACKS:
             usual = 0.2 if (model, stack) == ("arithmetic", "2026-tensorflow") else 0.1
             if usual == 0.1:  # the other is the feed of batches that lie ready
                 steps.append((stack, fields, usual))
-            for change in faster.CHANGES:
-                if run_of(stack, change, model):
-                    times = gains.get((model, change.name, stack), GAINS[change.name])
-                    more = change.other if change.field == "batch" else 1
-                    other = fields | {change.field: faster.sides(model, change)[1]}
-                    steps.append((stack, other, usual * more / times))
+            for change in (name for name in faster.ACCELERATIONS if runs(stack, name, model)):
+                times = gains.get((model, change, stack), GAINS[change])
+                field, (_, other) = faster.settings(model, change)
+                more = 4 if field == "batch" else 1
+                steps.append((stack, fields | {field: other}, usual * more / times))
     for feed, (step, waited) in feeds.items():
-        of_feed = faster.MODELS["arithmetic"] | {"feed": feed}
+        of_feed = MODELS["arithmetic"] | {"feed": feed}
         steps.append(("2026-tensorflow", of_feed, step / 1e3, {"waited_s": waited / 1e3, "own_cores": 1.9}))
-    table = faster.MODELS["table"]
-    for stack in faster.STACKS:
+    table = MODELS["table"]
+    for stack in STACKS:
         for aside, cost in zip((False, True), save, strict=True):
             # One of ten steps saves: the mean holds a tenth of it.
             steps.append((stack, table | {"save_every": 10, "save_aside": aside}, 0.1 + cost / 10))
@@ -81,7 +86,7 @@ def today(gains=AS_PREDICTED, feeds=FEEDS, save=(2.0, 0.5), two=(0.1, 0.2), spe=
         for seconds, fields in zip(seldom, SELDOM, strict=True):
             steps.append((stack, small | fields, seconds))
     for model, seconds in zip(("arithmetic", "table"), two, strict=True):
-        fields = faster.MODELS[model]
+        fields = MODELS[model]
         steps.append(("2026-torch", fields | {"replicas": 2}, seconds))
         steps.append(("2026-torch", fields | {"batch": fields["batch"] // 2, "threads": 1}, 0.08))
     for stack in ("2026-tensorflow", "2026-jax"):
@@ -91,38 +96,29 @@ def today(gains=AS_PREDICTED, feeds=FEEDS, save=(2.0, 0.5), two=(0.1, 0.2), spe=
     return made_up(*steps)
 
 
-@pytest.fixture
-def machine():
-    return today
-
-
 @pytest.fixture(scope="module")
 def usual():
     """The machine on which all predictions come true, for tests that change nothing of it."""
     return today()
 
 
-@pytest.fixture(scope="module")
-def table(usual):
-    return faster.changes(usual)
+def gain(book, model, change, stack):
+    return faster.gains(book, model, change, [stack])[stack].value
 
 
-@pytest.fixture(scope="module")
-def tried(usual):
-    return faster.tried(usual, usual)
-
-
-def test_a_change_is_compared_with_the_model_as_it_was(table):
-    assert faster.gain(table, "table", "tcmalloc", "2026-torch").value == pytest.approx(2.5, rel=0.01)
-    assert faster.gain(table, "arithmetic", "float16", "2026-jax").value == pytest.approx(0.2, rel=0.01)
-    assert set(table["model"]) == set(faster.MODELS)
-    assert next(iter(table["change"])) == "bfloat16"
+def test_a_change_is_compared_with_the_model_as_it_was(usual):
+    assert gain(usual, "table", "tcmalloc", "2026-torch") == pytest.approx(2.5, rel=0.01)
+    assert gain(usual, "arithmetic", "float16", "2026-jax") == pytest.approx(0.2, rel=0.01)
+    table = faster.changes(usual)
+    assert list(dict.fromkeys(table["model"])) == list(MODELS)
+    assert list(dict.fromkeys(table["stack"])) == STACKS
+    assert table["change"].iloc[0] == "bfloat16"
     with pytest.raises(KeyError):
-        faster.gain(table, "loop", "table frozen", "2026-jax")
+        gain(usual, "loop", "table frozen", "2026-jax")
 
 
-def test_a_larger_batch_is_judged_by_the_sample(table):
-    assert faster.gain(table, "loop", "batch × 4", "2026-jax").value == pytest.approx(3, rel=0.01)
+def test_a_larger_batch_is_judged_by_the_sample(usual):
+    assert gain(usual, "loop", "batch × 4", "2026-jax") == pytest.approx(3, rel=0.01)
 
 
 def test_predictions_that_come_true_hold(usual):
@@ -150,60 +146,65 @@ def test_predictions_that_come_true_hold(usual):
         (18, {"seldom": (0.05, 0.011, 0.011)}),
     ],
 )
-def test_predictions_that_do_not_come_true_fail(machine, number, changes):
-    assert verdict(f"13.{number}", machine(**changes)) == "does not hold"
+def test_predictions_that_do_not_come_true_fail(number, changes):
+    assert verdict(f"13.{number}", today(**changes)) == "does not hold"
 
 
 def test_a_save_is_what_ten_steps_take_more(usual):
-    costs = faster.saves(usual)
-    assert costs["2026-jax"]["in turn"].value == pytest.approx(2.0, rel=0.02)
-    assert costs["2026-jax"]["aside"].value == pytest.approx(0.5, rel=0.02)
-    assert [row[0] for row in cells(faster.save_table(costs))] == faster.STACKS
-
-
-def test_two_processes_against_one_and_against_half(usual):
-    both = faster.shared(usual)
-    assert both["table"].gain.value == pytest.approx(0.5, rel=0.01)
-    assert both["table"].efficiency.value == pytest.approx(0.4, rel=0.01)
-    assert both["table"].gradient_bytes == 4 * make_point(**faster.MODELS["table"]).work.trained
-    assert both["arithmetic"].exchange.value == pytest.approx(0.02, rel=0.01)
+    cost = faster_transfers.save_costs(usual).loc["2026-jax"]
+    expected = {"step": 0.1, "in_turn": 2.0, "aside": 0.5, "share": 0.25, "steps": 20}
+    assert {name: one.value for name, one in cost.items()} == pytest.approx(expected, rel=0.02)
+    assert [row[0] for row in cells(faster_transfers.save_table(usual))] == STACKS
 
 
 def test_saved_at_each_and_at_every_hundredth_step_against_never(usual):
-    costs = faster.seldom(usual)["2026-jax"]
-    assert costs["each"].value == pytest.approx(5, rel=0.01)
-    assert costs["hundredth"].value == pytest.approx(1.1, rel=0.01)
-    assert costs["gain"].value == pytest.approx(5 / 1.1, rel=0.01)
-    assert costs["aside"].value == pytest.approx(5 / 4.5, rel=0.01)
-    assert [row[0] for row in cells(faster.seldom_table(faster.seldom(usual)))] == faster.STACKS
+    times = faster_transfers.save_frequencies(usual).loc["2026-jax"]
+    expected = {"never": 0.01, "each": 5, "hundredth": 1.1, "gain": 5 / 1.1, "aside": 5 / 4.5}
+    assert {name: one.value for name, one in times.items()} == pytest.approx(expected, rel=0.01)
+    assert [row[0] for row in cells(faster_transfers.save_frequency_table(usual))] == STACKS
 
 
-def test_an_exchange_stands_beside_what_a_ring_would_take(machine):
-    book = machine()
-    assert np.isnan(faster.exchanges(book)["table"].at_memory)
-    assert "not measured" in cells(faster.exchange_table(book))[0]
+def test_what_no_round_measured_together_is_not_compared():
+    book = today()
+    book.rows.loc[book.rows["save_aside"].eq(True), "round"] += 10
+    assert faster_transfers.save_costs(book).empty
+
+
+def test_two_processes_against_one_and_against_half(usual):
+    both = faster_transfers.two_processes(usual)
+    expected = {"one": 0.1, "half": 0.08, "two": 0.2, "gain": 0.5, "efficiency": 0.4, "exchange": 0.12}
+    assert {name: one.value for name, one in both.loc["table"].items()} == pytest.approx(expected, rel=0.01)
+    assert both.loc["arithmetic", "exchange"].value == pytest.approx(0.02, rel=0.01)
+
+
+def test_an_exchange_stands_beside_what_a_ring_would_take():
+    book = today()
+    assert "(not measured)" in cells(faster_transfers.exchange_table(book))[0]
     book.rates = {"bandwidth_bytes_per_s": 1e9}
-    found = faster.exchanges(book)
-    sent = {model: 4 * make_point(**faster.MODELS[model]).work.trained for model in found}
-    assert found["table"].seen.value == pytest.approx(0.12, rel=0.01)
+    sent = {model: 4 * make_point(**MODELS[model]).work.trained for model in ("arithmetic", "table")}
     # Of two processes each sends and receives all of its gradients once.
-    assert found["table"].at_memory == pytest.approx(sent["table"] / 1e9)
-    assert found["table"].as_largest == found["table"].seen
+    assert faster_transfers.ring_at_memory_s(book, "table") == pytest.approx(sent["table"] / 1e9)
     share = sent["arithmetic"] / sent["table"]
-    assert found["arithmetic"].as_largest.value == pytest.approx(0.12 * share, rel=0.01)
-    assert found["arithmetic"].seen.value == pytest.approx(0.02, rel=0.01)
-    assert [row[0] for row in cells(faster.exchange_table(book))] == ["arithmetic", "table"]
+    at_table_rate = faster_transfers.exchange_at_table_rate(book, "arithmetic").value
+    assert at_table_rate == pytest.approx(0.12 * share, rel=0.01)
+    rows = cells(faster_transfers.exchange_table(book))
+    assert [row[0] for row in rows] == ["arithmetic", "table"]
+    assert rows[1][-1] == ""  # the table's own rate says nothing of the table
 
 
 def test_a_samples_wait_is_the_workers(worker_module):
-    assert worker_module("feeds", "blocks").WAIT_S == faster.WAIT_S
+    assert worker_module("feeds", "blocks").WAIT_S == faster_transfers.WAIT_S
 
 
 def test_a_ring_exchanges_twice_what_the_others_have():
-    assert [faster.ring(100, 100, number) for number in (1, 2, 4)] == [0, 1, 1.5]
-    assert faster.scaled(1, 100, 100, 1) == 1
-    assert faster.scaled(1, 100, 100, 2) == 2
-    assert faster.scaled(1, 100, 100, 1000) == pytest.approx(3, rel=0.01)
+    assert [faster_transfers.ring_s(100, 100, number) for number in (1, 2, 4)] == [0, 1, 1.5]
+
+
+def test_machines_on_a_network_wait_for_the_exchange(usual):
+    """Sixteen of them: 15/8 of the gradients' bytes at 1.25 GB/s, beside a step of 80 ms."""
+    exchange = 1.875 * faster_transfers.gradient_bytes("table") / 1.25e9
+    expected = 16 * 0.08 / (0.08 + exchange)
+    assert faster_transfers.times_as_many_samples(usual, "table") == pytest.approx(expected, rel=0.01)
 
 
 def trained(losses):
@@ -217,63 +218,61 @@ def trained(losses):
     return pd.DataFrame(rows)
 
 
-def test_epochs_are_counted_to_the_loss_that_the_smallest_rate_reaches():
-    found = trained({0.0001: [4, 3, 2, 1.5], 0.001: [3, 1.4, 1.2, 1.1], 0.1: [9, 9, 9, 9]})
-    table = faster.rates(found)
+def test_epochs_are_counted_to_the_loss_that_the_smallest_rate_reaches(monkeypatch):
+    tried = trained({0.0001: [4, 3, 2, 1.5], 0.001: [3, 1.4, 1.2, 1.1], 0.1: [9, 9, 9, 9]})
+    monkeypatch.setattr(faster_learning, "trials", lambda: tried)
+    table = faster_learning.epochs_by_rate()
     assert table["epochs"].tolist()[:2] == [4, 2]
-    assert np.isnan(table["epochs"].iloc[2])
     assert table["reached"].tolist() == [1, 1, 0]
-    assert [row[1] for row in cells(faster.rate_table(table))] == ["4.0 (4 to 4)", "2.0 (2 to 2)", "never"]
+    assert [row[1] for row in cells(faster_learning.rate_table())] == ["4.0 (4 to 4)", "2.0 (2 to 2)", "never"]
 
 
-def test_one_rate_is_no_comparison(tmp_path):
-    assert faster.rates(trained({0.001: [2.0, 1.0]})).empty
-    assert "traintime learn" in faster.rate_table(faster.rates(results.table(tmp_path))).data
+@pytest.mark.parametrize("losses", [{0.001: [2.0, 1.0]}, {}])
+def test_one_rate_is_no_comparison(losses, monkeypatch, tmp_path):
+    tried = trained(losses) if losses else results.table(tmp_path)
+    monkeypatch.setattr(faster_learning, "trials", lambda: tried)
+    assert "traintime learn" in faster_learning.rate_table().data
+    assert "traintime learn" in faster_learning.half_table().data
 
 
 @pytest.mark.parametrize(("model", "changes", "field"), [("ring", [], "model"), ("loop", ["magic"], "change")])
 def test_an_unknown_model_or_change_is_refused(model, changes, field):
     with pytest.raises(InputError, match=rf"^{field}: "):
-        faster.asked(model, changes, ["2026-jax"])
+        faster.sweeps(model, changes, ["2026-jax"])
 
 
 def test_a_run_asks_for_both_sides_of_each_change():
-    asked = faster.asked("table", ["batch × 4", "SGD"], ["2026-jax"])
+    asked = faster.sweeps("table", ["batch × 4", "SGD"], ["2026-jax"])
     assert asked["batch × 4"]["batch"] == [100, 400]
     assert asked["SGD"]["optimizer"] == ["adam", "sgd"]
 
 
+def numbers(book):
+    modules = (faster, faster_learning, faster_transfers)
+    proses = [*(module.PROSE for module in modules), faster_transfers.SAVING_PROSE]
+    return {name: text for prose in proses for name, text in prose.values(book).items()}
+
+
 def test_every_number_is_given_and_a_missing_one_says_so(usual):
-    none = made_up(("numpy", {}, 0.1))
-    full = faster.values(usual, usual)
-    assert "nan" not in " ".join(full.values())
+    full, empty = numbers(usual), numbers(made_up(("numpy", {}, 0.1)))
+    assert "nan" not in " ".join([*full.values(), *empty.values()])
     assert full["fst-table-tcmalloc-torch"].startswith("2.5")
     assert full["fst-each-jax"].startswith("5.0")
-    empty = faster.values(none, none)
-    assert set(empty) == set(full)
+    assert full["fst-float16-slower-jax"] == "5"
+    assert empty.keys() == full.keys()
     assert "not measured" in empty["fst-ready"]
 
 
 def test_a_machine_without_such_models_has_empty_tables():
     book = made_up(("numpy", {"vocabulary": 11}, 0.1))
-    table = faster.changes(book)
-    assert table.empty
-    for shown in (
-        faster.change_table(table),
-        faster.peak_table(faster.peaks(book)),
-        faster.feed_table(faster.feeds(book)),
-        faster.save_table(faster.saves(book)),
-        faster.seldom_table(faster.seldom(book)),
-        faster.shared_table(book),
-        faster.exchange_table(book),
-        faster.first_table(faster.tried(book, book)),
-        faster.rest_table(faster.tried(book, book)),
-    ):
-        assert "Not measured yet" in shown.data
+    for table in (faster.change_table, faster.peak_table, *TRANSFER_TABLES):
+        assert "Not measured yet" in table(book).data
+    for table in (faster.first_table, faster.rest_table):
+        assert "Not measured yet" in table(book, book).data
 
 
-def test_what_was_trained_is_judged_on_the_chapters_machine_alone(machine, monkeypatch):
-    book, other = machine(), made_up(("numpy", {}, 0.1), machine="another")
+def test_what_was_trained_is_judged_on_the_chapters_machine_alone(usual, monkeypatch):
+    book, other = usual, made_up(("numpy", {}, 0.1), machine="another")
     monkeypatch.setattr(stored, "having", lambda first, found: book)
     monkeypatch.setattr(stored, "of", lambda name="": book)
     for number in (14, 15):
@@ -294,8 +293,8 @@ def rows_of(table, limit):
     return found
 
 
-def test_what_to_try_first_is_ordered_by_gain_and_priced(tried):
-    first, *others = rows_of(faster.first_table(tried), "the update")
+def test_what_to_try_first_is_ordered_by_gain_and_priced(usual):
+    first, *others = rows_of(faster.first_table(usual, usual), "the update")
     assert first[0] == "table frozen"
     assert first[1].startswith("<strong>3.0") and "(2." in first[1]
     assert first[-1] == "peak memory × 1.00; accuracy: not measured"
@@ -305,54 +304,54 @@ def test_what_to_try_first_is_ordered_by_gain_and_priced(tried):
     assert unknown[0].startswith("each row when it is read") and unknown[1] == "not measured yet"
 
 
-def test_every_comparison_stands_in_one_of_the_two_tables(tried):
-    listed = cells(faster.first_table(tried)) + cells(faster.rest_table(tried))
+def test_every_comparison_stands_in_one_of_the_two_tables(usual):
+    tried = faster.comparisons(usual, usual)
+    listed = cells(faster.first_table(usual, usual)) + cells(faster.rest_table(usual, usual))
     assert sorted(row[1] for row in listed) == sorted(tried.drop_duplicates(["limit", "change"])["change"])
-    assert {change.name for change in faster.CHANGES} < set(tried["change"])
+    assert set(faster.ACCELERATIONS) < set(tried["change"])
     expected = {"16 steps at once", "every 100 steps, not each", "fetching: ahead", "two processes of one thread"}
     assert expected < set(tried["change"])
     assert list(dict.fromkeys(tried["limit"])) == ["arithmetic", "table", "loop", "data", "saving", "starts"]
 
 
 def test_what_nobody_measured_says_so(usual):
-    rows = rows_of(faster.first_table(faster.tried(usual, made_up(("numpy", {}, 0.1)))), "saving")
+    rows = rows_of(faster.first_table(usual, made_up(("numpy", {}, 0.1))), "saving")
     each = next(row for row in rows if row[0].startswith("every 100"))
     assert each[1:4] == ["not measured yet"] * 3
     assert each[4] == "memory: not measured; up to 99 steps lost in a crash"
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_a_comparison_of_disturbed_runs_is_shown_as_that(machine, apart):
+def test_a_comparison_of_disturbed_runs_is_shown_as_that(apart):
     """Whether the disturbed side has no other runs, or those that are left lie in no round of both."""
-    book = machine()
+    book = today()
     sgd = (book.rows["stack"] == "2026-torch") & (book.rows["optimizer"] == "sgd")
-    dense = book.rows["key"] == make_point(**faster.MODELS["table"]).key
+    dense = book.rows["key"] == make_point(**MODELS["table"]).key
     if apart:
         book.rows.loc[sgd & (book.rows["round"] > 0), "disturbed"] = True
         book.rows.loc[dense & (book.rows["stack"] == "2026-torch") & (book.rows["round"] == 0), "disturbed"] = True
     else:
         book.rows.loc[sgd, "disturbed"] = True
-    found = faster.tried(book, book)
-    row = stored.row(found, limit="table", change="SGD", stack="2026-torch")
+    row = stored.row(faster.comparisons(book, book), limit="table", change="SGD", stack="2026-torch")
     assert row["disturbed"] and not row["told"]
-    listed = rows_of(faster.first_table(found), "the update")
+    listed = rows_of(faster.first_table(book, book), "the update")
     cell = next(cells_of for cells_of in listed if cells_of[0] == "SGD")[3]
     assert cell.startswith("1.4") and cell.endswith("<em>all disturbed</em>")
 
 
-def test_a_price_is_what_the_peaks_and_the_trainings_say(machine):
-    book = machine()
+def test_a_price_is_what_the_peaks_and_the_trainings_say():
+    book = today()
     half = (book.rows["precision"] == "mixed-bfloat16") & (book.rows["workload"] == "lstm")
     book.rows.loc[half & (book.rows["stack"] == "2026-jax"), "peak_bytes"] = 0.5e9
-    table = faster.rest_table(faster.tried(book, book))
+    table = faster.rest_table(book, book)
     price = next(row for row in rows_of(table, "small operations") if row[0] == "bfloat16")[-1]
-    points = faster.learned("bfloat16").text("+.1f", 100)
+    points = faster_learning.accuracy_change("bfloat16").text("+.1f", 100)
     assert price == f"peak memory × 0.50 to 1.00; accuracy {points} points, digits"
     shared = next(row for row in rows_of(table, "products") if "shared" in row[0])
     assert "parameters × 0.1" in shared[-1]
 
 
-def test_what_is_learned_with_the_better_of_two_rates():
+def test_what_is_learned_with_the_better_of_two_rates(monkeypatch):
     rows = []
     usual = {"task": "moods", "units": 32, "epochs": 5}
     for fields, accuracies in (
@@ -361,12 +360,13 @@ def test_what_is_learned_with_the_better_of_two_rates():
         (usual | {"optimizer": "sgd", "rate": 1.0}, (0.6, 0.62)),
     ):
         rows += [make_trial(**fields).model_dump() | {"accuracy": accuracy} for accuracy in accuracies]
-    assert faster.learned("SGD", pd.DataFrame(rows)).value == pytest.approx(-0.2)
+    monkeypatch.setattr(faster_learning, "trials", lambda: pd.DataFrame(rows))
+    assert faster_learning.accuracy_change("SGD").value == pytest.approx(-0.2)
     with pytest.raises(KeyError):
-        faster.learned("bfloat16", pd.DataFrame(rows))
+        faster_learning.accuracy_change("bfloat16")
 
 
-def test_the_figures_have_a_panel_a_model_and_a_bar_a_feed(usual, table):
-    figure = plots.changed(table)
-    assert [axis.get_title(loc="left") for axis in figure.axes] == list(faster.MODELS)
-    assert len(plots.waits(faster.feeds(usual)).axes[0].patches) == 2 * len(FEEDS)
+def test_the_figures_have_a_panel_a_model_and_a_bar_a_feed(usual):
+    figure = plots.changed(faster.changes(usual))
+    assert [axis.get_title(loc="left") for axis in figure.axes] == list(MODELS)
+    assert len(plots.waits(faster_transfers.feeds(usual)).axes[0].patches) == 2 * len(FEEDS)

@@ -376,7 +376,7 @@ def _comparison_table(table: pd.DataFrame, worth: bool) -> HTML:
         for change, each in of_limit.groupby("change", sort=False):
             if worth != bool((each["told"] & (each["ratio"] >= WORTH) | each["stack"].isna()).any()):
                 continue
-            cells = {row["stack"]: _times(row) for _, row in each.iterrows() if row["stack"]}
+            cells = {row["stack"]: _times(row) for _, row in each.iterrows() if pd.notna(row["stack"])}
             empty = "" if cells else "not measured yet"
             rows.append([first, change, *(cells.get(name, empty) for name in STACKS), _price(limit, change, each)])
             first = ""

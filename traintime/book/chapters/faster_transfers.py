@@ -54,11 +54,9 @@ saving_claim = functools.partial(claim, on=saving_machine)
 
 def interleaved(book: Measurements, *configurations: Mapping[str, Any]) -> dict[str, Sides]:
     """Invocations of these configurations (fields of a point) in common rounds, by stack that measured all of them."""
-    sides = {}
-    for stack in STACKS:
-        with suppress(KeyError):
-            sides[stack] = book.sides(*configurations, stack=stack)
-    return {stack: each for stack, each in sides.items() if each.rounds}
+    frames = [book.invocations(**fields) for fields in configurations]
+    common = {stack: stored.same_rounds(*(stored.chosen(frame, stack=stack) for frame in frames)) for stack in STACKS}
+    return {stack: Sides(sides, book, sweep, rounds) for stack, (sides, sweep, rounds) in common.items() if rounds}
 
 
 def quantities(sides: Mapping[str, Sides], **functions: Callable[[np.ndarray], np.ndarray]) -> pd.DataFrame:
