@@ -6,7 +6,7 @@ from made_up import made_up, verdict
 from tables import cells
 
 from traintime.book import plots, stored
-from traintime.book.chapters import faster, faster_learning, faster_transfers
+from traintime.book.chapters import faster, faster_costs, faster_transfers
 from traintime.book.chapters.faster_transfers import MODELS, STACKS
 from traintime.errors import InputError
 from traintime.learning import results
@@ -220,19 +220,19 @@ def trained(losses):
 
 def test_epochs_are_counted_to_the_loss_that_the_smallest_rate_reaches(monkeypatch):
     tried = trained({0.0001: [4, 3, 2, 1.5], 0.001: [3, 1.4, 1.2, 1.1], 0.1: [9, 9, 9, 9]})
-    monkeypatch.setattr(faster_learning, "trials", lambda: tried)
-    table = faster_learning.epochs_by_rate()
+    monkeypatch.setattr(faster_costs, "trials", lambda: tried)
+    table = faster_costs.epochs_by_rate()
     assert table["epochs"].tolist()[:2] == [4, 2]
     assert table["reached"].tolist() == [1, 1, 0]
-    assert [row[1] for row in cells(faster_learning.rate_table())] == ["4.0 (4 to 4)", "2.0 (2 to 2)", "never"]
+    assert [row[1] for row in cells(faster_costs.rate_table())] == ["4.0 (4 to 4)", "2.0 (2 to 2)", "never"]
 
 
 @pytest.mark.parametrize("losses", [{0.001: [2.0, 1.0]}, {}])
 def test_one_rate_is_no_comparison(losses, monkeypatch, tmp_path):
     tried = trained(losses) if losses else results.table(tmp_path)
-    monkeypatch.setattr(faster_learning, "trials", lambda: tried)
-    assert "traintime learn" in faster_learning.rate_table().data
-    assert "traintime learn" in faster_learning.half_table().data
+    monkeypatch.setattr(faster_costs, "trials", lambda: tried)
+    assert "traintime learn" in faster_costs.rate_table().data
+    assert "traintime learn" in faster_costs.half_table().data
 
 
 @pytest.mark.parametrize(("model", "changes", "field"), [("ring", [], "model"), ("loop", ["magic"], "change")])
@@ -248,7 +248,7 @@ def test_a_run_asks_for_both_sides_of_each_change():
 
 
 def numbers(book):
-    modules = (faster, faster_learning, faster_transfers)
+    modules = (faster, faster_costs, faster_transfers)
     proses = [*(module.PROSE for module in modules), faster_transfers.SAVING_PROSE]
     return {name: text for prose in proses for name, text in prose.values(book).items()}
 
@@ -265,7 +265,7 @@ def test_every_number_is_given_and_a_missing_one_says_so(usual):
 
 def test_a_machine_without_such_models_has_empty_tables():
     book = made_up(("numpy", {"vocabulary": 11}, 0.1))
-    for table in (faster.change_table, faster.peak_table, *TRANSFER_TABLES):
+    for table in (faster.change_table, faster_costs.peak_table, *TRANSFER_TABLES):
         assert "Not measured yet" in table(book).data
     for table in (faster.first_table, faster.rest_table):
         assert "Not measured yet" in table(book, book).data
@@ -345,7 +345,7 @@ def test_a_price_is_what_the_peaks_and_the_trainings_say():
     book.rows.loc[half & (book.rows["stack"] == "2026-jax"), "peak_bytes"] = 0.5e9
     table = faster.rest_table(book, book)
     price = next(row for row in rows_of(table, "small operations") if row[0] == "bfloat16")[-1]
-    points = faster_learning.accuracy_change("bfloat16").text("+.1f", 100)
+    points = faster_costs.accuracy_change("bfloat16").text("+.1f", 100)
     assert price == f"peak memory × 0.50 to 1.00; accuracy {points} points, digits"
     shared = next(row for row in rows_of(table, "products") if "shared" in row[0])
     assert "parameters × 0.1" in shared[-1]
@@ -360,10 +360,10 @@ def test_what_is_learned_with_the_better_of_two_rates(monkeypatch):
         (usual | {"optimizer": "sgd", "rate": 1.0}, (0.6, 0.62)),
     ):
         rows += [make_trial(**fields).model_dump() | {"accuracy": accuracy} for accuracy in accuracies]
-    monkeypatch.setattr(faster_learning, "trials", lambda: pd.DataFrame(rows))
-    assert faster_learning.accuracy_change("SGD").value == pytest.approx(-0.2)
+    monkeypatch.setattr(faster_costs, "trials", lambda: pd.DataFrame(rows))
+    assert faster_costs.accuracy_change("SGD").value == pytest.approx(-0.2)
     with pytest.raises(KeyError):
-        faster_learning.accuracy_change("bfloat16")
+        faster_costs.accuracy_change("bfloat16")
 
 
 def test_the_figures_have_a_panel_a_model_and_a_bar_a_feed(usual):

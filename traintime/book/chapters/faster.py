@@ -10,7 +10,7 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import markup, page, stored
-from traintime.book.chapters.faster_learning import LEARNED, WHEN_READ, accuracy_price
+from traintime.book.chapters.faster_costs import LEARNED, WHEN_READ, accuracy_cost
 from traintime.book.chapters.faster_transfers import (
     EVERY,
     MODELS,
@@ -23,7 +23,7 @@ from traintime.book.chapters.faster_transfers import (
 )
 from traintime.book.claims import Finding, above, below, every_stack, judged_together, within
 from traintime.book.page import Prose
-from traintime.book.stored import ANY, Measurements, ratio_by_stack
+from traintime.book.stored import Measurements, ratio_by_stack
 from traintime.errors import unknown
 from traintime.explain.statistics import Interval
 from traintime.measuring import stacks
@@ -208,44 +208,7 @@ def a_larger_batch_is_for_loops(book: Measurements) -> Finding:
     return judged_together(every_stack(loop, above(1.5)), every_stack(arithmetic, below(1.2)))
 
 
-# Half the bits
-
-
-@functools.cache
-def peaks(book: Measurements) -> pd.DataFrame:
-    """Peak memory in float32 and in half precision: model, stack, precision, full and half (bytes), share."""
-    rows = []
-    for model, fields in MODELS.items():
-        points = book.points(**fields, precision=ANY).dropna(subset="peak_bytes")
-        full = points[points["precision"] == "float32"].set_index("stack")["peak_bytes"]
-        for point in points[(points["precision"] != "float32") & points["stack"].isin(full.index)].itertuples():
-            row = {"model": model, "stack": point.stack, "precision": point.precision, "full": full[point.stack]}
-            rows.append(row | {"half": point.peak_bytes, "share": point.peak_bytes / full[point.stack]})
-    return pd.DataFrame(rows, columns=["model", "stack", "precision", "full", "half", "share"])
-
-
-@chapter_claim("13.3", "Half precision takes less than a quarter off the peak memory, on every model and stack.", "S1")
-def memory_stays(book: Measurements) -> Finding:
-    table = peaks(book)
-    least = table.loc[table.groupby("model")["share"].idxmin()].set_index("model").loc[list(MODELS)]
-    texts = (f"{model} {row['share']:.0%} ({row['precision']}, {row['stack']})" for model, row in least.iterrows())
-    return Finding(bool((least["share"] > 0.75).all()), "; ".join(texts))
-
-
-def peak_table(book: Measurements) -> HTML:
-    """Peak memory in float32 and in half precision."""
-    return page.columns(
-        peaks(book),
-        fold="Peak memory, all of it",
-        model="model",
-        stack="stack",
-        precision="precision",
-        full=("float32 (MB)", 1e-6, ",.0f"),
-        half=("half (MB)", 1e-6, ",.0f"),
-    )
-
-
-# What to try first: all that was tried, by what limits the step, with its gain and its price as measured
+# What to try first: all that was tried, by what limits the step, with its gain and its cost as measured
 
 
 @dataclass(frozen=True)
@@ -345,14 +308,14 @@ def _compared(book: Measurements, saved: Measurements) -> pd.DataFrame:
     return table.assign(told=table["told"] & ~table["disturbed"])
 
 
-def _price(limit: str, change: str, rows: pd.DataFrame) -> str:
+def _cost(limit: str, change: str, rows: pd.DataFrame) -> str:
     """What a change costs, as far as it was measured. rows: of the change, as `comparisons` gives them."""
     memory = dict.fromkeys(f"{end:.2f}" for end in (rows["memory"].min(), rows["memory"].max()) if pd.notna(end))
     parts = [f"peak memory × {' to '.join(memory)}" if memory else "memory: not measured"]
     if change == "shared weights":
         parts.append(f"parameters × {shared_parameters(limit):.2f}")
     if change in OTHERWISE:
-        parts.append(accuracy_price(change))
+        parts.append(accuracy_cost(change))
     if limit == "saving" and str(SELDOM) in change:
         parts.append(f"up to {SELDOM - 1} steps lost in a crash")
     return "; ".join(parts)
@@ -378,7 +341,7 @@ def _comparison_table(table: pd.DataFrame, worth: bool) -> HTML:
                 continue
             cells = {row["stack"]: _times(row) for _, row in each.iterrows() if pd.notna(row["stack"])}
             empty = "" if cells else "not measured yet"
-            rows.append([first, change, *(cells.get(name, empty) for name in STACKS), _price(limit, change, each)])
+            rows.append([first, change, *(cells.get(name, empty) for name in STACKS), _cost(limit, change, each)])
             first = ""
     names = [stack.removeprefix("2026-") for stack in STACKS]
     return page.table(["limited by, seen by", "try", *names, "price"], rows) if rows else page.nothing()
@@ -413,5 +376,4 @@ PROSE = Prose(
         lambda book, stack: f"{1 / gains(book, 'arithmetic', 'float16', [stack])[stack].value:,.0f}",
     ),
     **for_each(STACKS, "when-read", lambda book, stack: pair_gains(book, AS_READ)[stack].text()),
-    **for_each(MODELS, "least-memory", lambda book, model: f"{peaks(book).groupby('model')['share'].min()[model]:.0%}"),
 )

@@ -1,4 +1,4 @@
-"""Chapter 13, what is learned with a change: the accuracy that it costs, and the epochs that a smaller rate needs."""
+"""Chapter 13, what a change costs beside time: the memory and the accuracy of half precision, the epochs of a rate."""
 
 import functools
 from itertools import pairwise
@@ -9,10 +9,10 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import page, stored
-from traintime.book.chapters.faster_transfers import chapter_claim, chapter_machine, for_each
+from traintime.book.chapters.faster_transfers import MODELS, chapter_claim, chapter_machine, for_each
 from traintime.book.claims import Finding, every_stack, within
 from traintime.book.page import Prose
-from traintime.book.stored import Measurements
+from traintime.book.stored import ANY, Measurements
 from traintime.explain.statistics import Interval, difference
 from traintime.learning import results
 
@@ -31,19 +31,56 @@ LEARNED: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str]] = {
 }
 
 
+# The memory of half precision
+
+
+@functools.cache
+def peaks(book: Measurements) -> pd.DataFrame:
+    """Peak memory in float32 and in half precision: model, stack, precision, full and half (bytes), share."""
+    rows = []
+    for model, fields in MODELS.items():
+        points = book.points(**fields, precision=ANY).dropna(subset="peak_bytes")
+        full = points[points["precision"] == "float32"].set_index("stack")["peak_bytes"]
+        for point in points[(points["precision"] != "float32") & points["stack"].isin(full.index)].itertuples():
+            row = {"model": model, "stack": point.stack, "precision": point.precision, "full": full[point.stack]}
+            rows.append(row | {"half": point.peak_bytes, "share": point.peak_bytes / full[point.stack]})
+    return pd.DataFrame(rows, columns=["model", "stack", "precision", "full", "half", "share"])
+
+
+@chapter_claim("13.3", "Half precision takes less than a quarter off the peak memory, on every model and stack.", "S1")
+def memory_stays(book: Measurements) -> Finding:
+    table = peaks(book)
+    least = table.loc[table.groupby("model")["share"].idxmin()].set_index("model").loc[list(MODELS)]
+    texts = (f"{model} {row['share']:.0%} ({row['precision']}, {row['stack']})" for model, row in least.iterrows())
+    return Finding(bool((least["share"] > 0.75).all()), "; ".join(texts))
+
+
+def peak_table(book: Measurements) -> HTML:
+    """Peak memory in float32 and in half precision."""
+    return page.columns(
+        peaks(book),
+        fold="Peak memory, all of it",
+        model="model",
+        stack="stack",
+        precision="precision",
+        full=("float32 (MB)", 1e-6, ",.0f"),
+        half=("half (MB)", 1e-6, ",.0f"),
+    )
+
+
+# The accuracy
+
+
 @functools.cache
 def trials() -> pd.DataFrame:
     """Every stored training, a row a seed (results.table)."""
     return results.table()
 
 
-def of_this_machine(book: Measurements) -> None:
+def require_chapter_machine(book: Measurements) -> None:
     """Raise KeyError for another machine than the chapter's: what is learned depends on none, one is enough."""
     if book.machine != chapter_machine().machine:
         raise KeyError(book.machine)
-
-
-# The accuracy
 
 
 def accuracies(change: str) -> tuple[pd.Series, pd.Series]:
@@ -61,7 +98,7 @@ def accuracy_change(change: str, seeds: int = 2) -> Interval:
     return difference(changed, without)
 
 
-def accuracy_price(change: str) -> str:
+def accuracy_cost(change: str) -> str:
     """The same in words."""
     try:
         return f"accuracy {accuracy_change(change).text('+.1f', 100)} points, {LEARNED[change][2]}"
@@ -76,7 +113,7 @@ def accuracy_price(change: str) -> str:
     says="cannot be told",
 )
 def half_precision_learns_the_same(book: Measurements) -> Finding:
-    of_this_machine(book)
+    require_chapter_machine(book)
     changes = {change: accuracy_change(change, SEEDS) for change in HALVES}
     return every_stack(changes, within(-0.01, 0.01), "+.1f", 100, "points")
 
@@ -123,7 +160,7 @@ def epochs_by_rate() -> pd.DataFrame:
     "13.14", "From a rate of 0.003 down to 0.0001 each smaller one needs more epochs to the same training loss.", "S1"
 )
 def smaller_rates_take_longer(book: Measurements) -> Finding:
-    of_this_machine(book)
+    require_chapter_machine(book)
     table = epochs_by_rate().query("rate <= 0.003")
     if len(table) < 2:
         raise KeyError("not trained")
@@ -152,8 +189,9 @@ def _at_rate(rate: str, value: str) -> float:
 
 
 PROSE = Prose(
-    "fst-learned",
-    **{half: lambda book, half=half: accuracy_change(half, SEEDS).text("+.1f", 100) for half in HALVES},
-    **for_each(map(str, RATES), "epochs", lambda book, rate: f"{_at_rate(rate, 'epochs'):.1f}"),
-    **for_each(map(str, RATES), "accuracy", lambda book, rate: f"{_at_rate(rate, 'accuracy'):.0%}"),
+    "fst",
+    **for_each(MODELS, "least-memory", lambda book, model: f"{peaks(book).groupby('model')['share'].min()[model]:.0%}"),
+    **for_each(HALVES, "learned", lambda book, half: accuracy_change(half, SEEDS).text("+.1f", 100)),
+    **for_each(map(str, RATES), "learned-epochs", lambda book, rate: f"{_at_rate(rate, 'epochs'):.1f}"),
+    **for_each(map(str, RATES), "learned-accuracy", lambda book, rate: f"{_at_rate(rate, 'accuracy'):.0%}"),
 )
