@@ -65,7 +65,8 @@ def gaps(book: Measurements) -> pd.DataFrame:
     their ratio (t). A run in which the longer calls took less time than the shorter ones has no time of a further
     step, and is left out.
     """
-    runs = looped(book).query("fit_step_s > 0")
+    runs = looped(book)
+    runs = runs[runs["fit_step_s"] > 0]
     runs = runs.assign(gap=runs["fit_step_s"] / runs["step_s"])
     rows, comparisons = [], []
     for stack, mine in runs.groupby("stack", sort=False):
@@ -125,7 +126,7 @@ def epochs(book: Measurements) -> pd.DataFrame:
     the single steps; slope, from the line through the short fits before the epoch; mean, from what a step of those took
     altogether; both and all, the same from the fits on both sides of the epoch, which is no prediction.
     """
-    runs = looped(book).query("loop == 'epoch'").dropna(subset="epoch_s")
+    runs = stored.chosen(looped(book), loop="epoch").dropna(subset="epoch_s")
     number = np.ceil(runs["sentences"].astype(float) / runs["batch"])
     training = runs["epoch_s"] - runs["epoch_idle_s"].fillna(0)
     around = runs[["fit_step_s", "fit_after_s"]].mean(axis=1)
