@@ -47,31 +47,25 @@ def test_a_gain_is_the_ratio_of_the_steps_and_is_told_apart_where_both_ran_in_th
 
 
 @pytest.mark.parametrize(
-    ("label", "holds", "fails", "cannot_be_told"),
+    ("label", "fails", "cannot_be_told"),
     [
-        ("04.3", {}, {"fast": {}}, {"error": 1.0}),
-        ("04.4", {}, {"fast": {"2017-theano": 0.1}}, {"error": 1.0}),
-        ("04.5", {}, {"fast": {"numpy": 0.9}}, {"fast": {}}),
-        (
-            "04.9",
-            {"fast": {"2020-tensorflow": 0.6, "2017-tensorflow": 0.6, "2026-torch": 0.6, "2026-jax": 0.94}},
-            {},
-            {},
-        ),
+        ("04.3", {"fast": {}}, {"error": 1.0}),
+        ("04.4", {"fast": {"2017-theano": 0.1}}, {"error": 1.0}),
+        ("04.5", {"fast": {"numpy": 0.9}}, {"fast": {}}),
     ],
 )
-def test_a_claim_on_the_gain_holds_fails_or_cannot_be_told(label, holds, fails, cannot_be_told):
-    assert verdict(label, machine(**holds)) == "holds"
-    if fails:
-        assert verdict(label, machine(**fails)) == "does not hold"
-    if cannot_be_told:
-        assert verdict(label, machine(**cannot_be_told)) == "cannot be told"
+def test_a_claim_on_the_gain_holds_fails_or_cannot_be_told(label, fails, cannot_be_told):
+    assert verdict(label, machine()) == "holds"
+    assert verdict(label, machine(**fails)) == "does not hold"
+    assert verdict(label, machine(**cannot_be_told)) == "cannot be told"
     assert verdict(label, machine(other="another")) == "cannot be told"
 
 
-def test_a_fault_that_saves_too_much_refutes_its_price():
-    dear = dict(FAST, **{"2020-tensorflow": 0.01}) | {"2017-tensorflow": 0.6, "2026-torch": 0.6, "2026-jax": 0.01}
-    assert verdict("04.9", machine(fast=dear)) == "does not hold"
+def test_what_a_spared_fault_saves_is_judged_where_both_ran_in_the_same_rounds():
+    fast = {"2020-tensorflow": 0.6, "2017-tensorflow": 0.6, "2026-torch": 0.6, "2026-jax": 0.94}
+    assert verdict("04.9", machine(fast=fast)) == "holds"
+    assert verdict("04.9", machine(fast=fast | {"2026-jax": 0.01})) == "does not hold"
+    assert verdict("04.9", machine(fast=fast, other="another")) == "cannot be told"
 
 
 def test_the_price_of_a_fault_is_time_saved_over_faults_spared_where_there_are_many():
@@ -79,10 +73,6 @@ def test_the_price_of_a_fault_is_time_saved_over_faults_spared_where_there_are_m
     assert set(prices) == {*pool_gains.MANY, "2026-jax"}
     assert prices["2020-tensorflow"].value == pytest.approx(0.7 / MANY, rel=1e-3)
     assert prices["2026-jax"].low < prices["2026-jax"].value < prices["2026-jax"].high
-
-
-def test_sides_of_different_rounds_have_no_price_with_an_interval():
-    assert all(np.isnan(price.low) for price in pool_gains.fault_prices(machine(other="another")).values())
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,11 @@ def faults_left(book: Measurements, allocator: str) -> pd.Series:
 
 def counted(values: pd.Series, limits: Mapping[str, Limits], spec: str) -> Finding:
     """Whether each stack's count lies within its limits. Raises KeyError where one was not counted."""
-    each = {stack: float(values[stack]) for stack in limits}
-    within_its_own = {stack: limits[stack](Interval(count, count, count)) for stack, count in each.items()}
-    return judged_together(*(Finding(within_its_own[stack], f"{stack} {each[stack]:{spec}}") for stack in limits))
+    findings = []
+    for stack, inside in limits.items():
+        count = float(values[stack])
+        findings.append(Finding(inside(Interval(count, count, count)), f"{stack} {count:{spec}}"))
+    return judged_together(*findings)
 
 
 MANY = ("2017-tensorflow", "2020-tensorflow", "2026-torch")
