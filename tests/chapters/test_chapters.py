@@ -20,7 +20,6 @@ NEW_DRAWS = range(23, 37)  # claims of chapter 15 that the models of the whole d
 SAID_NOT_TO_HOLD: dict[str, set[str]] = {
     "07-theano-vs-tensorflow": {"07.1", "07.8", "07.12"},  # the last two rest on machine B
     "10-numpy-batches": {f"10.{number}" for number in (2, 3, 4, 5, 7, 10, 12)},
-    "14-one-formula": {"14.8"},
     "15-predict-yours": {
         f"15.{number}"
         for number in (*range(4, 15), 16, *range(18, 22), *NEW_DRAWS)

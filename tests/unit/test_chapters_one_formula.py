@@ -7,8 +7,7 @@ from made_up import measurements, rows, verdict, verdicts
 from tables import cells
 
 from traintime.book import bench_formula, original, stored
-from traintime.book.chapters import one_formula
-from traintime.book.chapters.one_formula import shown
+from traintime.book.chapters import formula_bend, one_formula
 from traintime.explain import formula
 
 NAN = float("nan")
@@ -25,12 +24,13 @@ def rates(monkeypatch):
     """A machine whose memory updates a row in FLOOR seconds and whose processor computes a token in 1 µs."""
     found = {"bandwidth_bytes_per_s": 9600 / FLOOR, "matmul_flop_per_s": one_formula.token_flops() / 1e-6}
     monkeypatch.setattr(stored.Measurements, "rates", found)
+    monkeypatch.setattr(one_formula, "DRAWS", 200)
 
 
 def machine(a=0.01, at=1e-3, b=1e-6, c=2e-5, m=0.0, error=0.02, points=STAR, kept_b=None, **stacks):
     """A machine whose stacks have these prices; at: of a position; kept_b: of a row under tcmalloc, where m is 0."""
     parts = []
-    for stack in stacks.get("names", [*one_formula.BENT, "2026-tensorflow", "2026-jax"]):
+    for stack in stacks.get("names", [*formula_bend.BENT, "2026-tensorflow", "2026-jax"]):
 
         def seconds(fields, row=b, more=m):
             fixed = a + at * fields["length"] + c * fields["batch"] * fields["length"]
@@ -119,50 +119,46 @@ def test_without_rates_there_is_no_floor(monkeypatch):
 # The fits
 
 
+def summary(**prices):
+    """One stack's prices in units of their floors."""
+    return one_formula.fit_summary(machine(error=1e-4, names=["numpy"], **prices)).loc["numpy"]
+
+
 def test_the_prices_that_made_the_times_are_found_again():
-    made = machine(error=1e-4, names=["numpy"])
-    prices = one_formula.prices(one_formula.straight(made), one_formula.floors(made)).loc["numpy"]
-    assert prices["b"] == pytest.approx(10, rel=0.01)
-    assert prices["c"] == pytest.approx(20, rel=0.01)
+    assert summary()["b"] == pytest.approx(10, rel=0.01)
+    assert summary()["c"] == pytest.approx(20, rel=0.01)
 
 
 def test_without_lengths_the_price_of_a_token_is_a_part_of_a_sentences():
-    made = machine(error=1e-4, points=STAR[:9], at=0.0, names=["numpy"])
-    (one,) = one_formula.straight(made).values()
-    assert list(one.fit.coefficients) == ["a", "b", "c"]
-    prices = one_formula.prices({"numpy": one}, one_formula.floors(made))
-    assert prices.loc["numpy", "c"] == pytest.approx(20, rel=0.01)
+    assert summary(points=STAR[:9], at=0.0)["c"] == pytest.approx(20, rel=0.01)
 
 
 def test_without_batches_a_token_has_no_price():
-    made = machine(points=STAR[:6], names=["numpy"])
-    prices = one_formula.prices(one_formula.straight(made), one_formula.floors(made))
-    assert np.isnan(prices.loc["numpy", "c"])
+    assert np.isnan(summary(points=STAR[:6])["c"])
 
 
-def test_a_stack_with_too_few_points_has_no_fit():
-    assert one_formula.usual(machine(points=STAR[:3])) == {}
+def test_a_stack_with_too_few_points_has_no_fit_and_the_page_says_so():
+    made = machine(points=STAR[:3])
+    assert one_formula.usual(made) == {}
+    tables = one_formula.price_table(made), one_formula.error_table(made), formula_bend.bend_table(made)
+    assert all("Not measured yet" in table.data for table in tables)
+    assert one_formula.PROSE.values(made)["one-row-low"] == "(not measured)"
 
 
-def test_what_lies_outside_its_interval_is_counted():
-    made = machine(names=["numpy"], m=5e-6)
-    gap = one_formula.predicted(one_formula.straight(made))
-    assert len(gap) == len(STAR)
-    assert gap["error"].to_numpy() == pytest.approx((gap["predicted_s"] / gap["step_s"] - 1).to_numpy())
-    inside = gap["predicted_s"].between(gap["low_s"], gap["high_s"])
-    assert (gap["outside"] == ~inside).all()
-    assert gap["outside"].any()
+def test_every_point_has_its_error():
+    points = one_formula.fitted_points(machine(names=["numpy"], m=5e-6))
+    assert len(points) == len(STAR)
+    assert points["error"].to_numpy() == pytest.approx((points["predicted_s"] / points["step_s"] - 1).to_numpy())
 
 
 def test_the_median_error_is_taken_where_the_other_sizes_are_the_documents():
-    gap = pd.DataFrame(
+    points = pd.DataFrame(
         [(280_000, 100, 25, 0.1), (280_000, 8, 25, 0.5), (5_000, 100, 25, -0.2), (5_000, 8, 25, 9.0)],
         columns=["vocabulary", "batch", "length", "error"],
     )
-    found = one_formula.by_size(gap)
-    assert found["vocabulary"].to_dict() == {5_000: -0.2, 280_000: 0.1}
-    assert found["batch"].to_dict() == {8: 0.5, 100: 0.1}
-    assert found["length"].to_dict() == {25: 0.1}
+    assert one_formula.median_errors(points, "vocabulary").to_dict() == {5_000: -0.2, 280_000: 0.1}
+    assert one_formula.median_errors(points, "batch").to_dict() == {8: 0.5, 100: 0.1}
+    assert one_formula.median_errors(points, "length").to_dict() == {25: 0.1}
 
 
 # Under another allocator
@@ -170,66 +166,51 @@ def test_the_median_error_is_taken_where_the_other_sizes_are_the_documents():
 
 def test_what_was_fitted_under_glibc_is_held_against_tcmalloc():
     made = machine(m=5e-6, kept_b=1e-6, error=1e-4, names=["numpy"], kept=[{"vocabulary": 5_000, **KEPT[0]}, *KEPT])
-    found = one_formula.kept(made, one_formula.bent(made))
-    assert found["vocabulary"].tolist() == [80_000, 200_000, 800_000]
-    assert found["without m"].to_numpy() == pytest.approx(np.zeros(3), abs=0.01)
-    assert (found["with m"] > 1).all()
+    points = formula_bend.under_tcmalloc(made)
+    assert points["vocabulary"].tolist() == [80_000, 200_000, 800_000]
+    assert points["without m"].to_numpy() == pytest.approx(np.zeros(3), abs=0.01)
+    assert (points["with m"] > 1).all()
 
 
 def test_a_table_before_the_bend_tells_nothing_of_it():
     made = machine(kept_b=1e-6, names=["numpy"], kept=[{"vocabulary": 5_000, "allocator": "tcmalloc"}])
-    found = one_formula.kept(made, one_formula.bent(made))
-    assert found.empty
-    assert list(found[["with m", "without m"]].columns) == ["with m", "without m"]
-    assert one_formula.nearer(made, one_formula.bent(made)) == {}
+    assert formula_bend.under_tcmalloc(made).empty
+    assert formula_bend.nearer(made) == {}
 
 
 def test_a_row_under_tcmalloc_is_priced_without_the_rest_of_the_step():
-    made = machine(kept_b=3 * FLOOR, error=1e-4, names=["numpy", "2017-tensorflow", "2026-jax"])
-    over = one_formula.over_floor(made, one_formula.bent(made), one_formula.floors(made))
-    assert set(over) == {"numpy", "2026-jax"}, "TensorFlow 1.1 has an allocator of its own"
+    """Of a step with the document's batch and length alone; TensorFlow 1.1 has an allocator of its own."""
+    names = ["numpy", "2017-tensorflow", "2026-jax"]
+    more = [{"vocabulary": 200_000, "length": 400, "allocator": "tcmalloc"}]
+    over = formula_bend.over_floor(machine(kept_b=3 * FLOOR, error=1e-4, names=names, kept=[*KEPT, *more]))
+    assert set(over) == {"numpy", "2026-jax"}
     assert over["numpy"].value == pytest.approx(3, rel=0.02)
     assert 3 in over["numpy"]
 
 
-def test_other_sizes_under_tcmalloc_are_not_taken_for_the_documents():
-    more = [{"vocabulary": 200_000, "length": 400, "allocator": "tcmalloc"}]
-    made = machine(kept_b=3 * FLOOR, error=1e-4, names=["numpy"], kept=[*KEPT, *more])
-    over = one_formula.over_floor(made, one_formula.bent(made), one_formula.floors(made))
-    assert over["numpy"].value == pytest.approx(3, rel=0.02)
+# What the page shows
 
 
-# Values
-
-
-def texts(made):
-    floor, ours, bends = one_formula.floors(made), one_formula.straight(made), one_formula.bent(made)
-    values = one_formula.stack_values(made, ours, floor) | one_formula.bend_values(made, ours, bends, floor)
-    return values | one_formula.goal_values(made) | one_formula.floor_values()
-
-
-@pytest.mark.parametrize("prices", [{"m": 5e-6, "kept_b": 1e-6}, {"points": STAR[:6], "kept_b": 1e-6}])
+@pytest.mark.parametrize("prices", [{"m": 5e-6, "kept_b": 1e-6}, {"points": STAR[:9], "kept_b": 1e-6}])
 def test_every_value_is_a_text_that_says_something(prices):
-    values = texts(machine(**prices))
-    assert all(isinstance(value, str) and value and "nan" not in value for value in values.values()), values
+    made = machine(**prices)
+    values = one_formula.PROSE.values(made) | formula_bend.PROSE.values(made)
+    assert all(value and "nan" not in value for name, value in values.items() if name != "one-open-there"), values
     assert all(name.startswith("one-") for name in values)
 
 
 def test_the_tables_have_a_line_a_stack():
     made = machine(m=5e-6, kept_b=1e-6)
-    floor, ours, bends = one_formula.floors(made), one_formula.straight(made), one_formula.bent(made)
-    tables = one_formula.price_table(ours, floor), one_formula.error_table(ours, floor)
-    for table in (*tables, one_formula.bend_table(ours, bends)):
-        assert len(cells(table)) == len(ours)
+    for table in (one_formula.price_table(made), one_formula.error_table(made), formula_bend.bend_table(made)):
+        assert len(cells(table)) == len(one_formula.straight(made))
         assert "nan" not in table.data
-    kept = one_formula.kept(made, bends)
-    assert len(cells(one_formula.kept_table(kept))) == len(kept)
+    assert len(cells(formula_bend.tcmalloc_table(made))) == len(formula_bend.under_tcmalloc(made))
 
 
 def test_names_are_listed_as_people_do():
-    assert shown._listed([]) == "no stack"
-    assert shown._listed(["a"]) == "a"
-    assert shown._listed(["a", "b", "c"]) == "a, b and c"
+    assert one_formula.enumerated([]) == "no stack"
+    assert one_formula.enumerated(["a"]) == "a"
+    assert one_formula.enumerated(["a", "b", "c"]) == "a, b and c"
 
 
 # Other people's figures: what the page says of them
@@ -247,28 +228,24 @@ def test_a_step_and_an_image_give_s3s_times_back():
 
 
 def test_two_times_give_two_prices_unless_one_came_out_negative():
-    read_off = one_formula.pairs()
+    read_off, fitting = one_formula.pairs(), one_formula.fitting()
     assert len(read_off) == 6
     assert (read_off[["ms a step", "µs an example"]] >= 0).all(axis=None)
-    misfits = read_off[read_off["worst error"] > 0.01]
-    assert misfits.index.tolist() == [("TensorFlow", 128)]
-    assert read_off["worst error"].drop(misfits.index).max() < 1e-9
+    assert read_off.index[~fitting].tolist() == [("TensorFlow", 128)]
+    assert read_off.loc[fitting, "worst error"].max() < 1e-9
 
 
 def test_the_bug_report_lies_between_the_table_alone_and_the_whole_step():
-    values = one_formula.published_values(original.s0_fits(2))
-    alone, seen, whole, floor = (
-        int(values[f"one-issue-{name}"].split()[0]) for name in ("rows", "seen", "all", "floor")
-    )
-    assert floor < alone < seen < whole
+    report = one_formula.bug_report()
+    assert report["floor"] < report["rows"] < report["seen"] < report["all"]
 
 
 def test_the_documents_ratios_are_those_of_its_arithmetic():
-    values = one_formula.document_values(original.s0_fits(50))
+    values = one_formula.PROSE.values(machine(points=STAR[:3]))
     assert (values["one-limit-b"], values["one-limit-c"]) == ("15.4", "12.5")
 
 
 def test_the_floors_are_what_the_workload_counts():
-    assert one_formula.row_bytes() == 300 * 32
+    assert one_formula.bytes_a_row() == 300 * 32
     assert one_formula.token_flops() == 6 * 4 * 128 * (300 + 128)
     assert formula.FOUR_TERMS.terms.keys() == {"a", "l", "b", "c"}

@@ -19,7 +19,7 @@ MODULES = {
     "11-memory": "memory",
     "12-parameters-are-not-time": "structure",
     "13-faster": "faster",
-    "14-one-formula": "one_formula",
+    "14-one-formula": "formula_bend",
     "15-predict-yours": "predicting",
     "16-beat-the-formula": "alternatives",
 }

@@ -1,0 +1,271 @@
+"""Chapter 14, the second question: where the sum bends, the second price of a row, and whose it is."""
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from traintime.book import bench_formula, page, stored
+from traintime.book.bench_formula import GOAL, Sharpness, mapped_rows
+from traintime.book.chapters.one_formula import DOCUMENT, Fitted, enumerated, fitted, floors, sharpness, straight
+from traintime.book.claims import Finding, above, any_stack, below, claim, every_stack
+from traintime.book.page import Prose
+from traintime.book.stored import Measurements
+from traintime.explain import formula, statistics
+from traintime.explain.formula import Array
+from traintime.explain.statistics import Interval, central
+from traintime.measuring.allocators import MAPPED_FROM
+
+AT = DOCUMENT | {"vocabulary": 200_000}  # where every stack was measured under both allocators
+BENT = ["2020-tensorflow", "2026-torch", "numpy"]  # stacks that ask the system for blocks of the table's size
+OWN_ALLOCATOR = "2017-tensorflow"  # TensorFlow 1.1 brings one along
+NOTABLE = 0.005  # by so much an error must differ for the page to call it better or worse
+
+
+# The bend
+
+
+@functools.cache
+def bent(book: Measurements) -> dict[str, Fitted]:
+    """The formula on the same points with a second price, for rows beyond glibc's mapping threshold."""
+    return {
+        stack: fitted(book, one.rows, formula.bent(one.fit.formula, mapped_rows(one.rows)))
+        for stack, one in straight(book).items()
+    }
+
+
+def gained(book: Measurements) -> pd.DataFrame:
+    """Mean error for points left out, straight and bent, a row a stack. Raises KeyError without a fit."""
+    if not bent(book):
+        raise KeyError("not measured")
+    fits = {"straight": straight(book), "bent": bent(book)}
+    return pd.DataFrame({name: {stack: one.mean_left_out for stack, one in by.items()} for name, by in fits.items()})
+
+
+@claim(
+    "14.3",
+    "On TensorFlow 1.15 a second price for rows beyond 32 MiB at least halves the error for points left out.",
+)
+def bend_halves_the_error(book: Measurements) -> Finding:
+    line, bend = straight(book)[BENT[0]], bent(book)[BENT[0]]
+    errors = np.abs(np.column_stack([bend.left_out, line.left_out]))
+    # Which points a sweep has is chance: they are drawn anew, and both errors are of the same ones.
+    random = np.random.default_rng(0)
+    means = errors[random.integers(len(errors), size=(2000, len(errors)))].mean(axis=1)
+    share = central(means[:, 0] / means[:, 1], bend.mean_left_out / line.mean_left_out)
+    figure = f"{line.mean_left_out:.0%} to {bend.mean_left_out:.0%}, {share.text()} times, {len(errors)} points"
+    return Finding(below(0.5)(share), figure)
+
+
+@claim("14.4", "Under glibc a row beyond 32 MiB costs more than one before on TensorFlow 1.15, torch and NumPy.")
+def rows_beyond_cost_more(book: Measurements) -> Finding:
+    return every_stack({stack: bent(book)[stack].fit.interval("m") for stack in BENT}, above(0), ",.0f", 1e9, "ns")
+
+
+# The same fits under another allocator
+
+
+@functools.cache
+def under_tcmalloc(book: Measurements) -> pd.DataFrame:
+    """Points under tcmalloc beyond the bend, with the errors of the formula that was fitted under glibc.
+
+    Columns stack, sizes, step_s; with m, without m (relative errors).
+    """
+    points = bench_formula.points(book, "tcmalloc").sort_values(["stack", "vocabulary"], kind="stable")
+    points = points.assign(**{"with m": np.nan, "without m": np.nan})
+    for stack, rows in points.groupby("stack"):
+        if stack in bent(book):
+            one = bent(book)[stack]
+            beyond = rows[rows["vocabulary"] > mapped_rows(one.rows)]
+            for column, without in (("with m", ""), ("without m", "m")):
+                predicted = one.fit.parts(beyond).drop(columns=list(without)).sum(axis=1)
+                points.loc[beyond.index, column] = predicted / beyond["step_s"] - 1
+    return points.dropna(subset="with m").reset_index(drop=True)
+
+
+def predicted_again(one: Fitted, rows: pd.DataFrame, without: str = "") -> Array:
+    """Seconds that the fit's draws predict, without some of its terms, shape (draws, points)."""
+    used = [name not in without for name in one.fit.formula.terms]
+    return one.fit.draws.to_numpy()[:, used] @ one.fit.formula.design(rows)[:, used].T
+
+
+def measured_again(book: Measurements, one: Fitted, rows: pd.DataFrame) -> Array:
+    """Seconds as they might have been measured, one draw for each of the fit's, shape (draws, points)."""
+    spreads = [book.spread(stack, "step_s") for stack in rows["stack"]]
+    # The fit's own draws start at 0.
+    return statistics.redrawn(book.values(rows), spreads, draws=len(one.fit.draws), seed=1)[1].T
+
+
+def nearer(book: Measurements) -> dict[str, Interval]:
+    """By how much the error under tcmalloc is larger with m than without, in mean absolute errors, by stack."""
+    margins = {}
+    for stack, rows in under_tcmalloc(book).groupby("stack"):
+        one = bent(book)[stack]
+        measured = measured_again(book, one, rows)
+        errors = [np.abs(predicted_again(one, rows, terms) / measured - 1).mean(axis=1) for terms in ("", "m")]
+        margins[stack] = central(errors[0] - errors[1], (rows["with m"].abs() - rows["without m"].abs()).mean())
+    return margins
+
+
+def too_much(book: Measurements) -> dict[str, Interval]:
+    """What the formula without m predicts at AT over what was measured there under tcmalloc, by stack."""
+    ratios = {}
+    for stack, rows in stored.chosen(under_tcmalloc(book), **AT).groupby("stack"):
+        one = bent(book)[stack]
+        drawn = predicted_again(one, rows, "m") / measured_again(book, one, rows)
+        ratios[stack] = central(drawn[:, 0], rows["without m"].iloc[0] + 1)
+    return ratios
+
+
+def over_floor(book: Measurements) -> dict[str, Interval]:
+    """Price of a row under tcmalloc at AT in units of its floor, by stack.
+
+    The step there without what the formula says of all but the rows. TensorFlow 1.1, whose own allocator answers
+    under either name, is left out.
+    """
+    floor, costs = floors(book)["b"] * AT["vocabulary"], {}
+    for stack, rows in stored.chosen(under_tcmalloc(book), **AT).groupby("stack"):
+        one = bent(book)[stack]
+        rest = one.fit.parts(rows).drop(columns=["b", "m"]).sum(axis=1).iloc[0]
+        drawn = measured_again(book, one, rows) - predicted_again(one, rows, "bm")
+        costs[stack] = central(drawn[:, 0] / floor, (rows["step_s"].iloc[0] - rest) / floor)
+    costs.pop(OWN_ALLOCATOR, None)
+    return costs
+
+
+@claim(
+    "14.5",
+    "On these three the formula that was fitted under glibc is nearer to the points under tcmalloc without that "
+    "surcharge than with it.",
+)
+def surcharge_is_the_allocators(book: Measurements) -> Finding:
+    margins = nearer(book)
+    return every_stack({stack: margins[stack] for stack in BENT}, above(0), ".0%")
+
+
+@claim(
+    "14.6",
+    "On Keras 3 with TensorFlow and with JAX even the formula without the surcharge promises more than 1.25 times "
+    "what a step at 200,000 rows takes under tcmalloc.",
+)
+def promised_too_much(book: Measurements) -> Finding:
+    ratios = too_much(book)
+    return every_stack({stack: ratios[stack] for stack in ("2026-tensorflow", "2026-jax")}, above(1.25))
+
+
+@claim("14.7", "Under tcmalloc a row costs less than twice its floor on at least one stack, at 200,000 rows.")
+def near_the_floor(book: Measurements) -> Finding:
+    return any_stack(over_floor(book), below(2), ".1f")
+
+
+@claim(
+    "14.8",
+    f"Under tcmalloc the formula's leave-one-out error is within {GOAL:g} times the repeat error of the points on at "
+    "least three of four stacks.",
+    says="cannot be told",
+)
+def sharp_under_tcmalloc(book: Measurements) -> Finding:
+    stacks = sharpness(book, "tcmalloc")
+    if len(stacks) < 4:
+        raise KeyError("fewer than four stacks have points enough")
+    within = [one.within for one in stacks]
+    holds = True if within.count(True) >= 3 else False if len(within) - within.count(False) < 3 else None
+    return Finding(holds, _sharp(stacks))
+
+
+def _sharp(stacks: Sequence[Sharpness]) -> str:
+    return "; ".join(f"{one.stack} {one.ratio.text()}" for one in stacks)
+
+
+# What the page shows
+
+
+def bend_table(book: Measurements) -> HTML:
+    """The two prices of a row, and what the second one does to the errors (straight → bent)."""
+    rows = []
+    for stack, one in bent(book).items():
+        line = straight(book)[stack]
+        costs = {name: one.fit.interval(name) for name in ("b", "m")}
+        errors = {"error": f"{line.fit.mean_error:.0%} → {one.fit.mean_error:.0%}"}
+        errors |= {"left_out": f"{line.mean_left_out:.0%} → {one.mean_left_out:.0%}", "repeat": one.repeat}
+        rows.append({"stack": stack} | costs | errors)
+    return page.columns(
+        pd.DataFrame(rows),
+        stack="stack",
+        b=("a row (ns)", 1e9, ",.0f"),
+        m=("beyond the bend, more (ns)", 1e9, ",.0f"),
+        error="mean error",
+        left_out="left out",
+        repeat=("measured again", 1, ".0%"),
+    )
+
+
+def tcmalloc_table(book: Measurements) -> HTML:
+    """`under_tcmalloc` as a reader sees it."""
+    return page.columns(
+        under_tcmalloc(book),
+        stack="stack",
+        vocabulary=("rows", 1, ","),
+        step_s=("under tcmalloc (ms)", 1e3, ",.0f"),
+        **{"with m": ("error with *m*", 1, "+.0%"), "without m": ("error without", 1, "+.0%")},
+    )
+
+
+def _most_bent(book: Measurements) -> str:
+    """The stack that the second price helps most."""
+    errors = gained(book)
+    return str((errors["straight"] - errors["bent"]).idxmax())
+
+
+def _changed(book: Measurements, better: bool) -> list[str]:
+    """Stacks on which the second price makes the error for points left out notably smaller, or larger."""
+    errors = gained(book)
+    less = errors["straight"] - errors["bent"]
+    return list(errors.index[less > NOTABLE if better else less < -NOTABLE])
+
+
+def _mean_error(column: str) -> Callable[[Measurements], str]:
+    def text(book: Measurements) -> str:
+        points = under_tcmalloc(book)
+        if points.empty:
+            raise KeyError("not measured")
+        return f"{points[column].abs().mean():.0%}"
+
+    return text
+
+
+def _nearer_elsewhere(book: Measurements, surely: bool = True) -> list[str]:
+    """Which of the stacks that bend are nearer without m on the other machine that the book shows, or may not be."""
+    others = [name for name in stored.listed() if name != book.machine]
+    margins = nearer(stored.of(others[0]))
+    return [name for name in BENT if bool(name in margins and above(0)(margins[name])) == surely]
+
+
+def _open_elsewhere(book: Measurements) -> str:
+    unsure = _nearer_elsewhere(book, surely=False)
+    return f"; on {enumerated(unsure)} that cannot be said" if unsure else ""
+
+
+PROSE = Prose(
+    "one",
+    mapped=lambda _: f"{MAPPED_FROM / 2**20:.0f} MiB",
+    mapped_rows=lambda book: f"{mapped_rows(bent(book)[_most_bent(book)].rows):,}",
+    bent_stack=_most_bent,
+    bent_from=lambda book: f"{straight(book)[_most_bent(book)].mean_left_out:.0%}",
+    bent_to=lambda book: f"{bent(book)[_most_bent(book)].mean_left_out:.0%}",
+    bent_repeat=lambda book: f"{bent(book)[_most_bent(book)].repeat:.0%}",
+    bent_better=lambda book: str(len(_changed(book, better=True))),
+    bent_worse=lambda book: enumerated(_changed(book, better=False)),
+    bent_all=lambda book: str(len(bent(book))),
+    kept_with=_mean_error("with m"),
+    kept_without=_mean_error("without m"),
+    near=lambda book: over_floor(book)[stored.smallest(over_floor(book))].text(".1f"),
+    near_stack=lambda book: stored.smallest(over_floor(book)),
+    far=lambda book: f"{over_floor(book)[stored.largest(over_floor(book))].value:.1f}",
+    far_stack=lambda book: stored.largest(over_floor(book)),
+    nearer_there=lambda book: enumerated(_nearer_elsewhere(book)),
+    open_there=_open_elsewhere,
+    sharp=lambda book: _sharp(sharpness(book, "tcmalloc")) or "none",
+)
