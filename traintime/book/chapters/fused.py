@@ -239,7 +239,7 @@ def allocator_gains(book: Measurements) -> pd.DataFrame:
     return ratios[ratios["sweep"] != ""].reset_index(drop=True)
 
 
-def torch_gain(book: Measurements, batch: int) -> Interval:
+def tcmalloc_gain(book: Measurements, batch: int) -> Interval:
     """Times as fast as under glibc torch's loop is under tcmalloc."""
     return stored.ratio_by_stack(allocator_gains(book), [TORCH], batch=batch, length=LENGTHS[1])[TORCH]
 
@@ -251,7 +251,7 @@ def torch_gain(book: Measurements, batch: int) -> Interval:
     says="cannot be told",
 )
 def large_loop_pays_the_allocator(book: Measurements) -> Finding:
-    small, large = ({f"at batch {batch}": torch_gain(book, batch)} for batch in BATCHES)
+    small, large = ({f"at batch {batch}": tcmalloc_gain(book, batch)} for batch in BATCHES)
     return judged_together(every_stack(large, above(2)), every_stack(small, within(0.75, 1.25)))
 
 
@@ -382,7 +382,7 @@ PROSE = Prose(
     most_operations=_most_operations,
     floor=lambda book: f"{matmul_floor_s(book, BATCHES[0]) * 1e6:,.0f} µs",
     prices=lambda book: three_prices(book).figure,
-    kept=lambda book: torch_gain(book, BATCHES[1]).text(),
+    kept=lambda book: tcmalloc_gain(book, BATCHES[1]).text(),
     faults_glibc=lambda book: _faults(book, "glibc"),
     faults_kept=lambda book: _faults(book, "tcmalloc"),
     **GAINS,
