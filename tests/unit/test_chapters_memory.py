@@ -135,9 +135,9 @@ def test_nothing_is_said_of_what_nobody_measured(made_up):
     book = made_up(("numpy", {"vocabulary": 5_000}, 1.0, {"peak_bytes": np.nan}))
     given = held.PROSE.values(book)
     assert given["mem-parameters"] == "131,410"
-    assert {given[f"mem-{name}"] for name in ("low", "runtime-low", "error-stack", "worst-at", "tcmalloc")} == {
-        "(not measured)"
-    }
+    assert {
+        given[f"mem-{name}"] for name in ("low", "numpy-frozen", "runtime-low", "error-stack", "worst-at", "tcmalloc")
+    } == {"(not measured)"}
     assert set(memory.PROSE.values(book).values()) == {"(not measured)"}
     for table in (held.holding_table, held.copies_table, held.example_table, memory.frees_table):
         assert "Not measured yet" in table(book).data
