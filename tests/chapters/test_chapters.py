@@ -18,7 +18,6 @@ CHAPTERS = list(execute.chapters())
 NEW_DRAWS = range(23, 37)  # claims of chapter 15 that the models of the whole domain decide, wherever they were drawn
 # Claims that do not hold, or cannot be told, on the reference machine; the prose says so.
 SAID_NOT_TO_HOLD: dict[str, set[str]] = {
-    "07-theano-vs-tensorflow": {"07.1", "07.8", "07.12"},  # the last two rest on machine B
     "10-numpy-batches": {f"10.{number}" for number in (2, 3, 4, 5, 7, 10, 12)},
     "15-predict-yours": {
         f"15.{number}"

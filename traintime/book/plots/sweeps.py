@@ -1,6 +1,6 @@
 """Figures of sweeps: a step against one size, a line a stack or a panel a stack."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -64,7 +64,7 @@ def steps(points: pd.DataFrame, against: str = "vocabulary", source: str = "stor
     return figure
 
 
-def crossing(points: pd.DataFrame, pairs: list[tuple[str, str]], against: str = "vocabulary") -> Figure:
+def crossing(points: pd.DataFrame, pairs: Collection[tuple[str, str]], against: str = "vocabulary") -> Figure:
     """Two stacks' steps in milliseconds against one size, a panel for each pair of stacks."""
     style()
     figure, axes = plt.subplots(1, len(pairs), figsize=(8.4, 3.8), sharey=True, squeeze=False, constrained_layout=True)
