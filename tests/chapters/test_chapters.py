@@ -9,7 +9,7 @@ import yaml
 
 from traintime import paths
 from traintime.book import appendix, chapters, execute, glue, markup, original, prose, stored, verdicts
-from traintime.book.chapters import numpy_batches, predicting
+from traintime.book.chapters import predicting
 from traintime.book.claims import NOT_MEASURED
 from traintime.measuring import sweep
 
@@ -18,7 +18,6 @@ CHAPTERS = list(execute.chapters())
 NEW_DRAWS = range(23, 37)  # claims of chapter 15 that the models of the whole domain decide, wherever they were drawn
 # Claims that do not hold, or cannot be told, on the reference machine; the prose says so.
 SAID_NOT_TO_HOLD: dict[str, set[str]] = {
-    "10-numpy-batches": {f"10.{number}" for number in (2, 3, 4, 5, 7, 10, 12)},
     "15-predict-yours": {
         f"15.{number}"
         for number in (*range(4, 15), 16, *range(18, 22), *NEW_DRAWS)
@@ -34,7 +33,6 @@ def having(found):
 
 # A chapter, or a claim, that shows another machine than the reference: which one.
 SHOWN = {
-    "10-numpy-batches": numpy_batches.steadiest,
     "15-predict-yours": having(predicting.cases),
     **{f"15.{number}": having(lambda book: predicting.cases(book).query("domain == 'whole'")) for number in NEW_DRAWS},
 }

