@@ -17,11 +17,11 @@ from traintime.book.chapters.faster_transfers import (
     SELDOM,
     SMALL,
     STACKS,
-    chapter_claim,
+    chapter_machine,
     for_each,
     interleaved,
 )
-from traintime.book.claims import Finding, above, below, every_stack, judged_together, within
+from traintime.book.claims import Finding, above, below, claim, every_stack, judged_together, within
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements, ratio_by_stack
 from traintime.errors import unknown
@@ -155,12 +155,13 @@ def change_table(book: Measurements, fold: str = "") -> HTML:
     return page.table(["times as fast", *names], rows, fold=fold)
 
 
-@chapter_claim(
+@claim(
     "13.1",
     "bfloat16 makes the convolutions at least 1.3 times as fast on torch, and neither the table nor the loop on "
     "any stack.",
     "S1",
     says="cannot be told",
+    on=chapter_machine,
 )
 def bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
     return judged_together(
@@ -169,26 +170,30 @@ def bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
     )
 
 
-@chapter_claim("13.2", "With float16 the convolutions are slower than in float32, on all three stacks.", "S1")
+@claim(
+    "13.2", "With float16 the convolutions are slower than in float32, on all three stacks.", "S1", on=chapter_machine
+)
 def float16_is_slower(book: Measurements) -> Finding:
     return every_stack(gains(book, "arithmetic", "float16"), below(1), ".3f")
 
 
-@chapter_claim(
+@claim(
     "13.4",
     "Weights shared by eight convolutions change a step by less than 10 %, on all three stacks.",
     "S1",
     says="cannot be told",
+    on=chapter_machine,
 )
 def shared_weights_change_little(book: Measurements) -> Finding:
     return every_stack(gains(book, "arithmetic", "shared weights"), within(1 / 1.1, 1 / 0.9))
 
 
-@chapter_claim(
+@claim(
     "13.11",
     "tcmalloc makes the table at least 1.2 times as fast on torch, and neither the convolutions nor the loop on "
     "any stack.",
     says="cannot be told",
+    on=chapter_machine,
 )
 def tcmalloc_is_for_tables(book: Measurements) -> Finding:
     return judged_together(
@@ -197,11 +202,12 @@ def tcmalloc_is_for_tables(book: Measurements) -> Finding:
     )
 
 
-@chapter_claim(
+@claim(
     "13.12",
     "Four times the batch makes a sample of the loop at least 1.5 times as fast and one of the convolutions less "
     "than 1.2 times, on all three stacks.",
     says="does not hold",
+    on=chapter_machine,
 )
 def a_larger_batch_is_for_loops(book: Measurements) -> Finding:
     loop, arithmetic = (gains_of_models(book, "batch × 4", model) for model in ("loop", "arithmetic"))
@@ -255,10 +261,11 @@ def _pair_results(book: Measurements, pair: Pair) -> dict[str, tuple[Interval, d
     }
 
 
-@chapter_claim(
+@claim(
     "13.13",
     "Sixteen steps handed over at once make a step of `fit` at least 1.1 times as fast on TensorFlow and JAX.",
     says="cannot be told",
+    on=chapter_machine,
 )
 def several_steps_at_once_help(book: Measurements) -> Finding:
     by_stack = pair_gains(book, AT_ONCE)

@@ -9,8 +9,8 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import page, stored
-from traintime.book.chapters.faster_transfers import MODELS, chapter_claim, chapter_machine, for_each
-from traintime.book.claims import Finding, every_stack, within
+from traintime.book.chapters.faster_transfers import MODELS, chapter_machine, for_each
+from traintime.book.claims import Finding, claim, every_stack, within
 from traintime.book.page import Prose
 from traintime.book.stored import ANY, Measurements
 from traintime.explain.statistics import Interval, difference
@@ -47,7 +47,12 @@ def peaks(book: Measurements) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "stack", "precision", "full", "half", "share"])
 
 
-@chapter_claim("13.3", "Half precision takes less than a quarter off the peak memory, on every model and stack.", "S1")
+@claim(
+    "13.3",
+    "Half precision takes less than a quarter off the peak memory, on every model and stack.",
+    "S1",
+    on=chapter_machine,
+)
 def memory_stays(book: Measurements) -> Finding:
     table = peaks(book)
     least = table.loc[table.groupby("model")["share"].idxmin()].set_index("model").loc[list(MODELS)]
@@ -106,11 +111,12 @@ def accuracy_cost(change: str) -> str:
         return "accuracy: not measured"
 
 
-@chapter_claim(
+@claim(
     "13.15",
     "In bfloat16 and in float16 an LSTM ends less than one point of accuracy away from float32.",
     "S1",
     says="cannot be told",
+    on=chapter_machine,
 )
 def half_precision_learns_the_same(book: Measurements) -> Finding:
     require_chapter_machine(book)
@@ -156,8 +162,11 @@ def epochs_by_rate() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["rate", "epochs", "low", "high", "reached", "accuracy"])
 
 
-@chapter_claim(
-    "13.14", "From a rate of 0.003 down to 0.0001 each smaller one needs more epochs to the same training loss.", "S1"
+@claim(
+    "13.14",
+    "From a rate of 0.003 down to 0.0001 each smaller one needs more epochs to the same training loss.",
+    "S1",
+    on=chapter_machine,
 )
 def smaller_rates_take_longer(book: Measurements) -> Finding:
     require_chapter_machine(book)

@@ -36,20 +36,13 @@ MACHINES = 16  # of the projection
 
 
 def chapter_machine(reference: str = "") -> Measurements:
-    """The machine that the chapter shows: the named one ("" for the book's) if it ran the chapter's sweeps, else the
-    first that did.
-    """
+    """The named machine ("" for the book's) if it ran the chapter's sweeps, else the first that did."""
     return stored.having(stored.of(reference), feeds)
 
 
 def saving_machine(reference: str = "") -> Measurements:
     """The same for the sweep that saves at each and at every hundredth step."""
     return stored.having(chapter_machine(reference), save_frequencies)
-
-
-# A claim about what the chapter's own sweeps measured.
-chapter_claim = functools.partial(claim, on=chapter_machine)
-saving_claim = functools.partial(claim, on=saving_machine)
 
 
 def interleaved(book: Measurements, *configurations: Mapping[str, Any]) -> dict[str, Sides]:
@@ -97,12 +90,13 @@ def _near(one: float, other: float) -> bool:
     return abs(one / other - 1) <= 0.1
 
 
-@chapter_claim(
+@claim(
     "13.5",
     "A step with fetched batches takes the sum of training and fetching in turn, the longer of both ahead, and "
     "the training alone in parallel, each within 10 %.",
     "S1",
     says="does not hold",
+    on=chapter_machine,
 )
 def fetching_hides(book: Measurements) -> Finding:
     ready, turn, ahead, parallel = (feed_ms(book, f) for f in ("ready", "fetched", "fetched-ahead", "fetched-parallel"))
@@ -112,10 +106,11 @@ def fetching_hides(book: Measurements) -> Finding:
     return Finding(holds, f"ready {ready:.0f} ms, fetching {fetch:.0f}, {steps}")
 
 
-@chapter_claim(
+@claim(
     "13.6",
     "Where the training keeps all processors busy, decoding ahead or in parallel gives back less than half of "
     "what decoding costs in turn.",
+    on=chapter_machine,
 )
 def decoding_does_not(book: Measurements) -> Finding:
     ready, turn, ahead, parallel = (feed_ms(book, f) for f in ("ready", "decoded", "decoded-ahead", "decoded-parallel"))
@@ -185,41 +180,53 @@ def _all_three(table: pd.DataFrame, column: str) -> dict[str, Interval]:
     return table.loc[STACKS, column].to_dict()
 
 
-@chapter_claim(
-    "13.9", "A save aside costs the training less than half of one in turn, on all three stacks.", says="cannot be told"
+@claim(
+    "13.9",
+    "A save aside costs the training less than half of one in turn, on all three stacks.",
+    says="cannot be told",
+    on=chapter_machine,
 )
 def aside_is_cheaper(book: Measurements) -> Finding:
     return every_stack(_all_three(save_costs(book), "share"), below(0.5))
 
 
-@chapter_claim("13.10", "A save takes time from the training, on all three stacks.", "S1", says="cannot be told")
+@claim(
+    "13.10",
+    "A save takes time from the training, on all three stacks.",
+    "S1",
+    says="cannot be told",
+    on=chapter_machine,
+)
 def a_save_takes_time(book: Measurements) -> Finding:
     return every_stack(_all_three(save_costs(book), "steps"), above(0), ".1f", unit="steps")
 
 
-@saving_claim(
+@claim(
     "13.16",
     "Saved every 100 steps a training is at least 1.5 times as fast as saved after each, on all three stacks.",
     "S1",
+    on=saving_machine,
 )
 def every_hundredth_saves_time(book: Measurements) -> Finding:
     return every_stack(_all_three(save_frequencies(book), "gain"), above(1.5))
 
 
-@saving_claim(
+@claim(
     "13.17",
     "Saved every 100 steps it takes less than 1.2 times as long as never saved, on all three stacks.",
     "S1",
     says="cannot be told",
+    on=saving_machine,
 )
 def every_hundredth_is_nearly_free(book: Measurements) -> Finding:
     return every_stack(_all_three(save_frequencies(book), "hundredth"), below(1.2))
 
 
-@saving_claim(
+@claim(
     "13.18",
     "Saved aside after each step it is less than 1.3 times as fast as saved in turn after each, on all three stacks.",
     says="cannot be told",
+    on=saving_machine,
 )
 def aside_does_not_help_who_saves_at_each(book: Measurements) -> Finding:
     return every_stack(_all_three(save_frequencies(book), "aside"), below(1.3))
@@ -309,17 +316,18 @@ def times_as_many_samples(book: Measurements, model: str) -> float:
     return MACHINES * own / (own + ring_s(gradient_bytes(model), NETWORK, MACHINES))
 
 
-@chapter_claim(
+@claim(
     "13.7",
     "Two processes of one thread train the convolutions at least 0.9 times as fast as one process of two.",
     "S1",
     says="cannot be told",
+    on=chapter_machine,
 )
 def two_processes_are_as_fast(book: Measurements) -> Finding:
     return every_stack({"2026-torch": two_processes(book).loc["arithmetic", "gain"]}, above(0.9))
 
 
-@chapter_claim("13.8", "Two processes train the model with the table slower than one.", "S1")
+@claim("13.8", "Two processes train the model with the table slower than one.", "S1", on=chapter_machine)
 def two_processes_write_two_tables(book: Measurements) -> Finding:
     return every_stack({"2026-torch": two_processes(book).loc["table", "gain"]}, below(1))
 
