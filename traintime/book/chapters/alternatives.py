@@ -58,24 +58,28 @@ ADDED_UP: dict[str, dict[str, Any]] = {"deferred": {"optimizer": DEFERRED}, SUMM
 USUAL = {"vocabulary": MIDDLE, "batch": BATCH, "optimizer": DENSE, "frozen": False, "factor": 0, "accumulated": 1}
 
 
+Speeds = dict[tuple[str, str], Interval]  # by way and stack
+
+
 @functools.cache
-def speeds(book: Measurements) -> pd.DataFrame:
-    """How many times as fast as dense Adam on MIDDLE rows each way trains a sentence, a row a way and stack."""
+def speeds(book: Measurements) -> Speeds:
+    """How many times as fast as dense Adam on MIDDLE rows each way trains a sentence."""
     return _over_dense(book, SWEEP, OTHERS, "median_s")
 
 
 @functools.cache
-def added_up(book: Measurements) -> pd.DataFrame:
+def added_up(book: Measurements) -> Speeds:
     """The same where gradients are added up: by the mean step, since an update comes once in eight."""
     return _over_dense(book, ADDED, ADDED_UP, "step_s")
 
 
-def _over_dense(book: Measurements, sweep: str, ways: dict[str, dict[str, Any]], step: str) -> pd.DataFrame:
+def _over_dense(book: Measurements, sweep: str, ways: dict[str, dict[str, Any]], step: str) -> Speeds:
     parts = []
     for way, changed in {"dense": {}, **ways}.items():
         ran = stored.chosen(book.invocations(**{"vocabulary": MIDDLE} | changed), sweep=sweep)
         parts.append(ran.assign(way=way, median_s=ran[step] * BATCH / ran["batch"], **USUAL))
-    return book.ratios(pd.concat(parts), [("dense", way) for way in ways], of="way", against="stack")
+    table = book.ratios(pd.concat(parts), [("dense", way) for way in ways], of="way", against="stack")
+    return {(row["below"], row["stack"]): interval(row) for _, row in table.iterrows()}
 
 
 def ran_the_sums(book: Measurements | None = None) -> Measurements:
@@ -83,15 +87,14 @@ def ran_the_sums(book: Measurements | None = None) -> Measurements:
     return stored.having(book or stored.of(), added_up)
 
 
-def _fastest(table: pd.DataFrame, way: str, rivals: Iterable[str]) -> Finding:
+def _fastest(table: Speeds, way: str, rivals: Iterable[str]) -> Finding:
     """Whether a way is faster than each of its rivals, on every stack. The figure names the fastest rival."""
     parts, figures = [], []
     for stack in STACKS:
-        mine, *others = (interval(stored.row(table, stack=stack, below=each)) for each in (way, *rivals))
-        by_name = dict(zip(rivals, others, strict=True))
-        best = stored.largest(by_name)
-        parts += [higher(mine, other) for other in others]
-        figures.append(f"{stack} {way} {mine.text()}, {best} {by_name[best].text()}")
+        mine, others = table[way, stack], {rival: table[rival, stack] for rival in rivals}
+        best = stored.largest(others)
+        parts += [higher(mine, other) for other in others.values()]
+        figures.append(f"{stack} {way} {mine.text()}, {best} {others[best].text()}")
     return Finding(every(*parts), "; ".join(figures))
 
 
@@ -290,7 +293,7 @@ def kerass_tensorflow_is_not(_: Measurements) -> Finding:
     on=ran_the_sums,
 )
 def adding_up(book: Measurements) -> Finding:
-    summed = stored.ratio_by_stack(added_up(book), STACKS, below=SUMMED)
+    summed = {stack: added_up(book)[SUMMED, stack] for stack in STACKS}
     slower = {JAX: summed.pop(JAX)}
     return judged_together(every_stack(summed, above(1.3)), every_stack(slower, below(1)))
 
@@ -306,27 +309,17 @@ def deferring_beats_adding_up(book: Measurements) -> Finding:
 def others_table(book: Measurements) -> HTML:
     """Each way to pay less: times as fast as dense on each stack, and points of accuracy."""
     sums, taught = ran_the_sums(book), learned().set_index("way")
-    if speeds(book).empty:
-        return page.nothing()
-    ran = pd.concat([speeds(book), stored.chosen(added_up(sums), below=SUMMED)]).set_index(["below", "stack"])
-    elsewhere = f" ({sums.title})" if sums.machine != book.machine else ""
-
-    def speed(way: str, stack: str) -> str:
-        return page.span(ran.loc[way, stack], spec=".1f", below=True) if (way, stack) in ran.index else ""
-
-    def gain(way: str) -> str:
-        return _points(interval(taught.loc[way], "difference")) if way in taught.index else ""
-
-    on_stacks = {
-        name: (f"on {stack.removeprefix('2026-')}", lambda row, stack=stack: speed(row["way"], stack))
-        for stack, name in NAMES.items()
-    }
-    return page.columns(
-        pd.DataFrame({"way": [*OTHERS, SUMMED]}),
-        way=("", lambda row: row["way"] + (elsewhere if row["way"] == SUMMED else "")),
-        **on_stacks,
-        gain=("points of accuracy", lambda row: gain(TRAINED.get(row["way"], ""))),
-    )
+    ran = speeds(book) and speeds(book) | {name: one for name, one in added_up(sums).items() if name[0] == SUMMED}
+    elsewhere = {SUMMED: f"{SUMMED} ({sums.title})"} if sums.machine != book.machine else {}
+    rows = []
+    for way in (*OTHERS, SUMMED) if ran else ():
+        texts = {NAMES[stack]: ran[way, stack].text(".1f") for stack in STACKS if (way, stack) in ran}
+        name = TRAINED.get(way)
+        gain = _points(interval(taught.loc[name], "difference")) if name in taught.index else ""
+        rows.append({"way": elsewhere.get(way, way), "gain": gain} | texts)
+    stacks = {name: f"on {stack.removeprefix('2026-')}" for stack, name in NAMES.items()}
+    table = pd.DataFrame(rows, columns=["way", *stacks, "gain"])
+    return page.columns(table, way="", **stacks, gain="points of accuracy")
 
 
 def learned_table() -> HTML:
@@ -357,7 +350,7 @@ def _keras() -> str:
 
 
 def _added(book: Measurements, stack: str) -> str:
-    return stored.ratio_by_stack(added_up(ran_the_sums(book)), below=SUMMED)[stack].text(".1f")
+    return added_up(ran_the_sums(book))[SUMMED, stack].text(".1f")
 
 
 PROSE = Prose(

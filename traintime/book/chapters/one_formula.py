@@ -6,7 +6,6 @@ Where the sum bends is in formula_bend.py.
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -98,10 +97,12 @@ def fit_summary(book: Measurements) -> pd.DataFrame:
 
 
 def fitted_points(book: Measurements) -> pd.DataFrame:
-    """Every point with what the formula says of it (s), and its relative error."""
+    """Every point with what the formula says of it (s), and its relative error. Raises KeyError without a fit."""
+    if not straight(book):
+        raise KeyError("not measured")
     columns = ["stack", *DOCUMENT, "step_s", "low_s", "high_s"]
     parts = [one.rows[columns].assign(predicted_s=one.fit.predict(one.rows)) for one in straight(book).values()]
-    points = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*columns, "predicted_s"])
+    points = pd.concat(parts, ignore_index=True)
     return points.assign(error=points["predicted_s"] / points["step_s"] - 1)
 
 
@@ -209,8 +210,9 @@ def price_table(book: Measurements) -> HTML:
     """What each stack pays for the step, a position, a row and a token."""
     rows = []
     for stack, one in straight(book).items():
-        costs = {name: one.fit.interval(name) for name in one.fit.coefficients}
-        rows.append(costs | {"stack": stack} | {name: costs[name].scaled(one.a_token) for name in costs if name == "c"})
+        unit = {"c": one.a_token}
+        rows.append({name: one.fit.interval(name).scaled(unit.get(name, 1)) for name in one.fit.coefficients})
+        rows[-1]["stack"] = stack
     return page.columns(
         pd.DataFrame(rows, columns=["stack", "a", "l", "b", "c"]),
         stack="stack",
@@ -265,15 +267,9 @@ def _missing(book: Measurements, within: bool | None) -> list[str]:
     return [one.stack for one in far if one.within is within]
 
 
-def _farthest(errors: pd.Series) -> Any:
-    if errors.empty:
-        raise KeyError("not measured")
-    return errors.abs().idxmax()
-
-
 def _worst(book: Measurements) -> pd.Series:
     points = fitted_points(book)
-    return points.loc[_farthest(points["error"])]
+    return points.loc[points["error"].abs().idxmax()]
 
 
 def _worst_where(book: Measurements) -> str:
@@ -289,7 +285,9 @@ def _share(book: Measurements) -> pd.Series:
 def _leans(size: str) -> Text:
     def text(book: Measurements) -> str:
         medians = median_errors(fitted_points(book), size)
-        at = _farthest(medians)
+        if medians.empty:
+            raise KeyError(size)
+        at = medians.abs().idxmax()
         return f"{medians.loc[at]:+.0%} at {at:,}"
 
     return text

@@ -61,14 +61,14 @@ def steadiest(machine: str = "") -> Measurements:
 
 
 @functools.cache
-def ratios(book: Measurements, above: str, below: str, sweep: str = SWEEP) -> pd.DataFrame:
+def ratios(book: Measurements, way: str, other: str) -> pd.DataFrame:
     """The step of one way over that of another, a row a stack and vocabulary (Measurements.ratios)."""
-    return book.ratios(invocations(book, sweep), [(above, below)], of="how")
+    return book.ratios(invocations(book), [(way, other)], of="how")
 
 
-def ratio_at(book: Measurements, above: str, below: str, vocabulary: int = LARGE) -> dict[str, Interval]:
+def ratio_at(book: Measurements, way: str, other: str, vocabulary: int = LARGE) -> dict[str, Interval]:
     """The same at one number of rows, by stack. Raises KeyError where a stack was not measured."""
-    return stored.ratio_by_stack(ratios(book, above, below), STACKS, vocabulary=vocabulary)
+    return stored.ratio_by_stack(ratios(book, way, other), STACKS, vocabulary=vocabulary)
 
 
 @functools.cache
@@ -85,12 +85,12 @@ def peaks(book: Measurements) -> pd.DataFrame:
 
 
 def work(how: str) -> Work:
-    """Of a step with LARGE rows and an optimizer, by the workload's closed form."""
+    """The work of a step with LARGE rows and an optimizer, by the workload's closed form."""
     return make_point(vocabulary=LARGE, optimizer=how).sizes.work()
 
 
 def trained_over_frozen() -> float:
-    """How many times the arithmetic of a step with a frozen table one has that trains it, before any row is moved.
+    """Operations of a step that trains the table over those of one with a frozen table, before any row is moved.
 
     Of the LSTM's input product one of three parts, the gradient of the words' vectors, is needed for a table alone.
     """
