@@ -66,7 +66,7 @@ def test_the_arithmetic_leaves_room_above_and_below_the_guess(fits):
     """The prose says that the document fixes no limit for a growing LSTM."""
     on_cpu = make_point(batch=1).work.flops / fits["CPU"].coefficients["c"]
     assert devices.k40m().flop_per_s / on_cpu > leads.claimed_lead("C2", "upper bound")
-    assert devices.reached(question.document())["products"].value < devices.k40m().flop_per_s / 5
+    assert devices.rates_reached(question.document())["products"].value < devices.k40m().flop_per_s / 5
 
 
 # A machine's rates
@@ -90,7 +90,7 @@ def test_a_machine_is_described_by_its_own_rates(tmp_path):
 
 
 def test_a_machine_reaches_what_its_fastest_stacks_do(tmp_path):
-    rates = devices.reached(machine(tmp_path, error=1e-6))
+    rates = devices.rates_reached(machine(tmp_path, error=1e-6))
     assert rates["update"].value == pytest.approx(12 * 300 / 7e-7, rel=1e-3)
     assert rates["products"].value == pytest.approx(make_point().work.flops / 0.05, rel=1e-3)
     assert all(rate.low < rate.value < rate.high for rate in rates.values())

@@ -112,8 +112,8 @@ def test_fewer_parameters_are_faster_where_they_make_the_time(machine):
 
 def test_single_changes_are_told_apart(machine):
     book = machine()
-    assert structure.relu(book)[FAST].value == pytest.approx(1 / 0.95, rel=0.01)
-    assert structure.xla(book, "dense").value == pytest.approx(2, rel=0.01)
+    assert structure.relu_ratios(book)[FAST].value == pytest.approx(1 / 0.95, rel=0.01)
+    assert structure.xla_ratio(book, "dense").value == pytest.approx(2, rel=0.01)
     assert [verdict(f"12.{number}", book) for number in (6, 8)] == ["holds"] * 2
     names = {row[0] for row in cells(structure.changed_table(book))}
     assert names == {"without ReLUs", "without shortcuts", "without XLA"}

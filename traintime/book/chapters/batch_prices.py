@@ -132,7 +132,7 @@ def ours_is_a_line(book: Measurements) -> Finding:
     source="S3",
     says="does not hold",
 )
-def flat(book: Measurements) -> Finding:
+def image_time_is_flat(book: Measurements) -> Finding:
     return every_stack({"": image_ratio(book, FLAT[1], FLAT[0])}, within(0.8, 1.2))
 
 
@@ -142,7 +142,7 @@ def flat(book: Measurements) -> Finding:
     source="S3",
     says="does not hold",
 )
-def one_is_slow(book: Measurements) -> Finding:
+def one_image_is_slow(book: Measurements) -> Finding:
     return every_stack({"": image_ratio(book, 1, 16)}, above(1.4))
 
 
@@ -170,7 +170,7 @@ def against_keras(book: Measurements) -> pd.DataFrame:
     return table.assign(stack=NUMPY)
 
 
-def ratio(table: pd.DataFrame, other: str, batch: int) -> Interval:
+def step_ratio(table: pd.DataFrame, other: str, batch: int) -> Interval:
     """The ratio to another way or stack at a batch, from `gains` or `against_keras`. Raises KeyError without."""
     return stored.ratio_by_stack(table, [NUMPY], below=other, batch=batch)[NUMPY]
 
@@ -181,7 +181,7 @@ def ratio(table: pd.DataFrame, other: str, batch: int) -> Interval:
     source="S3",
 )
 def blocks_gain(book: Measurements) -> Finding:
-    blocks, single = (ratio(gains(book), WAYS[way], LARGE) for way in ("blocks", "one-by-one"))
+    blocks, single = (step_ratio(gains(book), WAYS[way], LARGE) for way in ("blocks", "one-by-one"))
     return judged_together(
         every_stack({"in blocks": blocks}, above(1), unit="times as fast"),
         every_stack({"one by one": single}, below(1), unit="times as fast"),
@@ -195,7 +195,7 @@ def blocks_gain(book: Measurements) -> Finding:
 )
 def threads_help_little(book: Measurements) -> Finding:
     # All threads' step over that of one thread: above 1 where one thread is faster.
-    small, large = (ratio(gains(book), ONE_THREAD, batch) for batch in (1, LARGE))
+    small, large = (step_ratio(gains(book), ONE_THREAD, batch) for batch in (1, LARGE))
     return judged_together(
         every_stack({"one thread at 1:": small}, above(0.95), unit="times as fast"),
         every_stack({"at 1,024:": large}, above(1 / 1.5), unit="times as fast"),
@@ -204,7 +204,7 @@ def threads_help_little(book: Measurements) -> Finding:
 
 @claim("10.8", "Keras on TensorFlow takes longer than NumPy for a step of one image, and less time for 256.")
 def keras_catches_up(book: Measurements) -> Finding:
-    one, many = (ratio(against_keras(book), KERAS[0], batch) for batch in (1, 256))
+    one, many = (step_ratio(against_keras(book), KERAS[0], batch) for batch in (1, 256))
     return judged_together(
         every_stack({"NumPy at 1:": one}, below(1), unit="times as long"),
         every_stack({"at 256:": many}, above(1), unit="times as long"),
@@ -291,13 +291,13 @@ PROSE = Prose(
     large=lambda book: image_ratio(book, LARGE, FLAT[0]).text(),
     rise=lambda book: image_ratio(book, LARGE, FLAT[1]).text(),
     jax_large=lambda book: image_ratio(book, LARGE, 64, "2026-jax").text(),
-    blocks=lambda book: ratio(gains(book), WAYS["blocks"], LARGE).text(),
-    single=lambda book: ratio(gains(book), WAYS["one-by-one"], LARGE).text(),
-    thread_one=lambda book: ratio(gains(book), ONE_THREAD, 1).text(),
-    thread_middle=lambda book: ratio(gains(book), ONE_THREAD, 64).text(),
-    thread_many=lambda book: ratio(gains(book), ONE_THREAD, LARGE).text(),
+    blocks=lambda book: step_ratio(gains(book), WAYS["blocks"], LARGE).text(),
+    single=lambda book: step_ratio(gains(book), WAYS["one-by-one"], LARGE).text(),
+    thread_one=lambda book: step_ratio(gains(book), ONE_THREAD, 1).text(),
+    thread_middle=lambda book: step_ratio(gains(book), ONE_THREAD, 64).text(),
+    thread_many=lambda book: step_ratio(gains(book), ONE_THREAD, LARGE).text(),
     **{
-        f"{stack[5:]}_{batch}": lambda book, at=(stack, batch): ratio(against_keras(book), *at).text()
+        f"{stack[5:]}_{batch}": lambda book, at=(stack, batch): step_ratio(against_keras(book), *at).text()
         for stack in KERAS
         for batch in (1, 256)
     },

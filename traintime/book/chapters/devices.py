@@ -83,7 +83,7 @@ def works() -> pd.Series:
     return pd.Series({"dense Adam update": update, "LSTM's matrix products": products})
 
 
-def reached(book: Measurements) -> dict[str, Interval]:
+def rates_reached(book: Measurements) -> dict[str, Interval]:
     """FLOP/s in the two kinds of work, "update" and "products".
 
     Of a machine its fastest stack in each: by the price of a row, and by a whole step with a frozen table. Of the
@@ -103,17 +103,17 @@ def reached(book: Measurements) -> dict[str, Interval]:
 
 
 def shares_of_the_roof(book: Measurements) -> dict[str, Interval]:
-    """What `reached` gives, as shares of what the device allows at the work's intensity."""
+    """What `rates_reached` gives, as shares of what the device allows at the work's intensity."""
     device = processor(book)
-    pairs = zip(reached(book).items(), works(), strict=True)
+    pairs = zip(rates_reached(book).items(), works(), strict=True)
     return {name: rate.scaled(1 / device.roof(intensity)) for (name, rate), intensity in pairs}
 
 
 def roofline_marks(book: Measurements) -> pd.DataFrame:
     """As plots.roofline takes them: the document's GPU, and the machine's fastest stacks where they were measured."""
-    rows = [("GPU", "document", rate.value) for rate in reached(question.document()).values()]
+    rows = [("GPU", "document", rate.value) for rate in rates_reached(question.document()).values()]
     with contextlib.suppress(KeyError):
-        rows += [("CPU", "stored", rate.value) for rate in reached(book).values()]
+        rows += [("CPU", "stored", rate.value) for rate in rates_reached(book).values()]
     table = pd.DataFrame(rows, columns=["device", "source", "flop_per_s"])
     return table.assign(flop_per_byte=np.resize(works().to_numpy(), len(table)))
 

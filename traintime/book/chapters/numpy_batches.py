@@ -17,8 +17,8 @@ from traintime.book.chapters.batch_prices import (
     allocator_points,
     allocator_ratios,
     claim,
-    ratio,
     repeat_spread,
+    step_ratio,
     with_both_allocators,
 )
 from traintime.book.claims import Finding, above, below, every_stack, judged_together
@@ -83,7 +83,7 @@ def kept_memory_is_a_line(book: Measurements) -> Finding:
     says="cannot be told",
 )
 def kept_memory_gains(book: Measurements) -> Finding:
-    small, large = (ratio(allocator_ratios(book), TCMALLOC, batch) for batch in FLAT)
+    small, large = (step_ratio(allocator_ratios(book), TCMALLOC, batch) for batch in FLAT)
     return judged_together(every_stack({"at 16:": small}, above(1.15)), every_stack({"at 256:": large}, below(1.05)))
 
 
@@ -139,7 +139,7 @@ def machine_table() -> HTML:
     """What pages cost on each machine that ran both allocators, and how far two prices and three are off."""
     rows = []
     for book in with_both_allocators():
-        gain, paid = ratio(allocator_ratios(book), TCMALLOC, FLAT[0]), three_prices(book).interval("w")
+        gain, paid = step_ratio(allocator_ratios(book), TCMALLOC, FLAT[0]), three_prices(book).interval("w")
         errors = (allocator_prices(book)[TCMALLOC].mean_error, three_prices(book).mean_error, repeat_spread(book).sd)
         rows.append([book.title, gain.text(), paid.text(".1f", 1e6), *(f"{error:.1%}" for error in errors)])
     missed = f"{TCMALLOC}, two prices miss by", "both, three miss by", "runs repeat within"
@@ -152,7 +152,7 @@ PROSE = Prose(
     page=lambda book: three_prices(book).interval("w").text(".1f", 1e6) + " µs",
     pages_error=lambda book: f"{three_prices(book).mean_error:.0%}",
     pages_error_all=lambda book: f"{three_prices(book, LARGE).mean_error:.0%}",
-    kept=lambda book: ratio(allocator_ratios(book), TCMALLOC, FLAT[0]).text(),
+    kept=lambda book: step_ratio(allocator_ratios(book), TCMALLOC, FLAT[0]).text(),
     kept_error=lambda book: f"{allocator_prices(book)[TCMALLOC].mean_error:.0%}",
     least=lambda _: f"{LEAST:.0%}",
     again=lambda _: f"{AGAIN:g}",

@@ -58,7 +58,7 @@ def sizes(structure: str, depth: int) -> dict[str, Any]:
     return {"structure": structure, "depth": depth, "width": WIDTHS[structure][depth]}
 
 
-def work(structure: str, depth: int = DEEP) -> Work:
+def step_work(structure: str, depth: int = DEEP) -> Work:
     """What a step of this network has to do: parameters, flops, activation_bytes."""
     return make_point("blocks", **sizes(structure, depth)).work
 
@@ -113,12 +113,12 @@ def ratios(book: Measurements) -> pd.DataFrame:
     return table.sort_values(["above", "below", "stack", "depth"], ignore_index=True)
 
 
-def ratio(book: Measurements, above: str, below: str, depth: int = DEEP) -> dict[str, Interval]:
+def structure_ratio(book: Measurements, above: str, below: str, depth: int = DEEP) -> dict[str, Interval]:
     """One structure's step over another's of as many parameters, by stack. Raises KeyError without one of STACKS."""
     return stored.ratio_by_stack(ratios(book), STACKS, above=above, below=below, depth=depth)
 
 
-def growth(book: Measurements, structure: str) -> dict[str, Interval]:
+def depth_exponents(book: Measurements, structure: str) -> dict[str, Interval]:
     """Exponent of a step in the depth, at equal parameters and arithmetic, by stack."""
     table = stored.chosen(book.exponents(matched(points(book)), "depth"), how=structure)
     return {row["stack"]: stored.interval(row, "exponent") for _, row in table.iterrows()}
@@ -138,7 +138,7 @@ def with_smaller(book: Measurements) -> dict[str, Interval]:
     source="S1",
 )
 def dense_is_slower(book: Measurements) -> Finding:
-    return every_stack(ratio(book, "dense", "residual"), above(1))
+    return every_stack(structure_ratio(book, "dense", "residual"), above(1))
 
 
 @claim(
@@ -149,7 +149,7 @@ def dense_is_slower(book: Measurements) -> Finding:
     says="cannot be told",
 )
 def dense_grows_faster(book: Measurements) -> Finding:
-    dense, residual = growth(book, "dense"), growth(book, "residual")
+    dense, residual = depth_exponents(book, "dense"), depth_exponents(book, "residual")
     figures = (f"{stack} {dense[stack].text()} against {residual[stack].text()}" for stack in STACKS)
     return Finding(every(*(higher(dense[stack], residual[stack]) for stack in STACKS)), "; ".join(figures))
 
@@ -161,7 +161,7 @@ def dense_grows_faster(book: Measurements) -> Finding:
     says="does not hold",
 )
 def joined_once_is_faster(book: Measurements) -> Finding:
-    return every_stack(ratio(book, "dense", "aggregated"), above(1))
+    return every_stack(structure_ratio(book, "dense", "aggregated"), above(1))
 
 
 @claim(
@@ -223,12 +223,12 @@ def without_xla(book: Measurements) -> pd.DataFrame:
     return book.ratios(runs.assign(width=0), [("auto", "off")], of="jit", against="depth")
 
 
-def relu(book: Measurements) -> dict[str, Interval]:
+def relu_ratios(book: Measurements) -> dict[str, Interval]:
     """The network with shortcuts with its ReLUs over the same without, by stack."""
     return stored.ratio_by_stack(without_relu(book), STACKS, structure="residual")
 
 
-def xla(book: Measurements, structure: str) -> Interval:
+def xla_ratio(book: Measurements, structure: str) -> Interval:
     """TensorFlow's step of a structure with XLA over the one without."""
     return stored.ratio_by_stack(without_xla(book), STACKS[:1], structure=structure)[STACKS[0]]
 
@@ -240,7 +240,7 @@ def xla(book: Measurements, structure: str) -> Interval:
     says="cannot be told",
 )
 def relus_are_cheap(book: Measurements) -> Finding:
-    return every_stack(relu(book), below(1 / 0.9))
+    return every_stack(relu_ratios(book), below(1 / 0.9))
 
 
 @claim(
@@ -250,7 +250,7 @@ def relus_are_cheap(book: Measurements) -> Finding:
     says="cannot be told",
 )
 def shortcuts_are_cheap(book: Measurements) -> Finding:
-    return every_stack(ratio(book, "residual", "plain", MIDDLE), below(1 / 0.9))
+    return every_stack(structure_ratio(book, "residual", "plain", MIDDLE), below(1 / 0.9))
 
 
 @claim(
@@ -259,7 +259,7 @@ def shortcuts_are_cheap(book: Measurements) -> Finding:
     says="cannot be told",
 )
 def xla_is_slower(book: Measurements) -> Finding:
-    return judged_together(*(every_stack({name: xla(book, name)}, above(1)) for name in STRUCTURES))
+    return judged_together(*(every_stack({name: xla_ratio(book, name)}, above(1)) for name in STRUCTURES))
 
 
 # Fewer parameters, less time?
@@ -303,7 +303,7 @@ def source(structure: str) -> str:
 def work_table(depth: int = MIDDLE) -> HTML:
     """What a step of each structure has to do at this depth."""
     return page.columns(
-        pd.DataFrame([sizes(name, depth) | vars(work(name, depth)) for name in STRUCTURES]),
+        pd.DataFrame([sizes(name, depth) | vars(step_work(name, depth)) for name in STRUCTURES]),
         structure="",
         width="maps",
         parameters=("parameters", 1, ","),
@@ -376,23 +376,23 @@ def _gflop_per_s(book: Measurements) -> pd.Series:
 PROSE = Prose(
     "str",
     there=lambda book: page.title(book, points(book)),
-    **_by_stack("dense", lambda book: ratio(book, "dense", "residual")),
-    **_by_stack("once", lambda book: ratio(book, "dense", "aggregated")),
-    **_by_stack("shortcuts", lambda book: ratio(book, "residual", "plain", MIDDLE)),
+    **_by_stack("dense", lambda book: structure_ratio(book, "dense", "residual")),
+    **_by_stack("once", lambda book: structure_ratio(book, "dense", "aggregated")),
+    **_by_stack("shortcuts", lambda book: structure_ratio(book, "residual", "plain", MIDDLE)),
     **_by_stack("smaller", with_smaller),
-    **_by_stack("relu", relu),
+    **_by_stack("relu", relu_ratios),
     **_by_stack("parameters", lambda book: prediction_errors(book)["parameters"]),
     **_by_stack("operations", lambda book: prediction_errors(book)["operations"]),
     **_by_stack("bytes", lambda book: prediction_errors(book)["bytes of activations"]),
-    **_by_stack("grows_dense", lambda book: growth(book, "dense")),
-    **_by_stack("grows_residual", lambda book: growth(book, "residual")),
+    **_by_stack("grows_dense", lambda book: depth_exponents(book, "dense")),
+    **_by_stack("grows_residual", lambda book: depth_exponents(book, "residual")),
     **_by_stack("pairs", fewer_is_faster),
     slow=lambda book: f"{_gflop_per_s(book).min():,.0f}",
     fast=lambda book: f"{_gflop_per_s(book).max():,.0f}",
-    xla_plain=lambda book: xla(book, "plain").text(),
-    xla_dense=lambda book: xla(book, "dense").text(),
-    **{f"{name}_mb": lambda _, name=name: f"{work(name).activation_bytes / 1e6:.0f}" for name in STRUCTURES[:3]},
-    more_bytes=lambda _: f"{work('dense').activation_bytes / work('residual').activation_bytes:.1f}",
+    xla_plain=lambda book: xla_ratio(book, "plain").text(),
+    xla_dense=lambda book: xla_ratio(book, "dense").text(),
+    **{f"{name}_mb": lambda _, name=name: f"{step_work(name).activation_bytes / 1e6:.0f}" for name in STRUCTURES[:3]},
+    more_bytes=lambda _: f"{step_work('dense').activation_bytes / step_work('residual').activation_bytes:.1f}",
     thin=lambda _: str(sizes("dense", DEEP)["width"]),
     wide=lambda _: str(sizes("residual", DEEP)["width"]),
     few=lambda _: f"{make_point('blocks', depth=MIDDLE, **FEW).work.parameters:,}",
