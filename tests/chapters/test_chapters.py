@@ -8,34 +8,12 @@ import pytest
 import yaml
 
 from traintime import paths
-from traintime.book import appendix, chapters, execute, glue, markup, original, prose, stored, verdicts
-from traintime.book.chapters import predicting
+from traintime.book import appendix, chapters, execute, glue, markup, original, prose, verdicts
 from traintime.book.claims import NOT_MEASURED
 from traintime.measuring import sweep
 
 pytestmark = pytest.mark.chapters
 CHAPTERS = list(execute.chapters())
-NEW_DRAWS = range(23, 37)  # claims of chapter 15 that the models of the whole domain decide, wherever they were drawn
-# Claims that do not hold, or cannot be told, on the reference machine; the prose says so.
-SAID_NOT_TO_HOLD: dict[str, set[str]] = {
-    "15-predict-yours": {
-        f"15.{number}"
-        for number in (*range(4, 15), 16, *range(18, 22), *NEW_DRAWS)
-        if number not in {31, *range(33, 37)}
-    },  # 6 is the document's, 8 machine A's
-}
-
-
-def having(found):
-    """Gives the machine that a page shows which looks for this."""
-    return lambda: stored.having(stored.of(), found)
-
-
-# A chapter, or a claim, that shows another machine than the reference: which one.
-SHOWN = {
-    "15-predict-yours": having(predicting.cases),
-    **{f"15.{number}": having(lambda book: predicting.cases(book).query("domain == 'whole'")) for number in NEW_DRAWS},
-}
 
 
 def test_the_sources_hold_no_outputs():
@@ -161,14 +139,6 @@ def test_each_claim_stands_on_the_page_with_a_verdict_for_each_machine(chapter, 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_claim_comes_out_as_the_prose_says_on_the_machine_that_it_shows(chapter):
     """Where the data cannot tell or do not hold, the sentence beside the claim must say so, and `says` with it."""
-    if chapter in SAID_NOT_TO_HOLD:  # until it speaks the grammar
-
-        def shown(label: str) -> stored.Measurements:
-            return (SHOWN.get(label) or SHOWN.get(chapter) or stored.of)()
-
-        found = {claim.label: verdicts.on(claim, shown(claim.label).machine).verdict for claim in chapters.of(chapter)}
-        assert {label for label, verdict in found.items() if verdict != "holds"} == SAID_NOT_TO_HOLD[chapter]
-        return
     claims = chapters.of(chapter)
     found = {claim.label: verdicts.on(claim, claim.on().machine).verdict for claim in claims}
     assert found == {claim.label: claim.says for claim in claims}

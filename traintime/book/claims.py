@@ -223,7 +223,7 @@ def _joined(
     if len(values) <= FEW:
         return Finding(holds, "; ".join(f"{stack} {text(value)}".strip() for stack, value in values.items()))
     stack = deciding(values, key=lambda stack: limits.margin(values[stack]))
-    return Finding(holds, f"{stack} {text(values[stack])} decides, of {len(values)} stacks")
+    return Finding(holds, f"{stack} {text(values[stack])} decides, of {len(values)}")
 
 
 def judged_together(*findings: Finding) -> Finding:

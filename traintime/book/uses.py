@@ -156,7 +156,7 @@ def names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
 
 def _needed(tree: ast.Module) -> list[ast.stmt]:
     """The module's statements that its claims need: those that register one, and those that define their names."""
-    needed = [node for node in tree.body if re.search(r"\bclaim\(", ast.unparse(node).split("\ndef ")[0])]
+    needed = [node for node in tree.body if re.search(r"claim\w*\(", ast.unparse(node).split("\ndef ")[0])]
     for node in needed:  # it grows meanwhile
         needed += [each for each in tree.body if each not in needed and names(node, ast.Load) & _defined(each)]
     return sorted(needed, key=lambda node: node.lineno)

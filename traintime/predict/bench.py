@@ -23,7 +23,7 @@ from traintime.errors import InputError, unknown
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
 from traintime.point import Run, make_point
-from traintime.predict import bench_models, calibrate, holdings, resident
+from traintime.predict import bench_models, calibrate, holdings, resident, versions
 from traintime.predict.answer import Estimate
 from traintime.store import records
 from traintime.workloads.base import FLOAT, validated
@@ -50,7 +50,8 @@ class Case:
     who answered malloc; domain: the sizes that it was drawn from (bench_models.DOMAINS); redrawn: draws before it that
     would not have fitted into memory; spent_s: seconds that each answer took, and "calibrating" that the calibration
     did, None where it was not kept; torchinfo_bytes: what the process held with its model and samples, and on top of it
-    what torchinfo makes of a batch, None but for a loop in plain PyTorch: of a Keras model torchinfo sees no layers.
+    what torchinfo makes of a batch, None but for a loop in plain PyTorch: of a Keras model torchinfo sees no layers;
+    predictor_version: that foretold it (predict.versions), None before it was kept.
     """
 
     stack: str
@@ -72,6 +73,12 @@ class Case:
     redrawn: int = 0
     spent_s: dict[str, float] | None = None
     torchinfo_bytes: float | None = None
+    predictor_version: int | None = None
+
+    @property
+    def version(self) -> int:
+        """The version of the predictor that foretold it."""
+        return self.predictor_version or versions.at(self.started)
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -239,6 +246,7 @@ def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, alloca
         bench_models.WHOLE,
         spent_s=predicted["spent_s"],
         torchinfo_bytes=predicted.get("torchinfo_bytes"),
+        predictor_version=versions.current(),
     )
 
 

@@ -50,9 +50,9 @@ def mean(values: Array) -> Interval:
 
 
 def share(happened: Array) -> Interval:
-    """How often something happened, with its 95 % interval (Wilson 1927)."""
-    found = binomtest(int(np.sum(happened)), len(happened)).proportion_ci(method="wilson")
-    return Interval(float(np.mean(happened)), float(found.low), float(found.high))
+    """How often something happened, with its exact 95 % interval (Clopper and Pearson 1934)."""
+    ends = binomtest(int(np.sum(happened)), len(happened)).proportion_ci(method="exact")
+    return Interval(float(np.mean(happened)), float(ends.low), float(ends.high))
 
 
 def goals(cases: Sequence[Case]) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """What each chapter computes and asserts: one module a chapter, with its claims."""
 
 import importlib
-from pathlib import Path
 
 from traintime.book.claims import REGISTERED, Claim
 
@@ -26,17 +25,15 @@ MODULES = {
 
 
 def module(chapter: str) -> str:
-    """The module that judges the chapter's claims."""
-    folder = (Path(__file__).parent / MODULES[chapter]).is_dir()  # until it is one module
-    return f"traintime.book.chapters.{MODULES[chapter]}{'.claims' if folder else ''}"
+    """The module that the chapter's page calls; importing it registers the chapter's claims."""
+    return f"traintime.book.chapters.{MODULES[chapter]}"
 
 
 def of(chapter: str) -> list[Claim]:
-    """The chapter's claims, in the order of its table."""
-    found = importlib.import_module(f"traintime.book.chapters.{MODULES[chapter]}")
-    if hasattr(found, "CLAIMS"):
-        return found.CLAIMS
-    return [claim for label, claim in REGISTERED.items() if label.startswith(f"{chapter[:2]}.")]
+    """The chapter's claims, in the order of their numbers."""
+    importlib.import_module(module(chapter))
+    mine = [label for label in REGISTERED if label.startswith(f"{chapter[:2]}.")]
+    return [REGISTERED[label] for label in sorted(mine, key=lambda label: int(label[3:]))]
 
 
 def of_label(label: str) -> str:

@@ -1,0 +1,263 @@
+"""Chapter 15, beyond our trainings: the document's card, a Titan X, other units, a machine that is not normal."""
+
+import functools
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from traintime import paths
+from traintime.book import external, original, page, stored
+from traintime.book.chapters import question
+from traintime.book.chapters.predicting_tried import cases, shown
+from traintime.book.claims import Finding, claim, every
+from traintime.book.stored import Measurements
+from traintime.errors import InputError
+from traintime.explain.terms import by_part
+from traintime.point import make_point
+from traintime.predict import cards, compare, prices
+from traintime.predict.answer import LEVEL, around
+
+ODD = "amd-epyc-2-cores-24-gib"  # machine A
+SURE = 1e6  # degrees of freedom of a tier's own error
+TWICE = (0.5, 2.0)
+
+
+# The document's card, from its data sheet
+
+
+def document() -> pd.DataFrame:
+    """The document's cells of its GPU, as the formula foretells them: columns vocabulary, batch, epoch_s, foretold_s,
+    low_s, high_s, and update, the share of a step that the table's update takes.
+
+    From the card's data sheet and Theano's habits on processors: no second of a GPU was used.
+    """
+    priced, rows = prices.published("K40m", "2017-theano"), []
+    for name in ("vocabulary", "batch"):
+        for _, cell in original.read(f"s0-{name}").iterrows():
+            if cell["device"] != "GPU" or cell["backend"] != "theano":
+                continue
+            sizes = {size: int(cell[size]) for size in ("vocabulary", "batch", "length")}
+            work = make_point(**sizes).work
+            epoch = around(priced.step_s(work) * cell["sentences"] / cell["batch"], (priced.error, SURE), level=LEVEL)
+            about = {"vocabulary": sizes["vocabulary"], "batch": sizes["batch"], "epoch_s": float(cell["epoch_s"])}
+            parts = priced.parts(work)
+            share = by_part(parts)["update"] / priced.step_s(work)
+            rows.append(about | {"foretold_s": epoch.value, "low_s": epoch.low, "high_s": epoch.high, "update": share})
+    return pd.DataFrame(rows).drop_duplicates(["vocabulary", "batch"]).reset_index(drop=True)
+
+
+@claim(
+    "15.6",
+    "From its data sheet, and Theano's habits on processors, the document's GPU is foretold within 50 % in each "
+    "of its cells.",
+    says="not measured",  # it is the document's own
+    on=shown,
+)
+def document_foretold(book: Measurements) -> Finding | None:
+    if book.machine != question.DOCUMENT:
+        return None
+    near = (document()["foretold_s"] / document()["epoch_s"] - 1).abs() <= 0.5
+    return Finding(bool(near.all()), f"{int(near.sum())} of {len(near)} cells within 50 %")
+
+
+def document_table() -> HTML:
+    """The document's cells of its GPU, foretold."""
+    return page.columns(
+        document(),
+        vocabulary=("rows", 1, ",.0f"),
+        batch=("batch", 1, ",.0f"),
+        epoch_s=("the document's epoch, s", 1, ",.0f"),
+        foretold_s=("foretold, s", _with_ends),
+        update=("of it the update", 1, ".0%"),
+    )
+
+
+def _with_ends(row: pd.Series) -> str:
+    """What was foretold, and its interval on a line of its own."""
+    return f"{row['foretold_s']:,.0f}<br>({row['low_s']:,.0f} to {row['high_s']:,.0f})"
+
+
+# LSTMs that others timed on a Titan X
+
+
+def others() -> pd.DataFrame:
+    """Trainings of a recurrent layer that others timed on a Titan X, as the formula foretells them from its data sheet.
+
+    Columns framework, units, batch, step_s; foretold_s, low_s, high_s, as first foretold (data/predicted/titan-x.csv);
+    now_s: as the habits of today foretell it. Inputs as many as units, SGD, of each framework the stack of 2017.
+    """
+    published = external.benchmarks()
+    rows = pd.read_csv(paths.PREDICTED / "titan-x.csv").merge(
+        published[published["name"] == "rnn-benchmarks"],
+        on=["framework", "units", "length", "batch"],
+        suffixes=("", "_seen"),
+    )
+    now = {}
+    for card, stack, point, _ in cards.published():
+        if card == cards.TITAN:
+            key = stack, point.sizes.units, point.sizes.batch
+            now[key] = prices.published(card, stack).step_s(point.work)
+    keys = zip(rows["framework"].map(cards.OF_2017), rows["units"], rows["batch"], strict=True)
+    return rows.assign(step_s=rows["seconds_per_sample"] * rows["batch"], now_s=[now[key] for key in keys])
+
+
+@claim(
+    "15.7",
+    "Of the LSTMs that others timed on a Titan X, those of 1,024 units take half to twice what its data sheet and "
+    "habits on processors make of them, and those of 128 units more than twice.",
+    says="does not hold",
+    on=shown,
+)
+def others_foretold(book: Measurements) -> Finding | None:
+    if book.machine != question.DOCUMENT and cases(book).empty:
+        return None  # it is no machine's, but stands where the page's predictions are judged
+    times = others().assign(times=lambda one: one["step_s"] / one["foretold_s"]).groupby("units")["times"]
+    small, large = (times.get_group(units) for units in sorted(times.groups))
+    figure = f"{large.min():.2f} to {large.max():.2f} times, and {small.min():.2f} to {small.max():.2f}"
+    return Finding(bool(large.between(*TWICE).all() and (small > TWICE[1]).all()), figure)
+
+
+def others_table() -> HTML:
+    """Trainings that others published, foretold from a data sheet."""
+    in_ms = others().assign(**{name: others()[name] * 1e3 for name in ("foretold_s", "low_s", "high_s")})
+    return page.columns(
+        in_ms,
+        framework=("on a Titan X", lambda one: f"{one['framework']}, {one['units']:,} units, batch {one['batch']}"),
+        step_s=("it took, ms a step", 1e3, ".0f"),
+        foretold_s=("as first foretold", _with_ends),
+        now_s=("foretold now", 1e3, ".0f"),
+    )
+
+
+# Other units than the habits knew
+
+
+def of_units(book: Measurements) -> pd.DataFrame:
+    """One LSTM of other units than the habits knew, foretold from them at the machine's own rates, and measured.
+
+    data/predicted/units.csv has what the habits made of each step before it was measured: seconds, operations and bytes
+    at the least possible price. Columns: stack, units, batch, foretold_s, step_s with low_s and high_s (95 %), times
+    (measured over foretold). Raises KeyError where the page's machine has not measured them.
+    """
+    foretold = pd.read_csv(paths.PREDICTED / "units.csv")
+    measured = book.points(workload="lstm", stack=stored.ANY, units=[32, 512], batch=[32, 128])
+    rows = foretold.merge(measured[["stack", "key", "step_s", "low_s", "high_s"]]).dropna(subset="step_s")
+    if rows.empty:
+        raise KeyError("no LSTM of other units was measured")
+    rates = prices.own_rates(book.machine)
+    seconds = rows["fixed_s"] + rows["operations"] / rates.flops + rows["bytes"] / rates.bytes
+    return rows.assign(foretold_s=seconds, times=rows["step_s"] / seconds)
+
+
+@claim(
+    "15.9",
+    "On this processor, too, one LSTM of 512 units takes less than half of what the habits of the two stacks of "
+    "2017 made of it while they knew 128 units alone.",
+    on=shown,
+    says="does not hold",
+)
+def units_foretold(book: Measurements) -> Finding:
+    table = _of_512(book)
+    if table["stack"].nunique() < 2:
+        raise KeyError("one of the stacks was not measured")
+    half = table["foretold_s"] / 2
+    parts = np.select([table["low_s"] > half, table["high_s"] < half], [False, True], None)
+    return Finding(every(*parts), f"{table['times'].min():.2f} to {table['times'].max():.2f} times")
+
+
+def _of_512(book: Measurements) -> pd.DataFrame:
+    table = of_units(book)
+    return table[(table["units"] == 512) & table["stack"].str.startswith("2017")]
+
+
+def of_512_units(book: Measurements) -> str:
+    """What the stacks of 2017 took of what was foretold for 512 units: "0.30 to 0.60"."""
+    times = _of_512(book)["times"]
+    if times.empty:
+        raise KeyError("not measured")
+    return f"{times.min():.2f} to {times.max():.2f}"
+
+
+@claim(
+    "15.10",
+    "With LSTMs of other units among what the habits are fitted to, at least six of the eight trainings on a "
+    "Titan X take half to twice what the formula makes of them.",
+    on=shown,
+    says="does not hold",
+)
+def others_foretold_now(book: Measurements) -> Finding:
+    if book.machine != question.DOCUMENT:
+        of_units(book)  # the machine that measured them, where the page's predictions are judged
+    times = others()["step_s"] / others()["now_s"]
+    inside = int(times.between(*TWICE).sum())
+    return Finding(inside >= 6, f"{inside} of {len(times)}, {times.min():.2f} to {times.max():.2f} times")
+
+
+# A machine that is not normal
+
+
+@functools.cache
+def odd() -> list[compare.Placed]:
+    """The stacks of the machine whose TensorFlow ran without oneDNN, held against the book's other machines."""
+    return compare.compare(paths.MEASUREMENTS, ODD)
+
+
+@claim(
+    "15.8",
+    "Held against the book's other machines, TensorFlow without oneDNN is the one stack of machine A that is not "
+    "normal, and the memory that it maps anew is named.",
+    on=lambda: stored.of(ODD),
+)
+def odd_one_out(book: Measurements) -> Finding | None:
+    if book.machine != ODD:
+        return None
+    off = sorted(one.stack for one in odd() if one.off)
+    mapped = any(compare.MAPPED in names for one in odd() for names in one.parts)
+    return Finding(off == ["2026-tensorflow"] and mapped, f"off: {', '.join(off) or 'nothing'} of {len(odd())} stacks")
+
+
+def odd_table() -> HTML:
+    """Whether machine A is normal."""
+    return page.placed(odd(), f"Is {stored.of(ODD).title} normal?")
+
+
+# What advice is worth
+
+
+def advised(book: Measurements, stack: str, vocabulary: int) -> float:
+    """How many times as fast the formula says that deferred rows train than dense ones, on the page's machine.
+
+    Raises KeyError for a machine that the book does not name, or whose rates nobody measured.
+    """
+    if book.machine not in stored.named():
+        raise KeyError(book.machine)
+    try:
+        rates = prices.own_rates(book.machine)
+    except InputError:  # a machine that tried models and measured nothing else
+        raise KeyError(book.machine) from None
+    priced = prices.of_rates("here", rates, stack)
+    dense, deferred = (
+        priced.step_s(make_point(vocabulary=vocabulary, optimizer=optimizer).work)
+        for optimizer in ("adam", "adam-deferred")
+    )
+    return dense / deferred
+
+
+def numbers() -> dict[str, str]:
+    """The numbers of the prose that are no machine's of the book."""
+    cells, published = document(), others()
+    first, now = (published["step_s"] / published[name] for name in ("foretold_s", "now_s"))
+    off = np.abs(cells["foretold_s"] / cells["epoch_s"] - 1)
+    largest = cells.loc[cells["vocabulary"].idxmax()]
+    slowest = page.or_not_measured(lambda: f"{max(one.times.value for one in odd() if one.off):.1f} times")
+    return {
+        "predict-document-cells": f"{int((off <= 0.5).sum())} of {len(off)}",
+        "predict-document-large": f"{largest['foretold_s']:,.0f}",
+        "predict-document-was": f"{largest['epoch_s']:,.0f}",
+        "predict-document-update": f"{largest['update']:.0%}",
+        "predict-others": f"{int(first.between(*TWICE).sum())} of {len(first)}",
+        "predict-others-now": f"{int(now.between(*TWICE).sum())} of {len(now)}",
+        "predict-others-most": f"{1 / first.min():.1f}",
+        "predict-odd": slowest,
+    }

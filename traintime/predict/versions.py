@@ -1,0 +1,29 @@
+"""Versions of the predictor: what it knew when it foretold a model (data/predicted/versions.csv).
+
+A model that was foretold and trained names the version that foretold it; of those from before it did, the date tells.
+Accuracy is quoted of models that today's version would foretell alike.
+"""
+
+import functools
+
+import pandas as pd
+
+from traintime import paths
+
+MEMORY = 6  # since which version a calibration foretells memory as it does today
+
+
+@functools.cache
+def table() -> pd.DataFrame:
+    """Every version, the index: columns since (the first moment, UTC), knows (in words)."""
+    return pd.read_csv(paths.PREDICTED / "versions.csv", index_col="version")
+
+
+def current() -> int:
+    """The version that foretells now."""
+    return int(table().index.max())
+
+
+def at(started: str) -> int:
+    """The version that foretold a model which was tried at this moment (UTC)."""
+    return int((table()["since"] <= started).sum())
