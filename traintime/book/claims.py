@@ -197,33 +197,37 @@ FEW = 3  # values that a figure shows all of; of more it shows the one that deci
 def every_stack(
     values: Mapping[str, Interval], limits: Limits, spec: str = ".2f", scale: float = 1.0, unit: str = ""
 ) -> Finding:
-    """Whether each stack's value lies within the limits. Raises KeyError without any.
+    """Whether each stack's value, or each of other things', lies within the limits. Raises KeyError without any.
 
-    The figure: all values where they are few, else the one nearest to a limit, or farthest beyond it. spec, scale,
-    unit: how a value is written (Interval.text).
+    It holds where each value's own interval does. One refutes it where its interval does though it is one of so many
+    (Interval.one_of). The figure: all values where they are few, else the one nearest to a limit, or farthest beyond
+    it. spec, scale, unit: how a value is written (Interval.text).
     """
-    return _joined(every, min, values, limits, lambda value: value.text(spec, scale, unit))
+    _some_of(values)
+    refuted = any(limits(value.one_of(len(values))) is False for value in values.values())
+    holds = False if refuted else True if all(limits(value) for value in values.values()) else None
+    return Finding(holds, _figure(values, min(values, key=lambda name: limits.margin(values[name])), spec, scale, unit))
 
 
 def any_stack(
     values: Mapping[str, Interval], limits: Limits, spec: str = ".2f", scale: float = 1.0, unit: str = ""
 ) -> Finding:
-    """Whether at least one stack's value lies within the limits; else as `every_stack`."""
-    return _joined(some, max, values, limits, lambda value: value.text(spec, scale, unit))
+    """Whether at least one stack's value lies within the limits, though it is one of so many; else as `every_stack`."""
+    _some_of(values)
+    found = any(limits(value.one_of(len(values))) for value in values.values())
+    refuted = all(limits(value) is False for value in values.values())
+    holds = True if found else False if refuted else None
+    return Finding(holds, _figure(values, max(values, key=lambda name: limits.margin(values[name])), spec, scale, unit))
 
 
-def _joined(
-    join: Callable[..., bool | None],
-    deciding: Callable[..., str],
-    values: Mapping[str, Interval],
-    limits: Limits,
-    text: Callable[[Interval], str],
-) -> Finding:
-    holds = join(*(limits(value) for value in values.values()))
-    if len(values) <= FEW:
-        return Finding(holds, "; ".join(f"{stack} {text(value)}".strip() for stack, value in values.items()))
-    stack = deciding(values, key=lambda stack: limits.margin(values[stack]))
-    return Finding(holds, f"{stack} {text(values[stack])} decides, of {len(values)}")
+def _some_of(values: Mapping[str, Interval]) -> None:
+    if not values:
+        raise KeyError("nothing to judge")
+
+
+def _figure(values: Mapping[str, Interval], deciding: str, spec: str, scale: float, unit: str) -> str:
+    texts = {name: f"{name} {value.text(spec, scale, unit)}".strip() for name, value in values.items()}
+    return "; ".join(texts.values()) if len(values) <= FEW else f"{texts[deciding]} decides, of {len(values)}"
 
 
 def judged_together(*findings: Finding) -> Finding:

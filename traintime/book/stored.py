@@ -346,7 +346,7 @@ class Measurements:
         for seed, (name, group) in enumerate(groups):
             if len(group) > len(shape.terms):
                 seconds = group["step_s"].to_numpy()
-                redraw = formula.repeated(seconds, group["invocations"].to_numpy(), self.spread(name[0], "step_s"))
+                redraw = formula.repeated(seconds, group["runs"].to_numpy(), self.spread(name[0], "step_s"))
                 fits[name] = formula.fit(shape, group, seconds, redraw, seed=seed)
         return fits
 

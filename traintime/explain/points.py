@@ -12,7 +12,7 @@ from traintime.store.table import ALIKE
 
 # Of ALIKE, what only a result tells: an invocation that failed has none of it.
 OF_A_RESULT = ["versions", "path", "told"]
-COLUMNS = ["status", "invocations", "disturbed", "started", "step_s", "low_s", "high_s", "typical_s", "peak_bytes"]
+COLUMNS = ["status", "invocations", "disturbed", "runs", "started", "step_s", "low_s", "high_s", "typical_s", "peak_bytes"]
 
 
 def points(table: pd.DataFrame) -> pd.DataFrame:
@@ -21,7 +21,7 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
     table: one row an invocation, as store.table.table gives it; an empty one has no points and the same columns.
     Columns: ALIKE, the point's fields, and
     - status: "ok", or the first other one; invocations: how many, failed and disturbed ones included; disturbed:
-      how many of them; started: when the last one began;
+      how many of them; runs: how many the times come from; started: when the last one began;
     - step_s: mean over the invocations' mean steps, low_s and high_s its 95 % interval with the spread pooled over the
       points of the machine's stack (NaN where nothing was repeated); typical_s: geometric mean of their medians;
     - peak_bytes: the largest peak.
@@ -52,10 +52,10 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
 
 def _times(good: pd.DataFrame, spread: Spread | None) -> dict[str, Any]:
     if good.empty:
-        return {"step_s": NAN, "low_s": NAN, "high_s": NAN, "typical_s": NAN, "peak_bytes": NAN}
+        return {"runs": 0, "step_s": NAN, "low_s": NAN, "high_s": NAN, "typical_s": NAN, "peak_bytes": NAN}
     step = statistics.mean(good["step_s"], spread)
     typical = statistics.geometric(good["median_s"])
-    times = {"step_s": step.value, "low_s": step.low, "high_s": step.high, "typical_s": typical.value}
+    times = {"runs": len(good), "step_s": step.value, "low_s": step.low, "high_s": step.high, "typical_s": typical.value}
     return times | {"peak_bytes": good["peak_bytes"].max()}
 
 

@@ -189,7 +189,7 @@ def prediction_errors(book: Measurements) -> pd.DataFrame:
             continue
         seconds = ran["step_s"].to_numpy(float)
         errors = {name: np.abs(formula.leave_one_out(line, ran, seconds)).mean() for name, line in PREDICTORS.items()}
-        repeat = formula.repeat_error(book.spread(str(stack), "step_s"), ran["invocations"].to_numpy())
+        repeat = formula.repeat_error(book.spread(str(stack), "step_s"), ran["runs"].to_numpy())
         rows.append({"stack": stack} | errors | {"networks": len(ran), "repeat": repeat})
     return pd.DataFrame(rows, columns=["stack", *PREDICTORS, "networks", "repeat"]).set_index("stack")
 
