@@ -72,10 +72,10 @@ def said_of(book, name):
 
 def test_the_rivals_are_compared_against_both_sizes(made_up):
     book = made_up(*sweep(), *batches())
-    assert generations.by_size(book)["vocabulary"].tolist() == SIZES * 2
-    assert generations.by_size(book)["ratio"].iloc[0] == pytest.approx(0.14 / 0.105)
-    assert generations.by_batch(book)["batch"].tolist() == [1024, 1024]
-    table = cells(generations.ratio_table(book))
+    assert generations.rivals_by_size(book)["vocabulary"].tolist() == SIZES * 2
+    assert generations.rivals_by_size(book)["ratio"].iloc[0] == pytest.approx(0.14 / 0.105)
+    assert generations.rivals_by_batch(book)["batch"].tolist() == [1024, 1024]
+    table = cells(generations.rival_table(book))
     assert len(table) == 10
     assert table[0][:3] == ["2017-tensorflow / 2017-theano", "5,000", "100"]
 
@@ -91,7 +91,7 @@ def test_the_order_that_turns_is_said_with_the_sizes_around_it(made_up):
     said = said_of(book, "tf-cross-2020")
     assert said.startswith("the order turns between 20,000 and 80,000 rows, from TensorFlow to Theano")
     assert "cross at 23,000" in said
-    assert generations.crossing(book, "2020") == pytest.approx(0.098 / 4.3e-6, rel=0.01)
+    assert generations.line_crossing(book, "2020") == pytest.approx(0.098 / 4.3e-6, rel=0.01)
     assert said_of(book, "tf-cross-2017") == (
         "Theano is the faster one at each of the 4 sizes, from 5,000 rows on, "
         "and the straight lines through the sizes do not cross"
@@ -109,7 +109,7 @@ def test_stages_are_told_size_by_size(made_up):
         "1.15 is the faster one at 5,000 rows; 1.1 at 80,000 and 280,000 rows; "
         "the two cannot be told apart at 20,000 rows"
     )
-    table = cells(generations.grid(generations.successors(book), "rows", "vocabulary", "pair"))
+    table = cells(generations.ratio_grid(generations.successors(book), "rows", "vocabulary", "pair"))
     assert [(row[0], row[2].endswith("?")) for row in table] == [
         ("5,000", False), ("20,000", True), ("80,000", False), ("280,000", False)
     ]  # fmt: skip

@@ -88,7 +88,7 @@ def two(small, large, stack="numpy"):
 
 
 def test_the_exponent_follows_from_two_measurements(made_up):
-    row = length.predicted(made_up(*two(0.1, 0.5))).loc["numpy"]
+    row = length.predicted_exponents(made_up(*two(0.1, 0.5))).loc["numpy"]
     curve = 0.4 + 0.1 * np.array(length.LENGTHS) / 25
     assert row["share"] == pytest.approx(0.8)
     assert row["exponent"].value == pytest.approx(np.polyfit(np.log(length.LENGTHS), np.log(curve), 1)[0])
@@ -97,21 +97,21 @@ def test_the_exponent_follows_from_two_measurements(made_up):
 
 @pytest.mark.parametrize(("small", "large", "exponent"), [(0.5, 0.5, 1), (1e-9, 0.5, 0)])
 def test_without_a_table_to_pay_for_it_is_one_and_with_nothing_else_zero(made_up, small, large, exponent):
-    row = length.predicted(made_up(*two(small, large))).loc["numpy"]
+    row = length.predicted_exponents(made_up(*two(small, large))).loc["numpy"]
     assert row["exponent"].value == pytest.approx(exponent, abs=1e-6)
 
 
 def test_a_stack_without_both_is_left_out(made_up):
-    assert length.predicted(made_up(*two(0.1, 0.5)[:1])).empty
+    assert length.predicted_exponents(made_up(*two(0.1, 0.5)[:1])).empty
 
 
 def test_what_was_missed_is_measured_less_predicted(made_up):
     steps = line("numpy", "adam", 0.475, lengths=[3, 100, 400])
     right = made_up(*two(0.025, 0.5), *steps)
-    assert length.missed(right)["numpy"].value == pytest.approx(0, abs=0.01)
-    assert 0 in length.missed(right)["numpy"]
+    assert length.prediction_errors(right)["numpy"].value == pytest.approx(0, abs=0.01)
+    assert 0 in length.prediction_errors(right)["numpy"]
     wrong = made_up(*two(0.4, 0.5), *steps)
-    assert length.missed(wrong)["numpy"].value < -0.3
+    assert length.prediction_errors(wrong)["numpy"].value < -0.3
 
 
 # Claims
@@ -182,7 +182,7 @@ def test_the_prediction_holds_where_it_comes_within_a_tenth(made_up, large, verd
 def test_what_is_left_of_the_fixed_part_under_tcmalloc_stands_beside_glibc(made_up):
     freed = [(stack, fields | {"allocator": "tcmalloc"}, s - 0.4) for stack, fields, s in line("numpy", "adam")]
     book = made_up(*line("numpy", "adam"), *freed, *line("2026-jax", "adam"))
-    both = length.by_allocator(book)
+    both = length.under_allocators(book)
     assert list(both.index) == ["numpy"], "which alone ran under both"
     assert both.loc["numpy", "tcmalloc"].value > both.loc["numpy", "glibc"].value
     assert verdict("06.12", book) == "holds"

@@ -23,7 +23,7 @@ def machine(a, b, c, bend=0.0, stack=question.SOFTWARE, cells=CELLS, **how):
 
 
 def test_the_documents_cells_are_its_own():
-    found = question.cells(question.document())
+    found = question.table_cells(question.document())
     assert set(found) == {"CPU", "GPU"}
     assert [len(each) for each in found.values()] == [6, 6]
     assert found["GPU"]["step_s"].tolist() == pytest.approx(original.s0().query("device == 'GPU'")["step_s"].tolist())
@@ -32,17 +32,21 @@ def test_the_documents_cells_are_its_own():
 @pytest.mark.parametrize("lost", range(6))
 def test_a_machine_that_lacks_one_of_the_six_cells_has_none(lost):
     made = machine(0.02, 1e-6, 1e-3, cells=[cell for place, cell in enumerate(CELLS) if place != lost])
-    assert question.cells(made) == {}
+    assert question.table_cells(made) == {}
     assert set(verdicts("01-the-question", made).values()) == {"not measured"}
 
 
 def test_a_share_is_that_of_the_coefficients_that_made_the_times():
     fit = question.fits(machine(0.02, 1e-6, 1e-3, error=0.001))[question.SOFTWARE]
-    assert question.share(fit, ["b"]).value == pytest.approx(0.28 / 0.40, rel=0.01)
-    assert question.share(fit, ["b"]).low < question.share(fit, ["b"]).value < question.share(fit, ["b"]).high
-    assert question.share(fit, ["a", "b", "c"]).value == pytest.approx(1)
-    assert question.exponents(fit)["low"].value == pytest.approx(0.1 / 0.40, rel=0.02)
-    assert question.exponents(fit)["high"].value == pytest.approx(0.12 / 0.40, rel=0.02)
+    assert question.share_of_terms(fit, ["b"]).value == pytest.approx(0.28 / 0.40, rel=0.01)
+    assert (
+        question.share_of_terms(fit, ["b"]).low
+        < question.share_of_terms(fit, ["b"]).value
+        < question.share_of_terms(fit, ["b"]).high
+    )
+    assert question.share_of_terms(fit, ["a", "b", "c"]).value == pytest.approx(1)
+    assert question.exponent_ends(fit)["low"].value == pytest.approx(0.1 / 0.40, rel=0.02)
+    assert question.exponent_ends(fit)["high"].value == pytest.approx(0.12 / 0.40, rel=0.02)
 
 
 def test_the_lead_tends_to_the_ratio_of_the_coefficients():
@@ -110,7 +114,7 @@ def test_the_lost_table_lies_between_no_growth_and_proportion():
     table = question.reconstructed()
     assert (table["low"] < table["middle"]).all()
     assert (table["middle"] < table["high"]).all()
-    ends = question.lost(original.s0_fits(10)["GPU"], question.LENGTHS)
+    ends = question.lost_epochs(original.s0_fits(10)["GPU"], question.LENGTHS)
     middle = table.loc["GPU", "middle"]
     assert ((ends["low_s"] * 0.97 < middle) & (middle < ends["high_s"] * 1.03)).all()
     for device in ("CPU", "GPU"):

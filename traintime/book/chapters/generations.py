@@ -41,13 +41,13 @@ def sweep(book: Measurements) -> pd.DataFrame:
 
 
 @functools.cache
-def by_size(book: Measurements) -> pd.DataFrame:
+def rivals_by_size(book: Measurements) -> pd.DataFrame:
     """TensorFlow over Theano in each generation, against the vocabulary: a table of ratios."""
     return book.ratios(sweep(book), RIVALS.values(), against="vocabulary")
 
 
 @functools.cache
-def by_batch(book: Measurements) -> pd.DataFrame:
+def rivals_by_batch(book: Measurements) -> pd.DataFrame:
     """The same at 280,000 rows, against the batch."""
     return book.ratios(book.invocations(batch=BATCHES), RIVALS.values(), against="batch")
 
@@ -63,7 +63,7 @@ def of_pair(ratios: pd.DataFrame, pair: Pair) -> pd.DataFrame:
     return stored.chosen(ratios, above=pair[0], below=pair[1])
 
 
-def ratio(ratios: pd.DataFrame, pair: Pair, **wanted: Any) -> Interval:
+def pair_ratio(ratios: pd.DataFrame, pair: Pair, **wanted: Any) -> Interval:
     """One ratio; without an interval where the two were not interleaved. Raises KeyError where there is none."""
     row = stored.row(of_pair(ratios, pair), **wanted)
     return Interval(row["ratio"]) if row["reason"] == "not interleaved" else stored.interval(row)
@@ -71,7 +71,7 @@ def ratio(ratios: pd.DataFrame, pair: Pair, **wanted: Any) -> Interval:
 
 def in_each_year(ratios: pd.DataFrame, **wanted: Any) -> dict[str, Interval]:
     """TensorFlow over Theano by generation."""
-    return {year: ratio(ratios, pair, **wanted) for year, pair in RIVALS.items()}
+    return {year: pair_ratio(ratios, pair, **wanted) for year, pair in RIVALS.items()}
 
 
 def grown(book: Measurements, pair: Pair, base: Mapping[str, Any], other: Mapping[str, Any]) -> Interval:
@@ -111,18 +111,18 @@ def faster_once(row: pd.Series, stack: str) -> Finding:
     says="cannot be told",
 )
 def twice_in_both(book: Measurements) -> Finding:
-    return every_stack(in_each_year(by_size(book), vocabulary=280_000), above(2))
+    return every_stack(in_each_year(rivals_by_size(book), vocabulary=280_000), above(2))
 
 
 @claim("07.2", "In the software of 2017 Theano is the faster one with every table from 5,000 rows on.")
 def theano_in_2017(book: Measurements) -> Finding:
-    rows = of_pair(by_size(book), RIVALS["2017"])
+    rows = of_pair(rivals_by_size(book), RIVALS["2017"])
     return faster_at_every_size(rows[rows["vocabulary"] >= 5_000], "2017-theano")
 
 
 @claim("07.3", "In that of 2020 TensorFlow is the faster one at 5,000 and 20,000 rows, and Theano from 80,000 rows on.")
 def turned_in_2020(book: Measurements) -> Finding:
-    rows = of_pair(by_size(book), RIVALS["2020"])
+    rows = of_pair(rivals_by_size(book), RIVALS["2020"])
     small, large = rows[rows["vocabulary"].between(5_000, 20_000)], rows[rows["vocabulary"] >= 80_000]
     return judged_together(faster_at_every_size(small, "2020-tensorflow"), faster_at_every_size(large, "2020-theano"))
 
@@ -135,7 +135,7 @@ def lead_grows(book: Measurements) -> Finding:
 
 @claim("07.5", "With 280,000 rows and batch 1,024 TensorFlow takes less than twice Theano's step, in both generations.")
 def near_at_large_batches(book: Measurements) -> Finding:
-    return every_stack(in_each_year(by_batch(book), batch=1024), below(2))
+    return every_stack(in_each_year(rivals_by_batch(book), batch=1024), below(2))
 
 
 # Why: what a row costs, and the rest of a step
@@ -156,7 +156,7 @@ def two_parts(book: Measurements) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["stack", "row", "rest", "frozen"])
 
 
-def price_ratio(book: Measurements, year: str) -> Interval:
+def row_price_ratio(book: Measurements, year: str) -> Interval:
     """How many times as much a row costs on TensorFlow as on Theano. Raises KeyError where one has no price."""
     names = [(stack, "adam") for stack in RIVALS[year]]
     return vocabulary.ratio_of_prices(book, vocabulary.by_vocabulary(book), *names)
@@ -168,7 +168,7 @@ def rival_lines(book: Measurements, year: str) -> list[formula.Fit]:
     return [lines[stack, "adam"] for stack in RIVALS[year]]
 
 
-def crossing(book: Measurements, year: str) -> float | None:
+def line_crossing(book: Measurements, year: str) -> float | None:
     """Rows at which the two straight lines meet; None where they do not. Raises KeyError without them."""
     one, two = (line.coefficients for line in rival_lines(book, year))
     rows = (two["a"] - one["a"]) / (one["b"] - two["b"]) if one["b"] != two["b"] else -1.0
@@ -180,7 +180,7 @@ def crossing(book: Measurements, year: str) -> float | None:
     "A further row costs more on TensorFlow than on Theano, in both generations (80,000 to 280,000 rows, glibc).",
 )
 def rows_cost_more(book: Measurements) -> Finding:
-    return every_stack({year: price_ratio(book, year) for year in YEARS}, above(1), ".1f")
+    return every_stack({year: row_price_ratio(book, year) for year in YEARS}, above(1), ".1f")
 
 
 @claim(
@@ -252,10 +252,10 @@ def freed_stage(book: Measurements) -> Finding:
 # What the page shows
 
 
-def ratio_table(book: Measurements) -> HTML:
+def rival_table(book: Measurements) -> HTML:
     """Every ratio of TensorFlow and Theano with what may be said of it."""
     return page.columns(
-        pd.concat([by_size(book), by_batch(book)]),
+        pd.concat([rivals_by_size(book), rivals_by_batch(book)]),
         fold="All ratios",
         pair=("steps of", lambda row: f"{row['above']} / {row['below']}"),
         vocabulary=("rows", 1, ","),
@@ -276,7 +276,7 @@ def part_table(book: Measurements) -> HTML:
     )
 
 
-def grid(ratios: pd.DataFrame, head: str, rows: str, columns: str) -> HTML:
+def ratio_grid(ratios: pd.DataFrame, head: str, rows: str, columns: str) -> HTML:
     """A table of ratios by two of their fields ("pair" for the two stacks); a question mark where neither is faster."""
     marks = ["" if isinstance(faster, str) else " ?" for faster in ratios["faster"]]
     texts = [page.span(row, below=True) + mark for (_, row), mark in zip(ratios.iterrows(), marks, strict=True)]
@@ -307,9 +307,9 @@ TWICE = {True: "is certain", False: "is wrong", None: "cannot be told"}  # that 
 
 def _order(book: Measurements, year: str) -> str:
     """Who is faster where, by the verdicts, and where the straight lines cross. Raises KeyError without any."""
-    rows = of_pair(by_size(book), RIVALS[year])
+    rows = of_pair(rivals_by_size(book), RIVALS[year])
     ahead, behind = (rows.loc[rows["faster"] == stack, "vocabulary"] for stack in RIVALS[year])
-    crossed = crossing(book, year)
+    crossed = line_crossing(book, year)
     if len(behind) == len(rows) > 0:
         said = f"Theano is the faster one at each of the {len(rows)} sizes, from {behind.min():,} rows on"
     elif ahead.empty or behind.empty:
@@ -352,20 +352,20 @@ def _blas(_: Measurements) -> str:
 def _of_year(year: str) -> dict[str, Number]:
     pair = RIVALS[year]
     return {
-        f"5_{year}": _at(by_size, pair, vocabulary=5_000),
-        f"280_{year}": _at(by_size, pair, ".1f", vocabulary=280_000),
-        f"800_{year}": _at(by_size, pair, ".1f", vocabulary=800_000),
-        f"twice_{year}": lambda book: TWICE[above(2)(ratio(by_size(book), pair, vocabulary=280_000))],
-        f"1024_{year}": _at(by_batch, pair, batch=1024),
+        f"5_{year}": _at(rivals_by_size, pair, vocabulary=5_000),
+        f"280_{year}": _at(rivals_by_size, pair, ".1f", vocabulary=280_000),
+        f"800_{year}": _at(rivals_by_size, pair, ".1f", vocabulary=800_000),
+        f"twice_{year}": lambda book: TWICE[above(2)(pair_ratio(rivals_by_size(book), pair, vocabulary=280_000))],
+        f"1024_{year}": _at(rivals_by_batch, pair, batch=1024),
         f"cross_{year}": lambda book: _order(book, year),
-        f"row_{year}": lambda book: price_ratio(book, year).text(".1f"),
+        f"row_{year}": lambda book: row_price_ratio(book, year).text(".1f"),
     }
 
 
 NUMBERS: dict[str, Number] = {
     **_of_year("2017"),
     **_of_year("2020"),
-    "1024_verdict": lambda book: _said(stored.chosen(by_batch(book), batch=1024)),
+    "1024_verdict": lambda book: _said(stored.chosen(rivals_by_batch(book), batch=1024)),
     "rest_theano": _milliseconds("2020-theano", "rest"),
     "frozen_2020_tensorflow": _milliseconds("2020-tensorflow", "frozen"),
     "blas": _blas,

@@ -10,7 +10,7 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import page, plots, stored
-from traintime.book.chapters import question
+from traintime.book.chapters import padding, question  # noqa: F401 (padding's claims are the chapter's, too)
 from traintime.book.claims import Finding, above, below, claim, every, every_stack, higher, within
 from traintime.book.page import Prose
 from traintime.book.plots import short
@@ -69,7 +69,7 @@ def intervals(rows: pd.DataFrame) -> dict[str, Interval]:
     return {row["stack"]: stored.interval(row, "exponent") for _, row in rows.iterrows()}
 
 
-def exponents(book: Measurements, way: str, table: int = TABLE, whole: bool = False) -> dict[str, Interval]:
+def length_exponents(book: Measurements, way: str, table: int = TABLE, whole: bool = False) -> dict[str, Interval]:
     """Exponents of one way of training, or of a smaller table ("20K rows"), by stack. Raises KeyError without any.
 
     whole: of the stacks alone that were measured from 3 to 400 tokens.
@@ -118,36 +118,36 @@ def _joined(stacks: Sequence[str] | Mapping[str, None]) -> str:
 )
 def sub_linear(book: Measurements) -> Finding:
     table = table_of(book, frozen=False)
-    return on_table(table, every_stack(exponents(book, "adam", table), below(1)))
+    return on_table(table, every_stack(length_exponents(book, "adam", table), below(1)))
 
 
 @claim("06.2", "With Adam on 280,000 rows, from 3 to 400 tokens, it is below 0.5.")
 def adam_below_a_half(book: Measurements) -> Finding:
-    return every_stack(exponents(book, "adam", whole=True), below(0.5))
+    return every_stack(length_exponents(book, "adam", whole=True), below(0.5))
 
 
 @claim("06.3", "The table's update is the cause: with the table frozen the exponent is higher, on every stack.")
 def frozen_is_steeper(book: Measurements) -> Finding:
     table = table_of(book)
-    return on_table(table, rising({way: exponents(book, way, table) for way in ("adam", "frozen")}))
+    return on_table(table, rising({way: length_exponents(book, way, table) for way in ("adam", "frozen")}))
 
 
 @claim("06.4", "With 280,000 rows frozen, from 3 to 400 tokens, it is above 0.85.")
 def frozen_is_steep(book: Measurements) -> Finding:
-    return every_stack(exponents(book, "frozen", whole=True), above(0.85))
+    return every_stack(length_exponents(book, "frozen", whole=True), above(0.85))
 
 
 @claim("06.5", "The fewer rows the table has, the higher the exponent, on every stack.")
 def smaller_tables_are_steeper(book: Measurements) -> Finding:
     sizes = {"280K rows": "adam", "20K rows": "20K rows", "1K rows": "1K rows"}
     measured = set(slopes(book)["how"])
-    return rising({name: exponents(book, way) for name, way in sizes.items() if way in measured})
+    return rising({name: length_exponents(book, way) for name, way in sizes.items() if way in measured})
 
 
 @claim("06.6", "With plain SGD it lies between Adam's and the frozen table's, on every stack.", says="cannot be told")
 def sgd_lies_between(book: Measurements) -> Finding:
     table = table_of(book)
-    lines = {way: exponents(book, way, table) for way in ("adam", "sgd", "frozen")}
+    lines = {way: length_exponents(book, way, table) for way in ("adam", "sgd", "frozen")}
     both = [stack for stack in lines["sgd"] if stack in lines["adam"] and stack in lines["frozen"]]
     return on_table(table, rising({way: {stack: line[stack] for stack in both} for way, line in lines.items()}))
 
@@ -157,7 +157,7 @@ def sgd_lies_between(book: Measurements) -> Finding:
 )
 def row_wise_is_steep(book: Measurements) -> Finding:
     table = table_of(book)
-    dense, rows = (exponents(book, way, table)["numpy"] for way in ("adam", "adam-rows"))
+    dense, rows = (length_exponents(book, way, table)["numpy"] for way in ("adam", "adam-rows"))
     holds = every(higher(rows, dense), above(0.85)(rows))
     return on_table(table, Finding(holds, f"{rows.text()} against {dense.text()}"))
 
@@ -165,7 +165,7 @@ def row_wise_is_steep(book: Measurements) -> Finding:
 # What two measurements predict
 
 
-def slope(lengths: np.ndarray, steps: np.ndarray) -> np.ndarray:
+def log_slope(lengths: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Apparent exponent of steps of shape (lengths,) or (lengths, draws): the slope of their logarithms."""
     x = np.log(lengths) - np.log(lengths).mean()
     return x @ np.log(steps) / (x @ x)
@@ -177,10 +177,10 @@ def expected(lengths: np.ndarray, pair: np.ndarray) -> np.ndarray:
     What does not grow with the length is the table's share, the difference of the two; the rest is in proportion.
     """
     small, large = pair
-    return slope(lengths, np.maximum(large - small, 0) + np.multiply.outer(lengths / AT, small))
+    return log_slope(lengths, np.maximum(large - small, 0) + np.multiply.outer(lengths / AT, small))
 
 
-def pairs(book: Measurements) -> dict[str, pd.DataFrame]:
+def predicted_from(book: Measurements) -> dict[str, pd.DataFrame]:
     """The points that the prediction is made from, by stack: 5,000 rows, then 280,000."""
     points = book.points(vocabulary=[5_000, TABLE]).dropna(subset="step_s").sort_values("vocabulary", kind="stable")
     order = stored.stack_order(points["stack"])
@@ -188,23 +188,23 @@ def pairs(book: Measurements) -> dict[str, pd.DataFrame]:
 
 
 @functools.cache
-def predicted(book: Measurements) -> pd.DataFrame:
+def predicted_exponents(book: Measurements) -> pd.DataFrame:
     """What two measurements at 25 tokens say of the exponent over LENGTHS, a row a stack that has both.
 
     Columns: share (the table's, of the step on 280,000 rows), exponent (Interval, by the error of the two).
     """
     rows = {}
-    for stack, pair in pairs(book).items():
+    for stack, pair in predicted_from(book).items():
         small, large = pair["step_s"]
         rows[stack] = [1 - small / large, book.interval(functools.partial(expected, np.array(LENGTHS)), pair)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["share", "exponent"]).rename_axis("stack")
 
 
 @functools.cache
-def missed(book: Measurements) -> dict[str, Interval]:
+def prediction_errors(book: Measurements) -> dict[str, Interval]:
     """How far the measured exponent with Adam lies above the predicted one, by stack. Raises KeyError without any."""
     off, lines = {}, stored.chosen(by_length(book), how="adam").dropna(subset="step_s")
-    for stack, pair in pairs(book).items():
+    for stack, pair in predicted_from(book).items():
         line = stored.chosen(lines, stack=stack)
         if line.empty:
             continue
@@ -212,7 +212,7 @@ def missed(book: Measurements) -> dict[str, Interval]:
         # Another seed than the pair's, so that their errors are not alike.
         measured = statistics.redrawn(book.values(line, "median_s"), spreads, arithmetic=False, seed=1)
         before = book.redrawn([stack, stack], book.values(pair))
-        value, drawn = (slope(lengths, s) - expected(lengths, p) for s, p in zip(measured, before, strict=True))
+        value, drawn = (log_slope(lengths, s) - expected(lengths, p) for s, p in zip(measured, before, strict=True))
         off[stack] = statistics.central(drawn, float(value))
     if not off:
         raise KeyError("no stack has both")
@@ -225,7 +225,7 @@ def missed(book: Measurements) -> dict[str, Interval]:
     says="cannot be told",
 )
 def prediction_is_near(book: Measurements) -> Finding:
-    return every_stack(missed(book), within(-0.1, 0.1), "+.2f")
+    return every_stack(prediction_errors(book), within(-0.1, 0.1), "+.2f")
 
 
 # Long sentences, and the allocator
@@ -242,7 +242,7 @@ def long_sentences_are_in_proportion(book: Measurements) -> Finding:
     return every_stack(intervals(tail(book)), above(0.9))
 
 
-def by_allocator(book: Measurements) -> pd.DataFrame:
+def under_allocators(book: Measurements) -> pd.DataFrame:
     """Exponents from 3 to 100 tokens by stack under glibc, and under an allocator that keeps freed memory.
 
     Columns glibc and tcmalloc hold intervals, of the stacks that have both. Two sweeps at different times: no verdict.
@@ -262,12 +262,12 @@ def by_allocator(book: Measurements) -> pd.DataFrame:
     says="not measured",
 )
 def not_the_allocators(book: Measurements) -> Finding:
-    return every_stack(by_allocator(book)["tcmalloc"].to_dict(), below(1))
+    return every_stack(under_allocators(book)["tcmalloc"].to_dict(), below(1))
 
 
 @claim("06.13", "With 280,000 rows frozen, from 3 to 400 tokens, it is above 0.7.", source="ours, as predicted")
 def frozen_as_predicted(book: Measurements) -> Finding:
-    return every_stack(exponents(book, "frozen", whole=True), above(0.7))
+    return every_stack(length_exponents(book, "frozen", whole=True), above(0.7))
 
 
 # What the page shows
@@ -278,12 +278,12 @@ def exponent_table(book: Measurements) -> HTML:
     rows = slopes(book)
     rows = rows.assign(text=[page.span(row, "exponent", below=True) for _, row in rows.iterrows()])
     texts = rows.pivot_table("text", "how", "stack", aggfunc="first").reindex(list(plots.WAY)).dropna(how="all")
-    guesses = {stack: one.text().replace(" (", "<br>(") for stack, one in predicted(book)["exponent"].items()}
+    guesses = {stack: one.text().replace(" (", "<br>(") for stack, one in predicted_exponents(book)["exponent"].items()}
     guessed = pd.DataFrame([guesses], index=["adam, predicted"]).reindex(columns=texts.columns)
     return page.frame(pd.concat([guessed, texts]).rename_axis("exponent"))
 
 
-def live_table(run: Measurements, points: pd.DataFrame) -> HTML:
+def live_exponents(run: Measurements, points: pd.DataFrame) -> HTML:
     """The exponents of what was measured here."""
     return page.columns(
         run.exponents(points, "length"),
@@ -297,13 +297,13 @@ def live_table(run: Measurements, points: pd.DataFrame) -> HTML:
 
 def allocator_table(book: Measurements) -> HTML:
     """Exponents under both allocators, a column a stack, of the first machine that has them."""
-    both = by_allocator(stored.having(book, by_allocator)).T.rename_axis("exponent")
+    both = under_allocators(stored.having(book, under_allocators)).T.rename_axis("exponent")
     return page.frame(both.map(lambda one: one.text().replace(" (", "<br>("))) if both.size else page.nothing()
 
 
 def _apart(book: Measurements) -> str:
     """On how many stacks frozen's interval lies above Adam's."""
-    adam, frozen = exponents(book, "adam"), exponents(book, "frozen")
+    adam, frozen = length_exponents(book, "adam"), length_exponents(book, "frozen")
     both = [stack for stack in adam if stack in frozen]
     apart = [stack for stack in both if higher(frozen[stack], adam[stack])]
     return f"on all {len(both)} stacks" if apart == both else f"on {len(apart)} of {len(both)} stacks"
@@ -311,21 +311,21 @@ def _apart(book: Measurements) -> str:
 
 def _most_moved(book: Measurements) -> str:
     """Where the allocator's share shows most: "from 0.10 to 0.31 on 2020-tensorflow"."""
-    pairs = {stack: (row["glibc"].value, row["tcmalloc"].value) for stack, row in by_allocator(book).iterrows()}
+    pairs = {stack: (row["glibc"].value, row["tcmalloc"].value) for stack, row in under_allocators(book).iterrows()}
     stack = largest({stack: Interval(new - old) for stack, (old, new) in pairs.items()})
     return "from {:.2f} to {:.2f} on {}, {}".format(*pairs[stack], stack, book.title)
 
 
 def _worst(book: Measurements) -> str:
     """The stack whose exponent is farthest from the predicted one. Raises KeyError without any."""
-    return largest({stack: Interval(abs(value.value)) for stack, value in missed(book).items()})
+    return largest({stack: Interval(abs(value.value)) for stack, value in prediction_errors(book).items()})
 
 
 def _beyond_noise(book: Measurements) -> str:
     """Where the prediction is off by more than the noise explains."""
     parts = []
     for word, limits in (("higher", above(0)), ("lower", below(0))):
-        if stacks := [stack for stack, value in missed(book).items() if limits(value)]:
+        if stacks := [stack for stack, value in prediction_errors(book).items() if limits(value)]:
             parts.append(f"on {_joined(stacks)} the exponent is {word} than predicted by more than noise explains")
     return "; ".join(parts) or "on no stack is that more than noise explains"
 
@@ -355,27 +355,27 @@ def _noise(book: Measurements) -> pd.Series:
 
 def _tilt(share: float) -> float:
     """By how much the exponent over LENGTHS is off where the longest step is off by a share."""
-    return float(slope(np.array(LENGTHS), np.array([1.0] * (len(LENGTHS) - 1) + [1 + share])))
+    return float(log_slope(np.array(LENGTHS), np.array([1.0] * (len(LENGTHS) - 1) + [1 + share])))
 
 
 PROSE = Prose(
     "len",
-    adam_low=lambda book: _lowest(exponents(book, "adam")),
-    adam_high=lambda book: _highest(exponents(book, "adam")),
-    frozen_low=lambda book: _lowest(exponents(book, "frozen")),
-    frozen_high=lambda book: _highest(exponents(book, "frozen")),
-    tiny_low=lambda book: _lowest(exponents(book, "1K rows")),
-    tiny_high=lambda book: _highest(exponents(book, "1K rows")),
+    adam_low=lambda book: _lowest(length_exponents(book, "adam")),
+    adam_high=lambda book: _highest(length_exponents(book, "adam")),
+    frozen_low=lambda book: _lowest(length_exponents(book, "frozen")),
+    frozen_high=lambda book: _highest(length_exponents(book, "frozen")),
+    tiny_low=lambda book: _lowest(length_exponents(book, "1K rows")),
+    tiny_high=lambda book: _highest(length_exponents(book, "1K rows")),
     apart=_apart,
-    rows=lambda book: exponents(book, "adam-rows")["numpy"].text(),
-    numpy=lambda book: exponents(book, "adam")["numpy"].text(),
-    off=lambda book: f"{abs(missed(book)[_worst(book)].value):.2f}",
+    rows=lambda book: length_exponents(book, "adam-rows")["numpy"].text(),
+    numpy=lambda book: length_exponents(book, "adam")["numpy"].text(),
+    off=lambda book: f"{abs(prediction_errors(book)[_worst(book)].value):.2f}",
     off_stack=_worst,
     off_beyond=_beyond_noise,
     tail_low=lambda book: _lowest(intervals(tail(book))),
     tail_high=lambda book: _highest(intervals(tail(book))),
     tail_reach=_reach,
-    kept=lambda book: _most_moved(stored.having(book, by_allocator)),
+    kept=lambda book: _most_moved(stored.having(book, under_allocators)),
     runs=_invocations,
     noise_low=lambda book: f"{_noise(book).min():.0%}",
     noise_high=lambda book: f"{_noise(book).max():.0%}",
@@ -383,6 +383,3 @@ PROSE = Prose(
     double_cpu=lambda book: question.doubled("CPU"),
     double_gpu=lambda book: question.doubled("GPU"),
 )
-
-
-from traintime.book.chapters import padding  # noqa: E402, F401 (its claims are the last on the page)

@@ -38,7 +38,7 @@ def document() -> Measurements:
     return Measurements(original.s0().assign(protocol=""), DOCUMENT)
 
 
-def cells(book: Measurements) -> dict[str, pd.DataFrame]:
+def table_cells(book: Measurements) -> dict[str, pd.DataFrame]:
     """The two tables' six cells, seconds a step: of each device of the document, of a machine on Theano of 2017.
 
     A machine that lacks one of the six has none.
@@ -54,10 +54,10 @@ def cells(book: Measurements) -> dict[str, pd.DataFrame]:
 
 
 @functools.cache
-def lines(book: Measurements) -> dict[str, Fit]:
+def straight_lines(book: Measurements) -> dict[str, Fit]:
     """The straight line through the three vocabularies of each device, or of the document's software; no draws."""
     fitted = {}
-    for name, rows in cells(book).items():
+    for name, rows in table_cells(book).items():
         rows = rows[rows["batch"] == 100]
         seconds = rows["step_s"].to_numpy()
         fitted[name] = formula.fit(formula.STRAIGHT_LINE, rows, seconds, lambda random, same=seconds: same, draws=1)
@@ -70,9 +70,9 @@ def fits(book: Measurements) -> dict[str, Fit]:
     if book.machine == DOCUMENT:
         return original.s0_fits()
     fitted = {}
-    for name, rows in cells(book).items():
+    for name, rows in table_cells(book).items():
         seconds = rows["step_s"].to_numpy()
-        redraw = formula.repeated(seconds, rows["invocations"].to_numpy(), book.spread(name, "step_s"))
+        redraw = formula.repeated(seconds, rows["runs"].to_numpy(), book.spread(name, "step_s"))
         fitted[name] = formula.fit(formula.THREE_TERMS, rows, seconds, redraw)
     return fitted
 
@@ -89,8 +89,8 @@ def at_most(errors: dict[str, float], most: float) -> Finding:
     "rows it misses none by more than 10 %.",
     source="ours, from S0's tables",
 )
-def straight(book: Measurements) -> Finding:
-    return at_most({name: np.abs(line.errors).max() for name, line in lines(book).items()}, 0.1)
+def line_is_straight(book: Measurements) -> Finding:
+    return at_most({name: np.abs(line.errors).max() for name, line in straight_lines(book).items()}, 0.1)
 
 
 @claim(
@@ -106,7 +106,7 @@ def three_terms(book: Measurements) -> Finding:
 # What the fits say
 
 
-def share(fit: Fit, terms: Iterable[str]) -> Interval:
+def share_of_terms(fit: Fit, terms: Iterable[str]) -> Interval:
     """Share of these terms in a step at the document's favourite configuration, 280,000 rows and batch 100."""
     drawn, value = fit.draws * fit.formula.design(FAVOURITE)[0], fit.parts(FAVOURITE).iloc[0]
     shares = drawn[list(terms)].sum(axis=1) / drawn.sum(axis=1)
@@ -115,23 +115,19 @@ def share(fit: Fit, terms: Iterable[str]) -> Interval:
 
 def limits(fits: dict[str, Fit]) -> dict[str, Interval]:
     """Where the GPU's lead over the CPU ends as one term outgrows the others: the ratio of its coefficients."""
-    return {
-        name: formula.interval(
-            fits["CPU"].draws[name] / fits["GPU"].draws[name],
-            fits["CPU"].coefficients[name] / fits["GPU"].coefficients[name],
-        )
-        for name in ("b", "c")
-    }
+    return {name: formula.price_ratio(fits["CPU"], fits["GPU"], name) for name in ("b", "c")}
 
 
-def exponents(fit: Fit) -> dict[str, Interval]:
+def exponent_ends(fit: Fit) -> dict[str, Interval]:
     """Apparent exponent in the length at 25 tokens where the fixed part stays as it is (low), and where it grows."""
-    return {"low": share(fit, ["c"]), "high": share(fit, ["a", "c"])}
+    return {"low": share_of_terms(fit, ["c"]), "high": share_of_terms(fit, ["a", "c"])}
 
 
 def mostly(book: Measurements, terms: Iterable[str]) -> Finding:
     """Whether these terms are more than half of the step at the favourite configuration."""
-    return every_stack({name: share(fit, terms) for name, fit in fits(book).items()}, above(0.5), ".0f", 100, "%")
+    return every_stack(
+        {name: share_of_terms(fit, terms) for name, fit in fits(book).items()}, above(0.5), ".0f", 100, "%"
+    )
 
 
 @claim(
@@ -168,9 +164,9 @@ def lead_is_limited(book: Measurements) -> Finding:
     "With 280,000 rows time grows less than in proportion to the length of the sentences.",
     source="S0, C4",
 )
-def sub_linear(book: Measurements) -> Finding:
+def length_is_sub_linear(book: Measurements) -> Finding:
     if book.machine == DOCUMENT:
-        both = [exponents(fit) for fit in fits(book).values()]
+        both = [exponent_ends(fit) for fit in fits(book).values()]
         low, high = min(one["low"].low for one in both), max(one["high"].high for one in both)
         return Finding(high < 1, f"from the other tables, {low:.2f} to {high:.2f}")
     row = book.exponents(book.points(stack=SOFTWARE, vocabulary=280_000, length=ANY), "length").iloc[0]
@@ -181,7 +177,7 @@ def sub_linear(book: Measurements) -> Finding:
 # The lost table: an epoch at other lengths, from the other two tables
 
 
-def lost(gpu: Fit, lengths: Sequence[int]) -> pd.DataFrame:
+def lost_epochs(gpu: Fit, lengths: Sequence[int]) -> pd.DataFrame:
     """Seconds of an epoch at each sentence length, by the GPU's prices: if none of its fixed part grew, and if all did.
 
     Index length; columns low_s, high_s.
@@ -200,7 +196,7 @@ def _epoch(coefficients: Mapping[str, Any], tokens: int, grown: Any) -> Any:
 
 
 @functools.cache
-def epochs() -> pd.DataFrame:
+def epoch_draws() -> pd.DataFrame:
     """Draws of an epoch's seconds, a column a device and length of the lost table, from the other two tables.
 
     What does not grow is the rows; what grows is the sentences' part. Of the fixed part, launching an LSTM's operations
@@ -212,8 +208,8 @@ def epochs() -> pd.DataFrame:
 
 
 def reconstructed() -> pd.DataFrame:
-    """Seconds of an epoch by device and length: the middle and 95 % of the draws of `epochs` (low, middle, high)."""
-    quantiles = epochs().quantile([0.025, 0.5, 0.975]).T.rename_axis(["device", "length"])
+    """Seconds of an epoch by device and length: the middle and 95 % of `epoch_draws` (low, middle, high)."""
+    quantiles = epoch_draws().quantile([0.025, 0.5, 0.975]).T.rename_axis(["device", "length"])
     return quantiles.set_axis(["low", "middle", "high"], axis=1)
 
 
@@ -225,7 +221,7 @@ def reconstructed_table(epochs: pd.DataFrame) -> HTML:
 
 def doubled(device: str) -> str:
     """How many times as long an epoch of twice the document's length takes: the ends of 95 % of the draws."""
-    low, high = (epochs()[device, 50] / epochs()[device, 25]).quantile([0.025, 0.975])
+    low, high = (epoch_draws()[device, 50] / epoch_draws()[device, 25]).quantile([0.025, 0.975])
     return f"{low:.2f} to {high:.2f}"
 
 
@@ -246,11 +242,11 @@ def coefficients(fits: dict[str, Fit]) -> list[list[str]]:
 def _of_device(device: str) -> dict[str, Callable[[Measurements], str]]:
     """What is said of a device of the document: its straight line, its fit, the table's share."""
     return {
-        f"{device}_line_start": lambda book: f"{lines(book)[device].coefficients['a'] * 1e3:.0f} ms",
-        f"{device}_line_slope": lambda book: f"{lines(book)[device].coefficients['b'] * 1e9:.0f} ns",
-        f"{device}_line_error": lambda book: f"{np.abs(lines(book)[device].errors).max():.1%}",
+        f"{device}_line_start": lambda book: f"{straight_lines(book)[device].coefficients['a'] * 1e3:.0f} ms",
+        f"{device}_line_slope": lambda book: f"{straight_lines(book)[device].coefficients['b'] * 1e9:.0f} ns",
+        f"{device}_line_error": lambda book: f"{np.abs(straight_lines(book)[device].errors).max():.1%}",
         f"{device}_error": lambda book: f"{fits(book)[device].mean_error:.1%}",
-        f"{device}_table_share": lambda book: share(fits(book)[device], ["b"]).text(".0f", 100, "%"),
+        f"{device}_table_share": lambda book: share_of_terms(fits(book)[device], ["b"]).text(".0f", 100, "%"),
     }
 
 
@@ -283,8 +279,8 @@ PROSE = Prose(
     row_k40m=lambda book: f"{_k40m('measured') / 1e9:.1f} GB/s",
     row_k40m_peak=lambda book: f"{_k40m('peak') / 1e9:.0f}",
     row_least=lambda book: f"{_least_s() * 1e9:.0f} ns",
-    row_seen=lambda book: f"{lines(book)['GPU'].coefficients['b'] * 1e9:.0f} ns",
-    row_over=lambda book: f"{lines(book)['GPU'].coefficients['b'] / _least_s():.1f}",
+    row_seen=lambda book: f"{straight_lines(book)['GPU'].coefficients['b'] * 1e9:.0f} ns",
+    row_over=lambda book: f"{straight_lines(book)['GPU'].coefficients['b'] / _least_s():.1f}",
     GPU_step=_gpu_ms("abc"),
     GPU_fixed=_gpu_ms("ab"),
     GPU_a=_gpu_ms("a"),
@@ -292,6 +288,6 @@ PROSE = Prose(
     GPU_c=_gpu_ms("c"),
     **_of_limit("b"),
     **_of_limit("c"),
-    exponent_low=lambda book: f"{exponents(fits(book)['GPU'])['low'].value:.2f}",
-    exponent_high=lambda book: f"{exponents(fits(book)['GPU'])['high'].value:.2f}",
+    exponent_low=lambda book: f"{exponent_ends(fits(book)['GPU'])['low'].value:.2f}",
+    exponent_high=lambda book: f"{exponent_ends(fits(book)['GPU'])['high'].value:.2f}",
 )
