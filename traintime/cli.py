@@ -523,8 +523,9 @@ def estimate(
 
     With --deadline or --memory the exit status answers: 0 yes, 1 no, 3 too close to call; 2 is bad input.
     """
-    from traintime.predict import amounts, ask, durations, side_by_side, training
+    from traintime.predict import amounts, ask, durations, side_by_side
     from traintime.predict.estimate import estimate as predict
+    from traintime.predict.request import Request
 
     limit_s = None if deadline is None else durations.seconds(deadline, "deadline")
     limit_bytes = None if memory is None else amounts.bytes_of(memory)
@@ -534,7 +535,7 @@ def estimate(
         if target is not None:
             raise InputError("compare", target, "is for a model's sizes", "Leave out the file.")
         point = make_point(**sizes)
-        rows = side_by_side.rows(training.Training(batch=point.sizes.batch, **about), point, stack)
+        rows = side_by_side.rows(Request(batch=point.sizes.batch, **about), point, stack)
         if as_json:
             return print_json([one.to_dict() for one in rows])
         return out.print(grid(side_by_side.table(rows), point.key))

@@ -9,7 +9,7 @@ import pytest
 import traintime
 from traintime.errors import InputError
 from traintime.measuring import machine
-from traintime.predict import bench, tiers
+from traintime.predict import bench, calibrate
 from traintime.predict.keras_trainer import TRIED_BYTES, KerasTrainer
 from traintime.predict.prices import Rates
 from traintime.predict.resident import ONCE
@@ -23,7 +23,7 @@ BACKEND = keras.backend.backend()
 
 @pytest.fixture(autouse=True)
 def machine_of_known_rates(monkeypatch):
-    monkeypatch.setattr(tiers, "rates_here", lambda: Rates(1e11, 2e10))
+    monkeypatch.setattr(calibrate, "rates_here", lambda: Rates(1e11, 2e10))
 
 
 def reader(**compiled):

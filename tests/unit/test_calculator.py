@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -24,10 +24,12 @@ from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import PARTS, STEP, by_part
 from traintime.point import make_point
-from traintime.predict import calibrate, holdings, prices, tiers
+from traintime.predict import calibrate, holdings, prices
+from traintime.predict.evidence import conclude
 from traintime.predict.prices import Rates
+from traintime.predict.request import ModelDescription, Request
 from traintime.predict.resident import ONCE
-from traintime.predict.training import Training, of_point
+from traintime.predict.tiers import formula_evidence
 from traintime.workloads.rnn import Rnn
 
 sizes = st.fixed_dictionaries({name: st.integers(1, int(choices.NUMBERS[name].highest)) for name in formulas.SIZES})
@@ -146,10 +148,11 @@ def test_the_usual_sizes_are_the_documents():
 def test_the_answer_is_that_of_the_formula_tier(sizes, way, sentences, epochs):
     optimizer, frozen = formulas.WAYS[way]
     chosen = Settings(**sizes, optimizer=optimizer, frozen=frozen, sentences=sentences, epochs=epochs)
-    asked = Training(sentences, chosen.batch, epochs, level=answer.LEVEL)
-    known = of_point(make_point(**sizes, optimizer=optimizer, frozen=frozen))
+    request = Request(sentences, chosen.batch, epochs, level=answer.LEVEL)
+    model = ModelDescription.from_point(make_point(**sizes, optimizer=optimizer, frozen=frozen))
+    model = replace(model, stack=chosen.stack)
     found = answer.answer(chosen)
-    expected = tiers.formula(known, asked, None, chosen.stack, rates=prices.own_rates(chosen.machine))
+    expected = conclude(request, formula_evidence(request, model, rates=prices.own_rates(chosen.machine)))
     for name, other in (("step", "step"), ("epoch", "epoch"), ("total", "total"), ("peak", "memory")):
         for end in ("value", "low", "high"):
             assert getattr(getattr(found, name), end) == pytest.approx(getattr(getattr(expected, other), end)), name
@@ -159,7 +162,8 @@ def test_the_answer_is_that_of_the_formula_tier(sizes, way, sentences, epochs):
 
 def test_on_a_card_too_but_for_the_range():
     chosen = Settings(machine="K40m")
-    expected = tiers.formula(of_point(make_point()), Training(1_000_000, 100, 10), "K40m", chosen.stack)
+    request, model = Request(1_000_000, 100, 10), ModelDescription.from_point(make_point())
+    expected = conclude(request, formula_evidence(request, replace(model, stack=chosen.stack), "K40m"))
     found = answer.answer(chosen)
     assert found.total.value == pytest.approx(expected.total.value)
     assert found.peak.value == pytest.approx(expected.memory.value)

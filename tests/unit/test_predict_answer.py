@@ -9,15 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traintime.errors import InputError
+from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import STEP
 from traintime.point import make_point
-from traintime.predict import advice, amounts, ask, holdings, prices, side_by_side, tiers, training
+from traintime.predict import advice, amounts, ask, calibrate, holdings, prices, side_by_side
 from traintime.predict.answer import Estimate, around, within
 from traintime.predict.estimate import estimate
+from traintime.predict.evidence import conclude
 from traintime.predict.prices import Rates
+from traintime.predict.request import ModelDescription, Request
 from traintime.predict.resident import ONCE
-from traintime.predict.training import Known, Training
+from traintime.predict.tiers import probed_evidence
 
 RATES = Rates(1e11, 2e10)
 
@@ -25,14 +28,13 @@ RATES = Rates(1e11, 2e10)
 @pytest.fixture(autouse=True)
 def machine_of_known_rates(monkeypatch):
     """Nothing is measured here."""
-    monkeypatch.setattr(tiers, "rates_here", lambda: RATES)
+    monkeypatch.setattr(calibrate, "rates_here", lambda: RATES)
 
 
 class Fake:
     """A trainer with a step of 10 ms at 100 samples, half of it whatever the batch, and 4 % between blocks."""
 
-    one_batch_size, tests, saves, own_bytes = False, True, True, 0
-    sleep = 0.0
+    stack, one_batch_size, own_bytes, sleeps = "2026-jax", False, 0, False
 
     def __init__(self):
         self.random = np.random.default_rng(0)
@@ -53,10 +55,7 @@ class Fake:
     def between_s(self):
         return 0.25
 
-    def sleep_s(self, epoch_s):
-        return self.sleep
-
-    def held_bytes(self, samples):
+    def array_bytes(self, samples):
         return 400 * samples
 
     def copies(self, batch, samples):
@@ -70,8 +69,8 @@ class Fake:
 
 
 def probed(**asked):
-    training = Training(**({"samples": 10_000, "batch": 100} | asked))
-    return tiers.probed(Fake(), training, 2.0, None, "2026-jax")
+    request = Request(**({"samples": 10_000, "batch": 100} | asked))
+    return conclude(request, probed_evidence(request, None, Fake(), 2.0))
 
 
 # Probed
@@ -90,10 +89,13 @@ def test_a_training_is_the_sum_of_its_parts():
 
 
 def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
-    awake = probed(epochs=3)
-    monkeypatch.setattr(Fake, "sleep", 5.0)
-    asleep = probed(epochs=3)
-    assert asleep.total.high == pytest.approx(awake.total.high + 15)
+    awake = probed(samples=30_000, epochs=3)
+    sleep = tf_data_end(awake.epoch.high) - awake.epoch.high
+    monkeypatch.setattr(Fake, "sleeps", True)
+    asleep = probed(samples=30_000, epochs=3)
+    assert sleep > 0.1
+    assert asleep.epoch.high == pytest.approx(awake.epoch.high + sleep)
+    assert asleep.total.high == pytest.approx(awake.total.high + 3 * sleep)
     assert (asleep.total.value, asleep.total.low) == (awake.total.value, awake.total.low)
     assert any("may sleep" in note for note in asleep.notes)
     assert asleep.parts["between epochs"] >= 3 * 0.25
@@ -206,7 +208,7 @@ def test_a_way_to_run_it_that_has_no_price_is_refused(field, value):
 
 
 def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
-    found = side_by_side.rows(Training(1000, 100), make_point(vocabulary=20_000))
+    found = side_by_side.rows(Request(1000, 100), make_point(vocabulary=20_000))
     assert [one.total.value for one in found] == sorted(one.total.value for one in found)
     assert {"2026-jax on this machine", "2026-tensorflow on K40m"} <= {one.of for one in found}
     assert len(side_by_side.table(found)) == len(found)
@@ -215,7 +217,7 @@ def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
 # What would help
 
 
-def helped(known, seconds=(0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-11, 1e-10, 1e-11, 1e-11)):
+def helped(known, seconds=(0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-11, 1e-10, 1e-11)):
     priced = prices.Prices("made up", dict(zip(STEP.terms, seconds, strict=True)), 0.1)
     found = advice.helps(known, 100, priced, holdings.of_stack("2026-tensorflow"))
     return {one.what.split(",")[0].split(":")[0].split(" (")[0]: one for one in found}, priced
@@ -224,7 +226,7 @@ def helped(known, seconds=(0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-11, 1e-10, 1e-11
 def test_each_change_is_priced_as_the_model_that_has_it():
     """The advice for a table equals the price of the point that is built so."""
     point = make_point(vocabulary=500_000)
-    found, priced = helped(training.of_point(point))
+    found, priced = helped(ModelDescription.from_point(point))
     before = priced.step_s(point.work)
     for what, changed in (
         ("tables left untrained", {"frozen": True}),
@@ -239,31 +241,31 @@ def test_each_change_is_priced_as_the_model_that_has_it():
 
 
 def test_a_small_table_gets_no_advice_about_tables():
-    found, _ = helped(training.of_point(make_point(vocabulary=100)))
+    found, _ = helped(ModelDescription.from_point(make_point(vocabulary=100)))
     assert not {name for name in found if "table" in name or "Embedding" in name}
 
 
 def test_a_loop_that_reads_its_inputs_by_slices_is_told_of_one_that_does_not():
     point = make_point(vocabulary=100, length=100)
-    found, priced = helped(training.of_point(point), (0.001, 0, 0, 0, 0, 0, 1e-10, 1e-10, 0))
+    found, priced = helped(ModelDescription.from_point(point), (0.001, 0, 0, 0, 0, 0, 1e-10, 1e-10))
     parts = priced.parts(point.work)
     (apart,) = (one for name, one in found.items() if "apart" in name)
     assert apart.time == pytest.approx(1 - parts["slice"] / sum(parts.values()))
-    unpaid, _ = helped(training.of_point(point), (0.001, 0, 0, 0, 0, 0, 1e-10, 0, 0))
+    unpaid, _ = helped(ModelDescription.from_point(point), (0.001, 0, 0, 0, 0, 0, 1e-10, 0))
     assert not {name for name in unpaid if "apart" in name}
 
 
 def test_larger_batches_are_worth_what_they_share():
     work = make_point(vocabulary=100).work
-    found, priced = helped(Known(work, 0, 0, "adam", "adam", "2026-jax"), (1.0, 0, 1e-15, 0, 0, 0, 0, 0, 0))
+    found, priced = helped(ModelDescription(work, 0, 0, "adam", "adam", "2026-jax"), (1.0, 0, 1e-15, 0, 0, 0, 0, 0))
     assert found["batches 4 times as large"].time == pytest.approx(0.25, rel=0.01)
-    assert advice.limited_by(priced.parts(work)).startswith("what a step costs as such")
+    assert advice.limited_by(priced.parts(work)).startswith("overhead, 100% of a step")
 
 
 def test_larger_batches_hold_what_they_would_hold():
     held = holdings.of_stack("2026-tensorflow")
     one, four = (make_point(vocabulary=100, units=256, batch=batch).work for batch in (64, 256))
-    found, _ = helped(Known(one, 0, 0, "adam", "adam", held.stack), (1.0, 0, 1e-15, 0, 0, 0, 0, 0, 0))
+    found, _ = helped(ModelDescription(one, 0, 0, "adam", "adam", held.stack), (1.0, 0, 1e-15, 0, 0, 0, 0, 0))
     memory = held.peak_bytes(four) / held.peak_bytes(one)
     assert found["batches 4 times as large"].memory == pytest.approx(memory, rel=1e-3)
 

@@ -12,14 +12,15 @@ from traintime.explain.formula import tf_data_end
 from traintime.explain.terms import TERMS
 from traintime.measuring import stacks
 from traintime.point import make_point
-from traintime.predict import calibrate, code_path, holdings, prices, tiers, training
-from traintime.predict import estimate as module
+from traintime.predict import calibrate, code_path, holdings, prices, tiers
 from traintime.predict.answer import around
 from traintime.predict.estimate import estimate
+from traintime.predict.evidence import PricedWork, conclude
 from traintime.predict.prices import Prices, Rates
+from traintime.predict.request import ModelDescription, Request
 from traintime.predict.resident import Copies
 
-TRUTH = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11, 3e-10])
+TRUTH = np.array([0.002, 2e-5, 1e-11, 5e-11, 1e-10, 2e-10, 4e-10, 8e-11])
 POINTS = [
     make_point(vocabulary=v, embedding=e, units=u, length=length, batch=b)
     for v, e, u, length, b in [
@@ -95,7 +96,7 @@ def worker(monkeypatch):
         return {"status": "ok", "result": {"probes": found} | about}
 
     monkeypatch.setattr(calibrate, "run_worker", answer)
-    monkeypatch.setattr(tiers, "rates_here", lambda: Rates(1e11, 2e10))
+    monkeypatch.setattr(calibrate, "rates_here", lambda: Rates(1e11, 2e10))
     monkeypatch.setattr(calibrate, "who_answers", lambda: "glibc")
     return started
 
@@ -113,11 +114,12 @@ def test_a_calibration_is_kept_and_used(worker):
     assert estimate(point, samples=1000, stack="2026-torch").tier == "formula"
 
 
-def peak(sample_bytes=0, samples=1000, **beside):
+def peak(sample_bytes=0, samples=1000, **process):
     """Foretold of the smallest point on JAX, bytes, with samples of so many bytes each."""
-    known = replace(training.of_point(make_point()), stack="2026-jax", sample_bytes=sample_bytes)
-    asked = training.Training(samples, 100)
-    return tiers.of_prices(Prices("made up", dict.fromkeys(TERMS, 1e-9), 0.1), known, asked, "2026-jax", **beside)
+    model = replace(ModelDescription.from_point(make_point()), stack="2026-jax", sample_bytes=sample_bytes)
+    request, priced = Request(samples, 100), PricedWork(model, Prices("made up", dict.fromkeys(TERMS, 1e-9), 0.1), {})
+    process = tiers.Process(**{"loaded_bytes": 6e8, "runtime_bytes": 1e8} | process)
+    return conclude(request, tiers._priced_evidence(request, priced, "formula", process))
 
 
 def test_samples_count_as_often_as_fit_was_seen_to_hold_them(worker):
@@ -139,18 +141,18 @@ def test_samples_may_be_held_once_more_before_the_first_step_than_later():
 
 def test_memory_starts_from_what_a_process_here_was_seen_to_hold(worker):
     calibrate.calibrate("2026-jax")
-    known = training.of_point(make_point())
-    grown = holdings.of_stack("2026-jax").of_model(known.work, known.how)
+    model = ModelDescription.from_point(make_point())
+    grown = holdings.of_stack("2026-jax").of_model(model.work, model.how)
     assert estimate(make_point(), samples=1000, stack="2026-jax").memory.value == pytest.approx(7e8 + grown, rel=1e-3)
     usual = estimate(make_point(), samples=1000, stack="2026-jax", tier="formula").memory.value
-    assert usual == pytest.approx(holdings.of_stack("2026-jax").peak_bytes(known.work, known.how), rel=1e-3)
+    assert usual == pytest.approx(holdings.of_stack("2026-jax").peak_bytes(model.work, model.how), rel=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("seen", "found"), [(None, 5.0), ((1.0, 9.0), 5.0), ((7.0, 9.0), 7.0), ((1.0, 3.0), 3.0), ((4.0, 4.0), 4.0)]
+    ("loaded", "found"), [(None, 5.0), ((1.0, 9.0), 5.0), ((7.0, 9.0), 7.0), ((1.0, 3.0), 3.0), ((4.0, 4.0), 4.0)]
 )
-def test_a_process_holds_what_is_usual_as_far_as_it_does_not_deny_it(seen, found):
-    assert module._loaded(5.0, seen) == found
+def test_a_process_holds_what_is_usual_as_far_as_it_does_not_deny_it(loaded, found):
+    assert tiers._likeliest(5.0, loaded) == found
 
 
 def test_a_first_step_is_paid_once_and_once_more_for_a_batch_that_is_not_full(worker):

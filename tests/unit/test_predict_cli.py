@@ -10,7 +10,7 @@ import pytest
 from traintime import cli
 from traintime.explain.terms import TERMS
 from traintime.measuring import machine, stacks
-from traintime.predict import calibrate, code_path, tiers
+from traintime.predict import calibrate, code_path
 from traintime.predict.prices import Rates
 from traintime.predict.resident import ONCE
 
@@ -21,7 +21,7 @@ def traintime(monkeypatch, capsys):
 
     def run(*words, command="estimate"):
         monkeypatch.setattr(sys, "argv", ["traintime", command, *map(str, words)])
-        monkeypatch.setattr(tiers, "rates_here", lambda: Rates(1e11, 2e10))
+        monkeypatch.setattr(calibrate, "rates_here", lambda: Rates(1e11, 2e10))
         status = 0
         try:
             cli.main()

@@ -9,9 +9,12 @@ from traintime import paths
 from traintime.explain.terms import TERMS
 from traintime.measuring import machine
 from traintime.point import make_point
-from traintime.predict import advice, precision, prices, tiers, training
+from traintime.predict import advice, calibrate, precision, prices, resident
 from traintime.predict.estimate import estimate
+from traintime.predict.evidence import conclude
 from traintime.predict.prices import Prices, Rates
+from traintime.predict.request import ModelDescription, Request
+from traintime.predict.tiers import formula_evidence, priced_work
 
 RATES = Rates(1e11, 2e10)
 PRICED = Prices("made up", dict.fromkeys(TERMS, 1.0), 0.1)
@@ -21,7 +24,7 @@ STACKS = ("2026-tensorflow", "2026-jax", "2026-torch")
 @pytest.fixture
 def processor(monkeypatch):
     """Give this machine's processor these instruction sets, and known rates."""
-    monkeypatch.setattr(tiers, "rates_here", lambda: RATES)
+    monkeypatch.setattr(calibrate, "rates_here", lambda: RATES)
 
     def of(*sets):
         found = machine.processor() | {"instruction_sets": ["avx2", *sets]}
@@ -86,17 +89,17 @@ def test_another_device_or_software_has_no_price_for_it(processor, asked):
 
 def test_a_gpu_has_no_price_for_it(processor, monkeypatch):
     processor(*precision.needed())
-    monkeypatch.setattr(tiers.resident, "gpu_peak", lambda backend: 1 if backend == "jax" else None)
-    known = training.of_point(LARGE)
-    assert advice.PRECISION not in tiers.ways(PRICED, "2026-jax", known)[1]
-    assert advice.PRECISION in tiers.ways(PRICED, "2026-torch", known)[1]
+    monkeypatch.setattr(resident, "gpu_peak", lambda backend: 1 if backend == "jax" else None)
+    jax, torch = (replace(ModelDescription.from_point(LARGE), stack=stack) for stack in ("2026-jax", "2026-torch"))
+    assert advice.PRECISION not in priced_work(jax, PRICED).alternatives
+    assert advice.PRECISION in priced_work(torch, PRICED).alternatives
 
 
 def foretold(dtype, **given):
     """By the formula, of the large model in this type."""
-    known = replace(training.of_point(LARGE), stack="2026-torch", dtype=dtype)
-    asked = {"device": None, "stack": "2026-torch", "rates": RATES} | given
-    return tiers.formula(known, training.Training(1000, 32), **asked)
+    model = replace(ModelDescription.from_point(LARGE), stack="2026-torch", dtype=dtype)
+    request = Request(1000, 32)
+    return conclude(request, formula_evidence(request, model, **{"rates": RATES} | given))
 
 
 def test_a_model_in_half_precision_has_its_prices_and_is_not_told_to_take_it(processor):
@@ -128,6 +131,5 @@ def test_a_processor_without_the_instructions_prices_half_as_whole_and_says_so(p
 
 def test_both_the_allocator_and_precision_are_priced(processor):
     processor(*precision.needed())
-    known = training.of_point(LARGE)
-    one = tiers.formula(known, training.Training(1000, 32), None, "2026-torch", rates=RATES)
+    one = foretold("float32")
     assert {advice.ALLOCATOR, advice.PRECISION} <= {each.what for each in one.helps}

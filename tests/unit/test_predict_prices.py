@@ -13,7 +13,7 @@ from traintime.errors import InputError
 from traintime.explain.terms import STEP, TERMS, by_part
 from traintime.measuring import machine
 from traintime.point import make_point
-from traintime.predict import cards, holdings, peaks, precision, prices, tiers
+from traintime.predict import calibrate, cards, holdings, peaks, precision, prices
 from traintime.predict.prices import Prices, Rates
 from traintime.store import derived
 
@@ -187,12 +187,12 @@ def test_this_machine_s_rates_are_measured_by_another_process(monkeypatch):
         raise AssertionError("measured in this process")
 
     monkeypatch.setattr(machine, "rates", here)
-    rates = tiers.rates_here()
+    rates = calibrate.rates_here()
     assert rates.bytes > 1e8
     assert rates.flops > 1e8
 
 
 def test_rates_that_cannot_be_measured_are_an_error_that_says_why(monkeypatch):
-    monkeypatch.setattr(tiers, "run_worker", lambda *_: {"status": "crashed", "error": "exit status 1"})
+    monkeypatch.setattr(calibrate, "run_worker", lambda *_: {"status": "crashed", "error": "exit status 1"})
     with pytest.raises(RuntimeError, match="rates: crashed: exit status 1"):
-        tiers.rates_here()
+        calibrate.rates_here()

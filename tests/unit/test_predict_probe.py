@@ -7,7 +7,7 @@ import pytest
 
 from traintime.errors import InputError
 from traintime.predict import probe as module
-from traintime.predict.probe import Probe, Trained, probe, smaller
+from traintime.predict.probe import Probe, Trained, probe, quarter
 from traintime.predict.step_trainer import StepTrainer
 
 
@@ -45,12 +45,12 @@ class Fake:
 def test_it_finds_what_a_step_a_sample_an_epoch_and_compiling_cost():
     fake = Fake()
     found = probe(fake, 100, 30, clock=fake.clock)
-    assert found.asked.step_s == pytest.approx(0.11)
-    assert found.asked.epoch_s == pytest.approx(0.02)
-    assert found.asked.first_s == pytest.approx(1.0 + 0.02 + 0.11)
+    assert found.full.step_s == pytest.approx(0.11)
+    assert found.full.epoch_s == pytest.approx(0.02)
+    assert found.full.first_s == pytest.approx(1.0 + 0.02 + 0.11)
     assert found.line == pytest.approx((0.01, 0.001))
     assert found.step_s(400) == pytest.approx(0.41)
-    assert found.asked.peak_bytes == 10**9 + 10**6 * 100
+    assert found.full.peak_bytes == 10**9 + 10**6 * 100
     assert found.took_s <= 31
 
 
@@ -65,16 +65,16 @@ def test_it_keeps_to_its_time(within, step):
 def test_a_model_that_is_too_slow_for_its_time_is_tried_as_little_as_can_be():
     fake = Fake(fixed=5.0, sample=0.0)
     found = probe(fake, 64, 30, clock=fake.clock)
-    assert found.others == ()
+    assert found.smaller is None
     assert sum(steps * epochs for _, steps, epochs in fake.calls) == 7
-    assert len(found.asked.blocks_s) == 3
+    assert len(found.full.blocks_s) == 3
 
 
 def test_without_time_to_compile_again_one_batch_size_has_to_do():
     fake = Fake(compiling=20)
     found = probe(fake, 64, 30, clock=fake.clock)
-    assert found.others == ()
-    assert found.line == (0.0, pytest.approx(found.asked.step_s / 64))
+    assert found.smaller is None
+    assert found.line == (0.0, pytest.approx(found.full.step_s / 64))
 
 
 def test_its_error_is_that_of_the_blocks():
@@ -83,9 +83,9 @@ def test_its_error_is_that_of_the_blocks():
     for seed in range(200):
         fake = Fake(epoch=0.0, noise=0.1)
         fake.random = np.random.default_rng(seed)
-        asked = probe(fake, 100, 10, clock=fake.clock).asked
-        stated.append(asked.error)
-        errors.append(math.log(asked.step_s / 0.11))
+        full = probe(fake, 100, 10, clock=fake.clock).full
+        stated.append(full.error)
+        errors.append(math.log(full.step_s / 0.11))
     assert np.std(errors) == pytest.approx(np.mean(stated), rel=0.25)
 
 
@@ -98,7 +98,7 @@ def test_a_disturbed_short_epoch_does_not_make_the_steps_cheap():
         return found * np.where(np.arange(epochs) == 1, 50, 1) if next(slow, False) else found
 
     fake.train = train
-    assert probe(fake, 100, 10, clock=fake.clock).asked.step_s == pytest.approx(0.11)
+    assert probe(fake, 100, 10, clock=fake.clock).full.step_s == pytest.approx(0.11)
 
 
 def test_data_that_end_limit_the_steps_of_an_epoch():
@@ -108,8 +108,8 @@ def test_data_that_end_limit_the_steps_of_an_epoch():
 
 
 @pytest.mark.parametrize(("batch", "other"), [(1, None), (2, 1), (3, 1), (4, 1), (100, 25)])
-def test_the_batch_size_beside_is_a_quarter(batch, other):
-    assert smaller(batch) == other
+def test_the_smaller_batch_size_is_a_quarter(batch, other):
+    assert quarter(batch) == other
 
 
 def seen(batch, step, peak=None):
@@ -117,9 +117,9 @@ def seen(batch, step, peak=None):
 
 
 def test_a_line_has_no_negative_cost():
-    cheaper = Probe(seen(100, 0.1), (seen(25, 0.2),), 1.0)
+    cheaper = Probe(seen(100, 0.1), seen(25, 0.2), 1.0)
     assert cheaper.line == (pytest.approx(0.1), 0.0)
-    steeper = Probe(seen(100, 0.4), (seen(25, 0.05),), 1.0)
+    steeper = Probe(seen(100, 0.4), seen(25, 0.05), 1.0)
     assert steeper.line == (pytest.approx(0.0), pytest.approx(0.004))
 
 

@@ -12,24 +12,26 @@ from traintime import paths
 from traintime.errors import InputError
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
-from traintime.predict import normal, prices, scaling, tiers
+from traintime.predict import normal, prices, resident, scaling
 from traintime.predict.answer import around
+from traintime.predict.evidence import conclude
 from traintime.predict.prices import Prices
+from traintime.predict.request import ModelDescription, Request
 from traintime.predict.resident import ONCE
-from traintime.predict.training import Training, of_point
+from traintime.predict.tiers import scaled_evidence
 
 PAID = {"overhead": 1e-3, "matmul": 1e-11, "update": 1e-10, "touch": 1e-10}
 PRICES = Prices("made up", dict.fromkeys(TERMS, 0.0) | PAID, 0.4)
 
 
-def known(**sizes):
-    return of_point(make_point(**sizes))
+def model(**sizes):
+    return ModelDescription.from_point(make_point(**sizes))
 
 
 class Trainer:
     """Steps of a known price under a clock of its own, as the model that it is asked for pays them."""
 
-    one_batch_size, tests, saves, own_bytes = False, True, True, 0
+    stack, one_batch_size, own_bytes, sleeps = "2026-jax", False, 0, False
 
     def __init__(self, step_s):
         self.step_s, self.batches, self.samples = step_s, [], 0
@@ -51,10 +53,7 @@ class Trainer:
     def between_s(self):
         return 0.0
 
-    def sleep_s(self, epoch_s):
-        return 0.0
-
-    def held_bytes(self, samples):
+    def array_bytes(self, samples):
         return 100 * samples
 
     def copies(self, batch, samples):
@@ -68,13 +67,13 @@ class Trainer:
 
 
 def test_one_and_the_same_model_is_scaled_by_one():
-    found = scaling.scale(known(), known(), 100, PRICES)
+    found = scaling.scale(model(), model(), 100, PRICES)
     assert (found.step, found.forward, found.saved, found.more_bytes, found.sample) == (1, 1, 1, 0, 1)
     assert found.error == pytest.approx(PRICES.error * scaling.ALIKE)
 
 
 def test_prices_that_are_all_off_alike_scale_alike():
-    small, large = known(vocabulary=20_000), known(vocabulary=200_000)
+    small, large = model(vocabulary=20_000), model(vocabulary=200_000)
     dearer = replace(PRICES, seconds={name: 3 * each for name, each in PRICES.seconds.items()})
     ours, theirs = (scaling.scale(small, large, 100, each) for each in (PRICES, dearer))
     assert ours.step == pytest.approx(theirs.step)
@@ -83,27 +82,27 @@ def test_prices_that_are_all_off_alike_scale_alike():
 
 def test_what_was_not_seen_in_the_smaller_one_is_in_doubt():
     """The update of a larger table is more of the step; a step that is all update already only grows."""
-    small, large, huge = (known(vocabulary=rows) for rows in (5_000, 50_000, 500_000))
+    small, large, huge = (model(vocabulary=rows) for rows in (5_000, 50_000, 500_000))
     update = replace(PRICES, seconds=dict.fromkeys(TERMS, 0.0) | {"update": 1e-10})
     assert scaling.scale(small, large, 100, PRICES).error > scaling.scale(small, large, 100, update).error
     assert scaling.scale(small, huge, 100, PRICES).error > scaling.scale(large, huge, 100, PRICES).error
 
 
 def test_the_larger_model_holds_more_and_what_is_there_is_not_counted_twice():
-    small, large = known(vocabulary=20_000), known(vocabulary=200_000)
-    alone, beside = (scaling.scale(small, large, 100, PRICES, there) for there in (0, 1_000_000))
+    small, large = model(vocabulary=20_000), model(vocabulary=200_000)
+    alone, beside = (scaling.scale(small, large, 100, PRICES, present) for present in (0, 1_000_000))
     assert alone.more_bytes > 4 * (large.work.parameters - small.work.parameters)
     assert alone.more_bytes - beside.more_bytes == 1_000_000
     assert alone.saved == large.work.parameters / small.work.parameters
 
 
 def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
-    monkeypatch.setattr(tiers.resident, "now", lambda: 0)
-    small, large = known(vocabulary=20_000, batch=32), known(vocabulary=200_000, batch=100)
+    monkeypatch.setattr(resident, "now", lambda: 0)
+    small, large = model(vocabulary=20_000, batch=32), model(vocabulary=200_000, batch=100)
     scaled = scaling.scale(small, large, 32, PRICES)
     trainer = Trainer(PRICES.step_s(small.work))
-    asked = Training(10_050, 100, epochs=2, validation=1000, saves=1)
-    one = tiers.probed(trainer, asked, 1.0, large, "2026-jax", (), scaled)
+    request = Request(10_050, 100, epochs=2, validation=1000, saves=1)
+    one = conclude(request, scaled_evidence(request, large, trainer, 1.0, scaled))
     assert set(trainer.batches) == {32}
     assert one.tier == "scaled"
     assert one.step.value == pytest.approx(PRICES.step_s(large.work), rel=1e-3)
@@ -157,7 +156,8 @@ def test_the_books_own_points_lie_where_a_tenth_of_them_says():
             ):
                 continue
             if 4 <= b[differ[0]] / a[differ[0]] <= 20:
-                scaled = scaling.scale(of_point(small), of_point(large), 1, prices.of_rates("it", rates, stack))
+                works = ModelDescription.from_point(small), ModelDescription.from_point(large)
+                scaled = scaling.scale(*works, 1, prices.of_rates("it", rates, stack))
                 interval = around(was * scaled.step, (scaled.error, 1e6))
                 inside.append(now in interval)
                 beyond.append(abs(was * scaled.step / now - 1))

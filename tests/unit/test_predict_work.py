@@ -14,8 +14,9 @@ import pytest
 from traintime import workloads
 from traintime.errors import InputError
 from traintime.point import make_point
-from traintime.predict import known, training, updates
+from traintime.predict import known, updates
 from traintime.predict.layers import LAYERS, OPERATIONS, itemsize
+from traintime.predict.request import ModelDescription
 from traintime.predict.work import ModelWork, UnknownLayer, work
 from traintime.workloads.base import SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
 from traintime.workloads.base import updates as of_workload
@@ -622,7 +623,7 @@ def test_half_precision_hands_on_half_the_bytes_and_updates_as_many(keras, layer
     inputs = 4 * BATCH * 6 * 5
     assert half.total.activation_bytes - inputs == (full.total.activation_bytes - inputs) / 2
     assert (half.compute_dtype, full.compute_dtype) == ("bfloat16", "float32")
-    assert training.of_model(model("mixed_bfloat16"), BATCH, "adam", None).dtype == "bfloat16"
+    assert ModelDescription.from_model(model("mixed_bfloat16"), BATCH, "adam", None).dtype == "bfloat16"
     for name in ("flops", "product_bytes", "update_bytes", "launches"):
         assert getattr(half.total, name) == getattr(full.total, name)
 

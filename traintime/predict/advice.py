@@ -9,7 +9,7 @@ from traintime.measuring import stacks
 from traintime.predict.answer import Help
 from traintime.predict.holdings import Held
 from traintime.predict.prices import Prices
-from traintime.predict.training import Known
+from traintime.predict.request import ModelDescription
 from traintime.workloads.base import BY_ROW, SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
 
 BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "recurrent_bytes", "slice_bytes")
@@ -30,7 +30,7 @@ def limited_by(terms: Mapping[str, float]) -> str:
 
 
 def helps(
-    known: Known, batch: int, prices: Prices, held: Held, beside: Mapping[str, Prices] = MappingProxyType({})
+    known: ModelDescription, batch: int, prices: Prices, held: Held, beside: Mapping[str, Prices] = MappingProxyType({})
 ) -> tuple[Help, ...]:
     """Changes that save time or memory, the one that saves most time first.
 
@@ -47,7 +47,7 @@ def helps(
     return tuple(sorted(found, key=lambda one: one.time)[:MOST])
 
 
-def _changes(known: Known, batch: int) -> Iterator[tuple[str, Work, int, str]]:
+def _changes(known: ModelDescription, batch: int) -> Iterator[tuple[str, Work, int, str]]:
     """What is changed, the work of a step then, its samples, and how memory is held."""
     work, table, optimizer = known.work, known.table, known.optimizer
     larger = {name: getattr(work, name) * TIMES for name in BY_SAMPLE}

@@ -13,6 +13,7 @@ from traintime.predict import durations
 
 LEVEL = 0.9
 GB = 1e9
+SURE = 1e6  # degrees of freedom of an error that many runs have told
 TIERS = {
     "formula": "from published or stored rates: rough",
     "calibrated": "from probes of this machine",
@@ -26,7 +27,7 @@ def around(value: float, *errors: tuple[float, float], level: float = LEVEL) -> 
 
     Each is widened by its own t quantile before they are added in squares: few blocks are less sure than many.
     """
-    reach = [error * stdtrit(min(degrees, 1e6), 0.5 + level / 2) for error, degrees in errors]
+    reach = [error * stdtrit(min(degrees, SURE), 0.5 + level / 2) for error, degrees in errors]
     width = math.exp(math.hypot(*reach))
     return Interval(value, value / width, value * width)
 
@@ -87,12 +88,7 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values: seconds and bytes."""
-        found = asdict(self)
-        for name in ("step", "epoch", "total", "memory"):
-            one = getattr(self, name)
-            found[name] = None if one is None else {"value": one.value, "low": one.low, "high": one.high}
-        found["parts"], found["terms"] = dict(self.parts), None if self.terms is None else dict(self.terms)
-        return found
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> "Estimate":

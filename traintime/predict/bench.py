@@ -279,7 +279,6 @@ class _Answers:
 
 
 def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
-    from traintime.predict import tiers
     from traintime.predict.keras_trainer import KerasTrainer
     from traintime.predict.work import work
 
@@ -295,7 +294,7 @@ def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     start = time.perf_counter()
     model.train_on_batch(x, y)
     one = time.perf_counter() - start
-    rates = tiers.rates_here()
+    rates = calibrate.rates_here()
     answer = {"samples": asked["samples"], "one_batch_s": one} | answers.plain
     answer["flops_s"] = work(model, batch).total.flops / rates.flops
     return answer | {"counted_s": counted_s(model, x, y, rates)}

@@ -25,8 +25,8 @@ from traintime.measuring import machine, stacks
 from traintime.measuring.measure import default_threads, run_worker
 from traintime.measuring.worker.process import allocator
 from traintime.point import Run
-from traintime.predict import code_path, holdings, prices, resident, tiers
-from traintime.predict.prices import Prices, rms
+from traintime.predict import code_path, holdings, prices, resident
+from traintime.predict.prices import Prices, Rates, rms
 from traintime.store.records import write_atomically
 from traintime.workloads.base import Work, validated
 
@@ -34,6 +34,7 @@ SECONDS = 60.0
 MISFIT = 0.08  # of the formula for a probe, relative: what a step can differ by though its terms are right
 TRUST = 0.7  # of a habit, relative: how far a machine's price lies from it, about (prices.habits, column elsewhere)
 FREE = 0.1  # of a step: what a price may be moved by though the habits say that it is nothing
+RATES_TIMEOUT_S = 120.0
 BLOCK_S = 0.2  # of a probe: there are many, and a minute
 KEPT = 0.93  # of the time, for the probes: the last of them ends up to some blocks late
 STALE_DAYS = 90
@@ -142,8 +143,7 @@ def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) ->
     found = answer["result"]
     works = [Work(**each["work"]) for each in found["probes"]]
     measured = np.array([each["step_s"] for each in found["probes"]])
-    under = allocator if stack in prices.known(allocator) else prices.USUAL
-    habits = prices.of_rates("this machine", tiers.rates_here(), stack, under)
+    habits = habits_here(stack, allocator, rates_here())
     values = prices.design(works) * prices.pays(stack)
     fitted, left_out = fit(values, measured, np.array([habits.seconds[term] for term in TERMS]))
     predicted = values @ fitted
@@ -154,7 +154,7 @@ def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) ->
         chosen.versions(),
         found["path"],
         dict(zip(TERMS, fitted.tolist(), strict=True)),
-        doubt(left_out, float(prices.habits(under).loc[stack, "error"].iloc[0])),
+        doubt(left_out, float(prices.habits(_measured(stack, allocator)).loc[stack, "error"].iloc[0])),
         float(np.median([each["first_s"] for each in found["probes"]])),
         found["loaded_bytes"],
         found["runtime_bytes"],
@@ -219,11 +219,12 @@ def stored(stack: str, allocator: str | None = None) -> Calibration:
         raise InputError("calibration", path.name, f"is {days} days old", again)
     if found.machine != machine.this():
         raise InputError("calibration", path.name, f"is of another machine ({found.machine})", again)
-    now = stacks.get(stack).versions()
+    chosen = stacks.get(stack)
+    now = chosen.versions()
     if dict(found.versions) != now:
         other = ", ".join(f"{name} {now.get(name)}" for name in now if found.versions.get(name) != now[name])
         raise InputError("calibration", path.name, f"is of other versions than {other}", again)
-    taken = code_path.here(stacks.get(stack).backend) | {"allocator": allocator}
+    taken = code_path.here(chosen.backend) | {"allocator": allocator}
     if parts := code_path.differing(found.path, taken):
         raise InputError("calibration", path.name, f"was made on another code path: {parts}", again)
     return found
@@ -246,6 +247,38 @@ def who_answers() -> str:
     return allocator() or prices.USUAL
 
 
+def rates_here() -> Rates:
+    """What this machine reaches, measured now; takes some seconds.
+
+    By a process of its own: an allocator that keeps its memory would keep the half gibibyte that it takes, and a probe
+    of this process would count it as the model's. Raises RuntimeError where that process fails.
+    """
+    answer = run_worker([sys.executable, "-m", "traintime.measuring.machine"], {}, dict(os.environ), RATES_TIMEOUT_S)
+    if answer["status"] != "ok":
+        raise RuntimeError(f"measuring this machine's rates: {answer['status']}: {answer.get('error')}")
+    rates = answer["result"]
+    return Rates(rates["matmul_flop_per_s"], rates["bandwidth_bytes_per_s"])
+
+
+def habits_here(stack: str, allocator: str, rates: Rates) -> Prices:
+    """A stack's habits at this machine's rates; under the usual allocator where they are not known under this one."""
+    return prices.of_rates("this machine", rates, stack, _measured(stack, allocator))
+
+
+def prices_here(stack: str) -> Prices:
+    """This machine's calibration of a stack where there is one that counts, else its habits at this machine's rates."""
+    allocator = who_answers()
+    try:
+        return stored(stack, allocator).prices()
+    except InputError:
+        return habits_here(stack, allocator, rates_here())
+
+
+def _measured(stack: str, allocator: str) -> str:
+    """The allocator, or the usual one where the stack's habits are not known under this one."""
+    return allocator if stack in prices.known(allocator) else prices.USUAL
+
+
 def _probe(seconds: float) -> dict[str, Any]:
     """Train the designs in this process: the work and the step of each."""
     import keras
@@ -266,9 +299,8 @@ def _probe(seconds: float) -> dict[str, Any]:
         trainer = KerasTrainer(model)
         before = resident.now()
         seen = trained(trainer, batch, until, time.perf_counter, BLOCK_S)
-        first_s = max(seen.first_s - seen.step_s, 0.0)
         total = work(model, batch).total
-        probes.append({"step_s": seen.step_s, "first_s": first_s, "work": asdict(total)})
+        probes.append({"step_s": seen.step_s, "first_s": seen.start_s, "work": asdict(total)})
         if not place:  # it has next to no weights
             loaded = before
             runtime = resident.peak() - loaded - holdings.of_stack(trainer.stack).of_model(total)

@@ -1,25 +1,46 @@
-"""How long will it train, and in how much memory: `estimate` takes the evidence that there is, and answers."""
+"""How long will it train, and in how much memory: `estimate` takes the best evidence that there is, and answers."""
 
-import contextlib
 import math
-import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from traintime.errors import InputError, unknown
 from traintime.explain.memory import GIB
 from traintime.measuring import machine
 from traintime.point import Point
-from traintime.predict import advice, calibrate, holdings, prices, resident, scaling, tiers
+from traintime.predict import calibrate, holdings, resident, scaling
 from traintime.predict.answer import LEVEL, TIERS, Estimate
+from traintime.predict.evidence import Evidence, conclude
 from traintime.predict.layers import itemsize
+from traintime.predict.request import ModelDescription, Request
 from traintime.predict.step_trainer import StepTrainer
-from traintime.predict.training import Known, Training, of_model, of_point
+from traintime.predict.tiers import calibrated_evidence, formula_evidence, probed_evidence, scaled_evidence
 from traintime.workloads.base import FLOAT
 
 SECONDS = 60.0
 LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlow: 2.4, seen once)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """How a Keras model or a point is estimated, each as `estimate` takes it."""
+
+    tier: str | None
+    device: str | None
+    stack: str | None
+    probe: Any
+    probe_batch: int | None
+    data: Any
+    length: int | None
+    optimizer: Any
+    seconds: float
+    keep: bool
+
+    @property
+    def prices_alone(self) -> bool:
+        """Whether prices are asked for, and nothing is to be trained."""
+        return self.tier in ("formula", "calibrated") or self.device is not None
 
 
 def estimate(
@@ -70,29 +91,31 @@ def estimate(
         raise unknown("tier", tier, list(TIERS))
     if not 1 <= seconds <= 3600:
         raise InputError("seconds", seconds, "is refused", "Give 1 to 3600.")
-    tier = _of_probe(model, step, probe, probe_batch, tier)
+    tier = _tier(tier, model, probe, probe_batch)
     if device is not None and tier in ("probed", "scaled", "calibrated"):
         raise InputError("device", device, f"cannot be {tier} from here", "Take tier='formula'.")
+    options = _Options(tier, device, stack, probe, probe_batch, data, length, optimizer, seconds, keep)
     if isinstance(model, Point):
         if batch_size not in (None, model.sizes.batch):
             raise InputError("batch_size", batch_size, f"differs from the point's {model.sizes.batch}", "Leave it out.")
         batch_size = model.sizes.batch
-    asked = Training(samples, batch_size, epochs, validation, saves, level)  # type: ignore[arg-type]
-    if step is not None:
-        if tier in ("formula", "calibrated") or device is not None:
+    request = Request(samples, batch_size, epochs, validation, saves, level)  # type: ignore[arg-type]
+    if model is None:
+        if options.prices_alone:
             raise InputError("tier", tier or "formula", "cannot look into a function", "Take tier='probed'.")
-        return tiers.probed(StepTrainer(step), asked, seconds, None, _stack_of_step())
-    if isinstance(model, Point):
+        evidence = probed_evidence(request, None, StepTrainer(step), seconds)
+    elif isinstance(model, Point):
         if tier == "probed":
             raise InputError("tier", tier, "is for models and steps", "Measure the point: traintime measure.")
-        return _priced(of_point(model), asked, tier, device, stack, model.run.allocator)
-    if tier == "scaled":
-        probe = model if probe is None else probe
-        return _of_smaller(model, probe, asked, probe_batch or asked.batch, data, optimizer, length, seconds, keep)
-    return _of_model(model, asked, data, optimizer, length, tier, device, stack, seconds, keep)
+        evidence = _from_prices(request, ModelDescription.from_point(model), options, model.run.allocator)
+    elif tier == "scaled":
+        evidence = _from_smaller(request, model, options)
+    else:
+        evidence = _from_model(request, model, options)
+    return conclude(request, evidence)
 
 
-def _of_probe(model: Any, step: Any, probe: Any, probe_batch: int | None, tier: str | None) -> str | None:
+def _tier(tier: str | None, model: Any, probe: Any, probe_batch: int | None) -> str | None:
     """The tier, "scaled" where something smaller is to be tried. Raises InputError where that cannot be."""
     if probe is None and probe_batch is None:
         if tier == "scaled":
@@ -101,136 +124,82 @@ def _of_probe(model: Any, step: Any, probe: Any, probe_batch: int | None, tier: 
     field, value = ("probe", probe) if probe is not None else ("probe_batch", probe_batch)
     if tier not in (None, "scaled"):
         raise InputError("tier", tier, f"tries nothing smaller, but {field} is given", "Leave one of them out.")
-    if step is not None or isinstance(model, Point):
-        what = "a function" if step is not None else "a point's sizes"
+    if model is None or isinstance(model, Point):
+        what = "a function" if model is None else "a point's sizes"
         raise InputError(field, value, f"is for models; {what} cannot be scaled", f"Leave {field} out.")
     if probe_batch is not None and (type(probe_batch) is not int or probe_batch < 1):
         raise InputError("probe_batch", probe_batch, "is refused", "Give a whole number of 1 or more.")
     return "scaled"
 
 
-def _of_smaller(
-    model: Any,
-    probe: Any,
-    asked: Training,
-    batch: int,
-    data: Any,
-    optimizer: Any,
-    length: int | None,
-    seconds: float,
-    keep: bool,
-) -> Estimate:
+def _from_smaller(request: Request, model: Any, options: _Options) -> Evidence:
     """From a smaller model, trained for a moment at its own batch size; both must be of known layers."""
     from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
 
-    trainer = KerasTrainer(probe, data, length)
+    probe, batch = model if options.probe is None else options.probe, options.probe_batch or request.batch
+    trainer = KerasTrainer(probe, options.data, options.length)
     if trainer.own_batches:
-        remedy = "Give arrays, (x, y), or no data."
-        raise InputError("data", type(data).__name__, "has batches of its own, which cannot be smaller", remedy)
-    small = of_model(probe, batch, None, length)
-    large = of_model(model, asked.batch, optimizer or probe.optimizer, length)
-    there = 0 if model is probe else FLOAT * large.work.parameters
-    with trainer.kept(values=keep):
-        by = scaling.scale(small, large, batch, _prices_here(trainer.stack), there)
-        return tiers.probed(trainer, asked, seconds, large, trainer.stack, (), by)
+        kind, remedy = type(options.data).__name__, "Give arrays, (x, y), or no data."
+        raise InputError("data", kind, "has batches of its own, which cannot be smaller", remedy)
+    small = ModelDescription.from_model(probe, batch, None, options.length)
+    large = ModelDescription.from_model(model, request.batch, options.optimizer or probe.optimizer, options.length)
+    present = 0 if model is probe else FLOAT * large.work.parameters
+    with trainer.kept(values=options.keep):
+        scale = scaling.scale(small, large, batch, calibrate.prices_here(trainer.stack), present)
+        return scaled_evidence(request, large, trainer, options.seconds, scale)
 
 
-def _prices_here(stack: str) -> prices.Prices:
-    """This machine's calibration of a stack where there is one, else its habits at this machine's rates."""
-    allocator = calibrate.who_answers()
+def _from_model(request: Request, model: Any, options: _Options) -> Evidence:
+    """From the model itself: trained for a moment, or priced where that is asked for or it cannot be trained."""
+    work, trainer, reason = None, None, ""
     try:
-        return calibrate.stored(stack, allocator).prices()
+        work = ModelDescription.from_model(model, request.batch, options.optimizer, options.length)
     except InputError:
-        here = allocator if stack in prices.known(allocator) else prices.USUAL
-        return prices.of_rates("this machine", tiers.rates_here(), stack, here)
-
-
-def _of_model(
-    model: Any,
-    asked: Training,
-    data: Any,
-    optimizer: Any,
-    length: int | None,
-    tier: str | None,
-    device: str | None,
-    stack: str | None,
-    seconds: float,
-    keep: bool,
-) -> Estimate:
-    known: Known | None = None
-    try:
-        known = of_model(model, asked.batch, optimizer, length)
-    except InputError:
-        if tier in ("formula", "calibrated") or device is not None:
+        if options.prices_alone:
             raise
     compiled = getattr(model, "compiled", False) and getattr(model, "optimizer", None) is not None
-    asks_for_prices = tier in ("formula", "calibrated") or device is not None
-    if known is not None and (asks_for_prices or (tier is None and not compiled)):
-        notes = () if compiled or asks_for_prices else ("not probed: the model is not compiled",)
-        return _priced(known, asked, tier, device, stack, calibrate.who_answers(), notes, _loaded_bytes(model))
-    from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
+    if work and options.tier is None and not options.prices_alone and not compiled:
+        reason = "not probed: the model is not compiled"
+    elif not options.prices_alone:
+        from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
 
-    trainer = KerasTrainer(model, data, length)
-    notes: tuple[str, ...] = ()
-    if known is None:
-        notes = ("what a step is spent on is not told: the model has parts whose work is not known",)
-    elif lacking := _lacking(known):
-        if tier is None:
-            notes = (f"not probed: it {lacking}",)
-            return _priced(known, asked, tier, device, stack, calibrate.who_answers(), notes, _loaded_bytes(model))
-        remedy = "Take tier='formula', a smaller batch, or a smaller model."
-        raise InputError("model", model.name, lacking, remedy)
-    with trainer.kept(values=keep):
-        return tiers.probed(trainer, asked, seconds, known, trainer.stack, notes)
+        trainer = KerasTrainer(model, options.data, options.length)
+        if (lacking := _lacking(work)) and options.tier is not None:
+            remedy = "Take tier='formula', a smaller batch, or a smaller model."
+            raise InputError("model", model.name, lacking, remedy)
+        reason = f"not probed: it {lacking}" if lacking else ""
+    if trainer is None or reason:
+        evidence = _from_prices(request, work, options, calibrate.who_answers(), _loaded_bytes(model))
+        return evidence.after(reason) if reason else evidence
+    with trainer.kept(values=options.keep):
+        evidence = probed_evidence(request, work, trainer, options.seconds)
+    reason = "what a step is spent on is not told: the model has parts whose work is not known"
+    return evidence if work else evidence.after(reason)
 
 
-def _priced(
-    known: Known,
-    asked: Training,
-    tier: str | None,
-    device: str | None,
-    stack: str | None,
+def _from_prices(
+    request: Request,
+    work: ModelDescription,
+    options: _Options,
     allocator: str,
-    notes: tuple[str, ...] = (),
-    seen: tuple[float, float] | None = None,
-) -> Estimate:
+    loaded: tuple[float, float] | None = None,
+) -> Evidence:
     """By this machine's calibration, if it is asked for, or is there and nothing else is; otherwise by the formula.
 
-    seen: what this process holds beside the model, where the model is in it (_loaded_bytes).
+    loaded: what this process holds without the model, where the model is in it (_loaded_bytes).
     """
-    if stack not in (None, known.stack):
-        seen = None  # what another stack's process would hold, this one does not tell
-    known = replace(known, stack=stack or known.stack)
-    stack = known.stack
-    if device is None and tier != "formula":
+    if options.stack not in (None, work.stack) or options.device is not None:
+        loaded = None  # what another stack's process would hold, or another device's, this one does not tell
+    work, notes = replace(work, stack=options.stack or work.stack), ()
+    if options.device is None and options.tier != "formula":
         try:
-            found = calibrate.stored(stack, allocator)
-            of_this = {name: getattr(found, name) for name in ("runtime_bytes", "copies", "first_s")}
-            of_this |= {"loaded_bytes": _loaded(found.loaded_bytes, seen)}
-            priced, beside = tiers.ways(found.prices(), stack, known, _beside_allocator(stack, allocator))
-            if allocator == prices.USUAL and advice.ALLOCATOR not in beside:
-                notes += (f"another allocator has no price here: calibrate with --allocator {prices.KEEPS}, too",)
-            answer = tiers.of_prices(priced, known, asked, stack, notes, tier="calibrated", beside=beside, **of_this)
-            return tiers.as_slept(answer, stack)
+            return calibrated_evidence(request, work, allocator, loaded)
         except InputError as error:
-            if tier == "calibrated":
+            if options.tier == "calibrated":
                 raise
-            if calibrate.file_of(stack, allocator).exists():
-                notes += (f"a calibration was not used: {error}",)
-    if device is None and stack in prices.known() and stack not in prices.known(allocator):
-        notes += (f"{stack} was not measured under {allocator}: its habits under {prices.USUAL} are taken",)
-        allocator = prices.USUAL
-    loaded = None if seen is None else _loaded(holdings.of_stack(stack).idle, seen)
-    return tiers.formula(known, asked, device, stack, notes, allocator=allocator, loaded_bytes=loaded)
-
-
-def _beside_allocator(stack: str, allocator: str) -> dict[str, prices.Prices]:
-    """This machine's prices of a stack under an allocator that keeps its memory, where they are calibrated, too."""
-    if allocator != prices.USUAL:
-        return {}
-    with contextlib.suppress(InputError):
-        return {advice.ALLOCATOR: calibrate.stored(stack, prices.KEEPS).prices()}
-    return {}
+            if calibrate.file_of(work.stack, allocator).exists():
+                notes = (f"a calibration was not used: {error}",)
+    return formula_evidence(request, work, options.device, None, allocator, loaded).after(*notes)
 
 
 def _loaded_bytes(model: Any) -> tuple[float, float] | None:
@@ -251,19 +220,11 @@ def _loaded_bytes(model: Any) -> tuple[float, float] | None:
     return max(most - LEFT * max(each, default=0), 1.0), most
 
 
-def _loaded(usual: float, seen: tuple[float, float] | None) -> float:
-    """What a process is taken to hold before it trains, bytes: what is usual, as far as this one does not deny it."""
-    return usual if seen is None else min(max(usual, seen[0]), seen[1])
-
-
-def _lacking(known: Known) -> str:
-    """What a model that does not fit into this machine's memory needs; "" for one that fits, or is on a GPU."""
-    if resident.gpu_peak(known.stack.removeprefix("2026-")) is not None:
+def _lacking(work: ModelDescription | None) -> str:
+    """What a model that does not fit into this machine's memory needs; "" for one that fits, is on a GPU, or whose work
+    is unknown.
+    """
+    if work is None or resident.gpu_peak(work.stack.removeprefix("2026-")) is not None:
         return ""
-    needed, free = holdings.of_stack(known.stack).beyond_idle(known.work, known.how), machine.free_memory()
+    needed, free = holdings.of_stack(work.stack).beyond_idle(work.work, work.how), machine.free_memory()
     return f"needs about {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free" if needed > free else ""
-
-
-def _stack_of_step() -> str:
-    """Whose run-to-run error a step of the reader's own is taken to have: that of the framework which is loaded."""
-    return next((f"2026-{name}" for name in ("torch", "jax", "tensorflow") if name in sys.modules), "numpy")

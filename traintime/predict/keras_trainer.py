@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traintime.errors import InputError
-from traintime.explain.formula import tf_data_end
 from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import resident
 from traintime.predict.resident import ONCE, Copies
@@ -100,13 +99,7 @@ class KerasTrainer:
         if self.arrays is not None:
             self._refuse_empty()
 
-    saves = True
     fitted_bytes = 0  # the most samples that a `fit` of this process had
-
-    @property
-    def tests(self) -> bool:
-        """Whether evaluation can be timed: with arrays it can."""
-        return not self.own_batches
 
     @property
     def stack(self) -> str:
@@ -187,13 +180,15 @@ class KerasTrainer:
         """Seconds from the end of an epoch to the next one's first batch: the least seen, which nothing disturbed."""
         return min(self.between, default=0.0)
 
-    def sleep_s(self, epoch_s: float) -> float:
-        """Seconds that `fit` may sleep at most after an epoch of so many: on TensorFlow over arrays, else 0."""
-        sleeps = keras.backend.backend() == "tensorflow" and not self.own_batches
-        return tf_data_end(epoch_s) - epoch_s if sleeps else 0.0
+    @property
+    def sleeps(self) -> bool:
+        """Whether `fit` may sleep after an epoch: on TensorFlow over arrays (explain.formula.tf_data_end)."""
+        return keras.backend.backend() == "tensorflow" and not self.own_batches
 
-    def test_s(self, batch: int, steps: int) -> float:
-        """Seconds of a step of `evaluate`, compiled before."""
+    def test_s(self, batch: int, steps: int) -> float | None:
+        """Seconds of a step of `evaluate`, compiled before; None where the data come in batches of their own."""
+        if self.own_batches:
+            return None
         clock = _Epochs()
         data = self.samples(batch * steps)
         with self._named("evaluate", self._on):
@@ -209,13 +204,13 @@ class KerasTrainer:
         kept = [each for each in keras.tree.flatten(self.arrays) if not isinstance(each, np.memmap)]
         return sum(np.asarray(each).nbytes for each in kept)
 
-    def held_bytes(self, samples: int) -> int:
+    def array_bytes(self, samples: int) -> int:
         """Bytes of so many samples as arrays, once. On a GPU they are the host's affair, and none are counted."""
         return 0 if resident.gpu_peak(keras.backend.backend()) is not None else samples * self.sample_bytes
 
     def copies(self, batch: int, samples: int) -> Copies:
         """How often `fit` holds so many samples, by one step over some of them, or more. Few count once."""
-        if self.held_bytes(samples) < TRIED_BYTES // 4:
+        if self.array_bytes(samples) < TRIED_BYTES // 4:
             return ONCE
         tried = max(TRIED_BYTES, ROOM * self.fitted_bytes)
         data = self.samples(int(tried // self.sample_bytes))

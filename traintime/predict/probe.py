@@ -13,32 +13,70 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK_S = 0.5  # a block of steps is at least this long: clock, epoch and a scheduler's slice are small beside it
+from traintime.predict.resident import ONCE, Copies
+
+BLOCK_S = 0.5  # a block of steps is at least this long: clock, epoch and a scheduler's slice are small next to it
 BLOCKS = (3, 24)  # fewest and most of a batch size: the spread between blocks is the evidence of its interval
-SHORT = 6  # epochs of one step, which tell what an epoch costs beside its steps
+SHORT = 6  # epochs of one step, which tell what an epoch costs besides its steps
 STEPS = 200  # the most of a block
 SHARE = 0.7  # of the time, for the batch size that is asked for; the rest is for the other one
 Array = NDArray[np.float64]
 
 
 class Trainer(Protocol):
-    """Trains one model."""
+    """Trains one model, and tells what a whole training of it is made of; by default a loop of steps and no more."""
+
+    @property
+    def stack(self) -> str:
+        """The book's name of the software that trains it."""
+
+    @property
+    def one_batch_size(self) -> bool:
+        """Whether it trains at one batch size alone."""
+        return False
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of the reader's own arrays, which this process holds anyway; what a step reads is not among them."""
+        return 0
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether it may sleep after an epoch (explain.formula.tf_data_end)."""
+        return False
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:
-        """Train so many epochs of so many steps; return the seconds of each epoch, shape (epochs,)."""
-        ...
+        """Seconds of each of so many epochs of so many steps, shape (epochs,)."""
 
     def most_steps(self, batch: int) -> int:
         """The most steps that an epoch can have."""
-        ...
+        return 10**9
+
+    def between_s(self) -> float:
+        """Seconds from the end of an epoch to the next one's first batch."""
+        return 0.0
+
+    def test_s(self, batch: int, steps: int) -> float | None:
+        """Seconds of a step of an evaluation of so many; None where it cannot be timed."""
+        return None
+
+    def save_s(self) -> float | None:
+        """Seconds of writing the model to a file; None where it cannot be timed."""
+        return None
+
+    def array_bytes(self, samples: int) -> int:
+        """Bytes of so many samples as arrays, once; what a step reads, it holds already."""
+        return 0
+
+    def copies(self, batch: int, samples: int) -> Copies:
+        """How often a training holds so many samples."""
+        return ONCE
 
     def peak_bytes(self) -> int | None:
         """Highest memory of the process since `forget_peak`, bytes; of the GPU's where the model is on one."""
-        ...
 
     def forget_peak(self) -> None:
         """Start counting the peak anew."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +84,7 @@ class Trained:
     """How one batch size trained: seconds and bytes.
 
     first_s: until the first step was done, tracing and compiling included; blocks_s: seconds a step, each the mean of a
-    block of `steps`; epoch_s: what an epoch costs beside its steps; peak_bytes: highest memory meanwhile, if known.
+    block of `steps`; epoch_s: what an epoch costs besides its steps; peak_bytes: highest memory meanwhile, if known.
     """
 
     batch: int
@@ -62,6 +100,11 @@ class Trained:
         return float(np.mean(self.blocks_s))
 
     @property
+    def start_s(self) -> float:
+        """Seconds that the first step took beyond the others."""
+        return max(self.first_s - self.step_s, 0.0)
+
+    @property
     def error(self) -> float:
         """Relative standard error of `step_s`: the spread between blocks (batch means: Schmeiser 1982), and half of
         what was taken off each block for its epoch, which few short epochs have told.
@@ -75,24 +118,26 @@ class Trained:
 
 @dataclass(frozen=True)
 class Probe:
-    """What was seen of a model: the batch size asked for, and smaller ones beside it; `took_s` in all."""
+    """How a model trained: at the batch size that is asked for, and at a smaller one where there was time for it.
 
-    asked: Trained
-    others: tuple[Trained, ...]
+    took_s: seconds in all.
+    """
+
+    full: Trained
+    smaller: Trained | None
     took_s: float
 
     @property
     def line(self) -> tuple[float, float]:
-        """Seconds of a step as such, and of each sample: the line through the batch sizes, neither of them negative.
+        """Seconds of a step as such, and of each sample: the line through both batch sizes, neither of them negative.
 
-        With one batch size there is no telling, and all of it counts as the samples'.
+        One batch size tells no line, and all of it counts as the samples'.
         """
-        if not self.others:
-            return 0.0, self.asked.step_s / self.asked.batch
-        least = min(self.others, key=lambda one: one.batch)
-        slope = (self.asked.step_s - least.step_s) / (self.asked.batch - least.batch)
-        slope = min(max(slope, 0.0), self.asked.step_s / self.asked.batch)
-        return self.asked.step_s - slope * self.asked.batch, slope
+        full, smaller = self.full, self.smaller
+        slope = most = full.step_s / full.batch
+        if smaller:
+            slope = min(max((full.step_s - smaller.step_s) / (full.batch - smaller.batch), 0.0), most)
+        return full.step_s - slope * full.batch if smaller else 0.0, slope
 
     def step_s(self, batch: int) -> float:
         """Seconds of a step at another batch size, on the line through those that were tried."""
@@ -100,8 +145,8 @@ class Probe:
         return fixed + sample * batch
 
 
-def smaller(batch: int) -> int | None:
-    """The batch size that is tried beside: a quarter, so that the line has a base; None where nothing is smaller."""
+def quarter(batch: int) -> int | None:
+    """The smaller batch size that is tried: a quarter, so that the line has a base; None where nothing is smaller."""
     return batch // 4 if batch >= 4 else (1 if batch > 1 else None)
 
 
@@ -109,22 +154,22 @@ def probe(
     trainer: Trainer,
     batch: int,
     within_s: float = 60.0,
-    beside: int | None = None,
+    other: int | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Probe:
-    """Train at the batch size asked for, and at a smaller one beside it, for about so many seconds in all.
+    """Train at the batch size asked for, and at a smaller one, for about so many seconds in all.
 
-    beside: the other batch size, a quarter by default. It is left out where its compiling alone would overrun.
+    other: the smaller batch size, a quarter by default, 0 for none. It is left out where its compiling alone would
+    overrun.
     """
     start = clock()
-    other = smaller(batch) if beside is None else beside
-    asked = trained(trainer, batch, start + within_s * (SHARE if other else 1.0), clock)
-    others: tuple[Trained, ...] = ()
-    left = start + within_s - clock()
+    other = quarter(batch) if other is None else other
+    full = trained(trainer, batch, start + within_s * (SHARE if other else 1.0), clock)
+    smaller, left = None, start + within_s - clock()
     # What compiled once compiles again for another shape; without time for it, and some steps, there is no line.
-    if other and asked.first_s + 2 * BLOCKS[0] * max(asked.step_s * other / batch, BLOCK_S / 4) < left:
-        others = (trained(trainer, other, start + within_s, clock),)
-    return Probe(asked, others, clock() - start)
+    if other and full.first_s + 2 * BLOCKS[0] * max(full.step_s * other / batch, BLOCK_S / 4) < left:
+        smaller = trained(trainer, other, start + within_s, clock)
+    return Probe(full, smaller, clock() - start)
 
 
 def trained(
@@ -149,10 +194,10 @@ def trained(
     each = float(trainer.train(batch, steps, 1)[-1]) or 1e-9 if steps > 1 else single
     blocks = int(np.clip((until - clock()) // each - 1, *BLOCKS))
     epochs = trainer.train(batch, steps, blocks + 1)[1:]  # the first of a `fit` starts its input anew
-    # An epoch costs something beside its steps, if even the shortest epoch of one step took longer than a step in any
-    # block: what noise alone could have made would make the steps look cheaper than they are.
-    dearer = several and single > float(epochs.max()) / steps
-    more = single - float(epochs.mean()) / steps if dearer else 0.0
-    beside = min(more * steps / max(steps - 1, 1), float(epochs.min()) / 2)
-    blocks_s = (epochs - beside) / steps
-    return Trained(batch, first, steps, tuple(blocks_s.tolist()), beside, trainer.peak_bytes())
+    # An epoch costs something besides its steps, if even the shortest epoch of one step took longer than a step in any
+    # block: what noise alone could have made would make the steps look faster than they are.
+    longer = several and single > float(epochs.max()) / steps
+    more = single - float(epochs.mean()) / steps if longer else 0.0
+    epoch_s = min(more * steps / max(steps - 1, 1), float(epochs.min()) / 2)
+    blocks_s = (epochs - epoch_s) / steps
+    return Trained(batch, first, steps, tuple(blocks_s.tolist()), epoch_s, trainer.peak_bytes())

@@ -21,13 +21,6 @@ class Copies:
 ONCE = Copies()
 
 
-def with_samples(trained: float, loaded: float, sample_bytes: float, copies: Copies) -> float:
-    """Peak memory with the samples, bytes. trained, loaded: without them, of a process that trains, and of one that has
-    the model and has not begun: at its start `fit` may hold the samples once more, when the step is not there yet.
-    """
-    return max(trained + copies.training * sample_bytes, loaded + copies.start * sample_bytes)
-
-
 def peak() -> int:
     """Highest resident memory of this process since `forget`, bytes; or since its start, where the system cannot."""
     return peak_memory()

@@ -12,7 +12,7 @@ import numpy as np
 
 from traintime.predict import holdings
 from traintime.predict.prices import BEHIND, FIXED, TERMS, Prices
-from traintime.predict.training import Known
+from traintime.predict.request import ModelDescription
 
 ALIKE = 0.2  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
 
@@ -41,9 +41,9 @@ class Scale:
 ITSELF = Scale()
 
 
-def scale(small: Known, large: Known, batch: int, prices: Prices, there: int = 0) -> Scale:
-    """From the one model's step to the other's. batch: samples a step of the smaller one; there: bytes of the larger
-    one that this process holds already, which are in the peak that the smaller one is seen to have.
+def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: Prices, present: int = 0) -> Scale:
+    """From the one model's step to the other's. batch: samples a step of the smaller one; present: bytes of the larger
+    one that this process holds already, which are in the peak that is measured of the smaller one.
 
     Each term's price is off by about the formula's error, independently, so that the quotient is off by as much as the
     terms' shares of the two steps differ.
@@ -60,7 +60,7 @@ def scale(small: Known, large: Known, batch: int, prices: Prices, there: int = 0
         forward=larger / forward if forward else now / was,
         saved=large.work.parameters / max(small.work.parameters, 1),
         fixed=sum(after[term] for term in FIXED) / now,
-        more_bytes=held.beyond_idle(large.work, large.how) - held.beyond_idle(small.work, small.how) - there,
+        more_bytes=held.beyond_idle(large.work, large.how) - held.beyond_idle(small.work, small.how) - present,
         sample=large.sample_bytes / small.sample_bytes if small.sample_bytes else 1.0,
         error=prices.error * float(np.hypot(apart, ALIKE)),
     )

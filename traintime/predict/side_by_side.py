@@ -7,28 +7,27 @@ import pandas as pd
 from traintime.errors import InputError
 from traintime.measuring import stacks
 from traintime.point import Point
-from traintime.predict import durations, prices, tiers
+from traintime.predict import calibrate, durations, prices
 from traintime.predict.answer import GB, Estimate
-from traintime.predict.training import Training, of_point
+from traintime.predict.evidence import conclude
+from traintime.predict.request import ModelDescription, Request
+from traintime.predict.tiers import formula_evidence
 
 
-def rows(asked: Training, point: Point, stack: str | None = None) -> list[Estimate]:
+def rows(request: Request, point: Point, stack: str | None = None) -> list[Estimate]:
     """The formula's answer for this machine on each stack that can train the point, and for each device with a data
     sheet on one of them (by default the usual one), the quickest first.
 
     What this machine's rates are is measured once, for all stacks.
     """
-    known, rates = of_point(point), tiers.rates_here()
-    chosen = stack or known.stack
+    model, rates = ModelDescription.from_point(point), calibrate.rates_here()
+    chosen = stack or model.stack
     if not _can(point, chosen):
         raise InputError("stack", chosen, "cannot train this", "Take another stack.")
-    here = [
-        tiers.formula(replace(known, stack=each), asked, None, each, rates=rates)
-        for each in prices.known()
-        if _can(point, each)
-    ]
-    elsewhere = [tiers.formula(replace(known, stack=chosen), asked, device, chosen) for device in devices()]
-    return sorted(here + elsewhere, key=lambda one: one.total.value)
+    places = [(each, None) for each in prices.known() if _can(point, each)]
+    places += [(chosen, device) for device in devices()]
+    evidence = [formula_evidence(request, replace(model, stack=each), device, rates) for each, device in places]
+    return sorted((conclude(request, one) for one in evidence), key=lambda one: one.total.value)
 
 
 def devices() -> list[str]:

@@ -11,23 +11,26 @@ from numpy.typing import NDArray
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import resident
+from traintime.predict.probe import Trainer
 
 
-class StepTrainer:
+class StepTrainer(Trainer):
     """`step(n)` trains on one batch of n samples; what it returns is waited for where it can be (JAX's arrays).
 
     A step that leaves work on a GPU is waited for as well, where torch is loaded. Raises InputError where the step
     raises: what it said is in the message.
     """
 
-    one_batch_size = tests = saves = False
-    own_bytes = 0  # whatever a step reads is in what it was seen to hold
-
     def __init__(self, step: Callable[[int], Any]) -> None:
         if not callable(step):
             remedy = "Give a function that trains on one batch of n samples: step(n)."
             raise InputError("step", step, "cannot be called", remedy)
         self.step = step
+
+    @property
+    def stack(self) -> str:
+        """The framework that is loaded, whose run-to-run error the step is taken to have."""
+        return next((f"2026-{name}" for name in ("torch", "jax", "tensorflow") if name in sys.modules), "numpy")
 
     def train(self, batch: int, steps: int, epochs: int) -> NDArray[np.float64]:
         """Seconds of each of so many epochs of so many steps, shape (epochs,)."""
@@ -49,26 +52,6 @@ class StepTrainer:
             small = "Take a smaller batch: memory ran out."
             remedy = small if means_out_of_memory(error) else f"Call {name}({batch}) by itself until it trains."
             raise InputError("step", f"{name}({batch})", said, remedy) from error
-
-    def most_steps(self, batch: int) -> int:
-        """As many as are asked for."""
-        return 10**9
-
-    def between_s(self) -> float:
-        """Nothing: a loop of steps knows no epochs."""
-        return 0.0
-
-    def sleep_s(self, epoch_s: float) -> float:
-        """Nothing, for the same reason."""
-        return 0.0
-
-    def held_bytes(self, samples: int) -> int:
-        """None: whatever a step reads, it holds already."""
-        return 0
-
-    def copies(self, batch: int, samples: int) -> resident.Copies:
-        """Once, for the same reason."""
-        return resident.ONCE
 
     def peak_bytes(self) -> int | None:
         """Of torch's GPU where it was used, else of this process."""

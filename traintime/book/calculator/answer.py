@@ -13,9 +13,8 @@ from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
 from traintime.predict import cards, holdings, prices
-from traintime.predict.answer import LEVEL, around
+from traintime.predict.answer import LEVEL, SURE, around
 from traintime.predict.prices import FIXED, Prices, Rates
-from traintime.predict.tiers import SURE
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
 

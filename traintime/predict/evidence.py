@@ -1,0 +1,107 @@
+"""What one tier knows of a training, and the estimate that follows from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from traintime.explain.formula import tf_data_end
+from traintime.explain.statistics import Interval
+from traintime.predict import advice, durations, holdings, precision
+from traintime.predict.answer import SURE, Estimate, around
+from traintime.predict.holdings import Held
+from traintime.predict.prices import Prices
+from traintime.predict.request import ModelDescription, Request
+from traintime.workloads.base import FLOAT32
+
+
+@dataclass(frozen=True)
+class PricedWork:
+    """A model's work in a step and its prices. alternatives: by what could be changed in how the step is run, the
+    prices then.
+    """
+
+    model: ModelDescription
+    prices: Prices
+    alternatives: Mapping[str, Prices] = field(hash=False)
+
+    @cached_property
+    def terms(self) -> dict[str, float]:
+        """Seconds of a step by term."""
+        return self.prices.parts(self.model.work)
+
+    @cached_property
+    def held(self) -> Held:
+        """The memory that its stack holds. Raises InputError for a stack that was never measured."""
+        return holdings.of_stack(self.model.stack)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one tier knows of the training that is asked about.
+
+    tier: its name (answer.TIERS); source: whose prices, or what was probed; step_s: seconds of a step; errors: of the
+    logarithm of all times, each (standard error, degrees of freedom); parts: seconds of the whole training by what they
+    are spent on; peak_bytes: peak memory of the process (on a GPU: of its memory), None where nobody can tell;
+    peak_error: standard deviation of its logarithm; priced: what the step is spent on, None where the model's work is
+    unknown; notes: what the reader should know; sleeps: whether `fit` may sleep after an epoch (formula.tf_data_end).
+    """
+
+    tier: str
+    source: str
+    step_s: float
+    errors: tuple[tuple[float, float], ...]
+    parts: Mapping[str, float] = field(hash=False)
+    peak_bytes: float | None
+    peak_error: float
+    priced: PricedWork | None = None
+    notes: tuple[str, ...] = ()
+    sleeps: bool = False
+
+    def after(self, *notes: str) -> "Evidence":
+        """The same, with notes before its own: why it is this tier's."""
+        return replace(self, notes=(*notes, *self.notes))
+
+
+def conclude(request: Request, evidence: Evidence) -> Estimate:
+    """The estimate of what is asked that follows from a tier's evidence."""
+
+    def interval(seconds: float) -> Interval:
+        return around(seconds, *evidence.errors, level=request.level)
+
+    total_s, notes = sum(evidence.parts.values()), evidence.notes
+    once_s = evidence.parts.get("first step", 0.0) + evidence.parts.get("saving", 0.0)
+    epoch, total = interval((total_s - once_s) / request.epochs), interval(total_s)
+    peak = evidence.peak_bytes
+    terms, limited_by, helps = None, "", ()
+    if (priced := evidence.priced) is not None:
+        # How large which term is, is the prices' opinion; how long they take together, the tier may have seen.
+        factor = evidence.step_s / sum(priced.terms.values())
+        terms = {name: seconds * factor for name, seconds in priced.terms.items()}
+        limited_by = advice.limited_by(terms)
+        helps = advice.helps(priced.model, request.batch, priced.prices, priced.held, priced.alternatives)
+        if priced.model.dtype == FLOAT32 and advice.PRECISION not in priced.alternatives:
+            notes += (precision.unpriced(),)
+    # An epoch that takes as long as it may can end after a pause that the expected one does not meet.
+    sleep_s = tf_data_end(epoch.high) - epoch.high if evidence.sleeps else 0.0
+    if sleep_s >= 0.01 * epoch.value:
+        epoch = replace(epoch, high=epoch.high + sleep_s)
+        total = replace(total, high=total.high + request.epochs * sleep_s)
+        longest = f"up to {durations.text(sleep_s)}: the intervals reach so far"
+        notes += (f"`fit` may sleep after an epoch, on TensorFlow, {longest}",)
+    return Estimate(
+        tier=evidence.tier,
+        of=evidence.source,
+        samples=request.samples,
+        batch_size=request.batch,
+        epochs=request.epochs,
+        step=interval(evidence.step_s),
+        epoch=epoch,
+        total=total,
+        memory=None if peak is None else around(peak, (evidence.peak_error, SURE), level=request.level),
+        parts=evidence.parts,
+        terms=terms,
+        limited_by=limited_by,
+        helps=helps,
+        notes=notes,
+        level=request.level,
+    )
