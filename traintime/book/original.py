@@ -1,5 +1,7 @@
 """The documents' own figures, read from data/original and brought to seconds per step."""
 
+import functools
+
 import pandas as pd
 
 from traintime import paths
@@ -38,6 +40,7 @@ def s0() -> pd.DataFrame:
     return rows
 
 
+@functools.cache
 def s0_fits(draws: int = 1000) -> dict[str, formula.Fit]:
     """The three-term formula fitted to each device's six cells; `draws` figures within the printed ones' rounding.
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from IPython.display import HTML
 
 from traintime.book import external, original, page, stored
 from traintime.book.chapters import question, vocabulary
-from traintime.book.chapters.leads import PAID_FOR, ROWS, document_fits, document_step, fastest_first
+from traintime.book.chapters.leads import PAID_FOR, ROWS, document_step, fastest_first, lead_by_term
 from traintime.book.claims import Finding, above, below, claim, every_stack
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
@@ -92,7 +91,7 @@ def rates_reached(book: Measurements) -> dict[str, Interval]:
     """
     row_flops, flops = UPDATE_FLOPS["adam"] * FAVOURITE.sizes.embedding, FAVOURITE.work.flops
     if book.machine == original.FIGURES:
-        gpu, work = document_fits()["GPU"], {"b": row_flops, "c": make_point(batch=1).work.flops}
+        gpu, work = original.s0_fits()["GPU"], {"b": row_flops, "c": make_point(batch=1).work.flops}
         rates = (formula.interval(each / gpu.draws[term], each / gpu.coefficients[term]) for term, each in work.items())
         return dict(zip(("update", "products"), rates, strict=True))
     prices = vocabulary.price_of_a_row(book, vocabulary.by_vocabulary(book))
@@ -126,7 +125,7 @@ def operand_time(book: Measurements) -> Interval:
 
 def document_cpu_bytes() -> float:
     """Bytes a second that the document's CPU moved for Adam, counted at the least."""
-    return UPDATE_BYTES["adam"] * FAVOURITE.sizes.embedding / document_fits()["CPU"].coefficients["b"]
+    return UPDATE_BYTES["adam"] * FAVOURITE.sizes.embedding / original.s0_fits()["CPU"].coefficients["b"]
 
 
 @claim(
@@ -189,12 +188,9 @@ def memory_is_a_hundred_times_slower(book: Measurements) -> Finding:
     return every_stack({"": operand_time(book)}, above(S1_RATIO), ".0f")
 
 
-def hardware_table(book: Measurements, lead: Mapping[str, Interval]) -> HTML:
-    """What binds each part of a step, and how far a K40m is ahead there by the hardware's rates, and as was seen.
-
-    lead: as leads.lead_by_term gives it.
-    """
-    card, ours = k40m(), processor(book)
+def hardware_table(book: Measurements) -> HTML:
+    """What binds each part of a step, and how far a K40m is ahead there by the hardware's rates, and as was seen."""
+    card, ours, lead = k40m(), processor(book), lead_by_term()
     rows = [
         [PAID_FOR["b"], "bandwidth", f"{card.byte_per_s / ours.byte_per_s:.1f}", lead["b"].text(".1f")],
         [PAID_FOR["c"], "arithmetic", f"{card.flop_per_s / ours.flop_per_s:.1f}", lead["c"].text(".1f")],
@@ -277,7 +273,7 @@ PROSE = Prose(
     document_cpu_bytes=lambda _: f"{document_cpu_bytes() / 1e9:.1f} GB/s",
     # Times the K40m's peak is the arithmetic that the document's CPU did for a sentence.
     ceiling=lambda _: (
-        f"{k40m().flop_per_s * document_fits()['CPU'].coefficients['c'] / make_point(batch=1).work.flops:.0f}"
+        f"{k40m().flop_per_s * original.s0_fits()['CPU'].coefficients['c'] / make_point(batch=1).work.flops:.0f}"
     ),
     adam_flops=lambda _: str(UPDATE_FLOPS["adam"]),
     adam_bytes=lambda _: str(UPDATE_BYTES["adam"]),

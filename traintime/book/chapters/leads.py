@@ -1,42 +1,29 @@
 """Where the lead of the document's GPU over its CPU ends, by the formula fitted to its tables (part of chapter 9)."""
 
-import functools
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import original, page
 from traintime.book.claims import Finding, below, claim, every_stack
-from traintime.book.stored import ANY, Measurements
+from traintime.book.stored import ANY, Measurements, largest
 from traintime.explain import formula
-from traintime.explain.formula import Fit
 from traintime.explain.statistics import Interval
 
 ROWS = 280_000  # the document's vocabulary
 PAID_FOR = {"a": "a step as such", "b": "a row of the table", "c": "a sentence"}
 
 
-@functools.cache
-def document_fits() -> dict[str, Fit]:
-    """The formula fitted to the steps of the document's two devices: "CPU" and "GPU"."""
-    return original.s0_fits()
-
-
-def lead_by_term(fits: Mapping[str, Fit]) -> dict[str, Interval]:
+def lead_by_term() -> dict[str, Interval]:
     """The ratio of the two devices' coefficients, for each term of the formula."""
-    cpu, gpu = fits["CPU"], fits["GPU"]
-    return {
-        name: formula.interval(cpu.draws[name] / gpu.draws[name], cpu.coefficients[name] / gpu.coefficients[name])
-        for name in cpu.coefficients
-    }
+    fits = original.s0_fits()
+    return {name: formula.price_ratio(fits["CPU"], fits["GPU"], name) for name in fits["CPU"].coefficients}
 
 
-def largest_lead(fits: Mapping[str, Fit]) -> Interval:
+def largest_lead() -> Interval:
     """The largest of the ratios: no step of any size has a larger speed-up, as long as the formula holds."""
-    ratios = fits["CPU"].draws / fits["GPU"].draws
-    return formula.interval(ratios.max(axis=1), max(lead.value for lead in lead_by_term(fits).values()))
+    lead = lead_by_term()
+    return lead[largest(lead)]
 
 
 def claimed_lead(claim: str, name: str) -> float:
@@ -50,10 +37,10 @@ def document_step(device: str) -> float:
     return float(cells["step_s"][device])
 
 
-def fixed_shares(gpu: Fit) -> list[float]:
+def fixed_shares() -> list[float]:
     """Share of the fixed part in a step of the document's GPU, at its vocabularies in their order."""
     cells = original.s0().query("device == 'GPU' and sweep == 'vocabulary'").sort_values("vocabulary")
-    parts = gpu.parts(cells)
+    parts = original.s0_fits()["GPU"].parts(cells)
     return (parts["a"] / parts.sum(axis=1)).tolist()
 
 
@@ -76,7 +63,7 @@ def fastest_first(book: Measurements, least: int = 1, **where: object) -> pd.Dat
 )
 def lead_ends_below_the_guess(book: Measurements) -> Finding:
     if book.machine == original.FIGURES:
-        lead = largest_lead(document_fits())
+        lead = largest_lead()
     else:
         fastest = [fastest_first(book).head(1), fastest_first(book, device="gpu", kernel=ANY).head(1)]
         lead = book.interval(lambda s: s[0] / s[1], pd.concat(fastest))
@@ -87,7 +74,7 @@ def lead_ends_below_the_guess(book: Measurements) -> Finding:
 def fixed_part_leads_least(book: Measurements) -> Finding | None:
     if book.machine != original.FIGURES:
         return None
-    lead = lead_by_term(document_fits())
+    lead = lead_by_term()
     holds = True if lead["a"].high < min(lead["b"].low, lead["c"].low) else None
     return Finding(holds, "; ".join(f"{name} {each.text('.1f')}" for name, each in lead.items()))
 
@@ -101,13 +88,13 @@ def fixed_part_leads_least(book: Measurements) -> Finding | None:
 def fixed_part_fades(book: Measurements) -> Finding | None:
     if book.machine != original.FIGURES:
         return None
-    shares = fixed_shares(document_fits()["GPU"])
+    shares = fixed_shares()
     return Finding(bool((np.diff(shares) < 0).all()), ", ".join(f"{share:.0%}" for share in shares))
 
 
-def limit_table(lead: Mapping[str, Interval]) -> HTML:
-    """The ratio of the devices' coefficients. lead: as `lead_by_term` gives it."""
-    rows = [[f"*{name}*", PAID_FOR[name], f"{each.value:.1f}", _ends(each)] for name, each in lead.items()]
+def limit_table() -> HTML:
+    """The ratio of the devices' coefficients."""
+    rows = [[f"*{name}*", PAID_FOR[name], f"{lead.value:.1f}", _ends(lead)] for name, lead in lead_by_term().items()]
     return page.table(["", "paid for", "CPU / GPU", "95 % of the draws"], rows)
 
 
@@ -118,9 +105,9 @@ def _ends(interval: Interval) -> str:
 # What the page shows
 
 
-def numbers(fits: Mapping[str, Fit]) -> dict[str, str]:
-    """The document's numbers for the page's sentences. fits: those of the figures, so that ranges are the same."""
-    lead, most, shares = lead_by_term(fits), largest_lead(fits), fixed_shares(fits["GPU"])
+def numbers() -> dict[str, str]:
+    """The document's numbers for the page's sentences; they are of no machine, and none is missing."""
+    lead, most, shares = lead_by_term(), largest_lead(), fixed_shares()
     steps = original.s0().query("sweep == 'vocabulary'").pivot_table("step_s", "vocabulary", "device")
     first, middle, last = steps["CPU"] / steps["GPU"]
     return {
