@@ -185,11 +185,6 @@ def test_noise_and_single_runs_decide_nothing(made_up, noise):
     assert found == dict.fromkeys(found, "cannot be told")
 
 
-def test_what_failed_has_measured_nothing(made_up):
-    found = verdicts(CHAPTER, made_up(*everything(), status="oom", step_s=np.nan, median_s=np.nan))
-    assert found == dict.fromkeys(found, "not measured")
-
-
 @pytest.mark.parametrize("stack", PARTS)
 def test_a_machine_that_lacks_a_stack_raises_nothing(made_up, monkeypatch, stack):
     reference = {stored.reference(): {}}

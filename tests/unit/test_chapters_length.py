@@ -60,12 +60,6 @@ def test_another_batch_is_not_mixed_in(made_up):
     assert set(length.by_length(made_up(*line("numpy", "frozen"), *other))["how"]) == {"frozen"}
 
 
-def test_what_nobody_measured_has_no_lines(made_up):
-    book = made_up(("numpy", {"vocabulary": 5_000}, 1.0))
-    assert length.by_length(book).empty
-    assert {"stack", "how", "length", "step_s"} <= set(length.by_length(book))
-
-
 def test_the_table_is_the_largest_with_three_lengths(made_up):
     book = made_up(*line("numpy", "frozen", table=80_000), *line("numpy", "frozen", lengths=[3, 100]))
     assert length.table_of(book) == 80_000
@@ -145,11 +139,6 @@ def test_noise_and_single_runs_decide_nothing(made_up, noise):
     book = made_up(*whole(), noise=noise)
     labels = ["06.1", "06.3", "06.5", "06.6", "06.7", "06.9"]
     assert {label: verdict(label, book) for label in labels} == dict.fromkeys(labels, "cannot be told")
-
-
-def test_what_failed_has_measured_nothing(made_up):
-    found = verdicts(CHAPTER, made_up(*whole(), status="oom", step_s=np.nan, median_s=np.nan))
-    assert found == dict.fromkeys(found, "not measured")
 
 
 @pytest.mark.parametrize("lost", ["adam", "frozen"])
