@@ -91,13 +91,11 @@ class Estimate:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> "Estimate":
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Estimate":
         """The estimate that `to_dict` wrote."""
-        given = dict(found)
-        for name in ("step", "epoch", "total", "memory"):
-            given[name] = None if given[name] is None else Interval(**given[name])
-        given["helps"] = tuple(Help(**one) for one in given["helps"])
-        return cls(**given | {"notes": tuple(given["notes"])})
+        times = {name: plain[name] and Interval(**plain[name]) for name in ("step", "epoch", "total", "memory")}
+        helps = tuple(Help(**one) for one in plain["helps"])
+        return cls(**plain | times | {"helps": helps, "notes": tuple(plain["notes"])})
 
     @property
     def rows(self) -> list[tuple[str, str]]:

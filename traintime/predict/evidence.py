@@ -30,8 +30,8 @@ class PricedWork:
         return self.prices.parts(self.model.work)
 
     @cached_property
-    def held(self) -> Held:
-        """The memory that its stack holds. Raises InputError for a stack that was never measured."""
+    def memory_model(self) -> Held:
+        """What its stack holds in memory. Raises InputError for a stack that was never measured."""
         return holdings.of_stack(self.model.stack)
 
 
@@ -78,7 +78,7 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
         factor = evidence.step_s / sum(priced.terms.values())
         terms = {name: seconds * factor for name, seconds in priced.terms.items()}
         limited_by = advice.limited_by(terms)
-        helps = advice.helps(priced.model, request.batch, priced.prices, priced.held, priced.alternatives)
+        helps = advice.helps(priced.model, request.batch, priced.prices, priced.memory_model, priced.alternatives)
         if priced.model.dtype == FLOAT32 and advice.PRECISION not in priced.alternatives:
             notes += (precision.unpriced(),)
     # An epoch that takes as long as it may can end after a pause that the expected one does not meet.

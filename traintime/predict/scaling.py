@@ -52,7 +52,7 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
     was, now = sum(before.values()), sum(after.values())
     apart = float(np.linalg.norm([after[term] / now - before[term] / was for term in TERMS]))
     forward, larger = (total - sum(parts[term] for term in BEHIND) for total, parts in ((was, before), (now, after)))
-    held = holdings.of_stack(large.stack)
+    memory = holdings.of_stack(large.stack)
     return Scale(
         batch,
         prices,
@@ -60,7 +60,7 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
         forward=larger / forward if forward else now / was,
         saved=large.work.parameters / max(small.work.parameters, 1),
         fixed=sum(after[term] for term in FIXED) / now,
-        more_bytes=held.beyond_idle(large.work, large.how) - held.beyond_idle(small.work, small.how) - present,
+        more_bytes=memory.beyond_idle(large.work, large.how) - memory.beyond_idle(small.work, small.how) - present,
         sample=large.sample_bytes / small.sample_bytes if small.sample_bytes else 1.0,
         error=prices.error * float(np.hypot(apart, ALIKE)),
     )

@@ -65,7 +65,7 @@ def formula_evidence(
             notes = (f"{stack} was not measured under {allocator}: its habits under {prices.USUAL} are taken",)
             allocator = prices.USUAL
         priced = _at_rates(model, allocator, rates or calibrate.rates_here())
-    process = Process(_likeliest(priced.held.idle, loaded), priced.held.runtime)
+    process = Process(_likeliest(priced.memory_model.idle, loaded), priced.memory_model.runtime)
     if device is not None and prices.is_card(device):
         # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
         process = replace(process, loaded_bytes=0.0, copies=ELSEWHERE)
@@ -113,19 +113,19 @@ def _priced_evidence(request: Request, priced: PricedWork, tier: str, process: P
     }
     if process.first_s:
         parts["first step"] = process.first_s * (1 + bool(request.rest))
-    trained = process.loaded_bytes + process.runtime_bytes + priced.held.of_model(model.work, model.how)
+    trained = process.loaded_bytes + process.runtime_bytes + priced.memory_model.of_model(model.work, model.how)
     samples_bytes = model.sample_bytes * (request.samples + request.validation)
     begun = process.loaded_bytes + FLOAT * model.work.parameters
     peak, notes = _with_samples(trained, begun, samples_bytes, process.copies)
     notes += precision.other(model.dtype, priced.prices)
     if request.saves:
         notes += ("saving is not counted by this tier",)
-    errors, error = ((priced.prices.error, SURE),), priced.held.error_of(tier)
+    errors, error = ((priced.prices.error, SURE),), priced.memory_model.error_of(tier)
     return Evidence(tier, priced.prices.of, step, errors, parts, peak, error, priced, notes, process.sleeps)
 
 
 def priced_work(
-    model: ModelDescription, found: Prices, others: Mapping[str, Prices] = MappingProxyType({})
+    model: ModelDescription, base: Prices, others: Mapping[str, Prices] = MappingProxyType({})
 ) -> PricedWork:
     """A processor's prices of a step in the type that it computes in, and those of the step run in another way: others,
     and in half precision where that has prices and the model is not in it already.
@@ -137,10 +137,10 @@ def priced_work(
         return None if on_gpu else precision.in_half(these, model.stack, model.work)
 
     if model.dtype == precision.DTYPE:
-        return PricedWork(model, half(found) or found, {name: half(each) or each for name, each in others.items()})
-    if model.dtype == FLOAT32 and (faster := half(found)) is not None:
+        return PricedWork(model, half(base) or base, {name: half(each) or each for name, each in others.items()})
+    if model.dtype == FLOAT32 and (faster := half(base)) is not None:
         others = {**others, advice.PRECISION: faster}
-    return PricedWork(model, found, others)
+    return PricedWork(model, base, others)
 
 
 def _at_rates(model: ModelDescription, allocator: str, rates: Rates) -> PricedWork:
@@ -189,12 +189,12 @@ def scaled_evidence(
 def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale: Scale) -> Evidence:
     """What a trainer's model shows of the whole training, if that is multiplied so."""
     before, batch, scaled = resident.now(), scale.batch or request.batch, scale is not ITSELF
-    found = probe(trainer, batch, seconds, 0 if scaled else _smaller_batch(request, trainer))
-    full, notes = found.full, ()
+    trial = probe(trainer, batch, seconds, 0 if scaled else _smaller_batch(request, trainer))
+    full, notes = trial.full, ()
     step = full.step_s * scale.step
     last = 0.0
     if request.rest and scale.fixed is None:
-        last = found.step_s(request.rest)
+        last = trial.step_s(request.rest)
     elif request.rest:  # one batch size alone was trained: as the prices share the step out
         last = step * (scale.fixed + (1 - scale.fixed) * request.rest / request.batch)
     parts = {
@@ -203,8 +203,8 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
         "last batches": request.epochs * last,
         "between epochs": request.epochs * (full.epoch_s + trainer.between_s()),
     }
-    if request.rest and (found.smaller or scaled):  # another shape is compiled anew, once
-        parts["first step"] += (found.smaller or full).start_s
+    if request.rest and (trial.smaller or scaled):  # another shape is compiled anew, once
+        parts["first step"] += (trial.smaller or full).start_s
     if request.validation and (forward := trainer.test_s(batch, 4)) is not None:
         batches = math.ceil(request.validation / request.batch)
         parts["validation"] = request.epochs * batches * forward * scale.forward
@@ -217,10 +217,10 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
     if scaled:
         taken = f"its step of {full.step_s * 1e3:.3g} ms is taken {scale.step:.3g} times"
         notes += (f"a smaller one was trained, at batch {batch}: {taken}, as the formula makes the larger one",)
-    elif not found.smaller and not trainer.one_batch_size and request.batch > 1:
+    elif not trial.smaller and not trainer.one_batch_size and request.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
-    tier, source = "scaled" if scaled else "probed", f"{found.took_s:.0f} s of it, {trainer.stack}"
-    peak, peak_notes = _trained_peak(request, trainer, found, before, scale)
+    tier, source = "scaled" if scaled else "probed", f"{trial.took_s:.0f} s of it, {trainer.stack}"
+    peak, peak_notes = _trained_peak(request, trainer, trial, before, scale)
     repeat = prices.habits()["repeat"].groupby("stack").first()
     repeat_error = repeat[trainer.stack] if trainer.stack in repeat else repeat.max()
     errors = ((float(repeat_error), SURE), (scale.error, SURE))
@@ -239,17 +239,17 @@ def _smaller_batch(request: Request, trainer: Trainer) -> int:
 
 
 def _trained_peak(
-    request: Request, trainer: Trainer, found: Probe, before: int, scale: Scale
+    request: Request, trainer: Trainer, trial: Probe, before: int, scale: Scale
 ) -> tuple[float | None, tuple[str, ...]]:
     """Peak memory of the whole training, bytes, and what is to be said of it; before: bytes before the probe."""
-    if found.full.peak_bytes is None:
+    if trial.full.peak_bytes is None:
         return None, ()
-    samples, batch = request.samples + request.validation, found.full.batch
-    trained_bytes = trainer.array_bytes(found.full.steps * batch)
+    samples, batch = request.samples + request.validation, trial.full.batch
+    trained_bytes = trainer.array_bytes(trial.full.steps * batch)
     samples_bytes, copies = trainer.array_bytes(samples) * scale.sample, trainer.copies(batch, samples)
     # The reader's own arrays were there before, and what was trained on is a view of them.
     own = trainer.own_bytes
-    without = found.full.peak_bytes - own - copies.training * trained_bytes + min(own, trained_bytes)
+    without = trial.full.peak_bytes - own - copies.training * trained_bytes + min(own, trained_bytes)
     trained = max(without + scale.more_bytes, 0.0)
     peak, notes = _with_samples(trained, before - own, samples_bytes, copies)
     return peak, (f"this process held {before / GB:.2g} GB before it was probed", *notes)
