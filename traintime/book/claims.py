@@ -154,22 +154,19 @@ class Limits:
         return 0.0 if np.isnan(interval.low) else min(interval.low - self.low, self.high - interval.high)
 
 
-def above(first, limit=None):
+def above(limit: float) -> Limits:
     """Judges whether a value lies above the limit."""
-    # Until every chapter speaks the grammar: above(interval, limit).
-    return Limits(low=first) if limit is None else Limits(low=limit)(first)
+    return Limits(low=limit)
 
 
-def below(first, limit=None):
+def below(limit: float) -> Limits:
     """Judges whether a value lies below the limit."""
-    # Until every chapter speaks the grammar: below(interval, limit).
-    return Limits(high=first) if limit is None else Limits(high=limit)(first)
+    return Limits(high=limit)
 
 
-def within(first, second, third=None):
+def within(low: float, high: float) -> Limits:
     """Judges whether a value lies between two limits."""
-    # Until every chapter speaks the grammar: within(interval, low, high).
-    return Limits(first, second) if third is None else Limits(second, third)(first)
+    return Limits(low, high)
 
 
 def higher(one: Interval, other: Interval) -> bool | None:
@@ -182,13 +179,6 @@ def every(*parts: bool | None) -> bool | None:
     if not parts:
         raise KeyError("nothing to judge")
     return False if False in parts else None if None in parts else True
-
-
-def some(*parts: bool | None) -> bool | None:
-    """Whether one holds: nobody can tell if none does and one cannot be told. Raises KeyError without any."""
-    if not parts:
-        raise KeyError("nothing to judge")
-    return True if True in parts else None if None in parts else False
 
 
 FEW = 3  # values that a figure shows all of; of more it shows the one that decides
@@ -233,13 +223,6 @@ def _figure(values: Mapping[str, Interval], deciding: str, spec: str, scale: flo
 def judged_together(*findings: Finding) -> Finding:
     """All of several findings at once: holds where each does. Raises KeyError without any."""
     return Finding(every(*(one.holds for one in findings)), "; ".join(one.figure for one in findings))
-
-
-def on_each(table, stacks, judge, **wanted):
-    """Until every chapter speaks the grammar: a ratio judged on every one of these stacks."""
-    rows = {stack: stored.row(table, stack=stack, **wanted) for stack in stacks}
-    parts = [None if one["reason"] == "not interleaved" else judge(stored.interval(one)) for one in rows.values()]
-    return Finding(every(*parts), "; ".join(f"{stack} {stored.interval(one).text()}" for stack, one in rows.items()))
 
 
 def span(row: Any, value: str = "ratio", spec: str = ".2f", below: bool = False) -> str:

@@ -12,7 +12,8 @@ from traintime.store.table import ALIKE
 
 # Of ALIKE, what only a result tells: an invocation that failed has none of it.
 OF_A_RESULT = ["versions", "path", "told"]
-COLUMNS = ["status", "invocations", "disturbed", "runs", "started", "step_s", "low_s", "high_s", "typical_s", "peak_bytes"]
+COLUMNS = ["status", "invocations", "disturbed", "runs", "started"]
+COLUMNS += ["step_s", "low_s", "high_s", "typical_s", "peak_bytes"]
 
 
 def points(table: pd.DataFrame) -> pd.DataFrame:
@@ -55,8 +56,8 @@ def _times(good: pd.DataFrame, spread: Spread | None) -> dict[str, Any]:
         return {"runs": 0, "step_s": NAN, "low_s": NAN, "high_s": NAN, "typical_s": NAN, "peak_bytes": NAN}
     step = statistics.mean(good["step_s"], spread)
     typical = statistics.geometric(good["median_s"])
-    times = {"runs": len(good), "step_s": step.value, "low_s": step.low, "high_s": step.high, "typical_s": typical.value}
-    return times | {"peak_bytes": good["peak_bytes"].max()}
+    times = {"step_s": step.value, "low_s": step.low, "high_s": step.high, "typical_s": typical.value}
+    return times | {"runs": len(good), "peak_bytes": good["peak_bytes"].max()}
 
 
 def counted(table: pd.DataFrame) -> pd.DataFrame:

@@ -14,12 +14,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import fdtri, ndtri, stdtrit
 
 Array = NDArray[np.float64]
 Reason = Literal["told apart", "within noise", "told apart alone", "less than 5 %", "one run", "not interleaved"]
 
 DRAWS = 4000  # of a resampled interval
+CLEARLY = 0.999  # of points that repeat like their stack do not scatter so much more than it
 LEAST = 0.05  # a difference below 5 % is never called one
 NAN = float("nan")
 
@@ -120,9 +121,19 @@ def pooled_spread(groups: Iterable[ArrayLike]) -> Spread:
     return _spread_of(*_centred(groups))
 
 
-def _known(values: ArrayLike, spread: Spread | None) -> Spread:
-    """The spread to go by: the stack's where it has one, else that of the values themselves."""
-    return spread if spread is not None and spread.degrees else pooled_spread([values])
+def spread_of(values: ArrayLike, pooled: Spread | None = None) -> Spread:
+    """The run-to-run error of one point: its stack's, unless the point itself scatters clearly more than that.
+
+    Points differ in how well they repeat, far more than chance allows. values: seconds of the point's invocations;
+    pooled: the stack's; without it (or with 0 degrees) the values' own. Clearly more: beyond what one point in a
+    thousand would, by an F test of the two variances.
+    """
+    own = pooled_spread([values])
+    if pooled is None or not pooled.degrees:
+        return own
+    if own.degrees and own.sd**2 > pooled.sd**2 * fdtri(own.degrees, pooled.degrees, CLEARLY):
+        return own
+    return pooled
 
 
 def _around(value: float, centre: float, error: float, degrees: float, level: float) -> Interval:
@@ -142,11 +153,11 @@ def geometric(values: ArrayLike, spread: Spread | None = None, level: float = 0.
     values: seconds, shape (invocations,). spread: the stack's; without it (or with 0 degrees) the values' own. One
     value without a spread has no interval. Raises ValueError for empty or non-positive values.
 
-    The interval's 95 % hold over the points of a stack, not for each: a point that repeats worse than its stack is
-    covered less often, a quiet one more often.
+    The interval's 95 % hold over the points of a stack, not for each: a quiet point is covered more often. One that
+    scatters clearly more than its stack is judged by its own scatter (spread_of).
     """
     logs = np.log(_seconds(values))
-    known = _known(values, spread)
+    known = spread_of(values, spread)
     centre = float(logs.mean())
     return _around(float(np.exp(centre)), centre, known.sd / np.sqrt(len(logs)), known.degrees, level)
 
@@ -159,7 +170,7 @@ def mean(values: ArrayLike, spread: Spread | None = None, level: float = 0.95) -
     Without that, 95 % covered 92 % on the stored runs of NumPy.
     """
     seconds = _seconds(values)
-    known = _known(values, spread)
+    known = spread_of(values, spread)
     if not known.degrees:
         return Interval(float(seconds.mean()))
     variance = known.sd**2
@@ -182,7 +193,7 @@ def ratio(
     counted twice. No interval where a side has neither repeats nor a spread.
     """
     up, down = np.log(_seconds(above)), np.log(_seconds(below))
-    known_up, known_down = _known(above, spread_above), _known(below, spread_below)
+    known_up, known_down = spread_of(above, spread_above), spread_of(below, spread_below)
     centre = float(up.mean() - down.mean())
     value = float(np.exp(centre))
     if not (known_up.degrees and known_down.degrees):
@@ -269,7 +280,8 @@ def redrawn(
         raise KeyError("a step without invocations")
     means = [np.mean(group) if arithmetic else np.exp(np.log(_seconds(group)).mean()) for group in groups]
     random, errors = np.random.default_rng(seed), []
-    for group, spread in zip(groups, spreads, strict=True):
+    for group, pooled in zip(groups, spreads, strict=True):
+        spread = spread_of(group, pooled)
         error = spread.sd / np.sqrt(len(group)) if spread.degrees else NAN
         # With one degree of freedom a draw can leave the range of a float: e^50 times as slow is slow enough.
         errors.append(np.clip(error * random.standard_t(max(spread.degrees, 1), draws), -50, 50))
