@@ -140,7 +140,7 @@ def test_without_batches_a_token_has_no_price():
 def test_a_stack_with_too_few_points_has_no_fit_and_the_page_says_so():
     made = machine(points=STAR[:3])
     assert one_formula.usual(made) == {}
-    tables = one_formula.price_table(made), one_formula.error_table(made), formula_bend.bend_table(made)
+    tables = one_formula.term_table(made), one_formula.error_table(made), formula_bend.second_price_table(made)
     assert all("Not measured yet" in table.data for table in tables)
     assert one_formula.PROSE.values(made)["one-row-low"] == "(not measured)"
 
@@ -166,7 +166,7 @@ def test_the_median_error_is_taken_where_the_other_sizes_are_the_documents():
 
 def test_what_was_fitted_under_glibc_is_held_against_tcmalloc():
     made = machine(m=5e-6, kept_b=1e-6, error=1e-4, names=["numpy"], kept=[{"vocabulary": 5_000, **KEPT[0]}, *KEPT])
-    points = formula_bend.under_tcmalloc(made)
+    points = formula_bend.errors_under_tcmalloc(made)
     assert points["vocabulary"].tolist() == [80_000, 200_000, 800_000]
     assert points["without m"].to_numpy() == pytest.approx(np.zeros(3), abs=0.01)
     assert (points["with m"] > 1).all()
@@ -174,7 +174,7 @@ def test_what_was_fitted_under_glibc_is_held_against_tcmalloc():
 
 def test_a_table_before_the_bend_tells_nothing_of_it():
     made = machine(kept_b=1e-6, names=["numpy"], kept=[{"vocabulary": 5_000, "allocator": "tcmalloc"}])
-    assert formula_bend.under_tcmalloc(made).empty
+    assert formula_bend.errors_under_tcmalloc(made).empty
     assert formula_bend.nearer(made) == {}
 
 
@@ -201,10 +201,10 @@ def test_every_value_is_a_text_that_says_something(prices):
 
 def test_the_tables_have_a_line_a_stack():
     made = machine(m=5e-6, kept_b=1e-6)
-    for table in (one_formula.price_table(made), one_formula.error_table(made), formula_bend.bend_table(made)):
+    for table in (one_formula.term_table(made), one_formula.error_table(made), formula_bend.second_price_table(made)):
         assert len(cells(table)) == len(one_formula.straight(made))
         assert "nan" not in table.data
-    assert len(cells(formula_bend.tcmalloc_table(made))) == len(formula_bend.under_tcmalloc(made))
+    assert len(cells(formula_bend.errors_table(made))) == len(formula_bend.errors_under_tcmalloc(made))
 
 
 def test_names_are_listed_as_people_do():

@@ -70,7 +70,7 @@ def test_a_table_that_is_paid_for_by_the_row_is_told_from_one_that_is_not(machin
 
 def test_the_memory_of_the_largest_table_is_compared(machine):
     book = machine()
-    assert set(rows.peaks(book)["share"]) == {1.0}
+    assert set(rows.way_peaks(book)["share"]) == {1.0}
     assert verdict("16.5", book) == "does not hold"
     book.rows.loc[book.rows["optimizer"] == "adam-deferred", "peak_bytes"] = 0.5e9
     assert verdict("16.5", Measurements(book.rows, book.machine)) == "holds"
@@ -83,10 +83,10 @@ def test_what_dense_adam_cannot_hold_and_deferred_can(machine):
 
 def test_the_epoch_is_that_which_was_run(machine):
     book = machine()
-    assert rows.epoch(book)["epoch_s"] == 500
+    assert rows.counted_epoch(book)["epoch_s"] == 500
     assert verdict("16.8", book) == "holds"
     assert rows.documents_epoch_s() == 4000
-    dense = rows.dense_epoch_s(book, rows.epoch(book))
+    dense = rows.dense_epoch_s(book, rows.counted_epoch(book))
     assert dense == pytest.approx(10_000 * step_s("adam", rows.LARGE), rel=0.01)
 
 
@@ -110,8 +110,8 @@ def test_the_machine_shown_repeats_itself_best_and_the_epoch_is_one_that_nothing
     books = {"noisy": noisy, "disturbed": disturbed, "calm": calm}
     monkeypatch.setattr(stored, "named", lambda: list(books))
     monkeypatch.setattr(stored, "of", lambda name="": books[name or "noisy"])
-    assert rows.steadiest() is not noisy
-    assert rows.steadiest("noisy") is noisy
+    assert rows.most_repeatable() is not noisy
+    assert rows.most_repeatable("noisy") is noisy
     assert rows.ran_the_epoch() is noisy, "the first of those that ran it whole"
     noisy.rows.loc[noisy.rows["sweep"] == rows.EPOCH, "disturbed"] = True
     assert rows.ran_the_epoch() is calm
@@ -122,7 +122,7 @@ def test_a_trained_table_takes_more_arithmetic_than_a_frozen_one():
     """The words' gradient is one of three products of 2,500 tokens, 300 inputs and 512 gates."""
     whole = 3 * 2 * (2500 * 300 * 512 + 2500 * 128 * 512)
     assert rows.trained_over_frozen() == pytest.approx(whole / (whole - 2 * 2500 * 300 * 512))
-    assert rows.work(rows.DENSE).update_bytes > 500 * rows.work(rows.DEFERRED).update_bytes
+    assert rows.large_step_work(rows.DENSE).update_bytes > 500 * rows.large_step_work(rows.DEFERRED).update_bytes
 
 
 def test_a_larger_batch_is_compared_by_the_sentence(machine):
@@ -151,7 +151,12 @@ def test_gradients_that_are_added_up_are_judged_by_the_mean_step(machine):
 def test_a_machine_without_the_sweeps_has_nothing_to_show(made_up):
     book = made_up(("numpy", {}, 1.0))
     assert rows.by_rows(book).empty
-    tables = (rows.cost_table(book), rows.memory_table(book), rows.here_table(book), alternatives.others_table(book))
+    tables = (
+        rows.cost_table(book),
+        rows.way_peaks_table(book),
+        rows.steps_here_table(book),
+        alternatives.alternatives_table(book),
+    )
     assert ["Not measured yet" in table.data for table in tables] == [True] * 4
     assert rows.PROSE.values(book)["row-gain-2M-tf"] == "(not measured)"
 
@@ -160,8 +165,8 @@ def test_the_tables_show_every_way(machine):
     book = machine()
     assert cells(rows.cost_table(book))[0][:5] == ["2026-tensorflow", "20K", "50", "50", "30"]
     assert len(cells(rows.cost_table(book))) == 9
-    assert [line[-1] for line in cells(rows.memory_table(book))] == ["1.00"] * 9
-    assert cells(rows.here_table(book))[0] == ["2026-tensorflow", "20,000", "50", "50", "30"]
+    assert [line[-1] for line in cells(rows.way_peaks_table(book))] == ["1.00"] * 9
+    assert cells(rows.steps_here_table(book))[0] == ["2026-tensorflow", "20,000", "50", "50", "30"]
     assert "2,030" in str(cells(rows.cost_table(book)))
 
 
@@ -178,21 +183,21 @@ def losses(**ways):
 
 
 def test_how_far_losses_are_from_the_references(monkeypatch):
-    found = alternatives.apart(losses(**{"2026-jax__adam": 1.001, "numpy__adam_rows": 0.98}))
+    found = alternatives.losses_apart(losses(**{"2026-jax__adam": 1.001, "numpy__adam_rows": 0.98}))
     assert set(found["stack"]) == {"2026-jax", "numpy"}
     monkeypatch.setattr(alternatives, "compared", lambda: found)
     assert alternatives.farthest("2026-jax", "adam") == pytest.approx(0.001)
     assert alternatives.farthest("numpy", "adam-rows") == pytest.approx(0.02)
     with pytest.raises(KeyError):
         alternatives.farthest("2026-torch", "adam")
-    assert alternatives.apart(losses(**{"2026-jax__adam": 1.001}).query("stack != 'numpy'")).empty
+    assert alternatives.losses_apart(losses(**{"2026-jax__adam": 1.001}).query("stack != 'numpy'")).empty
 
 
 def test_claims_of_equal_losses(monkeypatch, machine):
     same = {f"{stack}__{how}": 1.00001 for stack in rows.STACKS for how in ("adam", "adam_deferred")}
     book = machine()
     for changed, expected in (({}, ["holds", "does not hold"]), ({"2026-tensorflow__adam": 1.01}, ["holds"] * 2)):
-        table = alternatives.apart(losses(**same | changed))
+        table = alternatives.losses_apart(losses(**same | changed))
         monkeypatch.setattr(alternatives, "compared", lambda table=table: table)
         assert told(book, 14, 15) == expected
 
@@ -225,7 +230,7 @@ def taught(folder, accuracy, seeds=10):
 def test_each_way_is_held_against_dense(tmp_path, monkeypatch, machine):
     worse = {"lazy Adam": 0.05, "deferred": 0.0}
     found = taught(tmp_path, lambda name, seed: 0.9 - worse.get(name, 0.02) * (name != "dense") + seed / 1e4)
-    monkeypatch.setattr(alternatives, "trials", lambda: found)
+    monkeypatch.setattr(alternatives, "trainings", lambda: found)
     table = alternatives.learned().set_index("way")
     assert list(table.index) == list(alternatives.LEARNED)
     assert table.loc["lazy Adam", "difference"] == pytest.approx(-0.05)
@@ -235,14 +240,14 @@ def test_each_way_is_held_against_dense(tmp_path, monkeypatch, machine):
     assert given["row-learned-lazy-Adam"].startswith("-5.0")
     assert "points at a rate of 0.01." in given["row-keras"]
     assert cells(alternatives.learned_table())[0] == ["dense Adam", "90.0%", "", "10"]
-    assert cells(alternatives.others_table(machine()))[0][-1].startswith("+0.0")
+    assert cells(alternatives.alternatives_table(machine()))[0][-1].startswith("+0.0")
 
 
 def test_too_few_trainings_decide_nothing(tmp_path, monkeypatch, machine):
     found = taught(tmp_path, lambda name, seed: 0.9 + seed / 1e4, seeds=3)
-    monkeypatch.setattr(alternatives, "trials", lambda: found)
+    monkeypatch.setattr(alternatives, "trainings", lambda: found)
     assert told(machine(), 10, 11, 12, 13) == ["not measured"] * 4
-    monkeypatch.setattr(alternatives, "trials", lambda: found[:0])
+    monkeypatch.setattr(alternatives, "trainings", lambda: found[:0])
     assert alternatives.PROSE.values(machine())["row-keras"] == "(not measured)"
     assert "traintime learn" in alternatives.learned_table().data
 

@@ -19,7 +19,7 @@ from traintime.book.chapters.rows import (
     SWEEP,
     TENSORFLOW,
     each_stack,
-    steadiest,
+    most_repeatable,
 )
 from traintime.book.claims import (
     Finding,
@@ -103,7 +103,7 @@ def _fastest(table: Speeds, way: str, rivals: Iterable[str]) -> Finding:
     "With 200,000 rows the deferred table trains a sentence in less time than SGD, a batch of 800, a table of a tenth "
     "of the rows, and one of two factors, on all three stacks.",
     says="does not hold",
-    on=steadiest,
+    on=most_repeatable,
 )
 def fastest_of_all(book: Measurements) -> Finding:
     return _fastest(speeds(book), "deferred", [way for way in OTHERS if way not in ("deferred", "table frozen")])
@@ -139,19 +139,19 @@ FEWEST = 10  # seeds a side of a claim
 
 
 @functools.cache
-def trials() -> pd.DataFrame:
+def trainings() -> pd.DataFrame:
     """Every training that is stored, read once."""
     return results.table()
 
 
-def trained(**changes: Any) -> pd.DataFrame:
+def trainings_with(**changes: Any) -> pd.DataFrame:
     """The trainings of the task with these changes, a row a seed."""
-    return stored.chosen(trials(), **results.settings(**TASK | changes))
+    return stored.chosen(trainings(), **results.settings(**TASK | changes))
 
 
 def loss_at_the_end(**changes: Any) -> float:
     """The mean loss of the last epoch of training. Raises KeyError where nothing was trained."""
-    ran = trained(**changes)
+    ran = trainings_with(**changes)
     if ran.empty:
         raise KeyError(str(changes))
     return float(ran["training_loss"].map(lambda losses: losses[-1]).mean())
@@ -174,7 +174,7 @@ def squared() -> pd.DataFrame:
 def _gained(ways: dict[Any, tuple[dict, dict]], **shared: Any) -> pd.DataFrame:
     rows = []
     for way, sides in ways.items():
-        this, dense = (trained(**shared | changes)["accuracy"] for changes in sides)
+        this, dense = (trainings_with(**shared | changes)["accuracy"] for changes in sides)
         if (seeds := min(len(this), len(dense))) > 1:
             one = difference(this, dense)
             row = {"way": way, "accuracy": this.mean(), "difference": one.value, "low": one.low, "high": one.high}
@@ -182,7 +182,7 @@ def _gained(ways: dict[Any, tuple[dict, dict]], **shared: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["way", "accuracy", "difference", "low", "high", "dense", "seeds"])
 
 
-def gains(table: pd.DataFrame, ways: list[Any]) -> dict[Any, Interval]:
+def accuracy_gains(table: pd.DataFrame, ways: list[Any]) -> dict[Any, Interval]:
     """Differences of these rows of `learned` or `squared`. Raises KeyError where one has fewer than FEWEST seeds."""
     rows = table[table["seeds"] >= FEWEST].set_index("way").loc[ways]
     return {way: interval(row, "difference") for way, row in rows.iterrows()}
@@ -197,7 +197,7 @@ def _points(gain: Interval) -> str:
     "Deferred and dense training reach the same held-out accuracy: the difference's interval lies within one point.",
 )
 def same_accuracy(_: Measurements) -> Finding:
-    return every_stack(gains(learned(), ["deferred"]), within(-0.01, 0.01), "+.1f", 100, "points")
+    return every_stack(accuracy_gains(learned(), ["deferred"]), within(-0.01, 0.01), "+.1f", 100, "points")
 
 
 @claim(
@@ -206,7 +206,7 @@ def same_accuracy(_: Measurements) -> Finding:
     says="does not hold",
 )
 def lazy_is_worse(_: Measurements) -> Finding:
-    return every_stack(gains(learned(), ["lazy Adam"]), below(0), "+.1f", 100, "points")
+    return every_stack(accuracy_gains(learned(), ["lazy Adam"]), below(0), "+.1f", 100, "points")
 
 
 @claim(
@@ -217,7 +217,7 @@ def lazy_is_worse(_: Measurements) -> Finding:
 )
 def others_cost_accuracy(_: Measurements) -> Finding:
     unnamed = ("deferred", "lazy Adam", "batch × 8, rate × √8")  # in the sentence
-    named = gains(learned(), [way for way in LEARNED if way not in unnamed])
+    named = accuracy_gains(learned(), [way for way in LEARNED if way not in unnamed])
     return judged_together(
         *(every_stack({way: gain}, below(-0.01), "+.1f", 100, "points") for way, gain in named.items())
     )
@@ -229,7 +229,7 @@ def others_cost_accuracy(_: Measurements) -> Finding:
     "could show, at the rates 0.001 and 0.01.",
 )
 def kerass_way_costs_nothing(_: Measurements) -> Finding:
-    by_rate = gains(squared(), RATES)
+    by_rate = accuracy_gains(squared(), RATES)
     figure = "; ".join(f"{_points(gain)} points at {rate:g}" for rate, gain in by_rate.items())
     return Finding(not any(gain.excludes(0) for gain in by_rate.values()), figure)
 
@@ -237,7 +237,7 @@ def kerass_way_costs_nothing(_: Measurements) -> Finding:
 # Whether it is the same training
 
 
-def apart(losses: pd.DataFrame) -> pd.DataFrame:
+def losses_apart(losses: pd.DataFrame) -> pd.DataFrame:
     """How far each way's losses are from Adam's as published, shares: stack, optimizer, step, apart.
 
     losses: as equal_losses.table gives them. Empty where its reference was not trained.
@@ -251,8 +251,8 @@ def apart(losses: pd.DataFrame) -> pd.DataFrame:
 
 @functools.cache
 def compared() -> pd.DataFrame:
-    """`apart`, of what is stored."""
-    return apart(equal_losses.stored())
+    """`losses_apart`, of what is stored."""
+    return losses_apart(equal_losses.stored())
 
 
 def farthest(stack: str, optimizer: str, steps: int = 100) -> float:
@@ -306,7 +306,7 @@ def deferring_beats_adding_up(book: Measurements) -> Finding:
 # What the page shows
 
 
-def others_table(book: Measurements) -> HTML:
+def alternatives_table(book: Measurements) -> HTML:
     """Each way to pay less: times as fast as dense on each stack, and points of accuracy."""
     sums, taught = ran_the_sums(book), learned().set_index("way")
     ran = speeds(book) and speeds(book) | {name: one for name, one in added_up(sums).items() if name[0] == SUMMED}
@@ -339,12 +339,12 @@ def learned_table() -> HTML:
 
 
 def _learned(way: str) -> str:
-    return _points(gains(learned(), [way])[way])
+    return _points(accuracy_gains(learned(), [way])[way])
 
 
 def _keras() -> str:
     made = " and ".join(
-        f"{_points(gain)} points at a rate of {rate:g}" for rate, gain in gains(squared(), RATES).items()
+        f"{_points(gain)} points at a rate of {rate:g}" for rate, gain in accuracy_gains(squared(), RATES).items()
     )
     return f"Against Adam as published they make {made}."
 

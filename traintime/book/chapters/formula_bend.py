@@ -9,7 +9,15 @@ from IPython.display import HTML
 
 from traintime.book import bench_formula, page, stored
 from traintime.book.bench_formula import GOAL, Sharpness, mapped_rows
-from traintime.book.chapters.one_formula import DOCUMENT, Fitted, enumerated, fitted, floors, sharpness, straight
+from traintime.book.chapters.one_formula import (
+    DOCUMENT,
+    Fitted,
+    cost_floors,
+    enumerated,
+    fitted,
+    sharp_stacks,
+    straight,
+)
 from traintime.book.claims import Finding, above, any_stack, below, claim, every_stack
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
@@ -28,7 +36,7 @@ NOTABLE = 0.005  # by so much an error must differ for the page to call it bette
 
 
 @functools.cache
-def bent(book: Measurements) -> dict[str, Fitted]:
+def bent_fits(book: Measurements) -> dict[str, Fitted]:
     """The formula on the same points with a second price, for rows beyond glibc's mapping threshold."""
     return {
         stack: fitted(book, one.rows, formula.bent(one.fit.formula, mapped_rows(one.rows)))
@@ -38,9 +46,9 @@ def bent(book: Measurements) -> dict[str, Fitted]:
 
 def gained(book: Measurements) -> pd.DataFrame:
     """Mean error for points left out, straight and bent, a row a stack. Raises KeyError without a fit."""
-    if not bent(book):
+    if not bent_fits(book):
         raise KeyError("not measured")
-    fits = {"straight": straight(book), "bent": bent(book)}
+    fits = {"straight": straight(book), "bent": bent_fits(book)}
     return pd.DataFrame({name: {stack: one.mean_left_out for stack, one in by.items()} for name, by in fits.items()})
 
 
@@ -49,7 +57,7 @@ def gained(book: Measurements) -> pd.DataFrame:
     "On TensorFlow 1.15 a second price for rows beyond 32 MiB at least halves the error for points left out.",
 )
 def bend_halves_the_error(book: Measurements) -> Finding:
-    line, bend = straight(book)[BENT[0]], bent(book)[BENT[0]]
+    line, bend = straight(book)[BENT[0]], bent_fits(book)[BENT[0]]
     errors = np.abs(np.column_stack([bend.left_out, line.left_out]))
     # Which points a sweep has is chance: they are drawn anew, and both errors are of the same ones.
     random = np.random.default_rng(0)
@@ -61,14 +69,14 @@ def bend_halves_the_error(book: Measurements) -> Finding:
 
 @claim("14.4", "Under glibc a row beyond 32 MiB costs more than one before on TensorFlow 1.15, torch and NumPy.")
 def rows_beyond_cost_more(book: Measurements) -> Finding:
-    return every_stack({stack: bent(book)[stack].fit.interval("m") for stack in BENT}, above(0), ",.0f", 1e9, "ns")
+    return every_stack({stack: bent_fits(book)[stack].fit.interval("m") for stack in BENT}, above(0), ",.0f", 1e9, "ns")
 
 
 # The same fits under another allocator
 
 
 @functools.cache
-def under_tcmalloc(book: Measurements) -> pd.DataFrame:
+def errors_under_tcmalloc(book: Measurements) -> pd.DataFrame:
     """Points under tcmalloc beyond the bend, with the errors of the formula that was fitted under glibc.
 
     Columns stack, sizes, step_s; with m, without m (relative errors).
@@ -76,8 +84,8 @@ def under_tcmalloc(book: Measurements) -> pd.DataFrame:
     points = bench_formula.points(book, "tcmalloc").sort_values(["stack", "vocabulary"], kind="stable")
     points = points.assign(**{"with m": np.nan, "without m": np.nan})
     for stack, rows in points.groupby("stack"):
-        if stack in bent(book):
-            one = bent(book)[stack]
+        if stack in bent_fits(book):
+            one = bent_fits(book)[stack]
             beyond = rows[rows["vocabulary"] > mapped_rows(one.rows)]
             for column, without in (("with m", ""), ("without m", "m")):
                 predicted = one.fit.parts(beyond).drop(columns=list(without)).sum(axis=1)
@@ -101,8 +109,8 @@ def measured_again(book: Measurements, one: Fitted, rows: pd.DataFrame) -> Array
 def nearer(book: Measurements) -> dict[str, Interval]:
     """By how much the error under tcmalloc is larger with m than without, in mean absolute errors, by stack."""
     margins = {}
-    for stack, rows in under_tcmalloc(book).groupby("stack"):
-        one = bent(book)[stack]
+    for stack, rows in errors_under_tcmalloc(book).groupby("stack"):
+        one = bent_fits(book)[stack]
         measured = measured_again(book, one, rows)
         errors = [np.abs(predicted_again(one, rows, terms) / measured - 1).mean(axis=1) for terms in ("", "m")]
         margins[stack] = central(errors[0] - errors[1], (rows["with m"].abs() - rows["without m"].abs()).mean())
@@ -112,8 +120,8 @@ def nearer(book: Measurements) -> dict[str, Interval]:
 def too_much(book: Measurements) -> dict[str, Interval]:
     """What the formula without m predicts at AT over what was measured there under tcmalloc, by stack."""
     ratios = {}
-    for stack, rows in stored.chosen(under_tcmalloc(book), **AT).groupby("stack"):
-        one = bent(book)[stack]
+    for stack, rows in stored.chosen(errors_under_tcmalloc(book), **AT).groupby("stack"):
+        one = bent_fits(book)[stack]
         drawn = predicted_again(one, rows, "m") / measured_again(book, one, rows)
         ratios[stack] = central(drawn[:, 0], rows["without m"].iloc[0] + 1)
     return ratios
@@ -125,9 +133,9 @@ def over_floor(book: Measurements) -> dict[str, Interval]:
     The step there without what the formula says of all but the rows. TensorFlow 1.1, whose own allocator answers
     under either name, is left out.
     """
-    floor, costs = floors(book)["b"] * AT["vocabulary"], {}
-    for stack, rows in stored.chosen(under_tcmalloc(book), **AT).groupby("stack"):
-        one = bent(book)[stack]
+    floor, costs = cost_floors(book)["b"] * AT["vocabulary"], {}
+    for stack, rows in stored.chosen(errors_under_tcmalloc(book), **AT).groupby("stack"):
+        one = bent_fits(book)[stack]
         rest = one.fit.parts(rows).drop(columns=["b", "m"]).sum(axis=1).iloc[0]
         drawn = measured_again(book, one, rows) - predicted_again(one, rows, "bm")
         costs[stack] = central(drawn[:, 0] / floor, (rows["step_s"].iloc[0] - rest) / floor)
@@ -167,7 +175,7 @@ def near_the_floor(book: Measurements) -> Finding:
     says="cannot be told",
 )
 def sharp_under_tcmalloc(book: Measurements) -> Finding:
-    stacks = sharpness(book, "tcmalloc")
+    stacks = sharp_stacks(book, "tcmalloc")
     if len(stacks) < 4:
         raise KeyError("fewer than four stacks have points enough")
     within = [one.within for one in stacks]
@@ -182,10 +190,10 @@ def _sharp(stacks: Sequence[Sharpness]) -> str:
 # What the page shows
 
 
-def bend_table(book: Measurements) -> HTML:
+def second_price_table(book: Measurements) -> HTML:
     """The two prices of a row, and what the second one does to the errors (straight → bent)."""
     rows = []
-    for stack, one in bent(book).items():
+    for stack, one in bent_fits(book).items():
         line = straight(book)[stack]
         costs = {name: one.fit.interval(name) for name in ("b", "m")}
         errors = {"error": f"{line.fit.mean_error:.0%} → {one.fit.mean_error:.0%}"}
@@ -202,10 +210,10 @@ def bend_table(book: Measurements) -> HTML:
     )
 
 
-def tcmalloc_table(book: Measurements) -> HTML:
-    """`under_tcmalloc` as a reader sees it."""
+def errors_table(book: Measurements) -> HTML:
+    """`errors_under_tcmalloc` as a reader sees it."""
     return page.columns(
-        under_tcmalloc(book),
+        errors_under_tcmalloc(book),
         stack="stack",
         vocabulary=("rows", 1, ","),
         step_s=("under tcmalloc (ms)", 1e3, ",.0f"),
@@ -228,7 +236,7 @@ def _changed(book: Measurements, better: bool) -> list[str]:
 
 def _mean_error(column: str) -> Callable[[Measurements], str]:
     def text(book: Measurements) -> str:
-        points = under_tcmalloc(book)
+        points = errors_under_tcmalloc(book)
         if points.empty:
             raise KeyError("not measured")
         return f"{points[column].abs().mean():.0%}"
@@ -251,14 +259,14 @@ def _open_elsewhere(book: Measurements) -> str:
 PROSE = Prose(
     "one",
     mapped=lambda _: f"{MAPPED_FROM / 2**20:.0f} MiB",
-    mapped_rows=lambda book: f"{mapped_rows(bent(book)[_most_bent(book)].rows):,}",
+    mapped_rows=lambda book: f"{mapped_rows(bent_fits(book)[_most_bent(book)].rows):,}",
     bent_stack=_most_bent,
     bent_from=lambda book: f"{straight(book)[_most_bent(book)].mean_left_out:.0%}",
-    bent_to=lambda book: f"{bent(book)[_most_bent(book)].mean_left_out:.0%}",
-    bent_repeat=lambda book: f"{bent(book)[_most_bent(book)].repeat:.0%}",
+    bent_to=lambda book: f"{bent_fits(book)[_most_bent(book)].mean_left_out:.0%}",
+    bent_repeat=lambda book: f"{bent_fits(book)[_most_bent(book)].repeat:.0%}",
     bent_better=lambda book: str(len(_changed(book, better=True))),
     bent_worse=lambda book: enumerated(_changed(book, better=False)),
-    bent_all=lambda book: str(len(bent(book))),
+    bent_all=lambda book: str(len(bent_fits(book))),
     kept_with=_mean_error("with m"),
     kept_without=_mean_error("without m"),
     near=lambda book: over_floor(book)[stored.smallest(over_floor(book))].text(".1f"),
@@ -267,5 +275,5 @@ PROSE = Prose(
     far_stack=lambda book: stored.largest(over_floor(book)),
     nearer_there=lambda book: enumerated(_nearer_elsewhere(book)),
     open_there=_open_elsewhere,
-    sharp=lambda book: _sharp(sharpness(book, "tcmalloc")) or "none",
+    sharp=lambda book: _sharp(sharp_stacks(book, "tcmalloc")) or "none",
 )

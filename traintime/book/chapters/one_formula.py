@@ -37,7 +37,7 @@ def token_flops() -> float:
     return point.work.flops / (point.sizes.batch * point.sizes.length)
 
 
-def floors(book: Measurements) -> dict[str, float]:
+def cost_floors(book: Measurements) -> dict[str, float]:
     """The least seconds that a row (b) and a token (c) can cost. Raises KeyError where no rates were measured."""
     return {"b": floor_s(book), "c": token_flops() / book.rates["matmul_flop_per_s"]}
 
@@ -88,7 +88,7 @@ def straight(book: Measurements) -> dict[str, Fitted]:
 
 def fit_summary(book: Measurements) -> pd.DataFrame:
     """Each stack's prices in units of their floors (b, c; c missing without batches), and the errors of its fit."""
-    floor, rows = floors(book), {}
+    floor, rows = cost_floors(book), {}
     for stack, one in straight(book).items():
         token = one.fit.coefficients.get("c", np.nan) * one.a_token
         costs = {"b": one.fit.coefficients["b"] / floor["b"], "c": token / floor["c"], "points": len(one.rows)}
@@ -127,7 +127,7 @@ def median_errors(points: pd.DataFrame, size: str) -> pd.Series:
 
 @claim("14.1", "Under glibc a row costs more than twice its floor on every stack, by a line through all sizes.")
 def row_above_twice_its_floor(book: Measurements) -> Finding:
-    floor = floors(book)["b"]
+    floor = cost_floors(book)["b"]
     costs = {stack: one.fit.interval("b").scaled(1 / floor) for stack, one in straight(book).items()}
     return every_stack(costs, above(2), ".1f")
 
@@ -141,7 +141,7 @@ def rows_are_most_of_a_step(book: Measurements) -> Finding:
 
 
 @functools.cache
-def sharpness(book: Measurements, allocator: str) -> list[Sharpness]:
+def sharp_stacks(book: Measurements, allocator: str) -> list[Sharpness]:
     """How sharp the formula is under an allocator, of the stacks with enough points (bench_formula)."""
     return [one for one in bench_formula.sharpness(book, allocator) if not np.isnan(one.left_out)]
 
@@ -181,12 +181,6 @@ def fitting() -> pd.Series:
     return pairs()["worst error"] <= 0.01
 
 
-@functools.cache
-def document_fits() -> dict[str, Fit]:
-    """Three terms on each of the document's devices."""
-    return original.s0_fits()
-
-
 def k40m_row_s(embedding: int) -> float:
     """The least seconds that Adam's update of a row of so many numbers takes the document's card."""
     return UPDATE_BYTES["adam"] * embedding / external.hardware("K40m")["bandwidth measured"]
@@ -197,7 +191,7 @@ ISSUE = ("seen", "rows", "all", "floor")
 
 def bug_report() -> dict[str, float]:
     """A bug report's seconds a step (seen); what the document's costs predict for the rows and all, and the floor."""
-    issue, price = stored.row(external.benchmarks(), name="tensorflow-14075"), document_fits()["GPU"].coefficients
+    issue, price = stored.row(external.benchmarks(), name="tensorflow-14075"), original.s0_fits()["GPU"].coefficients
     rows = issue["vocabulary"] * issue["embedding"] * price["b"] / make_point().sizes.embedding
     floor = issue["vocabulary"] * k40m_row_s(issue["embedding"])
     return dict(zip(ISSUE, (issue["seconds_per_step"], rows, rows + price["a"], floor), strict=True))
@@ -206,7 +200,7 @@ def bug_report() -> dict[str, float]:
 # What the page shows
 
 
-def price_table(book: Measurements) -> HTML:
+def term_table(book: Measurements) -> HTML:
     """What each stack pays for the step, a position, a row and a token."""
     rows = []
     for stack, one in straight(book).items():
@@ -263,7 +257,7 @@ def _ends(name: str, column: str, low: str = ".0%", high: str = ".0%") -> dict[s
 
 def _missing(book: Measurements, within: bool | None) -> list[str]:
     """Stacks that miss the goal under glibc, surely (False) or perhaps (None)."""
-    far = [one for one in sharpness(book, "glibc") if one.ratio.value > GOAL]
+    far = [one for one in sharp_stacks(book, "glibc") if one.ratio.value > GOAL]
     return [one.stack for one in far if one.within is within]
 
 
@@ -304,13 +298,13 @@ def _misfit(_: Measurements) -> str:
 
 def _of_device(device: str) -> dict[str, Text]:
     return {
-        f"error-{device}": lambda _: f"{document_fits()[device].mean_error:.1%}",
-        f"worst-{device}": lambda _: f"{np.abs(document_fits()[device].errors).max():.1%}",
+        f"error-{device}": lambda _: f"{original.s0_fits()[device].mean_error:.1%}",
+        f"worst-{device}": lambda _: f"{np.abs(original.s0_fits()[device].errors).max():.1%}",
     }
 
 
 def _limit(name: str) -> Text:
-    return lambda _: f"{formula.price_ratio(document_fits()['CPU'], document_fits()['GPU'], name).value:.1f}"
+    return lambda _: f"{formula.price_ratio(original.s0_fits()['CPU'], original.s0_fits()['GPU'], name).value:.1f}"
 
 
 PROSE = Prose(
@@ -339,7 +333,7 @@ PROSE = Prose(
     **_of_device("GPU"),
     limit_b=_limit("b"),
     limit_c=_limit("c"),
-    k40m_over=lambda _: f"{document_fits()['GPU'].coefficients['b'] / k40m_row_s(make_point().sizes.embedding):.1f}",
+    k40m_over=lambda _: f"{original.s0_fits()['GPU'].coefficients['b'] / k40m_row_s(make_point().sizes.embedding):.1f}",
     s3_step=lambda _: f"{_s3()['F'] * 1e3:.1f} ms",
     s3_image=lambda _: f"{_s3()['c'] * 1e3:.1f} ms",
     s3_critical=lambda _: f"{_s3()['F'] / _s3()['c']:.1f}",

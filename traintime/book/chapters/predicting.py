@@ -298,5 +298,5 @@ def _asleep(book: Measurements) -> str:
 
 def _deferred(book: Measurements, stack: str) -> str:
     """How many times as fast deferred rows were measured to train."""
-    one = stored.row(rows.ratios(book, rows.DENSE, rows.DEFERRED), stack=stack, vocabulary=LARGE)
+    one = stored.row(rows.way_ratios(book, rows.DENSE, rows.DEFERRED), stack=stack, vocabulary=LARGE)
     return stored.interval(one).text(".0f")

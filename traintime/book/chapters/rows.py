@@ -38,7 +38,7 @@ def by_rows(book: Measurements, sweep: str = SWEEP) -> pd.DataFrame:
     return book.only(book.rows["sweep"] == sweep).points(vocabulary=ANY, embedding=ANY, **ROWS)
 
 
-def invocations(book: Measurements, sweep: str = SWEEP) -> pd.DataFrame:
+def _invocations(book: Measurements, sweep: str = SWEEP) -> pd.DataFrame:
     """The same, invocation by invocation; `how` alone says what was done with the table."""
     ran = stored.chosen(book.invocations(vocabulary=ANY, embedding=ANY, **ROWS), sweep=sweep)
     return ran.assign(how=stored.how(ran), optimizer="", frozen=False)
@@ -50,7 +50,7 @@ def by_way(points: pd.DataFrame, value: str) -> pd.DataFrame:
     return stored.in_order(wide.reset_index())
 
 
-def steadiest(machine: str = "") -> Measurements:
+def most_repeatable(machine: str = "") -> Measurements:
     """The machine named, or else of those that ran the sweep the one that repeats itself best."""
 
     def repeats(book: Measurements) -> float | None:
@@ -61,30 +61,30 @@ def steadiest(machine: str = "") -> Measurements:
 
 
 @functools.cache
-def ratios(book: Measurements, way: str, other: str) -> pd.DataFrame:
+def way_ratios(book: Measurements, way: str, other: str) -> pd.DataFrame:
     """The step of one way over that of another, a row a stack and vocabulary (Measurements.ratios)."""
-    return book.ratios(invocations(book), [(way, other)], of="how")
+    return book.ratios(_invocations(book), [(way, other)], of="how")
 
 
 def ratio_at(book: Measurements, way: str, other: str, vocabulary: int = LARGE) -> dict[str, Interval]:
     """The same at one number of rows, by stack. Raises KeyError where a stack was not measured."""
-    return stored.ratio_by_stack(ratios(book, way, other), STACKS, vocabulary=vocabulary)
+    return stored.ratio_by_stack(way_ratios(book, way, other), STACKS, vocabulary=vocabulary)
 
 
 @functools.cache
-def growth(book: Measurements, most: int = LARGE, sweep: str = SWEEP) -> dict[str, Interval]:
+def deferred_growth(book: Measurements, most: int = LARGE, sweep: str = SWEEP) -> dict[str, Interval]:
     """How many times as long a deferred step takes with so many rows as with SMALL, by stack."""
-    deferred = stored.chosen(invocations(book, sweep), how=DEFERRED)
+    deferred = stored.chosen(_invocations(book, sweep), how=DEFERRED)
     return stored.ratio_by_stack(book.ratios(deferred, [(most, SMALL)], of="vocabulary", against="batch"))
 
 
-def peaks(book: Measurements) -> pd.DataFrame:
+def way_peaks(book: Measurements) -> pd.DataFrame:
     """Peak memory, bytes, a row a stack and vocabulary, a column a way; share: deferred over dense."""
     wide = by_way(by_rows(book), "peak_bytes")
     return wide.assign(share=wide[DEFERRED] / wide[DENSE])
 
 
-def work(how: str) -> Work:
+def large_step_work(how: str) -> Work:
     """The work of a step with LARGE rows and an optimizer, by the workload's closed form."""
     return make_point(vocabulary=LARGE, optimizer=how).sizes.work()
 
@@ -94,7 +94,7 @@ def trained_over_frozen() -> float:
 
     Of the LSTM's input product one of three parts, the gradient of the words' vectors, is needed for a table alone.
     """
-    sizes, whole = make_point().sizes, work(DENSE).flops
+    sizes, whole = make_point().sizes, large_step_work(DENSE).flops
     inputs, _ = product(sizes.batch * sizes.length, sizes.embedding, 4 * sizes.units)
     return whole / (whole - inputs / 3)
 
@@ -103,17 +103,17 @@ def trained_over_frozen() -> float:
     "16.1",
     "Deferred, a step with 2,000,000 rows takes less than 1.2 times as long as one with 20,000, on all three stacks.",
     says="does not hold",
-    on=steadiest,
+    on=most_repeatable,
 )
 def flat(book: Measurements) -> Finding:
-    grown = growth(book)
+    grown = deferred_growth(book)
     return every_stack({stack: grown[stack] for stack in STACKS}, below(1.2))
 
 
 @claim(
     "16.2",
     "At 2,000,000 rows a dense step takes at least 20 times as long as a deferred one, on all three stacks.",
-    on=steadiest,
+    on=most_repeatable,
 )
 def twenty_times(book: Measurements) -> Finding:
     return every_stack(ratio_at(book, DENSE, DEFERRED), above(20))
@@ -123,7 +123,7 @@ def twenty_times(book: Measurements) -> Finding:
     "16.3",
     "At 20,000 rows a deferred step takes at most 1.1 times as long as a dense one, on all three stacks.",
     says="does not hold",
-    on=steadiest,
+    on=most_repeatable,
 )
 def small_tables(book: Measurements) -> Finding:
     return every_stack(ratio_at(book, DEFERRED, DENSE, SMALL), below(1.1))
@@ -133,7 +133,7 @@ def small_tables(book: Measurements) -> Finding:
     "16.4",
     "At 2,000,000 rows a deferred step takes more than 1.3 times as long as one with a frozen table, on all three "
     "stacks.",
-    on=steadiest,
+    on=most_repeatable,
 )
 def dearer_than_frozen(book: Measurements) -> Finding:
     return every_stack(ratio_at(book, DEFERRED, FROZEN), above(1.3))
@@ -143,10 +143,10 @@ def dearer_than_frozen(book: Measurements) -> Finding:
     "16.5",
     "With 2,000,000 rows deferred training needs at most 0.6 times the memory of dense training on TensorFlow and "
     "torch.",
-    on=steadiest,
+    on=most_repeatable,
 )
 def less_memory(book: Measurements) -> Finding:
-    shares = stored.chosen(peaks(book), vocabulary=LARGE).set_index("stack")["share"].loc[[TENSORFLOW, TORCH]]
+    shares = stored.chosen(way_peaks(book), vocabulary=LARGE).set_index("stack")["share"].loc[[TENSORFLOW, TORCH]]
     return Finding(bool((shares <= 0.6).all()), "; ".join(f"{stack} {share:.2f}" for stack, share in shares.items()))
 
 
@@ -155,10 +155,10 @@ def less_memory(book: Measurements) -> Finding:
     "With rows of 50 numbers a deferred step with 24,000,000 of them takes less than 1.2 times as long as one with "
     "20,000.",
     says="cannot be told",
-    on=steadiest,
+    on=most_repeatable,
 )
 def flat_to_the_most(book: Measurements) -> Finding:
-    return every_stack({TENSORFLOW: growth(book, MOST, MANY)[TENSORFLOW]}, below(1.2))
+    return every_stack({TENSORFLOW: deferred_growth(book, MOST, MANY)[TENSORFLOW]}, below(1.2))
 
 
 def at_the_most(book: Measurements, how: str = DEFERRED) -> pd.Series:
@@ -166,7 +166,9 @@ def at_the_most(book: Measurements, how: str = DEFERRED) -> pd.Series:
     return stored.row(by_rows(book, MANY), vocabulary=MOST, how=how)
 
 
-@claim("16.7", "24,000,000 rows of 50 numbers run out of memory under dense Adam, and train deferred.", on=steadiest)
+@claim(
+    "16.7", "24,000,000 rows of 50 numbers run out of memory under dense Adam, and train deferred.", on=most_repeatable
+)
 def dense_does_not_fit(book: Measurements) -> Finding:
     dense, deferred = (at_the_most(book, how) for how in (DENSE, DEFERRED))
     ended = f"{dense['step_s']:.1f} s a step" if pd.notna(dense["step_s"]) else str(dense["status"])
@@ -177,23 +179,23 @@ def dense_does_not_fit(book: Measurements) -> Finding:
 # The epoch of the document
 
 
-def epochs(book: Measurements) -> pd.DataFrame:
+def whole_epochs(book: Measurements) -> pd.DataFrame:
     """Every epoch with LARGE rows that was run to its end, the undisturbed ones and the earlier ones first."""
     ran = stored.chosen(book.rows, sweep=EPOCH)
     ran = ran[ran["epoch_s"].notna()] if "epoch_s" in ran else ran.iloc[:0]
     return ran.sort_values(["disturbed", "started"], kind="stable")
 
 
-def epoch(book: Measurements) -> pd.Series:
-    """The first of `epochs`, the one that counts. Raises KeyError where none was run."""
-    return stored.row(epochs(book))
+def counted_epoch(book: Measurements) -> pd.Series:
+    """The first of `whole_epochs`, the one that counts. Raises KeyError where none was run."""
+    return stored.row(whole_epochs(book))
 
 
 def ran_the_epoch(book: Measurements | None = None) -> Measurements:
     """The machine of the page if it ran the epoch, or else one that did, undisturbed if there is such."""
-    if book is not None and len(epochs(book)):
+    if book is not None and len(whole_epochs(book)):
         return book
-    return stored.best(lambda each: float(not epoch(each)["disturbed"]) if len(epochs(each)) else None)
+    return stored.best(lambda each: float(not counted_epoch(each)["disturbed"]) if len(whole_epochs(each)) else None)
 
 
 def documents_epoch_s() -> float:
@@ -213,7 +215,7 @@ def dense_epoch_s(book: Measurements, ran: pd.Series) -> float:
     on=ran_the_epoch,
 )
 def short_epoch(book: Measurements) -> Finding:
-    ran = epoch(book)
+    ran = counted_epoch(book)
     holds, figure = bool(ran["epoch_s"] < 1000), f"{ran['epoch_s']:,.0f} s, {ran['sentences']:,.0f} sentences"
     # What disturbs a run makes it longer.
     return Finding(None, f"{figure}, disturbed") if ran["disturbed"] and not holds else Finding(holds, figure)
@@ -224,7 +226,7 @@ def short_epoch(book: Measurements) -> Finding:
 
 def cost_table(book: Measurements) -> HTML:
     """A step at each number of rows in each way, ms, and how many times as long dense is as deferred."""
-    gains = ratios(book, DENSE, DEFERRED).set_index(["stack", "vocabulary"])
+    gains = way_ratios(book, DENSE, DEFERRED).set_index(["stack", "vocabulary"])
 
     def gain(row: pd.Series) -> str:
         place = (row["stack"], row["vocabulary"])
@@ -240,7 +242,7 @@ def cost_table(book: Measurements) -> HTML:
     )
 
 
-def here_table(live: Measurements) -> HTML:
+def steps_here_table(live: Measurements) -> HTML:
     """This run's steps: dense, deferred and frozen, ms."""
     return page.columns(_milliseconds(live), stack="ms a step", vocabulary=("rows", 1, ","), **WAYS)
 
@@ -251,10 +253,10 @@ def _milliseconds(book: Measurements) -> pd.DataFrame:
     return by_way(points.assign(text=text), "text")
 
 
-def memory_table(book: Measurements) -> HTML:
+def way_peaks_table(book: Measurements) -> HTML:
     """Peak memory at each number of rows, GiB, in each way."""
     return page.columns(
-        peaks(book),
+        way_peaks(book),
         stack="peak, GiB",
         vocabulary=("rows", lambda row: short(row["vocabulary"])),
         **{how: (head, 1 / GIB, ".1f") for how, head in WAYS.items()},
@@ -264,8 +266,8 @@ def memory_table(book: Measurements) -> HTML:
 
 def _every_epoch(book: Measurements) -> str:
     """All that were run, by their seconds, where they are more than the one that counts, or that one was disturbed."""
-    ran = epochs(book)
-    if len(ran) == 1 and not epoch(book)["disturbed"]:
+    ran = whole_epochs(book)
+    if len(ran) == 1 and not counted_epoch(book)["disturbed"]:
         return "It is the only one that we ran there, and nothing disturbed it."
     seconds = " and ".join(f"{one['epoch_s']:,.0f}{' (disturbed)' * one['disturbed']}" for _, one in ran.iterrows())
     return (
@@ -276,7 +278,7 @@ def _every_epoch(book: Measurements) -> str:
 
 def _faults(book: Measurements) -> str:
     """Pages that a deferred step of torch maps anew, with the fewest and with the most rows."""
-    deferred = stored.chosen(invocations(book), stack=TORCH, how=DEFERRED)
+    deferred = stored.chosen(_invocations(book), stack=TORCH, how=DEFERRED)
     few, many = (stored.chosen(deferred, vocabulary=rows)["faults_a_step"].mean() for rows in (SMALL, LARGE))
     return f"{few:,.0f} and {many:,.0f}"
 
@@ -291,30 +293,30 @@ def _gain(rows: int) -> Callable[[Measurements, str], str]:
 
 
 def _peak_share(book: Measurements, stack: str) -> str:
-    return f"{stored.row(peaks(book), stack=stack, vocabulary=LARGE)['share']:.2f}"
+    return f"{stored.row(way_peaks(book), stack=stack, vocabulary=LARGE)['share']:.2f}"
 
 
 PROSE = Prose(
     "row",
     document=lambda _: f"{documents_epoch_s():,.0f}",
     most=lambda _: f"{MOST:,}",
-    bytes_dense=lambda _: f"{work(DENSE).update_bytes / 1e9:.0f}",
-    bytes_deferred=lambda _: f"{work(DEFERRED).update_bytes / 1e6:.0f}",
+    bytes_dense=lambda _: f"{large_step_work(DENSE).update_bytes / 1e9:.0f}",
+    bytes_deferred=lambda _: f"{large_step_work(DEFERRED).update_bytes / 1e6:.0f}",
     floor=lambda _: f"{trained_over_frozen():.2f}",
     most_dense=lambda _: f"{4 * FLOAT * MOST * NARROW / 1e9:.0f}",
     there=lambda book: page.title(book, by_rows(book)),
     **each_stack("gain-2M", _gain(LARGE)),
     **each_stack("gain-20K", _gain(SMALL)),
-    **each_stack("grows", lambda book, stack: growth(book)[stack].text()),
+    **each_stack("grows", lambda book, stack: deferred_growth(book)[stack].text()),
     **each_stack("frozen", lambda book, stack: ratio_at(book, DEFERRED, FROZEN)[stack].text()),
     **each_stack("memory", _peak_share),
     faults_torch=_faults,
-    most_grows=lambda book: growth(book, MOST, MANY)[TENSORFLOW].text(),
+    most_grows=lambda book: deferred_growth(book, MOST, MANY)[TENSORFLOW].text(),
     most_gib=lambda book: f"{at_the_most(book)['peak_bytes'] / GIB:.0f}",
     most_ms=lambda book: f"{at_the_most(book)['step_s'] * 1e3:.0f}",
-    there_epoch=lambda book: page.title(ran_the_epoch(book), epochs(ran_the_epoch(book))),
-    epoch=lambda book: f"{epoch(ran_the_epoch(book))['epoch_s']:,.0f}",
+    there_epoch=lambda book: page.title(ran_the_epoch(book), whole_epochs(ran_the_epoch(book))),
+    epoch=lambda book: f"{counted_epoch(ran_the_epoch(book))['epoch_s']:,.0f}",
     epochs=lambda book: _every_epoch(ran_the_epoch(book)),
-    epoch_dense=lambda book: f"{dense_epoch_s(book, epoch(ran_the_epoch(book))) / 3600:.1f}",
-    epoch_times=lambda book: f"{documents_epoch_s() / epoch(ran_the_epoch(book))['epoch_s']:.1f}",
+    epoch_dense=lambda book: f"{dense_epoch_s(book, counted_epoch(ran_the_epoch(book))) / 3600:.1f}",
+    epoch_times=lambda book: f"{documents_epoch_s() / counted_epoch(ran_the_epoch(book))['epoch_s']:.1f}",
 )
