@@ -310,7 +310,7 @@ def grid(rows: pd.DataFrame, title: str) -> Table:
 
 
 def without_fields(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows without what stands in the key, and without what tells no two rows of one key apart."""
+    """The rows without the fields of the key, and without columns that have one value for each key."""
     one_key = rows.groupby(["stack", "key"])
     same = [name for name in ALIKE[3:] if not one_key[name].nunique(dropna=False).gt(1).any()]
     return rows.drop(columns=["machine", "workload", *fields(), *same], errors="ignore")
@@ -414,7 +414,7 @@ def bench(
 
 @app.command("bench-formula")
 def bench_formula(as_json: Json = False) -> None:
-    """How sharp the formula is: its error for points that it has not seen, beside that of measuring them again."""
+    """How sharp the formula is: its error for points that it has not seen, next to that of measuring them again."""
     from traintime.book import bench_formula as sharp  # the book's floor is slow to load
 
     found = sharp.every_machine()

@@ -185,5 +185,5 @@ def fields() -> dict[str, Any]:
 
 
 def axis_label(name: str) -> str:
-    """What stands at an axis: "vocabulary (rows of the embedding table)"."""
+    """The label of an axis: "vocabulary (rows of the embedding table)"."""
     return f"{name} ({re.split('[;:]', fields()[name].description)[0]})"

@@ -1,4 +1,4 @@
-"""The appendix of all claims: what the executed chapters found, sorted by the document that claims it."""
+"""The appendix of all claims: what the executed chapters found, sorted by the source that claims it."""
 
 import json
 from collections.abc import Iterable
@@ -70,7 +70,7 @@ def _link(entry: dict) -> str:
 
 
 def _verdicts(entry: dict) -> str:
-    """One line a machine that decides: what it says, and the figure that does; last what the documents' figures say."""
+    """One line per deciding machine: its verdict and the figure that decides; last what the sources' figures say."""
     decided = [
         (ARITHMETIC if one["machine"] == original.FIGURES else one["machine"], one["verdict"], one["figure"])
         for one in entry["machines"]

@@ -1,4 +1,4 @@
-"""What the two commands cost, as a new user would see it: `make bench-build` prints the times beside our goals.
+"""What the two commands cost, as a new user would see it: `make bench-build` prints the times next to our goals.
 
 Everything happens in a fresh clone of the last commit, in a temporary folder. Nothing else should run meanwhile.
 """

@@ -1,4 +1,5 @@
-"""How sharp the formula is: its error for a point that it has not seen, beside the error of measuring that point again.
+"""How sharp the formula is: its error for a point that it has not seen, next to the error of measuring that point
+again.
 
 No prediction can be sharper than the thing that it predicts; GOAL says how near to that the formula should come.
 """
@@ -38,12 +39,12 @@ def by_stack(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def enough(rows: pd.DataFrame, shape: Formula) -> bool:
-    """Whether the points can tell the price of a row, and carry the formula's terms with SPARE points more."""
+    """Whether the points can tell the cost of a row, and carry the formula's terms with SPARE points more."""
     return "b" in shape.terms and len(rows) >= len(shape.terms) + SPARE
 
 
 def mapped_rows(rows: pd.DataFrame) -> int:
-    """Rows of a table that is as large as the blocks that glibc always maps anew."""
+    """Rows of a table that is as large as the blocks that glibc always maps as fresh pages."""
     return MAPPED_FROM // (FLOAT * int(rows["embedding"].iloc[0]))
 
 
@@ -112,9 +113,9 @@ class Sharpness:
 
 
 def sharpness(measurements: Measurements, allocator: str = "glibc", bend: bool = False) -> Iterator[Sharpness]:
-    """Each stack of a machine that ran under the allocator; with `bend` the formula has glibc's second price of a row.
+    """Each stack of a machine that ran under the allocator; with `bend` the formula has glibc's second cost of a row.
 
-    The terms are those that the points can tell apart (formula.shape), with SPARE points more than terms.
+    The terms are those that the points can distinguish (formula.shape), with SPARE points more than terms.
     """
     for stack, rows in by_stack(points(measurements, allocator)).items():
         shape = formula.shape(rows)

@@ -49,7 +49,7 @@ def published_version() -> str:
 def stage(profile: str, staging: Path) -> None:
     """Lay out what Jupyter Book reads: the pages, the executed chapters at their sources' places, the settings.
 
-    What has not changed is left as it is, so that Sphinx reads it from its last run. Its run is begun anew with other
+    What has not changed is left as it is, so that Sphinx reads it from its last run. Its run is begun again with other
     contents or settings: those are on all pages.
     """
     work = paths.BUILD / profile

@@ -39,7 +39,7 @@ Judge = Callable[[Measurements], Finding | None]
 class Claim:
     """A sentence and who judges it.
 
-    label: chapter and number ("03.1"); source: the document's claim ("S0, C1") or "ours"; find: the judge, which
+    label: chapter and number ("03.1"); source: a source's claim ("S0, C1") or "ours"; find: the judge, which
     returns None, or fails to find a row (KeyError, IndexError), where a machine lacks the points; says: the verdict
     that the prose reports; on: gives the machine that the prose shows.
     """
@@ -103,7 +103,7 @@ KEPT = "traintime_claims"  # in the metadata of a claims table in an executed no
 def as_data(found: Sequence[Sequence[Judged]]) -> list[dict]:
     """Judged claims as an executed notebook keeps them for the appendix; this run's own column is left out.
 
-    An entry a claim: label, sentence, source, machines (machine, verdict, figure), the documents' figures among them.
+    An entry a claim: label, sentence, source, machines (machine, verdict, figure), the sources' own figures among them.
     """
     kept = {original.FIGURES, *(machine["title"] for machine in stored.named().values())}
     entries = []
@@ -175,7 +175,7 @@ def higher(one: Interval, other: Interval) -> bool | None:
 
 
 def every(*parts: bool | None) -> bool | None:
-    """Whether all hold: no if one does not, nobody can tell if one cannot be told. Raises KeyError without any."""
+    """Whether all hold: no if one does not, None if one is inconclusive. Raises KeyError without any."""
     if not parts:
         raise KeyError("nothing to judge")
     return False if False in parts else None if None in parts else True

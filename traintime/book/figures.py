@@ -23,7 +23,7 @@ def interventions() -> Figure:
 
 
 def length() -> Figure:
-    """A step against sentence length, as it stands and with each cause of the fixed part taken away."""
+    """A step against sentence length, as it is and with each cause of the fixed part taken away."""
     return plots.ways(by_length.by_length(stored.of()), against="length")
 
 

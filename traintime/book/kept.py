@@ -1,4 +1,4 @@
-"""Tables that are slow to make, kept under _build/tables and made anew when what they rest on has changed."""
+"""Tables that are slow to make, kept under _build/tables and made again when what they rest on has changed."""
 
 import contextlib
 import functools
@@ -66,6 +66,6 @@ def table(name: str, key: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame
 
 
 def _with_nan(read: pd.DataFrame) -> pd.DataFrame:
-    """The frame with NaN for None, as parquet cannot tell the two apart."""
+    """The frame with NaN for None, as parquet cannot distinguish the two."""
     mixed = [name for name in read if read[name].dtype == object]
     return read.assign(**{name: read[name].where(read[name].notna(), np.nan) for name in mixed})

@@ -17,7 +17,7 @@ def measuring_part(chapter: str) -> str | None:
     """The statements of the chapter that its measuring call needs, as source; None where it measures nothing.
 
     They are found backwards from the call, by the names that each one needs: what only draws is not among them, so
-    that a changed figure measures nothing anew.
+    that a changed figure measures nothing again.
     """
     lines = ast.parse(uses.code_of(execute.chapters()[chapter])).body
     places = [n for n, node in enumerate(lines) if MEASURES.match(ast.unparse(node))]

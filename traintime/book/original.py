@@ -1,4 +1,4 @@
-"""The documents' own figures, read from data/original and brought to seconds per step."""
+"""The sources' own figures, read from data/original and brought to seconds per step."""
 
 import functools
 

@@ -26,7 +26,7 @@ from traintime.store.table import ALIKE
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = True, fold: str = "") -> HTML:
     """A table: the first column to the left, the others to the right; or all to the left, sentences that wrap.
 
-    fold: what to call it where it is long and stands behind a line that opens it.
+    fold: what to call it where it is long and folded behind a line that opens it.
     """
     text = markup.table(heads, rows, right)
     return HTML(markup.fold(fold, text) if fold else text)
@@ -39,7 +39,7 @@ Column = str | tuple[str, float, str] | tuple[str, Callable[[Any], str]]
 def columns(data: pd.DataFrame, fold: str = "", remedy: str = "", **heads: Column) -> HTML:
     """A table of a data frame's columns: `columns(steps, stack="stack", step_s=("ms a step", 1e3, ",.1f"))`.
 
-    heads: by the frame's column, or by any name where a function gives the text. A text stands as it is, an Interval
+    heads: by the frame's column, or by any name where a function gives the text. A text is shown as it is, an Interval
     with its ends, a missing value as an empty cell. fold: see `table`; remedy: a sentence in the place of no rows.
     """
     if data.empty:

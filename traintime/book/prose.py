@@ -61,7 +61,7 @@ def typed_numbers(notebook: Path) -> list[str]:
     """Measured quantities that are typed into a chapter's prose, where code should give them: one sentence each.
 
     A quantity is a number and a unit of time, memory, rate, ratio or share, outside code, mathematics, roles and
-    links. Not ours to measure is what a sentence has from its source (it cites one, or names the document or a data
+    links. Not ours to measure is what a sentence has from its source (it cites one, or names a source or a data
     sheet), what is said of running the page itself, an interval's level, and what the exercises make up.
     """
     found = []

@@ -31,7 +31,7 @@ def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
     """Where this run of the chapter keeps what it measures: a folder for each plan and each set of installed software.
 
     Measured once, a plan is not measured again while stacks and workers stay as they are (sweep.Task.mine holds the
-    workers' hash): a changed sentence or plot only draws anew. Kernels that were started by hand share one folder.
+    workers' hash): a changed sentence or plot only draws again. Kernels that were started by hand share one folder.
     """
     used = {stack.name: stack.versions() for plan in plans for stack in plan.stacks}
     digest = hashlib.sha256(repr((plans, sorted(used.items()))).encode()).hexdigest()[:12]
@@ -43,7 +43,8 @@ def planned(name: str, fields: dict[str, Any], device: str = "cpu") -> sweep.Pla
     """A sweep as this machine runs it: on this device where a stack can, on Colab with its preinstalled packages.
 
     fields: of a point (lists are swept) and `stacks`, as a profile has them. A single round is a look at what happens:
-    it takes what it sees, and repeats nothing that was disturbed."""
+    it takes what it sees, and repeats nothing that was disturbed.
+    """
     fields = dict(fields)
     together = [fields | extra for extra in [{}, *fields.pop("also", [])]]
     sides = [side for each in together for side in _by_device(each, device) if side["stacks"]]

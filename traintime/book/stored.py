@@ -189,7 +189,7 @@ def _chosen(found: pd.DataFrame, wanted: dict[str, Any], usual_here: dict[str, A
 class Measurements:
     """The invocations of one machine, and what may be said of them.
 
-    rows: as store.table gives them; machine: its key, or "this run"; root: the folder in which the machine, beside
+    rows: as store.table gives them; machine: its key, or "this run"; root: the folder in which the machine, next to
     its measurements, is described; usual: values of fields that nobody asks for, where they differ from a point's;
     whole: of what these are a part.
     """
@@ -240,7 +240,7 @@ class Measurements:
         return medians | repeats
 
     def _beside(self, name: str) -> Any:
-        """A file beside the machine's measurements, or None where there is none."""
+        """A file next to the machine's measurements, or None where there is none."""
         path = self.root / str(next(iter(self.rows["machine"]), self.machine)) / name
         return json.loads(path.read_text()) if path.is_file() else None
 

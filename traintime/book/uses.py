@@ -1,6 +1,6 @@
 """What a page rests on, as one hash: a notebook, the modules of the package that it imports, the data that those read.
 
-The hash is of contents, so that a file that was only touched, or fetched anew, makes nothing again.
+The hash is of contents, so that a file that was only touched, or fetched again, makes nothing again.
 """
 
 import ast
@@ -57,7 +57,7 @@ def modules(notebook: Path) -> set[str]:
 
 
 def closure(names: Iterable[str]) -> set[str]:
-    """These modules of the package and all that they import; a name that is none of the package's is passed over."""
+    """These modules of the package and all that they import; a name outside the package is passed over."""
     known = set(names) & graph().modules
     return known.union(*(graph().find_upstream_modules(name) for name in known))
 
@@ -67,7 +67,7 @@ def graph() -> "grimp.ImportGraph":
     """Who imports whom in the package.
 
     Everybody who draws imports `plots`, which passes on what its modules draw. Here it depends on none of them, and
-    who imports it on those whose figures it names: a changed figure is drawn again where it stands, and nowhere else.
+    who imports it on those whose figures it names: a changed figure is drawn again on the pages that show it.
     """
     import grimp  # here: a chapter's page needs no graph, and on Colab there is no grimp
 
@@ -124,7 +124,7 @@ def page(notebook: Path) -> str:
 def meaning(used: Iterable[str], judge: str = "") -> str:
     """Hash of what these modules do: comments, docstrings and blank lines do not count.
 
-    judge: a module of which only that counts which its claims need, and not what its page shows beside them.
+    judge: a module of which only that counts which its claims need, and not what else its page shows.
     """
     whole = hashlib.sha256()
     for name in sorted(used):

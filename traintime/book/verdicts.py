@@ -1,7 +1,7 @@
 """Every claim on every stored machine, judged once: data/derived/verdicts.csv, from which all pages read.
 
-`python -m traintime.book.verdicts` judges anew what has changed. A row holds as long as its `basis` does, a hash of the
-data and of what the code does that judges it; a row that no longer holds is judged again and never shown.
+`python -m traintime.book.verdicts` judges again what has changed. A row holds as long as its `basis` does, a hash of
+the data and of what the code does that judges it; a row that no longer holds is judged again and never shown.
 """
 
 import csv

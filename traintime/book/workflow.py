@@ -1,7 +1,7 @@
 """`make book`: whatever is out of date is measured, run and built again, and nothing else.
 
 What a product rests on is one hash, written to a small file that changes only with it; Snakemake compares those files
-with the products and runs what is left. Measuring comes first and alone: nothing may run beside it.
+with the products and runs what is left. Measuring comes first and alone: nothing may run at the same time.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ def _make(profile: str, given: dict[str, dict]) -> None:
 
 
 def _pages() -> Iterable[Path]:
-    """What the pages are built from, beside the chapters and figures: texts, styles, and what makes the HTML."""
+    """What the pages are built from, besides the chapters and figures: texts, styles, and what makes the HTML."""
     building = uses.closure(["traintime.book.build"])
     yield from (paths.ROOT / name for name in (*build.PAGES, "_toc.yml", "_config.yml", "references.bib"))
     yield from (

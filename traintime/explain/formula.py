@@ -211,7 +211,7 @@ def leave_one_out(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array
 def repeat_error(spread: Spread, numbers: Array) -> float:
     """How far a repeat of measured points lands from them: mean absolute relative error over the points.
 
-    What a formula's leave-one-out error stands beside: the error of foretelling each point by measuring it once more.
+    What a formula's leave-one-out error is compared with: the error of predicting each point by measuring it once more.
     spread: run-to-run error of one invocation (log seconds); numbers: invocations behind each point, shape (points,);
     the repeat takes as many. NaN without a spread.
     """
@@ -220,7 +220,7 @@ def repeat_error(spread: Spread, numbers: Array) -> float:
 
 
 def varied(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows in which each size has one value, or three and more: what a price and a left-out point need.
+    """The rows in which each size has one value, or three and more: what a cost and a left-out point need.
 
     Of a size with two values the rows of its more frequent one stay, of two as frequent ones those of the larger.
     """
@@ -232,7 +232,7 @@ def varied(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def shape(rows: pd.DataFrame) -> Formula:
-    """The formula's terms that these rows can tell apart, by which of the three sizes has more than one value."""
+    """The formula's terms that these rows can distinguish, by which of the three sizes has more than one value."""
     vocabulary, batch, length = (rows[size].nunique() > 1 for size in SIZES.values())
     terms = {"a": FOUR_TERMS.terms["a"]}
     if length:

@@ -1,4 +1,4 @@
-"""How much memory a point needs: predicted before it is tried, and told apart into what holds it."""
+"""How much memory a point needs: predicted before it is tried, and split into what holds it."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ def predicted_peak(point: Point, footprint: Footprint) -> float:
 def refuse_beyond_memory(point: Point, stack: str, footprint: Footprint, available: float) -> None:
     """Raise InputError when the point is predicted not to fit into the memory that is available, bytes.
 
-    On a GPU that is the card's whole memory; what a card's own allocator needs beside it is not predicted yet.
+    On a GPU that is the card's whole memory; what a card's own allocator needs in addition is not predicted yet.
     """
     needed = predicted_peak(point, footprint)
     if needed > available:
@@ -52,7 +52,7 @@ def refuse_beyond_memory(point: Point, stack: str, footprint: Footprint, availab
 class Holding:
     """What a stack holds at its peak, beyond what it holds idle.
 
-    runtime: bytes, whatever the model; copies: of the parameters; kept: of what the forward pass hands on (Work's
+    runtime: bytes, whatever the model; copies: of the parameters; kept: of the activations (Work's
     activation_bytes); errors: relative errors of the points it was fitted to; left_out: of each from the others.
     """
 
@@ -68,7 +68,7 @@ class Holding:
 
 
 def holding(parameter_bytes: ArrayLike, activation_bytes: ArrayLike, held: ArrayLike) -> Holding:
-    """Tell the three apart by non-negative least squares in relative error.
+    """Separate the three by non-negative least squares in relative error.
 
     All of shape (points,), bytes; held: peak less idle. Raises ValueError for fewer than four points: three would be
     met exactly, whatever they are.

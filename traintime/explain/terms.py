@@ -1,6 +1,6 @@
 """What a training step costs: the terms of the formula of any model, and the four parts in which people read them.
 
-This table is where a term is named: the formula, its prices, the predictor's advice, the comparison of machines, the
+This table is where a term is named: the formula, its costs, the predictor's advice, the comparison of machines, the
 calculator and the chapters read it.
 """
 
@@ -19,7 +19,7 @@ Rate = Literal["", "operations", "bytes"]
 
 @dataclass(frozen=True)
 class Part:
-    """What people read: a part of a step, whose terms cannot all be told apart by measuring.
+    """What people read: a part of a step, whose terms cannot all be distinguished by measuring.
 
     label: its name in a table; explanation: what the time goes to, and what makes it less; page: the chapter on it.
     """
@@ -32,10 +32,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Term:
-    """A term of the formula: a price times an amount.
+    """A term of the formula: a cost times an amount.
 
-    name: of its coefficient, the price, in seconds a unit; amount: of a step, in symbols of its Work (formula.COLUMNS);
-    part: in which people read it (PARTS); rate: what bounds its price below, and weight: units of that rate in a unit
+    name: of its coefficient, the cost, in seconds a unit; amount: of a step, in symbols of its Work (formula.COLUMNS);
+    part: in which people read it (PARTS); rate: what bounds its cost below, and weight: units of that rate in a unit
     of the amount; every_batch: a batch that is not full pays it in full; forward: a forward pass alone pays its share;
     stacks: those that pay it, none for all; on_cards: whether a GPU pays it.
     """

@@ -1,1 +1,3 @@
-"""What a model learns, beside how long it takes: trials with many seeds, so that a difference can be told from luck."""
+"""What a model learns, in addition to how long it takes: trials with many seeds, so that a difference can be told from
+luck.
+"""

@@ -17,7 +17,7 @@ def load(name: str, reader: Callable[[], Any], field: str, value: str, instead: 
     """What the reader makes of the file of this name.
 
     field, value: what was asked for; instead: what needs no file. Raises InputError where the file cannot be had: one
-    that is damaged, which Keras removes and would fetch anew, is named, and where a sound one belongs.
+    that is damaged, which Keras removes and would fetch again, is named, and where a sound one belongs.
     """
     path = file_of(name)
     was_there = path.exists()  # before Keras looks at it

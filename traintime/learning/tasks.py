@@ -56,7 +56,7 @@ def mnist1d() -> Task:
 def padded(samples: int = 4000, tests: int = 1000) -> Task:
     """Sentences of 5 to 20 words, padded on the right to 40 positions: which of two words comes first?
 
-    Each of the two stands once in every sentence; the other words are drawn from the rest.
+    Each of the two occurs once in every sentence; the other words are drawn from the rest.
     """
     random = np.random.default_rng(0)
     number = samples + tests

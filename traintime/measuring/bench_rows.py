@@ -1,6 +1,6 @@
 """What the rows of a table cost in `fit`: dense Adam, the same Adam deferred, and a frozen table, in turn.
 
-Below what was measured on a stack stands each goal, with what was found of it.
+Below what was measured on a stack comes each goal, with what was found of it.
 """
 
 import statistics
@@ -77,7 +77,8 @@ class Rows:
 @dataclass(frozen=True)
 class Goal:
     """What has to be reached on a stack. found: None where it could not be measured; below: whether at most, or else
-    at least, the bound will do."""
+    at least, the bound will do.
+    """
 
     stack: str
     name: str

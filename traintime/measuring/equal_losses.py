@@ -1,6 +1,6 @@
 """Losses from the same weights on the same sentences, step by step: whether two ways of training are one.
 
-`python -m traintime.measuring.equal_losses` trains anew on every stack here and writes data/derived/losses.csv.
+`python -m traintime.measuring.equal_losses` trains again on every stack here and writes data/derived/losses.csv.
 """
 
 import pandas as pd

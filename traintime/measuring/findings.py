@@ -56,7 +56,7 @@ class Withdrawal:
 
 
 def withdrawals(folder: Path) -> list[Withdrawal]:
-    """The machine's withdrawn invocations; raises ValueError where the file has other columns, or text that is none."""
+    """The machine's withdrawn invocations; raises ValueError for a file with other columns or text that is not CSV."""
     path = folder / WITHDRAWN
     if not path.exists():
         return []

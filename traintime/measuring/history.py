@@ -12,7 +12,7 @@ from traintime.store import records
 
 
 class Identity(NamedTuple):
-    """What tells an invocation apart wherever it stands: a run keeps its step times when its file is renamed."""
+    """What identifies an invocation, whatever its file: a run keeps its step times when its file is renamed."""
 
     stack: str
     started: str

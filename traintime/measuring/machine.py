@@ -146,7 +146,7 @@ def bandwidth(threads: int, mib: int = 512, repeats: int = 7) -> list[float]:
 
 
 def matmul_rate(threads: int, size: int = 2048, repeats: int = 7) -> list[float]:
-    """Rate of a float32 matrix product in FLOP/s (2 n^3 operations), one value a repeat."""
+    """Rate of a float32 matmul in FLOP/s (2 n^3 operations), one value a repeat."""
     a, b = np.random.default_rng(0).random((2, size, size), dtype=np.float32)
     out = np.empty_like(a)
     rates = []

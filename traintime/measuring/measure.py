@@ -124,7 +124,7 @@ def process_of(point: Point, stack: Stack) -> tuple[Any, ...] | None:
     The environment sets threads, allocator and oneDNN. Recomputing sets XLA's flags, which JAX reads once. Keras keeps
     the precision for the whole process; the worker resets it between two jobs, and refuses a job whose process is not
     what was asked for. A process of its own is for what would stay: replicas are further processes, the thread that
-    saves aside outlasts its training, and the peak of a GPU's memory is not counted anew. NumPy takes a third of a
+    saves aside outlasts its training, and the peak of a GPU's memory is not reset. NumPy takes a third of a
     second to load, and glibc maps its arrays in another way after larger ones (seen on a small point: 36,000 page
     faults alone, none after a larger point).
     """
@@ -140,7 +140,7 @@ class Together:
     """Measures points that can share a process one after the other in one: a framework is loaded once for all.
 
     For a quick look: what ran before in the same process leaves its traces (a heap that has grown, caches), so that
-    such invocations are told apart by their `shared` and never stand among the stored measurements. After a job that
+    such invocations are marked by their `shared` and never stand among the stored measurements. After a job that
     did not end well the next one gets a new process. alive: processes that are kept at the same time.
     """
 
@@ -311,7 +311,7 @@ class Worker:
         deadline: float,
         progress: Callable[[dict[str, Any]], None] = lambda message: None,
     ) -> dict[str, Any] | None:
-        """The next message of this kind, those before it handed on; None at the pipe's end or the deadline."""
+        """The next message of this kind, those before it passed on; None at the pipe's end or the deadline."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.channel, selectors.EVENT_READ)
             while True:

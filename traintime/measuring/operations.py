@@ -1,6 +1,6 @@
 """How many operations a step of an LSTM asks for: counted in real workers, kept in data/derived/operations.csv.
 
-`python -m traintime.measuring.operations` counts anew on every stack here that has a profiler for it.
+`python -m traintime.measuring.operations` counts again on every stack here that has a profiler for it.
 """
 
 import pandas as pd

@@ -56,7 +56,7 @@ class Task:
     def mine(self, invocation: records.Invocation) -> bool:
         """Whether the stored invocation is an attempt at this task: same sweep, round, sources and steps.
 
-        What ran in a process that others had used is none where each is to have its own.
+        What ran in a process that others had used is not, where each is to have its own.
         """
         asked = (self.sweep, self.round, self.protocol.steps)
         if (invocation.sweep, invocation.round, invocation.protocol.steps) != asked:
@@ -74,8 +74,8 @@ class Task:
 class Plan:
     """A sweep as a profile names it: every combination of the listed values on every listed stack.
 
-    What is compared with each other stands in one sweep: each round measures all of its points, so that both sides
-    of a comparison lie beside each other in time. A point that two sweeps share is measured in both. settle: whether
+    What is compared belongs to one sweep: each round measures all of its points, so that both sides
+    of a comparison follow each other in time. A point that two sweeps share is measured in both. settle: whether
     what was disturbed is done once more; together: for a quick look, points that can share a process do
     (measure.Together), and what they leave in it for each other is put up with.
     """
@@ -92,7 +92,7 @@ class Plan:
     def from_profile(cls, name: str, fields: dict[str, Any]) -> "Plan":
         """Read one entry of a profile's `sweeps`; unknown names and bad sizes raise InputError.
 
-        Beside lists of a point's fields, and of stacks, it may have `also`: more such sets, each joined to the
+        In addition to lists of a point's fields, and of stacks, it may have `also`: more such sets, each joined to the
         others' values, for what does not follow from combining everything with everything (frozen, and under SGD).
         """
         fields = dict(fields)
@@ -235,7 +235,7 @@ def run(
 
     report: called before each invocation (record None) and after it; follow: with each message of the worker;
     warn: with a sentence where the machine's rates have left their range; within_s: start no invocation after so
-    many seconds; sentinels: whether each stack's fixed point is run beside. What crashed, or was disturbed in a plan
+    many seconds; sentinels: whether each stack's fixed point is run as well. What crashed, or was disturbed in a plan
     that settles, is done once more at the end of its round.
     Raises InputError before anything is started where the folder cannot be written or a point cannot fit, or where
     a sweep whose points share processes would write among the stored measurements.

@@ -1,4 +1,4 @@
-"""What a step is limited by, and what would help, each change priced by the same formula."""
+"""What a step is limited by, and what would help, the cost of each change by the same formula."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ def helps(
 ) -> tuple[Help, ...]:
     """Changes that save time or memory, the one that saves most time first.
 
-    batch: samples a step; beside: the prices of the same step run in another way.
+    batch: samples a step; beside: the costs of the same step run in another way.
     """
     per_sample, memory = prices.step_s(known.work) / batch, held.peak_bytes(known.work, known.how)
     found = []

@@ -1,7 +1,7 @@
 """How often the predictor is right: models drawn at random, predicted, and then trained; `traintime bench-predict`.
 
-Each is predicted in one process and trained in two others, so that what measuring again would miss by stands beside
-what the prediction misses by. Beside it, in the same run, what people do without it.
+Each is predicted in one process and trained in two others, so that the prediction's error is compared with the error of
+measuring again, and, in the same run, with what people do without it.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Case:
     would not have fitted into memory; spent_s: seconds that each answer took, and "calibrating" that the calibration
     did, None where it was not kept; torchinfo_bytes: what the process held with its model and samples, and on top of it
     what torchinfo makes of a batch, None but for a loop in plain PyTorch: of a Keras model torchinfo sees no layers;
-    predictor_version: that foretold it (predict.versions), None before it was kept.
+    predictor_version: that predicted it (predict.versions), None before it was kept.
     """
 
     stack: str
@@ -77,7 +77,7 @@ class Case:
 
     @property
     def version(self) -> int:
-        """The version of the predictor that foretold it."""
+        """The version of the predictor that predicted it."""
         return self.predictor_version or versions.at(self.started)
 
     @property
@@ -179,7 +179,7 @@ def run(
 def _fitting(backend: str, kind: str, draw: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], int]:
     """Sizes that the stack's holdings put within MOST_MEMORY of this machine's, and how many draws were not.
 
-    Of the document's kind alone: no other has sizes that could fill a machine. Nothing is built or trained for it.
+    Of the 2017 post's kind alone: no other has sizes that could fill a machine. Nothing is built or trained for it.
     """
     limit, redrawn = MOST_MEMORY * machine.describe()["memory_bytes"], 0
     while True:
@@ -193,7 +193,7 @@ def _fitting(backend: str, kind: str, draw: Callable[[], dict[str, Any]]) -> tup
 
 
 def folder() -> Path:
-    """Where what was tried is kept if nothing else is said: beside the calibrations, in the user's cache."""
+    """Where what was tried is kept if nothing else is said: next to the calibrations, in the user's cache."""
     return calibrate.folder().parent / "predicted"
 
 
@@ -316,7 +316,7 @@ def _asked(model: Any, batch: int, sample_bytes: int) -> dict[str, int]:
 
 
 def _predict_beyond(job: dict[str, Any]) -> dict[str, Any]:
-    """From a model a tenth as large in one size; beside it the line through two as small, tried for as long in all."""
+    """From a model a tenth as large in one size; and from the line through two as small, tried for as long in all."""
     from traintime.predict.estimate import estimate
 
     size, kind, seconds = job["kind"].removeprefix("beyond-"), job["kind"], job["seconds"]

@@ -38,7 +38,7 @@ OPTIMIZERS = ("adam", "sgd", "rmsprop")
 
 
 def classifier(random: Random) -> dict[str, Any]:
-    """The document's kind: Embedding, LSTM, Dense, at any of its sizes."""
+    """The 2017 post's kind: Embedding, LSTM, Dense, at any of its sizes."""
     sizes: dict[str, Any] = {size: _log(random, *bounds) for size, bounds in DOMAINS[WHOLE].items()}
     return sizes | {"optimizer": str(random.choice(OPTIMIZERS))}
 

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 class Blocks:
     """Durations of steps in the order they came, in at most MOST blocks of equally many: memory and work are bounded.
 
-    The mean of all tells what is to come, since only means add up to totals. How sure it is cannot be told from single
+    The mean of all tells what is to come, since only means add up to totals. How sure it is does not follow from single
     steps: neighbours are alike, and n of them are worth fewer than n. Means of long blocks are less so (the method of
     batch means: Schmeiser 1982, Operations Research 30; Law & Kelton, Simulation Modeling and Analysis). How long is
     long enough is not known either, so that the blocks are also put together to 8 and to 4 groups, and the widest of

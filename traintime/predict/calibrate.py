@@ -1,7 +1,7 @@
-"""Learn what this machine charges: a few designed models, trained for a minute, give each stack its own prices.
+"""Learn what this machine charges: a few designed models, trained for a minute, give each stack its own costs.
 
-What the probes do not tell comes from the stack's habits at the machine's rates (prices.habits): least squares with
-both, so that a price which no probe has met is not made up, and one that they agree on is theirs.
+What the probes do not tell comes from the stack's efficiency factors at the machine's rates (prices.habits): least
+squares with both, so that a cost which no probe has met is not made up, and one that they agree on is theirs.
 """
 
 import json
@@ -77,7 +77,7 @@ OF_COPIES = DESIGNS.index(_WIDE)
 
 @dataclass(frozen=True)
 class Calibration:
-    """The prices of one stack on one machine, and where they come from.
+    """The costs of one stack on one machine, and where they come from.
 
     seconds: of a unit of each term; error: standard deviation of the logarithm of measured over predicted (see doubt);
     first_s: what a first step took beyond the others, the median of the probes; loaded_bytes: memory of a process that
@@ -103,7 +103,7 @@ class Calibration:
 
     @property
     def name(self) -> str:
-        """Whose prices they are, and since when."""
+        """Whose costs they are, and since when."""
         return f"{self.stack} on this machine under {self.path.get('allocator', 'glibc')}, calibrated {self.date[:10]}"
 
     def prices(self) -> Prices:
@@ -123,7 +123,7 @@ def file_of(stack: str, allocator: str) -> Path:
 
 
 def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) -> Calibration:
-    """Train the designed models for about so many seconds in a process of their own, and store the prices.
+    """Train the designed models for about so many seconds in a process of their own, and store the costs.
 
     Raises InputError for a stack that is not here or runs no Keras 3, RuntimeError where the process fails.
     """
@@ -169,11 +169,11 @@ def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) ->
 
 
 def fit(values: Array, seconds: Array, habits: Array) -> tuple[Array, float]:
-    """Prices, and the error of probes left out. values: shape (probes, terms); seconds: (probes,); habits: (terms,).
+    """Costs, and the error of probes left out. values: shape (probes, terms); seconds: (probes,); habits: (terms,).
 
-    Non-negative least squares in relative error, a row for each probe and one for each habit, each over what it is
-    trusted by. A habit below FREE of what a term would cost if it were a step alone (a median over the probes) is
-    trusted as if it were that: a price of 0 in a fit to other machines' points denies nothing.
+    Non-negative least squares in relative error, a row for each probe and one for each efficiency factor, each over
+    what it is trusted by. An efficiency factor below FREE of what a term would cost if it were a step alone (a median
+    over the probes) is trusted as if it were that: a cost of 0 in a fit to other machines' points denies nothing.
     """
 
     def solve(chosen: NDArray[np.bool_]) -> Array:
@@ -231,7 +231,7 @@ def stored(stack: str, allocator: str | None = None) -> Calibration:
 
 
 def read(path: Path) -> Calibration:
-    """The calibration in a file. Raises InputError for a file that is none."""
+    """The calibration in a file. Raises InputError for any other file."""
     try:
         found = json.loads(path.read_text())
         if found.get("schema_version") != SCHEMA or set(found["seconds"]) != set(TERMS):
@@ -261,12 +261,16 @@ def rates_here() -> Rates:
 
 
 def habits_here(stack: str, allocator: str, rates: Rates) -> Prices:
-    """A stack's habits at this machine's rates; under the usual allocator where they are not known under this one."""
+    """A stack's efficiency factors at this machine's rates; under the usual allocator where they are not known under
+    this one.
+    """
     return prices.of_rates("this machine", rates, stack, _measured(stack, allocator))
 
 
 def prices_here(stack: str) -> Prices:
-    """This machine's calibration of a stack where there is one that counts, else its habits at this machine's rates."""
+    """This machine's calibration of a stack where there is one that counts, else its efficiency factors at this
+    machine's rates.
+    """
     allocator = who_answers()
     try:
         return stored(stack, allocator).prices()
@@ -275,7 +279,7 @@ def prices_here(stack: str) -> Prices:
 
 
 def _measured(stack: str, allocator: str) -> str:
-    """The allocator, or the usual one where the stack's habits are not known under this one."""
+    """The allocator, or the usual one where the stack's efficiency factors are not known under this one."""
     return allocator if stack in prices.known(allocator) else prices.USUAL
 
 

@@ -1,4 +1,5 @@
-"""How far a data sheet and a processor's habits carry to a card: trainings that others timed, beside what they say.
+"""How far a data sheet and a processor's efficiency factors carry to a card: trainings that others timed, compared with
+what they say.
 
 `python -m traintime.predict.cards` writes data/derived/cards.csv; a test holds that the file is what they give.
 """

@@ -1,7 +1,7 @@
 """The code path that a stack takes in this process: what the reader has set, and what its libraries chose themselves.
 
 The same model on the same machine costs something else with oneDNN switched off, or where the kernel hands out memory
-in larger pages: prices that were seen on one path say nothing of another.
+in larger pages: costs that were seen on one path say nothing of another.
 """
 
 import os
@@ -41,8 +41,8 @@ def differing(then: Taken, now: Taken) -> str:
 
 
 def _onednn() -> bool | None:
-    """Whether TensorFlow runs its matrix products through oneDNN, which it decides by the processor if nobody else does
-    (as the workers read it off: measuring/worker/train_keras3.py, which stands alone).
+    """Whether TensorFlow runs its matmuls through oneDNN, which it decides by the processor if nobody else does
+    (as the workers read it off: measuring/worker/train_keras3.py, which imports nothing of the package).
     """
     if "tensorflow" not in sys.modules:
         return None

@@ -49,8 +49,8 @@ class Placed:
     geometric mean of what they took over what the book's machines lead one to expect at this machine's rates, with the
     range that is normal (95 % of machines like the book's) around 1; book: the same of each of the book's machines;
     off: "slower", "faster" or "" where it is normal; at: points that are, all of them where their mean is; parts: what
-    is off (WORDS), one explanation or several that cannot be told apart, each of one thing or two; none where nothing
-    explains it; notes: what else tells why.
+    is off (WORDS), one explanation or several that the points cannot distinguish, each of one thing or two; none where
+    nothing explains it; notes: what else tells why.
     """
 
     stack: str
@@ -242,7 +242,7 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
 def _reach(numbers: int, asked: int, error: float = 0.0) -> float:
     """How far the mean logarithm of so many points lies from zero at the most, for 95 % of machines like the book's.
 
-    Two things move it: the machine's stack as such (error: the formula's, where it stands alone), and its single
+    Two things move it: the machine's whole stack (error: the formula's, where it is alone), and its single
     points. asked: how many such means are looked at together.
     """
     usual = normal.spread()
@@ -251,7 +251,7 @@ def _reach(numbers: int, asked: int, error: float = 0.0) -> float:
 
 
 def _explained(seen: _Seen) -> tuple[tuple[str, ...], ...]:
-    """What explains the steps, each by a price of its own for the whole stack: the best, and what is nearly as good.
+    """What explains the steps, each by a cost of its own for the whole stack: the best, and what is nearly as good.
 
     One thing, or mapped pages and one more where two leave half of what one leaves, or less; of a few points two would
     explain anything. Pages are counted and not inferred: where they explain as much as anything else, it is they.
@@ -290,9 +290,9 @@ def _with_pages(seen: _Seen) -> Iterator[tuple[tuple[str, ...], float]]:
 
 
 def _left(seen: _Seen, *changes: tuple[Array, float, float]) -> tuple[Array, float]:
-    """The prices of a unit more of these amounts that explain the steps best, and what they leave.
+    """The costs of a unit more of these amounts that explain the steps best, and what they leave.
 
-    changes: (amount of each point, lowest and highest price).
+    changes: (amount of each point, lowest and highest cost).
     """
     amounts = np.column_stack([each[0] for each in changes])
     least, most = (np.array([each[place] for each in changes]) for place in (1, 2))

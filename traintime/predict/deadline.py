@@ -37,7 +37,7 @@ class Deadline:
     """When training has to be over.
 
     given: seconds from the start of training, a timedelta, or text such as "8h" (durations.seconds); or a datetime,
-    which is local time if it has no time zone. Raises InputError for what is none of these, for no time at all, and for
+    which is local time if it has no time zone. Raises InputError for anything else, for no time at all, and for
     a moment that has passed.
     """
 

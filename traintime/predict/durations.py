@@ -36,7 +36,7 @@ def _read(given: str, words: str, field: str) -> float:
 def seconds(given: str | float | timedelta, field: str = "duration") -> float:
     """Seconds of a text ("8h", "90m", "1h30m", "2d 4h", "45s", "1.5 h"), of a timedelta, or of a number of seconds.
 
-    Units are d, h, m or min, and s, or their names; each stands once at most, longer ones first. Raises InputError,
+    Units are d, h, m or min, and s, or their names; each occurs once at most, longer ones first. Raises InputError,
     which names `field`, for what is no duration, is negative, or is not finite.
     """
     negative = False

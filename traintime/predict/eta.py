@@ -29,7 +29,7 @@ class Eta(keras.callbacks.Callback):
     lines come after the first one: "doubling" (of the time since the start), "epoch", or a time as for the deadline.
     say: what is called with a line, or None; it is called in the thread that called `fit`. validation_steps: batches of
     validation, if you want it counted before one was seen; 0 says that there is none. clock: seconds, monotonic; wall:
-    the moment. Raises InputError for a value that is none of these.
+    the moment. Raises InputError for any other value.
 
     `estimate` is the latest word, at any moment, also from another thread. It is at the latest: EarlyStopping, say, may
     end training sooner, and nobody knows when. The end is `on_train_end`; what `fit` does after it is not in it.
@@ -78,7 +78,7 @@ class Eta(keras.callbacks.Callback):
 
     @property
     def estimate(self) -> Estimate | None:
-        """When training will end, as known now; None where that cannot be told yet (Progress.remaining)."""
+        """When training will end, as known now; None where that is unknown yet (Progress.remaining)."""
         now = self._clock()
         with self._lock:
             progress = self._progress
@@ -118,7 +118,7 @@ class Eta(keras.callbacks.Callback):
             self._speak()
 
     def on_test_begin(self, logs: Any = None) -> None:
-        """Validation begins, or an evaluation outside of training, which is none of its business."""
+        """Validation begins, or an evaluation outside of training, which it ignores."""
         now = self._clock()
         with self._lock:
             if self._progress is not None:

@@ -16,8 +16,8 @@ from traintime.workloads.base import FLOAT32
 
 @dataclass(frozen=True)
 class PricedWork:
-    """A model's work in a step and its prices. alternatives: by what could be changed in how the step is run, the
-    prices then.
+    """A model's work in a step and its costs. alternatives: by what could be changed in how the step is run, the
+    costs then.
     """
 
     model: ModelDescription
@@ -39,7 +39,7 @@ class PricedWork:
 class Evidence:
     """What one tier knows of the training that is asked about.
 
-    tier: its name (answer.TIERS); source: whose prices, or what was probed; step_s: seconds of a step; errors: of the
+    tier: its name (answer.TIERS); source: whose costs, or what was probed; step_s: seconds of a step; errors: of the
     logarithm of all times, each (standard error, degrees of freedom); parts: seconds of the whole training by what they
     are spent on; peak_bytes: peak memory of the process (on a GPU: of its memory), None where nobody can tell;
     peak_error: standard deviation of its logarithm; priced: what the step is spent on, None where the model's work is

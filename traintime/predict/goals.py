@@ -1,6 +1,6 @@
 """What the predictor is to reach, and whether a bench has reached it: each goal, what was found, and the verdict.
 
-A goal is met where the whole 95 % interval of what was found keeps it, missed where none of it does, and cannot be told
+A goal is met where the whole 95 % interval of what was found keeps it, missed where none of it does, and inconclusive
 in between: a few models seldom tell. None is lowered here, and no model is left out.
 """
 
@@ -130,7 +130,7 @@ def _verdict(found: Interval, low: float, high: float) -> Verdict:
 
 
 def _missed(cases: Sequence[Case], way: str, most: float, name: str, of: str) -> Iterator[Goal]:
-    """The goal that a way misses by so much on average at most, where any of these was foretold so."""
+    """The goal that a way misses by so much on average at most, where any of these was predicted so."""
     if errors := _errors(cases, way):
         error = mean(np.abs(errors))
         yield Goal(name, of, len(errors), error.text(".1%"), _verdict(error, -np.inf, most))

@@ -1,6 +1,6 @@
 """What training holds in memory at its peak, by stack: the framework, copies of the parameters, and what is kept.
 
-What recurrent layers keep of their positions has a price of its own: the same loop is unrolled into many small arrays
+What recurrent layers keep of their time steps has a cost of its own: the same loop is unrolled into many small arrays
 on one stack and compiled on another, and its share of what the formula counts is another than a convolution's.
 
 `python -m traintime.predict.holdings` fits them to the stored measurements (data/derived/holdings.csv); a test holds
@@ -30,8 +30,8 @@ ADAM = "adam"
 @dataclass(frozen=True)
 class Held:
     """Of one stack: idle and runtime in bytes, copies of the parameters under Adam, copies of what is kept for the
-    backward pass, recurrent of it by the positions of recurrent layers and kept of it otherwise; error: root mean
-    square of the logarithm of measured over predicted, of points left out or of whole trainings foretold
+    backward pass, recurrent of it by the time steps of recurrent layers and kept of it otherwise; error: root mean
+    square of the logarithm of measured over predicted, of points left out or of whole trainings predicted
     (predict.peaks), whichever is larger; repeat: of measuring a peak again.
     """
 
@@ -71,7 +71,7 @@ class Held:
 def derive() -> pd.DataFrame:
     """A row for each stack with enough points under Adam, glibc, on a CPU: columns as the fields of Held, and points.
 
-    Where only models with recurrent layers were measured, one price is for all that is kept.
+    Where only models with recurrent layers were measured, one cost is for all that is kept.
     """
     found: dict[str, list[tuple[Work, int, list[int]]]] = {}
     for path in records.files(paths.MEASUREMENTS):
@@ -100,12 +100,12 @@ def derive() -> pd.DataFrame:
 
 
 def _others(work: Work) -> int:
-    """What is kept for the backward pass outside of recurrent layers' positions, bytes."""
+    """What is kept for the backward pass outside of recurrent layers' time steps, bytes."""
     return work.activation_bytes - work.recurrent_bytes
 
 
 def _lie_ready(point: Point) -> int:
-    """Bytes of the batches that a worker holds all the time, which are none of the model's."""
+    """Bytes of the batches that a worker holds all the time, which are not the model's."""
     data = importlib.import_module(f"traintime.workloads.{point.workload}.data")
     sample = data.samples(point.sizes.model_dump(), 1, np.random.RandomState(0))
     return memory.READY * point.sizes.batch * sum(array.nbytes for array in sample)

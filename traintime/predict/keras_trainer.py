@@ -233,7 +233,7 @@ class KerasTrainer:
         return resident.gpu_peak(keras.backend.backend()) or resident.peak()
 
     def forget_peak(self) -> None:
-        """Count the peak anew."""
+        """Count the peak again."""
         resident.forget(keras.backend.backend())
 
     @contextlib.contextmanager

@@ -23,7 +23,7 @@ MADE_OF = {
 
 
 def rule_name(operation: Any) -> str:
-    """The name under which the operation stands in the tables; "" where it stands in none, or is changed."""
+    """The name of the operation in the tables; "" where it has no entry, or is changed."""
     return "" if why_unknown(operation) else _home(operation).__name__
 
 
@@ -38,7 +38,7 @@ def is_deferred(operation: Any) -> bool:
 
 
 def _home(operation: Any) -> type:
-    """The first class, from the operation's own on, that is none of the user's; object where all are."""
+    """The first class, from the operation's own on, that is not the user's; object where all are."""
     return next((each for each in type(operation).__mro__ if each.__module__.startswith(HOMES)), object)
 
 

@@ -1,4 +1,4 @@
-"""The work of each Keras layer, one rule a kind: products, what it hands on, operations that wait for one another.
+"""The work of each Keras layer, one rule a kind: products, activations, operations that wait for one another.
 
 A rule reads the layer's weights and the shapes of what goes in and comes out; Keras itself is not imported.
 """
@@ -121,7 +121,7 @@ def nothing(call: Call) -> Cost:
 
 
 def applied(call: Call) -> Cost:
-    """One operation over all numbers: an activation that is a layer, a pooling, a normalisation."""
+    """An operation over all numbers: an activation that is a layer, a pooling, a normalisation."""
     return handed_on(call) + Cost(launches=1)
 
 
@@ -192,7 +192,7 @@ STATES = {"LSTMCell": 2, "GRUCell": 1, "SimpleRNNCell": 1}
 
 
 def cells(layer: Any) -> list[Any]:
-    """The cells of a recurrent layer, in the order in which a position goes through them."""
+    """The cells of a recurrent layer, in the order in which a time step goes through them."""
     return list(getattr(layer.cell, "cells", [layer.cell]))
 
 
@@ -204,8 +204,8 @@ def recurrent(call: Call) -> Cost:
     """G gates (LSTM 4, GRU 3, simple 1): inputs (positions × I) by (I × G U) at once, states (batch × U) by (U × G U).
 
     The states are multiplied one position after the other, each cell's in turn. A GRU that resets before it multiplies
-    has two products of a state, of 2 U and U columns. A position keeps four arrays of its gates, and its states.
-    Slices: the inputs' product, once for each position that reads it, in Keras' own loops (keras pull request 22470).
+    has two products of a state, of 2 U and U columns. A time step keeps four arrays of its gates, and its states.
+    Slices: the inputs' product, once for each time step that reads it, in Keras' own loops (keras pull request 22470).
     """
     batch, length = call.inputs.shape[:2]
     wanted = call.needs(call.inputs)

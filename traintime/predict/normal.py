@@ -1,4 +1,5 @@
-"""What the book's machines took for each point, beside what a formula expects of them: what a run is held against.
+"""What the book's machines took for each point, compared with what a formula expects of them: what a run is held
+against.
 
 `python -m traintime.predict.normal` writes data/derived/normal.csv from the stored measurements; a test holds that the
 file is what they give.
@@ -99,7 +100,7 @@ def of_point(stack: str, key: str, without: str = "") -> pd.DataFrame:
 class Spread:
     """How far the book's own machines lie off each other once the formula has allowed for their rates.
 
-    Standard deviations of logarithms: machine, of a machine's stack as such; point, of its single points around that;
+    Standard deviations of logarithms: machine, of a machine's whole stack; point, of its single points around that;
     degrees: of freedom of the first.
     """
 

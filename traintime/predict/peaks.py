@@ -1,4 +1,4 @@
-"""How far foretold peaks of memory were off, by tier: of models drawn at random, predicted, and then trained (bench).
+"""How far predicted peaks of memory were off, by tier: of models drawn at random, predicted, and then trained (bench).
 
 The points that the holdings are fitted to do not tell it: they are trained by the workers' own loop, and `fit` holds
 more (samples, what a callback keeps), on other models, in a process that loaded more before. The misses tell it all.
@@ -20,8 +20,8 @@ OTHERS = "others"  # stacks that too few models were tried on: as far off as all
 
 
 def tried() -> pd.DataFrame:
-    """A row for each peak that was foretold, seen, and not withdrawn: columns machine, stack, tier, started, version
-    (of the predictor), foretold and seen (bytes; the first training's).
+    """A row for each peak that was predicted, seen, and not withdrawn: columns machine, stack, tier, started, version
+    (of the predictor), predicted and seen (bytes; the first training's).
     """
     rows = []
     for path in sorted(paths.PREDICTED.glob("*.json")):
@@ -39,7 +39,7 @@ def tried() -> pd.DataFrame:
 
 def derive() -> pd.DataFrame:
     """A row for each tier and stack with FEWEST models or more, and for the OTHERS: columns tier, stack, error (root
-    mean square of the logarithm of the peak seen over the one foretold), models.
+    mean square of the logarithm of the peak seen over the one predicted), models.
     """
     foretold = tried()
     # What a calibration foretold of memory in earlier versions says nothing of what it foretells now.
@@ -59,7 +59,7 @@ def _stored() -> pd.DataFrame:
 
 
 def error(tier: str, stack: str) -> float:
-    """Root mean square of the logarithm of a peak over what this tier foretells on this stack, or on the others."""
+    """Root mean square of the logarithm of a peak over what this tier predicts on this stack, or on the others."""
     rows = _stored()
     return float(rows.loc[(tier, stack if (tier, stack) in rows.index else OTHERS), "error"])
 

@@ -1,4 +1,4 @@
-"""What half precision makes of a step: prices in bfloat16 from prices in float32.
+"""What half precision makes of a step: costs in bfloat16 from costs in float32.
 
 Three models were trained in both in the same rounds (chapter 13's sweeps): convolutions, a table, and a loop over
 positions. An update costs so many times as much as the table's step did. All else costs what the convolutions' did,
@@ -67,19 +67,19 @@ def needed() -> set[str]:
 
 
 def unpriced() -> str:
-    """What is said where half precision is not among the advice because nobody knows its price."""
+    """What is said where half precision is not among the advice because nobody knows its cost."""
     which = " and ".join(sorted(needed()))
     return f"half precision has no price here: it was measured on Keras 3 and a processor that has {which}, no other"
 
 
 def other(dtype: str, priced: Prices) -> tuple[str, ...]:
-    """What is said of a model that computes in another type than its prices are of."""
+    """What is said of a model that computes in another type than its costs are of."""
     said = f"its products are computed in {dtype}, which has no price here: its time is priced as in {priced.dtype}"
     return () if dtype == priced.dtype else (said,)
 
 
 def in_half(priced: Prices, stack: str, work: Work, here: set[str] | None = None) -> Prices | None:
-    """The prices of this step in bfloat16, or None where they are not known: on a stack that has not tried all three
+    """The costs of this step in bfloat16, or None where they are not known: on a stack that has not tried all three
     models, or a processor without those instructions. here: its instruction sets; this machine's if they are not given.
     """
     here = set(machine.processor()["instruction_sets"]) if here is None else here

@@ -1,11 +1,12 @@
-"""What a unit of work costs: a launch, an operation, a byte, in seconds; a stack's habits at a device's own rates.
+"""What a unit of work costs: a launch, an operation, a byte, in seconds; a stack's efficiency factors at a device's own
+rates.
 
-A stack's habit is how many times the least possible time an operation or a byte takes it: the least follows from what
-the device reaches at best (Rates). A launch, and a step as such, cost seconds that a processor needs on any device.
-Under an allocator that gives large blocks back (glibc) a byte also costs the memory that is mapped anew for it; under
-one that keeps them (tcmalloc) it does not, nor on a card, whose frameworks keep what they have had.
-`python -m traintime.predict.prices` fits the habits to the stored measurements (data/derived/habits.csv); a test holds
-that the file is what they give.
+A stack's efficiency factor is how many times the least possible time an operation or a byte takes it: the least follows
+from what the device reaches at best (Rates). A launch, and the per-step overhead, cost seconds that a processor needs
+on any device. Under an allocator that gives large blocks back (glibc) a byte also costs the page faults of the fresh
+pages mapped for it; under one that keeps them (tcmalloc) it does not, nor on a card, whose frameworks keep what they
+have had. `python -m traintime.predict.prices` fits the efficiency factors to the stored measurements
+(data/derived/habits.csv); a test holds that the file is what they give.
 """
 
 import functools
@@ -50,7 +51,9 @@ class Rates:
 
     @property
     def least(self) -> dict[str, float]:
-        """Seconds of a unit of each term at the least; 1 for a launch and a step, which habits count in seconds."""
+        """Seconds of a unit of each term at the least; 1 for a launch and a step, which efficiency factors count in
+        seconds.
+        """
         each = {"": 1.0, "operations": 1 / self.flops, "bytes": 1 / self.bytes}
         return {name: term.weight * each[term.rate] for name, term in TERMS.items()}
 
@@ -88,9 +91,9 @@ def pays(stack: str) -> Array:
 
 
 def solve(values: Array, seconds: Array) -> Array:
-    """Prices by non-negative least squares in relative error; values: shape (steps, terms), seconds: (steps,).
+    """Costs by non-negative least squares in relative error; values: shape (steps, terms), seconds: (steps,).
 
-    Of terms that are in proportion in all these steps the first has the price of them all and the others none: which
+    Of terms that are in proportion in all these steps the first has the cost of them all and the others none: which
     of them it were otherwise, a processor's rounding would decide.
     """
     # Each term in units of its own largest value: operations and launches are nine orders of magnitude apart.
@@ -103,7 +106,7 @@ def solve(values: Array, seconds: Array) -> Array:
 
 
 def left_out(values: Array, seconds: Array, groups: Sequence[object]) -> Array:
-    """Logarithm of measured over predicted for each step, from prices fitted to the steps of all other groups."""
+    """Logarithm of measured over predicted for each step, from costs fitted to the steps of all other groups."""
     names = np.array([str(group) for group in groups])
     errors = np.full(len(seconds), np.nan)
     for name in dict.fromkeys(names):
@@ -125,7 +128,7 @@ def usable(point: Point, allocator: str = USUAL) -> bool:
 
 
 def own_rates(machine: str, root: Path = paths.MEASUREMENTS) -> Rates:
-    """What a measured machine reaches itself: the median of all its sweeps, or what stands in its description.
+    """What a measured machine reaches itself: the median of all its sweeps, or the rates in its description.
 
     Raises InputError where nobody measured it.
     """
@@ -141,7 +144,7 @@ def own_rates(machine: str, root: Path = paths.MEASUREMENTS) -> Rates:
 
 
 def derive() -> pd.DataFrame:
-    """Habits of every stack that has enough points under an allocator, a row for each term.
+    """Efficiency factors of every stack that has enough points under an allocator, a row for each term.
 
     Columns: stack, allocator, term; habit: seconds of a step and a launch, else times the least possible; points,
     workloads, machines: what it was fitted to. Errors, each a root mean square of the logarithm of measured over
@@ -192,7 +195,9 @@ def derive() -> pd.DataFrame:
 
 
 def _can_leave_out(workloads: list[str]) -> bool:
-    """Whether habits can be fitted without any one of these kinds: three or more, and enough points of the others."""
+    """Whether efficiency factors can be fitted without any one of these kinds: three or more, and enough points of the
+    others.
+    """
     return len(set(workloads)) > 2 and len(workloads) - max(map(workloads.count, workloads)) >= FEWEST
 
 
@@ -224,23 +229,22 @@ def rms(errors: Array) -> float:
 
 @functools.cache
 def habits(allocator: str = USUAL) -> pd.DataFrame:
-    """The derived table of the habits under an allocator, by stack and term."""
+    """The derived table of the efficiency factors under an allocator, by stack and term."""
     rows = pd.read_csv(paths.DERIVED / "habits.csv")
     return rows[rows["allocator"] == allocator].drop(columns="allocator").set_index(["stack", "term"])
 
 
 def known(allocator: str = USUAL) -> list[str]:
-    """The stacks whose habits under this allocator are known."""
+    """The stacks whose efficiency factors under this allocator are known."""
     return list(habits(allocator).index.get_level_values("stack").unique())
 
 
 def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Prices:
-    """Prices of a device of which its rates are known: the stack's habits there.
+    """Costs of a device of which its rates are known: the stack's efficiency factors there.
 
-    Its error is the largest of three: of points, of kinds of models, and of machines that the habits have not seen;
-    where a stack was tried on too few kinds or machines to tell, its own under the usual allocator, or else the other
-    stacks' median. Raises InputError for a
-    stack that was never measured, or not under this allocator.
+    Its error is the largest of three: of points, of kinds of models, and of machines that the efficiency factors have
+    not seen; where a stack was tried on too few kinds or machines to tell, its own under the usual allocator, or else
+    the other stacks' median. Raises InputError for a stack that was never measured, or not under this allocator.
     """
     if stack not in known():
         raise unknown("stack", stack, known())
@@ -255,7 +259,7 @@ def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Pri
 
 @functools.cache
 def _habit(stack: str, allocator: str) -> tuple[dict[str, float], float]:
-    """A stack's habits by term, and the error of its prices (see of_rates)."""
+    """A stack's efficiency factors by term, and the error of its costs (see of_rates)."""
     rows, usual = habits(allocator), habits().groupby("stack")[ERRORS].first()
     errors = rows.groupby("stack")[ERRORS].first().loc[stack]
     own = errors.fillna(usual.loc[stack]).fillna(usual.median())
@@ -278,8 +282,9 @@ def is_card(device: str) -> bool:
 
 @functools.cache
 def published(device: str, stack: str) -> Prices:
-    """Prices from a device's data sheet; on a card with the habits under an allocator that keeps its memory, where they
-    are known, and no surer than the trainings that others have published allow. Raises InputError for a device without.
+    """Costs from a device's data sheet; on a card with the efficiency factors under an allocator that keeps its memory,
+    where they are known, and no surer than the trainings that others have published allow. Raises InputError for a
+    device without.
     """
     allocator = KEEPS if is_card(device) and stack in known(KEEPS) else USUAL
     rows = sheets()
@@ -295,8 +300,8 @@ def published(device: str, stack: str) -> Prices:
 
 @functools.cache
 def on_cards() -> float:
-    """How far the habits were off on cards whose trainings others have published (predict.cards): the root mean square
-    of the logarithm of what they took over what was foretold.
+    """How far the efficiency factors were off on cards whose trainings others have published (predict.cards): the root
+    mean square of the logarithm of what they took over what was predicted.
     """
     rows = pd.read_csv(paths.DERIVED / "cards.csv")
     return rms(np.log(rows["took_s"] / rows["foretold_s"]).to_numpy())

@@ -151,7 +151,7 @@ class Progress:
 
     @property
     def observed(self) -> bool:
-        """Whether steps enough were seen for an estimate that is worth a word: FEWEST beside the first of all."""
+        """Whether steps enough were seen for an estimate that is worth a word: FEWEST besides the first of all."""
         return len(self.within) + len(self.beginnings) >= FEWEST
 
     @property
@@ -169,7 +169,7 @@ class Progress:
         return min(((self.epoch - self.first_epoch) * self.steps + self.done) / every, 1.0) if every > 0 else 1.0
 
     def remaining(self, now: float) -> Interval | None:
-        """Seconds until training ends, if nothing stops it before; None where that cannot be told yet.
+        """Seconds until training ends, if nothing stops it before; None where that is unknown yet.
 
         It cannot before a second step was done, and before an epoch has ended whose steps nobody counted. Validation
         before one was seen is FORWARD of as many steps of training where `validation_steps` says how many, else it is

@@ -51,8 +51,9 @@ class ModelDescription:
     """A model's work in a step, and how it is trained.
 
     table: parameters of trained embedding tables; tokens: of these, those that a batch uses at most; how: as memory is
-    held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose habits it would have; sample_bytes: of
-    a sample's inputs, 0 where they are not held as arrays; dtype: in which most of its products are computed.
+    held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose efficiency factors it would have;
+    sample_bytes: of a sample's inputs, 0 where they are not held as arrays; dtype: in which most of its products are
+    computed.
     """
 
     work: Work
@@ -66,7 +67,7 @@ class ModelDescription:
 
     @classmethod
     def from_point(cls, point: Point) -> "ModelDescription":
-        """That of a point of the book's workloads. Raises InputError for a way to run it that has no price."""
+        """That of a point of the book's workloads. Raises InputError for a way to run it that has no cost."""
         sizes, remedy = point.sizes, "Leave it out, or measure it: traintime measure."
         for name, value in point.run.model_dump().items():
             if name not in PRICED and value != getattr(Run(), name):
@@ -79,7 +80,7 @@ class ModelDescription:
     @classmethod
     def from_model(cls, model: Any, batch: int, optimizer: Any = None, length: int | None = None) -> "ModelDescription":
         """That of a Keras model; optimizer: another than the compiled one; length: what stands for an unknown dimension
-        of its inputs. Raises InputError where its work cannot be told (see predict.work.work).
+        of its inputs. Raises InputError where its work is unknown (see predict.work.work).
         """
         import keras
 

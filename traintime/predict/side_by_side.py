@@ -1,4 +1,4 @@
-"""One training on every stack and device that has prices, side by side."""
+"""One training on every stack and device that has costs, side by side."""
 
 from dataclasses import replace
 

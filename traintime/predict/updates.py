@@ -12,7 +12,7 @@ from traintime.workloads.base import ADAM, FLOAT, UPDATE_FLOPS
 class Update:
     """A dense float32 update, for each trained parameter.
 
-    slots: numbers kept beside the parameter and moved with it (means, velocities, the average of the weights);
+    slots: numbers of optimizer state moved with the parameter (moments, velocities, the average of the weights);
     flops: operations, a root counted as one; again: further times that the gradient is read, before the update can
     begin; accumulated: steps whose gradients are added up before an update.
     """
@@ -101,8 +101,9 @@ def of(optimizer: Any) -> Update:
     """The update of a Keras optimizer, or of a name.
 
     An optimizer that is not in USUAL is asked for the variables that it makes for one small matrix; its operations are
-    then taken to be 2, and 5 for each slot, which is what Adam has. A loss scale reads the gradients once more, to find
-    those that overflowed. Raises InputError for a name that is not known and for what is no Keras optimizer.
+    then taken to be 2, and 5 for each number of optimizer state, as Adam has. A loss scale reads the gradients once
+    more, to find those that overflowed. Raises InputError for a name that is not known and for what is no Keras
+    optimizer.
     """
     if isinstance(optimizer, str):
         return named(optimizer)

@@ -1,7 +1,7 @@
-"""Versions of the predictor: what it knew when it foretold a model (data/predicted/versions.csv).
+"""Versions of the predictor: what it knew when it predicted a model (data/predicted/versions.csv).
 
-A model that was foretold and trained names the version that foretold it; of those from before it did, the date tells.
-Accuracy is quoted of models that today's version would foretell alike.
+A model that was predicted and trained names the version that predicted it; of those from before it did, the date tells.
+Accuracy is quoted of models that today's version would predict alike.
 """
 
 import functools
@@ -20,10 +20,10 @@ def table() -> pd.DataFrame:
 
 
 def current() -> int:
-    """The version that foretells now."""
+    """The version that predicts now."""
     return int(table().index.max())
 
 
 def at(started: str) -> int:
-    """The version that foretold a model which was tried at this moment (UTC)."""
+    """The version that predicted a model which was tried at this moment (UTC)."""
     return int((table()["since"] <= started).sum())

@@ -29,7 +29,7 @@ class LayerWork:
 
     name: with the names of the models that it is in, "encoder/dense"; kind: its class; calls: times that a step
     computes it; backward: whether a gradient passes it or its weights need one (if not, its `launches` and products
-    are the forward pass's alone, and what it hands on is kept only if the next layer needs it).
+    are the forward pass's alone, and its activations are kept only if the next layer needs it).
     """
 
     name: str
@@ -44,9 +44,10 @@ class ModelWork:
     """The work of one training step of a model.
 
     layers: in the order of their first call, inputs included; total: their sum; table_parameters: parameters in tables
-    of embeddings whose rows the optimizer all moves at each step, so that a deferred table is none; input_bytes: of a
-    batch, as the inputs' dtypes have it; slots: numbers that the optimizer keeps for each trained parameter outside of
-    deferred tables; compute_dtype: in which most operations of the products are computed; batch_size: samples a step.
+    of embeddings whose rows the optimizer all moves at each step, so that a deferred table does not count; input_bytes:
+    of a batch, as the inputs' dtypes have it; slots: numbers that the optimizer keeps for each trained parameter
+    outside of deferred tables; compute_dtype: in which most operations of the products are computed; batch_size:
+    samples a step.
     """
 
     layers: tuple[LayerWork, ...]
@@ -65,22 +66,22 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
     what stands for the first unknown dimension after the batch of each input that has one.
 
     As in workloads.base.Work, and so that the workloads' own models come out as their closed forms:
-    flops and product_bytes are of matrix products alone (convolutions as products of unrolled windows), one forward,
+    flops and product_bytes are of matmuls alone (convolutions as products of unrolled windows), one forward,
     one backward if the weights are trained, one backward if anything is trained before the layer; all in float32.
-    launches: one a layer or position, once more on the way back; layers that drop, join or reshape have none (Keras'
+    launches: one a layer or time step, once more on the way back; layers that drop, join or reshape have none (Keras'
     groups regularization, merging, reshaping), nor have masks. TimeDistributed counts as its layer on one large batch,
     Bidirectional as two layers.
-    activation_bytes: what each layer hands on, inputs included, in the dtype that it computes with. A view is free, and
-    so is an activation that is a layer's argument; a recurrent layer's position keeps 18 numbers a unit (LSTM), 13
+    activation_bytes: each layer's outputs, inputs included, in the dtype that it computes with. A view is free, and
+    so is an activation that is a layer's argument; a recurrent layer's time step keeps 18 numbers a unit (LSTM), 13
     (GRU) or 5, its output among them. Layers that nothing trained lies before count as well.
     parameters: all weights, once however often they are used; a deferred table without what is kept of its rows.
     Not counted: losses, metrics, regularizers, constraints.
 
     Where the workloads' closed forms differ: rnn leaves out its dense layer's product, the launches of the matrix that
     widens a factor and the activations of the token ids, the dropout and the dense layer, counts each row of the table
-    twice as an activation, counts for a frozen table the gradient that nobody needs, and prices all parameters as a
-    deferred table's rows; lstm leaves out its dense layer's activation; an LSTM of one operation (algorithm "native")
-    is unknown here.
+    twice as an activation, counts for a frozen table the gradient that nobody needs, and counts the update of all
+    parameters as a deferred table's rows; lstm leaves out its dense layer's activation; an LSTM with a fused kernel
+    (algorithm "native") is unknown here.
 
     Raises InputError for a model that is not built, is no graph of layers or trains by a train_step of its own, for
     shapes that are unknown, and without an optimizer; UnknownLayer, an InputError, for layers without a rule.
@@ -116,7 +117,7 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
 
 
 def _graph(model: Any) -> Any:
-    """The functional model that a model is. Raises InputError where it is none."""
+    """The functional model that a model is. Raises InputError where it is not one."""
     name = getattr(model, "name", model)
     bases = [each.__name__ for each in type(model).__mro__ if each.__module__.startswith("keras.")]
     if "Model" not in bases:

@@ -1,6 +1,6 @@
 """Numbers that code needs and that were measured: derived from data/measurements into data/derived, never typed.
 
-`python -m traintime.store.derived` writes the files anew; a test holds that they are what the measurements give.
+`python -m traintime.store.derived` writes the files again; a test holds that they are what the measurements give.
 """
 
 import functools
@@ -103,7 +103,7 @@ def derived(root: Path = paths.MEASUREMENTS) -> dict[str, pd.DataFrame]:
 
 
 def main() -> None:
-    """Write data/derived anew."""
+    """Write data/derived again."""
     paths.DERIVED.mkdir(exist_ok=True)
     for name, table in derived().items():
         table.to_csv(paths.DERIVED / f"{name}.csv", index=False)

@@ -232,8 +232,8 @@ def read(path: Path) -> Record:
 def write_atomically(path: Path, text: str) -> None:
     """Replace the file as a whole: whoever kills us finds the old file or the new one.
 
-    The text is first written beside it, under a name that follows from the file's, so that the next writer takes
-    over what a kill left behind. Two writers at once need a lock of their own (see append).
+    The text is first written to the same folder, under a name that follows from the file's, so that the next writer
+    takes over what a kill left behind. Two writers at once need a lock of their own (see append).
     """
     temporary = path.with_name(f".{path.name}.part")
     try:

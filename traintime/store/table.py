@@ -77,8 +77,8 @@ def _loops(record: Record, loops: list[Loop]) -> dict[str, float]:
 
     `fit_mean_s` is what a step of those loops took altogether, their starts shared out. A worker runs as many loops
     after the epoch as before it; `fit_after_s` and `fit_mean_after_s` are of those. Lines go through the times until
-    the last step was done, or, where nobody told that apart, until fit returned; `epoch_s` is until fit returned,
-    `epoch_idle_s` of it after the last step (NaN where nobody told that apart).
+    the last step was done, or, where that was not recorded, until fit returned; `epoch_s` is until fit returned,
+    `epoch_idle_s` of it after the last step (NaN where that was not recorded).
     """
 
     def line(short: list[Loop]) -> tuple[float, float, float]:

@@ -40,10 +40,10 @@ ACCUMULATED = "-accumulated"  # after an optimizer's name: it gets the gradients
 
 @dataclass(frozen=True)
 class InKey:
-    """How a field stands in a point's key, and so in the name of its file.
+    """How a field appears in a point's key, and so in the name of its file.
 
     form: "{}" is the value, or a text for each value; always: also where the field has its usual value, which is its
-    default; joined: follows what stands before without a dash.
+    default; joined: follows what is before it without a dash.
     """
 
     form: str | dict[Any, str] = "{}"
@@ -51,20 +51,20 @@ class InKey:
     joined: bool = False
 
     def text(self, value: Any) -> str:
-        """The value as it stands in a key."""
+        """The value as it appears in a key."""
         if isinstance(self.form, dict):
             return self.form[value]
         return self.form.format(repr(value).removesuffix(".0") if isinstance(value, float) else value)
 
 
 class Fields(BaseModel):
-    """Validated settings; every field says in its description what it is, and in InKey how it stands in a key."""
+    """Validated settings; every field says in its description what it is, and in InKey how it appears in a key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
     def in_key(cls, name: str) -> InKey:
-        """How the field stands in a key."""
+        """How the field appears in a key."""
         return next(item for item in cls.model_fields[name].metadata if isinstance(item, InKey))
 
     def shown(self, always: bool) -> list[tuple[str, bool]]:
@@ -93,14 +93,14 @@ Optimizer = Annotated[
 class Work:
     """What one training step has to do, whatever runs it (float32).
 
-    parameters: all of the model's, frozen ones included; trained: those that the optimizer writes at each step;
-    flops: operations of the matrix products, forward and backward; product_bytes: what those move if each product
-    reads its two factors and writes its result once; update_flops, update_bytes: operations of the optimizer's
-    update and the bytes it must move at the least; activation_bytes: what the forward pass keeps for the backward
-    pass; launches: operations that must wait for one another, one a layer or position, forward and backward;
-    recurrent_bytes: of activation_bytes, what recurrent layers keep of their positions;
-    slice_bytes: what a layer that reads an array position by position writes where each reading's gradient is as large
-    as that array (torch's SelectBackward), as Keras' LSTM and GRU read their inputs' product on torch.
+    parameters: all of the model's, frozen ones included; trained: those that the optimizer writes at each step; flops:
+    operations of the matmuls, forward and backward; product_bytes: what those move if each product reads its two
+    factors and writes its result once; update_flops, update_bytes: operations of the optimizer's update and the bytes
+    it must move at the least; activation_bytes: of the activations; launches: operations that must wait for one
+    another, one a layer or time step, forward and backward; recurrent_bytes: of activation_bytes, what recurrent layers
+    keep of their time steps; slice_bytes: what a layer that reads an array time step by time step writes where each
+    reading's gradient is as large as that array (torch's SelectBackward), as Keras' LSTM and GRU read their inputs'
+    product on torch.
     """
 
     parameters: int

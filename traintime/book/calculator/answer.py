@@ -25,7 +25,7 @@ CARD, CARD_STACK = "K40m", "2017-theano"  # the document's, whose epochs nobody 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the reader has set. gflops, gbytes: rates of a machine of theirs, 1e9 a second; pasted: its prices."""
+    """What the reader has set. gflops, gbytes: rates of a machine of theirs, 1e9 a second; pasted: its costs."""
 
     vocabulary: int = Rnn().vocabulary
     embedding: int = Rnn().embedding
@@ -120,7 +120,7 @@ def within(value: float, error: float) -> Interval:
 
 
 def prices_of(settings: Settings) -> Prices:
-    """The prices that the settings ask for."""
+    """The costs that the settings ask for."""
     if settings.machine == choices.PASTED:
         if settings.pasted is None:
             raise InputError("pasted", None, "is missing", "Paste the coefficients of your machine.")
@@ -131,14 +131,16 @@ def prices_of(settings: Settings) -> Prices:
 
 
 def on(machine: str, stack: str) -> Prices:
-    """Prices of a stack on one of our machines, or on a device with a data sheet."""
+    """Costs of a stack on one of our machines, or on a device with a data sheet."""
     if machine in stored.named():
         return prices.of_rates(machine, prices.own_rates(machine), stack)
     return prices.published(machine, stack)
 
 
 def habits(stack: str) -> Prices:
-    """A stack's habits as if they were prices: seconds of a step and of a launch, else times the least possible."""
+    """A stack's efficiency factors as if they were costs: seconds of a step and of a launch, else times the least
+    possible.
+    """
     unit = Rates(1.0, 1.0)
     found = prices.of_rates("any", unit, stack)
     return replace(found, seconds={term: seconds / unit.least[term] for term, seconds in found.seconds.items()})
@@ -146,7 +148,7 @@ def habits(stack: str) -> Prices:
 
 @functools.cache
 def on_the_card() -> dict[tuple[int, int], float]:
-    """Published over foretold seconds of the document's epochs on its card, by vocabulary and batch."""
+    """Published over predicted seconds of the 2017 post's epochs on its card, by vocabulary and batch."""
     cells, its = original.s0().query("device == 'GPU'"), prices.published(CARD, CARD_STACK)
     sizes = [Rnn(vocabulary=int(v), batch=int(b)) for v, b in zip(cells["vocabulary"], cells["batch"], strict=True)]
     return {
@@ -157,7 +159,7 @@ def on_the_card() -> dict[tuple[int, int], float]:
 
 @functools.cache
 def on_the_titan() -> list[float]:
-    """Published over foretold seconds of the LSTMs that others timed on a Titan X."""
+    """Published over predicted seconds of the LSTMs that others timed on a Titan X."""
     return [
         seconds / prices.published(card, stack).step_s(point.work)
         for card, stack, point, seconds in cards.published()

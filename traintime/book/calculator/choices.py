@@ -134,7 +134,7 @@ def devices() -> list[str]:
 
 @functools.cache
 def stack_names() -> list[str]:
-    """Stacks whose habits and holdings are known, the newest first, and of these the usual one."""
+    """Stacks whose efficiency factors and holdings are known, the newest first, and of these the usual one."""
     known = set(prices.known()) & set(holdings.stacks())
     years = {name: int(name[:4]) if name[:4].isdigit() else 0 for name in known}
     return sorted(known, key=lambda name: (-years[name], name != STACK, name))

@@ -1,6 +1,6 @@
 """The closed forms that the calculator needs, printed as JavaScript from those that the package computes with.
 
-Each is asked for its answer with symbols in the place of numbers: the classifier's Work, a step's terms, the prices at
+Each is asked for its answer with symbols in the place of numbers: the classifier's Work, a step's terms, the costs at
 a device's rates, the peak of memory. None of them is written a second time.
 """
 
@@ -43,13 +43,15 @@ def work(optimizer: str, frozen: bool) -> Expressions:
 
 
 def parts() -> Expressions:
-    """Seconds of a step by term, in the fields of Work and the prices, which have the terms' names."""
+    """Seconds of a step by term, in the fields of Work and the costs, which have the terms' names."""
     named = {symbol: sympy.Symbol(COLUMNS[str(symbol)]) for term in STEP.terms.values() for symbol in term.free_symbols}
     return {name: sympy.Symbol(name) * term.xreplace(named) for name, term in STEP.terms.items()}
 
 
 def priced() -> Expressions:
-    """Prices by term, in a stack's habits, which have the terms' names, and a device's rates: flops, bytes."""
+    """Costs by term, in a stack's efficiency factors, which have the terms' names, and a device's rates: flops,
+    bytes.
+    """
     rates = Rates(**unknown(["flops", "bytes"]))
     return {name: sympy.Symbol(name) * least for name, least in rates.least.items()}
 
@@ -84,8 +86,8 @@ def epoch() -> sympy.Expr:
 def javascript() -> str:
     """Constants of JavaScript, each a function of objects whose properties have the names above.
 
-    work[way](sizes): fields of Work; parts(work, prices): seconds by term; priced(habits, rates): prices by term;
-    peak(work, held): bytes; steps(settings): a number; epoch(parts, settings): seconds.
+    `work[way](sizes)`: fields of Work; `parts(work, prices)`: seconds by term; `priced(habits, rates)`: costs by term;
+    `peak(work, held)`: bytes; `steps(settings)`: a number; `epoch(parts, settings)`: seconds.
     """
     of_work, of_rates = [each.name for each in fields(Work)], [each.name for each in fields(Rates)]
     of_held = [each.name for each in fields(Held)]

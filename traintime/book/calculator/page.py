@@ -164,7 +164,7 @@ def _calculator() -> str:
 
 
 def _places() -> dict[str, str]:
-    """What stands in calculator.html in the place of a comment."""
+    """What replaces each comment in calculator.html."""
     numbers = {name: _number(number) for name, number in choices.NUMBERS.items()}
     machines = {name: each["title"] for name, each in data()["machines"].items()}
     model, training = ("vocabulary", "embedding", "units", "length"), ("batch", "sentences", "epochs")
@@ -199,7 +199,7 @@ def _options(titles: dict[str, str], chosen: str) -> str:
 
 
 def _number(number: Number) -> str:
-    """A number field with a slider beside it, what it counts, and the place for what is wrong with it."""
+    """A number field with a slider next to it, what it counts, and the place for what is wrong with it."""
     one, step = f"calculator-{number.name}", "1" if number.whole else "any"
     least, most, usual = (f"{value:g}" if value < 1 else f"{value:.0f}" for value in _range(number))
     return f"""<div class="calculator-field">

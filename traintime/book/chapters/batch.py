@@ -26,7 +26,7 @@ SENTENCES = 1_000_000  # of an epoch
 
 @functools.cache
 def by_batch(book: Measurements) -> pd.DataFrame:
-    """The sweep over the batch at the document's vocabulary, with `epoch_s`: seconds of a million sentences."""
+    """The sweep over the batch at the 2017 post's vocabulary, with `epoch_s`: seconds of a million sentences."""
     points = book.points(vocabulary=VOCABULARY, batch=list(BATCHES))
     return points.assign(epoch_s=points["step_s"] * np.ceil(SENTENCES / points["batch"]))
 
@@ -48,7 +48,7 @@ def critical_batch(fit: formula.Fit) -> Interval:
 
 
 def critical_batches(book: Measurements, batches: tuple[int, ...] = BATCHES, allocator: str = "glibc") -> pd.DataFrame:
-    """A row a stack: F (s a step), c (s a sentence), mean error of the line, critical batch with its interval."""
+    """A row a stack: F (s a step), c (s a sentence), mean error of the line, break-even batch with its interval."""
     rows = []
     for stack, fit in lines(book, batches, allocator).items():
         at = critical_batch(fit)
@@ -58,7 +58,7 @@ def critical_batches(book: Measurements, batches: tuple[int, ...] = BATCHES, all
 
 
 def least_and_most(book: Measurements) -> tuple[str, str]:
-    """The stacks of the smallest and of the largest critical batch. Raises KeyError without two."""
+    """The stacks of the smallest and of the largest break-even batch. Raises KeyError without two."""
     at = {stack: critical_batch(fit) for stack, fit in lines(book).items()}
     if len(at) < 2:
         raise KeyError("fewer than two stacks have a line")
@@ -66,7 +66,7 @@ def least_and_most(book: Measurements) -> tuple[str, str]:
 
 
 def document_devices(draws: int = 1000) -> pd.DataFrame:
-    """The document's devices: critical batch with its interval, and what 128 to 1,024 gains by it and as printed.
+    """The 2017 post's devices: break-even batch with its interval, and what 128 to 1,024 gains by it and as printed.
 
     Its three coefficients put the fixed part at a + b V, with V = 280,000 rows.
     """
@@ -128,7 +128,7 @@ def software_decides(book: Measurements) -> Finding:
 
 @functools.cache
 def rank_correlation(book: Measurements) -> Interval:
-    """Rank correlation of the critical batch with the price of a row (see the chapter on the vocabulary).
+    """Rank correlation of the break-even batch with the cost of a row (see the chapter on the vocabulary).
 
     Over the stacks that have both; the interval carries the run-to-run error of both. Raises KeyError for fewer than
     three stacks.
@@ -197,7 +197,7 @@ def bytes_a_sentence(book: Measurements) -> pd.Series:
 
 
 def bytes_at_critical(book: Measurements) -> pd.Series:
-    """What the sentences of a critical batch add to the peak (bytes), by stack. Raises KeyError without any."""
+    """What the sentences of a break-even batch add to the peak (bytes), by stack. Raises KeyError without any."""
     added = (bytes_a_sentence(book) * critical_batches(book)["critical"]).dropna()
     if added.empty:
         raise KeyError("no batch above 128 ran")
@@ -221,7 +221,7 @@ def a_sentence(points: pd.DataFrame) -> HTML:
 
 
 def critical_table(book: Measurements, document: pd.DataFrame) -> HTML:
-    """The parts of a step and the critical batch of each stack, and of the document's devices."""
+    """The parts of a step and the break-even batch of each stack, and of the 2017 post's devices."""
     theirs = document.rename(index=lambda device: f"*the document's {device}*")
     return page.columns(
         pd.concat([critical_batches(book), theirs]).rename_axis("stack").reset_index(),
@@ -234,7 +234,7 @@ def critical_table(book: Measurements, document: pd.DataFrame) -> HTML:
 
 
 def tcmalloc_table(book: Measurements) -> HTML:
-    """F, c and the critical batch of each stack under glibc and under tcmalloc."""
+    """F, c and the break-even batch of each stack under glibc and under tcmalloc."""
 
     def both(name: str, scale: float) -> Callable[[pd.Series], str]:
         return lambda row: " → ".join(
@@ -268,7 +268,7 @@ def memory_table(book: Measurements) -> HTML:
 
 
 def document_numbers(document: pd.DataFrame) -> dict[str, str]:
-    """The numbers of the page's sentences about the document. document: as `document_devices` gives it."""
+    """The numbers of the page's sentences about the 2017 post. document: as `document_devices` gives it."""
     numbers = {}
     for device, row in document.iterrows():
         numbers[f"bat-critical-{device}"] = page.span(row, "critical", ",.0f")

@@ -1,4 +1,4 @@
-"""What a step and an image cost a network in NumPy, in the document and in each way through a batch (chapter 10)."""
+"""What a step and an image cost a network in NumPy, in S3 and in each way through a batch (chapter 10)."""
 
 import functools
 from typing import Any
@@ -41,8 +41,8 @@ def allocator_ratios(book: Measurements) -> pd.DataFrame:
 def allocator_points(book: Measurements) -> pd.DataFrame:
     """NumPy's points, all images at once, under each allocator.
 
-    Columns beside those of Measurements.points: `how`, the allocator; image_s, seconds an image; image_pages, pages
-    that a step maps anew for each image; faults_a_step, for all of them.
+    Columns in addition to those of Measurements.points: `how`, the allocator; image_s, seconds an image; image_pages,
+    fresh pages of a step for each image; faults_a_step, for all of them.
     """
     points = book.points(**UNDER_ALLOCATORS)
     anew = [values.mean() if len(values) else np.nan for values in book.values(points, "faults_a_step")]
@@ -75,7 +75,7 @@ claim = functools.partial(claims.claim, on=steadiest)
 
 
 def document_line() -> tuple[pd.DataFrame, dict[str, float]]:
-    """S3's six batches and the two prices, F per step and c per image, s.
+    """S3's six batches and the two costs, F per step and c per image, s.
 
     Columns: step_s, seconds a step had it used all of MNIST, and off, the relative error of the line.
     """
@@ -102,7 +102,7 @@ def points(book: Measurements) -> pd.DataFrame:
 
 @functools.cache
 def prices(book: Measurements) -> dict[tuple[str, str], Fit]:
-    """A price per step and one per image on each stack in each way: (stack, way) -> fit of formula.BATCH_LINE."""
+    """A cost per step and one per image on each stack in each way: (stack, way) -> fit of formula.BATCH_LINE."""
     return book.lines(points(book), formula.BATCH_LINE)
 
 
@@ -215,7 +215,7 @@ def keras_catches_up(book: Measurements) -> Finding:
 
 
 def document_table() -> HTML:
-    """The document's times beside the line's."""
+    """S3's times next to the line's."""
     return page.columns(
         document_line()[0],
         batch=("batch", 1, ".0f"),
@@ -243,7 +243,7 @@ def image_table(book: Measurements) -> HTML:
 
 
 def price_table(book: Measurements) -> HTML:
-    """Both prices of each stack and way, and how far the line is off."""
+    """Both costs of each stack and way, and how far the line is off."""
     rows = []
     for name, fit in prices(book).items():
         both = (fit.interval(term).text(",.0f", 1e6) for term in ("F", "c"))
@@ -263,7 +263,7 @@ def gain_table(table: pd.DataFrame) -> HTML:
 
 
 def _critical(fit: Fit, spec: str = ".1f") -> str:
-    """The batch at which the price per step is as much as that of its images."""
+    """The batch at which the cost per step is as much as that of its images."""
     drawn = fit.draws["F"] / fit.draws["c"]
     return formula.interval(drawn, fit.coefficients["F"] / fit.coefficients["c"]).text(spec)
 
@@ -273,7 +273,7 @@ def _s3_total(batch: int) -> str:
 
 
 def _s3_share(batch: int) -> float:
-    """The price per step as a share of what the line gives for a step of the document's."""
+    """The cost per step as a share of what the line gives for a step of S3's."""
     line = document_line()[1]
     return line["F"] / (line["F"] + batch * line["c"])
 

@@ -1,4 +1,4 @@
-"""Chapter 9, CPU against GPU: how far a GPU leads by the document's figures, by rates of machines, by stored steps."""
+"""Chapter 9, CPU against GPU: how far a GPU leads by the 2017 post's figures, by rates of machines, by stored steps."""
 
 import contextlib
 import functools
@@ -47,19 +47,19 @@ class Device:
 
     @property
     def operand(self) -> float:
-        """Time to move one float32 number over the time of one operation."""
+        """Time to move one float32 number over the time of an operation."""
         return FLOAT * self.ridge
 
 
 @functools.cache
 def k40m() -> Device:
-    """The document's GPU: arithmetic by its data sheet, memory as it was measured."""
+    """The 2017 post's GPU: arithmetic by its data sheet, memory as it was measured."""
     figures = external.hardware("K40m")
     return Device("K40m", "GPU", figures["float32 peak"], figures["bandwidth measured"], figures["bandwidth peak"])
 
 
 def processor(book: Measurements) -> Device:
-    """A machine's CPU by its own measured rates, the document's GPU where the document's figures are judged.
+    """A machine's CPU by its own measured rates, the 2017 post's GPU where the 2017 post's figures are judged.
 
     Raises KeyError where nobody measured them.
     """
@@ -76,7 +76,7 @@ def roofs(devices: list[Device]) -> pd.DataFrame:
 
 
 def works() -> pd.Series:
-    """Intensities (FLOP a byte) of the two kinds of work in a step, at the document's point."""
+    """Intensities (FLOP a byte) of the two kinds of work in a step, at the 2017 post's point."""
     update = FAVOURITE.work.update_flops / FAVOURITE.work.update_bytes
     products = FAVOURITE.work.flops / FAVOURITE.work.product_bytes
     return pd.Series({"dense Adam update": update, "LSTM's matrix products": products})
@@ -85,7 +85,7 @@ def works() -> pd.Series:
 def rates_reached(book: Measurements) -> dict[str, Interval]:
     """FLOP/s in the two kinds of work, "update" and "products".
 
-    Of a machine its fastest stack in each: by the price of a row, and by a whole step with a frozen table. Of the
+    Of a machine its fastest stack in each: by the cost of a row, and by a whole step with a frozen table. Of the
     document its GPU's, all of b and of c counted as theirs; the interval holds the rounding of its figures. Raises
     KeyError where one was not measured.
     """
@@ -109,7 +109,7 @@ def shares_of_the_roof(book: Measurements) -> dict[str, Interval]:
 
 
 def roofline_marks(book: Measurements) -> pd.DataFrame:
-    """As plots.roofline takes them: the document's GPU, and the machine's fastest stacks where they were measured."""
+    """As plots.roofline takes them: the 2017 post's GPU, and the machine's fastest stacks where they were measured."""
     rows = [("GPU", "document", rate.value) for rate in rates_reached(question.document()).values()]
     with contextlib.suppress(KeyError):
         rows += [("CPU", "stored", rate.value) for rate in rates_reached(book).values()]
@@ -124,7 +124,7 @@ def operand_time(book: Measurements) -> Interval:
 
 
 def document_cpu_bytes() -> float:
-    """Bytes a second that the document's CPU moved for Adam, counted at the least."""
+    """Bytes a second that the 2017 post's CPU moved for Adam, counted at the least."""
     return UPDATE_BYTES["adam"] * FAVOURITE.sizes.embedding / original.s0_fits()["CPU"].coefficients["b"]
 
 
@@ -203,7 +203,7 @@ def hardware_table(book: Measurements) -> HTML:
 
 
 def same_step(book: Measurements) -> pd.DataFrame:
-    """The document's favourite point on each CPU stack, and on the GPUs of every machine, named by card and kernel."""
+    """The 2017 post's favourite point on each CPU stack, and on the GPUs of every machine, named by card and kernel."""
     frames = [book.points(vocabulary=ROWS), on_gpus()]
     return pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
 

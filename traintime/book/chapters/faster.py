@@ -121,7 +121,7 @@ def changes(book: Measurements) -> pd.DataFrame:
 
 
 def beside(usual: pd.DataFrame, other: pd.DataFrame) -> dict[str, Any]:
-    """Beside the times of two sides: memory, the ratio of their peaks; whether one has disturbed runs alone."""
+    """In addition to the times of two sides: memory, the ratio of their peaks; whether one has disturbed runs alone."""
     # A disturbed run counts only where its point has no other (explain.points.counted).
     disturbed = any(bool(side["disturbed"].astype(bool).all()) for side in (usual, other))
     return {"memory": other["peak_bytes"].max() / usual["peak_bytes"].max(), "disturbed": disturbed}
@@ -334,7 +334,7 @@ def first_table(book: Measurements, saved: Measurements) -> HTML:
 
 
 def rest_table(book: Measurements, saved: Measurements) -> HTML:
-    """What was tried and helped nowhere, or cannot be told, behind a line that opens it."""
+    """What was tried and helped nowhere, or was inconclusive, behind a line that opens it."""
     table = _comparison_table(comparisons(book, saved), worth=False)
     return HTML(markup.fold("What did not help, or cannot be told", table.data))
 

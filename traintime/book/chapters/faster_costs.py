@@ -1,4 +1,6 @@
-"""Chapter 13, what a change costs beside time: the memory and the accuracy of half precision, the epochs of a rate."""
+"""Chapter 13, what a change costs in addition to time: the memory and the accuracy of half precision, the epochs of a
+rate.
+"""
 
 import functools
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Chapter 13, what a training moves in and out beside its arithmetic: batches in, saves out, gradients across.
+"""Chapter 13, what a training moves in and out in addition to its arithmetic: batches in, saves out, gradients across.
 
 What each of the usual accelerations is worth, these among them, is told in `faster`.
 """

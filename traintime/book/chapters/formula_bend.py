@@ -1,4 +1,4 @@
-"""Chapter 14, the second question: where the sum bends, the second price of a row, and whose it is."""
+"""Chapter 14, the second question: where the sum bends, the second cost of a row, and whose it is."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ NOTABLE = 0.005  # by so much an error must differ for the page to call it bette
 
 @functools.cache
 def bent_fits(book: Measurements) -> dict[str, Fitted]:
-    """The formula on the same points with a second price, for rows beyond glibc's mapping threshold."""
+    """The formula on the same points with a second cost, for rows beyond glibc's mapping threshold."""
     return {
         stack: fitted(book, one.rows, formula.bent(one.fit.formula, mapped_rows(one.rows)))
         for stack, one in straight(book).items()
@@ -128,7 +128,7 @@ def too_much(book: Measurements) -> dict[str, Interval]:
 
 
 def over_floor(book: Measurements) -> dict[str, Interval]:
-    """Price of a row under tcmalloc at AT in units of its floor, by stack.
+    """Cost of a row under tcmalloc at AT in units of its floor, by stack.
 
     The step there without what the formula says of all but the rows. TensorFlow 1.1, whose own allocator answers
     under either name, is left out.
@@ -191,7 +191,7 @@ def _sharp(stacks: Sequence[Sharpness]) -> str:
 
 
 def second_price_table(book: Measurements) -> HTML:
-    """The two prices of a row, and what the second one does to the errors (straight → bent)."""
+    """The two costs of a row, and what the second one does to the errors (straight → bent)."""
     rows = []
     for stack, one in bent_fits(book).items():
         line = straight(book)[stack]
@@ -222,13 +222,13 @@ def errors_table(book: Measurements) -> HTML:
 
 
 def _most_bent(book: Measurements) -> str:
-    """The stack that the second price helps most."""
+    """The stack that the second cost helps most."""
     errors = gained(book)
     return str((errors["straight"] - errors["bent"]).idxmax())
 
 
 def _changed(book: Measurements, better: bool) -> list[str]:
-    """Stacks on which the second price makes the error for points left out notably smaller, or larger."""
+    """Stacks on which the second cost makes the error for points left out notably smaller, or larger."""
     errors = gained(book)
     less = errors["straight"] - errors["bent"]
     return list(errors.index[less > NOTABLE if better else less < -NOTABLE])

@@ -1,4 +1,4 @@
-"""Chapter 8, the fused LSTM: what a position costs in each way of running one LSTM, and what other ways gain.
+"""Chapter 8, the fused LSTM: what a time step costs in each way of running one LSTM, and what other ways gain.
 
 What the other layer learns is in fused_accuracy; what others measured, and GPUs, are in fused_published.
 """
@@ -69,7 +69,7 @@ def lstm_points(book: Measurements, **fields: Any) -> pd.DataFrame:
 
 @functools.cache
 def position_costs(book: Measurements) -> pd.DataFrame:
-    """What one more position takes, at each batch: the slope of a step between the two lengths.
+    """What one more time step takes, at each batch: the slope of a step between the two lengths.
 
     One row a stack, way and batch: stack, how, batch, position_s with its interval low and high, s.
     """
@@ -83,14 +83,14 @@ def position_costs(book: Measurements) -> pd.DataFrame:
 
 
 def matmul_floor_s(book: Measurements, batch: int) -> float:
-    """Seconds of one more position's matrix products at the machine's own rate for large ones. KeyError without it."""
+    """Seconds of one more time step's matmuls at the machine's own rate for large ones. KeyError without it."""
     short, long = (make_point("lstm", batch=batch, length=length).sizes.work().flops for length in LENGTHS)
     return (long - short) / (LENGTHS[1] - LENGTHS[0]) / book.rates["matmul_flop_per_s"]
 
 
 @functools.cache
 def operation_costs(book: Measurements) -> pd.DataFrame:
-    """What one more position asks for, as profilers counted it, and what each of those operations takes.
+    """What one more time step asks for, as profilers counted it, and what each of those operations takes.
 
     One row a stack and way: stack, how, once (operations of a step without any position), operations (of one more),
     batch (the smallest) and position_s there, operation_s with low and high, s.
@@ -113,13 +113,13 @@ def of_loops(costs: pd.DataFrame, value: str) -> dict[str, Interval]:
 
 
 def loop_positions(book: Measurements) -> dict[str, Interval]:
-    """Seconds that one more position of Keras' loop takes with the fewest sequences, by stack."""
+    """Seconds that one more time step of Keras' loop takes with the fewest sequences, by stack."""
     return of_loops(stored.chosen(position_costs(book), batch=BATCHES[0]), "position_s")
 
 
 @functools.cache
 def prices(book: Measurements) -> dict[tuple[str, str], Fit]:
-    """What a step, a position and a token cost on each stack in each way, under an allocator that keeps its memory:
+    """What a step, a time step and a token cost on each stack in each way, under an allocator that keeps its memory:
     (stack, way) -> fit of POSITIONS, the loops first.
     """
     fits = book.lines(lstm_points(book, allocator="tcmalloc"), POSITIONS)
@@ -127,7 +127,7 @@ def prices(book: Measurements) -> dict[tuple[str, str], Fit]:
 
 
 def loop_errors(book: Measurements) -> dict[str, Interval]:
-    """How far three prices are from the steps of a loop on average, a share without an interval, by stack."""
+    """How far three costs are from the steps of a loop on average, a share without an interval, by stack."""
     return {stack: Interval(fit.mean_error) for (stack, how), fit in prices(book).items() if how == LOOP}
 
 
@@ -319,7 +319,7 @@ def step_table(points: pd.DataFrame, fold: str = "") -> HTML:
 
 
 def counted_table(book: Measurements) -> HTML:
-    """How many operations a position of the loop and of one operation asks for, and what each of them takes."""
+    """How many operations a time step of the loop and of the fused kernel asks for, and what each of them takes."""
     costs = operation_costs(book)
     return page.columns(
         costs[costs["how"].isin([LOOP, FUSED])],
@@ -355,7 +355,7 @@ def _faults(book: Measurements, allocator: str) -> str:
 
 
 def _most_operations(book: Measurements) -> str:
-    """The loop with the most operations a position, and what one takes: "2017-tensorflow, 319 of 5 µs"."""
+    """The loop with the most operations a time step, and what one takes: "2017-tensorflow, 319 of 5 µs"."""
     rows = stored.chosen(operation_costs(book), how=LOOP).dropna(subset="operation_s")
     most = rows.nlargest(1, "operations").iloc[0]
     return f"{most['stack']}, {most['operations']:.0f} of {most['operation_s'] * 1e6:.0f} µs"

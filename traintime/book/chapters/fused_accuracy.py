@@ -179,7 +179,7 @@ def batches(trained: pd.DataFrame) -> pd.DataFrame:
 
     One row a batch and way: batch, way, seeds, loss, loss_low, loss_high. None where a single batch was trained: there
     is nothing that it could be held against. Scaled is a rate that follows the square root of the batch; at the usual
-    batch that is the usual rate, which stands in both ways. Other rates are left out.
+    batch that is the usual rate, which belongs to both ways. Other rates are left out.
     """
     usual = results.settings("mnist1d")
     same = {name: value for name, value in usual.items() if name not in ("batch", "rate", "steps")}

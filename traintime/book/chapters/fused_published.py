@@ -1,7 +1,8 @@
-"""Chapter 8, other people's stopwatches: what a position took them, why the document's card lost, and GPUs.
+"""Chapter 8, other people's stopwatches: what a time step took them, why the Stack Overflow question's card lost, and
+GPUs.
 
-All of it follows from one formula (a step as such, a position, a token). What is published needs no measurement of
-ours; what stored GPUs measured, which people with a card send in, stands beside it.
+All of it follows from one formula (a per-step overhead, a time step, a token). What is published needs no measurement
+of ours; what stored GPUs measured, which people with a card send in, is compared with it.
 """
 
 import functools
@@ -56,7 +57,7 @@ def claim_once(label: str, sentence: str, **said: Any) -> Callable[[Callable[[],
 
 @functools.cache
 def published() -> pd.DataFrame:
-    """What a position took in the LSTMs of others, whole steps over their positions: columns as external.benchmarks
+    """What a time step took in the LSTMs of others, whole steps over their positions: columns as external.benchmarks
     gives them, and step_s and position_s, s.
     """
     benchmarks = external.benchmarks().dropna(subset="length")
@@ -66,7 +67,7 @@ def published() -> pd.DataFrame:
 
 
 def titan() -> pd.DataFrame:
-    """Microseconds a position of the Titan X's networks of 128 units: a row a framework, a column a batch."""
+    """Microseconds a time step of the Titan X's networks of 128 units: a row a framework, a column a batch."""
     rows = published().query(f"name == 'rnn-benchmarks' and units == {SMALL}")
     return rows.pivot_table("position_s", "framework", "batch") * 1e6
 
@@ -78,14 +79,16 @@ def document() -> pd.DataFrame:
 
 
 def fused_line() -> dict[str, float]:
-    """The line of the document's fused layer over the batch: F, s a step, and c, s a sample (formula.BATCH_LINE)."""
+    """The line of the Stack Overflow question's fused layer over the batch: F, s a step, and c, s a sample
+    (formula.BATCH_LINE).
+    """
     two = document().query("layer == 'CuDNNLSTM'").dropna(subset="rows")
     solution = formula.solve(formula.BATCH_LINE, two, two["step_s"].to_numpy(float))
     return dict(zip(formula.BATCH_LINE.terms, solution.tolist(), strict=True))
 
 
 def minutes() -> "pd.Series[float]":
-    """Minutes that the document's epochs took, by device and layer."""
+    """Minutes that the Stack Overflow question's epochs took, by device and layer."""
     return document().query("case == 'kaggle'").set_index(["device", "layer"])["epoch_s"] / 60
 
 
@@ -95,7 +98,7 @@ def reached_rate(device: str) -> float:
 
 
 def operations_of(inputs: int, units: int) -> float:
-    """Float32 operations of one token: what one more position of a batch of one adds to a step."""
+    """Float32 operations of one token: what one more time step of a batch of one adds to a step."""
     short, long = (make_point("lstm", inputs=inputs, units=units, batch=1, length=n).work.flops for n in (1, 2))
     return long - short
 
@@ -104,16 +107,16 @@ def operations_of(inputs: int, units: int) -> float:
 
 
 def lost() -> dict[str, float]:
-    """The arithmetic that makes the document's card lose by as much as it did, and what follows from it.
+    """The arithmetic that makes the Stack Overflow question's card lose by as much as it did, and what follows from it.
 
-    A position of the loop takes l + w / r on each device: l as others measured it with a batch of one (keras-5242), w
+    A time step of the loop takes l + w / r on each device: l as others measured it with a batch of one (keras-5242), w
     operations, r the data sheet's rate. Which w makes the card's time `slower` times the processor's? How much of a
     peak programs reach cancels out as long as it is the same share on both.
 
     gpu_s, cpu_s: of a loop's position with nothing to compute in it, s; slower: times as long on the card as on the
-    processor, the document's; arithmetic_s: of the position's operations on the card, s; batch: that has them with 128
-    units; fused: times as fast a kernel is that pays for the arithmetic alone; level: times the batch at which the
-    loop on the card draws level with the processor.
+    processor, the Stack Overflow question's; arithmetic_s: of the time step's operations on the card, s; batch: that
+    has them with 128 units; fused: times as fast a kernel is that pays for the arithmetic alone; level: times the batch
+    at which the loop on the card draws level with the processor.
     """
     alone = published().set_index(["name", "device"])["position_s"]["keras-5242"]
     gpu_s, cpu_s = float(alone["GTX 1060"]), float(alone["Core i7-2600K"])
@@ -127,7 +130,7 @@ def lost() -> dict[str, float]:
 
 
 def fused_gain() -> float:
-    """How many times as fast the document's CuDNNLSTM was as its loop on the same card."""
+    """How many times as fast the Stack Overflow question's CuDNNLSTM was as its loop on the same card."""
     return float(minutes()["GPU", "LSTM"] / minutes()["GPU", "CuDNNLSTM"])
 
 
@@ -149,7 +152,7 @@ def larger_over_predicted() -> "pd.Series[float]":
     """Steps of the Titan X's networks of 1,024 units over what those of 128 and a data sheet predict, by framework and
     batch.
 
-    A position is taken to cost what it does with 128 units and 32 samples, less the arithmetic in it, which the larger
+    A time step is taken to cost what it does with 128 units and 32 samples, less the arithmetic in it, which the larger
     network replaces by its own.
     """
     rate = reached_rate(TITAN)
@@ -194,7 +197,7 @@ def gpu_pairs() -> pd.DataFrame:
 
 
 def gpu_prices() -> dict[tuple[str, ...], Fit]:
-    """What a step, a position and a token cost with 128 units: (card, stack, way) -> fit of POSITIONS."""
+    """What a step, a time step and a token cost with 128 units: (card, stack, way) -> fit of POSITIONS."""
     fits = {}
     for (machine, card), points in gpu_points().groupby(["machine", "card"]):
         for key, fit in stored.of(machine).lines(points[points["units"] == 128], POSITIONS).items():
@@ -218,7 +221,7 @@ def kernel_gains(book: Measurements) -> Finding | None:
 
 
 def published_table() -> HTML:
-    """What others published, as time a position."""
+    """What others published, as time per time step."""
     rows = published()
     return page.columns(
         rows[rows["units"].isna() | (rows["units"] == SMALL)],
@@ -236,7 +239,7 @@ def label(*parts: str) -> str:
 
 
 def price_table(fits: Mapping[tuple[str, ...], Fit], head: str = "under tcmalloc", digits: int = 0) -> HTML:
-    """What a step, a position and a token cost, and how far the formula is off. fits: of POSITIONS."""
+    """What a step, a time step and a token cost, and how far the formula is off. fits: of POSITIONS."""
 
     def price(term: str, more: int = 0) -> Callable[[pd.Series], str]:
         return lambda row: row["fit"].interval(term).text(f",.{digits + more}f", 1e6)
@@ -265,7 +268,7 @@ def gpu_pair_table() -> HTML:
 
 
 def _unnamed_card() -> "pd.Series[float]":
-    """Seconds a position on the unnamed card, by layer."""
+    """Seconds a time step on the unnamed card, by layer."""
     return published().query("name == 'keras-8135' and batch == 300").set_index("layer")["position_s"]
 
 

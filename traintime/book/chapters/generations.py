@@ -157,7 +157,7 @@ def two_parts(book: Measurements) -> pd.DataFrame:
 
 
 def row_price_ratio(book: Measurements, year: str) -> Interval:
-    """How many times as much a row costs on TensorFlow as on Theano. Raises KeyError where one has no price."""
+    """How many times as much a row costs on TensorFlow as on Theano. Raises KeyError where one has no cost."""
     names = [(stack, "adam") for stack in RIVALS[year]]
     return vocabulary.ratio_of_prices(book, vocabulary.by_vocabulary(book), *names)
 
@@ -205,7 +205,9 @@ def freed(book: Measurements) -> pd.DataFrame:
 
 
 def blocks(book: Measurements) -> pd.Series:
-    """Blocks of the table's size that a step maps anew at 200,000 rows, by stack and allocator, from page faults."""
+    """Blocks of the table's size that a step maps as fresh pages at 200,000 rows, by stack and allocator, from page
+    faults.
+    """
     runs = book.invocations(vocabulary=FREED, allocator=ALLOCATORS)
     pages = FREED * fields()["embedding"].default * FLOAT / PAGE
     return runs.groupby(["stack", "allocator"])["faults_a_step"].mean() / pages

@@ -1,4 +1,4 @@
-"""Where the lead of the document's GPU over its CPU ends, by the formula fitted to its tables (part of chapter 9)."""
+"""Where the lead of the 2017 post's GPU over its CPU ends, by the formula fitted to its tables (part of chapter 9)."""
 
 import numpy as np
 import pandas as pd
@@ -27,25 +27,25 @@ def largest_lead() -> Interval:
 
 
 def claimed_lead(claim: str, name: str) -> float:
-    """Where the document says that the lead ends: ("C2", "upper bound") is its guess, C7 derives others."""
+    """Where the 2017 post says that the lead ends: ("C2", "upper bound") is its guess, C7 derives others."""
     return float(original.read("s0-claims").set_index(["id", "name"])["value"][claim, name])
 
 
 def document_step(device: str) -> float:
-    """Seconds of a step of the document's at its favourite point, on its "CPU" or "GPU"."""
+    """Seconds of a step of the 2017 post's at its favourite point, on its "CPU" or "GPU"."""
     cells = original.s0().query("sweep == 'vocabulary' and vocabulary == @ROWS").set_index("device")
     return float(cells["step_s"][device])
 
 
 def fixed_shares() -> list[float]:
-    """Share of the fixed part in a step of the document's GPU, at its vocabularies in their order."""
+    """Share of the fixed part in a step of the 2017 post's GPU, at its vocabularies in their order."""
     cells = original.s0().query("device == 'GPU' and sweep == 'vocabulary'").sort_values("vocabulary")
     parts = original.s0_fits()["GPU"].parts(cells)
     return (parts["a"] / parts.sum(axis=1)).tolist()
 
 
 def fastest_first(book: Measurements, least: int = 1, **where: object) -> pd.DataFrame:
-    """A machine's steps at the document's favourite point, a row a stack, in the order of their time.
+    """A machine's steps at the 2017 post's favourite point, a row a stack, in the order of their time.
 
     where: fields in which it differs; on the CPU without any. Raises KeyError where fewer than `least` ran.
     """
@@ -106,7 +106,7 @@ def _ends(interval: Interval) -> str:
 
 
 def numbers() -> dict[str, str]:
-    """The document's numbers for the page's sentences; they are of no machine, and none is missing."""
+    """The 2017 post's numbers for the page's sentences; they are of no machine, and none is missing."""
     lead, most, shares = lead_by_term(), largest_lead(), fixed_shares()
     steps = original.s0().query("sweep == 'vocabulary'").pivot_table("step_s", "vocabulary", "device")
     first, middle, last = steps["CPU"] / steps["GPU"]

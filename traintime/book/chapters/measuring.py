@@ -92,7 +92,7 @@ def _sizes(row: pd.Series) -> str:
 
 
 def gap_table(book: Measurements) -> HTML:
-    """A step of `fit` beside a single one."""
+    """A step of `fit` next to a single one."""
     return page.columns(
         gaps(book),
         stack="stack",
@@ -120,7 +120,7 @@ def fit_costs_what_steps_cost(book: Measurements) -> Finding:
 
 @functools.cache
 def epochs(book: Measurements) -> pd.DataFrame:
-    """Whole epochs that were run, one row a run, beside what was promised: error of each estimate, a share.
+    """Whole epochs that were run, one row a run, compared with what was predicted: error of each estimate, a share.
 
     training_s is the epoch without what `fit` slept after its last step. Estimates (ESTIMATES): steps, from the mean of
     the single steps; slope, from the line through the short fits before the epoch; mean, from what a step of those took
@@ -222,7 +222,7 @@ def mean_is_better_than_slope(book: Measurements) -> Finding:
 
 @functools.cache
 def calls(book: Measurements) -> pd.DataFrame:
-    """Every stored call of TensorFlow's own loop, which can sleep, whose last step was told apart.
+    """Every stored call of TensorFlow's own loop, which can sleep, whose last step was timed separately.
 
     Columns sentences, seconds, idle_s, done_s (when the last step was), predicted_s (formula.tf_data_end).
     """

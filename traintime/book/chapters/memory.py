@@ -156,7 +156,7 @@ def frees(book: Measurements) -> pd.DataFrame:
 
 
 def frees_table(book: Measurements) -> HTML:
-    """`frees`, a row a way; a peak that stands against another sweep's is marked."""
+    """`frees`, a row a way; a peak that is compared with another sweep's is marked."""
     rows = [
         {"larger": larger, "way": way} | {row["stack"]: _peak_and_time(row) for _, row in stacks.iterrows()}
         for (larger, way), stacks in frees(book).groupby(["larger", "way"], sort=False)

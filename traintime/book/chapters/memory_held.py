@@ -1,4 +1,4 @@
-"""Chapter 11, memory: the document's example by hand, what a stack holds at its peak, and one step as drawn.
+"""Chapter 11, memory: S2's example by hand, what a stack holds at its peak, and one step as drawn.
 
 What frees memory is the chapter's second question: memory.py.
 """
@@ -34,7 +34,7 @@ LARGE = 200_000  # rows from which on the table, and little else, decides the pe
 def all_between(values: pd.Series, low: float, high: float, spec: str, unit: str = "") -> Finding:
     """Whether all values, which have no interval, lie between two limits; figure: each by its name.
 
-    Raises KeyError without any. unit: stands before the values.
+    Raises KeyError without any. unit: precedes the values.
     """
     if values.empty:
         raise KeyError("not measured")
@@ -57,7 +57,7 @@ def by_hand() -> dict[str, int]:
 
 
 def documented() -> dict[str, float]:
-    """What the document says of the first four."""
+    """What S2 says of the first four."""
     names = {"forward": "forward", "backward": "gradient", "sample": "sample", "batch": "batch"}
     return {name: float(_figures()[f"{theirs} elements"]) for name, theirs in names.items()}
 
@@ -81,7 +81,7 @@ def document_adds_up(book: Measurements) -> Finding:
 
 
 def count_table() -> HTML:
-    """The document's count, the layers' and the bytes of both."""
+    """S2's count, the layers' and the bytes of both."""
     names = ["forward, a sample", "backward, a sample", "both", "a batch"]
     counts = pd.DataFrame({"documented": documented()}).assign(counted=pd.Series(by_hand()), name=names)
     return page.columns(
@@ -100,7 +100,7 @@ def count_table() -> HTML:
 def peaks(book: Measurements) -> pd.DataFrame:
     """The points of the network whose peak was measured on a CPU: with `how`, and in bytes held, table and activations.
 
-    held: peak less what the stack holds idle; parameter_bytes; activation_bytes: what the forward pass hands on.
+    held: peak less what the stack holds idle; parameter_bytes; activation_bytes: of the activations.
     """
     points = book.points(device="cpu", **SIZES).dropna(subset="peak_bytes")
     works = [make_point(**{name: row[name] for name in SIZES}).work for _, row in points.iterrows()]
@@ -260,7 +260,7 @@ def under_tcmalloc(book: Measurements) -> pd.Series:
 
 @functools.cache
 def example(book: Measurements) -> pd.DataFrame:
-    """The document's example as measured, its points: with idle and held, bytes beyond idle.
+    """S2's example as measured, its points: with idle and held, bytes beyond idle.
 
     peak_bytes and held are without the batches that lie ready: those are data, which each program keeps as it likes.
     """
@@ -271,7 +271,7 @@ def example(book: Measurements) -> pd.DataFrame:
 
 
 def example_table(book: Measurements) -> HTML:
-    """Mebibytes that the document's example holds beyond idle, a row a stack, a column a batch."""
+    """Mebibytes that S2's example holds beyond idle, a row a stack, a column a batch."""
     wide = example(book).pivot_table("held", ["stack", "idle"], "batch", sort=False).reset_index()
     batches = {str(batch): (f"batch {batch:,}", 1 / MIB, ",.1f") for batch in wide.columns[2:]}
     return page.columns(wide.rename(columns=str), stack="MiB", idle=("idle", 1 / MIB, ",.0f"), **batches)

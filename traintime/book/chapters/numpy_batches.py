@@ -1,4 +1,4 @@
-"""Chapter 10, a network in NumPy against the batch: what the memory allocator adds to the two prices of a batch."""
+"""Chapter 10, a network in NumPy against the batch: what the memory allocator adds to the two costs of a batch."""
 
 import functools
 
@@ -36,13 +36,13 @@ LEAST, AGAIN = 0.05, 1.3  # a formula may miss by this, or by so many times what
 
 @functools.cache
 def allocator_prices(book: Measurements) -> dict[str, Fit]:
-    """A price per step and one per image under each allocator."""
+    """A cost per step and one per image under each allocator."""
     return {how: fit for (_, how), fit in book.lines(allocator_points(book), formula.BATCH_LINE).items()}
 
 
 @functools.cache
 def three_prices(book: Measurements, most: int = SMALL_PAGES) -> Fit:
-    """A price per step, per image and per page mapped anew, of batches up to so many images under both allocators.
+    """A cost per step, per image and per fresh page, of batches up to so many images under both allocators.
 
     Raises KeyError where these are too few.
     """
@@ -125,7 +125,7 @@ def three_prices_under_both(book: Measurements) -> Finding:
 
 
 def page_table(book: Measurements) -> HTML:
-    """An image under each allocator, the pages that it maps anew, and the one time over the other; a row a batch."""
+    """An image under each allocator, its fresh pages, and the one time over the other; a row a batch."""
     rows, points = [], allocator_points(book).set_index(["how", "batch"])
     for _, row in allocator_ratios(book).iterrows():
         each = [points.loc[(allocator, row["batch"])] for allocator in ALLOCATORS]
@@ -136,7 +136,7 @@ def page_table(book: Measurements) -> HTML:
 
 
 def machine_table() -> HTML:
-    """What pages cost on each machine that ran both allocators, and how far two prices and three are off."""
+    """What pages cost on each machine that ran both allocators, and how far two costs and three are off."""
     rows = []
     for book in with_both_allocators():
         gain, paid = step_ratio(allocator_ratios(book), TCMALLOC, FLAT[0]), three_prices(book).interval("w")

@@ -32,7 +32,7 @@ MNIST = 60_000  # images of the training set; S3 does not say how many of them i
 
 
 def token_flops() -> float:
-    """Operations of the LSTM's matrix products for a token, forwards and backwards."""
+    """Operations of the LSTM's matmuls for a token, forwards and backwards."""
     point = make_point()
     return point.work.flops / (point.sizes.batch * point.sizes.length)
 
@@ -61,7 +61,7 @@ class Fitted:
 
     @property
     def a_token(self) -> float:
-        """What part of the price c is a token's: without lengths it is a sentence's."""
+        """What part of the cost c is a token's: without lengths it is a sentence's."""
         return 1.0 if "l" in self.fit.coefficients else 1 / DOCUMENT["length"]
 
 
@@ -87,7 +87,7 @@ def straight(book: Measurements) -> dict[str, Fitted]:
 
 
 def fit_summary(book: Measurements) -> pd.DataFrame:
-    """Each stack's prices in units of their floors (b, c; c missing without batches), and the errors of its fit."""
+    """Each stack's costs in units of their floors (b, c; c missing without batches), and the errors of its fit."""
     floor, rows = cost_floors(book), {}
     for stack, one in straight(book).items():
         token = one.fit.coefficients.get("c", np.nan) * one.a_token
@@ -107,20 +107,20 @@ def fitted_points(book: Measurements) -> pd.DataFrame:
 
 
 def term_seconds(book: Measurements) -> pd.DataFrame:
-    """Seconds that each term contributes at the document's point, a row a stack."""
+    """Seconds that each term contributes at the 2017 post's point, a row a stack."""
     at = pd.DataFrame([DOCUMENT])
     return pd.DataFrame({stack: one.fit.parts(at).iloc[0] for stack, one in straight(book).items()}).T.fillna(0)
 
 
 def rows_share(one: Fitted) -> Interval:
-    """The share of the rows in a step at the document's point."""
+    """The share of the rows in a step at the 2017 post's point."""
     at = pd.DataFrame([DOCUMENT])
     drawn, value = one.fit.draws * one.fit.formula.design(at)[0], one.fit.parts(at).iloc[0]
     return central((drawn["b"] / drawn.sum(axis=1)).to_numpy(), float(value["b"] / value.sum()))
 
 
 def median_errors(points: pd.DataFrame, size: str) -> pd.Series:
-    """Median error over the stacks against one size, while the other two have the document's value."""
+    """Median error over the stacks against one size, while the other two have the 2017 post's value."""
     others = pd.Series(DOCUMENT).drop(size)
     return points[points[list(others.index)].eq(others).all(axis=1)].groupby(size)["error"].median()
 
@@ -156,7 +156,7 @@ def s3_steps() -> pd.DataFrame:
 
 
 def line_of_batches(rows: pd.DataFrame) -> tuple[dict[str, float], Array]:
-    """A price per step (F) and one per sample (c) of rows with columns batch and step_s; and their relative errors."""
+    """A cost per step (F) and one per sample (c) of rows with columns batch and step_s; and their relative errors."""
     seconds = rows["step_s"].to_numpy(float)
     solution = formula.solve(formula.BATCH_LINE, rows, seconds)
     errors = formula.BATCH_LINE.design(rows) @ solution / seconds - 1
@@ -165,7 +165,7 @@ def line_of_batches(rows: pd.DataFrame) -> tuple[dict[str, float], Array]:
 
 @functools.cache
 def pairs() -> pd.DataFrame:
-    """Published times at two batch sizes read as a price per step and one per example, by framework and units."""
+    """Published times at two batch sizes read as a cost per step and one per example, by framework and units."""
     published = stored.chosen(external.benchmarks(), name="rnn-benchmarks")
     rows = []
     for (framework, units), two in published.groupby(["framework", "units"], sort=False):
@@ -177,12 +177,12 @@ def pairs() -> pd.DataFrame:
 
 
 def fitting() -> pd.Series:
-    """Which of the pairs two prices give back, neither of them negative."""
+    """Which of the pairs two costs give back, neither of them negative."""
     return pairs()["worst error"] <= 0.01
 
 
 def k40m_row_s(embedding: int) -> float:
-    """The least seconds that Adam's update of a row of so many numbers takes the document's card."""
+    """The least seconds that Adam's update of a row of so many numbers takes the 2017 post's card."""
     return UPDATE_BYTES["adam"] * embedding / external.hardware("K40m")["bandwidth measured"]
 
 
@@ -190,7 +190,7 @@ ISSUE = ("seen", "rows", "all", "floor")
 
 
 def bug_report() -> dict[str, float]:
-    """A bug report's seconds a step (seen); what the document's costs predict for the rows and all, and the floor."""
+    """A bug report's seconds a step (seen); what the 2017 post's costs predict for the rows and all, and the floor."""
     issue, price = stored.row(external.benchmarks(), name="tensorflow-14075"), original.s0_fits()["GPU"].coefficients
     rows = issue["vocabulary"] * issue["embedding"] * price["b"] / make_point().sizes.embedding
     floor = issue["vocabulary"] * k40m_row_s(issue["embedding"])
@@ -201,7 +201,7 @@ def bug_report() -> dict[str, float]:
 
 
 def term_table(book: Measurements) -> HTML:
-    """What each stack pays for the step, a position, a row and a token."""
+    """What each stack pays for the step, a time step, a row and a token."""
     rows = []
     for stack, one in straight(book).items():
         unit = {"c": one.a_token}
@@ -218,7 +218,7 @@ def term_table(book: Measurements) -> HTML:
 
 
 def error_table(book: Measurements) -> HTML:
-    """How far each stack's prices lie above the floor, and how well the sum gives its points back."""
+    """How far each stack's costs lie above the floor, and how well the sum gives its points back."""
     return page.columns(
         fit_summary(book).rename_axis("stack").reset_index(),
         stack=("stack (points)", lambda row: f"{row['stack']} ({row['points']})"),

@@ -1,4 +1,4 @@
-"""Chapter 4, the memory pool: a framework's own pool, what a row costs where glibc has none, the price in memory."""
+"""Chapter 4, the memory pool: a framework's own pool, what a row costs where glibc has none, the cost in memory."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -124,7 +124,7 @@ def bend_ratios(book: Measurements) -> pd.DataFrame:
 
 
 def further_rows(book: Measurements, stack: str) -> Interval:
-    """Under tcmalloc, the price of a further row from 80,000 to 800,000 rows over that from 20,000 to 80,000.
+    """Under tcmalloc, the cost of a further row from 80,000 to 800,000 rows over that from 20,000 to 80,000.
 
     Raises KeyError where one of the steps was not measured.
     """
@@ -141,7 +141,7 @@ def row_sides(book: Measurements, stack: str) -> Sides:
 
 
 def row_ratio(book: Measurements, stack: str) -> Interval:
-    """The price of a row between the two under glibc over that under tcmalloc."""
+    """The cost of a row between the two under glibc over that under tcmalloc."""
     return from_common_rounds(row_sides(book, stack), lambda s: (s[1] - s[0]) / (s[3] - s[2]))
 
 
@@ -209,7 +209,7 @@ def onednn_table(books: Iterable[Measurements]) -> HTML:
 
 
 def bend_table(book: Measurements) -> HTML:
-    """glibc over tcmalloc at each vocabulary, and the ratio of a row's prices."""
+    """glibc over tcmalloc at each vocabulary, and the ratio of a row's costs."""
     table = bend_ratios(book)
     texts = [f"{page.span(row, spec='.1f', below=True)}<br>{row['reason']}" for _, row in table.iterrows()]
     wide = table.assign(text=texts).pivot(index="stack", columns="vocabulary", values="text").rename(columns=str)
@@ -262,7 +262,7 @@ def _bent(book: Measurements, value: Callable[[Measurements, str], Interval]) ->
 
 
 def _halved(book: Measurements) -> str:
-    """The stacks on which glibc's mapping is half or more of a row's price."""
+    """The stacks on which glibc's mapping is half or more of a row's cost."""
     return ", ".join(stack for stack, ratio in _bent(book, row_ratio).items() if ratio.value >= 2) or "no stack"
 
 

@@ -22,7 +22,7 @@ PAGE = 4096  # bytes
 
 
 def table_bytes(rows: int = ROWS) -> int:
-    """Bytes of an embedding table of so many rows, at the document's width."""
+    """Bytes of an embedding table of so many rows, at the 2017 post's width."""
     return 4 * rows * make_point().sizes.embedding
 
 
@@ -249,7 +249,7 @@ def _count(counts: pd.Series, stack: str, allocator: str) -> str:
 
 
 def side_by_side(book: Measurements) -> HTML:
-    """Each allocator beside plain glibc, both from the same rounds: step and faults of both, speed, verdict."""
+    """Each allocator next to plain glibc, both from the same rounds: step and faults of both, speed, verdict."""
     table, counts = gains(book), faults(book)
     ways = [({"allocator": "glibc"}, {"allocator": name}) for name in table["allocator"]]
     sides = [book.sides(*way, stack=stack, vocabulary=ROWS) for way, stack in zip(ways, table["stack"], strict=True)]

@@ -148,7 +148,7 @@ def goal_table(books: Sequence[Measurements]) -> HTML:
 
 
 def domain_table(books: Sequence[Measurements]) -> HTML:
-    """The sizes that models of the document's kind were drawn from, and how many were drawn where."""
+    """The sizes that models of the 2017 post's kind were drawn from, and how many were drawn where."""
     drawn = on_every_machine(books).query("kind == 'classifier'")
     counts = drawn.groupby(["domain", "machine"])["number"].nunique()
     table = []
@@ -205,7 +205,7 @@ def case_table(books: Sequence[Measurements]) -> HTML:
 
 
 def _foretold(case: Case, tier: str, what: str) -> str:
-    """What a tier foretold of one model's time or memory, and whether the truth lay outside."""
+    """What a tier predicted of one model's time or memory, and whether the truth lay outside."""
     one = getattr(case.predicted[tier], what) if tier in case.predicted else None
     if one is None:
         return ""

@@ -1,4 +1,4 @@
-"""Chapter 15, beyond our trainings: the document's card, a Titan X, other units, a machine that is not normal."""
+"""Chapter 15, beyond our trainings: the 2017 post's card, a Titan X, other units, a machine that is not normal."""
 
 import functools
 
@@ -27,10 +27,10 @@ TWICE = (0.5, 2.0)
 
 
 def document() -> pd.DataFrame:
-    """The document's cells of its GPU, as the formula foretells them: columns vocabulary, batch, epoch_s, foretold_s,
+    """The 2017 post's cells of its GPU, as the formula predicts them: columns vocabulary, batch, epoch_s, foretold_s,
     low_s, high_s, and update, the share of a step that the table's update takes.
 
-    From the card's data sheet and Theano's habits on processors: no second of a GPU was used.
+    From the card's data sheet and Theano's efficiency factors on processors: no second of a GPU was used.
     """
     priced, rows = prices.published("K40m", "2017-theano"), []
     for name in ("vocabulary", "batch"):
@@ -62,7 +62,7 @@ def document_foretold(book: Measurements) -> Finding | None:
 
 
 def document_table() -> HTML:
-    """The document's cells of its GPU, foretold."""
+    """The 2017 post's cells of its GPU, predicted."""
     return page.columns(
         document(),
         vocabulary=("rows", 1, ",.0f"),
@@ -74,7 +74,7 @@ def document_table() -> HTML:
 
 
 def _with_ends(row: pd.Series) -> str:
-    """What was foretold, and its interval on a line of its own."""
+    """What was predicted, and its interval on a line of its own."""
     return f"{row['foretold_s']:,.0f}<br>({row['low_s']:,.0f} to {row['high_s']:,.0f})"
 
 
@@ -82,10 +82,11 @@ def _with_ends(row: pd.Series) -> str:
 
 
 def others() -> pd.DataFrame:
-    """Trainings of a recurrent layer that others timed on a Titan X, as the formula foretells them from its data sheet.
+    """Trainings of a recurrent layer that others timed on a Titan X, as the formula predicts them from its data sheet.
 
-    Columns framework, units, batch, step_s; foretold_s, low_s, high_s, as first foretold (data/predicted/titan-x.csv);
-    now_s: as the habits of today foretell it. Inputs as many as units, SGD, of each framework the stack of 2017.
+    Columns framework, units, batch, step_s; foretold_s, low_s, high_s, as first predicted (data/predicted/titan-x.csv);
+    now_s: as the efficiency factors of today predict it. Inputs as many as units, SGD, of each framework the stack of
+    2017.
     """
     published = external.benchmarks()
     rows = pd.read_csv(paths.PREDICTED / "titan-x.csv").merge(
@@ -119,7 +120,7 @@ def others_foretold(book: Measurements) -> Finding | None:
 
 
 def others_table() -> HTML:
-    """Trainings that others published, foretold from a data sheet."""
+    """Trainings that others published, predicted from a data sheet."""
     in_ms = others().assign(**{name: others()[name] * 1e3 for name in ("foretold_s", "low_s", "high_s")})
     return page.columns(
         in_ms,
@@ -134,11 +135,12 @@ def others_table() -> HTML:
 
 
 def of_units(book: Measurements) -> pd.DataFrame:
-    """One LSTM of other units than the habits knew, foretold from them at the machine's own rates, and measured.
+    """One LSTM of other units than the efficiency factors knew, predicted from them at the machine's own rates, and
+    measured.
 
-    data/predicted/units.csv has what the habits made of each step before it was measured: seconds, operations and bytes
-    at the least possible price. Columns: stack, units, batch, foretold_s, step_s with low_s and high_s (95 %), times
-    (measured over foretold). Raises KeyError where the page's machine has not measured them.
+    data/predicted/units.csv has what the efficiency factors made of each step before it was measured: seconds,
+    operations and bytes at the least possible cost. Columns: stack, units, batch, foretold_s, step_s with low_s and
+    high_s (95 %), times (measured over predicted). Raises KeyError where the page's machine has not measured them.
     """
     foretold = pd.read_csv(paths.PREDICTED / "units.csv")
     measured = book.points(workload="lstm", stack=stored.ANY, units=[32, 512], batch=[32, 128])
@@ -172,7 +174,7 @@ def _of_512(book: Measurements) -> pd.DataFrame:
 
 
 def of_512_units(book: Measurements) -> str:
-    """What the stacks of 2017 took of what was foretold for 512 units: "0.30 to 0.60"."""
+    """What the stacks of 2017 took of what was predicted for 512 units: "0.30 to 0.60"."""
     times = _of_512(book)["times"]
     if times.empty:
         raise KeyError("not measured")

@@ -1,4 +1,4 @@
-"""Chapter 15, earlier versions of the predictor: what was foretold of them, and what came of it."""
+"""Chapter 15, earlier versions of the predictor: what was predicted of them, and what came of it."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -107,7 +107,7 @@ claim("15.22", "Nine in ten of these intervals hold what then happens.", says="c
 
 
 def version_table(books: Sequence[Measurements]) -> HTML:
-    """Models of the document's kind, by the version of the predictor that foretold them."""
+    """Models of the 2017 post's kind, by the version of the predictor that predicted them."""
 
     def missed_by(models: pd.DataFrame, allocator: str) -> str:
         return page.or_not_measured(

@@ -1,4 +1,4 @@
-"""Chapter 15, how far off the predictions were: what was foretold of that, and what came of it."""
+"""Chapter 15, how far off the predictions were: what was predicted of that, and what came of it."""
 
 import functools
 

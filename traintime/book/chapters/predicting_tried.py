@@ -187,12 +187,12 @@ def some(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def document_kind(models: pd.DataFrame, *of: int) -> pd.DataFrame:
-    """The models of the document's kind that these versions of the predictor foretold."""
+    """The models of the 2017 post's kind that these versions of the predictor predicted."""
     return some(models[models["version"].isin(of) & (models["kind"] == "classifier")])
 
 
 def anew(book: Measurements, first: int = BASE, last: int | None = None) -> pd.DataFrame:
-    """Models of the whole domain that these versions foretold; by default all since memory is counted from a base."""
+    """Models of the whole domain that these versions predicted; by default all since memory is counted from a base."""
     models = cases(book)
     return some(models[models["version"].between(first, last or versions.current()) & (models["domain"] == WHOLE)])
 

@@ -1,6 +1,6 @@
-"""Chapter 1, the question: what the document's two tables say by arithmetic alone, and what our machines say to that.
+"""Chapter 1, the question: what the 2017 post's two tables say by arithmetic alone, and what our machines say to that.
 
-Its claims are judged on the document's own figures, and on the same six cells measured on Theano of 2017.
+Its claims are judged on the 2017 post's own figures, and on the same six cells measured on Theano of 2017.
 """
 
 import functools
@@ -34,12 +34,12 @@ LENGTHS = [3, 6, 12, 25, 50, 100, 200, 400]  # tokens, of the lost table
 
 @functools.cache
 def document() -> Measurements:
-    """The document's twelve cells, to stand beside the machines in the chapter's table of claims."""
+    """The 2017 post's twelve cells, to stand next to the machines in the chapter's table of claims."""
     return Measurements(original.s0().assign(protocol=""), DOCUMENT)
 
 
 def table_cells(book: Measurements) -> dict[str, pd.DataFrame]:
-    """The two tables' six cells, seconds a step: of each device of the document, of a machine on Theano of 2017.
+    """The two tables' six cells, seconds a step: of each device of the 2017 post, of a machine on Theano of 2017.
 
     A machine that lacks one of the six has none.
     """
@@ -55,7 +55,7 @@ def table_cells(book: Measurements) -> dict[str, pd.DataFrame]:
 
 @functools.cache
 def straight_lines(book: Measurements) -> dict[str, Fit]:
-    """The straight line through the three vocabularies of each device, or of the document's software; no draws."""
+    """The straight line through the three vocabularies of each device, or of the 2017 post's software; no draws."""
     fitted = {}
     for name, rows in table_cells(book).items():
         rows = rows[rows["batch"] == 100]
@@ -66,7 +66,7 @@ def straight_lines(book: Measurements) -> dict[str, Fit]:
 
 @functools.cache
 def fits(book: Measurements) -> dict[str, Fit]:
-    """The formula with three terms, fitted to the six cells of each device, or of the document's software."""
+    """The formula with three terms, fitted to the six cells of each device, or of the 2017 post's software."""
     if book.machine == DOCUMENT:
         return original.s0_fits()
     fitted = {}
@@ -107,7 +107,7 @@ def three_terms(book: Measurements) -> Finding:
 
 
 def share_of_terms(fit: Fit, terms: Iterable[str]) -> Interval:
-    """Share of these terms in a step at the document's favourite configuration, 280,000 rows and batch 100."""
+    """Share of these terms in a step at the 2017 post's favourite configuration, 280,000 rows and batch 100."""
     drawn, value = fit.draws * fit.formula.design(FAVOURITE)[0], fit.parts(FAVOURITE).iloc[0]
     shares = drawn[list(terms)].sum(axis=1) / drawn.sum(axis=1)
     return formula.interval(shares, float(value[list(terms)].sum() / value.sum()))
@@ -214,13 +214,13 @@ def reconstructed() -> pd.DataFrame:
 
 
 def reconstructed_table(epochs: pd.DataFrame) -> HTML:
-    """The document's lost table, a row a length. epochs: as `reconstructed` gives them."""
+    """The 2017 post's lost table, a row a length. epochs: as `reconstructed` gives them."""
     texts = epochs.assign(text=[page.span(row, "middle", ",.0f") for _, row in epochs.iterrows()])["text"]
     return page.frame(texts.unstack("device").rename(columns=lambda device: f"{device}, s an epoch"))
 
 
 def doubled(device: str) -> str:
-    """How many times as long an epoch of twice the document's length takes: the ends of 95 % of the draws."""
+    """How many times as long an epoch of twice the 2017 post's length takes: the ends of 95 % of the draws."""
     low, high = (epoch_draws()[device, 50] / epoch_draws()[device, 25]).quantile([0.025, 0.975])
     return f"{low:.2f} to {high:.2f}"
 

@@ -48,8 +48,8 @@ def stored_records(book: Measurements, **wanted: Any) -> list[Record]:
 def sentinel(book: Measurements) -> pd.DataFrame:
     """The good runs of one of the machine's sentinels in the order of time.
 
-    Of the stacks whose sentinel ran beside the same point under tcmalloc, where there are such, the one with most runs.
-    Raises KeyError for a machine without one: this run's has none.
+    Of the stacks whose sentinel ran next to the same point under tcmalloc, where there are such, the one with most
+    runs. Raises KeyError for a machine without one: this run's has none.
     """
     if book.machine not in stored.listed():
         raise KeyError(book.machine)

@@ -51,7 +51,7 @@ def by_way(points: pd.DataFrame, value: str) -> pd.DataFrame:
 
 
 def most_repeatable(machine: str = "") -> Measurements:
-    """The machine named, or else of those that ran the sweep the one that repeats itself best."""
+    """The machine named, or else of those that ran the sweep the one that is most repeatable."""
 
     def repeats(book: Measurements) -> float | None:
         steps = [medians for medians in book.values(by_rows(book), "median_s") if len(medians)]
@@ -199,7 +199,7 @@ def ran_the_epoch(book: Measurements | None = None) -> Measurements:
 
 
 def documents_epoch_s() -> float:
-    """What the document printed for it on its K40m, s."""
+    """What the 2017 post printed for it on its K40m, s."""
     return float(stored.row(original.s0(), device="GPU", vocabulary=LARGE)["epoch_s"])
 
 
@@ -277,7 +277,7 @@ def _every_epoch(book: Measurements) -> str:
 
 
 def _faults(book: Measurements) -> str:
-    """Pages that a deferred step of torch maps anew, with the fewest and with the most rows."""
+    """Fresh pages of a deferred step of torch, with the fewest and with the most rows."""
     deferred = stored.chosen(_invocations(book), stack=TORCH, how=DEFERRED)
     few, many = (stored.chosen(deferred, vocabulary=rows)["faults_a_step"].mean() for rows in (SMALL, LARGE))
     return f"{few:,.0f} and {many:,.0f}"

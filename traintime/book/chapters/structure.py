@@ -67,8 +67,8 @@ def step_work(structure: str, depth: int = DEEP) -> Work:
 def points(book: Measurements) -> pd.DataFrame:
     """Every network of the sweep with its ReLUs and its stack's usual compiler.
 
-    Columns beside those of Measurements.points: `how`, its structure, and what a step of it has to do: parameters,
-    flops, activation_bytes.
+    Columns in addition to those of Measurements.points: `how`, its structure, and what a step of it has to do:
+    parameters, flops, activation_bytes.
     """
     networks = _with_columns(book.points(**SIZES, side=ANY))
     names = ["structure", "side", "width", "depth", "outputs", "batch", "optimizer", "relu"]
@@ -294,7 +294,7 @@ def fewer_are_faster(book: Measurements) -> Finding:
 
 
 def source(structure: str) -> str:
-    """How Keras joins the convolutions of a structure, as it stands in the worker; nothing is imported for it."""
+    """How Keras joins the convolutions of a structure, as the worker does it; nothing is imported for it."""
     text = (workloads.get("blocks").folder / "on_keras3.py").read_text()
     functions = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == structure)
     return ast.get_source_segment(text, next(functions)) or ""

@@ -54,7 +54,7 @@ def price_of_a_row(book: Measurements, found: pd.DataFrame, between: tuple[int, 
 
     The book's one definition: the step at the larger of two vocabularies less the step at the smaller, over the rows
     between them; 80,000 and 280,000 rows unless the page names others. Both are above glibc's mapping threshold, every
-    machine and stack has them, and no line has to fit. A stack without both has no price.
+    machine and stack has them, and no line has to fit. A stack without both has no cost.
     """
     width = between[1] - between[0]
     pairs = {name: pair_of(found, name, between) for name in _names(found)}
@@ -83,7 +83,7 @@ def top_end(book: Measurements, found: pd.DataFrame, low: int = PRICED[1]) -> di
 
 
 def in_floors(book: Measurements) -> dict[str, Interval]:
-    """The price of a row with Adam by stack, in units of the machine's floor."""
+    """The cost of a row with Adam by stack, in units of the machine's floor."""
     prices = price_of_a_row(book, by_vocabulary(book))
     return {stack: price.scaled(1 / floor_s(book)) for (stack, _), price in prices.items()}
 
@@ -96,7 +96,7 @@ def cheapest_and_dearest(prices: Mapping[str, Interval]) -> tuple[str, str]:
 
 
 def ratio_of_prices(book: Measurements, found: pd.DataFrame, above: Name, below: Name) -> Interval:
-    """How many times as much a row costs in one (stack, how) as in another. Raises KeyError where one has no price."""
+    """How many times as much a row costs in one (stack, how) as in another. Raises KeyError where one has no cost."""
     pairs = [pair_of(found, name, PRICED) for name in (above, below)]
     if any(len(pair) < 2 for pair in pairs):
         raise KeyError("a row has no price")
@@ -104,12 +104,12 @@ def ratio_of_prices(book: Measurements, found: pd.DataFrame, above: Name, below:
 
 
 def over(s: np.ndarray) -> np.ndarray:
-    """A row's price over another's, from the two steps of each; the rows between them are the same."""
+    """A row's cost over another's, from the two steps of each; the rows between them are the same."""
     return (s[1] - s[0]) / (s[3] - s[2])
 
 
 def dearest_over_cheapest(book: Measurements) -> Interval:
-    """How many times as much a row costs on the dearest stack as on the cheapest."""
+    """How many times as much a row costs on the slowest stack as on the fastest."""
     least, most = cheapest_and_dearest(in_floors(book))
     return ratio_of_prices(book, by_vocabulary(book), (most, "adam"), (least, "adam"))
 
@@ -207,8 +207,8 @@ def growth(book: Measurements) -> pd.DataFrame:
 
     Over the vocabularies, from 20,000 rows on, that ran three times or more in every way on that stack, so that they
     can be compared and no single run decides. Columns: from, to (rows), times (Interval: step at the largest over
-    step at the smallest, geometric means of medians), price (Interval, s a row between the two), share (Interval: the
-    price in units of Adam's).
+    step at the smallest, geometric means of medians), `price` (Interval, s a row between the two), share (Interval: the
+    cost in units of Adam's).
     """
     rows, often, book = [], repeated(intervened(book)), interleaved(book)
     for stack, group in often.groupby("stack", sort=False):

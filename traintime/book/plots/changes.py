@@ -9,7 +9,8 @@ from traintime.book.plots.sweeps import MARKERS
 
 
 def changed(table: pd.DataFrame) -> Figure:
-    """Times as fast with each change: a panel a model, a row a change, a marker a stack; full where it is told apart.
+    """Times as fast with each change: a panel a model, a row a change, a marker a stack; full where the difference is
+    significant.
 
     table: columns model, change, stack, ratio, low, high, faster.
     """

@@ -10,7 +10,7 @@ from traintime.explain.formula import Fit
 
 
 def document_tables(s0: pd.DataFrame) -> Figure:
-    """Time of an epoch against vocabulary and against batch size, as the document gives it."""
+    """Time of an epoch against vocabulary and against batch size, as the 2017 post gives it."""
     style()
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.9), sharey=True, constrained_layout=True)
     for axis, sweep, label in zip(

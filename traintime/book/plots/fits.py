@@ -24,7 +24,7 @@ def _look(number: int, stack: str) -> dict[str, object]:
 
 
 def predicted(points: pd.DataFrame) -> Figure:
-    """Predicted against measured step, one marker a stack, beside the diagonal.
+    """Predicted against measured step, one marker a stack, next to the diagonal.
 
     points: columns stack, step_s, predicted_s (s).
     """

@@ -1,4 +1,4 @@
-"""Figures of one layer run and trained in several ways: prices of a position, accuracies, losses over the batch."""
+"""Figures of one layer run and trained in several ways: costs of a time step, accuracies, losses over the batch."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -23,10 +23,10 @@ MICROSECONDS = [10**e * m for e in range(-1, 6) for m in (1, 3)]
 
 
 def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> Figure:
-    """Microseconds that one more position takes: a row a stack, a marker a way of running the layer, a panel a batch.
+    """Microseconds that one more time step takes: a row a stack, a marker a way of running the layer, a panel a batch.
 
     prices: columns stack, how, batch, position_s, low, high (s); one that is not above nothing is not drawn.
-    floors: the least that a position can take at each batch, s.
+    floors: the least that a time step can take at each batch, s.
     """
     style()
     prices = prices[prices["position_s"] > 0]
@@ -87,9 +87,9 @@ def along(points: pd.DataFrame, stack: str) -> Figure:
 
 
 def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
-    """Points of accuracy that each cause gains, with intervals, beside a claim where there is one.
+    """Points of accuracy that each cause gains, with intervals, next to a claim where there is one.
 
-    table: columns task, cause, difference, low, high (shares); claimed: a share; gained: what stands at the axis.
+    table: columns task, cause, difference, low, high (shares); claimed: a share; gained: the axis label.
     """
     style()
     names, tasks = (list(dict.fromkeys(table[name])) for name in ("cause", "task"))

@@ -41,7 +41,7 @@ def faults(runs: dict[str, pd.DataFrame]) -> Figure:
 def foretold(epochs: pd.DataFrame, estimates: dict[str, str]) -> Figure:
     """How far each extrapolation was off the epoch that was then run, a row a kind of extrapolation, a mark an epoch.
 
-    epochs: columns stack, and NAME_error for each name of estimates (a share; above 0 more was promised).
+    epochs: columns stack, and NAME_error for each name of estimates (a share; above 0 more was predicted).
     """
     style()
     figure, axis = plt.subplots(figsize=(6.8, 0.55 * len(estimates) + 1.5), constrained_layout=True)

@@ -1,4 +1,4 @@
-"""The figure of a predictor: what it said over what happened, for each way to foretell."""
+"""The figure of a predictor: what it said over what happened, for each way to predict."""
 
 import matplotlib.pyplot as plt
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Figures of two devices beside each other: their speed-up, their rooflines, their steps."""
+"""Figures of two devices next to each other: their speed-up, their rooflines, their steps."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,7 +23,7 @@ def speed_ups(
     """CPU time over GPU time against one size a panel, with the fits' curve, its band and the limit it runs into.
 
     cells: as original.s0 gives them; ranges: size -> values to draw the curve at; limits: size -> ratio as the size
-    grows; guess: the document's own limit.
+    grows; guess: the 2017 post's own limit.
     """
     style()
     figure, axes = plt.subplots(1, len(ranges), figsize=(8.6, 3.9), sharey=True, constrained_layout=True)
@@ -60,7 +60,7 @@ def roofline(roofs: pd.DataFrame, works: pd.Series, seen: pd.DataFrame) -> Figur
     """Rooflines of devices, the intensities of kinds of work, and the rates that were seen.
 
     roofs: columns name, device ("CPU" or "GPU"), flop_per_s, byte_per_s, and peak_byte_per_s where the data sheet
-    promises more than was measured (else missing); works: name -> FLOP per byte; seen: columns device, source
+    states more than was measured (else missing); works: name -> FLOP per byte; seen: columns device, source
     ("document" or "stored"), flop_per_byte, flop_per_s.
     """
     style()

@@ -165,7 +165,7 @@ def exponents(table: pd.DataFrame) -> Figure:
 
 
 def epochs(points: pd.DataFrame, critical: pd.Series) -> Figure:
-    """Hours of an epoch against batch size, one line a stack, with a mark at its critical batch.
+    """Hours of an epoch against batch size, one line a stack, with a mark at its break-even batch.
 
     points: columns stack, batch, epoch_s; critical: batch size by stack.
     """
@@ -218,8 +218,8 @@ def collapsed(points: pd.DataFrame, fitted: pd.DataFrame) -> Figure:
 def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
     """Ratio of two stacks' steps with its interval: a panel for each size that is swept, a line for each pair.
 
-    tables: size -> columns above, below, ratio, low, high, faster and the size. A full marker is a difference that
-    may be called one; a hollow one cannot be told from none.
+    tables: size -> columns above, below, ratio, low, high, faster and the size. A full marker is a significant
+    difference; a hollow one is inconclusive.
     """
     style()
     figure, axes = plt.subplots(
@@ -241,7 +241,7 @@ def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
 
 
 def gains(table: pd.DataFrame, claimed: float) -> Figure:
-    """Speed-up with its interval for each allocator, one row a stack, beside a claim.
+    """Speed-up with its interval for each allocator, one row a stack, next to a claim.
 
     table: columns stack, allocator, ratio, low, high, faster; claimed: a ratio. Hollow markers as in `ratios`.
     """

@@ -74,7 +74,7 @@ class Blocks(Sizes):
         """parameters: (9 C + 1) W of a convolution that reads C maps, and (C + 1) O of the dense layer.
 
         Sharing the weights takes parameters away and nothing else: each convolution is computed all the same.
-        Activations: the image and whatever an operation hands on: a convolution, a ReLU, a sum, maps joined to one
+        Activations: the image and the result of each operation: a convolution, a ReLU, a sum, maps joined to one
         array. Densely joined, those grow with the square of the depth.
         """
         own = self.read[:2] if self.shared else self.read

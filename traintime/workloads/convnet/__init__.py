@@ -52,7 +52,7 @@ class Convnet(Sizes):
     def work(self) -> Work:
         """parameters: (W² + 1) F + (P² F + 1) O, with P half of the places (an odd one is left out).
 
-        Activations are what the layers hand on, the image included.
+        Activations are the layers' outputs and the image.
         """
         places, pooled = self.convolved**2, (self.convolved // 2) ** 2 * self.filters
         parameters = (self.window**2 + 1) * self.filters + (pooled + 1) * self.outputs

@@ -29,7 +29,7 @@ class Dense(Sizes):
     optimizer: Optimizer = "adam"
 
     def work(self) -> Work:
-        """parameters: (I + 1) H + (N - 1) (H + 1) H + (H + 1) O. Activations: what layers hand on, input included."""
+        """parameters: (I + 1) H + (N - 1) (H + 1) H + (H + 1) O. Activations: the layers' outputs, and the input."""
         widths = [self.inputs, *[self.hidden] * self.layers, self.outputs]
         pairs = list(pairwise(widths))
         parameters = sum((inner + 1) * columns for inner, columns in pairs)

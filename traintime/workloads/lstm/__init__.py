@@ -55,9 +55,9 @@ class Lstm(Sizes):
             raise InputError("algorithm", self.algorithm, problem, f"Take default, or one of: {has}.")
 
     def work(self) -> Work:
-        """parameters: 4 U (I + U + 1) + U + 1. The inputs of all positions are multiplied at once, the state's apart.
+        """parameters: 4 U (I + U + 1) + U + 1. The inputs of all time steps are multiplied at once, the state's apart.
 
-        Launches: the positions one after the other, or one operation for all of them, and the dense layer.
+        Launches: the time steps one after the other, or one fused kernel for all of them, and the dense layer.
         """
         positions, gates = self.batch * self.length, 4 * self.units
         parameters = lstm_parameters(self.inputs, self.units) + self.units + 1

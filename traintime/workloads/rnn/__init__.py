@@ -92,8 +92,8 @@ class Rnn(Sizes):
         """parameters: V E + 4 U (E + U + 1) + U + 1; with a factor F, V F + F E in the place of V E. By rows, at most
         a batch's tokens are trained.
 
-        The inputs of all tokens are multiplied at once, the units of the state one position after the other.
-        Activations are what the dearest stacks hold for each token, about. The calculator's page gets this very form:
+        The inputs of all tokens are multiplied at once, the units of the state one time step after the other.
+        Activations are what the slowest stacks hold for each token, about. The calculator's page gets this very form:
         with symbols for the sizes, and their `least` (traintime.book.calculator.formulas).
         """
         tokens, gates = self.batch * self.length, 4 * self.units
