@@ -37,7 +37,8 @@ def missing():
 
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch, missing):
-    """A machine that has every stack and 8 GiB, and that nobody measures."""
+    """A machine that has every stack and 8 GiB, that nobody measures, and whose files need not outlive a blackout."""
+    monkeypatch.setattr(records.os, "fsync", lambda file: None)
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: stack.name not in missing))
     monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
     monkeypatch.setattr(machine, "free_memory", lambda device: 8 * 2**30)
@@ -128,86 +129,61 @@ def test_a_sweep_is_every_combination_of_its_lists():
 
 
 def test_a_sweep_may_have_further_sets_joined_to_its_values():
-    """Frozen, and under SGD, and not both at once; what two sets share is one point."""
+    """Frozen, and under SGD, and not both at once; one for NumPy alone; what two sets share is one point."""
     also = [{"frozen": True}, {"optimizer": "sgd"}, {"stacks": ["numpy"], "vocabulary": 10}, {"vocabulary": 99}]
+    also += [{"stacks": ["numpy"], "vocabulary": 10, "optimizer": "adam-rows"}]
     made = plan(vocabulary=[10, 20], also=also)
     found = {(p.sizes.vocabulary, p.sizes.frozen, p.sizes.optimizer, stack.name) for p, stack in made.pairs}
     of_both = {(10, False, "adam"), (20, False, "adam"), (10, True, "adam"), (20, True, "adam")}
     of_both |= {(10, False, "sgd"), (20, False, "sgd"), (99, False, "adam")}
-    assert found == {(*point, stack) for point in of_both for stack in ("numpy", "2026-jax")}
+    of_one = {(10, False, "adam-rows", "numpy")}
+    assert found == of_one | {(*point, stack) for point in of_both for stack in ("numpy", "2026-jax")}
     assert len(made.pairs) == len(found)
-
-
-def test_a_further_set_for_one_stack_is_not_run_on_the_others():
-    made = plan(vocabulary=10, also=[{"stacks": ["numpy"], "optimizer": "adam-rows"}])
-    assert {stack.name for point, stack in made.pairs if point.sizes.optimizer == "adam-rows"} == {"numpy"}
 
 
 def test_a_sweep_that_says_little_has_the_usual_rounds_stacks_and_protocol():
     made = sweep.Plan.from_profile("short", {"vocabulary": 10})
     assert (made.rounds, made.protocol, made.beyond_memory) == (5, Protocol(), False)
     assert {stack.name for stack in made.stacks} == set(stacks.ALL)
-
-
-def test_a_sweep_may_have_its_own_protocol():
     assert plan(protocol={"steps": 7}).protocol == Protocol(steps=7)
 
 
 @pytest.mark.parametrize("value", [0, -1, "many", 1.5])
-@pytest.mark.parametrize("field", ["vocabulary", "batch"])
-def test_a_bad_size_is_refused_with_field_value_and_remedy(field, value):
+@pytest.mark.parametrize("field", ["vocabulary", "batch", "rounds"])
+def test_a_number_that_is_none_is_refused_by_its_field(field, value):
     with pytest.raises(InputError) as caught:
-        plan(**{field: [10, value]})
+        plan(**{field: value if field == "rounds" else [10, value]})
     assert (caught.value.field, caught.value.value) == (field, value)
-    assert caught.value.remedy == "Give a whole number of 1 or more."
-
-
-@pytest.mark.parametrize("value", [0, -1, "many", 1.5])
-def test_a_bad_number_of_rounds_is_refused(value):
-    with pytest.raises(InputError, match=r"^rounds: .*whole number of 1 or more"):
-        plan(rounds=value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "field", "value"),
     [
-        ({"stacks": ["numpy", "2016-theano"]}, "stack: '2016-theano' is not a known stack. Choose one of: .*numpy"),
-        ({"workload": "cnn"}, "workload: 'cnn' is not a known workload. Choose one of: .*rnn"),
-        ({"vocabluary": 5}, "'vocabluary' is not a known field.*Choose one of: .*vocabulary"),
-        ({"protocol": {"stepz": 5}}, "stepz"),
-        ({"protocol": {"steps": 0}}, "steps"),
-        ({"protocol": {"seconds": 2}}, "seconds"),
-        ({"also": [{"vocabluary": 5}]}, "'vocabluary' is not a known field"),
+        ({"stacks": ["numpy", "2016-theano"]}, "stack", "2016-theano"),
+        ({"workload": "cnn"}, "workload", "cnn"),
+        ({"vocabluary": 5}, "field of a configuration", "vocabluary"),
+        ({"also": [{"vocabluary": 5}]}, "field of a configuration", "vocabluary"),
+        ({"together": True}, "field of a configuration", "together"),
+        ({"protocol": {"stepz": 5}}, "field of a protocol", "stepz"),
+        ({"protocol": {"steps": 0}}, "steps", 0),
+        ({"protocol": {"seconds": 2}}, "field of a protocol", "seconds"),
+        ({"stacks": []}, "stacks", []),
+        ({"vocabulary": []}, "vocabulary", []),
+        ({"optimizer": ["adam", "adam-rows"]}, "optimizer", "adam-rows"),
+        ({"words": 5, "mask": [False, True]}, "mask", True),
+        ({"device": ["cpu", "gpu"]}, "device", "gpu"),
+        ({"words": [5, 26]}, "words", 26),
     ],
 )
-def test_an_unknown_name_or_value_is_refused(changes, words):
-    with pytest.raises(InputError, match=words):
+def test_what_no_sweep_or_none_of_these_stacks_can_have_is_refused_by_its_field(changes, field, value):
+    with pytest.raises(InputError) as caught:
         plan(**changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"optimizer": ["adam", "adam-rows"]}, "optimizer: 'adam-rows' is nothing that keras3 has. .*numpy"),
-        ({"words": 5, "mask": [False, True]}, "mask: True is nothing that numpy can do. Take a Keras stack"),
-        ({"device": ["cpu", "gpu"]}, "device: 'gpu' is nothing that numpy can do. Take a stack of 2026"),
-        ({"words": [5, 26]}, "words: 26 is more than the length 25"),
-    ],
-)
-def test_what_a_stack_of_the_sweep_cannot_do_is_refused(changes, words):
-    with pytest.raises(InputError, match=words):
-        plan(**changes)
+    assert (caught.value.field, caught.value.value) == (field, value)
 
 
 def test_a_sweep_on_the_stacks_that_can_is_taken():
     assert len(plan(stacks=["numpy"], optimizer="adam-rows").points) == 3
     assert len(plan(stacks=["2026-jax", "2017-theano"], words=5, mask=[False, True]).points) == 6
-
-
-@pytest.mark.parametrize("field", ["stacks", "vocabulary"])
-def test_an_empty_list_is_refused(field):
-    with pytest.raises(InputError, match=field):
-        plan(**{field: []})
 
 
 @pytest.fixture
@@ -218,14 +194,14 @@ def profile(tmp_path, monkeypatch):
     return "mine"
 
 
-def test_an_unknown_profile_is_refused_and_the_known_ones_are_named(profile):
-    with pytest.raises(InputError, match=r"profile: 'yours' is not a known profile. Choose one of: bare, mine"):
-        sweep.plans("yours")
-
-
-def test_an_unknown_sweep_is_refused_and_the_known_ones_are_named(profile):
-    with pytest.raises(InputError, match=r"sweep: 'three' is not a known sweep. Choose one of: one, two"):
-        sweep.plans(profile, only=["one", "three"])
+@pytest.mark.parametrize(
+    ("name", "only", "field", "known"),
+    [("yours", None, "profile", "bare, mine"), ("mine", ["one", "three"], "sweep", "one, two")],
+)
+def test_an_unknown_profile_or_sweep_is_refused_and_the_known_ones_are_named(profile, name, only, field, known):
+    with pytest.raises(InputError, match=known) as caught:
+        sweep.plans(name, only)
+    assert caught.value.field == field
 
 
 def test_all_sweeps_of_a_profile_or_only_the_named_ones(profile):
@@ -239,13 +215,14 @@ def test_every_profile_of_the_book_can_be_read(path):
     for made in sweep.plans(path.stem):
         assert made.points
         assert made.stacks
+        assert not made.together, "a profile's measurements are stored"
         assert len(made.order(1, seed=1)) >= 2
 
 
 # The order of a round
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(st.integers(1, 60), st.integers(0, 2**32), st.integers(1, 3))
 def test_a_round_has_every_point_on_every_stack_once(points, seed, number):
     made = plan(vocabulary=list(range(1, points + 1)), rounds=3)
@@ -256,7 +233,7 @@ def test_a_round_has_every_point_on_every_stack_once(points, seed, number):
     assert sorted(task.stack.name for task in watched) == ["2026-jax", "numpy"], "one on each stack"
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 99))
 def test_the_sentinels_are_spread_evenly(points, on, seed):
     made = plan(vocabulary=list(range(1, points + 1)), stacks=list(stacks.ALL)[:on])
@@ -299,38 +276,16 @@ def test_a_run_without_sentinels_has_none():
     assert counted(plan().order(1, 7, sentinels=False)) == counted(plan().order(1, 7))
 
 
-def test_the_order_is_the_seeds_and_not_the_profiles():
-    made = plan(vocabulary=list(range(1, 21)))
-    turned = plan(vocabulary=list(range(20, 0, -1)), stacks=["2026-jax", "numpy"])
-    assert made.order(1, seed=7) == turned.order(1, seed=7)
-    assert made.order(1, seed=7) != made.order(1, seed=8)
-
-
-def test_the_order_is_the_same_in_another_process():
-    """Reproducible from what the record says: seed, sweep and round."""
-    made = plan(vocabulary=list(range(1, 21)))
-    keys = [f"{task.stack.name} {task.point.key}" for task in made.order(3, seed=2017)]
-    script = (
-        "from traintime.measuring.sweep import Plan\n"
-        f"made = Plan.from_profile('small', {SMALL | {'vocabulary': list(range(1, 21))}!r})\n"
-        "print('\\n'.join(f'{t.stack.name} {t.point.key}' for t in made.order(3, seed=2017)))"
-    )
-    answer = subprocess.run([sys.executable, "-c", script], cwd=paths.ROOT, capture_output=True, text=True, check=True)
-    assert answer.stdout.splitlines() == keys
-
-
-def test_each_round_has_an_order_of_its_own():
-    made = plan(vocabulary=list(range(1, 21)))
-    one, two = ([task.point.key for task in made.order(number, seed=7) if not task.sentinel] for number in (1, 2))
-    assert Counter(one) == Counter(two)
-    assert one != two
-
-
-def test_the_order_is_not_sorted():
-    made = plan(vocabulary=list(range(1, 21)), stacks=["numpy"])
-    keys = [task.point.key for task in made.order(1, seed=7) if not task.sentinel]
-    assert keys != sorted(keys)
-    assert [int(key.split("-")[1][1:]) for key in keys] != list(range(1, 21))
+def test_the_order_follows_from_seed_sweep_and_round_alone():
+    """What a record says gives the order again, in any process: this one was made on another day."""
+    order = plan().order(1, seed=2017)
+    assert [f"{task.stack.name} {task.point.sizes.vocabulary}" for task in order] == [
+        *("2026-jax 10", "2026-jax 30", "2026-jax 20000", "2026-jax 20"),
+        *("numpy 30", "numpy 20000", "numpy 20", "numpy 10"),
+    ]
+    assert plan(vocabulary=[30, 20, 10], stacks=["2026-jax", "numpy"]).order(1, seed=2017) == order
+    others = [plan().order(1, 8), plan().order(2, 2017), plan("other").order(1, 2017)]
+    assert len({tuple((task.stack.name, task.point.key) for task in each) for each in (order, *others)}) == 4
 
 
 def test_both_sides_of_a_comparison_lie_in_the_same_round():
@@ -404,20 +359,9 @@ def test_everything_is_outstanding_at_first_and_nothing_at_the_end(root, fake_me
     assert stored(root) == planned([plan()])
     assert stored(root, sentinel=True) == counted(tasks, sentinel=True) == planned([plan()], sentinel=True)
     assert left([plan()], root) == []
-
-
-def test_rounds_complete_one_after_the_other(root, fake_measure):
-    run([plan(rounds=3)], root, fake_measure())
-    for path in records.files(root):
-        rounds = [done.round for done in records.read(path).invocations]
-        assert rounds == [1, 2, 3], path
-
-
-def test_a_finished_sweep_measures_no_further_sentinel(root, fake_measure):
-    run([plan()], root, fake_measure())
-    measure = fake_measure()
+    measure, rates = fake_measure(), history(root)
     assert run([plan()], root, measure).total == 0
-    assert measure.calls == []
+    assert (measure.calls, history(root)) == ([], rates), "no further sentinel, and no rates"
 
 
 def test_more_rounds_add_only_what_is_new(root, fake_measure):
@@ -473,34 +417,20 @@ def attempts(root):
     }
 
 
+@pytest.mark.parametrize("again", [None, "the same"])
 @pytest.mark.parametrize("end", ["crashed", "disturbed"])
-def test_what_crashed_or_was_disturbed_is_kept_and_done_once_more_at_the_end_of_its_round(root, fake_measure, end):
-    measure = fake_measure(ends={3: end})
-    progress = run([plan(rounds=1)], root, measure)
-    assert progress.finished == progress.total == len(measure.calls) == 8 + 1
-    assert measure.calls[-1] == measure.calls[3]
-    status = "crashed" if end == "crashed" else "ok"
-    assert attempts(root)[measure.calls[3][:2]] == [(1, status, False), (1, "ok", True)]
-    assert sum(len(made) for made in attempts(root).values()) == 9
-    assert left([plan(rounds=1)], root) == []
-
-
-@pytest.mark.parametrize("end", ["crashed", "disturbed"])
-def test_it_is_done_once_more_and_never_a_third_time(root, fake_measure, end):
-    measure = fake_measure(ends={3: end, 8: end})
-    run([plan(rounds=1)], root, measure)
-    assert len(measure.calls) == 9
-    assert [again for _, _, again in attempts(root)[measure.calls[3][:2]]] == [False, True]
-    assert left([plan(rounds=1)], root) == []
-    assert run([plan(rounds=1)], root, fake_measure()).total == 0
-
-
-def test_the_repetition_comes_in_its_own_round(root, fake_measure):
-    measure = fake_measure(ends={3: "disturbed"})
-    run([plan(rounds=2)], root, measure)
-    assert len(measure.calls) == 17
+def test_what_crashed_or_was_disturbed_is_kept_and_done_once_more_at_the_end_of_its_round(
+    root, fake_measure, end, again
+):
+    """Once, however that ends, and never a third time."""
+    measure = fake_measure(ends={3: end} | ({8: end} if again else {}))
+    progress = run([plan(rounds=2)], root, measure)
+    assert progress.finished == progress.total == len(measure.calls) == everything(root) == 8 + 1 + 8
     assert measure.calls[8] == measure.calls[3]
-    assert [made[:1] + made[2:] for made in attempts(root)[measure.calls[3][:2]]] == [(1, False), (1, True), (2, False)]
+    status = "crashed" if end == "crashed" else "ok"
+    second = (1, status if again else "ok", True)
+    assert attempts(root)[measure.calls[3][:2]] == [(1, status, False), second, (2, "ok", False)]
+    assert left([plan(rounds=2)], root) == []
 
 
 def test_a_look_keeps_what_was_disturbed_as_it_is_and_does_only_what_crashed_once_more(root, fake_measure):
@@ -600,7 +530,7 @@ def test_a_point_that_is_the_sentinel_too_is_counted_apart(root, fake_measure):
 # Killed
 
 
-@pytest.mark.parametrize("kills", [[0], [1], [5], [9], [15], [3, 0, 4, 1], [8, 7], [2, 2, 2, 2, 2, 2]])
+@pytest.mark.parametrize("kills", [[0], [5], [15], [3, 0, 4, 1], [8, 7]])
 def test_an_interrupted_sweep_goes_on_where_it_was(root, fake_measure, kills):
     done = 0
     for number in kills:
@@ -681,7 +611,7 @@ for attempt in range(12):
         sweep.run(plans, root, measure=measure, report=report, machine_key="some-machine", rates=lambda: rates)
         os._exit(0)
     if attempt < 11:
-        time.sleep(seeded.uniform(0.0, 0.3))
+        time.sleep(seeded.uniform(0.0, 0.2))
         os.kill(child, signal.SIGKILL)
     killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     os.write(notes, b"killed\\n" if killed else b"ended\\n")
@@ -759,7 +689,7 @@ def slow_measure(fake_measure, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize(("within_s", "started"), [(0, 0), (1, 1), (10, 1), (25, 3), (10_000, 16)])
+@pytest.mark.parametrize(("within_s", "started"), [(0, 0), (1, 1), (10, 1), (25, 3), (10_000, 16), (float("inf"), 16)])
 def test_nothing_is_started_after_the_time_that_was_given(root, slow_measure, within_s, started):
     total = len(left([plan()], root))
     assert total == 16, "twelve, and in each of the two rounds a sentinel on each of the two stacks"
@@ -767,15 +697,10 @@ def test_nothing_is_started_after_the_time_that_was_given(root, slow_measure, wi
     progress = run([plan()], root, measure, within_s=within_s)
     assert len(measure.calls) == progress.finished == started == everything(root)
     assert progress.total == total
+    assert progress.seconds == [10.0] * started
     assert stored(root) + counted(left([plan()], root)) == planned([plan()]), "the rest is outstanding"
     run([plan()], root, slow_measure())
     assert stored(root) == planned([plan()])
-
-
-def test_without_a_limit_nothing_is_left(root, slow_measure):
-    progress = run([plan()], root, slow_measure())
-    assert progress.finished == progress.total == 16
-    assert progress.seconds == [10.0] * 16
 
 
 def test_the_time_that_is_left_follows_from_the_invocations_so_far():
@@ -866,13 +791,6 @@ def test_what_shares_processes_is_refused_among_the_stored_measurements(tmp_path
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize("path", sorted(paths.PROFILES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_no_profile_can_have_its_sweeps_share_processes(path):
-    assert not any(made.together for made in sweep.plans(path.stem))
-    with pytest.raises(InputError, match="'together' is not a known field"):
-        plan(together=True)
-
-
 # The machine
 
 
@@ -888,12 +806,6 @@ def test_the_machine_is_described_once_and_its_rates_at_the_start_of_every_round
     assert (description["machine"], description["rates"]) == (MACHINE, RATES)
     assert (root / MACHINE / "machine.json").read_text() == first
     assert [rates["matmul_flop_per_s"] for rates in history(root)] == [200.0, 210.0, 210.0]
-
-
-def test_a_sweep_with_nothing_to_do_measures_no_rates(root, fake_measure):
-    run([plan(rounds=1)], root, fake_measure())
-    run([plan(rounds=1)], root, fake_measure())
-    assert len(history(root)) == 1
 
 
 def test_an_older_description_is_completed_and_keeps_what_it_said(root, fake_measure, monkeypatch):
@@ -933,17 +845,16 @@ def test_rates_that_leave_the_machines_range_are_said_and_flag_the_invocations(r
 # Refused before anything is started
 
 
-def test_a_point_beyond_the_memory_is_refused_before_anything_is_started(root, fake_measure):
-    measure = fake_measure()
-    with pytest.raises(InputError, match=r"vocabulary: 900000000 needs about .*--beyond-memory"):
-        run([plan(vocabulary=[10, 900_000_000])], root, measure)
-    assert measure.calls == []
-    assert everything(root) == 0
-
-
-def test_a_point_beyond_the_memory_is_tried_where_the_sweep_says_so(root, fake_measure):
-    run([plan(vocabulary=[10, 900_000_000], beyond_memory=True)], root, fake_measure(status="oom"))
-    assert stored(root) == planned([plan(vocabulary=[10, 900_000_000])])
+def test_a_point_beyond_the_memory_is_refused_before_anything_is_started_or_tried_where_the_sweep_says_so(
+    root, fake_measure
+):
+    measure, large = fake_measure(status="oom"), {"vocabulary": [10, 900_000_000]}
+    with pytest.raises(InputError) as caught:
+        run([plan(**large)], root, measure)
+    assert (caught.value.field, caught.value.value) == ("vocabulary", 900_000_000)
+    assert (measure.calls, everything(root)) == ([], 0)
+    run([plan(**large, beyond_memory=True)], root, measure)
+    assert stored(root) == planned([plan(**large)])
 
 
 @pytest.mark.parametrize("described", [False, True])
