@@ -92,6 +92,11 @@ def old(tmp_path):
     return copy
 
 
+def watch(root):
+    """NumPy's sentinel."""
+    return file(root, point=SENTINEL, sentinel=True)
+
+
 def change(path, *keys, value):
     """Set one key of a JSON file."""
     whole = json.loads(path.read_text())
@@ -148,9 +153,22 @@ def test_what_is_committed_has_no_fault():
     assert list(check.problems(paths.MEASUREMENTS)) == []
 
 
-def test_a_failure_that_says_what_happened_is_no_problem(root, path):
-    fail(path)
-    assert (faults(root), notes(root)) == ([], [])
+@pytest.mark.parametrize(
+    ("happen", "noted"),
+    [
+        (lambda root: fail(file(root)), []),
+        (lambda root: change_all(file(root), "protocol", "timeout_s", value=300.0), []),  # another point's may differ
+        *[
+            (lambda root, error=error: fail(file(root), error=error), [])
+            for error in ("in <checkout>/traintime/worker/x.py", "in ~/x.py", "/proc/meminfo", "a/tmp/b")
+        ],
+        (lambda root: [crash(watch(root), index) for index in range(3)], ["have no repeat yet"]),
+    ],
+)
+def test_what_is_well_has_no_fault(root, happen, noted):
+    happen(root)
+    assert faults(root) == []
+    assert [words in note for words, note in zip(noted, notes(root), strict=True)] == [True] * len(noted)
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -162,64 +180,172 @@ def test_a_folder_without_measurements_is_a_problem(tmp_path, exists):
 # Whole files
 
 
-def test_what_ran_in_a_process_that_others_had_used_is_no_stored_measurement(root, path):
-    change(path, "invocations", 1, "shared", value=3)
-    assert one_fault(root) == (
-        f"{NAME}: key invocations.1.shared is 3: other invocations had used its process before it;"
-        " withdraw it (see withdrawn.csv) and measure the point again with traintime sweep"
-    )
+def described(root, name="machine.json"):
+    return root / MACHINE / name
 
 
-def test_a_cut_file_is_named(root, path):
-    path.write_text(path.read_text()[:-40])
-    assert one_fault(root).startswith(f"{NAME}: is not whole JSON")
+def lacks(path, key):
+    path.write_text(json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != key}))
 
 
-def test_a_file_of_a_newer_schema_is_named(root, path):
-    change(path, "schema_version", value=records.SCHEMA + 1)
-    assert one_fault(root) == f"{NAME}: has schema version {records.SCHEMA + 1}, newer than {records.SCHEMA}"
-
-
-@pytest.mark.parametrize(
-    ("keys", "value"),
-    [
-        (("surprise",), 1),
-        (("invocations", 0, "status"), "fine"),
-        (("invocations", 2, "result", "timing", "steps_ns"), "many"),
-    ],
-)
-def test_a_wrong_key_is_named_with_its_file(root, path, keys, value):
-    change(path, *keys, value=value)
-    assert one_fault(root).startswith(f"{NAME}: has a wrong key {'.'.join(map(str, keys))} (")
-
-
-def test_a_size_that_no_point_can_have_is_named(root, path):
-    change(path, "point", "sizes", "vocabulary", value=-5)
-    assert one_fault(root).startswith(f"{NAME}: has a wrong key point")
-
-
-def test_a_file_in_another_stacks_folder_is_named(root, path):
-    target = root / MACHINE / "2026-torch" / path.name
-    target.parent.mkdir()
+def elsewhere(path, *place):
+    target = path.parents[len(place) - 1].joinpath(*place)
+    target.parent.mkdir(exist_ok=True)
     path.rename(target)
-    name = f"{MACHINE}/2026-torch/{POINT.key}.json"
-    assert one_fault(root) == f"{name}: key stack is 'numpy', its place says '2026-torch'"
 
 
-def test_a_file_of_another_machine_is_named(root, path):
-    change(path, "machine", value="other-machine")
-    assert one_fault(root) == f"{NAME}: key machine is 'other-machine', its place says {MACHINE!r}"
+def failed_with_a_result(path):
+    change(path, "invocations", 1, "status", value="timeout")
+    change(path, "invocations", 1, "error", value="made up")
 
 
-def test_a_file_under_another_name_is_named(root, path):
-    path.rename(path.with_name("other.json"))
-    name = f"{MACHINE}/numpy/other.json"
-    assert one_fault(root) == f"{name}: key key is '{POINT.key}', its place says 'other'"
+def of_more_steps(path):
+    change(path, "invocations", 1, "protocol", "steps", value=4)
+    change(path, "invocations", 1, "result", "timing", "steps_ns", value=[10**6] * 6)
 
 
-def test_a_point_that_is_not_the_keys_is_named(root, path):
-    change(path, "point", "sizes", "dropout", value=0.25)
-    assert one_fault(root) == f"{NAME}: key point describes '{POINT.key}-d0.25'"
+def in_file(*keys, value):
+    return lambda root: change(file(root), *keys, value=value)
+
+
+def in_run(*keys, value):
+    return in_file("invocations", 1, *keys, value=value)
+
+
+def in_result(*keys, value):
+    return in_run("result", *keys, value=value)
+
+
+TEXTS = [("machine.json", "{"), ("rates.json", "["), ("machine.json", "[]"), ("rates.json", "{}"), ("rates.json", "3")]
+RATES = ["bandwidth_bytes_per_s", "matmul_flop_per_s"]
+PROCESSORS = ["AuthenticAMD family 25 model 1 stepping 1", None]
+STEPS = [([1] * 4, 2), ([1] * 6, 4), ([1] * 4 + [0], 3), ([], -2)]
+UNREADABLE = ["", "stack,key,started\nnumpy,a,b\n", "stack,key,started,reason\na,b,c,d,e\n"]
+# What happens to the folder, and how its only fault begins: the file, and the key in it
+DAMAGES = [
+    # A whole file
+    (in_run("shared", value=3), f"{NAME}: key invocations.1.shared is 3"),
+    (lambda root: file(root).write_text(file(root).read_text()[:-40]), f"{NAME}: is not whole JSON"),
+    (in_file("schema_version", value=records.SCHEMA + 1), f"{NAME}: has schema version {records.SCHEMA + 1}"),
+    (in_file("surprise", value=1), f"{NAME}: has a wrong key surprise ("),
+    (in_run("status", value="fine"), f"{NAME}: has a wrong key invocations.1.status ("),
+    (
+        in_result("timing", "steps_ns", value="many"),
+        f"{NAME}: has a wrong key invocations.1.result.timing.steps_ns (",
+    ),
+    (in_file("point", "sizes", "vocabulary", value=-5), f"{NAME}: has a wrong key point"),
+    (in_file("machine", value="other-machine"), f"{NAME}: key machine is 'other-machine'"),
+    (in_file("point", "sizes", "dropout", value=0.25), f"{NAME}: key point describes '{POINT.key}-d0.25'"),
+    (lambda root: elsewhere(file(root), "other.json"), f"{MACHINE}/numpy/other.json: key key is '{POINT.key}'"),
+    (
+        lambda root: elsewhere(file(root), "2026-torch", f"{POINT.key}.json"),
+        f"{MACHINE}/2026-torch/{POINT.key}.json: key stack is 'numpy'",
+    ),
+    # One invocation
+    (in_result("facts", "parameters", value=167), f"{NAME}: key invocations.1.result.facts.parameters is 167, not 166"),
+    *[
+        (
+            in_result("timing", "steps_ns", value=steps),
+            f"{NAME}: key invocations.1.result.timing.steps_ns has {number} counted steps of 3",
+        )
+        for steps, number in STEPS
+    ],
+    (in_result("timing", "first_ns", value=-1), f"{NAME}: key invocations.1.result.timing.steps_ns"),
+    *[(lambda root, e=error: fail(file(root), error=e), f"{NAME}: key invocations.2.error") for error in (None, "")],
+    (lambda root: failed_with_a_result(file(root)), f"{NAME}: key invocations.1.status is 'timeout'"),
+    (lambda root: fail(file(root), status="ok"), f"{NAME}: key invocations.2.status is 'ok'"),
+    *[
+        (in_file("invocations", 2, "started", value=started), f"{NAME}: key invocations.2.started is {started!r}")
+        for started in ("yesterday", "2026-01-02 03:04:05", "2026-01-02T03:04:05+01:00")
+    ],
+    *[
+        (
+            in_result("facts", "path", "processor", value=each),
+            f"{NAME}: key invocations.1.result.facts.path.processor is {each!r}, machine.json says {PROCESSOR!r}",
+        )
+        for each in PROCESSORS
+    ],
+    (in_run("protocol", "timeout_s", value=300.0), f"{NAME}: key invocations.1.protocol is 2+3 within 300 s"),
+    (lambda root: of_more_steps(file(root)), f"{NAME}: key invocations.1.protocol is 2+4 within"),
+    (in_run("again", value=True), f"{NAME}: key invocations.1.again is true"),
+    # The machine
+    (lambda root: described(root).unlink(), f"{MACHINE}/machine.json: missing"),
+    *[(lambda root, n=n, t=t: described(root, n).write_text(t), f"{MACHINE}/{n}: is no") for n, t in TEXTS],
+    *[
+        (lambda root, key=key: lacks(described(root), key), f"{MACHINE}/machine.json: key {key} is missing")
+        for key in ("schema_version", "kernel")
+    ],
+    (lambda root: describe(root, cpu=None), f"{MACHINE}/machine.json: the machine's key does not follow"),
+    (lambda root: describe(root, machine="other"), f"{MACHINE}/machine.json: key machine is 'other'"),
+    (
+        lambda root: describe(root, cores=4),
+        f"{MACHINE}/machine.json: describes 'amd-epyc-family26-model2-4-cores-24-gib'",
+    ),
+    (
+        lambda root: describe(root, cpu="Intel Xeon"),
+        f"{MACHINE}/machine.json: describes 'intel-xeon-family26-model2-2-",
+    ),
+    *[
+        (
+            lambda root, rate=rate, value=value: change(described(root), "rates", rate, value=value),
+            f"{MACHINE}/machine.json: key rates.{rate}",
+        )
+        for rate in RATES
+        for value in (0, -1.0, None, True)
+    ],
+    (
+        lambda root: change(described(root, "rates.json"), 1, RATES[1], value=0),
+        f"{MACHINE}/rates.json: key 1.{RATES[1]}",
+    ),
+    *[
+        (lambda root, text=text: described(root, "withdrawn.csv").write_text(text), f"{MACHINE}/withdrawn.csv: has ")
+        for text in UNREADABLE
+    ],
+    # The sentinels
+    (
+        lambda root: file(root, "2026-jax", SENTINEL, sentinel=True).unlink(),
+        f"{MACHINE}/sentinel/2026-jax: no run in the sweep made-up",
+    ),
+    (
+        lambda root: change_all(watch(root), "sweep", value="another"),
+        f"{MACHINE}/sentinel/numpy: no run in the sweep made-up",
+    ),
+    (
+        lambda root: change(watch(root), "invocations", 0, "result", "facts", "parameters", value=1),
+        f"{MACHINE}/sentinel/numpy/{SENTINEL.key}.json: key invocations.0.result.facts.parameters is 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "named"), DAMAGES, ids=[named for _, named in DAMAGES])
+def test_each_damage_is_one_fault_that_names_the_file_and_the_key(root, damage, named):
+    damage(root)
+    assert one_fault(root).startswith(named)
+
+
+OF_SWEEP = f"{MACHINE}: 1 invocations of the sweep made-up"
+NOTED = [
+    (in_run("rates_off", value=True), f"{OF_SWEEP} ran while the machine's rates had left their range"),
+    (lambda root: remove(file(root), 2), f"{MACHINE}: the sweep made-up is unfinished: round 3 has 2 of 3"),
+    # A repeat may still come in the last round; a sweep that was killed before a sentinel's has no need of it.
+    (lambda root: disturb(file(root), 2), f"{OF_SWEEP} have no repeat yet, first {NAME}: key invocations.2"),
+    (lambda root: crash(file(root), 2), f"{OF_SWEEP} have no repeat yet, first {NAME}: key invocations.2"),
+    (lambda root: disturb(watch(root), 0), f"{OF_SWEEP} have no repeat yet, first {MACHINE}/sentinel/numpy"),
+    (
+        lambda root: change(watch(root), "invocations", 1, "result", "timing", "steps_ns", value=[9 * 10**9] * 5),
+        f"{MACHINE}/sentinel/numpy: two runs of the same thing differ",
+    ),
+    (in_run("threads", value=3), f"{MACHINE}: 1 files mix runs that differ in threads"),
+    (in_result("facts", "versions", value={"x": "2"}), f"{MACHINE}: 1 files mix runs that differ in versions"),
+    (in_result("facts", "path", "blas", value="other"), f"{MACHINE}: 1 files mix runs that differ in path"),
+    (in_result("facts", "path", "onednn", value=True), f"{MACHINE}: 1 files mix runs that differ in path"),
+]
+
+
+@pytest.mark.parametrize(("happen", "noted"), NOTED, ids=[noted for _, noted in NOTED])
+def test_what_is_no_fault_may_be_worth_a_note(root, happen, noted):
+    happen(root)
+    assert one_note(root).startswith(noted)
 
 
 def test_an_unknown_stack_is_named(root):
@@ -247,54 +373,7 @@ def test_a_path_of_somebodys_machine_is_named(root, path, home, error):
     assert home[:6] in problem
 
 
-@pytest.mark.parametrize("error", ["in <checkout>/traintime/worker/x.py", "in ~/x.py", "/proc/meminfo", "a/tmp/b"])
-def test_a_path_that_every_machine_has_is_no_problem(root, path, error):
-    fail(path, error=error)
-    assert faults(root) == []
-
-
 # One invocation
-
-
-@pytest.mark.parametrize(
-    ("keys", "value", "words"),
-    [
-        (("facts", "parameters"), 167, "result.facts.parameters is 167, not 166"),
-        (("timing", "steps_ns"), [1] * 4, "result.timing.steps_ns has 2 counted steps of 3"),
-        (("timing", "steps_ns"), [1] * 6, "result.timing.steps_ns has 4 counted steps of 3"),
-        (("timing", "steps_ns"), [1] * 4 + [0], "result.timing.steps_ns has 3 counted steps of 3"),
-        (("timing", "steps_ns"), [], "result.timing.steps_ns has -2 counted steps of 3"),
-        (("timing", "first_ns"), -1, "result.timing.steps_ns has 3 counted steps of 3, all positive"),
-    ],
-)
-def test_a_result_that_cannot_be_is_named(root, path, keys, value, words):
-    change(path, "invocations", 1, "result", *keys, value=value)
-    problem = one_fault(root)
-    assert problem.startswith(f"{NAME}: key invocations.1")
-    assert words in problem
-
-
-@pytest.mark.parametrize("error", [None, ""])
-def test_a_failure_without_an_error_is_named(root, path, error):
-    fail(path, error=error)
-    assert one_fault(root).startswith(f"{NAME}: key invocations.2.error is missing")
-
-
-def test_a_failure_with_a_result_is_named(root, path):
-    change(path, "invocations", 1, "status", value="timeout")
-    change(path, "invocations", 1, "error", value="made up")
-    assert one_fault(root) == f"{NAME}: key invocations.1.status is 'timeout', its result says otherwise"
-
-
-def test_a_success_without_a_result_is_named(root, path):
-    fail(path, status="ok")
-    assert one_fault(root) == f"{NAME}: key invocations.2.status is 'ok', its result says otherwise"
-
-
-@pytest.mark.parametrize("started", ["yesterday", "2026-01-02 03:04:05", "2026-01-02T03:04:05+01:00"])
-def test_a_time_that_is_none_is_named(root, path, started):
-    change(path, "invocations", 2, "started", value=started)
-    assert one_fault(root).startswith(f"{NAME}: key invocations.2.started is {started!r}, not a time")
 
 
 def test_sources_that_nobody_knows_are_named(root, path):
@@ -329,23 +408,6 @@ def test_old_runs_may_be_shorter_than_was_asked_but_not_than_the_least(old):
     assert f"counted steps of at least {protocol['fewest']}" in one_fault(root)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "words"), [("timeout_s", 300.0, "2+3 within 300 s"), ("steps", 4, "2+4 within")]
-)
-def test_a_protocol_that_is_not_the_sweeps_is_named(root, path, key, value, words):
-    change(path, "invocations", 1, "protocol", key, value=value)
-    if key == "steps":
-        change(path, "invocations", 1, "result", "timing", "steps_ns", value=[10**6] * 6)
-    problem = one_fault(root)
-    assert problem.startswith(f"{NAME}: key invocations.1.protocol is {words}")
-    assert problem.endswith("others of the sweep made-up have 2+3 within 900 s")
-
-
-def test_a_point_may_have_another_protocol_than_another_point(root, path):
-    change_all(path, "protocol", "timeout_s", value=300.0)
-    assert (faults(root), notes(root)) == ([], [])
-
-
 # The machine
 
 
@@ -354,81 +416,10 @@ def describe(root, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_a_missing_description_of_the_machine_is_named(root):
-    (root / MACHINE / "machine.json").unlink()
-    assert one_fault(root) == f"{MACHINE}/machine.json: missing; run traintime machine --to {root}"
-
-
-@pytest.mark.parametrize(("name", "text"), [("machine.json", "{"), ("rates.json", "[")])
-def test_a_cut_description_of_the_machine_is_named(root, name, text):
-    (root / MACHINE / name).write_text(text)
-    assert one_fault(root).startswith(f"{MACHINE}/{name}: is not whole JSON")
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "kind"),
-    [("machine.json", "[]", "object"), ("rates.json", "{}", "list"), ("rates.json", "3", "list")],
-)
-def test_a_description_of_another_kind_is_named(root, name, text, kind):
-    (root / MACHINE / name).write_text(text)
-    assert one_fault(root) == f"{MACHINE}/{name}: is no JSON {kind}"
-
-
-@pytest.mark.parametrize("key", ["schema_version", "kernel"])
-def test_a_description_that_lacks_a_key_is_named(root, key):
-    path = root / MACHINE / "machine.json"
-    path.write_text(json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != key}))
-    assert one_fault(root) == f"{MACHINE}/machine.json: key {key} is missing"
-
-
-def test_a_description_that_no_key_follows_from_is_named(root):
-    describe(root, cpu=None)
-    assert one_fault(root).startswith(f"{MACHINE}/machine.json: the machine's key does not follow from it (TypeError")
-
-
-def test_a_description_of_another_machine_is_named(root):
-    describe(root, machine="other")
-    assert one_fault(root) == f"{MACHINE}/machine.json: key machine is 'other', the folder is {MACHINE!r}"
-
-
-@pytest.mark.parametrize(
-    ("changes", "described"),
-    [
-        ({"cores": 4}, "amd-epyc-family26-model2-4-cores-24-gib"),
-        ({"cpu": "Intel Xeon"}, "intel-xeon-family26-model2-2-"),
-    ],
-)
-def test_a_description_that_its_folder_disagrees_with_is_named(root, changes, described):
-    describe(root, **changes)
-    problem = one_fault(root)
-    assert problem.startswith(f"{MACHINE}/machine.json: describes '{described}")
-    assert problem.endswith(f"the folder is {MACHINE!r}")
-
-
 def test_an_older_description_need_not_give_todays_key(old):
     root = old(f"numpy/{make_point(vocabulary=5000).key}.json")
     assert json.loads((root / OLD.name / "machine.json").read_text())["schema_version"] < records.SCHEMA
     assert faults(root) == []
-
-
-@pytest.mark.parametrize("rate", ["bandwidth_bytes_per_s", "matmul_flop_per_s"])
-@pytest.mark.parametrize("value", [0, -1.0, None, True])
-def test_a_rate_that_cannot_be_is_named(root, rate, value):
-    change(root / MACHINE / "machine.json", "rates", rate, value=value)
-    assert one_fault(root) == f"{MACHINE}/machine.json: key rates.{rate} is not a positive number"
-
-
-def test_a_rate_of_a_sweep_that_cannot_be_is_named(root):
-    change(root / MACHINE / "rates.json", 1, "matmul_flop_per_s", value=0)
-    assert one_fault(root) == f"{MACHINE}/rates.json: key 1.matmul_flop_per_s is not a positive number"
-
-
-@pytest.mark.parametrize("processor", ["AuthenticAMD family 25 model 1 stepping 1", None])
-def test_a_measurement_of_another_processor_is_named(root, path, processor):
-    change(path, "invocations", 1, "result", "facts", "path", "processor", value=processor)
-    assert one_fault(root) == (
-        f"{NAME}: key invocations.1.result.facts.path.processor is {processor!r}, machine.json says {PROCESSOR!r}"
-    )
 
 
 def test_a_machine_that_does_not_tell_its_processor_believes_its_measurements(root, path):
@@ -533,13 +524,6 @@ def test_a_point_that_lacks_a_round_and_has_enough_is_noted(root, path):
     assert one_note(root, at_least=2) == f"{NAME}: key invocations lacks round 2 of the sweep made-up"
 
 
-def test_a_round_under_way_is_noted(root, path):
-    remove(path, 2)
-    assert one_note(root) == (
-        f"{MACHINE}: the sweep made-up is unfinished: round 3 has 2 of 3 points; whole rounds 2 of 3 at least"
-    )
-
-
 def test_a_sweep_in_its_first_round_is_noted(root):
     for stack, point, sentinel in THINGS:
         path = file(root, stack, point, sentinel)
@@ -548,14 +532,7 @@ def test_a_sweep_in_its_first_round_is_noted(root):
         else:
             remove(path, 1, 2)
     assert one_note(root) == (
-        f"{MACHINE}: the sweep made-up is unfinished: round 1 has 2 of 2 points; whole rounds 1 of 3 at least"
-    )
-
-
-def test_rates_that_left_their_range_are_noted(root, path):
-    change(path, "invocations", 1, "rates_off", value=True)
-    assert one_note(root) == (
-        f"{MACHINE}: 1 invocations of the sweep made-up ran while the machine's rates had left their range"
+        f"{MACHINE}: the sweep made-up is unfinished: round 1 has 2 of 2 configurations; whole rounds 1 of 3 at least"
     )
 
 
@@ -563,9 +540,10 @@ class Killed(BaseException):
     """Somebody ended the sweep."""
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_sweep_that_is_killed_and_goes_on_is_without_fault_at_any_time(tmp_path, invocation, monkeypatch, seed):
-    """Whatever crashes, is disturbed or killed, and however long the pause."""
+    """Whatever crashes, is disturbed or killed, and however long the pause: no other test checks a real sweep's files."""
+    monkeypatch.setattr(records.os, "fsync", lambda file: None)
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
     chance, clock = random.Random(seed), [datetime(2026, 1, 2, 3, 4, 5)]
     pairs = [(POINT, stacks.get("numpy")), (POINT, stacks.get("2026-jax")), (POINT, stacks.get("2026-torch"))]
@@ -631,20 +609,6 @@ def test_time_that_a_host_took_must_be_repeated_since_that_counts(path, started,
     assert not both.stolen_before_it_counted, "others disturbed it, too"
 
 
-@pytest.mark.parametrize("happen", [disturb, crash])
-def test_a_repeat_may_still_come_in_the_last_round(root, path, happen):
-    happen(path, 2)
-    assert one_note(root) == (
-        f"{MACHINE}: 1 invocations of the sweep made-up have no repeat yet, first {NAME}: key invocations.2"
-    )
-
-
-def test_a_disturbed_sentinel_without_a_repeat_is_noted(root):
-    """A sweep that is killed before it repeats a sentinel has no need of it when it goes on."""
-    disturb(file(root, point=SENTINEL, sentinel=True), 0)
-    assert "have no repeat yet, first" in one_note(root)
-
-
 @pytest.mark.parametrize("status", ["ok", "oom", "timeout"])
 def test_a_repeat_of_what_was_well_is_named(root, path, make, status):
     if status != "ok":
@@ -656,51 +620,13 @@ def test_a_repeat_of_what_was_well_is_named(root, path, make, status):
     )
 
 
-def test_a_repeat_of_nothing_is_named(root, path):
-    change(path, "invocations", 1, "again", value=True)
-    assert one_fault(root) == (
-        f"{NAME}: key invocations.1.again is true, but round 2 of the sweep made-up has nothing it repeats"
-    )
-
-
 # The sentinel
-
-
-def test_a_stack_without_a_sentinel_is_named(root):
-    file(root, "2026-jax", SENTINEL, sentinel=True).unlink()
-    assert one_fault(root) == f"{MACHINE}/sentinel/2026-jax: no run in the sweep made-up, so nobody can tell drift"
-
-
-def test_a_sentinel_of_another_sweep_does_not_count(root):
-    change_all(file(root, "numpy", SENTINEL, sentinel=True), "sweep", value="another")
-    assert f"{MACHINE}/sentinel/numpy: no run in the sweep made-up" in one_fault(root)
 
 
 def test_old_measurements_without_a_sentinel_are_named(old):
     root = old(f"numpy/{make_point(vocabulary=5000).key}.json")
     shutil.rmtree(root / OLD.name / "sentinel")
     assert one_fault(root) == f"{OLD.name}/sentinel: no sentinel, so nobody can tell noise from a difference"
-
-
-def test_a_noisy_sentinel_is_noted(root):
-    path = file(root, point=SENTINEL, sentinel=True)
-    change(path, "invocations", 1, "result", "timing", "steps_ns", value=[9_000_000_000] * 5)
-    note = one_note(root)
-    assert note.startswith(f"{MACHINE}/sentinel/numpy: two runs of the same thing differ by")
-
-
-def test_the_sentinels_files_are_checked_too(root):
-    change(file(root, point=SENTINEL, sentinel=True), "invocations", 0, "result", "facts", "parameters", value=1)
-    assert one_fault(root) == (
-        f"{MACHINE}/sentinel/numpy/{SENTINEL.key}.json: key invocations.0.result.facts.parameters is 1, "
-        f"not {SENTINEL.work.parameters}"
-    )
-
-
-def test_a_sentinel_that_never_ended_well_can_be_checked(root):
-    for index in range(3):
-        crash(file(root, point=SENTINEL, sentinel=True), index)
-    assert faults(root) == []
 
 
 # Withdrawn
@@ -735,12 +661,6 @@ def test_a_withdrawal_that_lacks_something_is_named(root, path, column):
     assert f"{MACHINE}/withdrawn.csv: row 1: key {column} is empty" in faults(root)
 
 
-@pytest.mark.parametrize("text", ["", "stack,key,started\nnumpy,a,b\n", "stack,key,started,reason\na,b,c,d,e\n"])
-def test_withdrawals_that_cannot_be_read_are_named(root, text):
-    (root / MACHINE / "withdrawn.csv").write_text(text)
-    assert one_fault(root).startswith(f"{MACHINE}/withdrawn.csv: has ")
-
-
 # Older measurements
 
 
@@ -760,20 +680,6 @@ def test_older_files_that_mix_protocols_and_sweeps_are_noted(old):
     assert (
         f"{OLD.name}: 1 files mix runs that differ in sweep, measured at different times, first {OLD.name}/{sweeps}"
     ) in notes(old(sweeps))
-
-
-@pytest.mark.parametrize(
-    ("keys", "value", "name"),
-    [
-        (("threads",), 3, "threads"),
-        (("result", "facts", "versions"), {"numpy": "2.1.0"}, "versions"),
-        (("result", "facts", "path", "blas"), "OpenBLAS SkylakeX", "path"),
-        (("result", "facts", "path", "onednn"), True, "path"),
-    ],
-)
-def test_runs_that_must_not_be_pooled_are_noted(root, path, keys, value, name):
-    change(path, "invocations", 2, *keys, value=value)
-    assert one_note(root) == f"{MACHINE}: 1 files mix runs that differ in {name}, kept apart in the table, first {NAME}"
 
 
 def test_several_damages_are_all_told(root, path):
