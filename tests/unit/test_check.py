@@ -542,7 +542,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_sweep_that_is_killed_and_goes_on_is_without_fault_at_any_time(tmp_path, invocation, monkeypatch, seed):
-    """Whatever crashes, is disturbed or killed, and however long the pause: no other test checks a real sweep's files."""
+    """Whatever crashes, is disturbed or killed, however long the pause; no other test checks a sweep's own files."""
     monkeypatch.setattr(records.os, "fsync", lambda file: None)
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
     chance, clock = random.Random(seed), [datetime(2026, 1, 2, 3, 4, 5)]
