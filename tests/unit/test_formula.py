@@ -48,15 +48,6 @@ def test_the_fit_recovers_the_coefficients_that_made_the_times(known):
     assert found.mean_error < 1e-9
 
 
-@pytest.mark.parametrize("zero", [0, 1, 2])
-def test_a_cost_that_is_not_there_is_found_to_be_nothing(zero):
-    known = [0.03, 2e-7, 1e-4]
-    known[zero] = 0
-    found = list(fitted(seconds=times(*known)).coefficients.values())
-    assert found == pytest.approx(known, rel=1e-6, abs=1e-12)
-    assert found[zero] >= 0
-
-
 def test_terms_may_be_products():
     seconds = (0.01 + 3e-8 * ROWS["vocabulary"] + 5e-6 * ROWS["batch"] * ROWS["length"]).to_numpy()
     found = fitted(PER_WORD, seconds)
@@ -81,11 +72,6 @@ def test_no_coefficient_is_ever_negative(seconds, shape):
     found = formula.fit(shape, ROWS, seconds, formula.rounded(seconds, seconds / 10), draws=3)
     assert min(found.coefficients.values()) >= 0
     assert (found.draws >= 0).all(axis=None)
-
-
-def test_time_that_falls_with_the_size_is_not_a_negative_cost():
-    found = fitted(formula.STRAIGHT_LINE, 1 / ROWS["vocabulary"].to_numpy())
-    assert found.coefficients["b"] == 0
 
 
 @given(st.floats(1e-3, 1e3))
@@ -297,11 +283,6 @@ def test_no_draw_stays_at_its_place_and_none_is_lost():
         assert (moved != np.arange(number)).all()
 
 
-def test_a_ratio_is_the_same_at_each_call():
-    above, below = drawn_alike(2.0), drawn_alike()
-    assert formula.ratio(above, below, ROWS).equals(formula.ratio(above, below, ROWS))
-
-
 # What a repeat would miss
 
 
@@ -390,19 +371,9 @@ def test_a_row_beyond_the_bend_costs_its_surcharge_and_a_row_before_it_none():
     assert formula.solve(line, rows, seconds) == pytest.approx([1, within, beyond])
 
 
-@pytest.mark.parametrize("shape", FORMULAS)
-def test_the_printed_formula_names_every_term_in_its_order(shape):
-    left, right = shape.latex().split(" = ")
-    printed = right.split(" + ")
-    assert left == r"t_{\mathrm{step}}"
-    assert len(printed) == len(shape.terms)
-    for text, (name, term) in zip(printed, shape.terms.items(), strict=True):
-        assert set(text.replace(r"\cdot", " ").split()) == {name, *map(str, term.free_symbols)}
-
-
 # Every formula that the package has: the chapters print some, the calculator's page prints STEP.
 ALL = [one for one in vars(formula).values() if isinstance(one, formula.Formula)]
-ALL += [formula.bent(formula.FOUR_TERMS, 100_000), STEP]
+ALL += [formula.bent(formula.FOUR_TERMS, 100_000), STEP, PER_WORD]
 
 
 def read(text):
@@ -420,7 +391,7 @@ def printed_terms(shape):
         yield coefficient.removeprefix(r"\mathit{").removesuffix("}"), read(term or "1")
 
 
-def at_random(number=50):
+def at_random(number=16):
     """Sizes, work and pages of so many points, of all magnitudes: on both sides of each bend and condition."""
     random = np.random.default_rng(0)
     return pd.DataFrame({name: np.floor(10 ** random.uniform(0, 9, number)) for name in formula.COLUMNS.values()})
@@ -455,21 +426,8 @@ def test_a_word_is_no_product_of_its_letters():
     assert STEP.latex_terms()[:2] == [r"\mathit{overhead}", r"\mathit{launch} \cdot K"]
 
 
-def test_wrong_latex_would_be_seen():
-    assert read("A + 4 T") != read("A + 5 T")
-
-
 def test_the_left_side_may_be_named():
     assert formula.STRAIGHT_LINE.latex("t").startswith("t = a + ")
-
-
-@pytest.mark.parametrize("shape", FORMULAS)
-def test_the_expression_means_what_the_fit_evaluates(shape):
-    sizes = {formula.V: 3, formula.B: 5, formula.L: 7}
-    at = pd.DataFrame({"vocabulary": [3], "batch": [5], "length": [7]})
-    coefficients = {sympy.Symbol(name): number for number, name in enumerate(shape.terms, start=2)}
-    value = shape.expression.subs(sizes).subs(coefficients)
-    assert float(value) == pytest.approx((shape.design(at) @ np.array(list(coefficients.values())))[0])
 
 
 def test_the_design_has_a_column_a_term():
