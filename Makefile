@@ -93,6 +93,7 @@ lint: $(READY)  ## Check style of package, tests and notebooks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m traintime.book check-notebooks
+	$(BIN)/python -m traintime.book check-words
 
 lock: $(READY)  ## Resolve requirements.txt anew from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt

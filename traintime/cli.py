@@ -83,7 +83,7 @@ def add_stack(
     names: Annotated[list[str] | None, typer.Argument(help="Names of stacks.", show_default=False)] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every stack that this machine can have.")] = False,
     strict: Annotated[bool, typer.Option(help="With --all: fail when one cannot be had.")] = False,
-    again: Annotated[bool, typer.Option(help="Build it anew even if it is here.")] = False,
+    again: Annotated[bool, typer.Option(help="Build it again even if it is here.")] = False,
     python: Annotated[Path | None, typer.Option(help="The Python to build it with.")] = None,
 ) -> None:
     """Build the named stacks, finding the older Python each needs."""
@@ -261,7 +261,7 @@ def learn(
 def table(
     folder: From = paths.MEASUREMENTS,
     machine: Annotated[str | None, typer.Option(help="Only this machine's rows.")] = None,
-    each: Annotated[bool, typer.Option("--each", help="One row an invocation instead of one a point.")] = False,
+    each: Annotated[bool, typer.Option("--each", help="One row per invocation, not per configuration.")] = False,
     sentinel: Annotated[bool, typer.Option("--sentinel", help="The sentinel's rows instead.")] = False,
     export: Annotated[Path | None, typer.Option(help="Write a .csv or .parquet file instead of printing.")] = None,
     as_json: Json = False,
@@ -319,7 +319,7 @@ def without_fields(rows: pd.DataFrame) -> pd.DataFrame:
 @app.command()
 def check(
     folder: From = paths.MEASUREMENTS,
-    at_least: Annotated[int, typer.Option(min=1, help="Invocations each point must have.")] = 3,
+    at_least: Annotated[int, typer.Option(min=1, help="Invocations each configuration must have.")] = 3,
     past: Annotated[
         bool | None,
         typer.Option("--history/--no-history", help="Look for committed invocations that are gone; in a git checkout."),
@@ -373,7 +373,7 @@ def machine(
     out.print(f"{description['cpu']}, {description['cores']} cores, {description['memory_bytes'] / memory.GIB:.1f} GiB")
     out.print(f"GPU: {', '.join(gpu['name'] for gpu in description['gpus']) or 'none'}")
     out.print(f"memory {rates['bandwidth_bytes_per_s'] / 1e9:.1f} GB/s, read and write counted")
-    out.print(f"matrix product {rates['matmul_flop_per_s'] / 1e9:.0f} GFLOP/s in float32")
+    out.print(f"matmul {rates['matmul_flop_per_s'] / 1e9:.0f} GFLOP/s in float32")
 
 
 @app.command()

@@ -15,7 +15,9 @@ class Run(Fields):
 
     loop: Annotated[
         Literal["steps", "fit", "epoch"],
-        Field(description="what is timed beside single steps: nothing, `fit` over two numbers of batches, an epoch"),
+        Field(
+            description="what is timed apart from single steps: nothing, `fit` over two numbers of batches, an epoch"
+        ),
         InKey(),
     ] = "steps"
     sentences: Annotated[Count | None, Field(description="samples of the epoch"), InKey(joined=True)] = None
@@ -65,7 +67,9 @@ class Run(Fields):
         InKey(),
     ] = "ready"
     save_every: Annotated[
-        Count | None, Field(description="steps between two saves of weights and slots; never"), InKey("save{}")
+        Count | None,
+        Field(description="steps between two saves of weights and optimizer state; never"),
+        InKey("save{}"),
     ] = None
     save_aside: Annotated[
         bool, Field(description="a thread writes what is saved while the training goes on"), InKey({True: "aside"})
@@ -78,7 +82,7 @@ class Run(Fields):
     threads: Annotated[Count | None, Field(description="of the worker; all processors"), InKey("t{}")] = None
     recompute: Annotated[
         bool,
-        Field(description="the way back computes activations a second time; kept is what stands between a few parts"),
+        Field(description="the way back computes activations a second time; it keeps what passes between a few parts"),
         InKey("recompute"),
     ] = False
 
@@ -164,10 +168,10 @@ def make_point(workload: str = "rnn", **fields: Any) -> Point:
     known = ["workload", *of_workload.model_fields, *Run.model_fields]
     for name in fields:
         if name not in known:
-            raise unknown("field of a point", name, sorted(known))
-    sizes = validated(of_workload, fields, "field of a point", known)
-    parts = {"workload": workload, "sizes": sizes, "run": validated(Run, run, "field of a point", known)}
-    return validated(Point, parts, "field of a point")
+            raise unknown("field of a configuration", name, sorted(known))
+    sizes = validated(of_workload, fields, "field of a configuration", known)
+    parts = {"workload": workload, "sizes": sizes, "run": validated(Run, run, "field of a configuration", known)}
+    return validated(Point, parts, "field of a configuration")
 
 
 def sizes_fields() -> dict[str, Any]:

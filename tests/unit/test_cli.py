@@ -277,7 +277,7 @@ def test_a_field_that_the_workload_does_not_have_is_refused(traintime, fake_meas
     monkeypatch.setitem(workloads.ALL, "other", Other)
     calls = fake_measure()
     answer = traintime("measure", "--workload", "other", "--stack", "numpy", "--vocabulary", 5)
-    assert_refused(answer, "field of a point", "vocabulary", "Choose one of: allocator, batch, ")
+    assert_refused(answer, "field of a configuration", "vocabulary", "Choose one of: allocator, batch, ")
     assert calls == []
     assert traintime("measure", "--workload", "other", "--stack", "numpy", "--batch", 5).status == 0
     assert calls[0].point == make_point("other", batch=5)

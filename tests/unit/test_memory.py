@@ -142,7 +142,7 @@ def test_as_many_batches_lie_ready_as_the_worker_keeps(worker_module):
 
 
 def test_three_parts_need_four_points():
-    with pytest.raises(ValueError, match="3 points cannot tell three parts apart"):
+    with pytest.raises(ValueError, match="3 configurations cannot determine three parts"):
         holding([1.0, 2.0, 3.0], [1.0, 2.0, 4.0], [1.0, 2.0, 3.0])
 
 

@@ -323,7 +323,7 @@ def test_an_unknown_workload_is_refused_and_the_workloads_are_named():
     ("chosen", "field", "value", "problem", "remedy"),
     [
         ({"words": 26}, "words", 26, "is more than the length 25", "Give the length or less."),
-        ({"words": 1, "vocabulary": 1}, "vocabulary", 1, "has no row beside the padding's", "Give 2 or more."),
+        ({"words": 1, "vocabulary": 1}, "vocabulary", 1, "has no row but the padding's", "Give 2 or more."),
         ({"loop": "epoch", "sentences": 99}, "sentences", 99, "does not fill a batch of 100", "Give more."),
         ({"loop": "epoch"}, "sentences", None, "is missing for the loop epoch", "Give the samples of the epoch."),
         ({"sentences": 5000}, "sentences", 5000, "is for the loop epoch, not steps", "or give the loop epoch."),

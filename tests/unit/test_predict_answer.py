@@ -203,7 +203,7 @@ def test_an_allocator_that_was_not_measured_is_told():
 
 @pytest.mark.parametrize(("field", "value"), [("precision", "mixed-bfloat16"), ("device", "gpu"), ("onednn", "off")])
 def test_a_way_to_run_it_that_has_no_price_is_refused(field, value):
-    with pytest.raises(InputError, match=f"{field}: '{value}' has no price of its own"):
+    with pytest.raises(InputError, match=f"{field}: '{value}' has no known cost"):
         estimate(make_point(**{field: value}), samples=1000)
 
 

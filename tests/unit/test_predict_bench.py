@@ -173,7 +173,7 @@ def test_calibrated_models_of_the_documents_kind_are_judged_by_allocator_and_apa
     cases = [case(n, kind="classifier", probed=1.02 + 0.001 * n) for n in range(12)]
     cases += [case(n, kind="classifier", allocator="tcmalloc", probed=1.3 + 0.001 * n) for n in range(12)]
     cases += [case(n, kind="dense", probed=1.15 + 0.001 * n) for n in range(12)]
-    document = "calibrated, the document's kind"
+    document = "calibrated, the 2017 post's kind"
     assert [goal(cases, document, allocator).verdict for allocator in ("glibc", "tcmalloc")] == ["met", "missed"]
     assert goal(cases, "calibrated, other Keras models").verdict == "met"
     assert goal(cases, "calibrated, other Keras models").models == 12

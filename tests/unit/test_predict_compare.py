@@ -144,7 +144,7 @@ def test_one_point_cannot_tell_which_term_it_is(tmp_path):
     add(root, of_book("2017-theano", "rnn-v80000-e300-u128-l25-b100-adam.json")[0], times(lambda _: 4.0))
     placed = one(compare.compare(root), "2017-theano")
     assert placed.off == "slower"
-    assert "cannot tell which part" in placed.why[0]
+    assert "do not show which part" in placed.why[0]
 
 
 def test_what_ran_beside_it_is_told_before_any_term(tmp_path):
@@ -205,7 +205,7 @@ def test_a_verdict_says_at_how_many_points_where_it_is_not_all(tmp_path):
     for path in of_book("2026-jax", "rnn-v*-l25-b100-adam.json"):
         add(root, path)
     (placed,) = compare.compare(root)
-    assert replace(placed, off="slower", at=1, points=3).verdict == "slower than normal at 1 of 3 points"
+    assert replace(placed, off="slower", at=1, points=3).verdict == "slower than normal at 1 of 3 configurations"
     assert replace(placed, off="slower", at=3, points=3).verdict == "slower than normal"
 
 

@@ -589,9 +589,9 @@ def test_what_is_not_counted_is_named():
 
 def test_an_unknown_number_of_steps_is_said_once():
     lines = Lines("doubling", LEVEL, None)
-    assert "then the end can be told" in lines.unknown(last=False)[0]
+    assert "then the end can be predicted" in lines.unknown(last=False)[0]
     assert lines.unknown(last=False) == []
-    assert "cannot be told" in Lines("doubling", LEVEL, None).unknown(last=True)[0]
+    assert "the end of this training is unknown" in Lines("doubling", LEVEL, None).unknown(last=True)[0]
 
 
 def test_a_deadline_that_passes_before_the_end_can_be_told_is_said_once():

@@ -74,7 +74,7 @@ def test_a_processor_that_computes_no_bfloat16_has_no_price_for_it_and_is_told_w
         processor(*sets)
         one = estimate(LARGE, samples=1000, stack="2026-tensorflow")
         assert not half_of(one)
-        assert any("half precision has no price here" in note and "amx_bf16" in note for note in one.notes)
+        assert any("half precision has no known cost here" in note and "amx_bf16" in note for note in one.notes)
     processor(*precision.needed())
     assert not any("half precision" in note for note in estimate(LARGE, samples=1000, stack="2026-jax").notes)
 
@@ -84,7 +84,7 @@ def test_another_device_or_software_has_no_price_for_it(processor, asked):
     processor(*precision.needed())
     one = estimate(make_point(), samples=1000, **asked)
     assert not half_of(one)
-    assert any("half precision has no price here" in note for note in one.notes)
+    assert any("half precision has no known cost here" in note for note in one.notes)
 
 
 def test_a_gpu_has_no_price_for_it(processor, monkeypatch):
@@ -118,7 +118,7 @@ def test_a_type_without_a_price_is_told_of(processor, dtype, given):
     processor(*precision.needed())
     one = foretold(dtype, **given)
     assert one.step.value == foretold("float32", **given).step.value
-    assert any(f"computed in {dtype}, which has no price here" in note for note in one.notes)
+    assert any(f"computed in {dtype}, which has no known cost here" in note for note in one.notes)
     assert not half_of(one)
 
 
@@ -126,7 +126,7 @@ def test_a_processor_without_the_instructions_prices_half_as_whole_and_says_so(p
     processor()
     one = foretold("bfloat16")
     assert one.step.value == foretold("float32").step.value
-    assert any("computed in bfloat16, which has no price here" in note for note in one.notes)
+    assert any("computed in bfloat16, which has no known cost here" in note for note in one.notes)
 
 
 def test_both_the_allocator_and_precision_are_priced(processor):

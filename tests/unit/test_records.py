@@ -253,7 +253,7 @@ def test_a_cut_file_is_refused_by_name(add):
     with pytest.raises(InputError, match="is not whole JSON") as caught:
         records.read(path)
     assert caught.value.value == f"some-machine/numpy/{POINT.key}.json"
-    assert "measure the point again" in caught.value.remedy
+    assert "measure the configuration again" in caught.value.remedy
 
 
 def test_a_file_that_is_not_text_is_refused_by_name(path):

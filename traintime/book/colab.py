@@ -54,7 +54,7 @@ def sizes(chapter: str) -> dict[str, Any]:
     if not stacks.on_colab():
         return {}
     if not (cards := machine.gpus()):
-        print(f"This runtime has no GPU, so the points are small ones on its CPU. {TO_GET_A_GPU}")
+        print(f"This runtime has no GPU, so the configurations are small and run on its CPU. {TO_GET_A_GPU}")
         return {}
     print(f"On {cards[0]['name']}, with the sizes of the profile {PROFILE}.")
     return sweep.load_profile(PROFILE)["chapters"].get(chapter) or {}

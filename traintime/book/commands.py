@@ -77,6 +77,17 @@ def check_notebooks_command() -> None:
     raise typer.Exit(1 if found else 0)
 
 
+@app.command("check-words")
+def check_words_command() -> None:
+    """Fail when a docstring or a message of the package has a private word, for which the field has another."""
+    from traintime.book import words
+
+    found = words.private_words(words.modules())
+    for problem in found:
+        typer.echo(problem)
+    raise typer.Exit(1 if found else 0)
+
+
 def main() -> None:
     """Run one step; bad input is one clear line and exit status 2."""
     try:

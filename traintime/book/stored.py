@@ -161,7 +161,8 @@ def _chosen(found: pd.DataFrame, wanted: dict[str, Any], usual_here: dict[str, A
     usual = {"workload": workload} | {name: field.default for name, field in of_point.items()}
     for name in wanted:
         if name not in usual and name != "stack":
-            raise InputError("field", name, "is no field of a point", f"Choose one of: {', '.join(sorted(usual))}.")
+            remedy = f"Choose one of: {', '.join(sorted(usual))}."
+            raise InputError("field", name, "is no field of a configuration", remedy)
     here = np.ones(len(found), bool)
     # What a chapter asks for first: it leaves few rows, or none, for the usual values to be compared with.
     asked = wanted | {name: value for name, value in (usual | usual_here).items() if name not in wanted}

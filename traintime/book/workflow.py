@@ -107,7 +107,7 @@ def _snakemake(profile: str) -> None:
         process.wait()
         raise
     if answer:
-        raise RuntimeError("the book was not built; what went wrong stands above. The pages are as they were before")
+        raise RuntimeError("the book was not built; see the errors above. The pages are as they were before")
 
 
 def _write(path: Path, *rests_on: object) -> None:

@@ -75,7 +75,7 @@ def holding(parameter_bytes: ArrayLike, activation_bytes: ArrayLike, held: Array
     """
     held = np.asarray(held, float)
     if len(held) < 4:
-        raise ValueError(f"{len(held)} points cannot tell three parts apart")
+        raise ValueError(f"{len(held)} configurations cannot determine three parts")
     design = np.column_stack([np.ones(len(held)), parameter_bytes, activation_bytes])
     solution, left_out = told_apart(design, held, held)
     return Holding(*map(float, solution), design @ solution / held - 1, left_out / held - 1)

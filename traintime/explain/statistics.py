@@ -4,7 +4,7 @@ All but `difference` works on logarithms of seconds, since run-to-run error is a
 milliseconds.
 A point has few invocations (3 to 10), so its own spread says little; the spread is pooled over the points of a stack.
 The rules are 15 to 18 of the measuring method; tests/unit/test_statistics.py checks by simulation, with the residuals
-of the stored runs, that intervals cover what they promise and that tables of identical things stay silent.
+of the stored runs, that intervals have their stated coverage and that tables of identical things stay silent.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -93,7 +93,7 @@ def _centred(groups: Iterable[ArrayLike]) -> tuple[Array, Array]:
     if not points:
         return np.empty(0), np.empty(0, dtype=int)
     if any(point.ndim != 1 or not point.size for point in points):
-        raise ValueError("needs the seconds of each point's invocations, one array a point")
+        raise ValueError("needs the seconds of each configuration's invocations, one array each")
     numbers = np.array([len(point) for point in points])
     logs = np.log(_seconds(np.concatenate(points))[np.repeat(numbers > 1, numbers)])
     numbers = numbers[numbers > 1]
@@ -211,7 +211,7 @@ def _line(sizes: ArrayLike, groups: Sequence[ArrayLike]) -> tuple[Array, Array, 
     """Centred log sizes, centred logs of the points' geometric means, and the points' numbers of invocations."""
     x = np.log(_seconds(sizes))
     if len(x) != len(groups):
-        raise ValueError(f"{len(x)} sizes for {len(groups)} points")
+        raise ValueError(f"{len(x)} sizes for {len(groups)} configurations")
     if np.ptp(x) == 0:
         raise ValueError("a slope needs two different sizes")
     logs = [np.log(_seconds(group)) for group in groups]
@@ -415,10 +415,10 @@ class Verdict:
 def verdicts(comparisons: Sequence[Comparison], level: float = 0.05, least: float = LEAST) -> list[Verdict]:
     """Verdicts of one table, in its order.
 
-    Two things are told apart where Holm's procedure over the table rejects that they are the same, the interval of
-    their ratio excludes 1 (so that a reader never sees two marks that disagree), and they differ by `least` or
-    more. What was not measured interleaved, or has no repeats, is not tested and does not weaken the other tests.
-    "told apart alone": the interval, which is of one comparison by itself, excludes 1, and the procedure does not.
+    Two things differ significantly where Holm's procedure over the table rejects that they are the same, the interval
+    of their ratio excludes 1 (so that a reader never sees two marks that disagree), and they differ by `least` or more.
+    What was not measured interleaved, or has no repeats, is not tested and does not weaken the other tests. "told apart
+    alone": the interval, which is of one comparison by itself, excludes 1, and the procedure does not.
     """
     rejected = holm([comparison.p if comparison.interleaved else NAN for comparison in comparisons], level)
     given = []

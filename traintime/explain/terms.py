@@ -64,7 +64,7 @@ PARTS = {
         Part(
             "arithmetic",
             "arithmetic",
-            "the matrix products: their multiplications and additions, and the memory that they read and write",
+            "the matmuls: their multiplications and additions, and the memory that they read and write",
             "chapters/09-cpu-vs-gpu.html",
         ),
         Part(

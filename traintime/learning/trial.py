@@ -48,7 +48,7 @@ class Trial(Fields):
         InKey({"sigmoid": "", "hard": "hard-gates"}),
     ] = "sigmoid"
     recurrent_dropout: Annotated[
-        float, Field(ge=0, lt=1, description="share of the state that is dropped at each position"), InKey("rd{}")
+        float, Field(ge=0, lt=1, description="share of the state that is dropped at each time step"), InKey("rd{}")
     ] = 0.0
     mask: Annotated[bool, Field(description="skip the padding"), InKey("mask")] = False
     forget_bias: Annotated[float, Field(ge=0, description="bias of the forget gate at the start"), InKey("fb{}")] = 1.0

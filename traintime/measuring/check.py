@@ -192,7 +192,7 @@ def _invocation(run: Run, record: Record, known: Collection[str], processor: str
         yield Finding(f"{where}.error is missing: a failure must say what happened")
     if invocation.shared:
         told = f"{where}.shared is {invocation.shared}: other invocations had used its process before it"
-        yield Finding(f"{told}; withdraw it (see {WITHDRAWN}) and measure the point again with traintime sweep")
+        yield Finding(f"{told}; withdraw it (see {WITHDRAWN}) and measure the configuration again with traintime sweep")
     if invocation.code is not None:
         if invocation.code not in known:
             yield Finding(f"{where}.code is {invocation.code!r}, sources that code.csv does not list")

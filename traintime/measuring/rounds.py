@@ -170,7 +170,7 @@ def _complete(
     in_last = sum(any(run.invocation.round == last for run in group) for group in things.values())
     whole = len(closed) + (in_last == len(things))
     if things and (in_last < len(things) or whole < at_least):
-        under_way = f"round {last} has {in_last} of {len(things)} points"
+        under_way = f"round {last} has {in_last} of {len(things)} configurations"
         yield note(
             f"{machine}: the sweep {sweep} is unfinished: {under_way}; whole rounds {whole} of {at_least} at least"
         )

@@ -241,7 +241,7 @@ def run(
     a sweep whose points share processes would write among the stored measurements.
     """
     if any(plan.together for plan in plans) and root.resolve().is_relative_to(paths.MEASUREMENTS.resolve()):
-        problem = "takes what ran in a process of its own, and these points share processes"
+        problem = "takes what ran in a process of its own, and these configurations share processes"
         raise InputError("folder", str(root), problem, "Name another folder, or run the sweep without together.")
     machine_key = machine_key or machine.this()
     tasks = outstanding(plans, root, machine_key, seed, sentinels)

@@ -25,9 +25,9 @@ TITLE = "Times what the book's machines lead one to expect at the rates of this 
 LEVEL = 0.95
 MAPPED, ALIKE, OTHERS = "mapping", "all", "others"
 WORDS = {name: part.explanation for name, part in PARTS.items()} | {
-    MAPPED: "memory that is mapped anew at every step: another allocator keeps it (chapter 4)",
+    MAPPED: "fresh pages mapped at every step: another allocator keeps its memory (chapter 4)",
     ALIKE: "every part alike: the processor itself, its threads, or the libraries' code for it",
-    OTHERS: "what else ran beside it: measure again when the machine is left alone",
+    OTHERS: "what else ran at the same time: measure again when the machine is left alone",
 }
 PAGES = 1_000  # page faults a step beyond the usual that can make a step slow: 4 MB
 DEAREST_FAULT_S = 10e-6  # what a fault can cost at the most; one to two microseconds are usual (chapter 4)
@@ -69,7 +69,7 @@ class Placed:
         """In a word or two."""
         if not self.points:
             return "nothing to compare with"
-        where = "" if self.at in (0, self.points) else f" at {self.at} of {self.points} points"
+        where = "" if self.at in (0, self.points) else f" at {self.at} of {self.points} configurations"
         return f"{self.off} than normal{where}" if self.off else "normal"
 
     @property
@@ -80,11 +80,11 @@ class Placed:
         if not self.parts:
             return ("no single part of a step explains it", *self.notes)
         if len(self.parts) > MOST:
-            return ("these points cannot tell which part of a step it is: measure other sizes, too", *self.notes)
+            return ("these configurations do not show which part of a step: measure other sizes, too", *self.notes)
         surely = [name for name in self.parts[0] if all(name in names for names in self.parts)]
         one_of = [WORDS[name] for names in self.parts for name in names if name not in surely]
         said = [WORDS[name] for name in surely] + (["; or ".join(one_of)] if one_of else [])
-        return (f"what is off: {'. Beside it: '.join(said)}", *self.notes)
+        return (f"what is off: {'. In addition: '.join(said)}", *self.notes)
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
             *(_of_pages(seen) if any(MAPPED in names for names in explained) else ()),
             *_of_paths([(one.path, set(book["path"]) - {""}) for one, book in pairs]),
             *(_of_others([one for one, _ in pairs], disturbed, runs) if off else ()),
-            *(("none of the book's machines has these points: held against the formula alone",) * by_formula),
+            *(("none of the book's machines has these configurations: held against the formula alone",) * by_formula),
         ),
     )
 
@@ -310,7 +310,7 @@ def _of_pages(seen: _Seen) -> tuple[str, ...]:
     seen = seen.with_pages
     price = _left(seen, (seen.pages, 0.0, DEAREST_FAULT_S))[0][0]
     worst = int(np.argmax(seen.pages))
-    count = f"at one point {seen.pages[worst]:,.0f} pages a step are mapped beyond the usual"
+    count = f"at one configuration {seen.pages[worst]:,.0f} pages a step are mapped beyond the usual"
     return (f"{count}; at {price * 1e6:.1f} µs each they explain the steps best",)
 
 

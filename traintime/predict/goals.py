@@ -73,7 +73,7 @@ def _goals(cases: Sequence[Case]) -> Iterator[Goal]:
         yield from _missed(mine, "probed", most, name, stack)
     yield from _missed(beyond, "scaled", SCALED, f"ten times beyond what was tried: missed by {SCALED:.0%}", "all")
     for allocator, mine in _by(document, "allocator"):
-        name = f"calibrated, the document's kind: missed by {CALIBRATED:.1%}"
+        name = f"calibrated, the 2017 post's kind: missed by {CALIBRATED:.1%}"
         yield from _missed(mine, "calibrated", CALIBRATED, name, allocator)
     name = f"calibrated, other Keras models: missed by {CALIBRATED_OTHERS:.0%}"
     yield from _missed(others, "calibrated", CALIBRATED_OTHERS, name, "all")

@@ -67,7 +67,7 @@ class Lines:
         lines = []
         if not self._unknown:
             self._unknown = True
-            then = ": when this training ends cannot be told." if last else "; then the end can be told."
+            then = ": the end of this training is unknown." if last else "; then the end can be predicted."
             lines.append(f"Nobody knows how many steps an epoch has before one is over{then}")
         if self.deadline is not None and left < 0 and self._verdict is None:
             self._verdict = False

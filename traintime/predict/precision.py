@@ -69,12 +69,12 @@ def needed() -> set[str]:
 def unpriced() -> str:
     """What is said where half precision is not among the advice because nobody knows its cost."""
     which = " and ".join(sorted(needed()))
-    return f"half precision has no price here: it was measured on Keras 3 and a processor that has {which}, no other"
+    return f"half precision has no known cost here: it was measured on Keras 3 and a processor with {which} alone"
 
 
 def other(dtype: str, priced: Prices) -> tuple[str, ...]:
     """What is said of a model that computes in another type than its costs are of."""
-    said = f"its products are computed in {dtype}, which has no price here: its time is priced as in {priced.dtype}"
+    said = f"its matmuls are computed in {dtype}, which has no known cost here: its time is that of {priced.dtype}"
     return () if dtype == priced.dtype else (said,)
 
 

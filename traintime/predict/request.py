@@ -71,7 +71,7 @@ class ModelDescription:
         sizes, remedy = point.sizes, "Leave it out, or measure it: traintime measure."
         for name, value in point.run.model_dump().items():
             if name not in PRICED and value != getattr(Run(), name):
-                raise InputError(name, value, "has no price of its own", remedy)
+                raise InputError(name, value, "has no known cost", remedy)
         table = sizes.vocabulary * sizes.embedding if sizes.table and sizes.how in ("adam", "sgd") else 0
         tokens = min(table, sizes.batch * sizes.length * sizes.embedding) if table else 0
         optimizer = "adam" if sizes.optimizer in BY_ROW else sizes.optimizer

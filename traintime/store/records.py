@@ -209,13 +209,13 @@ def read(path: Path) -> Record:
     try:
         raw = json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        remedy = "Take it from version control, or delete it and measure the point again."
+        remedy = "Take it from version control, or delete it and measure the configuration again."
         raise InputError("measurement file", name, f"is not whole JSON ({error})", remedy) from None
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if isinstance(version, int) and version > SCHEMA:
         problem = f"has schema version {version}, newer than {SCHEMA}"
         raise InputError("measurement file", name, problem, "Update traintime: git pull, then make setup.")
-    remedy = "Correct the key, or measure the point again."
+    remedy = "Correct the key, or measure the configuration again."
     try:
         return Record.model_validate(upgraded(raw))
     except ValidationError as error:

@@ -185,7 +185,7 @@ Model = TypeVar("Model", bound=BaseModel)
 def validated(model: type[Model], fields: dict[str, Any], kind: str, known: list[str] | None = None) -> Model:
     """Build the model from plain values; what pydantic refuses becomes an InputError.
 
-    kind: what a field is called when its name is unknown ("field of a point"); known: the names to offer then.
+    kind: what a field is called when its name is unknown ("field of a configuration"); known: the names to offer then.
     """
     try:
         return model(**fields)

@@ -85,8 +85,8 @@ def works() -> pd.Series:
 def rates_reached(book: Measurements) -> dict[str, Interval]:
     """FLOP/s in the two kinds of work, "update" and "products".
 
-    Of a machine its fastest stack in each: by the cost of a row, and by a whole step with a frozen table. Of the
-    document its GPU's, all of b and of c counted as theirs; the interval holds the rounding of its figures. Raises
+    Of a machine its fastest stack in each: by the cost of a row, and by a whole step with a frozen table. Of S0
+    its GPU's, all of b and of c counted as theirs; the interval holds the rounding of its figures. Raises
     KeyError where one was not measured.
     """
     row_flops, flops = UPDATE_FLOPS["adam"] * FAVOURITE.sizes.embedding, FAVOURITE.work.flops

@@ -177,7 +177,7 @@ def near_the_floor(book: Measurements) -> Finding:
 def sharp_under_tcmalloc(book: Measurements) -> Finding:
     stacks = sharp_stacks(book, "tcmalloc")
     if len(stacks) < 4:
-        raise KeyError("fewer than four stacks have points enough")
+        raise KeyError("fewer than four stacks have enough configurations")
     within = [one.within for one in stacks]
     holds = True if within.count(True) >= 3 else False if len(within) - within.count(False) < 3 else None
     return Finding(holds, _sharp(stacks))

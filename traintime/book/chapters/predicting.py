@@ -292,7 +292,7 @@ def _asleep(book: Measurements) -> str:
     """Of the models whose probe knew that `fit` may sleep, how many intervals held: "6 of 6"."""
     knew = [case for case in tried(book) if any("may sleep" in note for note in case.predicted["probed"].notes)]
     if not knew:
-        raise KeyError("none was foretold so")
+        raise KeyError("none was predicted so")
     return f"{sum(case.inside()['probed'] for case in knew)} of {len(knew)}"
 
 

@@ -91,7 +91,7 @@ def in_floors(book: Measurements) -> dict[str, Interval]:
 def cheapest_and_dearest(prices: Mapping[str, Interval]) -> tuple[str, str]:
     """On which stack a row costs least, and on which most. Raises KeyError without two."""
     if len(prices) < 2:
-        raise KeyError("fewer than two stacks have a price")
+        raise KeyError("fewer than two stacks have a cost per row")
     return smallest(prices), largest(prices)
 
 
@@ -99,7 +99,7 @@ def ratio_of_prices(book: Measurements, found: pd.DataFrame, above: Name, below:
     """How many times as much a row costs in one (stack, how) as in another. Raises KeyError where one has no cost."""
     pairs = [pair_of(found, name, PRICED) for name in (above, below)]
     if any(len(pair) < 2 for pair in pairs):
-        raise KeyError("a row has no price")
+        raise KeyError("a row has no known cost")
     return book.interval(over, pd.concat(pairs))
 
 

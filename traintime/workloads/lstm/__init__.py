@@ -39,9 +39,9 @@ class Lstm(Sizes):
     algorithm: Annotated[
         Literal["default", "per-gate", "combined", "unrolled", "cell", "apart", "native"],
         Field(
-            description="how the positions are gone through: a loop as the framework has it; with products for each "
+            description="how the time steps are computed: a loop as the framework has it; with products for each "
             "gate, or for all gates at once; written out without a loop; as a general loop around one cell; with the "
-            "inputs of the positions taken apart before it; the framework's one operation for all of it"
+            "inputs of the time steps taken apart before it; the framework's fused kernel for all of it"
         ),
         InKey(),
     ] = "default"

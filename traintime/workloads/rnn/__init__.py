@@ -66,7 +66,7 @@ class Rnn(Sizes):
         if self.words is not None and self.words > self.length:
             raise InputError("words", self.words, f"is more than the length {self.length}", "Give the length or less.")
         if self.words is not None and self.vocabulary < 2:
-            raise InputError("vocabulary", self.vocabulary, "has no row beside the padding's", "Give 2 or more.")
+            raise InputError("vocabulary", self.vocabulary, "has no row but the padding's", "Give 2 or more.")
         if self.mask and self.words is None:
             raise InputError("mask", True, "finds no padding to skip", "Give the number of words that are not padding.")
         if self.accumulated > 1 and self.optimizer in BY_ROW:

@@ -1,0 +1,102 @@
+"""Words of the authors' own that readers stumble over, and what the field says: `make lint` finds them in the package.
+
+Only docstrings and messages are read so far. Notebooks and what traintime/book puts on pages join them when they are
+rewritten.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from traintime import paths, workloads
+
+# Pattern, matched as whole words -> replacement. A pattern is as narrow as the ordinary uses of its word demand.
+WORDS = {
+    r"foret(?:ell|ells|elling|old)|promise[sd]?": "predict, predicted",
+    r"prices?|priced|bills?|dear(?:er|est)?|cheap(?:er|est|ly)?": "cost, expensive, faster",
+    r"(?:told|tells?) (?:\w+ ){0,3}apart": "distinguish; of a difference: significant",
+    r"(?:cannot|can be) (?:yet )?be told": "inconclusive, unknown",
+    r"beside": "next to, compared with",
+    r"stands(?! (?:for|in for|out)\b)": "is (recast the sentence)",
+    r"anew": "again; of memory: fresh pages",
+    r"(?<!there\s)(?:is|are) (?-i:none)|as such|hand(?:s|ed)? on|reckon\w*|the like": "recast the sentence",
+    r"fault(?:ed|ing)|faults? (?:most|more|less|least|at least)": "page fault, incur page faults",
+    r"(?:one more|each|per|a) position|position by position|positions one after the other": "time step",
+    r"matrix products?|products? of matrices": "matmul",
+    r"forward pass (?:keeps|hands on)": "activations",
+    r"slots?|(?:its|their) means": "optimizer state, moments",
+    r"one operation": "fused kernel",
+    r"habits?": "efficiency factor",
+    r"the documents?": "the 2017 post (S0), the Stack Overflow question (S4), …",
+    r"repeats? (?:itself )?best": "is most repeatable",
+    r"critical batch(?:es)?": "break-even batch",
+}
+IN_MESSAGES = {r"(?<!key\s)points?": "configuration"}  # in docstrings it is the class Point as well
+
+# Not a word but a name: a module (predict.prices), a value ("told apart"); in docstrings an argument (prices: by term).
+WORD = r"(?<![\w\"./-])(?:{})(?![\w\"/-]|\.\w)"
+NO_ARGUMENT = r"(?!:)"
+CODE = re.compile(r"`[^`]*`")
+SPOKEN = {"echo", "print", "Option", "Argument", "Field", "Typer"}  # calls whose text people read; and every `raise`
+SKIPPED = {"claim", "Prose", "table"}  # calls whose text is a page's
+FEWEST = 4  # words of a message; fewer are a value, unless other text is put in between
+
+
+def private_words(modules: Iterable[Path]) -> list[str]:
+    """One line for each private word in the docstrings and messages of these modules: file, line, word, replacement."""
+    found = []
+    for module in modules:
+        for line, text, words, ending in _texts(module):
+            text = CODE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)  # as long as before
+            for pattern, replacement in words.items():
+                words_of = WORD.format(pattern.replace(" ", r"\s+")) + ending
+                for match in re.finditer(words_of, text, re.IGNORECASE):
+                    number = line + text[: match.start()].count("\n")
+                    word = " ".join(match[0].split())
+                    found.append(f"{module.relative_to(paths.ROOT)}:{number}: {word!r}: {replacement}")
+    return found
+
+
+def modules() -> list[Path]:
+    """The package's modules, without the sources whose hash is part of every measurement (store.code)."""
+    hashed = {*paths.WORKER.glob("*.py"), *paths.DEFERRED.glob("*.py")}
+    for sizes in workloads.ALL.values():
+        hashed |= {sizes.folder / "data.py", *sizes.folder.glob("on_*.py")}
+    return sorted(set(paths.PACKAGE.rglob("*.py")) - hashed)
+
+
+def _texts(module: Path) -> Iterator[tuple[int, str, dict[str, str], str]]:
+    """Docstrings and messages of a module: line, text, the words that it must not hold, and what may not follow them.
+
+    Messages are all texts outside of traintime/book; in it, where texts are pages, those that are raised or printed.
+    """
+    tree = ast.parse(module.read_text())
+    docstrings = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            docstrings.add(node.body[0].value)
+            yield node.body[0].lineno, node.body[0].value.value, WORDS, NO_ARGUMENT
+    yield from _messages(tree, paths.PACKAGE / "book" not in module.parents, docstrings)
+
+
+def _messages(node: ast.AST, spoken: bool, passed: set[ast.AST]) -> Iterator[tuple[int, str, dict[str, str], str]]:
+    """Messages below a node. spoken: whether people read its texts; passed: texts that are docstrings."""
+    if isinstance(node, ast.Raise):
+        spoken = True
+    elif isinstance(node, ast.Call):
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name in SKIPPED:
+            return
+        spoken = spoken or name in SPOKEN
+    elif isinstance(node, ast.Constant):
+        if spoken and isinstance(node.value, str) and node not in passed:
+            yield node.lineno, node.value, WORDS | IN_MESSAGES, ""
+        return
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.Constant) and _is_value(child)) or isinstance(node, ast.JoinedStr):
+            yield from _messages(child, spoken, passed)
+
+
+def _is_value(text: ast.Constant) -> bool:
+    return len(str(text.value).split()) < FEWEST
