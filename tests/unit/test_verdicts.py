@@ -6,6 +6,7 @@ import random
 
 import pandas as pd
 import pytest
+from made_up import made_up
 
 from traintime.book import VERDICTS, chapters, stored, verdicts
 from traintime.book.claims import WORDS, Claim, Finding, judge
@@ -40,7 +41,7 @@ def test_judging_again_gives_the_same(rows):
     if not os.environ.get("TRAINTIME_ALL"):
         names = random.sample(names, len(names) // 10)
     for label, machine in names:
-        now = judge(CLAIMS[label], stored.of(machine))
+        now = verdicts.judge_stored(CLAIMS[label], machine)
         judged = rows[label, machine]
         assert (now.verdict, now.figure) == (judged.verdict, judged.figure), (label, machine)
 
@@ -197,6 +198,18 @@ def test_what_only_a_page_shows_of_a_chapter_is_no_part_of_its_verdicts(tmp_path
         monkeypatch.setattr(verdicts.uses, "file_of", lambda module, path=path: path)
         meanings.append(verdicts.uses.meaning(["chapter"], "chapter"))
     assert (meanings[0] == meanings[1]) is same
+
+
+def test_a_verdict_that_rests_on_a_rule_younger_than_its_runs_says_so(monkeypatch):
+    """Runs that lost time to the host do not count, also those from before that rule."""
+    runs = made_up(("numpy", {}, 1.0)).rows.assign(stolen_before_it_counted=[True, False, False])
+    book = Measurements(runs.assign(disturbed=runs["stolen_before_it_counted"]), "made-up")
+    monkeypatch.setattr(verdicts.stored, "of", lambda machine: book)
+    quiet = claim(lambda one: Finding(len(one.good) == 2, "2 runs"))
+    told = verdicts.judge_stored(quiet, "made-up")
+    assert told.verdict == "holds"
+    assert told.figure.startswith("2 runs; *does not hold* if runs count that lost time")
+    assert verdicts.judge_stored(claim(lambda one: Finding(True, "")), "made-up").figure == ""
 
 
 # Which machines a page shows

@@ -213,6 +213,15 @@ class Measurements:
         """A part of the measurements, with the run-to-run error of the whole. rows: which of them, true or false."""
         return Measurements(self.rows[rows], self.machine, self.root, self.usual, self.whole)
 
+    @functools.cached_property
+    def before_the_rule(self) -> "Measurements | None":
+        """The same with the runs that lost time to the host before such runs had to be repeated; None without any."""
+        late = self.rows.get("stolen_before_it_counted", pd.Series(False, self.rows.index)).eq(True)
+        if not late.any():
+            return None
+        rows = self.rows.assign(disturbed=self.rows["disturbed"] & ~late)
+        return Measurements(rows, self.machine, self.root, self.usual)
+
     @property
     def look(self) -> bool:
         """Whether this is a quick look, in which points shared processes: no verdict is given on it."""
@@ -441,10 +450,14 @@ class Sides:
     rounds: int
 
     def interval(self, function: Callable[[np.ndarray], np.ndarray], value: str = "median_s") -> Interval:
-        """A function of the configurations' means with its interval, as Measurements.interval gives it for points."""
+        """A function of the configurations' means with its interval, as Measurements.interval gives it for points.
+
+        Without an interval where no round measured all of them: what was not measured together is not compared.
+        """
         names = [str(frame["stack"].iloc[0]) for frame in self.frames]
         steps, drawn = self.book.redrawn(names, [frame[value].to_numpy() for frame in self.frames], value)
-        return statistics.central(function(drawn), float(function(steps)))
+        result = float(function(steps))
+        return statistics.central(function(drawn), result) if self.rounds else Interval(result)
 
     @property
     def how(self) -> str:

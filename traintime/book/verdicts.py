@@ -11,6 +11,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -64,12 +65,31 @@ def _rows() -> dict[tuple[str, str], Row]:
     return read(Path(os.environ.get(VERDICTS) or FILE))
 
 
+def judge_stored(claim: Claim, machine: str) -> Judged:
+    """The claim on a stored machine, judged now.
+
+    Runs that lost time to the host do not count, also those from before that rule: its verdict says so where it rests
+    on them.
+    """
+    book = stored.of(machine)
+    judged = judge(claim, book)
+    if book.before_the_rule is None:
+        return judged
+    otherwise = judge(claim, book.before_the_rule).verdict
+    if otherwise == judged.verdict:
+        return judged
+    return replace(judged, figure=f"{judged.figure}; *{otherwise}* {COUNTED}".removeprefix("; "))
+
+
+COUNTED = "if runs count that lost time to the host, which they did before there was a rule against it"
+
+
 def on(claim: Claim, machine: str) -> Judged:
     """The claim on a stored machine: from the file, or judged now where the file's row does not hold."""
     row = _rows().get((claim.label, machine))
     if row and (os.environ.get(VERDICTS) or row.basis == basis(chapters.of_label(claim.label))):
         return Judged(claim, stored.of(machine).title, row.verdict, row.figure)
-    return judge(claim, stored.of(machine))
+    return judge_stored(claim, machine)
 
 
 def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[list[Judged]]:
@@ -93,7 +113,7 @@ def rows_of(chapter: str) -> list[Row]:
     rows = []
     for claim in chapters.of(chapter):
         for machine in stored.named():
-            one = judge(claim, stored.of(machine))
+            one = judge_stored(claim, machine)
             rows.append(Row(claim.label, machine, one.verdict, one.figure, basis(chapter)))
     return rows
 

@@ -131,9 +131,9 @@ def spread_of(values: ArrayLike, pooled: Spread | None = None) -> Spread:
     own = pooled_spread([values])
     if pooled is None or not pooled.degrees:
         return own
-    if own.degrees and own.sd**2 > pooled.sd**2 * fdtri(own.degrees, pooled.degrees, CLEARLY):
-        return own
-    return pooled
+    clearly = own.degrees and own.sd**2 > pooled.sd**2 * fdtri(own.degrees, pooled.degrees, CLEARLY)
+    # A deviation that was taken because it is large is no sooner larger still: the stack's degrees stay.
+    return Spread(own.sd, pooled.degrees) if clearly else pooled
 
 
 def _around(value: float, centre: float, error: float, degrees: float, level: float) -> Interval:

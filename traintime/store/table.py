@@ -44,6 +44,7 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
     row |= {"status": invocation.status, "threads": invocation.threads, "protocol": invocation.protocol.text}
     row |= {"code": code.same(invocation.code) or "", "disturbed": invocation.disturbed, "again": invocation.again}
     row |= {"fixed": invocation.protocol.fixed, "others_before": invocation.shared}
+    row |= {"stolen_before_it_counted": invocation.stolen_before_it_counted}
     if invocation.result is not None:
         timing, result = invocation.result.timing, invocation.result
         steps = pd.Series(timing.steps_ns[timing.warmup :]) / 1e9

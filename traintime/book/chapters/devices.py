@@ -235,7 +235,7 @@ def software_decides(book: Measurements) -> Finding:
     fast, slow = fastest_first(book, 2)["stack"].iloc[[0, -1]]
     sides = book.sides({"stack": slow}, {"stack": fast}, vocabulary=ROWS)
     ratio = sides.interval(lambda s: s[0] / s[1])
-    return every_stack({f"{slow} / {fast}": ratio if sides.rounds else Interval(ratio.value)}, above(2), ".1f")
+    return every_stack({f"{slow} / {fast}": ratio}, above(2), ".1f")
 
 
 @claim("09.11", "This machine's memory moves more bytes a second than the document's CPU moved for Adam.")

@@ -171,7 +171,11 @@ def bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
 
 
 @claim(
-    "13.2", "With float16 the convolutions are slower than in float32, on all three stacks.", "S1", on=chapter_machine
+    "13.2",
+    "With float16 the convolutions are slower than in float32, on all three stacks.",
+    "S1",
+    on=chapter_machine,
+    says="cannot be told",
 )
 def float16_is_slower(book: Measurements) -> Finding:
     return every_stack(gains(book, "arithmetic", "float16"), below(1), ".3f")

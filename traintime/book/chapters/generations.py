@@ -80,8 +80,7 @@ def grown(book: Measurements, pair: Pair, base: Mapping[str, Any], other: Mappin
     All four sides come from the same rounds; without an interval where no sweep measured them together.
     """
     sides = book.sides(*({"stack": stack, **configuration} for configuration in (other, base) for stack in pair))
-    value = sides.interval(lambda s: s[0] / s[1] / (s[2] / s[3]))
-    return value if sides.rounds else Interval(value.value)
+    return sides.interval(lambda s: s[0] / s[1] / (s[2] / s[3]))
 
 
 def is_faster(row: pd.Series, stack: str) -> bool | None:

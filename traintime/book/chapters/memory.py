@@ -198,6 +198,7 @@ def again_frees(book: Measurements) -> Finding:
     "11.15",
     "On torch computing activations again leaves less of the peak under tcmalloc than under glibc.",
     on=freest,
+    says="cannot be told",
 )
 def again_frees_more_under_tcmalloc(book: Measurements) -> Finding:
     glibc, tcmalloc = (

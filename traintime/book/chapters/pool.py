@@ -15,7 +15,6 @@ from traintime.book.chapters.pool_gains import (
     ROWS,
     fault_prices,
     faults,
-    from_common_rounds,
     gains,
     most_compared,
     pages,
@@ -63,7 +62,7 @@ def taken_away(book: Measurements) -> Interval:
     if any(frame.empty for frame in frames):
         raise KeyError("not measured")
     common, sweep, rounds = stored.same_rounds(*frames)
-    return from_common_rounds(Sides(common, book, sweep, rounds), lambda s: (s[0] - s[2]) / (s[0] - s[1]))
+    return Sides(common, book, sweep, rounds).interval(lambda s: (s[0] - s[2]) / (s[0] - s[1]))
 
 
 @claim(
@@ -130,7 +129,7 @@ def further_rows(book: Measurements, stack: str) -> Interval:
     """
     few, some, many = BEND
     sides = book.sides(*({"vocabulary": rows} for rows in BEND), stack=stack, allocator="tcmalloc")
-    return from_common_rounds(sides, lambda s: (s[2] - s[1]) / (many - some) / ((s[1] - s[0]) / (some - few)))
+    return sides.interval(lambda s: (s[2] - s[1]) / (many - some) / ((s[1] - s[0]) / (some - few)))
 
 
 @functools.cache
@@ -142,7 +141,7 @@ def row_sides(book: Measurements, stack: str) -> Sides:
 
 def row_ratio(book: Measurements, stack: str) -> Interval:
     """The cost of a row between the two under glibc over that under tcmalloc."""
-    return from_common_rounds(row_sides(book, stack), lambda s: (s[1] - s[0]) / (s[3] - s[2]))
+    return row_sides(book, stack).interval(lambda s: (s[1] - s[0]) / (s[3] - s[2]))
 
 
 def row_prices(book: Measurements, stack: str) -> tuple[Interval, Interval]:

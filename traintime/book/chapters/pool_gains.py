@@ -1,15 +1,14 @@
 """Chapter 4, first question: what each allocator gains, in time and in page faults, and a GPU's pool."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import page, stored
 from traintime.book.claims import Finding, Limits, above, below, claim, every_stack, judged_together, within
-from traintime.book.stored import ANY, Measurements, Sides
+from traintime.book.stored import ANY, Measurements
 from traintime.explain import statistics
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
@@ -29,12 +28,6 @@ def table_bytes(rows: int = ROWS) -> int:
 def pages(rows: int = ROWS) -> float:
     """Pages of the system (4 KiB) in such a table."""
     return table_bytes(rows) / PAGE
-
-
-def from_common_rounds(sides: Sides, function: Callable[[np.ndarray], np.ndarray]) -> Interval:
-    """A function of the sides' steps (s); without an interval, which judges nothing, where no round measured all."""
-    value = sides.interval(function)
-    return value if sides.rounds else Interval(value.value)
 
 
 # On a GPU: the pool that the document switched on
@@ -192,7 +185,7 @@ def fault_prices(book: Measurements) -> dict[str, Interval]:
     prices = {}
     for stack, number in spared[spared > pages() / 2].items():
         sides = book.sides(*({"allocator": name} for name in BOTH), stack=stack, vocabulary=ROWS)
-        prices[stack] = from_common_rounds(sides, lambda s, number=number: (s[0] - s[1]) / number)
+        prices[stack] = sides.interval(lambda s, number=number: (s[0] - s[1]) / number)
     return prices
 
 

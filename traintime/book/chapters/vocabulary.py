@@ -140,7 +140,7 @@ def above_the_floor(book: Measurements) -> Finding:
 @claim(
     "03.2",
     "From 80,000 to 280,000 rows each further row costs less than 20 times the floor, on every stack.",
-    says="does not hold",
+    says="cannot be told",
 )
 def below_twenty_floors(book: Measurements) -> Finding:
     return every_stack(in_floors(book), below(20), ".1f")
@@ -255,6 +255,7 @@ def sgd_pays_for_every_row(book: Measurements) -> Finding:
     "03.8",
     "On the stacks of Keras 2 a row costs with plain SGD less than three quarters of what it costs with Adam, the "
     "share of the bytes if the velocity that it keeps were read and written.",
+    says="cannot be told",
 )
 def no_three_quarters(book: Measurements) -> Finding:
     keras2 = {stack: share for stack, share in shares(book, "sgd").items() if stack.startswith(("2017", "2020"))}
