@@ -209,7 +209,7 @@ def run_sweep(
     with Bar(*columns, console=err) as bar:
         line = bar.add_task("starting", total=None, left="")
 
-        def report(task: sweep.Task, progress: sweep.Progress, record: dict[str, Any] | None) -> None:
+        def report(task: sweep.Task, progress: sweep.SweepProgress, record: dict[str, Any] | None) -> None:
             left = "" if progress.left_s is None else f"about {progress.left_s / 60:.0f} min left"
             name = f"round {task.round} {task.stack.name} {task.point.key}"
             bar.update(line, total=progress.total, completed=progress.finished, description=name, left=left)
@@ -240,7 +240,7 @@ def learn(
     for name in only or []:
         if name not in entries:
             raise unknown("trials", name, sorted(entries))
-    plans = [learning.Plan.from_profile(name, entries[name]) for name in only or entries]
+    plans = [learning.TrialPlan.from_profile(name, entries[name]) for name in only or entries]
     todo = learning.outstanding(plans, to)
     number = sum(len(seeds) for _, seeds in todo)
     if dry_run:

@@ -68,7 +68,7 @@ LOSSES = pd.DataFrame(
 def goals(stack="2026-tensorflow", **options):
     found = list(bench_rows.run([stacks.get(stack)], **options))
     assert all(len(one.cells) == len(bench_rows.HEADS) for one in found)
-    return {one.name: one for one in found if isinstance(one, bench_rows.Goal)}
+    return {one.name: one for one in found if isinstance(one, bench_rows.RowGoal)}
 
 
 def test_each_goal_is_shown_with_what_was_found(asked, monkeypatch):

@@ -9,7 +9,7 @@ from traintime.book import stored
 from traintime.book.chapters import alternatives, rows
 from traintime.book.stored import Measurements
 from traintime.learning import results, run
-from traintime.learning.run import Plan
+from traintime.learning.run import TrialPlan
 from traintime.learning.trial import make_trial
 from traintime.measuring import equal_losses
 
@@ -223,7 +223,7 @@ def taught(folder, accuracy, seeds=10):
             for seed in wanted:
                 yield {"seed": seed, "accuracy": accuracy(name, seed), "loss": 1, "training_loss": [1], "seconds": 0}
 
-        run.run([Plan("x", [make_trial(**alternatives.TASK | changes)], seeds)], folder, train=train)
+        run.run([TrialPlan("x", [make_trial(**alternatives.TASK | changes)], seeds)], folder, train=train)
     return results.table(folder)
 
 
@@ -255,7 +255,7 @@ def test_too_few_trainings_decide_nothing(tmp_path, monkeypatch, machine):
 def test_the_trials_of_the_chapter_are_those_of_the_profile():
     from traintime.measuring import sweep
 
-    plan = Plan.from_profile("rows-learned", sweep.load_profile("full")["trials"]["rows-learned"])
+    plan = TrialPlan.from_profile("rows-learned", sweep.load_profile("full")["trials"]["rows-learned"])
     asked = [{}, *alternatives.LEARNED.values()]
     asked += [
         {"backend": "tensorflow", "rate": rate, "table": table}

@@ -572,7 +572,7 @@ def test_the_minutes_of_a_sweep_are_minutes(traintime, profile, tmp_path, monkey
 
     def run(*args, within_s, **options):
         limits.append(within_s)
-        return sweep.Progress(0)
+        return sweep.SweepProgress(0)
 
     monkeypatch.setattr(sweep, "run", run)
     for words in ([], ["--within", 1.5]):
@@ -763,7 +763,7 @@ def test_data_that_cannot_be_fetched_are_told_before_anything_is_trained(trainti
 
 def test_what_rows_cost_is_shown_or_given(traintime, monkeypatch):
     ways = {"dense": 2.0, "deferred": 0.05, "frozen": 0.04}
-    found = bench_rows.Rows("2026-torch", 1000, ways, ways)
+    found = bench_rows.RowCosts("2026-torch", 1000, ways, ways)
     monkeypatch.setattr(bench_rows, "run", lambda chosen, vocabularies, rounds: iter([found] * len(vocabularies)))
     answer = traintime("bench-rows", "--stack", "2026-torch", "--json")
     assert answer.status == 0

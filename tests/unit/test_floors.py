@@ -1,9 +1,13 @@
 """The package's floors: each module imports only from those above it in the list, and workers never the package."""
 
 import ast
+import importlib.util
+import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
+import grimp
 import pytest
 
 from traintime import paths, workloads
@@ -27,7 +31,6 @@ INSIDE_A_STACK = sorted(
     [*paths.WORKER.glob("*.py")]
     + [path for each in workloads.ALL.values() for path in [each.folder / "data.py", *each.folder.glob("on_*.py")]]
 )
-MODULES = sorted(path for path in paths.PACKAGE.rglob("*.py") if path not in INSIDE_A_STACK)
 
 
 def name_of(path: Path) -> str:
@@ -36,24 +39,9 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-NAMES = {name_of(path) for path in paths.PACKAGE.rglob("*.py")}
-
-
-def imports(path: Path, package: str = "traintime") -> set[str]:
-    """Every module of the package that the file imports, at its top or anywhere inside."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = name_of(path).split(".")
-                above = above if path.name == "__init__.py" else above[:-1]
-                base = ".".join([*above[: len(above) - node.level + 1], *([node.module] if node.module else [])])
-            # `from traintime import paths` is of the module; `from traintime import estimate` is of the roof.
-            found |= {inner if (inner := f"{base}.{alias.name}") in NAMES else base for alias in node.names}
-    return {name for name in found if name.split(".")[0] == package}
+# Every import in the package, at a module's top, inside a function or for types only; what is not ours, too.
+GRAPH = grimp.build_graph("traintime", include_external_packages=True, cache_dir=None)
+FILES = {name_of(path): path for path in sorted(paths.PACKAGE.rglob("*.py")) if path not in INSIDE_A_STACK}
 
 
 def room(name: str) -> str:
@@ -62,55 +50,67 @@ def room(name: str) -> str:
     return parts[1] if len(parts) > 1 else "__init__"
 
 
-def too_high(path: Path) -> list[str]:
-    """Modules that the file imports though they are on a floor above its own."""
-    own = FLOOR_OF[room(name_of(path))]
-    return sorted(name for name in imports(path) if FLOOR_OF[room(name)] > own)
+def too_high(graph: grimp.ImportGraph, name: str) -> list[str]:
+    """Modules of the package that this one imports though they are on a floor above its own."""
+    imported = [each for each in graph.find_modules_directly_imported_by(name) if each.split(".")[0] == "traintime"]
+    return sorted(each for each in imported if FLOOR_OF[room(each)] > FLOOR_OF[room(name)])
 
 
 def test_every_module_is_on_a_floor():
-    assert {room(name_of(path)) for path in MODULES} <= set(FLOOR_OF)
+    assert {room(name) for name in FILES} <= set(FLOOR_OF)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_a_module_imports_only_from_its_own_floor_and_those_below(path):
-    assert room(name_of(path)) in FLOOR_OF, "on no floor"
-    unknown = {name for name in imports(path) if room(name) not in FLOOR_OF}
-    assert not unknown, f"on no floor: {unknown}"
-    assert not too_high(path)
+@pytest.mark.parametrize("name", FILES)
+def test_a_module_imports_only_from_its_own_floor_and_those_below(name):
+    assert too_high(GRAPH, name) == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_what_a_module_imports_exists(path):
-    assert imports(path) <= NAMES
+@pytest.mark.parametrize("name", FILES)
+def test_what_a_module_imports_exists(name):
+    """Imports inside functions, too, which nothing tries before they run."""
+    for imported in re.findall(r"(?m)^\s*(?:from|import) (traintime[\w.]*)", FILES[name].read_text()):
+        assert importlib.util.find_spec(imported), imported
 
 
-def test_an_import_from_above_is_found_wherever_it_stands(tmp_path, monkeypatch):
-    """The test of the tests: at the top, in a function, for types only, relative, and of the public face."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    module = tmp_path / "traintime" / "store" / "made_up.py"
-    module.parent.mkdir(parents=True)
-    for line in (
-        "from traintime.explain import memory",
-        "from traintime.explain.memory import copies",
-        "import traintime.cli",
-        "from traintime import cli",
-        "def f():\n    from traintime.measuring import sweep",
-        "if TYPE_CHECKING:\n    from traintime.measuring.sweep import Plan",
-        "from ..explain import memory",
-        "from .. import cli",
-        "from traintime import __version__",
-    ):
-        module.write_text(line)
-        assert too_high(module), line
-    for line in (
-        "from traintime import paths",
-        "from . import records",
-        "from traintime.point import Point",
-        "import os",
-    ):
-        module.write_text(line)
-        assert not too_high(module), line
+@pytest.mark.parametrize(
+    ("line", "high"),
+    [
+        ("from traintime.explain import memory", True),
+        ("from traintime.explain.memory import copies", True),
+        ("import traintime.cli", True),
+        ("from traintime import cli", True),
+        ("def f():\n    from traintime.explain import memory", True),
+        ("if TYPE_CHECKING:\n    from traintime.explain.memory import Holding", True),
+        ("from ..explain import memory", True),
+        ("from .. import cli", True),
+        ("from traintime import __version__", True),
+        ("from traintime import paths", False),
+        ("from . import records", False),
+        ("from traintime.point import Point", False),
+        ("import os", False),
+    ],
+)
+def test_an_import_from_above_is_found_wherever_it_stands(tmp_path, monkeypatch, line, high):
+    """The test of the tests: a small package of the same name, found before ours."""
+    for name in ("__init__", "cli", "paths", "point", "explain/__init__", "explain/memory", "store/__init__"):
+        path = tmp_path / "traintime" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.touch()
+    (tmp_path / "traintime" / "store" / "records.py").touch()
+    (tmp_path / "traintime" / "store" / "made_up.py").write_text(line)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [each for each in sys.modules if each.split(".")[0] == "traintime"]:
+        monkeypatch.delitem(sys.modules, name)
+    assert bool(too_high(grimp.build_graph("traintime", cache_dir=None), "traintime.store.made_up")) == high
+
+
+def test_a_name_of_a_class_has_one_owner():
+    """But for what runs inside a stack, where each API and workload has a class of the same name."""
+    owners = defaultdict(set)
+    for name, path in FILES.items():
+        for each in re.findall(r"(?m)^class (\w+)", path.read_text()):
+            owners[each].add(name)
+    assert {each: names for each, names in owners.items() if len(names) > 1} == {}
 
 
 # What runs inside a stack's Python
@@ -120,17 +120,11 @@ ALLOWED = {"numpy", "keras", "tensorflow", "theano", "torch", "jax", *(path.stem
 
 @pytest.mark.parametrize("path", INSIDE_A_STACK, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_worker_needs_the_standard_library_and_its_framework_alone(path):
-    named = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            named |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0
-            named.add(node.module.split(".")[0])
+    imported = GRAPH.find_modules_directly_imported_by(name_of(path))
+    own = {name for name in imported if name.split(".")[0] == "traintime"}
     # The table that trains itself is measured as a reader would use it.
-    own = imports(path) if path.parent.name == "rnn" and path.name == "on_keras3.py" else set()
-    assert own <= {"traintime.deferred"}
-    assert named <= ALLOWED | sys.stdlib_module_names | ({"traintime"} if own else set())
+    assert own <= ({"traintime.deferred"} if path.parent.name == "rnn" and path.name == "on_keras3.py" else set())
+    assert imported - own <= ALLOWED | sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("path", INSIDE_A_STACK, ids=lambda path: f"{path.parent.name}/{path.name}")

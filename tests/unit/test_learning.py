@@ -8,7 +8,7 @@ import pytest
 
 from traintime.errors import InputError
 from traintime.learning import results, run, tasks
-from traintime.learning.run import Plan
+from traintime.learning.run import TrialPlan
 from traintime.learning.trial import Trial, make_trial
 
 
@@ -69,7 +69,7 @@ def test_changing_any_one_field_changes_the_key():
 
 
 def test_a_plan_is_every_combination_and_what_is_added():
-    plan = Plan.from_profile("x", {"batch": [16, 64], "seeds": 3, "also": [{"gates": "hard", "batch": 16}]})
+    plan = TrialPlan.from_profile("x", {"batch": [16, 64], "seeds": 3, "also": [{"gates": "hard", "batch": 16}]})
     assert [trial.key for trial in plan.trials] == [
         "mnist1d-u64-b16-n40",
         "mnist1d-u64-b64-n40",
@@ -81,11 +81,11 @@ def test_a_plan_is_every_combination_and_what_is_added():
 @pytest.mark.parametrize("seeds", [0, 1.5, "many"])
 def test_a_number_of_seeds_that_is_none_is_refused(seeds):
     with pytest.raises(InputError, match=r"^seeds: "):
-        Plan.from_profile("x", {"seeds": seeds})
+        TrialPlan.from_profile("x", {"seeds": seeds})
 
 
 def test_only_missing_seeds_are_trained_and_a_shared_trial_once(tmp_path):
-    few, more = (Plan("x", [make_trial()], number) for number in (2, 4))
+    few, more = (TrialPlan("x", [make_trial()], number) for number in (2, 4))
     assert run.run([few], tmp_path, jobs=2, train=fake) == 2
     assert run.outstanding([few, more], tmp_path) == [(make_trial(), [2, 3])]
     seen = []
@@ -100,7 +100,7 @@ def test_what_came_before_a_failure_is_kept(tmp_path):
         raise RuntimeError("out of luck")
 
     with pytest.raises(RuntimeError, match="out of luck"):
-        run.run([Plan("x", [make_trial()], 3)], tmp_path, jobs=1, train=breaks)
+        run.run([TrialPlan("x", [make_trial()], 3)], tmp_path, jobs=1, train=breaks)
     assert results.seeds(tmp_path, make_trial()) == {0}
 
 
@@ -108,7 +108,7 @@ def test_what_came_before_a_failure_is_kept(tmp_path):
 
 
 def test_results_are_a_table_of_one_row_a_seed_with_the_code_that_made_them(tmp_path):
-    run.run([Plan("x", [make_trial(), make_trial(gates="hard")], 2)], tmp_path, train=fake)
+    run.run([TrialPlan("x", [make_trial(), make_trial(gates="hard")], 2)], tmp_path, train=fake)
     found = results.table(tmp_path)
     assert found[["gates", "seed"]].to_numpy().tolist() == [["hard", 0], ["hard", 1], ["sigmoid", 0], ["sigmoid", 1]]
     assert found["code"].unique().tolist() == [run.code(make_trial())]

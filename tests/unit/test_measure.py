@@ -359,8 +359,8 @@ def test_a_protocol_that_makes_no_sense_is_refused(field):
 
 def test_no_protocol_ends_a_run_by_elapsed_time():
     assert set(Protocol.model_fields) == {"warmup", "steps", "timeout_s"}
-    assert set(Protocol.model_fields) <= set(records.Protocol.model_fields)
-    assert records.Protocol.model_validate(QUICK.model_dump()).fixed
+    assert set(Protocol.model_fields) <= set(records.StoredProtocol.model_fields)
+    assert records.StoredProtocol.model_validate(QUICK.model_dump()).fixed
 
 
 # Several in one process

@@ -16,9 +16,9 @@ import traintime
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.predict import blocks, deadline, durations
-from traintime.predict.blocks import Blocks
+from traintime.predict.blocks import BlockMeans
 from traintime.predict.deadline import Deadline, meets
-from traintime.predict.lines import Estimate, Lines, rhythm
+from traintime.predict.lines import EndEstimate, Lines, rhythm
 from traintime.predict.progress import Progress
 
 LEVEL = 0.9
@@ -187,7 +187,7 @@ def test_what_was_not_seen_has_to_fit_in_too():
 
 
 def filled(durations_s):
-    found = Blocks()
+    found = BlockMeans()
     for seconds in durations_s:
         found.add(float(seconds))
     return found
@@ -248,7 +248,7 @@ def test_from_one_to_four_blocks_it_is_half_to_twice_at_most():
 
 
 def test_several_steps_of_one_call_are_as_many_steps():
-    found = Blocks()
+    found = BlockMeans()
     for number in (4, 4, 2) * 20:
         found.add(0.5 * number, number)
     assert found.total(8, LEVEL).value == pytest.approx(4)
@@ -257,7 +257,7 @@ def test_several_steps_of_one_call_are_as_many_steps():
 
 def test_without_a_block_or_a_level_nothing_is_said():
     with pytest.raises(ValueError, match="no block"):
-        Blocks().total(1, LEVEL)
+        BlockMeans().total(1, LEVEL)
     with pytest.raises(ValueError, match="level"):
         filled([1.0]).total(1, 1.0)
 
@@ -517,7 +517,7 @@ def test_nine_of_ten_intervals_hold_the_end(drift, share):
 
 def estimate(value, spread=0.1, finished=0.1, verdict=None):
     remaining = Interval(value, value * (1 - spread), value * (1 + spread))
-    return Estimate(remaining, NOON + timedelta(seconds=value), finished, verdict)
+    return EndEstimate(remaining, NOON + timedelta(seconds=value), finished, verdict)
 
 
 def said(lines, elapsed, *given, begins=False, unseen=False, **more):

@@ -359,7 +359,7 @@ def test_an_invocation_that_shows_that_the_point_does_not_fit_is_settled(invocat
     ],
 )
 def test_a_protocol_says_whether_elapsed_time_could_end_the_run(changes, text, fixed):
-    protocol = records.Protocol(warmup=2, steps=30, timeout_s=900, **changes)
+    protocol = records.StoredProtocol(warmup=2, steps=30, timeout_s=900, **changes)
     assert (protocol.text, protocol.fixed) == (text, fixed)
 
 

@@ -704,8 +704,8 @@ def test_nothing_is_started_after_the_time_that_was_given(root, slow_measure, wi
 
 
 def test_the_time_that_is_left_follows_from_the_invocations_so_far():
-    assert sweep.Progress(total=10).left_s is None
-    assert sweep.Progress(total=10, finished=2, seconds=[1.0, 3.0]).left_s == 2.0 * 8
+    assert sweep.SweepProgress(total=10).left_s is None
+    assert sweep.SweepProgress(total=10, finished=2, seconds=[1.0, 3.0]).left_s == 2.0 * 8
 
 
 # Together, for a quick look

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from traintime import paths
-from traintime.store.records import CodePath, Evidence
+from traintime.store.records import CodePath, SystemCounts
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
 RUN = {"device": "cpu", "allocator": "glibc", "onednn": "auto", "precision": "float32"}
@@ -287,7 +287,7 @@ def test_the_time_of_processes_beside_counts_as_ones_own(process):
 @linux
 def test_the_counters_of_this_machine_are_what_a_record_takes(process):
     seen = process.counters()
-    assert set(seen) <= set(Evidence.model_fields)
+    assert set(seen) <= set(SystemCounts.model_fields)
     assert seen["others_cpu_s"] > 0
 
 

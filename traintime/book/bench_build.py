@@ -22,7 +22,7 @@ OWN = ("traintime.book make", "-m snakemake", "make book")  # processes that onl
 
 
 @dataclass
-class Cost:
+class CommandCost:
     """What a command took. cpu_s: processor time by the process's command line, with the processes that ended."""
 
     seconds: float = 0.0
@@ -39,9 +39,9 @@ class Cost:
         return sum(s for command, s in self.cpu_s.items() if any(own in command for own in OWN))
 
 
-def timed(command: list[str], folder: Path) -> Cost:
+def timed(command: list[str], folder: Path) -> CommandCost:
     """Run a command and watch its processes. Raises RuntimeError with its last words where it fails."""
-    cost, start = Cost(), time.monotonic()
+    cost, start = CommandCost(), time.monotonic()
     with tempfile.TemporaryFile() as output:
         process = psutil.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
         while process.poll() is None:
@@ -76,7 +76,7 @@ def main() -> None:
     """Time everything and print it."""
     table = Table("", "seconds", "goal", "processor time, s", "of it the workflow's own")
 
-    def row(name: str, goal: str, cost: Cost) -> None:
+    def row(name: str, goal: str, cost: CommandCost) -> None:
         share = cost.own_s / cost.total_s if cost.total_s else 0.0
         table.add_row(name, f"{cost.seconds:.0f}", goal, f"{cost.total_s:.0f}", f"{cost.own_s:.0f} ({share:.0%})")
         Console().print(f"{name}: {cost.seconds:.0f} s")

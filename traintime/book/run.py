@@ -137,7 +137,7 @@ def run(
             display(Markdown(f"*{name} is not on this machine. To add it: `{allocators.how_to_add(name)}`*"))
     root = results_folder(chapter, plans)
 
-    def report(task: sweep.Task, progress: sweep.Progress, record: dict[str, Any] | None) -> None:
+    def report(task: sweep.Task, progress: sweep.SweepProgress, record: dict[str, Any] | None) -> None:
         if record is not None:
             follow(f"{progress.finished}/{progress.total} {task.stack.name} {task.point.key} {record['status']}")
 

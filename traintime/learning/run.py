@@ -24,7 +24,7 @@ CPU = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrialPlan:
     """Trials as a profile names them, and how many seeds each gets."""
 
     name: str
@@ -32,7 +32,7 @@ class Plan:
     seeds: int = SEEDS
 
     @classmethod
-    def from_profile(cls, name: str, fields: dict[str, Any]) -> "Plan":
+    def from_profile(cls, name: str, fields: dict[str, Any]) -> "TrialPlan":
         """Read one entry of a profile's `trials`: every combination of the listed values, and of each in `also`."""
         fields = dict(fields)
         seeds = fields.pop("seeds", SEEDS)
@@ -49,7 +49,7 @@ def _combinations(fields: dict[str, Any]) -> Iterator[Trial]:
         yield make_trial(**dict(zip(lists, row, strict=True)))
 
 
-def outstanding(plans: list[Plan], root: Path) -> list[tuple[Trial, list[int]]]:
+def outstanding(plans: list[TrialPlan], root: Path) -> list[tuple[Trial, list[int]]]:
     """The trials that lack results, with the seeds they lack."""
     wanted: dict[str, tuple[Trial, int]] = {}
     for plan in plans:
@@ -73,7 +73,7 @@ def fetch(todo: list[tuple[Trial, list[int]]]) -> None:
 
 
 def run(
-    plans: list[Plan],
+    plans: list[TrialPlan],
     root: Path,
     jobs: int = 0,
     report: Callable[[Trial, dict[str, Any]], None] = lambda trial, result: None,

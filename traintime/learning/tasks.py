@@ -16,7 +16,7 @@ MOODS = {"words": 20_000, "length": 25}
 
 
 @dataclass(frozen=True)
-class Task:
+class TaskData:
     """Inputs, float32 of shape (samples, positions, 1) or int32 tokens of shape (samples, positions), and classes.
 
     words: size of the vocabulary, padding (0) included; None where the inputs are numbers.
@@ -35,12 +35,12 @@ class Task:
 
 
 @functools.cache
-def load(name: str) -> Task:
+def load(name: str) -> TaskData:
     """The task of this name; raises InputError where its data cannot be had."""
     return {"mnist1d": mnist1d, "padded": padded, "moods": moods, "imdb": imdb}[name]()
 
 
-def mnist1d() -> Task:
+def mnist1d() -> TaskData:
     """Ten digits drawn as lines of 40 numbers, shifted, sheared and noisy (Greydanus & Kobak 2024): 4,000 and 1,000.
 
     Made by its authors' package, with their settings. Published: linear 32 %, dense 68 %, recurrent 91 %.
@@ -50,10 +50,10 @@ def mnist1d() -> Task:
     made = make_dataset(get_dataset_args())
     numbers = (np.asarray(made[name], np.float32)[..., None] for name in ("x", "x_test"))
     inputs, test_inputs = numbers
-    return Task(inputs, np.asarray(made["y"], np.int32), test_inputs, np.asarray(made["y_test"], np.int32))
+    return TaskData(inputs, np.asarray(made["y"], np.int32), test_inputs, np.asarray(made["y_test"], np.int32))
 
 
-def padded(samples: int = 4000, tests: int = 1000) -> Task:
+def padded(samples: int = 4000, tests: int = 1000) -> TaskData:
     """Sentences of 5 to 20 words, padded on the right to 40 positions: which of two words comes first?
 
     Each of the two occurs once in every sentence; the other words are drawn from the rest.
@@ -67,10 +67,10 @@ def padded(samples: int = 4000, tests: int = 1000) -> Task:
         places = np.sort(random.choice(len(words), 2, replace=False))
         words[places] = (FIRST, SECOND) if answer else (SECOND, FIRST)
         row[: len(words)] = words
-    return Task(tokens[:samples], classes[:samples], tokens[samples:], classes[samples:], WORDS + 1)
+    return TaskData(tokens[:samples], classes[:samples], tokens[samples:], classes[samples:], WORDS + 1)
 
 
-def moods(samples: int = 10_000, tests: int = 5_000) -> Task:
+def moods(samples: int = 10_000, tests: int = 5_000) -> TaskData:
     """Sentences of words as frequent as real ones, the n-th 1/n as often as the first (Zipf): are they glad or sad?
 
     Each word has a mood, drawn once; a sentence is glad where its words' moods are above nothing in sum. So the rows
@@ -82,10 +82,10 @@ def moods(samples: int = 10_000, tests: int = 5_000) -> Task:
     mood = random.standard_normal(MOODS["words"])
     classes = (mood[tokens].sum(axis=1) > 0).astype(np.int32)
     tokens = tokens.astype(np.int32)
-    return Task(tokens[:samples], classes[:samples], tokens[samples:], classes[samples:], MOODS["words"])
+    return TaskData(tokens[:samples], classes[:samples], tokens[samples:], classes[samples:], MOODS["words"])
 
 
-def imdb() -> Task:
+def imdb() -> TaskData:
     """25,000 reviews of films and as many to test on, their last 100 words, good or bad (Maas et al. 2011)."""
     import keras
 
@@ -97,4 +97,4 @@ def imdb() -> Task:
     for reviews, classes in found:
         tokens = keras.utils.pad_sequences(reviews, maxlen=REVIEWS["length"], padding="post", truncating="pre")
         sides += [tokens.astype(np.int32), np.asarray(classes, np.int32)]
-    return Task(*sides, REVIEWS["words"])
+    return TaskData(*sides, REVIEWS["words"])

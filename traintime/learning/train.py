@@ -14,7 +14,7 @@ from keras import layers, ops
 
 from traintime import deferred
 from traintime.learning import tasks
-from traintime.learning.tasks import Task
+from traintime.learning.tasks import TaskData
 from traintime.learning.trial import BY_ROW, Trial, make_trial
 from traintime.measuring.worker.process import die_with_parent
 
@@ -61,7 +61,7 @@ def table(trial: Trial, words: int, inputs: keras.KerasTensor) -> keras.KerasTen
     return layers.Dense(EMBEDDING, use_bias=False)(positions) if trial.table == "factors" else positions
 
 
-def model(trial: Trial, task: Task) -> keras.Model:
+def model(trial: Trial, task: TaskData) -> keras.Model:
     """The network, compiled."""
     inputs = keras.Input(task.inputs.shape[1:], dtype=str(task.inputs.dtype))
     positions = inputs

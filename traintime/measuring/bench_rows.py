@@ -31,7 +31,7 @@ ALIKE_STEPS = 100
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowCosts:
     """A table's size on a stack. step_s: seconds of a step of `fit`, and peak_bytes, by way; None where it failed.
 
     rounds_s: seconds of each round, by way; embedding: numbers of a row, None for the usual ones.
@@ -75,7 +75,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Goal:
+class RowGoal:
     """What has to be reached on a stack. found: None where it could not be measured; below: whether at most, or else
     at least, the bound will do.
     """
@@ -117,7 +117,9 @@ def _ratio(by_way: dict[str, float | None], above: str, below: str) -> float | N
     return one / other if one and other else None
 
 
-def run(chosen: list[Stack], vocabularies: tuple[int, ...] = VOCABULARIES, rounds: int = 1) -> Iterator[Rows | Goal]:
+def run(
+    chosen: list[Stack], vocabularies: tuple[int, ...] = VOCABULARIES, rounds: int = 1
+) -> Iterator[RowCosts | RowGoal]:
     """Measure every way at every size, interleaved, and give each size when it is done: medians over the rounds.
 
     After a stack's sizes come its goals. At the usual sizes the deferred table alone is measured with many narrow rows.
@@ -133,7 +135,7 @@ def run(chosen: list[Stack], vocabularies: tuple[int, ...] = VOCABULARIES, round
         yield from goals(stack.name, found)
 
 
-def _measured(stack: Stack, vocabulary: int, embedding: int | None, ways: tuple[str, ...], rounds: int) -> Rows:
+def _measured(stack: Stack, vocabulary: int, embedding: int | None, ways: tuple[str, ...], rounds: int) -> RowCosts:
     steps: dict[str, list[float]] = {way: [] for way in ways}
     peaks: dict[str, list[float]] = {way: [] for way in ways}
     narrow = {"embedding": embedding} if embedding else {}
@@ -144,10 +146,10 @@ def _measured(stack: Stack, vocabulary: int, embedding: int | None, ways: tuple[
             if record["status"] == "ok":
                 steps[way].append(step_s(record["result"]["loops"], point.sizes.batch))
                 peaks[way].append(record["result"]["memory"]["peak"])
-    return Rows(stack.name, vocabulary, _medians(steps), _medians(peaks), steps, embedding)
+    return RowCosts(stack.name, vocabulary, _medians(steps), _medians(peaks), steps, embedding)
 
 
-def goals(stack: str, found: list[Rows]) -> list[Goal]:
+def goals(stack: str, found: list[RowCosts]) -> list[RowGoal]:
     """What was to be reached on this stack, and what was found of it."""
     usual = {rows.vocabulary: rows for rows in found if rows.embedding is None}
 
@@ -155,19 +157,19 @@ def goals(stack: str, found: list[Rows]) -> list[Goal]:
         return _ratio(getattr(usual[vocabulary], of), above, below) if vocabulary in usual else None
 
     of_large = [
-        Goal(stack, f"dense / deferred at {LARGE:,}", at(LARGE, "dense", "deferred"), 40, below=False),
-        Goal(stack, f"deferred / frozen at {LARGE:,}", at(LARGE, "deferred", "frozen"), 1.3),
-        Goal(stack, f"memory at {LARGE:,}", at(LARGE, "deferred", "dense", "peak_bytes"), 0.6),
+        RowGoal(stack, f"dense / deferred at {LARGE:,}", at(LARGE, "dense", "deferred"), 40, below=False),
+        RowGoal(stack, f"deferred / frozen at {LARGE:,}", at(LARGE, "deferred", "frozen"), 1.3),
+        RowGoal(stack, f"memory at {LARGE:,}", at(LARGE, "deferred", "dense", "peak_bytes"), 0.6),
     ]
     return [
         *(of_large if stack == GOALS_OF else []),
-        Goal(stack, f"slowest / fastest, {FLAT_FROM:,} to {MANY[-1]:,}", _steepest(found), 1.2),
-        Goal(stack, f"deferred / dense at {SMALL:,}", at(SMALL, "deferred", "dense"), 1.1),
-        Goal(stack, f"losses apart, {ALIKE_STEPS} steps (stored)", _apart(stack), 1e-4),
+        RowGoal(stack, f"slowest / fastest, {FLAT_FROM:,} to {MANY[-1]:,}", _steepest(found), 1.2),
+        RowGoal(stack, f"deferred / dense at {SMALL:,}", at(SMALL, "deferred", "dense"), 1.1),
+        RowGoal(stack, f"losses apart, {ALIKE_STEPS} steps (stored)", _apart(stack), 1e-4),
     ]
 
 
-def _steepest(found: list[Rows]) -> float | None:
+def _steepest(found: list[RowCosts]) -> float | None:
     # Rows of one width, the slowest size over the fastest; None where not all sizes up to the largest were measured.
     ratios = []
     for embedding, largest in ((None, LARGE), (NARROW, MANY[-1])):

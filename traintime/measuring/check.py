@@ -9,7 +9,7 @@ from typing import Any
 from traintime.errors import InputError
 from traintime.explain import statistics
 from traintime.measuring import machine, rounds, stacks
-from traintime.measuring.findings import WITHDRAWN, Finding, Run, Withdrawal, note, withdrawals
+from traintime.measuring.findings import WITHDRAWN, Remark, StoredRun, Withdrawal, note, withdrawals
 from traintime.store import code, records
 from traintime.store.records import Invocation, Record
 
@@ -45,25 +45,25 @@ def notes(root: Path, at_least: int = 3, known: Collection[str] | None = None) -
     return (finding.sentence for finding in findings(root, at_least, known) if not finding.fault)
 
 
-def findings(root: Path, at_least: int = 3, known: Collection[str] | None = None) -> Iterator[Finding]:
+def findings(root: Path, at_least: int = 3, known: Collection[str] | None = None) -> Iterator[Remark]:
     """Faults and notes of the folder, machine by machine."""
     known = code.known() if known is None else known
     if not any(records.files(root)):
-        yield Finding(f"{root}: no measurement file below it")
+        yield Remark(f"{root}: no measurement file below it")
     for folder in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []:
         yield from _machine(root, folder, at_least, known)
 
 
-def _machine(root: Path, folder: Path, at_least: int, known: Collection[str]) -> Iterator[Finding]:
+def _machine(root: Path, folder: Path, at_least: int, known: Collection[str]) -> Iterator[Remark]:
     description = _json(folder / "machine.json", dict)
     yield from _description(folder, description)
     yield from _rates(folder)
-    runs: list[Run] = []
+    runs: list[StoredRun] = []
     for path in records.files(root, folder.name):
         try:
             record = records.read(path)
         except InputError as error:
-            yield Finding(f"{records.name_of(path)}: {error.problem}")
+            yield Remark(f"{records.name_of(path)}: {error.problem}")
             continue
         yield from _record(path, folder.name, record)
         for run in _runs(path, record):
@@ -72,13 +72,13 @@ def _machine(root: Path, folder: Path, at_least: int, known: Collection[str]) ->
     yield from _folder(folder, runs, at_least)
 
 
-def _folder(folder: Path, runs: list[Run], at_least: int) -> Iterator[Finding]:
+def _folder(folder: Path, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
     """What concerns several files of the machine."""
     try:
         withdrawn = withdrawals(folder)
     except ValueError as error:
         withdrawn = []
-        yield Finding(f"{folder.name}/{WITHDRAWN}: {error}")
+        yield Remark(f"{folder.name}/{WITHDRAWN}: {error}")
     yield from _withdrawn(folder.name, withdrawn, runs)
     yield from rounds.check(
         folder.name, [run for run in runs if TIME.fullmatch(run.invocation.started)], withdrawn, at_least
@@ -88,9 +88,9 @@ def _folder(folder: Path, runs: list[Run], at_least: int) -> Iterator[Finding]:
     yield from _sentinels(folder.name, runs)
 
 
-def _runs(path: Path, record: Record) -> list[Run]:
+def _runs(path: Path, record: Record) -> list[StoredRun]:
     place = (record.stack, record.key, records.is_sentinel(path))
-    return [Run(records.name_of(path), number, *place, each) for number, each in enumerate(record.invocations)]
+    return [StoredRun(records.name_of(path), number, *place, each) for number, each in enumerate(record.invocations)]
 
 
 # The machine
@@ -107,47 +107,47 @@ def _json(path: Path, kind: type) -> Any:
     return raw if isinstance(raw, kind) else f"is no JSON {'object' if kind is dict else 'list'}"
 
 
-def _description(folder: Path, description: Any) -> Iterator[Finding]:
+def _description(folder: Path, description: Any) -> Iterator[Remark]:
     name = f"{folder.name}/machine.json"
     if description is None:
-        yield Finding(f"{name}: missing; run traintime machine --to {folder.parent}")
+        yield Remark(f"{name}: missing; run traintime machine --to {folder.parent}")
         return
     if isinstance(description, str):
-        yield Finding(f"{name}: {description}")
+        yield Remark(f"{name}: {description}")
         return
     for key in ("schema_version", "machine", "cpu", "cores", "memory_bytes", "kernel", "rates"):
         if key not in description:
-            yield Finding(f"{name}: key {key} is missing")
+            yield Remark(f"{name}: key {key} is missing")
     if description.get("machine") != folder.name:
-        yield Finding(f"{name}: key machine is {description.get('machine')!r}, the folder is {folder.name!r}")
+        yield Remark(f"{name}: key machine is {description.get('machine')!r}, the folder is {folder.name!r}")
     yield from _positive_rates(f"{name}: key rates.", description.get("rates"))
     if description.get("schema_version") == records.SCHEMA:
         yield from _named_after(name, folder.name, description)
 
 
-def _named_after(name: str, folder: str, description: dict[str, Any]) -> Iterator[Finding]:
+def _named_after(name: str, folder: str, description: dict[str, Any]) -> Iterator[Remark]:
     """Since family and model are part of it, a machine's key follows from its description."""
     try:
         keys = (machine.key(description), machine.further_key(description))
     except (KeyError, TypeError, IndexError) as error:
-        yield Finding(f"{name}: the machine's key does not follow from it ({type(error).__name__}: {error})")
+        yield Remark(f"{name}: the machine's key does not follow from it ({type(error).__name__}: {error})")
         return
     if folder not in keys:
-        yield Finding(f"{name}: describes {keys[0]!r}, the folder is {folder!r}")
+        yield Remark(f"{name}: describes {keys[0]!r}, the folder is {folder!r}")
 
 
-def _positive_rates(where: str, rates: Any) -> Iterator[Finding]:
+def _positive_rates(where: str, rates: Any) -> Iterator[Remark]:
     rates = rates if isinstance(rates, dict) else {}
     for rate in machine.RATES:
         value = rates.get(rate)
         if type(value) not in (int, float) or not value > 0:
-            yield Finding(f"{where}{rate} is not a positive number")
+            yield Remark(f"{where}{rate} is not a positive number")
 
 
-def _rates(folder: Path) -> Iterator[Finding]:
+def _rates(folder: Path) -> Iterator[Remark]:
     history = _json(folder / "rates.json", list)
     if isinstance(history, str):
-        yield Finding(f"{folder.name}/rates.json: {history}")
+        yield Remark(f"{folder.name}/rates.json: {history}")
         return
     for index, rates in enumerate(history or []):
         yield from _positive_rates(f"{folder.name}/rates.json: key {index}.", rates)
@@ -165,48 +165,48 @@ def _processor(description: Any) -> str | None:
 # One file
 
 
-def _record(path: Path, machine_key: str, record: Record) -> Iterator[Finding]:
+def _record(path: Path, machine_key: str, record: Record) -> Iterator[Remark]:
     name = records.name_of(path)
     expected = {"machine": machine_key, "key": path.stem, "stack": path.parent.name}
     for key, value in expected.items():
         if getattr(record, key) != value:
-            yield Finding(f"{name}: key {key} is {getattr(record, key)!r}, its place says {value!r}")
+            yield Remark(f"{name}: key {key} is {getattr(record, key)!r}, its place says {value!r}")
     if record.point.key != record.key:
-        yield Finding(f"{name}: key point describes {record.point.key!r}")
+        yield Remark(f"{name}: key point describes {record.point.key!r}")
     if record.stack not in stacks.KNOWN:
-        yield Finding(f"{name}: key stack is {record.stack!r}, which is no known stack")
+        yield Remark(f"{name}: key stack is {record.stack!r}, which is no known stack")
     if not record.invocations:
-        yield Finding(f"{name}: key invocations is empty")
+        yield Remark(f"{name}: key invocations is empty")
 
 
-def _invocation(run: Run, record: Record, known: Collection[str], processor: str | None) -> Iterator[Finding]:
+def _invocation(run: StoredRun, record: Record, known: Collection[str], processor: str | None) -> Iterator[Remark]:
     """One invocation by itself."""
     invocation, where = run.invocation, run.where
     if not TIME.fullmatch(invocation.started):
-        yield Finding(f"{where}.started is {invocation.started!r}, not a time like 2026-01-02T03:04:05Z")
+        yield Remark(f"{where}.started is {invocation.started!r}, not a time like 2026-01-02T03:04:05Z")
     if leak := PATH_OR_HOST.search(invocation.error or ""):
-        yield Finding(f"{where}.error holds a path of somebody's machine near {leak.group()!r}")
+        yield Remark(f"{where}.error holds a path of somebody's machine near {leak.group()!r}")
     if (invocation.status == "ok") != (invocation.result is not None):
-        yield Finding(f"{where}.status is {invocation.status!r}, its result says otherwise")
+        yield Remark(f"{where}.status is {invocation.status!r}, its result says otherwise")
     if invocation.status != "ok" and not invocation.error:
-        yield Finding(f"{where}.error is missing: a failure must say what happened")
+        yield Remark(f"{where}.error is missing: a failure must say what happened")
     if invocation.shared:
         told = f"{where}.shared is {invocation.shared}: other invocations had used its process before it"
-        yield Finding(f"{told}; withdraw it (see {WITHDRAWN}) and measure the configuration again with traintime sweep")
+        yield Remark(f"{told}; withdraw it (see {WITHDRAWN}) and measure the configuration again with traintime sweep")
     if invocation.code is not None:
         if invocation.code not in known:
-            yield Finding(f"{where}.code is {invocation.code!r}, sources that code.csv does not list")
+            yield Remark(f"{where}.code is {invocation.code!r}, sources that code.csv does not list")
         if not invocation.protocol.fixed:
-            yield Finding(f"{where}.protocol is {invocation.protocol.text!r}: the steps were not fixed beforehand")
+            yield Remark(f"{where}.protocol is {invocation.protocol.text!r}: the steps were not fixed beforehand")
     if invocation.result is not None:
         yield from _result(where, record, invocation, processor)
 
 
-def _result(where: str, record: Record, invocation: Invocation, processor: str | None) -> Iterator[Finding]:
+def _result(where: str, record: Record, invocation: Invocation, processor: str | None) -> Iterator[Remark]:
     assert invocation.result
     facts, timing, protocol = invocation.result.facts, invocation.result.timing, invocation.protocol
     if facts.parameters != record.point.work.parameters:
-        yield Finding(f"{where}.result.facts.parameters is {facts.parameters}, not {record.point.work.parameters}")
+        yield Remark(f"{where}.result.facts.parameters is {facts.parameters}, not {record.point.work.parameters}")
     counted = len(timing.steps_ns) - timing.warmup
     if protocol.fixed:
         asked, right = f"{protocol.steps}", counted == protocol.steps
@@ -214,31 +214,31 @@ def _result(where: str, record: Record, invocation: Invocation, processor: str |
         fewest = min(protocol.steps, protocol.fewest or protocol.steps)
         asked, right = f"at least {fewest}", counted >= fewest
     if not right or min(timing.first_ns, *timing.steps_ns) <= 0:
-        yield Finding(f"{where}.result.timing.steps_ns has {counted} counted steps of {asked}, all positive")
+        yield Remark(f"{where}.result.timing.steps_ns has {counted} counted steps of {asked}, all positive")
     ran_on = facts.path.processor
     if invocation.code is not None and processor and ran_on != processor:
-        yield Finding(f"{where}.result.facts.path.processor is {ran_on!r}, machine.json says {processor!r}")
+        yield Remark(f"{where}.result.facts.path.processor is {ran_on!r}, machine.json says {processor!r}")
 
 
 # Several files of a machine
 
 
-def _withdrawn(machine_key: str, withdrawn: list[Withdrawal], runs: list[Run]) -> Iterator[Finding]:
+def _withdrawn(machine_key: str, withdrawn: list[Withdrawal], runs: list[StoredRun]) -> Iterator[Remark]:
     there = {(run.stack, run.invocation.started): run for run in runs}
     for number, row in enumerate(withdrawn, 1):
         where = f"{machine_key}/{WITHDRAWN}: row {number}"
         for key in ("stack", "key", "started", "reason"):
             if not getattr(row, key).strip():
-                yield Finding(f"{where}: key {key} is empty")
+                yield Remark(f"{where}: key {key} is empty")
         if run := there.get((row.stack, row.started)):
-            yield Finding(f"{where}: the invocation of {row.started} is still there: {run.where}")
+            yield Remark(f"{where}: the invocation of {row.started} is still there: {run.where}")
     if withdrawn:
         yield note(f"{machine_key}: {len(withdrawn)} invocations are withdrawn, see {WITHDRAWN}")
 
 
-def _older(machine_key: str, runs: list[Run], at_least: int) -> Iterator[Finding]:
+def _older(machine_key: str, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
     """Files that hold only measurements of before the sources were recorded, fewer than are asked for today."""
-    files: dict[str, list[Run]] = {}
+    files: dict[str, list[StoredRun]] = {}
     for run in runs:
         files.setdefault(run.file, []).append(run)
     few = [
@@ -250,7 +250,7 @@ def _older(machine_key: str, runs: list[Run], at_least: int) -> Iterator[Finding
         yield note(f"{machine_key}: {len(few)} files of older records hold fewer than {at_least} runs, first {few[0]}")
 
 
-def _mixed(machine_key: str, runs: list[Run]) -> Iterator[Finding]:
+def _mixed(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
     """Which files hold runs of several kinds: no two kinds are pooled, and old sweeps were not interleaved."""
     for name, way in WAYS.items():
         seen: dict[str, list[Any]] = {}
@@ -264,12 +264,12 @@ def _mixed(machine_key: str, runs: list[Run]) -> Iterator[Finding]:
             yield note(f"{machine_key}: {len(mixed)} files mix runs that differ in {name}, {rest}, first {mixed[0]}")
 
 
-def _sentinels(machine_key: str, runs: list[Run]) -> Iterator[Finding]:
+def _sentinels(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
     """Older measurements have a sentinel somewhere; those of today one a stack and sweep (see rounds)."""
     watches = [run for run in runs if run.sentinel]
     old = [run for run in runs if not run.sentinel and run.invocation.code is None]
     if not watches and (old or not runs):
-        yield Finding(f"{machine_key}/{records.SENTINEL}: no sentinel, so nobody can tell noise from a difference")
+        yield Remark(f"{machine_key}/{records.SENTINEL}: no sentinel, so nobody can tell noise from a difference")
     seconds: dict[str, dict[object, list[float]]] = {}
     for run in watches:
         result = run.invocation.result

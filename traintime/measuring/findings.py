@@ -11,20 +11,20 @@ COLUMNS = ["stack", "key", "started", "reason"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Remark:
     """One sentence about a folder. fault: something to mend; otherwise a note, so that nothing is silent."""
 
     sentence: str
     fault: bool = True
 
 
-def note(sentence: str) -> Finding:
-    """A finding that is no fault."""
-    return Finding(sentence, False)
+def note(sentence: str) -> Remark:
+    """A remark that is no fault."""
+    return Remark(sentence, False)
 
 
 @dataclass(frozen=True)
-class Run:
+class StoredRun:
     """One stored invocation with its place: the file's name, its number in it, and the point on its stack."""
 
     file: str

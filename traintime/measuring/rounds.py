@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import TypeVar
 
-from traintime.measuring.findings import Finding, Run, Withdrawal, note
+from traintime.measuring.findings import Remark, StoredRun, Withdrawal, note
 from traintime.store import code
 
 LONG_PAUSE = 3600.0  # seconds between two starts of one round that a reader should know of
@@ -17,7 +17,7 @@ LONG_PAUSE = 3600.0  # seconds between two starts of one round that a reader sho
 Key = TypeVar("Key")
 
 
-def check(machine: str, runs: list[Run], withdrawn: list[Withdrawal], at_least: int) -> Iterator[Finding]:
+def check(machine: str, runs: list[StoredRun], withdrawn: list[Withdrawal], at_least: int) -> Iterator[Remark]:
     """Everything to say of the machine's sweeps. runs: all of the machine's; at_least: rounds of each point."""
     coded = [run for run in runs if run.invocation.code]
     for group in _grouped(
@@ -28,23 +28,25 @@ def check(machine: str, runs: list[Run], withdrawn: list[Withdrawal], at_least: 
         yield from _sweep(machine, name, group, withdrawn, at_least)
 
 
-def _grouped(runs: Iterable[Run], by: Callable[[Run], Key]) -> dict[Key, list[Run]]:
-    groups: dict[Key, list[Run]] = defaultdict(list)
+def _grouped(runs: Iterable[StoredRun], by: Callable[[StoredRun], Key]) -> dict[Key, list[StoredRun]]:
+    groups: dict[Key, list[StoredRun]] = defaultdict(list)
     for run in runs:
         groups[by(run)].append(run)
     return dict(groups)
 
 
-def _one_protocol(runs: list[Run]) -> Iterator[Finding]:
+def _one_protocol(runs: list[StoredRun]) -> Iterator[Remark]:
     first = runs[0].invocation.protocol
     for run in runs:
         if (protocol := run.invocation.protocol) != first:
             sweep, usual = run.invocation.sweep, f"{first.text} within {first.timeout_s:g} s"
             asked = f"{protocol.text} within {protocol.timeout_s:g} s"
-            yield Finding(f"{run.where}.protocol is {asked}, others of the sweep {sweep} have {usual}")
+            yield Remark(f"{run.where}.protocol is {asked}, others of the sweep {sweep} have {usual}")
 
 
-def _sweep(machine: str, name: str, runs: list[Run], withdrawn: list[Withdrawal], at_least: int) -> Iterator[Finding]:
+def _sweep(
+    machine: str, name: str, runs: list[StoredRun], withdrawn: list[Withdrawal], at_least: int
+) -> Iterator[Remark]:
     """One sweep: what the newest sources of each stack measured; what older ones did is kept, and compared with none.
 
     A round is closed once a later one has begun; what the last one lacks may be on its way.
@@ -66,30 +68,30 @@ def _sweep(machine: str, name: str, runs: list[Run], withdrawn: list[Withdrawal]
     yield from _complete(machine, name, points, withdrawn, at_least)
     watched = {run.stack for run in runs if run.sentinel}
     for stack in sorted({run.stack for run in _closed(points)} - watched):
-        yield Finding(f"{machine}/sentinel/{stack}: no run in the sweep {name}, so nobody can tell drift")
+        yield Remark(f"{machine}/sentinel/{stack}: no run in the sweep {name}, so nobody can tell drift")
 
 
-def _kind(run: Run) -> tuple[str, str]:
+def _kind(run: StoredRun) -> tuple[str, str]:
     return run.stack, run.key.partition("-")[0]
 
 
-def _closed(runs: list[Run]) -> list[Run]:
+def _closed(runs: list[StoredRun]) -> list[StoredRun]:
     """The runs of all rounds but the last."""
     last = max((run.invocation.round for run in runs), default=0)
     return [run for run in runs if run.invocation.round < last]
 
 
-def _once(runs: list[Run], sweep: str) -> Iterator[Finding]:
+def _once(runs: list[StoredRun], sweep: str) -> Iterator[Remark]:
     seen: Counter[tuple[object, ...]] = Counter()
     for run in runs:
         place = (run.thing, run.invocation.round, run.invocation.again)
         seen[place] += 1
         if seen[place] == 2:
             again = " again" if run.invocation.again else ""
-            yield Finding(f"{run.where}: round {run.invocation.round} of the sweep {sweep} has it{again} already")
+            yield Remark(f"{run.where}: round {run.invocation.round} of the sweep {sweep} has it{again} already")
 
 
-def _repeats(machine: str, sweep: str, runs: list[Run], withdrawn: list[Withdrawal]) -> Iterator[Finding]:
+def _repeats(machine: str, sweep: str, runs: list[StoredRun], withdrawn: list[Withdrawal]) -> Iterator[Remark]:
     """What crashed or was disturbed is run once more in its round, and nothing else is, least of all for its value.
 
     A sentinel that was disturbed at the end of a killed sweep stays as it is: the resumed sweep needs it no more. What
@@ -102,16 +104,14 @@ def _repeats(machine: str, sweep: str, runs: list[Run], withdrawn: list[Withdraw
         first = next((run for run in group if not run.invocation.again), None)
         again = next((run for run in group if run.invocation.again), None)
         if first is None and again and (again.stack, again.key) not in gone:
-            yield Finding(
-                f"{again.where}.again is true, but round {number} of the sweep {sweep} has nothing it repeats"
-            )
+            yield Remark(f"{again.where}.again is true, but round {number} of the sweep {sweep} has nothing it repeats")
         if first and again and first.invocation.settled:
-            yield Finding(f"{again.where}.again is true, but what it repeats neither crashed nor was disturbed")
+            yield Remark(f"{again.where}.again is true, but what it repeats neither crashed nor was disturbed")
         if first and not again and not first.invocation.settled:
             late = first.invocation.stolen_before_it_counted
             if number in closed and not first.sentinel and not late:
                 happened = "was disturbed" if first.invocation.disturbed else first.invocation.status
-                yield Finding(f"{first.where} {happened}, and round {number} of the sweep {sweep} has no repeat of it")
+                yield Remark(f"{first.where} {happened}, and round {number} of the sweep {sweep} has no repeat of it")
             else:
                 waiting.append(first)
     if waiting:
@@ -119,7 +119,7 @@ def _repeats(machine: str, sweep: str, runs: list[Run], withdrawn: list[Withdraw
         yield note(f"{machine}: {number} invocations of the sweep {sweep} have no repeat yet, first {waiting[0].where}")
 
 
-def _interleaved(machine: str, sweep: str, firsts: list[Run]) -> Iterator[Finding]:
+def _interleaved(machine: str, sweep: str, firsts: list[StoredRun]) -> Iterator[Remark]:
     """Both sides of a comparison stand in one round, and no other round of the sweep lies between them in time.
 
     A killed sweep goes on with the round that it was in, so the rule holds for it; the pause is noted. What was
@@ -136,24 +136,24 @@ def _interleaved(machine: str, sweep: str, firsts: list[Run]) -> Iterator[Findin
             yield note(f"{machine}: round {number} of the sweep {sweep} was interrupted for {pause / 3600:.1f} hours")
 
 
-def _over_before(number: int, group: list[Run], following: Run, sweep: str) -> Iterator[Finding]:
+def _over_before(number: int, group: list[StoredRun], following: StoredRun, sweep: str) -> Iterator[Remark]:
     begin = _started(following)
     late = sorted((run for run in group if _started(run) > begin), key=_started)
     if late:
-        yield Finding(
+        yield Remark(
             f"{late[-1].where}.started is {_started(late[-1])}, in round {number} of the sweep {sweep}, after round"
             f" {following.invocation.round} had begun ({begin}): {len(late)} of the round's {len(group)} runs are not"
             " interleaved with what they are compared with"
         )
 
 
-def _started(run: Run) -> str:
+def _started(run: StoredRun) -> str:
     return run.invocation.started
 
 
 def _complete(
-    machine: str, sweep: str, points: list[Run], withdrawn: list[Withdrawal], at_least: int
-) -> Iterator[Finding]:
+    machine: str, sweep: str, points: list[StoredRun], withdrawn: list[Withdrawal], at_least: int
+) -> Iterator[Remark]:
     """Every closed round has every point of the sweep; a point that has enough rounds all the same is only noted."""
     closed = {run.invocation.round for run in _closed(points)}
     last = max((run.invocation.round for run in points), default=0)
@@ -166,7 +166,7 @@ def _complete(
             which = f"round{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
             sentence = f"{group[0].file}: key invocations lacks {which} of the sweep {sweep}"
             enough = len(rounds) >= at_least or len(missing) <= gone[group[0].stack, group[0].key]
-            yield Finding(sentence, fault=not enough)
+            yield Remark(sentence, fault=not enough)
     in_last = sum(any(run.invocation.round == last for run in group) for group in things.values())
     whole = len(closed) + (in_last == len(things))
     if things and (in_last < len(things) or whole < at_least):

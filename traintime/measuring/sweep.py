@@ -202,7 +202,7 @@ def _next_attempt(task: Task, invocations: list[records.Invocation]) -> Task | N
 
 
 @dataclass
-class Progress:
+class SweepProgress:
     """How far a sweep is, and how long the rest will take by the invocations so far."""
 
     total: int
@@ -223,14 +223,14 @@ def run(
     *,
     seed: int = SEED,
     sentinels: bool = True,
-    report: Callable[[Task, Progress, dict[str, Any] | None], None] = lambda task, progress, record: None,
+    report: Callable[[Task, SweepProgress, dict[str, Any] | None], None] = lambda task, progress, record: None,
     follow: Callable[[dict[str, Any]], None] = lambda message: None,
     warn: Callable[[str], None] = lambda sentence: None,
     within_s: float = float("inf"),
     measure: Callable[..., dict[str, Any]] = measure,
     machine_key: str | None = None,
     rates: Callable[[], dict[str, Any]] = machine.rates,
-) -> Progress:
+) -> SweepProgress:
     """Do what is outstanding and store each invocation as soon as it ends.
 
     report: called before each invocation (record None) and after it; follow: with each message of the worker;
@@ -253,7 +253,7 @@ def run(
             memory.refuse_beyond_memory(task.point, stack, derived.footprint(stack), free)
     for folder in {task.path(root, machine_key).parent for task in tasks}:
         records.check_writable(folder)
-    progress = Progress(len(tasks))
+    progress = SweepProgress(len(tasks))
     if not tasks:
         return progress
     end = time.monotonic() + within_s

@@ -353,7 +353,7 @@ def counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
     return max(counted["flops"] / rates.flops, counted["bytes accessed"] / rates.bytes)
 
 
-def _predict_loop(loop: bench_models.Loop, job: dict[str, Any]) -> dict[str, Any]:
+def _predict_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
     batch, samples, before, answers = job["sizes"]["batch"], job["samples"], resident.now(), _Answers()
     answers.ask("probed", step=loop.step, samples=samples, batch_size=batch, seconds=job["seconds"])
     start = time.perf_counter()
@@ -362,7 +362,7 @@ def _predict_loop(loop: bench_models.Loop, job: dict[str, Any]) -> dict[str, Any
     return {"one_batch_s": one, "torchinfo_bytes": _of_torchinfo(loop, batch, before)} | answers.plain
 
 
-def _of_torchinfo(loop: bench_models.Loop, batch: int, before: int) -> float | None:
+def _of_torchinfo(loop: bench_models.PlainLoop, batch: int, before: int) -> float | None:
     """What it makes of a batch, on top of what the process held before; None where it is not installed."""
     try:
         import torchinfo

@@ -134,7 +134,7 @@ _HELD = 4096  # samples that a loop reads from memory
 
 
 @dataclass(frozen=True)
-class Loop:
+class PlainLoop:
     """A plain PyTorch loop: its network, samples that it reads, and `step(n)`, which trains on one batch of n."""
 
     network: Any
@@ -142,7 +142,7 @@ class Loop:
     step: Callable[[int], Any]
 
 
-def loop(kind: str, size: dict[str, Any]) -> Loop:
+def loop(kind: str, size: dict[str, Any]) -> PlainLoop:
     """A kind of plain PyTorch loop at these sizes."""
     import torch
 
@@ -155,7 +155,7 @@ def loop(kind: str, size: dict[str, Any]) -> Loop:
         torch.nn.functional.cross_entropy(network(inputs[chosen]), targets[chosen]).backward()
         optimizer.step()
 
-    return Loop(network, inputs, step)
+    return PlainLoop(network, inputs, step)
 
 
 def _loop_dense(torch: Any, size: dict[str, Any]) -> tuple[Any, Any, Any]:

@@ -19,7 +19,7 @@ FARTHEST = 4.0  # how many times the square of a drift that was seen may go on t
 Array = NDArray[np.float64]
 
 
-class Blocks:
+class BlockMeans:
     """Durations of steps in the order they came, in at most MOST blocks of equally many: memory and work are bounded.
 
     The mean of all tells what is to come, since only means add up to totals. How sure it is does not follow from single

@@ -11,7 +11,7 @@ import keras
 from traintime.errors import InputError
 from traintime.predict import deadline as deadlines
 from traintime.predict.deadline import Deadline
-from traintime.predict.lines import Estimate, Lines, rhythm
+from traintime.predict.lines import EndEstimate, Lines, rhythm
 from traintime.predict.progress import Progress
 
 SPARE = 1.25  # a deadline will be met only if this much more would do, too, where validation may come and was not seen
@@ -35,7 +35,7 @@ class Eta(keras.callbacks.Callback):
     end training sooner, and nobody knows when. The end is `on_train_end`; what `fit` does after it is not in it.
 
     How it is told: what is left is the remaining steps times their mean duration, and as many beginnings of epochs,
-    validations and ends of epochs (progress.Progress); each mean has an interval from blocks (blocks.Blocks).
+    validations and ends of epochs (progress.Progress); each mean has an interval from blocks (blocks.BlockMeans).
 
     When a step is done, without waiting for it (as in Keras 3.15, callback_list.py). On TensorFlow, `fit` reads each
     batch's logs before the hooks run, and so waits for the batch, whatever the callbacks. On JAX and torch it hands the
@@ -77,7 +77,7 @@ class Eta(keras.callbacks.Callback):
         self._due = False
 
     @property
-    def estimate(self) -> Estimate | None:
+    def estimate(self) -> EndEstimate | None:
         """When training will end, as known now; None where that is unknown yet (Progress.remaining)."""
         now = self._clock()
         with self._lock:
@@ -91,7 +91,7 @@ class Eta(keras.callbacks.Callback):
         if self._deadline is not None:
             left = self._deadline.left(now - progress.start, wall)
             meets = deadlines.meets(remaining, left, SPARE if unseen else 1.0)
-        return Estimate(remaining, deadlines.after(wall, remaining.value), finished, meets)
+        return EndEstimate(remaining, deadlines.after(wall, remaining.value), finished, meets)
 
     # What Keras calls in the thread of `fit`. None of it touches `self.model`, which would bring JAX's weights back.
 

@@ -14,7 +14,7 @@ PRECISE_S = 600.0  # what ends sooner is told to the second
 
 
 @dataclass(frozen=True)
-class Estimate:
+class EndEstimate:
     """When training will end, at the latest: a callback may stop it sooner.
 
     remaining: seconds, with the interval at the level asked for; end: the moment in local time, aware; finished: share
@@ -75,7 +75,7 @@ class Lines:
         return lines
 
     def of(
-        self, estimate: Estimate, elapsed: float, now: datetime, begins: bool = False, unseen: bool = False
+        self, estimate: EndEstimate, elapsed: float, now: datetime, begins: bool = False, unseen: bool = False
     ) -> list[str]:
         """The lines that are due.
 
@@ -91,7 +91,7 @@ class Lines:
             return [f"{self._of_deadline(verdict, estimate, elapsed, now)} {self._end(estimate, now, unseen)}"]
         return [f"{self._end(estimate, now, unseen)}{self._on_deadline(estimate, now)}"]
 
-    def _due(self, estimate: Estimate, elapsed: float, begins: bool) -> bool:
+    def _due(self, estimate: EndEstimate, elapsed: float, begins: bool) -> bool:
         if self._began is None:
             self._began = elapsed
         if self._said is None:
@@ -104,7 +104,7 @@ class Lines:
             return elapsed >= 2 * self._said or (begins and self._epochs == 1)
         return elapsed >= self._said + float(self.every)
 
-    def _changed(self, estimate: Estimate) -> bool | None:
+    def _changed(self, estimate: EndEstimate) -> bool | None:
         """The verdict on the deadline, where it has to be said: it is missed, or another than before."""
         before, verdict = self._verdict, estimate.meets
         if verdict is None or verdict == before:
@@ -112,7 +112,7 @@ class Lines:
         self._verdict = verdict
         return None if verdict and before is None else verdict
 
-    def _end(self, estimate: Estimate, now: datetime, unseen: bool) -> str:
+    def _end(self, estimate: EndEstimate, now: datetime, unseen: bool) -> str:
         remaining = estimate.remaining
         low, high = durations.text(remaining.low), durations.text(remaining.high)
         more = "; validation, if there is any, comes on top" if unseen else ""
@@ -122,13 +122,13 @@ class Lines:
             f"({100 * self.level:g} %: {low} to {high}{more}). Ends at {end} unless stopped sooner."
         )
 
-    def _on_deadline(self, estimate: Estimate, now: datetime) -> str:
+    def _on_deadline(self, estimate: EndEstimate, now: datetime) -> str:
         if self.deadline is None:
             return ""
         verdict = {True: "will be met", False: "will be missed", None: "too close to call"}[estimate.meets]
         return f" Deadline ({self.deadline.shown(now)}): {verdict}."
 
-    def _of_deadline(self, verdict: bool, estimate: Estimate, elapsed: float, now: datetime) -> str:
+    def _of_deadline(self, verdict: bool, estimate: EndEstimate, elapsed: float, now: datetime) -> str:
         apart = estimate.remaining.value - self.deadline.left(elapsed, now)
         name = f"Deadline ({self.deadline.shown(now)}):"
         if verdict:

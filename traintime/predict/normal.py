@@ -97,7 +97,7 @@ def of_point(stack: str, key: str, without: str = "") -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Spread:
+class MachineSpread:
     """How far the book's own machines lie off each other once the formula has allowed for their rates.
 
     Standard deviations of logarithms: machine, of a machine's whole stack; point, of its single points around that;
@@ -110,7 +110,7 @@ class Spread:
 
 
 @functools.cache
-def spread() -> Spread:
+def spread() -> MachineSpread:
     """Of the book's own machines, each held against the others.
 
     By medians, since one of them is known to be off (TensorFlow without oneDNN): it must not make normal wide.
@@ -124,7 +124,7 @@ def spread() -> Spread:
             shifts.append(beyond.mean())
             around.extend(beyond - np.median(beyond))
     of_machine, of_point_ = (NORMAL_SD * float(np.median(np.abs(each))) for each in (shifts, around))
-    return Spread(of_machine, of_point_, rows["stack"].nunique())
+    return MachineSpread(of_machine, of_point_, rows["stack"].nunique())
 
 
 if __name__ == "__main__":

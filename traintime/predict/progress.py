@@ -1,7 +1,7 @@
 """How far a training is and what is left of it, from the moments at which its steps were done. Knows no framework."""
 
 from traintime.explain.statistics import Interval
-from traintime.predict.blocks import FEWEST, Blocks
+from traintime.predict.blocks import FEWEST, BlockMeans
 
 # A step of validation before one was seen, in steps of training: a forward pass is a third of forward and back, which
 # are two matrix products for one. What else a step does, and how well each part runs, makes it a quarter to a half.
@@ -22,7 +22,7 @@ class Once:
 
     def __init__(self) -> None:
         self.first: Interval | None = None
-        self.later = Blocks()
+        self.later = BlockMeans()
 
     def add(self, seconds: float, without_once: float | None = None) -> None:
         """One more took so long; without_once: seconds that are expected of the next, where the first can tell."""
@@ -30,7 +30,7 @@ class Once:
             self.later.add(seconds)
             return
         value = seconds if without_once is None else without_once
-        # From a single one: half to twice, as Blocks has it, and that all may be as before.
+        # From a single one: half to twice, as BlockMeans has it, and that all may be as before.
         self.first = Interval(value, value / 2, max(2 * value, seconds))
 
     @property
@@ -61,7 +61,7 @@ class Progress:
     ) -> None:
         self.epochs, self.steps, self.start, self.level = epochs, steps, start, level
         self.validation_steps = validation_steps
-        self.within, self.beginnings, self.validations, self.ends = Blocks(), Blocks(), Once(), Once()
+        self.within, self.beginnings, self.validations, self.ends = BlockMeans(), BlockMeans(), Once(), Once()
         self.first_epoch: int | None = None
         self.epoch = 0
         self.done = 0  # steps of this epoch

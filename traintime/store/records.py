@@ -26,7 +26,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Protocol(_Strict):
+class StoredProtocol(_Strict):
     """Numbers of steps as they were asked for. The last three stand in old records, which stopped on elapsed time."""
 
     warmup: int
@@ -93,7 +93,7 @@ class Loop(_Strict):
     trained_ns: int | None = None
 
 
-class Evidence(_Strict):
+class SystemCounts(_Strict):
     """What the operating system counted over the counted steps of an invocation, which lasted `seconds`."""
 
     seconds: float | None = None
@@ -127,7 +127,7 @@ class Result(_Strict):
     phases: dict[str, float]
     memory: dict[str, int]
     timing: Timing
-    evidence: Evidence = Evidence()
+    evidence: SystemCounts = SystemCounts()
     loops: list[Loop] = []
 
 
@@ -143,7 +143,7 @@ class Invocation(_Strict):
     sweep: str
     seed: int
     threads: int
-    protocol: Protocol
+    protocol: StoredProtocol
     status: Status
     code: str | None = None
     again: bool = False
