@@ -57,11 +57,17 @@ def test_what_was_reworded_is_there_as_first_written_and_failed_ones_are_shown()
     assert found["amd-epyc-2-cores-24-gib", "02", "4"].outcome == "failed"
 
 
-def test_each_commit_is_in_this_history_or_the_readme_says_that_it_is_not():
+def test_a_date_rests_on_its_commit_where_that_is_in_this_history():
     if history.checkout(paths.DATA) is None or history.shallow(paths.DATA):
         pytest.skip("git: no whole history here. Take a clone that has it.")
-    readme = (paths.DATA.parent / "README.md").read_text()
-    for commit in {one.commit for one in predictions.read()}:
+    for commit, dated_by in {(one.commit, one.dated_by) for one in predictions.read()}:
         inside = ["git", "-C", str(paths.DATA), "merge-base", "--is-ancestor", commit, "HEAD"]
         known = subprocess.run(inside, capture_output=True, check=False).returncode == 0
-        assert known != (commit in readme), commit
+        assert dated_by == ("commit" if known else "own word"), commit
+
+
+def test_only_what_was_committed_before_its_first_run_is_called_registered():
+    words = {one.dated.split(", ")[1] for one in predictions.read()}
+    assert words == {"registered", "by its own word", "written after its first runs"}
+    late = next(one for one in predictions.read() if one.measured_from and one.measured_from < one.registered[:16])
+    assert late.dated.endswith("written after its first runs")

@@ -267,13 +267,10 @@ def predictions(chapter: str) -> HTML:
         if one.later_wording:
             said.append(f"Reworded later: *{one.later_wording.split(' [')[0]}*")
         why = "<br>".join(map(markup.inline, filter(None, said)))
-        late = bool(one.measured_from) and one.measured_from[:16] < one.registered[:16]
-        marks = [late and "registered after its first runs", bool(one.later_wording) and "reworded later"]
-        outcome = "<br>".join(filter(None, [f"**{one.outcome}**", *marks]))
+        outcome = f"**{one.outcome}**" + "<br>reworded later" * bool(one.later_wording)
         outcome += f"<details><summary>why</summary>{why}</details>" if why else ""
-        registered = one.registered[:16].replace("T", " ")
-        rows.append([one.number, one.prediction, registered, outcome])
-    heads = ["", "prediction, as first written", "registered", "held?"]
+        rows.append([one.number, one.prediction, one.dated, outcome])
+    heads = ["", "prediction, as first written", "dated", "held?"]
     return HTML(markup.box("Predicted, and held?", markup.table(heads, rows, right=False)))
 
 

@@ -13,7 +13,8 @@ from traintime.book.claims import Claim, Judged
 class Prediction:
     """A row of data/predictions.csv.
 
-    registered: when it was committed; sweep: what was to decide it; measured_from: when that sweep's first invocation
+    registered: when it was committed; dated_by: what that rests on, the "commit" in this history, or its "own word"
+    where that commit is not in it; sweep: what was to decide it; measured_from: when that sweep's first invocation
     started, "" where it has not been read off; claims: labels of the claims that decide, one with "!" where its claim
     says the contrary; note: what the claims do not tell, without figures.
     """
@@ -24,11 +25,19 @@ class Prediction:
     prediction: str
     registered: str
     commit: str
+    dated_by: str
     sweep: str
     measured_from: str
     later_wording: str
     claims: str
     note: str
+
+    @property
+    def dated(self) -> str:
+        """When it was written, and how that is known: registered is what was committed before its first run."""
+        late = bool(self.measured_from) and self.measured_from[:16] < self.registered[:16]
+        by = "registered" if self.dated_by == "commit" else "by its own word"
+        return f"{self.registered[:16].replace('T', ' ')}, {'written after its first runs' if late else by}"
 
     @functools.cached_property
     def judged(self) -> list[tuple[Judged, bool]]:
