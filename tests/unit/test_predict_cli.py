@@ -78,7 +78,7 @@ def test_machines_stand_side_by_side(traintime):
     ("words", "said"),
     [
         (("--deadline", "soon"), "deadline: 'soon' is no duration"),
-        (("--memory", "much"), "memory: 'much' is no amount"),
+        (("--memory", "much"), "memory: 'much' is not an amount"),
         (("--vocabulary", 0), "vocabulary"),
         (("--on", "K41"), "device: 'K41'"),
         (("nowhere.py:build",), "target: 'nowhere.py' is no file"),

@@ -1,23 +1,18 @@
 """Amounts of memory as people write them: "16GB", "512 MiB"."""
 
-import math
-import re
+from typing import Annotated
+
+from pydantic import ByteSize, Field, TypeAdapter, ValidationError
 
 from traintime.errors import InputError
 
-UNITS = {"": 1, "b": 1}
-UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)}
-UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", start=1)}
-UNITS |= {letter: 1000**power for power, letter in enumerate("kmgt", start=1)}
-REMEDY = 'Give an amount such as "16GB", "512 MiB" or a number of bytes.'
+AMOUNT = TypeAdapter(Annotated[ByteSize, Field(gt=0)])
 
 
-def bytes_of(given: str | float, field: str = "memory") -> float:
-    """Bytes of a text or a number. Raises InputError, which names `field`, for what is no amount above zero."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(given).strip().lower())
-    if not found or found[2] not in UNITS:
-        raise InputError(field, given, "is no amount of memory", REMEDY)
-    value = float(found[1]) * UNITS[found[2]]
-    if not 0 < value < math.inf:
-        raise InputError(field, given, "is no amount above zero", REMEDY)
-    return value
+def bytes_of(given: str | float, field: str = "memory") -> int:
+    """Bytes of a text or a number. Raises InputError, which names `field`, for anything but an amount above zero."""
+    try:
+        return AMOUNT.validate_python(given)
+    except ValidationError:
+        remedy = 'Give an amount such as "16GB", "512 MiB" or a number of bytes.'
+        raise InputError(field, given, "is not an amount of memory above zero", remedy) from None
