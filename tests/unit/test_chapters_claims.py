@@ -1,10 +1,15 @@
-"""Claims of every chapter: not measured, and never an error, where points are missing; and what the prose rests on."""
+"""Every chapter's claims, numbers and tables: not measured, and never an error, where points are missing."""
+
+import importlib
+import inspect
+import pkgutil
 
 import numpy as np
 import pytest
+from IPython.display import HTML
 from made_up import made_up, verdicts
 
-from traintime.book import chapters, stored
+from traintime.book import chapters, page, stored
 from traintime.book.verdicts import on
 from traintime.measuring import stacks
 
@@ -31,6 +36,48 @@ def test_a_machine_that_lacks_the_points_has_measured_no_claim(chapter):
     book = made_up(("numpy", {"vocabulary": 1_000}, 1.0), ("2026-jax", {"vocabulary": 5_000}, 1.0), *FAILED)
     found = {label: told for label, told in verdicts(chapter, book).items() if label not in OF_NO_MACHINE}
     assert found == dict.fromkeys(found, "not measured")
+
+
+def of_every_chapter(wanted):
+    """Name -> value of what the chapters' modules themselves define."""
+    for found in pkgutil.iter_modules(chapters.__path__):
+        module = importlib.import_module(f"{chapters.__name__}.{found.name}")
+        for name, value in vars(module).items():
+            if wanted(value) and getattr(value, "__module__", "") in (module.__name__, page.__name__):
+                yield f"{found.name}.{name}", value
+
+
+def is_table_of_a_machine(value):
+    """Whether it takes a machine and nothing else: a table that says by itself what was not measured."""
+    if not inspect.isfunction(value) or not value.__name__.endswith("_table"):
+        return False
+    signature = inspect.signature(value)
+    needed = [each.annotation for each in signature.parameters.values() if each.default is each.empty]
+    return needed == [stored.Measurements] and signature.return_annotation is HTML
+
+
+POOR = made_up(("numpy", {"vocabulary": 1_000}, 1.0, {"peak_bytes": np.nan}))
+PROSES = dict(of_every_chapter(lambda value: isinstance(value, page.Prose)))
+TABLES = dict(of_every_chapter(is_table_of_a_machine))
+# Of what was measured of one point, or of what is counted and not measured; these fail where a machine has no rates
+# or was never described, since no page asks them of such a machine.
+HAVE_ROWS = {"fused.counted_table", "length.exponent_table", "length.allocator_table"}
+OF_A_DESCRIBED_ONE = {"devices.hardware_table", "measuring.gap_table", "measuring.epoch_table", "measuring.here_table"}
+OF_A_DESCRIBED_ONE |= {"measuring.sleep_table", "one_formula.error_table", "question.mostly_the_table"}
+# These say "nan" there, and should not.
+SAY_NAN = {"row-faults-torch", "str-slow", "str-fast", "least-processes", "smallest", "largest", "voc-from", "voc-to"}
+
+
+@pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize("name", PROSES)
+def test_every_number_of_the_prose_is_a_number_or_says_that_it_is_missing(name):
+    found = PROSES[name].values(POOR)
+    assert {name for name, text in found.items() if "nan" in text} <= SAY_NAN
+
+
+@pytest.mark.parametrize("name", sorted(TABLES.keys() - HAVE_ROWS - OF_A_DESCRIBED_ONE))
+def test_every_table_of_what_was_not_measured_says_so(name):
+    assert "Not measured yet" in TABLES[name](POOR).data
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import verdict, verdicts
+from made_up import verdict
 from tables import cells
 
 from traintime.book import external
@@ -80,10 +80,7 @@ def test_a_compiled_loop_is_a_way_of_its_own(made_up):
 
 def test_another_workloads_points_are_none_of_it(made_up):
     book = other(made_up)
-    assert fused.lstm_points(book).empty
-    assert fused.gains(book).empty
-    assert set(verdicts("08-fused-lstm", book).values()) == {"not measured"}
-    assert fused.PROSE.values(book)["fus-most"] == "(not measured)"
+    assert fused.lstm_points(book).empty and fused.gains(book).empty and fused.over_positions(book).empty
     assert fused.PROSE.values(machine(made_up))["fus-most-stack"] == "2026-torch"
     assert "Not measured yet" in fused_published.price_table(fused.prices(book)).data
     assert "Not measured yet" in fused.step_table(fused.lstm_points(book)).data
@@ -185,13 +182,6 @@ def test_what_was_measured_over_positions_is_none_of_the_chapters_other_sizes(ma
     assert fused.lstm_points(book).empty
     assert verdict("08.1", book) == "not measured"
     assert fused.ALONG.values(book)["fus-along-gain"] != "(not measured)"
-
-
-def test_where_nothing_was_taken_apart_the_section_says_so(made_up):
-    book = machine(made_up)
-    assert fused.over_positions(book).empty
-    assert {verdict(f"08.{number}", book) for number in range(13, 17)} == {"not measured"}
-    assert set(fused.ALONG.values(book).values()) == {"(not measured)"}
 
 
 # What others published

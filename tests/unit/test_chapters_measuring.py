@@ -8,7 +8,6 @@ from tables import cells
 
 from traintime.book import stored
 from traintime.book.chapters import measuring, repeats
-from traintime.book.stored import Measurements
 from traintime.store.table import LOOPS
 
 
@@ -229,14 +228,6 @@ def test_each_machine_of_the_book_has_its_rates_and_one_is_the_reference():
     assert [row[0].split("<br>")[1] for row in rows] == list(stored.named())
     assert ["(the reference)" in row[0] for row in rows].count(True) == 1
     assert stored.first() in stored.listed()
-
-
-def test_what_a_machine_lacks_is_said_in_the_place_of_each_number():
-    nothing = Measurements(stored.of().rows.iloc[:0], "made-up")
-    numbers = repeats.PROSE.values(nothing) | measuring.PROSE.values(nothing)
-    for name in ("sentinel", "floor-1", "floor-glibc", "first-low", "later-low", "gap-low", "mean-half", "foretold"):
-        assert numbers[f"how-{name}"] == "(not measured)", name
-    assert not [name for name, text in numbers.items() if "nan" in text]
 
 
 def test_calls_that_slept_return_when_the_timer_says():

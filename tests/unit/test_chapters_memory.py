@@ -96,7 +96,6 @@ def test_copies_are_counted_by_way_of_training(machine):
         ("11.4", {"2017_tensorflow": 5.0}, "does not hold"),
         ("11.5", {}, "does not hold"),
         ("11.6", {}, "does not hold"),
-        ("11.7", {}, "not measured"),
     ],
 )
 def test_claims_follow_the_data(machine, label, copies, expected):
@@ -104,7 +103,6 @@ def test_claims_follow_the_data(machine, label, copies, expected):
 
 
 def test_arithmetic_is_judged_once(machine):
-    assert verdict("11.1", machine()) == "not measured"
     reference = stored.reference()
     assert verdict("11.1", machine(reference)) == "holds"
 
@@ -129,18 +127,6 @@ def test_the_examples_memory_is_held_against_its_forward_pass(made_up, grows, ex
     said = held.PROSE.values(book)["mem-example"]
     assert said.startswith("With its batch of 256 the framework itself, idle, is ")
     assert f"grows by {grows:.1f} to {grows:.1f} times" in said
-
-
-def test_nothing_is_said_of_what_nobody_measured(made_up):
-    book = made_up(("numpy", {"vocabulary": 5_000}, 1.0, {"peak_bytes": np.nan}))
-    given = held.PROSE.values(book)
-    assert given["mem-parameters"] == "131,410"
-    assert {
-        given[f"mem-{name}"] for name in ("low", "numpy-frozen", "runtime-low", "error-stack", "worst-at", "tcmalloc")
-    } == {"(not measured)"}
-    assert set(memory.PROSE.values(book).values()) == {"(not measured)"}
-    for table in (held.holding_table, held.copies_table, held.example_table, memory.frees_table):
-        assert "Not measured yet" in table(book).data
 
 
 def test_a_run_is_held_against_the_stored_coefficients(machine):

@@ -237,7 +237,6 @@ def test_a_gpu_without_its_pool():
     assert verdict("04.1", measurements(on_gpu("glibc", 0.01), on_gpu("no-pool", 0.0105))) == "does not hold"
     apart = measurements(on_gpu("glibc", 0.01), on_gpu("no-pool", 0.02, sweep="another"))
     assert verdict("04.1", apart) == "cannot be told"
-    assert verdict("04.1", machine()) == "not measured"
     book = measurements(on_gpu("glibc", 0.01, error=1e-6), on_gpu("no-pool", 0.02, error=1e-6))
     found = book.points(vocabulary=280_000, device="gpu", kernel="cudnn", allocator=["glibc", "no-pool"])
     assert cells(pool_gains.without_pool(found)) == [["made-up", "2026-torch", "one kernel", "10.0", "20.0", "2.00"]]
@@ -260,15 +259,6 @@ def test_every_number_is_given_on_the_machines_that_the_page_shows():
     here = pool_gains.most_compared()
     numbers = pool.PROSE.values(here) | pool.ELSEWHERE.values(pool_gains.another(here))
     assert not [name for name, text in numbers.items() if "nan" in text or "not measured" in text]
-
-
-def test_a_machine_without_any_of_the_points_has_texts():
-    book = measurements(part("numpy", "glibc", 0.1, vocabulary=1000))
-    texts = pool.PROSE.values(book) | pool.ELSEWHERE.values(book)
-    names = ["pool-there-most", "pool-onednn-off", "pool-keep", "pool-memory", "bend-even", "bend-half", "bend-after"]
-    assert {texts[name] for name in names} == {"(not measured)"}
-    for table in (pool.bend_table(book), pool_gains.side_by_side(book), pool_gains.gains_table(book)):
-        assert "Not measured yet" in table.data
 
 
 def test_an_invocation_that_did_not_count_its_faults_leaves_a_hole():

@@ -245,11 +245,9 @@ def test_single_runs_decide_nothing(tmp_path):
 # The page
 
 
-def test_every_number_is_given_also_where_little_was_measured(tmp_path):
+def test_every_number_is_given():
     full = vocabulary.PROSE.values(stored.of())
     assert not [name for name, text in full.items() if "nan" in text or "not measured)" in text]
-    poor = vocabulary.PROSE.values(machine(tmp_path, adam(numpy=1e-6), [5_000, 20_000, 80_000]))
-    assert poor.keys() == full.keys()
 
 
 def test_a_table_row_a_stack_says_what_it_pays(tmp_path):
