@@ -22,7 +22,7 @@ from traintime.book.calculator import answer, choices, formulas, page
 from traintime.book.calculator.answer import Settings
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
-from traintime.explain.terms import PARTS, STEP, by_part
+from traintime.explain.terms import PARTS, STEP
 from traintime.point import make_point
 from traintime.predict import calibrate, holdings, prices
 from traintime.predict.evidence import conclude
@@ -159,7 +159,7 @@ def test_the_answer_is_that_of_the_formula_tier(sizes, way, sentences, epochs):
     for name, other in (("step", "step"), ("epoch", "epoch"), ("total", "total"), ("peak", "memory")):
         for end in ("value", "low", "high"):
             assert getattr(getattr(found, name), end) == pytest.approx(getattr(getattr(expected, other), end)), name
-    assert found.parts == pytest.approx(by_part(expected.terms))
+    assert found.parts == pytest.approx(expected.terms)
     assert found.parts[found.limit] == max(found.parts.values())
 
 

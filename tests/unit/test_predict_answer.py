@@ -163,7 +163,7 @@ def test_it_is_shown_as_text_table_and_picture():
     assert ">peak memory</th>" in one._repr_html_()
     axes = one.plot()
     assert axes.get_xlabel() == "ms a step"
-    assert "elementwise" in [text.get_text() for text in axes.get_legend().get_texts()]
+    assert "update" in [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 # The formula

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from traintime.explain.terms import PARTS, by_part
+from traintime.explain.terms import PARTS
 from traintime.measuring import stacks
 from traintime.predict.answer import Help
 from traintime.predict.holdings import Held
@@ -22,9 +22,8 @@ ALLOCATOR = "an allocator that keeps its memory (tcmalloc in the place of glibc'
 PRECISION = "half precision (keras.config.set_dtype_policy('mixed_bfloat16') before the model is made)"
 
 
-def limited_by(terms: Mapping[str, float]) -> str:
-    """The largest part of a step in words, with its share. terms: seconds of a step by term."""
-    parts = by_part(terms)
+def limited_by(parts: Mapping[str, float]) -> str:
+    """The largest part of a step in words, with its share. parts: seconds of a step by part (terms.by_part)."""
     name = max(parts, key=lambda part: parts[part])
     return f"{name}, {parts[name] / sum(parts.values()):.0%} of a step: {PARTS[name].explanation}"
 

@@ -54,9 +54,9 @@ class Estimate:
 
     tier: which evidence it rests on (TIERS); of: whose prices, or what was probed; step, epoch, total: seconds; memory:
     peak of the process (on a GPU: of its memory), bytes, None where nobody can tell; parts: seconds of the whole
-    training by what they are spent on; terms: seconds of a step by what is paid for, None where the model's work is not
-    known; limited_by: the largest of them, in words; helps: what would help, the best first; notes: what the reader
-    should know of how it was come by. Intervals hold at `level`.
+    training by what they are spent on; terms: seconds of a step by part (explain.terms.PARTS), None where the model's
+    work is not known; limited_by: the largest of them, in words; helps: what would help, the best first; notes: what
+    the reader should know of how it was come by. Intervals hold at `level`.
     """
 
     tier: str

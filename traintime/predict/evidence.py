@@ -6,6 +6,7 @@ from functools import cached_property
 
 from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
+from traintime.explain.terms import by_part
 from traintime.predict import advice, durations, holdings, precision
 from traintime.predict.answer import SURE, Estimate, around
 from traintime.predict.holdings import Held
@@ -76,7 +77,7 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
     if (priced := evidence.priced) is not None:
         # How large which term is, is the prices' opinion; how long they take together, the tier may have seen.
         factor = evidence.step_s / sum(priced.terms.values())
-        terms = {name: seconds * factor for name, seconds in priced.terms.items()}
+        terms = {part: seconds * factor for part, seconds in by_part(priced.terms).items()}
         limited_by = advice.limited_by(terms)
         helps = advice.helps(priced.model, request.batch, priced.prices, priced.memory_model, priced.alternatives)
         if priced.model.dtype == FLOAT32 and advice.PRECISION not in priced.alternatives:
