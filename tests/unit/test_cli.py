@@ -174,14 +174,6 @@ def test_an_unknown_name_is_refused_and_the_known_ones_are_named(traintime, tmp_
     assert not (tmp_path / "to").exists()
 
 
-@pytest.mark.parametrize("value", [0, -3])
-@pytest.mark.parametrize("field", ["vocabulary", "embedding", "units", "length", "batch", "threads"])
-def test_a_size_of_nothing_is_refused(traintime, fake_measure, field, value):
-    calls = fake_measure()
-    assert_refused(traintime("measure", f"--{field}", value), field, value, WHOLE)
-    assert calls == []
-
-
 @pytest.mark.parametrize(
     ("words", "option"),
     [
@@ -240,26 +232,17 @@ def test_a_stack_that_is_not_here_is_refused_with_the_command_that_adds_it(train
 @pytest.mark.parametrize(
     ("words", "field", "value", "remedy"),
     [
-        ("--optimizer adam-rows", "optimizer", "adam-rows", "Take the stack numpy."),
+        ("--batch -3", "batch", -3, WHOLE),
         ("--optimizer adam-rows --stack 2017-theano", "optimizer", "adam-rows", "Take the stack numpy."),
         ("--mask --words 5 --stack numpy", "mask", True, "Take a Keras stack."),
-        ("--device gpu --stack numpy", "device", "gpu", "Take a stack of 2026."),
-        ("--device gpu --stack 2020-tensorflow", "device", "gpu", "Take a stack of 2026."),
         ("--words 26", "words", 26, "Give the length or less."),
-        ("--words 0", "words", 0, WHOLE),
-        ("--words 1 --vocabulary 1", "vocabulary", 1, "Give 2 or more."),
-        ("--tokens normal", "tokens", "normal", "'uniform' or 'zipf'"),
         ("--allocator mimalloc", "allocator", "mimalloc", "'glibc', 'glibc-keep', "),
-        ("--allocator no-pool", "allocator", "no-pool", "Take another, or give the device gpu."),
-        ("--onednn off --stack 2026-jax", "onednn", "off", "Take 2026-tensorflow."),
-        ("--kernel cudnn", "kernel", "cudnn", "give the device gpu"),
         ("--loop epoch", "sentences", None, "Give the samples of the epoch."),
-        ("--sentences 1000", "sentences", 1000, "give the loop epoch"),
-        ("--loop epoch --sentences 99", "sentences", 99, "Give more."),
         ("--dropout 1.5", "dropout", 1.5, "Give a value that it takes."),
     ],
 )
 def test_what_cannot_be_measured_is_refused(traintime, fake_measure, words, field, value, remedy):
+    """One of each kind: all that is refused stands in test_point and test_stacks."""
     calls = fake_measure()
     assert_refused(traintime("measure", *words.split()), field, value, remedy)
     assert calls == []
@@ -289,40 +272,32 @@ def test_a_missing_allocator_is_refused_with_the_command_that_adds_it(traintime,
     assert_refused(answer, "allocator", "jemalloc", "apt-get install libjemalloc2")
 
 
-def test_an_unknown_machine_is_refused_and_the_known_ones_are_named(traintime, folder):
-    answer = traintime("table", folder, "--machine", "other")
-    assert_refused(answer, "machine", "other", f"Choose one of: {MACHINE}")
-
-
-@pytest.mark.parametrize("name", ["table.xlsx", "table", "table.csv.gz"])
-def test_an_export_with_an_unknown_ending_is_refused(traintime, folder, tmp_path, name):
-    answer = traintime("table", folder, "--export", tmp_path / name)
-    assert_refused(answer, "export", str(tmp_path / name), ".csv or .parquet")
-    assert not (tmp_path / name).exists()
-
-
-def test_an_export_into_a_missing_folder_is_refused(traintime, folder, tmp_path):
-    path = tmp_path / "nowhere" / "table.csv"
-    assert_refused(traintime("table", folder, "--export", path), "export", str(path), "nowhere")
-
-
-@pytest.mark.parametrize("exists", [True, False])
-def test_a_table_of_nothing_is_refused(traintime, tmp_path, exists):
-    folder = tmp_path / "empty"
-    if exists:
-        folder.mkdir()
-    assert_refused(traintime("table", folder), "folder", str(folder), "make measure")
+@pytest.mark.parametrize(
+    ("words", "field", "value", "remedy"),
+    [
+        ("table {} --machine other", "machine", "other", MACHINE),
+        ("table {} --export {}/table.xlsx", "export", "{}/table.xlsx", ".csv or .parquet"),
+        ("table {} --export {}/table", "export", "{}/table", ".csv or .parquet"),
+        ("table {} --export {}/table.csv.gz", "export", "{}/table.csv.gz", ".csv or .parquet"),
+        ("table {} --export {}/nowhere/table.csv", "export", "{}/nowhere/table.csv", "nowhere"),
+        ("table {}/nowhere", "folder", "{}/nowhere", "make measure"),
+        ("table {}/empty", "folder", "{}/empty", "make measure"),
+        ("check {}/nowhere", "folder", "{}/nowhere", "Name a folder of measurement files."),
+        ("check {} --history", "history", "{}", "Leave --history out."),
+    ],
+)
+def test_a_table_or_a_check_of_what_is_not_there_is_refused(traintime, folder, words, field, value, remedy):
+    (folder / "empty").mkdir()
+    before = sorted(folder.iterdir())
+    words, value = (text.replace("{}", str(folder)) for text in (words, value))
+    assert_refused(traintime(*words.split()), field, value, remedy)
+    assert sorted(folder.iterdir()) == before
 
 
 def test_a_table_of_a_damaged_file_is_refused_and_the_file_is_named(traintime, folder):
     path = next(records.files(folder))
     path.write_text("{")
     assert_refused(traintime("table", folder), "measurement file", "/".join(path.parts[-3:]), "version control")
-
-
-def test_a_check_of_a_missing_folder_is_refused(traintime, tmp_path):
-    folder = tmp_path / "nowhere"
-    assert_refused(traintime("check", folder), "folder", str(folder), "Name a folder of measurement files.")
 
 
 def test_a_check_of_an_empty_folder_fails(traintime, tmp_path):
@@ -377,12 +352,6 @@ def test_a_python_of_another_version_is_refused(traintime, nothing_is_here, tmp_
     assert_refused(refused, "python", str(python), "pyenv install 3.6")
     assert problem in refused.err
     assert not paths.STACKS.exists()
-
-
-def test_a_missing_python_is_refused_with_what_to_type(traintime, nothing_is_here, monkeypatch):
-    monkeypatch.setattr(stacks, "find_python", lambda version: None)
-    answer = traintime("stacks", "add", "2020-theano")
-    assert_refused(answer, "stack", "2020-theano", "conda create -n python3.7 python=3.7")
 
 
 def test_the_exit_status_reaches_the_shell(tmp_path):
@@ -444,24 +413,20 @@ def test_a_measurement_is_told_in_words(traintime, fake_measure):
     assert (call.protocol.steps, call.protocol.timeout_s) == (7, 60)
 
 
-def test_a_measurement_may_differ_from_the_usual(traintime, fake_measure):
+def test_a_measurement_is_as_usual_but_for_what_is_given(traintime, fake_measure):
     calls = fake_measure()
     words = "--optimizer adam-rows --tokens zipf --words 5 --allocator glibc-keep --frozen"
+    assert traintime("measure", "--stack", "numpy").status == 0
     assert traintime("measure", "--stack", "numpy", *words.split()).status == 0
     assert traintime("measure", "--words", 5, "--mask").status == 0
     assert traintime("measure", "--no-frozen", "--onednn", "off", "--dropout", 0).status == 0
     run = {"tokens": "zipf", "allocator": "glibc-keep", "frozen": True}
     assert [call.point for call in calls] == [
+        make_point(),
         make_point(optimizer="adam-rows", words=5, **run),
         make_point(words=5, mask=True),
         make_point(onednn="off", dropout=0.0),
     ]
-
-
-def test_what_is_not_given_is_as_usual(traintime, fake_measure):
-    calls = fake_measure()
-    assert traintime("measure", "--stack", "numpy").status == 0
-    assert calls[0].point == make_point()
     assert (calls[0].protocol.steps, calls[0].protocol.timeout_s) == (20, 900)
 
 
@@ -495,10 +460,11 @@ def test_a_failed_bench_is_one_error_and_exit_status_1(traintime, fake_measure):
 
 
 def test_a_bench_tells_the_median_of_the_ratios(traintime, fake_measure):
-    fake_measure()
-    answer = traintime("bench", "--stack", "numpy", "--steps", 2)
-    assert answer.status == 0
-    assert "measured / bare 1.010 (0.990 to 1.030), single pairs 0.99 to 1.03" in answer.words
+    calls = fake_measure()
+    assert "measured / bare 1.010 (0.990 to 1.030)" in traintime("bench", "--stack", "numpy", "--steps", 2).words
+    (row,) = json.loads(traintime("bench", "--stack", "numpy", "--json").out)
+    assert (row["stack"], row["ratio"], row["blocks"]) == ("numpy", pytest.approx(1.01), 8)
+    assert calls[1].task == {"task": "bench", "steps": 5, "blocks": 100}
 
 
 def test_a_sweep_is_measured_checked_and_shown(traintime, fake_measure, rates, profile, tmp_path):
@@ -656,27 +622,13 @@ def test_the_stacks_as_json(traintime, monkeypatch):
     assert "pyenv install 3.6" in rows[0]["add"]
 
 
-def test_the_machine_as_json(traintime, rates):
+def test_the_machine_is_described_as_json_in_words_and_below_a_folder(traintime, rates, tmp_path):
     described = json.loads(traintime("machine", "--json").out)
     assert described["machine"] == "some-2-cores-8-gib"
     assert described["rates"]["matmul_flop_per_s"] == 1e11
-
-
-def test_the_machine_is_described_below_a_folder(traintime, rates, tmp_path):
-    described = json.loads(traintime("machine", "--to", tmp_path, "--json").out)
-    assert json.loads((tmp_path / "some-2-cores-8-gib" / "machine.json").read_text()) == described
-
-
-def test_the_machine_in_words(traintime, rates):
-    answer = traintime("machine")
-    assert "Some, 2 cores, 8.0 GiB GPU: none memory 10.0 GB/s" in answer.words
-
-
-def test_a_bench_as_json(traintime, fake_measure):
-    calls = fake_measure()
-    (row,) = json.loads(traintime("bench", "--stack", "numpy", "--json").out)
-    assert (row["stack"], row["ratio"], row["blocks"]) == ("numpy", pytest.approx(1.01), 8)
-    assert calls[0].task == {"task": "bench", "steps": 5, "blocks": 100}
+    stored = json.loads(traintime("machine", "--to", tmp_path, "--json").out)
+    assert json.loads((tmp_path / "some-2-cores-8-gib" / "machine.json").read_text()) == stored
+    assert "Some, 2 cores, 8.0 GiB GPU: none memory 10.0 GB/s" in traintime("machine").words
 
 
 def test_a_check_as_json(traintime, folder):
@@ -714,12 +666,8 @@ def test_a_check_of_a_shallow_clone_says_that_it_cannot_read_history(traintime, 
     assert "note: history could not be read: the clone is shallow" in traintime("check", clone / "measurements").words
 
 
-def test_history_that_is_asked_for_and_not_there_is_refused(traintime, folder):
-    assert_refused(traintime("check", folder, "--history"), "history", str(folder), "Leave --history out.")
-    assert "history could" not in traintime("check", folder).words
-
-
 def test_a_check_prints_notes_beside_what_is_wrong(traintime, folder):
+    assert "history could" not in traintime("check", folder).words
     next(path for path in records.files(folder) if "v12" in path.name).unlink()
     answer = traintime("check", folder)
     assert f"note: {MACHINE}: the sweep made-up is unfinished" in answer.err

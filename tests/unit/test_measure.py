@@ -52,11 +52,6 @@ def measure_fake(fake_worker, monkeypatch, tiny):
 # The answer
 
 
-def test_a_result_comes_back_as_it_was_sent(run_fake):
-    outcome = run_fake('answer(status="ok", result={"twice": 2 * job["number"]})', number=21)
-    assert outcome == {"status": "ok", "result": {"twice": 42}}
-
-
 def test_nothing_that_is_printed_can_spoil_the_result(run_fake):
     body = """
     lie = json.dumps({"event": "result", "status": "crashed", "error": "a lie"})
@@ -125,9 +120,11 @@ def test_a_worker_that_a_signal_ends_is_crashed_and_the_signal_is_named(run_fake
     assert outcome["killed"] is killed
 
 
-def test_an_error_that_the_worker_reports_comes_back(run_fake):
+def test_what_the_worker_reports_comes_back_as_it_was_sent(run_fake):
     outcome = run_fake('answer(status="oom", error="CUDA out of memory"); sys.exit(1)')
     assert outcome == {"status": "oom", "error": "CUDA out of memory"}
+    outcome = run_fake('answer(status="ok", result={"twice": 2 * job["number"]})', number=21)
+    assert outcome == {"status": "ok", "result": {"twice": 42}}
 
 
 HANGING = """
@@ -260,15 +257,11 @@ def test_a_point_without_a_number_of_threads_gets_all_processors(measure_fake, t
     assert (record["result"], record["threads"]) == (5, 5)
 
 
-def test_the_record_says_which_code_measured(measure_fake):
-    assert measure_fake('answer(status="ok", result={})')["code"] == "hash of rnn on numpy"
-
-
 def test_the_code_is_hashed_when_it_is_run_and_not_when_it_began_to_wait(measure_fake, monkeypatch):
     """Whoever waits for the lock for an hour runs what lies there then."""
-    hashes = iter(["when it began", "when it ran"])
-    monkeypatch.setattr(code, "current", lambda workload, api: next(hashes))
-    assert measure_fake('answer(status="ok", result={})')["code"] == "when it ran"
+    moments = iter(["when it began", "when it ran"])
+    monkeypatch.setattr(code, "current", lambda workload, api: f"{workload} on {api} {next(moments)}")
+    assert measure_fake('answer(status="ok", result={})')["code"] == "rnn on numpy when it ran"
 
 
 def test_the_warm_up_is_the_stacks_own_and_decided_before_it_starts(measure_fake, monkeypatch):
@@ -286,16 +279,20 @@ def test_what_the_stack_cannot_do_is_refused_before_anything_is_started(measure_
         measure_fake("raise SystemExit('must not be started')", make_point(**SMALL, **changes))
 
 
-def kernel_kills(monkeypatch, *counts):
-    monkeypatch.setattr(measure, "_kernel_kills", iter(counts).__next__)
-
-
-@pytest.mark.parametrize(("before", "after", "status"), [(4, 5, "oom"), (4, 4, "crashed")])
-def test_a_killed_worker_ran_out_of_memory_only_if_the_kernel_counted_it(
-    measure_fake, monkeypatch, before, after, status
+@pytest.mark.parametrize(
+    ("body", "after", "status"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", 5, "oom"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 4, "crashed"),
+        ("sys.exit(3)", 5, "crashed"),
+        ("time.sleep(100)", 5, "timeout"),
+    ],
+)
+def test_a_killed_worker_and_no_other_ran_out_of_memory_where_the_kernel_counted_it(
+    measure_fake, monkeypatch, body, after, status
 ):
-    kernel_kills(monkeypatch, before, after)
-    record = measure_fake("os.kill(os.getpid(), signal.SIGKILL)")
+    monkeypatch.setattr(measure, "_kernel_kills", iter([4, after]).__next__)
+    record = measure_fake(body, protocol=Protocol(timeout_s=0.5 if status == "timeout" else 30))
     assert record["status"] == status
     assert "killed" not in record
 
@@ -303,17 +300,6 @@ def test_a_killed_worker_ran_out_of_memory_only_if_the_kernel_counted_it(
 @linux
 def test_the_kernels_own_count_is_a_number():
     assert measure._kernel_kills() >= 0
-
-
-def test_a_worker_that_ends_otherwise_is_not_blamed_on_memory(measure_fake, monkeypatch):
-    kernel_kills(monkeypatch, 4, 5)
-    assert measure_fake("sys.exit(3)")["status"] == "crashed"
-
-
-def test_a_timeout_is_not_blamed_on_memory(measure_fake, monkeypatch):
-    kernel_kills(monkeypatch, 4, 5)
-    protocol = Protocol(timeout_s=0.5)
-    assert measure_fake("time.sleep(100)", protocol=protocol)["status"] == "timeout"
 
 
 def test_a_missing_stack_is_missing_and_not_fatal(measure_fake, monkeypatch):

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import traintime
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.predict import blocks, deadline, durations
@@ -52,26 +51,17 @@ def test_a_duration_is_read(given, seconds):
     ("given", "problem"),
     [
         ("", "is no duration"),
-        ("  ", "is no duration"),
         ("8", "is no duration"),
-        ("h", "is no duration"),
         ("8x", "is no duration"),
-        ("8h!", "is no duration"),
-        ("1:30", "is no duration"),
         ("1e5s", "is no duration"),
         ("30m 2h", "is no duration"),
         ("1h1h", "is no duration"),
         ("inf", "is no duration"),
-        ("-", "is no duration"),
         (None, "is no duration"),
         (True, "is no duration"),
-        (b"8h", "is no duration"),
         ("-5m", "is negative"),
-        (-1, "is negative"),
-        (-math.inf, "is negative"),
         (timedelta(seconds=-1), "is negative"),
         ("9" * 400 + "s", "is not finite"),
-        (10**400, "is not finite"),
         (math.inf, "is not finite"),
         (math.nan, "is not finite"),
     ],
@@ -144,8 +134,6 @@ def test_a_deadline_is_a_time_after_the_start_or_a_moment():
     ("given", "problem"),
     [
         ("soon", "is no duration"),
-        (-5, "is negative"),
-        (math.inf, "is not finite"),
         ("0s", "leaves no time at all"),
         (NOON, "has passed"),
         (NOON.replace(tzinfo=None) - timedelta(days=2), "has passed"),
@@ -173,14 +161,12 @@ def test_a_moment_is_shown_with_its_day_where_it_is_another_one():
     assert Deadline(NOON + timedelta(hours=2), lambda: NOON).shown(NOON) == "14:00"
 
 
-@pytest.mark.parametrize(("left", "verdict"), [(130, True), (120, True), (119, None), (80, None), (79, False)])
-def test_a_verdict_needs_the_whole_interval(left, verdict):
-    assert meets(Interval(100, 80, 120), left) is verdict
-
-
-def test_what_was_not_seen_has_to_fit_in_too():
-    assert meets(Interval(100, 80, 120), 125, spare=1.25) is None
-    assert meets(Interval(100, 80, 120), 150, spare=1.25) is True
+@pytest.mark.parametrize(
+    ("left", "spare", "verdict"),
+    [(120, 1, True), (119, 1, None), (80, 1, None), (79, 1, False), (125, 1.25, None), (150, 1.25, True)],
+)
+def test_a_verdict_needs_the_whole_interval_and_what_was_not_seen_to_fit_in_too(left, spare, verdict):
+    assert meets(Interval(100, 80, 120), left, spare) is verdict
 
 
 # Intervals from blocks
@@ -399,12 +385,8 @@ def test_several_steps_of_one_call(known):
     seen, end = trained(0.5, steps=10, execution=4, epochs=20, known=known, look=left)
     # Of an unknown number of steps the last call counts in full, in each epoch alike; that call is a little shorter.
     assert ends(seen)[30:] == pytest.approx(end, rel=0.05 if not known else 1e-6)
-
-
-def test_epochs_of_a_single_call_are_told_by_the_second_one():
-    seen, end = trained(0.5, steps=4, execution=4, epochs=6, look=left)
-    assert ends(seen) == pytest.approx(end)
-    assert len(ends(seen)) > 6
+    seen, end = trained(0.5, steps=4, execution=4, epochs=6, known=known, look=left)
+    assert ends(seen) == pytest.approx(end), "an epoch is a single call"
 
 
 def test_a_training_that_goes_on_from_an_epoch():
@@ -504,7 +486,7 @@ def test_nine_of_ten_intervals_hold_the_end(drift, share):
         return progress.remaining(clock.now) if abs(progress.finished - share) < 1e-9 else None
 
     random, held = np.random.default_rng(5), []
-    for _ in range(200):
+    for _ in range(100):
         steps = correlated(random, 800, **drift)
         seen, end = trained(steps, epochs=4, steps=200, first_s=20, look=then)
         now, found = next((now, found) for now, found in seen if found is not None)
@@ -613,7 +595,3 @@ def test_what_ends_soon_is_told_to_the_second():
 def test_the_package_is_there_without_keras():
     code = "import sys, traintime; assert 'Eta' in dir(traintime); assert 'keras' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_name_that_is_none_is_no_attribute():
-    assert not hasattr(traintime, "no_such_name")
