@@ -167,11 +167,8 @@ def test_a_package_that_the_books_environment_lacks_makes_its_stack_missing(monk
 # Which Python
 
 
-def test_a_python_tells_its_version():
+def test_a_python_tells_its_version_and_one_that_does_not_run_has_none(tmp_path, script):
     assert stacks.python_version(Path(sys.executable)) == f"{sys.version_info[0]}.{sys.version_info[1]}"
-
-
-def test_a_python_that_does_not_run_has_no_version(tmp_path, script):
     assert stacks.python_version(tmp_path / "nothing") is None
     assert stacks.python_version(script(tmp_path / "shim", "exit 127")) is None
 
@@ -215,16 +212,12 @@ def test_the_path_comes_first_then_pyenv_then_conda_then_uv(places):
         assert stacks.find_python("3.6") == next_one
 
 
-def test_a_python_of_another_version_is_passed_over(places, script):
-    places("path", answer="3.9")
+@pytest.mark.parametrize("body", ["echo 3.9", "echo 'pyenv: python3.6: command not found' >&2; exit 127"])
+def test_a_python_of_another_version_or_that_does_not_run_is_passed_over(places, tmp_path, script, body):
+    script(tmp_path / "bin" / "python3.6", body)
     assert stacks.find_python("3.6") is None
     pyenv = places("pyenv")
     assert stacks.find_python("3.6") == pyenv
-
-
-def test_a_shim_that_does_not_run_is_passed_over(places, tmp_path, script):
-    script(tmp_path / "bin" / "python3.7", "echo 'pyenv: python3.7: command not found' >&2; exit 127")
-    assert stacks.find_python("3.7") is None
 
 
 def test_a_machine_can_have_an_old_stack_if_its_python_is_there(house, places):
@@ -253,19 +246,15 @@ def commands(monkeypatch):
     return seen
 
 
-def test_a_given_python_of_the_wrong_version_is_refused_and_nothing_is_removed(house, script):
+@pytest.mark.parametrize(("body", "problem"), [("echo 3.9", "is Python 3.9"), ("exit 127", "does not run")])
+def test_a_given_python_of_the_wrong_version_is_refused_and_nothing_is_removed(house, script, body, problem):
     stack = stacks.get("2017-theano")
     (stack.home / "theano").mkdir(parents=True)
-    python = script(house / "python", "echo 3.9")
-    with pytest.raises(InputError, match=r"is Python 3.9, not 3.6") as caught:
+    python = script(house / "python", body)
+    with pytest.raises(InputError, match=problem) as caught:
         stacks.add(stack, python=python)
     assert (caught.value.field, caught.value.value) == ("python", str(python))
     assert (stack.home / "theano").is_dir()
-
-
-def test_a_given_python_that_does_not_run_is_refused(house):
-    with pytest.raises(InputError, match="does not run"):
-        stacks.add(stacks.get("2017-theano"), python=house / "nothing")
 
 
 @pytest.mark.parametrize(("name", "version", "with_uv"), [("2017-theano", "3.6", False), ("2020-theano", "3.7", True)])
