@@ -297,16 +297,13 @@ def test_a_steps_memory_is_drawn_with_its_parts_and_its_unit():
     assert sum(line.get_linestyle() == ":" for line in axis.get_lines()) == 2
 
 
-def test_held_memory_has_a_line_a_stack_and_the_least():
-    table = pd.DataFrame({"stack": ["numpy"] * 2, "vocabulary": [1000, 2000], "held": [4e6, 8e6]})
+@pytest.mark.parametrize("nothing", [False, True])
+def test_held_memory_has_a_line_a_stack_and_the_least_on_a_log_axis(nothing):
+    """Also where a point held nothing beyond idle."""
+    table = pd.DataFrame({"stack": ["numpy"] * 2, "vocabulary": [1000, 2000], "held": [-4096 if nothing else 4e6, 8e6]})
     (axis,) = plots.held(table.assign(parameter_bytes=[1e6, 2e6]), least=4).axes
     mine, least = axis.get_lines()
-    assert mine.get_ydata().tolist() == pytest.approx(least.get_ydata().tolist())
-
-
-def test_held_memory_has_a_log_axis_where_a_point_held_nothing_beyond_idle():
-    table = pd.DataFrame({"stack": ["numpy"] * 2, "vocabulary": [1000, 2000], "held": [-4096.0, 8e6]})
-    (axis,) = plots.held(table.assign(parameter_bytes=[1e6, 2e6]), least=4).axes
+    assert mine.get_ydata()[nothing:].tolist() == pytest.approx(least.get_ydata()[nothing:].tolist())
     assert min(axis.get_ylim()) > 0
 
 

@@ -48,6 +48,14 @@ def of_book(stack: str, pattern: str) -> list[Path]:
     return found
 
 
+def reader(root: Path, stack: str, pattern: str, change=lambda record: None) -> Path:
+    """A reader's folder with these files of the book, each changed."""
+    folder(root)
+    for path in of_book(stack, pattern):
+        add(root, path, change)
+    return root
+
+
 def without_onednn(record: dict) -> None:
     """As if it had been the usual way of running it."""
     record["point"]["run"]["onednn"] = "auto"
@@ -70,6 +78,7 @@ def one(found: list[compare.Placed], stack: str) -> compare.Placed:
 
 
 def test_the_derived_file_is_what_the_measurements_give():
+    """Seconds for all machines: nothing else tells that data/derived/normal.csv is older than they are."""
     stored = pd.read_csv(paths.DERIVED / "normal.csv", keep_default_na=False, na_values={"faults": [""]})
     derived = normal.derive().reset_index(drop=True)
     pd.testing.assert_frame_equal(stored, derived, check_dtype=False, rtol=1e-4)
@@ -87,9 +96,7 @@ def test_a_machine_like_one_of_the_books_is_normal(tmp_path):
 
 
 def test_tensorflow_without_onednn_is_found_by_its_pages(tmp_path):
-    root = folder(tmp_path)
-    for path in of_book("2026-tensorflow", "*-no-onednn.json"):
-        add(root, path, without_onednn)
+    root = reader(tmp_path, "2026-tensorflow", "*-no-onednn.json", without_onednn)
     placed = one(compare.compare(root), "2026-tensorflow")
     assert placed.off == "slower"
     assert placed.parts == (("mapping",),)
@@ -110,7 +117,6 @@ def test_the_books_own_machine_without_onednn_stands_out_among_its_stacks():
 
 @pytest.mark.parametrize("part", ["update", "activations"])
 def test_a_part_that_costs_four_times_as_much_is_named(tmp_path, part):
-    root = folder(tmp_path)
     rates = prices.own_rates(BOOKS)
 
     @functools.cache
@@ -122,8 +128,7 @@ def test_a_part_that_costs_four_times_as_much_is_named(tmp_path, part):
     def factor(record: dict) -> float:
         return of_point(record["stack"], record["key"])
 
-    for path in of_book("2017-theano", "rnn-*.json"):
-        add(root, path, times(factor))
+    root = reader(tmp_path, "2017-theano", "rnn-*.json", times(factor))
     placed = one(compare.compare(root), "2017-theano")
     assert placed.off == "slower"
     assert (part,) in placed.parts
@@ -131,9 +136,7 @@ def test_a_part_that_costs_four_times_as_much_is_named(tmp_path, part):
 
 
 def test_a_processor_that_is_slower_at_everything_is_told_as_such(tmp_path):
-    root = folder(tmp_path)
-    for path in of_book("2017-theano", "rnn-*.json"):
-        add(root, path, times(lambda _: 3.0))
+    root = reader(tmp_path, "2017-theano", "rnn-*.json", times(lambda _: 3.0))
     placed = one(compare.compare(root), "2017-theano")
     assert placed.parts == (("all",),)
     assert placed.times.value == pytest.approx(3.0, rel=0.1)
@@ -148,30 +151,24 @@ def test_one_point_cannot_tell_which_term_it_is(tmp_path):
 
 
 def test_what_ran_beside_it_is_told_before_any_term(tmp_path):
-    root = folder(tmp_path)
-
     def disturbed(record: dict) -> None:
         times(lambda _: 4.0)(record)
         for each in record["invocations"]:
             if each.get("result"):
                 each["result"]["evidence"]["others_cpu_s"] = 2 * (each["result"]["evidence"].get("seconds") or 1)
 
-    for path in of_book("2017-theano", "rnn-v*-l25-b100-adam.json"):
-        add(root, path, disturbed)
+    root = reader(tmp_path, "2017-theano", "rnn-v*-l25-b100-adam.json", disturbed)
     placed = one(compare.compare(root), "2017-theano")
     assert placed.parts == (("others",),)
     assert "when the machine is left alone" in placed.why[0]
 
 
 def test_points_that_no_machine_of_the_book_has_are_held_against_the_formula(tmp_path):
-    root = folder(tmp_path)
-
     def of_another_size(record: dict) -> None:
         record["point"]["sizes"]["units"] = 96
         record["key"] = record["key"].replace("-u128-", "-u96-")
 
-    for path in of_book("2026-jax", "rnn-v*-l25-b100-adam.json"):
-        add(root, path, of_another_size)
+    root = reader(tmp_path, "2026-jax", "rnn-v*-l25-b100-adam.json", of_another_size)
     placed = one(compare.compare(root), "2026-jax")
     assert placed.points > 2
     assert placed.book == {}
@@ -193,17 +190,13 @@ def test_a_graphics_card_has_nothing_to_be_compared_with(tmp_path):
 
 
 def test_a_colab_runtimes_packages_are_held_against_the_locked_ones(tmp_path):
-    root = folder(tmp_path)
-    for path in of_book("2026-jax", "rnn-v*-l25-b100-adam.json"):
-        add(root, path, lambda record: record.update(stack="colab-jax"))
+    root = reader(tmp_path, "2026-jax", "rnn-v*-l25-b100-adam.json", lambda record: record.update(stack="colab-jax"))
     (placed,) = compare.compare(root)
     assert (placed.stack, placed.verdict) == ("colab-jax", "normal")
 
 
 def test_a_verdict_says_at_how_many_points_where_it_is_not_all(tmp_path):
-    root = folder(tmp_path)
-    for path in of_book("2026-jax", "rnn-v*-l25-b100-adam.json"):
-        add(root, path)
+    root = reader(tmp_path, "2026-jax", "rnn-v*-l25-b100-adam.json")
     (placed,) = compare.compare(root)
     assert replace(placed, off="slower", at=1, points=3).verdict == "slower than normal at 1 of 3 configurations"
     assert replace(placed, off="slower", at=3, points=3).verdict == "slower than normal"
@@ -242,9 +235,7 @@ def test_bad_input_is_named(tmp_path, what):
 
 
 def test_the_command_answers_by_its_exit_status(tmp_path, monkeypatch, capsys):
-    root = folder(tmp_path)
-    for path in of_book("2026-tensorflow", "*-no-onednn.json"):
-        add(root, path, without_onednn)
+    root = reader(tmp_path, "2026-tensorflow", "*-no-onednn.json", without_onednn)
 
     def status(*words: str) -> int:
         monkeypatch.setattr("sys.argv", ["traintime", "compare", *words])
@@ -263,9 +254,7 @@ def test_the_command_answers_by_its_exit_status(tmp_path, monkeypatch, capsys):
 
 
 def test_a_page_says_whether_its_run_is_normal(tmp_path):
-    root = folder(tmp_path)
-    for path in of_book("2026-tensorflow", "*-no-onednn.json"):
-        add(root, path, without_onednn)
+    root = reader(tmp_path, "2026-tensorflow", "*-no-onednn.json", without_onednn)
     html = page.normal(Measurements(table(root), root=root)).data
     assert "Is this run normal?" in html
     assert "slower than normal" in html

@@ -87,15 +87,10 @@ def test_a_row_has_the_steady_steps_in_seconds_without_warm_up(add, root):
     assert row.min_s == pytest.approx(0.001)
     assert row.first_s == pytest.approx(0.05)
     assert (row.steps, row.peak_bytes, row.parameters) == (3, 40, 166)
+    assert (POINT.run.threads, row.threads) == (None, 2), "those that it ran with"
     assert (row.versions, row.path, row.code) == ("numpy 2.0.0", "OpenBLAS Zen", "0123456789ab")
     assert (row.protocol, row.fixed, row.disturbed, row.again) == ("2+3", True, False, False)
     assert set(POINT.fields) <= set(table(root).columns)
-
-
-def test_the_threads_of_a_row_are_those_that_it_ran_with(add, root):
-    add()
-    assert POINT.run.threads is None
-    assert table(root).threads.item() == 2
 
 
 @pytest.mark.parametrize("status", ["oom", "timeout", "crashed", "missing"])
@@ -129,12 +124,6 @@ def test_what_was_measured_in_another_way_is_told_apart(add, root, changes, colu
     assert column in ALIKE
     assert rows[column].nunique() == 2
     assert len(rows.groupby(ALIKE, dropna=False)) == 2
-
-
-def test_a_disturbed_row_says_so_and_how_much(add_point):
-    row = add_point(evidence={"seconds": 2.0, "others_cpu_s": 1.0})
-    assert row.disturbed
-    assert row.others_cores == 0.5
 
 
 # The framework's own loop
@@ -200,15 +189,11 @@ def test_runs_that_told_every_last_step_are_told_apart_from_others(add_point, mi
     assert "told" in ALIKE
 
 
-def test_a_point_of_single_steps_tells_of_no_loop(add_point):
-    assert math.isnan(add_point().told)
-
-
 def test_a_point_of_single_steps_has_no_loop(add_point, root):
     row = add_point()
     add_point(with_epoch((2_000_000, 0), (2_000_000, 0), 10), loop="epoch", sentences=1000)
     row = table(root).set_index("key").loc[row.name]
-    assert row[list(LOOPS)].isna().all()
+    assert row[[*LOOPS, "told"]].isna().all()
 
 
 @pytest.mark.parametrize("loop", [{"sentences": 10}, {"ns": 10}, {"sentences": 10, "ns": 10, "steps": 1}])
@@ -218,15 +203,12 @@ def test_a_loop_that_does_not_fit_the_schema_is_not_written(add_point, root, loo
     assert not list(records.files(root))
 
 
-def test_page_faults_are_told_a_step(add_point):
+def test_what_the_system_counted_is_told_a_step_or_a_second_and_else_is_a_hole(add_point):
     """Two warm-up steps and three counted ones: the faults of the counted ones alone."""
-    assert add_point(evidence={"minor_faults": 21}).faults_a_step == 7.0
-
-
-def test_where_nobody_counted_there_is_a_hole(add_point):
-    row = add_point(evidence={})
-    assert math.isnan(row.faults_a_step)
-    assert row.others_cores is None or math.isnan(row.others_cores)
+    row = add_point(evidence={"minor_faults": 21, "seconds": 2.0, "others_cpu_s": 1.0})
+    assert (row.faults_a_step, row.disturbed, row.others_cores) == (7.0, True, 0.5)
+    row = add_point(dropout=0.25, evidence={})
+    assert math.isnan(row.faults_a_step) and math.isnan(row.others_cores)
 
 
 # Which files
@@ -247,14 +229,6 @@ def test_one_machine_can_be_asked_for(add, root):
     add(machine="other")
     assert set(table(root).machine) == {"some-machine", "other"}
     assert set(table(root, machine="other").machine) == {"other"}
-
-
-def test_the_machines_own_files_are_no_measurements(add, root):
-    add()
-    for name in ("machine.json", "rates.json"):
-        (root / "some-machine" / name).write_text("{}")
-    (root / "machines.csv").write_text("machine\n")
-    assert len(table(root)) == 1
 
 
 @pytest.mark.parametrize("exists", [True, False])

@@ -6,7 +6,6 @@ import inspect
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from traintime import paths, workloads
 from traintime.errors import InputError
@@ -36,11 +35,6 @@ def test_a_workload_says_its_name_and_has_a_batch_and_an_optimizer(name):
     assert (of_workload.name, of_workload.folder.name) == (name, name)
     assert {"batch", "optimizer"} <= set(of_workload.model_fields)
     assert of_workload().optimizer == "adam"
-
-
-def test_an_unknown_workload_is_refused_and_the_known_ones_are_named():
-    with pytest.raises(InputError, match=r"^workload: 'cnn' is not a known workload. Choose one of: .*rnn"):
-        workloads.get("cnn")
 
 
 @each
@@ -225,12 +219,6 @@ def test_a_table_of_two_factors_is_trained_by_row_or_whole_and_its_matrix_always
     assert work(**sizes).flops - work(**sizes | {"factor": None}).flops == 6 * 5 * 2 * 6
 
 
-def test_a_frozen_table_is_not_trained():
-    sizes = {"vocabulary": 11, "embedding": 3, "units": 4}
-    assert work(**sizes).trained == 166
-    assert work(**sizes, frozen=True).trained == 133
-
-
 @pytest.mark.parametrize(
     ("changes", "how"),
     [({}, "adam"), ({"optimizer": "sgd"}, "sgd"), ({"frozen": True, "optimizer": "sgd"}, "frozen")],
@@ -256,24 +244,19 @@ def test_by_rows_no_more_rows_are_trained_than_a_batch_has_words(changes, rows):
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "trained", "numbers", "operations"),
     [
         # Eight float32 numbers a parameter: one zeroed, four read (gradient, parameter, two moments), three written.
-        ({}, 166 * 8 * 4),
+        ({}, 166, 8, 12),
         # Four of them: one zeroed, two read (gradient, parameter), one written.
-        ({"optimizer": "sgd"}, 166 * 4 * 4),
-        ({"frozen": True}, 133 * 8 * 4),
+        ({"optimizer": "sgd"}, 166, 4, 2),
+        ({"frozen": True}, 133, 8, 12),
     ],
 )
-def test_the_bytes_of_an_update(changes, expected):
-    assert work(vocabulary=11, embedding=3, units=4, **changes).update_bytes == expected
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"), [({}, 166 * 12), ({"optimizer": "sgd"}, 166 * 2), ({"frozen": True}, 133 * 12)]
-)
-def test_the_operations_of_an_update(changes, expected):
-    assert work(vocabulary=11, embedding=3, units=4, **changes).update_flops == expected
+def test_an_update_is_of_what_is_trained(changes, trained, numbers, operations):
+    done = work(vocabulary=11, embedding=3, units=4, **changes)
+    assert (done.trained, done.update_bytes) == (trained, trained * numbers * 4)
+    assert done.update_flops == trained * operations
 
 
 SMALLEST = {"vocabulary": 1, "embedding": 1, "units": 1, "batch": 1}
@@ -320,11 +303,6 @@ def test_what_an_api_cannot_do_is_refused(api):
         else:
             with pytest.raises(InputError, match=f"is nothing that {api} "):
                 sizes.refuse_impossible(api)
-
-
-def test_sizes_cannot_be_changed():
-    with pytest.raises(ValidationError):
-        make_point().sizes.vocabulary = 5
 
 
 def test_the_docstring_names_every_count():
