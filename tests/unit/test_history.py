@@ -55,13 +55,17 @@ def take_out(path, index=0):
     return taken
 
 
+def put_in(path, **changes):
+    """Add one more invocation to a file."""
+    whole = json.loads(path.read_text())
+    extra = whole["invocations"][0] | {"started": "2026-11-22T00:00:00Z"} | changes
+    extra = {name: value for name, value in extra.items() if value is not None}
+    path.write_text(records.dumps(whole | {"invocations": [*whole["invocations"], extra]}))
+
+
 def withdraw(root, started, reason="measured beside a build"):
     row = f"{STACK},{POINT.key},{started},{reason}"
     (root / MACHINE / "withdrawn.csv").write_text(f"stack,key,started,reason\n{row}\n")
-
-
-def test_nothing_is_lost_from_what_was_just_committed(root, repository):
-    assert history.lost(root, repository) == []
 
 
 def test_nothing_that_this_repository_committed_is_lost():
@@ -102,9 +106,7 @@ def test_a_withdrawal_of_another_invocation_excuses_nothing(root, repository):
 
 def test_an_invocation_that_came_and_went_between_is_lost_too(root, repository):
     """Neither the first nor the last commit has it."""
-    whole = json.loads((root / NAME).read_text())
-    extra = dict(whole["invocations"][0], started="2026-11-22T00:00:00Z")
-    (root / NAME).write_text(records.dumps(whole | {"invocations": [*whole["invocations"], extra]}))
+    put_in(root / NAME)
     commit(repository)
     take_out(root / NAME, -1)
     commit(repository)
@@ -115,9 +117,7 @@ def test_an_invocation_that_came_and_went_between_is_lost_too(root, repository):
 def test_one_that_a_side_branch_had_is_lost_too(root, repository):
     main = git(repository, "rev-parse", "--abbrev-ref", "HEAD")
     git(repository, "checkout", "-q", "-b", "side")
-    whole = json.loads((root / NAME).read_text())
-    extra = dict(whole["invocations"][0], started="2026-11-22T00:00:00Z")
-    (root / NAME).write_text(records.dumps(whole | {"invocations": [*whole["invocations"], extra]}))
+    put_in(root / NAME)
     commit(repository)
     git(repository, "checkout", "-q", main)
     (repository / "else").write_text("")
@@ -181,22 +181,16 @@ def test_damaged_and_other_files_have_no_invocations(root, repository):
 
 
 def test_a_failed_invocation_is_told_by_its_start(root, repository):
-    path = root / NAME
-    whole = json.loads(path.read_text())
-    failed = {"started": "2026-11-22T00:00:00Z", "status": "oom", "error": "made up"}
-    path.write_text(records.dumps(whole | {"invocations": [*whole["invocations"], failed]}))
+    put_in(root / NAME, status="oom", error="made up", result=None)
     commit(repository)
     assert history.lost(root, repository) == []
-    take_out(path, -1)
+    take_out(root / NAME, -1)
     assert len(history.lost(root, repository)) == 1
 
 
-def test_a_folder_outside_of_any_checkout_has_no_history(tmp_path):
+def test_a_folder_outside_of_any_checkout_or_in_one_without_a_commit_has_no_history(tmp_path):
     assert history.checkout(tmp_path) is None
     assert history.checkout(tmp_path / "nowhere") is None
-
-
-def test_a_checkout_without_a_commit_has_no_history(tmp_path):
     git(tmp_path, "init", "-q")
     assert history.checkout(tmp_path) is None
 

@@ -15,27 +15,12 @@ from traintime.book import commands, prose
 # Sources
 
 
-def test_a_clean_notebook_has_nothing_wrong(tmp_path):
-    assert prose.notebooks_with_outputs([write_notebook(tmp_path / "good.ipynb")]) == []
-
-
-def test_outputs_are_found(tmp_path):
-    output = nbformat.v4.new_output("stream", text="3\n")
-    path = write_notebook(tmp_path / "loud.ipynb", outputs=[output])
-    assert prose.notebooks_with_outputs([path]) == ["loud.ipynb has outputs; clear them before committing"]
-
-
 def test_an_execution_count_is_found(tmp_path):
     path = write_notebook(tmp_path / "run.ipynb")
     notebook = json.loads(path.read_text())
     notebook["cells"][1]["execution_count"] = 1
     path.write_text(json.dumps(notebook))
     assert prose.notebooks_with_outputs([path]) == ["run.ipynb has outputs; clear them before committing"]
-
-
-def test_a_missing_parameters_cell_is_found(tmp_path):
-    path = write_notebook(tmp_path / "bare.ipynb", tags=["hide-input"])
-    assert prose.notebooks_with_outputs([path]) == ["bare.ipynb needs one cell tagged parameters"]
 
 
 def test_a_cell_that_glues_does_nothing_else(tmp_path):

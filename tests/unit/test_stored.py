@@ -54,48 +54,35 @@ def test_a_field_that_nobody_has_is_refused(folder):
         of(root).points(vocabulry=3)
 
 
-def test_other_sources_are_another_point_and_the_fuller_one_is_shown(folder):
-    root = folder("m", "numpy", 10, rounds=3, code="aaaaaaaaaaaa")
-    folder("m", "numpy", 30, rounds=5, code="bbbbbbbbbbbb")
-    (row,) = of(root).points().itertuples()
-    assert row.invocations == 5
-    assert row.step_s == pytest.approx(0.030, rel=0.1)
-
-
-def test_values_are_those_behind_the_row_alone(folder):
+def test_other_sources_are_another_point_and_the_fuller_one_is_shown_with_its_values_alone(folder):
     root = folder("m", "numpy", 10, rounds=3, code="aaaaaaaaaaaa")
     folder("m", "numpy", 30, rounds=5, code="bbbbbbbbbbbb")
     m = of(root)
+    (row,) = m.points().itertuples()
+    assert row.invocations == 5
+    assert row.step_s == pytest.approx(0.030, rel=0.1)
     (values,) = m.values(m.points())
     assert len(values) == 5
     assert values.min() > 0.02
 
 
-def test_a_difference_in_the_same_rounds_is_told_apart(folder):
+@pytest.mark.parametrize(
+    ("times", "rounds", "sweep", "told"),
+    [
+        (2, 5, "vocabulary", ("2017-theano", "told apart", "vocabulary", 5)),
+        (2, 7, "vocabulary", ("2017-theano", "told apart", "vocabulary", 5)),  # the rounds that measured both sides
+        (9, 5, "allocator", (None, "not interleaved", "", 5)),  # however far apart
+    ],
+)
+def test_a_difference_is_told_apart_in_the_same_rounds_of_the_same_sweep(folder, times, rounds, sweep, told):
     root = folder("m", "2017-theano", 10, rounds=5)
-    folder("m", "2017-tensorflow", 20, rounds=5)
+    folder("m", "2017-tensorflow", 10 * times, rounds=rounds, sweep=sweep)
     m = of(root)
     (row,) = m.ratios(m.invocations(), [("2017-tensorflow", "2017-theano")]).itertuples()
-    assert row.ratio == pytest.approx(2, rel=0.1)
-    assert row.low < 2 < row.high
-    assert (row.faster, row.reason, row.sweep, row.number) == ("2017-theano", "told apart", "vocabulary", 5)
-
-
-def test_rounds_of_different_sweeps_get_no_verdict_however_far_apart(folder):
-    root = folder("m", "2017-theano", 10, rounds=5, sweep="allocator")
-    folder("m", "2017-tensorflow", 90, rounds=5, sweep="vocabulary")
-    m = of(root)
-    (row,) = m.ratios(m.invocations(), [("2017-tensorflow", "2017-theano")]).itertuples()
-    assert row.ratio == pytest.approx(9, rel=0.1)
-    assert (row.faster, row.reason, row.sweep) == (None, "not interleaved", "")
-
-
-def test_only_the_rounds_that_measured_both_sides_are_compared(folder):
-    root = folder("m", "2017-theano", 10, rounds=3)
-    folder("m", "2017-tensorflow", 20, rounds=7)
-    m = of(root)
-    (row,) = m.ratios(m.invocations(), [("2017-tensorflow", "2017-theano")]).itertuples()
-    assert row.number == 3
+    assert row.ratio == pytest.approx(times, rel=0.1)
+    assert (row.faster, row.reason, row.sweep, row.number) == told
+    if row.faster:
+        assert row.low < times < row.high
 
 
 def test_fields_that_are_none_do_not_break_a_pair_and_other_sizes_make_no_false_one(folder):
