@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from by_hand import check_gradients, check_training
+from by_hand import check_gradients
 
 from traintime.errors import InputError
 from traintime.measuring import stacks
@@ -124,12 +124,3 @@ def test_the_window_slides_over_each_place(trainer):
     image = np.arange(25, dtype="float32").reshape(1, 5, 5, 1)
     assert network.patches(image)[:2].tolist() == [[0, 1, 5, 6], [1, 2, 6, 7]]
     assert len(network.patches(image)) == 16
-
-
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_training_moves_every_array_in_place_and_the_loss_falls(trainer, optimizer):
-    check_training(trainer(optimizer=optimizer))
-
-
-def test_the_worker_tells_the_parameters_of_the_closed_form(trainer):
-    assert trainer().facts()["parameters"] == work(**SMALL).parameters == 41

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from by_hand import check_gradients, check_training
+from by_hand import check_gradients
 
-from traintime.errors import InputError
 from traintime.measuring import stacks
 from traintime.point import make_point
 
@@ -87,19 +86,7 @@ def test_the_key_names_every_size(changes, key):
     assert make_point("dense", **changes).key == key
 
 
-# What is refused
-
-
-def test_the_update_by_rows_is_refused():
-    with pytest.raises(InputError, match=r"^optimizer: 'adam-rows' finds no table") as caught:
-        make_point("dense", optimizer="adam-rows").sizes.refuse_impossible("numpy")
-    assert caught.value.remedy == "Take adam or sgd."
-
-
-def test_the_classifiers_sizes_are_refused_and_its_own_are_named():
-    with pytest.raises(InputError, match="'vocabulary' is not a known field") as caught:
-        make_point("dense", vocabulary=10)
-    assert all(name in caught.value.remedy for name in SMALL)
+# Who can train it
 
 
 @pytest.mark.parametrize("name", stacks.ALL)
@@ -167,18 +154,3 @@ def test_the_loss_of_equal_probabilities_is_the_logarithm_of_the_classes(trainer
 
 def test_large_numbers_do_not_overflow(module):
     np.testing.assert_allclose(module.on_numpy.softmax(np.array([[1e4, 0.0], [0.0, -1e4]])), [[1, 0], [1, 0]])
-
-
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_training_moves_every_array_in_place_and_the_loss_falls(trainer, optimizer):
-    check_training(trainer(optimizer=optimizer))
-
-
-def test_gradients_are_float32(trainer):
-    trainer = trainer()
-    _, gradients = trainer.network.train(*next(trainer.batches), trainer.random)
-    assert {gradient.dtype for gradient in gradients} == {np.dtype("float32")}
-
-
-def test_the_worker_tells_the_parameters_of_the_closed_form(trainer):
-    assert trainer().facts()["parameters"] == work(**SMALL).parameters == 46

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from by_hand import check_gradients, check_training
+from by_hand import check_gradients
 
 from traintime.errors import InputError
 from traintime.measuring import stacks
@@ -102,11 +102,6 @@ def test_an_algorithm_that_a_stack_lacks_is_refused_and_where_it_is_is_said():
     assert told.value.remedy == "Take default, or one of: keras2 on tensorflow, keras3 on torch."
 
 
-def test_the_update_by_rows_is_refused():
-    with pytest.raises(InputError, match=r"^optimizer: 'adam-rows' finds no table"):
-        make_point("lstm", optimizer="adam-rows").sizes.refuse_impossible("numpy")
-
-
 # The network by hand
 
 
@@ -155,19 +150,3 @@ def test_an_lstm_that_knows_nothing_foretells_its_bias(trainer):
     trainer.weights[-1][...] = 2
     numbers, _ = next(trainer.batches)
     assert trainer.network.test(numbers, np.zeros((5, 1), "float32")) == pytest.approx(4)
-
-
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_training_moves_every_array_in_place_and_the_loss_falls(trainer, optimizer):
-    check_training(trainer(optimizer=optimizer))
-
-
-def test_gradients_are_float32(trainer):
-    for algorithm in ("default", "per-gate"):
-        build = trainer(algorithm=algorithm)
-        _, gradients = build.network.train(*next(build.batches), build.random)
-        assert {gradient.dtype for gradient in gradients} == {np.dtype("float32")}
-
-
-def test_the_worker_tells_the_parameters_of_the_closed_form(trainer):
-    assert trainer().facts()["parameters"] == work(**SMALL).parameters == 51

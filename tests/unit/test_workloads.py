@@ -3,7 +3,9 @@
 import ast
 import inspect
 
+import numpy as np
 import pytest
+from by_hand import check_training
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -141,6 +143,25 @@ def test_the_sources_are_the_workers_that_this_api_runs_and_the_workloads(api):
     deferred = [path.name for path in sorted(paths.DEFERRED.glob("*.py"))] if api == "keras3" else []
     assert names == [*common, *of_the_api, f"train_{api}.py", "data.py", f"on_{api}.py", *deferred]
     assert all(path.exists() for path in code.sources("rnn", api))
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("name", [name for name in workloads.ALL if "numpy" in apis(name) and name != "rnn"])
+def test_a_network_by_hand_trains_every_array_in_place_in_single_precision(name, optimizer, worker_module):
+    """The classifier's own, with its table and dropout: test_worker_numpy."""
+    point = make_point(name, **workloads.get(name).small | {"optimizer": optimizer})
+    trainer = worker_module("train_numpy", name).Trainer(point.sizes.model_dump(), point.run.model_dump(), 2)
+    _, gradients = trainer.network.train(*next(trainer.batches), trainer.random)
+    assert {gradient.dtype for gradient in gradients} == {np.dtype("float32")}
+    assert trainer.facts()["parameters"] == point.work.parameters
+    check_training(trainer)
+
+
+@pytest.mark.parametrize("name", [name for name in workloads.ALL if not workloads.get(name).table])
+def test_the_update_by_rows_is_refused_where_no_weight_has_rows(name):
+    with pytest.raises(InputError) as caught:
+        make_point(name, optimizer="adam-rows").sizes.refuse_impossible(apis(name)[0])
+    assert (caught.value.field, caught.value.value) == ("optimizer", "adam-rows")
 
 
 # What two optimizers have to do
