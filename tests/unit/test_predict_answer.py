@@ -284,7 +284,7 @@ def test_larger_batches_hold_what_they_would_hold():
         ({"samples": 1000, "seconds": 0}, "seconds: 0"),
         ({"samples": 1000, "tier": "guess"}, "tier: 'guess'"),
         ({"samples": 1000, "tier": "probed"}, "traintime measure"),
-        ({"samples": 1000, "batch_size": 7}, "batch_size: 7 differs from the point's 100"),
+        ({"samples": 1000, "batch_size": 7}, "batch_size: 7 differs from the configuration's 100"),
         ({"samples": 1000, "device": "K41"}, "device: 'K41'"),
         ({"samples": 1000, "stack": "2031-jax"}, "stack: '2031-jax'"),
         ({"samples": 1000, "step": print}, "model: .* and step"),

@@ -32,7 +32,9 @@ from traintime.store import records
 
 MEASUREMENTS = Path(__file__).parents[2] / "data" / "measurements"
 POINTS = 10  # of a stack in a simulated sweep
-SWEEPS = 250  # simulated of each scatter; the mean over all is known to within half a per cent
+SWEEPS = 1000  # simulated; each gives several intervals, so that a share is known to within a per cent
+# What may be missing from 95 %, and what chance adds in so many sweeps.
+LOW, HIGH = 0.93, 0.97
 
 
 @cache
@@ -98,10 +100,10 @@ def expected(kind: float | str) -> tuple[float, float]:
 
 
 STACKS = sorted(stored())
-KINDS = [0.02, 0.15, *STACKS]
+KINDS = [0.02, 0.05, 0.08, 0.15, *STACKS]
 
 
-def coverage(kind: float | str, number: int, errors=alike, sweeps: int = SWEEPS) -> pd.Series:
+def coverage(kind: float | str, number: int, errors=alike, sweeps: int = SWEEPS) -> dict[str, float]:
     """Share of intervals that hold the truth, in sweeps of ten points with so many invocations each.
 
     The pooled spread is estimated in each sweep anew. Of each sweep four points are looked at, two ratios of
@@ -121,22 +123,22 @@ def coverage(kind: float | str, number: int, errors=alike, sweeps: int = SWEEPS)
         for point in range(2):
             inside["ratio"].append(1 in ratio(sweep[point], sweep[5 + point], spread, spread))
             inside["ratio of stacks"].append(1 in ratio(sweep[point], other[point], spread, spread_other))
-    return pd.Series({name: np.mean(hits) for name, hits in inside.items()})
+    return {name: float(np.mean(hits)) for name, hits in inside.items()}
 
 
-@pytest.mark.parametrize("number", [3, 10])
-def test_intervals_cover_what_they_promise(number):
-    """Seconds well spent: it alone tells an interval that is too narrow for the scatter that was stored."""
-    shares = pd.DataFrame({kind: coverage(kind, number) for kind in KINDS})
-    assert shares.mean(axis=1).between(0.93, 0.97).all(), shares.mean(axis=1)
-    assert shares.stack().between(0.91, 0.985).all(), shares
+@pytest.mark.parametrize("number", [3, 5, 10])
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_cover_what_they_promise(kind, number):
+    for name, share in coverage(kind, number).items():
+        assert LOW <= share <= HIGH, f"{name} of {number} invocations, scatter {kind}: {share:.3f}"
 
 
-def test_intervals_cover_a_little_less_where_points_differ_in_spread():
+@pytest.mark.parametrize("stack", STACKS)
+def test_intervals_cover_a_little_less_where_points_differ_in_spread(stack):
     # Known and said in the docstring: one spread for all points is too narrow for the noisy ones.
-    shares = pd.DataFrame({stack: coverage(stack, 5, unlike, sweeps=100) for stack in STACKS})
-    assert shares.mean(axis=1).between(0.92, 0.97).all(), shares.mean(axis=1)
-    assert shares.stack().between(0.88, 0.99).all(), shares
+    shares = coverage(stack, 5, unlike, sweeps=250)
+    for name in ("geometric", "ratio", "ratio of stacks"):
+        assert 0.90 <= shares[name] <= HIGH, f"{name}, {stack}: {shares[name]:.3f}"
 
 
 def test_own_spread_covers_too_and_a_wrong_one_does_not():
@@ -165,18 +167,20 @@ PAIRS = list(zip(STACKS, STACKS[1:] + STACKS[:1], strict=True))
 
 
 @pytest.mark.parametrize(
-    ("tables", "errors", "pairs", "numbers", "most"),
+    ("tables", "errors", "pairs", "numbers"),
     [
-        pytest.param(300, alike, [(0.02, 0.02), (0.05, 0.08), (0.15, 0.02)], NUMBERS, 0.06, id="normal"),
-        pytest.param(480, alike, PAIRS, NUMBERS, 0.06, id="stored residuals"),
-        pytest.param(320, unlike, PAIRS, [5, 10], 0.06, id="each point its own spread"),
-        # Known and said in the docstring: three invocations hardly show that a point is a noisy one.
-        pytest.param(200, unlike, PAIRS, [3], 0.09, id="three a side"),
+        pytest.param(600, alike, [(0.02, 0.02), (0.05, 0.08), (0.15, 0.02)], NUMBERS, id="normal"),
+        pytest.param(1000, alike, PAIRS, NUMBERS, id="stored residuals"),
+        pytest.param(600, unlike, PAIRS, [5, 10], id="each point its own spread"),
     ],
 )
-def test_tables_of_identical_things_stay_silent(tables, errors, pairs, numbers, most):
-    """Seconds well spent: it alone tells a comparison that says "faster" of two things that are the same."""
-    assert false_tables(tables, numbers, 300, errors, pairs) <= most
+def test_tables_of_identical_things_stay_silent(tables, errors, pairs, numbers):
+    assert false_tables(tables, numbers, 300, errors, pairs) <= 0.06
+
+
+def test_tables_of_three_a_side_are_a_little_less_sure():
+    # Known and said in the docstring: three invocations hardly show that a point is a noisy one.
+    assert false_tables(400, [3], 300, unlike, PAIRS) <= 0.09
 
 
 def test_p_values_are_a_share_of_identical_things():
@@ -193,22 +197,22 @@ def test_p_values_are_a_share_of_identical_things():
 def test_one_stack_against_itself_stays_silent():
     random = np.random.default_rng(2)
     false = 0
-    for index in range(200):
+    for index in range(500):
         groups = np.exp(random.standard_normal((8, 3)) * 0.05)
         table = [compare("a", "b", groups[i], groups[i + 4], groups, groups, 300, index) for i in range(4)]
         false += any(verdict.faster for verdict in verdicts(table, least=0))
-    assert false / 200 <= 0.06
+    assert false / 500 <= 0.06
 
 
 def test_a_clear_difference_is_told_apart():
     random = np.random.default_rng(3)
     found = 0
-    for index in range(40):
+    for index in range(100):
         above, below = np.exp(random.standard_normal((2, POINTS, 5)) * 0.05)
         above *= 1.3
         table = [compare("slow", "fast", above[i], below[i], above, below, draws=1000, seed=index) for i in range(10)]
         found += sum(verdict.faster == "fast" and verdict.reason == "told apart" for verdict in verdicts(table))
-    assert found / 400 >= 0.98
+    assert found / 1000 >= 0.98
 
 
 # Worked by hand.
@@ -276,9 +280,9 @@ def test_slope_covers_the_exponent():
     random = np.random.default_rng(4)
     sizes = np.array([1e3, 2e3, 5e3, 2e4])
     inside = []
-    for errors in random.standard_normal((1000, 4, 3)) * 0.1:
+    for errors in random.standard_normal((3000, 4, 3)) * 0.1:
         inside.append(0.5 in slope(sizes, np.sqrt(sizes)[:, None] * np.exp(errors)))
-    assert 0.93 <= np.mean(inside) <= 0.97
+    assert LOW <= np.mean(inside) <= HIGH
 
 
 def test_residual_by_hand():

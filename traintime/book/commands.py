@@ -12,7 +12,7 @@ import typer
 
 from traintime import paths
 from traintime.book.processes import die_with_parent
-from traintime.errors import InputError
+from traintime.errors import InputError, unknown
 
 # jsonschema, behind every notebook, builds a grammar of web addresses when this is there: two seconds at each start.
 sys.modules["rfc3987_syntax"] = None
@@ -61,6 +61,25 @@ def build_command(profile: str, built: Path) -> None:
     die_with_parent()
     build.build(profile)
     built.touch()
+
+
+@app.command("judge")
+def judge_command(label: Annotated[str, typer.Argument(help="A claim's number, such as 03.6.")]) -> None:
+    """Judge one claim on every stored machine, now; where one has not measured it, say what its judge did not find."""
+    from traintime.book import chapters, claims, stored, verdicts
+
+    known = {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
+    if label not in known:
+        raise unknown("claim", label, list(known))
+    for machine in stored.named():
+        judged = verdicts.judge_stored(known[label], machine)
+        figure = judged.figure
+        if judged.verdict == claims.NOT_MEASURED:
+            try:
+                known[label].find(stored.of(machine))
+            except (KeyError, IndexError) as missing:
+                figure = f"{type(missing).__name__}: {missing}"
+        typer.echo(f"{judged.machine}: {judged.verdict}; {figure}".removesuffix("; "))
 
 
 @app.command("check-notebooks")

@@ -3,6 +3,7 @@
 import base64
 import io
 import os
+import re
 import zipfile
 from collections.abc import Callable, Sequence, Sized
 from typing import Any
@@ -176,9 +177,10 @@ class Prose:
 def or_not_measured(give: Callable[[], str]) -> str:
     """A text for the prose, or that the machine which the page shows has not measured what it needs."""
     try:
-        return give()
+        text = give()
     except (KeyError, IndexError):
         return NOT_MEASURED
+    return NOT_MEASURED if re.search(r"\bnan\b", text) else text
 
 
 def on_each_machine(say: Callable[[Measurements], str], without: str = "") -> list[str]:

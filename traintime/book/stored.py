@@ -161,7 +161,10 @@ def _chosen(found: pd.DataFrame, wanted: dict[str, Any], usual_here: dict[str, A
     usual = {"workload": workload} | {name: field.default for name, field in of_point.items()}
     for name in wanted:
         if name not in usual and name != "stack":
+            owners = [other for other, sizes in workloads.ALL.items() if name in sizes.model_fields]
             remedy = f"Choose one of: {', '.join(sorted(usual))}."
+            if owners:
+                remedy = f"It is one of the workload {' or '.join(owners)}: add workload={owners[0]!r}."
             raise InputError("field", name, "is no field of a configuration", remedy)
     here = np.ones(len(found), bool)
     # What a chapter asks for first: it leaves few rows, or none, for the usual values to be compared with.
@@ -318,6 +321,9 @@ class Measurements:
         frames = [self.invocations(**shared, **fields) for fields in configurations]
         if any(frame.empty for frame in frames):
             raise KeyError("not measured")
+        for frame in frames:
+            if (names := list(frame["stack"].unique()))[1:]:
+                raise InputError("stack", names, "are several on one side", "Name one: stack=…")
         common, sweep, rounds = same_rounds(*frames)
         return Sides(common, self, sweep, rounds)
 

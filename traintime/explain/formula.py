@@ -29,8 +29,8 @@ Array = NDArray[np.float64]
 class Formula:
     """A sum of terms, each a coefficient (seconds a unit of the term) times an expression in the symbols of COLUMNS.
 
-    terms: coefficient name -> expression. The one place where the formula stands: fit, evaluation and the
-    printed mathematics all read it.
+    terms: coefficient name -> expression; fit, evaluation and the printed mathematics all read it. The formula of any
+    model's step is terms.STEP.
     """
 
     terms: Mapping[str, sympy.Expr]

@@ -41,7 +41,7 @@ def within(interval: Interval, limit: float) -> bool | None:
 
 @dataclass(frozen=True)
 class Help:
-    """A change, and what it is priced at: factors of an epoch's time and of the peak memory, below 1 is less."""
+    """A change, and its predicted effect: factors of an epoch's time and of the peak memory, below 1 is less."""
 
     what: str
     time: float
@@ -52,7 +52,7 @@ class Help:
 class Estimate:
     """Time and memory of a training, predicted.
 
-    tier: which evidence it rests on (TIERS); of: whose prices, or what was probed; step, epoch, total: seconds; memory:
+    tier: which evidence it rests on (TIERS); of: whose costs, or what was probed; step, epoch, total: seconds; memory:
     peak of the process (on a GPU: of its memory), bytes, None where nobody can tell; parts: seconds of the whole
     training by what they are spent on; terms: seconds of a step by part (explain.terms.PARTS), None where the model's
     work is not known; limited_by: the largest of them, in words; helps: what would help, the best first; notes: what

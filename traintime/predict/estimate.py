@@ -39,7 +39,7 @@ class _Options:
 
     @property
     def prices_alone(self) -> bool:
-        """Whether prices are asked for, and nothing is to be trained."""
+        """Whether an answer from costs is requested, and nothing is to be trained."""
         return self.tier in ("formula", "calibrated") or self.device is not None
 
 
@@ -77,11 +77,11 @@ def estimate(
     compiled one, for the tier formula.
     tier: "probed" trains the model in this process for about `seconds`, and it is afterwards as it was, and not built
     if it was not (keep=False spares the copy of its weights that this needs, and leaves them trained); "scaled", which
-    `probe` or `probe_batch` ask for, trains the smaller one so, and takes its step as many times as the prices make of
-    the difference; "calibrated" prices the model's work by what `traintime calibrate` has found on this machine;
-    "formula" prices it by this machine's rates, which are measured in some seconds, or on a device with a data sheet
-    (device="K40m"). Without a tier a model that is compiled and fits into memory is probed, and all else priced. stack:
-    whose prices, by default "2026-" and the backend's name.
+    `probe` or `probe_batch` ask for, trains the smaller one so, and multiplies its step by what the costs make of the
+    difference; "calibrated" takes the costs of the model's work that `traintime calibrate` has found on this machine;
+    "formula" takes them from this machine's rates, which are measured in some seconds, or from a device's data sheet
+    (device="K40m"). Without a tier a model that is compiled and fits into memory is probed, any other calculated.
+    stack: whose costs, by default "2026-" and the backend's name.
     level: of the intervals.
     Raises InputError for what cannot be predicted, with the remedy.
     """
@@ -97,7 +97,9 @@ def estimate(
     options = _Options(tier, device, stack, probe, probe_batch, data, length, optimizer, seconds, keep)
     if isinstance(model, Point):
         if batch_size not in (None, model.sizes.batch):
-            raise InputError("batch_size", batch_size, f"differs from the point's {model.sizes.batch}", "Leave it out.")
+            raise InputError(
+                "batch_size", batch_size, f"differs from the configuration's {model.sizes.batch}", "Leave it out."
+            )
         batch_size = model.sizes.batch
     request = Request(samples, batch_size, epochs, validation, saves, level)  # type: ignore[arg-type]
     if model is None:
@@ -106,7 +108,7 @@ def estimate(
         evidence = probed_evidence(request, None, StepTrainer(step), seconds)
     elif isinstance(model, Point):
         if tier == "probed":
-            raise InputError("tier", tier, "is for models and steps", "Measure the point: traintime measure.")
+            raise InputError("tier", tier, "is for models and steps", "Measure the configuration: traintime measure.")
         evidence = _from_prices(request, ModelDescription.from_point(model), options, model.run.allocator)
     elif tier == "scaled":
         evidence = _from_smaller(request, model, options)
@@ -150,7 +152,7 @@ def _from_smaller(request: Request, model: Any, options: _Options) -> Evidence:
 
 
 def _from_model(request: Request, model: Any, options: _Options) -> Evidence:
-    """From the model itself: trained for a moment, or priced where that is asked for or it cannot be trained."""
+    """From the model itself: trained for a moment, or calculated where that is requested or it cannot be trained."""
     work, trainer, reason = None, None, ""
     try:
         work = ModelDescription.from_model(model, request.batch, options.optimizer, options.length)
@@ -203,11 +205,11 @@ def _from_prices(
 
 
 def _loaded_bytes(model: Any) -> tuple[float, float] | None:
-    """What this process holds beside the model, which it may train, between a least and a most: its framework, and all
-    else that is loaded.
+    """What this process holds apart from the model, which it may train, between a least and a most: its framework, and
+    all else that is loaded.
 
-    What drawing a large table has left behind is taken again by the training, and cannot be told from a library. None
-    on a GPU. A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under
+    What drawing a large table has left behind is taken again by the training, and looks like a library. None on a
+    GPU. A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under
     whatever it computes with (its serialize_keras_object asks whether an object is a tf.TensorShape).
     """
     import keras

@@ -76,7 +76,7 @@ class Trainer(Protocol):
         """Highest memory of the process since `forget_peak`, bytes; of the GPU's where the model is on one."""
 
     def forget_peak(self) -> None:
-        """Start counting the peak anew."""
+        """Start counting the peak again."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Probe:
 
     @property
     def line(self) -> tuple[float, float]:
-        """Seconds of a step as such, and of each sample: the line through both batch sizes, neither of them negative.
+        """Seconds of a step whatever its batch, and of each sample: the line through both batch sizes, neither below 0.
 
         One batch size tells no line, and all of it counts as the samples'.
         """

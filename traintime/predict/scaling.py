@@ -1,7 +1,7 @@
 """From the training of a smaller model to that of a larger one: what the formula makes of the difference.
 
 A model that is too large to try, or too slow, can be tried with fewer rows, positions, units or samples a step. A
-formula that prices both is wrong about them in much the same way, so that its error mostly cancels in their quotient.
+formula that predicts both is wrong about them in much the same way, so that its error mostly cancels in their quotient.
 To see what a batch pays however full it is, by a second batch size, and to scale that by itself was tried and made no
 better answers (chapter 15): what the line through two leaves there is not the update alone, and grows tenfold with it.
 """
@@ -23,7 +23,7 @@ class Scale:
 
     batch: samples a step that it is tried at, None for as many as are asked about; prices: by which it was scaled;
     step, forward, saved: factors of a step, of a forward pass and of what is written; fixed: share of the larger step
-    that a batch pays however full it is, None where that is seen; more_bytes: of the peak, beside the samples; sample:
+    that a batch pays however full it is, None where that is seen; more_bytes: of the peak, without the samples; sample:
     factor of a sample's bytes; error: standard deviation of the logarithm of the step's factor.
     """
 
@@ -45,7 +45,7 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
     """From the one model's step to the other's. batch: samples a step of the smaller one; present: bytes of the larger
     one that this process holds already, which are in the peak that is measured of the smaller one.
 
-    Each term's price is off by about the formula's error, independently, so that the quotient is off by as much as the
+    Each term's cost is off by about the formula's error, independently, so that the quotient is off by as much as the
     terms' shares of the two steps differ.
     """
     before, after = prices.parts(small.work), prices.parts(large.work)

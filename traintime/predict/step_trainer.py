@@ -58,7 +58,7 @@ class StepTrainer(Trainer):
         return resident.gpu_peak("torch") or resident.peak()
 
     def forget_peak(self) -> None:
-        """Count the peak anew."""
+        """Count the peak again."""
         resident.forget("torch")
 
 

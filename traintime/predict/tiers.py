@@ -1,4 +1,4 @@
-"""The tiers, each a function from a request and a model's work to evidence: formula and calibrated, which price the
+"""The tiers, each a function from a request and a model's work to evidence: formula and calibrated, which calculate the
 work, and probed and scaled, which have trained the model, or a smaller one, for a moment.
 """
 
@@ -51,18 +51,22 @@ def formula_evidence(
     allocator: str = prices.USUAL,
     loaded: tuple[float, float] | None = None,
 ) -> Evidence:
-    """The work of a step at the prices of a device with a data sheet, or of this machine (rates: known already).
+    """The work of a step at the costs of a device with a data sheet, or of this machine (rates: known already).
 
     allocator: what answers malloc on this machine; loaded: bytes that this process holds without the model, between a
-    least and a most, where the model is in it. Raises InputError for a device or a stack without prices.
+    least and a most, where the model is in it. Raises InputError for a device or a stack whose costs are unknown.
     """
     stack, notes = model.stack, ()
     if device is not None:
         priced = PricedWork(model, prices.published(device, stack), {})
-        notes = (f"{device} was not measured: this is its data sheet, and the habits of {stack} on processors",)
+        notes = (
+            f"{device} was not measured: this is its data sheet, and the efficiency factors of {stack} on processors",
+        )
     else:
         if stack in prices.known() and stack not in prices.known(allocator):
-            notes = (f"{stack} was not measured under {allocator}: its habits under {prices.USUAL} are taken",)
+            notes = (
+                f"{stack} was not measured under {allocator}: its efficiency factors under {prices.USUAL} are taken",
+            )
             allocator = prices.USUAL
         priced = _at_rates(model, allocator, rates or calibrate.rates_here())
     process = Process(_likeliest(priced.memory_model.idle, loaded), priced.memory_model.runtime)
@@ -78,7 +82,7 @@ def calibrated_evidence(
     allocator: str = prices.USUAL,
     loaded: tuple[float, float] | None = None,
 ) -> Evidence:
-    """The work of a step at the prices of this machine's calibration under an allocator; loaded: as for the formula.
+    """The work of a step at the costs of this machine's calibration under an allocator; loaded: as for the formula.
 
     Raises InputError where there is none, or none that counts (calibrate.stored).
     """
@@ -87,7 +91,7 @@ def calibrated_evidence(
     priced = priced_work(model, calibration.prices(), others)
     notes = ()
     if allocator == prices.USUAL and advice.ALLOCATOR not in priced.alternatives:
-        notes = (f"another allocator has no price here: calibrate with --allocator {prices.KEEPS}, too",)
+        notes = (f"another allocator has no known cost here: calibrate with --allocator {prices.KEEPS}, too",)
     process = Process(
         _likeliest(calibration.loaded_bytes, loaded),
         calibration.runtime_bytes,
@@ -99,7 +103,7 @@ def calibrated_evidence(
 
 
 def _priced_evidence(request: Request, priced: PricedWork, tier: str, process: Process) -> Evidence:
-    """The whole training at these prices, in this process."""
+    """The whole training at these costs, in this process."""
     model, terms = priced.model, priced.terms
     step = sum(terms.values())
     # A batch that is not full has less of everything but the update, the launches and the step as such.
@@ -127,8 +131,8 @@ def _priced_evidence(request: Request, priced: PricedWork, tier: str, process: P
 def priced_work(
     model: ModelDescription, base: Prices, others: Mapping[str, Prices] = MappingProxyType({})
 ) -> PricedWork:
-    """A processor's prices of a step in the type that it computes in, and those of the step run in another way: others,
-    and in half precision where that has prices and the model is not in it already.
+    """A processor's costs of a step in the type that it computes in, and those of the step run in another way: others,
+    and in half precision where its costs are known and the model is not in it already.
     """
 
     def half(these: Prices) -> Prices | None:
@@ -150,9 +154,9 @@ def _at_rates(model: ModelDescription, allocator: str, rates: Rates) -> PricedWo
 
 
 def _keeping(allocator: str, under: Callable[[str], Prices]) -> dict[str, Prices]:
-    """The prices under an allocator that keeps its memory, where this process has the usual one and they are known.
+    """The costs under an allocator that keeps its memory, where this process has the usual one and they are known.
 
-    under: prices under an allocator; raises InputError where they are not known.
+    under: costs under an allocator; raises InputError where they are not known.
     """
     with contextlib.suppress(InputError):
         return {advice.ALLOCATOR: under(prices.KEEPS)} if allocator == prices.USUAL else {}
@@ -182,7 +186,7 @@ def scaled_evidence(
 ) -> Evidence:
     """The steps of a smaller model, at one batch size, times what the scale makes of the difference."""
     evidence = _trained_evidence(request, trainer, seconds, scale)
-    source = f"{evidence.source}; prices: {scale.prices.of}"
+    source = f"{evidence.source}; costs: {scale.prices.of}"
     return replace(evidence, source=source, priced=priced_work(model, scale.prices))
 
 

@@ -14,6 +14,8 @@ from traintime.book import page, stored
 from traintime.book.chapters import predicting_elsewhere as elsewhere
 from traintime.book.chapters import predicting_history, predicting_judged, rows  # noqa: F401 (their claims register)
 from traintime.book.chapters.predicting_tried import (
+    BASE,
+    LOADED,
     beyond,
     by_model,
     cases,
@@ -236,7 +238,7 @@ def numbers(books: Sequence[Measurements]) -> dict[str, str]:
         "asleep": _asleep,
         "one-batch-ahead": _one_batch,
         "memory-furthest": _furthest,
-        "memory-now": lambda book: f"{errors(cases(book).query('version >= @LOADED'), 'calibrated memory').mean():.0%}",
+        "memory-now": _memory_now,
         "unseen": lambda book: f"{errors(unseen(cases(book)), 'calibrated').mean():.0%}",
     }
     for way in ("again", "probed", "formula", "probed memory"):
@@ -281,9 +283,14 @@ KINDS = {"classifier": "the document's kind", "recurrent": "bidirectional GRUs",
 KINDS |= {"convolution-1d": "1-D convolutions", "convolution-2d": "2-D convolutions", "attention": "attention"}
 
 
+def _memory_now(book: Measurements) -> str:
+    """What a calibration misses the peak of memory by since it knows what the very process holds."""
+    return f"{errors(cases(book).query(f'version >= {LOADED}'), 'calibrated memory').mean():.0%}"
+
+
 def _furthest(book: Measurements) -> str:
     """The kind of models whose memory a calibration missed by most before it knew more: "dense layers (by 44%)"."""
-    mine = some(cases(book).query("version == @BASE and way == 'calibrated memory'"))
+    mine = some(cases(book).query(f"version == {BASE} and way == 'calibrated memory'"))
     by_kind = (mine["times"] - 1).abs().groupby(mine["kind"]).mean()
     return f"{KINDS[str(by_kind.idxmax())]} (by {by_kind.max():.0%})"
 
