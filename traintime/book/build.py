@@ -63,6 +63,8 @@ def stage(profile: str, staging: Path) -> None:
     staged["claims.md"] = appendix.page(staged["claims.md"].decode(), pages).encode()
     named = set(re.findall(r"{{ (\w+) }}", "".join(staged[name].decode() for name in PAGES)))
     values = glue.front_page(pages) | calculator.values() | {"profile": profile}
+    if lacking := sorted(named - set(values)):
+        raise RuntimeError(f"the pages name numbers that no chapter gives: {', '.join(lacking)}")
     staged["_config.yml"] = _settings({name: values[name] for name in sorted(named)}).encode()
     changed = [name for name, content in staged.items() if not _same(staging / name, content)]
     if {"_toc.yml", "_config.yml"} & set(changed):

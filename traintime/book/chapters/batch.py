@@ -286,6 +286,13 @@ def example_steps(book: Measurements) -> tuple[float, float, float, float]:
     return one, two, third, one + (two - one) / (EXAMPLE[1] - EXAMPLE[0]) * (EXAMPLE[2] - EXAMPLE[0])
 
 
+def example_line(book: Measurements) -> tuple[float, float]:
+    """Seconds a step that the example's first two steps leave for each step as such, and for each sentence."""
+    one, two, _, _ = example_steps(book)
+    each = (two - one) / (EXAMPLE[1] - EXAMPLE[0])
+    return one - EXAMPLE[0] * each, each
+
+
 def _example_off(book: Measurements) -> str:
     _, _, took, predicted = example_steps(book)
     return f"{abs(predicted / took - 1):.0%} {'less' if predicted > took else 'more'} than promised"
@@ -347,6 +354,9 @@ PROSE = Prose(
     example_stack=lambda book: EXAMPLE_STACK,
     example_one=lambda book: f"{example_steps(book)[0] * 1e3:.0f} ms",
     example_two=lambda book: f"{example_steps(book)[1] * 1e3:.0f} ms",
+    example_fixed=lambda book: f"{example_line(book)[0] * 1e3:.0f} ms",  # the front page's, and the next two
+    example_each=lambda book: f"{example_line(book)[1] * 1e3:.2f} ms",
+    example_epoch=lambda book: f"{SENTENCES / EXAMPLE[2] * example_steps(book)[3] / 60:.0f} minutes",
     example_took=lambda book: f"{example_steps(book)[2] * 1e3:.0f} ms",
     example_promised=lambda book: f"{example_steps(book)[3] * 1e3:.0f} ms",
     example_off=_example_off,
