@@ -13,6 +13,7 @@ from IPython.display import HTML
 from scipy import stats
 
 from traintime.book import page, stored
+from traintime.book.chapters import repeats
 from traintime.book.chapters.repeats import TENSORFLOW, stored_records
 from traintime.book.claims import Finding, claim, every_stack, within
 from traintime.book.page import Prose
@@ -368,3 +369,8 @@ HERE = Prose(
     points=lambda run: str(len(run.points(loop="epoch", **SIZES))),
     error=lambda run: ", ".join(f"{row.stack} {row.steps_error:+.0%}" for row in epochs(run).itertuples()),
 )
+
+
+def numbers(book: Measurements, live: Measurements) -> dict[str, str]:
+    """The numbers of the page's sentences: of the machine that it shows, and of what it measured itself."""
+    return repeats.PROSE.values(book) | PROSE.values(book) | HERE.values(live)
