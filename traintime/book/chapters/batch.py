@@ -287,7 +287,7 @@ def example_steps(book: Measurements) -> tuple[float, float, float, float]:
 
 
 def example_line(book: Measurements) -> tuple[float, float]:
-    """Seconds a step that the example's first two steps leave for each step as such, and for each sentence."""
+    """Seconds a step that the example's first two steps leave for a step whatever its batch, and for each sentence."""
     one, two, _, _ = example_steps(book)
     each = (two - one) / (EXAMPLE[1] - EXAMPLE[0])
     return one - EXAMPLE[0] * each, each
