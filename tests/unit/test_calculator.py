@@ -76,7 +76,6 @@ def valued(expression: sympy.Expr, **values: float) -> float:
     return float(expression.subs({symbol: values[str(symbol)] for symbol in expression.free_symbols}))
 
 
-@settings(max_examples=20)  # each puts numbers into whole expressions
 @given(sizes=sizes, costs=st.lists(positive, min_size=len(STEP.terms), max_size=len(STEP.terms)))
 def test_the_terms_are_those_of_the_step(sizes, costs):
     its, work = dict(zip(STEP.terms, costs, strict=True)), make_point(**sizes).work
@@ -84,7 +83,6 @@ def test_the_terms_are_those_of_the_step(sizes, costs):
     assert found == pytest.approx(prices.Prices("made up", its, 0.1).parts(work))
 
 
-@settings(max_examples=20)
 @given(flops=positive, moved=positive, stack=st.sampled_from(choices.stack_names()))
 def test_prices_are_habits_at_a_devices_rates(flops, moved, stack):
     habits, expected = answer.habits(stack), prices.of_rates("made up", Rates(flops, moved), stack)
@@ -92,7 +90,6 @@ def test_prices_are_habits_at_a_devices_rates(flops, moved, stack):
     assert (found, habits.error) == (pytest.approx(dict(expected.seconds)), expected.error)
 
 
-@settings(max_examples=20)
 @given(sizes=sizes, way=ways, stack=st.sampled_from(choices.stack_names()))
 def test_the_peak_is_what_the_stack_holds(sizes, way, stack):
     optimizer, frozen = formulas.WAYS[way]
@@ -101,7 +98,7 @@ def test_the_peak_is_what_the_stack_holds(sizes, way, stack):
     assert found == pytest.approx(held.peak_bytes(its.work(), its.how))
 
 
-@settings(max_examples=6)  # each makes a whole answer
+@settings(max_examples=20)  # each makes a whole answer
 @given(sentences=st.integers(8192, 10**9), batch=st.integers(1, 8192))
 def test_an_epoch_has_every_sentence(sentences, batch):
     steps = valued(formulas.steps(), sentences=sentences, batch=batch)
@@ -146,7 +143,7 @@ def test_the_usual_sizes_are_the_documents():
 # What Python answers
 
 
-@settings(max_examples=6)  # each makes a whole answer
+@settings(max_examples=20)  # each makes a whole answer
 @given(sizes=sizes, way=ways, sentences=st.integers(8_192, 10**9), epochs=st.integers(1, 1000))
 def test_the_answer_is_that_of_the_formula_tier(sizes, way, sentences, epochs):
     optimizer, frozen = formulas.WAYS[way]

@@ -540,7 +540,7 @@ class Killed(BaseException):
     """Somebody ended the sweep."""
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_sweep_that_is_killed_and_goes_on_is_without_fault_at_any_time(tmp_path, invocation, monkeypatch, seed):
     """Whatever crashes, is disturbed or killed, however long the pause; no other test checks a sweep's own files."""
     monkeypatch.setattr(records.os, "fsync", lambda file: None)

@@ -391,7 +391,7 @@ def printed_terms(shape):
         yield coefficient.removeprefix(r"\mathit{").removesuffix("}"), read(term or "1")
 
 
-def at_random(number=16):
+def at_random(number=50):
     """Sizes, work and pages of so many points, of all magnitudes: on both sides of each bend and condition."""
     random = np.random.default_rng(0)
     return pd.DataFrame({name: np.floor(10 ** random.uniform(0, 9, number)) for name in formula.COLUMNS.values()})

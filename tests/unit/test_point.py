@@ -159,7 +159,7 @@ def test_the_key_names_every_size_and_what_differs_from_the_usual(changes, key):
 @pytest.mark.parametrize(
     ("workload", "name"), [(workload, name) for workload in workloads.ALL for name in every_field(workload)]
 )
-@settings(max_examples=8)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_changing_any_one_field_changes_the_key(workload, name, data):
     chosen = data.draw(possible(workload))

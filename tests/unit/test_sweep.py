@@ -222,7 +222,7 @@ def test_every_profile_of_the_book_can_be_read(path):
 # The order of a round
 
 
-@settings(max_examples=10)
+@settings(max_examples=30)
 @given(st.integers(1, 60), st.integers(0, 2**32), st.integers(1, 3))
 def test_a_round_has_every_point_on_every_stack_once(points, seed, number):
     made = plan(vocabulary=list(range(1, points + 1)), rounds=3)
@@ -233,7 +233,7 @@ def test_a_round_has_every_point_on_every_stack_once(points, seed, number):
     assert sorted(task.stack.name for task in watched) == ["2026-jax", "numpy"], "one on each stack"
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 99))
 def test_the_sentinels_are_spread_evenly(points, on, seed):
     made = plan(vocabulary=list(range(1, points + 1)), stacks=list(stacks.ALL)[:on])
