@@ -486,7 +486,7 @@ def test_nine_of_ten_intervals_hold_the_end(drift, share):
         return progress.remaining(clock.now) if abs(progress.finished - share) < 1e-9 else None
 
     random, held = np.random.default_rng(5), []
-    for _ in range(100):
+    for _ in range(200):
         steps = correlated(random, 800, **drift)
         seen, end = trained(steps, epochs=4, steps=200, first_s=20, look=then)
         now, found = next((now, found) for now, found in seen if found is not None)
