@@ -41,8 +41,12 @@ def answer(**message):
 """
 
 
+# The folders whose tests take minutes each come first: what is short fills the end, when a process has nothing left.
+LONG = ("predict", "deferred", "workers", "colab", "book")
+
+
 class ByWhatTheyShare(LoadScopeScheduling):
-    """Tests of a module share a process, and so do a stack's, which share its losses."""
+    """Tests of a module share a process, and so do a stack's, which share its losses; those of a backend do not."""
 
     def _split_scope(self, nodeid: str) -> str:
         path, _, test = nodeid.partition("::")
@@ -51,7 +55,12 @@ class ByWhatTheyShare(LoadScopeScheduling):
             from traintime.measuring import stacks
 
             return next((stack for stack in stacks.ALL if stack in test), kind)
-        return path
+        return nodeid if kind in ("deferred", "predict") else path
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONG.index(item.path.parent.name) if item.path.parent.name in LONG else len(LONG))
 
 
 def pytest_runtest_setup(item):
@@ -64,7 +73,8 @@ def pytest_runtest_setup(item):
 
 
 def pytest_xdist_make_scheduler(config, log):
-    """With `-n 2`: which tests go to which process."""
+    """With `-n 2`: which tests go to which process, in the order in which they were collected."""
+    config.option.loadscopereorder = False
     return ByWhatTheyShare(config, log)
 
 
@@ -212,14 +222,6 @@ def few_draws(monkeypatch):
 
     draws, *others = formula.fit.__defaults__
     monkeypatch.setattr(formula.fit, "__defaults__", (draws // 10, *others))
-
-
-@pytest.fixture
-def made_up():
-    """Measurements of a machine that does not exist (unit/made_up.py): made_up((stack, fields, seconds), ...)."""
-    from made_up import made_up
-
-    return made_up
 
 
 @pytest.fixture(scope="session")

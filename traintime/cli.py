@@ -32,7 +32,7 @@ from traintime.measuring import machine as machines
 from traintime.measuring import measure as measuring
 from traintime.measuring.protocol import Protocol
 from traintime.point import fields, make_point, sizes_fields
-from traintime.predict.answer import Estimate
+from traintime.predict.answer import Estimate, bytes_of
 from traintime.store import derived, records
 from traintime.store.table import ALIKE
 from traintime.store.table import table as tidy_table
@@ -285,10 +285,9 @@ def table(
     elif as_json:
         print(rows.to_json(orient="records", indent=1))
     else:
-        paper = out if out.is_terminal else Console(width=200)
         floors = points.noise_table(invocations)
         for name, part in rows.groupby("machine"):
-            paper.print(grid(without_fields(part), str(name)))
+            show(grid(without_fields(part), str(name)), width=200)
             err.print(grid(as_shares(floors[floors["machine"] == name]), NOISE))
 
 
@@ -301,12 +300,17 @@ def as_shares(floors: pd.DataFrame) -> pd.DataFrame:
     return floors[["stack", "degrees"]].assign(**shares)
 
 
-def grid(rows: pd.DataFrame, title: str) -> Table:
+def grid(rows: pd.DataFrame, title: str = "") -> Table:
     """The rows as a person reads them."""
     made = Table(*rows.columns, title=title, title_justify="left")
     for row in rows.itertuples(index=False):
         made.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row))
     return made
+
+
+def show(table: Table, width: int = 140) -> None:
+    """Print a table; into a file or a pipe, which have no width, as wide as this."""
+    (out if out.is_terminal else Console(width=width)).print(table)
 
 
 def without_fields(rows: pd.DataFrame) -> pd.DataFrame:
@@ -421,11 +425,8 @@ def bench_formula(as_json: Json = False) -> None:
     if as_json:
         return print_json([one.plain for one in found])
     for machine in dict.fromkeys(one.machine for one in found):
-        grid = Table(*sharp.HEADS, title=machine, title_justify="left")
-        for one in found:
-            if one.machine == machine:
-                grid.add_row(*one.cells)
-        (out if out.is_terminal else Console(width=140)).print(grid)
+        cells = [one.cells for one in found if one.machine == machine]
+        show(grid(pd.DataFrame(cells, columns=sharp.HEADS), machine))
 
 
 @app.command("bench-rows")
@@ -450,10 +451,7 @@ def bench_rows(
             )
     if as_json:
         return print_json([one.plain for one in found])
-    grid = Table(*rows_bench.HEADS)
-    for one in found:
-        grid.add_row(*one.cells)
-    (out if out.is_terminal else Console(width=140)).print(grid)
+    show(grid(pd.DataFrame([one.cells for one in found], columns=rows_bench.HEADS)))
 
 
 @app.command()
@@ -523,22 +521,23 @@ def estimate(
 
     With --deadline or --memory the exit status answers: 0 yes, 1 no, 3 too close to call; 2 is bad input.
     """
-    from traintime.predict import amounts, ask, durations, side_by_side
+    from traintime.predict import ask, durations
+    from traintime.predict.estimate import comparison, side_by_side
     from traintime.predict.estimate import estimate as predict
     from traintime.predict.request import Request
 
     limit_s = None if deadline is None else durations.seconds(deadline, "deadline")
-    limit_bytes = None if memory is None else amounts.bytes_of(memory)
+    limit_bytes = None if memory is None else bytes_of(memory)
     sizes = {name: value for name, value in given.items() if value is not None}
     about = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves}
     if compare:
         if target is not None:
             raise InputError("compare", target, "is for a model's sizes", "Leave out the file.")
         point = make_point(**sizes)
-        rows = side_by_side.rows(Request(batch=point.sizes.batch, **about), point, stack)
+        rows = side_by_side(Request(batch=point.sizes.batch, **about), point, stack)
         if as_json:
             return print_json([one.to_dict() for one in rows])
-        return out.print(grid(side_by_side.table(rows), point.key))
+        return out.print(grid(comparison(rows), point.key))
     if target is not None:
         for name in [name for name in sizes if name not in ("batch", "length")]:
             raise InputError(name, sizes[name], "is what the file says itself", "Leave it out.")
@@ -582,7 +581,7 @@ def compare(
     if as_json:
         print_json([one.plain for one in found])
     else:
-        (out if out.is_terminal else Console(width=140)).print(grid(comparing.table(found), comparing.TITLE))
+        show(grid(comparing.table(found), comparing.TITLE))
         for one in found:
             for sentence in one.why:
                 out.print(f"{one.stack}: {sentence}", highlight=False, markup=False, soft_wrap=True)
@@ -615,9 +614,8 @@ def bench_predict(
         return print_json([one.plain for one in found])
     rows = bench.summary(found)
     rows = rows.assign(**{name: rows[name].map("{:.0%}".format) for name in ("mean_error", "within_twice", "held")})
-    screen = out if out.is_terminal else Console(width=140)
-    screen.print(grid(rows.replace("nan%", ""), "predicted against trained"))
-    screen.print(grid(goals.goals(found), "goals, by what this run found"))
+    show(grid(rows.replace("nan%", ""), "predicted against trained"))
+    show(grid(goals.goals(found), "goals, by what this run found"))
 
 
 @app.command()
@@ -645,9 +643,6 @@ def main() -> None:
     """Run the command line; bad input is one clear line and exit status 2."""
     try:
         app()
-    except InputError as error:
+    except (InputError, RuntimeError) as error:
         err.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
-    except RuntimeError as error:
-        err.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, InputError) else 1)

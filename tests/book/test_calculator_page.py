@@ -4,14 +4,11 @@ import itertools
 import json
 import random
 import re
-import shutil
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from traintime.book.calculator import answer, choices, formulas, page
 from traintime.book.calculator.answer import Settings
-from traintime.explain.terms import PARTS
 from traintime.predict.prices import Prices
 
 pytestmark = pytest.mark.book
@@ -59,16 +56,6 @@ def same(found: dict, settings: Settings) -> None:
     assert found["limit"] == expected.limit
     assert found["changes"] == pytest.approx(expected.changes, rel=PRECISION)
     assert list(found["changes"]) == list(expected.changes)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    with sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        browser = playwright.chromium.launch(executable_path=executable, args=flags)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -135,7 +122,7 @@ def test_what_it_shows_is_what_it_computes(opened):
         for one in tab.locator("li[data-change]").all()
     }
     assert changes == pytest.approx(expected.changes, rel=PRECISION)
-    assert PARTS[expected.limit].label in tab.locator('[data-part="limit"]').inner_text().lower()
+    assert expected.limit in tab.locator('[data-part="limit"]').inner_text().lower()
 
 
 def test_it_writes_durations_as_python_does(opened):
@@ -365,31 +352,31 @@ def test_the_example_can_be_pasted(opened):
     assert answered(tab)["epoch"]["value"] == pytest.approx(answer.answer(Settings()).epoch.value, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "Coefficients: none yet."),
-        ("{", "Coefficients: this is not JSON"),
-        ("[1]", "Coefficients: 1 is refused."),
-        ("[]", "Coefficients: null is refused."),
-        (json.dumps(PASTED | {"stack": "2026-jax"}), 'stack: "2026-jax" is not the software chosen, 2026-tensorflow.'),
-        (json.dumps([{"stack": "2026-jax"}, {"stack": "2026-torch"}]), 'stack: "2026-jax, 2026-torch" is not the'),
-        ("{}", "name: is missing."),
-        (json.dumps(PASTED | {"name": ""}), 'name: "" is refused.'),
-        (json.dumps(PASTED | {"seconds": 3}), "seconds: 3 is refused."),
-        (json.dumps(PASTED | {"seconds": {"overhead": 1}}), "seconds.launch: is missing."),
-        (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"move": "fast"}}), 'seconds.move: "fast" is refused.'),
-        (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"touch": -1}}), "seconds.touch: -1 is refused."),
-        (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"mat": 1}}), "seconds.mat: is none of the formula's."),
-        (json.dumps(PASTED | {"seconds": dict.fromkeys(formulas.TERMS, 0)}), "seconds: all are 0."),
-        (json.dumps({name: PASTED[name] for name in ("name", "seconds")}), "error: is missing."),
-        (json.dumps(PASTED | {"error": None}), "error: null is refused."),
-    ],
-)
-def test_bad_coefficients_are_refused_by_the_fields_name(opened, text, problem):
+BAD = [
+    ("", "Coefficients: none yet."),
+    ("{", "Coefficients: this is not JSON"),
+    ("[1]", "Coefficients: 1 is refused."),
+    ("[]", "Coefficients: null is refused."),
+    (json.dumps(PASTED | {"stack": "2026-jax"}), 'stack: "2026-jax" is not the software chosen, 2026-tensorflow.'),
+    (json.dumps([{"stack": "2026-jax"}, {"stack": "2026-torch"}]), 'stack: "2026-jax, 2026-torch" is not the'),
+    ("{}", "name: is missing."),
+    (json.dumps(PASTED | {"name": ""}), 'name: "" is refused.'),
+    (json.dumps(PASTED | {"seconds": 3}), "seconds: 3 is refused."),
+    (json.dumps(PASTED | {"seconds": {"overhead": 1}}), "seconds.launch: is missing."),
+    (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"move": "fast"}}), 'seconds.move: "fast" is refused.'),
+    (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"touch": -1}}), "seconds.touch: -1 is refused."),
+    (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"mat": 1}}), "seconds.mat: is none of the formula's."),
+    (json.dumps(PASTED | {"seconds": dict.fromkeys(formulas.TERMS, 0)}), "seconds: all are 0."),
+    (json.dumps({name: PASTED[name] for name in ("name", "seconds")}), "error: is missing."),
+    (json.dumps(PASTED | {"error": None}), "error: null is refused."),
+]
+
+
+def test_bad_coefficients_are_refused_by_the_fields_name(opened):
     tab = opened()
-    paste(tab, text)
-    assert tab.locator("#calculator-pasted-problem").inner_text().startswith(problem)
+    for text, problem in BAD:
+        paste(tab, text)
+        assert tab.locator("#calculator-pasted-problem").inner_text().startswith(problem), text
 
 
 def test_what_is_pasted_is_text_and_nothing_else(opened):
@@ -462,14 +449,6 @@ def test_without_javascript_there_is_no_form_but_answers(opened):
     assert tab.locator("article .calculator-none").is_visible()
     value = page.between(answer.answer(Settings()).epoch).split(" (")[0]
     assert value in tab.locator("article table.book-table").inner_text()
-
-
-def test_links_lead_somewhere(opened, html):
-    tab = opened()
-    for one in tab.locator("article a[href]").all():
-        target = one.evaluate("a => a.href")
-        if target.startswith("file:"):
-            assert (html / target.split("#")[0].removeprefix(html.as_uri() + "/")).exists(), target
 
 
 def test_no_other_page_has_any_of_it(html):

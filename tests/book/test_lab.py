@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import time
@@ -11,7 +10,6 @@ import urllib.request
 
 import nbformat
 import pytest
-from playwright.sync_api import sync_playwright
 
 from traintime import paths
 from traintime.book import reader
@@ -57,32 +55,29 @@ def lab(html, tmp_path):
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_chapter_runs_from_top_to_bottom_and_shows_no_raw_role(lab, chapter):
+def test_a_chapter_runs_from_top_to_bottom_and_shows_no_raw_role(lab, browser, chapter):
     address, copies = lab
-    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     path = copies / f"{chapter}.ipynb"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1280, "height": 2400})
-        page.goto(f"{address}/lab/tree/{chapter}.ipynb?token={TOKEN}&reset")
-        page.wait_for_selector(".jp-Notebook .jp-RenderedMarkdown h1", timeout=90_000)
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_text("Run All Cells", exact=True).click()
-        deadline = time.monotonic() + 400
-        while time.monotonic() < deadline:
-            page.wait_for_timeout(2000)
-            page.keyboard.press("Control+s")
-            cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-            if all(cell.execution_count for cell in cells):
-                break
-        seen = []
-        page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollTo(0, 0)")
-        page.wait_for_timeout(500)
-        for _ in range(60):
-            seen.append(page.locator(".jp-Notebook").first.inner_text())
-            page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollBy(0, 1500)")
-            page.wait_for_timeout(100)
-        browser.close()
+    page = browser.new_page(viewport={"width": 1280, "height": 2400})
+    page.goto(f"{address}/lab/tree/{chapter}.ipynb?token={TOKEN}&reset")
+    page.wait_for_selector(".jp-Notebook .jp-RenderedMarkdown h1", timeout=90_000)
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_text("Run All Cells", exact=True).click()
+    deadline = time.monotonic() + 400
+    while time.monotonic() < deadline:
+        page.wait_for_timeout(2000)
+        page.keyboard.press("Control+s")
+        cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+        if all(cell.execution_count for cell in cells):
+            break
+    seen = []
+    page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollTo(0, 0)")
+    page.wait_for_timeout(500)
+    for _ in range(60):
+        seen.append(page.locator(".jp-Notebook").first.inner_text())
+        page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollBy(0, 1500)")
+        page.wait_for_timeout(100)
+    page.close()
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.source for cell in code if not cell.execution_count] == []

@@ -238,7 +238,7 @@ def estimated(model, **given):
 def tried(model, data=None, values=True):
     """As an estimate trains it, in short."""
     trainer = KerasTrainer(model, data)
-    with trainer.kept(values):
+    with trainer.restored(values):
         trainer.train(16, 2, 1)
 
 

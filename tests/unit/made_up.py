@@ -17,7 +17,8 @@ def row(stack: str, point: Point, number: int, seconds: float, **more: Any) -> d
     made |= {"sweep": "made-up", "round": number, "started": f"2026-01-02T03:04:{number:02}Z", "status": "ok"}
     made |= {"threads": 2, "threads_asked": point.run.threads, "versions": "x 1", "code": "0123456789ab", "path": ""}
     made |= {"protocol": "3+20", "fixed": True, "told": False, "disturbed": False, "again": False, "steps": 20}
-    return made | {"step_s": seconds, "median_s": seconds, "peak_bytes": 1e9, "faults_a_step": 0.0} | more
+    made |= {"first_s": seconds, "step_s": seconds, "median_s": seconds, "peak_bytes": 1e9, "faults_a_step": 0.0}
+    return made | more
 
 
 def rows(stack: str, points: Iterable[dict], seconds: Callable[[dict], float], error: float = 0.02, rounds: int = 3):
@@ -36,18 +37,22 @@ def measurements(*parts: pd.DataFrame) -> Measurements:
 
 
 def made_up(
-    *steps: tuple, noise: Iterable[float] = (0.99, 1.01, 1.0), machine: str = "made-up", root=None, **more: Any
+    *steps: tuple, noise: Iterable[float] = (0.99, 1.01, 1.0), machine: str = "made-up", described=None, **more: Any
 ) -> Measurements:
     """A machine of (stack, fields of the point, seconds a step) and, as a fourth, what else differs in its rows.
 
-    noise: the factor of each round's invocation; more: what differs in all rows, such as the sweep's name.
+    noise: the factor of each round's invocation; described: what its machine.json would say; more: what differs in all
+    rows, such as the sweep's name.
     """
     made = []
     for stack, fields, seconds, *differs in steps:
         point = make_point(**fields)
         more_of_it = {"machine": machine} | more | (differs[0] if differs else {})
         made += [row(stack, point, number, seconds * factor, **more_of_it) for number, factor in enumerate(noise)]
-    return Measurements(pd.DataFrame(made), machine, root)
+    book = Measurements(pd.DataFrame(made), machine)
+    if described:
+        book.description = described
+    return book
 
 
 def judged(label: str, book: Measurements) -> claims.Judged:
@@ -57,7 +62,7 @@ def judged(label: str, book: Measurements) -> claims.Judged:
 
 
 def verdict(label: str, book: Measurements) -> str:
-    """What is told of the claim on a machine: "holds", "does not hold", "cannot be told" or "not measured"."""
+    """What is told of the claim on a machine: "holds", "does not hold", "inconclusive" or "not measured"."""
     return judged(label, book).verdict
 
 

@@ -1,55 +1,29 @@
-"""The appendix of all claims: every claim of the documents has its place, and what a chapter found is on it."""
+"""The appendices: each claim of the documents has one verdict, and every prediction stands as it was written."""
 
-import json
+import csv
+import io
 import re
 
 import pytest
 
-from traintime.book import appendix, chapters, claims, original, page, stored
-from traintime.book.claims import Claim, Finding
-from traintime.book.stored import Measurements
+from traintime.book import appendix, original, predictions, verdicts
+from traintime.book.appendix import DocumentClaim
+from traintime.book.claims import NOT_MEASURED, Claim, Judged
 
-OURS = {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
-
-
-def entry(label, verdict="holds", shown="1.3 (1.2 to 1.4)"):
-    machine = {"machine": "machine A", "verdict": verdict, "figure": shown}
-    return {"label": label, "sentence": f"Sentence of {label}.", "source": "ours", "machines": [machine]}
-
-
-@pytest.fixture
-def executed(tmp_path):
-    """An executed chapter for each of ours, with a claim's entry as `page.claims` leaves it."""
-
-    def write(labels, **changes):
-        paths = []
-        for chapter in chapters.MODULES:
-            entries = [entry(label, **changes) for label in labels if label.startswith(chapter[:2])]
-            cells = [
-                {"outputs": [{"data": {"text/html": "..."}, "metadata": {claims.KEPT: entries}}]},
-                {"source": "text"},
-            ]
-            path = tmp_path / f"{chapter}.ipynb"
-            path.write_text(json.dumps({"cells": cells}))
-            paths.append(path)
-        return paths
-
-    return write
+OURS = verdicts.every_claim()
 
 
 def test_what_the_documents_claim_names_claims_of_ours():
-    named = " ".join(original.read("claims")["judged"].fillna("")).split()
+    named = " ".join(f"{one.judged} {one.related}" for one in appendix.answers()).replace("!", "").split()
     assert [label for label in named if label not in OURS] == []
 
 
 def test_every_claim_of_ours_that_has_a_document_stands_beside_it():
-    rows = original.read("claims").fillna("")
-    beside = {document: set(" ".join(of_it["judged"]).split()) for document, of_it in rows.groupby("document")}
-    missing = [
-        label
-        for label, claim in OURS.items()
-        if (source := re.match(r"S\d", claim.source)) and label not in beside[source[0]]
-    ]
+    beside = {}
+    for one in appendix.answers():
+        beside.setdefault(one.document, set()).update(f"{one.judged} {one.related}".replace("!", "").split())
+    sources = {label: re.match(r"S\d", claim.source) for label, claim in OURS.items()}
+    missing = [label for label, source in sources.items() if source and label not in beside[source[0]]]
     # A claim of arithmetic with a document's own figures is no claim of the document's.
     assert missing == ["10.1"]
 
@@ -62,69 +36,52 @@ def test_the_ids_of_a_document_are_given_once():
     assert rows[rows["document"] == "S0"].set_index("id")["claim"].to_dict() == stated.to_dict()
 
 
-def test_each_document_claim_is_judged_by_one_of_ours():
-    rows = original.read("claims").fillna("")
-    assert rows[rows["judged"] == ""].empty
+@pytest.mark.parametrize(
+    "judged, machines, verdict",
+    [
+        ("a", {"a": ["holds", "inconclusive"]}, "confirmed"),
+        ("!a", {"a": ["holds"]}, "not confirmed"),
+        ("a b", {"a": ["holds"], "b": ["does not hold"]}, "confirmed in part"),
+        ("a", {"a": ["holds", "does not hold"]}, "confirmed in part"),
+        ("a", {"a": ["inconclusive"]}, "inconclusive"),
+        ("a", {"a": []}, NOT_MEASURED),
+        ("", {}, NOT_MEASURED),
+    ],
+)
+def test_a_verdict_is_on_the_documents_own_sentence(judged, machines, verdict, monkeypatch):
+    """By every claim of ours that decides it, on every machine; one with "!" says the contrary."""
+    claim = Claim("a", "", "ours")
+    monkeypatch.setattr(appendix, "found", lambda label: [Judged(claim, "m", each, "") for each in machines[label]])
+    assert DocumentClaim("S0", "C1", "", judged, "", "").verdict == verdict
 
 
-def test_each_document_has_a_table_and_what_nobody_judged_says_so(executed, monkeypatch):
-    rows = original.read("claims")
-    rows.loc[0, "judged"] = None
-    monkeypatch.setattr(original, "read", lambda name: rows)
-    text = appendix.page(f"# All claims\n\n{appendix.PLACE}\n", executed(OURS))
-    assert re.findall(r"^## (.*)$", text, re.M) == [
-        *(f"{document}: {title}" for document, title in appendix.TITLES.items()),
-        "What we claim beside them",
-    ]
-    assert appendix.PLACE not in text
-    assert "not measured yet" in text
-    assert '<a href="chapters/11-memory.html#claims-machine-by-machine">11.1</a> Sentence of 11.1.' in text
-    assert "machine A: <strong>holds</strong>, 1.3 (1.2 to 1.4)" in text
-    assert text.count("Sentence of 02.1.") == 1
+def test_a_claim_that_no_machine_measured_is_judged_on_the_documents_own_figures():
+    assert [one.machine for one in appendix.found("09.5")] == [original.FIGURES]
+    assert original.FIGURES not in [one.machine for one in appendix.found("06.1")]
 
 
-def test_a_machine_that_decides_nothing_is_left_out(executed):
-    text = appendix.page(appendix.PLACE, executed(OURS, verdict="not measured", shown=""))
-    assert "machine A" not in text
-    assert "11.1: not measured yet" in text
+def test_each_document_has_a_table_with_a_verdict_for_each_claim():
+    text = appendix.claims(f"# Claims\n\n{appendix.CLAIMS}\n")
+    assert appendix.CLAIMS not in text
+    assert re.findall(r"^## (S\d)", text, re.M) == list(appendix.TITLES)
+    assert text.count("<tr>") == len(appendix.answers()) + len(appendix.TITLES)
+    assert '<a href="chapters/11-memory.html#claims-machine-by-machine">11.1</a>' in text
 
 
-def test_what_the_documents_own_figures_say_stands_beside_the_machines_and_is_named(executed):
-    paths = executed(OURS)
-    path = next(path for path in paths if path.stem.startswith("09"))
-    notebook = json.loads(path.read_text())
-    for each in notebook["cells"][0]["outputs"][0]["metadata"][claims.KEPT]:
-        if each["label"] == "09.5":
-            each["machines"][0]["verdict"] = "not measured"
-        figures = {"machine": original.FIGURES, "verdict": "does not hold", "figure": "0.3"}
-        each["machines"] = [figures, *each["machines"]]
-    path.write_text(json.dumps(notebook))
-    text = appendix.page(appendix.PLACE, paths)
-    assert "09.5, no machine, the documents' own figures: <strong>does not hold</strong>, 0.3</td>" in text
-    assert "09.8, machine A: <strong>holds</strong>" in text and "09.8, no machine, the documents'" in text
+def test_no_answer_to_a_document_has_a_measured_number_in_it():
+    """Those come from the claims that decide; sizes of what was measured may stand there."""
+    sizes = r"280,000|1,024|b?float16|Keras [23]|TensorFlow 1\.15|batch 1(00)?\b|(16 to|of) (256|16)|20\d\d"
+    sizes += r"|of 16|chapter 4|bias starts at 0"
+    assert [one.answer for one in appendix.answers() if re.search(r"\d", re.sub(sizes, "", one.answer))] == []
 
 
-def test_a_claim_that_no_chapter_shows_is_an_error_that_names_it(executed):
-    with pytest.raises(ValueError, match=r"claims\.csv names 11\.1, which no chapter shows"):
-        appendix.page(appendix.PLACE, executed([label for label in OURS if label != "11.1"]))
+def test_every_verdict_can_be_saved():
+    rows = list(csv.DictReader(io.StringIO(appendix.every_verdict())))
+    assert {row["claim"] for row in rows} == set(OURS)
+    assert {row["verdict"] for row in rows} >= {"holds", "does not hold"}
 
 
-def test_a_chapters_table_carries_its_claims_without_this_runs_column(made_up, monkeypatch):
-    book = made_up(("numpy", {}, 0.1))
-    monkeypatch.setattr(stored, "of", lambda name="": book)
-    monkeypatch.setattr(stored, "named", lambda: {"made-up": {"title": "machine A"}})
-    monkeypatch.setattr(stored, "listed", lambda: ["made-up"])
-    claim = Claim("99.1", "Two *is* two.", "S1", lambda measurements: Finding(True, "2"))
-    figures = Measurements(book.rows, original.FIGURES)
-    (kept,) = page.claims([claim], figures)._repr_mimebundle_()[1][claims.KEPT]
-    assert [one["machine"] for one in kept["machines"]] == ["machine A", original.FIGURES]
-    shown = page.claims([claim], made_up(("numpy", {}, 0.1), machine="this run"))
-    bundle, metadata = shown._repr_mimebundle_()
-    assert "this run" in bundle["text/html"]
-    (kept,) = metadata[claims.KEPT]
-    assert kept == {
-        "label": "99.1",
-        "sentence": "Two *is* two.",
-        "source": "S1",
-        "machines": [{"machine": "machine A", "verdict": "holds", "figure": "2"}],
-    }
+def test_every_prediction_stands_as_it_was_written():
+    text = appendix.predictions(appendix.PREDICTIONS)
+    assert text.count("<tr>") >= len(predictions.read())
+    assert "written after its first runs" in text and "by its own word" in text

@@ -105,16 +105,20 @@ def staged(tmp_path, monkeypatch):
     (tmp_path / "chapters").mkdir()
     monkeypatch.setattr(build.paths, "ROOT", tmp_path)
     monkeypatch.setattr(build.paths, "BUILD", tmp_path / "_build")
-    monkeypatch.setattr(build, "PAGES", ("index.md", "claims.md"))
+    monkeypatch.setattr(build, "PAGES", ("index.md", "claims.md", "predictions.md"))
     monkeypatch.setattr(build, "chapters", lambda: {"one": tmp_path / "chapters" / "one.ipynb"})
     monkeypatch.setattr(build.calculator, "fragments", lambda: {})
     monkeypatch.setattr(build.calculator, "values", lambda: {})
-    monkeypatch.setattr(build.glue, "front_page", lambda pages: {"fixed": "0.6 s", "unused": "1"})
-    monkeypatch.setattr(build.appendix, "page", lambda template, pages: template)
+    monkeypatch.setattr(
+        build.glue, "front_page", lambda pages: {"fixed": "0.6 s", "unused": "1", "predict_demo": "4 s"}
+    )
+    for name in ("claims", "predictions"):
+        monkeypatch.setattr(build.appendix, name, lambda template: template)
     monkeypatch.setattr(build, "_settings", lambda values: str(values))
     for name, text in {
         "index.md": "It takes {{ fixed }}.",
         "claims.md": "",
+        "predictions.md": "",
         "_toc.yml": "",
         "references.bib": "",
     }.items():

@@ -1,12 +1,12 @@
-"""The fused LSTM: what a position costs, what other ways gain, what a change of layer teaches; on made-up data."""
+"""The fused LSTM: what a time step costs, what other ways gain, what a change of layer teaches; on made-up data."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import verdict
+from made_up import made_up, verdict
 from tables import cells
 
-from traintime.book import external
+from traintime.book import external, plots
 from traintime.book.chapters import fused, fused_accuracy, fused_published
 from traintime.book.stored import ANY, Measurements
 from traintime.learning import results, run
@@ -23,8 +23,8 @@ def sweep(stack, step=1e-3, position=1e-4, token=1e-7, **way):
     return [(stack, each, step + (position + token * each["batch"]) * each["length"]) for each in fields]
 
 
-def machine(made_up, **positions):
-    """Loops of three stacks and torch's one operation; positions: what one costs there, s."""
+def machine(**positions):
+    """Loops of three stacks and torch's fused kernel; positions: what a time step costs there, s."""
     cost = {"numpy": 5e-5, "jax": 2e-5, "torch": 1e-3, "native": 1e-5} | positions
     return made_up(
         *sweep("numpy", position=cost["numpy"]),
@@ -34,32 +34,30 @@ def machine(made_up, **positions):
     )
 
 
-def other(made_up, **more):
+def other(**more):
     """A machine that measured nothing of this chapter."""
     return made_up(("numpy", {"vocabulary": 5_000}, 1.0), **more)
 
 
 @pytest.fixture
-def shown(made_up):
+def shown():
     """The machine that the chapter shows, on which what depends on no machine is judged."""
-    return other(made_up, machine=fused_published.lstm_machine().machine)
+    return other(machine=fused_published.lstm_machine().machine)
 
 
 # Speed
 
 
-def test_the_price_of_a_position_is_read_off_four_steps(made_up):
+def test_the_cost_of_a_time_step_is_read_off_four_steps():
     loop, native = (sweep("2026-torch", position=cost, allocator="tcmalloc") for cost in (1e-3, 1e-5))
     native = [(stack, fields | {"algorithm": "native"}, step) for stack, fields, step in native]
     fits = fused.prices(made_up(*native, *loop))
     assert [fit.interval("l").value for fit in fits.values()] == pytest.approx([1e-3, 1e-5], rel=0.5)
-    table = cells(fused_published.price_table(fits))
-    assert [row[0] for row in table] == ["2026-torch", "2026-torch, one operation"]
-    assert [len(row) for row in table] == [5, 5]
+    assert list(fits) == [("2026-torch", "loop"), ("2026-torch", "fused kernel")]
 
 
-def test_one_more_position_is_the_slope_between_the_two_lengths(made_up):
-    book = machine(made_up)
+def test_one_more_position_is_the_slope_between_the_two_lengths():
+    book = machine()
     costs = fused.position_costs(book).set_index(["stack", "how", "batch"])
     torch = costs.loc[("2026-torch", "loop", 32)]
     assert len(costs) == 8
@@ -69,7 +67,7 @@ def test_one_more_position_is_the_slope_between_the_two_lengths(made_up):
     assert [table[0], table[3]] == [["2026-jax", "loop", "1.2"], ["numpy", "loop", "1.5"]]
 
 
-def test_a_compiled_loop_is_a_way_of_its_own(made_up):
+def test_a_compiled_loop_is_a_way_of_its_own():
     book = made_up(*sweep("2026-tensorflow"), *sweep("2026-tensorflow", position=1e-5, jit="on"))
     assert set(fused.lstm_points(book)["how"]) == {"loop", "loop, compiled"}
     ratios = fused.gains(book)
@@ -78,11 +76,10 @@ def test_a_compiled_loop_is_a_way_of_its_own(made_up):
     assert len(cells(fused.gain_table(ratios))) == 4
 
 
-def test_another_workloads_points_are_none_of_it(made_up):
-    book = other(made_up)
+def test_another_workloads_points_are_none_of_it():
+    book = other()
     assert fused.lstm_points(book).empty and fused.gains(book).empty and fused.over_positions(book).empty
-    assert fused.PROSE.values(machine(made_up))["fus-most-stack"] == "2026-torch"
-    assert "Not measured yet" in fused_published.price_table(fused.prices(book)).data
+    assert fused.PROSE.values(machine())["fus-most-stack"] == "2026-torch"
     assert "Not measured yet" in fused.step_table(fused.lstm_points(book)).data
 
 
@@ -94,19 +91,19 @@ def test_another_workloads_points_are_none_of_it(made_up):
         ({"numpy": 5e-3}, {"08.4": "does not hold"}),
     ],
 )
-def test_claims_of_speed_follow_the_data(made_up, positions, expected):
-    book = machine(made_up, **positions)
+def test_claims_of_speed_follow_the_data(positions, expected):
+    book = machine(**positions)
     assert {label: verdict(label, book) for label in expected} == expected
 
 
 @pytest.mark.parametrize(("gain", "expected"), [(1.1, "holds"), (2, "does not hold")])
-def test_the_old_cell_is_judged_at_every_size(made_up, gain, expected):
+def test_the_old_cell_is_judged_at_every_size(gain, expected):
     cell = sweep("2020-tensorflow", 1e-3 / gain, 1e-4 / gain, 1e-7 / gain, algorithm="native")
     assert verdict("08.3", made_up(*sweep("2020-tensorflow"), *cell)) == expected
 
 
 @pytest.mark.parametrize(("small", "large", "expected"), [(1.0, 3.0, "holds"), (2.0, 3.0, "does not hold")])
-def test_what_the_allocator_costs_a_loop_is_judged_at_both_batches(made_up, small, large, expected):
+def test_what_the_allocator_costs_a_loop_is_judged_at_both_batches(small, large, expected):
     """small, large: glibc's step over tcmalloc's."""
     fields = {"workload": "lstm", "length": 50}
     steps = [
@@ -118,7 +115,7 @@ def test_what_the_allocator_costs_a_loop_is_judged_at_both_batches(made_up, smal
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(1, "holds"), (5, "does not hold")])
-def test_three_prices_are_judged_by_their_error(made_up, factor, expected):
+def test_three_prices_are_judged_by_their_error(factor, expected):
     """factor: by which the step with the most tokens is off."""
     stacks = ["2017-theano", "2020-tensorflow", "2026-jax", "2026-torch", "numpy"]
     steps = [point for stack in stacks for point in sweep(stack, allocator="tcmalloc")]
@@ -127,22 +124,19 @@ def test_three_prices_are_judged_by_their_error(made_up, factor, expected):
     assert verdict("08.11", made_up(*bent)) == expected
 
 
-def test_operations_of_a_position_are_counted_and_priced(made_up, monkeypatch):
+def test_operations_of_a_position_are_counted_and_priced(monkeypatch):
     rows = [("default", 10, 552), ("default", 50, 2072), ("native", 10, 174), ("native", 50, 174)]
     table = pd.DataFrame(rows, columns=["algorithm", "length", "operations"]).assign(stack="2026-torch")
     monkeypatch.setattr(operations, "stored", lambda: table)
-    book = machine(made_up)
+    book = machine()
     costs = fused.operation_costs(book).set_index("how")
     assert costs.loc["loop", ["once", "operations"]].tolist() == [172, 38]
     assert costs.loc["loop", "operation_s"] == pytest.approx(1e-3 / 38, rel=0.02)
-    assert costs.loc["one operation", "operations"] == 0
-    assert np.isnan(costs.loc["one operation", "operation_s"])
-    loop, native = cells(fused.counted_table(book))
-    assert loop[:3] == ["2026-torch", "172", "38"]
-    assert native == ["2026-torch, one operation", "174", "0", ""]
+    assert costs.loc["fused kernel", "operations"] == 0
+    assert np.isnan(costs.loc["fused kernel", "operation_s"])
 
 
-def test_the_stored_counts_are_straight_lines_of_loops_and_flat_for_one_operation():
+def test_the_stored_counts_are_straight_lines_of_loops_and_flat_for_a_fused_kernel():
     counts = operations.stored().pivot_table("operations", ["stack", "algorithm"], "length")
     assert (counts.xs("native", level="algorithm").nunique(axis=1) == 1).all()
     loops = counts.xs("default", level="algorithm")
@@ -153,7 +147,7 @@ def test_the_stored_counts_are_straight_lines_of_loops_and_flat_for_one_operatio
 # The loop over ever more positions
 
 
-def over_positions(made_up, square=1e-5, cell=2e-4, **more):
+def over_positions(square=1e-5, cell=2e-4, **more):
     """torch's ways over 25 to 200 positions; square: what a pair of positions costs in Keras' loop, s."""
     steps = {"default": lambda n: 1e-4 * n + square * n * n, "apart": lambda n: 2e-4 * n, "cell": lambda n: cell * n}
     points = [(way, n) for way in steps for n in (25, 50, 100, 200)]
@@ -162,8 +156,8 @@ def over_positions(made_up, square=1e-5, cell=2e-4, **more):
     return made_up(*rows, **more)
 
 
-def test_growth_is_told_between_the_ends(made_up):
-    book = over_positions(made_up)
+def test_growth_is_told_between_the_ends():
+    book = over_positions()
     assert fused.growth(book, "2026-torch").value == pytest.approx(0.42 / 0.03, rel=0.03)
     assert fused.growth(book, "2026-torch", "apart").value == pytest.approx(4, rel=0.03)
     with pytest.raises(KeyError):
@@ -171,33 +165,31 @@ def test_growth_is_told_between_the_ends(made_up):
 
 
 @pytest.mark.parametrize(("square", "cell", "expected"), [(1e-5, 2e-4, "holds"), (1e-9, 3e-3, "does not hold")])
-def test_claims_of_the_quadratic_loop_follow_the_data(made_up, square, cell, expected):
-    book = over_positions(made_up, square, cell)
+def test_claims_of_the_quadratic_loop_follow_the_data(square, cell, expected):
+    book = over_positions(square, cell)
     assert {verdict(label, book) for label in ("08.13", "08.15", "08.16")} == {expected}
     assert verdict("08.14", book) == "holds"
 
 
-def test_what_was_measured_over_positions_is_none_of_the_chapters_other_sizes(made_up):
-    book = over_positions(made_up, sweep="positions")
+def test_what_was_measured_over_positions_is_none_of_the_chapters_other_sizes():
+    book = over_positions(sweep="positions")
     assert fused.lstm_points(book).empty
     assert verdict("08.1", book) == "not measured"
-    assert fused.ALONG.values(book)["fus-along-gain"] != "(not measured)"
+    assert fused.ALONG.values(book)["fus-along-cell"] != "(not measured)"
 
 
 # What others published
 
 
 def test_published_steps_are_divided_by_their_positions():
-    published = fused_published.published()
-    rows = published.set_index(["name", "layer", "batch"])["position_s"] * 1e6
+    rows = fused_published.published().set_index(["name", "layer", "batch"])["position_s"] * 1e6
     assert rows["keras-8135", "LSTM", 300] == pytest.approx(94 / (8000 / 300) / 4500 * 1e6)
     assert rows["keras-5242", "LSTM", 1].tolist() == pytest.approx([100, 700])
     small = [289.6 * 32 / 30, 434.4 * 32 / 30, 820 * 32 / 30]
     assert sorted(fused_published.titan()[32]) == pytest.approx(small)
-    assert len(cells(fused_published.published_table())) == (published["units"] != 1024).sum()
 
 
-def test_why_the_documents_card_lost_satisfies_its_own_equation():
+def test_why_the_questions_card_lost_satisfies_its_own_equation():
     why = fused_published.lost()
     gpu_s, cpu_s, on_gpu = why["gpu_s"], why["cpu_s"], why["arithmetic_s"]
     names = (fused_published.CARD, fused_published.PROCESSOR)
@@ -213,30 +205,64 @@ def test_why_the_documents_card_lost_satisfies_its_own_equation():
     assert why["batch"] * operations_of_a_token / (0.8 * card) == pytest.approx(on_gpu)
 
 
-def test_what_follows_from_figures_of_others_is_judged_once(made_up, shown, monkeypatch):
-    labels = ("08.22", "08.23")
-    assert [verdict(label, shown) for label in labels] == ["holds", "holds"]
-    assert [verdict(label, machine(made_up)) for label in labels] == ["not measured", "not measured"]
+def test_what_follows_from_figures_of_others_is_judged_once(shown, monkeypatch):
+    labels = ("08.22", "08.23", "08.24", "08.25")
+    assert [verdict(label, shown) for label in labels] == ["holds"] * 4
+    assert [verdict(label, machine()) for label in labels] == ["not measured"] * 4
     gain, ratios = fused_published.fused_gain(), fused_published.larger_over_predicted()
     monkeypatch.setattr(fused_published, "fused_gain", lambda: gain / 5)
     monkeypatch.setattr(fused_published, "larger_over_predicted", lambda: 2 * ratios)
-    assert [verdict(label, shown) for label in labels] == ["does not hold", "does not hold"]
+    gtx, factors = fused_published.gtx(), fused_published.left_out()
+    monkeypatch.setattr(fused_published, "gtx", lambda: gtx.mul([1, 2]))
+    monkeypatch.setattr(fused_published, "left_out", lambda: 2 * factors)
+    assert [verdict(label, shown) for label in labels] == ["does not hold"] * 4
 
 
-def test_the_documents_fused_layer_is_a_line_over_the_batch(made_up):
+def test_the_four_cards_fused_layer_is_a_line_over_the_batch():
     line = fused_published.fused_line()
     steps = fused_published.document().set_index(["layer", "batch"])["step_s"].dropna()
     assert steps["CuDNNLSTM", 4700] == pytest.approx(130 / (2_100_000 / 4700))
     predicted = [line["F"] + line["c"] * batch for batch in (500, 4700)]
     assert predicted == pytest.approx([steps["CuDNNLSTM", batch] for batch in (500, 4700)])
-    told = fused_published.PROSE.values(other(made_up))
-    assert (told["fus-s4-cpu"], told["fus-s4-loop"], told["fus-s4-fused"]) == ("8", "26", "1")
+    told = fused_published.PROSE.values(other())
+    assert (told["fus-s4-gain"], told["fus-p100-ratio"]) == ("26", "34")
+
+
+def test_the_loop_of_the_four_cards_with_the_larger_batch():
+    """3.21 s a step, of which 500 rows cost 23 ms; with 4,700 rows 447 such steps."""
+    loop, row_s = fused_published.loop_line(), fused_published.fused_line()["c"]
+    assert loop["step_s"] == pytest.approx(13_500 * 500 / 2_100_000)
+    assert loop["fixed"] == pytest.approx(1 - 500 * row_s / loop["step_s"])
+    assert loop["epoch_s"] == pytest.approx((loop["step_s"] + 4200 * row_s) * 2_100_000 / 4700)
+    assert loop["gain"] == pytest.approx(13_500 / loop["epoch_s"])
+
+
+def test_time_steps_of_the_gtx_1080_are_the_charts():
+    gtx = fused_published.gtx() * 1e6
+    assert gtx.loc["Keras 2.1.6 on TensorFlow 1.8", "LSTM"].tolist() == pytest.approx([543, 540])
+    gain = fused_published.gtx_gain("PyTorch 0.4.0", "LSTMCell-basic", "cuDNNLSTM")
+    assert gain.tolist() == pytest.approx([307 / 80, 31 / 11])
+    figure = plots.implementations(external.lstm_implementations())
+    assert len(figure.axes[0].patches) == len(gtx)
+
+
+def test_costs_of_a_kernel_come_back_from_times_made_of_them(monkeypatch):
+    """And the weights of 512 units: 16 bytes for each of 512 x 512, forward and backward at each of 25 time steps."""
+    cards = fused_published.cards()
+    sheet, first = external.hardware("TitanX-Maxwell"), cards.iloc[0]
+    assert first["weights_s"] == pytest.approx(2 * 16 * 512**2 * 25 / sheet["bandwidth peak"])
+    assert first["arithmetic_s"] == pytest.approx(3 * 8 * 512**2 * 16 * 25 / sheet["float32 peak"])
+    costs = pd.Series([5e-5, 2.0, 1.5], fused_published.COSTS)
+    made = cards.assign(step_s=cards[fused_published.COSTS] @ costs)
+    assert fused_published.kernel_costs(made).tolist() == pytest.approx(costs.tolist())
+    monkeypatch.setattr(fused_published, "cards", lambda: made)
+    assert fused_published.left_out.__wrapped__().tolist() == pytest.approx([1.0] * 5)
 
 
 # On GPUs
 
 
-def on_card(made_up):
+def on_card():
     """Both ways on a card, over batch and length; and over the units."""
     steps = []
     for kernel, position, large in (("cudnn", 1e-6, 1e-2), ("loop-of-cells", 4e-4, 4e-2)):
@@ -253,32 +279,28 @@ def store(monkeypatch, book):
     monkeypatch.setattr(fused_published.stored, "described", lambda name: {"gpus": [{"name": "a card"}]})
 
 
-def test_a_cards_two_ways_stand_side_by_side(made_up, monkeypatch):
-    store(monkeypatch, book := on_card(made_up))
+def test_a_cards_two_ways_stand_side_by_side(monkeypatch):
+    store(monkeypatch, book := on_card())
     pairs = fused_published.gpu_pairs()
     sizes = [(128, batch, length) for batch in fused.BATCHES for length in fused.LENGTHS]
     assert list(pairs[["units", "batch", "length"]].itertuples(index=False, name=None)) == [*sizes, (1024, 32, 50)]
-    last = ["a card", "2026-torch", "1,024 · 32 · 50", "40.0", "10.0", "4.0"]
-    assert cells(fused_published.gpu_pair_table())[-1] == last
-    fits = fused_published.gpu_prices()
-    assert fits["a card", "2026-torch", "loop of cells"].interval("l").value == pytest.approx(4e-4, rel=0.05)
-    names = {row[0] for row in cells(fused_published.price_table(fits, "128 units", digits=1))}
-    assert names == {"a card, 2026-torch, one kernel", "a card, 2026-torch, loop of cells"}
+    last = pairs.iloc[-1]
+    assert last["card"] == "a card"
+    assert last[["loop_s", "kernel_s", "ratio"]].tolist() == pytest.approx([0.04, 0.01, 4], rel=1e-3)
     assert verdict("08.5", book) == "does not hold"
     monkeypatch.setattr(fused_published, "gpu_pairs", lambda: pairs.iloc[:-1])
     assert verdict("08.5", book) == "holds"
 
 
-def test_without_a_card_nothing_is_said_of_one(made_up, monkeypatch):
-    store(monkeypatch, book := machine(made_up))
-    assert "Not measured yet" in fused_published.gpu_pair_table().data
-    assert "Not measured yet" in fused_published.price_table(fused_published.gpu_prices()).data
+def test_without_a_card_nothing_is_said_of_one(monkeypatch):
+    store(monkeypatch, book := machine())
+    assert fused_published.gpu_pairs().empty
     assert verdict("08.5", book) == "not measured"
 
 
-def test_a_run_on_a_card_shows_both_ways(made_up):
-    here = fused.lstm_points(Measurements(on_card(made_up).rows, "this run", usual={"device": ANY}))
-    assert set(here["how"]) == {"one kernel", "loop of cells"}
+def test_a_run_on_a_card_shows_both_ways():
+    here = fused.lstm_points(Measurements(on_card().rows, "this run", usual={"device": ANY}))
+    assert set(here["how"]) == {"cuDNN's kernel", "loop of cells"}
     assert len(cells(fused.step_table(here[here["units"] == 128]))) == 2
 
 
@@ -333,27 +355,31 @@ def test_each_cause_is_held_against_the_fused_kernels_way(trained):
     assert ("mnist1d", "a mask") not in table.index
     assert (table["seeds"] == 20).all()
     assert table["difference"].between(table["low"], table["high"], inclusive="neither").all()
-    assert len(cells(fused_accuracy.cause_table(table.reset_index()))) == len(table)
 
 
-def test_claims_and_prose_of_accuracy_follow_the_trainings(trained, shown, made_up, monkeypatch):
+def test_claims_and_prose_of_accuracy_follow_the_trainings(trained, shown, monkeypatch):
     monkeypatch.setattr(fused_accuracy, "trials", lambda: trained)
     expected = {
         "08.6": "does not hold",  # dropout moves it by four points
         "08.7": "holds",
-        "08.8": "cannot be told",  # three points lie within the interval
+        "08.8": "inconclusive",  # three points lie within the interval
         "08.18": "does not hold",  # the fast layer loses three points here
         "08.19": "holds",
         "08.20": "holds",
-        "08.21": "cannot be told",  # at that rate gates and dropout make nothing
+        "08.21": "inconclusive",  # at that rate gates and dropout make nothing
     }
     assert {label: verdict(label, shown) for label in expected} == expected
-    assert {verdict(label, other(made_up)) for label in expected} == {"not measured"}
-    told = fused_accuracy.PROSE.values(other(made_up))
-    starts = {"fus-together": "-3.0 (", "fus-together-late": "+0.0 (", "fus-masked-without": "-40.0 ("}
+    assert {verdict(label, other()) for label in expected} == {"not measured"}
+    told = fused_accuracy.PROSE.values(other())
+    starts = {"fus-together": "-3.0 (", "fus-together-late": "+0.0 (", "fus-late-gates": "+1.0 ("}
     assert {name: told[name][: len(text)] for name, text in starts.items()} == starts
-    assert (told["fus-published"], told["fus-spread"]) == ("91%", "1.0 to 1.0")
-    assert told["fus-batches"].startswith("This is not measured yet")
+    assert (told["fus-published"], told["fus-spread-early"], told["fus-collapsed"]) == ("91%", "1.0", "50%")
+    # Three points are three standard deviations of one point, or 2.1 of a difference.
+    assert told["fus-chance-early"] == "2%"
+    assert told["fus-loss-epochs-small"] == "(not measured)"
+    shown_rows = fused_accuracy.shown()
+    assert set(shown_rows["task"]) == set(fused_accuracy.SHOWN.values())
+    assert "all three" in set(shown_rows["cause"])
 
 
 def test_fewer_seeds_than_needed_are_no_verdict(tmp_path, shown, monkeypatch):
@@ -380,6 +406,6 @@ def test_batches_are_told_apart_by_epochs_steps_and_rate(tmp_path, shown, monkey
     assert (table["loss_low"] < table["loss"]).all()
     assert fused_accuracy.batches(rows[rows["batch"] == 100]).empty
     monkeypatch.setattr(fused_accuracy, "trials", lambda: rows)
-    told = fused_accuracy.PROSE.values(shown)["fus-batches"]
-    assert "at equal epochs, rate fixed, from 0.20 with 100 to 0.50 with 400" in told
+    told = fused_accuracy.PROSE.values(shown)
+    assert (told["fus-loss-epochs-small"], told["fus-loss-epochs-large"]) == ("0.20", "0.50")
     assert (verdict("08.9", shown), verdict("08.17", shown)) == ("holds", "does not hold")

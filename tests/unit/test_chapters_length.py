@@ -1,11 +1,10 @@
-"""Sentence length: which lines the chapter shows, what it foretells, and its claims, on made-up measurements."""
+"""Sentence length: which lines the chapter shows, what it predicts, and its claims, on made-up measurements."""
 
 import numpy as np
 import pytest
-from made_up import verdict, verdicts
+from made_up import made_up, verdict, verdicts
 from tables import cells
 
-from traintime.book import stored
 from traintime.book.chapters import length, padding
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -38,39 +37,43 @@ def whole(stack="numpy", **fixed):
 # The lines
 
 
-def test_a_line_says_how_it_differs_from_adam_on_the_large_table(made_up):
+def test_a_line_says_how_it_differs_from_adam_on_the_large_table():
     found = length.by_length(made_up(*whole()))
     assert set(found["how"]) == {*WAYS, "20K rows", "1K rows"}
     assert (found.loc[found["how"] == "20K rows", "vocabulary"] == 20_000).all()
     assert list(found.index) == list(range(len(found)))
 
 
-def test_a_line_of_two_lengths_is_not_shown(made_up):
-    book = made_up(*line("numpy", "adam"), *line("numpy", "frozen", lengths=[3, 100]))
-    assert set(length.by_length(book)["how"]) == {"adam"}
+OF_EIGHT = [(stack, given | {"batch": 8}, seconds) for stack, given, seconds in line("numpy", "frozen")]
 
 
-def test_a_small_table_that_is_not_trained_with_adam_is_no_line_of_its_own(made_up):
-    book = made_up(*line("numpy", "adam"), *line("numpy", "sgd", table=20_000))
-    assert set(length.by_length(book)["how"]) == {"adam"}
+@pytest.mark.parametrize(
+    "other",
+    [line("numpy", "frozen", lengths=[3, 100]), line("numpy", "sgd", table=20_000), OF_EIGHT],
+    ids=["two lengths", "small and without Adam", "another batch"],
+)
+def test_a_line_that_does_not_compare_is_not_shown(other):
+    assert set(length.by_length(made_up(*line("numpy", "adam"), *other))["how"]) == {"adam"}
 
 
-def test_another_batch_is_not_mixed_in(made_up):
-    other = [(stack, given | {"batch": 8}, seconds) for stack, given, seconds in line("numpy", "adam")]
-    assert set(length.by_length(made_up(*line("numpy", "frozen"), *other))["how"]) == {"frozen"}
-
-
-def test_the_table_is_the_largest_with_three_lengths(made_up):
+def test_the_table_is_the_largest_with_three_lengths():
     book = made_up(*line("numpy", "frozen", table=80_000), *line("numpy", "frozen", lengths=[3, 100]))
     assert length.table_of(book) == 80_000
     with pytest.raises(IndexError):
         length.table_of(book, frozen=False)
 
 
-def test_the_tail_is_the_frozen_model_from_a_hundred_tokens_on(made_up):
+def test_the_tail_is_the_frozen_model_from_a_hundred_tokens_on():
     (row,) = length.tail(made_up(*whole())).to_dict("records")
     assert (row["from"], row["to"]) == (100, 400)
     assert row["exponent"] == pytest.approx(1, abs=0.02)
+
+
+def test_what_training_the_table_adds_is_told_at_both_ends():
+    book = made_up(*line("numpy", "adam", 0.5), *line("numpy", "frozen", 0.1))
+    assert length.growths(book)["numpy"].value == pytest.approx(0.6 / 0.503)
+    assert length.growths(book, frozen=True)["numpy"].value == pytest.approx(0.2 / 0.103)
+    assert length.trained_less_frozen(book).loc["numpy"].to_dict() == pytest.approx({"short": 0.4, "long": 0.4})
 
 
 # What two measurements predict
@@ -81,7 +84,7 @@ def two(small, large, stack="numpy"):
     return [(stack, {"vocabulary": rows}, seconds) for rows, seconds in ((5_000, small), (length.TABLE, large))]
 
 
-def test_the_exponent_follows_from_two_measurements(made_up):
+def test_the_exponent_follows_from_two_measurements():
     row = length.predicted_exponents(made_up(*two(0.1, 0.5))).loc["numpy"]
     curve = 0.4 + 0.1 * np.array(length.LENGTHS) / 25
     assert row["share"] == pytest.approx(0.8)
@@ -90,16 +93,16 @@ def test_the_exponent_follows_from_two_measurements(made_up):
 
 
 @pytest.mark.parametrize(("small", "large", "exponent"), [(0.5, 0.5, 1), (1e-9, 0.5, 0)])
-def test_without_a_table_to_pay_for_it_is_one_and_with_nothing_else_zero(made_up, small, large, exponent):
+def test_without_a_table_to_pay_for_it_is_one_and_with_nothing_else_zero(small, large, exponent):
     row = length.predicted_exponents(made_up(*two(small, large))).loc["numpy"]
     assert row["exponent"].value == pytest.approx(exponent, abs=1e-6)
 
 
-def test_a_stack_without_both_is_left_out(made_up):
+def test_a_stack_without_both_is_left_out():
     assert length.predicted_exponents(made_up(*two(0.1, 0.5)[:1])).empty
 
 
-def test_what_was_missed_is_measured_less_predicted(made_up):
+def test_what_was_missed_is_measured_less_predicted():
     steps = line("numpy", "adam", 0.475, lengths=[3, 100, 400])
     right = made_up(*two(0.025, 0.5), *steps)
     assert length.prediction_errors(right)["numpy"].value == pytest.approx(0, abs=0.01)
@@ -111,7 +114,7 @@ def test_what_was_missed_is_measured_less_predicted(made_up):
 # Claims
 
 
-def test_a_machine_where_the_table_is_the_cause_holds_the_claims(made_up):
+def test_a_machine_where_the_table_is_the_cause_holds_the_claims():
     book = made_up(*whole())
     labels = ["06.1", "06.2", "06.3", "06.4", "06.5", "06.6", "06.7", "06.9"]
     assert {label: verdict(label, book) for label in labels} == dict.fromkeys(labels, "holds")
@@ -130,37 +133,37 @@ def test_a_machine_where_the_table_is_the_cause_holds_the_claims(made_up):
         ("06.9", {"frozen": 0.5}),
     ],
 )
-def test_a_machine_where_it_is_not_does_not(made_up, label, fixed):
+def test_a_machine_where_it_is_not_does_not(label, fixed):
     assert verdict(label, made_up(*whole(**fixed))) == "does not hold"
 
 
 @pytest.mark.parametrize("noise", [(0.02, 50.0, 1.0), (1.0,)])
-def test_noise_and_single_runs_decide_nothing(made_up, noise):
+def test_noise_and_single_runs_decide_nothing(noise):
     book = made_up(*whole(), noise=noise)
     labels = ["06.1", "06.3", "06.5", "06.6", "06.7", "06.9"]
-    assert {label: verdict(label, book) for label in labels} == dict.fromkeys(labels, "cannot be told")
+    assert {label: verdict(label, book) for label in labels} == dict.fromkeys(labels, "inconclusive")
 
 
 @pytest.mark.parametrize("lost", ["adam", "frozen"])
-def test_a_machine_with_fewer_lines_raises_nothing(made_up, lost):
+def test_a_machine_with_fewer_lines_raises_nothing(lost):
     book = made_up(*[step for way in WAYS if way != lost for step in line("numpy", way)])
     assert verdicts(CHAPTER, book)
     assert "(not measured)" in length.PROSE.values(book).values()
 
 
-def test_the_full_range_is_asked_for_where_a_number_is_claimed(made_up):
+def test_the_full_range_is_asked_for_where_a_number_is_claimed():
     book = made_up(*(step for way in WAYS for step in line("numpy", way, lengths=[3, 25, 100])))
     assert verdict("06.2", book) == verdict("06.4", book) == "not measured"
     assert verdict("06.3", book) == "holds"
 
 
-def test_another_table_than_the_document_s_is_compared_as_well(made_up):
+def test_another_table_than_the_document_s_is_compared_as_well():
     book = made_up(*(step for way in WAYS for step in line("numpy", way, table=80_000)))
     assert verdict("06.3", book) == verdict("06.7", book) == "holds"
 
 
 @pytest.mark.parametrize(("large", "verdict_of_it"), [(0.5, "holds"), (0.1, "does not hold")])
-def test_the_prediction_holds_where_it_comes_within_a_tenth(made_up, large, verdict_of_it):
+def test_the_prediction_holds_where_it_comes_within_a_tenth(large, verdict_of_it):
     steps = line("numpy", "adam", large - 0.025, lengths=[3, 100, 400])
     assert verdict("06.8", made_up(*two(0.025 if large == 0.5 else 0.0999, large), *steps)) == verdict_of_it
 
@@ -168,7 +171,7 @@ def test_the_prediction_holds_where_it_comes_within_a_tenth(made_up, large, verd
 # Under an allocator that keeps its memory
 
 
-def test_what_is_left_of_the_fixed_part_under_tcmalloc_stands_beside_glibc(made_up):
+def test_what_is_left_of_the_fixed_part_under_tcmalloc_stands_beside_glibc():
     freed = [(stack, fields | {"allocator": "tcmalloc"}, s - 0.4) for stack, fields, s in line("numpy", "adam")]
     book = made_up(*line("numpy", "adam"), *freed, *line("2026-jax", "adam"))
     both = length.under_allocators(book)
@@ -200,20 +203,20 @@ def sentences(padded, masked, whole=0.4, sweep="made-up", stack="2026-tensorflow
         (0.4, 0.1, ["holds", "does not hold"]),
     ],
 )
-def test_padding_is_judged_side_by_side(made_up, padded, masked, verdicts):
+def test_padding_is_judged_side_by_side(padded, masked, verdicts):
     book = made_up(*sentences(padded, masked))
     assert [verdict(label, book) for label in ("06.10", "06.11")] == verdicts
     assert padding.pad_ratios(book)["ratio"].tolist() == pytest.approx([padded / 0.4])
     assert padding.mask_ratios(book)["ratio"].tolist() == pytest.approx([masked / padded])
 
 
-def test_what_ran_at_other_times_is_no_verdict(made_up):
+def test_what_ran_at_other_times_is_no_verdict():
     book = made_up(*sentences(0.4, 0.4, sweep="another"))
-    assert verdict("06.10", book) == "cannot be told"
-    assert "other times" in padding.PROSE.values(book)["len-pads-verdict"]
+    assert verdict("06.10", book) == "inconclusive"
+    assert "different times" in padding.PROSE.values(book)["len-pads-verdict"]
 
 
-def test_the_cases_stand_side_by_side_for_each_stack_that_was_masked(made_up):
+def test_the_cases_stand_side_by_side_for_each_stack_that_was_masked():
     more = [("numpy", {"vocabulary": 20_000, "length": 100, "words": 25}, 0.4)]
     table = cells(padding.padded_table(made_up(*sentences(0.4, 0.3), *more)))
     assert table == [["2026-tensorflow", "100", "400", "300", "400"]]
@@ -222,32 +225,30 @@ def test_the_cases_stand_side_by_side_for_each_stack_that_was_masked(made_up):
 # The prose
 
 
-def test_every_value_is_a_text_and_a_missing_one_says_so(made_up):
-    book = made_up(*whole(), *two(0.025, 0.525), *sentences(0.4, 0.4))
+def test_every_value_is_a_text_and_a_missing_one_says_so():
+    today = [*line("2026-tensorflow", "adam"), *line("2026-tensorflow", "frozen")]
+    book = made_up(*whole(), *today, *two(0.025, 0.525), *sentences(0.4, 0.4))
     given, empty = (
         length.PROSE.values(each) | padding.PROSE.values(each)
         for each in (book, made_up(("2026-jax", {"vocabulary": 7}, 1.0)))
     )
-    assert given.pop("len-kept")  # of a machine that has it
+    assert [given.pop(f"len-kept{name}") for name in ("", "-range", "-where")]  # of a machine that has them
     assert "(not measured)" not in given.values()
-    assert given["len-apart"] == "on all 1 stacks"
-    assert given["len-tail-reach"] == "every interval holds 1"
+    assert given["len-apart"] == "on all 2 stacks"
+    assert given["len-tail-reach"] == "every interval includes 1"
     missing = {name for name, text in empty.items() if text == "(not measured)"}
-    assert missing == given.keys() - {"len-double-cpu", "len-double-gpu"}, "which are the document's"
+    of_no_machine = {f"len-{name}" for name in ("double-cpu", "double-gpu", "rows-outcome", "off-outcome")}
+    assert missing == given.keys() - of_no_machine
 
 
 @pytest.mark.parametrize(("power", "said"), [(1.4, "lies above 1 on numpy"), (0.5, "lies below 1 on numpy")])
-def test_an_exponent_that_is_not_one_is_said_with_its_side(made_up, power, said):
+def test_an_exponent_that_is_not_one_is_said_with_its_side(power, said):
     steps = [("numpy", {"vocabulary": length.TABLE, "length": at, "frozen": True}, 1e-3 * at**power) for at in LENGTHS]
     assert length.PROSE.values(made_up(*steps))["len-tail-reach"] == f"the interval {said}"
 
 
-def test_the_tables_show_the_prediction_over_what_was_measured(made_up):
+def test_the_tables_show_the_prediction_over_what_was_measured():
     book = made_up(*whole(), *two(0.025, 0.525))
     assert [row[0] for row in cells(length.exponent_table(book))] == [
         "adam, predicted", "adam", "sgd", "frozen", "adam-rows", "20K rows", "1K rows"
     ]  # fmt: skip
-
-
-def test_the_prose_lacks_no_number_of_the_reference_machine():
-    assert "(not measured)" not in (length.PROSE.values(stored.of()) | padding.PROSE.values(stored.of())).values()

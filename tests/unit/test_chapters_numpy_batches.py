@@ -1,8 +1,7 @@
-"""A network in NumPy against the batch: two prices, other ways through a batch, profiles; on made-up data."""
+"""A network in NumPy against the batch: two costs, other ways through a batch, profiles; on made-up data."""
 
 import cProfile
 import functools
-import types
 
 import numpy as np
 import pytest
@@ -12,17 +11,19 @@ from tables import cells
 
 from traintime.book import stored
 from traintime.book.chapters import batch_prices, numpy_batches, profiled
+from traintime.book.plots import profiles
 from traintime.errors import InputError
+from traintime.explain.statistics import Interval
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 BATCHES = [1, 4, 16, 64, 256, 1024]
 
 
-ANEW = {16: 400.0, 64: 1_600.0}  # pages that a step maps anew under glibc, by batch
+ANEW = {16: 400.0, 64: 1_600.0}  # fresh pages of a step under glibc, by batch
 
 
 def sweep(stack="numpy", step=1e-3, image=1e-3, batches=BATCHES, page=0.0, **way):
-    """Steps of F + c B, and so much a page that is mapped anew."""
+    """Steps of F + c B, and so much per fresh page."""
     fields = {"workload": "convnet", "optimizer": "sgd", **way}
     anew = {batch: ANEW.get(batch, 0.0) if page else 0.0 for batch in batches}
     return [
@@ -31,8 +32,8 @@ def sweep(stack="numpy", step=1e-3, image=1e-3, batches=BATCHES, page=0.0, **way
     ]
 
 
-@functools.cache
-def of_prices(**image):
+@functools.cache  # none of the tests changes its rows
+def machine(**image):
     """NumPy at once, in blocks and one by one, with one thread, under tcmalloc, and Keras on TensorFlow; prices, s."""
     cost = {
         "at_once": 1e-3,
@@ -51,14 +52,8 @@ def of_prices(**image):
         *sweep(image=cost["single"], images="one-by-one", batches=[64, 256, 1024]),
         *sweep(image=cost["thread"], threads=1),
         *sweep("2026-tensorflow", step=5e-3, image=cost["keras"]),
-        machine=batch_prices.steadiest().machine,
+        machine=stored.reference(),
     )
-
-
-@pytest.fixture
-def machine():
-    """One machine for all tests that give the same prices: none of them changes its rows."""
-    return of_prices
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -69,27 +64,38 @@ def digits_once():
         yield
 
 
-def test_the_documents_times_are_two_prices():
+def test_the_questions_times_are_two_costs():
     document, line = batch_prices.document_line()
     assert document["off"].abs().max() < 0.02
     assert line["F"] / line["c"] == pytest.approx(361 / 841, rel=0.05)
-    rows = cells(batch_prices.document_table())
-    assert [row[0] for row in rows] == ["1", "4", "8", "16", "32", "256"]
-    assert rows[0][1] == "1,200"
+    assert document["batch"].tolist() == [1, 4, 8, 16, 32, 256]
+    told = batch_prices.PROSE.values(stored.of())
+    assert (told["npb-s3-images"], told["npb-s3-steps"], told["npb-s3-break-even"]) == ("841 s", "361 s", "0.4")
 
 
-def test_both_prices_are_read_off_the_steps_of_each_way(machine):
+def test_both_costs_are_read_off_the_steps_of_each_way():
     book = machine()
     assert set(batch_prices.points(book)["how"]) == {"at once", "in blocks of 16", "one by one", "at once, one thread"}
     fit = batch_prices.prices(book)["numpy", "at once"]
     assert [fit.interval(term).value for term in ("F", "c")] == pytest.approx([1e-3, 1e-3], rel=0.05)
-    assert len(cells(batch_prices.price_table(book))) == len(batch_prices.prices(book)) == 5
-    table = {row[0]: row[1:] for row in cells(batch_prices.image_table(book))}
-    assert table["numpy"][0] == "2,000"
-    assert table["numpy, one by one"][:2] == ["", ""]
+    table = {row[0]: row[1:] for row in cells(batch_prices.cost_table(book))}
+    assert set(table) == {"numpy", "2026-tensorflow"}
+    assert batch_prices.break_even(fit).value == pytest.approx(1, rel=0.1)
 
 
-def test_an_image_is_compared_between_two_batches(machine):
+def test_an_images_time_is_relative_to_a_batch_of_one():
+    images = batch_prices.relative_images(machine()).set_index(["name", "batch"])["ratio"]
+    assert images["question", 16] == pytest.approx(850 / 1200)
+    assert images["ours, glibc", 1024] == pytest.approx(0.5, rel=0.03)
+    assert images["ours, TensorFlow", 1024] == pytest.approx(0.02, rel=0.1)
+
+
+def test_a_ratio_in_a_sentence_names_its_direction():
+    assert batch_prices.times(batch_prices.inverse(Interval(0.5, 0.4, 0.8))) == "2.00× faster (1.25 to 2.50)"
+    assert batch_prices.times(Interval(1.5), "slower", ".1f") == "1.5× slower"
+
+
+def test_an_image_is_compared_between_two_batches():
     assert batch_prices.image_ratio(machine(), 1, 1024).value == pytest.approx(2, rel=0.02)
     with pytest.raises(KeyError):
         batch_prices.image_ratio(machine(), 1, 3)
@@ -123,12 +129,12 @@ def test_an_image_is_compared_between_two_batches(machine):
         ("10.14", {"kept": 5e-4}, "does not hold"),
     ],
 )
-def test_claims_follow_the_data(machine, label, image, expected):
+def test_claims_follow_the_data(label, image, expected):
     assert verdict(label, machine(**image)) == expected
 
 
 def bent(batches, times=1.6):
-    """A sweep under tcmalloc whose batch of 16 takes so many times as long as two prices make it."""
+    """A sweep under tcmalloc whose batch of 16 takes so many times as long as two costs make it."""
     kept = sweep(allocator="tcmalloc", batches=batches)
     return [(stack, at, seconds * (times if at["batch"] == 16 else 1), told) for stack, at, seconds, told in kept]
 
@@ -145,68 +151,30 @@ def test_a_formula_may_miss_by_more_where_measuring_again_differs_by_more():
     assert 1.3 * 0.15 < numpy_batches.allowed_error(stored.Measurements(unsteady, "made-up")) < 1.3 * 0.3
 
 
-def test_a_page_that_is_mapped_anew_has_a_price(machine):
+def test_a_fresh_page_has_a_cost():
     book = machine(page=2e-5)
     assert numpy_batches.three_prices(book).interval("w").value == pytest.approx(2e-5, rel=0.05)
-    rows = cells(numpy_batches.page_table(book))
-    assert [row[0] for row in rows] == ["1", "4", "16", "64", "256", "1,024"]
-    assert rows[2][1:5] == ["25.0", "1,563", "0.0", "1,062"]
+    images = numpy_batches.by_way(book).set_index(["how", "batch"])
+    assert images["image_pages"]["at once, glibc", 16] == 25
+    assert images["image_pages"]["at once, tcmalloc", 16] == 0
+    assert images["image_s"]["at once, glibc", 16] == pytest.approx(1.563e-3, rel=1e-3)
+    assert set(images.index.get_level_values("how")) == set(profiles.WAYS)
     assert numpy_batches.PROSE.values(book)["npb-pages"] == "25"
 
 
-def test_pages_have_no_price_under_one_allocator_alone():
+def test_pages_have_no_cost_under_one_allocator_alone():
     book = made_up(*sweep(page=2e-5))
     with pytest.raises(KeyError, match="one allocator"):
         numpy_batches.three_prices(book)
-    assert "Not measured yet" in numpy_batches.page_table(book).data
 
 
-def test_the_machine_whose_runs_repeat_best_is_shown_unless_one_is_named():
-    machines = batch_prices.with_both_allocators()
-    assert len(machines) > 1
-    assert batch_prices.steadiest() is min(machines, key=lambda book: batch_prices.repeat_spread(book).sd)
-    assert all(batch_prices.steadiest(book.machine) is book for book in machines)
-    rows = cells(numpy_batches.machine_table())
-    assert {row[0] for row in rows} >= {"machine B", "machine D"}
-    assert all(float(row[2].split()[0]) > 0.5 for row in rows), "microseconds"
-
-
-def test_every_number_is_given(machine):
-    for prose in (batch_prices.PROSE, numpy_batches.PROSE):
-        assert not [name for name, text in prose.values(machine()).items() if "nan" in text]
+def test_another_machine_ran_both_allocators():
+    other = batch_prices.elsewhere(stored.of())
+    assert other.machine != stored.reference()
+    assert len(batch_prices.allocator_ratios(other))
 
 
 # On this machine
-
-
-def test_the_networks_gradients_are_those_of_automatic_differentiation(worker_module):
-    """JAX differentiates the same network, written as its layers and not as our product.
-
-    On images as they are measured: no two places of a window are equally large, as they are on a digit's empty ground,
-    where ours hands the slope to each of them and JAX to one.
-    """
-    jax = pytest.importorskip("jax")
-    random = np.random.default_rng(0)
-    shapes = [(5, 5, 1, 8), (8,), (12 * 12 * 8, 10), (10,)]
-    weights = [(0.1 * random.normal(size=shape)).astype("f4") for shape in shapes]
-    images = random.random((32, 28, 28, 1), np.float32)
-    classes = np.eye(10, dtype=np.float32)[random.integers(0, 10, 32)]
-
-    def loss(weights):
-        filters, bias, dense, dense_bias = weights
-        layout = ("NHWC", "HWIO", "NHWC")
-        convolved = jax.lax.conv_general_dilated(images, filters, (1, 1), "VALID", dimension_numbers=layout) + bias
-        window = (1, 2, 2, 1)
-        pooled = jax.lax.reduce_window(jax.nn.relu(convolved), -np.inf, jax.lax.max, window, window, "VALID")
-        scores = pooled.reshape(len(images), -1) @ dense + dense_bias
-        return -(classes * jax.nn.log_softmax(scores)).sum(axis=1).mean()
-
-    expected, slopes = jax.value_and_grad(loss)(weights)
-    sizes = {"side": 28, "window": 5, "images": "at-once"}
-    found, gradients = worker_module("on_numpy", "convnet").Network(sizes, weights, None).train(images, classes, None)
-    assert found == pytest.approx(float(expected), rel=1e-4)
-    for ours, theirs in zip(gradients, slopes, strict=True):
-        assert np.linalg.norm(ours - theirs) < 1e-4 * np.linalg.norm(theirs)
 
 
 def test_packaged_digits_are_images_and_classes_in_a_fixed_mixed_order():
@@ -278,27 +246,6 @@ def test_the_busiest_functions_come_first_under_names_that_people_know():
     assert table.set_index("function")["calls"]["_linalg.py: svd"] == 1
     assert profiled.busiest(profile, 1, 300)["image_s"][0] == pytest.approx(10 * table["image_s"][0])
     assert not table["function"].str.contains("<|/").any()
-
-
-def boxes_of(root):
-    profiler = types.SimpleNamespace(last_session=types.SimpleNamespace(root_frame=lambda: root))
-    return list(profiled.frames(profiler).itertuples(index=False, name=None))
-
-
-def frame(function, time, *children):
-    return types.SimpleNamespace(function=function, time=time, children=children)
-
-
-def test_a_flame_graphs_boxes_lie_on_their_callers():
-    inner, dust = frame("inner", 6.0), frame("dust", 0.05)
-    boxes = boxes_of(frame("main", 10.0, frame("first", 6.0, inner), frame("second", 3.95), dust))
-    assert boxes == [("main", 0, 0, 1), ("first", 1, 0, 0.6), ("inner", 2, 0, 0.6), ("second", 1, 0.6, 0.395)]
-
-
-def test_a_function_that_is_called_again_is_one_box():
-    steps = (frame("train", 2.0, frame("forward", 1.5), frame("[self]", 0.5)), frame("train", 2.0, frame("forward", 1)))
-    boxes = boxes_of(frame("main", 4.0, *steps))
-    assert [(function, width) for function, _, _, width in boxes] == [("main", 1), ("train", 1), ("forward", 2.5 / 4)]
 
 
 def test_a_functions_body_fits_a_page_without_its_docstring(worker_module):

@@ -57,15 +57,15 @@ def test_a_gain_is_the_ratio_of_the_steps_and_is_told_apart_where_both_ran_in_th
 def test_a_claim_on_the_gain_holds_fails_or_cannot_be_told(label, fails, cannot_be_told):
     assert verdict(label, machine()) == "holds"
     assert verdict(label, machine(**fails)) == "does not hold"
-    assert verdict(label, machine(**cannot_be_told)) == "cannot be told"
-    assert verdict(label, machine(other="another")) == "cannot be told"
+    assert verdict(label, machine(**cannot_be_told)) == "inconclusive"
+    assert verdict(label, machine(other="another")) == "inconclusive"
 
 
 def test_what_a_spared_fault_saves_is_judged_where_both_ran_in_the_same_rounds():
     fast = {"2020-tensorflow": 0.6, "2017-tensorflow": 0.6, "2026-torch": 0.6, "2026-jax": 0.94}
     assert verdict("04.9", machine(fast=fast)) == "holds"
     assert verdict("04.9", machine(fast=fast | {"2026-jax": 0.01})) == "does not hold"
-    assert verdict("04.9", machine(fast=fast, other="another")) == "cannot be told"
+    assert verdict("04.9", machine(fast=fast, other="another")) == "inconclusive"
 
 
 def test_the_price_of_a_fault_is_time_saved_over_faults_spared_where_there_are_many():
@@ -108,17 +108,6 @@ def test_the_table_of_gains_has_the_stacks_with_something_to_compare():
     assert [*plain[:2], *plain[3:]] == ["numpy", "glibc", f"{FEW:,.0f}", "0.9", "1"]
     assert pooled[1] == "tcmalloc"
     assert pooled[-1].endswith("<br>told apart")
-
-
-def test_side_by_side_shows_the_steps_that_are_compared():
-    """Also where older runs are more."""
-    old = part("numpy", "glibc", 9.0, sweep="older", rounds=9, error=1e-6)
-    book = measurements(
-        old, part("numpy", "glibc", 0.3, error=1e-6, rounds=2), part("numpy", "tcmalloc", 0.2, error=1e-6, rounds=2)
-    )
-    ((stack, allocator, steps, *_, verdict),) = cells(pool_gains.side_by_side(book))
-    assert (stack, allocator, steps) == ("numpy", "tcmalloc", "300 → 200")
-    assert verdict.endswith(", 2 rounds")
 
 
 def test_memory():
@@ -169,7 +158,7 @@ def test_an_old_record_says_nothing_of_onednn_and_gives_way_to_new_ones():
 def test_a_claim_on_onednn_holds_fails_or_cannot_be_told(label, fails, cannot_be_told):
     assert verdict(label, tensorflow()) == "holds"
     assert verdict(label, tensorflow(**fails)) == "does not hold"
-    assert verdict(label, tensorflow(**cannot_be_told)) == "cannot be told"
+    assert verdict(label, tensorflow(**cannot_be_told)) == "inconclusive"
     assert verdict(label, measurements(part(pool.TENSORFLOW, "glibc", 0.9, path=""))) == "not measured"
 
 
@@ -211,7 +200,7 @@ def test_prices_of_rows():
 def test_a_claim_on_the_bend_holds_fails_or_cannot_be_told(label, fails, cannot_be_told):
     assert verdict(label, bent()) == "holds"
     assert verdict(label, bent(**fails)) == "does not hold"
-    assert verdict(label, bent(**cannot_be_told)) == "cannot be told"
+    assert verdict(label, bent(**cannot_be_told)) == "inconclusive"
 
 
 def test_the_bend_needs_all_vocabularies_under_both_allocators():
@@ -221,7 +210,6 @@ def test_the_bend_needs_all_vocabularies_under_both_allocators():
     assert set(found[found["allocator"] == "glibc"]["tables"].round(6)) == {6.0}
     lacking = book.rows[~((book.rows["stack"] == "numpy") & (book.rows["vocabulary"] == 80_000))]
     assert "numpy" not in set(pool.bend(Measurements(lacking))["stack"])
-    assert [row[0] for row in cells(pool.bend_table(book))] == ["2017-theano", *pool.BENT]
 
 
 # On a GPU
@@ -236,11 +224,7 @@ def test_a_gpu_without_its_pool():
     assert verdict("04.1", measurements(on_gpu("glibc", 0.01), on_gpu("no-pool", 0.02))) == "holds"
     assert verdict("04.1", measurements(on_gpu("glibc", 0.01), on_gpu("no-pool", 0.0105))) == "does not hold"
     apart = measurements(on_gpu("glibc", 0.01), on_gpu("no-pool", 0.02, sweep="another"))
-    assert verdict("04.1", apart) == "cannot be told"
-    book = measurements(on_gpu("glibc", 0.01, error=1e-6), on_gpu("no-pool", 0.02, error=1e-6))
-    found = book.points(vocabulary=280_000, device="gpu", kernel="cudnn", allocator=["glibc", "no-pool"])
-    assert cells(pool_gains.without_pool(found)) == [["made-up", "2026-torch", "one kernel", "10.0", "20.0", "2.00"]]
-    assert "Not measured yet" in pool_gains.without_pool(found[:0]).data
+    assert verdict("04.1", apart) == "inconclusive"
 
 
 # What a machine lacks
@@ -251,14 +235,7 @@ def test_a_machine_with_fewer_stacks_has_not_measured_the_rest(stacks):
     whole = pd.concat([machine().rows, bent().rows], ignore_index=True)
     book = Measurements(whole[whole["stack"].isin(stacks)], "made-up")
     assert "not measured" in verdicts("04-memory-pool", book).values()
-    for prose in (pool.PROSE, pool.ELSEWHERE):
-        assert not [name for name, text in prose.values(book).items() if not text or "nan" in text]
-
-
-def test_every_number_is_given_on_the_machines_that_the_page_shows():
-    here = pool_gains.most_compared()
-    numbers = pool.PROSE.values(here) | pool.ELSEWHERE.values(pool_gains.another(here))
-    assert not [name for name, text in numbers.items() if "nan" in text or "not measured" in text]
+    assert all((pool.PROSE.values(book) | pool.ELSEWHERE.values(book)).values())
 
 
 def test_an_invocation_that_did_not_count_its_faults_leaves_a_hole():
@@ -269,8 +246,13 @@ def test_an_invocation_that_did_not_count_its_faults_leaves_a_hole():
     assert verdict("04.6", book) == "not measured"
 
 
-def test_the_table_of_this_run():
+def test_the_table_of_this_run_shows_what_is_stored_of_the_same_configuration():
     book = measurements(part("numpy", "glibc", 0.3, 10, error=1e-6), part("numpy", "tcmalloc", 0.2, np.nan, error=1e-6))
+    known = measurements(part("numpy", "glibc", 0.4, error=1e-6))
     points = book.points(vocabulary=pool_gains.ROWS, allocator=stored.ANY)
-    texts = cells(pool_gains.live_table(book, points))
-    assert texts == [["numpy", "tcmalloc", "200", ""], ["numpy", "glibc", "300", "10"]]
+    texts = cells(pool_gains.here_table(book, points, known))
+    assert texts == [["numpy", "tcmalloc", "200", "", ""], ["numpy", "glibc", "300", "10", "400"]]
+
+
+def test_page_faults_are_counted_in_tables():
+    assert pool_gains.worth(machine())["numpy"] == "0.1"

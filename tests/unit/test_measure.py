@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -26,7 +25,7 @@ from traintime.store.table import table
 
 pytestmark = pytest.mark.timeout(120)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
-NUMPY = stacks.get("numpy")
+NUMPY, JAX = stacks.get("numpy"), stacks.get("2026-jax")
 SMALL = {"vocabulary": 11, "embedding": 3, "units": 4, "length": 5, "batch": 6}
 KEEPING = ("glibc-keep", "glibc-keep-arenas")
 ALONE = make_point(**SMALL, threads=1)
@@ -104,20 +103,16 @@ def test_a_worker_that_exits_is_crashed_and_its_last_words_are_kept(run_fake):
     assert len(outcome["error"]) < 2100
 
 
-def test_a_worker_that_ends_without_a_result_is_crashed(run_fake):
-    assert run_fake("send(event='phase', name='importing')") == {
-        "status": "crashed",
-        "error": "exit status 0",
-        "killed": False,
-    }
-
-
-@pytest.mark.parametrize(("name", "killed"), [("SIGKILL", True), ("SIGTERM", False)])
-def test_a_worker_that_a_signal_ends_is_crashed_and_the_signal_is_named(run_fake, name, killed):
-    outcome = run_fake(f"os.kill(os.getpid(), signal.{name})")
-    assert outcome["status"] == "crashed"
-    assert f"signal {getattr(signal, name).value} ({name})" in outcome["error"]
-    assert outcome["killed"] is killed
+@pytest.mark.parametrize(
+    ("body", "cause", "killed"),
+    [
+        ("send(event='phase', name='importing')", "exit status 0", False),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "signal 9 (SIGKILL)", True),
+        ("os.kill(os.getpid(), signal.SIGTERM)", "signal 15 (SIGTERM)", False),
+    ],
+)
+def test_a_worker_that_ends_without_a_result_is_crashed_and_its_end_is_named(run_fake, body, cause, killed):
+    assert run_fake(body) == {"status": "crashed", "error": cause, "killed": killed}
 
 
 def test_what_the_worker_reports_comes_back_as_it_was_sent(run_fake):
@@ -150,9 +145,16 @@ def _group(pid):
         return None
 
 
-def test_a_worker_that_hangs_times_out_and_its_children_go_with_it(run_fake, tmp_path, gone):
-    outcome = run_fake(HANGING + "time.sleep(100)", timeout_s=2, pids=str(tmp_path / "pids"))
-    assert outcome == {"status": "timeout", "error": "no result after 2 s"}
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ("", {"status": "timeout", "error": "no result after 2 s"}),
+        ('answer(status="ok", result={"n": 1})\n', {"status": "ok", "result": {"n": 1}}),
+    ],
+    ids=["before a result", "after it"],
+)
+def test_a_worker_that_hangs_goes_with_its_children_and_a_result_counts(run_fake, tmp_path, gone, body, outcome):
+    assert run_fake(HANGING + body + "time.sleep(100)", timeout_s=2, pids=str(tmp_path / "pids")) == outcome
     assert_nothing_is_left(tmp_path / "pids", gone)
 
 
@@ -166,13 +168,6 @@ def test_a_timeout_is_a_timeout_however_fast_the_worker_dies_of_it(run_fake, mon
 
     monkeypatch.setattr(measure.os, "killpg", kill_and_wait)
     assert run_fake("time.sleep(100)", timeout_s=0.5)["status"] == "timeout"
-
-
-def test_a_result_counts_even_if_the_worker_hangs_afterwards(run_fake, tmp_path, gone):
-    body = HANGING + 'answer(status="ok", result={"n": 1})\ntime.sleep(100)'
-    outcome = run_fake(body, timeout_s=2, pids=str(tmp_path / "pids"))
-    assert outcome == {"status": "ok", "result": {"n": 1}}
-    assert_nothing_is_left(tmp_path / "pids", gone)
 
 
 def test_an_interrupted_measurement_leaves_no_worker(fake_worker, tmp_path, gone):
@@ -302,11 +297,13 @@ def test_the_kernels_own_count_is_a_number():
     assert measure._kernel_kills() >= 0
 
 
-def test_a_missing_stack_is_missing_and_not_fatal(measure_fake, monkeypatch):
+def test_a_missing_stack_is_missing_and_not_fatal(measure_fake, monkeypatch, tiny):
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
-    record = measure_fake("raise SystemExit('must not be started')")
-    assert record["status"] == "missing"
-    assert "traintime stacks add numpy" in record["error"]
+    alone = measure_fake("raise SystemExit('must not be started')")
+    with measure.Together() as several:
+        together = several.measure(tiny, JAX)
+    assert [record["status"] for record in (alone, together)] == ["missing"] * 2
+    assert "traintime stacks add numpy" in alone["error"]
 
 
 def test_one_measurement_at_a_time(measure_fake, tmp_path):
@@ -367,7 +364,6 @@ for line in iter(sys.stdin.readline, ""):
     AFTERWARDS
     send(event="ready")
 """
-JAX = stacks.get("2026-jax")
 
 
 def batch_of(number, workload="rnn", **changes):
@@ -382,9 +378,9 @@ def together(tmp_path, monkeypatch):
     monkeypatch.setattr(code, "current", lambda workload, api: f"hash of {workload} on {api}")
     with contextlib.ExitStack() as ending:
 
-        def run(*points, body="pass", afterwards="pass", alive=1, protocol=QUICK, **options):
+        def run(*points, body="pass", afterwards="pass", protocol=QUICK, **options):
             (tmp_path / "several.py").write_text(SEVERAL.replace("BODY", body).replace("AFTERWARDS", afterwards))
-            several = ending.enter_context(measure.Together(alive))
+            several = ending.enter_context(measure.Together())
             return [several.measure(point, JAX, protocol, **options) for point in points]
 
         yield run
@@ -431,10 +427,9 @@ def test_sources_that_were_changed_meanwhile_are_read_anew(together, monkeypatch
     assert [record["shared"] for record in made] == [0, 0, 1]
 
 
-def test_a_process_is_kept_until_another_is_needed(together):
-    points = [batch_of(5), batch_of(5, threads=2)] * 2
-    assert len(set(pids(together(*points)))) == 4
-    assert len(set(pids(together(*points, alive=2)))) == 2
+def test_a_process_is_kept_until_another_is_needed_and_none_longer(together):
+    made = together(*[batch_of(5), batch_of(5, threads=2)] * 2)
+    assert len(set(pids(made))) == 4
 
 
 @pytest.mark.parametrize(
@@ -491,11 +486,6 @@ def test_a_point_that_shares_nothing_is_measured_as_ever(measure_fake, tiny):
     assert "shared" not in record
 
 
-def test_a_missing_stack_is_missing_together_too(together, monkeypatch):
-    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
-    assert [record["status"] for record in together(batch_of(5))] == ["missing"]
-
-
 @linux
 def test_the_peak_of_memory_is_each_jobs_own():
     """A large one, then a small one: what the kernel had counted is forgotten, and the memory given back."""
@@ -507,9 +497,7 @@ def test_the_peak_of_memory_is_each_jobs_own():
             point = make_point(**SMALL | {"vocabulary": number, "embedding": 60}, threads=1)
             job = {"workload": str(point.sizes.folder), "api": "numpy", "backend": "numpy", "threads": 1}
             job |= {"sizes": point.sizes.model_dump(), "run": point.run.model_dump(), "task": "check", "steps": 1}
-            answer = worker.answer(job, 60, more=True)
-            assert answer["status"] == "ok", answer
-            peaks.append(answer["result"]["memory"]["peak"])
+            peaks.append(result_of(worker.answer(job, 60, more=True))["memory"]["peak"])
             assert worker.next("ready", time.monotonic() + 60)
     assert peaks[1] < peaks[0] - 3 * 200_000 * 60 * 4, "weights and two moments are gone"
     assert peaks[2] == pytest.approx(peaks[0], rel=0.1)
@@ -518,10 +506,13 @@ def test_the_peak_of_memory_is_each_jobs_own():
 # The real worker, on the NumPy stack
 
 
-def test_the_real_worker_checks_its_losses():
-    record = measure.measure(ALONE, NUMPY, task="check", steps=1)
+def result_of(record):
     assert record["status"] == "ok", record.get("error")
-    result = record["result"]
+    return record["result"]
+
+
+def test_the_real_worker_checks_its_losses():
+    result = result_of(measure.measure(ALONE, NUMPY, task="check", steps=1))
     assert len(result["losses"]) == 2
     assert all(0.6 < loss < 0.8 for loss in result["losses"])
     assert result["facts"]["threads"]["OpenBLAS"] in (1, None)
@@ -532,7 +523,7 @@ def test_what_the_real_worker_measures_can_be_stored_and_shown(tmp_path):
     protocol = Protocol(warmup=1, steps=4)
     phases = []
     record = measure.measure(ALONE, NUMPY, protocol, progress=phases.append)
-    assert record["status"] == "ok", record.get("error")
+    assert result_of(record)
     assert [message["name"] for message in phases[:3]] == ["importing", "building", "first step"]
     path = records.file_of(tmp_path, "some-machine", "numpy", ALONE.key)
     stored = records.append(path, "some-machine", "numpy", ALONE, record | {"sweep": "one", "round": 1, "seed": 7})
@@ -560,9 +551,8 @@ def test_what_the_real_worker_measures_can_be_stored_and_shown(tmp_path):
     ],
 )
 def test_the_real_worker_times_the_loop_that_was_asked_for(changes, sentences):
-    record = measure.measure(make_point(**SMALL, threads=1, **changes), NUMPY, Protocol(warmup=1, steps=4))
-    assert record["status"] == "ok", record.get("error")
-    result = record["result"]
+    point = make_point(**SMALL, threads=1, **changes)
+    result = result_of(measure.measure(point, NUMPY, Protocol(warmup=1, steps=4)))
     assert [loop["sentences"] for loop in result["loops"]] == sentences
     assert all(loop["ns"] >= loop["trained_ns"] > 0 for loop in result["loops"])
     assert len(result["timing"]["steps_ns"]) == 5
@@ -572,9 +562,8 @@ def test_the_real_worker_times_the_loop_that_was_asked_for(changes, sentences):
 @pytest.mark.parametrize(("allocator", "answers"), [("glibc", "glibc"), *((name, "glibc-keep") for name in KEEPING)])
 def test_the_real_worker_runs_with_the_allocator_that_was_asked_for(allocator, answers):
     point = make_point(**SMALL, threads=1, allocator=allocator)
-    record = measure.measure(point, NUMPY, Protocol(warmup=1, steps=2))
-    assert record["status"] == "ok", record.get("error")
-    assert record["result"]["facts"]["path"]["allocator"] == answers
+    result = result_of(measure.measure(point, NUMPY, Protocol(warmup=1, steps=2)))
+    assert result["facts"]["path"]["allocator"] == answers
 
 
 @linux

@@ -15,6 +15,7 @@ from matplotlib.container import ErrorbarContainer
 from traintime import paths
 from traintime.book import figures, plots
 from traintime.book.plots import look
+from traintime.explain.statistics import Interval
 from traintime.point import axis_label
 
 NAN = float("nan")
@@ -206,16 +207,29 @@ def test_a_difference_that_cannot_be_told_has_a_hollow_marker():
     assert found[1000] != "white"
 
 
+def test_each_panel_of_a_crossing_has_its_title_and_the_names_of_its_lines():
+    points = pd.concat([measured("2020-theano", {5_000: 0.1, 80_000: 0.2}), measured("numpy", {5_000: 0.3})])
+    points = pd.concat([points, measured("2020-tensorflow", {5_000: 0.05, 80_000: NAN})])
+    names = {"2020-theano": "Theano", "2020-tensorflow": "TensorFlow"}
+    figure = plots.crossing({"one": (points, names), "other": (points, {"numpy": "NumPy"})})
+    assert [axis.get_title("left") for axis in figure.axes] == ["one", "other"]
+    assert [sorted(text.get_text() for text in axis.texts) for axis in figure.axes] == [
+        ["TensorFlow", "Theano"],
+        ["NumPy"],
+    ]
+
+
 def test_a_ratio_without_an_interval_is_drawn_without_a_bar():
     figure = plots.ratios({"vocabulary": compared(low=NAN, high=NAN)})
     assert len(fills(figure.axes[0])) == 2
 
 
-def test_gains_stand_beside_the_claim_in_rows_of_stacks():
+def test_gains_are_rows_of_stacks_next_to_the_claim_with_a_count_each():
     table = compared(stack=["numpy", "2026-jax"], allocator="tcmalloc")
-    (axis,) = plots.gains(table, claimed=1.24).axes
+    (axis,) = plots.gains(table, 1.24, {"numpy": "0.1"}, "page faults").axes
     assert [text.get_text() for text in axis.get_yticklabels()] == ["numpy", "2026-jax"]
     assert 1.24 in [line.get_xdata()[0] for line in axis.lines if line.get_linestyle() == "--"]
+    assert {"0.1", "page faults"} <= {text.get_text() for text in axis.texts}
 
 
 # One layer in several ways
@@ -261,15 +275,6 @@ def test_losses_have_a_panel_for_epochs_and_one_for_steps():
 # Profiles and memory
 
 
-def test_a_flame_graph_has_a_panel_a_profile_and_a_box_a_function():
-    boxes = pd.DataFrame(
-        [("main", 0, 0.0, 1.0), ("inner", 1, 0.0, 0.6)], columns=["function", "depth", "start", "width"]
-    )
-    figure = plots.flames({"one": boxes, "two": boxes})
-    assert [axis.get_title(loc="left") for axis in figure.axes] == ["one", "two"]
-    assert [[text.get_text() for text in axis.texts] for axis in figure.axes] == [["main", "inner"]] * 2
-
-
 def test_counted_times_are_bars_of_one_scale_with_their_calls():
     columns = ["function", "calls", "image_s"]
     large = pd.DataFrame([("dot", 2.0, 4e-6), ("copy", 1.0, 1e-6)], columns=columns)
@@ -281,12 +286,34 @@ def test_counted_times_are_bars_of_one_scale_with_their_calls():
     assert upper.get_xlim() == lower.get_xlim() == pytest.approx((0, 25))
 
 
-def test_an_images_time_is_drawn_against_the_batch():
-    rows = [("numpy", "at once", batch, 1e-3 * batch) for batch in (1, 16)] + [("numpy", "one by one", 16, 0.04)]
-    table = pd.DataFrame(rows, columns=["stack", "how", "batch", "step_s"])
-    table = table.assign(image_s=table["step_s"] / table["batch"], low_s=table["step_s"], high_s=table["step_s"])
-    (axis,) = plots.per_image(table).axes
-    assert [drawn(line) for line in lines(axis)] == [{1: 1e3, 16: 1e3}, {16: 2500}]
+def test_an_images_time_is_drawn_against_the_batch_and_named_at_its_end():
+    rows = [("question", 1, 1.0), ("question", 16, 0.7), ("ours, glibc", 1, 1.0), ("ours, glibc", 1024, 0.6)]
+    table = pd.DataFrame(rows, columns=["name", "batch", "ratio"])
+    (axis,) = plots.relative_to_one(table.assign(low=table["ratio"], high=table["ratio"])).axes
+    assert [drawn(line) for line in lines(axis)] == [{1: 1.0, 16: 0.7}, {1: 1.0, 1024: 0.6}]
+    assert [text.get_text() for text in axis.texts] == ["question", "ours, glibc"]
+
+
+def test_an_image_and_its_fresh_pages_have_a_panel_each():
+    rows = [("at once, glibc", 1, 1e-4, 0.0), ("at once, glibc", 16, 9e-5, 27.0)]
+    table = pd.DataFrame(rows, columns=["how", "batch", "image_s", "image_pages"])
+    times, pages = plots.image_and_pages(table.assign(low=table["image_s"], high=table["image_s"])).axes
+    assert [drawn(line) for line in lines(times)] == [pytest.approx({1: 100, 16: 90})]
+    assert [line.get_ydata().tolist() for line in pages.get_lines()] == [[0, 27]]
+
+
+def test_a_drawing_of_joined_maps_counts_the_copies():
+    assert [axis.get_xlabel() for axis in plots.joined_maps(4).axes] == [
+        "4 written, 0 copied",
+        "4 written, 4 copied",
+        "4 written, 10 copied",
+    ]
+
+
+def test_a_drawing_of_blocks_makes_fewer_calls_with_larger_arrays():
+    calls, arrays = plots.against_cache(8, 4, 5).axes
+    assert len(calls.patches) == 2 * (8 + 2 + 1)
+    assert max(bar.get_x() + bar.get_width() for bar in arrays.patches) == 8
 
 
 def test_a_steps_memory_is_drawn_with_its_parts_and_its_unit():
@@ -297,14 +324,35 @@ def test_a_steps_memory_is_drawn_with_its_parts_and_its_unit():
     assert sum(line.get_linestyle() == ":" for line in axis.get_lines()) == 2
 
 
-@pytest.mark.parametrize("nothing", [False, True])
-def test_held_memory_has_a_line_a_stack_and_the_least_on_a_log_axis(nothing):
-    """Also where a point held nothing beyond idle."""
-    table = pd.DataFrame({"stack": ["numpy"] * 2, "vocabulary": [1000, 2000], "held": [-4096 if nothing else 4e6, 8e6]})
-    (axis,) = plots.held(table.assign(parameter_bytes=[1e6, 2e6]), least=4).axes
-    mine, least = axis.get_lines()
-    assert mine.get_ydata()[nothing:].tolist() == pytest.approx(least.get_ydata()[nothing:].tolist())
-    assert min(axis.get_ylim()) > 0
+def test_a_networks_peak_is_a_bar_of_parts_with_a_mark_where_it_was_measured():
+    parts = {"framework": 100 * 2**20, "copies": 50 * 2**20, "activations": 25 * 2**20, "measured": 180 * 2**20}
+    (axis,) = plots.held_parts({"one": pd.DataFrame([{"stack": "numpy"} | parts])}).axes
+    assert [bar.get_width() for bar in axis.patches] == pytest.approx([100, 50, 25])
+    assert [bar.get_x() for bar in axis.patches] == pytest.approx([0, 100, 150])
+    assert axis.lines[0].get_xdata().tolist() == pytest.approx([180])
+
+
+def test_copies_have_a_marker_an_optimizer_and_a_line_a_rule():
+    table = pd.DataFrame({"adam": [4.0, 7.0], "sgd": [2.0, 3.0], "frozen": [1.0, 1.0]}, index=["numpy", "2026-jax"])
+    (axis,) = plots.copies(table, {3: "3×"}).axes
+    marked = {line.get_label(): line.get_xdata().tolist() for line in axis.lines if line.get_marker() != "None"}
+    assert marked == {"adam": [4, 7], "sgd": [2, 3]}
+    assert [text.get_text() for text in axis.texts] == ["3×"]
+
+
+def test_what_frees_memory_has_a_panel_a_network_and_a_row_a_way():
+    rows = [("copies", "SGD", "2026-jax", 0.9), ("copies", "tcmalloc", "2026-torch", 1.1)]
+    table = pd.DataFrame([*rows, ("activations", "SGD", "2026-jax", 1)], columns=["larger", "way", "stack", "peak"])
+    table["peak"] = [Interval(value, value - 0.1, value + 0.1) for value in table["peak"]]
+    upper, lower = plots.freed(table).axes
+    assert [label.get_text() for label in upper.get_yticklabels()] == ["SGD", "tcmalloc"]
+    assert [line.lines[0].get_xdata().tolist() for line in lines(upper)] == [[0.9], [1.1]]
+    assert lower.get_title(loc="left") == "32 dense layers"
+
+
+def test_the_drawing_of_a_step_names_its_parts():
+    (axis,) = plots.memory_of_a_step().axes
+    assert {"framework", "weights", "activations", "gradients"} <= {text.get_text() for text in axis.texts}
 
 
 def test_every_figure_that_the_book_draws_once_is_committed():
@@ -318,3 +366,22 @@ def test_the_palette_is_seaborns() -> None:
     import seaborn
 
     assert list(look.PALETTE) == seaborn.color_palette("colorblind").as_hex()
+
+
+# What a measurement is worth
+
+
+def test_each_run_of_the_sentinel_has_a_mark_and_each_pause_a_line():
+    hours = [0.0, 0.5, 1.0, 5.0, 5.2, 5.4, 60.0]
+    runs = pd.DataFrame({"hours": hours, "step_s": 0.03, "error_s": 0.001})
+    (axis,) = plots.sentinel(runs).axes
+    assert len(lines(axis)[0].lines[0].get_xdata()) == len(runs)
+    assert [text.get_text() for text in axis.texts] == ["hour 0 to 1", "hour 5"]
+    assert len(axis.lines) == 3  # the marks, and two pauses
+
+
+def test_drawings_of_rounds_and_tiers_name_what_they_draw():
+    (axis,) = plots.rounds("ABBA").axes
+    assert [text.get_text() for text in axis.texts][1:] == [*"AABB", *"ABBA"]
+    (axis,) = plots.tiers().axes
+    assert "the training" in {label.get_text() for label in axis.get_yticklabels()}

@@ -1,5 +1,6 @@
 """What an answer says: intervals, verdicts, advice, and what is refused before anything is started."""
 
+import dataclasses
 import json
 import math
 
@@ -13,13 +14,13 @@ from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import STEP
 from traintime.point import make_point
-from traintime.predict import advice, amounts, ask, calibrate, holdings, prices, side_by_side
-from traintime.predict.answer import Estimate, around, within
-from traintime.predict.estimate import estimate
+from traintime.predict import advice, ask, calibrate, holdings, prices
+from traintime.predict.answer import Estimate, around, bytes_of, within
+from traintime.predict.estimate import comparison, estimate, side_by_side
 from traintime.predict.evidence import conclude
 from traintime.predict.prices import Rates
+from traintime.predict.probe import Trainer
 from traintime.predict.request import ModelDescription, Request
-from traintime.predict.resident import ONCE
 from traintime.predict.tiers import probed_evidence
 
 RATES = Rates(1e11, 2e10)
@@ -31,10 +32,10 @@ def machine_of_known_rates(monkeypatch):
     monkeypatch.setattr(calibrate, "rates_here", lambda: RATES)
 
 
-class Fake:
+class Fake(Trainer):
     """A trainer with a step of 10 ms at 100 samples, half of it whatever the batch, and 4 % between blocks."""
 
-    stack, one_batch_size, own_bytes, sleeps = "2026-jax", False, 0, False
+    stack = "2026-jax"
 
     def __init__(self):
         self.random = np.random.default_rng(0)
@@ -42,9 +43,6 @@ class Fake:
     def train(self, batch, steps, epochs):
         took = steps * (0.005 + 0.00005 * batch)
         return took * np.exp(0.04 * self.random.standard_normal(epochs))
-
-    def most_steps(self, batch):
-        return 10**6
 
     def peak_bytes(self):
         return 2 * 10**9
@@ -57,9 +55,6 @@ class Fake:
 
     def array_bytes(self, samples):
         return 400 * samples
-
-    def copies(self, batch, samples):
-        return ONCE
 
     def test_s(self, batch, steps):
         return 0.002
@@ -132,9 +127,12 @@ def test_it_covers_what_it_promises(error, seed):
     assert 0.86 < np.mean((truths > one.low) & (truths < one.high)) < 0.94
 
 
-@pytest.mark.parametrize(("limit", "answer"), [(13, True), (12, True), (10, None), (7.9, False)])
-def test_a_limit_inside_the_interval_is_too_close_to_call(limit, answer):
-    assert within(Interval(10, 8, 12), limit) is answer
+@pytest.mark.parametrize(
+    ("limit", "spare", "answer"),
+    [(12, 1, True), (11.9, 1, None), (8, 1, None), (7.9, 1, False), (12.5, 1.25, None), (15, 1.25, True)],
+)
+def test_a_limit_inside_the_interval_and_what_may_come_on_top_is_too_close_to_call(limit, spare, answer):
+    assert within(Interval(10, 8, 12), limit, spare) is answer
 
 
 def test_one_no_is_a_no_and_one_doubt_a_doubt():
@@ -162,7 +160,7 @@ def test_it_is_shown_as_text_table_and_picture():
     assert "the optimizer" in one._repr_html_()
     assert ">peak memory</th>" in one._repr_html_()
     axes = one.plot()
-    assert axes.get_xlabel() == "ms a step"
+    assert axes.get_xlabel() == "ms per step"
     assert "update" in [text.get_text() for text in axes.get_legend().get_texts()]
 
 
@@ -208,10 +206,10 @@ def test_a_way_to_run_it_that_has_no_price_is_refused(field, value):
 
 
 def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
-    found = side_by_side.rows(Request(1000, 100), make_point(vocabulary=20_000))
+    found = side_by_side(Request(1000, 100), make_point(vocabulary=20_000))
     assert [one.total.value for one in found] == sorted(one.total.value for one in found)
     assert {"2026-jax on this machine", "2026-tensorflow on K40m"} <= {one.of for one in found}
-    assert len(side_by_side.table(found)) == len(found)
+    assert len(comparison(found)) == len(found)
 
 
 # What would help
@@ -219,7 +217,8 @@ def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
 
 def helped(known, seconds=(0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-11, 1e-10, 1e-11)):
     priced = prices.Prices("made up", dict(zip(STEP.terms, seconds, strict=True)), 0.1)
-    found = advice.helps(known, 100, priced, holdings.of_stack("2026-tensorflow"))
+    model = dataclasses.replace(known, stack="2026-tensorflow")
+    found = advice.helps(advice.PricedWork(model, priced, {}), 100)
     return {one.what.split(",")[0].split(":")[0].split(" (")[0]: one for one in found}, priced
 
 
@@ -307,13 +306,13 @@ def test_a_function_cannot_be_priced():
     [("16GB", 16e9), ("512 MiB", 2**29), ("1.5g", 1.5e9), ("1024", 1024), (2048, 2048), ("3 kb", 3000)],
 )
 def test_amounts_of_memory(given, found):
-    assert amounts.bytes_of(given) == found
+    assert bytes_of(given) == found
 
 
 @pytest.mark.parametrize("given", ["", "GB", "-1GB", "0", "16 apples", "1e9"])
 def test_what_is_no_amount_is_refused(given):
     with pytest.raises(InputError, match="memory"):
-        amounts.bytes_of(given)
+        bytes_of(given)
 
 
 # A file's model, in a process of its own

@@ -12,10 +12,11 @@ from traintime.explain.formula import tf_data_end
 from traintime.explain.terms import TERMS
 from traintime.measuring import stacks
 from traintime.point import make_point
-from traintime.predict import calibrate, code_path, holdings, prices, tiers
+from traintime.predict import calibrate, holdings, prices, tiers
+from traintime.predict.advice import PricedWork
 from traintime.predict.answer import around
 from traintime.predict.estimate import estimate
-from traintime.predict.evidence import PricedWork, conclude
+from traintime.predict.evidence import conclude
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.request import ModelDescription, Request
 from traintime.predict.resident import Copies
@@ -85,11 +86,11 @@ def worker(monkeypatch):
             {"step_s": s, "first_s": 1.5, "work": asdict(point.work)} for s, point in zip(seconds, POINTS, strict=True)
         ]
         with monkeypatch.context() as child:
-            for name in code_path.SETTINGS[environment["KERAS_BACKEND"]]:
+            for name in calibrate.SETTINGS[environment["KERAS_BACKEND"]]:
                 child.delenv(name, raising=False)
                 if name in environment:
                     child.setenv(name, environment[name])
-            path = code_path.here(environment["KERAS_BACKEND"])
+            path = calibrate.code_path(environment["KERAS_BACKEND"])
         path |= {"allocator": "tcmalloc" if "LD_PRELOAD" in environment else "glibc"}
         about = {"loaded_bytes": 6e8, "runtime_bytes": 1e8, "copies": {"training": 2.0, "start": 3.0}}
         about |= {"path": path, "took_s": 42.0}
@@ -225,10 +226,10 @@ def test_another_backends_settings_are_no_concern(worker, monkeypatch):
     ("name", "then", "now"), [("onednn", True, False), ("huge_pages", "madvise", "always"), ("blas", "Zen", "Haswell")]
 )
 def test_what_the_libraries_chose_themselves_counts_where_both_are_known(name, then, now):
-    assert code_path.differing({name: then}, {name: now}) == f"{name} was {then}, is {now}"
-    assert code_path.differing({name: then}, {name: then}) == ""
-    assert code_path.differing({name: then}, {name: None}) == code_path.differing({name: None}, {name: now}) == ""
-    assert code_path.differing({name: then}, {}) == ""
+    assert calibrate.differing({name: then}, {name: now}) == f"{name} was {then}, is {now}"
+    assert calibrate.differing({name: then}, {name: then}) == ""
+    assert calibrate.differing({name: then}, {name: None}) == calibrate.differing({name: None}, {name: now}) == ""
+    assert calibrate.differing({name: then}, {}) == ""
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from traintime import cli
 from traintime.explain.terms import TERMS
 from traintime.measuring import machine, stacks
-from traintime.predict import calibrate, code_path
+from traintime.predict import calibrate
 from traintime.predict.prices import Rates
 from traintime.predict.resident import ONCE
 
@@ -274,7 +274,7 @@ def test_a_calibration_that_is_stale_or_foreign_is_refused(traintime, monkeypatc
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     stack, now = stacks.get("2026-jax"), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     prices = dict.fromkeys(TERMS, 1e-9)
-    about = (machine.this(), stack.name, now, stack.versions(), code_path.here("jax"), prices)
+    about = (machine.this(), stack.name, now, stack.versions(), calibrate.code_path("jax"), prices)
     made = calibrate.Calibration(*about, 0.1, 1.0, 6e8, 1e8, ONCE, 58.0, [])
     path = calibrate.file_of(stack.name, "glibc")
     path.parent.mkdir(parents=True)

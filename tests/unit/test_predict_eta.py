@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
-from traintime.predict import blocks, deadline, durations
+from traintime.predict import blocks, durations
 from traintime.predict.blocks import BlockMeans
-from traintime.predict.deadline import Deadline, meets
-from traintime.predict.lines import EndEstimate, Lines, rhythm
+from traintime.predict.lines import Deadline, EndEstimate, Lines, after, rhythm, shown
 from traintime.predict.progress import Progress
 
 LEVEL = 0.9
@@ -147,26 +146,18 @@ def test_a_deadline_that_is_none_is_refused(given, problem):
 
 def test_hours_later_are_hours_also_in_the_night_when_the_clocks_change():
     evening = datetime(2026, 3, 28, 23, tzinfo=ZoneInfo("Europe/Vienna"))
-    morning = deadline.after(evening, 8 * 3600)
+    morning = after(evening, 8 * 3600)
     assert (morning.hour, morning.utcoffset()) == (8, timedelta(hours=2))
-    assert deadline.after(datetime(2026, 1, 1), 60).tzinfo is not None
-    assert deadline.after(evening, 1e18).year == 9999
+    assert after(datetime(2026, 1, 1), 60).tzinfo is not None
+    assert after(evening, 1e18).year == 9999
 
 
 def test_a_moment_is_shown_with_its_day_where_it_is_another_one():
-    assert deadline.shown(NOON + timedelta(hours=2), NOON) == "14:00"
-    assert deadline.shown(NOON + timedelta(hours=13), NOON) == "Mon 2 Mar 01:00"
-    assert deadline.shown(NOON, NOON, precise=True) == "12:00:00"
+    assert shown(NOON + timedelta(hours=2), NOON) == "14:00"
+    assert shown(NOON + timedelta(hours=13), NOON) == "Mon 2 Mar 01:00"
+    assert shown(NOON, NOON, precise=True) == "12:00:00"
     assert Deadline("90m").shown(NOON) == "1 h 30 min after the start"
     assert Deadline(NOON + timedelta(hours=2), lambda: NOON).shown(NOON) == "14:00"
-
-
-@pytest.mark.parametrize(
-    ("left", "spare", "verdict"),
-    [(120, 1, True), (119, 1, None), (80, 1, None), (79, 1, False), (125, 1.25, None), (150, 1.25, True)],
-)
-def test_a_verdict_needs_the_whole_interval_and_what_was_not_seen_to_fit_in_too(left, spare, verdict):
-    assert meets(Interval(100, 80, 120), left, spare) is verdict
 
 
 # Intervals from blocks

@@ -7,8 +7,7 @@ import pytest
 
 from traintime.errors import InputError
 from traintime.predict import probe as module
-from traintime.predict.probe import Probe, Trained, probe, quarter
-from traintime.predict.step_trainer import StepTrainer
+from traintime.predict.probe import Probe, StepTrainer, Trained, probe, quarter
 
 
 class Fake:

@@ -16,8 +16,8 @@ from traintime.predict import normal, prices, resident, scaling
 from traintime.predict.answer import around
 from traintime.predict.evidence import conclude
 from traintime.predict.prices import Prices
+from traintime.predict.probe import Trainer
 from traintime.predict.request import ModelDescription, Request
-from traintime.predict.resident import ONCE
 from traintime.predict.tiers import scaled_evidence
 
 PAID = {"overhead": 1e-3, "matmul": 1e-11, "update": 1e-10, "touch": 1e-10}
@@ -28,10 +28,10 @@ def model(**sizes):
     return ModelDescription.from_point(make_point(**sizes))
 
 
-class Trainer:
+class Fake(Trainer):
     """Steps of a known price under a clock of its own, as the model that it is asked for pays them."""
 
-    stack, one_batch_size, own_bytes, sleeps = "2026-jax", False, 0, False
+    stack = "2026-jax"
 
     def __init__(self, step_s):
         self.step_s, self.batches, self.samples = step_s, [], 0
@@ -41,23 +41,14 @@ class Trainer:
         self.samples = max(self.samples, batch * steps)
         return np.full(epochs, steps * self.step_s)
 
-    def most_steps(self, batch):
-        return 10**9
-
     def test_s(self, batch, steps):
         return self.step_s / 3
 
     def save_s(self):
         return 1.0
 
-    def between_s(self):
-        return 0.0
-
     def array_bytes(self, samples):
         return 100 * samples
-
-    def copies(self, batch, samples):
-        return ONCE
 
     def peak_bytes(self):
         return 10**9
@@ -100,7 +91,7 @@ def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
     monkeypatch.setattr(resident, "now", lambda: 0)
     small, large = model(vocabulary=20_000, batch=32), model(vocabulary=200_000, batch=100)
     scaled = scaling.scale(small, large, 32, PRICES)
-    trainer = Trainer(PRICES.step_s(small.work))
+    trainer = Fake(PRICES.step_s(small.work))
     request = Request(10_050, 100, epochs=2, validation=1000, saves=1)
     one = conclude(request, scaled_evidence(request, large, trainer, 1.0, scaled))
     assert set(trainer.batches) == {32}
@@ -140,8 +131,8 @@ def test_points_and_functions_are_not_scaled():
 def test_the_books_own_points_lie_where_a_tenth_of_them_says():
     """What ALIKE rests on: each point of a machine, from one of a fourth or less in one size, by the habits."""
     machine = "intel-xeon-family6-model167-2-cores-24-gib-stepping1"
-    rates, found = prices.own_rates(machine), normal.by_key(paths.MEASUREMENTS, machine)
-    rows = normal.seen(paths.MEASUREMENTS, machine)
+    rates, found = prices.own_rates(machine), normal.points_by_key(paths.MEASUREMENTS, machine)
+    rows = normal.measured(paths.MEASUREMENTS, machine)
     inside, beyond = [], []
     for stack in ("2026-tensorflow", "2026-jax", "2026-torch"):
         steps = rows[rows["stack"] == stack].set_index("key")["step_s"]

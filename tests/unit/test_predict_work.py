@@ -14,8 +14,8 @@ import pytest
 from traintime import workloads
 from traintime.errors import InputError
 from traintime.point import make_point
-from traintime.predict import known, updates
-from traintime.predict.layers import LAYERS, OPERATIONS, itemsize
+from traintime.predict import updates
+from traintime.predict.layers import LAYERS, MADE_OF, OPERATIONS, itemsize
 from traintime.predict.request import ModelDescription
 from traintime.predict.work import ModelWork, UnknownLayer, work
 from traintime.workloads.base import SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
@@ -317,7 +317,7 @@ def test_an_embedding_hands_on_rows_and_is_trained_whole_or_frozen(trained, laun
     found = of(done, "Embedding")
     assert (found.parameters, found.trained, found.flops) == (100 * 5, 100 * 5 * trained, 0)
     assert (found.activation_bytes, found.launches) == (4 * BATCH * 6 * 5, launches)
-    assert (done.table_parameters, done.input_bytes, done.slots) == (500 * trained, 4 * BATCH * 6, 2)
+    assert (done.table_parameters, done.input_bytes) == (500 * trained, 4 * BATCH * 6)
     assert (done.total.parameters, done.total.trained) == (531, 500 * trained + 31)
     assert of(done, "Dense").flops == times * 2 * BATCH * 30  # three where a trained table lies before it
 
@@ -419,7 +419,7 @@ ARGUMENTS = {
 }
 FLAT = {"RepeatVector", "Dense", "Activation"}
 TWO = {"Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate", "Dot"}
-EVERY = sorted({*LAYERS, *known.MADE_OF} - {"InputLayer", "Sequential", "Functional"})
+EVERY = sorted({*LAYERS, *MADE_OF} - {"InputLayer", "Sequential", "Functional"})
 
 
 def example(on, keras, name):
@@ -724,16 +724,16 @@ def test_the_slots_of_an_optimizer_are_those_that_it_makes(name, given, keras):
     assert updates._slots_made(optimizer) == update.slots
 
 
-@pytest.mark.parametrize("name", [*updates.USUAL, "momentum"])
+@pytest.mark.parametrize("name", updates.NAMED)
 def test_an_optimizers_name_stands_for_its_usual_arguments(name, keras):
     made = keras.optimizers.SGD(momentum=0.9) if name == "momentum" else keras.optimizers.get(name)
     assert updates.of(name.upper()) == updates.of(made)
 
 
-@pytest.mark.parametrize("name", sorted(set(SLOTS) & {*updates.USUAL, "momentum"}))
+@pytest.mark.parametrize("name", sorted(set(SLOTS) & {*updates.NAMED}))
 @pytest.mark.parametrize("steps", [1, 4])
 def test_an_update_costs_what_the_workloads_say(name, steps):
-    update = updates.named(name)
+    update = updates.of(name)
     assert (update.slots, update.bytes, update.flops) == (SLOTS[name], UPDATE_BYTES[name], UPDATE_FLOPS[name])
     accumulated = updates.Update(update.slots, update.flops, accumulated=steps)
     assert accumulated.parts(1000, 777) == of_workload(1000, 777, name, steps)

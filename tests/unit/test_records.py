@@ -136,24 +136,20 @@ def test_a_record_of_something_else_is_not_appended(add, path, invocation, machi
     assert path.read_text() == before
 
 
-def test_what_is_read_is_what_was_written(add, invocation):
-    record = records.read(add())
+@pytest.mark.parametrize("cpus", [2, None])
+def test_what_is_read_is_what_was_written(add, invocation, cpus):
+    """Where a process cannot choose its processors (macOS) the worker reports None."""
+    made = invocation()
+    made["result"]["facts"]["cpus"] = cpus
+    record = records.read(add(result=made["result"]))
     assert (record.machine, record.stack, record.key, record.point) == ("some-machine", "numpy", POINT.key, POINT)
-    assert record.invocations == [records.Invocation.model_validate(invocation())]
-    assert covers(record.invocations[0].model_dump(), invocation())
+    assert record.invocations == [records.Invocation.model_validate(made)]
+    assert covers(record.invocations[0].model_dump(), made)
 
 
 def covers(whole, part):
     """Whether every value of the part is in the whole, dicts in dicts."""
     return all(covers(whole[name], part[name]) for name in part) if isinstance(part, dict) else whole == part
-
-
-def test_a_file_in_which_the_number_of_processors_is_unknown_can_be_read_again(add, invocation):
-    """Where a process cannot choose its processors (macOS) the worker reports None."""
-    result = invocation()["result"]
-    result["facts"]["cpus"] = None
-    record = records.read(add(result=result))
-    assert record.invocations[0].result.facts.cpus is None
 
 
 @pytest.mark.parametrize("changes", [{"surprise": 1}, {"status": "fine"}, {"round": "first"}])
@@ -230,15 +226,6 @@ def test_a_list_of_numbers_is_one_line_and_each_invocation_has_its_own_lines():
 # Reading
 
 
-def test_a_cut_file_is_refused_by_name(add):
-    path = add()
-    path.write_text(path.read_text()[:-40])
-    with pytest.raises(InputError, match="is not whole JSON") as caught:
-        records.read(path)
-    assert caught.value.value == f"some-machine/numpy/{POINT.key}.json"
-    assert "measure the configuration again" in caught.value.remedy
-
-
 def change(path, *keys, value):
     """Set one key of a stored file."""
     record = json.loads(path.read_text())
@@ -281,13 +268,16 @@ def test_a_wrong_key_is_refused_with_file_and_key(add, keys, value):
     assert f"has a wrong key {'.'.join(map(str, keys))} (" in str(caught.value)
 
 
-@pytest.mark.parametrize("text", [b"[]", b"3", b'"text"', b"null", b"{}", b"\xff\xfe\x00"])
-def test_what_is_no_record_is_refused_by_name(path, text):
-    path.parent.mkdir(parents=True)
-    path.write_bytes(text)
+@pytest.mark.parametrize("text", [b"[]", b"3", b'"text"', b"null", b"{}", b"\xff\xfe\x00", None])
+def test_what_is_no_record_is_refused_by_name(add, path, text):
+    """None: a record that was cut."""
+    add()
+    path.write_bytes(path.read_bytes()[:-40] if text is None else text)
     with pytest.raises(InputError) as caught:
         records.read(path)
     assert (caught.value.field, caught.value.value) == ("measurement file", f"some-machine/numpy/{POINT.key}.json")
+    assert "measure the configuration again" in caught.value.remedy
+    assert ("is not whole JSON" in caught.value.problem) == (text is None or text.startswith(b"\xff"))
 
 
 # Whether an invocation counts as done

@@ -167,8 +167,14 @@ def test_gpu_rows_are_found_on_every_machine_with_either_kernel(folder):
 # The machines of the book
 
 
+def test_a_machine_that_nobody_measured_is_refused_and_the_others_are_named(folder):
+    folder("m", "numpy", 10)
+    with pytest.raises(InputError, match=r"^machine: 'n' is not a known machine. Choose one of: m\.$"):
+        stored.of("n")
+
+
 def test_the_reference_is_pinned_and_comes_first():
-    assert stored.reference() == "amd-epyc-2-cores-24-gib"
+    assert stored.reference() == "amd-epyc-family26-model2-2-cores-24-gib"
     assert (paths.MEASUREMENTS / stored.reference() / "machine.json").exists()
     assert all((paths.MEASUREMENTS / machine).is_dir() for machine in stored.listed())
 

@@ -31,7 +31,7 @@ def plan(name="small", **changes):
 
 @pytest.fixture
 def missing():
-    """Names of the stacks that this machine lacks: none, until a test adds one."""
+    """Names of the stacks and allocators that this machine lacks: none, until a test adds one."""
     return set()
 
 
@@ -40,6 +40,8 @@ def quiet_machine(monkeypatch, missing):
     """A machine that has every stack and 8 GiB, that nobody measures, and whose files need not outlive a blackout."""
     monkeypatch.setattr(records.os, "fsync", lambda file: None)
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: stack.name not in missing))
+    monkeypatch.setattr(allocators, "present", lambda name: name not in missing)
+    monkeypatch.setattr(machine, "this", lambda: MACHINE)
     monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
     monkeypatch.setattr(machine, "free_memory", lambda device: 8 * 2**30)
 
@@ -62,7 +64,7 @@ def fake_measure(invocation):
     def make(interrupted_before=None, ends=None, status="ok"):
         calls = []
 
-        def measure(point, stack, protocol, *, progress=None):
+        def measure(point, stack, protocol):
             if len(calls) == interrupted_before:
                 raise KeyboardInterrupt
             end = (ends or {}).get(len(calls), status)
@@ -71,7 +73,7 @@ def fake_measure(invocation):
             made["protocol"] |= {"steps": protocol.steps}
             if end == "disturbed":
                 made["result"]["evidence"] = DISTURBED
-            return {name: value for name, value in made.items() if name not in ("sweep", "round", "seed")}
+            return made
 
         measure.calls = calls
         return measure
@@ -80,22 +82,25 @@ def fake_measure(invocation):
 
 
 def run(plans, root, measure, **options):
-    options = {"machine_key": MACHINE, "rates": lambda: dict(RATES)} | options
-    return sweep.run(plans, root, measure=measure, **options)
+    return sweep.run(plans, root, **{"measure": measure, "rates": lambda: dict(RATES)} | options)
+
+
+def invocations(root):
+    """Each invocation in the files, with its file."""
+    return [(path, each) for path in records.files(root) for each in records.read(path).invocations]
 
 
 def stored(root, sentinel=False):
     """How often each round of each point and sweep is in the files; the sentinels' files instead of all others."""
-    found = Counter()
-    for path in records.files(root):
-        if records.is_sentinel(path) == sentinel:
-            for done in records.read(path).invocations:
-                found[done.sweep, path.parent.name, path.stem, done.round] += 1
-    return found
+    return Counter(
+        (each.sweep, path.parent.name, path.stem, each.round)
+        for path, each in invocations(root)
+        if records.is_sentinel(path) == sentinel
+    )
 
 
 def everything(root):
-    return stored(root).total() + stored(root, sentinel=True).total()
+    return len(invocations(root))
 
 
 def counted(tasks, sentinel=False):
@@ -103,9 +108,9 @@ def counted(tasks, sentinel=False):
     return Counter((t.sweep, t.stack.name, t.point.key, t.round) for t in tasks if t.sentinel == sentinel)
 
 
-def planned(plans, sentinel=False, seed=2017):
-    tasks = [plan.order(number, seed) for plan in plans for number in range(1, plan.rounds + 1)]
-    return counted(itertools.chain.from_iterable(tasks), sentinel)
+def planned(plans, sentinel=False):
+    tasks = (task for plan in plans for number in range(1, plan.rounds + 1) for task in plan.order(number))
+    return counted(tasks, sentinel)
 
 
 def left(plans, root):
@@ -145,20 +150,13 @@ def test_a_sweep_that_says_little_has_the_usual_rounds_stacks_and_protocol():
     made = sweep.Plan.from_profile("short", {"vocabulary": 10})
     assert (made.rounds, made.protocol, made.beyond_memory) == (5, Protocol(), False)
     assert {stack.name for stack in made.stacks} == set(stacks.ALL)
-    assert plan(protocol={"steps": 7}).protocol == Protocol(steps=7)
-
-
-@pytest.mark.parametrize("value", [0, -1, "many", 1.5])
-@pytest.mark.parametrize("field", ["vocabulary", "batch", "rounds"])
-def test_a_number_that_is_none_is_refused_by_its_field(field, value):
-    with pytest.raises(InputError) as caught:
-        plan(**{field: value if field == "rounds" else [10, value]})
-    assert (caught.value.field, caught.value.value) == (field, value)
 
 
 @pytest.mark.parametrize(
     ("changes", "field", "value"),
     [
+        *[({"rounds": value}, "rounds", value) for value in (0, -1, "many", 1.5)],
+        *[({field: [10, value]}, field, value) for field in ("vocabulary", "batch") for value in (0, -1, "many", 1.5)],
         ({"stacks": ["numpy", "2016-theano"]}, "stack", "2016-theano"),
         ({"workload": "cnn"}, "workload", "cnn"),
         ({"vocabluary": 5}, "field of a configuration", "vocabluary"),
@@ -256,24 +254,26 @@ def test_the_sentinels_order_is_random_too():
     assert len(orders) > 1
 
 
-def test_a_sentinel_is_one_small_point_of_its_stack_in_every_sweep():
-    of = {}
-    for made in (plan("one"), plan("two", vocabulary=99, protocol={"steps": 50})):
-        for task in made.order(1, seed=7):
-            if task.sentinel:
-                of.setdefault(task.stack.name, set()).add((task.point, task.protocol))
-    assert all(len(kinds) == 1 for kinds in of.values())
-    assert of["numpy"] == {(make_point(vocabulary=20_000), Protocol())}
-
-
-def test_the_sentinels_of_a_gpu_s_sweep_run_on_it():
-    made = plan(stacks=["2026-jax"], device="gpu")
-    assert {task.point.run.device for task in made.order(1, seed=7)} == {"gpu"}
+@pytest.mark.parametrize(
+    ("made", "usual"),
+    [
+        (plan(), {}),
+        (plan(vocabulary=99, protocol={"steps": 50}), {}),
+        (plan(stacks=["2026-jax"], device="gpu"), {"device": "gpu"}),
+    ],
+    ids=["a sweep", "another sweep", "a sweep on a GPU"],
+)
+def test_a_sentinel_is_one_small_point_on_the_sweeps_device_with_the_usual_protocol(made, usual):
+    watched = [task for task in made.order(1) if task.sentinel]
+    assert {(task.point.key, task.protocol) for task in watched} == {
+        (make_point(vocabulary=20_000, **usual).key, Protocol())
+    }
 
 
 def test_a_run_without_sentinels_has_none():
-    assert not any(task.sentinel for task in plan().order(1, 7, sentinels=False))
-    assert counted(plan().order(1, 7, sentinels=False)) == counted(plan().order(1, 7))
+    without = replace(plan(), sentinels=False).order(1)
+    assert not any(task.sentinel for task in without)
+    assert counted(without) == counted(plan().order(1))
 
 
 def test_the_order_follows_from_seed_sweep_and_round_alone():
@@ -290,15 +290,9 @@ def test_the_order_follows_from_seed_sweep_and_round_alone():
 
 def test_both_sides_of_a_comparison_lie_in_the_same_round():
     made = plan(stacks=["numpy"], vocabulary=list(range(1, 11)), allocator=["glibc", "tcmalloc"], rounds=3)
-    rounds = [task.round for task in left_in_order(made)]
-    assert rounds == sorted(rounds), "a round is over before the next begins"
     for number in (1, 2, 3):
         names = [t.point.run.allocator for t in made.order(number, 7) if not t.sentinel]
         assert names != sorted(names) and names != sorted(names, reverse=True), "mixed, not one after the other"
-
-
-def left_in_order(made):
-    return itertools.chain.from_iterable(made.order(number, 7) for number in range(1, made.rounds + 1))
 
 
 # Several sweeps
@@ -334,18 +328,14 @@ def test_what_another_sweep_has_done_meanwhile_is_not_done_again(root, fake_meas
 def test_a_point_of_two_sweeps_is_measured_in_both(root, fake_measure):
     """A comparison is interleaved or it is none: a value from another sweep is no side of it."""
     plans = [plan("one"), plan("two", vocabulary=[30, 40])]
+    run(plans[:1], root, fake_measure())
+    assert counted(left(plans, root)) == planned(plans[1:]), "what is added later"
     run(plans, root, fake_measure())
     assert stored(root) == planned(plans)
     (path,) = (root / MACHINE / "numpy").glob("*v30-*.json")
     done = [(invocation.sweep, invocation.round) for invocation in records.read(path).invocations]
     assert done == [("one", 1), ("one", 2), ("two", 1), ("two", 2)]
     assert left(plans, root) == []
-
-
-def test_a_sweep_that_is_added_later_finds_its_points_not_yet_done(root, fake_measure):
-    run([plan("one")], root, fake_measure())
-    added = left([plan("one"), plan("two")], root)
-    assert counted(added) == planned([plan("two")])
 
 
 # What is left to do
@@ -375,8 +365,9 @@ def test_more_rounds_add_only_what_is_new(root, fake_measure):
     assert stored(root) == planned([plan(rounds=3)])
 
 
-def test_another_machines_results_do_not_count(root, fake_measure):
-    run([plan()], root, fake_measure(), machine_key="another-machine")
+def test_another_machines_results_do_not_count(root, fake_measure, monkeypatch):
+    monkeypatch.setattr(machine, "this", lambda: "another-machine")
+    run([plan()], root, fake_measure())
     assert counted(left([plan()], root)) == planned([plan()])
 
 
@@ -407,14 +398,13 @@ def test_what_was_measured_with_another_number_of_steps_does_not_count(root, fak
 # What is done once more
 
 
-def attempts(root):
-    """Status, again and round of each invocation in the files, by stack and key."""
-    return {
-        (path.parent.name, path.stem): [
-            (done.round, done.status, done.again) for done in records.read(path).invocations
-        ]
-        for path in records.files(root)
-    }
+def attempts(root, stack, key):
+    """Round, status and whether it is a repeat, of each invocation of a point on a stack."""
+    return [
+        (each.round, each.status, each.again)
+        for path, each in invocations(root)
+        if (path.parent.name, path.stem) == (stack, key)
+    ]
 
 
 @pytest.mark.parametrize("again", [None, "the same"])
@@ -429,7 +419,7 @@ def test_what_crashed_or_was_disturbed_is_kept_and_done_once_more_at_the_end_of_
     assert measure.calls[8] == measure.calls[3]
     status = "crashed" if end == "crashed" else "ok"
     second = (1, status if again else "ok", True)
-    assert attempts(root)[measure.calls[3][:2]] == [(1, status, False), second, (2, "ok", False)]
+    assert attempts(root, *measure.calls[3][:2]) == [(1, status, False), second, (2, "ok", False)]
     assert left([plan(rounds=2)], root) == []
 
 
@@ -438,7 +428,7 @@ def test_a_look_keeps_what_was_disturbed_as_it_is_and_does_only_what_crashed_onc
     measure = fake_measure(ends={2: "disturbed", 3: "crashed"})
     assert run([look], root, measure).finished == len(measure.calls) == 9
     assert measure.calls[-1] == measure.calls[3]
-    assert attempts(root)[measure.calls[2][:2]] == [(1, "ok", False)]
+    assert attempts(root, *measure.calls[2][:2]) == [(1, "ok", False)]
     assert left([look], root) == []
 
 
@@ -463,7 +453,7 @@ def test_nothing_is_done_again_for_its_value(root, fake_measure):
 
     run([plan()], root, measure)
     assert len(inner.calls) == 16
-    assert not any(again for made in attempts(root).values() for _, _, again in made)
+    assert not any(each.again for _, each in invocations(root))
     assert left([plan()], root) == []
 
 
@@ -480,40 +470,31 @@ def test_a_repetition_that_a_kill_prevented_is_made_up_for(root, fake_measure):
 # Stacks and allocators that are not here
 
 
-def test_a_missing_stack_is_left_out_and_made_up_for_later(root, fake_measure, missing):
-    missing.add("2026-jax")
+@pytest.mark.parametrize(
+    ("lacking", "made"),
+    [("2026-jax", plan()), ("jemalloc", plan(vocabulary=10, allocator=["glibc", "jemalloc"]))],
+    ids=["stack", "allocator"],
+)
+def test_a_missing_stack_or_allocator_is_left_out_and_made_up_for_later(root, fake_measure, missing, lacking, made):
+    missing.add(lacking)
     first = fake_measure()
-    run([plan()], root, first)
-    assert {name for name, _, _ in first.calls} == {"numpy"}
-    assert not (root / MACHINE / "2026-jax").exists()
+    run([made], root, first)
+    assert first.calls
+    assert not any(lacking in (stack, *key.split("-")) for stack, key, _ in first.calls)
+    assert left([made], root) == []
     before = stored(root, sentinel=True)
     missing.clear()
-    added = left([plan()], root)
-    assert {task.stack.name for task in added} == {"2026-jax"}
-    assert {task.round for task in added if task.sentinel} == {1, 2}, "with sentinels of its own"
-    run([plan()], root, fake_measure())
-    assert stored(root) == planned([plan()])
+    added = left([made], root)
+    assert all(lacking in (task.stack.name, task.point.run.allocator) for task in added if not task.sentinel)
+    assert {task.round for task in added if task.sentinel} == ({1, 2} if lacking == "2026-jax" else set())
+    run([made], root, fake_measure())
+    assert stored(root) == planned([made])
     assert stored(root, sentinel=True) == before + counted(added, sentinel=True)
 
 
-def test_a_missing_allocator_is_left_out_and_made_up_for_later(root, fake_measure, monkeypatch):
-    made = plan(vocabulary=10, allocator=["glibc", "jemalloc"])
-    monkeypatch.setattr(allocators, "present", lambda name: name == "glibc")
-    first = fake_measure()
-    run([made], root, first)
-    assert len(first.calls) == 2 * (2 + 2)
-    assert not any("jemalloc" in key for _, key, _ in first.calls)
-    assert left([made], root) == []
-    monkeypatch.setattr(allocators, "present", lambda name: True)
-    added = left([made], root)
-    assert {task.point.run.allocator for task in added} == {"jemalloc"}
-    run([made], root, fake_measure())
-    assert stored(root) == planned([made])
-
-
-def test_a_point_of_a_missing_allocator_need_not_fit_into_memory(root, fake_measure, monkeypatch):
+def test_a_point_of_a_missing_allocator_need_not_fit_into_memory(root, fake_measure, missing):
     """What is not run is not refused either."""
-    monkeypatch.setattr(allocators, "present", lambda name: name == "glibc")
+    missing.add("jemalloc")
     large = plan("large", vocabulary=900_000_000, allocator="jemalloc")
     run([plan(), large], root, fake_measure())
     assert stored(root) == planned([plan()])
@@ -585,13 +566,14 @@ from traintime.store import code
 root, log, lock, fields, made = Path(sys.argv[1]), sys.argv[2], sys.argv[3], *map(json.loads, sys.argv[4:6])
 sweep.LOCK = Path(lock)
 stacks.Stack.present = property(lambda stack: True)
+machine.this = lambda: "some-machine"
 machine.describe = lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []}
 machine.free_memory = lambda device: 2**33
 rates = {"bandwidth_bytes_per_s": 1.0, "matmul_flop_per_s": 1.0}
 notes = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
-def measure(point, stack, protocol, *, progress):
+def measure(point, stack, protocol):
     os.write(notes, b"started\\n")
     time.sleep(0.002)
     now = made | {"code": code.current(point.workload, stack.api)}
@@ -608,7 +590,7 @@ seeded = random.Random(2017)
 for attempt in range(12):
     child = os.fork()
     if not child:
-        sweep.run(plans, root, measure=measure, report=report, machine_key="some-machine", rates=lambda: rates)
+        sweep.run(plans, root, measure=measure, report=report, rates=lambda: rates)
         os._exit(0)
     if attempt < 11:
         time.sleep(seeded.uniform(0.0, 0.2))
@@ -622,8 +604,7 @@ for attempt in range(12):
 def test_a_sweep_that_is_killed_at_any_moment_loses_at_most_the_invocation_in_flight(root, tmp_path, invocation):
     fields = SMALL | {"rounds": 12}
     log = tmp_path / "log"
-    made = {name: value for name, value in invocation().items() if name not in ("sweep", "round", "seed")}
-    arguments = [str(root), str(log), str(tmp_path / "lock"), json.dumps(fields), json.dumps(made)]
+    arguments = [str(root), str(log), str(tmp_path / "lock"), json.dumps(fields), json.dumps(invocation())]
     command = [sys.executable, "-W", "ignore", "-c", KILLED, *arguments]
     answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False, timeout=100)
     assert answer.returncode == 0, answer.stderr[-2000:]
@@ -643,31 +624,12 @@ def test_a_sweep_that_is_killed_at_any_moment_loses_at_most_the_invocation_in_fl
 # Running
 
 
-def test_each_invocation_keeps_its_sweep_round_and_seed(root, fake_measure):
-    run([plan("mine")], root, fake_measure(), seed=99)
-    found = {(done.sweep, done.seed) for path in records.files(root) for done in records.read(path).invocations}
-    assert found == {("mine", 99)}
-
-
-def test_the_sweeps_own_protocol_is_used_and_the_sentinels_is_always_the_usual(root, fake_measure):
+def test_each_invocation_keeps_its_sweep_and_seed_and_has_its_sweeps_protocol_a_sentinel_the_usual(root, fake_measure):
     measure = fake_measure()
-    run([plan(protocol={"steps": 7})], root, measure)
-    steps = {(key.startswith("rnn-v20000-"), protocol.steps) for _, key, protocol in measure.calls}
-    assert steps == {(False, 7), (True, Protocol().steps)}
-
-
-def test_a_report_comes_before_and_after_each_invocation(root, fake_measure):
-    seen = []
-
-    def report(task, progress, record):
-        seen.append((task.point.key, progress.finished, record and record["status"]))
-
-    progress = run([plan(rounds=1)], root, fake_measure(), report=report)
-    before, after = seen[::2], seen[1::2]
-    assert [status for *_, status in before] == [None] * progress.total
-    assert [status for *_, status in after] == ["ok"] * progress.total
-    assert [finished for _, finished, _ in before] == list(range(progress.total))
-    assert [key for key, *_ in before] == [key for key, *_ in after]
+    run([plan("mine", protocol={"steps": 7})], root, measure)
+    assert {(each.sweep, each.seed) for _, each in invocations(root)} == {("mine", 2017)}
+    steps = {(key.startswith("rnn-v20000-"), protocol) for _, key, protocol in measure.calls}
+    assert steps == {(False, Protocol(steps=7)), (True, Protocol())}
 
 
 @pytest.fixture
@@ -728,12 +690,12 @@ def fake_together(fake_measure, monkeypatch):
 
 
 def together(**changes):
-    return replace(plan(**TOGETHER | {"rounds": 1} | changes), together=True)
+    return replace(plan(**TOGETHER | {"rounds": 1} | changes), together=True, sentinels=False)
 
 
 def test_points_that_share_a_process_follow_each_other_and_the_order_is_random_all_the_same(root, fake_together):
     made = together(vocabulary=list(range(1, 11)))
-    run([made], root, None, sentinels=False)
+    run([made], root, None)
     assert stored(root) == planned([made])
     points = {point.key: point for point, _ in made.pairs}
     processes = [
@@ -748,38 +710,46 @@ def test_points_that_share_a_process_follow_each_other_and_the_order_is_random_a
 
 
 def test_what_was_measured_together_is_told_and_used_again(root, fake_together):
-    run([together()], root, None, sentinels=False)
-    found = [one.shared for path in records.files(root) for one in records.read(path).invocations]
-    assert set(found) == {1}
+    run([together()], root, None)
+    assert {each.shared for _, each in invocations(root)} == {1}
     before = len(fake_together.calls)
-    progress = run([together()], root, None, sentinels=False)
+    progress = run([together()], root, None)
     assert (progress.total, len(fake_together.calls)) == (0, before)
 
 
 def test_a_sweep_whose_points_have_processes_of_their_own_uses_nothing_of_it_and_the_other_way_round(
     root, fake_together, fake_measure
 ):
-    fresh = plan(**TOGETHER | {"rounds": 1})
-    run([together()], root, None, sentinels=False)
+    fresh = replace(together(), together=False)
+    run([together()], root, None)
     measure = fake_measure()
-    run([fresh], root, measure, sentinels=False)
+    run([fresh], root, measure)
     assert len(measure.calls) == len(fresh.pairs)
     other = root.parent / "other"
-    run([fresh], other, fake_measure(), sentinels=False)
-    assert run([together()], other, None, sentinels=False).total == 0
+    run([fresh], other, fake_measure())
+    assert run([together()], other, None).total == 0
 
 
-def test_a_report_comes_before_and_after_each_invocation_together_too(root, fake_together):
-    seen = []
-    run([together()], root, None, sentinels=False, report=lambda task, _, record: seen.append((task.point.key, record)))
-    assert [key for key, _ in seen[::2]] == [key for key, _ in seen[1::2]] == [key for _, key, _ in fake_together.calls]
-    assert [record for _, record in seen[::2]] == [None] * len(fake_together.calls)
+@pytest.mark.parametrize("made", [plan(rounds=1), together()], ids=["alone", "together"])
+def test_a_report_comes_before_and_after_each_invocation(root, fake_together, fake_measure, made):
+    seen, measure = [], fake_measure()
+
+    def report(task, progress, record):
+        seen.append((task.stack.name, task.point.key, progress.finished, record and record["status"]))
+
+    progress = run([made], root, measure, report=report)
+    before, after = seen[::2], seen[1::2]
+    assert [status for *_, status in before] == [None] * progress.total
+    assert [status for *_, status in after] == ["ok"] * progress.total
+    assert [finished for *_, finished, _ in before] == list(range(progress.total))
+    called = [call[:2] for call in (fake_together if made.together else measure).calls]
+    assert [each[:2] for each in before] == [each[:2] for each in after] == called
 
 
 def test_what_crashed_together_is_done_once_more(root, fake_together, fake_measure, monkeypatch):
     monkeypatch.setattr(sweep.Together, "noted", staticmethod(fake_measure(ends={1: "crashed"})))
     made = together()
-    assert run([made], root, None, sentinels=False).total == len(made.pairs) + 1
+    assert run([made], root, None).total == len(made.pairs) + 1
 
 
 def test_what_shares_processes_is_refused_among_the_stored_measurements(tmp_path, fake_together, monkeypatch):
@@ -823,9 +793,7 @@ def test_an_older_description_is_completed_and_keeps_what_it_said(root, fake_mea
 @pytest.mark.parametrize(
     ("now", "names"),
     [
-        ({}, []),
         ({"bandwidth_bytes_per_s": 86.0}, []),
-        ({"bandwidth_bytes_per_s": 84.0}, ["bandwidth_bytes_per_s"]),
         ({"bandwidth_bytes_per_s": 116.0, "matmul_flop_per_s": 100.0}, ["bandwidth_bytes_per_s", "matmul_flop_per_s"]),
     ],
 )
@@ -834,11 +802,7 @@ def test_rates_that_leave_the_machines_range_are_said_and_flag_the_invocations(r
     said = []
     run([plan(rounds=2)], root, fake_measure(), rates=lambda: RATES | now, warn=said.append)
     assert [sentence.split()[0] for sentence in said] == names
-    flags = {}
-    for path in records.files(root):
-        for done in records.read(path).invocations:
-            flags.setdefault(done.round, set()).add(done.rates_off)
-    assert flags == {1: {False}, 2: {bool(names)}}
+    assert {(each.round, each.rates_off) for _, each in invocations(root)} == {(1, False), (2, bool(names))}
     assert left([plan(rounds=2)], root) == [], "flagged, and not done again"
 
 

@@ -14,6 +14,7 @@ from traintime.store.table import ALIKE, LOOPS, MEASURED, table
 
 SMALL = {"vocabulary": 11, "embedding": 3, "units": 4, "length": 5, "batch": 6}
 POINT = make_point(**SMALL)
+FIT, EPOCH = {"loop": "fit"}, {"loop": "epoch", "sentences": 1000}
 BEFORE = Path(__file__).parent / "data" / "table-of-schema-2.csv.gz"
 
 
@@ -24,28 +25,18 @@ def root(tmp_path):
 
 @pytest.fixture
 def add(root, invocation):
-    """Append one invocation to the small point's file; keywords as for the fixture `invocation`."""
+    """Store one invocation of the small point; return its row of the table. Keywords as for the fixture `invocation`.
 
-    def append(status="ok", machine="some-machine", sentinel=False, **changes):
-        path = records.file_of(root, machine, "numpy", POINT.key, sentinel)
-        records.append(path, machine, "numpy", POINT, invocation(status, **changes))
+    of: what differs in the point; result: what differs in the invocation's result.
+    """
 
-    return append
-
-
-@pytest.fixture
-def add_point(root, invocation):
-    """Store one good invocation of the small point with these changes; return its row of the table."""
-
-    def add(loops=(), evidence=None, **changes):
-        point = make_point(**SMALL, **changes)
-        made = invocation()
-        made["result"]["loops"] = list(loops)
-        if evidence is not None:
-            made["result"]["evidence"] = evidence
-        path = records.file_of(root, "some-machine", "numpy", point.key)
-        records.append(path, "some-machine", "numpy", point, made)
-        return table(root).set_index("key").loc[point.key]
+    def add(status="ok", machine="some-machine", sentinel=False, of=None, result=None, **changes):
+        point, made = make_point(**SMALL, **of or {}), invocation(status, **changes)
+        if result:
+            made["result"] |= result
+        path = records.file_of(root, machine, "numpy", point.key, sentinel)
+        records.append(path, machine, "numpy", point, made)
+        return table(root, sentinel=sentinel).query("key == @point.key").iloc[-1]
 
     return add
 
@@ -78,9 +69,8 @@ def test_the_table_says_what_it_said_before_the_package_got_its_floors():
 # A row
 
 
-def test_a_row_has_the_steady_steps_in_seconds_without_warm_up(add, root):
-    add()
-    row = table(root).iloc[0]
+def test_a_row_has_the_steady_steps_in_seconds_without_warm_up(add):
+    row = add()
     assert (row.machine, row.stack, row.key, row.vocabulary) == ("some-machine", "numpy", POINT.key, 11)
     assert row.step_s == pytest.approx(0.003)
     assert row.median_s == pytest.approx(0.002)
@@ -90,14 +80,13 @@ def test_a_row_has_the_steady_steps_in_seconds_without_warm_up(add, root):
     assert (POINT.run.threads, row.threads) == (None, 2), "those that it ran with"
     assert (row.versions, row.path, row.code) == ("numpy 2.0.0", "OpenBLAS Zen", "0123456789ab")
     assert (row.protocol, row.fixed, row.disturbed, row.again) == ("2+3", True, False, False)
-    assert set(POINT.fields) <= set(table(root).columns)
+    assert set(POINT.fields) <= set(row.index)
 
 
 @pytest.mark.parametrize("status", ["oom", "timeout", "crashed", "missing"])
-def test_a_failed_invocation_has_holes_and_not_zeros(add, root, status):
+def test_a_failed_invocation_has_holes_and_not_zeros(add, status):
     add()
-    add(status)
-    failed = table(root).set_index("status").loc[status]
+    failed = add(status)
     for column in ("step_s", "median_s", "min_s", "first_s", "peak_bytes", "steps", "faults_a_step"):
         assert math.isnan(failed[column]), column
     assert failed.vocabulary == 11
@@ -135,79 +124,78 @@ def fit_loops(step_ns, start_ns):
 
 
 @pytest.mark.parametrize(("step_ns", "start_ns"), [(2_000_000, 50_000_000), (31_234, 7), (900_000_000, 0)])
-def test_the_time_of_a_step_of_fit_and_of_its_start_are_taken_apart(add_point, step_ns, start_ns):
-    row = add_point(fit_loops(step_ns, start_ns), loop="fit")
+def test_the_time_of_a_step_of_fit_and_of_its_start_are_taken_apart(add, step_ns, start_ns):
+    row = add(of=FIT, result={"loops": fit_loops(step_ns, start_ns)})
     assert row.fit_step_s == pytest.approx(step_ns / 1e9, rel=1e-9)
     assert row.fit_start_s == pytest.approx(start_ns / 1e9, rel=1e-6, abs=1e-9)
     assert row.step_s == pytest.approx(0.003), "single steps are told beside it"
 
 
-def test_a_drift_between_the_two_pairs_of_loops_is_shared(add_point):
-    times = [(30, 100), (60, 160), (30, 120), (60, 180)]
-    row = add_point([{"sentences": 6 * steps, "ns": ms * 10**6} for steps, ms in times], loop="fit")
+def test_a_drift_between_the_two_pairs_of_loops_is_shared(add):
+    loops = [{"sentences": 6 * steps, "ns": ms * 10**6} for steps, ms in ((30, 100), (60, 160), (30, 120), (60, 180))]
+    row = add(of=FIT, result={"loops": loops})
     assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
 
 
-def with_epoch(before, after, ns, sentences=1000):
+def with_epoch(before, after, ns):
     """The short loops of an epoch's point on both sides of the epoch itself."""
-    return [*fit_loops(*before), {"sentences": sentences, "ns": ns}, *fit_loops(*after)]
+    return [*fit_loops(*before), {"sentences": EPOCH["sentences"], "ns": ns}, *fit_loops(*after)]
 
 
-def test_the_epoch_stands_in_the_middle_and_has_no_part_in_the_lines_through_the_others(add_point):
+def test_the_epoch_stands_in_the_middle_and_has_no_part_in_the_lines_through_the_others(add):
     loops = with_epoch((2_000_000, 50_000_000), (3_000_000, 10_000_000), 3_210_000_000)
-    row = add_point(loops, loop="epoch", sentences=1000)
+    row = add(of=EPOCH, result={"loops": loops})
     assert row.epoch_s == 3.21
     assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
     assert row.fit_after_s == pytest.approx(0.003)
     assert math.isnan(row.epoch_idle_s), "nobody told when the last step was done"
 
 
-def test_what_a_loop_does_after_its_last_step_is_kept_out_of_the_lines(add_point):
+def test_what_a_loop_does_after_its_last_step_is_kept_out_of_the_lines(add):
     def told(loop):
         return loop | {"ns": 10**10, "trained_ns": loop["ns"]}
 
     loops = [told(loop) for loop in with_epoch((2_000_000, 50_000_000), (3_000_000, 0), 3_210_000_000)]
-    row = add_point(loops, loop="epoch", sentences=1000)
+    row = add(of=EPOCH, result={"loops": loops})
     assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
     assert (row.epoch_s, row.epoch_idle_s) == pytest.approx((10, 6.79))
     assert row.sentences == 1000
 
 
-def test_all_the_time_of_short_loops_over_all_their_steps(add_point):
+def test_all_the_time_of_short_loops_over_all_their_steps(add):
     loops = with_epoch((2_000_000, 90_000_000), (3_000_000, 0), 3_210_000_000)
-    row = add_point(loops, loop="epoch", sentences=1000)
+    row = add(of=EPOCH, result={"loops": loops})
     assert row.fit_mean_s == pytest.approx(0.002 + 4 * 0.09 / 180)
     assert row.fit_mean_after_s == pytest.approx(0.003)
 
 
 @pytest.mark.parametrize("missing", [None, 0, 3])
-def test_runs_that_told_every_last_step_are_told_apart_from_others(add_point, missing):
+def test_runs_that_told_every_last_step_are_told_apart_from_others(add, missing):
     loops = [loop | {"trained_ns": loop["ns"]} for loop in fit_loops(2_000_000, 0)]
     if missing is not None:
         del loops[missing]["trained_ns"]
-    assert bool(add_point(loops, loop="fit").told) == (missing is None)
+    assert bool(add(of=FIT, result={"loops": loops}).told) == (missing is None)
     assert "told" in ALIKE
 
 
-def test_a_point_of_single_steps_has_no_loop(add_point, root):
-    row = add_point()
-    add_point(with_epoch((2_000_000, 0), (2_000_000, 0), 10), loop="epoch", sentences=1000)
-    row = table(root).set_index("key").loc[row.name]
+def test_a_point_of_single_steps_has_no_loop(add):
+    add(of=EPOCH, result={"loops": with_epoch((2_000_000, 0), (2_000_000, 0), 10)})
+    row = add()
     assert row[[*LOOPS, "told"]].isna().all()
 
 
 @pytest.mark.parametrize("loop", [{"sentences": 10}, {"ns": 10}, {"sentences": 10, "ns": 10, "steps": 1}])
-def test_a_loop_that_does_not_fit_the_schema_is_not_written(add_point, root, loop):
+def test_a_loop_that_does_not_fit_the_schema_is_not_written(add, root, loop):
     with pytest.raises(ValueError, match="validation error"):
-        add_point([loop], loop="fit")
+        add(of=FIT, result={"loops": [loop]})
     assert not list(records.files(root))
 
 
-def test_what_the_system_counted_is_told_a_step_or_a_second_and_else_is_a_hole(add_point):
+def test_what_the_system_counted_is_told_a_step_or_a_second_and_else_is_a_hole(add):
     """Two warm-up steps and three counted ones: the faults of the counted ones alone."""
-    row = add_point(evidence={"minor_faults": 21, "seconds": 2.0, "others_cpu_s": 1.0})
+    row = add(result={"evidence": {"minor_faults": 21, "seconds": 2.0, "others_cpu_s": 1.0}})
     assert (row.faults_a_step, row.disturbed, row.others_cores) == (7.0, True, 0.5)
-    row = add_point(dropout=0.25, evidence={})
+    row = add(result={"evidence": {}})
     assert math.isnan(row.faults_a_step) and math.isnan(row.others_cores)
 
 

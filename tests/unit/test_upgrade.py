@@ -8,8 +8,8 @@ import pytest
 from traintime import paths
 from traintime.point import make_point
 from traintime.store import records
+from traintime.store.records import SCHEMA, upgraded
 from traintime.store.table import table
-from traintime.store.upgrade import SCHEMA, upgraded
 
 SMALL = {"vocabulary": 11, "embedding": 3, "units": 4, "length": 5, "batch": 6}
 POINT = make_point(**SMALL)

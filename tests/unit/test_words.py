@@ -1,5 +1,7 @@
 """Private words in docstrings and messages: what is found, where, and what is left alone."""
 
+import json
+
 import pytest
 import typer
 
@@ -78,13 +80,24 @@ def test_every_pattern_finds_its_word(found):
         "Two matrix products.": "matrix products",
         "What the forward pass keeps.": "forward pass keeps",
         "Its means.": "Its means",
-        "One operation.": "One operation",
+        "As one operation.": "As one operation",
         "The document's.": "The document",
         "It repeats itself best.": "repeats itself best",
     }
     for text, word in says.items():
         (line,) = found(f'"""{text}"""')
         assert line.startswith(f"1: {word!r}: "), text
+
+
+def test_the_prose_of_pages_and_chapters_is_read_and_not_their_code(found, tmp_path):
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["The price of `a_price`."]},
+        {"cell_type": "code", "metadata": {"mystnb": {"figure": {"caption": "A dear row."}}}, "source": ["price = 1"]},
+    ]
+    (tmp_path / "one.ipynb").write_text(json.dumps({"cells": cells}))
+    (tmp_path / "two.md").write_text("It costs more.\n\n```python\nprice = 2\n```\n")
+    said = words.private_words_on_pages([tmp_path / "one.ipynb", tmp_path / "two.md"])
+    assert [line.split(" in ")[0] for line in said] == ["one.ipynb: 'price'", "one.ipynb: 'dear'"]
 
 
 def test_sources_whose_hash_is_in_the_measurements_are_not_read():
@@ -97,6 +110,7 @@ def test_sources_whose_hash_is_in_the_measurements_are_not_read():
 def test_the_style_check_fails_on_a_private_word_alone(found, monkeypatch, capsys):
     path = paths.PACKAGE / "store" / "made_up.py"
     monkeypatch.setattr(words, "modules", lambda: [path])
+    monkeypatch.setattr(words, "pages", lambda: [])
     for text, code in (("Its cost.", 0), ("Its price.", 1)):
         found(f'"""{text}"""')
         with pytest.raises(typer.Exit) as ended:

@@ -49,7 +49,7 @@ def test_gradients_agree_with_finite_differences(module, trainer, frozen):
         )
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "adam-rows"])
 def test_a_frozen_embedding_is_left_alone_and_the_rest_is_trained(trainer, optimizer):
     trainer = trainer(frozen=True, optimizer=optimizer)
     before = [weight.copy() for weight in trainer.weights]
@@ -57,13 +57,6 @@ def test_a_frozen_embedding_is_left_alone_and_the_rest_is_trained(trainer, optim
         trainer.step()
     np.testing.assert_array_equal(trainer.weights[0], before[0])
     assert not any(np.array_equal(new, old) for new, old in zip(trainer.weights[1:], before[1:], strict=True))
-
-
-def test_a_trained_embedding_moves(trainer):
-    trainer = trainer()
-    before = trainer.weights[0].copy()
-    trainer.step()
-    assert not np.array_equal(trainer.weights[0], before)
 
 
 def test_sgd_takes_a_hundredth_of_the_gradient_away(module, trainer):
@@ -93,17 +86,6 @@ def test_adam_follows_the_textbook(trainer):
         trainer.optimizer.update(gradients)
     for new, wanted in zip(trainer.weights, weights, strict=True):
         np.testing.assert_allclose(new, wanted, atol=1e-6)
-
-
-def test_training_on_one_batch_lowers_its_loss(module, trainer):
-    trainer = trainer(dropout=0.0)
-    tokens, labels = next(trainer.batches)
-    losses = []
-    for _ in range(60):
-        loss, gradients = loss_and_gradients(module, trainer.network, tokens, labels, np.ones((6, 4), "float32"))
-        trainer.optimizer.update(gradients)
-        losses.append(loss)
-    assert losses[-1] < losses[0] - 1e-3
 
 
 def test_everything_stays_in_single_precision(trainer):
@@ -167,14 +149,6 @@ def test_by_rows_the_losses_are_adams_until_a_row_moves_without_its_word(trainer
     )
     assert rows[:3] == pytest.approx(dense[:3], abs=1e-6)
     assert rows[3:] != pytest.approx(dense[3:], abs=1e-6)
-
-
-def test_by_rows_a_frozen_table_is_left_alone(trainer):
-    trainer = trainer(frozen=True, optimizer="adam-rows")
-    before = [weight.copy() for weight in trainer.weights]
-    trainer.step()
-    np.testing.assert_array_equal(trainer.weights[0], before[0])
-    assert not any(np.array_equal(new, old) for new, old in zip(trainer.weights[1:], before[1:], strict=True))
 
 
 # The loop

@@ -123,14 +123,6 @@ def test_the_allocator_is_read_off_what_is_loaded_and_its_switches(process, monk
     assert process.allocator() == expected
 
 
-def test_without_proc_nobody_can_tell_the_allocator(process, monkeypatch):
-    def no_proc(path):
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(process, "open", no_proc, raising=False)
-    assert process.allocator() is None
-
-
 @pytest.mark.parametrize(("threads", "left"), [(1, {1}), (2, {1, 3}), (9, {1, 3, 5, 7})])
 def test_a_process_keeps_to_its_first_processors(process, monkeypatch, threads, left):
     allowed = {1, 3, 5, 7}

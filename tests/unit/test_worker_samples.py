@@ -26,30 +26,6 @@ def sizes(tiny):
     return tiny.sizes.model_dump()
 
 
-def test_tokens_and_labels_have_the_shapes_and_types_that_the_models_expect(samples, sizes):
-    tokens, labels = next(samples.batches(sizes))
-    assert (tokens.shape, tokens.dtype) == ((6, 5), np.int32)
-    assert (labels.shape, labels.dtype) == ((6, 1), np.float32)
-    assert set(np.unique(labels)) <= {0, 1}
-
-
-def test_every_token_is_a_row_of_the_table_and_both_labels_occur(samples, sizes):
-    pool = list(itertools.islice(samples.batches(sizes), samples.POOL))
-    tokens = np.concatenate([tokens.ravel() for tokens, _ in pool])
-    assert set(tokens) == set(range(11))
-    assert {label for _, labels in pool for label in labels.ravel()} == {0, 1}
-
-
-def test_the_same_seed_gives_the_same_batches(samples, sizes):
-    for one, other in itertools.islice(zip(samples.batches(sizes), samples.batches(sizes), strict=True), 20):
-        np.testing.assert_array_equal(one[0], other[0])
-        np.testing.assert_array_equal(one[1], other[1])
-
-
-def test_another_seed_gives_other_batches(samples, sizes):
-    assert not np.array_equal(next(samples.batches(sizes))[0], next(samples.batches(sizes, seed=1))[0])
-
-
 def test_batches_differ_from_one_to_the_next_and_never_end(samples, sizes):
     many = list(itertools.islice(samples.batches(sizes), 2 * samples.POOL + 1))
     assert not any(np.array_equal(one[0], other[0]) for one, other in itertools.pairwise(many))

@@ -1,12 +1,15 @@
-"""The appendix of all claims: what the executed chapters found, sorted by the source that claims it."""
+"""The appendices: the claims of the five documents with a verdict each, and every prediction, as first written."""
 
-import json
-from collections.abc import Iterable
-from pathlib import Path
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-import pandas as pd
-
-from traintime.book import claims, markup, original
+from traintime.book import execute, markup, original, stored, verdicts
+from traintime.book import predictions as registered
+from traintime.book.chapters import of_label, question
+from traintime.book.claims import NOT_MEASURED, Judged, by_machine, judge
 
 # The documents' titles, in English (data/original/README.md).
 TITLES = {
@@ -16,65 +19,118 @@ TITLES = {
     "S3": "How does training time differ between batch sizes?",
     "S4": "Why is a Keras LSTM three times faster on the CPU than on the GPU?",
 }
-PLACE = "<!-- every claim -->"  # in claims.md: where the tables go
-NOT_YET = "not measured yet"
-ARITHMETIC = "no machine, the documents' own figures"
+CLAIMS = "<!-- every claim -->"  # in claims.md: where the tables go
+PREDICTIONS = "<!-- every prediction -->"  # in predictions.md: where they go
+CSV = "verdicts.csv"  # what claims.md links to
+ARITHMETIC = "the documents' own figures"
 
 
-def found(executed: Iterable[Path]) -> dict[str, dict]:
-    """Every claim that an executed chapter shows: label -> claims.as_data's entry, with its `chapter`."""
-    entries = {}
-    for path in executed:
-        for cell in json.loads(path.read_text())["cells"]:
-            for output in cell.get("outputs", []):
-                for entry in output.get("metadata", {}).get(claims.KEPT, []):
-                    entries[entry["label"]] = entry | {"chapter": path.stem}
-    return dict(sorted(entries.items()))
+@dataclass(frozen=True)
+class DocumentClaim:
+    """A row of data/original/claims.csv: a claim of a document, and our answer.
 
-
-def page(template: str, executed: Iterable[Path]) -> str:
-    """The appendix: the template with a table a document and one of our own claims.
-
-    Raises ValueError where data/original/claims.csv names a claim that no chapter shows.
+    judged: labels of our claims that decide it, one with "!" where ours says the contrary; related: others worth
+    reading; answer: a sentence, without a measured number.
     """
-    entries, rows = found(executed), original.read("claims").fillna("")
-    labels = {label for judged in rows["judged"] for label in judged.split()}
-    if unknown := sorted(labels - set(entries)):
-        raise ValueError(f"data/original/claims.csv names {', '.join(unknown)}, which no chapter shows")
+
+    document: str
+    id: str
+    claim: str
+    judged: str
+    related: str
+    answer: str
+
+    def outcomes(self) -> Iterator[bool | None]:
+        """Whether it was confirmed, by each deciding claim on each machine that measured it; None: inconclusive."""
+        for label in self.judged.split():
+            for one in found(label.lstrip("!")):
+                undecided = one.verdict not in ("holds", "does not hold")
+                yield None if undecided else (one.verdict == "holds") != label.startswith("!")
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on their sentence."""
+        came = set(self.outcomes())
+        if {True, False} <= came:
+            return "confirmed in part"
+        if decided := came - {None}:
+            return "confirmed" if decided == {True} else "not confirmed"
+        return "inconclusive" if came else NOT_MEASURED
+
+
+def answers() -> list[DocumentClaim]:
+    """Every claim of the documents, in their order."""
+    return [DocumentClaim(**row) for row in original.read("claims").fillna("").astype(str).to_dict("records")]
+
+
+def found(label: str) -> list[Judged]:
+    """A claim of ours on every machine that measured it; where none did, on the documents' own figures."""
+    claim = verdicts.every_claim()[label]
+    each = [verdicts.on(claim, machine) for machine in stored.named()]
+    measured = [one for one in each if one.verdict != NOT_MEASURED]
+    figures = [judge(claim, question.document())]
+    return measured or [one for one in figures if one.verdict != NOT_MEASURED]
+
+
+def claims(template: str) -> str:
+    """The appendix of the documents' claims: the template with a table for each document."""
     parts = []
-    for document, of_it in rows.groupby("document", sort=True):
-        heading = f"## {document}: {TITLES[document]}\n"
-        parts += [heading, f"What the document claims {{cite}}`{document.lower()}`:\n", _documents(of_it, entries)]
-    ours = {label: entry for label, entry in entries.items() if label not in labels}
-    parts += ["## What we claim beside them\n", markup.fold(f"All {len(ours)} of them", _ours(ours))]
-    return template.replace(PLACE, "\n".join(parts))
+    for document, title in TITLES.items():
+        rows = [_row(one) for one in answers() if one.document == document]
+        heads = ["", "it claims", "verdict", "what we found"]
+        parts += [f"## {document}: {title} {{cite}}`{document.lower()}`\n", markup.table(heads, rows, right=False), ""]
+    return template.replace(CLAIMS, "\n".join(parts))
 
 
-def _documents(rows: pd.DataFrame, entries: dict[str, dict]) -> str:
-    lines = []
-    for row in rows.itertuples():
-        judged = [entries[label] for label in row.judged.split()]
-        ours = "<br>".join(f"{_link(entry)} {entry['sentence']}" for entry in judged)
-        lines.append([row.id, row.claim, ours or "", "<br>".join(map(_verdicts, judged)) or NOT_YET])
-    heads = ["", "the document", "what we asked", "measured"]
-    return markup.table(heads, lines, right=False) + "\n"
+def _row(one: DocumentClaim) -> list[str]:
+    judged, related = one.judged.replace("!", "").split(), one.related.split()
+    links = ", ".join(dict.fromkeys(map(_link, judged + related)))
+    figures = "".join(f"<p>{_link(label)}: {'; '.join(_figures(label))}</p>" for label in dict.fromkeys(judged))
+    evidence = f"<details><summary>evidence</summary>{figures}</details>" if figures else ""
+    return [one.id, one.claim, f"**{one.verdict}**", f"{one.answer} ({links}){evidence}"]
 
 
-def _ours(entries: dict[str, dict]) -> str:
-    lines = [[_link(entry), entry["sentence"], _verdicts(entry)] for entry in entries.values()]
-    return markup.table(["", "claim", "measured"], lines, right=False)
+def _figures(label: str) -> list[str]:
+    names = {original.FIGURES: ARITHMETIC}
+    return by_machine((names.get(one.machine, one.machine), one.verdict, one.figure) for one in found(label))
 
 
-def _link(entry: dict) -> str:
-    return f'<a href="chapters/{entry["chapter"]}.html#claims-machine-by-machine">{entry["label"]}</a>'
+def _link(label: str) -> str:
+    return f'<a href="chapters/{of_label(label)}.html#claims-machine-by-machine">{label}</a>'
 
 
-def _verdicts(entry: dict) -> str:
-    """One line per deciding machine: its verdict and the figure that decides; last what the sources' figures say."""
-    decided = [
-        (ARITHMETIC if one["machine"] == original.FIGURES else one["machine"], one["verdict"], one["figure"])
-        for one in entry["machines"]
-        if one["verdict"] != claims.NOT_MEASURED
-    ]
-    lines = [f"{entry['label']}, {line}" for line in claims.by_machine(decided)]
-    return "<br>".join(lines) or f"{entry['label']}: {NOT_YET}"
+def every_verdict() -> str:
+    """All our claims on all machines, as CSV: label, sentence, source, machine, verdict, figure."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["claim", "sentence", "source", "machine", "verdict", "figure"])
+    for claim in verdicts.every_claim().values():
+        for one in (verdicts.on(claim, machine) for machine in stored.named()):
+            writer.writerow([claim.label, claim.sentence, claim.source, one.machine, one.verdict, one.figure])
+    return text.getvalue()
+
+
+def predictions(template: str) -> str:
+    """The appendix of predictions: the template with a count of outcomes and a folded table for each chapter."""
+    every = registered.read()
+    outcomes, dates = Counter(one.outcome for one in every), Counter(one.how_dated for one in every)
+    parts = [_counted("outcome", outcomes), "", _counted("how its date is known", dates)]
+    for chapter in execute.chapters():
+        rows = [_prediction(one) for one in every if one.chapter == chapter[:2]]
+        if rows:
+            table = markup.table(["", "prediction, as first written", "dated", "outcome"], rows, right=False)
+            parts += [f"\n## Chapter {int(chapter[:2])}\n", markup.fold(f"{len(rows)} predictions", table)]
+    return template.replace(PREDICTIONS, "\n".join(parts))
+
+
+def _counted(what: str, counts: Counter[str]) -> str:
+    return markup.table([what, "predictions"], [[name, str(count)] for name, count in counts.most_common()])
+
+
+def _prediction(one: registered.Prediction) -> list[str]:
+    decided = [f"{claim.claim.label} {claim.verdict}: {claim.figure}".rstrip(": ") for claim, _ in one.judged]
+    said = ["; ".join(decided), one.note]
+    if one.later_wording:
+        said.append(f"Reworded later: *{one.later_wording.split(' [')[0]}*")
+    outcome = "<br>".join([f"**{one.outcome}** on {stored.of(one.machine).title}", *filter(None, said)])
+    return [one.number, one.prediction, f"{one.registered[:16].replace('T', ' ')}, {one.how_dated}", outcome]

@@ -11,12 +11,12 @@ import nbformat
 import yaml
 
 from traintime import paths
-from traintime.book import appendix, glue, reader
+from traintime.book import appendix, glue, reader, stored
 from traintime.book.calculator import page as calculator
 from traintime.book.execute import chapters
 
 # Sphinx looks for MathJax on a server of its own choice; the book must read without a network.
-PAGES = ("index.md", "claims.md", "calculator.md", "glossary.md", "bibliography.md")
+PAGES = ("index.md", "learned.md", "claims.md", "predictions.md", "calculator.md", "glossary.md", "bibliography.md")
 MATHJAX = "mathjax/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full"
 
 
@@ -60,9 +60,12 @@ def stage(profile: str, staging: Path) -> None:
     staged |= {f"figures/{path.name}": path.read_bytes() for path in (work / "figures").glob("*.*")}
     staged |= {f"_static/{path.name}": path.read_bytes() for path in (paths.ROOT / "_static").iterdir()}
     staged |= {name: text.encode() for name, text in calculator.fragments().items()}
-    staged["claims.md"] = appendix.page(staged["claims.md"].decode(), pages).encode()
+    staged["claims.md"] = appendix.claims(staged["claims.md"].decode()).encode()
+    staged["predictions.md"] = appendix.predictions(staged["predictions.md"].decode()).encode()
     named = set(re.findall(r"{{ (\w+) }}", "".join(staged[name].decode() for name in PAGES)))
-    values = glue.front_page(pages) | calculator.values() | {"profile": profile}
+    values = glue.front_page(pages) | calculator.values()
+    values |= {"profile": profile, "install": _install(), "front_machine": stored.of().title}
+    staged["front-answer.txt"] = f"{values['predict_demo']}\n".encode()
     if lacking := sorted(named - set(values)):
         raise RuntimeError(f"the pages name numbers that no chapter gives: {', '.join(lacking)}")
     staged["_config.yml"] = _settings({name: values[name] for name in sorted(named)}).encode()
@@ -77,6 +80,12 @@ def stage(profile: str, staging: Path) -> None:
         for path in (staging / folder).iterdir():
             if f"{folder}/{path.name}" not in staged:
                 path.unlink()
+
+
+def _install() -> str:
+    """How a reader installs the package."""
+    url = repository_url()
+    return f"`pip install git+{url}`" if url else "Install the package from a copy of this repository (`pip install .`)"
 
 
 def _same(path: Path, content: bytes) -> bool:
@@ -120,6 +129,7 @@ def build(profile: str) -> None:
         raise RuntimeError(f"the build wrote no {', '.join(missing)}")
     aside = paths.BUILD / f"html-{os.getpid()}"
     shutil.copytree(made, aside)
+    (aside / appendix.CSV).write_text(appendix.every_verdict())
     import jupyter_server_mathjax
 
     shutil.copytree(Path(jupyter_server_mathjax.__file__).parent / "static", aside / "_static" / "mathjax")

@@ -10,18 +10,18 @@ The prose is written against one machine (`on`) and says there what `says` names
 shows that a claim does not hold there; it never fails.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from traintime.book import original, stored
+from traintime.book import stored
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 
 NOT_MEASURED = "not measured"
-Verdict = Literal["holds", "does not hold", "cannot be told", "not measured"]
+Verdict = Literal["holds", "does not hold", "inconclusive", "not measured"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Claim:
     """A sentence and who judges it.
 
     label: chapter and number ("03.1"); source: a source's claim ("S0, C1") or "ours"; find: the judge, which
-    returns None, or fails to find a row (KeyError, IndexError), where a machine lacks the points; says: the verdict
+    returns None, or fails to find a row (stored.or_none), where a machine lacks the points; says: the verdict
     that the prose reports; on: gives the machine that the prose shows.
     """
 
@@ -83,39 +83,15 @@ class Judged:
     figure: str
 
 
-WORDS: dict[bool | None, Verdict] = {True: "holds", False: "does not hold", None: "cannot be told"}
+WORDS: dict[bool | None, Verdict] = {True: "holds", False: "does not hold", None: "inconclusive"}
 
 
 def judge(claim: Claim, measurements: Measurements) -> Judged:
     """The claim on one machine; a machine that lacks its points has not measured it, which is no error."""
-    try:
-        finding = claim.find(measurements) if len(measurements.rows) else None
-    except (KeyError, IndexError):
-        finding = None
+    finding = stored.or_none(lambda: claim.find(measurements)) if len(measurements.rows) else None
     if finding is None:
         return Judged(claim, measurements.title, NOT_MEASURED, "")
     return Judged(claim, measurements.title, WORDS[finding.holds], finding.figure)
-
-
-KEPT = "traintime_claims"  # in the metadata of a claims table in an executed notebook: as_data's entries
-
-
-def as_data(found: Sequence[Sequence[Judged]]) -> list[dict]:
-    """Judged claims as an executed notebook keeps them for the appendix; this run's own column is left out.
-
-    An entry a claim: label, sentence, source, machines (machine, verdict, figure), the sources' own figures among them.
-    """
-    kept = {original.FIGURES, *(machine["title"] for machine in stored.named().values())}
-    entries = []
-    for each in found:
-        claim = each[0].claim
-        machines = [
-            {"machine": one.machine, "verdict": one.verdict, "figure": one.figure}
-            for one in each
-            if one.machine in kept
-        ]
-        entries.append({"label": claim.label, "sentence": claim.sentence, "source": claim.source, "machines": machines})
-    return entries
 
 
 def by_machine(found: Iterable[tuple[str, str, str]]) -> list[str]:
@@ -176,8 +152,7 @@ def higher(one: Interval, other: Interval) -> bool | None:
 
 def every(*parts: bool | None) -> bool | None:
     """Whether all hold: no if one does not, None if one is inconclusive. Raises KeyError without any."""
-    if not parts:
-        raise KeyError("nothing to judge")
+    stored.measured(parts)
     return False if False in parts else None if None in parts else True
 
 
@@ -193,8 +168,7 @@ def every_stack(
     (Interval.one_of). The figure: all values where they are few, else the one nearest to a limit, or farthest beyond
     it. spec, scale, unit: how a value is written (Interval.text).
     """
-    _some_of(values)
-    refuted = any(limits(value.one_of(len(values))) is False for value in values.values())
+    refuted = any(limits(value.one_of(len(values))) is False for value in stored.measured(values).values())
     holds = False if refuted else True if all(limits(value) for value in values.values()) else None
     return Finding(holds, _figure(values, min(values, key=lambda name: limits.margin(values[name])), spec, scale, unit))
 
@@ -203,16 +177,10 @@ def any_stack(
     values: Mapping[str, Interval], limits: Limits, spec: str = ".2f", scale: float = 1.0, unit: str = ""
 ) -> Finding:
     """Whether at least one stack's value lies within the limits, though it is one of so many; else as `every_stack`."""
-    _some_of(values)
-    found = any(limits(value.one_of(len(values))) for value in values.values())
+    found = any(limits(value.one_of(len(values))) for value in stored.measured(values).values())
     refuted = all(limits(value) is False for value in values.values())
     holds = True if found else False if refuted else None
     return Finding(holds, _figure(values, max(values, key=lambda name: limits.margin(values[name])), spec, scale, unit))
-
-
-def _some_of(values: Mapping[str, Interval]) -> None:
-    if not values:
-        raise KeyError("nothing to judge")
 
 
 def _figure(values: Mapping[str, Interval], deciding: str, spec: str, scale: float, unit: str) -> str:

@@ -66,9 +66,9 @@ def build_command(profile: str, built: Path) -> None:
 @app.command("judge")
 def judge_command(label: Annotated[str, typer.Argument(help="A claim's number, such as 03.6.")]) -> None:
     """Judge one claim on every stored machine, now; where one has not measured it, say what its judge did not find."""
-    from traintime.book import chapters, claims, stored, verdicts
+    from traintime.book import claims, stored, verdicts
 
-    known = {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
+    known = verdicts.every_claim()
     if label not in known:
         raise unknown("claim", label, list(known))
     for machine in stored.named():
@@ -88,12 +88,7 @@ def check_notebooks_command() -> None:
     from traintime.book import prose
 
     notebooks = sorted(paths.CHAPTERS.glob("*.ipynb"))
-    found = prose.notebooks_with_outputs(notebooks)
-    for notebook in notebooks:
-        found += prose.typed_numbers(notebook)
-    for problem in found:
-        typer.echo(problem)
-    raise typer.Exit(1 if found else 0)
+    _end(prose.notebooks_with_outputs(notebooks) + [one for path in notebooks for one in prose.typed_numbers(path)])
 
 
 @app.command("check-words")
@@ -101,10 +96,14 @@ def check_words_command() -> None:
     """Fail when a docstring or a message of the package has a private word, for which the field has another."""
     from traintime.book import words
 
-    found = words.private_words(words.modules())
-    for problem in found:
+    _end(words.private_words(words.modules()) + words.private_words_on_pages(words.pages()))
+
+
+def _end(problems: list[str]) -> None:
+    """Print the problems; end with exit status 1 where there are any."""
+    for problem in problems:
         typer.echo(problem)
-    raise typer.Exit(1 if found else 0)
+    raise typer.Exit(1 if problems else 0)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from papermill.iorw import load_notebook_node
 from traintime import paths
 from traintime.book import PROFILE, RESULTS, VERDICTS
 from traintime.errors import unknown
-from traintime.measuring.profiles import load_profile
+from traintime.measuring import sweep
 
 WIDEST = 79  # characters of a line of code that fit a page
 
@@ -38,7 +38,7 @@ def parameters(profile: str, chapter: str) -> dict[str, Any]:
     """What the profile sets for the chapter; raises InputError for a name that the chapter does not declare."""
     if chapter not in chapters():
         raise unknown("chapter", chapter, list(chapters()))
-    settings = load_profile(profile).get("chapters", {})
+    settings = sweep.load_profile(profile).get("chapters", {})
     for name in settings:
         if name not in chapters():
             raise unknown("chapter in a profile", name, list(chapters()))

@@ -20,3 +20,28 @@ def accuracies(data: str) -> "pd.Series[float]":
     """Accuracies that its makers published for a data set, shares by model."""
     rows = pd.read_csv(paths.EXTERNAL / "accuracies.csv")
     return rows[rows["data"] == data].set_index("model")["accuracy"]
+
+
+def networks_on_a100() -> pd.DataFrame:
+    """Our fits to other people's Keras networks on an A100, a row each (traintime.book.a100 makes the file)."""
+    return pd.read_csv(paths.EXTERNAL / "cnn-a100.csv")
+
+
+def reading_model() -> "pd.Series[float]":
+    """Hours per epoch of DAWNBench's BiDAF, a model that reads, on two cards and a processor: mean over its epochs."""
+    rows = pd.read_csv(paths.EXTERNAL / "dawnbench.csv").set_index("device")
+    return rows["hours"] / rows["epochs"]
+
+
+def lstm_implementations() -> pd.DataFrame:
+    """Steps of one LSTM in several implementations on one GTX 1080, as a chart prints them, with position_s, seconds
+    per time step: the whole step over its time steps.
+    """
+    rows = pd.read_csv(paths.EXTERNAL / "lstm-implementations.csv")
+    return rows.assign(position_s=rows["printed_ms"] / 1e3 / rows["length"])
+
+
+def cudnn_lstm() -> pd.DataFrame:
+    """One recurrent layer in cuDNN on five cards, with step_s: forward and both backward passes together, s."""
+    rows = pd.read_csv(paths.EXTERNAL / "cudnn-lstm.csv")
+    return rows.assign(step_s=rows.filter(like="_ms").sum(axis=1) / 1e3)

@@ -35,8 +35,8 @@ def front() -> Figure:
 
 
 def document() -> Figure:
-    """The 2017 document's two tables."""
-    return plots.document_tables(original.s0())
+    """The 2017 post's two tables, with the sum of three terms through them."""
+    return plots.document_tables(original.s0(), original.s0_fits())
 
 
 DRAWN: dict[str, Callable[[], Figure]] = {

@@ -1,4 +1,4 @@
-"""Tables that are slow to make, kept under _build/tables and made again when what they rest on has changed."""
+"""What is kept and made again when what it rests on has changed: tables that are slow to make, hashes, small files."""
 
 import contextlib
 import functools
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from traintime import paths
+from traintime.store.records import write_atomically
 
 try:
     import pyarrow as pa
@@ -63,6 +64,12 @@ def table(name: str, key: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame
         parquet.write_table(whole, aside, write_page_checksum=True)
         os.replace(aside, path)
     return made
+
+
+def write_where_it_differs(path: Path, text: str) -> None:
+    """Write a text file unless it has that text already: its time then says when it last changed."""
+    if not path.exists() or path.read_text() != text:
+        write_atomically(path, text)
 
 
 def _with_nan(read: pd.DataFrame) -> pd.DataFrame:

@@ -11,10 +11,9 @@ from typing import Any
 import pandas as pd
 from IPython.display import HTML, Markdown, display
 
-from traintime.book import PROFILE, chapters, markup, plots, stored
-from traintime.book.claims import KEPT, Claim, as_data, by_machine, power, span  # noqa: F401 (tables name them)
+from traintime.book import PROFILE, chapters, markup, original, plots, stored
+from traintime.book.claims import Claim, by_machine, power, span  # noqa: F401 (tables name them)
 from traintime.book.glue import PREFIX
-from traintime.book.predictions import read as read_predictions
 from traintime.book.stored import Measurements
 from traintime.book.verdicts import judged
 from traintime.explain.statistics import Interval
@@ -38,7 +37,7 @@ Column = str | tuple[str, float, str] | tuple[str, Callable[[Any], str]]
 
 
 def columns(data: pd.DataFrame, fold: str = "", remedy: str = "", **heads: Column) -> HTML:
-    """A table of a data frame's columns: `columns(steps, stack="stack", step_s=("ms a step", 1e3, ",.1f"))`.
+    """A table of a data frame's columns: `columns(steps, stack="stack", step_s=("ms per step", 1e3, ",.1f"))`.
 
     heads: by the frame's column, or by any name where a function gives the text. A text is shown as it is, an Interval
     with its ends, a missing value as an empty cell. fold: see `table`; remedy: a sentence in the place of no rows.
@@ -92,7 +91,7 @@ def step_table(points: pd.DataFrame, against: str = "vocabulary", fold: str = ""
             at = of_one[of_one[against] == size]
             cells.append(_cell(at.iloc[0]) if len(at) else "not measured yet")
         rows.append([name[0] if points["how"].nunique() == 1 else ", ".join(name), *cells])
-    return table(["ms a step", *(plots.short(size) for size in order)], rows, fold=fold)
+    return table(["ms per step", *(plots.short(size) for size in order)], rows, fold=fold)
 
 
 def _cell(row: pd.Series) -> str:
@@ -151,7 +150,9 @@ def download(run: Measurements) -> HTML:
 def glue(**values: Any) -> None:
     """Give numbers a name by which the prose of the page can show them: {glue:text}`name`."""
     for name, value in values.items():
-        data = {PREFIX + "text/plain": repr(str(value))}  # quoted: bare, "9,600" would be read as a tuple
+        data = {
+            PREFIX + "text/plain": repr(markup.percent(str(value)))
+        }  # quoted: bare, "9,600" would be read as a tuple
         metadata = {"scrapbook": {"name": name, "mime_prefix": PREFIX}}
         display(data, raw=True, metadata=metadata)
 
@@ -176,11 +177,8 @@ class Prose:
 
 def or_not_measured(give: Callable[[], str]) -> str:
     """A text for the prose, or that the machine which the page shows has not measured what it needs."""
-    try:
-        text = give()
-    except (KeyError, IndexError):
-        return NOT_MEASURED
-    return NOT_MEASURED if re.search(r"\bnan\b", text) else text
+    text = stored.or_none(give)
+    return NOT_MEASURED if text is None or re.search(r"\bnan\b", text) else text
 
 
 def on_each_machine(say: Callable[[Measurements], str], without: str = "") -> list[str]:
@@ -192,8 +190,7 @@ def on_each_machine(say: Callable[[Measurements], str], without: str = "") -> li
 
 def title(book: Measurements, found: Sized) -> str:
     """The machine's name, where it has what a page shows. Raises KeyError where it has none of it."""
-    if not len(found):
-        raise KeyError("not measured")
+    stored.measured(found)
     return book.title
 
 
@@ -202,17 +199,6 @@ A_LOOK = (
     "judged and cannot be sent in. For runs that can, change a parameter in JupyterLab (make lab), or run the book "
     "under another profile (make book PROFILE=full)."
 )
-
-
-class _Claims(HTML):
-    """A table of claims that carries them as data, too, for the appendix."""
-
-    def __init__(self, text: str, entries: list[dict[str, Any]]) -> None:
-        super().__init__(text)
-        self.entries = entries
-
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {"text/html": self.data}, {KEPT: self.entries}
 
 
 def claims(chapter: str | Sequence[Claim], run: Measurements | None = None) -> HTML:
@@ -225,7 +211,20 @@ def claims(chapter: str | Sequence[Claim], run: Measurements | None = None) -> H
     for each in found:
         claim, machines = each[0].claim, [(one.machine, one.verdict, one.figure) for one in each]
         rows.append([claim.label, f"{claim.sentence} *({claim.source})*", "<br>".join(by_machine(machines))])
-    return _Claims(markup.table(["", "claim", "measured"], rows, right=False), as_data(found))
+    return table(["", "claim", "measured"], rows, right=False)
+
+
+def evidence(chapter: str, run: Measurements | None = None) -> HTML:
+    """The end of a chapter ("03"), folded: its claims on each machine and on this run, whether this run is normal, and
+    what it measured, to save. Predictions stand in an appendix of their own.
+
+    run: what this run measured, or the figures of a document, on which claims are judged and that nobody saves.
+    """
+    parts = [claims(chapter, run)]
+    if run is not None and run.machine != original.FIGURES:
+        parts += [normal(run), download(run)]
+    said = "What this chapter claims, with a verdict for each machine"
+    return HTML(markup.fold(said, "\n".join(part.data for part in parts)))
 
 
 def normal(run: Measurements) -> HTML:
@@ -252,28 +251,6 @@ def _placed(one: compare.Placed) -> list[str]:
         return ["", "", one.verdict]
     times = f"{one.times.value:.2f} times"
     return [times, f"{one.times.low:.2f} to {one.times.high:.2f}", f"**{one.verdict}**" if one.off else one.verdict]
-
-
-def predictions(chapter: str) -> HTML:
-    """What was predicted for a chapter ("06"), as first written, with the day, what came of it, and later wordings."""
-    rows = []
-    of_machine = ""
-    for one in read_predictions(chapter):
-        if one.machine != of_machine:
-            of_machine = one.machine
-            rows.append(["", f"*For {stored.of(of_machine).title}:*", "", ""])
-        decided = "; ".join(
-            f"{claim.claim.label} {claim.verdict}: {claim.figure}".rstrip(": ") for claim, _ in one.judged
-        )
-        said = [decided, one.note]
-        if one.later_wording:
-            said.append(f"Reworded later: *{one.later_wording.split(' [')[0]}*")
-        why = "<br>".join(map(markup.inline, filter(None, said)))
-        outcome = f"**{one.outcome}**" + "<br>reworded later" * bool(one.later_wording)
-        outcome += f"<details><summary>why</summary>{why}</details>" if why else ""
-        rows.append([one.number, one.prediction, one.dated, outcome])
-    heads = ["", "prediction, as first written", "dated", "held?"]
-    return HTML(markup.box("Predicted, and held?", markup.table(heads, rows, right=False)))
 
 
 def made_by(run_here: Measurements | None = None, reference: str | None = None) -> Markdown:

@@ -5,8 +5,8 @@ import functools
 from dataclasses import dataclass
 
 from traintime import paths
-from traintime.book import chapters, verdicts
-from traintime.book.claims import Claim, Judged
+from traintime.book import verdicts
+from traintime.book.claims import Judged
 
 
 @dataclass(frozen=True)
@@ -33,33 +33,28 @@ class Prediction:
     note: str
 
     @property
-    def dated(self) -> str:
-        """When it was written, and how that is known: registered is what was committed before its first run."""
-        late = bool(self.measured_from) and self.measured_from[:16] < self.registered[:16]
-        by = "registered" if self.dated_by == "commit" else "by its own word"
-        return f"{self.registered[:16].replace('T', ' ')}, {'written after its first runs' if late else by}"
+    def how_dated(self) -> str:
+        """How its date is known: registered is what was committed before its first run."""
+        if self.measured_from and self.measured_from[:16] < self.registered[:16]:
+            return "written after its first runs"
+        return "registered" if self.dated_by == "commit" else "by its own word"
 
     @functools.cached_property
     def judged(self) -> list[tuple[Judged, bool]]:
         """Each deciding claim on the prediction's machine, with whether the claim says the contrary."""
-        labels = self.claims.split()
-        return [(verdicts.on(_claims()[label.lstrip("!")], self.machine), label[0] == "!") for label in labels]
+        labels, claims = self.claims.split(), verdicts.every_claim()
+        return [(verdicts.on(claims[label.lstrip("!")], self.machine), label[0] == "!") for label in labels]
 
     @property
     def outcome(self) -> str:
-        """ "held", "failed", "held in part", "cannot be told" or "not judged yet"."""
+        """ "held", "failed", "held in part", "inconclusive" or "not judged yet"."""
         came = {(one.verdict == "holds") != contrary for one, contrary in self.judged if one.verdict in DECIDED}
         if len(came) == 2:
             return "held in part"
         undecided = {one.verdict for one, _ in self.judged} - set(DECIDED)
         if undecided and came != {False}:
-            return "cannot be told" if "cannot be told" in undecided else "not measured"
+            return "inconclusive" if "inconclusive" in undecided else "not measured"
         return {True: "held", False: "failed"}[came.pop()] if came else "not judged yet"
-
-
-@functools.cache
-def _claims() -> dict[str, Claim]:
-    return {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
 
 
 DECIDED = ("holds", "does not hold")
@@ -70,3 +65,8 @@ def read(chapter: str | None = None) -> list[Prediction]:
     with (paths.DATA / "predictions.csv").open(newline="") as file:
         rows = [Prediction(**row) for row in csv.DictReader(file)]
     return [row for row in rows if chapter in (None, row.chapter)]
+
+
+def outcome(chapter: str, number: str) -> str:
+    """What came of one prediction of a chapter ("06", "2"), on the machine for which it was first written."""
+    return next(one.outcome for one in read(chapter) if one.number == number)

@@ -14,7 +14,6 @@ from traintime.book import PROFILE, RESULTS
 from traintime.book.stored import ANY, Measurements
 from traintime.errors import InputError
 from traintime.measuring import allocators, machine, stacks, sweep
-from traintime.measuring.profiles import load_profile
 from traintime.measuring.protocol import Protocol
 from traintime.store import records
 from traintime.store.table import table
@@ -30,8 +29,9 @@ def follow(line: str) -> None:
 def results_folder(chapter: str, plans: list[sweep.Plan]) -> Path:
     """Where this run of the chapter keeps what it measures: a folder for each plan and each set of installed software.
 
-    Measured once, a plan is not measured again while stacks and workers stay as they are (sweep.Task.mine holds the
-    workers' hash): a changed sentence or plot only draws again. Kernels that were started by hand share one folder.
+    Measured once, a plan is not measured again while stacks and workers stay as they are
+    (sweep.Task.attempted_by compares the workers' hash): a changed sentence or plot only draws again. Kernels that were
+    started by hand share one folder.
     """
     used = {stack.name: stack.versions() for plan in plans for stack in plan.stacks}
     digest = hashlib.sha256(repr((plans, sorted(used.items()))).encode()).hexdigest()[:12]
@@ -52,12 +52,13 @@ def planned(name: str, fields: dict[str, Any], device: str = "cpu") -> sweep.Pla
     pairs = {
         (stack.name, point.key): (point, stacks.counterpart(stack)) for plan in plans for point, stack in plan.pairs
     }
-    return replace(plans[0], pairs=[pairs[key] for key in sorted(pairs)], settle=plans[0].rounds > 1)
+    ordered = [pairs[key] for key in sorted(pairs)]
+    return replace(plans[0], pairs=ordered, settle=plans[0].rounds > 1, sentinels=False)
 
 
 def _together(chapter: str) -> bool:
     """Whether the chapter's points may share processes: the profile says `together`, and not `alone` of it."""
-    profile = load_profile(os.environ[PROFILE]) if os.environ.get(PROFILE) else {}
+    profile = sweep.load_profile(os.environ[PROFILE]) if os.environ.get(PROFILE) else {}
     return bool(profile.get("together")) and chapter not in profile.get("alone", [])
 
 
@@ -141,7 +142,7 @@ def run(
         if record is not None:
             follow(f"{progress.finished}/{progress.total} {task.stack.name} {task.point.key} {record['status']}")
 
-    sweep.run(plans, root, report=report, sentinels=False, rates=_rates if together else machine.rates)
+    sweep.run(plans, root, report=report, rates=_rates if together else machine.rates)
     for line in _crashes(root) + _disturbed(root):
         display(Markdown(line))
     # What another processor has measured here before, with these sources, is none of this run's.

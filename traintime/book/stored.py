@@ -9,14 +9,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from traintime import paths, workloads
 from traintime.book import kept
-from traintime.errors import InputError
+from traintime.errors import InputError, unknown
 from traintime.explain import formula, points, statistics
 from traintime.explain.statistics import Interval, Spread
 from traintime.measuring import machine, stacks
@@ -32,6 +32,7 @@ ANY = object()  # a field that may have any value
 ENDED_BY_TIME = r", \S+ to \S+ s$"
 
 
+Some = TypeVar("Some")
 ROLES = ("reference", "shown", "in part")
 
 
@@ -69,8 +70,14 @@ def described(machine: str = "") -> dict[str, Any]:
 
 @functools.cache
 def of(machine: str = "") -> "Measurements":
-    """What is stored of one machine ("" for the reference), read once; from one file where nothing has changed."""
+    """What is stored of one machine ("" for the reference), read once; from one file where nothing has changed.
+
+    Raises InputError for a machine of which nothing is stored.
+    """
     machine = machine or reference()
+    if not (paths.MEASUREMENTS / machine).is_dir():
+        known = sorted(path.name for path in paths.MEASUREMENTS.iterdir() if path.is_dir())
+        raise unknown("machine", machine, known)
     rows = kept.table(machine, _key(machine), lambda: table(paths.MEASUREMENTS, machine))
     found = Measurements(rows, machine)
     # As `every` makes them; most of what a chapter shows starts from here.
@@ -149,10 +156,25 @@ def chosen(found: pd.DataFrame, **wanted: Any) -> pd.DataFrame:
 
 def row(found: pd.DataFrame, **wanted: Any) -> pd.Series:
     """The first row of a table that has these values. Raises KeyError where there is none."""
-    rows = chosen(found, **wanted)
-    if rows.empty:
-        raise KeyError(str(wanted))
-    return rows.iloc[0]
+    return measured(chosen(found, **wanted), str(wanted)).iloc[0]
+
+
+def measured(found: Some, what: str = "not measured") -> Some:
+    """Values or rows as they are. Raises KeyError where there are none. what: what is missing then, in words."""
+    if not len(found):
+        raise KeyError(what)
+    return found
+
+
+def or_none(give: Callable[[], Some]) -> Some | None:
+    """What a function gives; None where it looks for something that was not measured (KeyError, IndexError).
+
+    A mistyped name looks the same: `python -m traintime.book judge` shows what a claim did not find.
+    """
+    try:
+        return give()
+    except (KeyError, IndexError):
+        return None
 
 
 def _chosen(found: pd.DataFrame, wanted: dict[str, Any], usual_here: dict[str, Any]) -> pd.DataFrame:
@@ -318,9 +340,7 @@ class Measurements:
         configurations: the fields in which each differs from the usual point; shared: those in which all do. Raises
         KeyError where one was not measured.
         """
-        frames = [self.invocations(**shared, **fields) for fields in configurations]
-        if any(frame.empty for frame in frames):
-            raise KeyError("not measured")
+        frames = [measured(self.invocations(**shared, **fields)) for fields in configurations]
         for frame in frames:
             if (names := list(frame["stack"].unique()))[1:]:
                 raise InputError("stack", names, "are several on one side", "Name one: stack=…")
@@ -397,9 +417,11 @@ class Measurements:
             for label in sorted(set(sides[0]["_same"]) & set(sides[1]["_same"])):
                 one, two = (side[side["_same"] == label] for side in sides)
                 common, sweep, _ = same_rounds(one, two)
-                up, down = (side["median_s"].to_numpy() for side in common)
-                groups = [self.groups(side["stack"].iloc[0]) for side in (one, two)]
-                comparison = statistics.compare(str(above), str(below), up, down, *groups, interleaved=bool(sweep))
+                compared = [
+                    statistics.Side(str(name), side["median_s"].to_numpy(), self.groups(whole["stack"].iloc[0]))
+                    for name, side, whole in zip((above, below), common, (one, two), strict=True)
+                ]
+                comparison = statistics.compare(*compared, interleaved=bool(sweep))
                 comparisons.append(comparison)
                 row = {"above": above, "below": below, "ratio": comparison.ratio.value, "low": comparison.ratio.low}
                 row |= {"high": comparison.ratio.high, "number": comparison.number, "sweep": sweep}
@@ -493,16 +515,12 @@ def ratio_by_stack(table: pd.DataFrame, stacks: Iterable[str] | None = None, **w
 
 def largest(values: Mapping[Any, Interval]) -> Any:
     """The name of the largest value. Raises KeyError without any."""
-    if not values:
-        raise KeyError("not measured")
-    return max(values, key=lambda name: values[name].value)
+    return max(measured(values), key=lambda name: values[name].value)
 
 
 def smallest(values: Mapping[Any, Interval]) -> Any:
     """The name of the smallest value. Raises KeyError without any."""
-    if not values:
-        raise KeyError("not measured")
-    return min(values, key=lambda name: values[name].value)
+    return min(measured(values), key=lambda name: values[name].value)
 
 
 def interval(row: Any, value: str = "ratio") -> Interval:

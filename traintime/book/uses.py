@@ -88,9 +88,8 @@ def judging(module: str) -> set[str]:
 @functools.cache
 def _without_drawing() -> "grimp.ImportGraph":
     made = copy.deepcopy(graph())
-    for name in graph().modules:
-        if name.endswith(".shown") or name in ("traintime.book.page", "traintime.book.markup", PLOTS, f"{PLOTS}.look"):
-            made.remove_module(name)
+    for name in ("traintime.book.page", "traintime.book.markup", PLOTS, f"{PLOTS}.look"):
+        made.remove_module(name)
     return made
 
 

@@ -20,7 +20,6 @@ from traintime.book import VERDICTS, chapters, kept, stored, uses
 from traintime.book.claims import NOT_MEASURED, Claim, Judged, Verdict, judge
 from traintime.book.processes import die_with_parent
 from traintime.book.stored import Measurements
-from traintime.store.records import write_atomically
 
 FILE = paths.DERIVED / "verdicts.csv"
 
@@ -124,13 +123,19 @@ def _holds(row: Row) -> bool:
 
 def stale(rows: dict[tuple[str, str], Row]) -> list[str]:
     """Chapters of which a row is missing, or does not hold any more."""
-    names = [(claim.label, machine) for claim in _claims() for machine in stored.named()]
-    left = {chapters.of_label(name[0]) for name in names if name not in rows or not _holds(rows[name])}
+    left = {chapters.of_label(name[0]) for name in _names() if name not in rows or not _holds(rows[name])}
     return [chapter for chapter in chapters.MODULES if chapter in left]
 
 
-def _claims() -> list[Claim]:
-    return [claim for chapter in chapters.MODULES for claim in chapters.of(chapter)]
+@functools.cache
+def every_claim() -> dict[str, Claim]:
+    """Every chapter's claims by label, in their order."""
+    return {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
+
+
+def _names() -> list[tuple[str, str]]:
+    """Claim and machine of each row, in the order of the file."""
+    return [(label, machine) for label in every_claim() for machine in stored.named()]
 
 
 def update(path: Path = FILE, say: Callable[[str], None] = print) -> None:
@@ -155,12 +160,10 @@ def update(path: Path = FILE, say: Callable[[str], None] = print) -> None:
 
 def _write(path: Path, rows: dict[tuple[str, str], Row]) -> None:
     """Replace the file where it differs; rows in the order of the claims, then of the machines."""
-    names = [(claim.label, machine) for claim in _claims() for machine in stored.named()]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([Row._fields, *(rows[name] for name in names if name in rows)])
-    if not path.exists() or path.read_text() != text.getvalue():
-        write_atomically(path, text.getvalue())
+    writer.writerows([Row._fields, *(rows[name] for name in _names() if name in rows)])
+    kept.write_where_it_differs(path, text.getvalue())
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""Words of the authors' own that readers stumble over, and what the field says: `make lint` finds them in the package.
-
-Only docstrings and messages are read so far. Notebooks and what traintime/book puts on pages join them when they are
-rewritten.
+"""Words of the authors' own that readers stumble over, and what the field says: `make lint` finds them in docstrings
+and messages of the package, and in the text of pages and chapters.
 """
 
 import ast
+import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from traintime import paths, workloads
+from traintime.book.prose import NO_PROSE
 
 # Pattern, matched as whole words -> replacement. A pattern is as narrow as the ordinary uses of its word demand.
 WORDS = {
@@ -26,13 +26,13 @@ WORDS = {
     r"matrix products?|products? of matrices": "matmul",
     r"forward pass (?:keeps|hands on)": "activations",
     r"slots?|(?:its|their) means": "optimizer state, moments",
-    r"one operation": "fused kernel",
+    r"(?:in|as|by|with) one operation": "fused kernel",
     r"habits?": "efficiency factor",
-    r"the documents?": "the 2017 post (S0), the Stack Overflow question (S4), …",
+    r"the document": "the 2017 post (S0), the Stack Overflow question (S4), …",
     r"repeats? (?:itself )?best": "is most repeatable",
     r"critical batch(?:es)?": "break-even batch",
 }
-IN_MESSAGES = {r"(?<!key\s)points?": "configuration"}  # in docstrings it is the class Point as well
+IN_MESSAGES = {r"(?<!key\s)(?<!percentage\s)points?": "configuration"}  # in docstrings it is the class Point as well
 
 # Not a word but a name: a module (predict.prices), a value ("told apart"); in docstrings an argument (prices: by term).
 WORD = r"(?<![\w\"./-])(?:{})(?![\w\"/-]|\.\w)"
@@ -49,13 +49,47 @@ def private_words(modules: Iterable[Path]) -> list[str]:
     for module in modules:
         for line, text, words, ending in _texts(module):
             text = CODE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)  # as long as before
-            for pattern, replacement in words.items():
-                words_of = WORD.format(pattern.replace(" ", r"\s+")) + ending
-                for match in re.finditer(words_of, text, re.IGNORECASE):
-                    number = line + text[: match.start()].count("\n")
-                    word = " ".join(match[0].split())
-                    found.append(f"{module.relative_to(paths.ROOT)}:{number}: {word!r}: {replacement}")
+            for place, word, replacement in _private(text, words, ending):
+                number = line + text[:place].count("\n")
+                found.append(f"{module.relative_to(paths.ROOT)}:{number}: {word!r}: {replacement}")
     return found
+
+
+def private_words_on_pages(pages: Iterable[Path]) -> list[str]:
+    """One line for each private word in the text of Markdown files and notebooks: file, sentence, word, replacement."""
+    found = []
+    for page in pages:
+        for text in _prose(page):
+            text = NO_PROSE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)
+            for_developers = page.name == "CONTRIBUTING.md"  # where a point is the class of that name
+            for place, word, replacement in _private(text, WORDS if for_developers else WORDS | IN_MESSAGES, ""):
+                context = " ".join(text[max(place - 40, 0) : place + 40].split())
+                found.append(f"{page.relative_to(paths.ROOT)}: {word!r} in {context!r}: {replacement}")
+    return found
+
+
+def pages() -> list[Path]:
+    """The texts that readers see: pages, README and chapters; what the changelog said, it said."""
+    texts = set(paths.ROOT.glob("*.md")) - {paths.ROOT / "CHANGELOG.md"}
+    return [*sorted(texts), *sorted(paths.CHAPTERS.glob("*.ipynb"))]
+
+
+def _prose(page: Path) -> Iterator[str]:
+    if page.suffix == ".md":
+        yield page.read_text()
+        return
+    for cell in json.loads(page.read_text())["cells"]:
+        if cell["cell_type"] == "markdown":
+            yield "".join(cell["source"])
+        shown = cell["metadata"].get("mystnb", {})
+        yield from filter(None, (shown.get("figure", {}).get("caption"), shown.get("image", {}).get("alt")))
+
+
+def _private(text: str, words: dict[str, str], ending: str) -> Iterator[tuple[int, str, str]]:
+    """Each private word of a text: where it begins, the word, its replacement."""
+    for pattern, replacement in words.items():
+        for match in re.finditer(WORD.format(pattern.replace(" ", r"\s+")) + ending, text, re.IGNORECASE):
+            yield match.start(), " ".join(match[0].split()), replacement
 
 
 def modules() -> list[Path]:

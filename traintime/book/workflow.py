@@ -4,18 +4,22 @@ What a product rests on is one hash, written to a small file that changes only w
 with the products and runs what is left. Measuring comes first and alone: nothing may run at the same time.
 """
 
+import ast
+import contextlib
 import hashlib
+import io
 import json
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import filelock
 
 from traintime import paths
-from traintime.book import build, execute, kept, live, progress, uses, verdicts
+from traintime.book import PROFILE, RESULTS, build, execute, kept, progress, run, uses, verdicts
 from traintime.book.processes import die_with_parent
 from traintime.errors import InputError
 from traintime.measuring import sweep
@@ -23,6 +27,7 @@ from traintime.store.records import write_atomically
 
 BUILD = paths.BUILD
 HTML = BUILD / "html"
+MEASURES = re.compile(r"\w+ = run\.run\(")  # the one call in a chapter that measures
 
 
 def make(profile: str) -> None:
@@ -75,8 +80,7 @@ def _pages() -> Iterable[Path]:
 
 def _measure(profile: str, results: Path) -> dict[str, str]:
     """Measure what the chapters measure and has not been measured; a hash of what there is, for each chapter."""
-    measured = {}
-    with_runs = [chapter for chapter in execute.chapters() if live.measuring_part(chapter)]
+    with_runs = [chapter for chapter in execute.chapters() if measuring_part(chapter)]
     for count, chapter in enumerate(with_runs, 1):
         start, lines = time.monotonic(), []
         title = f"Measuring {count} of {len(with_runs)}: {chapter}"
@@ -86,13 +90,55 @@ def _measure(profile: str, results: Path) -> dict[str, str]:
             if sys.stdout.isatty():
                 print(f"\r\033[K{title}, {line}"[:119], end="", flush=True)
 
-        live.measure_chapter(chapter, profile, results / chapter, follow)
+        measure_chapter(chapter, profile, results / chapter, follow)
         if lines:
             erase = "\r\033[K" if sys.stdout.isatty() else ""
             progress.say(f"{erase}{title}, {len(lines)} runs in {time.monotonic() - start:.0f} s")
-    for chapter in execute.chapters():
-        measured[chapter] = kept.digest((results / chapter).rglob("*.json"))
-    return measured
+    return {chapter: kept.digest((results / chapter).rglob("*.json")) for chapter in execute.chapters()}
+
+
+def measuring_part(chapter: str) -> str | None:
+    """The statements of the chapter that its measuring call needs, as source; None where it measures nothing.
+
+    They are found backwards from the call, by the names that each one needs: what only draws is not among them, so
+    that a changed figure measures nothing again.
+    """
+    lines = ast.parse(uses.code_of(execute.chapters()[chapter])).body
+    places = [n for n, node in enumerate(lines) if MEASURES.match(ast.unparse(node))]
+    if not places:
+        return None
+    needed: set[str] = set()
+    part = []
+    for node in reversed(lines[: places[-1] + 1]):
+        if node is lines[places[-1]] or needed & uses.names(node, ast.Store):
+            needed |= uses.names(node, ast.Load)
+            part.append(ast.unparse(node))
+    return "\n".join(reversed(part)) + "\n"
+
+
+def measure_chapter(chapter: str, profile: str, results: Path, say: Callable[[str], None]) -> None:
+    """Measure what the chapter measures, and nothing that lies in `results` already.
+
+    In this very process: the statements that plan it are few, and a kernel would have to import the package first.
+    say: called with a line for each invocation. Raises RuntimeError with the chapter's own error.
+    """
+    part = measuring_part(chapter)
+    if part is None:
+        return
+    results.mkdir(parents=True, exist_ok=True)
+    given = execute.parameters(profile, chapter)
+    tree = ast.parse(part)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in given:
+            node.value = ast.parse(repr(given[node.targets[0].id]), mode="eval").body
+    with execute.environment({RESULTS: str(results), PROFILE: profile}), contextlib.redirect_stdout(io.StringIO()):
+        run.follow = say
+        try:
+            exec(compile(ast.fix_missing_locations(tree), chapter, "exec"), {"__name__": chapter})
+        except InputError:
+            raise
+        except Exception as error:
+            raise RuntimeError(f"{chapter} failed while measuring: {type(error).__name__}: {error}") from error
 
 
 def _snakemake(profile: str) -> None:
@@ -111,7 +157,5 @@ def _snakemake(profile: str) -> None:
 
 
 def _write(path: Path, *rests_on: object) -> None:
-    """Write a hash where it differs from the one that is there: the file's time says when it changed."""
-    text = hashlib.sha256(repr(rests_on).encode()).hexdigest() + "\n"
-    if not path.exists() or path.read_text() != text:
-        write_atomically(path, text)
+    """Write the hash of what a product rests on."""
+    kept.write_where_it_differs(path, hashlib.sha256(repr(rests_on).encode()).hexdigest() + "\n")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import erf
 
-from traintime.explain.statistics import Interval, Spread, central
+from traintime.explain.statistics import LEVEL, Interval, Spread, central
 
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
 P, N, A = sympy.symbols("P N A", positive=True)  # of a step's Work: parameters, operations, bytes of activations
@@ -34,11 +34,6 @@ class Formula:
     """
 
     terms: Mapping[str, sympy.Expr]
-
-    @property
-    def expression(self) -> sympy.Expr:
-        """The whole right-hand side, with its coefficients as symbols."""
-        return sympy.Add(*(sympy.Symbol(name) * term for name, term in self.terms.items()), evaluate=False)
 
     def latex(self, left: str = r"t_{\mathrm{step}}") -> str:
         """The formula as LaTeX."""
@@ -112,9 +107,9 @@ class Fit:
             index=rows.index,
         )
 
-    def interval(self, name: str, level: float = 0.95) -> Interval:
+    def interval(self, name: str) -> Interval:
         """One coefficient with the interval of its draws; the fitted value is always inside it."""
-        return interval(self.draws[name], self.coefficients[name], level)
+        return interval(self.draws[name], self.coefficients[name])
 
     @property
     def mean_error(self) -> float:
@@ -122,9 +117,9 @@ class Fit:
         return float(np.abs(self.errors).mean())
 
 
-def interval(draws: pd.Series, value: float, level: float = 0.95) -> Interval:
+def interval(draws: pd.Series, value: float, level: float = LEVEL) -> Interval:
     """Central interval of the draws of a coefficient (statistics.central)."""
-    return central(draws.to_numpy(), value, level)
+    return central(draws, value, level)
 
 
 def solve(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:
@@ -172,23 +167,23 @@ def fit(
     )
 
 
-def ratio(above: Fit, below: Fit, rows: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+def ratio(above: Fit, below: Fit, rows: pd.DataFrame) -> pd.DataFrame:
     """Predicted seconds of one fit over another's in each row: columns ratio, low, high.
 
     Both have as many draws. No draw meets the one at its own place: two fits of one seed would err alike.
     """
     over, under = (fit.draws.to_numpy() @ fit.formula.design(rows).T for fit in (above, below))
-    low, high = np.quantile(over / _elsewhere(under), [(1 - level) / 2, (1 + level) / 2], axis=0)
+    low, high = np.quantile(over / _elsewhere(under), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     value = above.predict(rows) / below.predict(rows)
     return pd.DataFrame(
         {"ratio": value, "low": np.minimum(low, value), "high": np.maximum(high, value)}, index=rows.index
     )
 
 
-def price_ratio(above: Fit, below: Fit, name: str, level: float = 0.95) -> Interval:
+def price_ratio(above: Fit, below: Fit, name: str) -> Interval:
     """One fit's coefficient over the same one of another; draws meet as in `ratio`."""
     drawn = above.draws[name].to_numpy() / _elsewhere(below.draws[name].to_numpy())
-    return interval(pd.Series(drawn), above.coefficients[name] / below.coefficients[name], level)
+    return central(drawn, above.coefficients[name] / below.coefficients[name])
 
 
 def _elsewhere(draws: Array) -> Array:

@@ -33,22 +33,22 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
         for name in ("workload", *fields(), "threads_asked")
         if name not in ALIKE and (table.empty or name in table.columns)
     ]
-    by = [*ALIKE, *names]
+    keys = [*ALIKE, *names]
     if table.empty:
-        return pd.DataFrame(columns=[*by, *COLUMNS])
+        return pd.DataFrame(columns=[*keys, *COLUMNS])
     table = _placed(table)
     times = counted(table)
     spreads = pooled_spreads(times, "step_s")
     rows = []
-    for values, group in table.groupby(by, sort=False, dropna=False):
-        row = dict(zip(by, values, strict=True))
+    for values, group in table.groupby(keys, sort=False, dropna=False):
+        row = dict(zip(keys, values, strict=True))
         bad = group.loc[group["status"] != "ok", "status"]
         row |= {"status": "ok" if bad.empty else bad.iloc[0], "invocations": len(group)}
         row |= {"disturbed": int(group["disturbed"].sum()), "started": group["started"].max()}
         good = times.loc[times.index.intersection(group.index)]
         rows.append(row | _times(good, spreads.get((row["machine"], row["stack"]))))
-    found = pd.DataFrame(rows, columns=[*by, *COLUMNS])
-    return found.sort_values(["machine", "stack", *names, *ALIKE[2:]], ignore_index=True)
+    table = pd.DataFrame(rows, columns=[*keys, *COLUMNS])
+    return table.sort_values(["machine", "stack", *names, *ALIKE[2:]], ignore_index=True)
 
 
 def _times(good: pd.DataFrame, spread: Spread | None) -> dict[str, Any]:
@@ -97,6 +97,5 @@ def _placed(table: pd.DataFrame) -> pd.DataFrame:
     same = [name for name in ALIKE if name not in OF_A_RESULT]
     ways = table.loc[table["versions"].notna(), ALIKE].drop_duplicates()
     ways = ways[~ways.duplicated(same, keep=False)]
-    found = table[same].merge(ways, on=same, how="left")
-    told = {name: table[name].astype(object).where(table["versions"].notna(), found[name]) for name in OF_A_RESULT}
-    return table.assign(**told)
+    inferred, present = table[same].merge(ways, on=same, how="left"), table["versions"].notna()
+    return table.assign(**{name: table[name].astype(object).where(present, inferred[name]) for name in OF_A_RESULT})

@@ -19,7 +19,8 @@ from scipy.special import fdtri, ndtri, stdtrit
 Array = NDArray[np.float64]
 Reason = Literal["told apart", "within noise", "told apart alone", "less than 5 %", "one run", "not interleaved"]
 
-DRAWS = 4000  # of a resampled interval
+DRAWS = 4000  # of a resampled interval, and of a p-value
+LEVEL = 0.95  # share of intervals that hold the truth
 CLEARLY = 0.999  # of points that repeat like their stack do not scatter so much more than it
 LEAST = 0.05  # a difference below 5 % is never called one
 NAN = float("nan")
@@ -61,9 +62,9 @@ class Interval:
 
     def text(self, spec: str = ".2f", scale: float = 1.0, unit: str = "") -> str:
         """As a reader sees it: "1.24 (1.10 to 1.31)", with a unit "1.24 s (1.10 to 1.31)", or the value alone."""
-        shown = self.scaled(scale)
-        text = f"{shown.value:{spec}} {unit}".rstrip()
-        return text if np.isnan(self.low) else f"{text} ({shown.low:{spec}} to {shown.high:{spec}})"
+        scaled = self.scaled(scale)
+        text = f"{scaled.value:{spec}} {unit}".rstrip()
+        return text if np.isnan(self.low) else f"{text} ({scaled.low:{spec}} to {scaled.high:{spec}})"
 
 
 @dataclass(frozen=True)
@@ -136,18 +137,21 @@ def spread_of(values: ArrayLike, pooled: Spread | None = None) -> Spread:
     return Spread(own.sd, pooled.degrees) if clearly else pooled
 
 
-def _around(value: float, centre: float, error: float, degrees: float, level: float) -> Interval:
+def _quantile(degrees: float) -> float:
+    """Standard errors from the middle of an interval to its ends, by Student's t."""
+    return float(stdtrit(degrees, (1 + LEVEL) / 2))
+
+
+def _around(value: float, centre: float, error: float, degrees: float) -> Interval:
     """Interval from the centre's logarithm, its standard error and its degrees of freedom (NaN where none)."""
-    if not 0 < level < 1:
-        raise ValueError(f"a level lies between 0 and 1, not {level}")
     if not degrees > 0:
         return Interval(value)
-    half = float(stdtrit(degrees, (1 + level) / 2)) * error
+    half = _quantile(degrees) * error
     # Rounding, or a mean far from its stack's ordinary scatter, must not leave the value outside its own interval.
     return Interval(value, min(value, float(np.exp(centre - half))), max(value, float(np.exp(centre + half))))
 
 
-def geometric(values: ArrayLike, spread: Spread | None = None, level: float = 0.95) -> Interval:
+def geometric(values: ArrayLike, spread: Spread | None = None) -> Interval:
     """Geometric mean of the invocations' medians, with a t interval on logarithms.
 
     values: seconds, shape (invocations,). spread: the stack's; without it (or with 0 degrees) the values' own. One
@@ -157,12 +161,12 @@ def geometric(values: ArrayLike, spread: Spread | None = None, level: float = 0.
     scatters clearly more than its stack is judged by its own scatter (spread_of).
     """
     logs = np.log(_seconds(values))
-    known = spread_of(values, spread)
+    spread = spread_of(values, spread)
     centre = float(logs.mean())
-    return _around(float(np.exp(centre)), centre, known.sd / np.sqrt(len(logs)), known.degrees, level)
+    return _around(float(np.exp(centre)), centre, spread.sd / np.sqrt(len(logs)), spread.degrees)
 
 
-def mean(values: ArrayLike, spread: Spread | None = None, level: float = 0.95) -> Interval:
+def mean(values: ArrayLike, spread: Spread | None = None) -> Interval:
     """Arithmetic mean over invocations, for cost models and totals: only means add up to an epoch.
 
     Arguments and errors as for `geometric`. The interval is Cox's for a mean of lognormal values (Zhou & Gao 1997),
@@ -170,21 +174,17 @@ def mean(values: ArrayLike, spread: Spread | None = None, level: float = 0.95) -
     Without that, 95 % covered 92 % on the stored runs of NumPy.
     """
     seconds = _seconds(values)
-    known = spread_of(values, spread)
-    if not known.degrees:
+    spread = spread_of(values, spread)
+    if not spread.degrees:
         return Interval(float(seconds.mean()))
-    variance = known.sd**2
-    error = np.sqrt(variance / len(seconds) + variance**2 / (2 * known.degrees))
+    variance = spread.sd**2
+    error = np.sqrt(variance / len(seconds) + variance**2 / (2 * spread.degrees))
     centre = float(np.log(seconds).mean()) + variance / 2
-    return _around(float(seconds.mean()), centre, error, known.degrees, level)
+    return _around(float(seconds.mean()), centre, error, spread.degrees)
 
 
 def ratio(
-    above: ArrayLike,
-    below: ArrayLike,
-    spread_above: Spread | None = None,
-    spread_below: Spread | None = None,
-    level: float = 0.95,
+    above: ArrayLike, below: ArrayLike, spread_above: Spread | None = None, spread_below: Spread | None = None
 ) -> Interval:
     """Ratio of the geometric means of two things' invocations, with a t interval on logarithms.
 
@@ -193,18 +193,18 @@ def ratio(
     counted twice. No interval where a side has neither repeats nor a spread.
     """
     up, down = np.log(_seconds(above)), np.log(_seconds(below))
-    known_up, known_down = spread_of(above, spread_above), spread_of(below, spread_below)
+    spread_up, spread_down = spread_of(above, spread_above), spread_of(below, spread_below)
     centre = float(up.mean() - down.mean())
     value = float(np.exp(centre))
-    if not (known_up.degrees and known_down.degrees):
+    if not (spread_up.degrees and spread_down.degrees):
         return Interval(value)
-    variances = known_up.sd**2 / len(up), known_down.sd**2 / len(down)
+    variances = spread_up.sd**2 / len(up), spread_down.sd**2 / len(down)
     total = sum(variances)
-    if known_up == known_down or total == 0:
-        degrees = float(min(known_up.degrees, known_down.degrees))
+    if spread_up == spread_down or total == 0:
+        degrees = float(min(spread_up.degrees, spread_down.degrees))
     else:
-        degrees = total**2 / (variances[0] ** 2 / known_up.degrees + variances[1] ** 2 / known_down.degrees)
-    return _around(value, centre, float(np.sqrt(total)), degrees, level)
+        degrees = total**2 / (variances[0] ** 2 / spread_up.degrees + variances[1] ** 2 / spread_down.degrees)
+    return _around(value, centre, float(np.sqrt(total)), degrees)
 
 
 def _line(sizes: ArrayLike, groups: Sequence[ArrayLike]) -> tuple[Array, Array, Array]:
@@ -219,7 +219,7 @@ def _line(sizes: ArrayLike, groups: Sequence[ArrayLike]) -> tuple[Array, Array, 
     return x - x.mean(), y - y.mean(), np.array([len(group) for group in logs])
 
 
-def slope(sizes: ArrayLike, groups: Sequence[ArrayLike], spread: Spread | None = None, level: float = 0.95) -> Interval:
+def slope(sizes: ArrayLike, groups: Sequence[ArrayLike], spread: Spread | None = None) -> Interval:
     """Apparent exponent of time in a size: 1 means proportional, 0 that the size does not matter.
 
     The least squares slope of log geometric mean over log size, each point weighing the same. sizes: shape (points,);
@@ -230,12 +230,13 @@ def slope(sizes: ArrayLike, groups: Sequence[ArrayLike], spread: Spread | None =
     they were run again, also where the law is no power. `residual` says how far the points are from the line.
     """
     x, y, numbers = _line(sizes, groups)
-    known = spread if spread is not None and spread.degrees else pooled_spread(groups)
+    if spread is None or not spread.degrees:
+        spread = pooled_spread(groups)
     square = float(x @ x)
     value = float(x @ y) / square
-    if not known.degrees:
+    if not spread.degrees:
         return Interval(value)
-    half = float(stdtrit(known.degrees, (1 + level) / 2)) * known.sd * float(np.sqrt(x**2 @ (1 / numbers))) / square
+    half = _quantile(spread.degrees) * spread.sd * float(np.sqrt(x**2 @ (1 / numbers))) / square
     return Interval(value, value - half, value + half)
 
 
@@ -250,10 +251,10 @@ def residual(sizes: ArrayLike, groups: Sequence[ArrayLike]) -> float:
     return float(np.sqrt(rest @ rest / (len(x) - 2))) if len(x) > 2 else NAN
 
 
-def noise(groups: Iterable[ArrayLike], number: int, draws: int = 4000, seed: int = 0, quantile: float = 0.95) -> float:
+def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float:
     """Noise floor: how far apart two sets of invocations of the same thing land, a share (0.1 is 10 %).
 
-    The quantile of larger / smaller - 1 of the sets' geometric means, over pairs of sets of `number` invocations
+    The 95 % quantile of larger / smaller - 1 of the sets' geometric means, over pairs of sets of `number` invocations
     each, resampled from the stack's pooled residuals. groups: as for `pooled_spread`. NaN without repeats. Raises
     ValueError for a number below 1.
     """
@@ -262,8 +263,8 @@ def noise(groups: Iterable[ArrayLike], number: int, draws: int = 4000, seed: int
     residuals = _inflated(*_centred(groups))
     if not residuals.size:
         return NAN
-    drawn = np.random.default_rng(seed).choice(residuals, size=(2, draws, number)).mean(axis=2)
-    return float(np.expm1(np.quantile(np.abs(drawn[0] - drawn[1]), quantile)))
+    drawn = np.random.default_rng(0).choice(residuals, size=(2, draws, number)).mean(axis=2)
+    return float(np.expm1(np.quantile(np.abs(drawn[0] - drawn[1]), LEVEL)))
 
 
 def redrawn(
@@ -288,7 +289,7 @@ def redrawn(
     return np.array(means), np.array(means)[:, None] * np.exp(errors)
 
 
-def central(drawn: Array, value: float, level: float = 0.95) -> Interval:
+def central(drawn: ArrayLike, value: float, level: float = LEVEL) -> Interval:
     """Central interval of the draws, widened where need be to hold the value itself; none where a draw is missing."""
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value) if np.isnan(low) else Interval(value, min(float(low), value), max(float(high), value))
@@ -296,7 +297,7 @@ def central(drawn: Array, value: float, level: float = 0.95) -> Interval:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two things' times: ratio above / below, invocations of the smaller side, and the A/A p-value.
+    """Two things' times, by their names: ratio above / below, invocations of the smaller side, and the A/A p-value.
 
     p: how often two sets of the same thing differ at least that much; NaN where no repeats say so.
     """
@@ -309,22 +310,24 @@ class Comparison:
     interleaved: bool = True
 
 
-def compare(
-    above_name: str,
-    below_name: str,
-    above: ArrayLike,
-    below: ArrayLike,
-    groups_above: Collection[ArrayLike],
-    groups_below: Collection[ArrayLike],
-    draws: int = 4000,
-    seed: int = 0,
-    interleaved: bool = True,
-) -> Comparison:
+@dataclass(frozen=True)
+class Side:
+    """One of the two things that are compared: its name, and its invocations' seconds, shape (invocations,).
+
+    groups: seconds of the invocations of all points of its stack, its own included; both sides have the same ones
+    where one stack is compared with itself.
+    """
+
+    name: str
+    seconds: ArrayLike
+    groups: Collection[ArrayLike]
+
+
+def compare(above: Side, below: Side, interleaved: bool = True, draws: int = DRAWS, seed: int = 0) -> Comparison:
     """Compare two things by their invocations' seconds.
 
-    above, below: shape (invocations,); groups_above, groups_below: seconds of the invocations of all points of the
-    two stacks, these included (the same for both where one stack is compared with itself). A single invocation is
-    allowed where its stack has other points with repeats; without any, there is no interval and no p.
+    A single invocation is allowed where its stack has other points with repeats; without any, there is no interval and
+    no p.
 
     The p-value is the share (k + 1) / (n + 1) of `draws` pairs of sets of the same thing that differ at least as much,
     on |log ratio|. A set is drawn from its stack's pooled residuals, as many as there are invocations on that side.
@@ -338,40 +341,40 @@ def compare(
       of simulated tables with the stored stacks' differences from point to point; so it is 2 to 4 % with 5 or 10 a
       side, 5 to 7 % with 3, and 1 to 3 % where all points repeat alike.
     """
-    logs = np.log(_seconds(above)), np.log(_seconds(below))
+    logs = np.log(_seconds(above.seconds)), np.log(_seconds(below.seconds))
     pools, spreads = [], []
-    for values, groups in ((above, groups_above), (below, groups_below)):
-        centred, numbers = _centred(groups)
+    for side in (above, below):
+        centred, numbers = _centred(side.groups)
         if not centred.size:
-            centred, numbers = _centred([values])
+            centred, numbers = _centred([side.seconds])
         pools.append(_inflated(centred, numbers))
         spreads.append(_spread_of(centred, numbers))
-    interval = ratio(above, below, *spreads)
+    interval = ratio(above.seconds, below.seconds, *spreads)
     number = min(len(logs[0]), len(logs[1]))
     if np.isnan(interval.low):
-        return Comparison(above_name, below_name, interval, number, NAN, interleaved)
+        return Comparison(above.name, below.name, interval, number, NAN, interleaved)
 
     random = np.random.default_rng(seed)
     scales = [np.sqrt(spread.degrees / random.chisquare(spread.degrees, draws)) for spread in spreads]
     if spreads[0] == spreads[1]:
         scales[1] = scales[0]  # one estimate: it errs on both sides alike
     sets = [
-        random.choice(pool, size=(draws, len(side))).mean(axis=1) * scale
-        for pool, side, scale in zip(pools, logs, scales, strict=True)
+        random.choice(pool, size=(draws, len(values))).mean(axis=1) * scale
+        for pool, values, scale in zip(pools, logs, scales, strict=True)
     ]
     reference = np.abs(sets[0] - sets[1])
-    pooled = sum(spread.sd**2 / len(side) for spread, side in zip(spreads, logs, strict=True))
+    pooled = sum(spread.sd**2 / len(values) for spread, values in zip(spreads, logs, strict=True))
     judged = sum(
-        max(spread.sd**2, side.var(ddof=1) if len(side) > 1 else 0.0) / len(side)
-        for spread, side in zip(spreads, logs, strict=True)
+        max(spread.sd**2, values.var(ddof=1) if len(values) > 1 else 0.0) / len(values)
+        for spread, values in zip(spreads, logs, strict=True)
     )
     distance = abs(float(logs[0].mean() - logs[1].mean())) * (np.sqrt(pooled / judged) if judged else 1.0)
     # Equal things must count as equal whatever the last bit of a logarithm says.
     p = (np.count_nonzero(reference >= distance - 1e-12) + 1) / (draws + 1)
-    return Comparison(above_name, below_name, interval, number, float(p), interleaved)
+    return Comparison(above.name, below.name, interval, number, float(p), interleaved)
 
 
-def difference(one: ArrayLike, other: ArrayLike, level: float = 0.95) -> Interval:
+def difference(one: ArrayLike, other: ArrayLike) -> Interval:
     """Difference of two means of shape (n,) and (m,), the first less the second (Welch 1947), of values as they are.
 
     Raises KeyError where a side has no two values.
@@ -384,7 +387,7 @@ def difference(one: ArrayLike, other: ArrayLike, level: float = 0.95) -> Interva
     if not squares.any():  # no spread, and nothing to reckon with
         return Interval(value, value, value)
     degrees = squares.sum() ** 2 / sum(square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True))
-    half = float(stdtrit(degrees, (1 + level) / 2) * np.sqrt(squares.sum()))
+    half = _quantile(degrees) * float(np.sqrt(squares.sum()))
     return Interval(value, value - half, value + half)
 
 
@@ -412,7 +415,7 @@ class Verdict:
     reason: Reason
 
 
-def verdicts(comparisons: Sequence[Comparison], level: float = 0.05, least: float = LEAST) -> list[Verdict]:
+def verdicts(comparisons: Sequence[Comparison], least: float = LEAST) -> list[Verdict]:
     """Verdicts of one table, in its order.
 
     Two things differ significantly where Holm's procedure over the table rejects that they are the same, the interval
@@ -420,8 +423,8 @@ def verdicts(comparisons: Sequence[Comparison], level: float = 0.05, least: floa
     What was not measured interleaved, or has no repeats, is not tested and does not weaken the other tests. "told apart
     alone": the interval, which is of one comparison by itself, excludes 1, and the procedure does not.
     """
-    rejected = holm([comparison.p if comparison.interleaved else NAN for comparison in comparisons], level)
-    given = []
+    rejected = holm([comparison.p if comparison.interleaved else NAN for comparison in comparisons])
+    judged = []
     for comparison, apart in zip(comparisons, rejected, strict=True):
         value = comparison.ratio.value
         faster, reason = None, "within noise"
@@ -436,8 +439,8 @@ def verdicts(comparisons: Sequence[Comparison], level: float = 0.05, least: floa
                 reason = "less than 5 %"
         elif comparison.ratio.excludes(1):
             reason = "told apart alone"
-        given.append(Verdict(comparison, faster, reason))
-    return given
+        judged.append(Verdict(comparison, faster, reason))
+    return judged
 
 
 def noise_table(rows: pd.DataFrame, numbers: Sequence[int] = (1, 3, 5, 10)) -> pd.DataFrame:

@@ -21,11 +21,9 @@ Rate = Literal["", "operations", "bytes"]
 class Part:
     """What people read: a part of a step, whose terms cannot all be distinguished by measuring.
 
-    label: its name in a table; explanation: what the time goes to, and what makes it less; page: the chapter on it.
+    explanation: what the time goes to, and what makes it less; page: the chapter on it.
     """
 
-    name: str
-    label: str
     explanation: str
     page: str
 
@@ -52,34 +50,23 @@ class Term:
 
 
 PARTS = {
-    part.name: part
-    for part in (
-        Part(
-            "overhead",
-            "overhead",
-            "starting the step and launching its operations one after the other: larger batches share it, fused "
-            "operations have less of it",
-            "chapters/05-batch-size.html",
-        ),
-        Part(
-            "arithmetic",
-            "arithmetic",
-            "the matmuls: their multiplications and additions, and the memory that they read and write",
-            "chapters/09-cpu-vs-gpu.html",
-        ),
-        Part(
-            "activations",
-            "activations",
-            "writing the activations in the forward pass and reading them, with their gradients, in the backward pass",
-            "chapters/11-memory.html",
-        ),
-        Part(
-            "update",
-            "update",
-            "the optimizer, which reads and writes every trained parameter at each step, used or not",
-            "chapters/03-vocabulary.html",
-        ),
-    )
+    "overhead": Part(
+        "starting the step and launching its operations one after the other: larger batches share it, fused operations "
+        "have less of it",
+        "chapters/05-batch-size.html",
+    ),
+    "arithmetic": Part(
+        "the matmuls: their multiplications and additions, and the memory that they read and write",
+        "chapters/09-cpu-vs-gpu.html",
+    ),
+    "activations": Part(
+        "writing the activations in the forward pass and reading them, with their gradients, in the backward pass",
+        "chapters/11-memory.html",
+    ),
+    "update": Part(
+        "the optimizer, which reads and writes every trained parameter at each step, used or not",
+        "chapters/03-vocabulary.html",
+    ),
 }
 TERMS = {
     term.name: term

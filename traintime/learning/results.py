@@ -34,21 +34,21 @@ def append(root: Path, trial: Trial, result: dict[str, Any]) -> None:
     path = file_of(root, trial)
     path.parent.mkdir(parents=True, exist_ok=True)
     with records.lock(path):
-        found = read(path)
-        if result["seed"] in {each["seed"] for each in found["results"]}:
+        stored = read(path)
+        if result["seed"] in {each["seed"] for each in stored["results"]}:
             return
-        found["trial"] = trial.model_dump()
-        found["results"] = sorted([*found["results"], result], key=lambda each: each["seed"])
-        records.write_atomically(path, records.dumps(found))
+        stored["trial"] = trial.model_dump()
+        stored["results"] = sorted([*stored["results"], result], key=lambda each: each["seed"])
+        records.write_atomically(path, records.dumps(stored))
 
 
 def table(root: Path = paths.TRIALS) -> pd.DataFrame:
     """One row a seed: the trial's fields and its result. Raises InputError for a file whose name is not its trial's."""
     rows = []
     for path in sorted(root.glob("*.json")):
-        found = read(path)
-        trial = make_trial(**found["trial"])
-        rows += [{"key": trial.key, **trial.model_dump(), **result} for result in found["results"]]
+        stored = read(path)
+        trial = make_trial(**stored["trial"])
+        rows += [{"key": trial.key, **trial.model_dump(), **result} for result in stored["results"]]
     return pd.DataFrame(rows, columns=[*Trial.model_fields, *COLUMNS] if not rows else None)
 
 

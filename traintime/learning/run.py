@@ -55,12 +55,12 @@ def outstanding(plans: list[TrialPlan], root: Path) -> list[tuple[Trial, list[in
     for plan in plans:
         for trial in plan.trials:
             wanted[trial.key] = (trial, max(plan.seeds, wanted.get(trial.key, (trial, 0))[1]))
-    found = []
+    left = []
     for trial, number in wanted.values():
         missing = sorted(set(range(number)) - results.seeds(root, trial))
         if missing:
-            found.append((trial, missing))
-    return found
+            left.append((trial, missing))
+    return left
 
 
 def fetch(todo: list[tuple[Trial, list[int]]]) -> None:

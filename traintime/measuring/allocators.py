@@ -33,8 +33,8 @@ def library(name: str) -> str | None:
     """File name under which the loader finds the allocator's library, or None where it is not installed."""
     if sys.platform != "linux":
         return None
-    found = (ctypes.util.find_library(candidate) for candidate in LIBRARIES[name])
-    return next((path for path in found if path), None)
+    paths = (ctypes.util.find_library(candidate) for candidate in LIBRARIES[name])
+    return next((path for path in paths if path), None)
 
 
 def present(name: str) -> bool:

@@ -5,7 +5,7 @@ Below what was measured on a stack comes each goal, with what was found of it.
 
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from traintime.measuring import equal_losses, measure
@@ -47,13 +47,7 @@ class RowCosts:
     @property
     def plain(self) -> dict[str, Any]:
         """As a dict of plain values, with the ratios."""
-        return {
-            "stack": self.stack,
-            "vocabulary": self.vocabulary,
-            "embedding": self.embedding,
-            "step_s": self.step_s,
-            "rounds_s": self.rounds_s,
-            "peak_bytes": self.peak_bytes,
+        return asdict(self) | {
             "dense_over_deferred": _ratio(self.step_s, "dense", "deferred"),
             "deferred_over_frozen": _ratio(self.step_s, "deferred", "frozen"),
             "memory_deferred_over_dense": _ratio(self.peak_bytes, "deferred", "dense"),
@@ -90,7 +84,7 @@ class RowGoal:
     def verdict(self) -> str:
         """Whether it was reached."""
         if self.found is None:
-            return "cannot be told"
+            return "inconclusive"
         return "met" if (self.found <= self.bound if self.below else self.found >= self.bound) else "missed"
 
     @property
@@ -107,8 +101,8 @@ class RowGoal:
     @property
     def cells(self) -> list[str]:
         """As a line of the same table."""
-        found = "" if self.found is None else f"{self.found:.2g}" if self.found < 0.01 else f"{self.found:.2f}"
-        goal = f"{'at most' if self.below else 'at least'} {self.bound:g}: {found} {self.verdict}".replace("  ", " ")
+        reached = "" if self.found is None else f"{self.found:.2g}" if self.found < 0.01 else f"{self.found:.2f}"
+        goal = f"{'at most' if self.below else 'at least'} {self.bound:g}: {reached} {self.verdict}".replace("  ", " ")
         return [self.stack, self.name, *[""] * (len(HEADS) - 3), goal]
 
 
@@ -125,14 +119,14 @@ def run(
     After a stack's sizes come its goals. At the usual sizes the deferred table alone is measured with many narrow rows.
     """
     for stack in chosen:
-        found = []
+        costs = []
         sizes = [(vocabulary, None, tuple(WAYS)) for vocabulary in vocabularies]
         if vocabularies == VOCABULARIES:
             sizes += [(vocabulary, NARROW, ("deferred",)) for vocabulary in MANY]
         for vocabulary, embedding, ways in sizes:
-            found.append(_measured(stack, vocabulary, embedding, ways, rounds))
-            yield found[-1]
-        yield from goals(stack.name, found)
+            costs.append(_measured(stack, vocabulary, embedding, ways, rounds))
+            yield costs[-1]
+        yield from goals(stack.name, costs)
 
 
 def _measured(stack: Stack, vocabulary: int, embedding: int | None, ways: tuple[str, ...], rounds: int) -> RowCosts:
@@ -149,9 +143,9 @@ def _measured(stack: Stack, vocabulary: int, embedding: int | None, ways: tuple[
     return RowCosts(stack.name, vocabulary, _medians(steps), _medians(peaks), steps, embedding)
 
 
-def goals(stack: str, found: list[RowCosts]) -> list[RowGoal]:
+def goals(stack: str, costs: list[RowCosts]) -> list[RowGoal]:
     """What was to be reached on this stack, and what was found of it."""
-    usual = {rows.vocabulary: rows for rows in found if rows.embedding is None}
+    usual = {rows.vocabulary: rows for rows in costs if rows.embedding is None}
 
     def at(vocabulary: int, above: str, below: str, of: str = "step_s") -> float | None:
         return _ratio(getattr(usual[vocabulary], of), above, below) if vocabulary in usual else None
@@ -163,19 +157,19 @@ def goals(stack: str, found: list[RowCosts]) -> list[RowGoal]:
     ]
     return [
         *(of_large if stack == GOALS_OF else []),
-        RowGoal(stack, f"slowest / fastest, {FLAT_FROM:,} to {MANY[-1]:,}", _steepest(found), 1.2),
+        RowGoal(stack, f"slowest / fastest, {FLAT_FROM:,} to {MANY[-1]:,}", _steepest(costs), 1.2),
         RowGoal(stack, f"deferred / dense at {SMALL:,}", at(SMALL, "deferred", "dense"), 1.1),
         RowGoal(stack, f"losses apart, {ALIKE_STEPS} steps (stored)", _apart(stack), 1e-4),
     ]
 
 
-def _steepest(found: list[RowCosts]) -> float | None:
+def _steepest(costs: list[RowCosts]) -> float | None:
     # Rows of one width, the slowest size over the fastest; None where not all sizes up to the largest were measured.
     ratios = []
     for embedding, largest in ((None, LARGE), (NARROW, MANY[-1])):
         sizes = {
             one.vocabulary: one.step_s.get("deferred")
-            for one in found
+            for one in costs
             if one.embedding == embedding and one.vocabulary >= FLAT_FROM
         }
         seconds = [one for one in sizes.values() if one]
@@ -202,5 +196,5 @@ def step_s(loops: list[dict[str, Any]], batch: int) -> float:
     return statistics.mean(slopes)
 
 
-def _medians(found: dict[str, list[float]]) -> dict[str, float | None]:
-    return {way: statistics.median(values) if values else None for way, values in found.items()}
+def _medians(rounds: dict[str, list[float]]) -> dict[str, float | None]:
+    return {way: statistics.median(values) if values else None for way, values in rounds.items()}

@@ -9,7 +9,8 @@ from typing import Any
 from traintime.errors import InputError
 from traintime.explain import statistics
 from traintime.measuring import machine, rounds, stacks
-from traintime.measuring.findings import WITHDRAWN, Remark, StoredRun, Withdrawal, note, withdrawals
+from traintime.measuring.history import COLUMNS, WITHDRAWN, Withdrawal, withdrawals
+from traintime.measuring.rounds import Remark, StoredRun, note
 from traintime.store import code, records
 from traintime.store.records import Invocation, Record
 
@@ -31,22 +32,12 @@ WAYS = {
 }
 
 
-def problems(root: Path, at_least: int = 3, known: Collection[str] | None = None) -> Iterator[str]:
-    """Every fault in the folder, one sentence each, naming file and key; nothing when all is well.
+def findings(root: Path, at_least: int = 3, known: Collection[str] | None = None) -> Iterator[Remark]:
+    """Faults and notes of the folder, machine by machine: one sentence each, of a fault with its file and key.
 
     at_least: rounds that each point of a sweep must have once others have them; known: hashes of the sources whose
     measurements are accepted, those of the workloads' code.csv by default.
     """
-    return (finding.sentence for finding in findings(root, at_least, known) if finding.fault)
-
-
-def notes(root: Path, at_least: int = 3, known: Collection[str] | None = None) -> Iterator[str]:
-    """What is no fault but must not be silent: what is mixed or under way. Arguments as for `problems`."""
-    return (finding.sentence for finding in findings(root, at_least, known) if not finding.fault)
-
-
-def findings(root: Path, at_least: int = 3, known: Collection[str] | None = None) -> Iterator[Remark]:
-    """Faults and notes of the folder, machine by machine."""
     known = code.known() if known is None else known
     if not any(records.files(root)):
         yield Remark(f"{root}: no measurement file below it")
@@ -155,8 +146,8 @@ def _rates(folder: Path) -> Iterator[Remark]:
 
 def _processor(description: Any) -> str | None:
     """The processor as a worker names it; None where the description does not tell all of it."""
-    told = description if isinstance(description, dict) else {}
-    vendor, family, model, stepping = (told.get(name) for name in ("vendor", "family", "model", "stepping"))
+    fields = description if isinstance(description, dict) else {}
+    vendor, family, model, stepping = (fields.get(name) for name in ("vendor", "family", "model", "stepping"))
     if None in (vendor, family, model, stepping):
         return None
     return f"{vendor} family {family} model {model} stepping {stepping}"
@@ -191,8 +182,9 @@ def _invocation(run: StoredRun, record: Record, known: Collection[str], processo
     if invocation.status != "ok" and not invocation.error:
         yield Remark(f"{where}.error is missing: a failure must say what happened")
     if invocation.shared:
-        told = f"{where}.shared is {invocation.shared}: other invocations had used its process before it"
-        yield Remark(f"{told}; withdraw it (see {WITHDRAWN}) and measure the configuration again with traintime sweep")
+        problem = f"is {invocation.shared}: other invocations had used its process before it"
+        remedy = f"withdraw it (see {WITHDRAWN}) and measure the configuration again with traintime sweep"
+        yield Remark(f"{where}.shared {problem}; {remedy}")
     if invocation.code is not None:
         if invocation.code not in known:
             yield Remark(f"{where}.code is {invocation.code!r}, sources that code.csv does not list")
@@ -209,12 +201,12 @@ def _result(where: str, record: Record, invocation: Invocation, processor: str |
         yield Remark(f"{where}.result.facts.parameters is {facts.parameters}, not {record.point.work.parameters}")
     counted = len(timing.steps_ns) - timing.warmup
     if protocol.fixed:
-        asked, right = f"{protocol.steps}", counted == protocol.steps
+        wanted, right = f"{protocol.steps}", counted == protocol.steps
     else:
         fewest = min(protocol.steps, protocol.fewest or protocol.steps)
-        asked, right = f"at least {fewest}", counted >= fewest
+        wanted, right = f"at least {fewest}", counted >= fewest
     if not right or min(timing.first_ns, *timing.steps_ns) <= 0:
-        yield Remark(f"{where}.result.timing.steps_ns has {counted} counted steps of {asked}, all positive")
+        yield Remark(f"{where}.result.timing.steps_ns has {counted} counted steps of {wanted}, all positive")
     ran_on = facts.path.processor
     if invocation.code is not None and processor and ran_on != processor:
         yield Remark(f"{where}.result.facts.path.processor is {ran_on!r}, machine.json says {processor!r}")
@@ -224,13 +216,13 @@ def _result(where: str, record: Record, invocation: Invocation, processor: str |
 
 
 def _withdrawn(machine_key: str, withdrawn: list[Withdrawal], runs: list[StoredRun]) -> Iterator[Remark]:
-    there = {(run.stack, run.invocation.started): run for run in runs}
+    stored = {(run.stack, run.invocation.started): run for run in runs}
     for number, row in enumerate(withdrawn, 1):
         where = f"{machine_key}/{WITHDRAWN}: row {number}"
-        for key in ("stack", "key", "started", "reason"):
+        for key in COLUMNS:
             if not getattr(row, key).strip():
                 yield Remark(f"{where}: key {key} is empty")
-        if run := there.get((row.stack, row.started)):
+        if run := stored.get((row.stack, row.started)):
             yield Remark(f"{where}: the invocation of {row.started} is still there: {run.where}")
     if withdrawn:
         yield note(f"{machine_key}: {len(withdrawn)} invocations are withdrawn, see {WITHDRAWN}")
@@ -238,12 +230,9 @@ def _withdrawn(machine_key: str, withdrawn: list[Withdrawal], runs: list[StoredR
 
 def _older(machine_key: str, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
     """Files that hold only measurements of before the sources were recorded, fewer than are asked for today."""
-    files: dict[str, list[StoredRun]] = {}
-    for run in runs:
-        files.setdefault(run.file, []).append(run)
     few = [
         name
-        for name, each in files.items()
+        for name, each in rounds.grouped(runs, lambda run: run.file).items()
         if len(each) < at_least and not each[0].sentinel and not any(run.invocation.code for run in each)
     ]
     if few:
@@ -253,12 +242,12 @@ def _older(machine_key: str, runs: list[StoredRun], at_least: int) -> Iterator[R
 def _mixed(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
     """Which files hold runs of several kinds: no two kinds are pooled, and old sweeps were not interleaved."""
     for name, way in WAYS.items():
-        seen: dict[str, list[Any]] = {}
+        values_of: dict[str, list[Any]] = {}
         for run in runs:
             value = way(run.invocation)
-            if not run.sentinel and value is not None and value not in seen.setdefault(run.file, []):
-                seen[run.file].append(value)
-        mixed = [file for file, values in seen.items() if len(values) > 1]
+            if not run.sentinel and value is not None and value not in values_of.setdefault(run.file, []):
+                values_of[run.file].append(value)
+        mixed = [file for file, values in values_of.items() if len(values) > 1]
         if mixed:
             rest = "measured at different times" if name == "sweep" else "kept apart in the table"
             yield note(f"{machine_key}: {len(mixed)} files mix runs that differ in {name}, {rest}, first {mixed[0]}")

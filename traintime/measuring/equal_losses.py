@@ -3,6 +3,8 @@
 `python -m traintime.measuring.equal_losses` trains again on every stack here and writes data/derived/losses.csv.
 """
 
+import itertools
+
 import pandas as pd
 
 from traintime import paths
@@ -20,7 +22,7 @@ REFERENCE = ("numpy", "adam")
 WAYS = [
     REFERENCE,
     ("numpy", "adam-rows"),
-    *((stack, how) for stack in ("2026-tensorflow", "2026-jax", "2026-torch") for how in ("adam", "adam-deferred")),
+    *itertools.product(("2026-tensorflow", "2026-jax", "2026-torch"), ("adam", "adam-deferred")),
 ]
 COLUMNS = ["stack", "optimizer", "step", "loss"]
 

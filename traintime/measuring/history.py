@@ -1,14 +1,43 @@
 """What history had and the files no longer have: an invocation once committed stays, or is withdrawn with a reason."""
 
+import contextlib
+import csv
 import json
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from traintime.errors import InputError
-from traintime.measuring.findings import withdrawals
 from traintime.store import records
+
+WITHDRAWN = "withdrawn.csv"
+COLUMNS = ["stack", "key", "started", "reason"]
+
+
+@dataclass(frozen=True)
+class Withdrawal:
+    """An invocation that was taken out of the files, and why (a row of withdrawn.csv)."""
+
+    stack: str
+    key: str
+    started: str
+    reason: str
+
+
+def withdrawals(folder: Path) -> list[Withdrawal]:
+    """The machine's withdrawn invocations; raises ValueError for a file with other columns or text that is not CSV."""
+    path = folder / WITHDRAWN
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        if reader.fieldnames != COLUMNS:
+            raise ValueError(f"has the columns {', '.join(reader.fieldnames or [])}, not {', '.join(COLUMNS)}")
+        rows = [{name: value or "" for name, value in row.items()} for row in reader]
+    if any(None in row for row in rows):
+        raise ValueError("has a row with more cells than columns")
+    return [Withdrawal(**row) for row in rows]
 
 
 class Identity(NamedTuple):
@@ -42,39 +71,30 @@ def shallow(repository: Path) -> bool:
     return (_git(repository, "rev-parse", "--is-shallow-repository") or b"").strip() == b"true"
 
 
-def lost(root: Path, repository: Path, since: str | None = None) -> list[str]:
+def lost(root: Path, repository: Path) -> list[str]:
     """One sentence for each committed invocation that the files below root no longer have as it was.
 
     Every committed version of each file counts, whatever its name or schema; one that is listed in its machine's
-    withdrawn.csv may be gone. since: a commit, to look at its versions and newer ones alone; raises InputError where
-    there is no such commit.
+    withdrawn.csv may be gone.
     """
-    if since and _git(repository, "rev-parse", "--verify", f"{since}^{{commit}}") is None:
-        raise InputError("since", since, "is no commit of this repository", "Take one that git log names.")
-    here = set()
+    here, withdrawn = set(), set()
     for path in records.files(root):
         here |= _identities(path.read_bytes())
     starts = {(identity.stack, identity.started) for identity in here}
-    gone = _withdrawn(root)
-    found = {}
-    for name, text in _versions(root, repository, since):
+    for folder in root.iterdir():
+        with contextlib.suppress(ValueError):  # the checker names it
+            withdrawn |= {(row.stack, row.started) for row in withdrawals(folder)}
+    sentences = {}
+    for name, text in _versions(root, repository):
         for identity in _identities(text) - here:
             stack, started, _ = identity
-            if (stack, started) not in gone:
+            if (stack, started) not in withdrawn:
                 file = records.name_of(Path(name))
                 rest = "no longer has the times that were committed" if (stack, started) in starts else "is gone"
-                found[identity] = f"{file}: key invocations: the one of {started} {rest}; restore it, or withdraw it"
-    return sorted(found.values())
-
-
-def _withdrawn(root: Path) -> set[tuple[str, str]]:
-    found = set()
-    for folder in root.iterdir():
-        try:
-            found |= {(row.stack, row.started) for row in withdrawals(folder)}
-        except ValueError:
-            continue  # the checker names it
-    return found
+                sentences[identity] = (
+                    f"{file}: key invocations: the one of {started} {rest}; restore it, or withdraw it"
+                )
+    return sorted(sentences.values())
 
 
 def _identities(text: bytes) -> set[Identity]:
@@ -91,18 +111,13 @@ def _times(invocation: dict[str, Any]) -> tuple[int | None, ...]:
     return (timing["first_ns"], *timing["steps_ns"]) if timing else ()
 
 
-def _versions(root: Path, repository: Path, since: str | None) -> Iterator[tuple[str, bytes]]:
+def _versions(root: Path, repository: Path) -> Iterator[tuple[str, bytes]]:
     """Name and text of every committed version of every JSON file below root, read in two calls of git."""
     below = str(root.resolve().relative_to(repository.resolve()))
-    commits = f"{since}..HEAD" if since else "HEAD"
-    listed = _git(repository, "rev-list", "--full-history", "--objects", commits, "--", below) or b""
-    pairs = [tuple(line.split(" ", 1)) for line in listed.decode().splitlines() if line.endswith(".json")]
-    if since:
-        tree = (_git(repository, "ls-tree", "-r", since, "--", below) or b"").decode().splitlines()
-        pairs += [(line.split("\t")[0].split()[2], line.split("\t")[1]) for line in tree if line.endswith(".json")]
-    names = dict(pairs)
-    asked = "".join(f"{blob}\n" for blob in names)
-    texts = (_git(repository, "cat-file", "--batch", given=asked) if names else None) or b""
+    listed = _git(repository, "rev-list", "--full-history", "--objects", "HEAD", "--", below) or b""
+    names = dict(line.split(" ", 1) for line in listed.decode().splitlines() if line.endswith(".json"))
+    blobs = "".join(f"{blob}\n" for blob in names)
+    texts = (_git(repository, "cat-file", "--batch", given=blobs) if names else None) or b""
     place = 0
     while place < len(texts):
         head = texts.index(b"\n", place)

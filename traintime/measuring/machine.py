@@ -37,20 +37,15 @@ def processor() -> dict[str, Any]:
         for line in Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines():
             name, _, value = line.partition(":")
             fields[name.strip()] = value.strip()
-    numbers = {
-        name: int(text) if (text := fields.get(field, "")).isdigit() else None for name, field in NUMBERS.items()
-    }
+    texts = {"family": fields.get("cpu family"), "model": fields.get("model"), "stepping": fields.get("stepping")}
     flags = fields.get("flags", "").split()
     return {
         "cpu": fields.get("model name") or platform.processor() or platform.machine(),
         "vendor": fields.get("vendor_id"),
-        **numbers,
+        **{name: int(text) if text and text.isdigit() else None for name, text in texts.items()},
         "instruction_sets": [flag for flag in DECISIVE if flag in flags],
         "caches": caches(),
     }
-
-
-NUMBERS = {"family": "cpu family", "model": "model", "stepping": "stepping"}
 
 
 def caches() -> dict[str, str]:
@@ -184,14 +179,14 @@ def off(now: dict[str, Any], before: list[dict[str, Any]]) -> list[str]:
 
     The range is that of the earlier rates within 15 % of their median: one that was off must not widen it.
     """
-    found = []
+    sentences = []
     for name in RATES if before else ():
         middle = statistics.median(each[name] for each in before)
         usual = [each[name] for each in before if abs(each[name] / middle - 1) <= OFF] or [middle]
         low, high = min(usual), max(usual)
         if not low * (1 - OFF) <= now[name] <= high * (1 + OFF):
-            found.append(f"{name} is {now[name]:.3g}, and {low:.3g} to {high:.3g} before")
-    return found
+            sentences.append(f"{name} is {now[name]:.3g}, and {low:.3g} to {high:.3g} before")
+    return sentences
 
 
 def free_memory(device: str = "cpu") -> float:

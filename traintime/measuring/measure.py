@@ -141,19 +141,17 @@ class Together:
 
     For a quick look: what ran before in the same process leaves its traces (a heap that has grown, caches), so that
     such invocations are marked by their `shared` and never stand among the stored measurements. After a job that
-    did not end well the next one gets a new process. alive: processes that are kept at the same time.
+    did not end well, and for a point that needs another kind of process, it starts a new one.
     """
 
-    def __init__(self, alive: int = 1):
-        self.alive = alive
-        self._living: dict[tuple[Any, ...], _Living] = {}
+    def __init__(self) -> None:
+        self._living: _Living | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._living:
-            self._living.popitem()[1].end()
+        self._end()
 
     def measure(
         self,
@@ -172,41 +170,39 @@ class Together:
             return measure(point, stack, protocol, progress=progress, **task)
 
         def shared(job: dict[str, Any], environment: dict[str, str], timeout_s: float) -> dict[str, Any]:
-            key = (*common, code.current(point.workload, stack.api))
-            living = self._ready(key) or self._start(key, stack, environment)
-            told = {"padding": living.padding, "shared": living.jobs}
+            living = self._ready((*common, code.current(point.workload, stack.api)), stack, environment)
+            before = {"padding": living.padding, "shared": living.jobs}
             living.jobs += 1
             outcome = living.worker.answer(job, timeout_s, progress, more=True)
             if outcome["status"] != "ok":
-                self._living.pop(key).end()
-            return told | outcome
+                self._end()
+            return before | outcome
 
         return _record(point, stack, protocol, task, shared)
 
-    def _ready(self, key: tuple[Any, ...]) -> "_Living | None":
-        """The process that waits for such a job; None where there is none, or it has ended or hangs."""
-        living = self._living.pop(key, None)
-        if living and living.worker.next("ready", time.monotonic() + READY_S) is None:
-            living.end()
-            return None
-        if living:
-            self._living[key] = living  # the last one used stands last
-        return living
+    def _end(self) -> None:
+        if self._living:
+            self._living.end()
+            self._living = None
 
-    def _start(self, key: tuple[Any, ...], stack: Stack, environment: dict[str, str]) -> "_Living":
-        while len(self._living) >= self.alive:
-            self._living.pop(next(iter(self._living))).end()
+    def _ready(self, key: tuple[Any, ...], stack: Stack, environment: dict[str, str]) -> "_Living":
+        """The process that waits for a job of this kind; a new one where there is none, or it has ended or hangs."""
+        living = self._living
+        if living and living.key == key and living.worker.next("ready", time.monotonic() + READY_S):
+            return living
+        self._end()
         command = [str(stack.executable), str(paths.WORKER / "several.py")]
         ending = contextlib.ExitStack()
         worker = ending.enter_context(_started(command, environment))
-        self._living[key] = _Living(worker, ending.close, len(environment["TRAINTIME_PADDING"]))
-        return self._living[key]
+        self._living = _Living(key, worker, ending.close, len(environment["TRAINTIME_PADDING"]))
+        return self._living
 
 
 @dataclass
 class _Living:
-    """A process that has done some jobs and can take another."""
+    """A process that has done some jobs and can take another. key: what points have in common that share it."""
 
+    key: tuple[Any, ...]
     worker: "Worker"
     end: Callable[[], None]
     padding: int

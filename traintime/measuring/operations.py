@@ -16,6 +16,7 @@ STACKS = ("2017-tensorflow", "2020-tensorflow", "2026-tensorflow", "2026-jax", "
 ALGORITHMS = ("default", "per-gate", "combined", "unrolled", "native")
 LENGTHS = (10, 50)
 LIMIT_S = 600
+COLUMNS = ["stack", "algorithm", "length", "operations"]
 
 
 def counts(stack: str, points: list[Point]) -> list[int]:
@@ -45,17 +46,16 @@ def table() -> pd.DataFrame:
         for algorithm in ALGORITHMS:
             points = [make_point("lstm", batch=32, length=length, algorithm=algorithm) for length in LENGTHS]
             try:
-                found = [counts(stack, [point])[0] for point in points]  # each in a process of its own
+                operations = [counts(stack, [point])[0] for point in points]  # each in a process of its own
             except InputError:  # a way that the stack does not have
                 continue
-            rows += [(stack, algorithm, length, one) for length, one in zip(LENGTHS, found, strict=True)]
-    return pd.DataFrame(rows, columns=["stack", "algorithm", "length", "operations"])
+            rows += [(stack, algorithm, *each) for each in zip(LENGTHS, operations, strict=True)]
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def stored() -> pd.DataFrame:
     """What was counted last; empty where nothing was."""
-    columns = ["stack", "algorithm", "length", "operations"]
-    return pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=columns)
+    return pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=COLUMNS)
 
 
 if __name__ == "__main__":

@@ -6,32 +6,68 @@ Only invocations that recorded the sources that measured them are held to it; ol
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from traintime.measuring.findings import Remark, StoredRun, Withdrawal, note
+from traintime.measuring.history import Withdrawal
 from traintime.store import code
+from traintime.store.records import Invocation
 
 LONG_PAUSE = 3600.0  # seconds between two starts of one round that a reader should know of
 
 Key = TypeVar("Key")
 
 
+@dataclass(frozen=True)
+class Remark:
+    """One sentence about a folder. fault: something to mend; otherwise a note, so that nothing is silent."""
+
+    sentence: str
+    fault: bool = True
+
+
+def note(sentence: str) -> Remark:
+    """A remark that is no fault."""
+    return Remark(sentence, False)
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """One stored invocation with its place: the file's name, its number in it, and the point on its stack."""
+
+    file: str
+    index: int
+    stack: str
+    key: str
+    sentinel: bool
+    invocation: Invocation
+
+    @property
+    def where(self) -> str:
+        """File and key, as every sentence begins."""
+        return f"{self.file}: key invocations.{self.index}"
+
+    @property
+    def thing(self) -> tuple[bool, str, str]:
+        """What was run: two runs of one thing are repeats."""
+        return self.sentinel, self.stack, self.key
+
+
 def check(machine: str, runs: list[StoredRun], withdrawn: list[Withdrawal], at_least: int) -> Iterator[Remark]:
     """Everything to say of the machine's sweeps. runs: all of the machine's; at_least: rounds of each point."""
     coded = [run for run in runs if run.invocation.code]
-    for group in _grouped(
-        coded, lambda run: (run.thing, run.invocation.sweep, code.same(run.invocation.code))
-    ).values():
+    for group in grouped(coded, lambda run: (run.thing, run.invocation.sweep, code.same(run.invocation.code))).values():
         yield from _one_protocol(group)
-    for name, group in _grouped(coded, lambda run: run.invocation.sweep).items():
+    for name, group in grouped(coded, lambda run: run.invocation.sweep).items():
         yield from _sweep(machine, name, group, withdrawn, at_least)
 
 
-def _grouped(runs: Iterable[StoredRun], by: Callable[[StoredRun], Key]) -> dict[Key, list[StoredRun]]:
+def grouped(runs: Iterable[StoredRun], key: Callable[[StoredRun], Key]) -> dict[Key, list[StoredRun]]:
+    """The runs by what the key makes of them, in their order."""
     groups: dict[Key, list[StoredRun]] = defaultdict(list)
     for run in runs:
-        groups[by(run)].append(run)
+        groups[key(run)].append(run)
     return dict(groups)
 
 
@@ -40,8 +76,8 @@ def _one_protocol(runs: list[StoredRun]) -> Iterator[Remark]:
     for run in runs:
         if (protocol := run.invocation.protocol) != first:
             sweep, usual = run.invocation.sweep, f"{first.text} within {first.timeout_s:g} s"
-            asked = f"{protocol.text} within {protocol.timeout_s:g} s"
-            yield Remark(f"{run.where}.protocol is {asked}, others of the sweep {sweep} have {usual}")
+            own = f"{protocol.text} within {protocol.timeout_s:g} s"
+            yield Remark(f"{run.where}.protocol is {own}, others of the sweep {sweep} have {usual}")
 
 
 def _sweep(
@@ -82,11 +118,11 @@ def _closed(runs: list[StoredRun]) -> list[StoredRun]:
 
 
 def _once(runs: list[StoredRun], sweep: str) -> Iterator[Remark]:
-    seen: Counter[tuple[object, ...]] = Counter()
+    times: Counter[tuple[object, ...]] = Counter()
     for run in runs:
         place = (run.thing, run.invocation.round, run.invocation.again)
-        seen[place] += 1
-        if seen[place] == 2:
+        times[place] += 1
+        if times[place] == 2:
             again = " again" if run.invocation.again else ""
             yield Remark(f"{run.where}: round {run.invocation.round} of the sweep {sweep} has it{again} already")
 
@@ -100,7 +136,7 @@ def _repeats(machine: str, sweep: str, runs: list[StoredRun], withdrawn: list[Wi
     closed = {run.invocation.round for run in _closed([run for run in runs if not run.sentinel])}
     gone = {(row.stack, row.key) for row in withdrawn}
     waiting = []
-    for (_, number), group in _grouped(runs, lambda run: (run.thing, run.invocation.round)).items():
+    for (_, number), group in grouped(runs, lambda run: (run.thing, run.invocation.round)).items():
         first = next((run for run in group if not run.invocation.again), None)
         again = next((run for run in group if run.invocation.again), None)
         if first is None and again and (again.stack, again.key) not in gone:
@@ -125,7 +161,7 @@ def _interleaved(machine: str, sweep: str, firsts: list[StoredRun]) -> Iterator[
     A killed sweep goes on with the round that it was in, so the rule holds for it; the pause is noted. What was
     disturbed is repeated within its round or, after a kill, as the first thing later: repeats are left out.
     """
-    rounds = sorted(_grouped(firsts, lambda run: run.invocation.round).items())
+    rounds = sorted(grouped(firsts, lambda run: run.invocation.round).items())
     for place, (number, group) in enumerate(rounds):
         later = [run for _, runs in rounds[place + 1 :] for run in runs]
         if later:
@@ -158,7 +194,7 @@ def _complete(
     closed = {run.invocation.round for run in _closed(points)}
     last = max((run.invocation.round for run in points), default=0)
     gone = Counter((row.stack, row.key) for row in withdrawn)
-    things = _grouped(points, lambda run: run.thing)
+    things = grouped(points, lambda run: run.thing)
     for group in things.values():
         rounds = {run.invocation.round for run in group}
         missing = sorted(closed - rounds)

@@ -51,10 +51,10 @@ class Stack:
         aliases = {"tensorflow": ("tensorflow", "tensorflow-cpu"), "theano": ("theano", "theano-pymc")}
         versions = {}
         for package in self.packages:
-            found = (
+            installed = (
                 each for name in aliases.get(package, (package,)) for each in distributions(name=name, path=folders)
             )
-            if distribution := next(found, None):
+            if distribution := next(installed, None):
                 versions[package] = distribution.version
         return versions
 
@@ -179,7 +179,7 @@ def refuse_impossible(point: Point, stack: Stack) -> None:
     switches_onednn = on_tensorflow = stack.api == "keras3" and stack.backend == "tensorflow"
     compiles = stack.api == "keras3" and stack.backend != "torch"
     replicates = stack.api == "keras3" and stack.backend == "torch"
-    for field, asked, possible, remedy in (
+    for field, wanted, possible, remedy in (
         ("allocator", run.allocator == "no-pool", stack.backend in allocators.NO_POOL, "Take 2026-torch or 2026-jax."),
         ("device", run.device == "gpu", stack.api == "keras3", "Take a stack of 2026."),
         ("onednn", run.onednn != "auto", switches_onednn, "Take 2026-tensorflow."),
@@ -191,14 +191,14 @@ def refuse_impossible(point: Point, stack: Stack) -> None:
         ("save_every", run.save_every is not None, stack.api == "keras3", "Take a stack of 2026."),
         ("replicas", run.replicas > 1, replicates, "Take 2026-torch."),
     ):
-        if asked and not possible:
+        if wanted and not possible:
             raise InputError(field, getattr(run, field), f"is nothing that {stack.name} can do", remedy)
 
 
 def python_candidates(version: str) -> Iterator[Path]:
     """Places where a Python of this version may be: the PATH, pyenv, conda, uv. Each may turn out to be another."""
-    if found := shutil.which(f"python{version}"):
-        yield Path(found)
+    if python := shutil.which(f"python{version}"):
+        yield Path(python)
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     newest_first = sorted(pyenv.glob(f"versions/{version}.*"), key=lambda folder: _numbers(folder.name), reverse=True)
     yield from (folder / "bin" / "python" for folder in newest_first)

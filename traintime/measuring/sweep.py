@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import yaml
 
 from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.explain import memory
 from traintime.measuring import allocators, machine, stacks
 from traintime.measuring.measure import LOCK, Together, measure, process_of, threads_of
-from traintime.measuring.profiles import load_profile
 from traintime.measuring.protocol import Protocol
 from traintime.measuring.stacks import Stack
 from traintime.point import Point, make_point
@@ -31,53 +31,14 @@ ATTEMPTS = 2  # of one invocation that crashed or was disturbed
 
 
 @dataclass(frozen=True)
-class Task:
-    """One invocation to be done: a point on a stack in a round of a sweep.
-
-    again: it was disturbed, or crashed; settle: what was disturbed is to be done once more; together: it may run in a
-    process that others have used.
-    """
-
-    sweep: str
-    round: int
-    point: Point
-    stack: Stack
-    protocol: Protocol
-    beyond_memory: bool = False
-    sentinel: bool = False
-    settle: bool = True
-    again: bool = False
-    together: bool = False
-
-    def path(self, root: Path, machine_key: str) -> Path:
-        """The file that takes the invocation."""
-        return records.file_of(root, machine_key, self.stack.name, self.point.key, self.sentinel)
-
-    def mine(self, invocation: records.Invocation) -> bool:
-        """Whether the stored invocation is an attempt at this task: same sweep, round, sources and steps.
-
-        What ran in a process that others had used is not, where each is to have its own.
-        """
-        asked = (self.sweep, self.round, self.protocol.steps)
-        if (invocation.sweep, invocation.round, invocation.protocol.steps) != asked:
-            return False
-        if invocation.shared and not self.together:
-            return False
-        return code.same(invocation.code) == code.same(code.current(self.point.workload, self.stack.api))
-
-    def settled_by(self, attempt: records.Invocation) -> bool:
-        """Whether nothing is left to do after this attempt."""
-        return attempt.settled or (attempt.status == "ok" and not self.settle)
-
-
-@dataclass(frozen=True)
 class Plan:
     """A sweep as a profile names it: every combination of the listed values on every listed stack.
 
     What is compared belongs to one sweep: each round measures all of its points, so that both sides
     of a comparison follow each other in time. A point that two sweeps share is measured in both. settle: whether
     what was disturbed is done once more; together: for a quick look, points that can share a process do
-    (measure.Together), and what they leave in it for each other is put up with.
+    (measure.Together), and what they leave in it for each other is put up with; sentinels: whether each stack's
+    sentinel is run as well.
     """
 
     name: str
@@ -87,6 +48,7 @@ class Plan:
     beyond_memory: bool = False
     settle: bool = True
     together: bool = False
+    sentinels: bool = True
 
     @classmethod
     def from_profile(cls, name: str, fields: dict[str, Any]) -> "Plan":
@@ -119,26 +81,63 @@ class Plan:
         """Every stack of the sweep once."""
         return list({stack.name: stack for _, stack in self.pairs}.values())
 
-    def order(self, number: int, seed: int, sentinels: bool = True) -> list[Task]:
-        """One round: each point on each stack once, in random order, the stacks' sentinels at even distances."""
-        same = {"beyond_memory": self.beyond_memory, "settle": self.settle, "together": self.together}
-        tasks = [Task(self.name, number, *pair, self.protocol, **same) for pair in self.pairs]
+    def order(self, number: int, seed: int = SEED) -> "list[Task]":
+        """One round: each point on each stack once, in random order, the stacks' sentinels at even distances.
+
+        A sentinel is a fixed point, small and on the sweep's device: it shows drift and disturbance.
+        """
+        tasks = [Task(self, number, *pair) for pair in self.pairs]
         shuffle = random.Random(f"{seed} {self.name} {number}")
         shuffle.shuffle(tasks)
-        watches = [self.sentinel(stack, number) for stack in self.stacks] if sentinels else []
+        point = make_point(vocabulary=20_000, device=self.points[0].run.device)
+        watches = [Task(self, number, point, stack, sentinel=True) for stack in self.stacks if self.sentinels]
         shuffle.shuffle(watches)
         between = len(tasks) / len(watches) if watches else 0
         for place, watch in enumerate(watches):
             tasks.insert(round((place + 0.5) * between) + place, watch)
         return tasks
 
-    def sentinel(self, stack: Stack, number: int) -> Task:
-        """The fixed point of the stack, small and on the sweep's device: it tells drift and disturbance."""
-        device = self.points[0].run.device
-        point = make_point(vocabulary=20_000, device=device)
-        return Task(
-            self.name, number, point, stack, Protocol(), sentinel=True, settle=self.settle, together=self.together
-        )
+
+@dataclass(frozen=True)
+class Task:
+    """One invocation to be done: a point on a stack in a round of a sweep. again: it was disturbed, or crashed."""
+
+    plan: Plan
+    round: int
+    point: Point
+    stack: Stack
+    sentinel: bool = False
+    again: bool = False
+
+    @property
+    def sweep(self) -> str:
+        """The sweep's name."""
+        return self.plan.name
+
+    @property
+    def protocol(self) -> Protocol:
+        """The sweep's own; of a sentinel always the usual one."""
+        return Protocol() if self.sentinel else self.plan.protocol
+
+    def path(self, root: Path, machine_key: str) -> Path:
+        """The file that takes the invocation."""
+        return records.file_of(root, machine_key, self.stack.name, self.point.key, self.sentinel)
+
+    def attempted_by(self, invocation: records.Invocation) -> bool:
+        """Whether the stored invocation is an attempt at this task: same sweep, round, sources and steps.
+
+        What ran in a process that others had used is not, where each is to have its own.
+        """
+        same = (self.sweep, self.round, self.protocol.steps)
+        if (invocation.sweep, invocation.round, invocation.protocol.steps) != same:
+            return False
+        if invocation.status == "missing" or (invocation.shared and not self.plan.together):
+            return False
+        return code.same(invocation.code) == code.same(code.current(self.point.workload, self.stack.api))
+
+    def settled_by(self, attempt: records.Invocation) -> bool:
+        """Whether nothing is left to do after this attempt."""
+        return attempt.settled or (attempt.status == "ok" and not self.plan.settle)
 
 
 def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[Point, Stack]]:
@@ -153,6 +152,14 @@ def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[Point, St
         yield from ((point, stacks.get(stack)) for stack in names)
 
 
+def load_profile(name: str) -> dict[str, Any]:
+    """A profile's settings, which are the sizes that a command or a chapter runs at; InputError for an unknown one."""
+    path = paths.PROFILES / f"{name}.yaml"
+    if not path.exists():
+        raise unknown("profile", name, sorted(p.stem for p in paths.PROFILES.glob("*.yaml")))
+    return yaml.safe_load(path.read_text())
+
+
 def plans(profile: str, only: list[str] | None = None) -> list[Plan]:
     """The sweeps of a profile in its order, all or only the named ones."""
     sweeps = load_profile(profile).get("sweeps", {})
@@ -162,9 +169,7 @@ def plans(profile: str, only: list[str] | None = None) -> list[Plan]:
     return [Plan.from_profile(name, sweeps[name]) for name in only or sweeps]
 
 
-def outstanding(
-    plans: list[Plan], root: Path, machine_key: str, seed: int = SEED, sentinels: bool = True
-) -> list[Task]:
+def outstanding(plans: list[Plan], root: Path, machine_key: str) -> list[Task]:
     """What is left to do: the first rounds of every sweep in their order, then the further rounds of those that ask.
 
     A task is done when an undisturbed attempt, or one that ran out of memory or time, is in its file, and given up
@@ -176,7 +181,7 @@ def outstanding(
     rounds.sort(key=lambda each: bisect.bisect_left(WAVES, each[1]))
     left = []
     for plan, number in rounds:
-        for task in plan.order(number, seed, sentinels):
+        for task in plan.order(number):
             if not present[task.stack.name] or not allocators.present(task.point.run.allocator):
                 continue
             path = task.path(root, machine_key)
@@ -195,7 +200,7 @@ def _invocations(path: Path) -> list[records.Invocation]:
 
 def _next_attempt(task: Task, invocations: list[records.Invocation]) -> Task | None:
     """The task as it is to be tried now; None where it is done, or given up."""
-    attempts = [one for one in invocations if one.status != "missing" and task.mine(one)]
+    attempts = [invocation for invocation in invocations if task.attempted_by(invocation)]
     if len(attempts) >= ATTEMPTS or any(task.settled_by(attempt) for attempt in attempts):
         return None
     return replace(task, again=bool(attempts))
@@ -221,49 +226,38 @@ def run(
     plans: list[Plan],
     root: Path,
     *,
-    seed: int = SEED,
-    sentinels: bool = True,
     report: Callable[[Task, SweepProgress, dict[str, Any] | None], None] = lambda task, progress, record: None,
-    follow: Callable[[dict[str, Any]], None] = lambda message: None,
     warn: Callable[[str], None] = lambda sentence: None,
     within_s: float = float("inf"),
     measure: Callable[..., dict[str, Any]] = measure,
-    machine_key: str | None = None,
     rates: Callable[[], dict[str, Any]] = machine.rates,
 ) -> SweepProgress:
     """Do what is outstanding and store each invocation as soon as it ends.
 
-    report: called before each invocation (record None) and after it; follow: with each message of the worker;
-    warn: with a sentence where the machine's rates have left their range; within_s: start no invocation after so
-    many seconds; sentinels: whether each stack's fixed point is run as well. What crashed, or was disturbed in a plan
-    that settles, is done once more at the end of its round.
+    report: called before each invocation (record None) and after it; warn: with a sentence where the machine's rates
+    have left their range; within_s: start no invocation after so many seconds; measure, rates: what measures a point in
+    a process of its own, and the machine's rates. What crashed, or was disturbed in a plan that settles, is done once
+    more at the end of its round.
     Raises InputError before anything is started where the folder cannot be written or a point cannot fit, or where
     a sweep whose points share processes would write among the stored measurements.
     """
     if any(plan.together for plan in plans) and root.resolve().is_relative_to(paths.MEASUREMENTS.resolve()):
         problem = "takes what ran in a process of its own, and these configurations share processes"
         raise InputError("folder", str(root), problem, "Name another folder, or run the sweep without together.")
-    machine_key = machine_key or machine.this()
-    tasks = outstanding(plans, root, machine_key, seed, sentinels)
-    available = {device: machine.free_memory(device) for device in {task.point.run.device for task in tasks}}
-    for task in tasks:
-        threads_of(task.point)
-        if not task.beyond_memory:
-            stack, free = task.stack.name, available[task.point.run.device]
-            memory.refuse_beyond_memory(task.point, stack, derived.footprint(stack), free)
+    machine_key = machine.this()
+    tasks = outstanding(plans, root, machine_key)
+    _refuse_impossible(tasks)
     for folder in {task.path(root, machine_key).parent for task in tasks}:
         records.check_writable(folder)
     progress = SweepProgress(len(tasks))
-    if not tasks:
-        return progress
     end = time.monotonic() + within_s
     with Together() as shared:
-        for _, of_round in itertools.groupby(tasks, key=lambda task: (task.sweep, task.round)):
+        for _, round_tasks in itertools.groupby(tasks, key=lambda task: (task.sweep, task.round)):
             # Anew for each round: on a shared host the memory's rate has nearly doubled within a quarter of an hour.
-            leaving = describe_machine(root, machine_key, rates)
-            for sentence in leaving:
+            rates_off = describe_machine(root, machine_key, rates)
+            for sentence in rates_off:
                 warn(sentence)
-            queue = _by_process(of_round)
+            queue = _by_process(round_tasks)
             for planned in queue:  # grows while it is gone through
                 if time.monotonic() >= end:
                     return progress
@@ -273,10 +267,9 @@ def run(
                     continue
                 report(task, progress, None)
                 start = time.monotonic()
-                one = shared.measure if task.together else measure
-                record = one(task.point, task.stack, task.protocol, progress=follow)
-                record |= {"sweep": task.sweep, "round": task.round, "seed": seed, "again": task.again}
-                record |= {"rates_off": bool(leaving)}
+                record = (shared.measure if task.plan.together else measure)(task.point, task.stack, task.protocol)
+                record |= {"sweep": task.sweep, "round": task.round, "seed": SEED, "again": task.again}
+                record |= {"rates_off": bool(rates_off)}
                 stored = records.append(path, machine_key, task.stack.name, task.point, record)
                 if not task.settled_by(stored) and not task.again:
                     queue.append(replace(task, again=True))
@@ -287,12 +280,22 @@ def run(
     return progress
 
 
+def _refuse_impossible(tasks: list[Task]) -> None:
+    """Raise InputError for a point whose replicas cannot share the threads, or that does not fit into memory."""
+    available = {device: machine.free_memory(device) for device in {task.point.run.device for task in tasks}}
+    for task in tasks:
+        threads_of(task.point)
+        if task.sentinel or not task.plan.beyond_memory:
+            stack, free = task.stack.name, available[task.point.run.device]
+            memory.refuse_beyond_memory(task.point, stack, derived.footprint(stack), free)
+
+
 def _by_process(tasks: Iterable[Task]) -> list[Task]:
     """The tasks in their order, but those that share a process follow the first of them."""
     places: dict[Any, int] = {}
 
     def place(task: Task) -> int:
-        process = process_of(task.point, task.stack) if task.together else None
+        process = process_of(task.point, task.stack) if task.plan.together else None
         return places.setdefault(process or object(), len(places))
 
     return sorted(tasks, key=place)
@@ -313,8 +316,8 @@ def describe_machine(root: Path, machine_key: str, rates: Callable[[], dict[str,
         with filelock.FileLock(LOCK, mode=0o666):
             now = rates()
         if description.get("schema_version") != records.SCHEMA:
-            known = {"schema_version": records.SCHEMA, "machine": machine_key} | machine.describe() | {"rates": now}
-            kept = {name: value for name, value in description.items() if name != "schema_version"}
-            records.write_atomically(path, records.dumps(known | kept))
+            schema = {"schema_version": records.SCHEMA}
+            complete = schema | {"machine": machine_key} | machine.describe() | {"rates": now} | description | schema
+            records.write_atomically(path, records.dumps(complete))
         records.write_atomically(history, records.dumps([*before, now]))
     return machine.off(now, before)

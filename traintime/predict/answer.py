@@ -4,10 +4,12 @@ import html
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import ByteSize, Field, TypeAdapter, ValidationError
 from scipy.special import stdtrit
 
+from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.predict import durations
 
@@ -20,6 +22,19 @@ TIERS = {
     "scaled": "from training a smaller model for a moment",
     "probed": "from training this model for a moment",
 }
+_AMOUNT = TypeAdapter(Annotated[ByteSize, Field(gt=0)])
+
+
+def bytes_of(given: str | float, field: str = "memory") -> int:
+    """Bytes of an amount as people write it ("16GB", "512 MiB"), or of a number.
+
+    Raises InputError, which names `field`, for anything but an amount above zero.
+    """
+    try:
+        return _AMOUNT.validate_python(given)
+    except ValidationError:
+        remedy = 'Give an amount such as "16GB", "512 MiB" or a number of bytes.'
+        raise InputError(field, given, "is not an amount of memory above zero", remedy) from None
 
 
 def around(value: float, *errors: tuple[float, float], level: float = LEVEL) -> Interval:
@@ -32,9 +47,12 @@ def around(value: float, *errors: tuple[float, float], level: float = LEVEL) -> 
     return Interval(value, value / width, value * width)
 
 
-def within(interval: Interval, limit: float) -> bool | None:
-    """Whether the whole interval keeps within the limit; None where the limit lies inside: too close to call."""
-    if interval.high <= limit:
+def within(interval: Interval, limit: float, spare: float = 1.0) -> bool | None:
+    """Whether the whole interval keeps within the limit; None where the limit lies inside: too close to call.
+
+    spare: factor on the interval's upper end, for what is not in it.
+    """
+    if interval.high * spare <= limit:
         return True
     return False if interval.low > limit else None
 
@@ -119,9 +137,7 @@ class Estimate:
     def __str__(self) -> str:
         width = max(len(name) for name, _ in self.rows)
         share = f"{self.level:.0%}"
-        return (
-            "\n".join(f"{name:{width}}  {text}" for name, text in self.rows) + f"\n(intervals hold {share} of the time)"
-        )
+        return "\n".join(f"{name:{width}}  {text}" for name, text in self.rows) + f"\n({share} intervals)"
 
     def _repr_html_(self) -> str:
         """A table for a notebook."""
@@ -130,13 +146,13 @@ class Estimate:
         rows = "".join(
             f"<tr><th scope='row'{name}>{html.escape(a)}</th><td{told}>{html.escape(b)}</td></tr>" for a, b in self.rows
         )
-        return f"<table><caption>Intervals hold {self.level:.0%} of the time.</caption><tbody>{rows}</tbody></table>"
+        return f"<table><caption>{self.level:.0%} intervals</caption><tbody>{rows}</tbody></table>"
 
     def plot(self, axes: Any = None) -> Any:
         """The step as one bar, by what is paid for, or else the training by its parts; returns matplotlib's axes."""
         import matplotlib.pyplot as plt
 
-        shares, unit = (self.terms, "ms a step") if self.terms else (self.parts, "s in all")
+        shares, unit = (self.terms, "ms per step") if self.terms else (self.parts, "s in all")
         axes = axes or plt.subplots(figsize=(7, 1.6), layout="constrained")[1]
         left, scale = 0.0, 1e3 if self.terms else 1.0
         for name, seconds in shares.items():

@@ -4,7 +4,7 @@ Each is predicted in one process and trained in two others, so that the predicti
 measuring again, and, in the same run, with what people do without it.
 """
 
-import contextlib
+import functools
 import json
 import math
 import os
@@ -25,6 +25,8 @@ from traintime.measuring.measure import run_worker
 from traintime.point import Run, make_point
 from traintime.predict import bench_models, calibrate, holdings, resident, versions
 from traintime.predict.answer import Estimate
+from traintime.predict.estimate import estimate
+from traintime.predict.work import work
 from traintime.store import records
 from traintime.workloads.base import FLOAT, validated
 
@@ -62,9 +64,9 @@ class Case:
     samples: int
     fit_s: tuple[float, float]
     peaks: tuple[float, float]
-    one_batch_s: float | None
-    flops_s: float | None
     predicted: dict[str, Estimate]
+    one_batch_s: float | None = None
+    flops_s: float | None = None
     allocator: str = "glibc"
     counted_s: float | None = None
     line_s: float | None = None
@@ -83,16 +85,14 @@ class Case:
     @property
     def plain(self) -> dict[str, Any]:
         """Everything as plain values."""
-        return asdict(self) | {"predicted": {tier: one.to_dict() for tier, one in self.predicted.items()}}
+        return asdict(self)
 
     @classmethod
     def from_plain(cls, found: dict[str, Any]) -> "Case":
         """The case that `plain` wrote."""
         predicted = {tier: Estimate.from_dict(one) for tier, one in found["predicted"].items()}
-        pairs = {"fit_s": tuple(found["fit_s"]), "peaks": tuple(found["peaks"]), "predicted": predicted}
-        if found.get("done_s"):
-            pairs["done_s"] = tuple(found["done_s"])
-        return cls(**found | pairs)
+        pairs = {name: tuple(found[name]) for name in ("fit_s", "peaks", "done_s") if found.get(name)}
+        return cls(**found | pairs | {"predicted": predicted})
 
     @property
     def true_s(self) -> float:
@@ -163,16 +163,16 @@ def run(
     validated(Run, {"allocator": allocator}, "allocator")
     for backend in backends:
         allocators.environment(allocator, backend)  # refuses one that is not here
-    drawn = bench_models.KINDS | bench_models.BEYONDS | bench_models.LOOPS
+    every = [*bench_models.KINDS, *bench_models.BEYONDS, *bench_models.LOOPS]
     for kind in kinds or ():
-        if kind not in drawn:
-            raise unknown("kind", kind, list(drawn))
+        if kind not in every:
+            raise unknown("kind", kind, every)
     random = np.random.default_rng(seed)
     for _ in range(cases):
-        for kind in kinds or drawn:
+        for kind in kinds or every:
             for backend in backends:
                 if kind not in bench_models.LOOPS or backend == "torch":
-                    sizes, redrawn = _fitting(backend, kind, lambda kind=kind: drawn[kind](random))
+                    sizes, redrawn = _fitting(backend, kind, functools.partial(bench_models.draw, kind, random))
                     yield replace(_case(backend, kind, sizes, seconds, allocator), redrawn=redrawn)
 
 
@@ -186,8 +186,7 @@ def _fitting(backend: str, kind: str, draw: Callable[[], dict[str, Any]]) -> tup
         sizes = draw()
         if kind != "classifier" and kind not in bench_models.BEYONDS:
             return sizes, redrawn
-        work = make_point(**sizes).work
-        if holdings.of_stack(f"2026-{backend}").peak_bytes(work, sizes["optimizer"]) <= limit:
+        if holdings.of_stack(f"2026-{backend}").peak_bytes(make_point(**sizes).work, sizes["optimizer"]) <= limit:
             return sizes, redrawn
         redrawn += 1
 
@@ -215,39 +214,15 @@ def kept(folder: Path, machine_key: str) -> list[Case]:
 
 def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, allocator: str) -> Case:
     started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    about: dict[str, Any] = {"kind": kind, "sizes": sizes, "seconds": seconds, "allocator": allocator}
+    job: dict[str, Any] = {"kind": kind, "sizes": sizes, "allocator": allocator}
     if kind in bench_models.LOOPS:  # in a process of its own: what it held would be found in the probe's memory
-        about |= _ask(backend, about | {"task": "size"})
-    predicted = _ask(backend, about | {"task": "predict"})
-    samples = about.get("samples") or predicted["samples"]
-    about |= {"samples": samples}
-    trained = [_ask(backend, about | {"task": "train"}) for _ in range(2)]
-    steps = samples / sizes["batch"]
-
-    def whole(name: str, steps: float) -> float | None:
-        return None if predicted.get(name) is None else predicted[name] * steps
-
-    return Case(
-        f"2026-{backend}",
-        kind,
-        sizes,
-        started,
-        machine.this(),
-        samples,
-        (trained[0]["fit_s"], trained[1]["fit_s"]),
-        (trained[0]["peak"], trained[1]["peak"]),
-        whole("one_batch_s", math.ceil(steps)),
-        whole("flops_s", steps),
-        {tier: Estimate.from_dict(one) for tier, one in predicted["predicted"].items()},
-        allocator,
-        whole("counted_s", steps),
-        whole("line_s", steps),
-        (trained[0]["done_s"], trained[1]["done_s"]),
-        bench_models.WHOLE,
-        spent_s=predicted["spent_s"],
-        torchinfo_bytes=predicted.get("torchinfo_bytes"),
-        predictor_version=versions.current(),
-    )
+        job |= _ask(backend, job | {"task": "size"})
+    about = job | _ask(backend, job | {"task": "predict", "seconds": seconds})
+    trainings = [_ask(backend, job | {"task": "train", "samples": about["samples"]}) for _ in range(2)]
+    about |= {name: [one[name] for one in trainings] for name in ("fit_s", "done_s")}
+    about |= {"stack": f"2026-{backend}", "started": started, "machine": machine.this()}
+    about |= {"peaks": [one["peak"] for one in trainings], "domain": bench_models.WHOLE}
+    return Case.from_plain(about | {"predictor_version": versions.current()})
 
 
 def _ask(backend: str, job: dict[str, Any]) -> dict[str, Any]:
@@ -259,45 +234,44 @@ def _ask(backend: str, job: dict[str, Any]) -> dict[str, Any]:
     return answer["result"]
 
 
-class _Answers:
-    """Estimates by tier, and the seconds that each took."""
-
-    def __init__(self) -> None:
-        self.predicted: dict[str, Any] = {}
-        self.spent_s: dict[str, float] = {}
-
-    def ask(self, tier: str, /, *model: Any, **how: Any) -> None:
-        from traintime.predict.estimate import estimate
-
+def _answers(requests: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Estimates by tier, and the seconds that each took. requests: by tier, as `estimate` takes it."""
+    predicted, spent_s = {}, {}
+    for tier, arguments in requests.items():
         start = time.perf_counter()
-        self.predicted[tier] = estimate(*model, **how).to_dict()
-        self.spent_s[tier] = time.perf_counter() - start
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        return {"predicted": self.predicted, "spent_s": self.spent_s}
+        predicted[tier] = estimate(**arguments).to_dict()
+        spent_s[tier] = time.perf_counter() - start
+    return {"predicted": predicted, "spent_s": spent_s}
 
 
 def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     from traintime.predict.keras_trainer import KerasTrainer
-    from traintime.predict.work import work
 
-    batch, trainer, answers = job["sizes"]["batch"], KerasTrainer(model), _Answers()
-    asked = _asked(model, batch, trainer.sample_bytes)
-    answers.ask("formula", model, **asked, tier="formula")
-    with contextlib.suppress(InputError):  # not calibrated here
-        answers.ask("calibrated", model, **asked, tier="calibrated")
-        answers.spent_s["calibrating"] = calibrate.stored(trainer.stack).took_s
-    answers.ask("probed", model, **asked, tier="probed", seconds=job["seconds"], keep=False)
+    batch, trainer = job["sizes"]["batch"], KerasTrainer(model)
+    training = _training(model, batch, trainer.sample_bytes)
+    about = training | {"model": model}
+    requests = {tier: about | {"tier": tier} for tier in ("formula", "calibrated", "probed")}
+    requests["probed"] |= {"seconds": job["seconds"], "keep": False}
+    calibrating = {}
+    try:
+        calibrating["calibrating"] = calibrate.stored(trainer.stack).took_s
+    except InputError:  # not calibrated here
+        del requests["calibrated"]
+    answers = _answers(requests)
+    answers["spent_s"] |= calibrating
     x, y = trainer.samples(batch)
     model.train_on_batch(x, y)
+    one_batch_s = _seconds_of(model.train_on_batch, x, y)
+    steps, rates = training["samples"] / batch, calibrate.rates_here()
+    flops_s, xla_s = work(model, batch).total.flops / rates.flops, counted_s(model, x, y, rates)
+    about = {"samples": training["samples"], "one_batch_s": one_batch_s * math.ceil(steps), "flops_s": flops_s * steps}
+    return answers | about | {"counted_s": None if xla_s is None else xla_s * steps}
+
+
+def _seconds_of(function: Callable[..., Any], *arguments: Any) -> float:
     start = time.perf_counter()
-    model.train_on_batch(x, y)
-    one = time.perf_counter() - start
-    rates = calibrate.rates_here()
-    answer = {"samples": asked["samples"], "one_batch_s": one} | answers.plain
-    answer["flops_s"] = work(model, batch).total.flops / rates.flops
-    return answer | {"counted_s": counted_s(model, x, y, rates)}
+    function(*arguments)
+    return time.perf_counter() - start
 
 
 def _batches(step_s: float) -> int:
@@ -306,36 +280,30 @@ def _batches(step_s: float) -> int:
     return max(min(batches, int(MOST_S / step_s)), LEAST)
 
 
-def _asked(model: Any, batch: int, sample_bytes: int) -> dict[str, int]:
+def _training(model: Any, batch: int, sample_bytes: int) -> dict[str, int]:
     """About as many samples as take the time that a training should have, and a last batch that is not full."""
-    from traintime.predict.estimate import estimate
-
     batches = _batches(estimate(model, samples=batch, batch_size=batch, tier="formula").step.value)
     batches = max(LEAST, min(batches, MOST_BYTES // (batch * sample_bytes)))
     return {"samples": batches * batch + batch // 3, "batch_size": batch}
 
 
-def _predict_beyond(job: dict[str, Any]) -> dict[str, Any]:
+def _predict_beyond(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     """From a model a tenth as large in one size; and from the line through two as small, tried for as long in all."""
-    from traintime.predict.estimate import estimate
-
     size, kind, seconds = job["kind"].removeprefix("beyond-"), job["kind"], job["seconds"]
     large, tried = job["sizes"], job["sizes"][size] // bench_models.BEYOND
     places = (tried, max(tried // 4, 1))
     small = [large | {size: place} for place in places]
-    model = bench_models.build(kind, large)
-    asked = _asked(model, large["batch"], large["length"] * FLOAT)
-    of_it = {"probe": bench_models.build(kind, small[0]), "probe_batch": small[0]["batch"], "seconds": seconds}
-    answers = _Answers()
-    answers.ask("scaled", model, **asked, **of_it, keep=False)
-    of_line = {"tier": "probed", "seconds": seconds / 2, "keep": False}
+    training = _training(model, large["batch"], large["length"] * FLOAT)
+    smaller = {"probe": bench_models.build(kind, small[0]), "probe_batch": small[0]["batch"]}
+    answers = _answers({"scaled": training | smaller | {"model": model, "seconds": seconds, "keep": False}})
+    on_line = {"tier": "probed", "seconds": seconds / 2, "keep": False}
     steps = [
-        estimate(bench_models.build(kind, each), samples=each["batch"], batch_size=each["batch"], **of_line).step.value
+        estimate(bench_models.build(kind, each), samples=each["batch"], batch_size=each["batch"], **on_line).step.value
         for each in small
     ]
     slope = max((steps[0] - steps[1]) / (places[0] - places[1]), 0.0)
-    line_s = steps[0] + slope * (large[size] - places[0])
-    return {"samples": asked["samples"], "line_s": line_s} | answers.plain
+    line_s = (steps[0] + slope * (large[size] - places[0])) * training["samples"] / large["batch"]
+    return answers | {"samples": training["samples"], "line_s": line_s}
 
 
 def counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
@@ -354,12 +322,11 @@ def counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
 
 
 def _predict_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
-    batch, samples, before, answers = job["sizes"]["batch"], job["samples"], resident.now(), _Answers()
-    answers.ask("probed", step=loop.step, samples=samples, batch_size=batch, seconds=job["seconds"])
-    start = time.perf_counter()
-    loop.step(batch)
-    one = time.perf_counter() - start
-    return {"one_batch_s": one, "torchinfo_bytes": _of_torchinfo(loop, batch, before)} | answers.plain
+    batch, samples, before = job["sizes"]["batch"], job["samples"], resident.now()
+    request = {"step": loop.step, "samples": samples, "batch_size": batch, "seconds": job["seconds"]}
+    answers = _answers({"probed": request})
+    one_batch_s = _seconds_of(loop.step, batch) * math.ceil(samples / batch)
+    return answers | {"one_batch_s": one_batch_s, "torchinfo_bytes": _of_torchinfo(loop, batch, before)}
 
 
 def _of_torchinfo(loop: bench_models.PlainLoop, batch: int, before: int) -> float | None:
@@ -373,20 +340,18 @@ def _of_torchinfo(loop: bench_models.PlainLoop, batch: int, before: int) -> floa
     return float(before + found.total_input + found.total_output_bytes)
 
 
-def _size_loop(step: Callable[[int], Any], job: dict[str, Any]) -> dict[str, Any]:
+def _size_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
     """Samples of a training of a loop, whose steps nobody can count: by the shortest step of some."""
     batch, times = job["sizes"]["batch"], list[float]()
     while sum(times) < ROUGH_S or len(times) < LEAST:
-        start = time.perf_counter()
-        step(batch)
-        times.append(time.perf_counter() - start)
+        times.append(_seconds_of(loop.step, batch))
     return {"samples": batch * _batches(min(times)) + batch // 3}
 
 
-def _train_loop(step: Callable[[int], Any], job: dict[str, Any]) -> dict[str, Any]:
+def _train_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
     left, batch, start = job["samples"], job["sizes"]["batch"], time.perf_counter()
     while left > 0:
-        step(min(batch, left))
+        loop.step(min(batch, left))
         left -= batch
     took = time.perf_counter() - start
     return {"fit_s": took, "done_s": took, "peak": resident.peak()}
@@ -409,17 +374,14 @@ def _train(model: Any, job: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Answer one job on its channel."""
     job = json.loads(sys.stdin.read())
-    if job["kind"] in bench_models.LOOPS:
-        made = bench_models.loop(job["kind"], job["sizes"])
-        if job["task"] == "predict":
-            result = _predict_loop(made, job)
-        else:
-            result = (_size_loop if job["task"] == "size" else _train_loop)(made.step, job)
-    elif job["kind"] in bench_models.BEYONDS and job["task"] == "predict":
-        result = _predict_beyond(job)
+    kind, sizes = job["kind"], job["sizes"]
+    if kind in bench_models.LOOPS:
+        made = bench_models.loop(kind, sizes)
+        tasks = {"size": _size_loop, "predict": _predict_loop, "train": _train_loop}
     else:
-        do = _predict if job["task"] == "predict" else _train
-        result = do(bench_models.build(job["kind"], job["sizes"]), job)
+        made = bench_models.build(kind, sizes)
+        tasks = {"predict": _predict_beyond if kind in bench_models.BEYONDS else _predict, "train": _train}
+    result = tasks[job["task"]](made, job)
     os.write(job["channel"], json.dumps({"event": "result", "status": "ok", "result": result}).encode() + b"\n")
 
 

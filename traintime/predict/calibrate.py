@@ -23,9 +23,9 @@ from traintime.errors import InputError
 from traintime.explain.terms import TERMS
 from traintime.measuring import machine, stacks
 from traintime.measuring.measure import default_threads, run_worker
-from traintime.measuring.worker.process import allocator
+from traintime.measuring.worker import process
 from traintime.point import Run
-from traintime.predict import code_path, holdings, prices, resident
+from traintime.predict import holdings, prices, resident
 from traintime.predict.prices import Prices, Rates, rms
 from traintime.store.records import write_atomically
 from traintime.workloads.base import Work, validated
@@ -40,6 +40,7 @@ KEPT = 0.93  # of the time, for the probes: the last of them ends up to some blo
 STALE_DAYS = 90
 SCHEMA = 6
 Array = NDArray[np.float64]
+CodePath = Mapping[str, str | bool | None]
 
 # Classifiers near those of 1,500 drawn at random that tell the prices of new ones best between them (I-optimal: the
 # least mean variance of what is predicted). Repeats among those were replaced by hand, so that each optimizer, a large
@@ -83,14 +84,14 @@ class Calibration:
     first_s: what a first step took beyond the others, the median of the probes; loaded_bytes: memory of a process that
     has not begun to train, without the model; runtime_bytes: what it grows by when it trains, whatever the model;
     copies: how often `fit` holds its samples; path: the code path that the framework took,
-    and who answered malloc (code_path.here); took_s: seconds of the probes; probes: (step measured, predicted).
+    and who answered malloc (code_path); took_s: seconds of the probes; probes: (step measured, predicted).
     """
 
     machine: str
     stack: str
     date: str
     versions: Mapping[str, str] = field(hash=False)
-    path: code_path.Taken = field(hash=False)
+    path: CodePath = field(hash=False)
     seconds: Mapping[str, float] = field(hash=False)
     error: float
     first_s: float
@@ -134,33 +135,28 @@ def calibrate(stack: str, allocator: str = "glibc", seconds: float = SECONDS) ->
         raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
     run = validated(Run, {"allocator": allocator}, "allocator")
     # What the reader has set of the code path holds for the probes, too: else none of his would be like them.
-    environment = chosen.environment(default_threads(), run) | code_path.settings(chosen.backend)
+    environment = chosen.environment(default_threads(), run) | settings(chosen.backend)
     job = {"seconds": seconds}
     command = [str(chosen.executable), "-m", "traintime.predict.calibrate"]
     answer = run_worker(command, job, environment, 4 * seconds + 120)
     if answer["status"] != "ok":
         raise RuntimeError(f"{stack}: {answer['status']}: {answer.get('error')}")
-    found = answer["result"]
-    works = [Work(**each["work"]) for each in found["probes"]]
-    measured = np.array([each["step_s"] for each in found["probes"]])
+    process_data = answer["result"]
+    probes = process_data.pop("probes")
+    measured = np.array([each["step_s"] for each in probes])
     habits = habits_here(stack, allocator, rates_here())
-    values = prices.design(works) * prices.pays(stack)
+    values = prices.design([Work(**each["work"]) for each in probes]) * prices.pays(stack)
     fitted, left_out = fit(values, measured, np.array([habits.seconds[term] for term in TERMS]))
-    predicted = values @ fitted
     made = Calibration(
-        machine.this(),
-        stack,
-        datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        chosen.versions(),
-        found["path"],
-        dict(zip(TERMS, fitted.tolist(), strict=True)),
-        doubt(left_out, float(prices.habits(_measured(stack, allocator)).loc[stack, "error"].iloc[0])),
-        float(np.median([each["first_s"] for each in found["probes"]])),
-        found["loaded_bytes"],
-        found["runtime_bytes"],
-        resident.Copies(**found["copies"]),
-        found["took_s"],
-        [(float(a), float(b)) for a, b in zip(measured, predicted, strict=True)],
+        machine=machine.this(),
+        stack=stack,
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        versions=chosen.versions(),
+        seconds=dict(zip(TERMS, fitted.tolist(), strict=True)),
+        error=doubt(left_out, float(prices.habits(_measured(stack, allocator)).loc[stack, "error"].iloc[0])),
+        first_s=float(np.median([each["first_s"] for each in probes])),
+        probes=list(zip(measured.tolist(), (values @ fitted).tolist(), strict=True)),
+        **process_data | {"copies": resident.Copies(**process_data["copies"])},
     )
     path = file_of(stack, allocator)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -176,8 +172,7 @@ def fit(values: Array, seconds: Array, habits: Array) -> tuple[Array, float]:
     over the probes) is trusted as if it were that: a cost of 0 in a fit to other machines' points denies nothing.
     """
 
-    def solve(chosen: NDArray[np.bool_]) -> Array:
-        at, took = values[chosen], seconds[chosen]
+    def solve(at: Array, took: Array) -> Array:
         alone = [np.median(took[has] / column[has]) if (has := column > 0).any() else 0.0 for column in at.T]
         scale = np.maximum(habits, FREE * np.array(alone))
         scale = np.where(scale > 0, scale, 1.0)
@@ -185,12 +180,7 @@ def fit(values: Array, seconds: Array, habits: Array) -> tuple[Array, float]:
         target = np.concatenate([np.ones(len(took)) / MISFIT, habits / scale / TRUST])
         return nnls(design, target)[0] * scale
 
-    every = np.ones(len(seconds), bool)
-    errors = []
-    for place in range(len(seconds)):
-        others = every & (np.arange(len(seconds)) != place)
-        errors.append(math.log(seconds[place] / max(values[place] @ solve(others), 1e-12)))
-    return solve(every), rms(np.array(errors))
+    return solve(values, seconds), rms(prices.left_out(values, seconds, range(len(seconds)), solve))
 
 
 def doubt(left_out: float, formula: float) -> float:
@@ -224,8 +214,7 @@ def stored(stack: str, allocator: str | None = None) -> Calibration:
     if dict(found.versions) != now:
         other = ", ".join(f"{name} {now.get(name)}" for name in now if found.versions.get(name) != now[name])
         raise InputError("calibration", path.name, f"is of other versions than {other}", again)
-    taken = code_path.here(chosen.backend) | {"allocator": allocator}
-    if parts := code_path.differing(found.path, taken):
+    if parts := differing(found.path, code_path(chosen.backend) | {"allocator": allocator}):
         raise InputError("calibration", path.name, f"was made on another code path: {parts}", again)
     return found
 
@@ -244,7 +233,53 @@ def read(path: Path) -> Calibration:
 
 def who_answers() -> str:
     """The allocator of this process; the usual one where nobody can tell."""
-    return allocator() or prices.USUAL
+    return process.allocator() or prices.USUAL
+
+
+# The same model on the same machine costs something else with oneDNN switched off, or where the kernel hands out memory
+# in larger pages: costs that were measured on one code path say nothing of another. Variables by which a reader chooses
+# that of each backend; sources: TensorFlow's release notes of 2.9; "CPU Dispatcher Control" (oneDNN's documentation);
+# "XLA compiler flags" (JAX's); aten/src/ATen/native/cpu/README.md in torch; the README of OpenBLAS.
+EVERY = ("OPENBLAS_CORETYPE",)
+SETTINGS = {
+    "tensorflow": ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA", *EVERY),
+    "jax": ("XLA_FLAGS", *EVERY),
+    "torch": ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", *EVERY),
+}
+NOT_SET = "not set"
+
+
+def settings(backend: str) -> dict[str, str]:
+    """What the reader has set of a backend's code path, by variable; nothing where all is left to the framework."""
+    return {name: os.environ[name] for name in SETTINGS[backend] if name in os.environ}
+
+
+def code_path(backend: str) -> dict[str, str | bool | None]:
+    """The code path of a backend in this process: what the reader has set, and what the libraries chose themselves;
+    None for what cannot be read off, because it is not loaded, say.
+    """
+    path = process.code_path() | {name: os.environ.get(name, NOT_SET) for name in SETTINGS[backend]}
+    return path | ({"onednn": _onednn()} if backend == "tensorflow" else {})
+
+
+def _onednn() -> bool | None:
+    """Whether TensorFlow runs its matmuls through oneDNN, which it decides by the processor if nobody else does
+    (as the workers read it off: measuring/worker/train_keras3.py, which imports nothing of the package).
+    """
+    if "tensorflow" not in sys.modules:
+        return None
+    try:
+        from tensorflow.python.util import _pywrap_util_port
+
+        return bool(_pywrap_util_port.IsMklEnabled())
+    except (ImportError, AttributeError):
+        return None
+
+
+def differing(then: CodePath, now: CodePath) -> str:
+    """Where two code paths differ, in words; "" where they do not, as far as both are known."""
+    both = [name for name, value in then.items() if value is not None and now.get(name) is not None]
+    return ", ".join(f"{name} was {then[name]}, is {now[name]}" for name in both if then[name] != now[name])
 
 
 def rates_here() -> Rates:
@@ -310,7 +345,7 @@ def _probe(seconds: float) -> dict[str, Any]:
             runtime = resident.peak() - loaded - holdings.of_stack(trainer.stack).of_model(total)
         if place == OF_COPIES:
             copies = trainer.copies(batch, TRIED_BYTES // trainer.sample_bytes)
-    path = code_path.here(keras.backend.backend()) | {"allocator": who_answers()}
+    path = code_path(keras.backend.backend()) | {"allocator": who_answers()}
     about = {"loaded_bytes": loaded, "runtime_bytes": max(runtime, 0.0), "copies": asdict(copies), "path": path}
     return {"probes": probes, "took_s": time.perf_counter() - start} | about
 

@@ -118,7 +118,7 @@ def compare(root: Path, machine: str | None = None) -> list[Placed]:
     if machine is not None and machine not in known:
         raise unknown("machine", machine, known)
     machine = machine or known[0]
-    rows, points = normal.seen(root, machine), normal.by_key(root, machine)
+    rows, points = normal.measured(root, machine), normal.points_by_key(root, machine)
     if rows.empty:
         raise InputError("machine", machine, "has no run that ended well", "Measure something first: traintime sweep")
     rates = prices.own_rates(machine, root)
@@ -154,7 +154,7 @@ def table(found: Sequence[Placed]) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Measured:
     """Points of a stack, shape (points,) each: seconds a step, what is expected, and pages mapped beyond the usual.
 
     parts: seconds of what is expected by part of a step (terms.PARTS).
@@ -171,13 +171,13 @@ class _Seen:
         return np.log(self.step_s / self.expected_s)
 
     @property
-    def with_pages(self) -> "_Seen":
+    def with_pages(self) -> "_Measured":
         """The points whose pages were counted, where these are more than a few; else all."""
         counted = np.isfinite(self.pages)
         if counted.sum() <= MOST:
             return self
         parts = {name: amounts[counted] for name, amounts in self.parts.items()}
-        return _Seen(self.step_s[counted], self.expected_s[counted], parts, self.pages[counted])
+        return _Measured(self.step_s[counted], self.expected_s[counted], parts, self.pages[counted])
 
     @property
     def more_pages(self) -> bool:
@@ -191,7 +191,7 @@ def _of_the_book(stack: str) -> str:
 
 
 def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Prices, itself: str) -> Placed:
-    """One stack; mine: its rows (normal.seen); points: by key; priced: the formula at this machine's rates; itself:
+    """One stack; mine: its rows (normal.measured); points: by key; priced: the formula at this machine's rates; itself:
     the machine's name in the book where it is held against the others.
     """
     pairs = [(one, normal.of_point(_of_the_book(stack), one.key, itself)) for one in mine.itertuples()]
@@ -204,22 +204,22 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
     middles = [0.0 if by_formula else float(book["beyond"].median()) for _, book in pairs]
     parts = [by_part(priced.parts(points[one.key].work)) for one, _ in pairs]
     scale = np.exp(middles)
-    seen = _Seen(
+    measured = _Measured(
         np.array([one.step_s for one, _ in pairs]),
         scale * [sum(each.values()) for each in parts],
         {name: scale * [each[name] for each in parts] for name in parts[0]},
         np.array([NAN if by_formula else one.faults - book["faults"].median() for one, book in pairs], float),
     )
-    mean, error = float(seen.beyond.mean()), priced.error if by_formula else 0.0
+    mean, error = float(measured.beyond.mean()), priced.error if by_formula else 0.0
     reach, alone = _reach(len(pairs), 1, error), _reach(1, len(pairs), error)
-    single = seen.beyond[np.abs(seen.beyond) > alone]  # points that are off by themselves, whatever the others are
+    single = measured.beyond[np.abs(measured.beyond) > alone]  # off by themselves, whatever the others are
     most = mean if abs(mean) > reach else float(single[np.argmax(np.abs(single))]) if len(single) else 0.0
     off: Off = "slower" if most > 0 else "faster" if most < 0 else ""
     others = [book.set_index("machine")["beyond"] - m for (_, book), m in zip(pairs, middles, strict=True)]
     book_means = {} if by_formula else pd.DataFrame(others).mean().sort_index().to_dict()
     explained: tuple[tuple[str, ...], ...] = ()
     if off:
-        explained = ((OTHERS,),) if 2 * disturbed > runs else _explained(seen)
+        explained = ((OTHERS,),) if 2 * disturbed > runs else _explained(measured)
     return Placed(
         stack,
         len(pairs),
@@ -231,7 +231,7 @@ def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Pr
         at=len(pairs) if abs(mean) > reach else len(single),
         parts=explained,
         notes=(
-            *(_of_pages(seen) if any(MAPPED in names for names in explained) else ()),
+            *(_of_pages(measured) if any(MAPPED in names for names in explained) else ()),
             *_of_paths([(one.path, set(book["path"]) - {""}) for one, book in pairs]),
             *(_of_others([one for one, _ in pairs], disturbed, runs) if off else ()),
             *(("none of the book's machines has these configurations: held against the formula alone",) * by_formula),
@@ -250,46 +250,44 @@ def _reach(numbers: int, asked: int, error: float = 0.0) -> float:
     return float(stdtrit(usual.degrees, 1 - (1 - LEVEL) / 2 / asked)) * error
 
 
-def _explained(seen: _Seen) -> tuple[tuple[str, ...], ...]:
+def _explained(measured: _Measured) -> tuple[tuple[str, ...], ...]:
     """What explains the steps, each by a cost of its own for the whole stack: the best, and what is nearly as good.
 
     One thing, or mapped pages and one more where two leave half of what one leaves, or less; of a few points two would
     explain anything. Pages are counted and not inferred: where they explain as much as anything else, it is they.
     """
-    seen, found = seen.with_pages, {}
-    left = rms(seen.beyond)
-    for explanations in (_alone(seen), _with_pages(seen) if len(seen.step_s) > MOST else ()):
-        if enough := {names: error for names, error in explanations if error <= HALF * left}:
+    measured, found = measured.with_pages, {}
+    left = rms(measured.beyond)
+    for mapped in (False, True) if len(measured.step_s) > MOST else (False,):
+        if enough := {names: error for names, error in _explanations(measured, mapped) if error <= HALF * left}:
             found, left = enough, min(enough.values())
     limit = NEARLY * left + ALMOST
     best = tuple(names for names, error in sorted(found.items(), key=lambda each: each[1]) if error <= limit)
     if (MAPPED,) in best or (len(best) > MOST and all(MAPPED in names for names in best)):
         return ((MAPPED,),)
-    if (ALIKE,) in best[:1] and len(seen.step_s) > MOST:
+    if (ALIKE,) in best[:1] and len(measured.step_s) > MOST:
         return ((ALIKE,),)
     return best
 
 
-def _alone(seen: _Seen) -> Iterator[tuple[tuple[str, ...], float]]:
-    """What stays unexplained (root mean square of logarithms) if one part costs more or less than expected."""
-    yield (ALIKE,), rms(seen.beyond - seen.beyond.mean())
-    for name, amounts in seen.parts.items():
+def _explanations(measured: _Measured, mapped: bool) -> Iterator[tuple[tuple[str, ...], float]]:
+    """What stays unexplained (root mean square of logarithms) if one part costs more or less than expected; mapped: if
+    pages are mapped, and a part costs more or less as well.
+    """
+    pages = [(measured.pages, 0.0, DEAREST_FAULT_S)] if measured.more_pages else []
+    if mapped and not pages:
+        return
+    if not mapped:
+        yield (ALIKE,), rms(measured.beyond - measured.beyond.mean())
+    for name, amounts in measured.parts.items():
         if amounts.max() > 0:
-            yield (name,), _left(seen, (amounts, *LEAST_MOST))[1]
-    if seen.more_pages:
-        yield (MAPPED,), _left(seen, (seen.pages, 0.0, DEAREST_FAULT_S))[1]
+            changes = [*(pages if mapped else ()), (amounts, *LEAST_MOST)]
+            yield (MAPPED, name) if mapped else (name,), _left(measured, *changes)[1]
+    if pages and not mapped:
+        yield (MAPPED,), _left(measured, *pages)[1]
 
 
-def _with_pages(seen: _Seen) -> Iterator[tuple[tuple[str, ...], float]]:
-    """The same if pages are mapped, and a part costs more or less as well."""
-    if seen.more_pages:
-        for name, amounts in seen.parts.items():
-            if amounts.max() > 0:
-                left = _left(seen, (seen.pages, 0.0, DEAREST_FAULT_S), (amounts, *LEAST_MOST))[1]
-                yield (MAPPED, name), left
-
-
-def _left(seen: _Seen, *changes: tuple[Array, float, float]) -> tuple[Array, float]:
+def _left(measured: _Measured, *changes: tuple[Array, float, float]) -> tuple[Array, float]:
     """The costs of a unit more of these amounts that explain the steps best, and what they leave.
 
     changes: (amount of each point, lowest and highest cost).
@@ -298,19 +296,19 @@ def _left(seen: _Seen, *changes: tuple[Array, float, float]) -> tuple[Array, flo
     least, most = (np.array([each[place] for each in changes]) for place in (1, 2))
 
     def errors(shares: Array) -> Array:
-        steps = seen.expected_s + amounts @ (least + shares * (most - least))
-        return np.log(seen.step_s / np.maximum(steps, 1e-9))
+        steps = measured.expected_s + amounts @ (least + shares * (most - least))
+        return np.log(measured.step_s / np.maximum(steps, 1e-9))
 
     start = np.clip(-least / (most - least), 0.0, 1.0) + 1e-3
     found = least_squares(errors, start, bounds=(0.0, 1.0))
     return least + found.x * (most - least), rms(found.fun)
 
 
-def _of_pages(seen: _Seen) -> tuple[str, ...]:
-    seen = seen.with_pages
-    price = _left(seen, (seen.pages, 0.0, DEAREST_FAULT_S))[0][0]
-    worst = int(np.argmax(seen.pages))
-    count = f"at one configuration {seen.pages[worst]:,.0f} pages a step are mapped beyond the usual"
+def _of_pages(measured: _Measured) -> tuple[str, ...]:
+    measured = measured.with_pages
+    price = _left(measured, (measured.pages, 0.0, DEAREST_FAULT_S))[0][0]
+    worst = int(np.argmax(measured.pages))
+    count = f"at one configuration {measured.pages[worst]:,.0f} pages a step are mapped beyond the usual"
     return (f"{count}; at {price * 1e6:.1f} µs each they explain the steps best",)
 
 

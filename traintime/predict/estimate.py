@@ -1,25 +1,24 @@
 """How long will it train, and in how much memory: `estimate` takes the best evidence that there is, and answers."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pandas as pd
+
 from traintime.errors import InputError, unknown
 from traintime.explain.memory import GIB
-from traintime.measuring import machine
+from traintime.measuring import machine, stacks
 from traintime.point import Point
-from traintime.predict import calibrate, holdings, resident, scaling
-from traintime.predict.answer import LEVEL, TIERS, Estimate
+from traintime.predict import calibrate, durations, holdings, prices, resident, scaling
+from traintime.predict.answer import GB, LEVEL, TIERS, Estimate
 from traintime.predict.evidence import Evidence, conclude
-from traintime.predict.layers import itemsize
+from traintime.predict.probe import StepTrainer
 from traintime.predict.request import ModelDescription, Request
-from traintime.predict.step_trainer import StepTrainer
 from traintime.predict.tiers import calibrated_evidence, formula_evidence, probed_evidence, scaled_evidence
 from traintime.workloads.base import FLOAT
 
 SECONDS = 60.0
-LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlow: 2.4, seen once)
 
 
 @dataclass(frozen=True)
@@ -109,12 +108,52 @@ def estimate(
     elif isinstance(model, Point):
         if tier == "probed":
             raise InputError("tier", tier, "is for models and steps", "Measure the configuration: traintime measure.")
-        evidence = _from_prices(request, ModelDescription.from_point(model), options, model.run.allocator)
+        evidence = _from_prices(request, ModelDescription.from_point(model), options)
     elif tier == "scaled":
         evidence = _from_smaller(request, model, options)
     else:
         evidence = _from_model(request, model, options)
     return conclude(request, evidence)
+
+
+def side_by_side(request: Request, point: Point, stack: str | None = None) -> list[Estimate]:
+    """The formula's answer for this machine on each stack that can train the point, and for each device with a data
+    sheet on one of them (by default the usual one), the quickest first.
+
+    What this machine's rates are is measured once, for all stacks.
+    """
+    model, rates = ModelDescription.from_point(point), calibrate.rates_here()
+    chosen = stack or model.stack
+    if not _can_train(chosen, point):
+        raise InputError("stack", chosen, "cannot train this", "Take another stack.")
+    places = [(each, None) for each in prices.known() if _can_train(each, point)]
+    places += [(chosen, device) for device in sorted(prices.sheets()["device"].unique(), key=str.lower)]
+    model = replace(model, allocator=prices.USUAL)
+    evidence = [formula_evidence(request, replace(model, stack=each), device, rates) for each, device in places]
+    return sorted((conclude(request, one) for one in evidence), key=lambda one: one.total.value)
+
+
+def _can_train(stack: str, point: Point) -> bool:
+    try:
+        stacks.refuse_impossible(point, stacks.get(stack))
+    except InputError:
+        return False
+    return True
+
+
+def comparison(estimates: list[Estimate]) -> pd.DataFrame:
+    """Estimates as a reader compares them, a row each."""
+    cells = [
+        {
+            "where": one.of,
+            "time": durations.text(one.total.value),
+            "90 % interval": f"{durations.text(one.total.low)} to {durations.text(one.total.high)}",
+            "memory": f"{one.memory.value / GB:.2g} GB" if one.memory else "",
+            "limited by": one.limited_by.split(":")[0].split(",")[0],
+        }
+        for one in estimates
+    ]
+    return pd.DataFrame(cells)
 
 
 def _tier(tier: str | None, model: Any, probe: Any, probe_batch: int | None) -> str | None:
@@ -146,7 +185,7 @@ def _from_smaller(request: Request, model: Any, options: _Options) -> Evidence:
     small = ModelDescription.from_model(probe, batch, None, options.length)
     large = ModelDescription.from_model(model, request.batch, options.optimizer or probe.optimizer, options.length)
     present = 0 if model is probe else FLOAT * large.work.parameters
-    with trainer.kept(values=options.keep):
+    with trainer.restored(values=options.keep):
         scale = scaling.scale(small, large, batch, calibrate.prices_here(trainer.stack), present)
         return scaled_evidence(request, large, trainer, options.seconds, scale)
 
@@ -171,55 +210,29 @@ def _from_model(request: Request, model: Any, options: _Options) -> Evidence:
             raise InputError("model", model.name, lacking, remedy)
         reason = f"not probed: it {lacking}" if lacking else ""
     if trainer is None or reason:
-        evidence = _from_prices(request, work, options, calibrate.who_answers(), _loaded_bytes(model))
+        evidence = _from_prices(request, work, options)
         return evidence.after(reason) if reason else evidence
-    with trainer.kept(values=options.keep):
+    with trainer.restored(values=options.keep):
         evidence = probed_evidence(request, work, trainer, options.seconds)
     reason = "what a step is spent on is not told: the model has parts whose work is not known"
     return evidence if work else evidence.after(reason)
 
 
-def _from_prices(
-    request: Request,
-    work: ModelDescription,
-    options: _Options,
-    allocator: str,
-    loaded: tuple[float, float] | None = None,
-) -> Evidence:
-    """By this machine's calibration, if it is asked for, or is there and nothing else is; otherwise by the formula.
-
-    loaded: what this process holds without the model, where the model is in it (_loaded_bytes).
-    """
-    if options.stack not in (None, work.stack) or options.device is not None:
-        loaded = None  # what another stack's process would hold, or another device's, this one does not tell
-    work, notes = replace(work, stack=options.stack or work.stack), ()
+def _from_prices(request: Request, model: ModelDescription, options: _Options) -> Evidence:
+    """By this machine's calibration, if it is requested, or is there and nothing else is; otherwise by the formula."""
+    stack, notes = options.stack or model.stack, ()
+    # What another stack's process would hold, or another device's, this one does not tell.
+    here = stack == model.stack and options.device is None
+    model = replace(model, stack=stack, loaded_bytes=model.loaded_bytes if here else None)
     if options.device is None and options.tier != "formula":
         try:
-            return calibrated_evidence(request, work, allocator, loaded)
+            return calibrated_evidence(request, model)
         except InputError as error:
             if options.tier == "calibrated":
                 raise
-            if calibrate.file_of(work.stack, allocator).exists():
+            if calibrate.file_of(stack, model.allocator).exists():
                 notes = (f"a calibration was not used: {error}",)
-    return formula_evidence(request, work, options.device, None, allocator, loaded).after(*notes)
-
-
-def _loaded_bytes(model: Any) -> tuple[float, float] | None:
-    """What this process holds apart from the model, which it may train, between a least and a most: its framework, and
-    all else that is loaded.
-
-    What drawing a large table has left behind is taken again by the training, and looks like a library. None on a
-    GPU. A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under
-    whatever it computes with (its serialize_keras_object asks whether an object is a tf.TensorShape).
-    """
-    import keras
-
-    if resident.gpu_peak(keras.backend.backend()) is not None:
-        return None
-    kept = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
-    each = [math.prod(one.shape) * itemsize(one.dtype) for one in kept]
-    most = max(resident.now() - sum(each), 1.0)
-    return max(most - LEFT * max(each, default=0), 1.0), most
+    return formula_evidence(request, model, options.device).after(*notes)
 
 
 def _lacking(work: ModelDescription | None) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 import keras
 
 from traintime.errors import InputError
-from traintime.predict import deadline as deadlines
-from traintime.predict.deadline import Deadline
-from traintime.predict.lines import EndEstimate, Lines, rhythm
+from traintime.predict.answer import within
+from traintime.predict.lines import Deadline, EndEstimate, Lines, after, rhythm
 from traintime.predict.progress import Progress
 
 SPARE = 1.25  # a deadline will be met only if this much more would do, too, where validation may come and was not seen
@@ -90,8 +89,8 @@ class Eta(keras.callbacks.Callback):
         meets = None
         if self._deadline is not None:
             left = self._deadline.left(now - progress.start, wall)
-            meets = deadlines.meets(remaining, left, SPARE if unseen else 1.0)
-        return EndEstimate(remaining, deadlines.after(wall, remaining.value), finished, meets)
+            meets = within(remaining, left, SPARE if unseen else 1.0)
+        return EndEstimate(remaining, after(wall, remaining.value), finished, meets)
 
     # What Keras calls in the thread of `fit`. None of it touches `self.model`, which would bring JAX's weights back.
 
@@ -107,9 +106,7 @@ class Eta(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """An epoch begins, after all callbacks were done with the one before."""
-        now = self._clock()
-        with self._lock:
-            self._progress.epoch_begins(epoch, now)
+        self._tell(Progress.epoch_begins, epoch, self._clock())
         self._speak(begins=True)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
@@ -119,44 +116,38 @@ class Eta(keras.callbacks.Callback):
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Validation begins, or an evaluation outside of training, which it ignores."""
-        now = self._clock()
-        with self._lock:
-            if self._progress is not None:
-                self._progress.validation_begins(now)
+        self._tell(Progress.validation_begins, self._clock())
 
     def on_test_end(self, logs: Any = None) -> None:
         """Validation ends; its results have been waited for."""
-        now = self._clock()
-        with self._lock:
-            if self._progress is not None:
-                self._progress.validation_ends(now)
+        self._tell(Progress.validation_ends, self._clock())
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Every hook of the epoch's batches has run: Keras has waited for them."""
-        with self._lock:
-            self._progress.epoch_ends()
+        self._tell(Progress.epoch_ends)
 
     def on_train_end(self, logs: Any = None) -> None:
         """Nothing is left."""
-        with self._lock:
-            self._progress.training_ends()
+        self._tell(Progress.training_ends)
 
     # What Keras calls in a thread of its pool, on JAX and torch
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """The step was done: a moment is kept, and nothing else."""
         now = self._clock()
-        with self._lock:
-            self._progress.step_done(batch, now)
+        self._tell(Progress.step_done, batch, now)
         if now >= self._next:
             self._due = True
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         """The batch of a validation was done."""
-        now = self._clock()
+        self._tell(Progress.validation_step_done, batch, self._clock())
+
+    def _tell(self, event: Callable[..., None], *values: Any) -> None:
+        """Tell the training under way of an event; outside of one there is nothing to tell."""
         with self._lock:
             if self._progress is not None:
-                self._progress.validation_step_done(batch, now)
+                event(self._progress, *values)
 
     def _speak(self, begins: bool = False) -> None:
         """Say the lines that are due."""

@@ -2,38 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
-from traintime.predict import advice, durations, holdings, precision
+from traintime.predict import advice, durations, precision
+from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, Estimate, around
-from traintime.predict.holdings import Held
-from traintime.predict.prices import Prices
-from traintime.predict.request import ModelDescription, Request
+from traintime.predict.request import Request
 from traintime.workloads.base import FLOAT32
-
-
-@dataclass(frozen=True)
-class PricedWork:
-    """A model's work in a step and its costs. alternatives: by what could be changed in how the step is run, the
-    costs then.
-    """
-
-    model: ModelDescription
-    prices: Prices
-    alternatives: Mapping[str, Prices] = field(hash=False)
-
-    @cached_property
-    def terms(self) -> dict[str, float]:
-        """Seconds of a step by term."""
-        return self.prices.parts(self.model.work)
-
-    @cached_property
-    def memory_model(self) -> Held:
-        """What its stack holds in memory. Raises InputError for a stack that was never measured."""
-        return holdings.of_stack(self.model.stack)
 
 
 @dataclass(frozen=True)
@@ -79,7 +56,7 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
         factor = evidence.step_s / sum(priced.terms.values())
         terms = {part: seconds * factor for part, seconds in by_part(priced.terms).items()}
         limited_by = advice.limited_by(terms)
-        helps = advice.helps(priced.model, request.batch, priced.prices, priced.memory_model, priced.alternatives)
+        helps = advice.helps(priced, request.batch)
         if priced.model.dtype == FLOAT32 and advice.PRECISION not in priced.alternatives:
             notes += (precision.unpriced(),)
     # An epoch that takes as long as it may can end after a pause that the expected one does not meet.

@@ -25,7 +25,7 @@ MEMORY = {"probed": 0.05, "calibrated": 0.10}
 COVERED = (0.85, 0.95)
 TWICE = 0.9
 SPENT_S = 60.0
-Verdict = Literal["met", "missed", "cannot be told"]
+Verdict = Literal["met", "missed", "inconclusive"]
 Array = NDArray[np.float64]
 
 
@@ -67,7 +67,7 @@ def _goals(cases: Sequence[Case]) -> Iterator[Goal]:
     document = [case for case in tried if case.kind == "classifier"]
     others = [case for case in keras if case.kind != "classifier"]
     for stack, mine in _by(tried, "stack"):
-        again = AGAIN * _mean_error(mine, "again").value
+        again = AGAIN * mean(np.abs(_errors(mine, "again"))).value
         most = max(PROBED, again)
         name = f"probed: missed by {PROBED:.0%}, or {AGAIN:g} times what training again differs by ({again:.1%})"
         yield from _missed(mine, "probed", most, name, stack)
@@ -116,17 +116,13 @@ def _errors(cases: Sequence[Case], way: str) -> list[float]:
     return [found[way] for case in cases if way in (found := case.errors())]
 
 
-def _mean_error(cases: Sequence[Case], way: str) -> Interval:
-    return mean(np.abs(_errors(cases, way)))
-
-
 def _verdict(found: Interval, low: float, high: float) -> Verdict:
     """Whether it lies between these two: met if all of its interval does, missed if none."""
     if np.isnan(found.low):  # of one value alone
-        return "cannot be told"
+        return "inconclusive"
     if found.low >= low and found.high <= high:
         return "met"
-    return "missed" if found.high < low or found.low > high else "cannot be told"
+    return "missed" if found.high < low or found.low > high else "inconclusive"
 
 
 def _missed(cases: Sequence[Case], way: str, most: float, name: str, of: str) -> Iterator[Goal]:

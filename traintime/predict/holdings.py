@@ -28,7 +28,7 @@ ADAM = "adam"
 
 
 @dataclass(frozen=True)
-class Held:
+class MemoryModel:
     """Of one stack: idle and runtime in bytes, copies of the parameters under Adam, copies of what is kept for the
     backward pass, recurrent of it by the time steps of recurrent layers and kept of it otherwise; error: root mean
     square of the logarithm of measured over predicted, of points left out or of whole trainings predicted
@@ -69,7 +69,7 @@ class Held:
 
 
 def derive() -> pd.DataFrame:
-    """A row for each stack with enough points under Adam, glibc, on a CPU: columns as the fields of Held, and points.
+    """A row for each stack with enough points under Adam, glibc, on a CPU: columns as MemoryModel's fields, and points.
 
     Where only models with recurrent layers were measured, one cost is for all that is kept.
     """
@@ -121,13 +121,13 @@ def stacks() -> list[str]:
     return sorted(_stored().index)
 
 
-def of_stack(stack: str) -> Held:
+def of_stack(stack: str) -> MemoryModel:
     """What this stack holds. Raises InputError for one that was never measured."""
     rows = _stored()
     if stack not in rows.index:
         raise unknown("stack", stack, stacks())
-    names = [each.name for each in fields(Held) if each.name != "stack"]
-    return Held(stack, **rows.loc[stack, names].astype(float).to_dict())
+    names = [each.name for each in fields(MemoryModel) if each.name != "stack"]
+    return MemoryModel(stack, **rows.loc[stack, names].astype(float).to_dict())
 
 
 if __name__ == "__main__":

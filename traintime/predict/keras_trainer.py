@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import resident
+from traintime.predict.probe import Trainer
 from traintime.predict.resident import ONCE, Copies
 from traintime.predict.snapshot import Snapshot
 
@@ -73,7 +74,7 @@ class _Start(keras.callbacks.Callback):
             self.now, self.peak = resident.now(), resident.peak()
 
 
-class KerasTrainer:
+class KerasTrainer(Trainer):
     """A compiled Keras model as the probe trains it, in this process.
 
     data: None for made-up data; (x, y) or x alone, of arrays, of which a batch is taken as `fit` takes it; or anything
@@ -89,22 +90,23 @@ class KerasTrainer:
         self.model, self.whole, self.arrays = model, None, None
         self.between: list[float] = []
         if data is None:
-            self.inputs, self.outputs = _inputs(model, length), _outputs(model, length)
+            inputs = _structure(model, "input")
+            self.inputs = keras.tree.map_structure(lambda one: _Numbers(*_spec(one, length), _rows(model, one)), inputs)
+            self.outputs = _outputs(model, length)
         elif isinstance(data, tuple | list) and len(data) == 2:
             self.arrays = tuple(data)
         elif isinstance(data, dict) or (hasattr(data, "shape") and hasattr(data, "__array__")):
             self.arrays = (data,)
         else:
             self.whole = data
-        if self.arrays is not None:
-            self._refuse_empty()
+        sizes = {len(array) for array in keras.tree.flatten(self.arrays)} if self.arrays is not None else {1}
+        if len(sizes) != 1 or 0 in sizes:
+            problem = "have no sample" if 0 in sizes else "differ in their number of samples"
+            raise InputError("data", sorted(sizes), problem, "Give x and y of one length.")
 
+    backend = keras.backend.backend()
+    stack = f"2026-{backend}"
     fitted_bytes = 0  # the most samples that a `fit` of this process had
-
-    @property
-    def stack(self) -> str:
-        """The book's name of the software that trains it."""
-        return f"2026-{keras.backend.backend()}"
 
     @property
     def own_batches(self) -> bool:
@@ -169,7 +171,7 @@ class KerasTrainer:
     def _fit(self, *data: Any, **how: Any) -> None:
         with self._named("fit", self._on):
             self.model.fit(*data, verbose=0, **how)
-        if keras.backend.backend() == "jax":
+        if self.backend == "jax":
             # Where it averages weights, Keras leaves two variables one array, which JAX refuses to train a second time.
             averages = {id(variable._value) for variable in self.model.optimizer.variables}
             for variable in self.model.trainable_variables:
@@ -183,7 +185,7 @@ class KerasTrainer:
     @property
     def sleeps(self) -> bool:
         """Whether `fit` may sleep after an epoch: on TensorFlow over arrays (explain.formula.tf_data_end)."""
-        return keras.backend.backend() == "tensorflow" and not self.own_batches
+        return self.backend == "tensorflow" and not self.own_batches
 
     def test_s(self, batch: int, steps: int) -> float | None:
         """Seconds of a step of `evaluate`, compiled before; None where the data come in batches of their own."""
@@ -199,14 +201,14 @@ class KerasTrainer:
     @property
     def own_bytes(self) -> int:
         """Bytes of the reader's own arrays, which this process holds anyway. Of a file that is mapped it holds none."""
-        if self.arrays is None or resident.gpu_peak(keras.backend.backend()) is not None:
+        if self.arrays is None or resident.gpu_peak(self.backend) is not None:
             return 0
         kept = [each for each in keras.tree.flatten(self.arrays) if not isinstance(each, np.memmap)]
         return sum(np.asarray(each).nbytes for each in kept)
 
     def array_bytes(self, samples: int) -> int:
         """Bytes of so many samples as arrays, once. On a GPU they are the host's affair, and none are counted."""
-        return 0 if resident.gpu_peak(keras.backend.backend()) is not None else samples * self.sample_bytes
+        return 0 if resident.gpu_peak(self.backend) is not None else samples * self.sample_bytes
 
     def copies(self, batch: int, samples: int) -> Copies:
         """How often `fit` holds so many samples, by one step over some of them, or more. Few count once."""
@@ -228,16 +230,8 @@ class KerasTrainer:
             self.model.save(Path(folder) / "model.keras")
             return time.perf_counter() - start
 
-    def peak_bytes(self) -> int | None:
-        """Of the GPU where the model is on one, else of this process."""
-        return resident.gpu_peak(keras.backend.backend()) or resident.peak()
-
-    def forget_peak(self) -> None:
-        """Count the peak again."""
-        resident.forget(keras.backend.backend())
-
     @contextlib.contextmanager
-    def kept(self, values: bool = True) -> Iterator[None]:
+    def restored(self, values: bool = True) -> Iterator[None]:
         """The model, and all that belongs to its training, are afterwards what they were before.
 
         values: also the numbers in weights and optimizers, for which they are copied.
@@ -256,12 +250,6 @@ class KerasTrainer:
             return keras.tree.map_structure(lambda array: _taken(np.asarray(array), number), self.arrays)
         random = np.random.default_rng(0)
         return keras.tree.map_structure(lambda one: one.drawn(random, number), (self.inputs, self.outputs))
-
-    def _refuse_empty(self) -> None:
-        sizes = {len(array) for array in keras.tree.flatten(self.arrays)}
-        if len(sizes) != 1 or 0 in sizes:
-            problem = "have no sample" if 0 in sizes else "differ in their number of samples"
-            raise InputError("data", sorted(sizes), problem, "Give x and y of one length.")
 
 
 def _taken(array: Array, samples: int) -> Array:
@@ -296,12 +284,6 @@ def _structure(model: Any, name: str) -> Any:
         remedy = "Build it (keras.Input as its first layer, or model.build), or give data=(x, y) to probe it with."
         raise InputError("model", model.name, "has inputs of unknown shape", remedy)
     return tensors[0] if isinstance(model, keras.Sequential) else getattr(model, name)
-
-
-def _inputs(model: Any, length: int | None) -> Any:
-    """What each input takes, in the structure of the inputs."""
-    structure = _structure(model, "input")
-    return keras.tree.map_structure(lambda one: _Numbers(*_spec(one, length), _rows(model, one)), structure)
 
 
 def _spec(tensor: Any, length: int | None) -> tuple[tuple[int, ...], str]:

@@ -1,6 +1,7 @@
 """The work of each Keras layer, one rule a kind: products, activations, operations that wait for one another.
 
-A rule reads the layer's weights and the shapes of what goes in and comes out; Keras itself is not imported.
+A rule reads the layer's weights and the shapes of what goes in and comes out; Keras itself is not imported. At the end:
+which operations of a graph there are rules for.
 """
 
 import math
@@ -88,25 +89,6 @@ def matrices(rows: int, inner: int, columns: int, *gradients: bool, copies: int 
     return product(copies * rows * inner * columns, copies * numbers, *gradients)
 
 
-def contraction(equation: str, left: Any, right: Any, *gradients: bool) -> Cost:
-    """An einsum of two: a multiplication for each combination of its indices."""
-    inputs, output = equation.replace(" ", "").split("->")
-    sizes: dict[Any, int] = {}
-    for letters, tensor in zip(inputs.split(","), (left, right), strict=True):
-        for label, length in zip(_labels(letters, len(tensor.shape)), tensor.shape, strict=True):
-            sizes[label] = max(length, sizes.get(label, 1))
-    rank = max((label for label in sizes if isinstance(label, int)), default=0)
-    result = math.prod(sizes[label] for label in _labels(output, len(output.replace("...", "")) + rank))
-    return product(math.prod(sizes.values()), size(left) + size(right) + result, *gradients)
-
-
-def _labels(letters: str, rank: int) -> list[Any]:
-    """One label an axis; those that "..." stands for are numbered from the last one, 1, on."""
-    before, dots, after = letters.partition("...")
-    missing = range(rank - len(before) - len(after), 0, -1) if dots else ()
-    return [*before, *missing, *after]
-
-
 # What a layer hands on
 
 
@@ -133,22 +115,27 @@ def dropped(call: Call) -> Cost:
 # Layers with products; the activation that a layer was given as an argument is a part of it
 
 
-def dense(call: Call) -> Cost:
-    """(numbers / I × I) by (I × U)."""
-    inputs, kernel = call.inputs, call.layer.kernel
-    rows = size(inputs) // kernel.shape[0]
-    return matrices(rows, *kernel.shape, call.needs(inputs), call.needs(kernel)) + applied(call)
+def contracted(call: Call) -> Cost:
+    """An einsum of two: a multiplication for each combination of its indices. Dense: (numbers / I × I) by (I × U)."""
+    layer = call.layer
+    left, right = call.given.get("operands") or (call.inputs, layer.kernel)
+    equation = getattr(layer, "subscripts", None) or getattr(layer, "equation", "...i,iu->...u")
+    inputs, output = equation.replace(" ", "").split("->")
+    sizes: dict[Any, int] = {}
+    for letters, tensor in zip(inputs.split(","), (left, right), strict=True):
+        for label, length in zip(_labels(letters, len(tensor.shape)), tensor.shape, strict=True):
+            sizes[label] = max(length, sizes.get(label, 1))
+    rank = max((label for label in sizes if isinstance(label, int)), default=0)
+    result = math.prod(sizes[label] for label in _labels(output, len(output.replace("...", "")) + rank))
+    numbers = size(left) + size(right) + result
+    return product(math.prod(sizes.values()), numbers, call.needs(left), call.needs(right)) + applied(call)
 
 
-def einsum_dense(call: Call) -> Cost:
-    """The contraction that its equation says."""
-    inputs, kernel = call.inputs, call.layer.kernel
-    return contraction(call.layer.equation, inputs, kernel, call.needs(inputs), call.needs(kernel)) + applied(call)
-
-
-def embedding(call: Call) -> Cost:
-    """Rows looked up: no product. The table's gradient, as large as the table, is the update's to zero and to read."""
-    return applied(call)
+def _labels(letters: str, rank: int) -> list[Any]:
+    """One label an axis; those that "..." stands for are numbered from the last one, 1, on."""
+    before, dots, after = letters.partition("...")
+    missing = range(rank - len(before) - len(after), 0, -1) if dots else ()
+    return [*before, *missing, *after]
 
 
 def convolution(call: Call) -> Cost:
@@ -306,19 +293,11 @@ def _of_two(call: Call, left: Any, right: Any, inner: int) -> Cost:
     return product(result * inner, numbers, call.needs(left), call.needs(right)) + applied(call)
 
 
-def einsum(call: Call) -> Cost:
-    """The contraction that its subscripts say."""
-    left, right = call.given["operands"]
-    return contraction(call.layer.subscripts, left, right, call.needs(left), call.needs(right)) + applied(call)
-
-
 def _each(rule: Rule, names: str) -> dict[str, Rule]:
     """The same rule under several names; "1D" to "3D" where a name ends in "*"."""
-    found = {}
-    for name in names.split():
-        for full in [name.replace("*", f"{rank}D") for rank in (1, 2, 3)] if "*" in name else [name]:
-            found[full] = rule
-    return found
+    return {
+        name.replace("*", f"{rank}D"): rule for name in names.split() for rank in ((1, 2, 3) if "*" in name else (0,))
+    }
 
 
 # Keras' own groups decide what is an operation of its own: what regularises, joins or reshapes is none, as in the
@@ -332,13 +311,16 @@ LAYERS: dict[str, Rule] = (
     | _each(applied, "MaxPooling* AveragePooling* GlobalMaxPooling* GlobalAveragePooling*")
     | _each(applied, "AdaptiveMaxPooling* AdaptiveAveragePooling*")
     | _each(applied, "BatchNormalization LayerNormalization GroupNormalization UnitNormalization RMSNormalization")
+    # Rows looked up, no product: the table's gradient, as large as the table, is the update's to zero and to read.
+    | _each(applied, "Embedding")
+    | _each(contracted, "Dense EinsumDense")
     | _each(convolution, "Conv*")
     | _each(transposed, "Conv*Transpose")
     | _each(depthwise, "DepthwiseConv1D DepthwiseConv2D")
     | _each(separable, "SeparableConv1D SeparableConv2D")
     | _each(recurrent, "LSTM GRU SimpleRNN RNN")
     | _each(attention, "MultiHeadAttention GroupedQueryAttention")
-    | {"Dense": dense, "EinsumDense": einsum_dense, "Embedding": embedding, "Dot": dot}
+    | {"Dot": dot}
 )
 # Operations of keras.ops in a functional graph.
 OPERATIONS: dict[str, Rule] = (
@@ -353,5 +335,81 @@ OPERATIONS: dict[str, Rule] = (
     )
     | _each(applied, "Gelu Celu Glu Softmax LogSoftmax")
     | _each(applied, "Sum Mean Max Min Amax Amin Prod Var Std Any All Argmax Argmin Logsumexp Norm Normalize Cumsum")
-    | {"Matmul": matmul, "Einsum": einsum}
+    | {"Matmul": matmul, "Einsum": contracted}
 )
+
+# Which operations there are rules for: those of Keras, and subclasses that compute nothing else. What a class is, its
+# name and its module tell.
+
+# What a user's subclass may define without computing anything else than Keras' layer does.
+HARMLESS = {"build", "get_config", "from_config", "compute_output_shape", "compute_output_spec"}
+HARMLESS |= {"compute_mask", "get_build_config", "build_from_config", "save_own_variables", "load_own_variables"}
+HOMES = ("keras.", "traintime.deferred.")  # where classes come from that the rules are written for
+
+# Layers that are made of others, whose work is that of those; see traintime.predict.work.
+MADE_OF = {
+    "Sequential": lambda layer: layer._functional.operations,
+    "Functional": lambda layer: layer.operations,
+    "TimeDistributed": lambda layer: [layer.layer],
+    "Bidirectional": lambda layer: [layer.forward_layer, layer.backward_layer],
+}
+
+
+def rule_name(operation: Any) -> str:
+    """The name of the operation in the tables; "" where it has no entry, or is changed."""
+    return "" if why_unknown(operation) else _home(operation).__name__
+
+
+def is_layer(operation: Any) -> bool:
+    """Whether it is a Keras layer, and not an operation of keras.ops."""
+    return any(each.__name__ == "Layer" and each.__module__.startswith(HOMES) for each in type(operation).__mro__)
+
+
+def is_deferred(operation: Any) -> bool:
+    """Whether it is the embedding of traintime.deferred, or a kind of it."""
+    return _home(operation).__module__.startswith("traintime.deferred.")
+
+
+def _home(operation: Any) -> type:
+    """The first class, from the operation's own on, that is not the user's; object where all are."""
+    return next((each for each in type(operation).__mro__ if each.__module__.startswith(HOMES)), object)
+
+
+def why_unknown(operation: Any) -> str:
+    """What is not known about an operation: its class, and what is unusual; "" where there is a rule for it."""
+    kind, home = type(operation), _home(operation)
+    table = LAYERS | MADE_OF if is_layer(operation) else OPERATIONS
+    if home.__name__ not in table:
+        return kind.__name__
+    if changed := _changed(operation):
+        return f"{kind.__name__}: {', '.join(changed)} is not that of {home.__name__}"
+    if getattr(operation, "lora_enabled", False):
+        return f"{kind.__name__} with LoRA"
+    if getattr(operation, "quantization_mode", None):
+        return f"{kind.__name__}, quantized"
+    if getattr(operation, "_remat_mode", None):
+        return f"{kind.__name__}, computed again on the way back"
+    if home.__name__ == "Sequential" and operation._functional is None:
+        return f"{kind.__name__}, which is no graph"
+    if home.__name__ == "Einsum" and not re.fullmatch(r"[^,]+,[^,]+->[^,]*", operation.subscripts):
+        return f"{kind.__name__} {operation.subscripts}"
+    if home.__name__ == "RNN" or "cell" in vars(operation):
+        of = cells(operation)
+        strange = [type(cell).__name__ for cell in of if _home(cell).__name__ not in STATES or _changed(cell)]
+        return f"{kind.__name__} of {', '.join(strange)}" if strange else ""
+    return ""
+
+
+def _changed(operation: Any) -> list[str]:
+    """Methods that a user's subclass computes with instead of Keras'."""
+    home, bases = _home(operation), type(operation).__mro__
+    own = [(name, value) for each in bases[: bases.index(home)] for name, value in vars(each).items()]
+    # Not what a backend's own base class has, such as torch's Module.half.
+    of_keras = {name for each in home.__mro__ if each.__module__.startswith(HOMES) for name in vars(each)}
+    return sorted({name for name, value in own if _is_method(name, value) and name in of_keras})
+
+
+def _is_method(name: str, value: Any) -> bool:
+    special = name.startswith("__") and name != "__call__"
+    method = callable(value) or isinstance(value, property | staticmethod | classmethod)
+    return method and not special and name not in HARMLESS

@@ -24,7 +24,7 @@ FEWEST = 3  # points that tell how far a machine's stack lies off the others
 NORMAL_SD = 1.4826  # median absolute deviation of a normal variable -> standard deviation
 
 
-def seen(root: Path, machine: str) -> pd.DataFrame:
+def measured(root: Path, machine: str) -> pd.DataFrame:
     """A row a point of one machine that ended well: stack, key, path, step_s, faults (pages a step), how it was run.
 
     Of a point that was measured in several ways that must not be pooled, the one whose code path is known, then the one
@@ -47,7 +47,7 @@ def seen(root: Path, machine: str) -> pd.DataFrame:
     return found.rename(columns=names)[columns].sort_values(["stack", "key"], ignore_index=True)
 
 
-def by_key(root: Path, machine: str) -> dict[str, Point]:
+def points_by_key(root: Path, machine: str) -> dict[str, Point]:
     """Each point of a machine by its key."""
     found = {}
     for path in records.files(root, machine):
@@ -67,8 +67,8 @@ def derive() -> pd.DataFrame:
     """
     parts = []
     for machine, title in titles().items():
-        rates, found = prices.own_rates(machine), by_key(paths.MEASUREMENTS, machine)
-        rows = seen(paths.MEASUREMENTS, machine)
+        rates, found = prices.own_rates(machine), points_by_key(paths.MEASUREMENTS, machine)
+        rows = measured(paths.MEASUREMENTS, machine)
         rows = rows[rows["stack"].isin(prices.known())]
         expected = [
             prices.of_rates(title, rates, stack).step_s(found[key].work)

@@ -11,7 +11,7 @@ have had. `python -m traintime.predict.prices` fits the efficiency factors to th
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -40,6 +40,7 @@ FIXED = tuple(name for name, term in TERMS.items() if term.every_batch)  # what 
 BEHIND = tuple(name for name, term in TERMS.items() if not term.forward)  # what a forward pass alone does not pay
 USUAL, KEEPS = "glibc", "tcmalloc"  # the usual allocator, and one that keeps the memory that it has had
 Array = NDArray[np.float64]
+Solve = Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,8 @@ def solve(values: Array, seconds: Array) -> Array:
     return found / scale
 
 
-def left_out(values: Array, seconds: Array, groups: Sequence[object]) -> Array:
-    """Logarithm of measured over predicted for each step, from costs fitted to the steps of all other groups."""
+def left_out(values: Array, seconds: Array, groups: Sequence[object], solve: Solve = solve) -> Array:
+    """Logarithm of measured over predicted for each step, from costs fitted (by solve) to those of all other groups."""
     names = np.array([str(group) for group in groups])
     errors = np.full(len(seconds), np.nan)
     for name in dict.fromkeys(names):
@@ -183,7 +184,7 @@ def derive() -> pd.DataFrame:
             "workloads": " ".join(sorted(set(workloads))),
             "machines": len(set(machines)),
             "error": rms(left_out(terms, measured, range(len(seconds)))),
-            "kinds": _unseen_kind(terms, measured, workloads) if _can_leave_out(workloads) else np.nan,
+            "kinds": _of_kinds(terms, measured, workloads),
             "elsewhere": rms(elsewhere(terms, measured, machines, workloads)),
             "repeat": np.sqrt(sum(each.degrees * each.sd**2 for each in repeats[stack] if each.degrees) / degrees),
         }
@@ -194,17 +195,13 @@ def derive() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _can_leave_out(workloads: list[str]) -> bool:
-    """Whether efficiency factors can be fitted without any one of these kinds: three or more, and enough points of the
-    others.
-    """
-    return len(set(workloads)) > 2 and len(workloads) - max(map(workloads.count, workloads)) >= FEWEST
-
-
-def _unseen_kind(values: Array, seconds: Array, workloads: list[str]) -> float:
+def _of_kinds(values: Array, seconds: Array, workloads: list[str]) -> float:
     """Root mean square over the kinds of what each is missed by when it is left out: another kind is one more of them,
-    not one more point.
+    not one more point. NaN where efficiency factors cannot be fitted without any one of them: of fewer than three
+    kinds, or with too few points of the others.
     """
+    if len(set(workloads)) < 3 or len(workloads) - max(map(workloads.count, workloads)) < FEWEST:
+        return np.nan
     errors = pd.Series(left_out(values, seconds, workloads))
     return rms(errors.groupby(workloads).agg(rms).to_numpy())
 

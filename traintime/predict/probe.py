@@ -5,14 +5,18 @@ train for is decided here, from the time that the first step took, and never fro
 """
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from traintime.errors import InputError
+from traintime.measuring.worker.process import means_out_of_memory
+from traintime.predict import resident
 from traintime.predict.resident import ONCE, Copies
 
 BLOCK_S = 0.5  # a block of steps is at least this long: clock, epoch and a scheduler's slice are small next to it
@@ -25,6 +29,8 @@ Array = NDArray[np.float64]
 
 class Trainer(Protocol):
     """Trains one model, and tells what a whole training of it is made of; by default a loop of steps and no more."""
+
+    backend: str = "torch"  # whose GPU's memory counts, where the model is on one
 
     @property
     def stack(self) -> str:
@@ -74,9 +80,59 @@ class Trainer(Protocol):
 
     def peak_bytes(self) -> int | None:
         """Highest memory of the process since `forget_peak`, bytes; of the GPU's where the model is on one."""
+        return resident.gpu_peak(self.backend) or resident.peak()
 
     def forget_peak(self) -> None:
         """Start counting the peak again."""
+        resident.forget(self.backend)
+
+
+class StepTrainer(Trainer):
+    """A step of the reader's own, whatever it is written in: `step(n)` trains on one batch of n samples.
+
+    What it returns is waited for where it can be (JAX's arrays). A step that leaves work on a GPU is waited for, too,
+    where torch is loaded. Raises InputError where the step raises: what it said is in the message.
+    """
+
+    def __init__(self, step: Callable[[int], Any]) -> None:
+        if not callable(step):
+            remedy = "Give a function that trains on one batch of n samples: step(n)."
+            raise InputError("step", step, "cannot be called", remedy)
+        self.step = step
+
+    @property
+    def stack(self) -> str:
+        """The framework that is loaded, whose run-to-run error the step is taken to have."""
+        return next((f"2026-{name}" for name in ("torch", "jax", "tensorflow") if name in sys.modules), "numpy")
+
+    def train(self, batch: int, steps: int, epochs: int) -> Array:
+        """Seconds of each of so many epochs of so many steps, shape (epochs,)."""
+        seconds = []
+        for _ in range(epochs):
+            start = time.perf_counter()
+            for _ in range(steps):
+                answer = self._one(batch)
+            _wait_for(answer)
+            seconds.append(time.perf_counter() - start)
+        return np.array(seconds)
+
+    def _one(self, batch: int) -> Any:
+        try:
+            return self.step(batch)
+        except Exception as error:
+            name = getattr(self.step, "__name__", "step")
+            said = f"raised {type(error).__name__}: {error}"
+            small = "Take a smaller batch: memory ran out."
+            remedy = small if means_out_of_memory(error) else f"Call {name}({batch}) by itself until it trains."
+            raise InputError("step", f"{name}({batch})", said, remedy) from error
+
+
+def _wait_for(answer: Any) -> None:
+    """Wait until what a step has started is done."""
+    if (jax := sys.modules.get("jax")) is not None:
+        jax.block_until_ready(answer)
+    if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 @dataclass(frozen=True)

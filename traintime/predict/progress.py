@@ -9,11 +9,6 @@ FORWARD = Interval(1 / 3, 1 / 4, 1 / 2)
 NOTHING = Interval(0.0, 0.0, 0.0)
 
 
-def added(parts: list[Interval]) -> Interval:
-    """The sum. Ends add to ends: parts of one training run on one machine, and are slow together."""
-    return Interval(*(sum(getattr(part, end) for part in parts) for end in ("value", "low", "high")))
-
-
 class Once:
     """Durations of something that comes once an epoch, of which the first counts only until there is a second.
 
@@ -188,10 +183,13 @@ class Progress:
         steps, begun = self._of_steps(within), self._of_beginnings(beginnings)
         if steps is None or begun is None:
             return None
-        total = added([steps, begun, self._of_validations(self._validations_left()), self._of_ends(later + 1)])
+        validations = self._of_validations(self._validations_left())
+        parts = [steps, begun, validations, self.ends.total(later + 1, self.level)]
         # What runs now has run for some time already; it is not over before something says so.
         passed = min(max(now - self._last, 0.0), self._running(between, later))
-        return Interval(*(max(end - passed, 0.0) for end in (total.value, total.low, total.high)))
+        # Ends add to ends: parts of one training run on one machine, and are slow together.
+        ends = (sum(getattr(part, end) for part in parts) for end in ("value", "low", "high"))
+        return Interval(*(max(end - passed, 0.0) for end in ends))
 
     def _running(self, between: bool, later: int) -> float:
         """Seconds that what runs now should take in all: a step, or what lies between the steps of two epochs."""
@@ -213,20 +211,14 @@ class Progress:
         """First steps of epochs, like any other where none was seen but that of the first epoch."""
         if number <= 0:
             return NOTHING
-        return (
-            self.beginnings.total(number, self.level)
-            if len(self.beginnings)
-            else self._of_steps(number * self.executed)
-        )
+        seen = len(self.beginnings)
+        return self.beginnings.total(number, self.level) if seen else self._of_steps(number * self.executed)
 
     def _of_validations(self, number: int) -> Interval:
         if self.validations.first is not None or not self.validation_steps or not number:
             return self.validations.total(number, self.level)
         steps = self._of_steps(number * self.validation_steps) or NOTHING
         return Interval(steps.value * FORWARD.value, steps.low * FORWARD.low, steps.high * FORWARD.high)
-
-    def _of_ends(self, number: int) -> Interval:
-        return self.ends.total(number, self.level)
 
     def _validations_left(self, since: int | None = None) -> int:
         """Validations from this epoch on, or from another one: they come every so many epochs, as they have so far."""

@@ -5,10 +5,15 @@ from typing import Any
 
 from traintime.errors import InputError
 from traintime.point import Point, Run
+from traintime.predict import calibrate, resident
+from traintime.predict.layers import nbytes
+from traintime.predict.prices import USUAL
+from traintime.predict.work import work
 from traintime.workloads.base import BY_ROW, FLOAT, FLOAT32, Work
 
 TENSORFLOW = "2026-tensorflow"
 PRICED = ("allocator",)  # fields of a run that the formula's prices follow
+LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlow: 2.4, seen once)
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ class ModelDescription:
     table: parameters of trained embedding tables; tokens: of these, those that a batch uses at most; how: as memory is
     held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose efficiency factors it would have;
     sample_bytes: of a sample's inputs, 0 where they are not held as arrays; dtype: in which most of its products are
-    computed.
+    computed; allocator: what answers malloc where it is trained; loaded_bytes: memory of this process without the
+    model, between a least and a most, where the model is in it.
     """
 
     work: Work
@@ -64,6 +70,8 @@ class ModelDescription:
     stack: str
     sample_bytes: int = 0
     dtype: str = FLOAT32
+    allocator: str = USUAL
+    loaded_bytes: tuple[float, float] | None = None
 
     @classmethod
     def from_point(cls, point: Point) -> "ModelDescription":
@@ -75,7 +83,7 @@ class ModelDescription:
         table = sizes.vocabulary * sizes.embedding if sizes.table and sizes.how in ("adam", "sgd") else 0
         tokens = min(table, sizes.batch * sizes.length * sizes.embedding) if table else 0
         optimizer = "adam" if sizes.optimizer in BY_ROW else sizes.optimizer
-        return cls(point.work, table, tokens, sizes.how, optimizer, TENSORFLOW)
+        return cls(point.work, table, tokens, sizes.how, optimizer, TENSORFLOW, allocator=point.run.allocator)
 
     @classmethod
     def from_model(cls, model: Any, batch: int, optimizer: Any = None, length: int | None = None) -> "ModelDescription":
@@ -84,8 +92,6 @@ class ModelDescription:
         """
         import keras
 
-        from traintime.predict.work import work
-
         counted = work(model, batch, optimizer, length=length)
         chosen = optimizer or model.optimizer
         name = chosen if isinstance(chosen, str) else type(chosen).__name__
@@ -93,4 +99,24 @@ class ModelDescription:
         table = counted.table_parameters
         tokens = sum(one.work.activation_bytes // FLOAT for one in counted.layers if one.kind == "Embedding")
         stack, sample_bytes = f"2026-{keras.backend.backend()}", counted.input_bytes // batch
-        return cls(counted.total, table, min(tokens, table), name, name, stack, sample_bytes, counted.compute_dtype)
+        process = {"allocator": calibrate.who_answers(), "loaded_bytes": _loaded_bytes(model)}
+        dtype = counted.compute_dtype
+        return cls(counted.total, table, min(tokens, table), name, name, stack, sample_bytes, dtype, **process)
+
+
+def _loaded_bytes(model: Any) -> tuple[float, float] | None:
+    """What this process holds apart from the model, which it may train, between a least and a most: its framework, and
+    all else that is loaded.
+
+    What drawing a large table has left behind is taken again by the training, and looks like a library. None on a
+    GPU. A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under
+    whatever it computes with (its serialize_keras_object asks whether an object is a tf.TensorShape).
+    """
+    import keras
+
+    if resident.gpu_peak(keras.backend.backend()) is not None:
+        return None
+    variables = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
+    each = [nbytes(one) for one in variables]
+    most = max(resident.now() - sum(each), 1.0)
+    return max(most - LEFT * max(each, default=0), 1.0), most

@@ -11,8 +11,9 @@ from types import MappingProxyType
 
 from traintime.errors import InputError
 from traintime.predict import advice, calibrate, peaks, precision, prices, resident
+from traintime.predict.advice import PricedWork
 from traintime.predict.answer import GB, SURE
-from traintime.predict.evidence import Evidence, PricedWork
+from traintime.predict.evidence import Evidence
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, Trainer, probe, quarter
 from traintime.predict.request import ModelDescription, Request
@@ -44,17 +45,11 @@ class Process:
 
 
 def formula_evidence(
-    request: Request,
-    model: ModelDescription,
-    device: str | None = None,
-    rates: Rates | None = None,
-    allocator: str = prices.USUAL,
-    loaded: tuple[float, float] | None = None,
+    request: Request, model: ModelDescription, device: str | None = None, rates: Rates | None = None
 ) -> Evidence:
     """The work of a step at the costs of a device with a data sheet, or of this machine (rates: known already).
 
-    allocator: what answers malloc on this machine; loaded: bytes that this process holds without the model, between a
-    least and a most, where the model is in it. Raises InputError for a device or a stack whose costs are unknown.
+    Raises InputError for a device or a stack whose costs are unknown.
     """
     stack, notes = model.stack, ()
     if device is not None:
@@ -63,37 +58,31 @@ def formula_evidence(
             f"{device} was not measured: this is its data sheet, and the efficiency factors of {stack} on processors",
         )
     else:
-        if stack in prices.known() and stack not in prices.known(allocator):
-            notes = (
-                f"{stack} was not measured under {allocator}: its efficiency factors under {prices.USUAL} are taken",
-            )
-            allocator = prices.USUAL
-        priced = _at_rates(model, allocator, rates or calibrate.rates_here())
-    process = Process(_likeliest(priced.memory_model.idle, loaded), priced.memory_model.runtime)
+        if stack in prices.known() and stack not in prices.known(model.allocator):
+            taken = f"its efficiency factors under {prices.USUAL} are taken"
+            notes = (f"{stack} was not measured under {model.allocator}: {taken}",)
+            model = replace(model, allocator=prices.USUAL)
+        priced = _at_rates(model, rates or calibrate.rates_here())
+    process = Process(_likeliest(priced.memory_model.idle, model.loaded_bytes), priced.memory_model.runtime)
     if device is not None and prices.is_card(device):
         # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
         process = replace(process, loaded_bytes=0.0, copies=ELSEWHERE)
     return _priced_evidence(request, priced, "formula", process).after(*notes)
 
 
-def calibrated_evidence(
-    request: Request,
-    model: ModelDescription,
-    allocator: str = prices.USUAL,
-    loaded: tuple[float, float] | None = None,
-) -> Evidence:
-    """The work of a step at the costs of this machine's calibration under an allocator; loaded: as for the formula.
+def calibrated_evidence(request: Request, model: ModelDescription) -> Evidence:
+    """The work of a step at the costs of this machine's calibration under the model's allocator.
 
     Raises InputError where there is none, or none that counts (calibrate.stored).
     """
-    others = _keeping(allocator, lambda other: calibrate.stored(model.stack, other).prices())
-    calibration = calibrate.stored(model.stack, allocator)
+    others = _keeping(model.allocator, lambda other: calibrate.stored(model.stack, other).prices())
+    calibration = calibrate.stored(model.stack, model.allocator)
     priced = priced_work(model, calibration.prices(), others)
     notes = ()
-    if allocator == prices.USUAL and advice.ALLOCATOR not in priced.alternatives:
+    if model.allocator == prices.USUAL and advice.ALLOCATOR not in priced.alternatives:
         notes = (f"another allocator has no known cost here: calibrate with --allocator {prices.KEEPS}, too",)
     process = Process(
-        _likeliest(calibration.loaded_bytes, loaded),
+        _likeliest(calibration.loaded_bytes, model.loaded_bytes),
         calibration.runtime_bytes,
         calibration.copies,
         calibration.first_s,
@@ -147,10 +136,10 @@ def priced_work(
     return PricedWork(model, base, others)
 
 
-def _at_rates(model: ModelDescription, allocator: str, rates: Rates) -> PricedWork:
-    """The work of a step at this machine's rates under an allocator."""
-    others = _keeping(allocator, functools.partial(prices.of_rates, "this machine", rates, model.stack))
-    return priced_work(model, calibrate.habits_here(model.stack, allocator, rates), others)
+def _at_rates(model: ModelDescription, rates: Rates) -> PricedWork:
+    """The work of a step at this machine's rates under the model's allocator."""
+    others = _keeping(model.allocator, functools.partial(prices.of_rates, "this machine", rates, model.stack))
+    return priced_work(model, calibrate.habits_here(model.stack, model.allocator, rates), others)
 
 
 def _keeping(allocator: str, under: Callable[[str], Prices]) -> dict[str, Prices]:
@@ -178,7 +167,7 @@ def probed_evidence(request: Request, model: ModelDescription | None, trainer: T
     evidence = _trained_evidence(request, trainer, seconds, ITSELF)
     if model is None:
         return evidence
-    return replace(evidence, priced=_at_rates(model, calibrate.who_answers(), calibrate.rates_here()))
+    return replace(evidence, priced=_at_rates(model, calibrate.rates_here()))
 
 
 def scaled_evidence(

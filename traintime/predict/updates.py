@@ -77,24 +77,16 @@ ADDS = {
 }
 NESTEROV = 3  # where there is a velocity: two scalings and a difference more
 
+# By name: an argument's part where the name alone says that it is set; "momentum" is SGD with a velocity.
+NAMED = {name: Update(*each) for name, each in USUAL.items()}
+NAMED |= {"adamw": Update(2, ADAM + DECAY), "momentum": Update(1, UPDATE_FLOPS["momentum"])}
+
 # A deferred table's rows, each of a batch once (traintime.deferred); row-adagrad keeps one number a row, not counted.
 DEFERRED = {
     "adam": Update(2, UPDATE_FLOPS["adam-deferred"]),
     "lazy-adam": Update(2, ADAM),
     "row-adagrad": Update(0, 2 + 4),
 }
-
-
-def named(name: str) -> Update:
-    """The update of an optimizer by its name, at Keras' usual arguments; "momentum" is SGD with a velocity."""
-    known = [*USUAL, "momentum"]
-    key = name.lower()
-    if key not in known:
-        raise unknown("optimizer", name, known)
-    slots, flops = USUAL["sgd" if key == "momentum" else key]
-    if key == "momentum":
-        slots, flops = slots + ADDS["momentum"][0], flops + ADDS["momentum"][1]
-    return Update(slots, flops + (DECAY if key == "adamw" else 0))
 
 
 def of(optimizer: Any) -> Update:
@@ -106,7 +98,9 @@ def of(optimizer: Any) -> Update:
     optimizer.
     """
     if isinstance(optimizer, str):
-        return named(optimizer)
+        if optimizer.lower() not in NAMED:
+            raise unknown("optimizer", optimizer, list(NAMED))
+        return NAMED[optimizer.lower()]
     kind = type(optimizer)
     if not any(each.__name__ == "BaseOptimizer" and each.__module__.startswith("keras.") for each in kind.__mro__):
         raise InputError("optimizer", optimizer, "is no Keras 3 optimizer", "Give one, or its name.")

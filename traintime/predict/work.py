@@ -1,15 +1,15 @@
 """The work of one training step of any Keras 3 model that is made of known layers, in closed form."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from traintime.errors import InputError
-from traintime.predict import known, layers, updates
+from traintime.predict import layers, updates
 from traintime.predict.layers import Call, Cost
 from traintime.predict.updates import Update
-from traintime.workloads.base import Work
+from traintime.workloads.base import FLOAT32, Work
 
 PROBED = "Take tier='probed', which trains the model for a moment."
 
@@ -23,20 +23,33 @@ class UnknownLayer(InputError):
         super().__init__("model", model, f"has layers whose work is not known: {listed}", PROBED)
 
 
-@dataclass(frozen=True)
+@dataclass
 class LayerWork:
     """The work of one layer in a step, all its calls together.
 
-    name: with the names of the models that it is in, "encoder/dense"; kind: its class; calls: times that a step
-    computes it; backward: whether a gradient passes it or its weights need one (if not, its `launches` and products
-    are the forward pass's alone, and its activations are kept only if the next layer needs it).
+    name: with the names of the models that it is in, "encoder/dense"; kind: its class; dtype: that it computes with;
+    update: of its trained parameters, a deferred table's own; calls: times that a step computes it; backward: whether a
+    gradient passes it or its weights need one (if not, its launches and products are the forward pass's alone, and its
+    activations are kept only if the next layer needs it); cost: with the launches of both directions; table: parameters
+    of a table that is trained whole; rows: of a deferred table that a step reads.
     """
 
     name: str
     kind: str
-    calls: int
-    backward: bool
-    work: Work
+    dtype: str
+    update: Update
+    calls: int = 0
+    backward: bool = False
+    cost: Cost = field(default_factory=Cost)
+    parameters: int = 0
+    trained: int = 0
+    table: int = 0
+    rows: int = 0
+
+    @property
+    def work(self) -> Work:
+        """All of it, the update included."""
+        return Work(**self.update.parts(self.parameters, self.trained), **vars(self.cost))
 
 
 @dataclass(frozen=True)
@@ -45,18 +58,14 @@ class ModelWork:
 
     layers: in the order of their first call, inputs included; total: their sum; table_parameters: parameters in tables
     of embeddings whose rows the optimizer all moves at each step, so that a deferred table does not count; input_bytes:
-    of a batch, as the inputs' dtypes have it; slots: numbers that the optimizer keeps for each trained parameter
-    outside of deferred tables; compute_dtype: in which most operations of the products are computed; batch_size:
-    samples a step.
+    of a batch, as the inputs' dtypes have it; compute_dtype: in which most operations of the products are computed.
     """
 
     layers: tuple[LayerWork, ...]
     total: Work
     table_parameters: int
     input_bytes: int
-    slots: int
     compute_dtype: str
-    batch_size: int
 
 
 def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | None = None) -> ModelWork:
@@ -89,7 +98,7 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
     if type(batch_size) is not int or batch_size < 1:
         raise InputError("batch_size", batch_size, "is no number of samples", "Give a whole number of 1 or more.")
     graph = _graph(model)
-    if unknown := dict(_unknown(graph, "")):
+    if unknown := dict(_unknown(graph.operations, "")):
         raise UnknownLayer(model.name, unknown)
     if optimizer is None:
         optimizer = getattr(model, "optimizer", None)
@@ -98,18 +107,17 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
         raise InputError("optimizer", None, "is known of no model that is not compiled", remedy)
     update = updates.of(optimizer)
     shapes = _shapes(graph, batch_size, length)
-    walk = _Walk({id(each) for each in model.trainable_variables})
+    walk = _Walk({id(each) for each in model.trainable_variables}, update)
     walk.model(graph, walk.inputs(graph, shapes), "")
     walk.outside(model, model.name)
-    found = list(walk.found.values())
+    works = tuple(walk.works.values())
+    largest = max(works, key=lambda each: each.cost.flops)
     return ModelWork(
-        tuple(each.layer_work(update) for each in found),
-        _total(found, update),
-        sum(each.table for each in found),
-        sum(each.cost.activation_bytes for each in found if each.kind == "InputLayer"),
-        update.slots,
-        max(found, key=lambda each: each.cost.flops).dtype if any(each.cost.flops for each in found) else "float32",
-        batch_size,
+        works,
+        _total(works, update),
+        sum(each.table for each in works),
+        sum(each.cost.activation_bytes for each in works if each.kind == "InputLayer"),
+        largest.dtype if largest.cost.flops else FLOAT32,
     )
 
 
@@ -128,24 +136,20 @@ def _graph(model: Any) -> Any:
     if bases[0] == "Sequential" and model._functional is None:
         remedy = "Call model.build(input_shape), or put keras.Input(shape) first."
         raise InputError("model", name, "is not built, so that its shapes are unknown", remedy)
-    if known.why_unknown(model):
+    if layers.why_unknown(model):
         problem = "computes in a call of its own, and is no graph of layers that could be read"
         raise InputError("model", name, problem, PROBED)
     return model._functional if bases[0] == "Sequential" else model
 
 
-def _unknown(graph: Any, path: str) -> Iterator[tuple[str, str]]:
+def _unknown(operations: Iterable[Any], path: str) -> Iterator[tuple[str, str]]:
     """Name and class of each operation without a rule, in models and wrappers inside, too."""
-    for operation in graph.operations:
-        yield from _unknown_in(operation, path + operation.name)
-
-
-def _unknown_in(operation: Any, path: str) -> Iterator[tuple[str, str]]:
-    if why := known.why_unknown(operation):
-        yield path, why
-    elif inner := known.MADE_OF.get(known.rule_name(operation)):
-        for each in inner(operation):
-            yield from _unknown_in(each, f"{path}/{each.name}")
+    for operation in operations:
+        full = path + operation.name
+        if why := layers.why_unknown(operation):
+            yield full, why
+        elif inner := layers.MADE_OF.get(layers.rule_name(operation)):
+            yield from _unknown(inner(operation), f"{full}/")
 
 
 def _shapes(graph: Any, batch_size: int, length: int | None) -> list[tuple[int, ...]]:
@@ -176,53 +180,28 @@ def _shapes(graph: Any, batch_size: int, length: int | None) -> list[tuple[int, 
 # The walk
 
 
-@dataclass
-class _Found:
-    """What is known of a layer so far.
-
-    cost: with the launches of both directions; table: parameters of a table that is trained whole.
-    """
-
-    name: str
-    kind: str
-    dtype: str
-    calls: int = 0
-    backward: bool = False
-    cost: Cost = field(default_factory=Cost)
-    parameters: int = 0
-    trained: int = 0
-    table: int = 0
-    rows: int = 0  # of a deferred table that a step reads
-    update: Update | None = None  # of a deferred table
-
-    def parts(self, update: Update) -> dict[str, int]:
-        return (self.update or update).parts(self.parameters, self.trained)
-
-    def layer_work(self, update: Update) -> LayerWork:
-        return LayerWork(self.name, self.kind, self.calls, self.backward, Work(**self.parts(update), **vars(self.cost)))
-
-
-def _total(found: list[_Found], update: Update) -> Work:
+def _total(works: Iterable[LayerWork], update: Update) -> Work:
     """The sum over the layers; the optimizer's part divided once, where gradients of several steps are added up."""
-    own = [each for each in found if each.update is None]
-    parts = update.parts(sum(each.parameters for each in own), sum(each.trained for each in own))
-    for each in found:
-        if each.update is not None:
-            parts = {name: value + each.parts(update)[name] for name, value in parts.items()}
-    return Work(**parts, **vars(sum((each.cost for each in found), Cost())))
+    own = [each for each in works if each.update is update]
+    parts = [update.parts(sum(each.parameters for each in own), sum(each.trained for each in own))]
+    parts += [each.update.parts(each.parameters, each.trained) for each in works if each.update is not update]
+    of_update = {name: sum(each[name] for each in parts) for name in parts[0]}
+    return Work(**of_update, **vars(sum((each.cost for each in works), Cost())))
 
 
 class _Walk:
     """Goes through a graph in the order in which it is computed, with the shapes of a batch.
 
-    trained: ids of the variables that the optimizer moves.
+    trained: ids of the variables that the optimizer moves; update: its update of one; works: by the layers' ids.
     """
 
-    def __init__(self, trained: set[int]) -> None:
-        self.trained = trained
-        self.found: dict[int, _Found] = {}
+    def __init__(self, trained: set[int], update: Update) -> None:
+        import keras
+
+        self.keras, self.trained, self.update = keras, trained, update
+        self.works: dict[int, LayerWork] = {}
         self._reached: dict[int, Any] = {}  # tensors whose gradient a step needs; kept, so that ids stay theirs
-        self._seen: dict[int, Any] = {}  # weights that are counted
+        self._counted: dict[int, Any] = {}  # weights
 
     def needs(self, value: Any) -> bool:
         """Whether a step needs the gradient of a tensor or of a weight."""
@@ -230,14 +209,12 @@ class _Walk:
 
     def inputs(self, graph: Any, shapes: list[tuple[int, ...]]) -> list[Any]:
         """A tensor for each input of the whole model."""
-        import keras
-
         tensors = []
         for place, shape in zip(graph.inputs, shapes, strict=True):
-            tensors.append(keras.KerasTensor(shape, dtype=place.dtype))
+            tensors.append(self.keras.KerasTensor(shape, dtype=place.dtype))
             layer = place._keras_history.operation
             cost = Cost(activation_bytes=layers.nbytes(tensors[-1]))
-            self.found[id(layer)] = _Found(layer.name, "InputLayer", place.dtype, 1, cost=cost)
+            self.works[id(layer)] = LayerWork(layer.name, "InputLayer", place.dtype, self.update, 1, cost=cost)
         return tensors
 
     def model(self, graph: Any, tensors: list[Any], path: str) -> list[Any]:
@@ -253,12 +230,10 @@ class _Walk:
         return [values[id(place)] for place in graph.outputs]
 
     def call(self, operation: Any, arguments: Any, named: Any, path: str, dtypes: list[str] | None = None) -> list[Any]:
-        """What comes out of an operation, its work added to what is found. dtypes: of what comes out, if known."""
-        import keras
-
-        name, full = known.rule_name(operation), path + operation.name
+        """What comes out of an operation, its work added to the others. dtypes: of what comes out, if known."""
+        name, full = layers.rule_name(operation), path + operation.name
         if name in ("Sequential", "Functional"):
-            given = keras.tree.flatten(arguments[0] if arguments else named["inputs"])
+            given = self.keras.tree.flatten(arguments[0] if arguments else named["inputs"])
             graph = operation._functional if name == "Sequential" else operation
             outputs = self.model(graph, given, f"{full}/")
             self.outside(operation, full)
@@ -271,8 +246,8 @@ class _Walk:
             self._both_ways(operation, *arguments, **named, path=f"{full}/")
             rule = layers.nothing if operation.merge_mode is None else layers.handed_on
         else:
-            rule = (layers.LAYERS if known.is_layer(operation) else layers.OPERATIONS)[name]
-        weights = operation.weights if known.is_layer(operation) else []
+            rule = (layers.LAYERS if layers.is_layer(operation) else layers.OPERATIONS)[name]
+        weights = operation.weights if layers.is_layer(operation) else []
         given = inspect.signature(operation.call).bind(*arguments, **named).arguments
         self._add(Call(operation, given, outputs, self.needs), rule, name, full, weights)
         return outputs
@@ -288,13 +263,11 @@ class _Walk:
 
     def _over_time(self, wrapper: Any, inputs: Any, path: str) -> Any:
         """A layer on every slice of time: on a batch as many times as large, the slices being independent."""
-        import keras
-
         batch, length, *rest = inputs.shape
-        slices = keras.KerasTensor((batch * length, *rest), dtype=inputs.dtype)
+        slices = self.keras.KerasTensor((batch * length, *rest), dtype=inputs.dtype)
         self._pass_on(slices, self.needs(inputs))
         (output,) = self.call(wrapper.layer, (slices,), {}, path)
-        whole = keras.KerasTensor((batch, length, *output.shape[1:]), dtype=output.dtype)
+        whole = self.keras.KerasTensor((batch, length, *output.shape[1:]), dtype=output.dtype)
         self._pass_on(whole, self.needs(output))
         return whole
 
@@ -304,12 +277,11 @@ class _Walk:
 
     def _specified(self, operation: Any, arguments: Any, named: Any, dtypes: list[str] | None, name: str) -> list[Any]:
         """Tensors of the shapes that come out. Raises InputError where Keras cannot tell, or refuses, a shape."""
-        import keras
-
+        flatten, trace = self.keras.tree.flatten, self.keras.Operation.compute_output_spec
         try:
-            outputs = keras.tree.flatten(operation.compute_output_spec(*arguments, **named))
+            outputs = flatten(operation.compute_output_spec(*arguments, **named))
             if any(None in each.shape for each in outputs):  # the layer was made for any length: trace it for this one
-                outputs = keras.tree.flatten(keras.Operation.compute_output_spec(operation, *arguments, **named))
+                outputs = flatten(trace(operation, *arguments, **named))
         except ValueError as error:
             sizes = ", ".join(str(tuple(each.shape)) for each in _tensors((arguments, named)))
             problem = f"is nothing that it can take ({error})"
@@ -319,14 +291,14 @@ class _Walk:
                 shape = str(tuple(each.shape))
                 raise InputError(name, shape, "has a dimension that depends on the data", PROBED)
         kinds = dtypes or [each.dtype for each in outputs]
-        return [keras.KerasTensor(each.shape, dtype=kind) for each, kind in zip(outputs, kinds, strict=True)]
+        return [self.keras.KerasTensor(each.shape, dtype=kind) for each, kind in zip(outputs, kinds, strict=True)]
 
     def _add(self, call: Call, rule: layers.Rule, name: str, full: str, weights: list[Any]) -> None:
         """Add the call's cost to the layer's, and its weights if they were not counted yet."""
-        deferred = known.is_layer(call.layer) and known.is_deferred(call.layer)
+        deferred = layers.is_layer(call.layer) and layers.is_deferred(call.layer)
         kind = type(call.layer).__name__
         dtype = getattr(call.layer, "compute_dtype", None) or call.outputs[0].dtype
-        layer = self.found.setdefault(id(call.layer), _Found(full, kind, dtype))
+        layer = self.works.setdefault(id(call.layer), LayerWork(full, kind, dtype, self.update))
         needed = any(self.needs(each) for each in [*_tensors(call.given), *weights])
         needed = needed or (deferred and call.layer.trainable)
         floats = [each for each in call.outputs if "float" in each.dtype]
@@ -347,31 +319,31 @@ class _Walk:
         if name == "Embedding":
             layer.table += layer.trained - before
 
-    def _add_rows(self, layer: _Found, call: Call) -> None:
+    def _add_rows(self, layer: LayerWork, call: Call) -> None:
         """A deferred table: its update writes the rows that a batch reads, each once."""
         table, tokens = call.layer.table_weights, layers.size(call.inputs)
-        self._seen |= {id(each): each for each in call.layer.weights}
+        self._counted |= {id(each): each for each in call.layer.weights}
         layer.rows = min(call.layer.input_dim, layer.rows + tokens)
         layer.parameters = sum(layers.size(each) for each in table)
         layer.update = updates.DEFERRED[call.layer.rule]
         if call.layer.trainable:
             layer.trained = layer.rows * call.layer.output_dim
 
-    def _count(self, layer: _Found, weights: list[Any]) -> None:
+    def _count(self, layer: LayerWork, weights: list[Any]) -> None:
         for each in weights:
-            if id(each) not in self._seen:
-                self._seen[id(each)] = each
+            if id(each) not in self._counted:
+                self._counted[id(each)] = each
                 layer.parameters += layers.size(each)
                 layer.trained += layers.size(each) * (id(each) in self.trained)
 
     def outside(self, model: Any, name: str) -> None:
         """Weights of a model that no layer of its graph has: no gradient comes to them, no step trains them."""
-        rest = [each for each in model.weights if id(each) not in self._seen]
+        rest = [each for each in model.weights if id(each) not in self._counted]
         if rest:
-            layer = _Found(name, type(model).__name__, model.compute_dtype)
+            layer = LayerWork(name, type(model).__name__, model.compute_dtype, self.update)
             self._count(layer, rest)
             layer.trained = 0
-            self.found[id(model)] = layer
+            self.works[id(model)] = layer
 
 
 def _tensors(value: Any) -> Iterator[Any]:

@@ -48,12 +48,12 @@ def known() -> dict[str, dict[str, str]]:
     Each workload lists its own in its folder, code.csv; what is not listed there is unknown. same_as: an older version
     that does the same for everything that the older one could do, so that the two may be pooled; the note says why.
     """
-    found: dict[str, dict[str, str]] = {}
+    versions: dict[str, dict[str, str]] = {}
     for path in (sizes.folder / LIST for sizes in workloads.ALL.values()):
         if path.exists():
             with path.open(newline="") as file:
-                found |= {row["code"]: row for row in csv.DictReader(file)}
-    return found
+                versions |= {row["code"]: row for row in csv.DictReader(file)}
+    return versions
 
 
 def same(version: str | None) -> str | None:

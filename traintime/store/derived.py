@@ -5,7 +5,6 @@
 
 import functools
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -75,7 +74,7 @@ def derive_memory(records: list[Record]) -> pd.DataFrame:
     Copies: the slope from idle to the peak of large tables on a CPU under glibc, the median over points; idle: the
     least peak after the model was built, less the parameters it holds already.
     """
-    found: dict[tuple[str, str], list[float]] = {}
+    copies: dict[tuple[str, str], list[float]] = {}
     idles: dict[str, list[float]] = {}
     usable = [r for r in records if r.point.run.allocator == GLIBC and r.point.run.device == "cpu"]
     for record in usable:
@@ -86,19 +85,19 @@ def derive_memory(records: list[Record]) -> pd.DataFrame:
     for record in usable:
         rows = getattr(record.point.sizes, "vocabulary", 0)
         for result in (i.result for i in record.invocations if i.result and rows >= LARGE):
-            work = record.point.work
-            held = result.memory["peak"] - idle[record.stack] - work.activation_bytes
-            found.setdefault((record.stack, record.point.sizes.how), []).append(held / (FLOAT * work.parameters))
+            above_idle = result.memory["peak"] - idle[record.stack] - record.point.work.activation_bytes
+            share = above_idle / (FLOAT * record.point.work.parameters)
+            copies.setdefault((record.stack, record.point.sizes.how), []).append(share)
     rows = [
         {"stack": stack, "how": way, "copies": np.median(values), "idle_bytes": idle[stack], "runs": len(values)}
-        for (stack, way), values in sorted(found.items())
+        for (stack, way), values in sorted(copies.items())
     ]
     return pd.DataFrame(rows)
 
 
-def derived(root: Path = paths.MEASUREMENTS) -> dict[str, pd.DataFrame]:
-    """Every derived table by name, from the measurements below root."""
-    records = [read(path) for path in files(root) if not is_sentinel(path)]
+def derived() -> dict[str, pd.DataFrame]:
+    """Every derived table by name, from data/measurements."""
+    records = [read(path) for path in files(paths.MEASUREMENTS) if not is_sentinel(path)]
     return {"warm-up": derive_warmup(records), "memory": derive_memory(records).round(3)}
 
 

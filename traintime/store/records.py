@@ -1,4 +1,4 @@
-"""What a measurement file holds, and how it is read and written."""
+"""What a measurement file holds, how it is written, and how it is read: an older one as today's, with nothing lost."""
 
 import contextlib
 import hashlib
@@ -14,8 +14,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from traintime.errors import InputError
 from traintime.point import Point
-from traintime.store.upgrade import SCHEMA, upgraded
 
+SCHEMA = 3  # 3: sizes and run apart, code path and source hash, evidence over the counted steps
+# Fields of schema 1 and 2 that said how a point is run.
+OF_RUN = ("loop", "sentences", "allocator", "device", "cudnn")
+KERNELS = {None: "auto", True: "cudnn", False: "loop-of-cells"}
 SENTINEL = "sentinel"  # folder beside the stacks' folders: repeats of one fixed point on each stack
 Status = Literal["ok", "oom", "timeout", "crashed", "missing"]
 STOLEN_SINCE = "2026-11-22T07:49:00Z"  # from when on an invocation that lost time to the host is repeated
@@ -121,6 +124,11 @@ class SystemCounts(_Strict):
         # The kernel counts in hundredths of a second: less than five of them are no evidence.
         return taken / self.seconds if taken > 0.05 else 0.0
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether somebody else kept the machine busy, as far as it was counted."""
+        return (self.others_cores or 0.0) > DISTURBED or bool(self.pages_swapped_out)
+
 
 class Result(_Strict):
     facts: Facts
@@ -157,18 +165,14 @@ class Invocation(_Strict):
     @property
     def disturbed(self) -> bool:
         """Whether somebody else kept the machine busy while the counted steps ran, as far as it was counted."""
-        if self.result is None:
-            return False
-        evidence = self.result.evidence
-        return (evidence.others_cores or 0.0) > DISTURBED or bool(evidence.pages_swapped_out)
+        return self.result is not None and self.result.evidence.disturbed
 
     @property
     def stolen_before_it_counted(self) -> bool:
         """Whether the host alone disturbed it, before what a host takes away had to be repeated."""
-        if not self.disturbed or self.started >= STOLEN_SINCE or self.result is None:
+        if self.result is None or not self.disturbed or self.started >= STOLEN_SINCE:
             return False
-        evidence = self.result.evidence.model_copy(update={"steal_s": None})
-        return (evidence.others_cores or 0.0) <= DISTURBED and not evidence.pages_swapped_out
+        return not self.result.evidence.model_copy(update={"steal_s": None}).disturbed
 
     @property
     def settled(self) -> bool:
@@ -272,8 +276,8 @@ def append(path: Path, machine: str, stack: str, point: Point, invocation: dict[
     with lock(path):
         record = read(path) if path.exists() else Record(machine=machine, stack=stack, key=point.key, point=point)
         if (record.machine, record.stack, record.point) != (machine, stack, point):
-            asked = f"{stack} {point.key} of {machine}"
-            raise ValueError(f"{path.name} holds {record.stack} {record.key} of {record.machine}, not {asked}")
+            wanted = f"{stack} {point.key} of {machine}"
+            raise ValueError(f"{path.name} holds {record.stack} {record.key} of {record.machine}, not {wanted}")
         added = Invocation.model_validate(invocation)
         record.invocations.append(added)
         write_atomically(path, dumps(record.model_dump(mode="json", exclude_none=True)))
@@ -302,3 +306,44 @@ def files(root: Path, machine: str | None = None) -> Iterator[Path]:
         for path in [*sorted(folder.glob("*/*.json")), *sorted(folder.glob(f"{SENTINEL}/*/*.json"))]:
             if path.parent.name != SENTINEL:
                 yield path
+
+
+# Older schemas
+
+
+def upgraded(raw: dict[str, Any]) -> dict[str, Any]:
+    """The record in today's schema; one that has it already is returned as it is."""
+    if raw["schema_version"] == SCHEMA:
+        return raw
+    raw = dict(raw, schema_version=SCHEMA)
+    raw["point"] = _upgraded_point(raw["point"])
+    raw["invocations"] = [_upgraded_invocation(invocation) for invocation in raw.get("invocations", [])]
+    return raw
+
+
+def _upgraded_point(old: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 and 2 had sizes and run in one flat dict, and sentences also where there was no epoch."""
+    old = dict(old)
+    run = {name: old.pop(name) for name in OF_RUN if name in old}
+    run["kernel"] = KERNELS[run.pop("cudnn", None)]
+    if run.get("loop") != "epoch":
+        run.pop("sentences", None)
+    return {"workload": old.pop("workload"), "sizes": old, "run": run}
+
+
+def _upgraded_invocation(old: dict[str, Any]) -> dict[str, Any]:
+    """Page faults of a step were counted over all steps but the first, warm-up and all; who disturbed, not at all."""
+    if not old.get("result"):
+        return old
+    result = dict(old["result"])
+    facts = dict(result["facts"])
+    path = {name: facts.pop(name, None) for name in ("allocator", "openmp")}
+    path["implementation"] = facts.pop("lstm_implementation", None)
+    facts.pop("blas", None)  # a Theano without BLAS never became a result
+    faults = result.pop("faults")
+    evidence = {}
+    if "minor_in_steps" in faults:
+        evidence = {"minor_faults": faults["minor_in_steps"], "faults_steps": len(result["timing"]["steps_ns"])}
+    evidence |= {"all_minor_faults": faults["minor"], "all_major_faults": faults["major"]}
+    result |= {"facts": facts | {"path": path}, "evidence": evidence}
+    return dict(old, result=result)

@@ -78,7 +78,7 @@ class Fields(BaseModel):
 
 
 Count = Annotated[int, Field(gt=0, strict=True)]
-Batch = Annotated[Count, Field(description="samples a step"), InKey("b{}", always=True)]
+Batch = Annotated[Count, Field(description="samples per step"), InKey("b{}", always=True)]
 Optimizer = Annotated[
     Literal["adam", "sgd", "adam-rows", "adam-deferred", "momentum", "rmsprop"],
     Field(

@@ -107,6 +107,17 @@ def answer(settings: Settings) -> Answer:
     )
 
 
+def measured(settings: Settings) -> Interval | None:
+    """A step (s) as it was measured on the machine that the settings name, with its 95 % interval; None where nobody
+    measured these sizes there.
+    """
+    if settings.machine not in stored.named():
+        return None
+    rows = stored.of(settings.machine).points(stack=settings.stack, **settings.sizes.model_dump())
+    rows = rows.dropna(subset="step_s")
+    return Interval(*rows.iloc[0][["step_s", "low_s", "high_s"]].astype(float)) if len(rows) == 1 else None
+
+
 def _epoch_s(settings: Settings, terms: dict[str, float]) -> float:
     """Seconds of an epoch. terms: of a full step, s; a batch that is not full pays what is FIXED in full."""
     fixed = sum(terms[name] for name in FIXED)

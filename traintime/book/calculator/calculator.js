@@ -310,7 +310,7 @@ function showAnswer(settings, found) {
   place("sure").textContent = `Rough: the time is right within a factor of ${factor.toPrecision(2)} in ${level} of ` +
     `cases. ${of_steps}`;
   say(`A step takes ${texts.step}. An epoch takes ${texts.epoch}. ${place("total-label").textContent} take ` +
-    `${texts.total}. Memory: ${texts.peak}. Most of a step goes to ${DATA.parts[found.limit].label}.`);
+    `${texts.total}. Memory: ${texts.peak}. Most of a step goes to ${found.limit}.`);
 }
 
 function showReasons(settings, found) {
@@ -324,12 +324,12 @@ function showReasons(settings, found) {
     fits.textContent = `${surely}: this machine has ${shown(memory, DATA.bytes)} of memory.`;
   }
   const limit = DATA.parts[found.limit], share = (name) => found.parts[name] / found.step.value;
-  const most = element("strong", {}, `${limit.label[0].toUpperCase()}${limit.label.slice(1)}`);
+  const most = element("strong", {}, `${found.limit[0].toUpperCase()}${found.limit.slice(1)}`);
   const why = element("a", {href: limit.page}, "Why");
   place("limit").replaceChildren(most, `, ${percent(share(found.limit))} of a step: ${limit.explanation}. `, why);
   const paid = PARTS.filter((name) => found.parts[name] > 0);
   place("bar").replaceChildren(...paid.map((name) => {
-    const one = element("span", {title: `${DATA.parts[name].label}, ${percent(share(name))}`});
+    const one = element("span", {title: `${name}, ${percent(share(name))}`});
     one.style.flex = `${share(name)} 1 0`;
     one.style.background = `var(--calculator-${name})`;
     return one;
@@ -340,7 +340,7 @@ function showReasons(settings, found) {
     const seconds = found.parts[name], attributes = {"data-share": name, "data-value": seconds};
     const time = element("td", attributes, seconds ? shown(seconds) : "0");
     const of = element("td", {}, percent(share(name)));
-    return element("tr", {}, element("th", {scope: "row"}, colour, DATA.parts[name].label), time, of);
+    return element("tr", {}, element("th", {scope: "row"}, colour, name), time, of);
   }));
   place("changes").replaceChildren(...found.changes.map(({change, settings: other, factor}) => {
     const button = element("button", {type: "button", "aria-label": `Try it: ${change.words}`}, "Try it");

@@ -12,7 +12,7 @@ import sympy
 
 from traintime.explain.formula import COLUMNS
 from traintime.explain.terms import STEP, TERMS
-from traintime.predict.holdings import Held
+from traintime.predict.holdings import MemoryModel
 from traintime.predict.prices import FIXED, Rates
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
@@ -56,7 +56,7 @@ def priced() -> Expressions:
     return {name: sympy.Symbol(name) * least for name, least in rates.least.items()}
 
 
-class _Unknown(Held):
+class _Unknown(MemoryModel):
     """What a stack that is not known yet holds."""
 
     def copies_of(self, how: str) -> Any:
@@ -64,8 +64,8 @@ class _Unknown(Held):
 
 
 def peak() -> sympy.Expr:
-    """Bytes of memory at the peak, in the fields of Work and of Held, whose copies are those of the way to train."""
-    held = _Unknown(**unknown(each.name for each in fields(Held)))
+    """Peak memory, bytes, in the fields of Work and MemoryModel, whose copies are those of the way to train."""
+    held = _Unknown(**unknown(each.name for each in fields(MemoryModel)))
     return sympy.sympify(held.peak_bytes(Work(**unknown(each.name for each in fields(Work)))))
 
 
@@ -90,7 +90,7 @@ def javascript() -> str:
     `peak(work, held)`: bytes; `steps(settings)`: a number; `epoch(parts, settings)`: seconds.
     """
     of_work, of_rates = [each.name for each in fields(Work)], [each.name for each in fields(Rates)]
-    of_held = [each.name for each in fields(Held)]
+    of_held = [each.name for each in fields(MemoryModel)]
     lines = ["const work = {"]
     lines += [f'  "{name}": {_function(work(*way), SIZES)},' for name, way in WAYS.items()]
     lines += ["};"]

@@ -17,12 +17,14 @@ from traintime.book.calculator.answer import (
     Z,
     answer,
     habits,
+    measured,
     on,
     on_the_card,
     on_the_titan,
     prices_of,
 )
 from traintime.book.calculator.choices import Machine, Number
+from traintime.book.chapters import batch
 from traintime.book.plots.look import PALETTE
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import PARTS, STEP, TERMS
@@ -33,6 +35,7 @@ from traintime.workloads.rnn import Rnn
 HERE = Path(__file__).parent
 # The page includes the second by name (calculator.md); the first holds everything that moves.
 CALCULATOR, EXAMPLES = "calculator.html", "calculator-examples.html"
+TWO_STEPS = "two-steps.html"  # what the front page includes
 GB = 1e9
 DAY = 86_400.0
 # Up to which value, in a unit of what size, under what name; the last has no end.
@@ -118,8 +121,8 @@ def _percent(share: float) -> str:
 
 
 def fragments() -> dict[str, str]:
-    """The pieces of HTML that calculator.md includes, by file name."""
-    return {CALCULATOR: _calculator(), EXAMPLES: _examples()}
+    """The pieces of HTML that calculator.md and index.md include, by file name."""
+    return {CALCULATOR: _calculator(), EXAMPLES: _examples(), TWO_STEPS: _two_steps()}
 
 
 def values() -> dict[str, str]:
@@ -163,6 +166,17 @@ def _calculator() -> str:
     )
 
 
+def _two_steps() -> str:
+    """Hours from the step times at two batch sizes: a form that starts with the front page's example."""
+    one, two, *_ = batch.example_steps(stored.of())
+    usual = {"one": f"{one * 1e3:.0f}", "two": f"{two * 1e3:.0f}"}
+    usual |= dict(zip(("small", "large", "batch"), map(str, batch.EXAMPLE), strict=True))
+    form = (HERE / "two_steps.html").read_text()
+    for place, value in usual.items():
+        form = form.replace(f"<!-- {place} -->", value)
+    return form
+
+
 def _places() -> dict[str, str]:
     """What replaces each comment in calculator.html."""
     numbers = {name: _number(number) for name, number in choices.NUMBERS.items()}
@@ -201,7 +215,8 @@ def _options(titles: dict[str, str], chosen: str) -> str:
 def _number(number: Number) -> str:
     """A number field with a slider next to it, what it counts, and the place for what is wrong with it."""
     one, step = f"calculator-{number.name}", "1" if number.whole else "any"
-    least, most, usual = (f"{value:g}" if value < 1 else f"{value:.0f}" for value in _range(number))
+    values = (number.lowest, number.highest, number.usual)
+    least, most, usual = (f"{value:g}" if value < 1 else f"{value:.0f}" for value in values)
     return f"""<div class="calculator-field">
 <label for="{one}">{number.label}</label>
 <span class="calculator-hint" id="{one}-hint">{html.escape(number.unit)}</span>
@@ -212,14 +227,10 @@ def _number(number: Number) -> str:
 </div>"""
 
 
-def _range(number: Number) -> tuple[float, float, float]:
-    return number.lowest, number.highest, number.usual
-
-
 def _examples() -> str:
     usual = Settings()
     rows = {
-        "The document's network": usual,
+        "The 2017 post's network": usual,
         "… with a vocabulary of 20,000": Settings(vocabulary=20_000),
         "… with batches of 1,000": Settings(batch=1_000),
         "… with the table frozen": Settings(frozen=True),
@@ -229,5 +240,9 @@ def _examples() -> str:
     lines = []
     for name, settings in rows.items():
         its = answer(settings)
-        lines.append([name, between(its.step), between(its.epoch), between(its.peak, BYTES)])
-    return markup.table(["", "a step", "an epoch", "memory"], lines) + "\n"
+        step = measured(settings)
+        lines.append(
+            [name, between(its.step), shown(step.value) if step else "", between(its.epoch), between(its.peak, BYTES)]
+        )
+    heads = ["", "step, predicted", "step, measured", "epoch, predicted", "memory, predicted"]
+    return markup.table(heads, lines) + "\n"

@@ -1,4 +1,4 @@
-"""Chapter 16, the second question: is it the same training, and what do the other ways to pay less cost and teach?"""
+"""Chapter 16, the second question: is it the same training, and what do the other faster ways cost and teach?"""
 
 import functools
 from collections.abc import Iterable
@@ -18,6 +18,7 @@ from traintime.book.chapters.rows import (
     STACKS,
     SWEEP,
     TENSORFLOW,
+    TORCH,
     each_stack,
     most_repeatable,
 )
@@ -317,25 +318,9 @@ def alternatives_table(book: Measurements) -> HTML:
         name = TRAINED.get(way)
         gain = _points(interval(taught.loc[name], "difference")) if name in taught.index else ""
         rows.append({"way": elsewhere.get(way, way), "gain": gain} | texts)
-    stacks = {name: f"on {stack.removeprefix('2026-')}" for stack, name in NAMES.items()}
+    stacks = {name: f"speed on {stack.removeprefix('2026-')}" for stack, name in NAMES.items()}
     table = pd.DataFrame(rows, columns=["way", *stacks, "gain"])
-    return page.columns(table, way="", **stacks, gain="points of accuracy")
-
-
-def learned_table() -> HTML:
-    """Held-out accuracy of every way that was trained."""
-    taught = learned()
-    taught["gain"] = [_points(interval(row, "difference")) for _, row in taught.iterrows()]
-    dense = taught[:1].assign(way="dense Adam", accuracy=taught["dense"], gain="", seeds=taught["seeds"].max())
-    return page.columns(
-        pd.concat([dense, taught]),
-        fold="Every way, with its accuracy",
-        remedy="To train what is missing: `traintime learn`.",
-        way="",
-        accuracy=("held-out accuracy", 1, ".1%"),
-        gain="against dense, points",
-        seeds="seeds",
-    )
+    return page.columns(table, way="", **stacks, gain="accuracy, percentage points")
 
 
 def _learned(way: str) -> str:
@@ -343,14 +328,22 @@ def _learned(way: str) -> str:
 
 
 def _keras() -> str:
-    made = " and ".join(
-        f"{_points(gain)} points at a rate of {rate:g}" for rate, gain in accuracy_gains(squared(), RATES).items()
-    )
-    return f"Against Adam as published they make {made}."
+    by_rate = accuracy_gains(squared(), RATES).items()
+    return " and ".join(f"{100 * gain.value:+.1f} percentage points at a rate of {rate:g}" for rate, gain in by_rate)
 
 
 def _added(book: Measurements, stack: str) -> str:
-    return added_up(ran_the_sums(book))[SUMMED, stack].text(".1f")
+    return f"{added_up(ran_the_sums(book))[SUMMED, stack].value:.1f}"
+
+
+def _apart(stacks: Iterable[str], optimizer: str, steps: int) -> str:
+    """How far the losses of the stack that is farthest away are, within so many steps."""
+    return f"{max(farthest(stack, optimizer, steps) for stack in stacks):.{3 if steps > 100 else 4}%}"
+
+
+def _reference_loss(step: int) -> str:
+    losses = equal_losses.stored()
+    return f"{stored.row(losses, stack='numpy', optimizer=DENSE, step=step)['loss']:.2f}"
 
 
 PROSE = Prose(
@@ -358,15 +351,19 @@ PROSE = Prose(
     middle=lambda _: f"{MIDDLE:,}",
     there_added=lambda book: page.title(ran_the_sums(book), added_up(ran_the_sums(book))),
     **each_stack("added", _added),
-    **each_stack("apart-adam", lambda _, stack: power(farthest(stack, DENSE))),
-    **each_stack("apart-adam-deferred", lambda _, stack: power(farthest(stack, DEFERRED))),
+    added_slower_jax=lambda book: f"{1 / added_up(ran_the_sums(book))[SUMMED, JAX].value:.1f}",
+    apart_100=lambda _: _apart(STACKS, DEFERRED, 100),
+    apart_all=lambda _: _apart(STACKS, DEFERRED, equal_losses.STEPS),
+    apart_keras=lambda _: _apart([JAX, TORCH], DENSE, equal_losses.STEPS),
+    apart_keras_tf=lambda _: f"{farthest(TENSORFLOW, DENSE):.1%}",
+    apart_keras_tf_all=lambda _: f"{farthest(TENSORFLOW, DENSE, equal_losses.STEPS):.0%}",
     apart_lazy=lambda _: f"{farthest('numpy', 'adam-rows'):.1%}",
+    loss_first=lambda _: _reference_loss(0),
+    loss_last=lambda _: _reference_loss(equal_losses.STEPS),
+    steps=lambda _: f"{equal_losses.STEPS}",
     learned_dense=lambda _: f"{learned()['dense'].iloc[0]:.1%}",
     learned_deferred=lambda _: _learned("deferred"),
     learned_lazy_Adam=lambda _: _learned("lazy Adam"),
-    learned_hashed_to_a_tenth=lambda _: _learned("hashed to a tenth"),
-    learned_vocabulary_cut_to_a_tenth=lambda _: _learned("vocabulary cut to a tenth"),
-    learned_two_factors=lambda _: _learned("two factors"),
     learned_SGD_rate_1=lambda _: _learned("SGD, rate 1"),
     loss_dense=lambda _: f"{loss_at_the_end():.3f}",
     loss_lazy=lambda _: f"{loss_at_the_end(**LEARNED['lazy Adam']):.3f}",

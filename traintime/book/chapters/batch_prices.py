@@ -1,14 +1,15 @@
-"""What a step and an image cost a network in NumPy, in S3 and in each way through a batch (chapter 10)."""
+"""What a step and an image cost a network in NumPy, in S3 and in each way through a batch (part of chapter 10)."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import claims, original, page, stored
-from traintime.book.claims import Finding, above, below, every_stack, judged_together, within
+from traintime.book import original, page, predictions, stored
+from traintime.book.claims import Finding, above, below, claim, every_stack, judged_together, within
 from traintime.book.page import Prose
 from traintime.book.stored import ANY, Measurements
 from traintime.explain import formula, statistics
@@ -20,15 +21,17 @@ KERAS = ("2026-tensorflow", "2026-jax", "2026-torch")
 SIZES: dict[str, Any] = {"workload": "convnet", "optimizer": "sgd", "batch": ANY, "images": ANY, "threads": [None, 1]}
 TOGETHER = SIZES | {"images": "at-once", "threads": None}  # all images of a batch, on all threads
 AT_ONCE, ONE_THREAD = "at once", "at once, one thread"
-WAYS = {"at-once": AT_ONCE, "blocks": "in blocks of 16", "one-by-one": "one by one"}
-FLAT = (16, 256)  # the batches between which the document saw no difference
+BLOCKS, SINGLE = "in blocks of 16", "one by one"
+WAYS = {"at-once": AT_ONCE, "blocks": BLOCKS, "one-by-one": SINGLE}
+FLAT = (16, 256)  # the batches between which the question saw no difference
 LARGE = 1024
+PATCHES = 24 * 24 * 25 * 4  # bytes: 25 pixels under each place of an image's window, float32
 ALLOCATORS = GLIBC, TCMALLOC = "glibc", "tcmalloc"
 UNDER_ALLOCATORS = TOGETHER | {"stack": NUMPY, "allocator": [*ALLOCATORS]}
-EPOCH = 60_000  # images of MNIST's training set; the document does not say how many of them it used
+EPOCH = 60_000  # images of MNIST's training set; the question does not say how many of them it used
 
 
-# Which machine
+# Two allocators
 
 
 @functools.cache
@@ -58,20 +61,13 @@ def repeat_spread(book: Measurements, *allocators: str) -> Spread:
     return statistics.pooled_spread(values for values in book.values(points, "median_s") if len(values))
 
 
-def with_both_allocators() -> list[Measurements]:
-    """The machines that ran both."""
-    return [book for book in map(stored.of, stored.named()) if len(allocator_ratios(book))]
+def elsewhere(book: Measurements) -> Measurements:
+    """The first other machine that ran both allocators. Raises KeyError where there is none."""
+    others = (stored.of(name) for name in stored.named() if name != book.machine)
+    return stored.measured([other for other in others if len(allocator_ratios(other))])[0]
 
 
-def steadiest(machine: str = "") -> Measurements:
-    """The machine named, or else of those that ran both allocators the one whose runs repeat best: the page's."""
-    return stored.best(lambda book: -repeat_spread(book).sd if len(allocator_ratios(book)) else None, machine)
-
-
-claim = functools.partial(claims.claim, on=steadiest)
-
-
-# Two prices: per step and per image
+# Two costs: per step and per image
 
 
 def document_line() -> tuple[pd.DataFrame, dict[str, float]]:
@@ -106,21 +102,28 @@ def prices(book: Measurements) -> dict[tuple[str, str], Fit]:
     return book.lines(points(book), formula.BATCH_LINE)
 
 
-def image_ratio(book: Measurements, one: int, other: int, stack: str = NUMPY) -> Interval:
-    """What an image takes in one batch over what it takes in another. Raises KeyError where one was not measured."""
-    sides = book.sides(*(TOGETHER | {"stack": stack, "batch": batch} for batch in (one, other)))
+def image_ratio(book: Measurements, one: int, other: int, stack: str = NUMPY, **more: Any) -> Interval:
+    """What an image takes in one batch over what it takes in another. Raises KeyError where one was not measured.
+
+    more: further fields of both.
+    """
+    sides = book.sides(*(TOGETHER | {"stack": stack, "batch": batch} | more for batch in (one, other)))
     return sides.interval(lambda s: s[0] / s[1] * other / one)
 
 
-@claim("10.1", "A price per step and one per image give the document's six times back within 2 %.", source="S3")
+@claim("10.1", "A cost per step and a cost per image reproduce the question's six times within 2 %.", source="S3")
 def document_is_a_line(book: Measurements) -> Finding:
-    if book.machine != steadiest().machine:
-        raise KeyError(book.machine)  # the document's figures are of no machine of ours: said once
+    if book.machine != stored.reference():
+        raise KeyError(book.machine)  # the question's figures are of no machine of ours: said once
     worst = document_line()[0]["off"].abs().max()
     return Finding(bool(worst < 0.02), f"{worst:.1%} at most")
 
 
-@claim("10.2", "They give each batch of our network from 1 to 1,024 back within 10 % on average.", says="does not hold")
+@claim(
+    "10.2",
+    "They reproduce the time of our network at each batch from 1 to 1,024 with a mean error below 10 %.",
+    says="does not hold",
+)
 def ours_is_a_line(book: Measurements) -> Finding:
     fit = prices(book)[NUMPY, AT_ONCE]
     return Finding(bool(fit.mean_error < 0.1), f"{fit.mean_error:.0%} on average, {abs(fit.errors).max():.0%} at most")
@@ -128,7 +131,7 @@ def ours_is_a_line(book: Measurements) -> Finding:
 
 @claim(
     "10.3",
-    "From batches of 16 to 256 the time of an image changes by less than 20 %.",
+    "From batches of 16 to 256 the time per image changes by less than 20 %.",
     source="S3",
     says="does not hold",
 )
@@ -181,7 +184,7 @@ def step_ratio(table: pd.DataFrame, other: str, batch: int) -> Interval:
     source="S3",
 )
 def blocks_gain(book: Measurements) -> Finding:
-    blocks, single = (step_ratio(gains(book), WAYS[way], LARGE) for way in ("blocks", "one-by-one"))
+    blocks, single = (step_ratio(gains(book), way, LARGE) for way in (BLOCKS, SINGLE))
     return judged_together(
         every_stack({"in blocks": blocks}, above(1), unit="times as fast"),
         every_stack({"one by one": single}, below(1), unit="times as fast"),
@@ -191,7 +194,7 @@ def blocks_gain(book: Measurements) -> Finding:
 @claim(
     "10.7",
     "All threads make a step of one image no faster than one thread, and one of 1,024 images less than 1.5 times.",
-    says="cannot be told",
+    says="inconclusive",
 )
 def threads_help_little(book: Measurements) -> Finding:
     # All threads' step over that of one thread: above 1 where one thread is faster.
@@ -214,62 +217,55 @@ def keras_catches_up(book: Measurements) -> Finding:
 # What the page shows
 
 
-def document_table() -> HTML:
-    """S3's times next to the line's."""
-    return page.columns(
-        document_line()[0],
-        batch=("batch", 1, ".0f"),
-        total_s=("the document (s)", 1, ",.0f"),
-        line=("two prices (s)", lambda row: f"{row['total_s'] * (1 + row['off']):,.0f}"),
-    )
+def relative_images(book: Measurements) -> pd.DataFrame:
+    """Time per image relative to a batch of one, as plots.relative_to_one draws it: the question's, and ours.
 
-
-def _named(stack: str, how: str) -> str:
-    return stack if how == AT_ONCE else f"{stack}, {how}"
-
-
-def image_table(book: Measurements) -> HTML:
-    """Microseconds an image, a row a stack and way, a column a batch.
-
-    Of more batches than fit a page the least and the largest.
+    Columns: name, batch, ratio, low, high.
     """
-    sizes = sorted(int(batch) for batch in points(book)["batch"].unique())
-    sizes = [*sizes[:1], *sizes[1:][2 - page.MOST :]]
+    question = document_line()[0]
+    ratio = question["total_s"] / question["total_s"].iloc[0]
+    parts = [
+        pd.DataFrame({"name": "question", "batch": question["batch"], "ratio": ratio, "low": ratio, "high": ratio})
+    ]
+    ours = {
+        "ours, glibc": {},
+        "ours, tcmalloc": {"allocator": TCMALLOC},
+        "ours, TensorFlow": {"stack": KERAS[0]},
+    }
+    for name, fields in ours.items():
+        batches = sorted(book.points(**TOGETHER | {"stack": NUMPY} | fields)["batch"].astype(int))
+        found = [image_ratio(book, batch, 1, **fields) if batch > 1 else Interval(1.0, 1.0, 1.0) for batch in batches]
+        rows = [{"ratio": one.value, "low": one.low, "high": one.high} for one in found]
+        parts.append(pd.DataFrame(rows).assign(name=name, batch=batches))
+    return pd.concat(parts, ignore_index=True)
+
+
+def cost_table(book: Measurements) -> HTML:
+    """Both costs of each stack with all images at once, the break-even batch, and the line's mean error."""
     rows = []
-    for name, group in points(book).groupby(["stack", "how"], sort=False):
-        at = {int(row.batch): row.image_s for row in group.itertuples()}
-        rows.append([_named(*name), *(f"{at[size] * 1e6:,.0f}" if at.get(size, 0) > 0 else "" for size in sizes)])
-    return page.table(["µs an image", *(f"{size:,}" for size in sizes)], rows) if rows else page.nothing()
+    for (stack, how), fit in prices(book).items():
+        if how == AT_ONCE:
+            costs = (fit.interval(term).text(",.0f", 1e6) for term in ("F", "c"))
+            rows.append([stack, *costs, break_even(fit).text(".1f"), f"{fit.mean_error:.0%}"])
+    heads = ["", "per step (µs)", "per image (µs)", "break-even batch", "mean error"]
+    return page.table(heads, rows) if rows else page.nothing()
 
 
-def price_table(book: Measurements) -> HTML:
-    """Both costs of each stack and way, and how far the line is off."""
-    rows = []
-    for name, fit in prices(book).items():
-        both = (fit.interval(term).text(",.0f", 1e6) for term in ("F", "c"))
-        rows.append([_named(*name), *both, f"{fit.mean_error:.0%}"])
-    return page.table(["", "µs a step", "µs an image", "mean error"], rows) if rows else page.nothing()
-
-
-def gain_table(table: pd.DataFrame) -> HTML:
-    """How many times as fast another way is. table: as `gains` or `against_keras` give it."""
-    return page.columns(
-        table,
-        below="instead",
-        batch=("batch", 1, ",.0f"),
-        ratio=("times as fast", page.span),
-        verdict=("verdict", lambda row: row["reason"] if pd.isna(row["faster"]) else f"{row['faster']} is faster"),
-    )
-
-
-def _critical(fit: Fit, spec: str = ".1f") -> str:
-    """The batch at which the cost per step is as much as that of its images."""
+def break_even(fit: Fit) -> Interval:
+    """The batch at which the cost per step equals that of its images."""
     drawn = fit.draws["F"] / fit.draws["c"]
-    return formula.interval(drawn, fit.coefficients["F"] / fit.coefficients["c"]).text(spec)
+    return formula.interval(drawn, fit.coefficients["F"] / fit.coefficients["c"])
 
 
-def _s3_total(batch: int) -> str:
-    return f"{document_line()[0].set_index('batch')['total_s'][batch]:,.0f} s"
+def inverse(ratio: Interval) -> Interval:
+    """The ratio of the other side to the one."""
+    return Interval(1 / ratio.value, 1 / ratio.high, 1 / ratio.low)
+
+
+def times(ratio: Interval, word: str = "faster", spec: str = ".2f") -> str:
+    """A ratio in a sentence: "1.75× faster (1.52 to 2.02)"."""
+    value, _, ends = ratio.text(spec).partition(" ")
+    return f"{value}× {word} {ends}".rstrip()
 
 
 def _s3_share(batch: int) -> float:
@@ -278,35 +274,50 @@ def _s3_share(batch: int) -> float:
     return line["F"] / (line["F"] + batch * line["c"])
 
 
+def _s3_total(term: str) -> str:
+    """What one term of S3's line makes of its five epochs at a batch of one."""
+    table, line = document_line()
+    return f"{line[term] * EPOCH * table['epochs'].iloc[0]:,.0f} s"
+
+
+def _megabytes(book: Measurements, cache: str) -> float:
+    return int(book.description["caches"][cache].removesuffix("K")) / 1024
+
+
+def _blocks(batch: int) -> Callable[[Measurements], str]:
+    return lambda book: times(step_ratio(gains(book), BLOCKS, batch))
+
+
 PROSE = Prose(
     "npb",
-    there=lambda book: page.title(book, points(book)),
-    step=lambda book: prices(book)[NUMPY, AT_ONCE].interval("F").text(",.0f", 1e6) + " µs",
-    image=lambda book: prices(book)[NUMPY, AT_ONCE].interval("c").text(",.0f", 1e6) + " µs",
-    critical=lambda book: _critical(prices(book)[NUMPY, AT_ONCE]),
-    tensorflow_critical=lambda book: _critical(prices(book)[KERAS[0], AT_ONCE], ".0f"),
     error=lambda book: f"{prices(book)[NUMPY, AT_ONCE].mean_error:.0%}",
-    one=lambda book: image_ratio(book, 1, FLAT[0]).text(),
-    flat=lambda book: image_ratio(book, FLAT[1], FLAT[0]).text(),
-    large=lambda book: image_ratio(book, LARGE, FLAT[0]).text(),
-    rise=lambda book: image_ratio(book, LARGE, FLAT[1]).text(),
-    jax_large=lambda book: image_ratio(book, LARGE, 64, "2026-jax").text(),
-    blocks=lambda book: step_ratio(gains(book), WAYS["blocks"], LARGE).text(),
-    single=lambda book: step_ratio(gains(book), WAYS["one-by-one"], LARGE).text(),
-    thread_one=lambda book: step_ratio(gains(book), ONE_THREAD, 1).text(),
-    thread_middle=lambda book: step_ratio(gains(book), ONE_THREAD, 64).text(),
-    thread_many=lambda book: step_ratio(gains(book), ONE_THREAD, LARGE).text(),
-    **{
-        f"{stack[5:]}_{batch}": lambda book, at=(stack, batch): step_ratio(against_keras(book), *at).text()
-        for stack in KERAS
-        for batch in (1, 256)
-    },
-    s3_one=lambda _: _s3_total(1),
-    s3_four=lambda _: _s3_total(4),
-    s3_flat=lambda _: _s3_total(FLAT[0]),
+    break_even=lambda book: break_even(prices(book)[NUMPY, AT_ONCE]).text(".1f"),
+    tensorflow_break_even=lambda book: f"{break_even(prices(book)[KERAS[0], AT_ONCE]).value:.0f}",
+    flat=lambda book: times(inverse(image_ratio(book, FLAT[1], FLAT[0]))),
+    jax_large=lambda book: times(image_ratio(book, LARGE, 64, "2026-jax"), "slower"),
+    sixteen=lambda book: image_ratio(book, 1, FLAT[0]).text(),
+    sixteen_kept=lambda book: f"{image_ratio(book, 1, FLAT[0], allocator=TCMALLOC).value:.1f}×",
+    kept_rest=lambda book: image_ratio(book, LARGE, FLAT[0], allocator=TCMALLOC).text(),
+    vectors=lambda book: times(inverse(step_ratio(gains(book), SINGLE, FLAT[1]))),
+    blocks_small=_blocks(64),
+    blocks_middle=lambda book: step_ratio(gains(book), BLOCKS, FLAT[1]).text(),
+    blocks_large=_blocks(LARGE),
+    threads_one=lambda book: step_ratio(gains(book), ONE_THREAD, 1).text(),
+    threads_many=lambda book: step_ratio(gains(book), ONE_THREAD, LARGE).text(),
+    one_line=lambda _: predictions.outcome("10", "1"),
+    outside_cache=lambda _: predictions.outcome("10", "3"),
+    tensorflow_1=lambda book: times(inverse(step_ratio(against_keras(book), KERAS[0], 1)), "slower", ".1f"),
+    tensorflow_256=lambda book: times(step_ratio(against_keras(book), KERAS[0], FLAT[1]), spec=".1f"),
+    bandwidth=lambda book: f"{book.rates['bandwidth_bytes_per_s'] / 1e9:.0f} GB/s",
+    pass_us=lambda book: f"{PATCHES / book.rates['bandwidth_bytes_per_s'] * 1e6:.0f} µs",
+    cache=lambda book: f"{_megabytes(book, 'L2'):g} MB",
+    last_cache=lambda book: f"{_megabytes(book, 'L3'):g} MB",
+    s3_images=lambda _: _s3_total("c"),
+    s3_steps=lambda _: _s3_total("F"),
     s3_step=lambda _: f"{document_line()[1]['F'] * 1e3:.1f} ms",
     s3_image=lambda _: f"{document_line()[1]['c'] * 1e3:.1f} ms",
     s3_worst=lambda _: f"{document_line()[0]['off'].abs().max():.1%}",
     s3_share=lambda _: f"{_s3_share(1):.0%}",
     s3_left=lambda _: f"{_s3_share(FLAT[0]):.1%}",
+    s3_break_even=lambda _: f"{document_line()[1]['F'] / document_line()[1]['c']:.1f}",
 )

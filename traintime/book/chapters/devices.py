@@ -1,7 +1,8 @@
-"""Chapter 9, CPU against GPU: how far a GPU leads by the 2017 post's figures, by rates of machines, by stored steps."""
+"""Chapter 9, CPU against GPU: what the 2017 post's figures say, rates, stored steps, cards of others."""
 
 import contextlib
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +10,8 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import external, original, page, stored
-from traintime.book.chapters import question, vocabulary
-from traintime.book.chapters.leads import PAID_FOR, ROWS, document_step, fastest_first, lead_by_term
+from traintime.book.chapters import fused_published, question, vocabulary
+from traintime.book.chapters.leads import PARTS, ROWS, document_step, fastest_first, lead_by_term
 from traintime.book.claims import Finding, above, below, claim, every_stack
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
@@ -19,7 +20,7 @@ from traintime.explain.statistics import Interval
 from traintime.point import make_point
 from traintime.workloads.base import FLOAT, UPDATE_BYTES, UPDATE_FLOPS
 
-FAVOURITE = make_point()  # the document's favourite point
+FAVOURITE = make_point()  # the 2017 post's favourite configuration
 S1_RATIO = 100  # S1: fetching from main memory, over computing, "about 100 times or more"
 
 
@@ -65,9 +66,7 @@ def processor(book: Measurements) -> Device:
     """
     if book.machine == original.FIGURES:
         return k40m()
-    known, rates = book.description, book.rates
-    name = f"{known['cpu']}, {known['cores']} cores"
-    return Device(name, "CPU", rates["matmul_flop_per_s"], rates["bandwidth_bytes_per_s"])
+    return Device(book.title, "CPU", book.rates["matmul_flop_per_s"], book.rates["bandwidth_bytes_per_s"])
 
 
 def roofs(devices: list[Device]) -> pd.DataFrame:
@@ -79,7 +78,7 @@ def works() -> pd.Series:
     """Intensities (FLOP a byte) of the two kinds of work in a step, at the 2017 post's point."""
     update = FAVOURITE.work.update_flops / FAVOURITE.work.update_bytes
     products = FAVOURITE.work.flops / FAVOURITE.work.product_bytes
-    return pd.Series({"dense Adam update": update, "LSTM's matrix products": products})
+    return pd.Series({"dense Adam update": update, "LSTM's matmuls": products})
 
 
 def rates_reached(book: Measurements) -> dict[str, Interval]:
@@ -130,7 +129,7 @@ def document_cpu_bytes() -> float:
 
 @claim(
     "09.4",
-    "The document's GPU does the LSTM's arithmetic at less than a fifth of its peak.",
+    "The 2017 post's GPU does the LSTM's arithmetic at less than a fifth of its peak.",
     source="ours, from S0's tables",
     says="not measured",
 )
@@ -164,14 +163,19 @@ def kernel_turns_it_round(book: Measurements) -> Finding:
 
 @claim(
     "09.6",
-    "The dense update lies at less than half of the device's ridge, the LSTM's matrix products at more than twice.",
+    "The intensity of the dense update is less than half of the device's ridge, that of the LSTM's matmuls more than "
+    "twice the ridge.",
 )
 def works_on_either_side_of_the_ridge(book: Measurements) -> Finding:
     ridge, (update, products) = processor(book).ridge, works()
     return Finding(bool(update < ridge / 2 and products > 2 * ridge), f"ridge at {ridge:.1f}")
 
 
-@claim("09.7", "What was seen of both stays below the device's roof (figures: share of the roof).")
+@claim(
+    "09.7",
+    "The measured rates of both stay below the device's roof (figures: share of the roof).",
+    says="inconclusive",
+)
 def under_the_roof(book: Measurements) -> Finding:
     return every_stack(shares_of_the_roof(book), below(1), ".0%")
 
@@ -189,14 +193,15 @@ def memory_is_a_hundred_times_slower(book: Measurements) -> Finding:
 
 
 def hardware_table(book: Measurements) -> HTML:
-    """What binds each part of a step, and how far a K40m is ahead there by the hardware's rates, and as was seen."""
+    """What limits each part of a step, with a K40m over the machine by their rates, and as the 2017 post saw it."""
     card, ours, lead = k40m(), processor(book), lead_by_term()
     rows = [
-        [PAID_FOR["b"], "bandwidth", f"{card.byte_per_s / ours.byte_per_s:.1f}", lead["b"].text(".1f")],
-        [PAID_FOR["c"], "arithmetic", f"{card.flop_per_s / ours.flop_per_s:.1f}", lead["c"].text(".1f")],
-        [PAID_FOR["a"], "launches and Python (a guess)", "in no data sheet", lead["a"].text(".1f")],
+        [PARTS["b"], "bandwidth", f"{card.byte_per_s / ours.byte_per_s:.1f}", lead["b"].text(".1f")],
+        [PARTS["c"], "arithmetic", f"{card.flop_per_s / ours.flop_per_s:.1f}", lead["c"].text(".1f")],
+        [PARTS["a"], "launches, Python (a guess)", "in no data sheet", lead["a"].text(".1f")],
     ]
-    return page.table(["paid for", "bound by", "K40m over our machine", "document's GPU over its CPU, seen"], rows)
+    heads = ["time for", "limited by", f"K40m / {book.title}, rates", "2017 post: CPU / GPU, times"]
+    return page.table(heads, rows)
 
 
 # The same step on our machines
@@ -221,54 +226,104 @@ def on_gpus() -> pd.DataFrame:
 
 @claim(
     "09.9",
-    "At the document's favourite point no stack on this CPU is as fast as the document's GPU (figure: the fastest, "
-    "in steps of the GPU).",
+    "At the 2017 post's 280,000 rows and batch 100 no stack on this CPU is as fast as the post's GPU (figure: step of "
+    "the fastest, divided by the GPU's).",
 )
 def slower_than_the_documents_gpu(book: Measurements) -> Finding:
-    fastest = fastest_first(book, 2).head(1)
-    over = book.interval(lambda s: s[0] / document_step("GPU"), fastest)
-    return every_stack({fastest["stack"].iloc[0]: over}, above(1), ".1f")
+    stack = fastest_first(book, 2)["stack"].iloc[0]
+    return every_stack({stack: over_the_gpu(book)}, above(1), ".1f")
 
 
-@claim("09.10", "There the slowest stack takes more than twice the time of the fastest.")
-def software_decides(book: Measurements) -> Finding:
+def over_the_gpu(book: Measurements) -> Interval:
+    """A step of the machine's fastest stack over that of the 2017 post's GPU."""
+    return book.interval(lambda s: s[0] / document_step("GPU"), fastest_first(book, 2).head(1))
+
+
+def ends(book: Measurements) -> tuple[str, str]:
+    """The fastest and the slowest stack. Raises KeyError where fewer than two ran."""
     fast, slow = fastest_first(book, 2)["stack"].iloc[[0, -1]]
-    sides = book.sides({"stack": slow}, {"stack": fast}, vocabulary=ROWS)
-    ratio = sides.interval(lambda s: s[0] / s[1])
-    return every_stack({f"{slow} / {fast}": ratio}, above(2), ".1f")
+    return fast, slow
 
 
-@claim("09.11", "This machine's memory moves more bytes a second than the document's CPU moved for Adam.")
+def slowest_over_fastest(book: Measurements) -> Interval:
+    """Median step of the slowest stack over that of the fastest, in the rounds that measured both."""
+    fast, slow = ends(book)
+    return book.sides({"stack": slow}, {"stack": fast}, vocabulary=ROWS).interval(lambda s: s[0] / s[1])
+
+
+@claim("09.10", "At that configuration the slowest stack takes more than twice the time of the fastest.")
+def software_decides(book: Measurements) -> Finding:
+    return every_stack({" / ".join(ends(book)[::-1]): slowest_over_fastest(book)}, above(2), ".1f")
+
+
+@claim("09.11", "This machine's memory moves more bytes per second than the 2017 post's CPU moved for Adam.")
 def more_than_the_documents_cpu(book: Measurements) -> Finding:
     moved, possible = document_cpu_bytes(), book.rates["bandwidth_bytes_per_s"]
     return Finding(moved < possible, f"{possible / 1e9:.0f} against {moved / 1e9:.1f} GB/s")
 
 
+# The same layers on other people's cards
+
+
+@functools.cache
+def layers() -> pd.DataFrame:
+    """cuDNN's LSTM in 22 sizes on five cards (fused_published.cards), with speed_up over the oldest, the Titan X
+    of 2015, and of_peak, the share of the data sheet's arithmetic that a layer reached.
+    """
+    rows, sizes = fused_published.cards(), ["units", "batch", "length"]
+    oldest = rows[rows["device"] == fused_published.TITAN].set_index(sizes)["step_s"]
+    before = oldest.loc[pd.MultiIndex.from_frame(rows[sizes])].to_numpy()
+    return rows.assign(speed_up=before / rows["step_s"], of_peak=rows["arithmetic_s"] / rows["step_s"])
+
+
+def newer_cards() -> pd.DataFrame:
+    """`layers` without the oldest card."""
+    return layers().query("device != @fused_published.TITAN")
+
+
+def sheets() -> pd.DataFrame:
+    """What the data sheets say of these cards, relative to the oldest: index device, columns arithmetic, bandwidth."""
+    figures = {"arithmetic": "float32 peak", "bandwidth": "bandwidth peak"}
+    oldest = external.hardware(fused_published.TITAN)
+    cards = {name: external.hardware(name) for name in newer_cards()["device"].unique()}
+    rows = {name: {what: card[one] / oldest[one] for what, one in figures.items()} for name, card in cards.items()}
+    return pd.DataFrame(rows).T
+
+
 # What the page shows
-
-
-def _extreme(book: Measurements, place: int) -> pd.Series:
-    """The favourite point on the fastest CPU stack (0), or on the slowest (-1)."""
-    return fastest_first(book, 2).iloc[place]
 
 
 def own_gpu(book: Measurements) -> str:
     """A sentence about our own GPUs."""
     ran = on_gpus().dropna(subset="step_s").sort_values("step_s")
     if ran.empty:
-        return "On a GPU of our own this point is not measured yet."
-    best, fastest = ran.iloc[0], _extreme(book, 0)
+        return "No GPU of ours has run this configuration yet."
+    best, fastest = ran.iloc[0], fastest_first(book, 2).iloc[0]
     return (
         f"Of our own GPU rows the fastest is {best['stack']} at {best['step_s'] * 1e3:.1f} ms: "
-        f"{fastest['step_s'] / best['step_s']:.1f} times as fast as the fastest CPU stack, "
-        f"{document_step('GPU') / best['step_s']:.1f} times as fast as the document's GPU."
+        f"{fastest['step_s'] / best['step_s']:.1f} times faster than the fastest CPU stack, "
+        f"{document_step('GPU') / best['step_s']:.1f} times faster than the 2017 post's GPU."
     )
+
+
+def _of_card(device: str, name: str) -> dict[str, Callable[[Measurements], str]]:
+    """What is said of one card: the speed-up of the layers, median and ends, and the data sheet's."""
+    return {
+        f"{name}_median": lambda _: f"{_of(device)['speed_up'].median():.1f}",
+        f"{name}_sheet": lambda _: f"{sheets().loc[device, 'arithmetic']:.1f}",
+        f"{name}_least": lambda _: f"{_of(device)['speed_up'].min():.1f}",
+        f"{name}_most": lambda _: f"{_of(device)['speed_up'].max():.1f}",
+    }
+
+
+def _of(device: str) -> pd.DataFrame:
+    return layers().query("device == @device")
 
 
 PROSE = Prose(
     "cg",
     s1=lambda _: str(S1_RATIO),
-    s4_plain=lambda _: f"{s4_speed_ups()[0]:.1f}",
+    s4_plain=lambda _: f"{1 / s4_speed_ups()[0]:.0f}",
     s4_fused=lambda _: f"{s4_speed_ups()[1]:.0f}",
     document_cpu_bytes=lambda _: f"{document_cpu_bytes() / 1e9:.1f} GB/s",
     # Times the K40m's peak is the arithmetic that the document's CPU did for a sentence.
@@ -280,30 +335,34 @@ PROSE = Prose(
     update=lambda _: f"{works().iloc[0]:.2g}",
     products=lambda _: f"{works().iloc[1]:.0f}",
     per_update=lambda _: f"{FLOAT * works().iloc[0]:.1f}",
-    per_products=lambda _: f"{FLOAT * works().iloc[1]:.0f}",
     ridge_gpu=lambda _: f"{k40m().ridge:.0f}",
     operand_k40m=lambda _: f"{k40m().operand:.0f}",
     of_update_gpu=lambda _: f"{shares_of_the_roof(question.document())['update'].value:.0%}",
     of_products_gpu=lambda _: f"{shares_of_the_roof(question.document())['products'].value:.0%}",
-    machine=lambda book: book.description["cpu"],
     cores=lambda book: str(book.description["cores"]),
-    ridge_cpu=lambda book: f"{processor(book).ridge:.0f}",
+    ridge_cpu=lambda book: f"{processor(book).ridge:.1f}",
     bandwidth=lambda book: f"{processor(book).byte_per_s / 1e9:.0f} GB/s",
     bandwidth_ratio=lambda book: f"{k40m().byte_per_s / processor(book).byte_per_s:.1f}",
-    arithmetic_ratio=lambda book: f"{k40m().flop_per_s / processor(book).flop_per_s:.0f}",
-    operand=lambda book: f"{operand_time(book).value:.0f}",
-    operand_range=lambda book: f"{operand_time(book).low:.0f} to {operand_time(book).high:.0f}",
+    arithmetic_ratio=lambda book: f"{k40m().flop_per_s / processor(book).flop_per_s:.1f}",
+    operand=lambda book: operand_time(book).text(".0f"),
     of_update_cpu=lambda book: f"{shares_of_the_roof(book)['update'].value:.0%}",
-    of_products_cpu=lambda book: f"{shares_of_the_roof(book)['products'].value:.0%}",
-    vocabulary=lambda _: f"{ROWS:,}",
-    batch=lambda _: str(FAVOURITE.sizes.batch),
-    length=lambda _: str(FAVOURITE.sizes.length),
-    fastest=lambda book: _extreme(book, 0)["stack"],
-    fastest_ms=lambda book: f"{_extreme(book, 0)['step_s'] * 1e3:,.0f} ms",
-    fastest_over=lambda book: f"{_extreme(book, 0)['step_s'] / document_step('GPU'):.1f}",
-    slowest=lambda book: _extreme(book, -1)["stack"],
-    slowest_ms=lambda book: f"{_extreme(book, -1)['step_s'] * 1e3:,.0f} ms",
-    slowest_over=lambda book: f"{_extreme(book, -1)['step_s'] / document_step('GPU'):.0f}",
-    spread=lambda book: f"{_extreme(book, -1)['step_s'] / _extreme(book, 0)['step_s']:.1f}",
+    of_products_cpu=lambda book: shares_of_the_roof(book)["products"].text(".0%"),
+    gpu_ms=lambda _: f"{document_step('GPU') * 1e3:.0f} ms",
+    fastest=lambda book: ends(book)[0],
+    fastest_ms=lambda book: f"{fastest_first(book, 2)['step_s'].iloc[0] * 1e3:,.0f} ms",
+    fastest_over=lambda book: over_the_gpu(book).text(".1f"),
+    slowest=lambda book: ends(book)[1],
+    spread=lambda book: slowest_over_fastest(book).text(".1f"),
+    spread_value=lambda book: f"{slowest_over_fastest(book).value:.1f}",
     gpu_rows=own_gpu,
+    **_of_card("P100-PCIe", "p100"),
+    **_of_card("V100-SXM2", "v100"),
+    p100_peak_least=lambda _: f"{_of('P100-PCIe')['of_peak'].min():.0%}",
+    p100_peak_most=lambda _: f"{_of('P100-PCIe')['of_peak'].max():.0%}",
+    layers_slower=lambda _: str(int((newer_cards()["speed_up"] < 1).sum())),
+    layers_all=lambda _: str(len(newer_cards())),
+    dawn_k80=lambda _: f"{external.reading_model()['K80']:.2f} h",
+    dawn_p100=lambda _: f"{external.reading_model()['P100']:.2f} h",
+    dawn_cpu=lambda _: f"{external.reading_model()['16 virtual CPUs']:.2f} h",
+    dawn_over=lambda _: f"{external.reading_model()['16 virtual CPUs'] / external.reading_model()['K80']:.1f}",
 )

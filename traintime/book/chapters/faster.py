@@ -1,6 +1,8 @@
-"""Chapter 13, faster: one change at a time on three models, each limited by something else, and what each costs."""
+"""Chapter 13, faster: one change at a time on three models with different bottlenecks, and what each change costs."""
 
 import functools
+from collections import ChainMap
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -9,7 +11,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import markup, page, stored
+from traintime.book import page, stored
 from traintime.book.chapters.faster_costs import LEARNED, WHEN_READ, accuracy_cost
 from traintime.book.chapters.faster_transfers import (
     EVERY,
@@ -30,14 +32,14 @@ from traintime.measuring import stacks
 from traintime.point import make_point
 
 WORTH = 1.1  # times as fast, from which on a change is listed
-# What limits a step, and how one sees it, in the table's order.
+# What limits a step, and how to recognise it, in the order of figure and table.
 LIMITS = {
-    "arithmetic": ("products of matrices", "four times the batch takes about four times as long"),
-    "table": ("the update of every row", "four times the batch takes far less than that; most weights are a table's"),
-    "loop": ("small operations, position by position", "a recurrent layer"),
-    "data": ("waiting for the next batch", "the same batch over and over is faster"),
+    "arithmetic": ("matmuls", "four times the batch takes about four times as long"),
+    "table": ("update of a table", "four times the batch takes far less than that; most parameters are in a table"),
+    "loop": ("loop over time steps", "a recurrent layer"),
+    "data": ("waiting for data", "training on one batch again and again is faster"),
     "saving": ("saving", "a step that saves takes far longer than the others"),
-    "starts": ("starting a step", "a step is very short"),
+    "starts": ("starting a step", "a step takes a few milliseconds"),
 }
 
 
@@ -48,8 +50,8 @@ def models_table() -> HTML:
         pd.DataFrame({"model": list(work)}),
         model="model",
         parameters=("parameters", lambda row: f"{work[row['model']].parameters:,}"),
-        flops=("operations (10⁹)", lambda row: f"{work[row['model']].flops / 1e9:.2f}"),
-        launches=("one after the other", lambda row: f"{work[row['model']].launches:,}"),
+        flops=("operations per step (10⁹)", lambda row: f"{work[row['model']].flops / 1e9:.2f}"),
+        launches=("launches in a chain", lambda row: f"{work[row['model']].launches:,}"),
         limit=("limited by", lambda row: LIMITS[row["model"]][0]),
     )
 
@@ -66,7 +68,7 @@ ACCELERATIONS: dict[str, tuple[str, Any, Any]] = {
     "SGD": ("optimizer", "adam", "sgd"),
     "table frozen": ("frozen", False, True),
     "shared weights": ("shared", False, True),
-    "one operation": ("algorithm", "default", "native"),
+    "fused kernel": ("algorithm", "default", "native"),
     "without XLA": ("jit", "auto", "off"),
     "without oneDNN": ("onednn", "auto", "off"),
 }
@@ -160,7 +162,7 @@ def change_table(book: Measurements, fold: str = "") -> HTML:
     "bfloat16 makes the convolutions at least 1.3 times as fast on torch, and neither the table nor the loop on "
     "any stack.",
     "S1",
-    says="cannot be told",
+    says="inconclusive",
     on=chapter_machine,
 )
 def bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
@@ -175,7 +177,7 @@ def bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
     "With float16 the convolutions are slower than in float32, on all three stacks.",
     "S1",
     on=chapter_machine,
-    says="cannot be told",
+    says="inconclusive",
 )
 def float16_is_slower(book: Measurements) -> Finding:
     return every_stack(gains(book, "arithmetic", "float16"), below(1), ".3f")
@@ -183,9 +185,9 @@ def float16_is_slower(book: Measurements) -> Finding:
 
 @claim(
     "13.4",
-    "Weights shared by eight convolutions change a step by less than 10 %, on all three stacks.",
+    "Sharing one set of weights among eight convolutions changes a step by less than 10 %, on all three stacks.",
     "S1",
-    says="cannot be told",
+    says="inconclusive",
     on=chapter_machine,
 )
 def shared_weights_change_little(book: Measurements) -> Finding:
@@ -196,7 +198,7 @@ def shared_weights_change_little(book: Measurements) -> Finding:
     "13.11",
     "tcmalloc makes the table at least 1.2 times as fast on torch, and neither the convolutions nor the loop on "
     "any stack.",
-    says="cannot be told",
+    says="inconclusive",
     on=chapter_machine,
 )
 def tcmalloc_is_for_tables(book: Measurements) -> Finding:
@@ -235,7 +237,7 @@ class Pair:
 
 
 FIT = {"vocabulary": 1000, "length": 10, "loop": "fit"}  # a step of milliseconds
-AT_ONCE = Pair("starts", "16 steps at once", FIT, {"steps_per_execution": 16}, "fit_step_s")
+AT_ONCE = Pair("starts", "16 steps per execution", FIT, {"steps_per_execution": 16}, "fit_step_s")
 AS_READ = Pair("table", WHEN_READ, {"vocabulary": 200_000}, {"optimizer": "adam-deferred"})
 PAIRS = [
     Pair("arithmetic", "two processes of one thread", MODELS["arithmetic"], {"replicas": 2}),
@@ -247,8 +249,8 @@ PAIRS = [
         for how, word in (("ahead", "ahead"), ("parallel", "in parallel"))
     ),
     Pair("saving", f"every {SELDOM} steps, not each", SMALL | {"save_every": 1}, {"save_every": SELDOM}),
-    Pair("saving", "aside, each step", SMALL | {"save_every": 1}, {"save_aside": True}),
-    Pair("saving", f"aside, every {EVERY} steps", MODELS["table"] | {"save_every": EVERY}, {"save_aside": True}),
+    Pair("saving", "asynchronous, each step", SMALL | {"save_every": 1}, {"save_aside": True}),
+    Pair("saving", f"asynchronous, every {EVERY} steps", MODELS["table"] | {"save_every": EVERY}, {"save_aside": True}),
     AT_ONCE,
 ]
 
@@ -267,8 +269,8 @@ def _pair_results(book: Measurements, pair: Pair) -> dict[str, tuple[Interval, d
 
 @claim(
     "13.13",
-    "Sixteen steps handed over at once make a step of `fit` at least 1.1 times as fast on TensorFlow and JAX.",
-    says="cannot be told",
+    "`steps_per_execution=16` makes a step of `fit` at least 1.1 times as fast on TensorFlow and JAX.",
+    says="inconclusive",
     on=chapter_machine,
 )
 def several_steps_at_once_help(book: Measurements) -> Finding:
@@ -332,34 +334,46 @@ def _cost(limit: str, change: str, rows: pd.DataFrame) -> str:
     return "; ".join(parts)
 
 
+def _helps(rows: pd.DataFrame) -> bool:
+    """Whether a change is worth listing: a significant gain on some stack. rows: of one change."""
+    return bool((rows["told"] & (rows["ratio"] >= WORTH)).any())
+
+
+def worth_trying(book: Measurements, saved: Measurements) -> pd.DataFrame:
+    """The rows of `comparisons` of each change that helps on some stack, with the bottleneck as a reader reads it."""
+    table = comparisons(book, saved).dropna(subset="stack")
+    table = table.groupby(["limit", "change"], sort=False).filter(_helps)
+    return table.assign(limit=table["limit"].map({name: words[0] for name, words in LIMITS.items()}))
+
+
 def first_table(book: Measurements, saved: Measurements) -> HTML:
     """What to try first for each limit: the changes that are worth it on some stack, and those not measured yet."""
-    return _comparison_table(comparisons(book, saved), worth=True)
+    return _comparison_table(comparisons(book, saved), True, "Every change that helps, with intervals and costs")
 
 
 def rest_table(book: Measurements, saved: Measurements) -> HTML:
     """What was tried and helped nowhere, or was inconclusive, behind a line that opens it."""
-    table = _comparison_table(comparisons(book, saved), worth=False)
-    return HTML(markup.fold("What did not help, or cannot be told", table.data))
+    return _comparison_table(comparisons(book, saved), False, "Changes that did not help, or are inconclusive")
 
 
-def _comparison_table(table: pd.DataFrame, worth: bool) -> HTML:
+def _comparison_table(table: pd.DataFrame, worth: bool, fold: str) -> HTML:
     rows = []
     for limit, of_limit in table.groupby("limit", sort=False):
         first = "<br>".join(LIMITS[limit])
         for change, each in of_limit.groupby("change", sort=False):
-            if worth != bool((each["told"] & (each["ratio"] >= WORTH) | each["stack"].isna()).any()):
+            if worth != (_helps(each) or bool(each["stack"].isna().any())):
                 continue
             cells = {row["stack"]: _times(row) for _, row in each.iterrows() if pd.notna(row["stack"])}
             empty = "" if cells else "not measured yet"
             rows.append([first, change, *(cells.get(name, empty) for name in STACKS), _cost(limit, change, each)])
             first = ""
     names = [stack.removeprefix("2026-") for stack in STACKS]
-    return page.table(["limited by, seen by", "try", *names, "price"], rows) if rows else page.nothing()
+    heads = ["bottleneck, how to see it", "change", *names, "cost"]
+    return page.table(heads, rows, fold=fold) if rows else page.nothing()
 
 
 def _times(row: pd.Series) -> str:
-    """Times as fast, in bold where it can be told from 1."""
+    """Times as fast, in bold where the difference is significant."""
     value, *interval = page.span(row, spec=".3f" if row["ratio"] < 0.1 else ".2f", below=True).split("<br>")
     marks = ["*all disturbed*"] if row["disturbed"] else []
     return "<br>".join([f"**{value}**" if row["told"] else value, *interval, *marks])
@@ -368,23 +382,29 @@ def _times(row: pd.Series) -> str:
 # The numbers of the sentences
 
 
+def _by_stack(model: str, change: str, end: str, say: Callable[[Interval], str]) -> dict[str, Callable[..., str]]:
+    """A number of the prose about a change for each stack: "table-SGD-jax", and "table-SGD-slower-jax" of `end`."""
+    name = f"{model}-{change.replace(' ', '-').replace('×', 'x')}{end}"
+    return for_each(STACKS, name, lambda book, stack: say(gains(book, model, change, [stack])[stack]))
+
+
+def _slower(gain: Interval) -> str:
+    """Times as slow, of times as fast: without digits where that is many times."""
+    return Interval(1 / gain.value, 1 / gain.high, 1 / gain.low).text(",.0f" if gain.value < 0.1 else ".1f")
+
+
+def _about(gain: Interval) -> str:
+    return f"{gain.value:.1f}" if gain.value > 0.1 else f"{1 / gain.value:,.0f} times slower"
+
+
+ANSWER = [("arithmetic", "bfloat16"), ("arithmetic", "float16"), ("loop", "fused kernel"), ("table", "batch × 4")]
+SLOWER = [("arithmetic", "float16"), *product(("arithmetic", "table"), ["without oneDNN"]), ("loop", "bfloat16")]
 PROSE = Prose(
     "fst",
     there=lambda book: page.title(book, changes(book)),
     shared=lambda book: f"{1 / shared_parameters('arithmetic'):.1f}",
-    **{
-        name: give
-        for model, change in product(MODELS, ACCELERATIONS)
-        for name, give in for_each(
-            STACKS,
-            f"{model}-{change.replace(' ', '-').replace('×', 'x')}",
-            lambda book, stack, m=model, c=change: gains(book, m, c, [stack])[stack].text(),
-        ).items()
-    },
-    **for_each(
-        STACKS,
-        "float16-slower",
-        lambda book, stack: f"{1 / gains(book, 'arithmetic', 'float16', [stack])[stack].value:,.0f}",
-    ),
+    **dict(ChainMap(*(_by_stack(*each, "", Interval.text) for each in product(MODELS, ACCELERATIONS)))),
+    **dict(ChainMap(*(_by_stack(*each, "-about", _about) for each in ANSWER))),
+    **dict(ChainMap(*(_by_stack(*each, "-slower", _slower) for each in SLOWER))),
     **for_each(STACKS, "when-read", lambda book, stack: pair_gains(book, AS_READ)[stack].text()),
 )

@@ -1,18 +1,18 @@
-"""Chapter 8, the fused LSTM: what a time step costs in each way of running one LSTM, and what other ways gain.
+"""Chapter 8, the fused LSTM: what a time step costs in each way of running one LSTM, and how much faster others are.
 
-What the other layer learns is in fused_accuracy; what others measured, and GPUs, are in fused_published.
+What the other layer learns is in fused_accuracy; what others measured on GPUs is in fused_published.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page, stored
+from traintime.book import page, predictions, stored
 from traintime.book.chapters import fused_accuracy  # noqa: F401 (its claims are the chapter's, too)
-from traintime.book.chapters.fused_published import KERNELS, LOOP, LSTM, POSITIONS, claim, label
+from traintime.book.chapters.fused_published import KERNELS, LOOP, LSTM, POSITIONS, claim
 from traintime.book.claims import Finding, above, below, every, every_stack, higher, judged_together, within
 from traintime.book.page import Prose
 from traintime.book.stored import ANY, Measurements, largest, smallest
@@ -30,10 +30,10 @@ WAYS = {
     "default": LOOP,
     "per-gate": "loop, gate by gate",
     "combined": "loop, all gates at once",
-    "unrolled": "written out",
-    "cell": "RNN of a cell",
-    "apart": "loop, taken apart",
-    "native": "one operation",
+    "unrolled": "unrolled",
+    "cell": "RNN(LSTMCell)",
+    "apart": "loop, inputs taken apart",
+    "native": "fused kernel",
 }
 FUSED, COMPILED = WAYS["native"], "loop, compiled"
 ORDER = [*WAYS.values(), COMPILED, *KERNELS.values()]
@@ -64,7 +64,7 @@ def lstm_points(book: Measurements, **fields: Any) -> pd.DataFrame:
     return points.sort_values("stack", key=lambda stack: stack.map(order.index), kind="stable", ignore_index=True)
 
 
-# What a position costs
+# What a time step costs
 
 
 @functools.cache
@@ -143,21 +143,21 @@ def _torch_costs_most(costs: Mapping[str, Interval], spec: str, unit: str) -> Fi
 
 @claim(
     "08.4",
-    "A position of Keras' loop, however few samples it has, costs most on torch, where Python runs each of them.",
+    "A time step of Keras' loop, with few sequences, costs most on torch, where Python runs each of them.",
     says="does not hold",
 )
 def torch_positions_cost_most(book: Measurements) -> Finding:
-    return _torch_costs_most(loop_positions(book), ",.0f", "a position")
+    return _torch_costs_most(loop_positions(book), ",.0f", "per time step")
 
 
-@claim("08.12", "One operation of Keras' loop costs most on torch, where Python asks for each.")
+@claim("08.12", "An operation of Keras' loop takes longest on torch, where Python starts each of them.")
 def torch_operations_cost_most(book: Measurements) -> Finding:
-    return _torch_costs_most(of_loops(operation_costs(book), "operation_s"), ".0f", "an operation")
+    return _torch_costs_most(of_loops(operation_costs(book), "operation_s"), ".0f", "per operation")
 
 
 @claim(
     "08.11",
-    "Under tcmalloc three prices, of a step, a position and a token, give the four sizes back within 10 % on "
+    "Under tcmalloc three costs, per step, per time step and per token, reproduce the four sizes within 10 % on "
     "average, on four of five stacks.",
 )
 def three_prices(book: Measurements) -> Finding:
@@ -169,12 +169,12 @@ def three_prices(book: Measurements) -> Finding:
     return Finding(good >= 4, f"on {good} of {len(errors)} stacks within 10 % on average; {most}")
 
 
-# A loop that goes over everything at each position: in Keras 3.15 the loop on torch reads the product of all positions'
-# inputs position by position; the gradient of each such reading is as large as all of them (torch's SelectBackward), so
-# that the way back is quadratic in the length.
+# A loop that goes over everything at each time step: in Keras 3.15 the loop on torch slices the inputs' matmul at each
+# time step; the gradient of each slice is as large as all of them (torch's SelectBackward), so the backward pass grows
+# with the square of the length.
 
 MANY = {"workload": "lstm", "batch": 64}  # of these steps alone, so that the chapter's other sizes are others
-ENDS = (50, 200)  # positions that the growth is told between
+ENDS = (50, 200)  # time steps between which the growth is measured
 
 
 @functools.cache
@@ -201,7 +201,7 @@ positions_claim = functools.partial(claim, on=lambda: stored.having(stored.of(),
 
 @positions_claim(
     "08.13",
-    "On torch Keras' loop is far from proportional to its positions: 200 take more than six times as long as 50.",
+    "On torch the time of Keras' loop is far from proportional: 200 time steps take more than six times as long as 50.",
 )
 def loop_is_not_proportional(book: Measurements) -> Finding:
     return every_stack({TORCH: growth(book, TORCH)}, above(6), unit="times")
@@ -209,20 +209,20 @@ def loop_is_not_proportional(book: Measurements) -> Finding:
 
 @positions_claim(
     "08.14",
-    "With the inputs of the positions taken apart before the loop, 200 take less than five times as long as 50.",
+    "With the inputs taken apart before the loop, 200 time steps take less than five times as long as 50.",
 )
 def apart_is_proportional(book: Measurements) -> Finding:
     return every_stack({TORCH: growth(book, TORCH, "apart")}, below(5), unit="times")
 
 
-@positions_claim("08.15", "Taking them apart makes a step of 200 positions on torch at least three times as fast.")
+@positions_claim("08.15", "Taking them apart makes a step of 200 time steps on torch at least three times as fast.")
 def apart_gains(book: Measurements) -> Finding:
     return every_stack({TORCH: gain_over_loop(book, "apart")}, above(3), unit="times")
 
 
 @positions_claim(
     "08.16",
-    "Keras' RNN around an LSTMCell makes a step of 200 positions on torch at least one and a half times as fast.",
+    "Keras' RNN around an LSTMCell makes a step of 200 time steps on torch at least one and a half times as fast.",
 )
 def cell_gains(book: Measurements) -> Finding:
     return every_stack({TORCH: gain_over_loop(book, "cell")}, above(1.5), unit="times")
@@ -246,9 +246,9 @@ def tcmalloc_gain(book: Measurements, batch: int) -> Interval:
 
 @claim(
     "08.10",
-    "With 512 samples and 50 positions torch's loop takes more than twice as long under glibc as under tcmalloc; "
-    "with 32 samples the two lie within a quarter.",
-    says="cannot be told",
+    "With 512 sequences of 50 time steps torch's loop takes more than twice as long under glibc as under tcmalloc; "
+    "with 32 sequences the two are within a quarter of each other.",
+    says="inconclusive",
 )
 def large_loop_pays_the_allocator(book: Measurements) -> Finding:
     small, large = ({f"at batch {batch}": tcmalloc_gain(book, batch)} for batch in BATCHES)
@@ -273,13 +273,13 @@ def gain_of(book: Measurements, way: str, batch: int, length: int = LENGTHS[1]) 
     return stored.ratio_by_stack(gains(book), below=way, batch=batch, length=length)
 
 
-@claim("08.1", "At batch 32 and 50 positions torch's one operation is more than twice as fast as Keras' loop on torch.")
+@claim("08.1", "At batch 32 and 50 time steps torch's fused kernel is more than twice as fast as Keras' loop on torch.")
 def fused_gains_on_torch(book: Measurements) -> Finding:
     return every_stack({TORCH: gain_of(book, FUSED, 32)[TORCH]}, above(2))
 
 
 @claim(
-    "08.2", "One operation gains more at batch 32 than at batch 512, on every stack that has one.", says="does not hold"
+    "08.2", "A fused kernel gains more at batch 32 than at batch 512, on every stack with one.", says="does not hold"
 )
 def small_batches_gain_more(book: Measurements) -> Finding:
     small, large = (gain_of(book, FUSED, batch) for batch in BATCHES)
@@ -290,7 +290,7 @@ def small_batches_gain_more(book: Measurements) -> Finding:
 @claim(
     "08.3",
     "On a CPU TensorFlow 1's fused cell is less than 1.5 times as fast as Keras' loop, at every size.",
-    says="cannot be told",
+    says="inconclusive",
 )
 def old_cell_gains_little(book: Measurements) -> Finding:
     ratios = {
@@ -318,21 +318,6 @@ def step_table(points: pd.DataFrame, fold: str = "") -> HTML:
     return page.table(heads, rows, fold=fold) if rows else page.nothing()
 
 
-def counted_table(book: Measurements) -> HTML:
-    """How many operations a time step of the loop and of the fused kernel asks for, and what each of them takes."""
-    costs = operation_costs(book)
-    return page.columns(
-        costs[costs["how"].isin([LOOP, FUSED])],
-        name=("operations", lambda row: label(row["stack"], row["how"])),
-        once=("a step", 1, ",.0f"),
-        operations=("each position", 1, ",.0f"),
-        each=(
-            "µs an operation",
-            lambda row: stored.interval(row, "operation_s").text(".0f", 1e6) if row["operation_s"] > 0 else "",
-        ),
-    )
-
-
 def gain_table(ratios: pd.DataFrame, head: str = "instead of the loop", fold: str = "") -> HTML:
     """How many times as fast another way is. ratios: as `gains` or `allocator_gains` give them."""
     return page.columns(
@@ -340,7 +325,7 @@ def gain_table(ratios: pd.DataFrame, head: str = "instead of the loop", fold: st
         fold=fold,
         stack="stack",
         below=head,
-        size=("batch · positions", lambda row: f"{row['batch']} · {row['length']}"),
+        size=("batch · time steps", lambda row: f"{row['batch']} · {row['length']}"),
         gain=("times as fast", page.span),
         verdict=("verdict", lambda row: f"{row['faster']} is faster" if pd.notna(row["faster"]) else row["reason"]),
     )
@@ -355,20 +340,16 @@ def _faults(book: Measurements, allocator: str) -> str:
 
 
 def _most_operations(book: Measurements) -> str:
-    """The loop with the most operations a time step, and what one takes: "2017-tensorflow, 319 of 5 µs"."""
-    rows = stored.chosen(operation_costs(book), how=LOOP).dropna(subset="operation_s")
-    most = rows.nlargest(1, "operations").iloc[0]
-    return f"{most['stack']}, {most['operations']:.0f} of {most['operation_s'] * 1e6:.0f} µs"
+    """The loop with the most operations per time step: "2017-tensorflow, with 319"."""
+    most = stored.chosen(operation_costs(book), how=LOOP).dropna(subset="operation_s").nlargest(1, "operations").iloc[0]
+    return f"{most['stack']}, with {most['operations']:.0f}"
 
 
-OTHER_WAYS = [(TORCH, FUSED), *((stack, FUSED) for stack in TENSORFLOW_1), ("2026-jax", "written out")]
-GAINS = {  # fus-STACK-WAY-small and -large
-    f"{stack}-{way.replace(', ', '-').replace(' ', '-')}-{size}": lambda book, stack=stack, way=way, batch=batch: (
-        gain_of(book, way, batch)[stack].text()
-    )
-    for stack, way in [*OTHER_WAYS, ("2026-tensorflow", COMPILED)]
-    for size, batch in zip(("small", "large"), BATCHES, strict=True)
-}
+def _over_floor(book: Measurements, extreme: Callable[[Mapping[str, Interval]], str]) -> str:
+    """How many times the matmuls' own time a time step of a loop takes with few sequences, on one of the stacks."""
+    costs = loop_positions(book)
+    return f"{costs[extreme(costs)].value / matmul_floor_s(book, BATCHES[0]):.0f}"
+
 
 PROSE = Prose(
     "fus",
@@ -377,24 +358,29 @@ PROSE = Prose(
     least_stack=lambda book: smallest(loop_positions(book)),
     most=lambda book: f"{loop_positions(book)[largest(loop_positions(book))].value * 1e6:,.0f} µs",
     least=lambda book: f"{loop_positions(book)[smallest(loop_positions(book))].value * 1e6:,.0f} µs",
+    most_over=lambda book: _over_floor(book, largest),
+    least_over=lambda book: _over_floor(book, smallest),
     torch_operations=lambda book: f"{stored.row(operation_costs(book), stack=TORCH, how=LOOP)['operations']:.0f}",
     torch_operation=lambda book: f"{of_loops(operation_costs(book), 'operation_s')[TORCH].value * 1e6:.0f} µs",
     most_operations=_most_operations,
-    floor=lambda book: f"{matmul_floor_s(book, BATCHES[0]) * 1e6:,.0f} µs",
-    prices=lambda book: three_prices(book).figure,
     kept=lambda book: tcmalloc_gain(book, BATCHES[1]).text(),
     faults_glibc=lambda book: _faults(book, "glibc"),
     faults_kept=lambda book: _faults(book, "tcmalloc"),
-    **GAINS,
+    predicted_torch=lambda book: predictions.outcome("08", "4"),
+    predicted_small=lambda book: predictions.outcome("08", "2"),
+    predicted_alone=lambda book: predictions.outcome("08", "5"),
+    torch_small=lambda book: gain_of(book, FUSED, BATCHES[0])[TORCH].text(),
+    torch_large=lambda book: gain_of(book, FUSED, BATCHES[1])[TORCH].text(),
+    **{
+        f"{stack}-fused": lambda book, stack=stack: gain_of(book, FUSED, BATCHES[0])[stack].text()
+        for stack in TENSORFLOW_1
+    },
 )
 ALONG = Prose(  # of the machine that ran the loop over the positions
     "fus-along",
     there=lambda book: page.title(book, over_positions(book)),
     loop=lambda book: growth(book, TORCH).text(),
     apart=lambda book: growth(book, TORCH, "apart").text(),
-    tensorflow=lambda book: growth(book, "2026-tensorflow", ends=(25, 200)).text(),
-    jax=lambda book: growth(book, "2026-jax", ends=(25, 200)).text(),
-    gain=lambda book: gain_over_loop(book, "apart").text(),
     cell=lambda book: gain_over_loop(book, "cell").text(),
     one=lambda book: gain_over_loop(book, "native").text(),
 )

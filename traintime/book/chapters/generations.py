@@ -1,4 +1,4 @@
-"""Chapter 7, Theano and TensorFlow: three generations compared, why, and what another allocator changes."""
+"""Chapter 7, Theano and TensorFlow: three generations, why they differ, another allocator, another processor."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page, stored
-from traintime.book.chapters import vocabulary
+from traintime.book import page, predictions, stored
+from traintime.book.chapters import pool, vocabulary
 from traintime.book.chapters.vocabulary import VOCABULARIES
 from traintime.book.claims import Finding, above, below, claim, every, every_stack, judged_together, span
 from traintime.book.page import Prose
@@ -30,6 +30,8 @@ ALLOCATORS = ["glibc", "tcmalloc"]
 PAGE = 4096  # bytes
 Pair = tuple[str, str]
 Number = Callable[[Measurements], str]  # of the prose
+Panel = tuple[pd.DataFrame, dict[str, str]]  # points, and what to call each stack
+RELEASES = {"2017": "1.1", "2020": "1.15", "2026": "2.21"}  # of TensorFlow
 
 
 # Who is faster
@@ -107,19 +109,18 @@ def faster_once(row: pd.Series, stack: str) -> Finding:
     "At 280,000 rows and batch 100 TensorFlow takes at least twice Theano's step, in the software of 2017 and in "
     "that of 2020.",
     source="S0, C5",
-    says="cannot be told",
 )
 def twice_in_both(book: Measurements) -> Finding:
     return every_stack(in_each_year(rivals_by_size(book), vocabulary=280_000), above(2))
 
 
-@claim("07.2", "In the software of 2017 Theano is the faster one with every table from 5,000 rows on.")
+@claim("07.2", "In the software of 2017 Theano is faster with every table from 5,000 rows on.", says="inconclusive")
 def theano_in_2017(book: Measurements) -> Finding:
     rows = of_pair(rivals_by_size(book), RIVALS["2017"])
     return faster_at_every_size(rows[rows["vocabulary"] >= 5_000], "2017-theano")
 
 
-@claim("07.3", "In that of 2020 TensorFlow is the faster one at 5,000 and 20,000 rows, and Theano from 80,000 rows on.")
+@claim("07.3", "In the software of 2020 TensorFlow is faster at 5,000 and 20,000 rows, and Theano from 80,000 rows on.")
 def turned_in_2020(book: Measurements) -> Finding:
     rows = of_pair(rivals_by_size(book), RIVALS["2020"])
     small, large = rows[rows["vocabulary"].between(5_000, 20_000)], rows[rows["vocabulary"] >= 80_000]
@@ -184,7 +185,7 @@ def rows_cost_more(book: Measurements) -> Finding:
 
 @claim(
     "07.7",
-    "In 2020 the rest of a step costs less on TensorFlow than on Theano, by the straight lines through the "
+    "In 2020 the fixed part of a step takes less time on TensorFlow than on Theano, by the straight lines through the "
     "vocabularies.",
 )
 def rest_costs_less(book: Measurements) -> Finding:
@@ -214,9 +215,8 @@ def blocks(book: Measurements) -> pd.Series:
 
 @claim(
     "07.8",
-    "In 2020 the allocator decides: at 200,000 rows TensorFlow's step in units of Theano's is under tcmalloc less "
-    "than half of what it is under glibc.",
-    says="cannot be told",
+    "In 2020 the allocator decides: at 200,000 rows the ratio of TensorFlow's step to Theano's under tcmalloc is less "
+    "than half of the ratio under glibc.",
 )
 def allocator_decides(book: Measurements) -> Finding:
     glibc, tcmalloc = ({"vocabulary": FREED, "allocator": name} for name in ALLOCATORS)
@@ -225,8 +225,8 @@ def allocator_decides(book: Measurements) -> Finding:
 
 @claim(
     "07.9",
-    "TensorFlow 1.1 has an allocator of its own: under tcmalloc it maps more than 0.9 times as much memory anew at "
-    "every step as under glibc.",
+    "TensorFlow 1.1 has an allocator of its own: per step it uses more than 0.9 times as many fresh pages under "
+    "tcmalloc as under glibc.",
 )
 def own_allocator(book: Measurements) -> Finding:
     glibc, tcmalloc = (float(blocks(book)["2017-tensorflow", name]) for name in ALLOCATORS)
@@ -240,12 +240,16 @@ def newer_is_faster(book: Measurements) -> Finding:
     return faster_at_every_size(of_pair(successors(book), WHOLE), WHOLE[1])
 
 
-@claim("07.11", "But not at every stage: under glibc TensorFlow 1.15 is slower than 1.1 at 280,000 rows.")
+@claim(
+    "07.11",
+    "But not at every stage: under glibc TensorFlow 1.15 is slower than 1.1 at 280,000 rows.",
+    says="inconclusive",
+)
 def not_at_every_stage(book: Measurements) -> Finding:
     return faster_once(stored.row(of_pair(successors(book), MIDDLE), vocabulary=280_000), MIDDLE[0])
 
 
-@claim("07.12", "Under tcmalloc TensorFlow 1.15 is faster than 1.1 at 200,000 rows.", says="cannot be told")
+@claim("07.12", "Under tcmalloc TensorFlow 1.15 is faster than 1.1 at 200,000 rows.")
 def freed_stage(book: Measurements) -> Finding:
     return faster_once(stored.row(of_pair(freed(book), MIDDLE[::-1]), allocator="tcmalloc"), MIDDLE[1])
 
@@ -253,17 +257,33 @@ def freed_stage(book: Measurements) -> Finding:
 # What the page shows
 
 
-def rival_table(book: Measurements) -> HTML:
-    """Every ratio of TensorFlow and Theano with what may be said of it."""
-    return page.columns(
-        pd.concat([rivals_by_size(book), rivals_by_batch(book)]),
-        fold="All ratios",
-        pair=("steps of", lambda row: f"{row['above']} / {row['below']}"),
-        vocabulary=("rows", 1, ","),
-        batch=("batch", 1, ","),
-        ratio=("ratio", page.span),
-        faster=("faster", lambda row: row["reason"] if pd.isna(row["faster"]) else row["faster"]),
-    )
+def both_frameworks(book: Measurements) -> dict[str, Panel]:
+    """TensorFlow and Theano against the vocabulary, as plots.crossing takes them: a panel a generation."""
+    titles = {"2017": "2017: TensorFlow 1.1, Theano 0.9", "2020": "2020: TensorFlow 1.15, Theano-PyMC"}
+    points, names = sweep_points(book), ("TensorFlow", "Theano")
+    return {titles[year]: (points, dict(zip(pair, names, strict=True))) for year, pair in RIVALS.items()}
+
+
+def releases(*books: Measurements) -> dict[str, Panel]:
+    """Three releases of TensorFlow against the vocabularies of the first machine, as plots.crossing takes them: a panel
+    a machine.
+    """
+    sizes = set(sweep_points(books[0])["vocabulary"])
+    names = {f"{year}-tensorflow": release for year, release in RELEASES.items()}
+    return {
+        book.title: (points[points["vocabulary"].isin(sizes)], names)
+        for book, points in zip(books, map(sweep_points, books), strict=True)
+    }
+
+
+def sweep_points(book: Measurements) -> pd.DataFrame:
+    """The points of the sweep over the vocabulary."""
+    return book.points(vocabulary=VOCABULARIES)
+
+
+def second() -> Measurements:
+    """The listed machine that follows the reference. Raises IndexError where there is none."""
+    return stored.of(list(stored.listed())[1])
 
 
 def part_table(book: Measurements) -> HTML:
@@ -272,72 +292,42 @@ def part_table(book: Measurements) -> HTML:
         two_parts(book),
         stack="stack",
         row=("per row (ns)", 1e9, ",.0f"),
-        rest=("the rest, by the line (ms)", 1e3, ",.0f"),
-        frozen=("with the table frozen (ms)", 1e3, ",.0f"),
+        rest=("fixed part, by the line (ms)", 1e3, ",.0f"),
+        frozen=("step with a frozen table (ms)", 1e3, ",.0f"),
     )
 
 
 def ratio_grid(ratios: pd.DataFrame, head: str, rows: str, columns: str) -> HTML:
-    """A table of ratios by two of their fields ("pair" for the two stacks); a question mark where neither is faster."""
+    """A table of ratios by two of their fields ("pair" for the two stacks); a question mark where the difference is
+    inconclusive.
+    """
     marks = ["" if isinstance(faster, str) else " ?" for faster in ratios["faster"]]
     texts = [page.span(row, below=True) + mark for (_, row), mark in zip(ratios.iterrows(), marks, strict=True)]
-    cells = ratios.assign(text=texts, pair=ratios["above"] + "<br>/ " + ratios["below"])
+    cells = ratios.assign(text=texts, pair=ratios["above"] + " / " + ratios["below"])
     return page.frame(cells.pivot_table("text", rows, columns, aggfunc="first", sort=False).rename_axis(head))
 
 
-def _at(ratios: Callable[[Measurements], pd.DataFrame], pair: Pair, spec: str = ".2f", **wanted: Any) -> Number:
+def _inverse(value: Interval) -> Interval:
+    return Interval(1 / value.value, 1 / value.high, 1 / value.low)
+
+
+def _at(ratios: Callable[[Measurements], pd.DataFrame], pair: Pair, spec: str = ".1f", **wanted: Any) -> Number:
     return lambda book: page.span(stored.row(of_pair(ratios(book), pair), **wanted), spec=spec)
+
+
+def _value_at(ratios: Callable[[Measurements], pd.DataFrame], pair: Pair, spec: str = ".1f", **wanted: Any) -> Number:
+    """A ratio without its interval, which another sentence or a table of the page has."""
+    return lambda book: f"{stored.row(of_pair(ratios(book), pair), **wanted)['ratio']:{spec}}"
 
 
 def _milliseconds(stack: str, part: str) -> Number:
     return lambda book: f"{stored.row(two_parts(book).dropna(subset=part), stack=stack)[part] * 1e3:.0f} ms"
 
 
-def _said(rows: pd.DataFrame) -> str:
-    """What may be said of these ratios, as the end of a sentence. Raises IndexError without any."""
-    if (rows["reason"] == "not interleaved").any():
-        return "not interleaved, so no verdict"
-    names = rows["faster"].unique()
-    if len(names) > 1:
-        return "of which not all can be told from one"
-    return "which cannot be told from one" if pd.isna(names[0]) else f"so {names[0]} is the faster one"
-
-
-TWICE = {True: "is certain", False: "is wrong", None: "cannot be told"}  # that TensorFlow takes twice as long
-
-
-def _order(book: Measurements, year: str) -> str:
-    """Who is faster where, by the verdicts, and where the straight lines cross. Raises KeyError without any."""
-    rows = of_pair(rivals_by_size(book), RIVALS[year])
-    ahead, behind = (rows.loc[rows["faster"] == stack, "vocabulary"] for stack in RIVALS[year])
-    crossed = line_crossing(book, year)
-    if len(behind) == len(rows) > 0:
-        said = f"Theano is the faster one at each of the {len(rows)} sizes, from {behind.min():,} rows on"
-    elif ahead.empty or behind.empty:
-        winner, told = "TensorFlow" if len(ahead) else "Theano", len(ahead) + len(behind)
-        said = f"{winner} is the faster one at {told} of {len(rows)} sizes" if told else "nobody can tell at any size"
-    else:
-        said = f"the order turns between {ahead.max():,} and {behind.min():,} rows, from TensorFlow to Theano"
-    if crossed is None:
-        return f"{said}, and the straight lines through the sizes do not cross"
-    return f"{said} (straight lines through the points, which bend, cross at {round(crossed, -3):,.0f})"
-
-
-def _stage(book: Measurements) -> str:
-    """From TensorFlow 1.1 to 1.15: which sizes became faster, which slower, which are inconclusive."""
-    rows = of_pair(successors(book), MIDDLE)
-    groups = {
-        "1.15 is the faster one at": rows["faster"] == MIDDLE[1],
-        "1.1 at": rows["faster"] == MIDDLE[0],
-        "the two cannot be told apart at": rows["faster"].isna(),
-    }
-    sizes = {words: [f"{size:,}" for size in rows.loc[group, "vocabulary"]] for words, group in groups.items()}
-    return "; ".join(f"{words} {_joined(texts)} rows" for words, texts in sizes.items() if texts)
-
-
-def _joined(texts: list[str]) -> str:
-    *others, last = texts
-    return f"{', '.join(others)} and {last}" if others else last
+def _from_to(ratios: pd.DataFrame) -> str:
+    """The least and the largest of some ratios. Raises KeyError without any."""
+    found = stored.measured(ratios)["ratio"]
+    return f"{found.min():.1f} to {found.max():.1f}"
 
 
 def _blas(_: Measurements) -> str:
@@ -350,15 +340,46 @@ def _blas(_: Measurements) -> str:
     return " and ".join(names)
 
 
+def predicted(book: Measurements) -> str:
+    """What came of the first prediction that was written down for this machine. Raises KeyError where there is none."""
+    return {one.machine: one.outcome for one in predictions.read("07") if one.number == "1"}[book.machine]
+
+
+# What another allocator changes, in milliseconds: means over all runs
+
+
+def allocator_gain(book: Measurements, stack: str) -> Interval:
+    """How many times faster a step at 200,000 rows is under tcmalloc than under glibc."""
+    runs = book.invocations(stack=stack, vocabulary=FREED, allocator=ALLOCATORS)
+    return stored.ratio_by_stack(book.ratios(runs, [tuple(ALLOCATORS)], of="allocator"), [stack])[stack]
+
+
+def freed_step_s(book: Measurements, stack: str, allocator: str) -> float:
+    """A step at 200,000 rows, s. Raises KeyError where it was not measured."""
+    return float(stored.row(book.points(stack=stack, vocabulary=FREED, allocator=allocator))["step_s"])
+
+
+def block_s(book: Measurements) -> float:
+    """What a block of fresh pages costs TensorFlow 1.15: what tcmalloc saves a step, for each block it saves, s."""
+    stack, mapped = MIDDLE[1], blocks(book)
+    saved = freed_step_s(book, stack, "glibc") - freed_step_s(book, stack, "tcmalloc")
+    return saved / float(mapped[stack, "glibc"] - mapped[stack, "tcmalloc"])
+
+
+def gap_s(book: Measurements) -> float:
+    """By how much a step of TensorFlow 1.1 at 200,000 rows exceeds one of Theano in the same year, s."""
+    return freed_step_s(book, RIVALS["2017"][0], "glibc") - freed_step_s(book, RIVALS["2017"][1], "glibc")
+
+
+def _blocks(stack: str, allocator: str, spec: str = ".0f") -> Number:
+    return lambda book: f"{blocks(book)[stack, allocator]:{spec}}"
+
+
 def _of_year(year: str) -> dict[str, Number]:
     pair = RIVALS[year]
     return {
-        f"5_{year}": _at(rivals_by_size, pair, vocabulary=5_000),
-        f"280_{year}": _at(rivals_by_size, pair, ".1f", vocabulary=280_000),
-        f"800_{year}": _at(rivals_by_size, pair, ".1f", vocabulary=800_000),
-        f"twice_{year}": lambda book: TWICE[above(2)(pair_ratio(rivals_by_size(book), pair, vocabulary=280_000))],
-        f"1024_{year}": _at(rivals_by_batch, pair, batch=1024),
-        f"cross_{year}": lambda book: _order(book, year),
+        f"280_{year}": _at(rivals_by_size, pair, vocabulary=280_000),
+        f"1024_{year}": _at(rivals_by_batch, pair, ".2f", batch=1024),
         f"row_{year}": lambda book: row_price_ratio(book, year).text(".1f"),
     }
 
@@ -366,36 +387,45 @@ def _of_year(year: str) -> dict[str, Number]:
 NUMBERS: dict[str, Number] = {
     **_of_year("2017"),
     **_of_year("2020"),
-    "1024_verdict": lambda book: _said(stored.chosen(rivals_by_batch(book), batch=1024)),
+    "5_2017": _at(rivals_by_size, RIVALS["2017"], ".2f", vocabulary=5_000),
+    "5_2020": lambda book: f"{_inverse(pair_ratio(rivals_by_size(book), RIVALS['2020'], vocabulary=5_000)).value:.1f}",
+    "280_2020_value": _value_at(rivals_by_size, RIVALS["2020"], vocabulary=280_000),
+    "predicted": predicted,
     "rest_theano": _milliseconds("2020-theano", "rest"),
-    "frozen_2020_tensorflow": _milliseconds("2020-tensorflow", "frozen"),
+    "rest_tensorflow": _milliseconds("2020-tensorflow", "rest"),
     "blas": _blas,
-    **{f"kept_{name}": _at(freed, RIVALS["2017"], ".1f", allocator=name) for name in ALLOCATORS},
-    **{f"turned_{name}": _at(freed, RIVALS["2020"], ".1f", allocator=name) for name in ALLOCATORS},
-    "turned_verdict": lambda book: _said(stored.chosen(of_pair(freed(book), RIVALS["2020"]), allocator="tcmalloc")),
-    "turned_own": _at(freed, MIDDLE[::-1], allocator="glibc"),
-    "turned_free": _at(freed, MIDDLE[::-1], allocator="tcmalloc"),
-    "blocks_2020": lambda book: f"{blocks(book)['2020-tensorflow', 'glibc']:.0f}",
-    "blocks_2020_kept": lambda book: f"{blocks(book)['2020-tensorflow', 'tcmalloc']:.1f}",
-    "blocks_2017": lambda book: f"{blocks(book)['2017-tensorflow', 'glibc']:.0f}",
-    "blocks_2017_kept": lambda book: f"{blocks(book)['2017-tensorflow', 'tcmalloc']:.0f}",
+    **{f"kept_{name}": _value_at(freed, RIVALS["2017"], ".2f", allocator=name) for name in ALLOCATORS},
+    **{f"turned_{name}": _value_at(freed, RIVALS["2020"], ".2f", allocator=name) for name in ALLOCATORS},
+    "turned_free": lambda book: _inverse(pair_ratio(freed(book), MIDDLE[::-1], allocator="tcmalloc")).text(".1f"),
+    "gain_2020": lambda book: f"{allocator_gain(book, MIDDLE[1]).value:.1f}",
+    "blocks_2020": _blocks("2020-tensorflow", "glibc"),
+    "blocks_2020_kept": _blocks("2020-tensorflow", "tcmalloc", ".2f"),
+    "blocks_2017": _blocks("2017-tensorflow", "glibc", ".1f"),
+    "blocks_2017_kept": _blocks("2017-tensorflow", "tcmalloc", ".1f"),
     "blocks_theano": lambda book: f"{max(blocks(book)[f'{year}-theano', 'glibc'] for year in YEARS):.1f}",
-    "new_5": _at(successors, WHOLE, ".1f", vocabulary=5_000),
-    "new_2m": _at(successors, WHOLE, ".1f", vocabulary=2_000_000),
-    "mid_5": _at(successors, MIDDLE, ".1f", vocabulary=5_000),
-    "mid_280": _at(successors, MIDDLE, vocabulary=280_000),
-    "mid_2m": _at(successors, MIDDLE, vocabulary=2_000_000),
-    "mid_verdict": _stage,
-    "last_280": _at(successors, LAST, ".1f", vocabulary=280_000),
+    "blocks_2026": _blocks("2026-tensorflow", "glibc", ".3f"),
+    "block": lambda book: f"{block_s(book) * 1e3:.0f} ms",
+    "blocks_cost": lambda book: f"{block_s(book) * blocks(book)['2017-tensorflow', 'glibc'] * 1e3:.0f} ms",
+    "gap": lambda book: f"{gap_s(book) * 1e3:.0f} ms",
+    "new": lambda book: _from_to(of_pair(successors(book), WHOLE)),
+    "mid_5": _at(successors, MIDDLE, vocabulary=5_000),
+    "mid_280": _at(successors, MIDDLE, ".2f", vocabulary=280_000),
+    "last_280": _at(successors, LAST, vocabulary=280_000),
+    "last_280_value": _value_at(successors, LAST, vocabulary=280_000),
+    "onednn_off": lambda book: pool.without_onednn(book)[pool.TENSORFLOW].text(".1f"),
 }
 # What the sentences say of the second machine, too.
-SECOND = ["280_2017", "280_2020", "cross_2017", "cross_2020", "turned_glibc", "turned_tcmalloc", "turned_verdict"]
-SECOND += ["kept_glibc", "kept_tcmalloc", "turned_own", "turned_free", "mid_verdict", "last_280"]
+SECOND = ["280_2017", "280_2020", "turned_glibc", "turned_tcmalloc", "mid_280", "last_280", "last_280_value"]
 
 
 def _on_second(number: Number) -> Number:
-    """A number of the listed machine that follows the reference; of no machine where there is none."""
-    return lambda _: number(stored.of(list(stored.listed())[1]))
+    return lambda _: number(second())
 
 
-PROSE = Prose("tf", **NUMBERS, **{f"other_{name}": _on_second(NUMBERS[name]) for name in SECOND})
+PROSE = Prose(
+    "tf",
+    **NUMBERS,
+    **{f"other_{name}": _on_second(NUMBERS[name]) for name in SECOND},
+    other_blocks_2026=_on_second(_blocks("2026-tensorflow", "glibc", ".1f")),
+    other_gain_2026=_on_second(lambda book: f"{allocator_gain(book, '2026-tensorflow').value:.1f}"),
+)

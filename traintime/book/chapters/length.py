@@ -1,15 +1,17 @@
-"""Chapter 6, sentence length: how a step grows with it, and what keeps it from growing in proportion (padding.py: what
-padding costs)."""
+"""Chapter 6, sentence length: how a step grows with it, and what keeps it from growing in proportion.
+
+padding.py has what padding costs.
+"""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page, plots, stored
+from traintime.book import markup, page, plots, predictions, stored
 from traintime.book.chapters import padding, question  # noqa: F401 (padding's claims are the chapter's, too)
 from traintime.book.claims import Finding, above, below, claim, every, every_stack, higher, within
 from traintime.book.page import Prose
@@ -18,11 +20,11 @@ from traintime.book.stored import ANY, Measurements, largest, smallest
 from traintime.explain import statistics
 from traintime.explain.statistics import Interval
 
-TABLE = 280_000  # rows, the document's
+TABLE = 280_000  # rows, the 2017 post's
 SMALLER = [20_000, 1_000]  # rows
 LENGTHS = [3, 10, 25, 100, 400]  # tokens
 AT = 25  # tokens, where the prediction is made from
-LONG = 100  # tokens, from which the frozen model's exponent is taken once more
+SHORT, LONG = 3, 100  # tokens between which a step's growth is told; from the longer on the exponent is taken again
 UNDER_BOTH = [3, 25, 100]  # tokens that ran under two allocators
 Exponents = Mapping[str, Interval]  # by stack
 
@@ -113,7 +115,7 @@ def _joined(stacks: Sequence[str] | Mapping[str, None]) -> str:
 
 @claim(
     "06.1",
-    "Time is sub-linear in sentence length: with a large table in training, the exponent is below 1 on every stack.",
+    "Time grows sub-linearly with sentence length: with a large trained table the exponent is below 1 on every stack.",
     source="S0, C4",
 )
 def sub_linear(book: Measurements) -> Finding:
@@ -121,7 +123,7 @@ def sub_linear(book: Measurements) -> Finding:
     return on_table(table, every_stack(length_exponents(book, "adam", table), below(1)))
 
 
-@claim("06.2", "With Adam on 280,000 rows, from 3 to 400 tokens, it is below 0.5.")
+@claim("06.2", "With Adam on 280,000 rows the exponent from 3 to 400 tokens is below 0.5.")
 def adam_below_a_half(book: Measurements) -> Finding:
     return every_stack(length_exponents(book, "adam", whole=True), below(0.5))
 
@@ -132,19 +134,23 @@ def frozen_is_steeper(book: Measurements) -> Finding:
     return on_table(table, rising({way: length_exponents(book, way, table) for way in ("adam", "frozen")}))
 
 
-@claim("06.4", "With 280,000 rows frozen, from 3 to 400 tokens, it is above 0.85.")
+@claim("06.4", "With 280,000 rows frozen the exponent from 3 to 400 tokens is above 0.85.", says="inconclusive")
 def frozen_is_steep(book: Measurements) -> Finding:
     return every_stack(length_exponents(book, "frozen", whole=True), above(0.85))
 
 
-@claim("06.5", "The fewer rows the table has, the higher the exponent, on every stack.")
+@claim("06.5", "With fewer rows in the table the exponent is higher, on every stack.")
 def smaller_tables_are_steeper(book: Measurements) -> Finding:
     sizes = {"280K rows": "adam", "20K rows": "20K rows", "1K rows": "1K rows"}
     measured = set(slopes(book)["how"])
     return rising({name: length_exponents(book, way) for name, way in sizes.items() if way in measured})
 
 
-@claim("06.6", "With plain SGD it lies between Adam's and the frozen table's, on every stack.", says="cannot be told")
+@claim(
+    "06.6",
+    "With plain SGD the exponent lies between those with Adam and with the frozen table, on every stack.",
+    says="not measured",
+)
 def sgd_lies_between(book: Measurements) -> Finding:
     table = table_of(book)
     lines = {way: length_exponents(book, way, table) for way in ("adam", "sgd", "frozen")}
@@ -153,13 +159,32 @@ def sgd_lies_between(book: Measurements) -> Finding:
 
 
 @claim(
-    "06.7", "Adam that writes only the batch's rows takes NumPy's exponent above 0.85, and above that of dense Adam."
+    "06.7", "Adam that updates only the batch's rows has an exponent above 0.85 on NumPy, and above that of dense Adam."
 )
 def row_wise_is_steep(book: Measurements) -> Finding:
     table = table_of(book)
     dense, rows = (length_exponents(book, way, table)["numpy"] for way in ("adam", "adam-rows"))
     holds = every(higher(rows, dense), above(0.85)(rows))
     return on_table(table, Finding(holds, f"{rows.text()} against {dense.text()}"))
+
+
+@functools.cache
+def growths(book: Measurements, frozen: bool = False) -> dict[str, Interval]:
+    """How many times as long a step of LONG tokens takes as one of SHORT, by stack."""
+    ends = [{"length": tokens, "frozen": frozen} for tokens in (SHORT, LONG)]
+    stacks = length_exponents(book, "frozen" if frozen else "adam")
+    sides = {stack: book.sides(*ends, stack=stack, vocabulary=TABLE) for stack in stacks}
+    return {stack: side.interval(lambda s: s[1] / s[0]) for stack, side in sides.items()}
+
+
+@functools.cache
+def trained_less_frozen(book: Measurements) -> pd.DataFrame:
+    """Seconds that training the table adds to a step of SHORT and of LONG tokens, a row a stack (short, long)."""
+    points = stored.chosen(by_length(book).dropna(subset="step_s"), vocabulary=TABLE)
+    steps = points.pivot_table("step_s", "stack", ["how", "length"], sort=False)
+    ends = {"short": SHORT, "long": LONG}
+    added = {name: steps.loc[:, ("adam", at)] - steps.loc[:, ("frozen", at)] for name, at in ends.items()}
+    return pd.DataFrame(added).dropna()
 
 
 # What two measurements predict
@@ -221,8 +246,8 @@ def prediction_errors(book: Measurements) -> dict[str, Interval]:
 
 @claim(
     "06.8",
-    "Two measurements at 25 tokens, 280,000 rows and 5,000, foretell the exponent with Adam to within 0.1.",
-    says="cannot be told",
+    "Two measurements at 25 tokens, with 280,000 rows and with 5,000, predict the exponent with Adam to within 0.1.",
+    says="inconclusive",
 )
 def prediction_is_near(book: Measurements) -> Finding:
     return every_stack(prediction_errors(book), within(-0.1, 0.1), "+.2f")
@@ -237,7 +262,9 @@ def tail(book: Measurements) -> pd.DataFrame:
     return book.exponents(points[points["length"] >= LONG], "length")
 
 
-@claim("06.9", "Frozen, from 100 tokens on, it is above 0.9 on every stack.", says="cannot be told")
+@claim(
+    "06.9", "With the table frozen the exponent from 100 tokens on is above 0.9 on every stack.", says="inconclusive"
+)
 def long_sentences_are_in_proportion(book: Measurements) -> Finding:
     return every_stack(intervals(tail(book)), above(0.9))
 
@@ -259,13 +286,12 @@ def under_allocators(book: Measurements) -> pd.DataFrame:
     "06.12",
     "The allocator is not the cause: under tcmalloc, too, the exponent from 3 to 100 tokens with Adam on 280,000 "
     "rows is below 1 on every stack.",
-    says="not measured",
 )
 def not_the_allocators(book: Measurements) -> Finding:
     return every_stack(under_allocators(book)["tcmalloc"].to_dict(), below(1))
 
 
-@claim("06.13", "With 280,000 rows frozen, from 3 to 400 tokens, it is above 0.7.", source="ours, as predicted")
+@claim("06.13", "With 280,000 rows frozen the exponent from 3 to 400 tokens is above 0.7.", source="ours, as predicted")
 def frozen_as_predicted(book: Measurements) -> Finding:
     return every_stack(length_exponents(book, "frozen", whole=True), above(0.7))
 
@@ -280,25 +306,15 @@ def exponent_table(book: Measurements) -> HTML:
     texts = rows.pivot_table("text", "how", "stack", aggfunc="first").reindex(list(plots.WAY)).dropna(how="all")
     guesses = {stack: one.text().replace(" (", "<br>(") for stack, one in predicted_exponents(book)["exponent"].items()}
     guessed = pd.DataFrame([guesses], index=["adam, predicted"]).reindex(columns=texts.columns)
-    return page.frame(pd.concat([guessed, texts]).rename_axis("exponent"))
+    table = page.frame(pd.concat([guessed, texts]).rename_axis("exponent"))
+    return HTML(markup.fold(f"The exponents on {book.title}", table.data))
 
 
-def live_exponents(run: Measurements, points: pd.DataFrame) -> HTML:
-    """The exponents of what was measured here."""
-    return page.columns(
-        run.exponents(points, "length"),
-        line=("exponent", lambda row: f"{row['stack']}, {row['how']}"),
-        exponent=(
-            f"{points['length'].min()} to {points['length'].max()} tokens",
-            lambda row: page.span(row, "exponent"),
-        ),
+def lost_table() -> HTML:
+    """The 2017 post's lost table, an epoch by length and device, as far as its other two tables determine it."""
+    return HTML(
+        markup.fold("The lost table, reconstructed", question.reconstructed_table(question.reconstructed()).data)
     )
-
-
-def allocator_table(book: Measurements) -> HTML:
-    """Exponents under both allocators, a column a stack, of the first machine that has them."""
-    both = under_allocators(stored.having(book, under_allocators)).T.rename_axis("exponent")
-    return page.frame(both.map(lambda one: one.text().replace(" (", "<br>("))) if both.size else page.nothing()
 
 
 def _apart(book: Measurements) -> str:
@@ -310,10 +326,16 @@ def _apart(book: Measurements) -> str:
 
 
 def _most_moved(book: Measurements) -> str:
-    """Where the allocator's share shows most: "from 0.10 to 0.31 on 2020-tensorflow"."""
+    """Where the allocator changes the exponent most: "from 0.10 to 0.31 on 2020-tensorflow"."""
     pairs = {stack: (row["glibc"].value, row["tcmalloc"].value) for stack, row in under_allocators(book).iterrows()}
-    stack = largest({stack: Interval(new - old) for stack, (old, new) in pairs.items()})
-    return "from {:.2f} to {:.2f} on {}, {}".format(*pairs[stack], stack, book.title)
+    stack = largest({stack: Interval(abs(new - old)) for stack, (old, new) in pairs.items()})
+    return "from {:.2f} to {:.2f} on {}".format(*pairs[stack], stack)
+
+
+def _under_tcmalloc(book: Measurements) -> str:
+    """The exponents under tcmalloc, least and most."""
+    exponents = under_allocators(book)["tcmalloc"].to_dict()
+    return f"{_lowest(exponents)} to {_highest(exponents)}"
 
 
 def _worst(book: Measurements) -> str:
@@ -333,10 +355,10 @@ def _beyond_noise(book: Measurements) -> str:
 def _reach(book: Measurements) -> str:
     """Where the interval of the longest sentences' exponent lies, stack by stack."""
     values = intervals(tail(book))
-    sides = {"holds": lambda value: 1 in value, "lies above": above(1), "lies below": below(1)}
+    sides = {"includes": lambda value: 1 in value, "lies above": above(1), "lies below": below(1)}
     stacks = {words: [stack for stack, value in values.items() if judge(value)] for words, judge in sides.items()}
-    if len(stacks["holds"]) == len(values):
-        return "every interval holds 1"
+    if len(stacks["includes"]) == len(values):
+        return "every interval includes 1"
     said = [f"{words} 1 on {_joined(names)}" for words, names in stacks.items() if names]
     return f"the interval {', and '.join(said)}"
 
@@ -358,28 +380,58 @@ def _tilt(share: float) -> float:
     return float(log_slope(np.array(LENGTHS), np.array([1.0] * (len(LENGTHS) - 1) + [1 + share])))
 
 
+def _growth(pick: Callable[[Exponents], str], frozen: bool = False) -> Callable[[Measurements], str]:
+    """The smallest or largest growth of a step from SHORT to LONG tokens."""
+    return lambda book: f"{growths(book, frozen)[pick(growths(book, frozen))].value:.{0 if frozen else 1}f}"
+
+
+def _added(column: str, stack: str) -> Callable[[Measurements], str]:
+    return lambda book: f"{trained_less_frozen(book).loc[stack, column] * 1e3:.0f} ms"
+
+
+def _added_growth(book: Measurements) -> "pd.Series[float]":
+    """How many times as much training the table adds at LONG tokens as at SHORT, by stack."""
+    added = stored.measured(trained_less_frozen(book))
+    return added["long"] / added["short"]
+
+
 PROSE = Prose(
     "len",
+    grow_low=_growth(smallest),
+    grow_high=_growth(largest),
+    frozen_grow_low=_growth(smallest, frozen=True),
+    frozen_grow_high=_growth(largest, frozen=True),
+    added_short=_added("short", "2026-tensorflow"),
+    added_long=_added("long", "2026-tensorflow"),
+    added_low=lambda book: f"{_added_growth(book).min():.1f}",
+    added_high=lambda book: f"{_added_growth(book).max():.1f} ({_added_growth(book).idxmax()})",
+    predicted_low=lambda book: _lowest(predicted_exponents(book)["exponent"].to_dict()),
+    predicted_high=lambda book: _highest(predicted_exponents(book)["exponent"].to_dict()),
     adam_low=lambda book: _lowest(length_exponents(book, "adam")),
     adam_high=lambda book: _highest(length_exponents(book, "adam")),
     frozen_low=lambda book: _lowest(length_exponents(book, "frozen")),
     frozen_high=lambda book: _highest(length_exponents(book, "frozen")),
+    frozen_end=lambda book: f"{max(one.high for one in length_exponents(book, 'frozen').values()):.2f}",
     tiny_low=lambda book: _lowest(length_exponents(book, "1K rows")),
     tiny_high=lambda book: _highest(length_exponents(book, "1K rows")),
     apart=_apart,
     rows=lambda book: length_exponents(book, "adam-rows")["numpy"].text(),
     numpy=lambda book: length_exponents(book, "adam")["numpy"].text(),
+    rows_outcome=lambda _: predictions.outcome("06", "4"),
     off=lambda book: f"{abs(prediction_errors(book)[_worst(book)].value):.2f}",
     off_stack=_worst,
     off_beyond=_beyond_noise,
+    off_outcome=lambda _: predictions.outcome("06", "exponent"),
     tail_low=lambda book: _lowest(intervals(tail(book))),
     tail_high=lambda book: _highest(intervals(tail(book))),
     tail_reach=_reach,
     kept=lambda book: _most_moved(stored.having(book, under_allocators)),
+    kept_range=lambda book: _under_tcmalloc(stored.having(book, under_allocators)),
+    kept_where=lambda book: stored.having(book, under_allocators).title,
     runs=_invocations,
     noise_low=lambda book: f"{_noise(book).min():.0%}",
     noise_high=lambda book: f"{_noise(book).max():.0%}",
     tilt=lambda book: f"{_tilt(_noise(book).max()):.2f}",
-    double_cpu=lambda book: question.doubled("CPU"),
-    double_gpu=lambda book: question.doubled("GPU"),
+    double_cpu=lambda _: question.doubled("CPU"),
+    double_gpu=lambda _: question.doubled("GPU"),
 )

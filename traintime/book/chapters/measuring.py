@@ -1,6 +1,6 @@
-"""Chapter 2, how we measure: a step against the framework's own loop and whole epochs.
+"""Chapter 2, when to trust a step time: the first steps, a step compared with the framework's own loop, whole epochs.
 
-How far repeats of one thing differ, and what a record holds, is the chapter's first question: repeats.py.
+How far runs of one configuration differ, and what a record holds, is the chapter's first question: repeats.py.
 """
 
 import functools
@@ -12,29 +12,87 @@ import pandas as pd
 from IPython.display import HTML
 from scipy import stats
 
-from traintime.book import page, stored
+from traintime.book import page, predictions, stored
 from traintime.book.chapters import repeats
-from traintime.book.chapters.repeats import TENSORFLOW, stored_records
-from traintime.book.claims import Finding, claim, every_stack, within
+from traintime.book.chapters.repeats import TENSORFLOW, VOCABULARY, early, percent, stored_records
+from traintime.book.claims import Finding, above, claim, every_stack, within
 from traintime.book.page import Prose
 from traintime.book.plots import short
 from traintime.book.stored import ANY, Measurements, largest, smallest
 from traintime.explain import formula, statistics
-from traintime.explain.statistics import Comparison
+from traintime.explain.statistics import Comparison, Interval
 from traintime.store.table import ALIKE
 
 SIZES: dict[str, Any] = {"vocabulary": ANY, "batch": ANY, "length": ANY, "sentences": ANY}
 SLEPT = 0.1  # seconds of a call of fit after its last step, more than any framework needs to come back
 SAME = "not told apart"
-# Estimates of an epoch: name -> head of a table's column. The first three are predictions.
+# Estimates of an epoch: name -> label in a figure. The first three are predictions.
 ESTIMATES = {
-    "steps": "50 steps",
-    "slope": "fits, slope",
-    "mean": "fits, mean",
-    "both": "both sides, slope",
-    "all": "both sides, mean",
+    "steps": "50 single steps",
+    "slope": "short fits, slope",
+    "mean": "short fits, mean",
+    "both": "fits before and after, slope",
+    "all": "fits before and after, mean",
 }
 PREDICTIONS = list(ESTIMATES)[:3]
+
+
+# The first steps
+
+
+@functools.cache
+def warm_up(book: Measurements) -> pd.DataFrame:
+    """The first steps of stored runs in units of their median counted step: medians, a column a stack."""
+    return in_units_of_a_later_one(stored.step_times(stored_records(book, vocabulary=VOCABULARY)))
+
+
+def in_units_of_a_later_one(times: list[tuple[str, np.ndarray, int]], steps: int = 10) -> pd.DataFrame:
+    """Medians over runs of the first steps over the run's median counted step; runs of fewer steps are left out.
+
+    times: stack, seconds of every step, steps that do not count (stored.step_times).
+    """
+    curves: dict[str, list[np.ndarray]] = {}
+    for stack, seconds, skipped in times:
+        if len(seconds) >= steps:
+            curves.setdefault(stack, []).append(seconds[:steps] / np.median(seconds[skipped:]))
+    table = {stack: np.median(each, axis=0) for stack, each in curves.items()}
+    return pd.DataFrame(table, index=pd.RangeIndex(1, steps + 1, name="step"))
+
+
+@functools.cache
+def first_step(book: Measurements) -> dict[str, Interval]:
+    """The first step over the run's median step by stack: geometric mean over runs, its spread pooled over points."""
+    rows = book.good[book.good["loop"] == "steps"]
+    rows = rows.assign(first=rows["first_s"] / rows["median_s"])
+    ratios = {}
+    for stack, mine in rows.groupby("stack", sort=False):
+        spread = statistics.pooled_spread(group for _, group in mine.groupby(ALIKE, dropna=False)["first"])
+        runs = book.invocations(stack=stack, vocabulary=VOCABULARY).index
+        if len(runs):
+            ratios[stack] = statistics.geometric(mine.loc[runs, "first"], spread)
+    return ratios
+
+
+@claim("02.7", "The first step takes at least 1.2 times as long as a later one, on every stack.")
+def first_step_is_slow(book: Measurements) -> Finding:
+    return every_stack(first_step(book), above(1.2), ".1f")
+
+
+@claim(
+    "02.8",
+    "From the fourth step on, the medians over runs lie between 0.7 and 1.4 times a later step, on every stack.",
+)
+def fourth_step_is_steady(book: Measurements) -> Finding:
+    low, high = _later(book)
+    return Finding(low > 0.7 and high < 1.4, f"{low:.2f} to {high:.2f} ({warm_up(book).loc[4:].max().idxmax()})")
+
+
+def _later(book: Measurements) -> tuple[float, float]:
+    """The least and the largest from the fourth step on. Raises KeyError where no run had ten steps."""
+    later = warm_up(book).loc[4:]
+    if later.empty:
+        raise KeyError("not measured")
+    return float(later.min(axis=None)), float(later.max(axis=None))
 
 
 # A step of the framework's own loop
@@ -92,23 +150,10 @@ def _sizes(row: pd.Series) -> str:
     return " · ".join(short(row[name]) for name in ("vocabulary", "batch", "length"))
 
 
-def gap_table(book: Measurements) -> HTML:
-    """A step of `fit` next to a single one."""
-    return page.columns(
-        gaps(book),
-        stack="stack",
-        sizes=("rows · batch · length", _sizes),
-        step_s=("single (ms)", 1e3, ".1f"),
-        fit_step_s=("in fit (ms)", 1e3, ".1f"),
-        ratio=("fit / step", page.span),
-        faster="faster",
-    )
-
-
 @claim(
     "02.9",
-    "One more step of `fit` takes between 0.8 and 1.3 times a single synchronised step, on every stack and size.",
-    says="cannot be told",
+    "One more step of `fit` takes between 0.8 and 1.3 times as long as a single step, on every stack and size.",
+    says="inconclusive",
 )
 def fit_costs_what_steps_cost(book: Measurements) -> Finding:
     ratios = {f"{row['stack']}, {_sizes(row)}": stored.interval(row) for _, row in gaps(book).iterrows()}
@@ -161,32 +206,28 @@ def of_fifty(book: Measurements) -> pd.DataFrame:
     return epochs(book).query("steps >= 50")
 
 
-def epoch_table(book: Measurements) -> HTML:
-    """What each extrapolation missed each epoch by, a row an epoch."""
-    return page.columns(
-        epochs(book),
-        fold="Every epoch",
-        remedy="A small one ran here, see below.",
-        epoch=("epoch", lambda row: f"{row['stack']}, {short(row['vocabulary'])} rows"),
-        epoch_s=("took (s)", 1, ".0f"),
-        idle=("idle (s)", lambda row: "not told" if pd.isna(row["epoch_idle_s"]) else f"{row['epoch_idle_s']:.0f}"),
-        **{f"{name}_error": (ESTIMATES[name], 1, "+.1%") for name in PREDICTIONS},
-    )
+def here_table(run: Measurements, book: Measurements) -> HTML:
+    """The epochs of a run with what was timed before them, and how far the same stack's predictions missed on `book`.
 
+    Errors, in per cent, are of the epoch predicted by single steps.
+    """
 
-def here_table(run: Measurements) -> HTML:
-    """The epochs of a run and what was timed before them, ms."""
+    def missed(row: pd.Series) -> str:
+        errors = stored.chosen(epochs(book), stack=row["stack"])["steps_error"] * 100
+        return f"{errors.min():+.0f} to {errors.max():+.0f}" if len(errors) else page.NOT_MEASURED
+
     return page.columns(
         epochs(run),
         stack="stack",
-        step_s=("step (ms)", 1e3, ",.1f"),
-        fit_step_s=("more of `fit` (ms)", 1e3, ",.1f"),
-        fit_mean_s=("step of a short `fit` (ms)", 1e3, ",.1f"),
-        epoch_s=("whole epoch (ms)", 1e3, ",.1f"),
+        step_s=("single step (ms)", 1e3, ",.1f"),
+        fit_mean_s=("step in a short `fit` (ms)", 1e3, ",.1f"),
+        epoch_s=("epoch (s)", 1, ",.2f"),
+        steps_error=("error here (%)", 100, "+.0f"),
+        missed=(f"errors on {book.title} (%)", missed),
     )
 
 
-@claim("02.10", "Fifty single steps, or short fits, foretell the training time of every epoch within 20 %.")
+@claim("02.10", "Fifty single steps, or short fits, predict the training time of every epoch within 20 %.")
 def epochs_within_a_fifth(book: Measurements) -> Finding:
     worst = misses(of_fifty(book)).loc[PREDICTIONS, "worst"]
     figure = ", ".join(f"{ESTIMATES[name]} {share:.0%}" for name, share in worst.items())
@@ -195,7 +236,7 @@ def epochs_within_a_fifth(book: Measurements) -> Finding:
 
 @claim(
     "02.11",
-    "Fifty single steps, or short fits, foretell the training time of every epoch within 5 %.",
+    "Fifty single steps, or short fits, predict the training time of every epoch within 5 %.",
     "ours, as predicted",
     says="does not hold",
 )
@@ -207,10 +248,9 @@ def epochs_within_a_twentieth(book: Measurements) -> Finding:
 
 @claim(
     "02.14",
-    "The mean time of a step of short fits foretells whole epochs to a root mean square error of at most 6 %, and "
+    "The mean time of a step in short fits predicts whole epochs with a root mean square error of at most 6 %, and "
     "better than the slope between them does.",
     "ours, as predicted",
-    says="does not hold",
 )
 def mean_is_better_than_slope(book: Measurements) -> Finding:
     number, rms = len(of_fifty(book)), misses(of_fifty(book))["rms"]
@@ -252,32 +292,10 @@ def timer_missed(book: Measurements) -> float:
     return float((slept(book)["predicted_s"] / slept(book)["seconds"] - 1).abs().max())
 
 
-def sleep_table(book: Measurements) -> HTML:
-    """When calls of `fit` that slept were done, and returned, by when the tuning thread wakes."""
-    ends = (
-        slept(book)
-        .groupby("predicted_s", as_index=False)
-        .agg(
-            calls=("seconds", "size"),
-            done=("done_s", "min"),
-            done_last=("done_s", "max"),
-            returned=("seconds", "min"),
-            returned_last=("seconds", "max"),
-        )
-    )
-    return page.columns(
-        ends,
-        predicted_s=("thread wakes at (s)", 1, ".2f"),
-        calls=("calls", 1, ".0f"),
-        done=("last step done at (s)", lambda row: f"{row['done']:.2f} to {row['done_last']:.2f}"),
-        returned=("`fit` returned at (s)", lambda row: f"{row['returned']:.2f} to {row['returned_last']:.2f}"),
-    )
-
-
 @claim(
     "02.12",
     "Where `fit` on TensorFlow slept after its last step, it returned within 5 % of the time that the timer in "
-    "TensorFlow's source foretells.",
+    "TensorFlow's source predicts.",
 )
 def timer_tells_the_end(book: Measurements) -> Finding:
     missed = timer_missed(book)
@@ -294,16 +312,10 @@ def zipf(book: Measurements) -> pd.DataFrame:
     return book.ratios(drawn, [("zipf", "uniform")], of="tokens")
 
 
-def word_table(book: Measurements) -> HTML:
-    """Zipf's words over uniform ones."""
-    rows = zipf(book).assign(told=lambda rows: rows["faster"].fillna(rows["reason"]))
-    return page.columns(rows, stack="stack", ratio=("Zipf / uniform", page.span), told="faster")
-
-
 @claim(
     "02.13",
     "Words drawn by Zipf's law instead of evenly change a step by less than 15 %, on every stack.",
-    says="cannot be told",
+    says="inconclusive",
 )
 def words_do_not_matter(book: Measurements) -> Finding:
     return every_stack(stored.ratio_by_stack(zipf(book)), within(0.85, 1.15))
@@ -312,65 +324,66 @@ def words_do_not_matter(book: Measurements) -> Finding:
 # What the prose names
 
 
-def _gap(book: Measurements, place: int) -> pd.Series:
-    """The row of the least ratio (0) or of the largest (-1)."""
-    return gaps(book).sort_values("ratio").iloc[place]
+def _gap(book: Measurements, place: int) -> str:
+    """The least ratio (0) or the largest (-1), and its stack."""
+    row = gaps(book).sort_values("ratio").iloc[place]
+    return f"{row['ratio']:.2f} times ({row['stack']})"
 
 
-def _sure(book: Measurements) -> str:
-    """In which rows something is faster: "2 of 11 rows (2026-jax: fit is faster)"."""
-    sure = gaps(book).query("faster != @SAME")
-    names = ", ".join(sorted({f"{row.stack}: {row.faster}" for row in sure.itertuples()}))
-    return f"{len(sure)} of {len(gaps(book))} rows" + (f" ({names} is faster)" if names else "")
+def _missed(name: str, what: str) -> Callable[[Measurements], str]:
+    """What an estimate missed the epochs by, in per cent: "half" of them by at most, or the "worst"."""
+    return lambda book: percent(misses(epochs(book)).loc[name, what], 1)
 
 
-def _missed(name: str, what: str, spec: str = ".1%") -> Callable[[Measurements], str]:
-    return lambda book: f"{misses(epochs(book)).loc[name, what]:{spec}}"
+def _missed_early(name: str, what: str) -> Callable[[Measurements], str]:
+    return lambda _: _missed(name, what)(early())
 
 
-def _zipf(book: Measurements) -> str:
-    rows = zipf(book)
-    if rows.empty:
-        return "Whether it does is not measured yet."
-    return (
-        f"A step with Zipf's words takes {rows['ratio'].min():.2f} to {rows['ratio'].max():.2f} times as long as one "
-        f"with evenly drawn ones; on {rows['faster'].notna().sum()} of {len(rows)} stacks the two can be told apart. "
-        f"The widest interval is {rows['low'].min():.2f} to {rows['high'].max():.2f}."
-    )
+def _came(machine: str, number: str) -> str:
+    """What came of one prediction of this chapter, of those that were made for a machine."""
+    found = (one for one in predictions.read("02") if (one.machine, one.number) == (machine, number))
+    return next(found).outcome.replace("inconclusive", "is inconclusive")
+
+
+def _first(book: Measurements, place: Callable[[dict[str, Interval]], str]) -> str:
+    stack = place(first_step(book))
+    return f"{first_step(book)[stack].value:.3g} times ({stack})"
 
 
 PROSE = Prose(
     "how",
-    gap_low=lambda book: f"{_gap(book, 0)['ratio']:.2f}",
-    gap_low_stack=lambda book: _gap(book, 0)["stack"],
-    gap_high=lambda book: f"{_gap(book, -1)['ratio']:.2f}",
-    gap_high_stack=lambda book: _gap(book, -1)["stack"],
-    gap_sure=_sure,
-    epochs=lambda book: str(len(epochs(book))),
+    first_low=lambda book: _first(book, smallest),
+    first_high=lambda book: _first(book, largest),
+    later_low=lambda book: f"{_later(book)[0]:.2f}",
+    later_high=lambda book: f"{_later(book)[1]:.2f}",
+    gap_low=lambda book: _gap(book, 0),
+    gap_high=lambda book: _gap(book, -1),
+    gap_sure=lambda book: f"{(gaps(book)['faster'] != SAME).sum()} of {len(gaps(book))}",
+    epochs=lambda book: str(len(stored.measured(epochs(book)))),
+    longest=lambda book: f"{stored.measured(epochs(book))['training_s'].max():.0f} seconds",
     drift_half=_missed("drift", "half"),
-    drift_worst=_missed("drift", "worst", ".0%"),
+    drift_worst=_missed("drift", "worst"),
     steps_half=_missed("steps", "half"),
-    steps_worst=_missed("steps", "worst", ".0%"),
-    slope_half=_missed("slope", "half"),
-    slope_worst=_missed("slope", "worst", ".0%"),
+    steps_worst=_missed("steps", "worst"),
     mean_half=_missed("mean", "half"),
-    mean_worst=_missed("mean", "worst", ".0%"),
+    mean_worst=_missed("mean", "worst"),
+    steps_half_early=_missed_early("steps", "half"),
+    steps_worst_early=_missed_early("steps", "worst"),
+    mean_half_early=_missed_early("mean", "half"),
+    mean_worst_early=_missed_early("mean", "worst"),
     calls=lambda book: str(len(calls(book))),
     slept=lambda book: str(len(slept(book))),
-    foretold=lambda book: f"{timer_missed(book):.1%}",
-    idle_most=lambda book: f"{slept(book)['idle_s'].sort_values().iloc[-1]:.0f} s",
-    idle_share=lambda book: f"{(slept(book)['idle_s'] / slept(book)['seconds']).sort_values().iloc[-1]:.0%}",
-    zipf=_zipf,
-)
-
-# Of what this run measured
-HERE = Prose(
-    "how-here",
-    points=lambda run: str(len(run.points(loop="epoch", **SIZES))),
-    error=lambda run: ", ".join(f"{row.stack} {row.steps_error:+.0%}" for row in epochs(run).itertuples()),
+    timer=lambda book: percent(timer_missed(book), 1),
+    idle_most=lambda book: f"{slept(book)['idle_s'].sort_values().iloc[-1]:.0f} seconds",
+    idle_of=lambda book: f"{slept(book).sort_values('idle_s')['seconds'].iloc[-1]:.0f} seconds",
+    zipf_low=lambda book: f"{stored.measured(zipf(book))['ratio'].min():.2f}",
+    zipf_high=lambda book: f"{stored.measured(zipf(book))['ratio'].max():.2f} times",
+    came_fifty=lambda _: _came(stored.first(), "4"),
+    came_scatter=lambda _: _came(stored.first(), "1"),
+    came_fits=lambda _: _came(stored.reference(), "2"),
 )
 
 
-def numbers(book: Measurements, live: Measurements) -> dict[str, str]:
-    """The numbers of the page's sentences: of the machine that it shows, and of what it measured itself."""
-    return repeats.PROSE.values(book) | PROSE.values(book) | HERE.values(live)
+def numbers(book: Measurements) -> dict[str, str]:
+    """The numbers of the page's sentences, of the machine that it shows."""
+    return repeats.PROSE.values(book) | PROSE.values(book)

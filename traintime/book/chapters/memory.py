@@ -1,4 +1,4 @@
-"""Chapter 11, memory: what frees it. What a stack holds at its peak is in memory_held.py."""
+"""Chapter 11, memory: the recipe that predicts a peak, and what frees memory. What stacks held: memory_held.py."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -8,24 +8,129 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page, stored
-from traintime.book.chapters.memory_held import KERAS2, LARGE, MIB, SIZES, all_between, copies
+from traintime.book import page, predictions, stored
+from traintime.book.chapters.memory_held import (
+    KERAS2,
+    LARGE,
+    LAYERS,
+    MIB,
+    SIZES,
+    all_between,
+    by_hand,
+    copies,
+    copies_with,
+    deep_growth,
+    example,
+    framework_share,
+    growth,
+    growth_before_training,
+    peaks,
+    small_network,
+)
 from traintime.book.claims import Finding, above, below, claim, every_stack, higher, within
 from traintime.book.page import Prose
-from traintime.book.stored import ANY, Measurements
+from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
+from traintime.point import make_point
+from traintime.predict import holdings
 from traintime.store.records import Record
 from traintime.workloads.base import FLOAT
 
 KERAS3 = ("2026-tensorflow", "2026-jax", "2026-torch")
 
 
+# The recipe: a framework, copies of the parameters and activations, with the coefficients that the predictor uses
+
+TITLES = {"2026-tensorflow": "TensorFlow", "2026-jax": "JAX", "2026-torch": "torch", "numpy": "NumPy"}
+
+
+def worked(measured: pd.Series, **fields: Any) -> pd.DataFrame:
+    """A network by the recipe with Adam, a row a stack: framework, copies, activations, predicted; and measured, bytes.
+
+    measured: the peaks by stack; fields: of the network's configuration.
+    """
+    work = make_point(**fields).work
+    rows = []
+    for stack, peak in measured.items():
+        held = holdings.of_stack(str(stack))
+        copied = held.copies * FLOAT * work.parameters
+        row = {"stack": stack, "framework": held.idle + held.runtime, "copies": copied}
+        row |= {"activations": held.of_model(work) - copied, "predicted": held.peak_bytes(work), "measured": peak}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def worked_example(book: Measurements) -> pd.DataFrame:
+    """S2's network by the recipe, and as a machine measured it."""
+    return worked(example(book).query("batch == 256").set_index("stack")["peak_bytes"], workload="dense")
+
+
+def worked_classifier(book: Measurements) -> pd.DataFrame:
+    """The 2017 post's network with 280,000 rows by the recipe, and as a machine measured it, of the same stacks."""
+    points = peaks(book).query("how == 'adam' and vocabulary == 280_000 and batch == 100 and length == 25")
+    return worked(points[points["stack"].isin(TITLES)].set_index("stack")["peak_bytes"], vocabulary=280_000)
+
+
+def worked_table(found: pd.DataFrame) -> HTML:
+    """The sum of the recipe for each stack, MiB: framework, copies, activations; and the measured peak."""
+    return page.columns(
+        found,
+        stack="stack",
+        framework=("R (MiB)", 1 / MIB, ",.0f"),
+        copies=("4kP (MiB)", 1 / MIB, ",.1f"),
+        activations=("4qA (MiB)", 1 / MIB, ",.1f"),
+        predicted=("predicted (MiB)", 1 / MIB, ",.0f"),
+        measured=("measured (MiB)", 1 / MIB, ",.0f"),
+    )
+
+
+def coefficients_table() -> HTML:
+    """The coefficients of each stack with Adam: R, k, q of an LSTM and of other layers, and the error of a peak.
+
+    Of a stack on which LSTMs alone were measured the last is empty.
+    """
+    rows = [holdings.of_stack(stack) for stack in stored.stack_order(holdings.stacks())]
+
+    def others(row: pd.Series) -> str:
+        return "" if row["kept"] == row["recurrent"] else f"{row['kept']:.1f}"
+
+    return page.columns(
+        pd.DataFrame(map(vars, rows)),
+        stack="stack",
+        framework=("R (MiB)", lambda row: f"{(row['idle'] + row['runtime']) / MIB:,.0f}"),
+        copies=("k, Adam", 1, ".1f"),
+        kept=("q", others),
+        recurrent=("q, LSTM", 1, ".1f"),
+        error=("error", lambda row: f"{row['error'] * 100:.0f} %"),
+    )
+
+
+def here_table(run: Measurements) -> HTML:
+    """This run's configurations: the peak by the recipe, and as it was measured."""
+
+    def predicted(row: pd.Series) -> float:
+        fields = {name: row[name] for name in SIZES}
+        return holdings.of_stack(row["stack"]).peak_bytes(make_point(**fields).work, row["how"])
+
+    points = peaks(run)
+    points = points[points["stack"].isin(holdings.stacks())]
+    return page.columns(
+        points.assign(predicted=[predicted(row) for _, row in points.iterrows()]),
+        stack="stack",
+        vocabulary=("rows", 1, ","),
+        batch=("batch", 1, ","),
+        predicted=("predicted (MiB)", 1 / MIB, ",.0f"),
+        peak_bytes=("measured (MiB)", 1 / MIB, ",.0f"),
+        off=("measured / predicted", lambda row: f"{row['peak_bytes'] / row['predicted']:.2f}"),
+    )
+
+
 # Copies by optimizer, on the machine that trained in most ways
 
 
-def freest(machine: str = "") -> Measurements:
-    """The machine named, or else the one that measured the most ways to free memory."""
-    return stored.best(lambda book: len(frees(book)) or None, machine)
+def freest() -> Measurements:
+    """The machine that measured the most ways to free memory."""
+    return stored.best(lambda book: len(frees(book)) or None)
 
 
 def by_optimizer(book: Measurements, *ways: str) -> pd.DataFrame:
@@ -35,7 +140,8 @@ def by_optimizer(book: Measurements, *ways: str) -> pd.DataFrame:
 
 @claim(
     "11.10",
-    "Momentum and RMSprop hold no more copies of a large table than Adam and no fewer than SGD, within a quarter.",
+    "Momentum and RMSprop hold no more copies of a large table than Adam and no fewer than SGD, within a quarter of a "
+    "copy.",
     on=freest,
 )
 def between_sgd_and_adam(book: Measurements) -> Finding:
@@ -50,7 +156,8 @@ def between_sgd_and_adam(book: Measurements) -> Finding:
 
 @claim(
     "11.11",
-    "In Keras 2 SGD holds as many copies as momentum, within a quarter: it keeps a velocity that it does not need.",
+    "In Keras 2 SGD holds as many copies as momentum, within a quarter of a copy: it keeps a velocity that it does not "
+    "need.",
     on=freest,
 )
 def velocity_of_keras2(book: Measurements) -> Finding:
@@ -61,7 +168,7 @@ def velocity_of_keras2(book: Measurements) -> Finding:
 
 @claim(
     "11.12",
-    "On JAX SGD, momentum and RMSprop hold four copies, within a half, as Adam does.",
+    "On JAX, SGD, momentum, RMSprop and Adam all hold four copies, within half a copy.",
     says="does not hold",
     on=freest,
 )
@@ -87,7 +194,7 @@ def before_training(book: Measurements) -> pd.Series:
     return pd.DataFrame(shares, columns=["stack", "share"]).groupby("stack", sort=False)["share"].median()
 
 
-@claim("11.13", "With SGD and a large table JAX and torch hold 98 % of their peak before the first step.", on=freest)
+@claim("11.13", "With SGD and a large table, JAX and torch hold 98 % of their peak before the first step.", on=freest)
 def all_before_the_first_step(book: Measurements) -> Finding:
     shares = before_training(book)
     if len(shares) < 2:
@@ -108,12 +215,11 @@ class Way(NamedTuple):
 
 
 TABLE: dict[str, Any] = {"vocabulary": LARGE}
-LAYERS: dict[str, Any] = {"workload": "dense", "inputs": 100, "hidden": 256, "layers": 32, "batch": 8192}
-IMAGES: dict[str, Any] = {"workload": "blocks", "structure": "plain", "width": 32}
 HALF: dict[str, Any] = {"precision": "mixed-bfloat16"}
 TCMALLOC: dict[str, Any] = {"allocator": "tcmalloc"}
-AGAIN, ACCUMULATED, EIGHTH, DEFERRED = "computed again", "eight batches an update", "an eighth of a batch", "deferred"
-AGAIN_UNDER_TCMALLOC = f"{AGAIN}, both under tcmalloc"
+AGAIN, ACCUMULATED = "gradient checkpointing", "eight such batches per update"
+EIGHTH, DEFERRED = "an eighth of the batch", "rows in use (deferred)"
+AGAIN_UNDER_TCMALLOC = "checkpointing, both under tcmalloc"
 WAYS = (
     Way("copies", EIGHTH, TABLE | {"batch": 800}, {"batch": 100}),
     Way("copies", ACCUMULATED, TABLE | {"batch": 800}, {"batch": 100, "accumulated": 8}),
@@ -128,8 +234,6 @@ WAYS = (
     Way("activations", "SGD", LAYERS, {"optimizer": "sgd"}),
     Way("activations", "bfloat16", LAYERS, HALF),
     Way("activations", "tcmalloc", LAYERS, TCMALLOC),
-    Way("images", "bfloat16", IMAGES, HALF),
-    Way("images", "float16", IMAGES, {"precision": "mixed-float16"}),
 )
 
 
@@ -155,23 +259,10 @@ def frees(book: Measurements) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["larger", "way", "stack", "peak", "time", "sweep"])
 
 
-def frees_table(book: Measurements) -> HTML:
-    """`frees`, a row a way; a peak that is compared with another sweep's is marked."""
-    rows = [
-        {"larger": larger, "way": way} | {row["stack"]: _peak_and_time(row) for _, row in stacks.iterrows()}
-        for (larger, way), stacks in frees(book).groupby(["larger", "way"], sort=False)
-    ]
-    return page.columns(
-        pd.DataFrame(rows, columns=["larger", "way", *KERAS3]),
-        remedy="`traintime sweep --only memory-frees --only memory-frees-activations` measures it.",
-        larger="the larger part",
-        way="what is done",
-        **{stack: f"peak and time, {stack.removeprefix('2026-')}" for stack in KERAS3},
-    )
-
-
-def _peak_and_time(row: pd.Series) -> str:
-    return f"{row['peak'].text()}<br>time {row['time'].text()}" if row["sweep"] else f"{row['peak'].text()} *"
+def frees_data(ways: pd.DataFrame) -> pd.DataFrame:
+    """`frees` in plain numbers, to save."""
+    ends = {name: [getattr(peak, name) for peak in ways["peak"]] for name in ("value", "low", "high")}
+    return ways.drop(columns=["peak", "time", "sweep"]).assign(**ends, time=[time.value for time in ways["time"]])
 
 
 def left(book: Measurements, larger: str, way: str, stacks: Iterable[str] = ()) -> dict[str, Interval]:
@@ -189,16 +280,16 @@ def in_the_same_rounds(finding: Finding, book: Measurements, way: str) -> Findin
     return Finding(finding.holds, f"{finding.figure}; not in the same rounds")
 
 
-@claim("11.14", "Computing activations again lowers the peak of dense layers on TensorFlow and JAX.", on=freest)
+@claim("11.14", "Gradient checkpointing lowers the peak of dense layers on TensorFlow and JAX.", on=freest)
 def again_frees(book: Measurements) -> Finding:
     return every_stack(left(book, "activations", AGAIN, ("2026-tensorflow", "2026-jax")), below(1))
 
 
 @claim(
     "11.15",
-    "On torch computing activations again leaves less of the peak under tcmalloc than under glibc.",
+    "On torch, gradient checkpointing leaves less of the peak under tcmalloc than under glibc.",
     on=freest,
-    says="cannot be told",
+    says="inconclusive",
 )
 def again_frees_more_under_tcmalloc(book: Measurements) -> Finding:
     glibc, tcmalloc = (
@@ -216,75 +307,92 @@ def half_precision_frees_no_table(book: Measurements) -> Finding:
     return in_the_same_rounds(every_stack(left(book, "copies", "bfloat16"), within(0.9, 1.1)), book, "bfloat16")
 
 
-@claim("11.17", "With a large table eight batches an update hold more than one batch eight times as large.", on=freest)
+@claim(
+    "11.17", "With a large table, eight batches per update hold more than one batch eight times as large.", on=freest
+)
 def accumulated_holds_more(book: Measurements) -> Finding:
     return in_the_same_rounds(every_stack(left(book, "copies", ACCUMULATED), above(1)), book, ACCUMULATED)
 
 
-@claim("11.18", "With a large table deferred rows hold less than dense Adam.", on=freest)
+@claim("11.18", "With a large table, deferred rows hold less than dense Adam.", on=freest)
 def deferred_holds_less(book: Measurements) -> Finding:
     return in_the_same_rounds(every_stack(left(book, "copies", DEFERRED), below(1)), book, DEFERRED)
-
-
-# A GPU's memory
-
-ON_A_GPU = {"allocated": "allocated", "reserved": "reserved", "in_use": "the driver shows"}
-
-
-def gpu_records() -> list[Record]:
-    """The stored records of S0's network on a GPU, of every machine that has one."""
-    any_of = SIZES | {"device": "gpu", "kernel": ANY, "precision": ANY}
-    return [record for name in stored.named() for record in stored.of(name).records(**any_of)]
-
-
-def gpu_table(records: Iterable[Record]) -> HTML:
-    """What a GPU's memory held at each point at the most of its invocations, MiB; those of a CPU are passed over.
-
-    Allocated: by arrays; reserved: by the framework; and what the driver tells. Empty where nobody tells.
-    """
-    rows = []
-    for record in records:
-        memories = [invocation.result.memory for invocation in record.invocations if invocation.result]
-        most = pd.DataFrame(memories, columns=[f"device_{name}" for name in ON_A_GPU]).max()
-        if not np.isnan(most["device_allocated"]):
-            point = {"stack": record.stack, "key": record.key, "parameters": FLOAT * record.point.work.parameters}
-            rows.append(point | most.to_dict())
-    heads = {f"device_{name}": (head, 1 / MIB, ",.0f") for name, head in ON_A_GPU.items()}
-    return page.columns(
-        pd.DataFrame(rows),
-        remedy="It needs a GPU.",
-        stack="",
-        key="point",
-        parameters=("parameters (MiB)", 1 / MIB, ",.0f"),
-        **heads,
-    )
 
 
 # What the prose names
 
 
-def _range(values: Iterable[float], spec: str = ".2f") -> str:
-    """The least and the most of some values; one text where they look alike. Raises IndexError without any."""
-    ordered = sorted(values)
-    return " to ".join(dict.fromkeys(f"{end:{spec}}" for end in (ordered[0], ordered[-1])))
+def _listed(values: pd.Series, spec: str = ".1f") -> str:
+    """ "1.2 on TensorFlow, 2.1 on JAX and 3.0 on torch", the least first. Raises KeyError without any."""
+    ordered = stored.measured(values).sort_values()
+    *texts, last = [f"{value:{spec}} on {TITLES.get(str(stack), stack)}" for stack, value in ordered.items()]
+    return f"{', '.join(texts)} and {last}" if texts else last
 
 
-def _left_with_a_large_table(way: str) -> Callable[[Measurements], str]:
-    return lambda book: _range(peak.value for peak in left(book, "copies", way).values())
+def _range(values: Iterable[float], spec: str = ".2f", unit: str = "") -> str:
+    """The least and the most of some values; one text where they look alike. Raises KeyError without any."""
+    ordered = sorted(stored.measured(list(values)))
+    return " to ".join(dict.fromkeys(f"{end:{spec}}" for end in (ordered[0], ordered[-1]))) + unit
 
 
-def _left_of_layers(way: str, stack: str) -> Callable[[Measurements], str]:
-    return lambda book: left(book, "activations", way, [stack])[stack].text()
+def _coefficient(value: Callable[[holdings.MemoryModel], float]) -> pd.Series:
+    """A coefficient of the recipe by stack of Keras 3."""
+    return pd.Series({stack: value(holdings.of_stack(stack)) for stack in KERAS3})
 
 
+def _off(found: pd.DataFrame) -> str:
+    """By how much the recipe misses a measured peak at most."""
+    return f"{(found['measured'] / found['predicted'] - 1).abs().max() * 100:.0f} %"
+
+
+def _left(larger: str, way: str, *stacks: str) -> Callable[[Measurements], str]:
+    return lambda book: _range(peak.value for peak in left(book, larger, way, stacks).values())
+
+
+def _again_time(stack: str) -> Callable[[Measurements], str]:
+    """How many times as long a step takes with gradient checkpointing."""
+
+    def say(book: Measurements) -> str:
+        return stored.row(frees(book), larger="activations", way=AGAIN, stack=stack)["time"].text(".1f")
+
+    return say
+
+
+# Of the machine that measured the most ways to free memory; what another alone measured names it.
 PROSE = Prose(
-    "mem-freed",
-    machine=lambda book: page.title(book, frees(book)),
-    again_tensorflow=_left_of_layers(AGAIN, "2026-tensorflow"),
-    again_jax=_left_of_layers(AGAIN, "2026-jax"),
-    tcmalloc_torch=_left_of_layers("tcmalloc", "2026-torch"),
-    eighth=_left_with_a_large_table(EIGHTH),
-    accumulated=_left_with_a_large_table(ACCUMULATED),
-    deferred=_left_with_a_large_table(DEFERRED),
-    built=lambda book: _range(before_training(book), ".0%"),
+    "mem",
+    there=lambda book: page.title(book, frees(book)),
+    small=lambda _: small_network().title,
+    parameters=lambda _: f"{by_hand()['parameters']:,}",
+    weights=lambda _: f"{FLOAT * by_hand()['parameters'] / 1e6:.2f} MB",
+    r=lambda _: _range(_coefficient(lambda held: (held.idle + held.runtime) / MIB), ".0f", " MiB"),
+    k=lambda _: _listed(_coefficient(lambda held: held.copies)),
+    q=lambda _: _range(_coefficient(lambda held: held.kept), ".1f"),
+    q_lstm=lambda _: _range(_coefficient(lambda held: held.recurrent), ".1f"),
+    error=lambda _: _range(_coefficient(lambda held: held.error * 100), ".0f", " %"),
+    share=lambda _: _range(framework_share(small_network()) * 100, ".0f", " %"),
+    off=lambda _: _off(worked_example(small_network())),
+    off_large=lambda book: _off(worked_classifier(book)),
+    grown=lambda _: _listed(growth(small_network())[list(KERAS3)]),
+    grown_before=lambda _: _listed(growth_before_training(small_network())[list(KERAS3)]),
+    grown_deep=lambda book: _listed(deep_growth(book)),
+    low=lambda book: f"{copies_with(book, 'adam').min():.1f}",
+    high=lambda book: f"{copies_with(book, 'adam').max():.1f}",
+    high_stack=lambda book: copies_with(book, "adam").idxmax(),
+    sgd=lambda book: _range(copies_with(book, "sgd"), ".1f"),
+    sgd_numpy=lambda book: f"{copies_with(book, 'sgd')['numpy']:.1f}",
+    jax=lambda book: f"{copies_with(book, 'adam')['2026-jax']:.1f}",
+    momentum=lambda book: f"{copies_with(book, 'momentum')['2026-tensorflow']:.1f}",
+    built=lambda book: _range(before_training(book) * 100, ".0f", " %"),
+    eighth=_left("copies", EIGHTH),
+    accumulated=_left("copies", ACCUMULATED),
+    deferred=_left("copies", DEFERRED),
+    again=_left("activations", AGAIN, "2026-tensorflow", "2026-jax"),
+    again_time=_again_time("2026-tensorflow"),
+    again_time_jax=_again_time("2026-jax"),
+    eighth_of_layers=_left("activations", EIGHTH),
+    tcmalloc_torch=_left("activations", "tcmalloc", "2026-torch"),
+    predicted_growth=lambda _: predictions.outcome("11", "1"),
+    predicted_framework=lambda _: predictions.outcome("11", "2"),
+    predicted_jax=lambda _: predictions.outcome("11", "5"),
 )

@@ -1,6 +1,6 @@
-"""Chapter 11, memory: S2's example by hand, what a stack holds at its peak, and one step as drawn.
+"""Chapter 11, memory: S2's example by hand, what stacks held at their peaks, and one step as it goes.
 
-What frees memory is the chapter's second question: memory.py.
+The recipe that predicts a peak, and what frees memory: memory.py.
 """
 
 import functools
@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from IPython.display import HTML
 
-from traintime.book import original, page, stored
+from traintime.book import original, stored
 from traintime.book.claims import Finding, claim
-from traintime.book.page import Prose
 from traintime.book.stored import ANY, Measurements
 from traintime.explain import memory
 from traintime.explain.memory import READY
@@ -28,6 +26,7 @@ MIB = 2**20
 KERAS2 = ("2017-theano", "2017-tensorflow", "2020-theano", "2020-tensorflow")
 SIZES: dict[str, Any] = dict.fromkeys(("vocabulary", "batch", "length", "optimizer", "frozen"), ANY)
 LEAST = {"adam": 4, "rmsprop": 3, "momentum": 3, "sgd": 2, "frozen": 1}  # parameters, gradients, optimizer state
+LAYERS: dict[str, Any] = {"workload": "dense", "inputs": 100, "hidden": 256, "layers": 32, "batch": 8192}
 LARGE = 200_000  # rows from which on the table, and little else, decides the peak
 
 
@@ -42,7 +41,7 @@ def all_between(values: pd.Series, low: float, high: float, spec: str, unit: str
     return Finding(bool(values.between(low, high).all()), f"{unit}{texts}")
 
 
-# The document's example
+# S2's example
 
 
 def by_hand() -> dict[str, int]:
@@ -66,9 +65,7 @@ def _figures() -> pd.Series:
     return original.read("s2-memory").set_index("name")["value"]
 
 
-@claim(
-    "11.1", "The layers of the document's example give its 1,820 numbers a sample and 465,920 a batch exactly.", "S2"
-)
+@claim("11.1", "The layers of the example give its 1,820 numbers per sample and 465,920 per batch exactly.", "S2")
 def document_adds_up(book: Measurements) -> Finding:
     if book.machine != stored.reference():
         raise KeyError(book.machine)  # arithmetic is of no machine: said once
@@ -78,19 +75,6 @@ def document_adds_up(book: Measurements) -> Finding:
     activations = make_point("dense").work.activation_bytes // FLOAT
     batches = activations == ours["batch"] * ours["forward"] / ours["sample"]
     return Finding(same and batches, f"{ours['sample']:,} and {ours['batch']:,}")
-
-
-def count_table() -> HTML:
-    """S2's count, the layers' and the bytes of both."""
-    names = ["forward, a sample", "backward, a sample", "both", "a batch"]
-    counts = pd.DataFrame({"documented": documented()}).assign(counted=pd.Series(by_hand()), name=names)
-    return page.columns(
-        counts,
-        name="numbers",
-        documented=("the document", 1, ",.0f"),
-        counted=("from its layers", 1, ",.0f"),
-        bytes=("MB", lambda row: f"{FLOAT * row['counted'] / 1e6:.3f}"),
-    )
 
 
 # What a stack holds at its peak
@@ -136,45 +120,10 @@ def holdings(book: Measurements) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["stack", "fit", "error", "worst", "at"])
 
 
-def holding_table(book: Measurements) -> HTML:
-    """What each stack holds idle, as runtime, in copies of the parameters and of the activations; and the error."""
-    return page.columns(
-        holdings(book),
-        stack="",
-        runtime=("idle + runtime (MiB)", lambda row: f"{_mib(idle(row['stack']))} + {_mib(row['fit'].runtime)}"),
-        copies=("copies", lambda row: f"{row['fit'].copies:.1f}"),
-        kept=("activations", lambda row: f"{row['fit'].kept:.2f}"),
-        error=("error, left out", 1, ".0%"),
-        worst=("the worst", lambda row: f"{row['worst']:+.0%}<br>{row['at']}"),
-    )
-
-
-def _mib(size: float) -> str:
-    return "" if np.isnan(size) else f"{size / MIB:,.0f}"
-
-
-def here_table(run: Measurements, book: Measurements) -> HTML:
-    """Points of a run: what they hold beyond idle, and what the coefficients of another machine predict."""
-    fits = holdings(book).set_index("stack")["fit"]
-
-    def predicted(row: pd.Series) -> str:
-        fit = fits.get(row["stack"])
-        return _mib(fit.bytes(row["parameter_bytes"], row["activation_bytes"])) if fit else ""
-
-    return page.columns(
-        peaks(run),
-        stack="",
-        vocabulary=("vocabulary", 1, ","),
-        batch=("batch", 1, ","),
-        held=("held (MiB)", 1 / MIB, ",.0f"),
-        predicted=("foretold (MiB)", predicted),
-    )
-
-
 @claim(
     "11.2",
-    "A runtime, copies of the parameters and kept activations give the held memory of a left-out point within "
-    "10 % on average on today's stacks, within 20 % on the older ones.",
+    "A runtime, copies of the parameters and activations predict the memory of a configuration that the fit has not "
+    "seen within 10 % on average on today's stacks and within 20 % on the older ones.",
 )
 def three_parts(book: Measurements) -> Finding:
     errors = holdings(book).set_index("stack")["error"].astype(float)
@@ -208,22 +157,11 @@ def copies(book: Measurements) -> pd.DataFrame:
 
 def copies_with(book: Measurements, how: str, *stacks: str) -> pd.Series:
     """Those of one way of training by stack, of these stacks or of all. Raises KeyError without the way."""
-    measured = copies(book)[how].dropna()
+    measured = copies(book).loc[:, how].dropna()
     return measured[[stack for stack in stacks or measured.index if stack in measured]]
 
 
-def copies_table(book: Measurements) -> HTML:
-    """Copies of a large table by way of training, over the least there can be."""
-    measured = copies(book)
-    if measured.empty:
-        return page.nothing()
-    ways = [way for way in measured if way in LEAST]
-    least = pd.DataFrame([{"stack": "the least"} | {way: str(LEAST[way]) for way in ways}])
-    rows = pd.concat([least, measured.reset_index()])
-    return page.columns(rows, stack="copies held", **{way: (way, 1.0, ".1f") for way in ways})
-
-
-@claim("11.3", "Both Theanos and JAX hold four copies of a large table with Adam, the least.")
+@claim("11.3", "Both Theanos and JAX hold four copies of a large table with Adam, which is the least.")
 def theano_and_jax_hold_the_least(book: Measurements) -> Finding:
     return all_between(copies_with(book, "adam", "2017-theano", "2020-theano", "2026-jax"), 3.8, 4.5, ".1f")
 
@@ -248,39 +186,57 @@ def twice(book: Measurements) -> Finding:
     return all_between(copies_with(book, "sgd"), 1.5, 2.5, ".1f")
 
 
-def under_tcmalloc(book: Measurements) -> pd.Series:
-    """The peak with a large table under tcmalloc over that under glibc, by stack, the least first."""
-    points = book.points(vocabulary=LARGE, allocator=["glibc", "tcmalloc"], onednn="auto").dropna(subset="peak_bytes")
-    wide = points.pivot_table("peak_bytes", "stack", "allocator", sort=False)
-    return (wide["tcmalloc"] / wide["glibc"]).dropna().sort_values()
-
-
 # The example, measured
 
 
 @functools.cache
 def example(book: Measurements) -> pd.DataFrame:
-    """S2's example as measured, its points: with idle and held, bytes beyond idle.
-
-    peak_bytes and held are without the batches that lie ready: those are data, which each program keeps as it likes.
-    """
-    points = book.points(workload="dense", batch=ANY).dropna(subset="peak_bytes")
-    data = [READY * FLOAT * row.batch * (row.inputs + row.outputs) for row in points.itertuples()]
-    points = points.assign(peak_bytes=points["peak_bytes"] - data, idle=[idle(stack) for stack in points["stack"]])
+    """S2's example as measured, a row a stack and batch: with idle and held, bytes beyond idle."""
+    points = without_data(book.points(workload="dense", batch=ANY).dropna(subset="peak_bytes"))
+    points = points.assign(idle=[idle(stack) for stack in points["stack"]])
     return points.assign(held=points["peak_bytes"] - points["idle"])
 
 
-def example_table(book: Measurements) -> HTML:
-    """Mebibytes that S2's example holds beyond idle, a row a stack, a column a batch."""
-    wide = example(book).pivot_table("held", ["stack", "idle"], "batch", sort=False).reset_index()
-    batches = {str(batch): (f"batch {batch:,}", 1 / MIB, ",.1f") for batch in wide.columns[2:]}
-    return page.columns(wide.rename(columns=str), stack="MiB", idle=("idle", 1 / MIB, ",.0f"), **batches)
+def without_data(points: pd.DataFrame) -> pd.DataFrame:
+    """Points of dense networks whose peak lacks the batches that lie ready, which are data."""
+    data = [READY * FLOAT * row.batch * (row.inputs + row.outputs) for row in points.itertuples()]
+    return points.assign(peak_bytes=points["peak_bytes"] - data)
+
+
+def small_network() -> Measurements:
+    """The machine that measured the example."""
+    return stored.having(stored.of(), example)
+
+
+def grown(points: pd.DataFrame, low: int, high: int) -> pd.Series:
+    """By how much the peak grows from one batch to another, in units of the numbers of the forward pass, by stack."""
+    point = points.iloc[0]
+    sample = point["inputs"] + point["layers"] * point["hidden"] + point["outputs"]
+    wide = points.pivot_table("peak_bytes", "stack", "batch", sort=False)
+    return (wide.loc[:, high] - wide.loc[:, low]).dropna() / (FLOAT * (high - low) * sample)
 
 
 def growth(book: Measurements) -> pd.Series:
-    """By how much it grows from a batch of 1 to 4,096, in units of the numbers of the forward pass, by stack."""
-    wide = example(book).pivot_table("held", "stack", "batch", sort=False)
-    return (wide[4096] - wide[1]).dropna() / (FLOAT * 4095 * by_hand()["forward"])
+    """That of the example from a batch of 1 to 4,096."""
+    return grown(stored.measured(example(book)), 1, 4096)
+
+
+def growth_before_training(book: Measurements) -> pd.Series:
+    """The part of `growth` that is there before the first step, when the worker has drawn its batches."""
+    rows = [
+        (record.stack, record.point.sizes, invocation.result.memory["built"])
+        for record in book.records(workload="dense", batch=[1, 4096])
+        for invocation in record.invocations
+        if invocation.result
+    ]
+    points = pd.DataFrame([sizes.model_dump() | {"stack": stack, "peak_bytes": built} for stack, sizes, built in rows])
+    return grown(without_data(points), 1, 4096)
+
+
+def deep_growth(book: Measurements) -> pd.Series:
+    """Growth of the peak with the batch, in units of the numbers of the forward pass, where the layers hold most."""
+    points = book.points(**LAYERS | {"batch": [1024, 8192]}).dropna(subset="peak_bytes")
+    return grown(without_data(stored.measured(points)), 1024, 8192)
 
 
 def framework_share(book: Measurements) -> pd.Series:
@@ -292,7 +248,8 @@ def framework_share(book: Measurements) -> pd.Series:
 @claim(
     "11.7",
     "From a batch of 1 to 4,096 the example's memory grows by half to two and a half times its forward pass.",
-    says="not measured",
+    says="does not hold",
+    on=small_network,
 )
 def grows_by_activations(book: Measurements) -> Finding:
     more = growth(book)
@@ -304,13 +261,14 @@ def grows_by_activations(book: Measurements) -> Finding:
 @claim(
     "11.8",
     "At the example's size, batch 256, the framework itself is more than 90 % of the peak on every Keras stack.",
-    says="not measured",
+    says="does not hold",
+    on=small_network,
 )
 def mostly_framework(book: Measurements) -> Finding:
     return all_between(framework_share(book), 0.9, np.inf, ".0%")
 
 
-# One step, as drawn
+# One step, as it goes
 
 
 def watched(
@@ -339,62 +297,7 @@ def watched(
         done.set()
         watcher.join()
     table = pd.DataFrame(samples, columns=["s", "pages"])
-    mib = (table["pages"] - table["pages"].iloc[0]) * 4096 / MIB
-    return pd.DataFrame({"s": table["s"], "mib": mib}), pd.DataFrame(marks, columns=["s", "name"])
-
-
-# What the prose names
-
-
-def _ordered(book: Measurements, how: str) -> pd.Series:
-    """Copies of a large table in one way of training by stack, the least first."""
-    return copies_with(book, how).sort_values()
-
-
-def _ranked(book: Measurements, column: str) -> pd.DataFrame:
-    """`holdings` by the size of one of its errors, the least first."""
-    return holdings(book).sort_values(column, key=np.abs)
-
-
-def _runtimes(book: Measurements) -> list[str]:
-    """Of the stacks that hold a runtime, MiB, the least first."""
-    return [_mib(runtime) for runtime in sorted(fit.runtime for fit in holdings(book)["fit"]) if runtime]
-
-
-def _example(book: Measurements) -> str:
-    book = stored.having(book, example)
-    shares, grown = framework_share(book), growth(book)
-    if shares.empty:
-        raise KeyError("the example was not measured")
-    return (
-        f"With its batch of 256 the framework itself, idle, is {shares.min():.0%} to {shares.max():.0%} of the peak on "
-        f"the Keras stacks. From a batch of 1 to 4,096 memory grows by {grown.min():.1f} to {grown.max():.1f} times "
-        'the numbers of the forward pass. For a network of this size the answer to "does it fit?" is the software.'
-    )
-
-
-PROSE = Prose(
-    "mem",
-    there=lambda book: book.title,
-    parameters=lambda book: f"{by_hand()['parameters']:,}",
-    weights=lambda book: f"{FLOAT * by_hand()['parameters'] / 1e6:.2f} MB",
-    batch=lambda book: f"{FLOAT * by_hand()['batch'] / 1e6:.2f} MB",
-    low=lambda book: f"{_ordered(book, 'adam').iloc[0]:.1f}",
-    low_stack=lambda book: _ordered(book, "adam").index[0],
-    high=lambda book: f"{_ordered(book, 'adam').iloc[-1]:.1f}",
-    high_stack=lambda book: _ordered(book, "adam").index[-1],
-    sgd_low=lambda book: f"{_ordered(book, 'sgd').iloc[0]:.1f}",
-    sgd_high=lambda book: f"{_ordered(book, 'sgd').iloc[-1]:.1f}",
-    numpy_adam=lambda book: f"{copies_with(book, 'adam')['numpy']:.1f}",
-    numpy_rows=lambda book: f"{copies_with(book, 'adam-rows')['numpy']:.1f}",
-    numpy_frozen=lambda book: f"{copies_with(book, 'frozen')['numpy']:.1f}",
-    runtime_low=lambda book: _runtimes(book)[0],
-    runtime_high=lambda book: _runtimes(book)[-1],
-    error_low=lambda book: f"{_ranked(book, 'error').iloc[0]['error']:.0%}",
-    error_high=lambda book: f"{_ranked(book, 'error').iloc[-1]['error']:.0%}",
-    error_stack=lambda book: _ranked(book, "error").iloc[-1]["stack"],
-    worst=lambda book: f"{_ranked(book, 'worst').iloc[-1]['worst']:+.0%}",
-    worst_at=lambda book: "{stack} ({at})".format(**_ranked(book, "worst").iloc[-1]),
-    tcmalloc=lambda book: f"{under_tcmalloc(book).iloc[-1]:.2f}",
-    example=_example,
-)
+    table["mib"] = (table["pages"] - table["pages"].iloc[0]) * 4096 / MIB
+    changed = table["mib"].diff().abs().fillna(np.inf) > table["mib"].max() / 500
+    table = table[changed | changed.shift(-1, fill_value=True)]  # of thousands of equal samples the first and the last
+    return table[["s", "mib"]].reset_index(drop=True), pd.DataFrame(marks, columns=["s", "name"])

@@ -13,7 +13,8 @@ from IPython.display import HTML
 
 from traintime.book import bench_formula, external, original, page, stored
 from traintime.book.bench_formula import GOAL, Sharpness, by_stack, enough
-from traintime.book.chapters.vocabulary import bytes_a_row, floor_s
+from traintime.book.chapters import fused_published
+from traintime.book.chapters.vocabulary import floor_s
 from traintime.book.claims import Finding, above, claim, every_stack
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
@@ -107,13 +108,13 @@ def fitted_points(book: Measurements) -> pd.DataFrame:
 
 
 def term_seconds(book: Measurements) -> pd.DataFrame:
-    """Seconds that each term contributes at the 2017 post's point, a row a stack."""
+    """Seconds that each term contributes at the 2017 post's configuration, a row a stack."""
     at = pd.DataFrame([DOCUMENT])
     return pd.DataFrame({stack: one.fit.parts(at).iloc[0] for stack, one in straight(book).items()}).T.fillna(0)
 
 
 def rows_share(one: Fitted) -> Interval:
-    """The share of the rows in a step at the 2017 post's point."""
+    """The share of the rows in a step at the 2017 post's configuration."""
     at = pd.DataFrame([DOCUMENT])
     drawn, value = one.fit.draws * one.fit.formula.design(at)[0], one.fit.parts(at).iloc[0]
     return central((drawn["b"] / drawn.sum(axis=1)).to_numpy(), float(value["b"] / value.sum()))
@@ -177,7 +178,7 @@ def pairs() -> pd.DataFrame:
 
 
 def fitting() -> pd.Series:
-    """Which of the pairs two costs give back, neither of them negative."""
+    """Which of the pairs two costs reproduce, neither of them negative."""
     return pairs()["worst error"] <= 0.01
 
 
@@ -200,7 +201,24 @@ def bug_report() -> dict[str, float]:
 # What the page shows
 
 
-def term_table(book: Measurements) -> HTML:
+def parts_table(book: Measurements) -> HTML:
+    """The two parts of a step at the 2017 post's configuration, a row a stack, and the errors of the fit."""
+    seconds, summary = term_seconds(book), fit_summary(book)
+    fixed = seconds[[name for name in seconds if name != "c"]].sum(axis=1)
+    rows = pd.DataFrame({"fixed": fixed, "rows": seconds.get("b"), "sample": seconds.get("c")})
+    rows["sample"] = rows["sample"] / DOCUMENT["batch"]
+    return page.columns(
+        rows.join(summary[["points", "left_out", "repeat"]]).rename_axis("stack").reset_index(),
+        stack=("stack (configurations)", lambda row: f"{row['stack']} ({row['points']:.0f})"),
+        fixed=("fixed (ms)", 1e3, ",.0f"),
+        rows=("of it the rows (ms)", 1e3, ",.0f"),
+        sample=("per sample (ms)", 1e3, ",.2f"),
+        left_out=("error, left out (%)", 100, ".0f"),
+        repeat=("error, measured again (%)", 100, ".0f"),
+    )
+
+
+def term_table(book: Measurements, fold: str = "") -> HTML:
     """What each stack pays for the step, a time step, a row and a token."""
     rows = []
     for stack, one in straight(book).items():
@@ -209,24 +227,12 @@ def term_table(book: Measurements) -> HTML:
         rows[-1]["stack"] = stack
     return page.columns(
         pd.DataFrame(rows, columns=["stack", "a", "l", "b", "c"]),
+        fold=fold,
         stack="stack",
         a=("*a* (ms)", 1e3, ",.0f"),
-        l=("*l* (ms a position)", 1e3, ",.2f"),
-        b=("*b* (ns a row)", 1e9, ",.0f"),
-        c=("*c* (µs a token)", 1e6, ",.0f"),
-    )
-
-
-def error_table(book: Measurements) -> HTML:
-    """How far each stack's costs lie above the floor, and how well the sum gives its points back."""
-    return page.columns(
-        fit_summary(book).rename_axis("stack").reset_index(),
-        stack=("stack (points)", lambda row: f"{row['stack']} ({row['points']})"),
-        b=("row / floor", 1, ".1f"),
-        c=("token / floor", 1, ".1f"),
-        error=("mean error", 1, ".0%"),
-        left_out=("left out", 1, ".0%"),
-        repeat=("measured again", 1, ".0%"),
+        l=("*l* (ms per time step)", 1e3, ",.2f"),
+        b=("*b* (ns per row)", 1e9, ",.0f"),
+        c=("*c* (µs per token)", 1e6, ",.0f"),
     )
 
 
@@ -238,7 +244,12 @@ def enumerated(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "no stack"
 
 
-def _ends(name: str, column: str, low: str = ".0%", high: str = ".0%") -> dict[str, Text]:
+def percent(share: float, sign: str = "") -> str:
+    """A share as a sentence has it: "24 %"; sign "+" to show it always."""
+    return f"{share * 100:{sign}.0f}\u00a0%".replace("-", "−")
+
+
+def _ends(name: str, column: str, write: Callable[[float], str]) -> dict[str, Text]:
     """Least and greatest of a column of `fit_summary`, with their stacks."""
 
     def measured(book: Measurements) -> pd.Series:
@@ -248,27 +259,16 @@ def _ends(name: str, column: str, low: str = ".0%", high: str = ".0%") -> dict[s
         return rows
 
     return {
-        f"{name}-low": lambda book: f"{measured(book).min():{low}}",
+        f"{name}-low": lambda book: write(measured(book).min()),
         f"{name}-low-stack": lambda book: str(measured(book).idxmin()),
-        f"{name}-high": lambda book: f"{measured(book).max():{high}}",
+        f"{name}-high": lambda book: write(measured(book).max()),
         f"{name}-high-stack": lambda book: str(measured(book).idxmax()),
     }
 
 
-def _missing(book: Measurements, within: bool | None) -> list[str]:
-    """Stacks that miss the goal under glibc, surely (False) or perhaps (None)."""
-    far = [one for one in sharp_stacks(book, "glibc") if one.ratio.value > GOAL]
-    return [one.stack for one in far if one.within is within]
-
-
-def _worst(book: Measurements) -> pd.Series:
-    points = fitted_points(book)
-    return points.loc[points["error"].abs().idxmax()]
-
-
-def _worst_where(book: Measurements) -> str:
-    worst = _worst(book)
-    return f"{worst['stack']} at {worst['vocabulary']:,} rows, batch {worst['batch']:,}, length {worst['length']}"
+def _goal(book: Measurements, within: bool | None) -> list[str]:
+    """Stacks that meet the goal under glibc (True), miss it (False), or where its interval does not decide (None)."""
+    return [one.stack for one in sharp_stacks(book, "glibc") if one.within is within]
 
 
 def _share(book: Measurements) -> pd.Series:
@@ -277,12 +277,14 @@ def _share(book: Measurements) -> pd.Series:
 
 
 def _leans(size: str) -> Text:
+    """The largest median error against one size, and where it is: "−21 % at 400"."""
+
     def text(book: Measurements) -> str:
         medians = median_errors(fitted_points(book), size)
         if medians.empty:
             raise KeyError(size)
         at = medians.abs().idxmax()
-        return f"{medians.loc[at]:+.0%} at {at:,}"
+        return f"{percent(medians.loc[at], '+')} at {at:,}"
 
     return text
 
@@ -293,55 +295,36 @@ def _s3() -> dict[str, float]:
 
 def _misfit(_: Measurements) -> str:
     worst = pairs().loc[~fitting(), "worst error"]
-    return "; ".join(f"{name} with {units} units, off by {off:.0%}" for (name, units), off in worst.items()) or "none"
-
-
-def _of_device(device: str) -> dict[str, Text]:
-    return {
-        f"error-{device}": lambda _: f"{original.s0_fits()[device].mean_error:.1%}",
-        f"worst-{device}": lambda _: f"{np.abs(original.s0_fits()[device].errors).max():.1%}",
-    }
-
-
-def _limit(name: str) -> Text:
-    return lambda _: f"{formula.price_ratio(original.s0_fits()['CPU'], original.s0_fits()['GPU'], name).value:.1f}"
+    texts = (f"{name} with {units} units, off by {percent(off)}" for (name, units), off in worst.items())
+    return "; ".join(texts) or "none"
 
 
 PROSE = Prose(
     "one",
-    embedding=lambda _: str(make_point().sizes.embedding),
-    row_bytes=lambda _: f"{bytes_a_row():,}",
-    token_flops=lambda _: f"{token_flops() / 1e6:.1f}",
-    stacks=lambda book: str(len(fit_summary(book))),
+    title=lambda book: page.title(book, fitted_points(book)),
     points=lambda book: str(len(fitted_points(book))),
-    near_repeat=lambda book: str(len(straight(book)) - len(_missing(book, None)) - len(_missing(book, False))),
-    far_perhaps=lambda book: enumerated(_missing(book, None)),
-    far_surely=lambda book: enumerated(_missing(book, False)),
-    worst_error=lambda book: f"{_worst(book)['error']:+.0%}",
-    worst_where=_worst_where,
-    share_low=lambda book: f"{_share(book).min():.0%}",
+    met=lambda book: enumerated(_goal(book, True)),
+    missed=lambda book: enumerated(_goal(book, False)),
+    open=lambda book: str(len(_goal(book, None))),
+    share_low=lambda book: percent(_share(book).min()),
     share_low_stack=lambda book: str(_share(book).idxmin()),
-    share_high=lambda book: f"{_share(book).max():.0%}",
-    **_ends("mean", "error"),
-    **_ends("left", "left_out"),
-    **_ends("repeat", "repeat"),
-    **_ends("row", "b", ".1f", ".0f"),
-    **_ends("token", "c", ".1f", ".1f"),
+    share_high=lambda book: percent(_share(book).max()),
+    **_ends("left", "left_out", percent),
+    **_ends("repeat", "repeat", percent),
+    **_ends("row", "b", "{:.1f}".format),
+    **_ends("token", "c", "{:.1f}".format),
     **{f"bend-{size}": _leans(size) for size in DOCUMENT},
     goal=lambda _: f"{GOAL:g}",
-    **_of_device("CPU"),
-    **_of_device("GPU"),
-    limit_b=_limit("b"),
-    limit_c=_limit("c"),
-    k40m_over=lambda _: f"{original.s0_fits()['GPU'].coefficients['b'] / k40m_row_s(make_point().sizes.embedding):.1f}",
     s3_step=lambda _: f"{_s3()['F'] * 1e3:.1f} ms",
     s3_image=lambda _: f"{_s3()['c'] * 1e3:.1f} ms",
-    s3_critical=lambda _: f"{_s3()['F'] / _s3()['c']:.1f}",
-    s3_worst=lambda _: f"{np.abs(line_of_batches(s3_steps())[1]).max():.1%}",
+    s3_even=lambda _: f"{_s3()['F'] / _s3()['c']:.1f}",
+    s3_worst=lambda _: f"{np.abs(line_of_batches(s3_steps())[1]).max() * 100:.1f}\u00a0%",
+    s4_fixed=lambda _: f"{fused_published.fused_line()['F'] * 1e3:.0f} ms",
+    s4_row=lambda _: f"{fused_published.fused_line()['c'] * 1e6:.0f} µs",
+    s4_loop=lambda _: f"{fused_published.loop_line()['step_s']:.1f} s",
+    s4_share=lambda _: percent(fused_published.loop_line()["fixed"]),
     misfit=_misfit,
     pairs=lambda _: str(len(pairs())),
     pairs_good=lambda _: str(fitting().sum()),
-    fixed_low=lambda _: f"{pairs().loc[fitting(), 'ms a step'].min():.0f}",
-    fixed_high=lambda _: f"{pairs().loc[fitting(), 'ms a step'].max():.0f} ms",
     **{f"issue-{name}": lambda _, name=name: f"{bug_report()[name] * 1e3:.0f} ms" for name in ISSUE},
 )

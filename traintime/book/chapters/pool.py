@@ -1,4 +1,4 @@
-"""Chapter 4, the memory pool: a framework's own pool, what a row costs where glibc has none, the cost in memory."""
+"""Chapter 4, allocators: a framework's own pool, what a row costs where glibc does not pool, the cost in memory."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -7,16 +7,16 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page, stored
+from traintime.book import page, predictions, stored
 from traintime.book.chapters.pool_gains import (
     BOTH,
     GAIN,
     NAMES,
     ROWS,
+    elsewhere,
     fault_prices,
     faults,
     gains,
-    most_compared,
     pages,
     plain_faults,
     table_bytes,
@@ -67,9 +67,8 @@ def taken_away(book: Measurements) -> Interval:
 
 @claim(
     "04.10",
-    "With oneDNN TensorFlow 2.21 faults less than once for a hundred pages of the table under plain glibc, and "
+    "With oneDNN TensorFlow 2.21 incurs less than one page fault per hundred pages of the table under plain glibc, and "
     "tcmalloc gains less than 24 %.",
-    on=most_compared,
 )
 def onednn_has_a_pool(book: Measurements) -> Finding:
     plain = onednn_faults(book)["on", "glibc"]
@@ -79,16 +78,12 @@ def onednn_has_a_pool(book: Measurements) -> Finding:
     return judged_together(few, every_stack({"glibc over tcmalloc": gain}, below(GAIN)))
 
 
-@claim(
-    "04.11",
-    "Without oneDNN its step under plain glibc takes more than 1.5 times as long as with it.",
-    on=most_compared,
-)
+@claim("04.11", "Without oneDNN its step under plain glibc takes more than 1.5 times as long as with it.")
 def slower_without_onednn(book: Measurements) -> Finding:
     return every_stack(without_onednn(book), above(1.5))
 
 
-@claim("04.12", "tcmalloc takes at least 80 % of that difference away.", on=most_compared)
+@claim("04.12", "tcmalloc removes at least 80 % of that difference.")
 def tcmalloc_is_as_good(book: Measurements) -> Finding:
     return every_stack({"": taken_away(book)}, above(0.8), ".0%")
 
@@ -114,12 +109,6 @@ def bend(book: Measurements) -> pd.DataFrame:
     each = [pd.Series(values, dtype=float).mean() for values in book.values(points, "faults_a_step")]
     worth = np.array(each) / np.array([pages(rows) for rows in points["vocabulary"]])
     return points.assign(how=points["allocator"], faults_a_step=each, tables=worth)
-
-
-def bend_ratios(book: Measurements) -> pd.DataFrame:
-    """Step under glibc over that under tcmalloc, at each vocabulary (Measurements.ratios)."""
-    runs = book.invocations(vocabulary=SIZES, allocator=BOTH)
-    return book.ratios(runs, [("glibc", "tcmalloc")], of="allocator")
 
 
 def further_rows(book: Measurements, stack: str) -> Interval:
@@ -154,7 +143,8 @@ def row_prices(book: Measurements, stack: str) -> tuple[Interval, Interval]:
     "04.13",
     "Under tcmalloc a further row costs the same, within a factor of 1.5, from 80,000 to 800,000 rows as from 20,000 "
     "to 80,000, on Theano 0.9, TensorFlow 1.15, torch and NumPy.",
-    says="cannot be told",
+    says="inconclusive",
+    on=elsewhere,
 )
 def rows_cost_the_same(book: Measurements) -> Finding:
     return every_stack({stack: further_rows(book, stack) for stack in ("2017-theano", *BENT)}, within(1 / 1.5, 1.5))
@@ -164,6 +154,7 @@ def rows_cost_the_same(book: Measurements) -> Finding:
     "04.14",
     "From 20,000 to 800,000 rows a row costs more than 1.5 times as much under plain glibc as under tcmalloc, on "
     "TensorFlow 1.15, torch and NumPy.",
+    on=elsewhere,
 )
 def rows_cost_more_under_glibc(book: Measurements) -> Finding:
     return every_stack({stack: row_ratio(book, stack) for stack in BENT}, above(1.5), ".1f")
@@ -188,7 +179,7 @@ def what_is_kept(book: Measurements) -> Finding:
 
 
 def onednn_table(books: Iterable[Measurements]) -> HTML:
-    """TensorFlow with oneDNN and without: machine, oneDNN, allocator, invocations, ms and faults a step."""
+    """TensorFlow with oneDNN and without: machine, oneDNN, allocator, runs, ms and page faults per step."""
     rows = []
     for book in books:
         runs = onednn(book).sort_values(["onednn", "allocator"], ascending=[False, True])
@@ -202,35 +193,19 @@ def onednn_table(books: Iterable[Measurements]) -> HTML:
         onednn="oneDNN",
         allocator="allocator",
         runs="runs",
-        step=("ms a step", 1e3, ",.0f"),
-        faults=("faults a step", 1, ",.0f"),
+        step=("ms per step", 1e3, ",.0f"),
+        faults=("page faults per step", 1, ",.0f"),
     )
 
 
-def bend_table(book: Measurements) -> HTML:
-    """glibc over tcmalloc at each vocabulary, and the ratio of a row's costs."""
-    table = bend_ratios(book)
-    texts = [f"{page.span(row, spec='.1f', below=True)}<br>{row['reason']}" for _, row in table.iterrows()]
-    wide = table.assign(text=texts).pivot(index="stack", columns="vocabulary", values="text").rename(columns=str)
-
-    def price(row: pd.Series) -> str:
-        text = row_ratio(book, row["stack"]).text(".1f").replace(" (", "<br>(")
-        return f"{text}<br>{row_sides(book, row['stack']).how}"
-
-    return page.columns(
-        wide.loc[list(dict.fromkeys(bend(book)["stack"]))].reset_index(),
-        stack="glibc / tcmalloc",
-        **{str(size): f"{size:,} rows" for size in SIZES},
-        price=("a row's price", price),
-    )
+TITLES = {"2020-tensorflow": "TensorFlow 1.15", "2026-torch": "torch", "2026-jax": "JAX", "numpy": "NumPy"}
 
 
 def _on_stacks(ratios: Mapping[str, Interval]) -> str:
-    """ "3.4 on 2020-tensorflow, 2.6 on 2026-torch", the largest first. Raises KeyError without any."""
-    if not ratios:
-        raise KeyError("not measured")
-    largest_first = sorted(ratios.items(), key=lambda item: -item[1].value)
-    return ", ".join(f"{ratio.value:.1f} on {stack}" for stack, ratio in largest_first)
+    """ "4.0× on TensorFlow 1.15, 3.5× on torch and 1.9× on JAX", the largest first. Raises KeyError without any."""
+    largest_first = sorted(stored.measured(ratios).items(), key=lambda item: -item[1].value)
+    *texts, last = [f"{ratio.value:.1f}× on {TITLES.get(stack, stack)}" for stack, ratio in largest_first]
+    return f"{', '.join(texts)} and {last}" if texts else last
 
 
 def _ends(values: Mapping[str, Interval], spec: str, scale: float = 1.0, between: str = " to ") -> str:
@@ -239,30 +214,13 @@ def _ends(values: Mapping[str, Interval], spec: str, scale: float = 1.0, between
 
 
 def _gain(book: Measurements, stack: str, allocator: str) -> str:
-    return stored.interval(stored.row(gains(book), stack=stack, allocator=allocator)).text()
+    """Speed over plain glibc's, with its interval where both ran in the same rounds."""
+    return stored.ratio_by_stack(gains(book), [stack], allocator=allocator)[stack].text()
 
 
 def _told_apart(book: Measurements) -> dict[str, Interval]:
     apart = {"allocator": "tcmalloc", "faster": "tcmalloc", "reason": "told apart"}
     return stored.ratio_by_stack(gains(book), **apart)
-
-
-def best_gain() -> tuple[pd.Series, str]:
-    """The largest significant gain of an allocator on a machine that every chapter shows, and where: a row of `gains`
-    and its place in words. Raises KeyError without any.
-    """
-    rows = [(row, book.title) for book in map(stored.of, stored.listed()) for _, row in gains(book).iterrows()]
-    apart = [(row, title) for row, title in rows if row["reason"] == "told apart" and row["faster"] == row["allocator"]]
-    if not apart:
-        raise KeyError("not measured")
-    row, title = max(apart, key=lambda each: each[0]["ratio"])
-    return row, f"{row['allocator']} on {row['stack']}, {title}"
-
-
-def _largest_peak(book: Measurements) -> str:
-    """Of the allocators that keep their memory."""
-    peaks = peaks_over_glibc(book)
-    return f"{peaks[peaks.index.isin(['glibc-keep', 'tcmalloc'], level='allocator')].nlargest(1).iloc[0]:.1f}"
 
 
 def _bent(book: Measurements, value: Callable[[Measurements, str], Interval]) -> dict[str, Interval]:
@@ -272,66 +230,53 @@ def _bent(book: Measurements, value: Callable[[Measurements, str], Interval]) ->
     return {stack: value(book, stack) for stack in stacks}
 
 
-def _halved(book: Measurements) -> str:
-    """The stacks on which glibc's mapping is half or more of a row's cost."""
-    return ", ".join(stack for stack, ratio in _bent(book, row_ratio).items() if ratio.value >= 2) or "no stack"
-
-
-def _dearest_row(book: Measurements) -> str:
+def _costliest_row(book: Measurements) -> str:
     return largest(_bent(book, lambda book, stack: row_prices(book, stack)[0]))
-
-
-def _most_tables(book: Measurements, rows: int) -> pd.Series:
-    """The point under glibc, at so many rows, that faults in the most tables' worth of pages."""
-    return stored.chosen(bend(book), allocator="glibc", vocabulary=rows).nlargest(1, "tables").iloc[0]
 
 
 PROSE = Prose(
     "pool",
-    table=lambda book: f"{table_bytes() / 2**20:.0f} MiB",
-    pages=lambda book: f"{pages():,.0f}",
+    array_ms=lambda book: f"{pages() * 1e-6 * 1e3:.0f} ms",  # a microsecond per page
     mapped=lambda book: f"{allocators.MAPPED_FROM / 2**20:.0f} MiB",
     mapped_rows=lambda book: f"{allocators.MAPPED_FROM / table_bytes(1):,.0f}",
     heap=lambda book: f"{HEAP / 2**20:.0f} MiB",
-    best=lambda book: page.span(best_gain()[0], spec=".1f"),  # of the front page
-    best_where=lambda book: best_gain()[1],
     there=lambda book: book.title,
-    there_told=lambda book: _on_stacks(_told_apart(book)),
+    there_told=lambda book: _on_stacks(_told_apart(book)).replace("×", "× faster", 1),
     there_most=lambda book: f"{plain_faults(book).max():,.0f}",
-    there_most_stack=lambda book: plain_faults(book).idxmax(),
+    there_most_stack=lambda book: TITLES.get(plain_faults(book).idxmax(), plain_faults(book).idxmax()),
     there_passes=lambda book: f"{plain_faults(book).max() / pages():.0f}",
+    numpy_gain=lambda book: _gain(book, "numpy", "tcmalloc"),
+    numpy_faults=lambda book: f"{plain_faults(book)['numpy']:,.0f}",
     faults_own=lambda book: f"{plain_faults(book)['2017-tensorflow']:,.0f}",
+    gain_own=lambda book: _gain(book, "2017-tensorflow", "tcmalloc"),
     fault_there=lambda book: f"{_ends(fault_prices(book), '.1f', 1e6)} µs",
-    onednn_second=lambda book: f"{plain_faults(book)[TENSORFLOW]:,.0f}",
+    onednn_second=lambda book: f"{onednn_faults(book)['on', 'glibc']:,.0f}",
     onednn_second_gain=lambda book: _gain(book, TENSORFLOW, "tcmalloc"),
     onednn_off=lambda book: without_onednn(book)[TENSORFLOW].text(),
-    onednn_off_faults=lambda book: f"{onednn_faults(book)['off', 'glibc']:,.0f}",
-    onednn_share=lambda book: taken_away(book).text(".0%"),
+    onednn_share=lambda book: taken_away(book).text(".0f", 100, "%"),
+    memory=lambda book: f"{peaks_over_glibc(book).xs('tcmalloc', level='allocator').max():.1f}",
+    predicted_faults=lambda _: predictions.outcome("04", "1"),
+    predicted_kept=lambda _: predictions.outcome("04", "2"),
+    predicted_between=lambda _: predictions.outcome("04", "3"),
 )
 
-# Of the other machine, on which further allocators and vocabularies were tried.
+# Of the other machine, on which further allocators and vocabularies were measured.
 ELSEWHERE = Prose(
     "",
     pool_elsewhere=lambda book: book.title,
-    pool_fault=lambda book: f"{_ends(fault_prices(book), '.1f', 1e6)} µs",
     pool_onednn_first=lambda book: f"{plain_faults(book)[TENSORFLOW]:,.0f}",
     pool_onednn_first_gain=lambda book: _gain(book, TENSORFLOW, "tcmalloc"),
-    pool_interleaved=lambda book: str(int((gains(book)["sweep"] != "").sum())),
-    pool_all=lambda book: str(len(gains(book))),
     pool_faults_plain=lambda book: f"{faults(book)['2020-tensorflow', 'glibc']:,.0f}",
     pool_faults_arenas=lambda book: f"{faults(book)['2020-tensorflow', 'glibc-keep-arenas']:,.0f}",
     pool_faults_keep=lambda book: f"{faults(book)['2020-tensorflow', 'glibc-keep']:,.0f}",
-    pool_keep=lambda book: _gain(book, "2020-tensorflow", "glibc-keep"),
     pool_jemalloc=lambda book: _ends(stored.ratio_by_stack(gains(book), allocator="jemalloc"), ".2f"),
-    pool_memory=_largest_peak,
     bend_even=lambda book: _ends(_bent(book, further_rows), ".1f", between=" and "),
-    bend_saved=lambda book: _on_stacks(_bent(book, row_ratio)),
-    bend_half=_halved,
-    bend_row_stack=_dearest_row,
-    bend_row_glibc=lambda book: f"{row_prices(book, _dearest_row(book))[0].value * 1e9:,.0f} ns",
-    bend_row_tcmalloc=lambda book: f"{row_prices(book, _dearest_row(book))[1].value * 1e9:,.0f} ns",
-    bend_before=lambda book: f"{_most_tables(book, BEND[0])['tables']:.1f}",
-    bend_before_stack=lambda book: _most_tables(book, BEND[0])["stack"],
-    bend_after=lambda book: f"{_most_tables(book, BEND[1])['tables']:.1f}",
-    bend_after_stack=lambda book: _most_tables(book, BEND[1])["stack"],
+    bend_saved=lambda book: _on_stacks({stack: row_ratio(book, stack) for stack in BENT}),
+    bend_theano=lambda book: row_ratio(book, "2017-theano").text(".1f"),
+    bend_before=lambda book: (
+        f"{stored.row(bend(book), stack='2026-torch', allocator='glibc', vocabulary=BEND[0])['tables']:.1f}"
+    ),
+    bend_row_stack=lambda book: TITLES.get(_costliest_row(book), _costliest_row(book)),
+    bend_row_glibc=lambda book: f"{row_prices(book, _costliest_row(book))[0].value * 1e9:,.0f} ns",
+    bend_row_tcmalloc=lambda book: f"{row_prices(book, _costliest_row(book))[1].value * 1e9:,.0f} ns",
 )

@@ -1,141 +1,154 @@
-"""Chapter 15, predict yours: what its page shows of models drawn at random, predicted and trained.
+"""Chapter 15, whether a training will finish in time: models drawn at random, predicted and then trained.
 
 What was tried is in predicting_tried, what was claimed of it in predicting_judged and, of earlier versions of the
 predictor, predicting_history; other people's trainings and a machine that is not normal are in predicting_elsewhere.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
-from IPython.display import HTML
+from IPython.display import HTML, Markdown
 
-from traintime.book import page, stored
+from traintime import paths
+from traintime.book import page, predictions, stored
 from traintime.book.chapters import predicting_elsewhere as elsewhere
 from traintime.book.chapters import predicting_history, predicting_judged, rows  # noqa: F401 (their claims register)
 from traintime.book.chapters.predicting_tried import (
-    BASE,
     LOADED,
     beyond,
     by_model,
     cases,
+    document_kind,
     errors,
     on_every_machine,
     printed,
+    scaled_models,
+    shown,
     some,
     tried,
     unseen,
-    until_done,
     withdrawn,
     without_withdrawn,
 )
+from traintime.book.page import Prose
 from traintime.book.stored import Measurements
-from traintime.predict import durations, goals
-from traintime.predict.bench import Case
-from traintime.predict.bench_models import DOMAINS, NARROW, WHOLE
-from traintime.predict.goals import mean
+from traintime.explain.statistics import Interval
+from traintime.predict import durations, goals, versions
+from traintime.predict.answer import Estimate
+from traintime.predict.bench import Case, kept
+from traintime.predict.bench_models import BEYONDS, DOMAINS, NARROW, WHOLE
 
-TIERS = ("probed", "calibrated", "formula")
-LARGE = 2_000_000  # rows of the document's largest table
-GB = 1e9
-SHORT = {"2026-tensorflow": "tf", "2026-jax": "jax", "2026-torch": "torch"}  # in the names of numbers
-WAYS = {
-    "again": "training it a second time",
-    "probed": "probed",
-    "calibrated": "calibrated",
-    "formula": "formula",
-    "one batch": "one batch, timed, times the batches",
-    "XLA's count": "XLA's own count, at the machine's rates",
-    "FLOPs / peak": "operations over the peak rate",
+LARGE = 2_000_000  # rows of the 2017 post's largest table
+CARD = "card"
+# What each tier runs, from above in the table and in the figure.
+TIERS = {
+    "probed": "probed: your model, for some seconds",
+    "scaled": "scaled: a smaller model, for some seconds",
+    "calibrated": "calibrated: other models, on this machine",
+    "formula": "formula, this machine's two rates",
+    CARD: "formula, a card's data sheet",
 }
-MEMORY_WAYS = {
-    "again memory": "training it a second time",
-    "probed memory": "probed",
-    "calibrated memory": "calibrated",
-    "formula memory": "formula",
-    "torchinfo memory": "torchinfo, and what the process held (plain PyTorch alone)",
-}
-DRAWN = {NARROW: "at first", WHOLE: "since 24 November 2026"}
+DRAWN = {NARROW: "until 24 November 2026", WHOLE: "since then"}
+NO_BREAK = "\u00a0"
 TRIES = "`make bench-predict` tries it."
-LARGER = {"vocabulary": "rows", "length": "positions", "batch": "samples a step"}
+# Kinds of models (predict.bench_models) as a figure names them.
+KINDS = {
+    "classifier": "the 2017 post's classifier",
+    "recurrent": "bidirectional GRUs",
+    "dense": "dense layers",
+    "attention": "attention",
+    "convolution-1d": "1-D convolutions",
+    "convolution-2d": "2-D convolutions",
+}
 
 
-def _of_way(books: Sequence[Measurements], ways: Mapping[str, str]) -> pd.DataFrame:
-    """A row for each machine and way: name, models, error (mean), twice (share within), held ("10 of 12")."""
-    table = []
-    for book in books:
-        for way, mine in cases(book).groupby("way"):
-            if way in ways:
-                times = mine["times"].to_numpy(float)
-                row = {"machine": book.title, "order": list(ways).index(str(way)), "name": ways[str(way)]}
-                row |= {"models": len(mine), "error": np.abs(times - 1).mean(), "held": _held(mine)}
-                table.append(row | {"twice": np.mean(np.abs(np.log(times)) <= np.log(2))})
-    columns = ["machine", "order", "name", "models", "error", "held", "twice"]
-    titles = [book.title for book in books]
-    made = pd.DataFrame(table, columns=columns)
-    return made.sort_values(
-        ["machine", "order"], key=lambda one: one.map(titles.index) if one.name == "machine" else one
-    )
+# How far off each tier was
+
+
+def over_truth(books: Sequence[Measurements]) -> pd.DataFrame:
+    """Predicted over true time: a row for each model and way, of every tier, and of training again ("again").
+
+    Columns machine, stack, kind, way, times. The trainings on cards are those that others published.
+    """
+    scaled = pd.concat([beyond(book).assign(machine=book.title) for book in books])
+    models = [on_every_machine(books), scaled[scaled["way"] == "scaled"], elsewhere.on_cards()]
+    return pd.concat(models, ignore_index=True)[["machine", "stack", "kind", "way", "times"]]
+
+
+def by_kind(book: Measurements, tier: str = "calibrated") -> pd.DataFrame:
+    """Predicted over true time of one tier: columns way (the kind of model), stack, times."""
+    models = cases(book)
+    return models[models["way"] == tier].assign(way=lambda one: one["kind"])
+
+
+def predicted_by(book: Measurements, tier: str) -> list[Case]:
+    """What this tier predicted on the machine and was kept, with its interval."""
+    of_machine = kept(paths.PREDICTED, book.machine)
+    return [one for one in of_machine if tier in one.predicted and (one.kind in BEYONDS) == (tier == "scaled")]
+
+
+def width(book: Measurements, tier: str) -> float:
+    """The upper end of a tier's interval over the lower one: the median. Raises KeyError where none was kept."""
+    ends = [one.predicted[tier].total for one in predicted_by(book, tier)]
+    return float(np.median(stored.measured([each.high / each.low for each in ends])))
+
+
+def of_tier(book: Measurements, tier: str) -> pd.DataFrame:
+    """The models that this tier predicted, as `cases`. Raises KeyError without any."""
+    models = beyond(book) if tier == "scaled" else cases(book)
+    return some(models[models["way"] == tier])
+
+
+def too_low(models: pd.DataFrame) -> str:
+    """How many were predicted to take less than they took: "58 of 66"."""
+    return f"{(some(models)['times'] < 1).sum()} of {len(models)}"
 
 
 def _held(models: pd.DataFrame) -> str:
-    """Of these intervals, how many held: "10 of 12"; nothing for a way without intervals."""
-    held = models["held"].dropna()
-    return f"{int(held.sum())} of {len(held)}" if len(held) else ""
+    """Of these intervals, how many covered the truth: "10 of 12"."""
+    held = some(models.dropna(subset="held"))["held"]
+    return f"{int(held.sum())} of {len(held)}"
 
 
 def tier_table(books: Sequence[Measurements]) -> HTML:
-    """How far off each way to predict the time was: mean error, how many within twice, how many intervals held."""
-    return page.columns(
-        _of_way(books, WAYS),
-        remedy=TRIES,
-        machine="",
-        name="time, foretold by",
-        models="models",
-        error=("mean error", 1, ".0%"),
-        twice=("within twice", 1, ".0%"),
-        held="intervals held",
-    )
+    """Each tier's error, the width of its interval, its coverage, and how long the tested trainings were.
 
-
-def memory_table(books: Sequence[Measurements]) -> HTML:
-    """The same of the peak of memory."""
-    return page.columns(
-        _of_way(books, MEMORY_WAYS),
-        remedy=TRIES,
-        machine="",
-        name="peak of memory, foretold by",
-        models="models",
-        error=("mean error", 1, ".1%"),
-        held="intervals held",
-    )
-
-
-def stack_table(books: Sequence[Measurements]) -> HTML:
-    """Mean errors on each stack, by tier, and how many intervals held."""
-
-    def cell(models: pd.DataFrame, *ways: str) -> str:
-        mine = [models[models["way"] == way] for way in ways]
-        told = ((f"{np.abs(one['times'] - 1).mean():.0%}", _held(one)) for one in mine if len(one))
-        return "<br>".join(text for each in told for text in each if text) or page.NOT_MEASURED
-
-    table = [
-        {"name": f"{book.title}, {str(stack).removeprefix('2026-')}"}
-        | {way: cell(mine, way) for way in ("again", "probed", "calibrated")}
-        | {"rest": cell(mine, "formula", "one batch"), "memory": cell(mine, "probed memory", "calibrated memory")}
-        for book in books
-        for stack, mine in cases(book).groupby("stack")
-    ]
+    The figures of several machines, or cards, are lines of one cell.
+    """
+    table = []
+    for tier, name in list(TIERS.items())[:-1]:
+        each: dict[str, Callable[[Measurements], str]] = {
+            "models": lambda book, tier=tier: f"{len(of_tier(book, tier))} ({_range(book, tier)})",
+            "error": lambda book, tier=tier: _percent(errors(of_tier(book, tier), tier).mean()),
+            "low": lambda book, tier=tier: too_low(of_tier(book, tier)),
+            "width": lambda book, tier=tier: f"{width(book, tier):.1f}",
+            "held": lambda book, tier=tier: _held(of_tier(book, tier)),
+        }
+        table.append({key: _on_each(books, give) for key, give in each.items()} | {"name": name})
+    if not any(row["held"] for row in table):
+        return page.nothing(TRIES)
+    table.append(elsewhere.card_row() | {"name": TIERS[CARD]})
     return page.columns(
         pd.DataFrame(table),
-        remedy=TRIES,
-        name="",
-        again="trained again",
-        probed="probed",
-        calibrated="calibrated",
-        rest="formula; one batch",
-        memory="memory, probed; memory, calibrated",
+        name="evidence",
+        models="trainings",
+        error="mean error",
+        low="too low",
+        width="interval, high over low",
+        held="covered",
     )
+
+
+def _on_each(books: Sequence[Measurements], give: Callable[[Measurements], str]) -> str:
+    texts = (page.or_not_measured(lambda book=book: give(book)) for book in books)
+    return "<br>".join(text.replace(" ", NO_BREAK) for text in texts if text != page.NOT_MEASURED)
+
+
+def _range(book: Measurements, tier: str) -> str:
+    """How long the trainings lasted that a tier predicted: "4.1 to 127 s"."""
+    lasted = stored.measured([one.true_s for one in predicted_by(book, tier)])
+    return f"{min(lasted):.1f} to {max(lasted):.0f} s"
 
 
 def goal_table(books: Sequence[Measurements]) -> HTML:
@@ -146,7 +159,7 @@ def goal_table(books: Sequence[Measurements]) -> HTML:
         for one in goals.goals(without_withdrawn(book)).itertuples()
     ]
     heads = ["", "goal", "models", "found", "verdict"]
-    return page.table(heads, table, right=False, fold="Each goal, and whether it was met") if table else page.nothing()
+    return page.table(heads, table, right=False, fold="Goals that we set before") if table else page.nothing()
 
 
 def domain_table(books: Sequence[Measurements]) -> HTML:
@@ -157,153 +170,160 @@ def domain_table(books: Sequence[Measurements]) -> HTML:
     for domain, sizes in DOMAINS.items():
         models = "<br>".join(f"{book.title}: {counts.get((domain, book.title), 0)} models" for book in books)
         table.append([f"{DRAWN[domain]}<br>{models}", *(f"{low:,} to {high:,}" for low, high in sizes.values())])
-    return page.table(["drawn", *next(iter(DOMAINS.values()))], table)
+    return page.table(["drawn", *next(iter(DOMAINS.values()))], table, fold="Sizes of the classifiers drawn")
 
 
-def beyond_table(books: Sequence[Measurements]) -> HTML:
-    """Models of which one a tenth as large in one size was tried: what was missed by, and below it each of them."""
-    models = pd.concat([beyond(book).assign(machine=book.title) for book in books])
-    if models.empty:
-        return page.nothing(TRIES)
-    table = []
-    for (machine, domain, at, size), mine in models.groupby(["machine", "domain", "at", "size"]):
-        missed_by = (f"{errors(mine, way).mean():.0%}" for way in ("scaled", "line"))
-        drawn = f"{machine}, {DRAWN[domain]}: {mine['number'].nunique()} models"
-        table.append([drawn, LARGER[size], at, *missed_by, _held(mine[mine["way"] == "scaled"])])
-    heads = ["drawn", "ten times as many", "batch sizes tried", "scaled, missed by"]
-    return HTML(
-        page.table([*heads, "a line through two", "intervals that held"], table).data + _each_beyond(models).data
+# The model that this page asks and then trains
+
+
+def landed(answer: Estimate, took_s: float) -> Markdown:
+    """Whether a training landed inside the interval that had been predicted for it, as a sentence for the page."""
+    total = answer.total
+    ends = f"{durations.text(total.low)} to {durations.text(total.high)}"
+    if took_s in total:
+        return Markdown(f"The training took {durations.text(took_s)}, **inside** the interval of {ends}.")
+    side = "longer" if took_s > total.high else "less"
+    return Markdown(
+        f"The training took {durations.text(took_s)}, **outside** the interval of {ends}: it took {side} than "
+        f"predicted. The interval is meant to cover {answer.level:.0%} of trainings, and it covers fewer on a machine "
+        "whose speed changes between the probe and the training, as it does while other programs run."
     )
 
 
-def _each_beyond(models: pd.DataFrame) -> HTML:
-    """Each model of which a smaller one was tried: what had been said over what it took."""
-    table = []
-    for _, one in models.sort_values(["at", "size", "stack"]).groupby(["machine", "number"], sort=False):
-        way, first = one.set_index("way"), one.iloc[0]
-        scaled, line, again = (f"{way.loc[name, 'times'] - 1:+.0%}" for name in ("scaled", "line", "again"))
-        name = f"{LARGER[first['size']]}, {first['stack'].removeprefix('2026-')}, {first['machine']}"
-        done = "" if np.isnan(first["done"]) else f"{first['done'] - 1:+.0%}"
-        outside = "" if way.loc["scaled", "held"] else "<br>*outside the interval*"
-        table.append([name, first["at"], f"{scaled}{outside}", done, line, again])
-    heads = ["ten times as many", "batch sizes", "scaled", "until the last step", "a line through two"]
-    return page.table([*heads, "training it again"], table, fold="Each model, foretold less what it took")
+# The numbers of the prose; the page shows one machine, and the one before it
 
 
-def case_table(books: Sequence[Measurements]) -> HTML:
-    """Each model that was drawn: what it took, and what each tier had said."""
-    table = []
-    for book in books:
-        gone = withdrawn(book)
-        for case in tried(book):
-            name = f"{case.kind.replace('-', ' ')}, {case.stack.removeprefix('2026-')}, {book.title}"
-            times = (_foretold(case, tier, "total") for tier in TIERS)
-            peaks = (_foretold(case, tier, "memory") or "–" for tier in ("probed", "calibrated"))
-            peak = f"{np.mean(case.peaks) / GB:.2f}"
-            memory = "*withdrawn*" if case.started in gone else "<br>".join([peak, *peaks])
-            table.append([name, durations.text(case.true_s), *times, memory])
-    heads = ["model, backend, machine", "it took", *TIERS, "peak, GB; probed; calibrated"]
-    return page.table(heads, table, fold="Each model") if table else page.nothing()
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
 
 
-def _foretold(case: Case, tier: str, what: str) -> str:
-    """What a tier predicted of one model's time or memory, and whether the truth lay outside."""
-    one = getattr(case.predicted[tier], what) if tier in case.predicted else None
-    if one is None:
-        return ""
-    text = durations.text(one.value) if what == "total" else f"{one.value / GB:.2f}"
-    return text if case.inside()[tier if what == "total" else f"{tier} memory"] else f"{text}<br>*missed*"
+def _error(way: str) -> Callable[[Measurements], str]:
+    return lambda book: _percent(errors(some(cases(book)), way).mean())
 
 
-# The numbers of the prose; of several machines each its own
+def _error_on(stack: str, way: str) -> Callable[[Measurements], str]:
+    return lambda book: _percent(errors(stored.chosen(cases(book), stack=stack), way).mean())
 
 
-def on_each(books: Sequence[Measurements], give: Callable[[Measurements], str]) -> str:
-    """A text for a sentence: "4 %", or where the page shows several machines "4 % on machine C and 3 % on machine D".
-
-    Those that did not measure it are left out.
-    """
-    texts = {book.title: page.or_not_measured(lambda book=book: give(book)) for book in books}
-    texts = {title: text for title, text in texts.items() if text != page.NOT_MEASURED}
-    if len(books) == 1:
-        return next(iter(texts.values()), page.NOT_MEASURED)
-    return " and ".join(f"{text} on {title}" for title, text in texts.items()) or page.NOT_MEASURED
+def _covered(way: str) -> Callable[[Measurements], str]:
+    return lambda book: _held(of_tier(book, way))
 
 
-def numbers(books: Sequence[Measurements]) -> dict[str, str]:
-    """Every number that the chapter's sentences name."""
-    each: dict[str, Callable[[Measurements], str]] = {
-        "models": lambda book: str(some(cases(book))["number"].nunique()),
-        "units": elsewhere.of_512_units,
-        "asleep": _asleep,
-        "one-batch-ahead": _one_batch,
-        "memory-furthest": _furthest,
-        "memory-now": _memory_now,
-        "unseen": lambda book: f"{errors(unseen(cases(book)), 'calibrated').mean():.0%}",
-    }
-    for way in ("again", "probed", "formula", "probed memory"):
-        each[way.replace(" ", "-")] = lambda book, way=way: f"{errors(cases(book), way).mean():.0%}"
-    for tier in TIERS:
-        each[f"{tier}-held"] = lambda book, tier=tier: _held(
-            some(cases(book).query("way == @tier").dropna(subset="held"))
-        )
-    for stack, name in SHORT.items():
-        each[f"advice-{name}"] = lambda book, stack=stack: f"{elsewhere.advised(book, stack, LARGE):.0f}"
-        each[f"tried-{name}"] = lambda book, stack=stack: _deferred(book, stack)
-    given = {f"predict-{name}": on_each(books, give) for name, give in each.items()}
-    trying = " and ".join(book.title for book in books if len(cases(book)))
-    given |= {
-        "predict-there": trying or page.NOT_MEASURED,
-        "predict-withdrawn": str(sum(map(len, map(withdrawn, books)))),
-    }
-    given["predict-printed"] = str(sum(printed(book)["number"].nunique() for book in books))
-    scaled = pd.concat([beyond(book) for book in books]).query("domain == @NARROW")
-    for at in ("one", "two"):
-        mine = scaled[scaled["at"] == at]
-        for way in ("scaled", "line"):
-            give = page.or_not_measured(lambda mine=mine, way=way: mean(errors(mine, way)).text(".0%"))
-            given[f"predict-{at}-{way}"] = give
-        given[f"predict-{at}-held"] = _held(mine[mine["way"] == "scaled"]) or page.NOT_MEASURED
-    given["predict-two-done"] = page.or_not_measured(lambda: until_done(scaled[scaled["at"] == "two"]).text(".0%"))
-    return given | elsewhere.numbers()
+def _earlier(give: Callable[[Measurements], str]) -> Callable[[Measurements], str]:
+    """The same of the machine on which models were tried first."""
+    return lambda _: give(shown())
 
 
-def _one_batch(book: Measurements) -> str:
-    """Where timing one batch missed by less than the probe: "tensorflow (12.4% against 15.9%)", or "no stack"."""
-    nearer = []
-    for stack, mine in some(cases(book)).groupby("stack"):
-        batch, probe = by_model(mine, "one batch", "probed").mean()
-        if batch < probe:
-            nearer.append(f"{str(stack).removeprefix('2026-')} ({batch:.1%} against {probe:.1%})")
-    return ", ".join(nearer) or "no stack"
+def _by_version(version: int) -> Callable[[Measurements], str]:
+    """What a version of the predictor missed models of the 2017 post's kind by, calibrated, under glibc."""
 
+    def give(book: Measurements) -> str:
+        models = document_kind(cases(book), version).query("allocator == 'glibc'")
+        return _percent(errors(models, "calibrated").mean())
 
-# Kinds of models as a sentence names them (predict.bench_models).
-KINDS = {"classifier": "the document's kind", "recurrent": "bidirectional GRUs", "dense": "dense layers"}
-KINDS |= {"convolution-1d": "1-D convolutions", "convolution-2d": "2-D convolutions", "attention": "attention"}
-
-
-def _memory_now(book: Measurements) -> str:
-    """What a calibration misses the peak of memory by since it knows what the very process holds."""
-    return f"{errors(cases(book).query(f'version >= {LOADED}'), 'calibrated memory').mean():.0%}"
-
-
-def _furthest(book: Measurements) -> str:
-    """The kind of models whose memory a calibration missed by most before it knew more: "dense layers (by 44%)"."""
-    mine = some(cases(book).query(f"version == {BASE} and way == 'calibrated memory'"))
-    by_kind = (mine["times"] - 1).abs().groupby(mine["kind"]).mean()
-    return f"{KINDS[str(by_kind.idxmax())]} (by {by_kind.max():.0%})"
+    return give
 
 
 def _asleep(book: Measurements) -> str:
-    """Of the models whose probe knew that `fit` may sleep, how many intervals held: "6 of 6"."""
+    """Of the models whose probe knew that `fit` may sleep, how many intervals covered the truth: "6 of 6"."""
     knew = [case for case in tried(book) if any("may sleep" in note for note in case.predicted["probed"].notes)]
-    if not knew:
-        raise KeyError("none was predicted so")
-    return f"{sum(case.inside()['probed'] for case in knew)} of {len(knew)}"
+    return f"{sum(case.inside()['probed'] for case in stored.measured(knew))} of {len(knew)}"
+
+
+def _baselines(book: Measurements) -> pd.Series:
+    """Mean errors of the probe and of what people do without it, over the models that have all of them (claim 15.4)."""
+    return by_model(some(cases(book)), "probed", "one batch", "FLOPs / peak").mean()
+
+
+def _one_batch(book: Measurements) -> str:
+    """What timing one batch missed by, and the probe of the same models: "24 % against 11 %"."""
+    return f"{_percent(_baselines(book)['one batch'])} against {_percent(_baselines(book)['probed'])}"
+
+
+def _convolutions(book: Measurements) -> pd.DataFrame:
+    return some(cases(book).query("way == 'calibrated' and kind == 'convolution-2d'"))
+
+
+def _kept_memory(book: Measurements) -> str:
+    """What a calibration misses the peak of memory by since it knows what the very process holds."""
+    return _percent(errors(cases(book).query(f"version >= {LOADED}"), "calibrated memory").mean())
+
+
+def _spent(book: Measurements) -> list[tuple[float, float]]:
+    """What each probe took, and the training that it predicted, s. Raises KeyError where that was not kept."""
+    both = [(one.spent_s["probed"], one.true_s) for one in tried(book) if one.spent_s and "probed" in one.spent_s]
+    return stored.measured(both)
+
+
+def _lasted(book: Measurements) -> list[float]:
+    return stored.measured([one.true_s for one in tried(book)])
 
 
 def _deferred(book: Measurements, stack: str) -> str:
     """How many times as fast deferred rows were measured to train."""
     one = stored.row(rows.way_ratios(book, rows.DENSE, rows.DEFERRED), stack=stack, vocabulary=LARGE)
     return stored.interval(one).text(".0f")
+
+
+def _scaled(book: Measurements, way: str) -> Interval:
+    return goals.mean(errors(scaled_models(book, "one"), way))
+
+
+def _came(number: str) -> str:
+    return predictions.outcome("15", number).replace("inconclusive", "is inconclusive")
+
+
+PROSE = Prose(
+    "predict",
+    title=lambda book: page.title(book, cases(book)),
+    earlier=lambda _: page.title(shown(), cases(shown())),
+    models=lambda book: str(some(cases(book))["number"].nunique()),
+    models_earlier=_earlier(lambda book: str(some(cases(book))["number"].nunique())),
+    again=_error("again"),
+    probed=_error("probed"),
+    calibrated=_error("calibrated"),
+    formula=_error("formula"),
+    probed_held=_covered("probed"),
+    calibrated_low=lambda book: too_low(of_tier(book, "calibrated")),
+    calibrated_width=lambda book: f"{width(book, 'calibrated'):.0f}",
+    formula_width=lambda book: f"{width(book, 'formula'):.0f}",
+    jax=_error_on("2026-jax", "probed"),
+    torch=_error_on("2026-torch", "probed"),
+    tensorflow=_error_on("2026-tensorflow", "probed"),
+    asleep=_asleep,
+    one_batch=_one_batch,
+    peak=lambda book: _percent(_baselines(book)["FLOPs / peak"]),
+    convolutions_low=lambda book: too_low(_convolutions(book)),
+    convolutions=lambda book: _percent(errors(_convolutions(book), "calibrated").mean()),
+    unseen=lambda book: _percent(errors(unseen(cases(book)), "calibrated").mean()),
+    memory=_error("probed memory"),
+    memory_formula=_error("formula memory"),
+    memory_now=_kept_memory,
+    lasted_half=lambda book: f"{np.median(_lasted(book)):.0f} seconds",
+    lasted_most=lambda book: f"{max(_lasted(book)):.0f} seconds",
+    probing=lambda book: f"{np.median([spent for spent, _ in _spent(book)]):.0f} seconds",
+    probing_longer=lambda book: f"{sum(spent > true for spent, true in _spent(book))} of {len(_spent(book))}",
+    version=lambda _: str(versions.current()),
+    version_tried=lambda book: str(some(cases(book))["version"].max()),
+    version_2=_earlier(_by_version(2)),
+    version_3=_earlier(_by_version(3)),
+    version_4=_earlier(_by_version(4)),
+    version_6=_by_version(LOADED),
+    scaled=_earlier(lambda book: _percent(_scaled(book, "scaled").value)),
+    line=_earlier(lambda book: _percent(_scaled(book, "line").value)),
+    printed=lambda _: str(sum(printed(stored.of(name))["number"].nunique() for name in stored.named())),
+    withdrawn=lambda _: str(sum(len(withdrawn(stored.of(name))) for name in stored.named())),
+    units=_earlier(elsewhere.of_512_units),
+    advice_tf=_earlier(lambda book: f"{elsewhere.advised(book, '2026-tensorflow', LARGE):.0f}"),
+    advice_jax=_earlier(lambda book: f"{elsewhere.advised(book, '2026-jax', LARGE):.0f}"),
+    tried_tf=_earlier(lambda book: _deferred(book, "2026-tensorflow")),
+    tried_jax=_earlier(lambda book: _deferred(book, "2026-jax")),
+    came_probe=lambda _: _came("1"),
+    came_memory=lambda _: _came("5"),
+    came_card=lambda _: _came("6"),
+)
+
+
+def numbers(book: Measurements) -> dict[str, str]:
+    """Every number that the chapter's sentences name. book: the machine that the page shows."""
+    return PROSE.values(book) | elsewhere.PROSE.values(book)

@@ -1,16 +1,17 @@
 """Chapter 15, beyond our trainings: the 2017 post's card, a Titan X, other units, a machine that is not normal."""
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-from IPython.display import HTML
 
 from traintime import paths
-from traintime.book import external, original, page, stored
+from traintime.book import external, original, stored
 from traintime.book.chapters import question
 from traintime.book.chapters.predicting_tried import cases, shown
 from traintime.book.claims import Finding, claim, every
+from traintime.book.page import Prose
 from traintime.book.stored import Measurements
 from traintime.errors import InputError
 from traintime.explain.terms import by_part
@@ -23,9 +24,10 @@ SURE = 1e6  # degrees of freedom of a tier's own error
 TWICE = (0.5, 2.0)
 
 
-# The document's card, from its data sheet
+# The 2017 post's card, from its data sheet
 
 
+@functools.cache
 def document() -> pd.DataFrame:
     """The 2017 post's cells of its GPU, as the formula predicts them: columns vocabulary, batch, epoch_s, foretold_s,
     low_s, high_s, and update, the share of a step that the table's update takes.
@@ -49,9 +51,9 @@ def document() -> pd.DataFrame:
 
 @claim(
     "15.6",
-    "From its data sheet, and Theano's habits on processors, the document's GPU is foretold within 50 % in each "
-    "of its cells.",
-    says="not measured",  # it is the document's own
+    "From its data sheet, and Theano's efficiency factors on processors, the times of the 2017 post's GPU are "
+    "predicted within 50 %, in each of its cells.",
+    says="not measured",  # it is the post's own
     on=shown,
 )
 def document_foretold(book: Measurements) -> Finding | None:
@@ -59,23 +61,6 @@ def document_foretold(book: Measurements) -> Finding | None:
         return None
     near = (document()["foretold_s"] / document()["epoch_s"] - 1).abs() <= 0.5
     return Finding(bool(near.all()), f"{int(near.sum())} of {len(near)} cells within 50 %")
-
-
-def document_table() -> HTML:
-    """The 2017 post's cells of its GPU, predicted."""
-    return page.columns(
-        document(),
-        vocabulary=("rows", 1, ",.0f"),
-        batch=("batch", 1, ",.0f"),
-        epoch_s=("the document's epoch, s", 1, ",.0f"),
-        foretold_s=("foretold, s", _with_ends),
-        update=("of it the update", 1, ".0%"),
-    )
-
-
-def _with_ends(row: pd.Series) -> str:
-    """What was predicted, and its interval on a line of its own."""
-    return f"{row['foretold_s']:,.0f}<br>({row['low_s']:,.0f} to {row['high_s']:,.0f})"
 
 
 # LSTMs that others timed on a Titan X
@@ -105,8 +90,8 @@ def others() -> pd.DataFrame:
 
 @claim(
     "15.7",
-    "Of the LSTMs that others timed on a Titan X, those of 1,024 units take half to twice what its data sheet and "
-    "habits on processors make of them, and those of 128 units more than twice.",
+    "Of the LSTMs that others timed on a Titan X, those of 1,024 units take half to twice the time that its data sheet "
+    "and efficiency factors on processors predict, and those of 128 units more than twice.",
     says="does not hold",
     on=shown,
 )
@@ -119,19 +104,37 @@ def others_foretold(book: Measurements) -> Finding | None:
     return Finding(bool(large.between(*TWICE).all() and (small > TWICE[1]).all()), figure)
 
 
-def others_table() -> HTML:
-    """Trainings that others published, predicted from a data sheet."""
-    in_ms = others().assign(**{name: others()[name] * 1e3 for name in ("foretold_s", "low_s", "high_s")})
-    return page.columns(
-        in_ms,
-        framework=("on a Titan X", lambda one: f"{one['framework']}, {one['units']:,} units, batch {one['batch']}"),
-        step_s=("it took, ms a step", 1e3, ".0f"),
-        foretold_s=("as first foretold", _with_ends),
-        now_s=("foretold now", 1e3, ".0f"),
-    )
+def on_cards() -> pd.DataFrame:
+    """Predicted over true time of trainings on cards that others published: columns machine (the card), stack, kind,
+    way ("card"), times, and whether the interval covered it (held), with its ends low and high.
+    """
+    post, published = document(), others()
+    of_post = {"machine": "K40m", "stack": "2017-theano", "true": post["epoch_s"], "said": post["foretold_s"]}
+    of_others = {"machine": "Titan X", "stack": published["framework"].map(cards.OF_2017), "true": published["step_s"]}
+    tables = [
+        pd.DataFrame(of_post | {"low": post["low_s"], "high": post["high_s"]}),
+        pd.DataFrame(
+            of_others | {"said": published["foretold_s"], "low": published["low_s"], "high": published["high_s"]}
+        ),
+    ]
+    table = pd.concat(tables, ignore_index=True)
+    held = table["true"].between(table["low"], table["high"])
+    return table.assign(way="card", kind="classifier", times=table["said"] / table["true"], held=held)
 
 
-# Other units than the habits knew
+def card_row() -> dict[str, str]:
+    """Both cards' row of the table of tiers."""
+    cells: dict[str, list[str]] = {"models": [], "error": [], "low": [], "width": [], "held": []}
+    for card, models in on_cards().groupby("machine"):
+        cells["models"].append(f"{len(models)} ({card})")
+        cells["error"].append(f"{(models['times'] - 1).abs().mean() * 100:.0f} %")
+        cells["low"].append(f"{(models['times'] < 1).sum()} of {len(models)}")
+        cells["width"].append(f"{(models['high'] / models['low']).median():.1f}")
+        cells["held"].append(f"{models['held'].sum()} of {len(models)}")
+    return {name: "<br>".join(texts).replace(" ", "\u00a0") for name, texts in cells.items()}
+
+
+# Other units than the efficiency factors were fitted to
 
 
 def of_units(book: Measurements) -> pd.DataFrame:
@@ -154,8 +157,8 @@ def of_units(book: Measurements) -> pd.DataFrame:
 
 @claim(
     "15.9",
-    "On this processor, too, one LSTM of 512 units takes less than half of what the habits of the two stacks of "
-    "2017 made of it while they knew 128 units alone.",
+    "On this processor, too, an LSTM of 512 units takes less than half the time that the two stacks of 2017 were "
+    "predicted to take, with efficiency factors fitted to 128 units alone.",
     on=shown,
     says="does not hold",
 )
@@ -183,8 +186,8 @@ def of_512_units(book: Measurements) -> str:
 
 @claim(
     "15.10",
-    "With LSTMs of other units among what the habits are fitted to, at least six of the eight trainings on a "
-    "Titan X take half to twice what the formula makes of them.",
+    "With LSTMs of other units among what the efficiency factors are fitted to, at least six of the eight trainings on "
+    "a Titan X take half to twice the predicted time.",
     on=shown,
     says="does not hold",
 )
@@ -201,14 +204,14 @@ def others_foretold_now(book: Measurements) -> Finding:
 
 @functools.cache
 def odd() -> list[compare.Placed]:
-    """The stacks of the machine whose TensorFlow ran without oneDNN, held against the book's other machines."""
+    """The stacks of the machine whose TensorFlow ran without oneDNN, compared with the book's other machines."""
     return compare.compare(paths.MEASUREMENTS, ODD)
 
 
 @claim(
     "15.8",
-    "Held against the book's other machines, TensorFlow without oneDNN is the one stack of machine A that is not "
-    "normal, and the memory that it maps anew is named.",
+    "Compared with the book's other machines, TensorFlow without oneDNN is the only stack of machine A that is not "
+    "normal, and the comparison names its fresh pages as the cause.",
     on=lambda: stored.of(ODD),
 )
 def odd_one_out(book: Measurements) -> Finding | None:
@@ -217,11 +220,6 @@ def odd_one_out(book: Measurements) -> Finding | None:
     off = sorted(one.stack for one in odd() if one.off)
     mapped = any(compare.MAPPED in names for one in odd() for names in one.parts)
     return Finding(off == ["2026-tensorflow"] and mapped, f"off: {', '.join(off) or 'nothing'} of {len(odd())} stacks")
-
-
-def odd_table() -> HTML:
-    """Whether machine A is normal."""
-    return page.placed(odd(), f"Is {stored.of(ODD).title} normal?")
 
 
 # What advice is worth
@@ -246,20 +244,20 @@ def advised(book: Measurements, stack: str, vocabulary: int) -> float:
     return dense / deferred
 
 
-def numbers() -> dict[str, str]:
-    """The numbers of the prose that are no machine's of the book."""
-    cells, published = document(), others()
-    first, now = (published["step_s"] / published[name] for name in ("foretold_s", "now_s"))
-    off = np.abs(cells["foretold_s"] / cells["epoch_s"] - 1)
-    largest = cells.loc[cells["vocabulary"].idxmax()]
-    slowest = page.or_not_measured(lambda: f"{max(one.times.value for one in odd() if one.off):.1f} times")
-    return {
-        "predict-document-cells": f"{int((off <= 0.5).sum())} of {len(off)}",
-        "predict-document-large": f"{largest['foretold_s']:,.0f}",
-        "predict-document-was": f"{largest['epoch_s']:,.0f}",
-        "predict-document-update": f"{largest['update']:.0%}",
-        "predict-others": f"{int(first.between(*TWICE).sum())} of {len(first)}",
-        "predict-others-now": f"{int(now.between(*TWICE).sum())} of {len(now)}",
-        "predict-others-most": f"{1 / first.min():.1f}",
-        "predict-odd": slowest,
-    }
+def _post(largest: str) -> Callable[[Measurements], str]:
+    """A figure of the 2017 post's largest table, in whole seconds."""
+    return lambda _: f"{document().loc[document()['vocabulary'].idxmax(), largest]:,.0f}"
+
+
+PROSE = Prose(
+    "predict",
+    cells=lambda _: (
+        f"{((document()['foretold_s'] / document()['epoch_s'] - 1).abs() <= 0.5).sum()} of {len(document())}"
+    ),
+    large=_post("foretold_s"),
+    large_low=_post("low_s"),
+    large_high=_post("high_s"),
+    titan=lambda _: f"{(others()['step_s'] / others()['foretold_s']).between(*TWICE).sum()} of {len(others())}",
+    titan_most=lambda _: f"{(others()['foretold_s'] / others()['step_s']).max():.1f}",
+    odd=lambda _: f"{max(one.times.value for one in stored.measured([one for one in odd() if one.off])):.1f} times",
+)

@@ -26,10 +26,8 @@ TWO = ("2026-11-23T23:05:00Z", "2026-11-23T23:32:00Z")
 NINE_IN_TEN = above(0.9)
 
 
-def machines(reference: str = "") -> list[Measurements]:
-    """Each machine of the book that has tried any model, the one named alone, or the book's where none has."""
-    if reference:
-        return [stored.of(reference)]
+def machines() -> list[Measurements]:
+    """Each machine of the book that has tried any model, or the book's where none has."""
     trying = [book for name in stored.named() if len(cases(book := stored.of(name))) or len(beyond(book))]
     return trying or [stored.of()]
 

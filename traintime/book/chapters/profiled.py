@@ -55,7 +55,7 @@ def body(function: Callable[..., Any]) -> str:
     return textwrap.dedent("\n".join(source.splitlines()[first.lineno - 1 :]))
 
 
-def busiest(profile: cProfile.Profile, batch: int, steps: int, rows: int = 8) -> pd.DataFrame:
+def busiest(profile: cProfile.Profile, batch: int, steps: int, rows: int = 6) -> pd.DataFrame:
     """The functions in which so many profiled steps spent most time of their own.
 
     Columns: function, calls (a step), image_s (seconds an image), share.
@@ -74,30 +74,6 @@ def _named(path: str, line: int, name: str) -> str:
     if path == "~":
         return name.strip("<>").removeprefix("built-in method ").removeprefix("method ")
     return f"{Path(path).name}: {name.strip('<>')}"
-
-
-def frames(profiler: Any, least: float = 0.01) -> pd.DataFrame:
-    """What a pyinstrument.Profiler sampled, as boxes of a flame graph: name, depth, start and width (shares).
-
-    A box lies on that of the function that called it. Boxes of less than `least` are left out.
-    """
-    root = profiler.last_session.root_frame()
-    boxes: list[tuple[str, int, float, float]] = []
-
-    def place(calls: list[Any], depth: int, start: float) -> None:
-        width = sum(call.time for call in calls) / root.time
-        if width < least:
-            return
-        boxes.append((calls[0].function, depth, start, width))
-        called: dict[str, list[Any]] = {}  # the same function called again is one box
-        for child in (child for call in calls for child in call.children if not child.function.startswith("[")):
-            called.setdefault(child.function, []).append(child)
-        for again in called.values():
-            place(again, depth + 1, start)
-            start += sum(call.time for call in again) / root.time
-
-    place([root], 0, 0.0)
-    return pd.DataFrame(boxes, columns=["function", "depth", "start", "width"])
 
 
 def in_one_table(profiles: dict[str, pd.DataFrame]) -> pd.DataFrame:

@@ -1,6 +1,6 @@
-"""Chapter 2, how we measure: how far repeats of one thing differ, between runs and within one, and what a record holds.
+"""Chapter 2, when to trust a step time: how far runs of one configuration differ, and what a record holds.
 
-A step against the framework's own loop and whole epochs are the chapter's second question: measuring.py.
+A step compared with the framework's own loop and with whole epochs is the chapter's second question: measuring.py.
 """
 
 import functools
@@ -15,10 +15,10 @@ from traintime import paths
 from traintime.book import page, stored
 from traintime.book.claims import Finding, above, claim, every_stack
 from traintime.book.page import Prose
-from traintime.book.stored import ANY, Measurements, largest, smallest
+from traintime.book.stored import ANY, Measurements
 from traintime.explain import statistics
 from traintime.explain.statistics import Interval
-from traintime.measuring.findings import withdrawals
+from traintime.measuring.history import withdrawals
 from traintime.point import Run
 from traintime.store import records
 from traintime.store.records import DISTURBED, Record
@@ -79,13 +79,35 @@ def between(runs: pd.DataFrame) -> Interval:
 
 
 @functools.cache
-def inside(book: Measurements) -> float:
-    """What the steps inside one run of the sentinel promise: the median standard error of a run's mean, a share."""
+def steps_inside(book: Measurements) -> pd.DataFrame:
+    """A row for each run of the sentinel's stack: started; error: the standard error of its mean step by its own
+    counted steps, as a share of that mean.
+    """
     stack = sentinel(book)["stack"].iloc[0]
     files = [path for path in records.files(paths.MEASUREMENTS, book.machine) if records.is_sentinel(path)]
-    runs = stored.step_times([records.read(path) for path in files if path.parent.name == stack])
-    steps = [seconds[skipped:] for _, seconds, skipped in runs]
-    return float(np.median([each.std(ddof=1) / each.mean() / len(each) ** 0.5 for each in steps]))
+    rows = []
+    for record in (records.read(path) for path in files if path.parent.name == stack):
+        runs = [run for run in record.invocations if run.result]
+        times = stored.step_times([record])
+        for run, (_, seconds, skipped) in zip(runs, times, strict=True):
+            steps = seconds[skipped:]
+            rows.append((run.started, steps.std(ddof=1) / steps.mean() / len(steps) ** 0.5))
+    return pd.DataFrame(rows, columns=["started", "error"])
+
+
+def inside(book: Measurements) -> float:
+    """What the steps inside one run of the sentinel suggest: the median standard error of a run's mean, a share."""
+    return float(steps_inside(book)["error"].median())
+
+
+def sentinel_runs(book: Measurements) -> pd.DataFrame:
+    """The good runs of the sentinel in the order of time: hours since the first, step_s, and error_s, the standard
+    error of the mean by the steps inside the run.
+    """
+    runs = sentinel(book).merge(steps_inside(book), on="started", how="left", validate="one_to_one")
+    started = pd.to_datetime(runs["started"])
+    hours = (started - started.min()) / pd.Timedelta("1h")
+    return runs.assign(hours=hours, error_s=runs["error"] * runs["step_s"])
 
 
 def rank(runs: pd.DataFrame) -> Interval:
@@ -98,21 +120,35 @@ def rank(runs: pd.DataFrame) -> Interval:
     return Interval(value, float(low), float(high))
 
 
-@claim("02.1", "Runs of one and the same point scatter by more than twice what the steps inside a run promise.")
+@claim(
+    "02.1",
+    "Runs of one configuration scatter by more than twice the standard error that the steps inside a run suggest.",
+)
 def runs_scatter_more_than_steps(book: Measurements) -> Finding:
     scatter, promised = between(sentinel(book)), inside(book)
-    return Finding(above(2 * promised)(scatter), f"{scatter.text('.0f', 100, '%')}, promised {promised:.1%}")
+    return Finding(above(2 * promised)(scatter), f"{scatter.text('.0f', 100, '%')}, inside a run {promised:.1%}")
 
 
 @claim(
     "02.2",
-    "Of the runs of one point under glibc, those with more page faults take longer: rank correlation above 0.3.",
+    "Of the runs of one configuration under glibc, those with more page faults take longer: their rank correlation "
+    "is above 0.3.",
+    says="does not hold",
 )
 def faults_take_time(book: Measurements) -> Finding:
     return every_stack({"rank correlation": rank(sentinel(book))}, above(ALIKE_IN_ORDER))
 
 
-@claim("02.3", "At 20,000 rows TensorFlow 2.21 takes less time a step under tcmalloc than under glibc.")
+def early() -> Measurements:
+    """The machine that was measured first, which alone has runs that ended when a time was over."""
+    return stored.of(stored.first())
+
+
+@claim(
+    "02.3",
+    "With 20,000 rows, a step of TensorFlow 2.21 takes less time under tcmalloc than under glibc.",
+    on=early,
+)
 def tcmalloc_is_faster(book: Measurements) -> Finding:
     runs = book.invocations(stack=TENSORFLOW, vocabulary=VOCABULARY, allocator=list(ALLOCATORS))
     row = book.ratios(runs, [ALLOCATORS], of="allocator").iloc[0]
@@ -135,17 +171,15 @@ def floors() -> pd.DataFrame:
     return stored.in_order(tables.dropna(subset=RUNS, how="all")[["stack", "machine", *RUNS]])
 
 
-def floor_table() -> HTML:
-    """The noise floors of each stack, those of the machines in one cell."""
-    rows = [
-        {"stack": stack} | {str(n): " · ".join(f"{floor:.0%}" for floor in machines[n]) for n in RUNS}
-        for stack, machines in floors().groupby("stack", sort=False)
-    ]
-    heads = ["one run", *(f"{n} runs a side" for n in RUNS[1:])]
-    return page.columns(pd.DataFrame(rows), stack="noise floor", **dict(zip(map(str, RUNS), heads, strict=True)))
+def floor_table(book: Measurements) -> HTML:
+    """The noise floors of each stack of a machine."""
+    rows = noise(book).dropna(subset=RUNS, how="all").rename(columns=str)
+    heads = ["one run per side", *(f"{number} runs per side" for number in RUNS[1:])]
+    columns = {str(number): (head, 100, ".0f") for number, head in zip(RUNS, heads, strict=True)}
+    return page.columns(rows, stack="noise floor, %", **columns)
 
 
-@claim("02.4", "With ten runs a side the noise floor is below 20 % on every stack.")
+@claim("02.4", "With ten runs per side, the noise floor is below 20 % on every stack.")
 def ten_runs_are_enough(book: Measurements) -> Finding:
     floor = noise(book).query("degrees >= @REPEATS").set_index("stack")[10].sort_values()
     least, most = (f"{floor.iloc[place]:.0%} ({floor.index[place]})" for place in (0, -1))
@@ -189,8 +223,9 @@ def gain(book: Measurements) -> tuple[float, Interval, pd.DataFrame]:
 
 @claim(
     "02.5",
-    "NumPy's runs that the clock could end do end after a slow step, 1.5 times the median or more, more often than "
+    "NumPy's runs that ended after a fixed time end in a slow step, of 1.5 times the median or more, more often than "
     "their other steps are slow.",
+    on=early,
 )
 def the_clock_prefers_slow_steps(book: Measurements) -> Finding:
     last, others, number = ended_by_time(book)
@@ -201,67 +236,11 @@ def the_clock_prefers_slow_steps(book: Measurements) -> Finding:
 @claim(
     "02.6",
     "NumPy's gain from tcmalloc at 200,000 rows is larger by the means of the runs than by their medians.",
-    says="cannot be told",
 )
 def gain_is_larger_by_means(book: Measurements) -> Finding:
     means, medians, _ = gain(book)
     holds = bool(means > medians.high) if medians.excludes(means) else None
     return Finding(holds, f"means {means:.2f}, medians {medians.text()}")
-
-
-# The first steps
-
-
-@functools.cache
-def warm_up(book: Measurements) -> pd.DataFrame:
-    """The first steps of stored runs in units of their median counted step: medians, a column a stack."""
-    return in_units_of_a_later_one(stored.step_times(stored_records(book, vocabulary=VOCABULARY)))
-
-
-def in_units_of_a_later_one(times: list[tuple[str, np.ndarray, int]], steps: int = 10) -> pd.DataFrame:
-    """Medians over runs of the first steps over the run's median counted step; runs of fewer steps are left out.
-
-    times: stack, seconds of every step, steps that do not count (stored.step_times).
-    """
-    curves: dict[str, list[np.ndarray]] = {}
-    for stack, seconds, skipped in times:
-        if len(seconds) >= steps:
-            curves.setdefault(stack, []).append(seconds[:steps] / np.median(seconds[skipped:]))
-    table = {stack: np.median(each, axis=0) for stack, each in curves.items()}
-    return pd.DataFrame(table, index=pd.RangeIndex(1, steps + 1, name="step"))
-
-
-@functools.cache
-def first_step(book: Measurements) -> dict[str, Interval]:
-    """The first step over the run's median step by stack: geometric mean over runs, its spread pooled over points."""
-    rows = book.good[book.good["loop"] == "steps"]
-    rows = rows.assign(first=rows["first_s"] / rows["median_s"])
-    ratios = {}
-    for stack, mine in rows.groupby("stack", sort=False):
-        spread = statistics.pooled_spread(group for _, group in mine.groupby(ALIKE, dropna=False)["first"])
-        runs = book.invocations(stack=stack, vocabulary=VOCABULARY).index
-        if len(runs):
-            ratios[stack] = statistics.geometric(mine.loc[runs, "first"], spread)
-    return ratios
-
-
-@claim("02.7", "The first step takes longer than a later one on every stack, at least 1.2 times.")
-def first_step_is_slow(book: Measurements) -> Finding:
-    return every_stack(first_step(book), above(1.2), ".1f")
-
-
-@claim("02.8", "From the fourth step on the medians over runs lie between 0.7 and 1.4 of a later step, on every stack.")
-def fourth_step_is_steady(book: Measurements) -> Finding:
-    low, high = _later(book)
-    return Finding(low > 0.7 and high < 1.4, f"{low:.2f} to {high:.2f} ({warm_up(book).loc[4:].max().idxmax()})")
-
-
-def _later(book: Measurements) -> tuple[float, float]:
-    """The least and the largest from the fourth step on. Raises KeyError where no run had ten steps."""
-    later = warm_up(book).loc[4:]
-    if later.empty:
-        raise KeyError("not measured")
-    return float(later.min(axis=None)), float(later.max(axis=None))
 
 
 # What else a record holds
@@ -275,46 +254,33 @@ def machine_table() -> HTML:
         rows.append(stored.described(name) | stored.of(name).rates | {"machine": f"{title}<br>{name}"})
     return page.columns(
         pd.DataFrame(rows),
+        fold="The machines of this book",
         machine="machine",
         cores="cores",
         memory_bytes=("memory (GiB)", 2**-30, ".0f"),
-        bandwidth_bytes_per_s=("memory (GB/s)", 1e-9, ".0f"),
-        matmul_flop_per_s=("GFLOP/s", 1e-9, ".0f"),
+        bandwidth_bytes_per_s=("bandwidth (GB/s)", 1e-9, ".0f"),
+        matmul_flop_per_s=("arithmetic (GFLOP/s)", 1e-9, ".0f"),
     )
 
 
-def code_paths() -> pd.DataFrame:
-    """A step of TensorFlow with 200,000 rows by the code path that it took, on every machine that the book shows.
+@functools.cache
+def code_paths(book: Measurements) -> dict[str, Interval]:
+    """A step of TensorFlow with 200,000 rows under glibc by the code path that it took, seconds.
 
-    Under glibc. Columns machine (its title), path, runs, ms with low and high, faults_a_step.
+    Paths: "oneDNN", "no oneDNN", "not recorded".
     """
-    rows = []
-    for book in map(stored.of, stored.listed()):
-        runs = book.invocations(stack=TENSORFLOW, vocabulary=200_000, onednn=["auto", "off"])
-        for path, group in runs.groupby(runs["path"].fillna("").str.partition(",")[0].replace("", "not recorded")):
-            step = statistics.geometric(group["median_s"], book.spread(TENSORFLOW)).scaled(1e3)
-            row = {"machine": book.title, "path": path, "runs": len(group), "ms": step.value}
-            rows.append(row | {"low": step.low, "high": step.high, "faults_a_step": group["faults_a_step"].mean()})
-    return pd.DataFrame(rows)
-
-
-def path_table() -> HTML:
-    """One TensorFlow on several code paths."""
-    return page.columns(
-        code_paths(),
-        machine="machine",
-        path="code path",
-        runs="runs",
-        ms=("a step (ms)", lambda row: page.span(row, "ms", ".0f")),
-        faults_a_step=("page faults a step", 1, ",.0f"),
-    )
+    runs = book.invocations(stack=TENSORFLOW, vocabulary=200_000, onednn=["auto", "off"])
+    paths_ = runs["path"].fillna("").str.partition(",")[0].replace("", "not recorded")
+    spread = book.spread(TENSORFLOW)
+    return {path: statistics.geometric(group["median_s"], spread) for path, group in runs.groupby(paths_)}
 
 
 def restored(book: Measurements) -> int:
-    """Runs of the first machine that were once taken out of its files and are back.
+    """Runs of the early machine that were once taken out of its files and are back.
 
-    Points of which only the single runs of a first attempt exist, with SGD or frozen at 5,000, 80,000 and 800,000 rows;
-    those under glibc told to keep its memory in every heap; and of `fit` those before the last step was told.
+    Configurations of which only the single runs of a first attempt exist, with SGD or frozen at 5,000, 80,000 and
+    800,000 rows; those under glibc set to keep its memory in every heap; and of `fit` those before the end of the last
+    step was recorded.
     """
     rows = book.rows
     single = rows.groupby(["stack", "key"])["started"].transform("size") == 1
@@ -328,75 +294,60 @@ def restored(book: Measurements) -> int:
 # What the prose names
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """A share for a sentence: "9 %"."""
+    return f"{share * 100:.{digits}f} %"
+
+
 def _floor(book: Measurements, number: int) -> str:
     floor = noise(book)[number].dropna().sort_values()
-    return f"{floor.iloc[0]:.0%} to {floor.iloc[-1]:.0%}"
+    return f"{floor.iloc[0] * 100:.0f} to {floor.iloc[-1] * 100:.0f} %"
 
 
-def _floor_under(allocator: str, book: Measurements) -> str:
-    runs = by_allocator(book, sentinel(book)["stack"].iloc[0])[allocator]
-    if runs.empty:
-        raise KeyError("not measured")
-    return f"{statistics.noise([runs['median_s']], 1):.0%}"
-
-
-def _resembles(book: Measurements) -> str:
-    return "resembles" if above(ALIKE_IN_ORDER)(rank(sentinel(book))) else "tells little about"
+def _floor_under(allocator: str) -> str:
+    """The noise floor of single runs of the early machine's sentinel under an allocator."""
+    runs = by_allocator(early(), sentinel(early())["stack"].iloc[0])[allocator]
+    return percent(statistics.noise([stored.measured(runs)["median_s"]], 1))
 
 
 def _hours(book: Measurements) -> str:
     return f"{np.ptp(pd.to_datetime(sentinel(book)['started'])) / pd.Timedelta('1h'):.0f}"
 
 
-def _first() -> Measurements:
-    """The machine on which the clock ended the early runs, whichever the page shows."""
-    return stored.of(stored.first())
-
-
-def _gain_with_fixed_steps(_: Measurements) -> str:
-    """A sentence about the same gain on the first other machine whose runs were of a fixed number of steps."""
-    for book in (stored.of(name) for name in stored.listed() if name != stored.first()):
-        try:
-            means, medians, glibc = gain(book)
-        except KeyError:
-            continue
-        if glibc["fixed"].all():
-            text = f"On {book.title}, with {glibc['steps'].min():.0f} steps fixed beforehand, the two still differ, "
-            return f"{text}{means:.2f} and {medians.text()}: slow steps are real, however a run ends."
-    return "With steps fixed beforehand it is not measured yet."
+def _path(book: Measurements, path: str) -> str:
+    return code_paths(book)[path].text(".0f", 1e3, "ms")
 
 
 PROSE = Prose(
     "how",
-    sentinel=lambda book: sentinel(book)["stack"].iloc[0],
+    title=lambda book: page.title(book, sentinel(book)),
+    early=lambda _: early().title,
     sentinels=lambda book: str(len(sentinel(book))),
     hours=_hours,
-    inside=lambda book: f"{inside(book):.1%}",
-    between=lambda book: f"{between(sentinel(book)).value:.0%}",
-    fastest=lambda book: f"{sentinel(book)['step_s'].min() * 1e3:.0f} ms",
+    inside=lambda book: percent(inside(book), 1),
+    between=lambda book: percent(between(sentinel(book)).value),
+    fastest=lambda book: f"{sentinel(book)['step_s'].min() * 1e3:.0f}",
     slowest=lambda book: f"{sentinel(book)['step_s'].max() * 1e3:.0f} ms",
+    faults=lambda book: f"{sentinel(book)['faults_a_step'].median():.0f}",
+    faults_early=lambda _: f"{sentinel(early())['faults_a_step'].median():,.0f}",
     faults_rank=lambda book: rank(sentinel(book)).text(),
-    faults_resembles=_resembles,
-    floor_glibc=functools.partial(_floor_under, "glibc"),
-    floor_tcmalloc=functools.partial(_floor_under, "tcmalloc"),
-    floor_1=lambda book: _floor(book, 1),
-    floor_3=lambda book: _floor(book, 3),
-    floor_10=lambda book: _floor(book, 10),
-    least=lambda _: f"{statistics.LEAST:.0%}",
-    ended=lambda _: str(ended_by_time(_first())[2]),
-    ended_last=lambda _: ended_by_time(_first())[0].text(".0f", 100, "%"),
-    ended_others=lambda _: f"{ended_by_time(_first())[1]:.0%}",
-    gain_means=lambda _: f"{gain(_first())[0]:.1f}",
-    gain_medians=lambda _: gain(_first())[1].text(),
-    gain_fixed=_gain_with_fixed_steps,
-    first_low=lambda book: f"{first_step(book)[smallest(first_step(book))].value:.1f}",
-    first_low_stack=lambda book: smallest(first_step(book)),
-    first_high=lambda book: f"{first_step(book)[largest(first_step(book))].value:.0f}",
-    first_high_stack=lambda book: largest(first_step(book)),
-    first_numpy=lambda book: f"{first_step(book)['numpy'].value:.1f}",
-    later_low=lambda book: f"{_later(book)[0]:.2f}",
-    later_high=lambda book: f"{_later(book)[1]:.2f}",
+    faults_rank_early=lambda _: rank(sentinel(early())).text(),
+    floor_glibc=lambda _: _floor_under("glibc"),
+    floor_tcmalloc=lambda _: _floor_under("tcmalloc"),
+    floor_1_least=lambda book: percent(noise(book)[1].min()),
+    floor_1_most=lambda book: percent(noise(book)[1].max()),
+    floor_10_most=lambda book: percent(noise(book)[10].max()),
+    floor_1_early=lambda _: _floor(early(), 1),
+    floor_10_early=lambda _: _floor(early(), 10),
+    least=lambda _: percent(statistics.LEAST),
+    ended=lambda _: str(ended_by_time(early())[2]),
+    ended_last=lambda _: ended_by_time(early())[0].text(".0f", 100, "%"),
+    ended_others=lambda _: percent(ended_by_time(early())[1]),
+    gain_means=lambda book: f"{gain(book)[0]:.2f}",
+    gain_medians=lambda book: gain(book)[1].text(),
+    path_onednn=lambda book: _path(book, "oneDNN"),
+    path_without=lambda book: _path(book, "no oneDNN"),
     disturbed=lambda _: f"{DISTURBED:g}",
-    restored=lambda _: str(restored(_first())),
+    restored=lambda _: str(restored(early())),
     withdrawn=lambda _: str(sum(len(withdrawals(paths.MEASUREMENTS / name)) for name in stored.listed())),
 )

@@ -1,6 +1,5 @@
 """Chapter 12, parameters are not time: four structures of one size, and what predicts the time of a step."""
 
-import ast
 import functools
 from collections.abc import Callable, Mapping
 from itertools import combinations
@@ -10,8 +9,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime import workloads
-from traintime.book import claims, page, stored
+from traintime.book import claims, page, predictions, stored
 from traintime.book.claims import Finding, above, any_stack, below, every, every_stack, higher, judged_together
 from traintime.book.page import Prose
 from traintime.book.stored import ANY, Measurements
@@ -41,6 +39,7 @@ PREDICTORS: dict[str, Formula] = {
     "operations and bytes": formula.BY_BOTH,
 }
 ALONE = list(PREDICTORS)[:3]
+FEWEST = 6  # networks of a stack, for a line to be judged by those it leaves out
 
 
 # The networks and their steps
@@ -146,7 +145,7 @@ def dense_is_slower(book: Measurements) -> Finding:
     "From depth 4 to 16, at equal parameters and arithmetic, the densely joined network's time grows by more than that "
     "of the one with shortcuts, on all three stacks.",
     source="S1",
-    says="cannot be told",
+    says="inconclusive",
 )
 def dense_grows_faster(book: Measurements) -> Finding:
     dense, residual = depth_exponents(book, "dense"), depth_exponents(book, "residual")
@@ -178,26 +177,40 @@ def smaller_is_slower(book: Measurements) -> Finding:
 
 
 @functools.cache
+def left_out(book: Measurements) -> pd.DataFrame:
+    """The networks that ran, with a column "… error" for each of PREDICTORS: the relative error of a network's step,
+    predicted by a line through the stack's other networks.
+    """
+    parts = [points(book)[:0]]
+    for _, ran in points(book).dropna(subset="step_s").groupby("stack", sort=False):
+        if len(ran) >= FEWEST:
+            seconds = ran["step_s"].to_numpy(float)
+            parts.append(
+                ran.assign(
+                    **{f"{n} error": formula.leave_one_out(line, ran, seconds) for n, line in PREDICTORS.items()}
+                )
+            )
+    return pd.concat(parts[1:] or parts, ignore_index=True)
+
+
+@functools.cache
 def prediction_errors(book: Measurements) -> pd.DataFrame:
     """How well each predictor predicts a network that its line has not seen: mean left-out error, a row a stack.
 
     Index stack; columns one for each of PREDICTORS, networks, repeat (error of measuring them again), all shares.
     """
     rows = []
-    for stack, ran in points(book).dropna(subset="step_s").groupby("stack", sort=False):
-        if len(ran) < 6:
-            continue
-        seconds = ran["step_s"].to_numpy(float)
-        errors = {name: np.abs(formula.leave_one_out(line, ran, seconds)).mean() for name, line in PREDICTORS.items()}
+    for stack, ran in left_out(book).groupby("stack", sort=False):
         repeat = formula.repeat_error(book.spread(str(stack), "step_s"), ran["runs"].to_numpy())
+        errors = {name: ran[f"{name} error"].abs().mean() for name in PREDICTORS}
         rows.append({"stack": stack} | errors | {"networks": len(ran), "repeat": repeat})
     return pd.DataFrame(rows, columns=["stack", *PREDICTORS, "networks", "repeat"]).set_index("stack")
 
 
 @claim(
     "12.5",
-    "Of three predictors of a step bytes of activations err least and parameters most, at least twice as much, on all "
-    "three stacks.",
+    "Of three predictors of a step, bytes of activations have the smallest error and parameters the largest, at least "
+    "twice as large, on all three stacks.",
     source="S1",
 )
 def bytes_predict_best(book: Measurements) -> Finding:
@@ -237,7 +250,7 @@ def xla_ratio(book: Measurements, structure: str) -> Interval:
     "12.6",
     "Without its ReLUs the network with shortcuts takes less than 10 % less time, on all three stacks.",
     source="S1",
-    says="cannot be told",
+    says="inconclusive",
 )
 def relus_are_cheap(book: Measurements) -> Finding:
     return every_stack(relu_ratios(book), below(1 / 0.9))
@@ -247,7 +260,7 @@ def relus_are_cheap(book: Measurements) -> Finding:
     "12.7",
     "Without its shortcuts it takes less than 10 % less time, on all three stacks.",
     source="S1",
-    says="cannot be told",
+    says="inconclusive",
 )
 def shortcuts_are_cheap(book: Measurements) -> Finding:
     return every_stack(structure_ratio(book, "residual", "plain", MIDDLE), below(1 / 0.9))
@@ -256,7 +269,7 @@ def shortcuts_are_cheap(book: Measurements) -> Finding:
 @claim(
     "12.8",
     "Without XLA a step on TensorFlow is faster than with it, in all four structures.",
-    says="cannot be told",
+    says="inconclusive",
 )
 def xla_is_slower(book: Measurements) -> Finding:
     return judged_together(*(every_stack({name: xla_ratio(book, name)}, above(1)) for name in STRUCTURES))
@@ -293,13 +306,6 @@ def fewer_are_faster(book: Measurements) -> Finding:
 # What the page shows
 
 
-def source(structure: str) -> str:
-    """How Keras joins the convolutions of a structure, as the worker does it; nothing is imported for it."""
-    text = (workloads.get("blocks").folder / "on_keras3.py").read_text()
-    functions = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == structure)
-    return ast.get_source_segment(text, next(functions)) or ""
-
-
 def work_table(depth: int = MIDDLE) -> HTML:
     """What a step of each structure has to do at this depth."""
     return page.columns(
@@ -312,37 +318,45 @@ def work_table(depth: int = MIDDLE) -> HTML:
     )
 
 
-def ratio_table(book: Measurements) -> HTML:
-    """`ratios` with their verdicts, a row a stack and depth."""
-    return page.columns(
-        ratios(book),
-        fold="Every ratio, with its verdict",
-        stack="stack",
-        structures=("structures", lambda row: f"{row['above']} over {row['below']}"),
-        depth="depth",
-        ratio=("ratio of steps", page.span),
-        verdict=("verdict", lambda row: row["reason"] if pd.isna(row["faster"]) else f"{row['faster']} is faster"),
-    )
+def comparison_table(book: Measurements) -> HTML:
+    """Ratios of steps on every machine that ran the sweep, a column each: at equal parameters and operations, and at
+    half of both.
+    """
+    if points(book).empty:
+        return page.nothing()
+    machines = [each for each in map(stored.of, stored.named()) if len(points(each))]
+    compared: dict[str, Callable[[Measurements], dict[str, Interval]]] = {
+        f"dense / residual, depth {DEEP}": lambda each: structure_ratio(each, "dense", "residual"),
+        f"dense / joined once, depth {DEEP}": lambda each: structure_ratio(each, "dense", "aggregated"),
+        f"small dense / residual, depth {MIDDLE}": with_smaller,
+    }
+    rows = []
+    for name, ratios_of in compared.items():
+        found = [stored.or_none(functools.partial(ratios_of, each)) or {} for each in machines]
+        for stack in STACKS:
+            rows.append([name, stack, *(each[stack].text() if stack in each else "" for each in found)])
+    return page.table(["steps", "stack", *(each.title for each in machines)], rows)
 
 
 def predicted_table(book: Measurements) -> HTML:
     """`prediction_errors` as a reader sees them."""
     errors = {name: (name, 1, ".0%") for name in PREDICTORS}
     return page.columns(
-        prediction_errors(book).reset_index(), stack="error", **errors, repeat=("measured again", 1, ".0%")
+        prediction_errors(book).reset_index(), stack="mean error", **errors, repeat=("a repeat", 1, ".0%")
     )
 
 
 def changed_table(book: Measurements) -> HTML:
-    """What one change at a time takes off a step: ReLUs, shortcuts, XLA."""
+    """What one change at a time takes off a step: ReLUs, shortcuts, XLA; folded."""
     bare = stored.chosen(ratios(book), above="residual", below="plain", depth=MIDDLE).assign(structure="residual")
     changes = {"without ReLUs": without_relu(book), "without shortcuts": bare, "without XLA": without_xla(book)}
     return page.columns(
         pd.concat([table.assign(change=change) for change, table in changes.items() if len(table)] or [bare]),
+        fold="Each change, with its interval",
         change="",
         stack="stack",
         structure="network",
-        ratio=("times as fast", page.span),
+        ratio=("with / without", page.span),
     )
 
 
@@ -351,10 +365,10 @@ def here_table(book: Measurements) -> HTML:
     return page.columns(
         points(book).sort_values(["stack", "depth", "structure"]),
         stack="stack",
-        network=("network", lambda row: f"{row['structure']} of {row['depth']}"),
+        network=("network, depth", lambda row: f"{row['structure']}, {row['depth']}"),
         parameters=("parameters", 1, ",.0f"),
         activation_bytes=("activations (MB)", 1e-6, ".0f"),
-        step_s=("a step here (ms)", lambda row: f"{row['step_s'] * 1e3:,.1f}" if row["step_s"] > 0 else row["status"]),
+        step_s=("step here (ms)", lambda row: f"{row['step_s'] * 1e3:,.1f}" if row["step_s"] > 0 else row["status"]),
     )
 
 
@@ -368,33 +382,59 @@ def _by_stack(name: str, values: Callable[[Measurements], Mapping[str, Any]]) ->
     return {f"{name}_{stack[5:]}": functools.partial(text, stack) for stack in STACKS}
 
 
-def _gflop_per_s(book: Measurements) -> pd.Series:
-    ran = stored.chosen(points(book), stack="2026-torch").dropna(subset="step_s")
-    return ran["flops"] / ran["step_s"] / 1e9
+def _ends(values: Mapping[str, Any], spec: str = ".1f", scale: float = 1.0) -> str:
+    """The smallest and the largest of the stacks' values: "1.7 to 2.0"."""
+    found = [scale * (one.value if isinstance(one, Interval) else one) for one in (values[stack] for stack in STACKS)]
+    return f"{min(found):{spec}} to {max(found):{spec}}"
+
+
+def _errors(name: str) -> Callable[[Measurements], str]:
+    return lambda book: _ends(prediction_errors(book)[name].to_dict(), ".0f", 100) + "%"
+
+
+def second(book: Measurements) -> Measurements:
+    """The first other machine that ran the sweep. Raises KeyError where there is none."""
+    others = (stored.of(name) for name in stored.named() if name != book.machine)
+    return stored.measured([other for other in others if len(points(other))])[0]
+
+
+def _bytes(structure: str, depth: int, width: int) -> int:
+    return make_point("blocks", structure=structure, depth=depth, width=width).work.activation_bytes
+
+
+def _growth(structure: str) -> float:
+    """Bytes of activations at the largest depth over those at the smallest, at the widths of equal parameters."""
+    small, large = (_bytes(structure, depth, WIDTHS[structure][depth]) for depth in (DEPTHS[0], DEEP))
+    return large / small
 
 
 PROSE = Prose(
     "str",
     there=lambda book: page.title(book, points(book)),
-    **_by_stack("dense", lambda book: structure_ratio(book, "dense", "residual")),
-    **_by_stack("once", lambda book: structure_ratio(book, "dense", "aggregated")),
-    **_by_stack("shortcuts", lambda book: structure_ratio(book, "residual", "plain", MIDDLE)),
-    **_by_stack("smaller", with_smaller),
-    **_by_stack("relu", relu_ratios),
-    **_by_stack("parameters", lambda book: prediction_errors(book)["parameters"]),
+    second=lambda book: second(book).title,
+    networks=lambda book: f"{prediction_errors(book)['networks'].max()}",
+    dense=lambda book: _ends(structure_ratio(book, "dense", "residual")),
+    dense_second=lambda book: _ends(structure_ratio(second(book), "dense", "residual")),
+    smaller=lambda book: _ends(with_smaller(book), ".2f"),
+    parameters=_errors("parameters"),
+    bytes=_errors("bytes of activations"),
+    repeat=_errors("repeat"),
+    pairs=lambda book: _ends(fewer_is_faster(book), ".0f", 100) + "%",
     **_by_stack("operations", lambda book: prediction_errors(book)["operations"]),
     **_by_stack("bytes", lambda book: prediction_errors(book)["bytes of activations"]),
-    **_by_stack("grows_dense", lambda book: depth_exponents(book, "dense")),
-    **_by_stack("grows_residual", lambda book: depth_exponents(book, "residual")),
-    **_by_stack("pairs", fewer_is_faster),
-    slow=lambda book: f"{_gflop_per_s(book).min():,.0f}",
-    fast=lambda book: f"{_gflop_per_s(book).max():,.0f}",
-    xla_plain=lambda book: xla_ratio(book, "plain").text(),
-    xla_dense=lambda book: xla_ratio(book, "dense").text(),
-    **{f"{name}_mb": lambda _, name=name: f"{step_work(name).activation_bytes / 1e6:.0f}" for name in STRUCTURES[:3]},
-    more_bytes=lambda _: f"{step_work('dense').activation_bytes / step_work('residual').activation_bytes:.1f}",
+    **_by_stack("once", lambda book: structure_ratio(book, "dense", "aggregated")),
+    grows_dense=lambda book: _ends(depth_exponents(book, "dense"), ".2f"),
+    grows_residual=lambda book: _ends(depth_exponents(book, "residual"), ".2f"),
+    wider=lambda _: f"{_bytes('dense', DEEP, FEW['width']) / _bytes('dense', DEPTHS[0], FEW['width']):.1f}",
+    matched_dense=lambda _: f"{_growth('dense'):.1f}",
+    matched_residual=lambda _: f"{_growth('residual'):.1f}",
+    dense_mb=lambda _: f"{step_work('dense').activation_bytes / 1e6:.0f} MB",
+    residual_mb=lambda _: f"{step_work('residual').activation_bytes / 1e6:.0f} MB",
     thin=lambda _: str(sizes("dense", DEEP)["width"]),
     wide=lambda _: str(sizes("residual", DEEP)["width"]),
     few=lambda _: f"{make_point('blocks', depth=MIDDLE, **FEW).work.parameters:,}",
     many=lambda _: f"{make_point('blocks', depth=MIDDLE, **MANY).work.parameters:,}",
+    predicted_bytes=lambda _: predictions.outcome("12", "5"),
+    predicted_once=lambda _: predictions.outcome("12", "3"),
+    predicted_relu=lambda _: predictions.outcome("12", "6"),
 )

@@ -1,4 +1,4 @@
-"""Chapter 3, vocabulary: what a row of the embedding table costs a step, and what happens when nothing updates it."""
+"""Chapter 3, vocabulary: what a row of the embedding table costs per step, and what a frozen table costs."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page, stored
+from traintime.book import page, predictions, stored
 from traintime.book.claims import Finding, above, any_stack, below, claim, every_stack
 from traintime.book.page import Prose
 from traintime.book.plots import short
@@ -73,15 +73,6 @@ def _names(found: pd.DataFrame) -> list[Name]:
     return list(found[["stack", "how"]].drop_duplicates().itertuples(index=False, name=None))
 
 
-def top_end(book: Measurements, found: pd.DataFrame, low: int = PRICED[1]) -> dict[Name, Interval]:
-    """The same between `low` rows and the largest vocabulary that ran."""
-    ran = found.dropna(subset="step_s").groupby(["stack", "how"], sort=False)["vocabulary"].max()
-    prices: dict[Name, Interval] = {}
-    for name, rows in ran[ran > low].items():
-        prices |= price_of_a_row(book, stored.chosen(found, stack=name[0], how=name[1]), (low, int(rows)))
-    return prices
-
-
 def in_floors(book: Measurements) -> dict[str, Interval]:
     """The cost of a row with Adam by stack, in units of the machine's floor."""
     prices = price_of_a_row(book, by_vocabulary(book))
@@ -128,6 +119,11 @@ def misses(book: Measurements, found: pd.DataFrame) -> dict[str, Interval]:
     return missed
 
 
+def large_tables() -> Measurements:
+    """The machine on which LARGE tables ran: the reference, or else the first that has them."""
+    return stored.having(stored.of(), lambda book: misses(book, by_vocabulary(book)))
+
+
 @claim(
     "03.1",
     "From 80,000 to 280,000 rows each further row costs more than moving Adam's bytes for it at the memory's speed "
@@ -140,13 +136,15 @@ def above_the_floor(book: Measurements) -> Finding:
 @claim(
     "03.2",
     "From 80,000 to 280,000 rows each further row costs less than 20 times the floor, on every stack.",
-    says="cannot be told",
+    says="inconclusive",
 )
 def below_twenty_floors(book: Measurements) -> Finding:
     return every_stack(in_floors(book), below(20), ".1f")
 
 
-@claim("03.3", "The price of a row, between 80,000 and 280,000 rows, differs by more than 3 times between the stacks.")
+@claim(
+    "03.3", "From 80,000 to 280,000 rows each further row costs more than 3 times as much on one stack as on another."
+)
 def software_decides(book: Measurements) -> Finding:
     least, most = cheapest_and_dearest(in_floors(book))
     return every_stack({f"{most} over {least}": dearest_over_cheapest(book)}, above(3), ".1f")
@@ -154,7 +152,9 @@ def software_decides(book: Measurements) -> Finding:
 
 @claim(
     "03.4",
-    "On at least one stack the straight line through all vocabularies is more than a tenth too low at the largest.",
+    "On at least one stack the straight line through all vocabularies predicts a step at the largest one that is more "
+    "than a tenth too short.",
+    on=large_tables,
 )
 def not_all_straight(book: Measurements) -> Finding:
     return any_stack(misses(book, by_vocabulary(book)), below(-0.1), "+.0%")
@@ -235,7 +235,9 @@ def shares(book: Measurements, how: str) -> dict[str, Interval]:
 
 
 @claim(
-    "03.5", "With the table frozen, a row costs less than 5 % of what it costs with Adam, on every stack that tried it."
+    "03.5",
+    "With the table frozen, a row costs less than 5 % of what it costs with Adam, on every stack that was measured.",
+    says="inconclusive",
 )
 def frozen_is_free(book: Measurements) -> Finding:
     return every_stack(shares(book, "frozen"), below(0.05), "z.1%")
@@ -246,23 +248,22 @@ def sgd_is_cheaper(book: Measurements) -> Finding:
     return every_stack(shares(book, "sgd"), below(1), "z.0%")
 
 
-@claim("03.7", "With plain SGD a row costs more than a tenth of what it costs with Adam: every row is still paid for.")
+@claim("03.7", "With plain SGD each row of the table, used or not, costs more than a tenth of what it costs with Adam.")
 def sgd_pays_for_every_row(book: Measurements) -> Finding:
     return every_stack(shares(book, "sgd"), above(0.1), "z.0%")
 
 
 @claim(
     "03.8",
-    "On the stacks of Keras 2 a row costs with plain SGD less than three quarters of what it costs with Adam, the "
-    "share of the bytes if the velocity that it keeps were read and written.",
-    says="cannot be told",
+    "On the stacks of Keras 2 a row costs less with plain SGD than three quarters of what it costs with Adam: the "
+    "share of the bytes if Keras 2 read and wrote the velocity that it keeps.",
 )
 def no_three_quarters(book: Measurements) -> Finding:
     keras2 = {stack: share for stack, share in shares(book, "sgd").items() if stack.startswith(("2017", "2020"))}
     return every_stack(keras2, below(0.75), "z.0%")
 
 
-@claim("03.9", "With plain SGD a row costs half or less of what it costs with Adam.", says="cannot be told")
+@claim("03.9", "With plain SGD a row costs half or less of what it costs with Adam.", says="inconclusive")
 def sgd_costs_half(book: Measurements) -> Finding:
     return every_stack(shares(book, "sgd"), below(0.5), "z.0%")
 
@@ -271,27 +272,57 @@ def sgd_costs_half(book: Measurements) -> Finding:
 
 
 def per_row_table(book: Measurements) -> HTML:
-    """What each stack pays per row, in units of the floor, and how far a straight line carries."""
-    found = by_vocabulary(book)
-    tops, missed, floors = top_end(book, found), misses(book, found), in_floors(book)
-
-    def at_the_top(row: pd.Series) -> str:
-        top = tops.get((row["stack"], "adam"))
-        return f"{top.value * 1e9:,.0f}" if top else ""
+    """What each stack pays per row, also in units of the floor, and an epoch with the largest table that it ran."""
+    found, floors = by_vocabulary(book), in_floors(book)
 
     def epoch(row: pd.Series) -> str:
         largest = stored.chosen(found, stack=row["stack"]).dropna(subset="step_s").nlargest(1, "vocabulary").iloc[0]
-        hours = largest["step_s"] * np.ceil(SENTENCES / largest["batch"]) / 3600
-        return f"{hours:.1f} at {short(largest['vocabulary'])}"
+        return f"{epoch_s(largest) / 3600:.2f} at {short(largest['vocabulary'])}"
 
     return page.columns(
         pd.DataFrame({"stack": list(floors), "price": list(price_of_a_row(book, found).values())}),
+        fold="Every stack: cost per row, and an epoch of a million sentences",
         stack="stack",
-        price=("a row (ns)", 1e9, ",.0f"),
-        floors=("times the floor", lambda row: f"{floors[row['stack']].value:.1f}"),
-        top=("a row at the top (ns)", at_the_top),
-        line=("line at the top", lambda row: f"{missed[row['stack']].value:+.0%}" if row["stack"] in missed else ""),
-        epoch=("epoch (h)", epoch),
+        price=("ns per row", 1e9, ",.0f"),
+        floors=("in units of the floor", lambda row: f"{floors[row['stack']].value:.1f}"),
+        epoch=("hours per epoch, at rows", epoch),
+    )
+
+
+def epoch_s(point: pd.Series) -> float:
+    """Seconds of an epoch of a million sentences at a point's step."""
+    return float(point["step_s"] * np.ceil(SENTENCES / point["batch"]))
+
+
+def here_table(live: Measurements, book: Measurements, points: pd.DataFrame) -> HTML:
+    """This run's steps at its smallest and largest table, and a row's cost between them next to the stored one.
+
+    A cost is a difference of steps: where each was run once it may be noise, and is not shown.
+
+    points: of this run, with Adam, with SGD and frozen; book: the machine whose stored cost is shown.
+    """
+    ran = points.dropna(subset="step_s")
+    ends = (int(ran["vocabulary"].min()), int(ran["vocabulary"].max())) if len(ran) else PRICED
+    here, known = price_of_a_row(live, ran, ends), price_of_a_row(book, by_vocabulary(book))
+    known |= {(row["stack"], row["how"]): row["price"] for _, row in growth(book).iterrows()}
+
+    def cost(row: pd.Series) -> str:
+        return here[row["name"]].text("z,.0f", 1e9) if np.isfinite(here[row["name"]].low) else "one run"
+
+    def step(rows: int) -> Callable[[pd.Series], str]:
+        return lambda row: f"{pair_of(ran, row['name'], (rows, rows))['step_s'].mean() * 1e3:,.0f}"
+
+    return page.columns(
+        pd.DataFrame({"name": list(here)}),
+        stack=("stack", lambda row: row["name"][0]),
+        how=("table", lambda row: row["name"][1]),
+        low=(f"ms per step, {short(ends[0])} rows", step(ends[0])),
+        high=(f"{short(ends[1])} rows", step(ends[1])),
+        here=("ns per row, this run", cost),
+        known=(
+            f"ns per row, {book.title}",
+            lambda row: known[row["name"]].text("z,.0f", 1e9) if row["name"] in known else "",
+        ),
     )
 
 
@@ -300,11 +331,13 @@ def growth_table(book: Measurements) -> HTML:
     digits = {"adam": None, "sgd": "z.0%", "frozen": "z.1%"}
     return page.columns(
         growth(book),
-        way=("stack, trained with", lambda row: f"{row['stack']}, {row['how']}"),
-        ends=("from, to (rows)", lambda row: f"{short(row['from'])}, {short(row['to'])}"),
-        times=("times the step", 1, ".2f"),
-        price=("a row (ns)", 1e9, "z,.0f"),
-        share=("of Adam's", lambda row: row["share"].text(digits[row["how"]]) if digits[row["how"]] else ""),
+        fold="Every stack, in each way of training the table",
+        stack="stack",
+        how="table",
+        ends=("rows", lambda row: f"{short(row['from'])} to {short(row['to'])}"),
+        times=("growth of the step", lambda row: f"{row['times'].value:.1f}×"),
+        price=("ns per row", lambda row: f"{row['price'].value * 1e9:z,.0f}"),
+        share=("share of Adam's cost", lambda row: row["share"].text(digits[row["how"]]) if digits[row["how"]] else ""),
     )
 
 
@@ -315,18 +348,22 @@ def growth_of(book: Measurements, how: str) -> dict[str, Interval]:
 
 def _shape(book: Measurements) -> str:
     missed = misses(book, by_vocabulary(book))
-    low = [f"{stack} ({miss.value:+.0%})" for stack, miss in missed.items() if below(-0.1)(miss)]
+    low = {stack: miss for stack, miss in missed.items() if below(-0.1)(miss)}
     if not low:
-        return "within a tenth of the step at the top, as far as noise lets us tell, on every stack"
-    return f"too low at the top, by more than a tenth, for {', '.join(low)}: there a row costs more in a large table"
+        return "is within a tenth of the step at the largest table, as far as noise lets us say, on every stack"
+    worst = smallest(low)
+    return (
+        f"is more than a tenth too short at the largest table on {len(low)} of {len(missed)} stacks, by as much as "
+        f"{-low[worst].value:.0%} on {worst}"
+    )
 
 
-def _dearer_at_the_top(book: Measurements) -> str:
-    found = by_vocabulary(book)
-    prices, tops = price_of_a_row(book, found), top_end(book, found)
-    dearer = [name for name in tops if name in prices and tops[name].low > prices[name].high]
-    times = [f"{tops[name].value / prices[name].value:.1f} times as much on {name[0]}" for name in dearer]
-    return " and ".join(times) or "no stack's row costs more than that, as far as noise lets us tell"
+def _epochs(book: Measurements) -> str:
+    """What the steps with the largest table add up to in an epoch, on the fastest and on the slowest stack."""
+    found = by_vocabulary(book).dropna(subset="step_s")
+    ran = found[found["vocabulary"] == found["vocabulary"].max()].sort_values("step_s")
+    hours = [f"{epoch_s(row) / 3600:.1f} hours on {row['stack']}" for _, row in ran.iloc[[0, -1]].iterrows()]
+    return " and ".join(hours)
 
 
 def _range_elsewhere(book: Measurements) -> str:
@@ -338,11 +375,11 @@ def _range_elsewhere(book: Measurements) -> str:
 def _ways_elsewhere(book: Measurements) -> str:
     sgd = [share.value for share in shares(book, "sgd").values()]
     frozen = shares(book, "frozen")[largest(shares(book, "frozen"))]
-    return f"on {book.title} {min(sgd):.0%} to {max(sgd):.0%} with SGD and {frozen.text('z.1%')} at most frozen"
+    return f"{min(sgd):.0%} to {max(sgd):.0%} with SGD, and at most {frozen.value:z.1%} frozen, on {book.title}"
 
 
 def _tensorflow(book: Measurements) -> str:
-    return f"{in_floors(book)['2026-tensorflow'].text('.1f')} on {book.title}"
+    return f"{in_floors(book)['2026-tensorflow'].value:.1f} times the floor on {book.title}"
 
 
 def _ran(book: Measurements) -> pd.DataFrame:
@@ -350,44 +387,70 @@ def _ran(book: Measurements) -> pd.DataFrame:
 
 
 def _end(place: int, spec: str) -> dict[str, Callable[[Measurements], str]]:
+    """Of the stack on which a row costs least (0) or most (1): name, cost in floors, ms for 100,000 rows."""
+
+    def stack(book: Measurements) -> str:
+        return cheapest_and_dearest(in_floors(book))[place]
+
+    def floors(book: Measurements) -> float:
+        return in_floors(book)[stack(book)].value
+
     return {
-        "stack": lambda book: cheapest_and_dearest(in_floors(book))[place],
-        "over": lambda book: f"{in_floors(book)[cheapest_and_dearest(in_floors(book))[place]].value:{spec}}",
+        "stack": stack,
+        "over": lambda book: f"{floors(book):{spec}}",
+        "100k": lambda book: f"{floors(book) * floor_s(book) * 1e5 * 1e3:.0f} ms",
     }
 
 
+def _share(how: str, place: int) -> Callable[[Measurements], str]:
+    """What a row costs in a way of training, of Adam's cost, on the stack of that place by share: "59% on numpy"."""
+
+    def say(book: Measurements) -> str:
+        stack, share = sorted(shares(book, how).items(), key=lambda item: item[1].value)[place]
+        return f"{share.value:z.{0 if how == 'sgd' else 1}%} on {stack}"
+
+    return say
+
+
+def _came(number: str) -> str:
+    return predictions.outcome("03", number).replace("inconclusive", "is inconclusive")
+
+
+LEAST, MOST = _end(0, ".1f"), _end(1, ".0f")
 PROSE = Prose(
     "",
-    row_bytes=lambda book: f"{bytes_a_row():,}",
-    machine=lambda book: book.description["cpu"],
-    cores=lambda book: str(book.description["cores"]),
+    row_bytes=lambda _: f"{bytes_a_row():,}",
     bandwidth=lambda book: f"{book.rates['bandwidth_bytes_per_s'] / 1e9:.0f} GB/s",
     floor=lambda book: f"{floor_s(book) * 1e9:.0f} ns",
-    floor_2m=lambda book: f"{floor_s(book) * 2e6 * 1e3:.0f} ms",
-    holes=lambda book: page.holes(by_vocabulary(book).query("status != 'ok'")),
+    floor_280k=lambda book: f"{floor_s(book) * 280_000 * 1e3:.0f} ms",
+    voc_title=lambda book: book.title,
     stacks=lambda book: str(_ran(book)["stack"].nunique()),
     least_processes=lambda book: str(_ran(book)["invocations"].min()),
     smallest=lambda book: f"{_ran(book)['vocabulary'].min():,}",
     largest=lambda book: f"{_ran(book)['vocabulary'].max():,}",
-    shape=_shape,
-    voc_top=_dearer_at_the_top,
-    least_stack=_end(0, ".1f")["stack"],
-    least_over=_end(0, ".1f")["over"],
-    most_stack=_end(1, ".0f")["stack"],
-    most_over=_end(1, ".0f")["over"],
+    least_stack=LEAST["stack"],
+    least_over=LEAST["over"],
+    least_100k=LEAST["100k"],
+    most_stack=MOST["stack"],
+    most_over=MOST["over"],
+    most_100k=MOST["100k"],
     spread=lambda book: dearest_over_cheapest(book).text(".1f"),
     frozen_most=lambda book: growth_of(book, "frozen")[largest(growth_of(book, "frozen"))].text(".1f"),
-    frozen_stack=lambda book: largest(growth_of(book, "frozen")),
     frozen_row=lambda book: shares(book, "frozen")[largest(shares(book, "frozen"))].text("z.1%"),
-    adam_least=lambda book: f"{growth_of(book, 'adam')[smallest(growth_of(book, 'adam'))].value:.0f}",
-    shares=lambda book: ", ".join(f"{share.text('z.0%')} on {stack}" for stack, share in shares(book, "sgd").items()),
+    frozen_stack=lambda book: largest(shares(book, "frozen")),
+    frozen_next=_share("frozen", -2),
+    adam_least=lambda book: f"{growth_of(book, 'adam')[smallest(growth_of(book, 'adam'))].value:.1f}",
+    sgd_least=_share("sgd", 0),
+    sgd_most=_share("sgd", -1),
     voc_from=lambda book: short(growth(book)["from"].min()),
     voc_to=lambda book: short(growth(book)["to"].max()),
+    voc_large=lambda _: large_tables().title,
+    voc_shape=lambda _: _shape(large_tables()),
+    voc_epochs=lambda _: _epochs(large_tables()),
     voc_onednn=lambda book: " and ".join(page.on_each_machine(_tensorflow)),
-    voc_elsewhere=lambda book: (
-        "; ".join(page.on_each_machine(_range_elsewhere, book.machine)) or "on no other machine yet"
-    ),
-    voc_ways_elsewhere=lambda book: (
-        "; ".join(page.on_each_machine(_ways_elsewhere, book.machine)) or "not measured on another machine yet"
-    ),
+    voc_elsewhere=lambda book: "; ".join(page.on_each_machine(_range_elsewhere, book.machine)),
+    voc_ways_elsewhere=lambda book: "; ".join(page.on_each_machine(_ways_elsewhere, book.machine)),
+    voc_line_came=lambda _: _came("1"),
+    voc_frozen_came=lambda _: _came("2"),
+    voc_sgd_came=lambda _: _came("3"),
 )

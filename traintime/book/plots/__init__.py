@@ -1,51 +1,78 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.book.plots.changes import changed, waits
-from traintime.book.plots.document import document_tables, length_band, parts, straight_lines
-from traintime.book.plots.fits import predicted, residuals, shares
-from traintime.book.plots.layers import along, apart, causes, losses, positions
+from traintime.book.plots.changes import changed, tried, waits
+from traintime.book.plots.document import document_tables, length_band, parts
+from traintime.book.plots.fits import over_truth, predicted, residuals, shares
+from traintime.book.plots.layers import along, apart, causes, implementations, losses, positions
 from traintime.book.plots.look import WAY, save, short
-from traintime.book.plots.mechanism import dense_update
-from traintime.book.plots.memory import held, step_memory
-from traintime.book.plots.noise import faults, foretold, sentinel, warm_up
-from traintime.book.plots.predictions import foretellings
-from traintime.book.plots.profiles import flames, own_times, per_image
-from traintime.book.plots.roofline import ladder, roofline, speed_ups
-from traintime.book.plots.structures import against, depths
-from traintime.book.plots.sweeps import collapsed, crossing, epochs, exponents, gains, one_stack, ratios, steps, ways
+from traintime.book.plots.mechanism import (
+    against_cache,
+    dense_update,
+    joined_maps,
+    replayed_row,
+    rounds,
+    tiers,
+    timeline,
+)
+from traintime.book.plots.memory import copies, freed, held_parts, memory_of_a_step, step_memory
+from traintime.book.plots.noise import epoch_errors, sentinel, warm_up
+from traintime.book.plots.profiles import image_and_pages, own_times, relative_to_one
+from traintime.book.plots.roofline import cards, ladder, roofline, speed_ups
+from traintime.book.plots.structures import depths, left_out
+from traintime.book.plots.sweeps import (
+    by_width,
+    collapsed,
+    crossing,
+    epochs,
+    exponents,
+    gains,
+    one_stack,
+    ratios,
+    steps,
+    ways,
+)
 
 __all__ = [
     "WAY",
-    "against",
+    "against_cache",
     "along",
     "apart",
+    "by_width",
+    "cards",
     "causes",
     "changed",
     "collapsed",
+    "copies",
     "crossing",
     "dense_update",
     "depths",
     "document_tables",
+    "epoch_errors",
     "epochs",
     "exponents",
-    "faults",
-    "flames",
-    "foretellings",
-    "foretold",
+    "freed",
     "gains",
-    "held",
+    "held_parts",
+    "image_and_pages",
+    "implementations",
+    "joined_maps",
     "ladder",
+    "left_out",
     "length_band",
     "losses",
+    "memory_of_a_step",
     "one_stack",
+    "over_truth",
     "own_times",
     "parts",
-    "per_image",
     "positions",
     "predicted",
     "ratios",
+    "relative_to_one",
+    "replayed_row",
     "residuals",
     "roofline",
+    "rounds",
     "save",
     "sentinel",
     "shares",
@@ -53,7 +80,9 @@ __all__ = [
     "speed_ups",
     "step_memory",
     "steps",
-    "straight_lines",
+    "tiers",
+    "timeline",
+    "tried",
     "waits",
     "warm_up",
     "ways",

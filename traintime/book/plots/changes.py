@@ -1,11 +1,11 @@
 """Figures of what makes a training faster: one change at a time, and where a step's time goes with each feed."""
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from traintime.book.plots.look import PALETTE, errors, line_style, log_axis, style
-from traintime.book.plots.sweeps import MARKERS
+from traintime.book.plots.look import MARKERS, PALETTE, errors, line_style, log_axis, style
 
 
 def changed(table: pd.DataFrame) -> Figure:
@@ -44,6 +44,37 @@ def changed(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def tried(table: pd.DataFrame) -> Figure:
+    """Times as fast with each change, in one panel: a row a change below its bottleneck, a marker a stack; full where
+    the difference is significant.
+
+    table: columns limit, change, stack, ratio, low, high, told.
+    """
+    style()
+    rows: list[tuple[str, str]] = []  # bottleneck, change; "" for the bottleneck's own row
+    for limit, of_limit in table.groupby("limit", sort=False):
+        rows += [(str(limit), ""), *((str(limit), change) for change in dict.fromkeys(of_limit["change"]))]
+    figure, axis = plt.subplots(figsize=(7.2, 0.18 * len(rows) + 0.7), constrained_layout=True)
+    axis.axvline(1, color="0.5", linewidth=1)
+    for number, stack in enumerate(dict.fromkeys(table["stack"])):
+        mine = table[table["stack"] == stack]
+        places = np.array([rows.index(each) for each in zip(mine["limit"], mine["change"], strict=True)])
+        look = {"color": line_style(stack)["color"], "linestyle": "none", "marker": MARKERS[number], "markersize": 4.5}
+        axis.errorbar(mine["ratio"], places, xerr=errors(mine, "ratio"), label=stack, mfc="white", lw=1, **look)
+        told = mine["told"].to_numpy(bool)
+        axis.plot(mine["ratio"][told], places[told], zorder=3, **look)
+    log_axis(axis, "x", [0.5, 1, 2, 5, 10, 20, 50])
+    axis.set_xlim(0.5, table["ratio"].max() * 1.3)
+    axis.set_xlabel("times as fast (logarithmic)")
+    axis.set_yticks(range(len(rows)), [change or limit for limit, change in rows], fontsize=9)
+    for label, (_, change) in zip(axis.get_yticklabels(), rows, strict=True):
+        label.set_fontweight("normal" if change else "bold")
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.grid(axis="y", visible=False)
+    axis.legend(loc="upper right", fontsize=9)
+    return figure
+
+
 def waits(table: pd.DataFrame) -> Figure:
     """A step with each feed, in two parts: until its batch was there, and the training.
 
@@ -55,10 +86,10 @@ def waits(table: pd.DataFrame) -> Figure:
     waited = table["waited_s"].fillna(0) * 1e3
     training = table["step_s"] * 1e3 - waited
     axis.barh(places, training, color=PALETTE[0], label="training")
-    axis.barh(places, waited, left=training, color=PALETTE[1], label="waiting for the batch")
+    axis.barh(places, waited, left=training, color=PALETTE[7], label="waiting for the batch")
     axis.set_yticks(places, table["feed"])
     axis.invert_yaxis()
-    axis.set_xlabel("ms a step")
+    axis.set_xlabel("ms per step")
     axis.grid(axis="y", visible=False)
     figure.legend(loc="outside lower center", ncols=2)
     return figure

@@ -1,4 +1,4 @@
-"""Figures of what the 2017 document printed."""
+"""Figures of what the 2017 post printed."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,51 +9,28 @@ from traintime.book.plots.look import DEVICE, HATCHES, PART, SOURCE, label_ends,
 from traintime.explain.formula import Fit
 
 
-def document_tables(s0: pd.DataFrame) -> Figure:
-    """Time of an epoch against vocabulary and against batch size, as the 2017 post gives it."""
-    style()
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.9), sharey=True, constrained_layout=True)
-    for axis, sweep, label in zip(
-        axes, ("vocabulary", "batch"), ("vocabulary (words)", "batch size (sentences)"), strict=True
-    ):
-        for device, rows in s0[s0["sweep"] == sweep].groupby("device"):
-            error = rows["half_step_s"] * rows["sentences"] / rows["batch"]
-            axis.errorbar(
-                rows[sweep], rows["epoch_s"], error, color=DEVICE[device], marker=SOURCE["document"], capsize=3
-            )
-            last = rows.iloc[0]
-            axis.annotate(
-                device, (last[sweep], last["epoch_s"]), xytext=(0, 9), textcoords="offset points", color=DEVICE[device]
-            )
-        log_axis(axis, "x", s0.loc[s0["sweep"] == sweep, sweep].unique())
-        log_axis(axis, "y", [200, 500, 1000, 2000, 5000, 10000, 20000, 50000])
-        axis.set_xlabel(label)
-    axes[0].set_ylabel("one epoch (s)")
-    return figure
+def document_tables(s0: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
+    """The twelve cells of the 2017 post's tables as milliseconds a step, with the sum fitted to each device's six.
 
-
-def straight_lines(rows: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
-    """Seconds a step against vocabulary on plain axes: a straight line on each device.
-
-    rows: columns device, vocabulary, step_s, half_step_s; fits: device -> straight line.
+    fits: device -> the formula with three terms.
     """
     style()
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), constrained_layout=True)
-    grid = pd.DataFrame({"vocabulary": np.linspace(0, rows["vocabulary"].max(), 50)})
-    for axis, (device, group) in zip(axes, rows.groupby("device"), strict=True):
-        axis.plot(grid["vocabulary"] / 1e6, fits[device].predict(grid) * 1e3, color=DEVICE[device], alpha=0.6)
-        axis.errorbar(
-            group["vocabulary"] / 1e6,
-            group["step_s"] * 1e3,
-            group["half_step_s"] * 1e3,
-            color=DEVICE[device],
-            marker=SOURCE["document"],
-            linestyle="none",
-            capsize=3,
-        )
-        axis.set_ylim(0)
-        axis.set_title(device, color=DEVICE[device], loc="left")
-        axis.set_xlabel("vocabulary (million words)")
+    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.4), sharey=True, constrained_layout=True)
+    usual = {"vocabulary": 280_000, "batch": 100}
+    labels = {"vocabulary": "vocabulary (rows), batch 100", "batch": "batch (sentences), 280K rows"}
+    for axis, (sweep, label) in zip(axes, labels.items(), strict=True):
+        sizes = s0.loc[s0["sweep"] == sweep, sweep]
+        along = np.geomspace(sizes.min() / 4, sizes.max() * 1.5, 80)
+        for device, rows in s0[s0["sweep"] == sweep].groupby("device"):
+            line = fits[device].predict(pd.DataFrame(usual | {sweep: along}))
+            axis.plot(along, line * 1e3, color=DEVICE[device], alpha=0.7)
+            look = {"color": DEVICE[device], "marker": SOURCE["document"], "linestyle": "none", "capsize": 3}
+            axis.errorbar(rows[sweep], rows["step_s"] * 1e3, rows["half_step_s"] * 1e3, **look)
+            start = (along[0], line[0] * 1e3)
+            axis.annotate(device, start, xytext=(0, 7), textcoords="offset points", color=DEVICE[device])
+        log_axis(axis, "x", sizes.unique())
+        log_axis(axis, "y", [50, 100, 200, 500, 1000, 2000, 5000])
+        axis.set_xlabel(label)
     axes[0].set_ylabel("one step (ms)")
     return figure
 
@@ -61,24 +38,25 @@ def straight_lines(rows: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
 def parts(rows: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
     """What each step is made of: the share of each of the formula's three terms, one bar a cell of the tables."""
     style()
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), sharey=True, constrained_layout=True)
-    names = {"a": "fixed (a)", "b": "per row of the table (b·V)", "c": "per sentence (c·B)"}
+    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.4), sharey=True, constrained_layout=True)
+    names = {"a": "fixed: overhead (a)", "b": "fixed: rows of the table (b·V)", "c": "sentences (c·B)"}
     for axis, (device, group) in zip(axes, rows.groupby("device"), strict=True):
         shares = fits[device].parts(group)
         shares = shares.div(shares.sum(axis=1), axis=0) * 100
-        labels = [f"V={short(r.vocabulary)}\nB={r.batch}" for r in group.itertuples()]
-        bottom = np.zeros(len(group))
+        labels = [f"{short(row.vocabulary)} rows, batch {row.batch}" for row in group.itertuples()]
+        left = np.zeros(len(group))
         for name, hatch in zip(names, HATCHES, strict=True):
-            axis.bar(labels, shares[name], bottom=bottom, color=PART[name], hatch=hatch, edgecolor="white", width=0.8)
-            bottom += shares[name].to_numpy()
-        axis.set_title(device, color=DEVICE[device], loc="left")
-        axis.tick_params(axis="x", labelsize=8)
-        axis.grid(False)
-    axes[0].set_ylabel("share of a step (%)")
+            axis.barh(labels, shares[name], left=left, color=PART[name], hatch=hatch, edgecolor="white", height=0.8)
+            left += shares[name].to_numpy()
+        axis.set_title(device, loc="left", fontsize=11)
+        axis.set_xlim(0, 100)
+        axis.set_xlabel("share of a step (%)")
+        axis.grid(visible=False)
+    axes[0].invert_yaxis()
     handles = [
         plt.Rectangle((0, 0), 1, 1, fc=PART[n], hatch=h, ec="white") for n, h in zip(names, HATCHES, strict=True)
     ]
-    figure.legend(handles, list(names.values()), loc="outside lower center", ncols=3)
+    figure.legend(handles, list(names.values()), loc="outside lower center", ncols=3, fontsize=9.5)
     return figure
 
 
@@ -89,7 +67,7 @@ def length_band(bounds: pd.DataFrame, device: str = "GPU") -> Figure:
     """
     lengths, low, high = bounds.index.to_numpy(), bounds["low_s"].to_numpy(), bounds["high_s"].to_numpy()
     style()
-    figure, axis = plt.subplots(constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(7.2, 3.6), constrained_layout=True)
     axis.fill_between(lengths, low, high, color=DEVICE[device], alpha=0.25)
     axis.plot(lengths, low, color=DEVICE[device])
     axis.plot(lengths, high, color=DEVICE[device])
@@ -102,9 +80,9 @@ def length_band(bounds: pd.DataFrame, device: str = "GPU") -> Figure:
     label_ends(
         axis,
         [
-            (lengths[-1], low[-1], "only the per-sentence part grows", DEVICE[device]),
-            (lengths[-1], high[-1], "the fixed part grows, too", DEVICE[device]),
-            (lengths[-1], proportional[-1], "if time were proportional", "0.3"),
+            (lengths[-1], low[-1], "only the sentences' cost grows", DEVICE[device]),
+            (lengths[-1], high[-1], "the overhead grows, too", DEVICE[device]),
+            (lengths[-1], proportional[-1], "proportional time", "0.3"),
         ],
     )
     axis.set_xlabel("sentence length (tokens)")

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from traintime.book.plots.look import (
+    MARKERS,
     PALETTE,
     WAY,
     errors,
@@ -15,10 +16,13 @@ from traintime.book.plots.look import (
     milliseconds_axis,
     style,
 )
-from traintime.book.plots.sweeps import MARKERS
 from traintime.point import axis_label
 
 COLOURS = [PALETTE[n] for n in (1, 0, 2, 4, 3, 9)]
+# A way of running one LSTM has one colour in every figure; the loop's and the kernel's are those of LAUNCHES.
+OF_WAY = {"loop": PALETTE[7], "fused kernel": PALETTE[0], "RNN(LSTMCell)": PALETTE[1], "unrolled": PALETTE[3]}
+OF_WAY |= {"loop, all gates at once": PALETTE[5], "loop, gate by gate": PALETTE[4], "loop, compiled": PALETTE[9]}
+OF_WAY |= {"loop, inputs taken apart": PALETTE[2]}
 MICROSECONDS = [10**e * m for e in range(-1, 6) for m in (1, 3)]
 
 
@@ -44,7 +48,8 @@ def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> F
         for number, way in enumerate(ways):
             rows = prices[(prices["how"] == way) & (prices["batch"] == batch)]
             places = [stacks.index(stack) + (number - (len(ways) - 1) / 2) * 0.13 for stack in rows["stack"]]
-            look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+            colour = OF_WAY.get(way, COLOURS[number % len(COLOURS)])
+            look = {"color": colour, "marker": MARKERS[number % len(MARKERS)]}
             look |= {"linestyle": "none", "label": way, "capsize": 2}
             axis.errorbar(rows["position_s"] * 1e6, places, xerr=errors(rows, "position_s", 1e6), **look)
         if floors:
@@ -53,7 +58,7 @@ def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> F
         axis.set_xlim(
             min([prices["position_s"].min(), *(floors or {}).values()]) * 5e5, prices["position_s"].max() * 2e6
         )
-        axis.set_xlabel("µs for one more position")
+        axis.set_xlabel("µs for one more time step")
         axis.set_title(f"batch {batch}", loc="left", fontsize=11)
     axes[0][0].set_yticks(range(len(stacks)), stacks)
     axes[0][0].invert_yaxis()
@@ -62,8 +67,55 @@ def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> F
     return figure
 
 
+# What runs the time steps of an LSTM: a loop of launches, one launch per time step, one call for all of them.
+LAUNCHES = {"loop": PALETTE[7], "kernel a time step": PALETTE[9], "cuDNN": PALETTE[0]}
+LAUNCHED = {
+    "loop": "loop of operations",
+    "kernel a time step": "one kernel per time step",
+    "cuDNN": "cuDNN's fused kernel",
+}
+
+
+def implementations(steps: pd.DataFrame) -> Figure:
+    """Microseconds per time step of one LSTM in several implementations: a bar for the smallest batch of each, a
+    diamond for the largest.
+
+    steps: columns framework, layer, way (of LAUNCHES), batch, position_s.
+    """
+    style()
+    names = steps["layer"] + ", " + steps["framework"]
+    rows = list(dict.fromkeys(names))
+    figure, axis = plt.subplots(figsize=(7.2, 0.3 * len(rows) + 0.95), constrained_layout=True)
+    small, large = (steps[steps["batch"] == batch] for batch in (steps["batch"].min(), steps["batch"].max()))
+    for way, colour in LAUNCHES.items():
+        mine = small[small["way"] == way]
+        places = [rows.index(name) for name in names[mine.index]]
+        axis.barh(places, mine["position_s"] * 1e6, color=colour, height=0.66, label=LAUNCHED[way])
+    look = {"color": "black", "linestyle": "none", "marker": "D", "markersize": 5}
+    places = [rows.index(name) for name in names[large.index]]
+    axis.plot(
+        large["position_s"] * 1e6, places, label=f"{large['batch'].max()} sequences, not {small['batch'].max()}", **look
+    )
+    for name, seconds in zip(names[small.index], small["position_s"], strict=True):
+        both = steps.loc[names == name, "position_s"].max()
+        axis.annotate(
+            f"{seconds * 1e6:.0f}",
+            (both * 1e6, rows.index(name)),
+            xytext=(9, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9.5,
+        )
+    axis.set_yticks(range(len(rows)), rows, fontsize=9.5)
+    axis.invert_yaxis()
+    axis.grid(axis="y", visible=False)
+    axis.set_xlabel("µs per time step")
+    axis.legend(loc="lower right", fontsize=9)
+    return figure
+
+
 def along(points: pd.DataFrame, stack: str) -> Figure:
-    """A step of one stack over the positions of a sequence, a line a way of running it; dashed: in proportion.
+    """A step of one stack over the time steps of a sequence, a line a way of running it; dashed: in proportion.
 
     points: columns stack, how, length, step_s, low_s, high_s.
     """
@@ -72,7 +124,8 @@ def along(points: pd.DataFrame, stack: str) -> Figure:
     ran, ends = points[points["stack"] == stack].dropna(subset="step_s"), []
     for number, (how, rows) in enumerate(ran.groupby("how", sort=False)):
         rows = rows.sort_values("length")
-        look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "capsize": 3}
+        colour = OF_WAY.get(str(how), COLOURS[number % len(COLOURS)])
+        look = {"color": colour, "marker": MARKERS[number % len(MARKERS)], "capsize": 3}
         axis.errorbar(rows["length"], rows["step_s"] * 1e3, interval_ms(rows), **look)
         ends.append((rows["length"].iloc[-1], rows["step_s"].iloc[-1] * 1e3, str(how), look["color"]))
     lengths = sorted(ran["length"].unique())
@@ -80,8 +133,8 @@ def along(points: pd.DataFrame, stack: str) -> Figure:
     axis.plot(lengths, [least * each / lengths[0] for each in lengths], color="0.5", linestyle="--", linewidth=1)
     log_axis(axis, "x", lengths)
     milliseconds_axis(axis, ran["step_s"])
-    axis.set_xlabel("positions")
-    axis.set_ylabel("one step (ms)")
+    axis.set_xlabel("time steps of a sequence")
+    axis.set_ylabel("time per training step (ms)")
     label_ends(axis, ends)
     return figure
 
@@ -119,7 +172,7 @@ def losses(table: pd.DataFrame) -> Figure:
     parts = table["way"].str.split(", ", expand=True)
     panels = list(dict.fromkeys(parts[0]))
     figure, axes = plt.subplots(
-        1, len(panels), figsize=(3.8 * len(panels), 3.8), sharey=True, squeeze=False, constrained_layout=True
+        1, len(panels), figsize=(3.6 * len(panels), 3.4), sharey=True, squeeze=False, constrained_layout=True
     )
     for axis, panel in zip(axes[0], panels, strict=True):
         for number, rate in enumerate(("rate fixed", "rate scaled")):
@@ -127,7 +180,7 @@ def losses(table: pd.DataFrame) -> Figure:
                 columns={"loss_low": "low", "loss_high": "high"}
             )
             if len(rows):
-                look = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": ("-", "--")[number]}
+                look = {"color": PALETTE[7 - 3 * number], "marker": MARKERS[number], "linestyle": ("-", "--")[number]}
                 axis.errorbar(rows["batch"], rows["loss"], errors(rows, "loss"), capsize=3, label=rate, **look)
         log_axis(axis, "x", sorted(table["batch"].unique()))
         axis.set_xlabel(axis_label("batch"))
@@ -154,6 +207,6 @@ def apart(table: pd.DataFrame) -> Figure:
         ends.append((rows["step"].iloc[-1], far.iloc[-1], f"{stack}, {how}", look["color"]))
     axis.set_yscale("log")
     axis.set_xlabel("training step")
-    axis.set_ylabel("loss, away from Adam's as published (share)")
+    axis.set_ylabel("relative difference of the loss")
     label_ends(axis, ends)
     return figure

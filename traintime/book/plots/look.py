@@ -26,6 +26,7 @@ BACKEND = {
 }
 GENERATION = {"2017": ":", "2020": "--", "2026": "-"}
 SOURCE = {"document": "s", "stored": "o", "this run": "D"}
+MARKERS = "osD^v<>Pp"  # of stacks, ways or pairs of one figure, by their number
 HATCHES = ("", "//", "..")
 PART = {"a": PALETTE[7], "b": PALETTE[1], "c": PALETTE[0]}
 # How a table is trained, or what else differs between two lines of one panel.

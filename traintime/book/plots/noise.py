@@ -1,50 +1,49 @@
-"""Figures of what a measurement is worth: repeats of one point, the first steps of a run."""
+"""Figures of what a measurement is worth: runs of one configuration, first steps of a run, predicted epochs."""
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from traintime.book.plots.look import PALETTE, SOURCE, line_style, log_axis, style
 
-
-def sentinel(seconds: np.ndarray) -> Figure:
-    """Mean step of each run of the sentinel in the order of time, seconds, with the middle nine tenths as a band."""
-    style()
-    figure, axis = plt.subplots(figsize=(7.2, 3.4), constrained_layout=True)
-    low, high = np.quantile(seconds, [0.05, 0.95]) * 1e3
-    axis.axhspan(low, high, color="0.9", zorder=0)
-    axis.plot(range(1, len(seconds) + 1), seconds * 1e3, marker=SOURCE["stored"], color=PALETTE[0], linewidth=0.8)
-    axis.set_ylim(0)
-    axis.set_xlabel("run of the sentinel")
-    axis.set_ylabel("mean step (ms)")
-    return figure
+PAUSE_H = 1.0  # hours between two runs that a figure marks
 
 
-def faults(runs: dict[str, pd.DataFrame]) -> Figure:
-    """Mean step of each run against its page faults, one marker for each name.
+def sentinel(runs: pd.DataFrame) -> Figure:
+    """Mean step of each run of the sentinel in the order of time, with what its own steps say of its error.
 
-    runs: name -> columns step_s, faults_a_step, one row a run.
+    runs: columns hours (since the first run), step_s, error_s (the standard error by the steps inside the run), a row
+    for each run. Between two runs that are an hour or more apart there is a line; above, the hours of each group.
     """
     style()
-    figure, axis = plt.subplots(figsize=(6.6, 3.8), constrained_layout=True)
-    for (name, rows), marker, colour in zip(runs.items(), "os^D", PALETTE[::2], strict=False):
-        look = {"marker": marker, "color": colour, "linestyle": "none", "alpha": 0.7, "label": name}
-        axis.plot(rows["faults_a_step"] / 1000, rows["step_s"] * 1e3, **look)
-    axis.set_ylim(0)
-    axis.set_xlabel("page faults a step (thousands)")
+    figure, axis = plt.subplots(figsize=(7.2, 3.5), constrained_layout=True)
+    look = {"marker": SOURCE["stored"], "markersize": 4.5, "linestyle": "none", "color": PALETTE[0], "alpha": 0.8}
+    number = pd.RangeIndex(1, len(runs) + 1)
+    axis.errorbar(number, runs["step_s"] * 1e3, yerr=2e3 * runs["error_s"], elinewidth=1.3, **look)
+    group = runs["hours"].diff().gt(PAUSE_H).cumsum().to_numpy()
+    for each in range(group[-1] + 1):
+        places, hours = number[group == each], runs["hours"][group == each]
+        if each:
+            axis.axvline(places[0] - 0.5, color="0.4", linewidth=0.9, linestyle=":")
+        ends = dict.fromkeys((f"{hours.min():.0f}", f"{hours.max():.0f}"))
+        if len(places) > 2:
+            text = f"hour {' to '.join(ends)}"
+            axis.text(
+                places.to_numpy().mean(), 1.01, text, transform=axis.get_xaxis_transform(), ha="center", fontsize=9
+            )
+    axis.set_xlim(0, len(runs) + 1)
+    axis.set_xlabel("run, in the order of time (dotted: a pause of an hour or more)")
     axis.set_ylabel("mean step of a run (ms)")
-    figure.legend(loc="outside lower center", ncols=len(runs))
     return figure
 
 
-def foretold(epochs: pd.DataFrame, estimates: dict[str, str]) -> Figure:
-    """How far each extrapolation was off the epoch that was then run, a row a kind of extrapolation, a mark an epoch.
+def epoch_errors(epochs: pd.DataFrame, estimates: dict[str, str]) -> Figure:
+    """Error of each kind of prediction of an epoch, a row for each kind, a mark for each epoch.
 
     epochs: columns stack, and NAME_error for each name of estimates (a share; above 0 more was predicted).
     """
     style()
-    figure, axis = plt.subplots(figsize=(6.8, 0.55 * len(estimates) + 1.5), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(7.2, 0.5 * len(estimates) + 1.4), constrained_layout=True)
     axis.axvspan(-5, 5, color="0.92", zorder=0)
     axis.axvline(0, color="0.4", linewidth=1)
     stacks = list(dict.fromkeys(epochs["stack"]))
@@ -57,15 +56,15 @@ def foretold(epochs: pd.DataFrame, estimates: dict[str, str]) -> Figure:
             axis.plot(errors, [place + shift] * len(rows), label=stack if place == 0 else None, **look)
     axis.set_yticks(range(len(estimates)), list(estimates.values()))
     axis.invert_yaxis()
-    axis.set_xlabel("promised over taken (per cent; the band is five either way)")
+    axis.set_xlabel("error of the predicted epoch (%); the band is 5 % either way")
     figure.legend(loc="outside lower center", ncols=len(stacks))
     return figure
 
 
 def warm_up(curves: pd.DataFrame) -> Figure:
-    """The first steps in units of a later one, one line a stack. curves: index step, a column a stack."""
+    """The first steps in units of a later one, a line for each stack. curves: index step, a column for each stack."""
     style()
-    figure, axis = plt.subplots(figsize=(6.6, 4.2), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(7.2, 3.8), constrained_layout=True)
     for stack in curves:
         axis.plot(curves.index, curves[stack], marker=SOURCE["stored"], markersize=4, **line_style(stack))
     log_axis(axis, "y", [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000])

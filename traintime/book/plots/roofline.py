@@ -1,4 +1,4 @@
-"""Figures of two devices next to each other: their speed-up, their rooflines, their steps."""
+"""Figures of devices next to each other: their speed-up, their rooflines, their steps, the same layers on each."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,6 +11,7 @@ from traintime.point import axis_label
 
 LINE = {"CPU": "--", "GPU": "-"}
 LINE_COLOUR = "0.25"  # of what belongs to neither device
+WHOSE = {("document", "GPU"): "2017 post's GPU", ("stored", "CPU"): "our fastest stack"}
 
 
 def speed_ups(
@@ -26,7 +27,7 @@ def speed_ups(
     grows; guess: the 2017 post's own limit.
     """
     style()
-    figure, axes = plt.subplots(1, len(ranges), figsize=(8.6, 3.9), sharey=True, constrained_layout=True)
+    figure, axes = plt.subplots(1, len(ranges), figsize=(7.2, 3.6), sharey=True, constrained_layout=True)
     for axis, (size, values) in zip(np.atleast_1d(axes), ranges.items(), strict=True):
         seen = cells[cells["sweep"] == size].pivot(index=size, columns="device", values=["step_s", "half_step_s"])
         step, half = seen["step_s"], seen["half_step_s"]
@@ -41,7 +42,7 @@ def speed_ups(
         axis.plot(values, curve["ratio"], color=DEVICE["GPU"])
         error = np.array([middle - low, high - middle])
         axis.errorbar(middle.index, middle, error, color="black", marker=SOURCE["document"], ls="none", capsize=3)
-        for level, text, dashes in ((limits[size], "limit of the formula", "--"), (guess, "the document's guess", ":")):
+        for level, text, dashes in ((limits[size], "limit of the formula", "--"), (guess, "the post's guess", ":")):
             axis.axhline(level, color=LINE_COLOUR, linestyle=dashes, linewidth=1.2)
             axis.text(values[0], level, text, va="bottom", fontsize=9, color=LINE_COLOUR)
         log_axis(axis, "x", [tick for tick in 10.0 ** np.arange(0, 9) if values[0] <= tick <= values[-1]])
@@ -59,12 +60,12 @@ def attainable(flop_per_byte: np.ndarray, flop_per_s: float, byte_per_s: float) 
 def roofline(roofs: pd.DataFrame, works: pd.Series, seen: pd.DataFrame) -> Figure:
     """Rooflines of devices, the intensities of kinds of work, and the rates that were seen.
 
-    roofs: columns name, device ("CPU" or "GPU"), flop_per_s, byte_per_s, and peak_byte_per_s where the data sheet
-    states more than was measured (else missing); works: name -> FLOP per byte; seen: columns device, source
-    ("document" or "stored"), flop_per_byte, flop_per_s.
+    roofs: columns name, device ("CPU" or "GPU"), flop_per_s, byte_per_s, ridge (FLOP per byte), and peak_byte_per_s
+    where the data sheet states more than was measured (else missing); works: name -> FLOP per byte; seen: columns
+    device, source ("document" or "stored"), flop_per_byte, flop_per_s.
     """
     style()
-    figure, axis = plt.subplots(figsize=(7.8, 4.9), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(7.2, 4.2), constrained_layout=True)
     x = np.geomspace(0.05, 1000, 200)
     for roof in roofs.itertuples():
         colour, dashes = DEVICE[roof.device], LINE[roof.device]
@@ -74,9 +75,9 @@ def roofline(roofs: pd.DataFrame, works: pd.Series, seen: pd.DataFrame) -> Figur
             axis.plot(x, peak, color=colour, linestyle=":", linewidth=1.2)
         below = {"va": "top", "fontsize": 9.5, "color": colour}
         text = f"{roof.name}: {roof.flop_per_s / 1e9:,.0f} GFLOP/s"
-        axis.annotate(
-            text, (x[-1], roof.flop_per_s / 1e9), xytext=(0, -4), textcoords="offset points", ha="right", **below
-        )
+        # The CPU's fastest stack may be close to its roof, so its label lies left of the marks.
+        end, side = (roof.ridge, "left") if roof.device == "CPU" else (x[-1], "right")
+        axis.annotate(text, (end, roof.flop_per_s / 1e9), xytext=(0, -4), textcoords="offset points", ha=side, **below)
         text = f"{roof.byte_per_s / 1e9:.0f} GB/s"
         axis.text(0.06, 0.06 * roof.byte_per_s / 1e9 * 0.85, text, **below)
     for name, intensity in works.items():
@@ -95,7 +96,7 @@ def roofline(roofs: pd.DataFrame, works: pd.Series, seen: pd.DataFrame) -> Figur
             markerfacecolor=fill,
             zorder=5,
         )
-        text = f"{row.device}, {row.source}"
+        text = WHOSE[row.source, row.device]
         axis.annotate(
             text,
             (row.flop_per_byte, row.flop_per_s / 1e9),
@@ -112,6 +113,32 @@ def roofline(roofs: pd.DataFrame, works: pd.Series, seen: pd.DataFrame) -> Figur
     axis.set_ylim(0.5, 10_000)
     axis.set_xlabel("intensity (FLOP per byte moved)")
     axis.set_ylabel("rate (GFLOP/s)")
+    return figure
+
+
+def cards(layers: pd.DataFrame, sheets: pd.DataFrame) -> Figure:
+    """How many times faster newer cards run the same layers than an old one: a column a card, a dot a layer, and what
+    the data sheets say.
+
+    layers: columns device, speed_up; sheets: index device, columns arithmetic and bandwidth, relative to the old card.
+    """
+    style()
+    figure, axis = plt.subplots(figsize=(7.2, 3.6), constrained_layout=True)
+    for place, (device, sheet) in enumerate(sheets.iterrows()):
+        values = np.sort(layers.loc[layers["device"] == device, "speed_up"])
+        # Neighbours on the axis lie side by side.
+        across = place + 0.16 * (np.arange(len(values)) % 3 - 1)
+        look = {"color": DEVICE["GPU"], "linestyle": "none", "marker": "o", "markersize": 5}
+        axis.plot(across, values, label="a layer" if place == 0 else None, **look)
+        for what, dashes in (("arithmetic", "-"), ("bandwidth", ":")):
+            label = f"data sheet: {what}" if place == 0 else None
+            axis.hlines(sheet[what], place - 0.38, place + 0.38, color="black", linestyle=dashes, label=label)
+    axis.axhline(1, color="0.5", linewidth=1)
+    axis.set_xticks(range(len(sheets)), sheets.index)
+    log_axis(axis, "y", [0.5, 1, 2, 3, 5])
+    axis.set_ylabel("times faster than\nthe Titan X of 2015")
+    axis.grid(axis="x", visible=False)
+    axis.legend(loc="upper left", fontsize=9.5)
     return figure
 
 

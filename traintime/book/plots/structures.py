@@ -1,12 +1,12 @@
-"""Figures of networks of several structures: time over the depth, and against what might predict it."""
+"""Figures of networks of several structures: time against the depth, and as simple counts predict it."""
+
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from traintime.book.plots.look import PALETTE, interval_ms, log_axis, milliseconds_axis, style
-from traintime.book.plots.sweeps import MARKERS
+from traintime.book.plots.look import MARKERS, PALETTE, interval_ms, line_style, log_axis, milliseconds_axis, style
 from traintime.point import axis_label
 
 # One colour and marker a structure, in every figure.
@@ -38,40 +38,31 @@ def depths(points: pd.DataFrame) -> Figure:
     return figure
 
 
-def against(points: pd.DataFrame, predictors: dict[str, tuple[str, float]]) -> Figure:
-    """A step against each of several columns, a panel each, a row a stack, with the line through the origin's step.
+def left_out(networks: pd.DataFrame, predictors: Sequence[str]) -> Figure:
+    """A step as predicted without the network itself, against what was measured: a panel a predictor.
 
-    predictors: axis label -> column and the factor to its unit. The dotted line is the median ratio: what time would
-    be if it were that column's alone.
+    networks: columns stack, step_s, and for each of the predictors "… error", its relative error. The diagonal is a
+    perfect prediction. A prediction that is off the axis is drawn at its end.
     """
     style()
-    ran = points.dropna(subset="step_s")
-    stacks, names = list(dict.fromkeys(ran["stack"])), [name for name in LOOKS if name in set(ran["how"])]
+    ran = networks.dropna(subset="step_s")
+    measured = ran["step_s"] * 1e3
+    ends = (measured.min() * 0.7, measured.max() * 1.4)
     figure, axes = plt.subplots(
-        len(stacks),
-        len(predictors),
-        figsize=(0.9 + 2.4 * len(predictors), 2.1 * len(stacks) + 0.6),
-        sharex="col",
-        sharey="row",
-        squeeze=False,
-        constrained_layout=True,
+        1, len(predictors), figsize=(7.2, 3.3), sharex=True, sharey=True, squeeze=False, constrained_layout=True
     )
-    for row, stack in zip(axes, stacks, strict=True):
-        of_stack = ran[ran["stack"] == stack]
-        for axis, (label, (column, unit)) in zip(row, predictors.items(), strict=True):
-            for name in names:
-                rows = of_stack[of_stack["how"] == name]
-                look = LOOKS[name] | {"linestyle": "none"}
-                axis.plot(rows[column] * unit, rows["step_s"] * 1e3, label=name, markersize=5, **look)
-            ends = np.array([of_stack[column].min(), of_stack[column].max()])
-            typical = float((of_stack["step_s"] / of_stack[column]).median())
-            axis.plot(ends * unit, ends * typical * 1e3, color="0.4", linestyle=":", linewidth=1)
-            log_axis(axis, "x", [m * 10.0**e for e in range(-1, 7) for m in (1, 3)])
-            log_axis(axis, "y", [m * 10.0**e for e in range(-1, 5) for m in (1, 3)])
-            axis.set_xlim(*(ends * unit * [0.8, 1.25]))
-            axis.set_ylim(of_stack["step_s"].min() * 800, of_stack["step_s"].max() * 1250)
-            if stack == stacks[-1]:
-                axis.set_xlabel(label)
-        row[0].set_ylabel(f"{stack}\nms a step")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    for axis, name in zip(axes[0], predictors, strict=True):
+        axis.plot(ends, ends, color="0.4", linestyle=":", linewidth=1.2)
+        for number, (stack, rows) in enumerate(ran.groupby("stack", sort=False)):
+            predicted = rows["step_s"] * 1e3 * (1 + rows[f"{name} error"])
+            look = {"color": line_style(str(stack))["color"], "marker": MARKERS[number], "linestyle": "none"}
+            axis.plot(rows["step_s"] * 1e3, predicted.clip(*ends), label=str(stack), markersize=4.5, alpha=0.8, **look)
+        for which in "xy":
+            log_axis(axis, which, [m * 10.0**e for e in range(1, 4) for m in (1, 3)])
+        axis.set_xlim(*ends)
+        axis.set_ylim(*ends)
+        axis.set_title(name, loc="left", fontsize=11)
+        axis.set_xlabel("measured step (ms)")
+    axes[0][0].set_ylabel("predicted step (ms)")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

@@ -1,6 +1,6 @@
 """Figures of sweeps: a step against one size, a line a stack or a panel a stack."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from traintime.book.plots.look import (
+    MARKERS,
     PALETTE,
     SOURCE,
     WAY,
@@ -22,8 +23,8 @@ from traintime.book.plots.look import (
 )
 from traintime.point import axis_label
 
-MARKERS = "osD^v<>"
 PAIR = [PALETTE[n] for n in (0, 3, 2, 4)]
+TRAINED = {"adam": "Adam", "sgd": "SGD", "frozen": "frozen", "adam-rows": "row-wise Adam", "1K rows": "1K rows, Adam"}
 
 
 def _told_apart(axis: Axes, x: Iterable, y: Iterable, faster: pd.Series, marker: str, colour: str) -> None:
@@ -39,7 +40,7 @@ def steps(points: pd.DataFrame, against: str = "vocabulary", source: str = "stor
     points: as Measurements.points gives them; a point without a time is not drawn (the table says why).
     """
     style()
-    figure, axis = plt.subplots(figsize=(6.6, 4.6), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(7.2, 3.6), constrained_layout=True)
     ends = []
     ran = points.dropna(subset="step_s")
     for stack, rows in ran.groupby("stack", sort=False):
@@ -64,26 +65,30 @@ def steps(points: pd.DataFrame, against: str = "vocabulary", source: str = "stor
     return figure
 
 
-def crossing(points: pd.DataFrame, pairs: Collection[tuple[str, str]], against: str = "vocabulary") -> Figure:
-    """Two stacks' steps in milliseconds against one size, a panel for each pair of stacks."""
+def crossing(panels: Mapping[str, tuple[pd.DataFrame, Mapping[str, str]]], against: str = "vocabulary") -> Figure:
+    """Stacks' steps in milliseconds against one size, in panels that share the axis of time.
+
+    panels: title -> points, as Measurements.points gives them, and what to call each stack that is drawn.
+    """
     style()
-    figure, axes = plt.subplots(1, len(pairs), figsize=(8.4, 3.8), sharey=True, squeeze=False, constrained_layout=True)
-    ran = points.dropna(subset="step_s")
-    shown = [name for pair in pairs for name in pair]
-    milliseconds_axis(axes[0][0], ran.loc[ran["stack"].isin(shown), "step_s"])
-    for axis, pair in zip(axes[0], pairs, strict=True):
+    figure, axes = plt.subplots(1, len(panels), figsize=(7.2, 3.6), sharey=True, squeeze=False, constrained_layout=True)
+    ran = {title: points.dropna(subset="step_s") for title, (points, _) in panels.items()}
+    shown = [ran[title].loc[ran[title]["stack"].isin(list(names)), "step_s"] for title, (_, names) in panels.items()]
+    milliseconds_axis(axes[0][0], pd.concat(shown))
+    for axis, (title, (_, names)) in zip(axes[0], panels.items(), strict=True):
         ends = []
-        for marker, stack in zip(MARKERS, pair, strict=False):
-            rows = ran[ran["stack"] == stack].sort_values(against)
+        for marker, (stack, name) in zip(MARKERS, names.items(), strict=False):
+            rows = ran[title][ran[title]["stack"] == stack].sort_values(against)
             if len(rows):
                 look = line_style(stack)
                 axis.errorbar(rows[against], rows["step_s"] * 1e3, interval_ms(rows), marker=marker, capsize=3, **look)
-                ends.append((rows[against].iloc[-1], rows["step_s"].iloc[-1] * 1e3, stack, look["color"]))
-        log_axis(axis, "x", sorted(ran[against].unique()))
-        axis.set_xlabel(axis_label(against))
+                ends.append((rows[against].iloc[-1], rows["step_s"].iloc[-1] * 1e3, name, look["color"]))
+        log_axis(axis, "x", sorted(ran[title][against].unique()))
+        axis.set_title(title, loc="left", fontsize=11)
         if ends:
             label_ends(axis, ends)
     axes[0][0].set_ylabel("one step (ms)")
+    figure.supxlabel(axis_label(against), fontsize=11)
     return figure
 
 
@@ -156,62 +161,82 @@ def exponents(table: pd.DataFrame) -> Figure:
             rows["exponent"], places, xerr=errors(rows, "exponent"), capsize=3, markersize=6, label=stack, **look
         )
     axis.axvline(1, color="0.4", linestyle="--", linewidth=1)
-    axis.set_yticks(range(len(order)), order)
+    axis.set_yticks(range(len(order)), [TRAINED.get(way, way) for way in order])
     axis.invert_yaxis()
     axis.set_xlim(0, 1.1)
-    axis.set_xlabel("apparent exponent of time (1: proportional, 0: the size does not matter)")
+    axis.set_xlabel("apparent exponent (1: proportional time, 0: no effect)")
     figure.legend(loc="outside lower center", ncols=len(stacks))
     return figure
 
 
-def epochs(points: pd.DataFrame, critical: pd.Series) -> Figure:
-    """Hours of an epoch against batch size, one line a stack, with a mark at its break-even batch.
+def epochs(points: pd.DataFrame, break_even: pd.Series) -> Figure:
+    """Hours of an epoch against batch size, one line a stack, with a mark at its break-even batch if it was reached.
 
-    points: columns stack, batch, epoch_s; critical: batch size by stack.
+    points: columns stack, batch, epoch_s; break_even: batch size by stack.
     """
     style()
-    figure, axis = plt.subplots(figsize=(6.6, 4.6), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(7.2, 3.8), constrained_layout=True)
     ends = []
     ran = points.dropna(subset="epoch_s")
     for stack, rows in ran.groupby("stack", sort=False):
         rows, look = rows.sort_values("batch"), line_style(stack)
         axis.plot(rows["batch"], rows["epoch_s"] / 3600, **look)
-        if stack in critical.index:
-            hours = np.interp(np.log(critical[stack]), np.log(rows["batch"]), np.log(rows["epoch_s"] / 3600))
-            axis.plot(critical[stack], np.exp(hours), marker="X", markersize=9, color=look["color"])
+        if rows["batch"].min() <= break_even.get(stack, np.nan) <= rows["batch"].max():
+            hours = np.interp(np.log(break_even[stack]), np.log(rows["batch"]), np.log(rows["epoch_s"] / 3600))
+            axis.plot(break_even[stack], np.exp(hours), marker="X", markersize=9, color=look["color"])
         ends.append((rows["batch"].iloc[-1], rows["epoch_s"].iloc[-1] / 3600, stack, look["color"]))
     log_axis(axis, "x", sorted(ran["batch"].unique()))
     log_axis(axis, "y", [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100])
     axis.set_xlabel(axis_label("batch"))
-    axis.set_ylabel("one epoch of a million sentences (h)")
+    axis.set_ylabel("epoch of a million sentences (h)")
     axis.set_xlim(ran["batch"].min() * 0.85, ran["batch"].max() * 1.1)
     label_ends(axis, ends)
     return figure
 
 
 def collapsed(points: pd.DataFrame, fitted: pd.DataFrame) -> Figure:
-    """An epoch in units of its sentences' part against batch over critical batch: every stack on one curve.
+    """An epoch over the shortest possible one against batch over break-even batch: every stack on one curve.
 
-    points: columns stack, batch, step_s; fitted: index stack, columns c (s a sentence) and critical (sentences).
+    points: columns stack, batch, step_s; fitted: index stack, columns c (s a sentence) and break_even (sentences).
     """
     style()
-    figure, axis = plt.subplots(figsize=(6.6, 4.2), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(7.2, 3.6), constrained_layout=True)
     ran = points.dropna(subset="step_s")
     for number, (stack, rows) in enumerate(ran[ran["stack"].isin(fitted.index)].groupby("stack", sort=False)):
         at = fitted.loc[stack]
         look = {"color": line_style(stack)["color"], "marker": MARKERS[number % len(MARKERS)], "linestyle": "none"}
-        axis.plot(rows["batch"] / at["critical"], rows["step_s"] / rows["batch"] / at["c"], label=stack, **look)
+        axis.plot(rows["batch"] / at["break_even"], rows["step_s"] / rows["batch"] / at["c"], label=stack, **look)
     low, high = axis.get_xlim()
     low = max(low, 1e-3)
     curve = np.geomspace(low, max(high, 10), 100)
     axis.plot(curve, 1 + 1 / curve, color="0.3", linewidth=1.2, zorder=0)
     axis.axvline(1, color="0.6", linestyle=":", linewidth=1)
+    axis.annotate("break-even batch:\ntwice the shortest", (1, 2), (1.2, 7), fontsize=9.5, va="center")
     log_axis(axis, "x", [0.001, 0.01, 0.1, 1, 10])
     log_axis(axis, "y", [1, 2, 5, 10, 100, 1000])
     axis.set_ylim(0.7)
-    axis.set_xlabel("batch over critical batch")
-    axis.set_ylabel("epoch, in units of the sentences' part")
+    axis.set_xlabel("batch / break-even batch")
+    axis.set_ylabel("epoch / shortest possible epoch")
     figure.legend(loc="outside right upper", fontsize=9)
+    return figure
+
+
+def by_width(networks: pd.DataFrame) -> Figure:
+    """Break-even batch against a network's filters, a line for each depth.
+
+    networks: columns depth (blocks), filters (of the first block), break_even (images).
+    """
+    style()
+    figure, axis = plt.subplots(figsize=(7.2, 3.4), constrained_layout=True)
+    colours = plt.get_cmap("cividis")(np.linspace(0, 0.8, networks["depth"].nunique()))
+    for number, (depth, rows) in enumerate(networks.sort_values("filters").groupby("depth")):
+        look = {"color": colours[number], "marker": MARKERS[number % len(MARKERS)]}
+        axis.plot(rows["filters"], rows["break_even"], label=f"{depth} blocks", **look)
+    log_axis(axis, "x", sorted(networks["filters"].unique()))
+    log_axis(axis, "y", [50, 100, 200, 300])
+    axis.set_xlabel("filters of the first block")
+    axis.set_ylabel("break-even batch (images)")
+    figure.legend(loc="outside right upper", fontsize=9.5)
     return figure
 
 
@@ -240,26 +265,27 @@ def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def gains(table: pd.DataFrame, claimed: float) -> Figure:
-    """Speed-up with its interval for each allocator, one row a stack, next to a claim.
+def gains(table: pd.DataFrame, claimed: float, counts: dict[str, str], counted: str) -> Figure:
+    """Speed with another allocator relative to the usual one, with its interval, one row a stack, next to a claim.
 
-    table: columns stack, allocator, ratio, low, high, faster; claimed: a ratio. Hollow markers as in `ratios`.
+    table: columns stack, ratio, low, high, faster; claimed: a ratio; counts: a number of each stack, written at the
+    right, and what they count. Hollow markers as in `ratios`.
     """
     style()
-    stacks = list(dict.fromkeys(table["stack"]))
-    figure, axis = plt.subplots(figsize=(6.8, 0.7 * len(stacks) + 1.5), constrained_layout=True)
+    stacks, colour = list(table["stack"]), WAY["tcmalloc"]["color"]
+    figure, axis = plt.subplots(figsize=(7.2, 0.32 * len(stacks) + 1.0), constrained_layout=True)
     axis.axvline(1, color="0.4", linewidth=1)
     axis.axvline(claimed, color="0.2", linestyle="--", linewidth=1)
-    names = list(dict.fromkeys(table["allocator"]))
-    for number, name in enumerate(names):
-        rows = table[table["allocator"] == name]
-        places = [stacks.index(stack) + (number - (len(names) - 1) / 2) * 0.2 for stack in rows["stack"]]
-        colour = PAIR[number % len(PAIR)]
-        axis.errorbar(rows["ratio"], places, xerr=errors(rows, "ratio"), capsize=3, linestyle="none", color=colour)
-        axis.plot([], [], marker=MARKERS[number], linestyle="none", color=colour, label=name)
-        _told_apart(axis, rows["ratio"], places, rows["faster"], MARKERS[number], colour)
-    axis.set_yticks(range(len(stacks)), stacks)
+    axis.annotate("claimed", (claimed, 1.02), xycoords=("data", "axes fraction"), fontsize=9.5)
+    places = range(len(stacks))
+    axis.errorbar(table["ratio"], places, xerr=errors(table, "ratio"), capsize=3, linestyle="none", color=colour)
+    _told_apart(axis, table["ratio"], places, table["faster"], MARKERS[0], colour)
+    axis.set_yticks(places, stacks)
     axis.invert_yaxis()
-    axis.set_xlabel("speed in units of plain glibc's")
-    figure.legend(loc="outside lower center", ncols=len(names))
+    for place, stack in zip(places, stacks, strict=True):
+        axis.annotate(
+            counts.get(stack, ""), (1.02, place), xycoords=("axes fraction", "data"), va="center", fontsize=10
+        )
+    axis.annotate(counted, (1.02, 1.02), xycoords="axes fraction", fontsize=9.5, va="bottom")
+    axis.set_xlabel("speed relative to plain glibc")
     return figure

@@ -1,0 +1,70 @@
+"""The front page's small form in a real browser: two step times make hours, and what cannot be says why."""
+
+import re
+import shutil
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+pytestmark = pytest.mark.book
+GIVEN = {"one": 60, "small": 100, "two": 150, "large": 1000, "batch": 500, "samples": 1_000_000, "epochs": 3}
+
+
+@pytest.fixture(scope="module")
+def form(html):
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.goto((html / "index.html").as_uri())
+        yield page.locator("form#two-steps")
+        browser.close()
+
+
+def answer(form, **changes):
+    for name, value in (GIVEN | changes).items():
+        form.locator(f"input[name={name}]").fill(str(value))
+    return form.locator("output").inner_text()
+
+
+def test_it_starts_with_an_answer(form):
+    assert re.match(r"About [\d.,]+ (s|min|h|days) in all: a step costs", form.locator("output").inner_text())
+
+
+def test_two_steps_make_hours(form):
+    """0.1 ms per sample and 50 ms per step: 100 ms at a batch of 500, 2,000 steps, three times."""
+    text = answer(form)
+    assert "About 10 min in all" in text
+    assert "50 ms whatever is in it, and 0.1 ms per sample" in text
+    assert "a step takes 100 ms, 50 % of it fixed" in text
+
+
+def test_the_last_batch_counts_though_it_is_not_full(form):
+    assert "About 0.2 s" in answer(form, samples=501, epochs=1)
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [
+        ({"large": 100}, "two different batch sizes"),
+        ({"two": 50}, "not slower"),
+        ({"one": 10}, "less than nothing"),
+        ({"epochs": 0}, "epochs: enter a number above 0"),
+        ({"batch": 1.5}, "batches of: enter a whole number"),
+        ({"one": ""}, "a step takes (ms): enter a number above 0"),
+    ],
+)
+def test_what_cannot_be_is_named_with_its_remedy(form, changes, says):
+    text = answer(form, **changes)
+    assert says in text
+    assert "About" not in text
+
+
+def test_it_is_used_with_the_keyboard(form):
+    first = form.locator("input[name=one]")
+    first.focus()
+    names = []
+    for _ in GIVEN:
+        names.append(form.page.evaluate("document.activeElement.name"))
+        form.page.keyboard.press("Tab")
+    assert names == list(GIVEN)
