@@ -50,7 +50,7 @@ def test_the_ids_of_a_document_are_given_once():
 )
 def test_a_verdict_is_on_the_documents_own_sentence(judged, machines, verdict, monkeypatch):
     """By every claim of ours that decides it, on every machine; one with "!" says the contrary."""
-    claim = Claim("a", "", "ours")
+    claim = Claim("a", "", "ours", lambda book: None)
     monkeypatch.setattr(appendix, "found", lambda label: [Judged(claim, "m", each, "") for each in machines[label]])
     assert DocumentClaim("S0", "C1", "", judged, "", "").verdict == verdict
 
@@ -71,7 +71,7 @@ def test_each_document_has_a_table_with_a_verdict_for_each_claim():
 def test_no_answer_to_a_document_has_a_measured_number_in_it():
     """Those come from the claims that decide; sizes of what was measured may stand there."""
     sizes = r"280,000|1,024|b?float16|Keras [23]|TensorFlow 1\.15|batch 1(00)?\b|(16 to|of) (256|16)|20\d\d"
-    sizes += r"|of 16|chapter 4|bias starts at 0"
+    sizes += r"|(of|at) 16|chapter 4|bias starts at 0|is below 1\b"
     assert [one.answer for one in appendix.answers() if re.search(r"\d", re.sub(sizes, "", one.answer))] == []
 
 
