@@ -88,7 +88,7 @@ def judging(module: str) -> set[str]:
 @functools.cache
 def _without_drawing() -> "grimp.ImportGraph":
     made = copy.deepcopy(graph())
-    for name in ("traintime.book.page", "traintime.book.markup", PLOTS, f"{PLOTS}.look"):
+    for name in (*(f"traintime.book.{shows}" for shows in ("page", "markup", "predictions")), PLOTS, f"{PLOTS}.look"):
         made.remove_module(name)
     return made
 
