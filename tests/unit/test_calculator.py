@@ -314,4 +314,5 @@ def test_without_a_script_there_are_answers_all_the_same():
 def test_the_page_names_no_value_that_nobody_gives():
     text = (paths.ROOT / "calculator.md").read_text()
     assert set(re.findall(r"\{\{ (\w+) \}\}", text)) == set(values())
+    text += (paths.ROOT / "index.md").read_text()
     assert set(re.findall(r":file: (\S+)", text)) == set(fragments())

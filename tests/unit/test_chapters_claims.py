@@ -61,7 +61,7 @@ TABLES = dict(of_every_chapter(is_table_of_a_machine))
 # Of what was measured of one point, or of what is counted and not measured; these fail where a machine has no rates
 # or was never described, since no page asks them of such a machine.
 HAVE_ROWS = {"fused.counted_table", "length.exponent_table", "repeats.floor_table"}
-OF_A_DESCRIBED_ONE = {"devices.hardware_table", "one_formula.error_table", "question.mostly_the_table"}
+OF_A_DESCRIBED_ONE = {"devices.hardware_table", "one_formula.parts_table", "question.mostly_the_table"}
 
 
 @pytest.mark.usefixtures("few_draws")
