@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
@@ -110,6 +111,15 @@ PART_COLOURS = {
 Piece = tuple[float, str, str]  # how long, which part of a step, what is written in it
 
 
+def _along_time(axis: Axes, note: str = "time") -> None:
+    """What runs from left to right has no scale: an arrow, and names without a line next to them."""
+    axis.set_xticks([])
+    axis.set_xlabel(f"{note} →", loc="right", fontsize=10)
+    axis.grid(visible=False)
+    axis.spines["left"].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+
+
 def timeline(rows: Mapping[str, Sequence[Piece]], note: str = "time") -> Figure:
     """What follows what, a row of bars for each name: a drawing, and its lengths are no measurement.
 
@@ -130,11 +140,7 @@ def timeline(rows: Mapping[str, Sequence[Piece]], note: str = "time") -> Figure:
             start += length
     axis.set_yticks(range(len(rows)), list(rows))
     axis.invert_yaxis()
-    axis.set_xticks([])
-    axis.set_xlabel(f"{note} →", loc="right", fontsize=10)
-    axis.grid(visible=False)
-    axis.spines["left"].set_visible(False)
-    axis.tick_params(axis="y", length=0)
+    _along_time(axis, note)
     marks = [plt.Rectangle((0, 0), 1, 1, color=colour) for part, colour in used.items() if part != "idle"]
     names = [part for part in used if part != "idle"]
     axis.legend(marks, names, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(names), fontsize=9.5)
@@ -161,11 +167,7 @@ def rounds(order: str = "ABBABAABABBA", slow: tuple[int, int] = (6, 9)) -> Figur
     axis.set_yticks([0, 1], ["one after\nthe other", "in rounds"])
     axis.set_ylim(1.5, -0.95)
     axis.set_xlim(-0.6, len(order) - 0.4)
-    axis.set_xticks([])
-    axis.set_xlabel("time →", loc="right", fontsize=10)
-    axis.grid(visible=False)
-    axis.spines["left"].set_visible(False)
-    axis.tick_params(axis="y", length=0)
+    _along_time(axis)
     return figure
 
 
@@ -191,11 +193,7 @@ def tiers() -> Figure:
     axis.text(3.3, 1.5, "the answer:\na predicted total, with an interval", va="center", fontsize=10)
     axis.set_yticks(range(len(rows)), list(rows))
     axis.invert_yaxis()
-    axis.set_xticks([])
-    axis.set_xlabel("time →", loc="right", fontsize=10)
-    axis.grid(visible=False)
-    axis.spines["left"].set_visible(False)
-    axis.tick_params(axis="y", length=0)
+    _along_time(axis)
     return figure
 
 
