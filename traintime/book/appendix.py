@@ -78,7 +78,12 @@ def claims(template: str) -> str:
     for document, title in TITLES.items():
         rows = [_row(one) for one in answers() if one.document == document]
         heads = ["", "it claims", "verdict", "what we found"]
-        parts += [f"## {document}: {title} {{cite}}`{document.lower()}`\n", markup.table(heads, rows, right=False), ""]
+        parts += [
+            f"## {document}: {title}\n",
+            f"From {{cite}}`{document.lower()}`:\n",
+            markup.table(heads, rows, right=False),
+            "",
+        ]
     return template.replace(CLAIMS, "\n".join(parts))
 
 

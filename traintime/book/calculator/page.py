@@ -169,7 +169,7 @@ def _calculator() -> str:
 def _two_steps() -> str:
     """Hours from the step times at two batch sizes: a form that starts with the front page's example."""
     one, two, *_ = batch.example_steps(stored.of())
-    usual = {"one": f"{one * 1e3:.0f}", "two": f"{two * 1e3:.0f}"}
+    usual = {"one": f"{one * 1e3:.1f}", "two": f"{two * 1e3:.1f}"}
     usual |= dict(zip(("small", "large", "batch"), map(str, batch.EXAMPLE), strict=True))
     form = (HERE / "two_steps.html").read_text()
     for place, value in usual.items():
