@@ -109,15 +109,6 @@ def nothing(remedy: str = "") -> HTML:
     return HTML(f"<p><em>Not measured yet.</em> {markup.inline(remedy)}</p>")
 
 
-def holes(failed: pd.DataFrame) -> str:
-    """One sentence about the points that gave no time, with what happened to them."""
-    if failed.empty:
-        return "Every point ran."
-    words = {"oom": "ran out of memory", "timeout": "ran out of time", "crashed": "crashed", "missing": "was not there"}
-    listed = [f"{row.stack} {words[row.status]} at {row.vocabulary:,} rows" for row in failed.itertuples()]
-    return f"What gave no time: {'; '.join(listed)}."
-
-
 def data_link(table: pd.DataFrame, name: str) -> HTML:
     """A link under a figure that saves the figure's data as CSV; the data lie in the page itself.
 
