@@ -129,10 +129,11 @@ def test_the_same_step_names_card_and_kernel(monkeypatch):
     book = machine(gpu={"cudnn": 0.01, "loop-of-cells": 0.1}, error=1e-6)
     found = book.points(vocabulary=280_000, device="gpu", kernel=stored.ANY)
     monkeypatch.setattr(stored, "on_gpus", lambda **wanted: found)
-    monkeypatch.setattr(stored, "described", lambda machine: {"gpus": [{"name": "a card"}]})
+    book.description = {"gpus": [{"name": "a card"}]}
+    monkeypatch.setattr(stored, "of", lambda machine: book)
     names = devices.same_step(book)["stack"].tolist()
     assert names[-2:] == ["2026-torch, a card, cuDNN", "2026-torch, a card, loop of cells"]
-    assert devices.own_gpu(book).startswith("Of our own GPU rows the fastest is 2026-torch, a card, cuDNN at 10.0 ms: ")
+    assert devices.own_gpu(book).startswith("On our own GPU the fastest is 2026-torch, a card, cuDNN at 10.0 ms, ")
 
 
 # Cards of others

@@ -7,7 +7,7 @@ from made_up import made_up, verdict
 from tables import cells
 
 from traintime.book import external, plots
-from traintime.book.chapters import fused, fused_accuracy, fused_published
+from traintime.book.chapters import fused, fused_accuracy, fused_card, fused_published
 from traintime.book.stored import ANY, Measurements
 from traintime.learning import results, run
 from traintime.learning.trial import make_trial
@@ -262,46 +262,62 @@ def test_costs_of_a_kernel_come_back_from_times_made_of_them(monkeypatch):
 # On GPUs
 
 
-def on_card():
-    """Both ways on a card, over batch and length; and over the units."""
+def on_card(**positions):
+    """Both ways on a card, on torch and JAX; positions: what a time step of each costs there, s."""
+    cost = {"torch": 1e-3, "jax": 3e-5, "kernel": 1e-5} | positions
     steps = []
-    for kernel, position, large in (("cudnn", 1e-6, 1e-2), ("loop-of-cells", 4e-4, 4e-2)):
-        fields = {"device": "gpu", "kernel": kernel}
-        steps += sweep("2026-torch", step=1e-4, position=position, **fields)
-        steps.append(("2026-torch", {"workload": "lstm", "batch": 32, "length": 50, "units": 1024} | fields, large))
-    return made_up(*steps)
+    for stack in ("torch", "jax"):
+        for kernel, position in (("cudnn", cost["kernel"]), ("loop-of-cells", cost[stack])):
+            fields = {"device": "gpu", "kernel": kernel}
+            steps += sweep(f"2026-{stack}", step=1e-4, position=position, token=0, **fields)
+    return made_up(*steps, described={"gpus": [{"name": "NVIDIA H1"}]})
 
 
-def store(monkeypatch, book):
-    """Make it the one stored machine, with a card where it has points of one."""
-    monkeypatch.setattr(fused_published.stored, "on_gpus", lambda **wanted: book.points(device="gpu", **wanted))
-    monkeypatch.setattr(fused_published.stored, "of", lambda name="": book)
-    monkeypatch.setattr(fused_published.stored, "described", lambda name: {"gpus": [{"name": "a card"}]})
+def test_the_kernels_gain_is_the_loops_step_over_its_own():
+    gains = fused_card.gains(on_card(), "2026-torch")
+    assert gains["32 sequences of 50 time steps"].value == pytest.approx((1e-4 + 50e-3) / (1e-4 + 50e-5), rel=1e-3)
+    assert len(gains) == len(fused.BATCHES) * len(fused.LENGTHS)
 
 
-def test_a_cards_two_ways_stand_side_by_side(monkeypatch):
-    store(monkeypatch, book := on_card())
-    pairs = fused_published.gpu_pairs()
-    sizes = [(128, batch, length) for batch in fused.BATCHES for length in fused.LENGTHS]
-    assert list(pairs[["units", "batch", "length"]].itertuples(index=False, name=None)) == [*sizes, (1024, 32, 50)]
-    last = pairs.iloc[-1]
-    assert last["card"] == "a card"
-    assert last[["loop_s", "kernel_s", "ratio"]].tolist() == pytest.approx([0.04, 0.01, 4], rel=1e-3)
-    assert verdict("08.5", book) == "does not hold"
-    monkeypatch.setattr(fused_published, "gpu_pairs", lambda: pairs.iloc[:-1])
-    assert verdict("08.5", book) == "holds"
+def test_a_time_step_is_the_slope_between_the_lengths():
+    book = on_card()
+    assert fused_card.time_step(book, "2026-torch", 32).value == pytest.approx(1e-3, rel=1e-3)
+    assert fused_card.time_step(book, "2026-jax", 512, 0.0, 1.0).value == pytest.approx(1e-5, rel=1e-2)
+    assert fused_card.time_step(book, "2026-torch", 32, kernels=-5.0).value == pytest.approx(9.5e-4, rel=1e-3)
 
 
-def test_without_a_card_nothing_is_said_of_one(monkeypatch):
-    store(monkeypatch, book := machine())
-    assert fused_published.gpu_pairs().empty
-    assert verdict("08.5", book) == "not measured"
+@pytest.mark.parametrize(
+    ("positions", "label", "expected"),
+    [
+        ({"jax": 1e-3}, "08.5", "holds"),
+        ({}, "08.5", "does not hold"),
+        ({}, "08.26", "holds"),
+        ({"torch": 2e-5}, "08.26", "does not hold"),
+        ({}, "08.27", "holds"),
+        ({"jax": 1e-3}, "08.27", "does not hold"),
+    ],
+)
+def test_claims_of_the_card_follow_its_time_steps(positions, label, expected):
+    assert verdict(label, on_card(**positions)) == expected
+
+
+def test_the_figure_shows_the_published_implementations_then_the_cards_own():
+    shown = fused_card.implementations(on_card())
+    assert shown["framework"].iloc[-1] == "Keras 3, JAX, H1"
+    assert shown.loc[shown["way"] == "compiled", "position_s"].tolist() == pytest.approx([3.2e-5], rel=1e-3)
+    assert set(shown["batch"]) == {32, 64}
+
+
+def test_without_a_card_nothing_is_said_of_one():
+    assert {label: verdict(label, machine()) for label in ("08.5", "08.26", "08.27")} == dict.fromkeys(
+        ("08.5", "08.26", "08.27"), "not measured"
+    )
 
 
 def test_a_run_on_a_card_shows_both_ways():
     here = fused.lstm_points(Measurements(on_card().rows, "this run", usual={"device": ANY}))
     assert set(here["how"]) == {"cuDNN's kernel", "loop of cells"}
-    assert len(cells(fused.step_table(here[here["units"] == 128]))) == 2
+    assert len(cells(fused.step_table(here[here["units"] == 128]))) == 4
 
 
 # Accuracy

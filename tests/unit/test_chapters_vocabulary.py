@@ -6,7 +6,7 @@ import pytest
 from made_up import made_up, verdict, verdicts
 from tables import cells
 
-from traintime.book.chapters import vocabulary
+from traintime.book.chapters import vocabulary, vocabulary_card
 from traintime.book.stored import Measurements
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -265,3 +265,37 @@ def test_runs_that_a_time_ended_are_one_point_whatever_that_time_was():
     assert Measurements(rows, "made-up").points(vocabulary=80_000)["invocations"].tolist() == [3]
     rows = book.rows.assign(protocol=["2+30, 2 to 5 s", "2+30, 2 to 10 s", "2+30"])
     assert Measurements(rows, "made-up").points(vocabulary=80_000)["invocations"].tolist() == [2]
+
+
+# On a card
+
+
+def on_card(row_s, step_s=4e-3):
+    """Steps of two stacks on a card over the vocabulary; row_s: what a row costs."""
+    sizes = (vocabulary_card.SMALL, vocabulary_card.MIDDLE, vocabulary_card.LARGE)
+    steps = [
+        (stack, {"vocabulary": rows} | vocabulary_card.ON_CARD, step_s + row_s * rows)
+        for stack in ("2026-jax", "2026-torch")
+        for rows in sizes
+    ]
+    return made_up(*steps, described={"gpus": [{"name": "NVIDIA H200"}]})
+
+
+def test_a_cards_row_is_compared_with_its_data_sheet():
+    book = on_card(4e-9)
+    assert vocabulary_card.of_a_row(book)["2026-jax"].value == pytest.approx(4e-9, rel=1e-3)
+    assert vocabulary_card.floor_s(book) == pytest.approx(9600 / 4.8e12)
+
+
+@pytest.mark.parametrize(
+    ("row_s", "small", "large"),
+    [(4e-9, "holds", "holds"), (1e-8, "does not hold", "holds"), (1e-10, "holds", "does not hold")],
+)
+def test_claims_of_the_card_follow_its_growth(row_s, small, large):
+    book = on_card(row_s)
+    assert (verdict("03.10", book), verdict("03.11", book)) == (small, large)
+
+
+def test_without_a_card_nothing_is_said_of_its_rows():
+    book = machine(adam(numpy=1e-6, jax=5e-7))
+    assert (verdict("03.10", book), verdict("03.11", book)) == ("not measured", "not measured")

@@ -262,6 +262,13 @@ class Measurements:
         """What the machine is; empty where nobody described it."""
         return self._beside("machine.json") or {}
 
+    @property
+    def card(self) -> str:
+        """What the machine's GPU calls itself: "NVIDIA H200". Raises KeyError for a machine without."""
+        if not self.description["gpus"]:
+            raise KeyError(f"{self.machine} has no GPU")
+        return str(self.description["gpus"][0]["name"])
+
     @functools.cached_property
     def rates(self) -> dict[str, Any]:
         """Bytes and float32 operations a second: medians over all times that they were measured, and every repeat.

@@ -7,7 +7,7 @@ from traintime.book.claims import REGISTERED, Claim
 MODULES = {
     "01-the-question": "question",
     "02-how-we-measure": "measuring",
-    "03-vocabulary": "vocabulary",
+    "03-vocabulary": "vocabulary_card",
     "04-memory-pool": "pool",
     "05-batch-size": "batch",
     "06-sentence-length": "length",

@@ -219,7 +219,7 @@ KERNELS = {"cudnn": ", cuDNN", "loop-of-cells": ", loop of cells"}
 def on_gpus() -> pd.DataFrame:
     """The point on every stored GPU, the stack named with its card and the kernel of its LSTM."""
     points = stored.on_gpus(vocabulary=ROWS)
-    cards = {name: stored.described(name)["gpus"][0]["name"] for name in set(points["machine"])}
+    cards = {name: stored.of(name).card for name in set(points["machine"])}
     names = [f"{row.stack}, {cards[row.machine]}{KERNELS.get(row.kernel, '')}" for row in points.itertuples()]
     return points.assign(stack=names)
 
@@ -300,9 +300,9 @@ def own_gpu(book: Measurements) -> str:
         return "No GPU of ours has run this configuration yet."
     best, fastest = ran.iloc[0], fastest_first(book, 2).iloc[0]
     return (
-        f"Of our own GPU rows the fastest is {best['stack']} at {best['step_s'] * 1e3:.1f} ms: "
-        f"{fastest['step_s'] / best['step_s']:.1f} times faster than the fastest CPU stack, "
-        f"{document_step('GPU') / best['step_s']:.1f} times faster than the 2017 post's GPU."
+        f"On our own GPU the fastest is {best['stack']} at {best['step_s'] * 1e3:.1f} ms, "
+        f"{fastest['step_s'] / best['step_s']:.0f} times faster than the fastest CPU stack and "
+        f"{document_step('GPU') / best['step_s']:.0f} times faster than the 2017 post's GPU."
     )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import page, predictions, stored
-from traintime.book.chapters import fused_accuracy  # noqa: F401 (its claims are the chapter's, too)
+from traintime.book.chapters import fused_accuracy, fused_card  # noqa: F401 (their claims are the chapter's, too)
 from traintime.book.chapters.fused_published import KERNELS, LOOP, LSTM, POSITIONS, claim
 from traintime.book.claims import Finding, above, below, every, every_stack, higher, judged_together, within
 from traintime.book.page import Prose

@@ -1,7 +1,6 @@
 """Chapter 8, other people's stopwatches: what a time step of a loop and of a fused kernel took them on a GPU.
 
-All of it follows from one formula (a per-step overhead, a time step, a token). What is published needs no measurement
-of ours; stored GPUs, which people with a card send in, are judged with it.
+All of it follows from one formula (a per-step overhead, a time step, a token), and needs no measurement of ours.
 """
 
 import functools
@@ -273,39 +272,6 @@ def left_out() -> "pd.Series[float]":
 def kernels_of_other_cards() -> Finding:
     factors = left_out()
     return Finding(bool(factors.max() < 1.5), f"a factor of {factors.min():.2f} to {factors.max():.2f}")
-
-
-# Stored GPUs: a loop of cells next to cuDNN's kernel
-
-
-def gpu_points() -> pd.DataFrame:
-    """The points of every stored machine's GPU in both ways, with `how` and `card`, what the GPU calls itself."""
-    points = stored.on_gpus(**LSTM, algorithm=ANY, kernel=list(KERNELS))
-    cards = {name: stored.described(name)["gpus"][0]["name"] for name in set(points["machine"])}
-    return points.assign(how=points["kernel"].map(KERNELS), card=points["machine"].map(cards))
-
-
-def gpu_pairs() -> pd.DataFrame:
-    """Both ways side by side: card, stack, units, batch, length, loop_s, kernel_s and ratio, the loop's over the
-    kernel's; only where both ran.
-    """
-    sizes = ["card", "stack", "units", "batch", "length"]
-    points = gpu_points().reindex(columns=[*sizes, "how", "typical_s"])
-    wide = points.pivot_table("typical_s", sizes, "how", aggfunc="first").reindex(columns=list(KERNELS.values()))
-    both = wide.dropna().set_axis(["loop_s", "kernel_s"], axis=1).reset_index()
-    return both.assign(ratio=both["loop_s"] / both["kernel_s"])
-
-
-@claim(
-    "08.5",
-    "On a GPU cuDNN's kernel is more than five times as fast as a loop of cells.",
-    source="S4",
-    says="not measured",
-)
-def kernel_gains(book: Measurements) -> Finding | None:
-    """All cards together, on whichever machine asks."""
-    ratio = gpu_pairs()["ratio"]
-    return Finding(bool(ratio.min() > 5), f"{ratio.min():.1f} to {ratio.max():.1f} times") if len(ratio) else None
 
 
 # The numbers of the sentences

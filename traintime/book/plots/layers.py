@@ -21,7 +21,7 @@ from traintime.point import axis_label
 COLOURS = [PALETTE[n] for n in (1, 0, 2, 4, 3, 9)]
 # A way of running one LSTM has one colour in every figure; the loop's and the kernel's are those of LAUNCHES.
 OF_WAY = {"loop": PALETTE[7], "fused kernel": PALETTE[0], "RNN(LSTMCell)": PALETTE[1], "unrolled": PALETTE[3]}
-OF_WAY |= {"loop, all gates at once": PALETTE[5], "loop, gate by gate": PALETTE[4], "loop, compiled": PALETTE[9]}
+OF_WAY |= {"loop, all gates at once": PALETTE[5], "loop, gate by gate": PALETTE[9], "loop, compiled": PALETTE[4]}
 OF_WAY |= {"loop, inputs taken apart": PALETTE[2]}
 MICROSECONDS = [10**e * m for e in range(-1, 6) for m in (1, 3)]
 
@@ -68,9 +68,10 @@ def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> F
 
 
 # What runs the time steps of an LSTM: a loop of launches, one launch per time step, one call for all of them.
-LAUNCHES = {"loop": PALETTE[7], "kernel a time step": PALETTE[9], "cuDNN": PALETTE[0]}
+LAUNCHES = {"loop": PALETTE[7], "compiled": PALETTE[4], "kernel a time step": PALETTE[9], "cuDNN": PALETTE[0]}
 LAUNCHED = {
     "loop": "loop of operations",
+    "compiled": "loop that XLA compiles",
     "kernel a time step": "one kernel per time step",
     "cuDNN": "cuDNN's fused kernel",
 }
@@ -85,7 +86,7 @@ def implementations(steps: pd.DataFrame) -> Figure:
     style()
     names = steps["layer"] + ", " + steps["framework"]
     rows = list(dict.fromkeys(names))
-    figure, axis = plt.subplots(figsize=(7.2, 0.3 * len(rows) + 0.95), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(7.2, 0.27 * len(rows) + 0.95), constrained_layout=True)
     small, large = (steps[steps["batch"] == batch] for batch in (steps["batch"].min(), steps["batch"].max()))
     for way, colour in LAUNCHES.items():
         mine = small[small["way"] == way]
@@ -110,7 +111,7 @@ def implementations(steps: pd.DataFrame) -> Figure:
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
     axis.set_xlabel("µs per time step")
-    axis.legend(loc="lower right", fontsize=9)
+    axis.legend(loc="lower right", fontsize=9, labelspacing=0.2, borderaxespad=0)
     return figure
 
 
