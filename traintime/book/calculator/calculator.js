@@ -317,7 +317,7 @@ function showReasons(settings, found) {
   const {memory, card} = DATA.machines[settings.machine], fits = place("fits");
   fits.hidden = !card && !(memory && found.peak.high > memory);
   if (card) {
-    fits.textContent = "No card was measured: time and memory are what the software does on processors, at the card's" +
+    fits.textContent = "From the card's data sheet: time and memory are what the software does on processors, at the card's" +
       " rates, and without what a process holds beside its arrays.";
   } else if (memory) {
     const surely = found.peak.value > memory ? "It does not fit" : "It may not fit";
