@@ -345,6 +345,10 @@ def _a100_error(name: str, given: int) -> str:
     return f"{(networks[name] * number).sum() / number.sum():.1%}"
 
 
+def _a100_break_even(depth: int, filters: int) -> Callable[[Measurements], str]:
+    return lambda _: f"{stored.row(on_a100(), depth=depth, filters=filters)['break_even']:.0f}"
+
+
 PROSE = Prose(
     "bat",
     least=lambda book: _break_even(book, 0),
@@ -353,7 +357,6 @@ PROSE = Prose(
     most_stack=lambda book: least_and_most(book)[1],
     most_over_least=lambda book: most_over_least(book).text(".0f"),
     elsewhere=lambda book: "; ".join(page.on_each_machine(_elsewhere, book.machine)),
-    machine=lambda book: page.title(book, break_evens(book)),
     order=lambda book: rank_correlation(book).text(),
     gain_low=_gain(smallest),
     gain_high=_gain(largest),
@@ -385,8 +388,6 @@ PROSE = Prose(
     loss_large=_loss("equal epochs, rate fixed", 1),
     scaled_small=_loss("equal epochs, rate scaled", 0),
     scaled_large=_loss("equal epochs, rate scaled", 1),
-    steps_small=_loss("equal steps, rate fixed", 0),
-    steps_large=_loss("equal steps, rate fixed", 1),
     a100_networks=lambda _: f"{len(on_a100())}",
     a100_batches=lambda _: f"{on_a100()['batches'].sum()}",
     a100_epochs=lambda _: f"{on_a100()['epochs'].sum()}",
@@ -395,6 +396,5 @@ PROSE = Prose(
     a100_worst=lambda _: f"{on_a100()['left_out_most'].max():.1%}",
     a100_two=lambda _: _a100_error("two_mean", 2),
     a100_two_worst=lambda _: f"{on_a100()['two_most'].max():.1%}",
-    a100_least=lambda _: f"{on_a100()['break_even'].min():.0f}",
-    a100_most=lambda _: f"{on_a100()['break_even'].max():.0f}",
+    **{f"a100_{depth}_{width}": _a100_break_even(depth, width) for depth in (2, 5) for width in (16, 128)},
 )
