@@ -22,10 +22,12 @@ from traintime.book.chapters.faster_transfers import (
     chapter_machine,
     for_each,
     interleaved,
+    saving_machine,
+    times_as_fast,
 )
 from traintime.book.claims import Finding, above, below, claim, every_stack, judged_together, within
 from traintime.book.page import Prose
-from traintime.book.stored import Measurements, ratio_by_stack
+from traintime.book.stored import Measurements
 from traintime.errors import unknown
 from traintime.explain.statistics import Interval
 from traintime.measuring import stacks
@@ -100,7 +102,7 @@ def changes(book: Measurements) -> pd.DataFrame:
     """How many times as fast a sample is trained with each change, alone: a row a model, change and stack of Keras 3.
 
     Only where both sides were measured in the same rounds. Columns: model, change, stack, ratio with low and high,
-    number, faster, reason (Measurements.ratios), memory and disturbed (see `beside`).
+    number (Measurements.ratios), told (whether the interval excludes 1), memory and disturbed (see `beside`).
     """
     rows = []
     for model, change in product(MODELS, ACCELERATIONS):
@@ -117,8 +119,9 @@ def changes(book: Measurements) -> pd.DataFrame:
         for row in stored.in_order(table[table["sweep"] != ""]).to_dict("records"):
             mine = stored.chosen(runs, stack=row["stack"], sweep=row["sweep"])
             both = (mine[mine[field] == value] for value in (usual, other))
+            row["told"] = stored.interval(row).excludes(1)
             rows.append(row | {"model": model, "change": change} | beside(*both))
-    columns = ["model", "change", "stack", "ratio", "low", "high", "number", "faster", "reason", "memory", "disturbed"]
+    columns = ["model", "change", "stack", "ratio", "low", "high", "number", "told", "memory", "disturbed"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -131,7 +134,8 @@ def beside(usual: pd.DataFrame, other: pd.DataFrame) -> dict[str, Any]:
 
 def gains(book: Measurements, model: str, change: str, on: list[str] = STACKS) -> dict[str, Interval]:
     """Times as fast with a change, by stack. Raises KeyError where one was not measured."""
-    return ratio_by_stack(changes(book), on, model=model, change=change)
+    rows = stored.chosen(changes(book), model=model, change=change)
+    return {stack: stored.interval(stored.row(rows, stack=stack)) for stack in on}
 
 
 def gains_of_models(book: Measurements, change: str, *models: str) -> dict[str, Interval]:
@@ -152,7 +156,7 @@ def change_table(book: Measurements, fold: str = "") -> HTML:
         return page.nothing()
     names = stored.stack_order(table["stack"])
     for (model, change), group in table.groupby(["model", "change"], sort=False):
-        cells = {row["stack"]: page.span(row, below=True) for _, row in group.iterrows()}
+        cells = {row["stack"]: _span(row) for _, row in group.iterrows()}
         rows.append([f"{model}: {change}", *(cells.get(name, "") for name in names)])
     return page.table(["times as fast", *names], rows, fold=fold)
 
@@ -235,6 +239,10 @@ class Pair:
     change: dict[str, Any]
     value: str = "step_s"
 
+    @property
+    def both(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.usual, self.usual | self.change
+
 
 FIT = {"vocabulary": 1000, "length": 10, "loop": "fit"}  # a step of milliseconds
 AT_ONCE = Pair("starts", "16 steps per execution", FIT, {"steps_per_execution": 16}, "fit_step_s")
@@ -257,14 +265,7 @@ PAIRS = [
 
 def pair_gains(book: Measurements, pair: Pair) -> dict[str, Interval]:
     """How many times as fast the second way is, by stack that ran both in common rounds."""
-    return {stack: gain for stack, (gain, _) in _pair_results(book, pair).items()}
-
-
-def _pair_results(book: Measurements, pair: Pair) -> dict[str, tuple[Interval, dict[str, Any]]]:
-    sides = interleaved(book, pair.usual, pair.usual | pair.change)
-    return {
-        stack: (each.interval(lambda s: s[0] / s[1], pair.value), beside(*each.frames)) for stack, each in sides.items()
-    }
+    return times_as_fast(book, *pair.both, pair.value)
 
 
 @claim(
@@ -307,14 +308,14 @@ def _undisturbed(book: Measurements) -> Measurements:
 
 def _compared(book: Measurements, saved: Measurements) -> pd.DataFrame:
     alone = changes(book)
-    rows = alone.assign(limit=alone["model"], told=alone["faster"].notna()).to_dict("records")
+    rows = alone.assign(limit=alone["model"]).to_dict("records")
     for pair in PAIRS:
         machine = saved if pair.usual.items() >= SMALL.items() else book
-        common, ran = {"limit": pair.limit, "change": pair.name}, _pair_results(machine, pair)
-        for stack, (gain, more) in ran.items():
+        common, sides = {"limit": pair.limit, "change": pair.name}, interleaved(machine, *pair.both)
+        for stack, gain in pair_gains(machine, pair).items():
             row = {"stack": stack, "ratio": gain.value, "low": gain.low, "high": gain.high, "told": gain.excludes(1)}
-            rows.append(common | row | more)
-        if not ran:
+            rows.append(common | row | beside(*sides[stack].frames))
+        if not sides:
             rows.append(common | {"stack": None, "told": False, "disturbed": False})
     columns = ["limit", "change", "stack", "ratio", "low", "high", "memory", "disturbed", "told"]
     table = pd.DataFrame(rows, columns=columns)
@@ -335,7 +336,7 @@ def _cost(limit: str, change: str, rows: pd.DataFrame) -> str:
 
 
 def _helps(rows: pd.DataFrame) -> bool:
-    """Whether a change is worth listing: a significant gain on some stack. rows: of one change."""
+    """Whether a change is worth listing: a gain on some stack, with an interval above 1. rows: of one change."""
     return bool((rows["told"] & (rows["ratio"] >= WORTH)).any())
 
 
@@ -372,9 +373,14 @@ def _comparison_table(table: pd.DataFrame, worth: bool, fold: str) -> HTML:
     return page.table(heads, rows, fold=fold) if rows else page.nothing()
 
 
+def _span(row: pd.Series) -> str:
+    """Times as fast, its interval below, with digits enough that none is 0.00."""
+    return page.span(row, spec=".3f" if row["ratio"] < 0.1 else ".2f", below=True)
+
+
 def _times(row: pd.Series) -> str:
-    """Times as fast, in bold where the difference is significant."""
-    value, *interval = page.span(row, spec=".3f" if row["ratio"] < 0.1 else ".2f", below=True).split("<br>")
+    """The same, in bold where the interval excludes 1."""
+    value, *interval = _span(row).split("<br>")
     marks = ["*all disturbed*"] if row["disturbed"] else []
     return "<br>".join([f"**{value}**" if row["told"] else value, *interval, *marks])
 
@@ -394,7 +400,7 @@ def _slower(gain: Interval) -> str:
 
 
 def _about(gain: Interval) -> str:
-    return f"{gain.value:.1f}" if gain.value > 0.1 else f"{1 / gain.value:,.0f} times slower"
+    return f"{gain.value:.2f}" if gain.value > 0.1 else f"{1 / gain.value:,.0f} times slower"
 
 
 ANSWER = [("arithmetic", "bfloat16"), ("arithmetic", "float16"), ("loop", "fused kernel"), ("table", "batch × 4")]
@@ -402,6 +408,7 @@ SLOWER = [("arithmetic", "float16"), *product(("arithmetic", "table"), ["without
 PROSE = Prose(
     "fst",
     there=lambda book: page.title(book, changes(book)),
+    compared=lambda book: f"{comparisons(book, saving_machine())['stack'].count()}",
     shared=lambda book: f"{1 / shared_parameters('arithmetic'):.1f}",
     **dict(ChainMap(*(_by_stack(*each, "", Interval.text) for each in product(MODELS, ACCELERATIONS)))),
     **dict(ChainMap(*(_by_stack(*each, "-about", _about) for each in ANSWER))),

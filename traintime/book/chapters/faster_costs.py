@@ -3,17 +3,17 @@ rate.
 """
 
 import functools
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from traintime.book import stored
-from traintime.book.chapters.faster_transfers import MODELS, chapter_machine, for_each
+from traintime.book.chapters.faster_transfers import MODELS, chapter_machine, for_each, interleaved
 from traintime.book.claims import Finding, claim, every_stack, within
 from traintime.book.page import Prose
-from traintime.book.stored import ANY, Measurements
+from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval, difference
 from traintime.learning import results
 
@@ -37,15 +37,13 @@ LEARNED: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str]] = {
 
 @functools.cache
 def peaks(book: Measurements) -> pd.DataFrame:
-    """Peak memory in float32 and in half precision: model, stack, precision, full and half (bytes), share."""
+    """Peak memory in half precision, a share of that in float32 in the same rounds: model, stack, precision, share."""
     rows = []
-    for model, fields in MODELS.items():
-        points = book.points(**fields, precision=ANY).dropna(subset="peak_bytes")
-        full = points[points["precision"] == "float32"].set_index("stack")["peak_bytes"]
-        for point in points[(points["precision"] != "float32") & points["stack"].isin(full.index)].itertuples():
-            row = {"model": model, "stack": point.stack, "precision": point.precision, "full": full[point.stack]}
-            rows.append(row | {"half": point.peak_bytes, "share": point.peak_bytes / full[point.stack]})
-    return pd.DataFrame(rows, columns=["model", "stack", "precision", "full", "half", "share"])
+    for (model, fields), precision in product(MODELS.items(), ("mixed-bfloat16", "mixed-float16")):
+        for stack, sides in interleaved(book, fields, fields | {"precision": precision}).items():
+            full, half = (frame["peak_bytes"].max() for frame in sides.frames)
+            rows.append({"model": model, "stack": stack, "precision": precision, "share": half / full})
+    return pd.DataFrame(rows, columns=["model", "stack", "precision", "share"])
 
 
 @claim(

@@ -5,7 +5,6 @@ How much faster each of the usual changes is, these among them, is in `faster`.
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -55,6 +54,15 @@ def quantities(sides: Mapping[str, Sides], **functions: Callable[[np.ndarray], n
         {name: each.interval(function, "step_s") for name, function in functions.items()} for each in sides.values()
     ]
     return pd.DataFrame(rows, index=list(sides), columns=list(functions))
+
+
+def times_as_fast(
+    book: Measurements, usual: Mapping[str, Any], other: Mapping[str, Any], value: str = "step_s"
+) -> dict[str, Interval]:
+    """How many times as fast the other configuration is, by stack that measured both in common rounds."""
+    return {
+        stack: sides.interval(lambda s: s[0] / s[1], value) for stack, sides in interleaved(book, usual, other).items()
+    }
 
 
 # Batches that are made while the training runs
@@ -110,12 +118,8 @@ def fetching_hides(book: Measurements) -> Finding:
     on=chapter_machine,
 )
 def fetching_ahead_helps(book: Measurements) -> Finding:
-    configurations = [MODELS["arithmetic"] | {"feed": feed} for feed in ("fetched", "fetched-ahead")]
-    gains = {
-        stack: sides.interval(lambda s: s[0] / s[1], "step_s")
-        for stack, sides in interleaved(book, *configurations).items()
-    }
-    return every_stack(gains, above(1), ".2f")
+    turn, ahead = (MODELS["arithmetic"] | {"feed": feed} for feed in ("fetched", "fetched-ahead"))
+    return every_stack(times_as_fast(book, turn, ahead), above(1), ".2f")
 
 
 @claim(
@@ -158,18 +162,14 @@ def save_costs(book: Measurements) -> pd.DataFrame:
 def save_frequencies(book: Measurements) -> pd.DataFrame:
     """Saved after each step and after every hundredth, a row a stack.
 
-    Columns (Intervals): never (s a step, without saving); each and hundredth, times as long as never; gain, times as
-    fast every hundredth as each; aside, times as fast each aside as each in turn.
+    Columns (Intervals): each and hundredth, times as long as without saving; gain, times as fast every hundredth as
+    each; aside, times as fast each aside as each in turn.
     """
     each, seldom = (SMALL | {"save_every": steps} for steps in (1, SELDOM))
-    return quantities(
-        interleaved(book, SMALL, each, seldom, each | {"save_aside": True}),
-        never=lambda s: s[0],
-        each=lambda s: s[1] / s[0],
-        hundredth=lambda s: s[2] / s[0],
-        gain=lambda s: s[1] / s[2],
-        aside=lambda s: s[1] / s[3],
-    )
+    pairs = {"each": (each, SMALL), "hundredth": (seldom, SMALL), "gain": (each, seldom)}
+    pairs["aside"] = (each, each | {"save_aside": True})
+    ratios = {name: pd.Series(times_as_fast(book, *pair), dtype=object) for name, pair in pairs.items()}
+    return pd.DataFrame(ratios).dropna()
 
 
 def _all_three(table: pd.DataFrame, column: str) -> dict[str, Interval]:
@@ -235,27 +235,12 @@ PROCESSES = ("arithmetic", "table")  # models that two processes train
 
 
 @functools.cache
-def two_processes(book: Measurements) -> pd.DataFrame:
-    """Models trained on torch by two processes of one thread each, a row a model.
+def two_processes(book: Measurements, model: str) -> Interval:
+    """How many times as fast two processes of one thread train a model on torch as one process of two.
 
-    Columns (Intervals): one, half, two (s a step of one process with both threads, of one thread with half of the
-    batch, of two such processes), gain (one / two), efficiency (half / two), exchange (two - half, s).
+    Raises KeyError where they were not measured.
     """
-    sides = {}
-    for model in PROCESSES:
-        fields = MODELS[model]
-        half = fields | {"batch": fields["batch"] // 2, "threads": 1}
-        with suppress(KeyError):
-            sides[model] = interleaved(book, fields, half, fields | {"replicas": 2})["2026-torch"]
-    return quantities(
-        sides,
-        one=lambda s: s[0],
-        half=lambda s: s[1],
-        two=lambda s: s[2],
-        gain=lambda s: s[0] / s[2],
-        efficiency=lambda s: s[1] / s[2],
-        exchange=lambda s: s[2] - s[1],
-    )
+    return times_as_fast(book, MODELS[model], MODELS[model] | {"replicas": 2})["2026-torch"]
 
 
 def gradient_bytes(model: str) -> int:
@@ -271,12 +256,12 @@ def gradient_bytes(model: str) -> int:
     on=chapter_machine,
 )
 def two_processes_are_as_fast(book: Measurements) -> Finding:
-    return every_stack({"2026-torch": two_processes(book).loc["arithmetic", "gain"]}, above(0.9))
+    return every_stack({"2026-torch": two_processes(book, "arithmetic")}, above(0.9))
 
 
 @claim("13.8", "Two processes train the model with the table slower than one.", "S1", on=chapter_machine)
 def two_processes_write_two_tables(book: Measurements) -> Finding:
-    return every_stack({"2026-torch": two_processes(book).loc["table", "gain"]}, below(1))
+    return every_stack({"2026-torch": two_processes(book, "table")}, below(1))
 
 
 # The numbers of the sentences
@@ -299,8 +284,8 @@ PROSE = Prose(
     **{feed: lambda book, feed=feed: f"{feed_ms(book, feed):.0f}" for feed in FEEDS},
     **for_each(FEEDS, "waited", lambda book, feed: f"{feed_ms(book, feed, 'waited_s'):.0f}"),
     **for_each(STACKS, "save-steps", lambda book, stack: save_costs(book).loc[stack, "steps"].text(".1f")),
-    **for_each(PROCESSES, "two", lambda book, model: two_processes(book).loc[model, "gain"].text()),
-    two_slower=lambda book: f"{1 / two_processes(book).loc['table', 'gain'].value:.1f}",
+    **for_each(PROCESSES, "two", lambda book, model: two_processes(book, model).text()),
+    two_slower=lambda book: f"{1 / two_processes(book, 'table').value:.1f}",
     **for_each(PROCESSES, "gradient", lambda book, model: f"{gradient_bytes(model) / 1e6:.1f}"),
 )
 SAVING_PROSE = Prose(  # of the machine that saved at every hundredth step

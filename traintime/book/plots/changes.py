@@ -9,10 +9,10 @@ from traintime.book.plots.look import MARKERS, PALETTE, errors, line_style, log_
 
 
 def changed(table: pd.DataFrame) -> Figure:
-    """Times as fast with each change: a panel a model, a row a change, a marker a stack; full where the difference is
-    significant.
+    """Times as fast with each change: a panel a model, a row a change, a marker a stack; full where the interval
+    excludes 1.
 
-    table: columns model, change, stack, ratio, low, high, faster.
+    table: columns model, change, stack, ratio, low, high, told.
     """
     style()
     models, stacks, names = (list(dict.fromkeys(table[name])) for name in ("model", "stack", "change"))
@@ -27,7 +27,7 @@ def changed(table: pd.DataFrame) -> Figure:
             colour = line_style(stack)["color"]
             look = {"color": colour, "linestyle": "none", "marker": MARKERS[number], "markersize": 5, "capsize": 2}
             axis.errorbar(rows["ratio"], heights, xerr=errors(rows, "ratio"), label=stack, mfc="white", **look)
-            told = rows["faster"].notna().to_numpy()
+            told = rows["told"].to_numpy(bool)
             full = {"color": colour, "linestyle": "none", "marker": MARKERS[number], "markersize": 5, "zorder": 3}
             axis.plot(rows["ratio"][told], [height for height, one in zip(heights, told, strict=True) if one], **full)
         of_model = table[table["model"] == model]["ratio"]
@@ -46,7 +46,7 @@ def changed(table: pd.DataFrame) -> Figure:
 
 def tried(table: pd.DataFrame) -> Figure:
     """Times as fast with each change, in one panel: a row a change below its bottleneck, a marker a stack; full where
-    the difference is significant.
+    the interval excludes 1.
 
     table: columns limit, change, stack, ratio, low, high, told.
     """
