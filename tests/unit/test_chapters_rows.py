@@ -64,6 +64,10 @@ def test_a_table_that_is_paid_for_by_the_row_is_told_from_one_that_is_not():
     assert told(machine(lambda how, size: step_s("adam", size)), 1, 2) == ["does not hold"] * 2
 
 
+def test_dense_and_deferred_take_equally_long_where_their_lines_meet():
+    assert rows.equal_rows(machine(), rows.JAX) == pytest.approx((DEFERRED_S - FROZEN_S) / A_ROW_S, rel=0.01)
+
+
 def test_the_memory_of_the_largest_table_is_compared():
     book = machine()
     assert set(rows.way_peaks(book)["share"]) == {1.0}

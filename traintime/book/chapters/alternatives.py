@@ -314,13 +314,18 @@ def alternatives_table(book: Measurements) -> HTML:
     elsewhere = {SUMMED: f"{SUMMED} ({sums.title})"} if sums.machine != book.machine else {}
     rows = []
     for way in (*OTHERS, SUMMED) if ran else ():
-        texts = {NAMES[stack]: ran[way, stack].text(".1f") for stack in STACKS if (way, stack) in ran}
+        texts = {NAMES[stack]: f"{ran[way, stack].value:.1f}" for stack in STACKS if (way, stack) in ran}
         name = TRAINED.get(way)
-        gain = _points(interval(taught.loc[name], "difference")) if name in taught.index else ""
+        gain = f"{100 * taught.loc[name, 'difference']:+.1f}" if name in taught.index else ""
         rows.append({"way": elsewhere.get(way, way), "gain": gain} | texts)
     stacks = {name: f"speed on {stack.removeprefix('2026-')}" for stack, name in NAMES.items()}
     table = pd.DataFrame(rows, columns=["way", *stacks, "gain"])
     return page.columns(table, way="", **stacks, gain="accuracy, percentage points")
+
+
+def _widest(book: Measurements) -> str:
+    """How far the interval of any speed reaches, a share of the speed."""
+    return f"{max(one.high / one.value - 1 for one in speeds(book).values()):.0%}"
 
 
 def _learned(way: str) -> str:
@@ -349,6 +354,7 @@ def _reference_loss(step: int) -> str:
 PROSE = Prose(
     "row",
     middle=lambda _: f"{MIDDLE:,}",
+    widest=_widest,
     there_added=lambda book: page.title(ran_the_sums(book), added_up(ran_the_sums(book))),
     **each_stack("added", _added),
     added_slower_jax=lambda book: f"{1 / added_up(ran_the_sums(book))[SUMMED, JAX].value:.1f}",

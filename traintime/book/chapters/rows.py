@@ -78,6 +78,13 @@ def deferred_growth(book: Measurements, most: int = LARGE, sweep: str = SWEEP) -
     return stored.ratio_by_stack(book.ratios(deferred, [(most, SMALL)], of="vocabulary", against="batch"))
 
 
+def equal_rows(book: Measurements, stack: str) -> float:
+    """Rows at which a dense and a deferred step take equally long, by straight lines through the two smaller tables."""
+    steps = stored.chosen(by_way(by_rows(book), "step_s"), stack=stack).set_index("vocabulary")
+    over = steps[DENSE] - steps[DEFERRED]
+    return float(SMALL - over[SMALL] * (MIDDLE - SMALL) / (over[MIDDLE] - over[SMALL]))
+
+
 def way_peaks(book: Measurements) -> pd.DataFrame:
     """Peak memory, bytes, a row a stack and vocabulary, a column a way; share: deferred over dense."""
     wide = by_way(by_rows(book), "peak_bytes")
@@ -316,6 +323,7 @@ PROSE = Prose(
     **each_stack("gain-2M", _gain(LARGE, ".0f")),
     **each_stack("gain-20K", _gain(SMALL, ".1f")),
     slower_20K_jax=lambda book: f"{ratio_at(book, DEFERRED, DENSE, SMALL)[JAX].value:.1f}",
+    **each_stack("equal", lambda book, stack: f"{round(equal_rows(book, stack), -3):,.0f}"),
     **each_stack("grows", lambda book, stack: f"{deferred_growth(book)[stack].value:.2f}"),
     **each_stack("frozen", lambda book, stack: f"{ratio_at(book, DEFERRED, FROZEN)[stack].value:.1f}"),
     there_tcmalloc=lambda _: ran_tcmalloc().title,
