@@ -506,7 +506,7 @@ def estimate(
         ),
     ] = None,
     on: Annotated[
-        str | None, typer.Option(help="A device with a data sheet (T4, K40m, ...), not this machine.")
+        str | None, typer.Option(help="A device with a data sheet (T4, A100, ...), not this machine.")
     ] = None,
     stack: Annotated[str | None, typer.Option(help="Software stack; for a file, its Keras backend.")] = None,
     seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long to probe.")] = 60.0,
@@ -521,7 +521,7 @@ def estimate(
 
     With --deadline or --memory the exit status answers: 0 yes, 1 no, 3 too close to call; 2 is bad input.
     """
-    from traintime.predict import ask, durations
+    from traintime.predict import ask, durations, prices
     from traintime.predict.estimate import comparison, side_by_side
     from traintime.predict.estimate import estimate as predict
     from traintime.predict.request import Request
@@ -530,11 +530,13 @@ def estimate(
     limit_bytes = None if memory is None else bytes_of(memory)
     sizes = {name: value for name, value in given.items() if value is not None}
     about = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves}
-    if compare:
-        if target is not None:
-            raise InputError("compare", target, "is for a model's sizes", "Leave out the file.")
+    if compare and target is not None:
+        raise InputError("compare", target, "is for a model's sizes", "Leave out the file.")
+    # A short name may mean several devices: by a model's sizes each answers, and none decides.
+    several = [] if on is None or target or deadline or memory else prices.devices(on)
+    if compare or len(several) > 1:
         point = make_point(**sizes)
-        rows = side_by_side(Request(batch=point.sizes.batch, **about), point, stack)
+        rows = side_by_side(Request(batch=point.sizes.batch, **about), point, stack, several)
         if as_json:
             return print_json([one.to_dict() for one in rows])
         return out.print(grid(comparison(rows), point.key))

@@ -74,9 +74,18 @@ def test_machines_stand_side_by_side(traintime):
     assert "K40m" in out
 
 
+def test_a_short_name_is_answered_for_each_device_that_it_may_mean(traintime):
+    status, out, _ = traintime("--vocabulary", 20_000, "--on", "a100", "--json")
+    assert status == 0
+    assert {one["of"].split()[-1] for one in json.loads(out)} == {"A100-40GB", "A100-80GB-SXM"}
+    status, out, _ = traintime("--vocabulary", 20_000, "--on", "h200", "--json")
+    assert json.loads(out)["of"].endswith("H200-SXM"), "the only one of this name needs no more"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--on", "A100", "--deadline", "8h"), "device: 'A100' may be A100-40GB or A100-80GB-SXM. Name one"),
         (("--deadline", "soon"), "deadline: 'soon' is no duration"),
         (("--memory", "much"), "memory: 'much' is not an amount"),
         (("--vocabulary", 0), "vocabulary"),

@@ -1,6 +1,6 @@
 """How long will it train, and in how much memory: `estimate` takes the best evidence that there is, and answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,6 +93,8 @@ def estimate(
     tier = _tier(tier, model, probe, probe_batch)
     if device is not None and tier in ("probed", "scaled", "calibrated"):
         raise InputError("device", device, f"cannot be {tier} from here", "Take tier='formula'.")
+    if device is not None:
+        device = prices.one_device(device)
     options = _Options(tier, device, stack, probe, probe_batch, data, length, optimizer, seconds, keep)
     if isinstance(model, Point):
         if batch_size not in (None, model.sizes.batch):
@@ -116,18 +118,24 @@ def estimate(
     return conclude(request, evidence)
 
 
-def side_by_side(request: Request, point: Point, stack: str | None = None) -> list[Estimate]:
+def side_by_side(
+    request: Request, point: Point, stack: str | None = None, devices: Sequence[str] = ()
+) -> list[Estimate]:
     """The formula's answer for this machine on each stack that can train the point, and for each device with a data
-    sheet on one of them (by default the usual one), the quickest first.
+    sheet on one of them (by default the usual one), the quickest first; or for these devices alone.
 
     What this machine's rates are is measured once, for all stacks.
     """
-    model, rates = ModelDescription.from_point(point), calibrate.rates_here()
+    model = ModelDescription.from_point(point)
     chosen = stack or model.stack
     if not _can_train(chosen, point):
         raise InputError("stack", chosen, "cannot train this", "Take another stack.")
-    places = [(each, None) for each in prices.known() if _can_train(each, point)]
-    places += [(chosen, device) for device in sorted(prices.sheets()["device"].unique(), key=str.lower)]
+    places: list[tuple[str, str | None]] = [(chosen, device) for device in devices]
+    rates = None
+    if not devices:
+        rates = calibrate.rates_here()
+        places = [(each, None) for each in prices.known() if _can_train(each, point)]
+        places += [(chosen, device) for device in sorted(prices.sheets()["device"].unique(), key=str.lower)]
     model = replace(model, allocator=prices.USUAL)
     evidence = [formula_evidence(request, replace(model, stack=each), device, rates) for each, device in places]
     return sorted((conclude(request, one) for one in evidence), key=lambda one: one.total.value)

@@ -269,12 +269,30 @@ def sheets() -> pd.DataFrame:
     return pd.read_csv(paths.EXTERNAL / "hardware.csv")
 
 
+def devices(name: str) -> list[str]:
+    """The devices with a data sheet that a name means: the one of this name, else all whose names begin with it
+    ("a100": A100-40GB, A100-80GB-SXM). Raises InputError where there is none.
+    """
+    known = sorted(sheets()["device"].unique(), key=str.lower)
+    meant = [device for device in known if device.lower() == name.lower()]
+    meant = meant or [device for device in known if name and device.lower().startswith(name.lower())]
+    if not meant:
+        raise unknown("device", name, known)
+    return meant
+
+
+def one_device(name: str) -> str:
+    """The one device with a data sheet that a name means. Raises InputError where there is none, or several."""
+    first, *others = devices(name)
+    if others:
+        remedy = "Name one of them; by a model's sizes, traintime estimate --on answers for each."
+        raise InputError("device", name, f"may be {', '.join([first, *others[:-1]])} or {others[-1]}", remedy)
+    return first
+
+
 def is_card(device: str) -> bool:
     """Whether a device with a data sheet is a card, with memory of its own. Raises InputError for an unknown one."""
-    rows = sheets()
-    if device not in set(rows["device"]):
-        raise unknown("device", device, sorted(rows["device"].unique()))
-    return bool((rows.loc[rows["device"] == device, "kind"] == "card").all())
+    return bool((sheets().set_index("device").loc[[one_device(device)], "kind"] == "card").all())
 
 
 @functools.cache
