@@ -324,12 +324,6 @@ def _milliseconds(stack: str, part: str) -> Number:
     return lambda book: f"{stored.row(two_parts(book).dropna(subset=part), stack=stack)[part] * 1e3:.0f} ms"
 
 
-def _from_to(ratios: pd.DataFrame) -> str:
-    """The least and the largest of some ratios. Raises KeyError without any."""
-    found = stored.measured(ratios)["ratio"]
-    return f"{found.min():.1f} to {found.max():.1f}"
-
-
 def _blas(_: Measurements) -> str:
     """The processor that the OpenBLAS of the Theano stacks takes ours for ("Barcelona"). KeyError if unrecorded."""
     points = pd.concat([stored.of(name).every[["stack", "path"]] for name in stored.listed()])
@@ -393,6 +387,7 @@ NUMBERS: dict[str, Number] = {
     "predicted": predicted,
     "rest_theano": _milliseconds("2020-theano", "rest"),
     "rest_tensorflow": _milliseconds("2020-tensorflow", "rest"),
+    "frozen_tensorflow": _milliseconds("2020-tensorflow", "frozen"),
     "blas": _blas,
     **{f"kept_{name}": _value_at(freed, RIVALS["2017"], ".2f", allocator=name) for name in ALLOCATORS},
     **{f"turned_{name}": _value_at(freed, RIVALS["2020"], ".2f", allocator=name) for name in ALLOCATORS},
@@ -407,7 +402,7 @@ NUMBERS: dict[str, Number] = {
     "block": lambda book: f"{block_s(book) * 1e3:.0f} ms",
     "blocks_cost": lambda book: f"{block_s(book) * blocks(book)['2017-tensorflow', 'glibc'] * 1e3:.0f} ms",
     "gap": lambda book: f"{gap_s(book) * 1e3:.0f} ms",
-    "new": lambda book: _from_to(of_pair(successors(book), WHOLE)),
+    "new": _value_at(successors, WHOLE, vocabulary=280_000),
     "mid_5": _at(successors, MIDDLE, vocabulary=5_000),
     "mid_280": _at(successors, MIDDLE, ".2f", vocabulary=280_000),
     "last_280": _at(successors, LAST, vocabulary=280_000),
@@ -415,7 +410,7 @@ NUMBERS: dict[str, Number] = {
     "onednn_off": lambda book: pool.without_onednn(book)[pool.TENSORFLOW].text(".1f"),
 }
 # What the sentences say of the second machine, too.
-SECOND = ["280_2017", "280_2020", "turned_glibc", "turned_tcmalloc", "mid_280", "last_280", "last_280_value"]
+SECOND = ["280_2017", "280_2020", "mid_280", "last_280", "last_280_value", "new"]
 
 
 def _on_second(number: Number) -> Number:
