@@ -222,6 +222,15 @@ def test_the_cases_stand_side_by_side_for_each_stack_that_was_masked():
     assert table == [["2026-tensorflow", "100", "400", "300", "400"]]
 
 
+def test_quotients_of_the_table_are_the_ratios_of_the_prose():
+    slow = {"sweep": "made-up", "median_s": 0.44, "step_s": 0.6}  # one slow step moves the mean alone
+    masked = ("2026-tensorflow", {"vocabulary": 20_000, "length": 100, "words": 25, "mask": True}, 0.5, slow)
+    book = made_up(*(step for step in sentences(0.4, 0.4) if not step[1].get("mask")), masked)
+    steps = padding.padded_steps(book)
+    ratio = steps[padding.MASKED] / steps[padding.PADDING]
+    assert ratio.tolist() == pytest.approx(padding.mask_ratios(book)["ratio"].tolist())
+
+
 # The prose
 
 

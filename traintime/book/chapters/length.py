@@ -343,15 +343,6 @@ def _worst(book: Measurements) -> str:
     return largest({stack: Interval(abs(value.value)) for stack, value in prediction_errors(book).items()})
 
 
-def _beyond_noise(book: Measurements) -> str:
-    """Where the prediction is off by more than the noise explains."""
-    parts = []
-    for word, limits in (("higher", above(0)), ("lower", below(0))):
-        if stacks := [stack for stack, value in prediction_errors(book).items() if limits(value)]:
-            parts.append(f"on {_joined(stacks)} the exponent is {word} than predicted by more than noise explains")
-    return "; ".join(parts) or "on no stack is that more than noise explains"
-
-
 def _reach(book: Measurements) -> str:
     """Where the interval of the longest sentences' exponent lies, stack by stack."""
     values = intervals(tail(book))
@@ -418,9 +409,8 @@ PROSE = Prose(
     rows=lambda book: length_exponents(book, "adam-rows")["numpy"].text(),
     numpy=lambda book: length_exponents(book, "adam")["numpy"].text(),
     rows_outcome=lambda _: predictions.outcome("06", "4"),
-    off=lambda book: f"{abs(prediction_errors(book)[_worst(book)].value):.2f}",
+    off=lambda book: prediction_errors(book)[_worst(book)].text("+.2f"),
     off_stack=_worst,
-    off_beyond=_beyond_noise,
     off_outcome=lambda _: predictions.outcome("06", "exponent"),
     tail_low=lambda book: _lowest(intervals(tail(book))),
     tail_high=lambda book: _highest(intervals(tail(book))),

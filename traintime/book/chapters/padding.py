@@ -11,6 +11,7 @@ from traintime.book import page, stored
 from traintime.book.claims import Finding, above, claim, every_stack, within
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements, largest, ratio_by_stack, smallest
+from traintime.explain import statistics
 from traintime.explain.statistics import Interval
 
 TABLE = 20_000  # rows
@@ -71,8 +72,15 @@ def padding_as_predicted(book: Measurements) -> Finding:
 
 
 def padded_steps(book: Measurements) -> pd.DataFrame:
-    """Seconds per step of CASES, a column each, a row for each stack on which a mask was measured."""
-    steps = {name: book.points(vocabulary=TABLE, **case).set_index("stack")["step_s"] for name, case in CASES.items()}
+    """Median step of CASES, s, a column each, a row for each stack on which a mask was measured.
+
+    Geometric means over the invocations: quotients of columns are the ratios above where both ran in the same rounds.
+    """
+    steps = {}
+    for name, case in CASES.items():
+        points = book.points(vocabulary=TABLE, **case).dropna(subset="step_s")
+        medians = book.values(points, "median_s")
+        steps[name] = pd.Series([statistics.geometric(each).value for each in medians], points["stack"], dtype=float)
     return pd.DataFrame(steps).reindex(steps[MASKED].index).rename_axis("stack")
 
 
