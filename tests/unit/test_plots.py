@@ -316,14 +316,6 @@ def test_a_drawing_of_blocks_makes_fewer_calls_with_larger_arrays():
     assert max(bar.get_x() + bar.get_width() for bar in arrays.patches) == 8
 
 
-def test_a_steps_memory_is_drawn_with_its_parts_and_its_unit():
-    held = pd.DataFrame({"s": [0.0, 0.01, 0.02], "mib": [0.0, 210.0, 0.0]})
-    marks = pd.DataFrame({"s": [0.005], "name": ["update"]})
-    (axis,) = plots.step_memory(held, marks, 100.0, "the table").axes
-    assert [text.get_text() for text in axis.texts] == ["update"]
-    assert sum(line.get_linestyle() == ":" for line in axis.get_lines()) == 2
-
-
 def test_a_networks_peak_is_a_bar_of_parts_with_a_mark_where_it_was_measured():
     parts = {"framework": 100 * 2**20, "copies": 50 * 2**20, "activations": 25 * 2**20, "measured": 180 * 2**20}
     (axis,) = plots.held_parts({"one": pd.DataFrame([{"stack": "numpy"} | parts])}).axes

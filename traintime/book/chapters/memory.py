@@ -26,6 +26,7 @@ from traintime.book.chapters.memory_held import (
     growth_before_training,
     peaks,
     small_network,
+    without_data,
 )
 from traintime.book.claims import Finding, above, below, claim, every_stack, higher, within
 from traintime.book.page import Prose
@@ -71,6 +72,12 @@ def worked_classifier(book: Measurements) -> pd.DataFrame:
     return worked(points[points["stack"].isin(TITLES)].set_index("stack")["peak_bytes"], vocabulary=280_000)
 
 
+def worked_layers(book: Measurements) -> pd.DataFrame:
+    """Many dense layers by the recipe, and as a machine measured them. Raises KeyError without any."""
+    points = without_data(stored.measured(book.points(**LAYERS).dropna(subset="peak_bytes")))
+    return worked(points.set_index("stack")["peak_bytes"], **LAYERS)
+
+
 def worked_table(found: pd.DataFrame) -> HTML:
     """The sum of the recipe for each stack, MiB: framework, copies, activations; and the measured peak."""
     return page.columns(
@@ -85,21 +92,14 @@ def worked_table(found: pd.DataFrame) -> HTML:
 
 
 def coefficients_table() -> HTML:
-    """The coefficients of each stack with Adam: R, k, q of an LSTM and of other layers, and the error of a peak.
-
-    Of a stack on which LSTMs alone were measured the last is empty.
-    """
+    """The coefficients of each stack with Adam: R, k, q of other layers and of an LSTM, and the error of a peak."""
     rows = [holdings.of_stack(stack) for stack in stored.stack_order(holdings.stacks())]
-
-    def others(row: pd.Series) -> str:
-        return "" if row["kept"] == row["recurrent"] else f"{row['kept']:.1f}"
-
     return page.columns(
         pd.DataFrame(map(vars, rows)),
         stack="stack",
         framework=("R (MiB)", lambda row: f"{(row['idle'] + row['runtime']) / MIB:,.0f}"),
         copies=("k, Adam", 1, ".1f"),
-        kept=("q", others),
+        kept=("q", 1, ".1f"),
         recurrent=("q, LSTM", 1, ".1f"),
         error=("error", lambda row: f"{row['error'] * 100:.0f} %"),
     )
@@ -220,18 +220,20 @@ TCMALLOC: dict[str, Any] = {"allocator": "tcmalloc"}
 AGAIN, ACCUMULATED = "gradient checkpointing", "eight such batches per update"
 EIGHTH, DEFERRED = "an eighth of the batch", "rows in use (deferred)"
 AGAIN_UNDER_TCMALLOC = "checkpointing, both under tcmalloc"
+PLAIN, FROZEN = "SGD", "a frozen table"
+FEWER = (PLAIN, FROZEN, DEFERRED)  # hold fewer copies of a large table
 WAYS = (
     Way("copies", EIGHTH, TABLE | {"batch": 800}, {"batch": 100}),
     Way("copies", ACCUMULATED, TABLE | {"batch": 800}, {"batch": 100, "accumulated": 8}),
-    Way("copies", "SGD", TABLE, {"optimizer": "sgd"}),
-    Way("copies", "a frozen table", TABLE, {"frozen": True}),
+    Way("copies", PLAIN, TABLE, {"optimizer": "sgd"}),
+    Way("copies", FROZEN, TABLE, {"frozen": True}),
     Way("copies", DEFERRED, TABLE, {"optimizer": "adam-deferred"}),
     Way("copies", "bfloat16", TABLE, HALF),
     Way("copies", "tcmalloc", TABLE, TCMALLOC),
     Way("activations", EIGHTH, LAYERS, {"batch": 1024}),
     Way("activations", AGAIN, LAYERS, {"recompute": True}),
     Way("activations", AGAIN_UNDER_TCMALLOC, LAYERS | TCMALLOC, {"recompute": True}),
-    Way("activations", "SGD", LAYERS, {"optimizer": "sgd"}),
+    Way("activations", PLAIN, LAYERS, {"optimizer": "sgd"}),
     Way("activations", "bfloat16", LAYERS, HALF),
     Way("activations", "tcmalloc", LAYERS, TCMALLOC),
 )
@@ -322,10 +324,10 @@ def deferred_holds_less(book: Measurements) -> Finding:
 # What the prose names
 
 
-def _listed(values: pd.Series, spec: str = ".1f") -> str:
+def _listed(values: pd.Series, spec: str = ".1f", unit: str = "") -> str:
     """ "1.2 on TensorFlow, 2.1 on JAX and 3.0 on torch", the least first. Raises KeyError without any."""
     ordered = stored.measured(values).sort_values()
-    *texts, last = [f"{value:{spec}} on {TITLES.get(str(stack), stack)}" for stack, value in ordered.items()]
+    *texts, last = [f"{value:{spec}}{unit} on {TITLES.get(str(stack), stack)}" for stack, value in ordered.items()]
     return f"{', '.join(texts)} and {last}" if texts else last
 
 
@@ -343,6 +345,17 @@ def _coefficient(value: Callable[[holdings.MemoryModel], float]) -> pd.Series:
 def _off(found: pd.DataFrame) -> str:
     """By how much the recipe misses a measured peak at most."""
     return f"{(found['measured'] / found['predicted'] - 1).abs().max() * 100:.0f} %"
+
+
+def _framework_above(found: pd.DataFrame) -> str:
+    """By how much the recipe's framework alone exceeds a measured peak, by stack. Raises KeyError if it never does."""
+    above_peak = found.set_index("stack").eval("framework / measured - 1") * 100
+    return _listed(above_peak[above_peak > 0], ".0f", " %")
+
+
+def _fewer(*stacks: str) -> Callable[[Measurements], str]:
+    """What fewer copies of a large table leave of the peak on these stacks."""
+    return lambda book: _range(peak.value for way in FEWER for peak in left(book, "copies", way, stacks).values())
 
 
 def _left(larger: str, way: str, *stacks: str) -> Callable[[Measurements], str]:
@@ -373,6 +386,8 @@ PROSE = Prose(
     share=lambda _: _range(framework_share(small_network()) * 100, ".0f", " %"),
     off=lambda _: _off(worked_example(small_network())),
     off_large=lambda book: _off(worked_classifier(book)),
+    off_deep=lambda book: _off(worked_layers(book)),
+    r_above=lambda _: _framework_above(worked_example(small_network())),
     grown=lambda _: _listed(growth(small_network())[list(KERAS3)]),
     grown_before=lambda _: _listed(growth_before_training(small_network())[list(KERAS3)]),
     grown_deep=lambda book: _listed(deep_growth(book)),
@@ -380,13 +395,16 @@ PROSE = Prose(
     high=lambda book: f"{copies_with(book, 'adam').max():.1f}",
     high_stack=lambda book: copies_with(book, "adam").idxmax(),
     sgd=lambda book: _range(copies_with(book, "sgd"), ".1f"),
-    sgd_numpy=lambda book: f"{copies_with(book, 'sgd')['numpy']:.1f}",
+    three=lambda book: _range(copies_with(book, "sgd", "2017-theano", "2020-theano", "2026-torch"), ".1f"),
+    sgd_jax=lambda book: f"{copies_with(book, 'sgd')['2026-jax']:.1f}",
     jax=lambda book: f"{copies_with(book, 'adam')['2026-jax']:.1f}",
     momentum=lambda book: f"{copies_with(book, 'momentum')['2026-tensorflow']:.1f}",
     built=lambda book: _range(before_training(book) * 100, ".0f", " %"),
     eighth=_left("copies", EIGHTH),
     accumulated=_left("copies", ACCUMULATED),
     deferred=_left("copies", DEFERRED),
+    fewer=_fewer("2026-tensorflow", "2026-torch"),
+    fewer_jax=_fewer("2026-jax"),
     again=_left("activations", AGAIN, "2026-tensorflow", "2026-jax"),
     again_time=_again_time("2026-tensorflow"),
     again_time_jax=_again_time("2026-jax"),

@@ -1,13 +1,9 @@
-"""Chapter 11, memory: S2's example by hand, what stacks held at their peaks, and one step as it goes.
+"""Chapter 11, memory: S2's example by hand, and what stacks held at their peaks.
 
 The recipe that predicts a peak, and what frees memory: memory.py.
 """
 
 import functools
-import threading
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -266,38 +262,3 @@ def grows_by_activations(book: Measurements) -> Finding:
 )
 def mostly_framework(book: Measurements) -> Finding:
     return all_between(framework_share(book), 0.9, np.inf, ".0%")
-
-
-# One step, as it goes
-
-
-def watched(
-    work: Callable[[Callable[[str], None]], None], every_s: float = 0.0002
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """This process' memory while work(mark) runs: columns s and mib, and its marks: columns s and name (Linux).
-
-    work calls mark("backward") where a part of it begins. What the process held before is taken off.
-    """
-    statm = Path("/proc/self/statm")
-    samples: list[tuple[float, int]] = []
-    marks: list[tuple[float, str]] = []
-    done = threading.Event()
-    start = time.perf_counter()
-
-    def look() -> None:
-        while not done.is_set():
-            samples.append((time.perf_counter() - start, int(statm.read_text().split()[1])))
-            time.sleep(every_s)
-
-    watcher = threading.Thread(target=look, daemon=True)
-    watcher.start()
-    try:
-        work(lambda name: marks.append((time.perf_counter() - start, name)))
-    finally:
-        done.set()
-        watcher.join()
-    table = pd.DataFrame(samples, columns=["s", "pages"])
-    table["mib"] = (table["pages"] - table["pages"].iloc[0]) * 4096 / MIB
-    changed = table["mib"].diff().abs().fillna(np.inf) > table["mib"].max() / 500
-    table = table[changed | changed.shift(-1, fill_value=True)]  # of thousands of equal samples the first and the last
-    return table[["s", "mib"]].reset_index(drop=True), pd.DataFrame(marks, columns=["s", "name"])

@@ -14,7 +14,7 @@ from traintime.book.plots.mechanism import (
     tiers,
     timeline,
 )
-from traintime.book.plots.memory import copies, freed, held_parts, memory_of_a_step, step_memory
+from traintime.book.plots.memory import copies, freed, held_parts, memory_of_a_step
 from traintime.book.plots.noise import epoch_errors, sentinel, warm_up
 from traintime.book.plots.profiles import image_and_pages, own_times, relative_to_one
 from traintime.book.plots.roofline import cards, ladder, roofline, speed_ups
@@ -78,7 +78,6 @@ __all__ = [
     "shares",
     "short",
     "speed_ups",
-    "step_memory",
     "steps",
     "tiers",
     "timeline",

@@ -1,4 +1,4 @@
-"""Figures of memory: what a training holds at its peak and during one step, and what frees it."""
+"""Figures of memory: what a training holds at its peak, a drawing of one step, and what frees it."""
 
 from collections.abc import Mapping
 
@@ -140,27 +140,4 @@ def memory_of_a_step() -> Figure:
     axis.set_yticks([])
     axis.set_ylabel("memory held")
     axis.grid(visible=False)
-    return figure
-
-
-def step_memory(held: pd.DataFrame, marks: pd.DataFrame, unit: float, name: str) -> Figure:
-    """Memory while a step runs, with where its parts begin; lines at multiples of a unit.
-
-    held: columns s and mib; marks: columns s and name; unit: MiB of what is counted in, and its name.
-    """
-    style()
-    most = held["mib"].max()
-    figure, axis = plt.subplots(figsize=(7.2, 3.3), constrained_layout=True)
-    axis.fill_between(held["s"] * 1e3, held["mib"], color=HELD["copies"], alpha=0.3, step="post")
-    axis.step(held["s"] * 1e3, held["mib"], color=HELD["copies"], where="post", linewidth=1.2)
-    for times in range(1, int(most / unit) + 1):
-        axis.axhline(times * unit, color="0.5", linewidth=0.7, linestyle=":")
-    for mark in marks.itertuples():
-        axis.axvline(mark.s * 1e3, color="0.3", linewidth=0.8)
-        place = (mark.s * 1e3, most * (1.06, 1.18)[mark.Index % 2])  # two heights, so that short parts keep their names
-        axis.annotate(mark.name, place, xytext=(3, 0), textcoords="offset points", fontsize=9)
-    axis.set_ylim(0, most * 1.28)
-    axis.set_xlabel("time (ms)")
-    axis.set_ylabel("memory held (MiB)")
-    axis.set_title(f"dotted: {name}, once, twice, ...", loc="left", fontsize=10)
     return figure
