@@ -102,7 +102,8 @@ def changes(book: Measurements) -> pd.DataFrame:
     """How many times as fast a sample is trained with each change, alone: a row a model, change and stack of Keras 3.
 
     Only where both sides were measured in the same rounds. Columns: model, change, stack, ratio with low and high,
-    number (Measurements.ratios), told (whether the interval excludes 1), memory and disturbed (see `beside`).
+    number (Measurements.ratios), told (whether it is significant: the interval, as one of so many stacks, excludes 1),
+    memory and disturbed (see `beside`).
     """
     rows = []
     for model, change in product(MODELS, ACCELERATIONS):
@@ -119,7 +120,7 @@ def changes(book: Measurements) -> pd.DataFrame:
         for row in stored.in_order(table[table["sweep"] != ""]).to_dict("records"):
             mine = stored.chosen(runs, stack=row["stack"], sweep=row["sweep"])
             both = (mine[mine[field] == value] for value in (usual, other))
-            row["told"] = stored.interval(row).excludes(1)
+            row["told"] = stored.interval(row).one_of(table["stack"].nunique()).excludes(1)
             rows.append(row | {"model": model, "change": change} | beside(*both))
     columns = ["model", "change", "stack", "ratio", "low", "high", "number", "told", "memory", "disturbed"]
     return pd.DataFrame(rows, columns=columns)
@@ -284,7 +285,7 @@ def comparisons(book: Measurements, saved: Measurements) -> pd.DataFrame:
     """Every comparison of the chapter: a row a limit, change and stack, by limit; of a limit the largest gain first.
 
     saved: the machine that saved after every hundredth step. Columns: limit, change, stack, ratio with low and high,
-    memory, disturbed, told (whether it can be told from 1). A comparison of disturbed runs alone is among them; one
+    memory, disturbed, told (as in `changes`). A comparison of disturbed runs alone is among them; one
     that nobody measured has a row without a stack.
     """
     counted = _compared(book, saved)
@@ -312,8 +313,10 @@ def _compared(book: Measurements, saved: Measurements) -> pd.DataFrame:
     for pair in PAIRS:
         machine = saved if pair.usual.items() >= SMALL.items() else book
         common, sides = {"limit": pair.limit, "change": pair.name}, interleaved(machine, *pair.both)
-        for stack, gain in pair_gains(machine, pair).items():
-            row = {"stack": stack, "ratio": gain.value, "low": gain.low, "high": gain.high, "told": gain.excludes(1)}
+        gains = pair_gains(machine, pair)
+        for stack, gain in gains.items():
+            row = {"stack": stack, "ratio": gain.value, "low": gain.low, "high": gain.high}
+            row["told"] = gain.one_of(len(gains)).excludes(1)
             rows.append(common | row | beside(*sides[stack].frames))
         if not sides:
             rows.append(common | {"stack": None, "told": False, "disturbed": False})
@@ -336,7 +339,7 @@ def _cost(limit: str, change: str, rows: pd.DataFrame) -> str:
 
 
 def _helps(rows: pd.DataFrame) -> bool:
-    """Whether a change is worth listing: a gain on some stack, with an interval above 1. rows: of one change."""
+    """Whether a change is worth listing: a significant gain on some stack. rows: of one change."""
     return bool((rows["told"] & (rows["ratio"] >= WORTH)).any())
 
 
@@ -379,7 +382,7 @@ def _span(row: pd.Series) -> str:
 
 
 def _times(row: pd.Series) -> str:
-    """The same, in bold where the interval excludes 1."""
+    """The same, in bold where it is significant."""
     value, *interval = _span(row).split("<br>")
     marks = ["*all disturbed*"] if row["disturbed"] else []
     return "<br>".join([f"**{value}**" if row["told"] else value, *interval, *marks])

@@ -9,8 +9,8 @@ from traintime.book.plots.look import MARKERS, PALETTE, errors, line_style, log_
 
 
 def changed(table: pd.DataFrame) -> Figure:
-    """Times as fast with each change: a panel a model, a row a change, a marker a stack; full where the interval
-    excludes 1.
+    """Times as fast with each change: a panel a model, a row a change, a marker a stack; full where the gain is
+    significant.
 
     table: columns model, change, stack, ratio, low, high, told.
     """
@@ -46,7 +46,7 @@ def changed(table: pd.DataFrame) -> Figure:
 
 def tried(table: pd.DataFrame) -> Figure:
     """Times as fast with each change, in one panel: a row a change below its bottleneck, a marker a stack; full where
-    the interval excludes 1.
+    the gain is significant.
 
     table: columns limit, change, stack, ratio, low, high, told.
     """
