@@ -345,15 +345,16 @@ def _came(machine: str, number: str) -> str:
     return next(found).outcome.replace("inconclusive", "is inconclusive")
 
 
-def _first(book: Measurements, place: Callable[[dict[str, Interval]], str]) -> str:
-    stack = place(first_step(book))
-    return f"{first_step(book)[stack].value:.3g} times ({stack})"
+def _first(book: Measurements, place: int) -> str:
+    """The least first step (0) or the largest (-1), at the median, and its stack."""
+    first = stored.measured(warm_up(book)).loc[1].sort_values()
+    return f"{first.iloc[place]:.3g} times ({first.index[place]})"
 
 
 PROSE = Prose(
     "how",
-    first_low=lambda book: _first(book, smallest),
-    first_high=lambda book: _first(book, largest),
+    first_low=lambda book: _first(book, 0),
+    first_high=lambda book: _first(book, -1),
     later_low=lambda book: f"{_later(book)[0]:.2f}",
     later_high=lambda book: f"{_later(book)[1]:.2f}",
     gap_low=lambda book: _gap(book, 0),
@@ -371,6 +372,9 @@ PROSE = Prose(
     steps_worst_early=_missed_early("steps", "worst"),
     mean_half_early=_missed_early("mean", "half"),
     mean_worst_early=_missed_early("mean", "worst"),
+    epochs_worst=lambda book: percent(
+        max(misses(epochs(of)).loc[["steps", "mean"], "worst"].max() for of in (book, early()))
+    ),
     calls=lambda book: str(len(calls(book))),
     slept=lambda book: str(len(slept(book))),
     timer=lambda book: percent(timer_missed(book), 1),

@@ -299,6 +299,11 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{share * 100:.{digits}f} %"
 
 
+def _floors(book: Measurements) -> pd.DataFrame:
+    """The noise floors of the stacks, the most repeatable first."""
+    return noise(book).dropna(subset=RUNS).sort_values(1)
+
+
 def _floor(book: Measurements, number: int) -> str:
     floor = noise(book)[number].dropna().sort_values()
     return f"{floor.iloc[0] * 100:.0f} to {floor.iloc[-1] * 100:.0f} %"
@@ -310,10 +315,6 @@ def _floor_under(allocator: str) -> str:
     return percent(statistics.noise([stored.measured(runs)["median_s"]], 1))
 
 
-def _hours(book: Measurements) -> str:
-    return f"{np.ptp(pd.to_datetime(sentinel(book)['started'])) / pd.Timedelta('1h'):.0f}"
-
-
 def _path(book: Measurements, path: str) -> str:
     return code_paths(book)[path].text(".0f", 1e3, "ms")
 
@@ -323,7 +324,7 @@ PROSE = Prose(
     title=lambda book: page.title(book, sentinel(book)),
     early=lambda _: early().title,
     sentinels=lambda book: str(len(sentinel(book))),
-    hours=_hours,
+    one_day=lambda book: str(sentinel(book)["started"].str[:10].value_counts().max()),
     inside=lambda book: percent(inside(book), 1),
     between=lambda book: percent(between(sentinel(book)).value),
     fastest=lambda book: f"{sentinel(book)['step_s'].min() * 1e3:.0f}",
@@ -334,9 +335,11 @@ PROSE = Prose(
     faults_rank_early=lambda _: rank(sentinel(early())).text(),
     floor_glibc=lambda _: _floor_under("glibc"),
     floor_tcmalloc=lambda _: _floor_under("tcmalloc"),
-    floor_1_least=lambda book: percent(noise(book)[1].min()),
-    floor_1_most=lambda book: percent(noise(book)[1].max()),
-    floor_10_most=lambda book: percent(noise(book)[10].max()),
+    floor_least_stack=lambda book: str(_floors(book)["stack"].iloc[0]),
+    floor_1_least=lambda book: percent(_floors(book)[1].iloc[0]),
+    floor_most_stack=lambda book: str(_floors(book)["stack"].iloc[-1]),
+    floor_1_most=lambda book: percent(_floors(book)[1].iloc[-1]),
+    floor_10_most=lambda book: percent(_floors(book)[10].iloc[-1]),
     floor_1_early=lambda _: _floor(early(), 1),
     floor_10_early=lambda _: _floor(early(), 10),
     least=lambda _: percent(statistics.LEAST),
