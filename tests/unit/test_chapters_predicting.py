@@ -12,7 +12,7 @@ from made_up import judged, rows, verdict
 from tables import cells
 
 from traintime import cli, paths
-from traintime.book import stored
+from traintime.book import page, stored
 from traintime.book.chapters import predicting, predicting_elsewhere, predicting_tried, question
 from traintime.errors import InputError
 from traintime.predict import bench, bench_models, goals, prices
@@ -42,7 +42,7 @@ def case(number, kind="attention", true=20.0, probed=1.0, formula=1.5, calibrate
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A machine that has tried these models."""
-    for name in ("titan-x.csv", "units.csv", "versions.csv"):
+    for name in ("gpu.csv", "titan-x.csv", "units.csv", "versions.csv"):
         shutil.copy(paths.PREDICTED / name, tmp_path)
     monkeypatch.setattr(paths, "PREDICTED", tmp_path)
     (tmp_path / "withdrawn.csv").write_text("machine,started,figure,reason\n")
@@ -325,7 +325,9 @@ def test_memory_is_judged_anew_since_the_process_tells_what_it_holds(good, book)
     found = book([*cases, *(anew(n, kind="recurrent", stack="2026-jax", peak=9.0) for n in range(12))])
     assert {verdict(f"15.{n}", found) for n in range(33, 37)} == {"holds" if good else "does not hold"}
     assert verdict("15.23", found) == "does not hold"
-    assert predicting.numbers(found)["predict-memory-now"] == f"{(seen - 1) * 100:.0f} %"
+    numbers = predicting.numbers(found)
+    assert numbers["predict-memory-now"] == f"{(seen - 1) * 100:.0f} %"
+    assert numbers["predict-memory-before"] == "800 %"
 
 
 def test_a_chapter_shows_every_machine_that_tried_models(book, tmp_path):
@@ -338,7 +340,8 @@ def test_a_chapter_shows_every_machine_that_tried_models(book, tmp_path):
     assert all(one.title in predicting.goal_table(books).data for one in books)
     probed = cells(predicting.tier_table(books))[0]
     assert probed[1:] == [f"{text}<br>{text}" for text in ("1 (20.2 to 20 s)", "1 %", "1 of 1", "1.5", "1 of 1")]
-    assert set(predicting.over_truth(books)["machine"]) == {one.title for one in books} | {"K40m", "Titan X"}
+    cards = set(predicting_elsewhere.on_cards()["machine"])
+    assert set(predicting.over_truth(books)["machine"]) == {one.title for one in books} | cards
 
 
 def test_no_machine_at_all_leaves_the_books_own(book):
@@ -357,9 +360,48 @@ def test_the_numbers_of_a_machine_are_of_what_it_tried(book):
 
 def test_trainings_on_cards_have_a_row_of_their_own():
     table = predicting_elsewhere.on_cards()
-    assert table["machine"].value_counts().to_dict() == {"Titan X": 8, "K40m": 6}
+    ours = {"H200, fused kernel": 14, "H200, loop": 8}
+    assert table["machine"].value_counts().to_dict() == {"Titan X": 8, "K40m": 6} | ours
     assert (table["held"] == table["true"].between(table["low"], table["high"])).all()
-    assert predicting_elsewhere.card_row()["models"].split("<br>")[0].startswith("6")
+    lines = predicting_elsewhere.card_row()["models"].split("<br>")
+    assert [line.partition("\u00a0")[0] for line in lines] == ["6", "8", "14", "8"]
+
+
+def on_card(factor):
+    """A machine whose H200 took this times what was predicted of it, fused and as a loop."""
+    foretold = pd.read_csv(paths.PREDICTED / "gpu.csv").query("device == 'H200-SXM'").set_index(["stack", "key"])
+    fields = {"workload": "lstm", "units": 128, "batch": 32, "length": 50, "device": "gpu"}
+    points = [fields | {"kernel": kernel} for kernel in ("cudnn", "loop-of-cells")]
+    said = foretold.loc["2026-torch", "lstm-i32-u128-l50-b32-adam-gpu-cudnn"]["foretold_s"]
+    machine = stored.Measurements(rows("2026-torch", points, lambda _: factor * said), "made-up")
+    machine.description = {"gpus": [{"name": "NVIDIA H200"}]}
+    return machine
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1.0, "holds"), (4.7, "inconclusive"), (9.0, "does not hold")])
+def test_a_card_is_judged_by_what_was_predicted_of_it_kernel_and_loop_apart(factor, expected):
+    machine = on_card(factor)
+    assert verdict("15.37", machine) == expected
+    assert [part.split(" ")[0] for part in judged("15.37", machine).figure.split("; ")] == ["fused", "loop"]
+
+
+def test_another_card_is_not_judged_by_it():
+    machine = on_card(1.0)
+    machine.description = {"gpus": [{"name": "NVIDIA A100"}]}
+    assert verdict("15.37", machine) == "not measured"
+
+
+def test_the_first_table_says_for_whom_each_way_is():
+    table = cells(predicting.lead_table(predicting_tried.shown_anew()))
+    assert [row[1] for row in table] == ["probed", "scaled", "calibrated", "formula", "formula"]
+    assert all(row[2].endswith("%") and " of " in row[4] for row in table)
+    assert table[-1][-1] == predicting_elsewhere.card().title
+
+
+def test_the_foot_names_the_profile_once():
+    text = page.made_by(None, *list(stored.named())[:2]).data
+    assert text.count("under the profile") == 1
+    assert text.count("Stored measurements") == 2
 
 
 @pytest.mark.parametrize(

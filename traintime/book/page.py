@@ -244,17 +244,17 @@ def _placed(one: compare.Placed) -> list[str]:
     return [times, f"{one.times.low:.2f} to {one.times.high:.2f}", f"**{one.verdict}**" if one.off else one.verdict]
 
 
-def made_by(run_here: Measurements | None = None, reference: str | None = None) -> Markdown:
+def made_by(run_here: Measurements | None = None, *references: str) -> Markdown:
     """The foot of a page: which profile, machines, versions and dates made its numbers.
 
-    run_here: what this run measured; reference: the machine whose stored measurements the page shows ("" for the
-    usual one), None where it shows none.
+    run_here: what this run measured; references: the machines whose stored measurements the page shows ("" for the
+    usual one).
     """
     lines = [f"This page was run under the profile `{os.environ.get(PROFILE) or 'the defaults of its notebook'}`."]
     if run_here is not None and len(run_here.rows):
         made = f"{machine.this()}, {_dates(run_here.rows)}, {len(run_here.rows)} invocations"
         lines.append(f"Its own measurements: {made}; {_versions(run_here.rows)}.")
-    if reference is not None:
+    for reference in references:
         rows = stored.of(reference).rows
         lines.append(
             f"Stored measurements: {stored.described(reference)['machine']}, {_dates(rows)}, {len(rows)} invocations "

@@ -15,6 +15,7 @@ from traintime.book import page, predictions, stored
 from traintime.book.chapters import predicting_elsewhere as elsewhere
 from traintime.book.chapters import predicting_history, predicting_judged, rows  # noqa: F401 (their claims register)
 from traintime.book.chapters.predicting_tried import (
+    BASE,
     LOADED,
     beyond,
     by_model,
@@ -23,7 +24,6 @@ from traintime.book.chapters.predicting_tried import (
     errors,
     on_every_machine,
     printed,
-    scaled_models,
     shown,
     some,
     tried,
@@ -33,7 +33,6 @@ from traintime.book.chapters.predicting_tried import (
 )
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
-from traintime.explain.statistics import Interval
 from traintime.predict import durations, goals, versions
 from traintime.predict.answer import Estimate
 from traintime.predict.bench import Case, kept
@@ -41,13 +40,13 @@ from traintime.predict.bench_models import BEYONDS, DOMAINS, NARROW, WHOLE
 
 LARGE = 2_000_000  # rows of the 2017 post's largest table
 CARD = "card"
-# What each tier runs, from above in the table and in the figure.
+# What each tier runs and its name, from above in the tables and in the figure.
 TIERS = {
-    "probed": "probed: your model, for some seconds",
-    "scaled": "scaled: a smaller model, for some seconds",
-    "calibrated": "calibrated: other models, on this machine",
-    "formula": "formula, this machine's two rates",
-    CARD: "formula, a card's data sheet",
+    "probed": ("your model, for some seconds", "probed"),
+    "scaled": ("a smaller version of your model", "scaled"),
+    "calibrated": ("other models, for a minute", "calibrated"),
+    "formula": ("nothing: the machine's two rates are known", "formula"),
+    CARD: ("nothing: a GPU's data sheet is known", "formula"),
 }
 DRAWN = {NARROW: "until 24 November 2026", WHOLE: "since then"}
 NO_BREAK = "\u00a0"
@@ -111,26 +110,53 @@ def _held(models: pd.DataFrame) -> str:
     return f"{int(held.sum())} of {len(held)}"
 
 
+def _cells(tier: str) -> dict[str, Callable[[Measurements], str]]:
+    """A tier's cells in the tables, each of one machine."""
+    return {
+        "models": lambda book: f"{len(of_tier(book, tier))} ({_range(book, tier)})",
+        "error": lambda book: _percent(errors(of_tier(book, tier), tier).mean()),
+        "low": lambda book: too_low(of_tier(book, tier)),
+        "width": lambda book: f"{width(book, tier):.1f}",
+        "held": lambda book: _held(of_tier(book, tier)),
+    }
+
+
+def lead_table(book: Measurements) -> HTML:
+    """For whom each tier is, and what it was worth on this machine.
+
+    A smaller version was tried more on the machine before it; the data sheet is of the card that we measured.
+    """
+    table = []
+    for tier, (runs, name) in TIERS.items():
+        if tier == CARD:
+            texts, of = elsewhere.card_cells(elsewhere.ours_on_card()), elsewhere.card()
+        else:
+            of = shown() if tier == "scaled" else book
+            texts = {key: page.or_not_measured(lambda give=give, of=of: give(of)) for key, give in _cells(tier).items()}
+        table.append(texts | {"runs": runs, "name": name, "on": of.title})
+    return page.columns(
+        pd.DataFrame(table),
+        runs="you can run",
+        name="ask for",
+        error="mean error",
+        width="interval, high over low",
+        held="covered",
+        on="tried on",
+    )
+
+
 def tier_table(books: Sequence[Measurements]) -> HTML:
     """Each tier's error, the width of its interval, its coverage, and how long the tested trainings were.
 
-    The figures of several machines, or cards, are lines of one cell.
+    The figures of several machines, or cards, are lines of one cell. Folded, since `lead_table` shows what matters.
     """
-    table = []
-    for tier, name in list(TIERS.items())[:-1]:
-        each: dict[str, Callable[[Measurements], str]] = {
-            "models": lambda book, tier=tier: f"{len(of_tier(book, tier))} ({_range(book, tier)})",
-            "error": lambda book, tier=tier: _percent(errors(of_tier(book, tier), tier).mean()),
-            "low": lambda book, tier=tier: too_low(of_tier(book, tier)),
-            "width": lambda book, tier=tier: f"{width(book, tier):.1f}",
-            "held": lambda book, tier=tier: _held(of_tier(book, tier)),
-        }
-        table.append({key: _on_each(books, give) for key, give in each.items()} | {"name": name})
+    table = [{key: _on_each(books, give) for key, give in _cells(tier).items()} for tier in list(TIERS)[:-1]]
     if not any(row["held"] for row in table):
         return page.nothing(TRIES)
-    table.append(elsewhere.card_row() | {"name": TIERS[CARD]})
+    names = ["probed", "scaled", "calibrated", "formula, this machine's two rates", "formula, a card's data sheet"]
     return page.columns(
-        pd.DataFrame(table),
+        pd.DataFrame([*table, elsewhere.card_row()]).assign(name=names),
+        fold="Each machine and card, with how long the trainings lasted",
         name="evidence",
         models="trainings",
         error="mean error",
@@ -224,10 +250,9 @@ def _by_version(version: int) -> Callable[[Measurements], str]:
     return give
 
 
-def _asleep(book: Measurements) -> str:
-    """Of the models whose probe knew that `fit` may sleep, how many intervals covered the truth: "6 of 6"."""
-    knew = [case for case in tried(book) if any("may sleep" in note for note in case.predicted["probed"].notes)]
-    return f"{sum(case.inside()['probed'] for case in stored.measured(knew))} of {len(knew)}"
+def _on_tensorflow(book: Measurements) -> pd.DataFrame:
+    """The probe's answers on TensorFlow, whose `fit` may sleep."""
+    return stored.chosen(of_tier(book, "probed"), stack="2026-tensorflow")
 
 
 def _baselines(book: Measurements) -> pd.Series:
@@ -244,9 +269,13 @@ def _convolutions(book: Measurements) -> pd.DataFrame:
     return some(cases(book).query("way == 'calibrated' and kind == 'convolution-2d'"))
 
 
-def _kept_memory(book: Measurements) -> str:
-    """What a calibration misses the peak of memory by since it knows what the very process holds."""
-    return _percent(errors(cases(book).query(f"version >= {LOADED}"), "calibrated memory").mean())
+def _memory(book: Measurements, first: int, last: int) -> pd.DataFrame:
+    """The peaks of memory that calibrations of these versions predicted."""
+    return some(cases(book).query(f"way == 'calibrated memory' and {first} <= version <= {last}"))
+
+
+def _memory_of(first: int, last: int) -> Callable[[Measurements], str]:
+    return lambda book: _percent(errors(_memory(book, first, last), "calibrated memory").mean())
 
 
 def _spent(book: Measurements) -> list[tuple[float, float]]:
@@ -265,8 +294,9 @@ def _deferred(book: Measurements, stack: str) -> str:
     return stored.interval(one).text(".0f")
 
 
-def _scaled(book: Measurements, way: str) -> Interval:
-    return goals.mean(errors(scaled_models(book, "one"), way))
+def _scaled(way: str) -> Callable[[Measurements], str]:
+    """What the scaled trainings of the machine that tried most of them were missed by."""
+    return _earlier(lambda book: _percent(errors(beyond(book), way).mean()))
 
 
 def _came(number: str) -> str:
@@ -290,7 +320,8 @@ PROSE = Prose(
     jax=_error_on("2026-jax", "probed"),
     torch=_error_on("2026-torch", "probed"),
     tensorflow=_error_on("2026-tensorflow", "probed"),
-    asleep=_asleep,
+    asleep=lambda book: _held(_on_tensorflow(book)),
+    asleep_low=lambda book: too_low(_on_tensorflow(book)),
     one_batch=_one_batch,
     peak=lambda book: _percent(_baselines(book)["FLOPs / peak"]),
     convolutions_low=lambda book: too_low(_convolutions(book)),
@@ -298,7 +329,9 @@ PROSE = Prose(
     unseen=lambda book: _percent(errors(unseen(cases(book)), "calibrated").mean()),
     memory=_error("probed memory"),
     memory_formula=_error("formula memory"),
-    memory_now=_kept_memory,
+    memory_before=_memory_of(BASE, BASE),
+    memory_now=_memory_of(LOADED, versions.current()),
+    memory_held=lambda book: _held(_memory(book, LOADED, versions.current())),
     lasted_half=lambda book: f"{np.median(_lasted(book)):.0f} seconds",
     lasted_most=lambda book: f"{max(_lasted(book)):.0f} seconds",
     probing=lambda book: f"{np.median([spent for spent, _ in _spent(book)]):.0f} seconds",
@@ -306,14 +339,12 @@ PROSE = Prose(
     version=lambda _: str(versions.current()),
     version_tried=lambda book: str(some(cases(book))["version"].max()),
     version_2=_earlier(_by_version(2)),
-    version_3=_earlier(_by_version(3)),
     version_4=_earlier(_by_version(4)),
     version_6=_by_version(LOADED),
-    scaled=_earlier(lambda book: _percent(_scaled(book, "scaled").value)),
-    line=_earlier(lambda book: _percent(_scaled(book, "line").value)),
+    scaled=_scaled("scaled"),
+    line=_scaled("line"),
     printed=lambda _: str(sum(printed(stored.of(name))["number"].nunique() for name in stored.named())),
     withdrawn=lambda _: str(sum(len(withdrawn(stored.of(name))) for name in stored.named())),
-    units=_earlier(elsewhere.of_512_units),
     advice_tf=_earlier(lambda book: f"{elsewhere.advised(book, '2026-tensorflow', LARGE):.0f}"),
     advice_jax=_earlier(lambda book: f"{elsewhere.advised(book, '2026-jax', LARGE):.0f}"),
     tried_tf=_earlier(lambda book: _deferred(book, "2026-tensorflow")),

@@ -1,4 +1,4 @@
-"""Chapter 15, beyond our trainings: the 2017 post's card, a Titan X, other units, a machine that is not normal."""
+"""Chapter 15, beyond our trainings: three cards, other units, a machine that is not normal."""
 
 import functools
 from collections.abc import Callable
@@ -10,10 +10,11 @@ from traintime import paths
 from traintime.book import external, original, stored
 from traintime.book.chapters import question
 from traintime.book.chapters.predicting_tried import cases, shown
-from traintime.book.claims import Finding, claim, every
+from traintime.book.claims import Finding, claim, every, within
 from traintime.book.page import Prose
-from traintime.book.stored import Measurements
+from traintime.book.stored import ANY, Measurements
 from traintime.errors import InputError
+from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
 from traintime.point import make_point
 from traintime.predict import cards, compare, prices
@@ -104,34 +105,98 @@ def others_foretold(book: Measurements) -> Finding | None:
     return Finding(bool(large.between(*TWICE).all() and (small > TWICE[1]).all()), figure)
 
 
-def on_cards() -> pd.DataFrame:
-    """Predicted over true time of trainings on cards that others published: columns machine (the card), stack, kind,
-    way ("card"), times, and whether the interval covered it (held), with its ends low and high.
+# A GPU of today, predicted before it was measured
+
+
+@functools.cache
+def foretold(book: Measurements) -> pd.DataFrame:
+    """Steps on a machine's GPU as the formula predicted them from the card's data sheet, and as they were measured.
+
+    data/predicted/gpu.csv has the predictions, committed before any GPU was measured. Columns: stack, key, kernel
+    (fused, or a loop of cells: the formula predicts the same of both), foretold_s with low_s and high_s; step_s, with
+    least_s and most_s (95 %). Empty for a machine without such a card.
     """
-    post, published = document(), others()
-    of_post = {"machine": "K40m", "stack": "2017-theano", "true": post["epoch_s"], "said": post["foretold_s"]}
-    of_others = {"machine": "Titan X", "stack": published["framework"].map(cards.OF_2017), "true": published["step_s"]}
-    tables = [
-        pd.DataFrame(of_post | {"low": post["low_s"], "high": post["high_s"]}),
-        pd.DataFrame(
-            of_others | {"said": published["foretold_s"], "low": published["low_s"], "high": published["high_s"]}
-        ),
+    rows, card = pd.read_csv(paths.PREDICTED / "gpu.csv"), stored.or_none(lambda: book.card) or ""
+    rows = rows[[device.partition("-")[0] in card for device in rows["device"]]]
+    sizes = dict.fromkeys(("batch", "length"), ANY) | {"device": "gpu", "kernel": ANY}
+    took = [book.points(vocabulary=ANY, **sizes), book.points(workload="lstm", units=ANY, **sizes)]
+    measured = pd.concat(took).dropna(subset="step_s").rename(columns={"low_s": "least_s", "high_s": "most_s"})
+    rows = rows.merge(measured[["stack", "key", "step_s", "least_s", "most_s"]])
+    return rows.assign(kernel=np.where(rows["key"].str.endswith("loop-of-cells"), "loop", "fused kernel"))
+
+
+def card() -> Measurements:
+    """The first of the book's machines whose GPU was predicted and then measured."""
+    return stored.having(stored.of(), foretold)
+
+
+@claim(
+    "15.37",
+    "Each step on a GPU lies inside the interval that the formula predicted from the card's data sheet before any GPU "
+    "was measured.",
+    on=card,
+    says="does not hold",
+)
+def card_foretold(book: Measurements) -> Finding:
+    steps = stored.measured(foretold(book))
+    held = steps["step_s"].between(steps["low_s"], steps["high_s"])
+    steps = steps.assign(times=steps["step_s"] / steps["foretold_s"], held=held)
+    parts = [
+        within(one.low_s, one.high_s)(Interval(one.step_s, one.least_s, one.most_s).one_of(len(steps)))
+        for one in steps.itertuples()
     ]
-    table = pd.concat(tables, ignore_index=True)
+    of_kernels = [
+        f"{kernel} {mine['held'].sum()} of {len(mine)} inside, "
+        f"{mine['times'].min():.2f} to {mine['times'].max():.2f} times the prediction"
+        for kernel, mine in steps.groupby("kernel")
+    ]
+    return Finding(every(*parts), "; ".join(of_kernels))
+
+
+# All three cards
+
+
+def on_cards() -> pd.DataFrame:
+    """Predicted over true time of trainings on cards, others' and our own steps: columns machine (the card), stack,
+    kind, way ("card"), times, and whether the interval covered it (held), with its ends low and high.
+    """
+    post, published, ours = document(), others(), foretold(card())
+    of_post = {"machine": "K40m", "stack": "2017-theano", "true": post["epoch_s"]}
+    of_others = {"machine": "Titan X", "stack": published["framework"].map(cards.OF_2017), "true": published["step_s"]}
+    of_ours = {"machine": "H200, " + ours["kernel"], "stack": ours["stack"], "true": ours["step_s"]}
+    ends = {"said": "foretold_s", "low": "low_s", "high": "high_s"}
+    table = pd.concat(
+        [
+            pd.DataFrame(about | {name: rows[column] for name, column in ends.items()})
+            for about, rows in ((of_post, post), (of_others, published), (of_ours, ours))
+        ],
+        ignore_index=True,
+    )
     held = table["true"].between(table["low"], table["high"])
     return table.assign(way="card", kind="classifier", times=table["said"] / table["true"], held=held)
 
 
+def ours_on_card(kernel: str = "") -> pd.DataFrame:
+    """Of `on_cards` our own steps, or those of one kernel. Raises KeyError without any."""
+    models = on_cards()
+    return stored.measured(models[models["machine"].str.startswith(f"H200, {kernel}")])
+
+
+def card_cells(models: pd.DataFrame) -> dict[str, str]:
+    """The cells of one card's trainings (on_cards) in the table of tiers."""
+    return {
+        "models": f"{len(models)} ({', '.join(models['machine'].unique())})",
+        "error": f"{(models['times'] - 1).abs().mean() * 100:.0f} %",
+        "low": f"{(models['times'] < 1).sum()} of {len(models)}",
+        "width": f"{(models['high'] / models['low']).median():.1f}",
+        "held": f"{models['held'].sum()} of {len(models)}",
+    }
+
+
 def card_row() -> dict[str, str]:
-    """Both cards' row of the table of tiers."""
-    cells: dict[str, list[str]] = {"models": [], "error": [], "low": [], "width": [], "held": []}
-    for card, models in on_cards().groupby("machine"):
-        cells["models"].append(f"{len(models)} ({card})")
-        cells["error"].append(f"{(models['times'] - 1).abs().mean() * 100:.0f} %")
-        cells["low"].append(f"{(models['times'] < 1).sum()} of {len(models)}")
-        cells["width"].append(f"{(models['high'] / models['low']).median():.1f}")
-        cells["held"].append(f"{models['held'].sum()} of {len(models)}")
-    return {name: "<br>".join(texts).replace(" ", "\u00a0") for name, texts in cells.items()}
+    """All cards' row of the table of tiers, a line a card."""
+    lines = [card_cells(models) for _, models in on_cards().groupby("machine", sort=False)]
+    return {name: "<br>".join(line[name] for line in lines).replace(" ", "\u00a0") for name in lines[0]}
 
 
 # Other units than the efficiency factors were fitted to
@@ -174,14 +239,6 @@ def units_foretold(book: Measurements) -> Finding:
 def _of_512(book: Measurements) -> pd.DataFrame:
     table = of_units(book)
     return table[(table["units"] == 512) & table["stack"].str.startswith("2017")]
-
-
-def of_512_units(book: Measurements) -> str:
-    """What the stacks of 2017 took of what was predicted for 512 units: "0.30 to 0.60"."""
-    times = _of_512(book)["times"]
-    if times.empty:
-        raise KeyError("not measured")
-    return f"{times.min():.2f} to {times.max():.2f}"
 
 
 @claim(
@@ -258,6 +315,10 @@ PROSE = Prose(
     large_low=_post("low_s"),
     large_high=_post("high_s"),
     titan=lambda _: f"{(others()['step_s'] / others()['foretold_s']).between(*TWICE).sum()} of {len(others())}",
+    card_fused=lambda _: card_cells(ours_on_card("fused kernel"))["held"],
+    card_loop=lambda _: card_cells(ours_on_card("loop"))["held"],
+    card_width=lambda _: f"{float(card_cells(ours_on_card())['width']):.0f}",
+    card_loop_most=lambda _: f"{1 / ours_on_card('loop')['times'].min():.1f}",
     titan_most=lambda _: f"{(others()['foretold_s'] / others()['step_s']).max():.1f}",
     odd=lambda _: f"{max(one.times.value for one in stored.measured([one for one in odd() if one.off])):.1f} times",
 )
