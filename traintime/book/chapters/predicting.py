@@ -126,6 +126,8 @@ def lead_table(book: Measurements) -> HTML:
 
     A smaller version was tried more on the machine before it; the data sheet is of the card that we measured.
     """
+    if cases(book).empty:
+        return page.nothing(TRIES)
     table = []
     for tier, (runs, name) in TIERS.items():
         if tier == CARD:
