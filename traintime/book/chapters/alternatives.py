@@ -325,7 +325,7 @@ def alternatives_table(book: Measurements) -> HTML:
 
 def _widest(book: Measurements) -> str:
     """How far the interval of any speed reaches, a share of the speed."""
-    return f"{max(one.high / one.value - 1 for one in speeds(book).values()):.0%}"
+    return f"{max(one.high / one.value - 1 for one in stored.measured(speeds(book)).values()):.0%}"
 
 
 def _learned(way: str) -> str:
