@@ -11,14 +11,15 @@ MATHEMATICS = re.compile(r"\$([^$\s](?:[^$\n]*[^$\s])?)\$")
 WIDE, WIDE_OF_SENTENCES = 3, 2  # columns that fit a phone; a wider table is folded there into one block a row
 
 
-def percent(text: str) -> str:
-    """A text whose percent signs are apart from their numbers, as in the prose: "71 %" for "71%"."""
+def signs(text: str) -> str:
+    """A text with its numbers' signs as in the prose: "71 %" for "71%", "−3" for "-3"."""
+    text = re.sub(r"(?:^|(?<=[\s(>*±]))-(?=[\d.])", "−", text)
     return re.sub(r"(?<=\d)%(?![\w;\"'])", "\u00a0%", text)
 
 
 def inline(text: str) -> str:
     """A piece of a sentence: emphasis, code, links and $mathematics$ as HTML; HTML in it stays."""
-    text = percent(text)
+    text = signs(text)
     formulas = MATHEMATICS.findall(text)
     made = _MARKDOWN.renderInline(MATHEMATICS.sub("\ufffc", text))
     for formula in formulas:
