@@ -283,7 +283,7 @@ def per_row_table(book: Measurements) -> HTML:
         pd.DataFrame({"stack": list(floors), "price": list(price_of_a_row(book, found).values())}),
         fold="Every stack: cost per row, and an epoch of a million sentences",
         stack="stack",
-        price=("ns per row", 1e9, ",.0f"),
+        price=(f"ns per row, {short(PRICED[0])} to {short(PRICED[1])}", 1e9, ",.0f"),
         floors=("in units of the floor", lambda row: f"{floors[row['stack']].value:.1f}"),
         epoch=("hours per epoch, at rows", epoch),
     )
@@ -369,7 +369,8 @@ def _epochs(book: Measurements) -> str:
 def _range_elsewhere(book: Measurements) -> str:
     floors = in_floors(book)
     least, most = (f"{floors[stack].value:.1f} ({stack})" for stack in cheapest_and_dearest(floors))
-    return f"on {book.title} between {least} and {most} times its floor of {floor_s(book) * 1e9:.0f} ns"
+    floor = f"that machine's floor of {floor_s(book) * 1e9:.0f} ns"
+    return f"on {book.title} a row costs between {least} and {most} times {floor}"
 
 
 def _ways_elsewhere(book: Measurements) -> str:
