@@ -313,6 +313,8 @@ def test_without_a_script_there_are_answers_all_the_same():
 
 def test_the_page_names_no_value_that_nobody_gives():
     text = (paths.ROOT / "calculator.md").read_text()
-    assert set(re.findall(r"\{\{ (\w+) \}\}", text)) == set(values())
+    # What chapter 15 gives comes from its own page, as everywhere; the build names such a number that is missing.
+    named = {name for name in re.findall(r"\{\{ (\w+) \}\}", text) if not name.startswith("predict_")}
+    assert named == set(values())
     text += (paths.ROOT / "index.md").read_text()
     assert set(re.findall(r":file: (\S+)", text)) == set(fragments())
