@@ -124,7 +124,8 @@ def predictions(template: str) -> str:
         rows = [_prediction(one) for one in every if one.chapter == chapter[:2]]
         if rows:
             table = markup.table(["", "prediction, as first written", "dated", "outcome"], rows, right=False)
-            parts += [f"\n## Chapter {int(chapter[:2])}\n", markup.fold(f"{len(rows)} predictions", table)]
+            summary = f"{len(rows)} prediction{'s' * (len(rows) != 1)}"
+            parts += [f"\n## Chapter {int(chapter[:2])}\n", markup.fold(summary, table)]
     return template.replace(PREDICTIONS, "\n".join(parts))
 
 
@@ -133,7 +134,10 @@ def _counted(what: str, counts: Counter[str]) -> str:
 
 
 def _prediction(one: registered.Prediction) -> list[str]:
-    decided = [f"{claim.claim.label} {claim.verdict}: {claim.figure}".rstrip(": ") for claim, _ in one.judged]
+    decided = [
+        f"{claim.claim.label}{', which says the contrary,' * contrary} {claim.verdict}: {claim.figure}".rstrip(": ")
+        for claim, contrary in one.judged
+    ]
     said = ["; ".join(decided), one.note]
     if one.later_wording:
         said.append(f"Reworded later: *{one.later_wording.split(' [')[0]}*")

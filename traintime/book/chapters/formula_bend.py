@@ -246,6 +246,12 @@ def _surcharges(book: Measurements) -> dict[str, Interval]:
     return {stack: bent_fits(book)[stack].fit.interval("m") for stack in BENT}
 
 
+def _besides(book: Measurements) -> str:
+    """The other stacks, on which no bend was predicted, with a significant second cost of a row. KeyError without."""
+    found = {stack: one.fit.interval("m") for stack, one in bent_fits(book).items() if stack not in BENT}
+    return enumerated(stored.measured([stack for stack, m in found.items() if above(0)(m) is True]))
+
+
 def _times_too_much(stack: str) -> Callable[[Measurements], str]:
     return lambda book: f"{too_much(book)[stack].value:.2f}"
 
@@ -277,6 +283,7 @@ PROSE = Prose(
     mapped=lambda _: f"{MAPPED_FROM / 2**20:.0f} MiB",
     mapped_rows=lambda book: f"{mapped_rows(bent_fits(book)[BENT[0]].rows):,}",
     bent_repeat=lambda book: percent(bent_fits(book)[BENT[0]].repeat),
+    more_besides=_besides,
     near_stack=lambda book: stored.smallest(over_floor(book)),
     there=lambda book: elsewhere(book).title,
     **HERE_AND_THERE,

@@ -116,6 +116,7 @@ def here_table(run: Measurements) -> HTML:
     points = points[points["stack"].isin(holdings.stacks())]
     return page.columns(
         points.assign(predicted=[predicted(row) for _, row in points.iterrows()]),
+        fold="This run's peaks, predicted and measured",
         stack="stack",
         vocabulary=("rows", 1, ","),
         batch=("batch", 1, ","),

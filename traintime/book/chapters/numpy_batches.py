@@ -163,4 +163,5 @@ PROSE = Prose(
     kept_elsewhere=lambda book: times(step_ratio(allocator_ratios(elsewhere(book)), TCMALLOC, FLAT[0])),
     elsewhere=lambda book: elsewhere(book).title,
     predicted_pages=lambda _: predictions.outcome("10", "12"),
+    predicted_kept=lambda _: predictions.outcome("10", "10"),
 )
