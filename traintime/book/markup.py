@@ -14,7 +14,7 @@ WIDE, WIDE_OF_SENTENCES = 3, 2  # columns that fit a phone; a wider table is fol
 def signs(text: str) -> str:
     """A text with its numbers' signs as in the prose: "71 %" for "71%", "−3" for "-3"."""
     text = re.sub(r"(?:^|(?<=[\s(>*±]))-(?=[\d.])", "−", text)
-    return re.sub(r"(?<=\d)%(?![\w;\"'])", "\u00a0%", text)
+    return re.sub(r"(?<=\d)%(?![\w\"']|;\S)", "\u00a0%", text)
 
 
 def inline(text: str) -> str:
