@@ -5,7 +5,7 @@ import pytest
 from made_up import made_up, verdict
 from tables import cells
 
-from traintime.book import plots, stored
+from traintime.book import markup, plots, stored
 from traintime.book.chapters import faster, faster_costs, faster_transfers
 from traintime.book.chapters.faster_transfers import MODELS, STACKS
 from traintime.errors import InputError
@@ -316,7 +316,7 @@ def test_a_price_is_what_the_peaks_and_the_trainings_say():
     book.rows.loc[half & (book.rows["stack"] == "2026-jax"), "peak_bytes"] = 0.5e9
     table = faster.rest_table(book, book)
     price = next(row for row in rows_of(table, "loop over") if row[0] == "bfloat16")[-1]
-    points = faster_costs.accuracy_change("bfloat16").text("+.1f", 100)
+    points = markup.signs(faster_costs.accuracy_change("bfloat16").text("+.1f", 100))
     assert price == f"peak memory × 0.50 to 1.00; accuracy {points} points, digits"
     shared = next(row for row in rows_of(table, "matmuls") if "shared" in row[0])
     assert "parameters × 0.1" in shared[-1]

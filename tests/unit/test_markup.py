@@ -58,3 +58,9 @@ def test_a_box_and_a_fold_hold_their_content():
 @pytest.mark.parametrize(("value", "text"), [(4e-6, "4·10⁻⁶"), (3.7e-3, "4·10⁻³"), (2e10, "2·10¹⁰"), (0.0, "0·10⁰")])
 def test_a_small_number_is_written_by_its_order_of_magnitude(value, text):
     assert claims.power(value) == text
+
+
+def test_numbers_have_the_signs_of_prose():
+    assert markup.signs("-1.5 (-2.2 to -0.8); 5.9%; 2026-jax, 2026-11-26") == (
+        "−1.5 (−2.2 to −0.8); 5.9\u00a0%; 2026-jax, 2026-11-26"
+    )

@@ -141,9 +141,7 @@ def download(run: Measurements) -> HTML:
 def glue(**values: Any) -> None:
     """Give numbers a name by which the prose of the page can show them: {glue:text}`name`."""
     for name, value in values.items():
-        data = {
-            PREFIX + "text/plain": repr(markup.signs(str(value)))
-        }  # quoted: bare, "9,600" would be read as a tuple
+        data = {PREFIX + "text/plain": repr(markup.signs(str(value)))}  # quoted: bare, "9,600" would be read as a tuple
         metadata = {"scrapbook": {"name": name, "mime_prefix": PREFIX}}
         display(data, raw=True, metadata=metadata)
 
