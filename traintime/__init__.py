@@ -10,7 +10,9 @@ __version__ = "0.1.0"
 PUBLIC = {
     "Estimate": "traintime.predict.answer",
     "Eta": "traintime.predict.eta",
+    "TrainingLoop": "traintime.predict.track",
     "estimate": "traintime.predict.estimate",
+    "track": "traintime.predict.track",
 }
 
 

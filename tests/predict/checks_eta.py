@@ -85,7 +85,7 @@ def test_the_end_is_where_it_was_told_to_be():
 def test_validation_is_learnt():
     eta = traintime.Eta(say=None)
     fitted(eta, validation_data=data(6), validation_freq=2, epochs=5)
-    progress = eta._progress
+    progress = eta._ending._progress
     assert progress._validated == [1, 3]
     assert progress.validations.first.value > 0
     assert len(progress.validations.later) == 1 and len(progress.ends.later) == 3 and len(progress.beginnings) == 4
@@ -142,7 +142,7 @@ def test_a_deadline_that_cannot_be_met_is_said_once():
 
 def test_the_same_one_starts_anew():
     eta, lines = traintime.Eta(0.001, every="epoch"), []
-    eta._say = lines.append
+    eta._ending.say = lines.append
     for _ in range(2):
         fitted(eta, epochs=2)
         assert eta.estimate.finished == 1
@@ -169,7 +169,11 @@ def test_several_steps_of_one_call():
     noted = Noted(eta)
     fitted(eta, noted, model=made(steps_per_execution=4))  # 30 steps: seven calls of four, one of two
     assert [told and told.finished for _, told in noted.told] == [None, 1 / 3, 2 / 3]
-    assert (eta._progress.steps, eta._progress.executed, len(eta._progress.within)) == (30, 4, 3 * 7)
+    assert (eta._ending._progress.steps, eta._ending._progress.executed, len(eta._ending._progress.within)) == (
+        30,
+        4,
+        3 * 7,
+    )
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="its pipelines come in unknown length without a package more")
@@ -184,7 +188,7 @@ def test_where_nobody_knows_the_number_of_steps_the_first_epoch_tells():
     eta = traintime.Eta(every="epoch", say=lines.append)
     noted = Noted(eta)
     made().fit(unknown, epochs=3, shuffle=False, verbose=0, callbacks=[Pause(), eta, noted])
-    assert eta._progress.steps == STEPS
+    assert eta._ending._progress.steps == STEPS
     assert [told and told.finished for _, told in noted.told] == pytest.approx([None, 1 / 3, 2 / 3])
     assert all(line.startswith("Nobody knows how many steps") or " % done, " in line for line in lines)
 

@@ -135,6 +135,10 @@ class Progress:
     def epoch_ends(self) -> None:
         """The epoch's steps and its validation are over, and all of them were told of."""
         self.over = True
+        self.steps_end()
+
+    def steps_end(self) -> None:
+        """The epoch's steps are over; its validation may come."""
         if self.done:
             self.steps = self.done
 
