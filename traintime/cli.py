@@ -32,7 +32,7 @@ from traintime.measuring import machine as machines
 from traintime.measuring import measure as measuring
 from traintime.measuring.protocol import Protocol
 from traintime.point import fields, make_point, sizes_fields
-from traintime.predict.answer import Estimate, bytes_of, price_of_an_hour
+from traintime.predict.answer import Estimate, bytes_of, cost_of_an_hour
 from traintime.store import derived, records
 from traintime.store.table import ALIKE
 from traintime.store.table import table as tidy_table
@@ -513,7 +513,7 @@ def estimate(
     give_up: Annotated[float | None, typer.Option(min=1, help="Seconds until a file's process is ended.")] = None,
     deadline: Annotated[str | None, typer.Option(help="Answer yes or no: it ends within 8h, 90m, 2d 4h.")] = None,
     memory: Annotated[str | None, typer.Option(help="Answer yes or no: it fits into 16GB, 512MiB.")] = None,
-    price: Annotated[
+    per_hour: Annotated[
         float | None, typer.Option(help="What an hour of the machine costs: adds what it all costs.")
     ] = None,
     compare: Annotated[bool, typer.Option(help="Stacks here, and devices with a data sheet, side by side.")] = False,
@@ -533,14 +533,14 @@ def estimate(
     limit_bytes = None if memory is None else bytes_of(memory)
     sizes = {name: value for name, value in given.items() if value is not None}
     about = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves}
-    if price is not None:
-        price_of_an_hour(price)
+    if per_hour is not None:
+        cost_of_an_hour(per_hour)
     if compare and target is not None:
         raise InputError("compare", target, "is for a model's sizes", "Leave out the file.")
-    if compare and price is not None:
-        raise InputError("price", price, "is one machine's", "Leave out --compare, or the price.")
+    if compare and per_hour is not None:
+        raise InputError("per_hour", per_hour, "is of one machine", "Leave out --compare, or --per-hour.")
     # A short name may mean several devices: by a model's sizes each answers, and none decides.
-    several = [] if on is None or target or deadline or memory or price else prices.devices(on)
+    several = [] if on is None or target or deadline or memory or per_hour else prices.devices(on)
     if compare or len(several) > 1:
         point = make_point(**sizes)
         rows = side_by_side(Request(batch=point.sizes.batch, **about), point, stack, several)
@@ -564,14 +564,14 @@ def estimate(
         answer = predict(make_point(**sizes), **about, tier=tier, device=on, stack=stack, **tried)
     verdict = answer.meets(limit_s, limit_bytes) if deadline or memory else True
     said, status = ANSWERS[verdict]
-    costs = None if price is None else answer.price(price)
+    costs = None if per_hour is None else answer.cost(per_hour)
     if as_json:
         extra = {"answer": said} if deadline or memory else {}
-        print_json(answer.to_dict() | extra | ({"price": asdict(costs)} if costs else {}))
+        print_json(answer.to_dict() | extra | ({"cost": asdict(costs)} if costs else {}))
     else:
         out.print(str(answer), highlight=False, markup=False, soft_wrap=True)
         if costs:
-            out.print(f"price  {costs.text(',.2f')} at {price:g} per hour", highlight=False)
+            out.print(f"costs {costs.text(',.2f')} at {per_hour:g} per hour", highlight=False)
         if deadline or memory:
             out.print(said)
     if status:

@@ -82,24 +82,24 @@ def test_a_short_name_is_answered_for_each_device_that_it_may_mean(traintime):
     assert json.loads(out)["of"].endswith("H200-SXM"), "the only one of this name needs no more"
 
 
-def test_the_price_of_an_hour_gives_that_of_the_training_with_its_interval(traintime):
-    status, out, _ = traintime(*SIZES, "--price", 7.2, "--json")
+def test_what_an_hour_costs_gives_what_the_training_costs(traintime):
+    status, out, _ = traintime(*SIZES, "--per-hour", 7.2, "--json")
     found = json.loads(out)
     assert status == 0
     assert {name: found["total"][name] * 7.2 / 3600 for name in ("value", "low", "high")} == pytest.approx(
-        found["price"]
+        found["cost"]
     )
-    status, out, _ = traintime(*SIZES, "--price", 7.2)
+    status, out, _ = traintime(*SIZES, "--per-hour", 7.2)
     assert "at 7.2 per hour" in out
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--price", 0), "price: 0"),
-        (("--price", "1e999"), "price: inf"),
-        (("--price", "nan"), "price: nan"),
-        (("--price", 2, "--compare"), "price: 2"),
+        (("--per-hour", 0), "per_hour: 0"),
+        (("--per-hour", "1e999"), "per_hour: inf"),
+        (("--per-hour", "nan"), "per_hour: nan"),
+        (("--per-hour", 2, "--compare"), "per_hour: 2"),
         (("--on", "A100", "--deadline", "8h"), "device: 'A100' may be A100-40GB or A100-80GB-SXM. Name one"),
         (("--deadline", "soon"), "deadline: 'soon' is no duration"),
         (("--memory", "much"), "memory: 'much' is not an amount"),

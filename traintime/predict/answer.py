@@ -37,10 +37,10 @@ def bytes_of(given: str | float, field: str = "memory") -> int:
         raise InputError(field, given, "is not an amount of memory above zero", remedy) from None
 
 
-def price_of_an_hour(given: float) -> float:
+def cost_of_an_hour(given: float) -> float:
     """What an hour costs, as it was given. Raises InputError for anything but a number above zero."""
     if not isinstance(given, (int, float)) or not 0 < given < math.inf:
-        raise InputError("price", given, "is not a price above zero", "Give the price of an hour, such as 2.40.")
+        raise InputError("per_hour", given, "is not an amount above zero", "Give what an hour costs, such as 2.40.")
     return given
 
 
@@ -111,12 +111,12 @@ class Estimate:
             return False
         return None if None in answers else True
 
-    def price(self, per_hour: float) -> Interval:
+    def cost(self, per_hour: float) -> Interval:
         """What the whole training costs where an hour of the machine costs `per_hour`, in the same money.
 
-        Raises InputError for a price that is not a number above zero.
+        Raises InputError for anything but a number above zero.
         """
-        return self.total.scaled(price_of_an_hour(per_hour) / 3600)
+        return self.total.scaled(cost_of_an_hour(per_hour) / 3600)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values: seconds and bytes."""

@@ -17,9 +17,9 @@ PAUSE_S, PAUSE = 1.0, 0.02
 
 
 class Ending:
-    """Is told what happens in a training, from any thread, and says when it will end, in the thread that calls `speak`.
+    """The end of a training: events come from any thread, lines are said in the thread that calls `speak`.
 
-    Its arguments are those of traintime.Eta. Raises InputError for a value that is none.
+    Its arguments are those of traintime.Eta. Raises InputError for any other value.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Ending:
             self.due = True
 
     def speak(self, begins: bool = False, before: str = "") -> None:
-        """Say the lines that are due. begins: whether an epoch does; before: what stands before each."""
+        """Say the lines that are due. begins: whether an epoch does; before: text before each line."""
         self.due = False
         progress, now = self._progress, self.clock()
         if progress is None or not progress.observed:

@@ -45,7 +45,7 @@ class TrainingLoop:
         return self._ending.estimate
 
     def batches(self, batches: Iterable[Batch], steps: int | None = None) -> Iterator[Batch]:
-        """The batches of the next epoch, each handed on as it comes.
+        """The batches of the next epoch, each as it comes.
 
         steps: how many there are, where `len` cannot tell; without either the first epoch has to be over before an end
         can be predicted. Raises InputError where all epochs are over, and for an epoch without a batch.
@@ -100,8 +100,8 @@ def track(batches: Iterable[Batch], epochs: int = 1, deadline: Any = None, **ask
         for x, y in traintime.track(loader, epochs=3, deadline="8h"):
             ...
 
-    For a loop over steps give what it goes over: `traintime.track(range(start, steps))`. asked: as traintime.TrainingLoop takes
-    it. Raises InputError as that does.
+    For a loop over steps give what it goes over: `traintime.track(range(start, steps))`. asked: as
+    traintime.TrainingLoop takes it. Raises InputError as that does.
     """
     loop = TrainingLoop(epochs, deadline, **asked)
     for _ in range(loop.epochs - asked.get("first_epoch", 0)):
