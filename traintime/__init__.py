@@ -12,6 +12,7 @@ PUBLIC = {
     "Eta": "traintime.predict.eta",
     "TrainingLoop": "traintime.predict.track",
     "estimate": "traintime.predict.estimate",
+    "largest": "traintime.predict.largest",
     "track": "traintime.predict.track",
 }
 

@@ -516,6 +516,9 @@ def estimate(
     per_hour: Annotated[
         float | None, typer.Option(help="What an hour of the machine costs: adds what it all costs.")
     ] = None,
+    largest: Annotated[
+        str | None, typer.Option(help="Instead: the largest batch, length or rows that fit into --memory.")
+    ] = None,
     compare: Annotated[bool, typer.Option(help="Stacks here, and devices with a data sheet, side by side.")] = False,
     as_json: Json = False,
     **given: Any,
@@ -537,6 +540,8 @@ def estimate(
         cost_of_an_hour(per_hour)
     if compare and target is not None:
         raise InputError("compare", target, "is for a model's sizes", "Leave out the file.")
+    if largest is not None:
+        return _print_largest(largest, target, memory, samples, on, sizes, as_json)
     if compare and per_hour is not None:
         raise InputError("per_hour", per_hour, "is of one machine", "Leave out --compare, or --per-hour.")
     # A short name may mean several devices: by a model's sizes each answers, and none decides.
@@ -576,6 +581,25 @@ def estimate(
             out.print(said)
     if status:
         raise typer.Exit(status)
+
+
+def _print_largest(
+    of: str, target: str | None, memory: str | None, samples: int, on: str | None, sizes: dict[str, Any], as_json: bool
+) -> None:
+    """Print the largest size that fits; the exit status is 1 where none does."""
+    from traintime.predict.largest import largest
+
+    if target is not None:
+        raise InputError("largest", of, "is for a model's sizes", "In Python: traintime.largest(model, memory=…).")
+    if memory is None:
+        raise InputError("largest", of, "needs to know how much memory there is", "Add --memory 16GB.")
+    found = largest(make_point(**sizes), of, memory=memory, samples=samples, device=on)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        out.print(str(found), highlight=False, markup=False, soft_wrap=True)
+    if not found.surely:
+        raise typer.Exit(1)
 
 
 @app.command()

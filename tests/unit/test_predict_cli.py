@@ -93,6 +93,17 @@ def test_what_an_hour_costs_gives_what_the_training_costs(traintime):
     assert "at 7.2 per hour" in out
 
 
+def test_the_largest_that_fits_is_found(traintime):
+    status, out, _ = traintime("--largest", "rows", "--memory", "4GB", "--on", "T4", "--json")
+    assert status == 0
+    assert json.loads(out)["surely"] > 1000
+    status, out, _ = traintime("--largest", "batch", "--memory", "1MB", "--on", "T4")
+    assert status == 1
+    status, _, said = traintime("--largest", "batch")
+    assert status == 2
+    assert "Add --memory" in said
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
