@@ -63,7 +63,8 @@ def largest(
     model: a Keras 3 model, built or not, of which the batch can be asked, and the length where its inputs leave one
     open; or a Point of the book's workloads. of: "batch", "length" or "rows" (of an embedding table). memory: "16GB",
     or bytes, of the whole process; of the card where device names one with a data sheet. samples: of an epoch, which
-    `fit` holds; a batch is not larger. batch_size: samples a step, where a Keras model's length is asked. Raises InputError for anything else.
+    `fit` holds; a batch is not larger. batch_size: samples a step, where a Keras model's length is asked. Raises
+    InputError for anything else.
     """
     if of not in FIELDS:
         raise unknown("of", of, list(FIELDS))
