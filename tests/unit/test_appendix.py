@@ -68,6 +68,12 @@ def test_each_document_has_a_table_with_a_verdict_for_each_claim():
     assert '<a href="chapters/11-memory.html#claims-machine-by-machine">11.1</a>' in text
 
 
+def test_it_says_how_many_claims_two_machines_decide():
+    said = appendix.claims(f"{appendix.WITNESSES} {appendix.CLAIMS}")
+    every, once, twice = (int(number) for number in re.findall(r"\d+", said.partition(".")[0]))
+    assert every == len(verdicts.every_claim()) > once > twice > 50
+
+
 def test_no_answer_to_a_document_has_a_measured_number_in_it():
     """Those come from the claims that decide; sizes of what was measured may stand there."""
     sizes = r"280,000|1,024|b?float16|Keras [23]|TensorFlow 1\.15|batch 1(00)?\b|(16 to|of) (256|16)|20\d\d"

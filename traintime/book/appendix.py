@@ -20,6 +20,7 @@ TITLES = {
     "S4": "Why is a Keras LSTM three times faster on the CPU than on the GPU?",
 }
 CLAIMS = "<!-- every claim -->"  # in claims.md: where the tables go
+WITNESSES = "<!-- decided -->"  # and where it says on how many machines
 PREDICTIONS = "<!-- every prediction -->"  # in predictions.md: where they go
 CSV = "verdicts.csv"  # what claims.md links to
 ARITHMETIC = "the documents' own figures"
@@ -84,7 +85,19 @@ def claims(template: str) -> str:
             markup.table(heads, rows, right=False),
             "",
         ]
-    return template.replace(CLAIMS, "\n".join(parts))
+    return template.replace(WITNESSES, witnesses()).replace(CLAIMS, "\n".join(parts))
+
+
+def witnesses() -> str:
+    """How many of our claims are decided, and on how many machines; one figure on several is one machine's."""
+    on = []
+    for claim in verdicts.every_claim().values():
+        each = [verdicts.on(claim, machine) for machine in stored.named()]
+        on.append(len({one.figure for one in each if one.verdict in ("holds", "does not hold")}))
+    return (
+        f"Of our {len(on)} claims, {sum(number > 0 for number in on)} are decided on at least one machine and "
+        f"{sum(number > 1 for number in on)} on two or more."
+    )
 
 
 def _row(one: DocumentClaim) -> list[str]:
