@@ -4,6 +4,7 @@ Most points of a stack share a process, as those of a quick look do: a framework
 process itself is what is tested, it is one of its own.
 """
 
+import contextlib
 import os
 
 import pytest
@@ -62,14 +63,23 @@ def together():
 
     Three processes wait: the stack's, that of JAX, to which some are held, and one that is set up otherwise.
     """
-    with measure.Together(alive=3) as several:
+    waiting = {}  # kind of process -> the one that waits, and what ends it; the last one used is the last
 
-        def run(point, stack, protocol=QUICK, **task):
-            record = several.measure(point, stacks.get(stack), protocol, **task)
-            assert record["status"] == "ok", record["error"]
-            return record
+    def run(point, stack, protocol=QUICK, **task):
+        kind = measure.process_of(point, stacks.get(stack))
+        if kind not in waiting:
+            ending = contextlib.ExitStack()
+            waiting[kind] = ending.enter_context(measure.Together()), ending
+        waiting[kind] = waiting.pop(kind)
+        while len(waiting) > 3:
+            waiting.pop(next(iter(waiting)))[1].close()
+        record = waiting[kind][0].measure(point, stacks.get(stack), protocol, **task)
+        assert record["status"] == "ok", record["error"]
+        return record
 
-        yield run
+    yield run
+    for _, ending in waiting.values():
+        ending.close()
 
 
 @pytest.fixture(scope="module")
