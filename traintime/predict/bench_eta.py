@@ -54,7 +54,7 @@ def overhead(rounds: int = 20, steps: int = 200, calls: int = 100_000) -> Overhe
     import keras
     import numpy as np
 
-    from traintime.predict import eta
+    from traintime.predict import ending, eta
 
     class Stopwatch(keras.callbacks.Callback):
         """Stopped before `fit` returns, which may sleep first (formula.tf_data_end)."""
@@ -86,7 +86,7 @@ def overhead(rounds: int = 20, steps: int = 200, calls: int = 100_000) -> Overhe
         pairs.append((first, second) if number % 2 else (second, first))
     without = sum(pair[1] for pair in pairs) / rounds / (2 * max(steps // 2, 1))
     ratio = statistics.geometric([with_it / alone for with_it, alone in pairs])
-    return Overhead(without, ratio, *_alone(callback(), calls), eta.PAUSE_S)
+    return Overhead(without, ratio, *_alone(callback(), calls), ending.PAUSE_S)
 
 
 def _alone(callback: Any, calls: int) -> tuple[float, float]:
