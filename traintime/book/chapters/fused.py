@@ -367,7 +367,6 @@ PROSE = Prose(
     faults_glibc=lambda book: _faults(book, "glibc"),
     faults_kept=lambda book: _faults(book, "tcmalloc"),
     predicted_torch=lambda book: predictions.outcome("08", "4"),
-    predicted_small=lambda book: predictions.outcome("08", "2"),
     predicted_alone=lambda book: predictions.outcome("08", "5"),
     torch_small=lambda book: gain_of(book, FUSED, BATCHES[0])[TORCH].text(),
     torch_large=lambda book: gain_of(book, FUSED, BATCHES[1])[TORCH].text(),
