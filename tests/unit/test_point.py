@@ -162,11 +162,13 @@ def test_the_key_names_every_size_and_what_differs_from_the_usual(changes, key):
 def test_changing_any_one_field_changes_the_key(workload, name):
     changed = []
 
-    @settings(max_examples=200 if name in ("loop", "replicas", "sentences") else 25)  # of which few fit together
+    @settings(max_examples=200 if name in ("loop", "replicas") else 25)  # of which few fit together
     @given(possible(workload), every_field(workload)[name])
     def check(chosen, value):
-        one = make_point(workload, **chosen)
+        if name == "sentences":  # an epoch's alone, which few of the chosen are
+            chosen = chosen | {"loop": "epoch", "sentences": chosen["sentences"] or 1}
         with contextlib.suppress(InputError):  # they need not fit together
+            one = make_point(workload, **chosen)
             other = make_point(workload, **chosen | {name: value})
             assert (one.key == other.key) == (one == other) == (chosen[name] == value)
             changed.append(one != other)
