@@ -77,7 +77,7 @@ def test_machines_stand_side_by_side(traintime):
 def test_a_short_name_is_answered_for_each_device_that_it_may_mean(traintime):
     status, out, _ = traintime("--vocabulary", 20_000, "--on", "a100", "--json")
     assert status == 0
-    assert {one["of"].split()[-1] for one in json.loads(out)} == {"A100-40GB", "A100-80GB-SXM"}
+    assert {one["of"].split()[-1] for one in json.loads(out)} == {"A100-40GB", "A100-80GB-PCIe", "A100-80GB-SXM"}
     status, out, _ = traintime("--vocabulary", 20_000, "--on", "h200", "--json")
     assert json.loads(out)["of"].endswith("H200-SXM"), "the only one of this name needs no more"
 
@@ -111,7 +111,7 @@ def test_the_largest_that_fits_is_found(traintime):
         (("--per-hour", "1e999"), "per_hour: inf"),
         (("--per-hour", "nan"), "per_hour: nan"),
         (("--per-hour", 2, "--compare"), "per_hour: 2"),
-        (("--on", "A100", "--deadline", "8h"), "device: 'A100' may be A100-40GB or A100-80GB-SXM. Name one"),
+        (("--on", "A100", "--deadline", "8h"), "device: 'A100' may be A100-40GB, A100-80GB-PCIe or A100-80GB-SXM"),
         (("--deadline", "soon"), "deadline: 'soon' is no duration"),
         (("--memory", "much"), "memory: 'much' is not an amount"),
         (("--vocabulary", 0), "vocabulary"),

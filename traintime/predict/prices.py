@@ -36,6 +36,17 @@ FEWEST = 12  # points that a stack's habits may be fitted to
 # Of a published peak, what programs are taken to reach where nobody measured it. Bandwidth: a K40m's 203 of 288 GB/s
 # (data/external/hardware.csv). Operations: large square products come near the peak on every device.
 REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
+# On a card. Costs of a step, of a launch and of a fused launch in seconds, and of operations, bytes and activations in
+# times what the data sheet's peaks allow at the least; predict.cards fits them to what others timed on cards.
+FACTORS = ("step", "launch", "fused", "operations", "bytes", "activations")
+# What computes most of a model's products: matmuls, convolutions, a recurrent layer as one kernel of cuDNN, or a loop
+# over its time steps.
+KERNELS = ("matmul", "convolution", "cudnn", "loop")
+# Keras compiles a whole step with XLA (jit_compile="auto"), but none with a recurrent layer in cuDNN on TensorFlow
+# (layers/rnn/lstm.py: supports_jit).
+COMPILED = ("2026-jax", "2026-tensorflow")
+CUDNN = (*COMPILED, "2026-torch")  # those to which Keras hands an LSTM or a GRU that is one kernel of cuDNN
+LAYER = "cudnn"  # no stack: a recurrent layer by itself, as others timed it
 FIXED = tuple(name for name, term in TERMS.items() if term.every_batch)  # what a batch pays however full it is
 BEHIND = tuple(name for name, term in TERMS.items() if not term.forward)  # what a forward pass alone does not pay
 USUAL, KEEPS = "glibc", "tcmalloc"  # the usual allocator, and one that keeps the memory that it has had
@@ -271,7 +282,7 @@ def sheets() -> pd.DataFrame:
 
 def devices(name: str) -> list[str]:
     """The devices with a data sheet that a name means: the one of this name, else all whose names begin with it
-    ("a100": A100-40GB, A100-80GB-SXM). Raises InputError where there is none.
+    ("h2": H200-SXM; "a100": three). Raises InputError where there is none.
     """
     known = sorted(sheets()["device"].unique(), key=str.lower)
     meant = [device for device in known if device.lower() == name.lower()]
@@ -293,6 +304,41 @@ def one_device(name: str) -> str:
 def is_card(device: str) -> bool:
     """Whether a device with a data sheet is a card, with memory of its own. Raises InputError for an unknown one."""
     return bool((sheets().set_index("device").loc[[one_device(device)], "kind"] == "card").all())
+
+
+def factors_of(stack: str, kernel: str) -> dict[str, str]:
+    """Which of FACTORS each term costs on a card; a term that is not named costs nothing there.
+
+    What is compiled updates each parameter in one pass; else each operation of the update is a pass of its own.
+    """
+    compiled = stack == "2026-jax" or (stack == "2026-tensorflow" and kernel != "cudnn")
+    launch, update = "fused" if compiled or kernel == "cudnn" else "launch", "update" if compiled else "elementwise"
+    costs = {"launch": launch, "matmul": "operations", "move": "bytes", update: "bytes", "touch": "activations"}
+    return costs if stack == LAYER else {"overhead": "step"} | costs
+
+
+def computes_in_tf32(stack: str, kernel: str) -> bool:
+    """Whether a stack's float32 products are computed in TF32 by a card that can.
+
+    By default TensorFlow's are (tf.config.experimental.enable_tensor_float_32_execution), and JAX's (its page "Matmul
+    precision"); of torch's those of cuDNN (torch.backends.cudnn.allow_tf32), and not the matmuls, since 1.12
+    (torch.backends.cuda.matmul.allow_tf32).
+    """
+    return stack in COMPILED or (stack == "2026-torch" and kernel in ("convolution", "cudnn"))
+
+
+@functools.cache
+def unit_costs(device: str, stack: str, kernel: str) -> Array:
+    """What a unit of each term takes on a card for a unit of each factor, s: shape (FACTORS, terms)."""
+    rows = sheets()
+    figures = rows[rows["device"] == device].set_index("name")["value"].astype(float)
+    peak = figures["float32 peak"]
+    if computes_in_tf32(stack, kernel):
+        peak = figures.get("TF32 peak", peak)
+    least, found = Rates(peak, figures["bandwidth peak"]).least, np.zeros((len(FACTORS), len(TERMS)))
+    for term, factor in factors_of(stack, kernel).items():
+        found[FACTORS.index(factor), list(TERMS).index(term)] = least[term]
+    return found
 
 
 @functools.cache
