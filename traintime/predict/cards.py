@@ -1,8 +1,8 @@
-"""What a training costs on a card that nobody here owns: six costs fitted to what others timed on cards, and how far
+"""What a training costs on a card that nobody here owns: seven costs fitted to what others timed on cards, and how far
 they miss cards and sources that they were not fitted to.
 
-A step costs, on any card: something as a step, something for each launch (of an operation by itself, or of a layer or a
-time step in a compiled or a fused kernel), and its operations, bytes and activations as many times as long as the data
+A step costs, on any card: something as a step, something for each launch (of an operation by itself, of one in a
+compiled step, of a time step of cuDNN's), and its operations, bytes and activations as many times as long as the data
 sheet's peaks allow at the least (prices.FACTORS; prices.factors_of says which software pays which).
 
 What follows was fixed before any error of such a fit was computed, though the times themselves were known, and the
@@ -10,13 +10,15 @@ errors of the rule before it:
 
 - What counts: `trainings`, all that others published with their sizes on a card that they named, and our own card.
 - Weight: a source with n trainings weighs √n, so that a long table has neither one vote nor n.
-- Fit: least squares of log(predicted / took) with no cost below zero: too high and too low by a factor count the same.
+- Fit: least squares of log(predicted / took): too high and too low by a factor count the same. No cost is below zero.
 - Left out, whole: each card, and each source (`folds`). No training is judged by a fit that has seen its card, in the
   first, or its source, in the second; two that leave out the same count once.
 - The interval: predicted ×/÷ the factor that nine tenths (by weight) of what is left out miss by or less. Whether it
   covers a fold is judged by the other folds alone: their errors, of fits to neither.
 - Goal: nine of ten within ×/÷ 2, an interval whose ends are a factor of 6 apart at most, 85 to 95 % covered.
-- At most two forms of the sum are tried, and both are reported.
+- At most two forms of the sum are tried, and both are reported. The first had one cost for the launches in a compiled
+  step and for cuDNN's time steps, and nothing kept a peak from being passed. Of what was left out 86 % (by weight) lay
+  within ×/÷ 2, and the interval spanned 6.2 and covered 89 %. The second, this one, was written after those errors.
 
 `python -m traintime.predict.cards` writes data/derived/cards.csv; a test holds that the file is what they give.
 """
@@ -51,6 +53,7 @@ WAYS = {"loop": "loop", "kernel a time step": "loop", "cuDNN": "cudnn"}  # of ls
 EVERY_NETWORK = (32, 96, 192, 384, 768, 1536)  # images of a batch with which each network of cnn-a100.csv was trained
 OURS = ("intel-xeon-family6-model207-16-cores-126-gib-nvidia-h200", "H200-SXM")
 WITHIN, WIDTH, COVERED = 2.0, 6.0, (0.85, 0.95)  # the goal
+LEAST = {"operations": 1.0, "bytes": 1.0}  # no card passes its peaks
 COLUMNS = ["left_out", "source", "device", "stack", "kernel", "key"]
 COLUMNS += ["took_s", "foretold_s", "low_s", "high_s", "weight"]
 Mask = NDArray[np.bool_]
@@ -252,16 +255,17 @@ def weights(given: Sequence[Training]) -> Array:
 
 
 def fit(terms: Array, seconds: Array, weight: Array) -> Array:
-    """The factors, shape (FACTORS,): least squares of log(predicted / took), none below zero.
+    """The factors, shape (FACTORS,): least squares of log(predicted / took), none below zero or LEAST.
 
     terms: seconds for a unit of each factor, shape (trainings, FACTORS); seconds, weight: shape (trainings,).
     """
     root = np.sqrt(weight)
     scale = np.maximum((terms / seconds[:, None]).max(axis=0), 1e-300)  # seconds a step and shares: orders apart
     units = terms / seconds[:, None] / scale
-    start = nnls(units * root[:, None], root)[0] + 1e-3
-    found = least_squares(lambda factors: root * np.log(units @ factors), start, bounds=(0, np.inf), xtol=1e-12)
-    return np.where(found.x < 1e-9, 0.0, found.x) / scale
+    least = scale * np.array([LEAST.get(name, 0.0) for name in prices.FACTORS])
+    start = np.maximum(nnls(units * root[:, None], root)[0], least) + 1e-3
+    found = least_squares(lambda factors: root * np.log(units @ factors), start, bounds=(least, np.inf), xtol=1e-12)
+    return np.where(found.x < least + 1e-9, least, found.x) / scale
 
 
 def quantile(errors: Array, weight: Array) -> float:

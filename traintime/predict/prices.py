@@ -36,9 +36,10 @@ FEWEST = 12  # points that a stack's habits may be fitted to
 # Of a published peak, what programs are taken to reach where nobody measured it. Bandwidth: a K40m's 203 of 288 GB/s
 # (data/external/hardware.csv). Operations: large square products come near the peak on every device.
 REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
-# On a card. Costs of a step, of a launch and of a fused launch in seconds, and of operations, bytes and activations in
-# times what the data sheet's peaks allow at the least; predict.cards fits them to what others timed on cards.
-FACTORS = ("step", "launch", "fused", "operations", "bytes", "activations")
+# On a card. Costs in seconds of a step, and of a launch: of an operation by itself, in a compiled step, and of a time
+# step of cuDNN's; costs of operations, bytes and activations in times what the data sheet's peaks allow at the least.
+# predict.cards fits them to what others timed on cards.
+FACTORS = ("step", "launch", "compiled", "cudnn", "operations", "bytes", "activations")
 # What computes most of a model's products: matmuls, convolutions, a recurrent layer as one kernel of cuDNN, or a loop
 # over its time steps.
 KERNELS = ("matmul", "convolution", "cudnn", "loop")
@@ -312,7 +313,8 @@ def factors_of(stack: str, kernel: str) -> dict[str, str]:
     What is compiled updates each parameter in one pass; else each operation of the update is a pass of its own.
     """
     compiled = stack == "2026-jax" or (stack == "2026-tensorflow" and kernel != "cudnn")
-    launch, update = "fused" if compiled or kernel == "cudnn" else "launch", "update" if compiled else "elementwise"
+    launch = "cudnn" if kernel == "cudnn" else "compiled" if compiled else "launch"
+    update = "update" if compiled else "elementwise"
     costs = {"launch": launch, "matmul": "operations", "move": "bytes", update: "bytes", "touch": "activations"}
     return costs if stack == LAYER else {"overhead": "step"} | costs
 
