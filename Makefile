@@ -11,7 +11,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test test-all lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict bench-eta bench-build derived figures lint lock browser clean
+.PHONY: help setup book pdf test test-all lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict bench-eta bench-build bench-pages derived figures lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ $(READY): requirements.txt pyproject.toml env/uv.txt
 
 book: $(READY)  ## Run all chapters (PROFILE=quick) and build the HTML
 	@$(BIN)/python -m traintime.book make --profile $(PROFILE)
+
+pdf: $(READY) book  ## Print the pages as one PDF, which the front page then links
+	@$(BIN)/python -m traintime.book pdf
 
 # The book first: its chapters measure, and nothing should run beside them. Then two processes share the tests.
 test: $(READY) browser book  ## Run the tests: units, real workers, pages, some chapters as their readers run them
@@ -77,11 +80,14 @@ bench-eta: $(READY)  ## Show what traintime.Eta costs a step of fit, per backend
 	@$(BIN)/python -m traintime.predict.bench_eta
 
 # Each may read what those before it wrote; the verdicts rest on all of it.
-DERIVE := store.derived predict.prices predict.precision predict.peaks predict.holdings predict.cards predict.normal \
+DERIVE := store.derived predict.prices predict.precision predict.peaks predict.record predict.holdings predict.cards predict.normal \
 	book.verdicts
 
 bench-build: $(READY)  ## Show what the book's two commands cost, in a fresh clone of the last commit (10 minutes)
 	@$(BIN)/python -m traintime.book.bench_build
+
+bench-pages: $(READY)  ## Show what Lighthouse and axe say of the built pages (10 minutes; needs npm)
+	@$(BIN)/python -m traintime.book bench-pages
 
 derived: $(READY)  ## Derive data/derived anew from the measurements
 	@for module in $(DERIVE); do $(BIN)/python -m traintime.$$module || exit; done

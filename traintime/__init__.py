@@ -13,6 +13,7 @@ PUBLIC = {
     "TrainingLoop": "traintime.predict.track",
     "estimate": "traintime.predict.estimate",
     "largest": "traintime.predict.largest",
+    "module_memory": "traintime.predict.torch_work",
     "track": "traintime.predict.track",
 }
 

@@ -499,6 +499,10 @@ def estimate(
         str | None, typer.Option(help="file.py:name of a smaller model, to try in the place of one that is too large.")
     ] = None,
     probe_batch: Annotated[int | None, typer.Option(min=1, help="Samples a step of what is tried.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="file.py:name of what `fit` gets: (x, y), x or batches, or a function that returns them."),
+    ] = None,
     tier: Annotated[
         str | None,
         typer.Option(
@@ -552,6 +556,8 @@ def estimate(
         if as_json:
             return print_json([one.to_dict() for one in rows])
         return out.print(grid(comparison(rows), point.key))
+    if data is not None and target is None:
+        raise InputError("data", data, "is for a file's model", "Name the file that defines both.")
     if target is not None:
         for name in [name for name in sizes if name not in ("batch", "length")]:
             raise InputError(name, sizes[name], "is what the file says itself", "Leave it out.")
@@ -561,6 +567,7 @@ def estimate(
             raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
         asked = about | {"batch_size": sizes.get("batch"), "length": sizes.get("length"), "tier": tier}
         asked |= {"device": on, "stack": stack, "seconds": seconds, "probe": probe, "probe_batch": probe_batch}
+        asked |= {"data": data}
         with err.status(f"{target}: for {seconds:.0f} s"):
             found = ask.ask(target, stacks.get(stack).backend if stack else None, give_up, **asked)
         answer = Estimate.from_dict(found)
@@ -632,6 +639,9 @@ def bench_predict(
     models: Annotated[int, typer.Option(min=1, help="Models of each kind, drawn at random.")] = 1,
     kind: Annotated[list[str] | None, typer.Option(help="Only models of this kind; may be repeated.")] = None,
     seconds: Annotated[float, typer.Option(min=2, max=300, help="How long to probe each.")] = 20.0,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.2, max=600, help="How long each should train; a third without.")
+    ] = None,
     allocator: Annotated[str, typer.Option(help="Who answers malloc: glibc, tcmalloc, jemalloc.")] = "glibc",
     seed: Annotated[int | None, typer.Option(help="Of the draws; others at every run without.")] = None,
     to: Annotated[Path | None, typer.Option("--to", help="Folder that keeps what was tried; the cache.")] = None,
@@ -641,7 +651,9 @@ def bench_predict(
     from traintime.predict import bench, goals
 
     folder, found = to or bench.folder(), []
-    for one in bench.run(backend or ["tensorflow", "jax", "torch"], models, seed, seconds, kind, allocator):
+    trained_s = bench.TRAINED_S if minutes is None else 60 * minutes
+    backends = backend or ["tensorflow", "jax", "torch"]
+    for one in bench.run(backends, models, seed, seconds, kind, allocator, trained_s):
         found.append(one)
         kept = bench.keep(one, folder)
         text = ", ".join(f"{way} {error:+.0%}" for way, error in one.errors().items())

@@ -14,14 +14,15 @@ from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import STEP
 from traintime.point import make_point
-from traintime.predict import advice, ask, calibrate, holdings, prices
-from traintime.predict.answer import Estimate, around, bytes_of, within
+from traintime.predict import advice, ask, calibrate, holdings, prices, tiers
+from traintime.predict.answer import Estimate, amount, amounts, around, bytes_of, within
 from traintime.predict.estimate import comparison, estimate, side_by_side
 from traintime.predict.evidence import conclude
 from traintime.predict.prices import Rates
-from traintime.predict.probe import Trainer
+from traintime.predict.probe import Probe, Trained, Trainer
 from traintime.predict.request import ModelDescription, Request
 from traintime.predict.tiers import probed_evidence
+from traintime.predict.work import of_forward
 
 RATES = Rates(1e11, 2e10)
 
@@ -91,7 +92,11 @@ def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
     assert sleep > 0.1
     assert asleep.epoch.high == pytest.approx(awake.epoch.high + sleep)
     assert asleep.total.high == pytest.approx(awake.total.high + 3 * sleep)
-    assert (asleep.total.value, asleep.total.low) == (awake.total.value, awake.total.low)
+    assert asleep.total.low == awake.total.low
+    expected = asleep.parts["sleep after epochs"]
+    assert 0 < expected < 3 * sleep
+    assert asleep.total.value == pytest.approx(awake.total.value + expected)
+    assert asleep.epoch.value == pytest.approx(awake.epoch.value + expected / 3)
     assert any("may sleep" in note for note in asleep.notes)
     assert asleep.parts["between epochs"] >= 3 * 0.25
 
@@ -109,6 +114,31 @@ def test_an_interval_is_never_narrower_than_measuring_again():
     repeat = prices.habits()["repeat"].groupby("stack").first()["2026-jax"]
     step = probed().step
     assert step.high / step.value >= math.exp(1.6448 * repeat)
+
+
+def test_one_slow_step_is_an_answer_within_half_and_twice_that_says_so(monkeypatch):
+    slow = Trained(100, 32.0, 1, (31.0,), 0.0, None)
+    monkeypatch.setattr(tiers, "probe", lambda *asked: Probe(slow, None, 63.0))
+    one = probed()
+    assert one.step.value == 31
+    assert one.step.low <= 31 / 2
+    assert one.step.high >= 31 * 2
+    assert any("longer than the 2 s" in note for note in one.notes)
+
+
+def test_validation_is_the_forward_pass_of_the_work():
+    """However little of a step the way back is."""
+    whole = make_point(vocabulary=100).work
+    most = dataclasses.replace(of_forward(whole), flops=whole.flops // 2)
+    model = ModelDescription(whole, 0, 0, "adam", "adam", "2026-jax", forward_work=most)
+    priced = prices.of_rates("x", RATES, "2026-jax")
+    request = Request(1000, 100, epochs=2, validation=500)
+    one = conclude(request, tiers.formula_evidence(request, model))
+    assert one.parts["validation"] == pytest.approx(2 * 5 * priced.step_s(most))
+    known = dataclasses.replace(model, forward_work=None)
+    assert known.forward.flops == whole.flops // 3
+    assert known.forward.launches == whole.launches // 2
+    assert known.forward.update_bytes == known.forward.update_flops == 0
 
 
 # The interval
@@ -212,6 +242,21 @@ def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
     assert len(comparison(found)) == len(found)
 
 
+def test_it_says_how_often_such_answers_were_right_and_what_is_beyond_them():
+    short, long = probed(samples=1_000), probed(samples=1_000_000, epochs=100)
+    assert "models predicted so and then trained" in dict(short.rows)["evidence"]
+    assert not any("was tried so" in note for note in short.notes)
+    assert any("was tried so" in note for note in long.notes)
+
+
+def test_the_first_lines_are_what_was_asked_for():
+    one = probed()
+    assert [name for name, _ in one.rows][:2] == ["training", "peak memory"]
+    names = [name for name, _ in one.rows]
+    assert names.index("evidence") < names.index("a step")
+    assert Estimate.from_dict(one.to_dict()) == one
+
+
 # What would help
 
 
@@ -307,6 +352,19 @@ def test_a_function_cannot_be_priced():
 )
 def test_amounts_of_memory(given, found):
     assert bytes_of(given) == found
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [(512e6, "0.512 GB"), (1_634e7, "16.3 GB"), (999.9e9, "1,000 GB"), (1790e9, "1.79 TB"), (1.79e15, "1,790 TB")],
+)
+def test_amounts_of_memory_are_said_in_digits(size, said):
+    assert amount(size) == said
+
+
+def test_an_amount_and_its_interval_have_one_unit():
+    assert amounts(Interval(900e9, 600e9, 1350e9)) == "900 GB (600 to 1,350)"
+    assert amounts(Interval(1.1e12, 0.9e12, 1.3e12)) == "1.1 TB (0.9 to 1.3)"
 
 
 @pytest.mark.parametrize("given", ["", "GB", "-1GB", "0", "16 apples", "1e9"])

@@ -58,11 +58,13 @@ def test_ten_times_a_smaller_model_is_as_large_as_the_document_at_most():
 
 
 def test_a_slow_step_shortens_a_training_and_nothing_else_does():
-    assert bench._batches(0.001) == bench.BATCHES[1]
-    assert bench._batches(0.1) == bench.TRAINED_S / 0.1
-    assert bench._batches(3.0) == bench.BATCHES[0]
-    assert bench._batches(10.0) == bench.MOST_S / 10
-    assert bench._batches(1000.0) == bench.LEAST
+    usual = bench.TRAINED_S
+    assert bench._batches(0.001, usual) == bench.BATCHES[1]
+    assert bench._batches(0.1, usual) == usual / 0.1
+    assert bench._batches(3.0, usual) == bench.BATCHES[0]
+    assert bench._batches(10.0, usual) == bench.SLOW * usual / 10
+    assert bench._batches(1000.0, usual) == bench.LEAST
+    assert bench._batches(0.01, 600.0) == 60_000
 
 
 def test_what_would_not_fit_is_drawn_anew_from_its_sizes_alone_and_counted(monkeypatch):
@@ -84,12 +86,12 @@ def answered(monkeypatch):
     def ask(backend, job):
         jobs.append(job)
         if job["task"] == "train":
-            return {"fit_s": 20.0, "peak": 1e9, "done_s": 19.0}
+            return {"fit_s": 20.0, "peak": 1e9, "done_s": 19.0, "epochs_s": [20.0 / job["epochs"]] * job["epochs"]}
         if job["task"] == "size":
-            return {"samples": 777}
+            return {"samples": 777, "epochs": bench.LONG_EPOCHS if job["trained_s"] > bench.LONG_S else 1}
         found = {"predicted": {"probed": said("probed", 20.0).to_dict()}, "spent_s": {"probed": 21.0}}
         found |= {"one_batch_s": 0.1, "torchinfo_bytes": 5e8}
-        return found if "samples" in job else found | {"samples": 1000}
+        return found | {name: job.get(name, other) for name, other in (("samples", 1000), ("epochs", 1))}
 
     monkeypatch.setattr(bench, "_ask", ask)
     return jobs
@@ -117,6 +119,16 @@ def test_a_loop_is_timed_in_a_process_of_its_own_before_it_is_probed(answered):
     assert [job["task"] for job in answered] == ["size", "predict", "train", "train"]
     assert {job.get("samples") for job in answered[1:]} == {777} == {one.samples}
     assert one.errors()["torchinfo memory"] == pytest.approx(-0.5)
+
+
+def test_a_long_training_runs_once_in_epochs_that_tell_its_drift(answered, tmp_path):
+    (one,) = bench.run(["torch"], 1, kinds=["loop-bag"], trained_s=600.0)
+    assert [job["task"] for job in answered] == ["size", "predict", "train"]
+    assert one.epochs == len(one.epochs_s) == bench.LONG_EPOCHS
+    assert "again" not in one.errors()
+    assert one.inside()["probed"]
+    bench.keep(one, tmp_path)
+    assert bench.kept(tmp_path, one.machine) == [one]
 
 
 def test_another_machine_has_a_file_of_its_own(tmp_path):

@@ -1,5 +1,6 @@
 """The largest batch, length or table that fits: what is found is the last that does, and what is refused."""
 
+import numpy as np
 import pytest
 
 import traintime
@@ -52,3 +53,50 @@ def test_where_nothing_fits_it_says_so():
 def test_bad_input_is_refused_by_name(model, given, said):
     with pytest.raises(InputError, match=said):
         largest(model, **{"memory": "4GB"} | given)
+
+
+def network():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(10, 20_000), torch.nn.ReLU(), torch.nn.Linear(20_000, 1))
+    optimizer = torch.optim.Adam(module.parameters())
+    x, y = np.zeros((10, 10), "float32"), np.zeros((10, 1), "float32")
+    return module, {"loss": torch.nn.functional.mse_loss, "optimizer": optimizer, "data": (x, y)}
+
+
+def test_a_module_tells_the_largest_batch_and_nothing_is_trained():
+    module, trained = network()
+    before = [each.tolist() for each in module.parameters()]
+    found = largest(module, memory="16GB", samples=10**9, **trained, device="T4")
+    twice = largest(module, memory="32GB", samples=10**9, **trained, device="T4")
+    assert 1.9 < twice.surely / found.surely < 2.3
+    assert [each.tolist() for each in module.parameters()] == before
+
+
+def test_what_is_found_can_be_tried_by_a_step():
+    module, trained = network()
+    found = largest(module, memory="2GB", samples=50_000, **trained, verify=True)
+    sure, above = found.tried
+    assert (sure.number, above.number) == (found.surely, found.likely + 1)
+    assert 4 * 20_000 * sure.number < sure.memory < found.memory.high
+    assert above.memory > sure.memory
+    assert str(found).count("tried: ") == 2
+
+
+def test_what_this_machine_cannot_hold_is_not_tried(monkeypatch):
+    module, trained = network()
+    monkeypatch.setattr("traintime.predict.largest.machine.free_memory", lambda: 0)
+    found = largest(module, memory="2GB", samples=50_000, **trained, verify=True)
+    assert [one.memory for one in found.tried] == [None, None]
+    assert "not tried" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [({"of": "length"}, "of"), ({"verify": True, "device": "T4"}, "verify"), ({"losses": 1}, "argument")],
+)
+def test_what_cannot_be_asked_of_a_module_is_refused(more, field):
+    module, trained = network()
+    with pytest.raises(InputError) as refused:
+        largest(module, **{"memory": "4GB"} | trained | more)
+    assert refused.value.field == field

@@ -14,7 +14,7 @@ from traintime.explain.statistics import Interval
 from traintime.predict import durations
 
 LEVEL = 0.9
-GB = 1e9
+GB, TB = 1e9, 1e12
 SURE = 1e6  # degrees of freedom of an error that many runs have told
 TIERS = {
     "formula": "from published or stored rates: rough",
@@ -35,6 +35,18 @@ def bytes_of(given: str | float, field: str = "memory") -> int:
     except ValidationError:
         remedy = 'Give an amount such as "16GB", "512 MiB" or a number of bytes.'
         raise InputError(field, given, "is not an amount of memory above zero", remedy) from None
+
+
+def amount(size: float, like: float | None = None) -> str:
+    """Bytes as people read them, to three digits: "0.512 GB", "16.3 GB", "1.79 TB". like: in the unit of so many."""
+    scale, unit = (TB, "TB") if (like or size) >= TB else (GB, "GB")
+    return f"{float(f'{size / scale:.3g}'):,.15g} {unit}"
+
+
+def amounts(memory: Interval) -> str:
+    """Bytes with their interval, in one unit: "1.79 TB (1.2 to 2.6)"."""
+    low, high = (amount(end, memory.value).split()[0] for end in (memory.low, memory.high))
+    return f"{amount(memory.value)} ({low} to {high})"
 
 
 def cost_of_an_hour(given: float) -> float:
@@ -81,7 +93,7 @@ class Estimate:
     peak of the process (on a GPU: of its memory), bytes, None where nobody can tell; parts: seconds of the whole
     training by what they are spent on; terms: seconds of a step by part (explain.terms.PARTS), None where the model's
     work is not known; limited_by: the largest of them, in words; helps: what would help, the best first; notes: what
-    the reader should know of how it was come by. Intervals hold at `level`.
+    the reader should know of how it was come by; record: how often such answers were right. Intervals hold at `level`.
     """
 
     tier: str
@@ -98,6 +110,7 @@ class Estimate:
     limited_by: str = ""
     helps: tuple[Help, ...] = ()
     notes: tuple[str, ...] = ()
+    record: str = ""
     level: float = LEVEL
 
     def meets(self, deadline_s: float | None = None, memory_bytes: float | None = None) -> bool | None:
@@ -135,17 +148,23 @@ class Estimate:
         steps = math.ceil(self.samples / self.batch_size)
         lines = [
             ("training", f"{_time(self.total)} for {_number(self.epochs, 'epoch')} of {self.samples:,} samples"),
-            ("an epoch", f"{_time(self.epoch)}, {_number(steps, 'step')} of {self.batch_size}"),
-            ("a step", self.step.text(".3g", 1e3, "ms")),
-            ("peak memory", self.memory.text(".3g", 1 / GB, "GB") if self.memory else "not known"),
+            ("peak memory", amounts(self.memory) if self.memory else "not known"),
         ]
-        spent = [(name, seconds) for name, seconds in self.parts.items() if seconds > 0.005 * self.total.value]
-        if len(spent) > 1:
-            lines.append(("of it", ", ".join(f"{name} {_lasting(seconds)}" for name, seconds in spent)))
         if self.limited_by:
             lines.append(("limited by", self.limited_by))
-        lines += [("would help", f"{one.what}: {_factors(one)}") for one in self.helps]
-        lines.append(("evidence", f"{self.tier}, {TIERS[self.tier]}; {self.of}"))
+        if self.terms:
+            shares = sorted(self.terms.items(), key=lambda each: -each[1])
+            whole = sum(self.terms.values())
+            lines.append(("spent on", ", ".join(f"{name} {seconds / whole:.0%}" for name, seconds in shares)))
+        lines += [("to try", f"{one.what}: {_factors(one)}") for one in self.helps]
+        lines.append(
+            ("evidence", ". ".join(filter(None, (f"{self.tier}, {TIERS[self.tier]}: {self.of}", self.record))))
+        )
+        lines.append(("an epoch", f"{_time(self.epoch)}, {_number(steps, 'step')} of {self.batch_size}"))
+        lines.append(("a step", self.step.text(".3g", 1e3, "ms")))
+        spent = [(name, seconds) for name, seconds in self.parts.items() if seconds > 0.005 * self.total.value]
+        if len(spent) > 1:
+            lines.append(("made of", ", ".join(f"{name} {_lasting(seconds)}" for name, seconds in spent)))
         return lines + [("note", note) for note in self.notes]
 
     def __str__(self) -> str:

@@ -17,9 +17,11 @@ from typing import Any
 from traintime.errors import InputError
 from traintime.measuring.measure import run_worker
 from traintime.measuring.worker.process import die_with_parent, first_to_go, means_out_of_memory
+from traintime.predict.probe import refusal, words
 
 PATIENCE = 4.0  # times the seconds of the probe, and a start, until it is given up
 START_S = 120.0
+OF_A_MODULE = {"model", "loss", "optimizer", "data"}  # what a function may return of it, as `estimate` takes them
 BUILT = "built"  # said on the channel when what is to be trained is there
 BY_SIZES = "Ask by its sizes, which builds nothing (traintime estimate --vocabulary …), or let it build a smaller one."
 OURS = "That is no fault of the file's; please report it. --tier formula may answer, which trains nothing."
@@ -39,18 +41,27 @@ def split(target: str, field: str = "target") -> tuple[Path, str]:
 def ask(target: str, backend: str | None = None, give_up_s: float | None = None, **asked: Any) -> dict[str, Any]:
     """`Estimate.to_dict()` of what the target builds, asked for in another process.
 
-    target: "file.py:name", a function without arguments that returns a compiled Keras model, or a step: a function of
-    one argument n that trains on a batch of n samples; backend: of Keras; asked: as `estimate` takes it, but probe: a
-    smaller model in the same file, "file.py:name". Raises InputError for what the file or
-    `estimate` refuses, where no answer came in time, and where its process was killed, as it is when memory runs out.
+    target: "file.py:name", a function without arguments that returns a compiled Keras model, or a dict of a PyTorch
+    module and what trains it (OF_A_MODULE), or a step: a function of one argument n that trains on a batch of n
+    samples; backend: of Keras; asked: as `estimate` takes it, but probe, a smaller model, and data, or a function that
+    returns them: "file.py:name" in the same file. Raises InputError for what the file or `estimate` refuses, where no
+    answer came in time, and where its process was killed, as it is when memory runs out.
     """
     path, name = split(target)
-    given = asked.pop("probe", None)
-    where, smaller = split(given, "probe") if given is not None else (path, None)
-    if where.resolve() != path.resolve():
-        raise InputError("probe", given, f"is not in {path.name}", "Let one file define both.")
+    beside = {}
+    for field in ("probe", "data"):
+        given = asked.pop(field, None)
+        where, beside[field] = split(given, field) if given is not None else (path, None)
+        if where.resolve() != path.resolve():
+            raise InputError(field, given, f"is not in {path.name}", "Let one file define both.")
     give_up_s = give_up_s or PATIENCE * asked.get("seconds", 60.0) + START_S
-    job = {"file": str(path.resolve()), "name": name, "smaller": smaller, "asked": asked}
+    job = {
+        "file": str(path.resolve()),
+        "name": name,
+        "smaller": beside["probe"],
+        "data": beside["data"],
+        "asked": asked,
+    }
     environment = dict(os.environ) | ({"KERAS_BACKEND": backend} if backend else {})
     command = [sys.executable, "-m", "traintime.predict.ask"]
     said: list[str] = []
@@ -61,6 +72,8 @@ def ask(target: str, backend: str | None = None, give_up_s: float | None = None,
         raise InputError(*answer["result"])
     if answer["status"] == "timeout":
         remedy = "Let it return sooner, or wait longer: --give-up."
+        if BUILT in said:
+            remedy = "A step may take as long: wait longer (--give-up), or take a smaller batch, or --tier formula."
         raise InputError("target", target, f"gave no answer within {give_up_s:.0f} s", remedy)
     if answer.get("killed"):
         when, remedy = ("trained", SMALLER) if BUILT in said else ("was built", BY_SIZES)
@@ -78,7 +91,7 @@ def _raised(field: str, value: str, error: Exception, remedy: str) -> InputError
         remedy = BY_SIZES
     elif isinstance(error, ModuleNotFoundError) and error.name in ("tensorflow", "jax", "torch"):
         remedy = f"Install {error.name}, or take a backend that is here: --stack (traintime stacks lists them)."
-    return InputError(field, value, f"raised {type(error).__name__}: {error}", remedy)
+    return refusal(error) or InputError(field, value, f"raised {type(error).__name__}: {words(error)}", remedy)
 
 
 def _loaded(path: Path) -> ModuleType:
@@ -110,11 +123,14 @@ def _answered(job: dict[str, Any]) -> dict[str, Any]:
     module, asked, smaller = _loaded(Path(job["file"])), job["asked"], job["smaller"]
     thing = _named(module, job["name"])
     if callable(thing) and not hasattr(thing, "fit") and len(_needed(thing)) == 1:
-        asked |= {"step": thing, "probe": smaller}
+        asked |= {"step": thing, "probe": smaller, "data": job["data"]}
     else:
         if smaller is not None:
             asked |= {"probe": _built(_named(module, smaller, "probe"), smaller, "probe")}
-        asked |= {"model": _built(thing, job["name"], "target"), "keep": False}
+        built = _built(thing, job["name"], "target")
+        asked |= (built if isinstance(built, dict) else {"model": built}) | {"keep": False}
+        if job["data"] is not None:
+            asked |= {"data": _data(module, job["data"])}
     _say(job, event=BUILT)
     return estimate(**asked).to_dict()
 
@@ -132,17 +148,33 @@ def _built(thing: Any, name: str, field: str) -> Any:
     """The model that a function without arguments builds, or that is there."""
     if not callable(thing) or hasattr(thing, "fit"):
         return thing
-    if needed := _needed(thing):
-        remedy = "Give a function without arguments that builds a model, or step(n)."
-        raise InputError(field, name, f"needs {len(needed)} arguments", remedy)
-    try:
-        model = thing()
-    except Exception as error:
-        raise _raised(field, name, error, f"Call {name}() by itself until it builds.") from error
-    if not hasattr(model, "fit"):
-        remedy = "Let it return a compiled Keras model."
+    model = _called(thing, name, field, "builds a model, or step(n)")
+    if isinstance(model, dict) and field == "target":
+        if unknown := sorted(set(model) - OF_A_MODULE):
+            remedy = f"It may have: {', '.join(sorted(OF_A_MODULE))}."
+            raise InputError(field, name, f"returned a dict with {', '.join(map(str, unknown))}", remedy)
+    elif not hasattr(model, "fit"):
+        remedy = "Let it return a compiled Keras model, or of a PyTorch module dict(model=, loss=, optimizer=, data=)."
         raise InputError(field, name, f"returned {type(model).__name__}, no model", remedy)
     return model
+
+
+def _called(function: Any, name: str, field: str, does: str) -> Any:
+    """What a function without arguments returns. Raises InputError where it has arguments, or raises."""
+    if needed := _needed(function):
+        remedy = f"Give a function without arguments that {does}."
+        raise InputError(field, name, f"needs {len(needed)} arguments", remedy)
+    try:
+        return function()
+    except Exception as error:
+        raise _raised(field, name, error, f"Call {name}() by itself until it returns.") from error
+
+
+def _data(module: ModuleType, name: str) -> Any:
+    """What the file calls by this name, or what that returns, where it is a function or a class."""
+    thing = _named(module, name, "data")
+    calls = inspect.isroutine(thing) or inspect.isclass(thing)
+    return _called(thing, name, "data", "returns the data") if calls else thing
 
 
 def main() -> None:
@@ -158,8 +190,8 @@ def main() -> None:
         problem, remedy = f"ran out of memory while it trained ({type(error).__name__})", SMALLER
         if not means_out_of_memory(error):  # what the file raises is an InputError by now
             last = traceback.extract_tb(error.__traceback__)[-1]
-            words = f"{' '.join(str(error).split())[:300]} ({Path(last.filename).name}, line {last.lineno})"
-            problem = f"got no answer, since traintime itself raised {type(error).__name__}: {words}"
+            said = f"{words(error)} ({Path(last.filename).name}, line {last.lineno})"
+            problem = f"got no answer, since traintime itself raised {type(error).__name__}: {said}"
             remedy = OURS
         answer = {"status": "refused", "result": ["target", job["name"], problem, remedy]}
     _say(job, event="result", **answer)

@@ -30,9 +30,10 @@ from traintime.predict.work import work
 from traintime.store import records
 from traintime.workloads.base import FLOAT, validated
 
-TRAINED_S = 20.0  # that a training should take, so that it is one
-BATCHES = (20, 5000)  # fewest and most of a training
-MOST_S = 120.0  # that it may be foretold to take: one of slow steps has fewer batches than that
+TRAINED_S = 20.0  # that a training should take, so that it is one, if nothing else is asked for
+BATCHES = (20, 5000)  # fewest and most of such a training
+SLOW = 6.0  # times as long as it should take it may be foretold to: one of slow steps has fewer batches than that
+LONG_S, LONG_EPOCHS = 60.0, 5  # one that should take longer has epochs, whose times tell how it drifts, and runs once
 LEAST = 3  # but never fewer
 MOST_BYTES = 2**29  # of its samples
 ROUGH_S = 5.0  # that a plain loop is stepped, to say how many batches its training has
@@ -44,16 +45,17 @@ TIMEOUT_S = 1800.0
 class Case:
     """A model, and what came of it: seconds of the whole `fit`, bytes at the peak.
 
-    fit_s, peaks: of the two processes that trained it; one_batch_s: its second batch, timed, times its batches, None
-    where it was not tried itself; line_s: on the line through two smaller ones, None but there; done_s: until the last
-    step was done, after which `fit` may sleep on TensorFlow, where that was kept;
+    fit_s, peaks: of the processes that trained it, two, or of a long training one; one_batch_s: its second batch,
+    timed, times its batches, None where it was not tried itself; line_s: on the line through two smaller ones, None but
+    there; done_s: until the last step was done, after which `fit` may sleep on TensorFlow, where that was kept;
     flops_s: its operations at the machine's own rate, None where they are not known; counted_s: XLA's own count of its
     operations or bytes at the machine's rates, whichever takes longer, None but on JAX; predicted: by tier; allocator:
     who answered malloc; domain: the sizes that it was drawn from (bench_models.DOMAINS); redrawn: draws before it that
     would not have fitted into memory; spent_s: seconds that each answer took, and "calibrating" that the calibration
     did, None where it was not kept; torchinfo_bytes: what the process held with its model and samples, and on top of it
     what torchinfo makes of a batch, None but for a loop in plain PyTorch: of a Keras model torchinfo sees no layers;
-    predictor_version: that predicted it (predict.versions), None before it was kept.
+    predictor_version: that predicted it (predict.versions), None before it was kept; epochs: of the training; epochs_s:
+    seconds of each, of a long one.
     """
 
     stack: str
@@ -62,20 +64,22 @@ class Case:
     started: str
     machine: str
     samples: int
-    fit_s: tuple[float, float]
-    peaks: tuple[float, float]
+    fit_s: tuple[float, ...]
+    peaks: tuple[float, ...]
     predicted: dict[str, Estimate]
     one_batch_s: float | None = None
     flops_s: float | None = None
     allocator: str = "glibc"
     counted_s: float | None = None
     line_s: float | None = None
-    done_s: tuple[float, float] | None = None
+    done_s: tuple[float, ...] | None = None
     domain: str = bench_models.NARROW
     redrawn: int = 0
     spent_s: dict[str, float] | None = None
     torchinfo_bytes: float | None = None
     predictor_version: int | None = None
+    epochs: int = 1
+    epochs_s: tuple[float, ...] | None = None
 
     @property
     def version(self) -> int:
@@ -91,12 +95,12 @@ class Case:
     def from_plain(cls, found: dict[str, Any]) -> "Case":
         """The case that `plain` wrote."""
         predicted = {tier: Estimate.from_dict(one) for tier, one in found["predicted"].items()}
-        pairs = {name: tuple(found[name]) for name in ("fit_s", "peaks", "done_s") if found.get(name)}
+        pairs = {name: tuple(found[name]) for name in ("fit_s", "peaks", "done_s", "epochs_s") if found.get(name)}
         return cls(**found | pairs | {"predicted": predicted})
 
     @property
     def true_s(self) -> float:
-        """Seconds of the training: the mean of the two."""
+        """Seconds of the training: the mean of all processes."""
         return float(np.mean(self.fit_s))
 
     @property
@@ -110,7 +114,9 @@ class Case:
         "probed" and the other tiers: of the time; "probed memory": of the peak; "again memory": of the second peak.
         """
         peak = float(np.mean(self.peaks))
-        found = {"again": self.fit_s[1] / self.fit_s[0] - 1, "again memory": self.peaks[1] / self.peaks[0] - 1}
+        found = {}
+        if len(self.fit_s) > 1:
+            found |= {"again": self.fit_s[1] / self.fit_s[0] - 1, "again memory": self.peaks[1] / self.peaks[0] - 1}
         found |= {tier: one.total.value / self.true_s - 1 for tier, one in self.predicted.items()}
         without = {"one batch": self.one_batch_s, "FLOPs / peak": self.flops_s}
         without |= {"XLA's count": self.counted_s, "line": self.line_s}
@@ -153,10 +159,12 @@ def run(
     seconds: float = 20.0,
     kinds: list[str] | None = None,
     allocator: str = "glibc",
+    trained_s: float = TRAINED_S,
 ) -> Iterator[Case]:
     """Draw, predict and train so many models of each kind on each backend; each as soon as it is done.
 
-    seed: None for others at every run; seconds: of each probe. Stacks that are calibrated here are predicted by their
+    seed: None for others at every run; seconds: of each probe; trained_s: that each training should take, about; one
+    longer than LONG_S is trained once, in epochs. Stacks that are calibrated here are predicted by their
     calibration, too. kinds: all, or these; allocator: that answers malloc in all of it. Raises InputError for a kind or
     an allocator that is not known or not here, RuntimeError where a process fails.
     """
@@ -173,7 +181,8 @@ def run(
             for backend in backends:
                 if kind not in bench_models.LOOPS or backend == "torch":
                     sizes, redrawn = _fitting(backend, kind, functools.partial(bench_models.draw, kind, random))
-                    yield replace(_case(backend, kind, sizes, seconds, allocator), redrawn=redrawn)
+                    job = {"kind": kind, "sizes": sizes, "allocator": allocator, "trained_s": trained_s}
+                    yield replace(_case(backend, job, seconds), redrawn=redrawn)
 
 
 def _fitting(backend: str, kind: str, draw: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], int]:
@@ -212,13 +221,16 @@ def kept(folder: Path, machine_key: str) -> list[Case]:
     return [Case.from_plain(one) for one in json.loads(path.read_text())] if path.exists() else []
 
 
-def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, allocator: str) -> Case:
+def _case(backend: str, job: dict[str, Any], seconds: float) -> Case:
     started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    job: dict[str, Any] = {"kind": kind, "sizes": sizes, "allocator": allocator}
-    if kind in bench_models.LOOPS:  # in a process of its own: what it held would be found in the probe's memory
+    about = {name: job[name] for name in ("kind", "sizes", "allocator")}
+    if job["kind"] in bench_models.LOOPS:  # in a process of its own: what it held would be found in the probe's memory
         job |= _ask(backend, job | {"task": "size"})
-    about = job | _ask(backend, job | {"task": "predict", "seconds": seconds})
-    trainings = [_ask(backend, job | {"task": "train", "samples": about["samples"]}) for _ in range(2)]
+    about |= _ask(backend, job | {"task": "predict", "seconds": seconds})
+    training = job | {"task": "train", "samples": about["samples"], "epochs": about.get("epochs", 1)}
+    trainings = [_ask(backend, training) for _ in range(1 if job["trained_s"] > LONG_S else 2)]
+    if job["trained_s"] > LONG_S:
+        about["epochs_s"] = trainings[0]["epochs_s"]
     about |= {name: [one[name] for one in trainings] for name in ("fit_s", "done_s")}
     about |= {"stack": f"2026-{backend}", "started": started, "machine": machine.this()}
     about |= {"peaks": [one["peak"] for one in trainings], "domain": bench_models.WHOLE}
@@ -228,7 +240,8 @@ def _case(backend: str, kind: str, sizes: dict[str, Any], seconds: float, alloca
 def _ask(backend: str, job: dict[str, Any]) -> dict[str, Any]:
     environment = dict(os.environ) | {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "2"}
     environment |= allocators.environment(job["allocator"], backend)
-    answer = run_worker([sys.executable, "-m", "traintime.predict.bench"], job, environment, TIMEOUT_S)
+    patience_s = max(TIMEOUT_S, 2 * SLOW * job["trained_s"])
+    answer = run_worker([sys.executable, "-m", "traintime.predict.bench"], job, environment, patience_s)
     if answer["status"] != "ok":
         raise RuntimeError(f"{backend} {job['kind']} {job['sizes']}: {answer['status']}: {answer.get('error')}")
     return answer["result"]
@@ -248,7 +261,7 @@ def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     from traintime.predict.keras_trainer import KerasTrainer
 
     batch, trainer = job["sizes"]["batch"], KerasTrainer(model)
-    training = _training(model, batch, trainer.sample_bytes)
+    training = _training(model, batch, trainer.sample_bytes, job["trained_s"])
     about = training | {"model": model}
     requests = {tier: about | {"tier": tier} for tier in ("formula", "calibrated", "probed")}
     requests["probed"] |= {"seconds": job["seconds"], "keep": False}
@@ -262,9 +275,10 @@ def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     x, y = trainer.samples(batch)
     model.train_on_batch(x, y)
     one_batch_s = _seconds_of(model.train_on_batch, x, y)
-    steps, rates = training["samples"] / batch, calibrate.rates_here()
+    steps, rates = training["epochs"] * training["samples"] / batch, calibrate.rates_here()
     flops_s, xla_s = work(model, batch).total.flops / rates.flops, counted_s(model, x, y, rates)
-    about = {"samples": training["samples"], "one_batch_s": one_batch_s * math.ceil(steps), "flops_s": flops_s * steps}
+    about = {"samples": training["samples"], "epochs": training["epochs"]}
+    about |= {"one_batch_s": one_batch_s * math.ceil(steps), "flops_s": flops_s * steps}
     return answers | about | {"counted_s": None if xla_s is None else xla_s * steps}
 
 
@@ -274,17 +288,23 @@ def _seconds_of(function: Callable[..., Any], *arguments: Any) -> float:
     return time.perf_counter() - start
 
 
-def _batches(step_s: float) -> int:
-    """Of a training of about TRAINED_S, if a step takes so many seconds; of a slow one no more than MOST_S allows."""
-    batches = int(np.clip(TRAINED_S / step_s, *BATCHES))
-    return max(min(batches, int(MOST_S / step_s)), LEAST)
+def _batches(step_s: float, trained_s: float) -> int:
+    """Of a training of about so long, if a step takes so many seconds; of a slow one no more than SLOW allows."""
+    fewest, most = BATCHES
+    batches = int(np.clip(trained_s / step_s, fewest, most * trained_s / TRAINED_S))
+    return max(min(batches, int(SLOW * trained_s / step_s)), LEAST)
 
 
-def _training(model: Any, batch: int, sample_bytes: int) -> dict[str, int]:
-    """About as many samples as take the time that a training should have, and a last batch that is not full."""
-    batches = _batches(estimate(model, samples=batch, batch_size=batch, tier="formula").step.value)
-    batches = max(LEAST, min(batches, MOST_BYTES // (batch * sample_bytes)))
-    return {"samples": batches * batch + batch // 3, "batch_size": batch}
+def _training(model: Any, batch: int, sample_bytes: int, trained_s: float) -> dict[str, int]:
+    """About as many samples as take the time that a training should have, and a last batch that is not full; a long
+    one has several epochs of them.
+    """
+    batches = _batches(estimate(model, samples=batch, batch_size=batch, tier="formula").step.value, trained_s)
+    most, epochs = MOST_BYTES // (batch * sample_bytes), 1
+    if trained_s > LONG_S:
+        epochs = max(LONG_EPOCHS, math.ceil(batches / max(most, 1)))
+    batches = max(LEAST, min(batches // epochs, most))
+    return {"samples": batches * batch + batch // 3, "batch_size": batch, "epochs": epochs}
 
 
 def _predict_beyond(model: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -293,7 +313,7 @@ def _predict_beyond(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     large, tried = job["sizes"], job["sizes"][size] // bench_models.BEYOND
     places = (tried, max(tried // 4, 1))
     small = [large | {size: place} for place in places]
-    training = _training(model, large["batch"], large["length"] * FLOAT)
+    training = _training(model, large["batch"], large["length"] * FLOAT, job["trained_s"])
     smaller = {"probe": bench_models.build(kind, small[0]), "probe_batch": small[0]["batch"]}
     answers = _answers({"scaled": training | smaller | {"model": model, "seconds": seconds, "keep": False}})
     on_line = {"tier": "probed", "seconds": seconds / 2, "keep": False}
@@ -303,7 +323,7 @@ def _predict_beyond(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     ]
     slope = max((steps[0] - steps[1]) / (places[0] - places[1]), 0.0)
     line_s = (steps[0] + slope * (large[size] - places[0])) * training["samples"] / large["batch"]
-    return answers | {"samples": training["samples"], "line_s": line_s}
+    return answers | {name: training[name] for name in ("samples", "epochs")} | {"line_s": line_s * training["epochs"]}
 
 
 def counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
@@ -322,11 +342,12 @@ def counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
 
 
 def _predict_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
-    batch, samples, before = job["sizes"]["batch"], job["samples"], resident.now()
-    request = {"step": loop.step, "samples": samples, "batch_size": batch, "seconds": job["seconds"]}
+    batch, before = job["sizes"]["batch"], resident.now()
+    training = {name: job[name] for name in ("samples", "epochs")}
+    request = training | {"step": loop.step, "batch_size": batch, "seconds": job["seconds"]}
     answers = _answers({"probed": request})
-    one_batch_s = _seconds_of(loop.step, batch) * math.ceil(samples / batch)
-    return answers | {"one_batch_s": one_batch_s, "torchinfo_bytes": _of_torchinfo(loop, batch, before)}
+    one_batch_s = _seconds_of(loop.step, batch) * math.ceil(training["samples"] / batch) * training["epochs"]
+    return answers | training | {"one_batch_s": one_batch_s, "torchinfo_bytes": _of_torchinfo(loop, batch, before)}
 
 
 def _of_torchinfo(loop: bench_models.PlainLoop, batch: int, before: int) -> float | None:
@@ -345,16 +366,23 @@ def _size_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, A
     batch, times = job["sizes"]["batch"], list[float]()
     while sum(times) < ROUGH_S or len(times) < LEAST:
         times.append(_seconds_of(loop.step, batch))
-    return {"samples": batch * _batches(min(times)) + batch // 3}
+    epochs = LONG_EPOCHS if job["trained_s"] > LONG_S else 1
+    return {
+        "samples": batch * max(_batches(min(times), job["trained_s"]) // epochs, LEAST) + batch // 3,
+        "epochs": epochs,
+    }
 
 
 def _train_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
-    left, batch, start = job["samples"], job["sizes"]["batch"], time.perf_counter()
-    while left > 0:
-        loop.step(min(batch, left))
-        left -= batch
-    took = time.perf_counter() - start
-    return {"fit_s": took, "done_s": took, "peak": resident.peak()}
+    batch, ends = job["sizes"]["batch"], [time.perf_counter()]
+    for _ in range(job["epochs"]):
+        left = job["samples"]
+        while left > 0:
+            loop.step(min(batch, left))
+            left -= batch
+        ends.append(time.perf_counter())
+    took = ends[-1] - ends[0]
+    return {"fit_s": took, "done_s": took, "epochs_s": np.diff(ends).tolist(), "peak": resident.peak()}
 
 
 def _train(model: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -362,13 +390,17 @@ def _train(model: Any, job: dict[str, Any]) -> dict[str, Any]:
 
     from traintime.predict.keras_trainer import KerasTrainer
 
-    done = []
-    ended = keras.callbacks.LambdaCallback(on_train_end=lambda _: done.append(time.perf_counter()))
+    done, ends = [], []
+    noted = keras.callbacks.LambdaCallback(
+        on_train_end=lambda _: done.append(time.perf_counter()),
+        on_epoch_end=lambda epoch, _: ends.append(time.perf_counter()),
+    )
     x, y = KerasTrainer(model).samples(job["samples"])
     start = time.perf_counter()
-    model.fit(x, y, batch_size=job["sizes"]["batch"], verbose=0, callbacks=[ended])
+    model.fit(x, y, batch_size=job["sizes"]["batch"], epochs=job["epochs"], verbose=0, callbacks=[noted])
     took = time.perf_counter() - start
-    return {"fit_s": took, "done_s": done[0] - start, "peak": resident.peak()}
+    epochs_s = np.diff([start, *ends]).tolist()
+    return {"fit_s": took, "done_s": done[0] - start, "epochs_s": epochs_s, "peak": resident.peak()}
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""What traintime.Eta costs a step of `fit`: `python -m traintime.predict.bench_eta` prints a line a backend.
+"""What traintime.Eta costs a step of `fit`, and traintime.TrainingLoop one of 10 ms.
+
+`python -m traintime.predict.bench_eta` prints a line for each backend, and two for the loop.
 
 A whole `fit` repeats no better than to some percent on most machines, which hides what a callback costs. So the hooks
 themselves are timed, too, many calls on end; the interleaved trainings would show what those cannot: a wait for the
@@ -9,14 +11,17 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from traintime.explain import statistics
 from traintime.explain.statistics import Interval
+from traintime.predict import ending, track
 
 BACKENDS = ("tensorflow", "jax", "torch")
 BATCH, INPUTS, UNITS = 64, 32, 256
+STEP_S = 0.010  # a step of a loop of one's own
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def overhead(rounds: int = 20, steps: int = 200, calls: int = 100_000) -> Overhe
     import keras
     import numpy as np
 
-    from traintime.predict import ending, eta
+    from traintime.predict import eta
 
     class Stopwatch(keras.callbacks.Callback):
         """Stopped before `fit` returns, which may sleep first (formula.tf_data_end)."""
@@ -106,6 +111,33 @@ def _alone(callback: Any, calls: int) -> tuple[float, float]:
     return hooks, (time.perf_counter() - start) / estimates
 
 
+def of_a_loop(cost: Callable[[int], float] | None = None, steps: int = 100_000) -> tuple[float, float, float]:
+    """Seconds that traintime.TrainingLoop takes where training begins, of each step, and of an estimate."""
+    loop = track.TrainingLoop(2, "1d", say=lambda line: None, cost=cost)
+    batches = loop.batches(range(steps))
+    start = time.perf_counter()
+    next(batches)
+    begun = time.perf_counter()
+    for _ in batches:
+        pass
+    done = time.perf_counter()
+    estimates = max(steps // 1000, 1)
+    for _ in range(estimates):
+        _ = loop.estimate
+    return begun - start, (done - begun) / steps, (time.perf_counter() - done) / estimates
+
+
+def loop_line(name: str, cost: Callable[[int], float] | None = None) -> str:
+    """What a loop costs, as it is printed: the median of five."""
+    runs = zip(*(of_a_loop(cost) for _ in range(5)), strict=True)
+    begun_s, step_s, estimate_s = (sorted(seconds)[2] for seconds in runs)
+    share = step_s / STEP_S + estimate_s / ending.PAUSE_S
+    return (
+        f"{name}: {1e3 * begun_s:.1f} ms once, {1e6 * step_s:.1f} µs a step, an estimate {1e3 * estimate_s:.2f} ms, "
+        f"every {ending.PAUSE_S:g} s or more: {100 * share:.2f} % of steps of {1e3 * STEP_S:g} ms"
+    )
+
+
 def main(arguments: list[str]) -> int:
     """Print the line of the backend that is named, or start a process for each. 1 where one of them failed."""
     if arguments:
@@ -119,6 +151,8 @@ def main(arguments: list[str]) -> int:
         failed |= done.returncode != 0
         why = (done.stderr.strip().splitlines() or ["no word"])[-1]
         print(done.stdout.strip() if done.returncode == 0 else f"{backend}: failed: {why}", flush=True)
+    print(loop_line("TrainingLoop"))
+    print(loop_line("TrainingLoop with a cost", lambda step: 512 if step < 50_000 else 1024))
     return int(failed)
 
 

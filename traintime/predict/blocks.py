@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 class BlockMeans:
     """Durations of steps in the order they came, in at most MOST blocks of equally many: memory and work are bounded.
 
+    A step may count as several, or as much as it costs: `steps` are whatever the mean is taken over.
+
     The mean of all tells what is to come, since only means add up to totals. How sure it is does not follow from single
     steps: neighbours are alike, and n of them are worth fewer than n. Means of long blocks are less so (the method of
     batch means: Schmeiser 1982, Operations Research 30; Law & Kelton, Simulation Modeling and Analysis). How long is
@@ -33,7 +35,7 @@ class BlockMeans:
 
     def __init__(self) -> None:
         self._seconds: list[float] = []
-        self._steps: list[int] = []
+        self._steps: list[float] = []
         self._size = 1  # of a block, in calls of `add`
         self._open = [0.0, 0, 0]  # the block under way: its seconds, steps, calls
 
@@ -46,7 +48,7 @@ class BlockMeans:
         """Seconds of a step, of all that full blocks hold; 0 without one."""
         return sum(self._seconds) / sum(self._steps) if self._steps else 0.0
 
-    def add(self, seconds: float, steps: int = 1) -> None:
+    def add(self, seconds: float, steps: float = 1) -> None:
         """So many steps took so many seconds."""
         block = self._open
         block[0] += seconds

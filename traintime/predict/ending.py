@@ -8,6 +8,7 @@ from typing import Any
 
 from traintime.errors import InputError
 from traintime.predict.answer import within
+from traintime.predict.costs import Costs
 from traintime.predict.lines import Deadline, EndEstimate, Lines, after, rhythm
 from traintime.predict.progress import Progress
 
@@ -30,6 +31,7 @@ class Ending:
         every: str | float | timedelta = "doubling",
         say: Callable[[str], Any] | None = print,
         validation_steps: int | None = None,
+        cost: Callable[[int], float] | None = None,
         clock: Callable[[], float] = time.perf_counter,
         wall: Callable[[], datetime] = datetime.now,
     ) -> None:
@@ -42,6 +44,7 @@ class Ending:
             raise InputError("say", say, "is nothing that can be called", "Give a function of a line, or None.")
         self._deadline = None if deadline is None else Deadline(deadline, wall)
         self._level, self._every, self._validation_steps = level, rhythm(every), validation_steps
+        self._costs = None if cost is None else Costs(cost)
         self.say, self.clock, self._wall = say, clock, wall
         self._lock = threading.Lock()
         self._progress: Progress | None = None
@@ -70,7 +73,7 @@ class Ending:
         """Training begins, anew: number of the last epoch, and steps of an epoch or None where nobody knows."""
         now = self.clock()
         with self._lock:
-            self._progress = Progress(epochs, steps, now, self._validation_steps, self._level)
+            self._progress = Progress(epochs, steps, now, self._validation_steps, self._level, self._costs)
         self._lines = Lines(self._every, self._level, self._deadline)
         self._next, self.due = now, False
 
@@ -91,9 +94,11 @@ class Ending:
         """Say the lines that are due. begins: whether an epoch does; before: text before each line."""
         self.due = False
         progress, now = self._progress, self.clock()
-        if progress is None or not progress.observed:
+        if progress is None:
             return
         elapsed = now - progress.start
+        if not progress.observed and not self._lines.hurried(elapsed):
+            return
         self._next = now + max(PAUSE_S, PAUSE * elapsed)
         if self.say is None:
             return

@@ -11,10 +11,10 @@ from traintime.explain.memory import GIB
 from traintime.measuring import machine, stacks
 from traintime.point import Point
 from traintime.predict import calibrate, durations, holdings, prices, resident, scaling
-from traintime.predict.answer import GB, LEVEL, TIERS, Estimate
+from traintime.predict.answer import LEVEL, TIERS, Estimate, amount
 from traintime.predict.evidence import Evidence, conclude
 from traintime.predict.probe import StepTrainer
-from traintime.predict.request import ModelDescription, Request
+from traintime.predict.request import ModelDescription, Request, is_module
 from traintime.predict.tiers import calibrated_evidence, formula_evidence, probed_evidence, scaled_evidence
 from traintime.workloads.base import FLOAT
 
@@ -23,7 +23,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True)
 class _Options:
-    """How a Keras model or a point is estimated, each as `estimate` takes it."""
+    """How a model or a point is estimated, each as `estimate` takes it."""
 
     tier: str | None
     device: str | None
@@ -32,6 +32,7 @@ class _Options:
     probe_batch: int | None
     data: Any
     length: int | None
+    loss: Any
     optimizer: Any
     seconds: float
     keep: bool
@@ -54,6 +55,7 @@ def estimate(
     data: Any = None,
     validation: int = 0,
     saves: int = 0,
+    loss: Any = None,
     optimizer: Any = None,
     length: int | None = None,
     tier: str | None = None,
@@ -65,15 +67,17 @@ def estimate(
 ) -> Estimate:
     """Predict time and peak memory of a training, before it starts.
 
-    model: a Keras 3 model, or a Point of the book's workloads; or none, and step: a function that trains on one batch
-    of n samples, `step(n)`, whatever it is written in.
-    samples: of an epoch; batch_size: samples a step (a Point has its own); epochs; validation: samples that are
-    evaluated after each epoch; saves: times that the model is written to a file.
+    model: a compiled Keras 3 model; a PyTorch module, with loss, optimizer and data; or a Point of the book's
+    workloads. Or none, and step: a function that trains on one batch of n samples, `step(n)`, whatever it is written
+    in.
+    samples: of an epoch; batch_size: samples a step (a Point and a DataLoader have their own); epochs; validation:
+    samples that are evaluated after each epoch; saves: times that the model is written to a file.
     probe: a smaller model like it, compiled, that is trained in its place where it is too large or too slow to be
     tried: with fewer rows, positions or units; probe_batch: samples a step of that, or of the model itself.
-    data: what `fit` would get, (x, y), x alone or a Dataset; without it samples are made up, of the inputs' shapes; of
-    the smaller model's where there is one. length: what stands for an unknown dimension. optimizer: another than the
-    compiled one, for the tier formula.
+    data: what `fit` would get, (x, y), (x, y, weights), x alone or a Dataset; without it samples are made up, of the
+    inputs' shapes; of the smaller model's where there is one. Of a module: (x, y), or a DataLoader. length: what stands
+    for an unknown dimension. loss: of a module's (outputs, targets), none where it returns its own. optimizer: the
+    module's; of a Keras model another than the compiled one, for the tier formula.
     tier: "probed" trains the model in this process for about `seconds`, and it is afterwards as it was, and not built
     if it was not (keep=False spares the copy of its weights that this needs, and leaves them trained); "scaled", which
     `probe` or `probe_batch` ask for, trains the smaller one so, and multiplies its step by what the costs make of the
@@ -95,22 +99,30 @@ def estimate(
         raise InputError("device", device, f"cannot be {tier} from here", "Take tier='formula'.")
     if device is not None:
         device = prices.one_device(device)
-    options = _Options(tier, device, stack, probe, probe_batch, data, length, optimizer, seconds, keep)
+    options = _Options(tier, device, stack, probe, probe_batch, data, length, loss, optimizer, seconds, keep)
     if isinstance(model, Point):
         if batch_size not in (None, model.sizes.batch):
             raise InputError(
                 "batch_size", batch_size, f"differs from the configuration's {model.sizes.batch}", "Leave it out."
             )
         batch_size = model.sizes.batch
+    elif batch_size is None and is_module(model):
+        batch_size = getattr(data, "batch_size", None)
     request = Request(samples, batch_size, epochs, validation, saves, level)  # type: ignore[arg-type]
     if model is None:
         if options.prices_alone:
             raise InputError("tier", tier or "formula", "cannot look into a function", "Take tier='probed'.")
+        if data is not None:
+            raise InputError(
+                "data", type(data).__name__, "is for models; a step makes batches of its own", "Leave it out."
+            )
         evidence = probed_evidence(request, None, StepTrainer(step), seconds)
     elif isinstance(model, Point):
         if tier == "probed":
             raise InputError("tier", tier, "is for models and steps", "Measure the configuration: traintime measure.")
         evidence = _from_prices(request, ModelDescription.from_point(model), options)
+    elif is_module(model):
+        evidence = _from_module(request, model, options)
     elif tier == "scaled":
         evidence = _from_smaller(request, model, options)
     else:
@@ -156,7 +168,7 @@ def comparison(estimates: list[Estimate]) -> pd.DataFrame:
             "where": one.of,
             "time": durations.text(one.total.value),
             "90 % interval": f"{durations.text(one.total.low)} to {durations.text(one.total.high)}",
-            "memory": f"{one.memory.value / GB:.2g} GB" if one.memory else "",
+            "memory": amount(one.memory.value) if one.memory else "",
             "limited by": one.limited_by.split(":")[0].split(",")[0],
         }
         for one in estimates
@@ -173,9 +185,9 @@ def _tier(tier: str | None, model: Any, probe: Any, probe_batch: int | None) -> 
     field, value = ("probe", probe) if probe is not None else ("probe_batch", probe_batch)
     if tier not in (None, "scaled"):
         raise InputError("tier", tier, f"tries nothing smaller, but {field} is given", "Leave one of them out.")
-    if model is None or isinstance(model, Point):
-        what = "a function" if model is None else "a point's sizes"
-        raise InputError(field, value, f"is for models; {what} cannot be scaled", f"Leave {field} out.")
+    if model is None or isinstance(model, Point) or is_module(model):
+        what = "a function" if model is None else "a point's sizes" if isinstance(model, Point) else "a module"
+        raise InputError(field, value, f"is for Keras models; {what} cannot be scaled", f"Leave {field} out.")
     if probe_batch is not None and (type(probe_batch) is not int or probe_batch < 1):
         raise InputError("probe_batch", probe_batch, "is refused", "Give a whole number of 1 or more.")
     return "scaled"
@@ -203,8 +215,8 @@ def _from_model(request: Request, model: Any, options: _Options) -> Evidence:
     work, trainer, reason = None, None, ""
     try:
         work = ModelDescription.from_model(model, request.batch, options.optimizer, options.length)
-    except InputError:
-        if options.prices_alone:
+    except InputError as error:
+        if options.prices_alone or error.field in ("batch_size", "length"):
             raise
     compiled = getattr(model, "compiled", False) and getattr(model, "optimizer", None) is not None
     if work and options.tier is None and not options.prices_alone and not compiled:
@@ -224,6 +236,30 @@ def _from_model(request: Request, model: Any, options: _Options) -> Evidence:
         evidence = probed_evidence(request, work, trainer, options.seconds)
     reason = "what a step is spent on is not told: the model has parts whose work is not known"
     return evidence if work else evidence.after(reason)
+
+
+def _from_module(request: Request, module: Any, options: _Options) -> Evidence:
+    """From a PyTorch module: trained for a moment, or calculated where that is requested."""
+    from traintime.predict.torch_trainer import TorchTrainer
+
+    trainer = TorchTrainer(module, options.loss, options.optimizer, options.data)
+    own = getattr(options.data, "batch_size", None)
+    if trainer.own_batches and own not in (None, request.batch):
+        raise InputError("batch_size", request.batch, f"is not the DataLoader's {own}", "Leave it out.")
+    if options.tier == "calibrated":
+        raise InputError("tier", options.tier, "is for Keras models", "Take tier='probed' or 'formula'.")
+    work, reason = None, ""
+    try:
+        work = ModelDescription.from_module(trainer, request.batch)
+    except InputError as error:
+        if options.prices_alone:
+            raise
+        reason = f"what a step is spent on is not told: {error}"
+    if options.prices_alone:
+        return _from_prices(request, work, options)
+    with trainer.restored(values=options.keep):
+        evidence = probed_evidence(request, work, trainer, options.seconds)
+    return evidence.after(reason) if reason else evidence
 
 
 def _from_prices(request: Request, model: ModelDescription, options: _Options) -> Evidence:

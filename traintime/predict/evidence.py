@@ -6,11 +6,16 @@ from dataclasses import dataclass, field, replace
 from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
-from traintime.predict import advice, durations, precision
+from traintime.predict import advice, durations, precision, record
 from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, Estimate, around
 from traintime.predict.request import Request
 from traintime.workloads.base import FLOAT32
+
+CURE = (
+    "A Dataset whose pipeline is not tuned does not: options = tf.data.Options(); options.autotune.enabled = False; "
+    "dataset = dataset.with_options(options)"
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,8 @@ class Evidence:
     logarithm of all times, each (standard error, degrees of freedom); parts: seconds of the whole training by what they
     are spent on; peak_bytes: peak memory of the process (on a GPU: of its memory), None where nobody can tell;
     peak_error: standard deviation of its logarithm; priced: what the step is spent on, None where the model's work is
-    unknown; notes: what the reader should know; sleeps: whether `fit` may sleep after an epoch (formula.tf_data_end).
+    unknown; notes: what the reader should know; sleeps: whether `fit` may sleep after an epoch (formula.tf_data_end);
+    stack: whose earlier answers tell how often such a one is right (predict.record), "" where nobody's do.
     """
 
     tier: str
@@ -34,6 +40,7 @@ class Evidence:
     priced: PricedWork | None = None
     notes: tuple[str, ...] = ()
     sleeps: bool = False
+    stack: str = ""
 
     def after(self, *notes: str) -> "Evidence":
         """The same, with notes before its own: why it is this tier's."""
@@ -59,13 +66,22 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
         helps = advice.helps(priced, request.batch)
         if priced.model.dtype == FLOAT32 and advice.PRECISION not in priced.alternatives:
             notes += (precision.unpriced(),)
+    came = record.of(evidence.tier, evidence.stack) if evidence.stack else None
+    if came and (beyond := came.beyond(total_s)):
+        notes += (beyond,)
+    parts = dict(evidence.parts)
     # An epoch that takes as long as it may can end after a pause that the expected one does not meet.
-    sleep_s = tf_data_end(epoch.high) - epoch.high if evidence.sleeps else 0.0
-    if sleep_s >= 0.01 * epoch.value:
-        epoch = replace(epoch, high=epoch.high + sleep_s)
-        total = replace(total, high=total.high + request.epochs * sleep_s)
-        longest = f"up to {durations.text(sleep_s)}: the intervals reach so far"
-        notes += (f"`fit` may sleep after an epoch, on TensorFlow, {longest}",)
+    longest_s = tf_data_end(epoch.high) - epoch.high if evidence.sleeps else 0.0
+    if longest_s >= 0.01 * epoch.value:
+        slept, trainings = record.slept()
+        sleep_s = slept / trainings * (tf_data_end(epoch.value) - epoch.value)
+        parts["sleep after epochs"] = request.epochs * sleep_s
+        epoch = Interval(epoch.value + sleep_s, epoch.low, epoch.high + longest_s)
+        total = Interval(sum(parts.values()), total.low, total.high + request.epochs * longest_s)
+        often = (
+            f"{slept} of {trainings} trainings that we timed did, and {durations.text(sleep_s)} an epoch are counted"
+        )
+        notes += (f"`fit` may sleep up to {durations.text(longest_s)} after an epoch, on TensorFlow: {often}. {CURE}",)
     return Estimate(
         tier=evidence.tier,
         of=evidence.source,
@@ -76,10 +92,11 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
         epoch=epoch,
         total=total,
         memory=None if peak is None else around(peak, (evidence.peak_error, SURE), level=request.level),
-        parts=evidence.parts,
+        parts=parts,
         terms=terms,
         limited_by=limited_by,
         helps=helps,
         notes=notes,
+        record=came.sentence if came else "",
         level=request.level,
     )

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,15 +16,18 @@ from numpy.typing import NDArray
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import resident
-from traintime.predict.probe import Trainer
+from traintime.predict.probe import Trainer, refusal, words
 from traintime.predict.resident import ONCE, Copies
 from traintime.predict.snapshot import Snapshot
+from traintime.predict.work import losses, refuse_other_batch, takes_classes
 
 MOST_BYTES = 2**27  # of made-up data at a time
 TRIED_BYTES = 2**27  # of samples at the least, where it is tried how often `fit` holds them
 # Times the most that a `fit` of this process had: TensorFlow keeps its room, and takes it for up to twice as many.
 ROOM = 2.5
+PARTS = ("x", "y", "sample_weight")  # of the data, as `fit` calls them
 MADE_UP = " of made-up samples"
+DATA = "data=(x, y), on the command line --data file.py:name"
 Array = NDArray[Any]
 
 
@@ -64,6 +66,31 @@ class _Epochs(keras.callbacks.Callback):
         self.tested.append(time.perf_counter() - self.began_test)
 
 
+class _Moments(keras.callbacks.Callback):
+    """Seconds from an epoch's beginning until each step was done, and the epoch (as Eta's: predict.eta tells why its
+    hook for the end of a batch leaves the dispatching as it is).
+    """
+
+    async_safe = True
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.done: list[tuple[int, float]] = []
+        self.began = time.perf_counter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.done.append((batch + 1, time.perf_counter() - self.began))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.took = time.perf_counter() - self.began
+
+    @property
+    def seconds(self) -> Array:
+        """Of each step, also of those that are executed several at once, and of the epoch."""
+        steps, seconds = zip((0, 0.0), *self.done, strict=True)
+        each = np.interp(np.arange(1, max(steps) + 1), *map(sorted, (steps, seconds)))
+        return np.append(each, self.took)
+
+
 class _Start(keras.callbacks.Callback):
     """What this process holds, and the most that it has held since it was last asked, when a first batch begins."""
 
@@ -77,14 +104,17 @@ class _Start(keras.callbacks.Callback):
 class KerasTrainer(Trainer):
     """A compiled Keras model as the probe trains it, in this process.
 
-    data: None for made-up data; (x, y) or x alone, of arrays, of which a batch is taken as `fit` takes it; or anything
-    else that `fit` takes whole (a tf.data.Dataset, a PyDataset, a DataLoader, a generator), whose batches are as large
-    as they are. length: what stands for an unknown dimension of an input.
+    data: None for made-up data; (x, y), (x, y, weights of the samples) or x alone, of arrays, of which a batch is taken
+    as `fit` takes it; or anything else that `fit` takes whole (a tf.data.Dataset, a PyDataset, a DataLoader,
+    a generator), whose batches are as large as they are. length: what stands for an unknown dimension of an input.
     Raises InputError for a model that is not compiled or built, for shapes that are unknown, and for what the model
     raises, with its words.
     """
 
     def __init__(self, model: Any, data: Any = None, length: int | None = None) -> None:
+        if not isinstance(model, keras.Model):
+            remedy = "Give a keras.Model, of a wrapper the one inside; or step=, a function that trains on n samples."
+            raise InputError("model", type(model).__name__, "is no Keras 3 model", remedy)
         if getattr(model, "optimizer", None) is None or not getattr(model, "compiled", False):
             raise InputError("model", model.name, "is not compiled", "Call model.compile(optimizer, loss) first.")
         self.model, self.whole, self.arrays = model, None, None
@@ -93,16 +123,20 @@ class KerasTrainer(Trainer):
             inputs = _structure(model, "input")
             self.inputs = keras.tree.map_structure(lambda one: _Numbers(*_spec(one, length), _rows(model, one)), inputs)
             self.outputs = _outputs(model, length)
-        elif isinstance(data, tuple | list) and len(data) == 2:
-            self.arrays = tuple(data)
-        elif isinstance(data, dict) or (hasattr(data, "shape") and hasattr(data, "__array__")):
-            self.arrays = (data,)
+        elif isinstance(data, tuple | list | dict) or _is_array(data):
+            parts = tuple(data) if isinstance(data, tuple | list) and len(data) <= len(PARTS) else (data,)
+            while parts and parts[-1] is None:
+                parts = parts[:-1]
+            self.arrays = parts
+            leaves = keras.tree.flatten(parts)
+            if strange := [type(leaf).__name__ for leaf in leaves if not _is_array(leaf)]:
+                raise InputError("data", strange[0], "is no array", "Give arrays or tensors, np.array(…).")
+            sizes = {leaf.shape[0] if leaf.shape else 0 for leaf in leaves}
+            if len(sizes) != 1 or 0 in sizes:
+                problem = "have no sample" if 0 in sizes else "differ in their number of samples"
+                raise InputError("data", sorted(sizes), problem, "Give x and y of one length.")
         else:
             self.whole = data
-        sizes = {len(array) for array in keras.tree.flatten(self.arrays)} if self.arrays is not None else {1}
-        if len(sizes) != 1 or 0 in sizes:
-            problem = "have no sample" if 0 in sizes else "differ in their number of samples"
-            raise InputError("data", sorted(sizes), problem, "Give x and y of one length.")
 
     backend = keras.backend.backend()
     stack = f"2026-{backend}"
@@ -124,7 +158,7 @@ class KerasTrainer(Trainer):
         """Bytes of a sample of made-up or given arrays; 0 where the data come in batches of their own."""
         if self.own_batches:
             return 0
-        return sum(array.nbytes for array in keras.tree.flatten(self.samples(1)))
+        return sum(np.asarray(array).nbytes for array in keras.tree.flatten(self.samples(1)))
 
     def most_steps(self, batch: int) -> int:
         """Steps of an epoch that data of at most a gibibyte allow, or the given batches."""
@@ -136,18 +170,25 @@ class KerasTrainer(Trainer):
         return max(1, MOST_BYTES // max(1, self.sample_bytes * batch))
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:
-        """Seconds of each of so many epochs of `fit`, shape (epochs,)."""
+        """Seconds of each of so many epochs of `fit` over arrays, shape (epochs,)."""
+        refuse_other_batch(getattr(self.model, "inputs", None) or [], batch)
         clock = _Epochs()
-        if self.own_batches:
-            # A finite source is gone through anew for each epoch, an endless one is read on.
-            few = {} if steps >= self.most_steps(batch) else {"steps_per_epoch": steps}
-            for _ in range(epochs):
-                self._fit(self.whole, epochs=1, callbacks=[clock], **few)
-        else:
-            self._fit(*self.samples(batch * steps), batch_size=batch, epochs=epochs, callbacks=[clock])
-            KerasTrainer.fitted_bytes = max(self.fitted_bytes, batch * steps * self.sample_bytes)
+        self._fit(self.samples(batch * steps), batch_size=batch, epochs=epochs, callbacks=[clock])
+        KerasTrainer.fitted_bytes = max(self.fitted_bytes, batch * steps * self.sample_bytes)
         self.between += clock.between
         return np.array(clock.seconds)
+
+    def stream(self, steps: int) -> Array | None:
+        """Seconds until each step of an epoch over the given batches was done, and the epoch; None over arrays."""
+        if not self.own_batches:
+            return None
+        clock = _Moments()
+        # A finite source is gone through anew for each epoch, an endless one is read on.
+        few = {} if steps >= self.most_steps(1) else {"steps_per_epoch": steps}
+        self._fit((self.whole,), callbacks=[clock], **few)
+        if not clock.done:
+            raise InputError("data", type(self.whole).__name__, "gave no batch", "Give what can be gone through again.")
+        return clock.seconds
 
     @contextlib.contextmanager
     def _named(self, method: str, on: str = "") -> Iterator[None]:
@@ -155,22 +196,23 @@ class KerasTrainer(Trainer):
         try:
             yield
         except Exception as error:
+            if own := refusal(error):
+                raise own from error
             if means_out_of_memory(error):
                 raise
-            words = " ".join(re.sub(r"\x1b\[\d+m", "", str(error)).split())[:300]  # without Keras' bold type
-            problem = f"raised {type(error).__name__} in `{method}`{on}: {words}"
+            problem = f"raised {type(error).__name__} in `{method}`{on}: {words(error)}"
             remedy = f"Call {method} by itself until it does not."
             if on == MADE_UP:
-                remedy += " If it never does, what was made up is wrong: give samples of yours in Python, data=(x, y)."
+                remedy += f" If it never does, what was made up is wrong: give {DATA}."
             raise InputError("model", self.model.name, problem, remedy) from error
 
     @property
     def _on(self) -> str:
         return MADE_UP if self.arrays is None and self.whole is None else " of the given samples"
 
-    def _fit(self, *data: Any, **how: Any) -> None:
+    def _fit(self, data: tuple[Any, ...], **how: Any) -> None:
         with self._named("fit", self._on):
-            self.model.fit(*data, verbose=0, **how)
+            self.model.fit(**dict(zip(PARTS, data, strict=False)), verbose=0, **how)
         if self.backend == "jax":
             # Where it averages weights, Keras leaves two variables one array, which JAX refuses to train a second time.
             averages = {id(variable._value) for variable in self.model.optimizer.variables}
@@ -195,7 +237,8 @@ class KerasTrainer(Trainer):
         data = self.samples(batch * steps)
         with self._named("evaluate", self._on):
             for _ in range(2):
-                self.model.evaluate(*data, batch_size=batch, verbose=0, callbacks=[clock])
+                given = dict(zip(PARTS, data, strict=False))
+                self.model.evaluate(**given, batch_size=batch, verbose=0, callbacks=[clock])
         return clock.tested[-1] / steps
 
     @property
@@ -219,7 +262,7 @@ class KerasTrainer(Trainer):
         gc.collect()  # models of before, which could be freed meanwhile
         seen, before = _Start(), resident.now()
         self.forget_peak()
-        self._fit(*data, batch_size=batch, steps_per_epoch=1, epochs=1, callbacks=[seen])
+        self._fit(data, batch_size=batch, steps_per_epoch=1, epochs=1, callbacks=[seen])
         KerasTrainer.fitted_bytes = int(tried)
         return Copies(*(1 + max(held - before, 0) / tried for held in (seen.now, seen.peak)))
 
@@ -236,7 +279,7 @@ class KerasTrainer(Trainer):
 
         values: also the numbers in weights and optimizers, for which they are copied.
         """
-        before = Snapshot(self.model, values)
+        before = Snapshot(self.model, values=values)
         # Compiled for other shapes than the reader's, TensorFlow's function would take neither well.
         self.model.train_function = self.model.test_function = None
         try:
@@ -245,15 +288,22 @@ class KerasTrainer(Trainer):
             before.put_back()
 
     def samples(self, number: int) -> tuple[Any, ...]:
-        """So many samples as `fit` takes them: x and y in the model's structures, or the reader's x alone."""
+        """So many samples: x and y in the model's structures, or of the reader's PARTS those that were given."""
         if self.arrays is not None:
-            return keras.tree.map_structure(lambda array: _taken(np.asarray(array), number), self.arrays)
+            return keras.tree.map_structure(lambda array: _taken(array, number), self.arrays)
         random = np.random.default_rng(0)
         return keras.tree.map_structure(lambda one: one.drawn(random, number), (self.inputs, self.outputs))
 
 
-def _taken(array: Array, samples: int) -> Array:
+def _is_array(thing: Any) -> bool:
+    return hasattr(thing, "shape") and hasattr(thing, "__array__")
+
+
+def _taken(array: Any, samples: int) -> Any:
     """The first samples, gone through again where there are too few."""
+    if getattr(array, "dtype", None) == "string":  # TensorFlow's, which `fit` does not take from NumPy
+        return keras.ops.take(array, np.arange(samples) % len(array), axis=0)
+    array = np.asarray(array)
     return array[np.arange(samples) % len(array)] if samples > len(array) else array[:samples]
 
 
@@ -281,7 +331,7 @@ def _structure(model: Any, name: str) -> Any:
     """A model's inputs or outputs as it declares them, one tensor or many. A Sequential model declares one of each."""
     tensors = getattr(model, f"{name}s", None)
     if not tensors:
-        remedy = "Build it (keras.Input as its first layer, or model.build), or give data=(x, y) to probe it with."
+        remedy = f"Build it (keras.Input as its first layer, or model.build), or give {DATA}."
         raise InputError("model", model.name, "has inputs of unknown shape", remedy)
     return tensors[0] if isinstance(model, keras.Sequential) else getattr(model, name)
 
@@ -290,10 +340,10 @@ def _spec(tensor: Any, length: int | None) -> tuple[tuple[int, ...], str]:
     """Shape of a sample, and dtype."""
     shape = tensor.shape[1:]
     if tensor.dtype == "string":
-        raise InputError(f"input {tensor.name}", "string", "is text, which is not made up", "Give data=(x, y).")
+        raise InputError(f"input {tensor.name}", "string", "is text, which is not made up", f"Give {DATA}.")
     if None in shape and length is None:
         text = str(tuple(tensor.shape))
-        remedy = "Say how long samples are (length=…, --length), or give data=(x, y)."
+        remedy = f"Say how long samples are (length=…, --length), or give {DATA}."
         raise InputError(f"input {tensor.name}", text, "has a dimension that is unknown", remedy)
     return tuple(length if size is None else size for size in shape), keras.backend.standardize_dtype(tensor.dtype)
 
@@ -328,21 +378,11 @@ def _rows(model: Any, tensor: Any) -> int | None:
 def _outputs(model: Any, length: int | None) -> Any:
     """The targets that each output's loss takes, in the structure of the outputs."""
     structure = _structure(model, "output")
-    names = list(structure) if isinstance(structure, dict) else getattr(model, "output_names", [])
-    losses = _losses(model.loss, sorted(names) if isinstance(structure, dict) else names, len(model.outputs))
     found = []
-    for loss, tensor in zip(losses, keras.tree.flatten(structure), strict=True):
+    for loss, tensor in zip(losses(model), keras.tree.flatten(structure), strict=True):
         shape, dtype = _spec(tensor, length)
-        text = loss if isinstance(loss, str) else getattr(loss, "__name__", "") or getattr(loss, "name", "")
-        if "sparse" in (text or "").lower():
+        if takes_classes(loss):
             found.append(_Numbers(shape[:-1], "int32", shape[-1]))
         else:
             found.append(_Numbers(shape, dtype, None))
     return keras.tree.pack_sequence_as(structure, found)
-
-
-def _losses(loss: Any, names: list[str], outputs: int) -> list[Any]:
-    """The loss of each output: given by the outputs' names, in their order, in their structure, or one for all."""
-    if isinstance(loss, dict) and set(loss) <= set(names):
-        return [loss.get(name) for name in names]
-    return keras.tree.flatten(loss) if isinstance(loss, dict | list | tuple) else [loss] * outputs

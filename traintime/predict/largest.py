@@ -1,21 +1,35 @@
-"""The largest batch, length or table that fits into an amount of memory, by the formula: nothing is trained."""
+"""The largest batch, length or table that fits into an amount of memory, by the formula; tried by a step if wanted."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from traintime.errors import InputError, unknown
 from traintime.explain.statistics import Interval
+from traintime.measuring import machine
 from traintime.point import Point, make_point
-from traintime.predict import prices
-from traintime.predict.answer import GB, LEVEL, SURE, around, bytes_of
+from traintime.predict import prices, resident
+from traintime.predict.answer import LEVEL, SURE, amount, amounts, around, bytes_of
 from traintime.predict.prices import Rates
-from traintime.predict.request import ModelDescription, Request
+from traintime.predict.probe import Trainer
+from traintime.predict.request import ModelDescription, Request, is_module
 from traintime.predict.tiers import formula_evidence
 
 FIELDS = {"batch": "batch", "length": "length", "rows": "vocabulary"}  # what is asked for -> a point's field
 MOST = 2**40  # beyond which nobody asks
 ANY_RATES = Rates(1.0, 1.0)  # memory does not depend on how fast a machine is
+STEPS = 2  # that are tried: the first makes the optimizer's state, the second has it from its start
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a size took when it was trained for a step, the samples of an epoch with it: bytes; None where it was not
+    tried, since it may need more than this machine has.
+    """
+
+    number: int
+    memory: int | None
 
 
 @dataclass(frozen=True)
@@ -24,7 +38,7 @@ class Largest:
 
     of: "batch", "length" or "rows"; surely: the largest of which the whole interval of memory fits, likely: of which
     its middle does, each 0 where not even 1 does; memory: peak at `surely` (at 1 where that is 0), bytes; limit: bytes;
-    level: of the interval.
+    level: of the interval; tried: `surely` and the first that is likely not to fit, where they were to be tried.
     """
 
     of: str
@@ -33,19 +47,27 @@ class Largest:
     memory: Interval
     limit: int
     level: float
+    tried: tuple[Tried, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        held = self.memory.text(".3g", 1 / GB, "GB")
+        held = amounts(self.memory)
         if not self.surely:
-            return f"no {self.of} fits surely: 1 takes {held}, and there are {self.limit / GB:.3g} GB"
-        return (
-            f"largest {self.of}  {self.surely:,} surely ({held} of {self.limit / GB:.3g} GB); likely up to "
-            f"{self.likely:,}\n({self.level:.0%} intervals, by the formula: nothing was tried)"
-        )
+            return f"no {self.of} fits surely: 1 takes {held}, and there are {amount(self.limit)}"
+        lines = [
+            f"largest {self.of}  {self.surely:,} surely ({held} of {amount(self.limit)}); likely up to {self.likely:,}"
+        ]
+        for one in self.tried:
+            if one.memory is None:
+                lines.append(f"not tried: {one.number:,} may need more memory than is free here")
+            else:
+                fits = "which fits" if one.memory <= self.limit else "which does not fit"
+                lines.append(f"tried: {one.number:,} took {amount(one.memory)}, {fits}")
+        how = "by the formula" if self.tried else "by the formula: nothing was tried"
+        return "\n".join([*lines, f"({self.level:.0%} intervals, {how})"])
 
 
 def largest(
@@ -57,23 +79,34 @@ def largest(
     batch_size: int | None = None,
     device: str | None = None,
     level: float = LEVEL,
+    verify: bool = False,
+    **trained: Any,
 ) -> Largest:
     """The largest batch, length or number of rows with which the training of a model fits into memory.
 
     model: a Keras 3 model, built or not, of which the batch can be asked, and the length where its inputs leave one
-    open; or a Point of the book's workloads. of: "batch", "length" or "rows" (of an embedding table). memory: "16GB",
-    or bytes, of the whole process; of the card where device names one with a data sheet. samples: of an epoch, which
-    `fit` holds; a batch is not larger. batch_size: samples a step, where a Keras model's length is asked. Raises
-    InputError for anything else.
+    open; a PyTorch module, of which the batch can be asked; or a Point of the book's workloads. of: "batch", "length"
+    or "rows" (of an embedding table). memory: "16GB", or bytes, of the whole process; of the card where device names
+    one with a data sheet. samples: of an epoch, which `fit` holds; a batch is not larger. batch_size: samples a step,
+    where a Keras model's length is asked. verify: whether the model is trained for a step at what is found and at the
+    first size that is likely not to fit; it is afterwards as it was. trained: data, and of a module loss and
+    optimizer, as `traintime.estimate` takes them. Raises InputError for anything else.
     """
     if of not in FIELDS:
         raise unknown("of", of, list(FIELDS))
+    if unknown_names := sorted(set(trained) - {"data", "loss", "optimizer"}):
+        raise unknown("argument", unknown_names[0], ["data", "loss", "optimizer"])
     limit = bytes_of(memory)
     device = None if device is None else prices.one_device(device)
-    describe, most = _described(model, of, batch_size)
+    if verify and (device is not None or isinstance(model, Point)):
+        problem = "a card that is not here" if device else "a point's sizes"
+        raise InputError("verify", verify, f"cannot train on {problem}", "Leave it out, or give the model itself.")
+    trainer = _trainer(model, trained, of) if is_module(model) else None
+    describe, most = _described(model, of, batch_size, trainer)
     if of == "batch":
         most = min(most, samples)
 
+    @functools.cache
     def peak(number: int) -> Interval:
         description, batch = describe(number)
         request = Request(samples=max(samples, batch), batch=batch, level=level)
@@ -83,10 +116,50 @@ def largest(
 
     surely = _last(lambda number: peak(number).high <= limit, most)
     likely = _last(lambda number: peak(number).value <= limit, most)
-    return Largest(of, surely, likely, peak(max(surely, 1)), limit, level)
+    tried = ()
+    if verify and surely:
+        numbers = sorted({surely, min(likely + 1, most)})
+        tried = tuple(_tried(number, peak(number), trained, model, of, batch_size, samples) for number in numbers)
+    return Largest(of, surely, likely, peak(max(surely, 1)), limit, level, tried)
 
 
-def _described(model: Any, of: str, batch: int | None) -> tuple[Callable[[int], tuple[ModelDescription, int]], int]:
+def _trainer(model: Any, trained: dict[str, Any], of: str, length: int | None = None) -> Trainer:
+    """What trains the model; length: of its inputs, where that is asked for."""
+    if is_module(model):
+        from traintime.predict.torch_trainer import TorchTrainer
+
+        if of != "batch":
+            raise InputError("of", of, "is not told by a module", "Ask for the batch.")
+        found = TorchTrainer(model, trained.get("loss"), trained.get("optimizer"), trained.get("data"))
+        if found.own_batches:
+            remedy = "Give arrays, data=(x, y)."
+            raise InputError("data", type(trained["data"]).__name__, "has batches of its own size", remedy)
+        return found
+    from traintime.predict.keras_trainer import KerasTrainer
+
+    return KerasTrainer(model, trained.get("data"), length)
+
+
+def _tried(
+    number: int, peak: Interval, trained: dict[str, Any], model: Any, of: str, batch: int | None, samples: int
+) -> Tried:
+    """A size, trained for STEPS steps where this machine has room for it."""
+    if peak.high > machine.free_memory() + resident.now():
+        return Tried(number, None)
+    trainer = _trainer(model, trained, of, number if of == "length" else None)
+    size = number if of == "batch" else batch
+    assert size is not None
+    with trainer.restored():
+        trainer.forget_peak()
+        trainer.train(size, 1, STEPS)
+        held = trainer.peak_bytes()
+    assert held is not None
+    return Tried(number, held + trainer.array_bytes(max(samples - size, 0)) - trainer.own_bytes)
+
+
+def _described(
+    model: Any, of: str, batch: int | None, trainer: Trainer | None
+) -> tuple[Callable[[int], tuple[ModelDescription, int]], int]:
     """What gives the model's work and batch at a size, and the largest size to try."""
     if isinstance(model, Point):
         field = FIELDS[of]
@@ -101,6 +174,8 @@ def _described(model: Any, of: str, batch: int | None) -> tuple[Callable[[int], 
         return of_point, MOST
     if of == "rows":
         raise InputError("of", of, "is what the model's layers say", "Ask for the batch, or by sizes (make_point).")
+    if is_module(model):
+        return lambda number: (ModelDescription.from_module(trainer, number), number), MOST
     if of == "length":
         if batch is None:
             raise InputError("batch_size", batch, "is needed to ask for the length", "Give batch_size=32, say.")

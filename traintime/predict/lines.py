@@ -10,6 +10,7 @@ from traintime.predict import durations
 
 SURE = 0.25  # half-width of an interval, a share of its value, from which on it is worth a line
 PATIENCE_S = 60.0  # after which a wider one is said, too
+HASTE_S = 3.0  # after which one is said where there is a deadline: training may be over soon
 PRECISE_S = 600.0  # what ends sooner is told to the second
 
 
@@ -75,8 +76,8 @@ class EndEstimate:
     """When training will end, at the latest: a callback may stop it sooner.
 
     remaining: seconds, with the interval at the level asked for; end: the moment in local time, aware; finished: share
-    of the steps that are done; meets: whether the deadline is met, True or False where the whole interval says so,
-    None where it is too close to call or there is no deadline.
+    of this run's steps that are done, by their cost where they have one; meets: whether the deadline is met, True or
+    False where the whole interval says so, None where it is too close to call or there is no deadline.
     """
 
     remaining: Interval
@@ -102,8 +103,9 @@ class Lines:
     """Decides what is said, and says each thing once.
 
     The first line comes as soon as the interval's half-width is below SURE of the value, or PATIENCE_S after the first
-    step was done. Then lines come when the time since the start has doubled ("doubling", and once when the second
-    epoch begins, since by then an end of an epoch was seen), with each epoch ("epoch"), or after so many seconds.
+    step was done; with a deadline as soon as the whole interval lies on one side of it, or HASTE_S after the start.
+    Then lines come when the time since the start has doubled ("doubling", and once when the second epoch begins, since
+    by then an end of an epoch was seen), with each epoch ("epoch"), or after so many seconds.
     A deadline that will be missed is a line of its own, at once, and so is each change of that verdict; a verdict that
     has become too close to call is no change.
     """
@@ -115,6 +117,11 @@ class Lines:
         self._epochs = 0
         self._verdict: bool | None = None
         self._unknown = False
+
+    def hurried(self, elapsed: float) -> bool:
+        """Whether the first line should wait no longer, however little was seen."""
+        silent = self._said is None and self._verdict is None
+        return silent and self.deadline is not None and elapsed >= HASTE_S
 
     def unknown(self, last: bool, left: float = 0.0, now: datetime | None = None) -> list[str]:
         """What is said, once each, where nobody knows how many steps an epoch has.
@@ -154,7 +161,8 @@ class Lines:
         if self._said is None:
             remaining = estimate.remaining
             sure = remaining.high - remaining.low < 2 * SURE * remaining.value
-            return remaining.value > 0 and (sure or elapsed >= self._began + PATIENCE_S)
+            patient = elapsed >= self._began + PATIENCE_S or self.hurried(elapsed)
+            return remaining.value > 0 and (sure or patient or bool(estimate.meets))
         if self.every == "epoch":
             return begins
         if self.every == "doubling":

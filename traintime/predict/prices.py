@@ -49,7 +49,6 @@ COMPILED = ("2026-jax", "2026-tensorflow")
 CUDNN = (*COMPILED, "2026-torch")  # those to which Keras hands an LSTM or a GRU that is one kernel of cuDNN
 LAYER = "cudnn"  # no stack: a recurrent layer by itself, as others timed it
 FIXED = tuple(name for name, term in TERMS.items() if term.every_batch)  # what a batch pays however full it is
-BEHIND = tuple(name for name, term in TERMS.items() if not term.forward)  # what a forward pass alone does not pay
 USUAL, KEEPS = "glibc", "tcmalloc"  # the usual allocator, and one that keeps the memory that it has had
 Array = NDArray[np.float64]
 Solve = Callable[[Array, Array], Array]

@@ -5,6 +5,7 @@ train for is decided here, from the time that the first step took, and never fro
 """
 
 import math
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +25,9 @@ BLOCKS = (3, 24)  # fewest and most of a batch size: the spread between blocks i
 SHORT = 6  # epochs of one step, which tell what an epoch costs besides its steps
 STEPS = 200  # the most of a block
 SHARE = 0.7  # of the time, for the batch size that is asked for; the rest is for the other one
+GROWS = 4  # times as many batches that are read from a source next
+WORDS = 300  # characters of what a reader's code has raised
+FRAMEWORKS = ("torch", "jax", "tensorflow")
 Array = NDArray[np.float64]
 
 
@@ -53,6 +57,12 @@ class Trainer(Protocol):
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:
         """Seconds of each of so many epochs of so many steps, shape (epochs,)."""
+
+    def stream(self, steps: int) -> Array | None:
+        """Seconds from the beginning of an epoch of so many steps until each was done, and until the epoch was, shape
+        (steps + 1,), fewer where the data end sooner; None where no source of batches starts with an epoch.
+        """
+        return None
 
     def most_steps(self, batch: int) -> int:
         """The most steps that an epoch can have."""
@@ -98,12 +108,15 @@ class StepTrainer(Trainer):
         if not callable(step):
             remedy = "Give a function that trains on one batch of n samples: step(n)."
             raise InputError("step", step, "cannot be called", remedy)
-        self.step = step
+        self.step, self._before = step, set(sys.modules)
 
     @property
     def stack(self) -> str:
-        """The framework that is loaded, whose run-to-run error the step is taken to have."""
-        return next((f"2026-{name}" for name in ("torch", "jax", "tensorflow") if name in sys.modules), "numpy")
+        """The framework that its steps have loaded, or else that was loaded before, whose run-to-run error the step is
+        taken to have.
+        """
+        loaded = [name for name in FRAMEWORKS if name in sys.modules]
+        return next((f"2026-{name}" for name in sorted(loaded, key=self._before.__contains__)), "numpy")
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:
         """Seconds of each of so many epochs of so many steps, shape (epochs,)."""
@@ -120,11 +133,34 @@ class StepTrainer(Trainer):
         try:
             return self.step(batch)
         except Exception as error:
+            if own := refusal(error):
+                raise own from error
             name = getattr(self.step, "__name__", "step")
-            said = f"raised {type(error).__name__}: {error}"
+            said = f"raised {type(error).__name__}: {words(error)}"
             small = "Take a smaller batch: memory ran out."
             remedy = small if means_out_of_memory(error) else f"Call {name}({batch}) by itself until it trains."
             raise InputError("step", f"{name}({batch})", said, remedy) from error
+
+
+def refusal(error: BaseException | None) -> InputError | None:
+    """The InputError that a layer of ours has raised, where Keras has made another error of it."""
+    while error is not None and not isinstance(error, InputError):
+        error = error.__context__
+    return error
+
+
+def words(error: BaseException) -> str:
+    """What an error says, as one line: without what Keras writes around the words of a layer, and TensorFlow before
+    those of an operation.
+    """
+    text = str(error)
+    if inner := re.search(r"\x1b\[1m(.+?)\x1b\[0m\s+Arguments received", text, re.DOTALL):
+        text = inner[1]
+    if "Graph execution error" in text:
+        told = [line for line in text.splitlines() if line and not line[0].isspace()]
+        about = ("Graph execution error", "Detected at node", "<stack traces", "Stack trace for op")
+        text = "\n".join(line for line in told if not line.startswith(about)) or text
+    return " ".join(re.sub(r"\x1b\[\d+m", "", text).split())[:WORDS].rstrip(".")
 
 
 def _wait_for(answer: Any) -> None:
@@ -139,8 +175,9 @@ def _wait_for(answer: Any) -> None:
 class Trained:
     """How one batch size trained: seconds and bytes.
 
-    first_s: until the first step was done, tracing and compiling included; blocks_s: seconds a step, each the mean of a
-    block of `steps`; epoch_s: what an epoch costs besides its steps; peak_bytes: highest memory meanwhile, if known.
+    first_s: until the first step was done, tracing and compiling included; steps: of an epoch; blocks_s: seconds a
+    step, each the mean of a block; epoch_s: what an epoch costs besides its steps; peak_bytes: highest memory
+    meanwhile, if known.
     """
 
     batch: int
@@ -237,9 +274,18 @@ def trained(
     """
     trainer.forget_peak()
     started = clock()
+    if trainer.stream(1) is not None:
+        return _streamed(trainer, batch, clock() - started, until, clock)
     trainer.train(batch, 1, 1)
     first = clock() - started
-    single = float(trainer.train(batch, 1, 2)[1])
+    short = trainer.train(batch, 1, 2 if 2 * first < until - clock() else 1)
+    single = float(short[-1])
+    if (least := float(short.min())) >= block_s:  # a step is a block, and there is time for so many more
+        more = int(min((until - clock()) // least, BLOCKS[1]))
+        found = [short, trainer.train(batch, 1, more)] if more > 0 else [short]
+        few = more <= BLOCKS[0]  # then the first of a `fit`, which starts its input anew, counts as well
+        steps_s = np.concatenate([each[0 if few else 1 :] for each in found])
+        return Trained(batch, first, 1, tuple(steps_s.tolist()), 0.0, trainer.peak_bytes())
     # The least of several short epochs, if they are not a large part of the time that there is.
     several = 10 * SHORT * single < until - clock()
     if several:
@@ -257,3 +303,46 @@ def trained(
     epoch_s = min(more * steps / max(steps - 1, 1), float(epochs.min()) / 2)
     blocks_s = (epochs - epoch_s) / steps
     return Trained(batch, first, steps, tuple(blocks_s.tolist()), epoch_s, trainer.peak_bytes())
+
+
+def _streamed(trainer: Trainer, batch: int, first: float, until: float, clock: Callable[[], float]) -> Trained:
+    """The same where a source of batches works while the steps do, and starts with each epoch: what a step takes shows
+    only in an epoch that is long enough.
+
+    Each epoch is GROWS times as long as the one before, as far as there is time, and no longer than the data; then the
+    last is repeated while there is time. Its second half tells what a step takes, all of it what it costs besides.
+    """
+    most, seen = trainer.most_steps(batch), [_epoch(trainer, 1)]
+    while True:
+        steps, whole = len(seen[-1]) - 2, float(seen[-1][-1])
+        each = float(_per_step(seen[-1]).mean())
+        more = int(min(GROWS * steps, most, (until - clock() - max(whole - steps * each, 0.0)) / each))
+        if more > steps:
+            seen = [_epoch(trainer, more)]
+            most = most if len(seen[0]) - 2 == more else len(seen[0]) - 2
+        elif len(seen) < BLOCKS[1] and whole < until - clock():
+            seen.append(_epoch(trainer, steps))
+        else:
+            break
+    seen = seen[1:] or seen  # the first that is whole compiles for a last batch that is smaller
+    blocks_s = np.concatenate([_per_step(moments) for moments in seen])
+    whole = float(np.mean([moments[-1] for moments in seen]))
+    blocks_s *= min(whole / (steps * blocks_s.mean()), 1.0)  # where the first half was the faster one
+    epoch_s = whole - steps * float(blocks_s.mean())
+    return Trained(batch, first, steps, tuple(blocks_s.tolist()), max(epoch_s, 0.0), trainer.peak_bytes())
+
+
+def _epoch(trainer: Trainer, steps: int) -> Array:
+    """Seconds at which an epoch begins (0), at which each of its steps is done, and the epoch, shape (steps + 2,)."""
+    moments = trainer.stream(steps)
+    assert moments is not None
+    return np.concatenate([[0.0], moments])
+
+
+def _per_step(moments: Array) -> Array:
+    """Seconds a step in the second half of an epoch's steps, by blocks, shape (blocks,)."""
+    steps = len(moments) - 2
+    half = steps // 2
+    blocks = int(min(np.clip((moments[steps] - moments[half]) / BLOCK_S, *BLOCKS), steps - half))
+    each = (steps - half) // blocks
+    return np.maximum(np.diff(moments[steps - each * np.arange(blocks, -1, -1)]) / each, 1e-9)

@@ -1,12 +1,17 @@
 """How far a training is and what is left of it, from the moments at which its steps were done. Knows no framework."""
 
+import math
+
+from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.predict.blocks import FEWEST, BlockMeans
+from traintime.predict.costs import Costs
 
 # A step of validation before one was seen, in steps of training: a forward pass is a third of forward and back, which
 # are two matrix products for one. What else a step does, and how well each part runs, makes it a quarter to a half.
 FORWARD = Interval(1 / 3, 1 / 4, 1 / 2)
 NOTHING = Interval(0.0, 0.0, 0.0)
+EVEN = 1e-6  # by which places of validations are off, in their distance
 
 
 class Once:
@@ -48,14 +53,21 @@ class Progress:
     and is in none of them.
 
     epochs: number of the last epoch, as `fit` counts them; steps: of an epoch, or None where an epoch has to end before
-    anybody knows; start: when training began; validation_steps: if known (0: no validation); level: of intervals.
+    anybody knows; start: when training began; validation_steps: if known (0: no validation); level: of intervals;
+    costs: of steps that are not alike, of which each counts by its cost.
     """
 
     def __init__(
-        self, epochs: int, steps: int | None, start: float, validation_steps: int | None = None, level: float = 0.9
+        self,
+        epochs: int,
+        steps: int | None,
+        start: float,
+        validation_steps: int | None = None,
+        level: float = 0.9,
+        costs: Costs | None = None,
     ) -> None:
         self.epochs, self.steps, self.start, self.level = epochs, steps, start, level
-        self.validation_steps = validation_steps
+        self.validation_steps, self._costs = validation_steps, costs
         self.within, self.beginnings, self.validations, self.ends = BlockMeans(), BlockMeans(), Once(), Once()
         self.first_epoch: int | None = None
         self.epoch = 0
@@ -63,26 +75,49 @@ class Progress:
         self.over = True  # whether this epoch is
         self.ended = False
         self.executed = 1  # steps of an epoch's first call
+        self._told = steps  # how many an epoch was said to have; it may have had others
+        self._whole: int | None = None  # steps of the last epoch that is over
+        self._from = 0  # steps of this epoch that were done before training was resumed
+        self._before = 0  # steps of the epochs before this one
+        self._run = 0.0  # cost of the steps that were run
+        self._unit = 1.0  # cost of a step of the last call
         self._last = start  # when the last thing happened that what is left is counted from
         self._trained = start  # when the last step was done
         self._began = start  # when this epoch did
         self._validation_began: float | None = None
-        self._validated_s = 0.0  # of this epoch's validation
+        self._validated_s = 0.0  # of validation since the last step
         self._first_tested: tuple[int, float] | None = None  # batches of this validation's first call, and its moment
         self._tested = 0  # batches of this validation
-        self._validated: list[int] = []  # the last two epochs that had one
+        self._resumed = 0.0  # where training began, in epochs
+        self._validated: list[float] = []  # where the last two validations were, in epochs
+        self._validated_at: int | None = None  # steps of this epoch before the last of them, until another follows
 
     # What happens
 
-    def epoch_begins(self, epoch: int, time: float) -> None:
-        """An epoch begins; numbers count from 0."""
+    def epoch_begins(self, epoch: int, time: float, steps: int | None = None, first_step: int = 0) -> None:
+        """An epoch begins; numbers count from 0.
+
+        steps: how many it has, where that is known; first_step: the one that comes first where others were done before
+        training was resumed. Raises InputError for a cost that is no positive number, and for costs where nobody knows
+        how many steps the epochs before this one had.
+        """
         if self.first_epoch is None:
-            self.first_epoch = epoch
+            if epoch and self.steps is None and self._costs is not None:
+                problem = "leaves open which step of the whole training comes first, and so what it costs"
+                raise InputError("steps", None, problem, "Say how many steps an epoch has.")
+            self.first_epoch, self._before = epoch, epoch * (self.steps or 0)
+            self._resumed = epoch + (first_step / self.steps if self.steps else 0.0)
         else:
             self.ends.add(max(time - self._trained - self._validated_s, 0.0))
-        self.epoch, self.done, self.over = epoch, 0, False
-        self._began, self._validated_s = time, 0.0
+            self._before += self.done
+        if steps is not None and steps != self._told:  # else as many as the last one had, whatever it was said to have
+            self.steps = self._told = steps
+        self.epoch, self.over = epoch, False
+        self.done = self._from = first_step
+        self._began, self._validated_s, self._validated_at = time, 0.0, None
         self._last = max(self._last, time)
+        if self.steps is not None:
+            self._left()  # a wrong cost is found before anything is trained
 
     def step_done(self, batch: int, time: float) -> None:
         """The step of this number was done, and all before it; numbers count from 0 in each epoch.
@@ -96,14 +131,36 @@ class Progress:
         new = done - self.done
         if new <= 0:
             return
+        if self.steps is not None and done > self.steps:  # the last epoch was left early, and this one is not
+            self.steps = max(self._told or 0, done)
+        units = float(new)
+        if self._costs is not None:
+            number = self._before + self.done
+            units = sum(self._costs.of(step) for step in range(number, number + new))
+        if self._validated_at is not None:  # that was no end of an epoch
+            if self.steps is not None:
+                self._validated[-1] = self.epoch + self._validated_at / self.steps
+            self._validated_at = None
         time = max(time, self._trained)
-        if self.done:
-            self.within.add(time - self._trained, new)
+        begins = self.done == self._from
+        seconds = max(time - (self._began if begins else self._trained) - self._validated_s, 0.0)
+        if not begins:
+            self.within.add(seconds, units)
         else:
             self.executed = new
             if self.epoch != self.first_epoch:
-                self.beginnings.add(time - self._began)
-        self.done, self._trained, self._last = done, time, time
+                self._begun(seconds, units)
+        self.done, self._trained, self._last, self._validated_s = done, time, time, 0.0
+        self._run, self._unit = self._run + units, units / new
+
+    def _begun(self, seconds: float, units: float) -> None:
+        """The first call of an epoch. With costs it is a step like any other, and what does not grow with its cost."""
+        if self._costs is None:
+            self.beginnings.add(seconds)
+        elif not len(self.within) or self.executed >= (self.steps or 0):  # an epoch of one call, maybe
+            self.within.add(seconds, units)
+        else:
+            self.beginnings.add(max(seconds - units * self.within.mean, 0.0))
 
     def validation_begins(self, time: float) -> None:
         """Validation begins; steps that were handed to the device before may not be done yet."""
@@ -117,20 +174,26 @@ class Progress:
                 self._first_tested = self._tested, time
 
     def validation_ends(self, time: float) -> None:
-        """Validation ends."""
-        if self._validation_began is None:
+        """Validation ends. One before any step is no part of what repeats."""
+        began, self._validation_began = self._validation_began, None
+        if began is None or not self._run:
             return
-        seconds = max(time - max(self._validation_began, self._trained), 0.0)
+        seconds = max(time - max(began, self._trained), 0.0)
         without_once = None
         if self._first_tested is not None and self._tested > self._first_tested[0]:
             # The first batch of the first validation compiles: the others tell what all will take.
             first, at = self._first_tested
             without_once = min(max(time - at, 0.0) * self._tested / (self._tested - first), seconds)
         self.validations.add(seconds, without_once)
-        if self.epoch not in self._validated[-1:]:  # an epoch may be validated twice
-            self._validated = [*self._validated[-1:], self.epoch]
-        self._validated_s, self._validation_began = self._validated_s + seconds, None
+        if self.epoch + 1 not in self._validated[-1:]:  # an epoch may be validated twice
+            self._validated = [*self._validated[-1:], self.epoch + 1]
+        self._validated_s, self._validated_at = self._validated_s + seconds, self.done
         self._last = max(time, self._last)
+
+    def validated(self, time: float) -> None:
+        """A validation is over of which nobody told when it began: after the last step, or the validation before it."""
+        self.validation_begins(self._trained + self._validated_s)
+        self.validation_ends(time)
 
     def epoch_ends(self) -> None:
         """The epoch's steps and its validation are over, and all of them were told of."""
@@ -140,7 +203,7 @@ class Progress:
     def steps_end(self) -> None:
         """The epoch's steps are over; its validation may come."""
         if self.done:
-            self.steps = self.done
+            self.steps = self._whole = self.done
 
     def training_ends(self) -> None:
         """Nothing comes any more."""
@@ -161,11 +224,14 @@ class Progress:
 
     @property
     def finished(self) -> float:
-        """Share of all steps that are done; NaN where nobody knows yet how many there are."""
+        """Share of this run's steps that are done, of their cost where they have one; NaN where nobody knows it yet.
+
+        Steps that were done before training was resumed are not in it.
+        """
         if self.first_epoch is None or self.steps is None:
-            return 0.0 if self.done == 0 else float("nan")
-        every = (self.epochs - self.first_epoch) * self.steps
-        return min(((self.epoch - self.first_epoch) * self.steps + self.done) / every, 1.0) if every > 0 else 1.0
+            return float("nan") if self._run else 0.0
+        every = self._run + self._left()
+        return self._run / every if every > 0 else 1.0
 
     def remaining(self, now: float) -> Interval | None:
         """Seconds until training ends, if nothing stops it before; None where that is unknown yet.
@@ -180,14 +246,14 @@ class Progress:
             return None
         later = self.epochs - 1 - self.epoch  # epochs that have not begun
         between = self.over or self.done >= self.steps
-        within = later * max(self.steps - self.executed, 0)
-        if not between:
-            within += max(self.steps - (self.done or self.executed), 0)
-        beginnings = later + (not between and not self.done)
-        steps, begun = self._of_steps(within), self._of_beginnings(beginnings)
+        begins = not between and self.done == self._from
+        within = self._left()
+        if self._costs is None:  # the steps that are in beginnings
+            within -= later * min(self.executed, self._usual) + begins * min(self.executed, self.steps - self.done)
+        steps, begun = self._of_steps(within), self._of_beginnings(later + begins)
         if steps is None or begun is None:
             return None
-        validations = self._of_validations(self._validations_left())
+        validations = self._of_validations(self._validations_left(self.over))
         parts = [steps, begun, validations, self.ends.total(later + 1, self.level)]
         # What runs now has run for some time already; it is not over before something says so.
         passed = min(max(now - self._last, 0.0), self._running(between, later))
@@ -195,45 +261,69 @@ class Progress:
         ends = (sum(getattr(part, end) for part in parts) for end in ("value", "low", "high"))
         return Interval(*(max(end - passed, 0.0) for end in ends))
 
+    @property
+    def _usual(self) -> int:
+        """Steps of an epoch that has not begun: as the last whole one had, else as this one has."""
+        return self._whole or self.steps or 0
+
+    def _left(self) -> float:
+        """Cost of the steps to come: their number, where all cost the same."""
+        rest = 0 if self.over else max(self.steps - self.done, 0)
+        number = max(rest + (self.epochs - 1 - self.epoch) * self._usual, 0)
+        if self._costs is None:
+            return number
+        first = self._before + self.done
+        return self._costs.between(first, first + number)
+
     def _running(self, between: bool, later: int) -> float:
         """Seconds that what runs now should take in all: a step, or what lies between the steps of two epochs."""
-        step = self.executed * self.within.mean
-        beginning = self.beginnings.mean if len(self.beginnings) else step
+        step = self.executed * self._unit * self.within.mean
+        beginning = self.beginnings.mean
+        if self._costs is not None or not len(self.beginnings):
+            beginning += step
         if not between:
-            return step if self.done else beginning
+            return beginning if self.done == self._from else step
         seconds = self.ends.mean + (beginning if later else 0.0)
-        if self._validations_left() > self._validations_left(self.epoch + 1):  # that of this epoch is still to come
+        if self._validations_left(self.over) > self._validations_left(True):  # that of this epoch is still to come
             seconds += self._of_validations(1).value
         return seconds
 
-    def _of_steps(self, number: int) -> Interval | None:
-        if number <= 0:
+    def _of_steps(self, units: float) -> Interval | None:
+        if units <= 0:
             return NOTHING
-        return self.within.total(number, self.level) if len(self.within) else None
+        return self.within.total(units, self.level) if len(self.within) else None
 
     def _of_beginnings(self, number: int) -> Interval | None:
         """First steps of epochs, like any other where none was seen but that of the first epoch."""
         if number <= 0:
             return NOTHING
-        seen = len(self.beginnings)
-        return self.beginnings.total(number, self.level) if seen else self._of_steps(number * self.executed)
+        if len(self.beginnings):
+            return self.beginnings.total(number, self.level)
+        return self._of_steps(number * self.executed) if self._costs is None else NOTHING
 
     def _of_validations(self, number: int) -> Interval:
         if self.validations.first is not None or not self.validation_steps or not number:
             return self.validations.total(number, self.level)
-        steps = self._of_steps(number * self.validation_steps) or NOTHING
+        steps = self._of_steps(number * self.validation_steps * self._unit) or NOTHING
         return Interval(steps.value * FORWARD.value, steps.low * FORWARD.low, steps.high * FORWARD.high)
 
-    def _validations_left(self, since: int | None = None) -> int:
-        """Validations from this epoch on, or from another one: they come every so many epochs, as they have so far."""
-        since = self.epoch + self.over if since is None else since
-        before = self.first_epoch - 1
+    def _validations_left(self, over: bool) -> int:
+        """Validations to come, in even distances as so far; over: without one at this epoch's end.
+
+        Places are counted in epochs: that at the end of the first epoch is at 1, one in its middle at 0.5.
+        """
         if self._validated:
             last = self._validated[-1]
-            every = last - (self._validated[0] if len(self._validated) > 1 else before)
+            # The first one tells the distance from where training began, in an epoch's middle only if it was in one.
+            began = self._resumed if last % 1 else self.first_epoch
+            every = last - (self._validated[0] if len(self._validated) > 1 else began)
         elif self.validation_steps:
-            last, every = before, self.epoch + self.over - before  # none in the epochs that are over
+            last, every = self.first_epoch, self.epoch + self.over + 1 - self.first_epoch  # none in those that are over
         else:
             return 0
-        since = max(since, last + 1)
-        return max((self.epochs - 1 - last) // every - (since - 1 - last) // every, 0)
+        if every <= 0:  # validated twice at one place
+            return 0
+        place = self.epoch + (1.0 if over else min(self.done / self.steps, 1.0))
+        passed = (place - last) / every  # in distances
+        passed = math.floor(passed + EVEN) if over else math.ceil(passed - EVEN) - 1
+        return max(math.floor((self.epochs - last) / every + EVEN) - max(passed, 0), 0)

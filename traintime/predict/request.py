@@ -1,6 +1,7 @@
 """What is asked, and the model's work: the two things that every tier starts from."""
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from typing import Any
 
 from traintime.errors import InputError
@@ -8,7 +9,7 @@ from traintime.point import Point, Run
 from traintime.predict import calibrate, resident
 from traintime.predict.layers import nbytes
 from traintime.predict.prices import USUAL
-from traintime.predict.work import work
+from traintime.predict.work import of_forward, work
 from traintime.workloads.base import BY_ROW, FLOAT, FLOAT32, Work
 
 TENSORFLOW = "2026-tensorflow"
@@ -57,9 +58,11 @@ class ModelDescription:
 
     table: parameters of trained embedding tables; tokens: of these, those that a batch uses at most; how: as memory is
     held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose efficiency factors it would have;
-    sample_bytes: of a sample's inputs, 0 where they are not held as arrays; dtype: in which most of its products are
-    computed; allocator: what answers malloc where it is trained; loaded_bytes: memory of this process without the
-    model, between a least and a most, where the model is in it.
+    sample_bytes: of a sample's inputs and targets, 0 where they are not held as arrays; dtype: in which most of its
+    products are computed; allocator: what answers malloc where it is trained; loaded_bytes: memory of this process
+    without the model, between a least and a most, where the model is in it; forward_work: of a forward pass alone,
+    where its layers tell it; deferrable: whether a deferred layer may take its tables' place under Adam; unpriced: what
+    says that a step is run in a way without known costs, and its value.
     """
 
     work: Work
@@ -72,6 +75,9 @@ class ModelDescription:
     dtype: str = FLOAT32
     allocator: str = USUAL
     loaded_bytes: tuple[float, float] | None = None
+    forward_work: Work | None = None
+    deferrable: bool = True
+    unpriced: tuple[str, Any] | None = None
 
     @classmethod
     def from_point(cls, point: Point) -> "ModelDescription":
@@ -94,14 +100,84 @@ class ModelDescription:
 
         counted = work(model, batch, optimizer, length=length)
         chosen = optimizer or model.optimizer
+        tables = counted.tables
+        about = {"forward_work": counted.forward, "unpriced": _unpriced(model)}
+        about |= {"deferrable": len({*map(id, tables)}) == len(tables) and all(_defers(one, chosen) for one in tables)}
         name = chosen if isinstance(chosen, str) else type(chosen).__name__
         name = "momentum" if name == "SGD" and getattr(chosen, "momentum", 0) else name.lower()
         table = counted.table_parameters
         tokens = sum(one.work.activation_bytes // FLOAT for one in counted.layers if one.kind == "Embedding")
-        stack, sample_bytes = f"2026-{keras.backend.backend()}", counted.input_bytes // batch
-        process = {"allocator": calibrate.who_answers(), "loaded_bytes": _loaded_bytes(model)}
+        stack, sample_bytes = f"2026-{keras.backend.backend()}", (counted.input_bytes + counted.target_bytes) // batch
+        about |= {"allocator": calibrate.who_answers(), "loaded_bytes": _loaded_bytes(model)}
         dtype = counted.compute_dtype
-        return cls(counted.total, table, min(tokens, table), name, name, stack, sample_bytes, dtype, **process)
+        return cls(counted.total, table, min(tokens, table), name, name, stack, sample_bytes, dtype, **about)
+
+    @property
+    def forward(self) -> Work:
+        """The work of a forward pass; where layers are not known one product of three, and half of the launches."""
+        if self.forward_work is not None:
+            return self.forward_work
+        third = {name: getattr(self.work, name) // 3 for name in ("flops", "product_bytes")}
+        return of_forward(replace(self.work, launches=self.work.launches // 2, **third))
+
+    def refuse_unpriced(self) -> None:
+        """Raise InputError where a step is run in a way that has no known cost."""
+        if self.unpriced is not None:
+            raise InputError(*self.unpriced, "has no known cost", "Leave it out, or take tier='probed'.")
+
+    @classmethod
+    def from_module(cls, trainer: Any, batch: int) -> "ModelDescription":
+        """That of a PyTorch module, its trainer given (torch_trainer.TorchTrainer). Raises InputError where its work
+        cannot be told without training it (torch_work.step_work).
+        """
+        from traintime.predict import torch_work  # loads torch
+
+        counted = torch_work.step_work(trainer, batch)
+        optimizer = trainer.optimizer
+        name = type(optimizer).__name__.lower()
+        name = "momentum" if name == "sgd" and optimizer.defaults.get("momentum") else name
+        sizes = counted.table, counted.tokens
+        tensors = [*trainer.module.parameters(), *trainer.module.buffers()]
+        loaded = None if trainer.backend == "torch" else _apart_from([each.nbytes for each in tensors])
+        process = {"allocator": calibrate.who_answers(), "loaded_bytes": loaded, "deferrable": False}
+        return cls(counted.work, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **process)
+
+
+def is_module(model: Any) -> bool:
+    """Whether it is a PyTorch module, and no model of Keras (which are modules on its backend torch)."""
+    if (torch := sys.modules.get("torch")) is None or not isinstance(model, torch.nn.Module):
+        return False
+    return not any(each.__module__.startswith("keras.") for each in type(model).__mro__)
+
+
+def _unpriced(model: Any) -> tuple[str, Any] | None:
+    """The argument of `compile` by which a step is run in another way than all whose costs are known, and its value."""
+    import keras
+
+    backend = keras.backend.backend()
+    if not getattr(model, "compiled", False):
+        return None
+    if model.run_eagerly and backend != "torch":  # which runs no other way
+        return "run_eagerly", True
+    usual = backend == "jax" or model._resolve_auto_jit_compile()
+    return None if model.jit_compile == usual else ("jit_compile", model.jit_compile)
+
+
+def _defers(layer: Any, optimizer: Any) -> bool:
+    """Whether the deferred layer takes the place of this embedding, and of what this optimizer does with its rows."""
+    import keras
+
+    from traintime.deferred.embedding import MISSING, Embedding
+    from traintime.deferred.optimizers import deferrable
+
+    given = {name: getattr(layer, name, None) for name in MISSING.keys() - {"weights"}}
+    try:
+        optimizer = keras.optimizers.get(optimizer)
+        given |= {name: getattr(optimizer, name, 0.5) for name in ("beta_1", "beta_2", "epsilon")}
+        deferrable(optimizer, Embedding(layer.input_dim, layer.output_dim, name=layer.name, **given))
+    except ValueError:  # an InputError is one
+        return False
+    return True
 
 
 def _loaded_bytes(model: Any) -> tuple[float, float] | None:
@@ -117,6 +193,12 @@ def _loaded_bytes(model: Any) -> tuple[float, float] | None:
     if resident.gpu_peak(keras.backend.backend()) is not None:
         return None
     variables = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
-    each = [nbytes(one) for one in variables]
+    return _apart_from([nbytes(one) for one in variables])
+
+
+def _apart_from(each: list[int]) -> tuple[float, float]:
+    """Memory of this process without these tables, bytes, between a least and a most: drawing the largest may have left
+    some behind.
+    """
     most = max(resident.now() - sum(each), 1.0)
     return max(most - LEFT * max(each, default=0), 1.0), most

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traintime.predict import holdings
-from traintime.predict.prices import BEHIND, FIXED, TERMS, Prices
+from traintime.predict.prices import FIXED, TERMS, Prices
 from traintime.predict.request import ModelDescription
 
 ALIKE = 0.2  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
@@ -48,16 +48,17 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
     Each term's cost is off by about the formula's error, independently, so that the quotient is off by as much as the
     terms' shares of the two steps differ.
     """
+    for model in (small, large):
+        model.refuse_unpriced()
     before, after = prices.parts(small.work), prices.parts(large.work)
     was, now = sum(before.values()), sum(after.values())
     apart = float(np.linalg.norm([after[term] / now - before[term] / was for term in TERMS]))
-    forward, larger = (total - sum(parts[term] for term in BEHIND) for total, parts in ((was, before), (now, after)))
-    memory = holdings.of_stack(large.stack)
+    forward, memory = prices.step_s(small.forward), holdings.of_stack(large.stack)
     return Scale(
         batch,
         prices,
         step=now / was,
-        forward=larger / forward if forward else now / was,
+        forward=prices.step_s(large.forward) / forward if forward else now / was,
         saved=large.work.parameters / max(small.work.parameters, 1),
         fixed=sum(after[term] for term in FIXED) / now,
         more_bytes=memory.beyond_idle(large.work, large.how) - memory.beyond_idle(small.work, small.how) - present,

@@ -1,36 +1,35 @@
-"""All that a training changes in a Keras model and around it, kept and put back."""
+"""All that a training changes in a model of Keras or PyTorch and around it, kept and put back."""
 
+import functools
 import random
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
-from keras.src.backend.common import global_state
-from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
 HOMES = ("keras.", "torch.nn.", "torch.optim.")  # modules of the classes whose objects are looked into
 
 
 class Snapshot:
-    """The state of a model: of each object of Keras that can be reached from it (layers, optimizers, metrics, losses,
-    seeds), of PyTorch's modules and optimizers, of classes that the model's own file defines, and of the lists, dicts
-    and sets between them.
+    """The state of what trains (a model; a module, its optimizer and loss): of each object of Keras that can be reached
+    from it (layers, optimizers, metrics, losses, seeds), of PyTorch's modules, optimizers and generators, of classes
+    that the file of the first one's class defines, and of the lists, dicts and sets between them.
 
     An object is its attributes, and a list, dict or set its elements: a model or an optimizer that a training builds is
     not built afterwards. Random numbers are drawn again from where they were. values: whether the numbers in variables
     are kept as well, which needs a copy of them.
     """
 
-    def __init__(self, model: Any, values: bool = True) -> None:
+    def __init__(self, *trained: Any, values: bool = True) -> None:
         self._contents: list[tuple[Any, list[Any]]] = []
         self._values: list[tuple[Callable[[Any], Any], Any]] = []
-        self._global_seeds = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
-        self._random = _random_states()
-        homes = (*HOMES, f"{type(model).__module__}.")
-        seen, left = {}, [model, self._global_seeds]
+        seeds = _seeds_of_keras()
+        self._random = [*_random_states(), seeds]
+        keras_variable = getattr(sys.modules.get("keras"), "Variable", ())
+        homes = (*HOMES, f"{type(trained[0]).__module__}.")
+        seen, left = {}, [*trained, seeds[1]]
         while left:
             thing = left.pop()
             if id(thing) in seen:
@@ -48,7 +47,9 @@ class Snapshot:
                 left += thing
             elif _is_tensor(thing):
                 self._values += _of_tensor(thing, values)
-            elif isinstance(thing, keras.Variable):
+            elif _is_generator(thing):
+                self._values.append((thing.set_state, thing.get_state()))
+            elif isinstance(thing, keras_variable):
                 self._variable(thing, values)
                 left.append(thing._value)
             elif any(f"{each.__module__}.".startswith(homes) for each in type(thing).__mro__):
@@ -67,7 +68,17 @@ class Snapshot:
             _refill(thing, content)
         for put_back, value in [*self._values, *self._random]:
             put_back(value)
-        global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, self._global_seeds)
+
+
+def _seeds_of_keras() -> tuple[Callable[[Any], Any], Any]:
+    """What puts back Keras' own generator of seeds, and that generator; None where Keras is not loaded or made none."""
+    if "keras" not in sys.modules:
+        return (lambda none: None), None
+    from keras.src.backend.common import global_state
+    from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+
+    put_back = functools.partial(global_state.set_global_attribute, GLOBAL_SEED_GENERATOR)
+    return put_back, global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
 
 
 def _refill(thing: Any, content: list[Any]) -> None:
@@ -92,6 +103,11 @@ def _is_tensor(thing: Any) -> bool:
     return bool(torch and isinstance(thing, torch.Tensor)) or bool(tf and isinstance(thing, tf.Variable))
 
 
+def _is_generator(thing: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return bool(torch and isinstance(thing, torch.Generator))
+
+
 def _of_tensor(tensor: Any, values: bool) -> list[tuple[Callable[[Any], Any], Any]]:
     """What puts back a tensor's numbers, which are kept in the processor's memory, and its gradient."""
     if not hasattr(tensor, "detach"):
@@ -105,9 +121,11 @@ def _of_tensor(tensor: Any, values: bool) -> list[tuple[Callable[[Any], Any], An
 
 
 def _random_states() -> list[tuple[Callable[[Any], Any], Any]]:
-    """What puts back each generator that Keras draws from."""
+    """What puts back each generator that all draw from."""
     found: list[tuple[Callable[[Any], Any], Any]] = [(random.setstate, random.getstate())]
     found.append((np.random.set_state, np.random.get_state()))
     if torch := sys.modules.get("torch"):
         found.append((torch.set_rng_state, torch.get_rng_state()))
+        if torch.cuda.is_initialized():
+            found.append((torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
     return found

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from traintime.errors import InputError
-from traintime.predict import advice, calibrate, peaks, precision, prices, resident
+from traintime.predict import advice, calibrate, durations, peaks, precision, prices, resident
 from traintime.predict.advice import PricedWork
-from traintime.predict.answer import GB, SURE
+from traintime.predict.answer import SURE, amount
 from traintime.predict.evidence import Evidence
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, Trainer, probe, quarter
@@ -21,7 +21,8 @@ from traintime.predict.resident import ONCE, Copies
 from traintime.predict.scaling import ITSELF, Scale
 from traintime.workloads.base import FLOAT, FLOAT32
 
-BACKWARD = 2  # times the forward pass that the backward pass costs, where only one of them is wanted
+# Of a probe of one block alone, as of a training's (predict.blocks): at 90 % it lies within half and twice.
+ALONE = (math.log(2) / 1.645, SURE)
 ELSEWHERE = Copies(0.0, 0.0)  # samples that are not in the memory that is counted: a card's
 
 
@@ -67,7 +68,8 @@ def formula_evidence(
     if device is not None and prices.is_card(device):
         # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
         process = replace(process, loaded_bytes=0.0, copies=ELSEWHERE)
-    return _priced_evidence(request, priced, "formula", process).after(*notes)
+    evidence = _priced_evidence(request, priced, "formula", process).after(*notes)
+    return evidence if device is None else replace(evidence, stack="")
 
 
 def calibrated_evidence(request: Request, model: ModelDescription) -> Evidence:
@@ -94,11 +96,12 @@ def calibrated_evidence(request: Request, model: ModelDescription) -> Evidence:
 def _priced_evidence(request: Request, priced: PricedWork, tier: str, process: Process) -> Evidence:
     """The whole training at these costs, in this process."""
     model, terms = priced.model, priced.terms
+    model.refuse_unpriced()
     step = sum(terms.values())
     # A batch that is not full has less of everything but the update, the launches and the step as such.
     fixed = sum(terms[name] for name in prices.FIXED)
     last = fixed + (step - fixed) * request.rest / request.batch if request.rest else 0.0
-    forward = (step - sum(terms[name] for name in prices.BEHIND)) / (1 + BACKWARD)
+    forward = priced.prices.step_s(model.forward)
     parts = {
         "steps": request.epochs * request.full_batches * step,
         "last batches": request.epochs * last,
@@ -114,7 +117,9 @@ def _priced_evidence(request: Request, priced: PricedWork, tier: str, process: P
     if request.saves:
         notes += ("saving is not counted by this tier",)
     errors, error = ((priced.prices.error, SURE),), priced.memory_model.error_of(tier)
-    return Evidence(tier, priced.prices.of, step, errors, parts, peak, error, priced, notes, process.sleeps)
+    return Evidence(
+        tier, priced.prices.of, step, errors, parts, peak, error, priced, notes, process.sleeps, model.stack
+    )
 
 
 def priced_work(
@@ -167,6 +172,9 @@ def probed_evidence(request: Request, model: ModelDescription | None, trainer: T
     evidence = _trained_evidence(request, trainer, seconds, ITSELF)
     if model is None:
         return evidence
+    if model.unpriced is not None:
+        name, value = model.unpriced
+        return evidence.after(f"what a step is spent on is not told: {name}={value} has no known cost")
     return replace(evidence, priced=_at_rates(model, calibrate.rates_here()))
 
 
@@ -198,7 +206,8 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
     }
     if request.rest and (trial.smaller or scaled):  # another shape is compiled anew, once
         parts["first step"] += (trial.smaller or full).start_s
-    if request.validation and (forward := trainer.test_s(batch, 4)) is not None:
+    tested = 4 if 8 * full.step_s < seconds else 1  # twice as many are evaluated
+    if request.validation and (forward := trainer.test_s(batch, tested)) is not None:
         batches = math.ceil(request.validation / request.batch)
         parts["validation"] = request.epochs * batches * forward * scale.forward
     elif request.validation:
@@ -212,16 +221,20 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
         notes += (f"a smaller one was trained, at batch {batch}: {taken}, as the formula makes the larger one",)
     elif not trial.smaller and not trainer.one_batch_size and request.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
+    if full.step_s > seconds:
+        took = durations.text(full.step_s)
+        notes += (f"one step takes {took}, longer than the {seconds:g} s that there were to try it: few were trained",)
     tier, source = "scaled" if scaled else "probed", f"{trial.took_s:.0f} s of it, {trainer.stack}"
     peak, peak_notes = _trained_peak(request, trainer, trial, before, scale)
     repeat = prices.habits()["repeat"].groupby("stack").first()
     repeat_error = repeat[trainer.stack] if trainer.stack in repeat else repeat.max()
-    errors = ((float(repeat_error), SURE), (scale.error, SURE))
-    if (blocks := len(full.blocks_s)) > 1:
-        errors += ((full.error, blocks - 1),)
+    blocks = len(full.blocks_s)
+    errors = ((float(repeat_error), SURE), (scale.error, SURE), (full.error, blocks - 1) if blocks > 1 else ALONE)
     # What an allocator keeps of the probing, the process that trains may not have: as far off as others were.
     error = peaks.error(tier, trainer.stack)
-    return Evidence(tier, source, step, errors, parts, peak, error, None, notes + peak_notes, trainer.sleeps)
+    return Evidence(
+        tier, source, step, errors, parts, peak, error, None, notes + peak_notes, trainer.sleeps, trainer.stack
+    )
 
 
 def _smaller_batch(request: Request, trainer: Trainer) -> int:
@@ -245,7 +258,7 @@ def _trained_peak(
     without = trial.full.peak_bytes - own - copies.training * trained_bytes + min(own, trained_bytes)
     trained = max(without + scale.more_bytes, 0.0)
     peak, notes = _with_samples(trained, before - own, samples_bytes, copies)
-    return peak, (f"this process held {before / GB:.2g} GB before it was probed", *notes)
+    return peak, (f"this process held {amount(before)} before it was probed", *notes)
 
 
 def _with_samples(trained: float, loaded: float, samples_bytes: float, copies: Copies) -> tuple[float, tuple[str, ...]]:
@@ -256,5 +269,5 @@ def _with_samples(trained: float, loaded: float, samples_bytes: float, copies: C
     """
     peak = max(trained + copies.training * samples_bytes, loaded + copies.start * samples_bytes)
     samples_bytes *= copies.training
-    note = f"{samples_bytes / GB:.2g} GB of the memory are the samples themselves, as `fit` holds them"
+    note = f"{amount(samples_bytes)} of the memory are the samples themselves, as `fit` holds them"
     return peak, (note,) if samples_bytes > 0.01 * peak else ()

@@ -1,6 +1,7 @@
 """What an optimizer's update costs for each trained parameter: numbers that it keeps, operations, bytes."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,14 +112,27 @@ def of(optimizer: Any) -> Update:
     if not kind.__module__.startswith("keras.") or kind.__name__.lower() not in USUAL:
         slots = _slots_made(optimizer)
         return Update(slots, 2 + 5 * slots, accumulated=steps)
-    slots, flops = USUAL[kind.__name__.lower()]
+    return _with_arguments(kind.__name__, lambda argument: getattr(optimizer, argument, None), steps)
+
+
+def of_torch(optimizer: Any) -> Update:
+    """The update of an optimizer of PyTorch, from its name and its arguments; one that is not in USUAL counts as Adam
+    does.
+    """
+    name = type(optimizer).__name__
+    return _with_arguments(name if name.lower() in USUAL else "adam", optimizer.defaults.get)
+
+
+def _with_arguments(name: str, argument: Callable[[str], Any], accumulated: int = 1) -> Update:
+    """The update of an optimizer in USUAL; argument: what it was given by an argument's name."""
+    slots, flops = USUAL[name.lower()]
     again = 0
-    for argument, (more_slots, more_flops, more_reads) in ADDS.items():
-        if getattr(optimizer, argument, None):
+    for each, (more_slots, more_flops, more_reads) in ADDS.items():
+        if argument(each):
             slots, flops, again = slots + more_slots, flops + more_flops, again + more_reads
-    if getattr(optimizer, "momentum", 0) and getattr(optimizer, "nesterov", False):
+    if argument("momentum") and argument("nesterov"):
         flops += NESTEROV
-    return Update(slots, flops, again, steps)
+    return Update(slots, flops, again, accumulated)
 
 
 def _slots_made(optimizer: Any) -> int:

@@ -9,7 +9,7 @@ from traintime.errors import InputError
 from traintime.predict import layers, updates
 from traintime.predict.layers import Call, Cost
 from traintime.predict.updates import Update
-from traintime.workloads.base import FLOAT32, Work
+from traintime.workloads.base import FLOAT, FLOAT32, Work
 
 PROBED = "Take tier='probed', which trains the model for a moment."
 
@@ -56,15 +56,20 @@ class LayerWork:
 class ModelWork:
     """The work of one training step of a model.
 
-    layers: in the order of their first call, inputs included; total: their sum; table_parameters: parameters in tables
-    of embeddings whose rows the optimizer all moves at each step, so that a deferred table does not count; input_bytes:
-    of a batch, as the inputs' dtypes have it; compute_dtype: in which most operations of the products are computed.
+    layers: in the order of their first call, inputs included; total: their sum; forward: the forward pass alone;
+    table_parameters: parameters in tables of embeddings whose rows the optimizer all moves at each step, so that
+    a deferred table does not count; tables: those embeddings, once for each time that a step reads one; input_bytes: of
+    a batch, as the inputs' dtypes have it; target_bytes: of a batch, as far as the losses tell it; compute_dtype: in
+    which most operations of the products are computed.
     """
 
     layers: tuple[LayerWork, ...]
     total: Work
+    forward: Work
     table_parameters: int
+    tables: tuple[Any, ...]
     input_bytes: int
+    target_bytes: int
     compute_dtype: str
 
 
@@ -107,18 +112,60 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
         raise InputError("optimizer", None, "is known of no model that is not compiled", remedy)
     update = updates.of(optimizer)
     shapes = _shapes(graph, batch_size, length)
-    walk = _Walk({id(each) for each in model.trainable_variables}, update)
-    walk.model(graph, walk.inputs(graph, shapes), "")
-    walk.outside(model, model.name)
+    trained: set[int] = {id(each) for each in model.trainable_variables}
+    walk, forward = _Walk(trained, update), _Walk(set(), update)
+    for each in (forward, walk):
+        outputs = each.model(graph, each.inputs(graph, shapes), "")
+        each.outside(model, model.name)
     works = tuple(walk.works.values())
     largest = max(works, key=lambda each: each.cost.flops)
     return ModelWork(
         works,
         _total(works, update),
+        of_forward(_total(forward.works.values(), update)),
         sum(each.table for each in works),
+        tuple(walk.tables),
         sum(each.cost.activation_bytes for each in works if each.kind == "InputLayer"),
+        sum(_target_bytes(loss, output) for loss, output in zip(losses(model), outputs, strict=False)),
         largest.dtype if largest.cost.flops else FLOAT32,
     )
+
+
+def of_forward(work: Work) -> Work:
+    """The work of a forward pass from its products and launches and a step's activations, of which it writes each once:
+    a third of what a step pays for, which also reads them and their gradients.
+    """
+    kept = {name: getattr(work, name) // 3 for name in ("activation_bytes", "recurrent_bytes")}
+    return replace(work, trained=0, update_flops=0, update_bytes=0, slice_bytes=0, **kept)
+
+
+# The targets
+
+
+def losses(model: Any) -> list[Any]:
+    """The loss of each output: given by the outputs' names, in their order, in their structure, or one for all; None
+    for an output without.
+    """
+    import keras
+
+    loss = getattr(model, "loss", None)
+    outputs = None if isinstance(model, keras.Sequential) else model.output
+    names = sorted(outputs) if isinstance(outputs, dict) else getattr(model, "output_names", [])
+    if isinstance(loss, dict) and set(loss) <= set(names):
+        return [loss.get(name) for name in names]
+    return keras.tree.flatten(loss) if isinstance(loss, dict | list | tuple) else [loss] * len(model.outputs)
+
+
+def takes_classes(loss: Any) -> bool:
+    """Whether a loss takes the number of a class in the place of a number for each class."""
+    text = loss if isinstance(loss, str) else getattr(loss, "__name__", "") or getattr(loss, "name", "")
+    return "sparse" in (text or "").lower()
+
+
+def _target_bytes(loss: Any, output: Any) -> int:
+    """Bytes of an output's targets: a class number, or as many float32 numbers as its own; none without a loss."""
+    numbers = layers.size(output) // (output.shape[-1] if takes_classes(loss) else 1)
+    return FLOAT * numbers if loss is not None else 0
 
 
 # The graph
@@ -159,12 +206,10 @@ def _shapes(graph: Any, batch_size: int, length: int | None) -> list[tuple[int, 
     if length is not None and not any(None in tensor.shape[1:] for tensor in graph.inputs):
         sizes = ", ".join(str(tuple(tensor.shape)) for tensor in graph.inputs)
         raise InputError("length", length, f"finds no unknown dimension in {sizes}", "Leave it out.")
+    refuse_other_batch(graph.inputs, batch_size)
     found = []
     for tensor in graph.inputs:
-        first, *rest = tensor.shape
-        if first not in (None, batch_size):
-            remedy = f"Take {first}, or leave the batch's size out of keras.Input."
-            raise InputError("batch_size", batch_size, f"is not the {first} that input {tensor.name} has", remedy)
+        rest = list(tensor.shape[1:])
         if None in rest and length is not None:
             rest[rest.index(None)] = length
         if None in rest:
@@ -175,6 +220,14 @@ def _shapes(graph: Any, batch_size: int, length: int | None) -> list[tuple[int, 
             raise InputError(f"input {tensor.name}", shape, "has a dimension that is unknown", remedy)
         found.append((batch_size, *rest))
     return found
+
+
+def refuse_other_batch(inputs: Iterable[Any], batch_size: int) -> None:
+    """Raise InputError where an input declares another batch size."""
+    for tensor in inputs:
+        if (declared := tensor.shape[0]) not in (None, batch_size):
+            remedy = f"Take {declared}, or leave the batch's size out of keras.Input."
+            raise InputError("batch_size", batch_size, f"is not the {declared} that input {tensor.name} has", remedy)
 
 
 # The walk
@@ -192,7 +245,8 @@ def _total(works: Iterable[LayerWork], update: Update) -> Work:
 class _Walk:
     """Goes through a graph in the order in which it is computed, with the shapes of a batch.
 
-    trained: ids of the variables that the optimizer moves; update: its update of one; works: by the layers' ids.
+    trained: ids of the variables that the optimizer moves, none for a forward pass alone; update: its update of one;
+    works: by the layers' ids.
     """
 
     def __init__(self, trained: set[int], update: Update) -> None:
@@ -200,6 +254,7 @@ class _Walk:
 
         self.keras, self.trained, self.update = keras, trained, update
         self.works: dict[int, LayerWork] = {}
+        self.tables: list[Any] = []  # embeddings that are trained whole, once for each call
         self._reached: dict[int, Any] = {}  # tensors whose gradient a step needs; kept, so that ids stay theirs
         self._counted: dict[int, Any] = {}  # weights
 
@@ -300,7 +355,7 @@ class _Walk:
         dtype = getattr(call.layer, "compute_dtype", None) or call.outputs[0].dtype
         layer = self.works.setdefault(id(call.layer), LayerWork(full, kind, dtype, self.update))
         needed = any(self.needs(each) for each in [*_tensors(call.given), *weights])
-        needed = needed or (deferred and call.layer.trainable)
+        needed = needed or (deferred and call.layer.trainable and bool(self.trained))
         floats = [each for each in call.outputs if "float" in each.dtype]
         if name == "StopGradient" or not floats:
             needed = False
@@ -318,6 +373,7 @@ class _Walk:
         self._count(layer, weights)
         if name == "Embedding":
             layer.table += layer.trained - before
+            self.tables += [call.layer] * bool(layer.table)
 
     def _add_rows(self, layer: LayerWork, call: Call) -> None:
         """A deferred table: its update writes the rows that a batch reads, each once."""

@@ -12,6 +12,7 @@ import pandas as pd
 from IPython.display import HTML
 from scipy import stats
 
+from traintime import paths
 from traintime.book import page, predictions, stored
 from traintime.book.chapters import repeats
 from traintime.book.chapters.repeats import TENSORFLOW, VOCABULARY, early, percent, stored_records
@@ -21,10 +22,10 @@ from traintime.book.plots import short
 from traintime.book.stored import ANY, Measurements, largest, smallest
 from traintime.explain import formula, statistics
 from traintime.explain.statistics import Comparison, Interval
+from traintime.predict.record import SLEPT_S
 from traintime.store.table import ALIKE
 
 SIZES: dict[str, Any] = {"vocabulary": ANY, "batch": ANY, "length": ANY, "sentences": ANY}
-SLEPT = 0.1  # seconds of a call of fit after its last step, more than any framework needs to come back
 SAME = "not told apart"
 # Estimates of an epoch: name -> label in a figure. The first three are predictions.
 ESTIMATES = {
@@ -282,7 +283,7 @@ def calls(book: Measurements) -> pd.DataFrame:
 
 def slept(book: Measurements) -> pd.DataFrame:
     """Those that slept after their last step."""
-    return calls(book).query("idle_s > @SLEPT")
+    return calls(book).query("idle_s > @SLEPT_S")
 
 
 def timer_missed(book: Measurements) -> float:
@@ -300,6 +301,47 @@ def timer_missed(book: Measurements) -> float:
 def timer_tells_the_end(book: Measurements) -> Finding:
     missed = timer_missed(book)
     return Finding(missed < 0.05, f"missed by {missed:.1%} at most, {len(slept(book))} calls")
+
+
+# How `fit` is given its samples, in the order of a table: as examples/tensorflow_sleep.py calls it -> words
+WAYS = {"arrays": "arrays", "dataset": "a `tf.data.Dataset`", "untuned": "the same Dataset, not tuned"}
+
+
+@functools.cache
+def waits() -> pd.DataFrame:
+    """How long nothing happened after an epoch's last batch, a row for each way to give `fit` its samples.
+
+    Columns way, ends (of epochs), slept (of these), share (of the epoch that the longest sleep took), longest (s).
+    """
+    each = pd.read_csv(paths.DATA / "sleeps.csv").set_index("way").loc[list(WAYS)]
+    long = each.assign(slept=each["wait_s"] > SLEPT_S, share=each["wait_s"] / each["epoch_s"])
+    of_way = long.groupby("way", sort=False)
+    found = {"ends": of_way.size(), "slept": of_way["slept"].sum(), "longest": of_way["wait_s"].max()}
+    return pd.DataFrame(found | {"share": of_way["share"].max()}).reset_index()
+
+
+def waits_table() -> HTML:
+    """What the cure does, as a table."""
+    return page.columns(
+        waits(),
+        way=("samples as", lambda row: WAYS[row["way"]]),
+        ends=("ends of epochs", 1.0, "d"),
+        slept=("slept", 1.0, "d"),
+        longest=("longest sleep, s", 1.0, ".2f"),
+    )
+
+
+def _slept_of(way: str) -> str:
+    row = waits().set_index("way").loc[way]
+    return f"{row['slept']} of {row['ends']}"
+
+
+def cured_by_chance() -> float:
+    """Probability that so few ends sleep without tuning if it changes nothing: Fisher's exact test, one-sided, of the
+    two Datasets.
+    """
+    rows = waits().set_index("way").loc[["untuned", "dataset"]]
+    return float(stats.fisher_exact([[row.slept, row.ends - row.slept] for row in rows.itertuples()], "less").pvalue)
 
 
 # What the words are
@@ -380,6 +422,11 @@ PROSE = Prose(
     timer=lambda book: percent(timer_missed(book), 1),
     idle_most=lambda book: f"{slept(book)['idle_s'].sort_values().iloc[-1]:.0f} seconds",
     idle_of=lambda book: f"{slept(book).sort_values('idle_s')['seconds'].iloc[-1]:.0f} seconds",
+    wait_arrays=lambda _: _slept_of("arrays"),
+    wait_dataset=lambda _: _slept_of("dataset"),
+    wait_untuned=lambda _: _slept_of("untuned"),
+    wait_longest=lambda _: f"{waits()['longest'].max():.1f} seconds",
+    wait_chance=lambda _: f"{cured_by_chance():.1g}",
     zipf_low=lambda book: f"{stored.measured(zipf(book))['ratio'].min():.2f}",
     zipf_high=lambda book: f"{stored.measured(zipf(book))['ratio'].max():.2f} times",
     came_fifty=lambda _: _came(stored.first(), "4"),

@@ -1,0 +1,72 @@
+"""How often answers were right: from made-up models that were tried, and from those that were."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from traintime import paths
+from traintime.predict import record
+
+
+def case(number, tier="probed", low=8.0, high=12.0, seconds=10.0, stack="2026-jax"):
+    predicted = {tier: {"total": {"value": 10.0, "low": low, "high": high}}}
+    started = f"2026-11-26T10:00:{number:02}Z"
+    return {"machine": "m", "stack": stack, "started": started, "fit_s": [seconds], "predicted": predicted}
+
+
+@pytest.fixture
+def tried(tmp_path, monkeypatch):
+    def put(cases, gone=()):
+        (tmp_path / "m.json").write_text(json.dumps(cases))
+        rows = [{"machine": "m", "started": started, "figure": "time", "reason": ""} for started in gone]
+        columns = ["machine", "started", "figure", "reason"]
+        pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "withdrawn.csv", index=False)
+        return record.derive().set_index(["tier", "stack"])
+
+    monkeypatch.setattr(paths, "PREDICTED", tmp_path)
+    monkeypatch.setattr(record.versions, "at", lambda started: 7)
+    return put
+
+
+def test_held_half_and_longest(tried):
+    found = tried([case(n, seconds=10.0 + n / 10) for n in range(14)] + [case(20, seconds=40.0)])
+    row = found.loc[("probed", "2026-jax")]
+    assert (row["models"], row["held"], row["longest_s"]) == (15, 14, 40.0)
+    assert row["half"] == pytest.approx(1 - 10 / 10.7)
+    assert (found.loc[("probed", "others")] == row).all()
+
+
+def test_few_models_of_a_stack_count_among_the_others_alone(tried):
+    found = tried([case(n) for n in range(5)] + [case(n + 10, stack="2026-torch") for n in range(14)])
+    assert list(found.index) == [("probed", "2026-torch"), ("probed", "others")]
+    assert found.loc[("probed", "others"), "models"] == 19
+
+
+def test_what_was_withdrawn_does_not_count(tried):
+    cases = [case(n) for n in range(14)]
+    assert tried(cases, [cases[0]["started"]]).loc[("probed", "others"), "models"] == 13
+
+
+def test_a_training_beyond_what_was_tried_is_told():
+    one = record.of("probed", "2026-jax")
+    assert one.beyond(one.longest_s) == ""
+    assert "10 times as long" in one.beyond(10 * one.longest_s)
+
+
+def test_a_sleep_is_what_fit_takes_long_after_its_last_step(tmp_path, monkeypatch):
+    trainings = [{"stack": "2026-tensorflow", "fit_s": [10.0, 12.0], "done_s": [9.99, 10.0]}]
+    trainings += [
+        {"stack": "2026-jax", "fit_s": [12.0], "done_s": [10.0]},
+        {"stack": "2026-tensorflow", "fit_s": [5.0]},
+    ]
+    (tmp_path / "m.json").write_text(json.dumps(trainings))
+    monkeypatch.setattr(paths, "PREDICTED", tmp_path)
+    assert record.derive_sleeps().iloc[0].to_dict() == {"slept": 1, "trainings": 2}
+
+
+def test_the_stored_file_is_what_the_models_give():
+    stored = pd.read_csv(paths.DERIVED / "record.csv")
+    pd.testing.assert_frame_equal(record.derive(), stored, rtol=1e-5, check_dtype=False)
+    slept, trainings = record.derive_sleeps().iloc[0]
+    assert record.slept() == (slept, trainings)

@@ -1,0 +1,366 @@
+"""PyTorch modules: trained for a moment and left as they were, and what their steps are made of."""
+
+import random
+import time
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import traintime  # noqa: E402
+from traintime.errors import InputError  # noqa: E402
+from traintime.predict import calibrate  # noqa: E402
+from traintime.predict.prices import Rates  # noqa: E402
+from traintime.predict.snapshot import Snapshot  # noqa: E402
+from traintime.predict.torch_trainer import TorchTrainer  # noqa: E402
+from traintime.predict.torch_work import step_work  # noqa: E402
+from traintime.workloads.base import product  # noqa: E402
+
+nn, functional = torch.nn, torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def machine_of_known_rates(monkeypatch):
+    monkeypatch.setattr(calibrate, "rates_here", lambda: Rates(1e11, 2e10))
+
+
+def images(**more):
+    """A module with buffers and random numbers of its own, and what trains it."""
+    torch.manual_seed(0)
+    module = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.LazyLinear(5)
+    )
+    x, y = torch.randn(40, 3, 10, 10), torch.randint(0, 5, (40,))
+    module(x[:2])
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
+    return {"model": module, "loss": functional.cross_entropy, "optimizer": optimizer, "data": (x, y)} | more
+
+
+def loader(data, **how):
+    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data), batch_size=8, **how)
+
+
+def numbers(setup):
+    """All that a training changes, as plain values."""
+    state = setup["optimizer"].state_dict()
+    moments = [each for one in state["state"].values() for each in one.values()]
+    tensors = [*setup["model"].state_dict().values(), *moments]
+    gradients = [each.grad for each in setup["model"].parameters()]
+    flags = [each.training for each in setup["model"].modules()]
+    draws = random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
+    return (
+        [each.tolist() for each in tensors],
+        [each is None for each in gradients],
+        flags,
+        draws,
+        state["param_groups"],
+    )
+
+
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize("of", ["arrays", "loader"])
+def test_a_probed_module_is_as_it_was_before(of, trained):
+    setup = images()
+    generator = torch.Generator().manual_seed(3)
+    if of == "loader":
+        setup["data"] = loader(setup["data"], shuffle=True, generator=generator)
+    if trained:  # its optimizer has moments, and parameters have gradients
+        TorchTrainer(*(setup[name] for name in ("model", "loss", "optimizer", "data"))).train(8, 2, 1)
+    setup["model"].eval()
+    before, drawn = numbers(setup), generator.get_state().tolist()
+    one = traintime.estimate(**setup, samples=44, batch_size=8, epochs=2, validation=10, saves=1, seconds=1)
+    assert one.tier == "probed"
+    assert numbers(setup) == before
+    assert generator.get_state().tolist() == drawn
+    assert min(one.parts[name] for name in ("steps", "last batches", "validation", "saving")) > 0
+    assert sum(one.terms.values()) == pytest.approx(one.step.value)
+
+
+def test_what_it_says_of_a_training_is_near_what_that_takes():
+    """A ratio within one run, and a generous one: what else the machine does is not ours to know."""
+    setup = images()
+    one = traintime.estimate(**setup, samples=8 * 200, batch_size=8, seconds=2)
+    trainer = TorchTrainer(*(setup[name] for name in ("model", "loss", "optimizer", "data")))
+    took = float(trainer.train(8, 200, 1)[0])
+    assert one.total.value / 4 < took < 4 * one.total.value
+
+
+class Slow(torch.utils.data.Dataset):
+    """Samples that take a while to fetch, which two processes can do at once."""
+
+    def __len__(self):
+        return 96
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return torch.randn(20), torch.zeros(1)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_counts_as_fast_as_it_is(workers):
+    module = nn.Linear(20, 1)
+    data = torch.utils.data.DataLoader(Slow(), batch_size=8, num_workers=workers)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    one = traintime.estimate(module, loss=nn.MSELoss(), optimizer=optimizer, data=data, samples=96, epochs=9, seconds=4)
+    assert one.batch_size == 8, "the loader's own"
+    assert one.step.value == pytest.approx(0.08 / max(workers, 1), rel=0.4)
+    assert one.parts["steps"] == pytest.approx(9 * 12 * one.step.value)
+
+
+class WithItsLoss(nn.Module):
+    """As Hugging Face's models are: arguments by name, the loss among what comes out."""
+
+    def __init__(self, as_dict):
+        super().__init__()
+        self.words, self.out, self.as_dict = nn.Embedding(50, 8), nn.Linear(8, 50), as_dict
+        self.out.weight = nn.Parameter(torch.randn(50, 8))
+
+    def forward(self, input_ids, labels):
+        scores = self.out(self.words(input_ids))
+        loss = functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
+        return {"loss": loss, "logits": scores} if self.as_dict else (loss, scores)
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_a_module_may_have_its_own_loss(as_dict):
+    module = WithItsLoss(as_dict)
+    optimizer = torch.optim.AdamW(module.parameters())
+    ids = torch.randint(0, 50, (30, 6))
+    rows = [{"input_ids": row, "labels": row} for row in ids]
+    batches = torch.utils.data.DataLoader(rows, batch_size=10)
+    for data, size in ((batches, None), ({"input_ids": ids, "labels": ids}, 10)):
+        one = traintime.estimate(module, optimizer=optimizer, data=data, samples=30, batch_size=size, seconds=1)
+        assert one.batch_size == 10
+        assert one.terms
+
+
+def of(module, data, loss=functional.mse_loss, kind=torch.optim.Adam, **how):
+    return TorchTrainer(module, loss, kind(module.parameters(), **how), data)
+
+
+def test_the_work_of_dense_layers_is_the_closed_form():
+    module = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 3))
+    work = step_work(of(module, (torch.randn(5, 20), torch.randn(5, 3))), 32).work
+    forms = product(32, 20, 64, fed_by_data=True), product(32, 64, 3)
+    assert work.flops == sum(flops for flops, _ in forms)
+    assert work.product_bytes == pytest.approx(sum(moved for _, moved in forms), rel=0.05)  # biases are read, too
+    assert work.parameters == work.trained == 20 * 64 + 64 + 64 * 3 + 3
+    assert work.update_bytes == 32 * work.trained
+
+
+def test_frozen_parameters_are_not_trained():
+    module = nn.Sequential(nn.Linear(20, 64), nn.Linear(64, 3))
+    for each in module[0].parameters():
+        each.requires_grad = False
+    table = traintime.module_memory(module, optimizer=torch.optim.Adam(module.parameters()), loss=functional.mse_loss,
+                                    data=(torch.randn(5, 20), torch.randn(5, 3)))  # fmt: skip
+    assert table.loc["0", ["gradients", "state"]].tolist() == [0, 0]
+    assert table.loc["1", ["parameters", "gradients", "state"]].tolist() == [4 * 195, 4 * 195, 8 * 195]
+
+
+class Steps(nn.Module):
+    """A recurrent layer in one call, its last output."""
+
+    def __init__(self, kind, **how):
+        super().__init__()
+        self.layer, self.out = kind(16, 32, batch_first=True, **how), nn.Linear(64 if how else 32, 1)
+
+    def forward(self, x):
+        return self.out(self.layer(x)[0][:, -1])
+
+
+@pytest.mark.parametrize(("kind", "gates"), [(nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_recurrent_layer_counts_its_products(kind, gates, both):
+    module = Steps(kind, **({"bidirectional": True} if both else {}))
+    work = step_work(of(module, (torch.randn(6, 10, 16), torch.randn(6, 1))), 6).work
+    columns, ways = gates * 32, 1 + both
+    inputs, states = product(60, 16, columns, fed_by_data=True)[0], product(60, 32, columns)[0]
+    last = product(6, 32 * ways, 1)[0]
+    # In one call the gradient of the inputs is computed whether anybody needs it or not.
+    least, most = ways * (inputs + states) + last, ways * (3 * inputs / 2 + states) + last
+    assert least * 0.9 <= work.flops <= most * 1.01
+    assert work.recurrent_bytes >= 60 * ways * 32 * 4 * 2
+
+
+def kept_by_a_real_step(trainer, samples):
+    """Bytes that torch saves for the way back in a step with numbers; the module's own and the batch apart."""
+    batch = trainer.batch(samples)
+    inputs, targets = batch
+    held = [*trainer.module.parameters(), *trainer.module.buffers(), inputs, targets]
+    known = {each.untyped_storage().data_ptr() for each in held}
+    seen = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in known:
+            seen[storage.data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        trainer.loss_of(batch).backward()
+    return sum(each.untyped_storage().nbytes() for each in seen.values())
+
+
+@pytest.mark.parametrize(
+    ("module", "shape"),
+    [
+        (nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 3)), (20,)),
+        (nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()), (3, 9, 9)),
+        (nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True), (7, 16)),
+    ],
+)
+def test_what_is_kept_for_the_way_back_is_what_torch_keeps(module, shape):
+    """Told without numbers, it is the same to the byte as in a step with numbers."""
+    inputs = torch.randn(12, *shape)
+    trainer = of(module, (inputs, torch.zeros_like(module(inputs))))
+    counted = sum(one.saved for one in step_work(trainer, 12).modules)
+    assert counted == kept_by_a_real_step(trainer, 12)
+
+
+def test_memory_is_told_for_what_does_not_fit_here_and_nothing_is_changed():
+    setup = images()
+    before = numbers(setup)
+    asked = {name: setup[name] for name in ("loss", "optimizer", "data")}
+    small = traintime.module_memory(setup["model"], **asked, batch_size=8)
+    large = traintime.module_memory(setup["model"], **asked, batch_size=8_000)
+    assert large["saved"].sum() == pytest.approx(1000 * small["saved"].sum(), rel=0.05)
+    assert (large["parameters"] == small["parameters"]).all()
+    assert numbers(setup) == before
+
+
+def test_shared_parameters_count_once_and_depth_sums():
+    module = WithItsLoss(False)
+    module.out.weight = module.words.weight
+    ids = torch.randint(0, 50, (30, 6))
+    asked = {"optimizer": torch.optim.Adam(module.parameters()), "data": {"input_ids": ids, "labels": ids}}
+    each = traintime.module_memory(module, **asked)
+    assert each["parameters"].sum() == 4 * (50 * 8 + 50)
+    whole = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), nn.Linear(4, 1))
+    asked = {"loss": functional.mse_loss, "optimizer": torch.optim.SGD(whole.parameters(), lr=1)}
+    table = traintime.module_memory(whole, **asked, data=(torch.randn(8, 4), torch.randn(8, 1)), depth=1)
+    assert table.loc["0", "parameters"] == 4 * 2 * 20
+    assert table.loc["0", "kind"] == "Sequential"
+
+
+def test_a_card_is_answered_by_the_formula_and_nothing_is_trained():
+    setup = images()
+    before = numbers(setup)
+    one = traintime.estimate(**setup, samples=50_000, batch_size=256, epochs=10, device="A100-80GB-SXM")
+    assert one.tier == "formula"
+    assert one.memory.value > 0
+    assert numbers(setup) == before
+
+
+class ByNumbers(nn.Module):
+    """Its way depends on numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.layer(x) if x.sum().item() > -1e9 else x
+
+
+def test_a_module_that_cannot_be_followed_is_probed_and_says_so():
+    module = ByNumbers()
+    asked = {"loss": functional.mse_loss, "optimizer": torch.optim.Adam(module.parameters())}
+    asked |= {"data": (torch.randn(8, 4), torch.randn(8, 1)), "samples": 80, "batch_size": 8}
+    one = traintime.estimate(module, **asked, seconds=1)
+    assert one.terms is None
+    assert any("cannot be followed" in note for note in one.notes)
+    with pytest.raises(InputError, match="cannot be followed"):
+        traintime.estimate(module, **asked, tier="formula")
+
+
+class Raises(nn.Linear):
+    def forward(self, x):
+        raise ValueError("shapes that do not fit")
+
+
+def on_meta():
+    module = nn.Linear(4, 1, device="meta")
+    return {"model": module, "optimizer": torch.optim.Adam(module.parameters())}
+
+
+def of_batches(batches, **more):
+    return {"data": batches, "samples": 8, "batch_size": 4} | more
+
+
+PAIR = (torch.randn(8, 4), torch.randn(8, 1))
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"optimizer": None}, "optimizer"),
+        ({"optimizer": torch.optim.Adam([torch.zeros(3, requires_grad=True)])}, "optimizer"),
+        ({"loss": "mse"}, "loss"),
+        ({"loss": None}, "loss"),
+        ({"data": None}, "data"),
+        ({"data": (PAIR[0], PAIR[1][:5])}, "data"),
+        ({"data": (PAIR[0][:0], PAIR[1][:0])}, "data"),
+        ({"data": PAIR[0]}, "data"),
+        (of_batches(iter([])), "data"),
+        (of_batches([(1, 2, 3)] * 2), "data"),
+        (of_batches(loader(PAIR), batch_size=5), "batch_size"),
+        ({"batch_size": None}, "batch_size"),
+        ({"tier": "calibrated"}, "tier"),
+        ({"probe_batch": 2}, "probe_batch"),
+        (on_meta(), "model"),
+        ({"model": nn.LazyLinear(3)}, "model"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_by_name(asked, field):
+    module = nn.Linear(4, 1)
+    usual = {"model": module, "loss": functional.mse_loss, "optimizer": torch.optim.Adam(module.parameters())}
+    with pytest.raises(InputError) as refused:
+        traintime.estimate(**usual | {"data": PAIR, "samples": 8, "batch_size": 4, "seconds": 1} | asked)
+    assert refused.value.field == field
+
+
+def test_what_the_module_raises_is_told_with_its_words():
+    module = Raises(4, 1)
+    asked = {"loss": functional.mse_loss, "optimizer": torch.optim.Adam(module.parameters()), "data": PAIR}
+    with pytest.raises(InputError, match="shapes that do not fit") as refused:
+        traintime.estimate(module, **asked, samples=8, batch_size=4, seconds=1)
+    assert refused.value.field == "model"
+
+
+def test_a_snapshot_without_keras_keeps_momentum_and_learning_rate():
+    module = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    before = Snapshot(module, optimizer)
+    optimizer.param_groups[0]["lr"] = 5.0
+    module(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    assert optimizer.state
+    before.put_back()
+    assert optimizer.param_groups[0]["lr"] == 0.1
+    assert not optimizer.state
+    assert module.weight.grad is None
+
+
+def test_a_file_may_return_a_module_and_what_trains_it(tmp_path):
+    from traintime.predict import ask
+
+    file = tmp_path / "train.py"
+    file.write_text("""
+import torch
+
+def build():
+    module = torch.nn.Linear(4, 1)
+    data = torch.randn(80, 4), torch.randn(80, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    return {"model": module, "loss": torch.nn.functional.mse_loss, "optimizer": optimizer, "data": data}
+
+def more():
+    return build() | {"epochs": 3}
+""")
+    one = ask.ask(f"{file}:build", samples=800, batch_size=8, seconds=1.0)
+    assert one["tier"] == "probed"
+    assert one["terms"]
+    with pytest.raises(InputError, match="returned a dict with epochs"):
+        ask.ask(f"{file}:more", samples=800, batch_size=8, seconds=1.0)

@@ -1,0 +1,109 @@
+"""How often answers of each kind were right: of models that were predicted, then trained (`traintime bench-predict`).
+
+`python -m traintime.predict.record` derives it from data/predicted (data/derived/record.csv), and how often `fit`
+slept before it returned (data/derived/sleeps.csv); a test holds that the files are what they give.
+"""
+
+import functools
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from traintime import paths
+from traintime.predict import durations, versions
+from traintime.predict.peaks import OTHERS
+from traintime.predict.prices import FEWEST
+
+SLEPT_S = 0.1  # of a `fit` after its last step, more than any framework needs to come back
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came of one kind of answer: models that were predicted so and trained, how many of the trainings ended
+    inside their intervals, the share that half of them were missed by at most, and the longest training, seconds.
+    """
+
+    models: int
+    held: int
+    half: float
+    longest_s: float
+
+    @property
+    def sentence(self) -> str:
+        """It, as a reader is told."""
+        return (
+            f"Of {self.models} models predicted so and then trained, {self.held} ended inside their interval, half of "
+            f"them within {self.half:.0%} of the prediction"
+        )
+
+    def beyond(self, seconds: float) -> str:
+        """What is said of a training that is longer than any that was tried; "" of another."""
+        if seconds <= self.longest_s:
+            return ""
+        return (
+            f"no training longer than {durations.text(self.longest_s)} was tried so, and this one is "
+            f"{seconds / self.longest_s:.2g} times as long: whether it drifts is not known"
+        )
+
+
+def derive() -> pd.DataFrame:
+    """A row for each tier and stack with FEWEST models or more, and for all: columns tier, stack, and Record's."""
+    rows = []
+    for path in sorted(paths.PREDICTED.glob("*.json")):
+        for case in json.loads(path.read_text()):
+            version = case.get("predictor_version") or versions.at(case["started"])
+            about = {name: case[name] for name in ("machine", "stack", "started")} | {"seconds": case["fit_s"][0]}
+            for tier, one in case["predicted"].items():
+                if tier != "calibrated" or version >= versions.MEMORY:  # an earlier calibration is none of today's
+                    rows.append(about | {"tier": tier, **one["total"]})
+    gone = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == 'time'")
+    tried = pd.DataFrame(rows)
+    keys = pd.MultiIndex.from_frame(gone[["machine", "started"]])
+    tried = tried[~pd.MultiIndex.from_frame(tried[["machine", "started"]]).isin(keys)]
+    found = []
+    for tier, of_tier in tried.groupby("tier"):
+        stacks = [(str(stack), its) for stack, its in of_tier.groupby("stack") if len(its) >= FEWEST]
+        for stack, its in [*stacks, (OTHERS, of_tier)]:
+            held = its["seconds"].between(its["low"], its["high"]).sum()
+            missed = np.abs(its["value"] / its["seconds"] - 1).median()
+            found.append({"tier": tier, "stack": stack, "models": len(its), "held": int(held), "half": missed})
+            found[-1]["longest_s"] = its["seconds"].max()
+    return pd.DataFrame(found)
+
+
+@functools.cache
+def _stored() -> pd.DataFrame:
+    return pd.read_csv(paths.DERIVED / "record.csv").set_index(["tier", "stack"])
+
+
+def of(tier: str, stack: str) -> Record:
+    """What came of answers of this tier on this stack, or on all where too few models were tried on it."""
+    rows = _stored()
+    row = rows.loc[(tier, stack if (tier, stack) in rows.index else OTHERS)]
+    return Record(int(row["models"]), int(row["held"]), float(row["half"]), float(row["longest_s"]))
+
+
+def derive_sleeps() -> pd.DataFrame:
+    """How many of the trainings on TensorFlow whose last step was timed returned more than SLEPT_S after it, a row:
+    columns slept, trainings. (What else follows a last step takes milliseconds.)
+    """
+    waits = []
+    for path in sorted(paths.PREDICTED.glob("*.json")):
+        for case in json.loads(path.read_text()):
+            if case["stack"].endswith("-tensorflow") and case.get("done_s"):
+                waits += [fit - done for fit, done in zip(case["fit_s"], case["done_s"], strict=True)]
+    return pd.DataFrame([{"slept": sum(wait > SLEPT_S for wait in waits), "trainings": len(waits)}])
+
+
+@functools.cache
+def slept() -> tuple[int, int]:
+    """How many trainings on TensorFlow slept before `fit` returned, and of how many."""
+    row = pd.read_csv(paths.DERIVED / "sleeps.csv").iloc[0]
+    return int(row["slept"]), int(row["trainings"])
+
+
+if __name__ == "__main__":
+    derive_sleeps().to_csv(paths.DERIVED / "sleeps.csv", index=False)
+    derive().to_csv(paths.DERIVED / "record.csv", index=False, float_format="%.6g")

@@ -1,0 +1,254 @@
+"""Train a reader's PyTorch module for a moment, on their arrays or a DataLoader's batches, and leave it as it was."""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from traintime.errors import InputError
+from traintime.measuring.worker.process import means_out_of_memory
+from traintime.predict.probe import Trainer
+from traintime.predict.snapshot import Snapshot
+
+BY_STEP = "Give the loop's own step instead: estimate(step=…)."
+Batch = tuple[Any, Any]  # what the module takes, and the targets; None as targets where the module has its own loss
+
+
+class TorchTrainer(Trainer):
+    """A module as a plain loop trains it, in this process: zero_grad, forward, loss, backward, step.
+
+    loss: of (outputs, targets), or None where the module returns its own: a scalar, or something with a `loss`.
+    optimizer: of the module's parameters. data: (x, y), tensors or arrays (or dicts and tuples of them, which the
+    module gets as its arguments), of which batches are slices; a dict of them where the module returns its loss; or
+    anything that gives such batches, as a DataLoader does, whose batches are as large as they are. Each batch is put
+    on the module's device in the step, as loops do.
+    Raises InputError for anything else, and for what the module raises, with its words.
+    """
+
+    stack = "2026-torch"
+
+    def __init__(self, module: torch.nn.Module, loss: Any, optimizer: Any, data: Any) -> None:
+        name, parameters = type(module).__name__, list(module.parameters())
+        if any(isinstance(each, torch.nn.UninitializedParameter) for each in parameters):
+            raise InputError("model", name, "has parameters without a shape yet", "Call it once with a batch.")
+        if any(each.is_meta for each in parameters):
+            raise InputError("model", name, "has no numbers (it is on the device meta)", "Call its to_empty(device=…).")
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            remedy = "Give the one that trains it: torch.optim.Adam(module.parameters()), say."
+            raise InputError("optimizer", optimizer, "is no optimizer of PyTorch", remedy)
+        trained = {id(each) for group in optimizer.param_groups for each in group["params"]}
+        if not trained & {id(each) for each in parameters}:
+            problem = f"trains no parameter of {name}"
+            raise InputError("optimizer", type(optimizer).__name__, problem, "Make it of module.parameters().")
+        if loss is not None and not callable(loss):
+            raise InputError("loss", loss, "cannot be called", "Give a function of (outputs, targets), or None.")
+        if data is None:
+            remedy = "Give data=(x, y), or a DataLoader: what a module takes, it does not tell."
+            raise InputError("data", None, "is needed to train a PyTorch module", remedy)
+        self.module, self.loss, self.optimizer, self.data = module, loss, optimizer, data
+        self.device = parameters[0].device
+        self.backend = "torch" if self.device.type == "cuda" else "cpu"
+        self._arrays = _arrays(data, loss)
+        self._loader: Iterator[Any] | None = None
+        self._at = 0  # the next sample of the arrays
+        self._starts: list[float] = []  # seconds until a DataLoader's first batch came
+        self._waits: list[float] = []  # seconds until a further one did
+
+    @property
+    def own_batches(self) -> bool:
+        """Whether the data come in batches of their own size."""
+        return self._arrays is None
+
+    @property
+    def one_batch_size(self) -> bool:
+        """Whether it trains at one batch size alone: that of a DataLoader's batches."""
+        return self.own_batches
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of the reader's own arrays, which this process holds anyway."""
+        kept = [] if self._arrays is None or self.backend == "torch" else _leaves(self._arrays)
+        return sum(each.nbytes for each in kept if not isinstance(each, np.memmap))
+
+    def array_bytes(self, samples: int) -> int:
+        """Bytes of so many samples as arrays, once; on a GPU they are the host's affair."""
+        if self._arrays is None or self.backend == "torch":
+            return 0
+        return sum(each.nbytes // len(each) for each in _leaves(self._arrays)) * samples
+
+    def train(self, batch: int, steps: int, epochs: int) -> NDArray[Any]:
+        """Seconds of each of so many epochs of so many steps, shape (epochs,). A DataLoader is read on, so that its
+        workers start once an epoch of the reader's and not once an epoch of these; that start is not counted here.
+        """
+        seconds = []
+        self.module.train()
+        for _ in range(epochs):
+            start, begun = time.perf_counter(), len(self._starts)
+            for _ in range(steps):
+                with self._named("a step"):
+                    self.optimizer.zero_grad()
+                    self.loss_of(self.batch(batch)).backward()
+                    self.optimizer.step()
+            self._wait()
+            seconds.append(time.perf_counter() - start - sum(map(self._beyond_a_batch, self._starts[begun:])))
+        return np.array(seconds)
+
+    def between_s(self) -> float:
+        """Seconds that a DataLoader takes to begin an epoch, beyond what a batch takes it."""
+        return self._beyond_a_batch(min(self._starts, default=0.0))
+
+    def _beyond_a_batch(self, seconds: float) -> float:
+        return max(seconds - float(np.median(self._waits or [0.0])), 0.0)
+
+    def test_s(self, batch: int, steps: int) -> float:
+        """Seconds of a step of an evaluation: forward and loss, without gradients."""
+        self.module.eval()
+        seconds = 0.0
+        with torch.no_grad():
+            for _ in range(2):  # the second counts
+                start = time.perf_counter()
+                for _ in range(steps):
+                    with self._named("an evaluation"):
+                        self.loss_of(self.batch(batch))
+                self._wait()
+                seconds = time.perf_counter() - start
+        return seconds / steps
+
+    def save_s(self) -> float:
+        """Seconds of writing the states of the module and its optimizer to a file."""
+        with self._named("a save"), tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            states = {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict()}
+            torch.save(states, Path(folder) / "checkpoint.pt")
+            return time.perf_counter() - start
+
+    @contextlib.contextmanager
+    def restored(self, values: bool = True) -> Iterator[None]:
+        """The module, its optimizer and loss, and where random numbers are, are afterwards what they were before.
+
+        values: also the numbers in parameters and optimizer, for which they are copied.
+        """
+        sampler = getattr(self.data, "sampler", None)
+        generators = [getattr(each, "generator", None) for each in (self.data, sampler)]
+        before = Snapshot(self.module, self.optimizer, self.loss, *generators, values=values)
+        try:
+            yield
+        finally:
+            self._loader = None  # ends its workers
+            before.put_back()
+
+    def batch(self, samples: int) -> Batch:
+        """The next batch, on the module's device: so many samples of the arrays, or the DataLoader's next."""
+        if self._arrays is None:
+            return _on(self.device, self._split(self._next()))
+        at, self._at = self._at, self._at + samples
+        return _on(self.device, tuple(_mapped(lambda array: _slice(array, at, samples), part) for part in self._arrays))
+
+    def loss_of(self, batch: Batch, call: Callable[..., Any] | None = None) -> torch.Tensor:
+        """The loss of a batch; call: what is called in the module's place. Raises InputError where there is none."""
+        inputs, targets = batch
+        call = call or self.module
+        if isinstance(inputs, Mapping):
+            outputs = call(**inputs)
+        else:
+            outputs = call(*inputs) if isinstance(inputs, tuple | list) else call(inputs)
+        if self.loss is not None:
+            return self.loss(outputs, targets)
+        first = outputs[0] if isinstance(outputs, tuple) else outputs
+        if isinstance(outputs, Mapping):
+            first = outputs.get("loss")
+        found = getattr(outputs, "loss", first)
+        if not isinstance(found, torch.Tensor) or found.ndim:
+            raise InputError("loss", None, f"is not in what {type(self.module).__name__} returns", "Give loss=….")
+        return found
+
+    def _split(self, given: Any) -> Batch:
+        """A DataLoader's batch as what the module takes, and the targets."""
+        if self.loss is None:
+            return given, None
+        if isinstance(given, tuple | list) and len(given) == 2:
+            return given[0], given[1]
+        kind = f"{len(given)} parts" if isinstance(given, tuple | list) else type(given).__name__
+        raise InputError("data", type(self.data).__name__, f"gives batches of {kind}, and not (x, y)", BY_STEP)
+
+    def _next(self) -> Any:
+        start, times = time.perf_counter(), self._waits
+        with self._named("the next batch"):
+            for _ in range(2):
+                if self._loader is None:
+                    self._loader, times = iter(self.data), self._starts
+                for given in self._loader:
+                    times.append(time.perf_counter() - start)
+                    return given
+                self._loader = None  # an epoch is over
+        raise InputError("data", type(self.data).__name__, "gave no batch", "Give what can be gone through again.")
+
+    @contextlib.contextmanager
+    def _named(self, what: str) -> Iterator[None]:
+        """What the module or its data raise here is an InputError, which tells a fault of theirs from one of ours."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:
+            if means_out_of_memory(error):
+                raise
+            problem = f"raised {type(error).__name__} in {what}: {' '.join(str(error).split())[:300]}"
+            remedy = f"Train one batch by yourself until it does not. {BY_STEP}"
+            raise InputError("model", type(self.module).__name__, problem, remedy) from error
+
+    def _wait(self) -> None:
+        """Wait until what the device was given is done."""
+        getattr(torch, self.device.type).synchronize()
+
+
+def _arrays(data: Any, loss: Any) -> tuple[Any, Any] | None:
+    """What data are as (what the module takes, targets), arrays of one length; None where they give batches."""
+    if loss is None:
+        if not isinstance(data, Mapping) and not hasattr(data, "shape"):
+            return None
+        found: tuple[Any, Any] = (data, None)
+    elif isinstance(data, tuple | list) and len(data) == 2:
+        found = tuple(data)  # type: ignore[assignment]
+    elif isinstance(data, Iterable) and not isinstance(data, Mapping) and not hasattr(data, "shape"):
+        return None
+    else:
+        raise InputError("data", type(data).__name__, "has no targets for the loss", "Give data=(x, y), or loss=None.")
+    sizes = {len(each) for each in _leaves(found)}
+    if len(sizes) != 1 or 0 in sizes:
+        problem = "have no sample" if 0 in sizes else "differ in their number of samples"
+        raise InputError("data", sorted(sizes), problem, "Give arrays of one length.")
+    return found
+
+
+def _mapped(function: Callable[[Any], Any], thing: Any) -> Any:
+    """The same structure of dicts and sequences, the function applied to what has a shape."""
+    if isinstance(thing, Mapping):
+        return {name: _mapped(function, each) for name, each in thing.items()}
+    if isinstance(thing, tuple | list):
+        return tuple(_mapped(function, each) for each in thing)
+    return function(thing) if hasattr(thing, "shape") else thing
+
+
+def _leaves(thing: Any) -> list[Any]:
+    found: list[Any] = []
+    _mapped(found.append, thing)
+    return found
+
+
+def _slice(array: Any, at: int, samples: int) -> Any:
+    """So many samples from this one on, gone through again where there are too few."""
+    at %= len(array)
+    if at + samples <= len(array):
+        return array[at : at + samples]
+    return array[(np.arange(samples) + at) % len(array)]
+
+
+def _on(device: torch.device, thing: Any) -> Any:
+    return _mapped(lambda each: torch.as_tensor(each).to(device), thing)

@@ -1,0 +1,295 @@
+"""The work of one training step of a PyTorch module, and the memory that each of its modules holds, without a step.
+
+A batch of the right size goes forward and back through torch's fake tensors, which have shapes and no numbers: nothing
+is computed, and a model that does not fit into this machine can be asked about. Products are counted by torch's own
+table of formulas (torch.utils.flop_counter), what is kept for the way back by its saved-tensor hooks.
+"""
+
+import math
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pandas as pd
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+from traintime.errors import InputError
+from traintime.predict import updates
+from traintime.predict.torch_trainer import TorchTrainer
+from traintime.workloads.base import Work
+
+WHOLE = "the module itself"
+
+
+@dataclass
+class ModuleMemory:
+    """What one module holds in a training step, bytes, without the modules inside it.
+
+    kind: its class; calls: times that a step computes it; parameters, gradients, state (the optimizer's): its own, each
+    counted at the first module that has it; saved: what its forward pass keeps for the way back, each tensor counted at
+    the first module that keeps it, the batch apart.
+    """
+
+    name: str
+    kind: str
+    calls: int = 0
+    parameters: int = 0
+    gradients: int = 0
+    state: int = 0
+    saved: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.parameters + self.gradients + self.state + self.saved
+
+
+@dataclass
+class StepWork:
+    """One training step of a module: its work, what its modules hold, and of embedding tables the trained parameters
+    and those that a batch reads at most.
+    """
+
+    modules: list[ModuleMemory]
+    work: Work
+    table: int
+    tokens: int
+
+
+def step_work(trainer: TorchTrainer, samples: int) -> StepWork:
+    """One training step with so many samples (a DataLoader's batch is as large as it is).
+
+    Raises InputError where the module cannot be followed without numbers: its way depends on them, or an operation of
+    its has no shape rule.
+    """
+    module = trainer.module
+    memory, products = _Memory(module), _Products()
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    named = [*module.named_parameters(), *module.named_buffers()]
+    state = {name: mode.from_tensor(each) for name, each in named}
+
+    def call(*given: Any, **by_name: Any) -> Any:
+        return torch.func.functional_call(module, state, given, by_name)
+
+    with trainer.restored(values=False):
+        batch = _without_numbers(mode, trainer, samples)
+        memory.known |= {_storage(each) for each in [*state.values(), *_tensors(batch)]}
+        try:
+            with mode, products, memory.hooks(), memory.saving():
+                module.train()
+                trainer.loss_of(batch, call).backward()
+        except InputError:
+            raise
+        except Exception as error:
+            words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            problem = f"cannot be followed without numbers ({words})"
+            raise InputError("model", type(module).__name__, problem, "Take tier='probed', which trains it.") from error
+    return _summed(trainer, memory, products, batch)
+
+
+def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", batch: Any) -> StepWork:
+    optimizer = trainer.optimizer
+    update = updates.of_torch(optimizer)
+    trained_ids = {id(each) for group in optimizer.param_groups for each in group["params"] if each.requires_grad}
+    counted: set[int] = set()
+    parameters = trained = table = 0
+    for name, module in trainer.module.named_modules():
+        one = memory.modules[name]
+        for each in module.parameters(recurse=False):
+            if id(each) in counted:
+                continue
+            counted.add(id(each))
+            moved = id(each) in trained_ids
+            parameters, trained = parameters + each.numel(), trained + each.numel() * moved
+            one.parameters += each.nbytes
+            one.gradients += each.nbytes * each.requires_grad
+            one.state += each.nbytes * update.slots * moved
+            if moved and isinstance(module, torch.nn.Embedding) and not module.sparse:
+                table += each.numel()
+    saved = sum(one.saved for one in memory.modules.values())
+    batch_bytes = sum(each.nbytes for each in _tensors(batch))
+    work = Work(
+        **update.parts(parameters, trained),
+        flops=products.flops,
+        product_bytes=products.bytes,
+        activation_bytes=saved + batch_bytes,
+        launches=2 * memory.launches,
+        recurrent_bytes=sum(one.saved for one in memory.modules.values() if one.name in memory.recurrent),
+    )
+    return StepWork(list(memory.modules.values()), work, table, min(memory.rows, table))
+
+
+class _Products(TorchDispatchMode):
+    """Counts the products of matrices that torch is asked for: operations, and the bytes of factors and results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops = self.bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        packet = func._overloadpacket
+        if packet in FURTHER:
+            flops = FURTHER[packet](args)
+        elif packet in flop_registry:
+            flops = flop_registry[packet](*args, **(kwargs or {}), out_val=out)
+        else:
+            return out
+        self.flops += flops
+        self.bytes += sum(each.nbytes for each in _tensors((args, out)))
+        return out
+
+
+def _of_recurrent(args: Any) -> int:
+    """Forward products of a recurrent layer in one call: each token by each matrix of weights, 2 operations a number.
+
+    args: the inputs, then the weights: two matrices, or a list with vectors among them.
+    """
+    inputs = args[0]
+    numbers = sum(each.numel() for each in _tensors(args[1:3]) if each.ndim == 2)
+    return 2 * math.prod(inputs.shape[:-1]) * numbers
+
+
+# What torch's table leaves out: layers in one call, and attention on a processor.
+FURTHER = {
+    torch.ops.aten.mkldnn_rnn_layer: _of_recurrent,
+    torch.ops.aten.mkldnn_rnn_layer_backward: lambda args: 2 * _of_recurrent(args),
+    torch.ops.aten._cudnn_rnn: _of_recurrent,
+    torch.ops.aten._cudnn_rnn_backward: lambda args: 2 * _of_recurrent(args),
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: lambda args: sdpa_flop_count(
+        *(each.shape for each in args[:3])
+    ),
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda args: sdpa_backward_flop_count(
+        *(each.shape for each in args[:4])
+    ),
+}
+
+
+@dataclass
+class _Memory:
+    """Follows a forward pass from module to module, and what is saved in each for the way back."""
+
+    module: torch.nn.Module
+    modules: dict[str, ModuleMemory] = field(init=False)
+    known: set[int] = field(default_factory=set)  # storages that are parameters, the batch's, or counted already
+    recurrent: set[str] = field(default_factory=set)
+    launches: int = 0  # modules without modules inside that were called: a kernel at the least
+    rows: int = 0  # numbers that were read from trained tables
+
+    def __post_init__(self) -> None:
+        named = list(self.module.named_modules())
+        self.modules = {name: ModuleMemory(name or WHOLE, type(each).__name__) for name, each in named}
+        self._names = {id(each): name for name, each in named}
+        self._stack = [""]
+        self._kept: list[torch.Tensor] = []  # so that no storage is freed and its address taken by another
+
+    def hooks(self) -> Any:
+        """A context in which every module that begins and ends is noted."""
+        stack = ExitStack()
+        for one in (
+            register_module_forward_pre_hook(self._begins),
+            register_module_forward_hook(self._ends, always_call=True),
+        ):
+            stack.callback(one.remove)
+        return stack
+
+    def saving(self) -> saved_tensors_hooks:
+        """A context in which what is saved for the way back is noted."""
+        return saved_tensors_hooks(self._saved, lambda tensor: tensor)
+
+    def _begins(self, module: Any, given: Any) -> None:
+        self._stack.append(self._names.get(id(module), self._stack[-1]))
+
+    def _ends(self, module: Any, given: Any, outputs: Any) -> None:
+        self._stack.pop()
+        name = self._names.get(id(module))
+        if name is None:
+            return
+        one = self.modules[name]
+        one.calls += 1
+        self.launches += next(module.children(), None) is None
+        if isinstance(module, torch.nn.RNNBase):
+            self.recurrent.add(one.name)
+            one.saved = max(one.saved, one.calls * _kept_of_steps(module, given[0]))
+        if isinstance(module, torch.nn.Embedding) and module.weight.requires_grad:
+            self.rows += sum(each.numel() for each in _tensors(outputs))
+
+    def _saved(self, tensor: torch.Tensor) -> torch.Tensor:
+        storage = _storage(tensor)
+        if storage not in self.known:
+            self.known.add(storage)
+            self._kept.append(tensor)
+            self.modules[self._stack[-1]].saved += tensor.untyped_storage().nbytes()
+        return tensor
+
+
+def _kept_of_steps(module: torch.nn.RNNBase, inputs: torch.Tensor) -> int:
+    """Bytes that the time steps of a recurrent layer keep at the least: gates and states of each token; what a layer in
+    one call keeps for itself, torch's fake tensors do not tell.
+    """
+    gates = {"LSTM": 4, "GRU": 4}.get(module.mode, 1)
+    states = 2 if module.mode == "LSTM" else 1
+    directions = 2 if module.bidirectional else 1
+    tokens = math.prod(inputs.shape[:-1])
+    return tokens * module.num_layers * directions * (gates + states) * module.hidden_size * inputs.element_size()
+
+
+def _tensors(thing: Any) -> list[torch.Tensor]:
+    """Every tensor in a nest of lists, tuples and dicts."""
+    return [each for each in tree_leaves(thing) if isinstance(each, torch.Tensor)]
+
+
+def _without_numbers(mode: FakeTensorMode, trainer: TorchTrainer, samples: int) -> Any:
+    """A batch without its numbers, of so many samples, or as large as a DataLoader's is."""
+
+    def faked(each: Any) -> Any:
+        if not isinstance(each, torch.Tensor):
+            return each
+        with mode:
+            shape = each.shape if trainer.own_batches else (samples, *each.shape[1:])
+            return torch.empty(shape, dtype=each.dtype, device=each.device)
+
+    return tree_map(faked, trainer.batch(1))
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """What tells one tensor's memory from another's."""
+    return tensor.untyped_storage()._cdata
+
+
+def module_memory(
+    module: torch.nn.Module,
+    *,
+    optimizer: torch.optim.Optimizer,
+    data: Any,
+    loss: Any = None,
+    batch_size: int = 32,
+    depth: int | None = None,
+) -> pd.DataFrame:
+    """What each module of a PyTorch model holds in a training step, bytes: a row a module, in the order of the model.
+
+    Columns: kind (its class), calls (of a step), parameters, gradients, state (the optimizer's), saved (activations
+    kept for the way back), total; each number counted once. Nothing is computed, so that a batch may be asked about
+    which does not fit. optimizer, data, loss: as `traintime.estimate` takes them; batch_size: samples a step, of
+    arrays; depth: modules that lie deeper count for the one at this depth ("encoder.layers" is at 2), None for each
+    module by itself. Not counted: what operations need for a moment, and the framework itself.
+    Raises InputError as `estimate` does, and where the module's way depends on its numbers.
+    """
+    for name, given in (("batch_size", batch_size), ("depth", depth)):
+        if given is not None and (type(given) is not int or given < 1):
+            raise InputError(name, given, "is refused", "Give a whole number of 1 or more.")
+    if not isinstance(module, torch.nn.Module):
+        raise InputError("module", type(module).__name__, "is no PyTorch module", "Give a torch.nn.Module.")
+    rows = step_work(TorchTrainer(module, loss, optimizer, data), batch_size).modules
+    table = pd.DataFrame([asdict(one) | {"total": one.total} for one in rows]).set_index("name")
+    if depth is not None:
+        above = [".".join(name.split(".")[:depth]) for name in table.index]
+        sums = table.drop(columns=["kind", "calls"]).groupby(above, sort=False).sum()
+        table = table[["kind", "calls"]].loc[sums.index].join(sums)
+    return table[table["total"] > 0]
