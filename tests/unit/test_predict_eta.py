@@ -556,6 +556,14 @@ def test_a_deadline_that_will_be_met_is_said_with_the_other_lines():
     assert "missed by" in said(lines, 21, 6000, verdict=False)[0]
 
 
+def test_a_deadline_hurries_the_first_line():
+    lines = Lines("doubling", LEVEL, Deadline("30m"))
+    assert not said(lines, 1, 1800, 0.9) and not said(lines, 2.9, 1800, 0.9)
+    assert said(lines, 3, 1800, 0.9)[0].endswith("too close to call.")
+    assert said(Lines("doubling", LEVEL, Deadline("30m")), 1, 60, 0.9, verdict=True), "however wide the interval is"
+    assert not said(Lines("doubling", LEVEL, None), 3, 1800, 0.9)
+
+
 def test_what_is_not_counted_is_named():
     assert "validation, if there is any, comes on top" in said(Lines("epoch", LEVEL, None), 1, 60, unseen=True)[0]
 

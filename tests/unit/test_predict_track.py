@@ -1,9 +1,16 @@
 """When a loop of one's own will end: what it goes over, when its steps are done, and what is refused."""
 
+import io
+import math
+import sys
+
+import numpy as np
 import pytest
 
 import traintime
 from traintime.errors import InputError
+from traintime.predict import bench_eta
+from traintime.predict.costs import MOST, Costs
 from traintime.predict.track import TrainingLoop, track
 
 
@@ -76,6 +83,307 @@ def test_a_training_that_goes_on_counts_what_is_left():
     assert seen[20].remaining.value == pytest.approx(60 * 0.5)
 
 
+# Training that was resumed
+
+
+def test_a_training_that_goes_on_in_an_epoch_counts_what_is_left_and_what_was_run():
+    clock, seen = Clock(), []
+    loop = TrainingLoop(3, first_epoch=1, first_step=60, say=None, clock=clock)
+    for epoch in (1, 2):
+        for step in loop.batches(range(60, 100) if epoch == 1 else range(100)):
+            if loop.estimate:
+                seen.append((clock.now + loop.estimate.remaining.value, loop.estimate.finished))
+            clock.now += 30.0 if (epoch, step) == (1, 60) else 0.5  # to where it goes on, and compiling
+    assert len(seen) == 138, "from the second step on that was run"
+    assert [end for end, _ in seen] == pytest.approx([clock.now] * len(seen))
+    assert [seen[38][1], seen[88][1]] == pytest.approx([40 / 140, 90 / 140])
+
+
+@pytest.mark.parametrize("given", [{}, {"first_epoch": 1}])
+def test_track_leaves_out_what_was_done(given):
+    epochs = 2 - given.get("first_epoch", 0)
+    numbers = list(track(range(5), 2, first_step=3, say=None, **given))
+    assert numbers == [3, 4, *list(range(5)) * (epochs - 1)]
+
+
+def test_a_training_may_go_on_where_an_epoch_ended():
+    loop = TrainingLoop(2, first_step=5, say=None)
+    assert list(loop.batches([], steps=5)) == []
+    assert list(loop.batches(range(5))) == [0, 1, 2, 3, 4]
+    with pytest.raises(InputError, match="first_step: 6"):
+        list(TrainingLoop(2, first_step=6, say=None).batches([], steps=5))
+
+
+def test_where_nobody_knows_the_steps_an_epoch_that_goes_on_counts_whole():
+    clock = Clock()
+    loop = TrainingLoop(3, first_step=60, say=None, clock=clock)
+    for _ in loop.batches(iter(range(60, 100))):
+        clock.now += 1.0
+    assert loop.estimate.remaining.value == pytest.approx(200)
+
+
+# Epochs of different lengths
+
+
+def test_an_epoch_has_its_own_steps_and_those_to_come_as_many_as_the_last():
+    clock, left = Clock(), {}
+    loop = TrainingLoop(4, say=None, clock=clock)
+    for epoch, steps in enumerate((100, 50, 50, 200)):
+        for step in loop.batches(range(steps)):
+            if step == 40:
+                left[epoch] = loop.estimate.remaining.value, loop.estimate.finished
+            clock.now += 1.0
+    assert left[0] == pytest.approx((60 + 3 * 100, 40 / 400))
+    assert left[1] == pytest.approx((10 + 2 * 100, 140 / 350))
+    assert left[2] == pytest.approx((10 + 50, 190 / 250))
+    assert left[3] == pytest.approx((160, 240 / 400))
+
+
+def test_an_epoch_that_goes_on_where_the_last_was_left_has_what_it_was_said_to_have():
+    clock = Clock()
+    loop = TrainingLoop(2, say=None, clock=clock)
+    for step in loop.batches(range(100)):
+        if step == 20:
+            break
+        clock.now += 1.0
+    for step in loop.batches(range(100)):
+        if step == 10:
+            assert loop.estimate.remaining.value == pytest.approx(10), "as the last one"
+        if step == 50:
+            assert loop.estimate.remaining.value == pytest.approx(50)
+        clock.now += 1.0
+
+
+# Steps that grow
+
+
+def warm_up(step):
+    """A sequence length that grows from 64 to 1024."""
+    return min(64 + 8 * step, 1024)
+
+
+def grown(cost, epochs=3, steps=100, begin_s=0.0, left_out=0, **given):
+    """Ends as predicted, shares done, and the end, of a training in which a step takes 1 ms a unit of cost."""
+    clock, seen = Clock(), []
+    loop = TrainingLoop(epochs, say=None, clock=clock, cost=cost, first_step=left_out, **given)
+    first_epoch = given.get("first_epoch", 0)
+    for epoch in range(first_epoch, epochs):
+        for step in loop.batches(range(left_out if epoch == first_epoch else 0, steps)):
+            if loop.estimate:
+                seen.append((clock.now + loop.estimate.remaining.value, loop.estimate.finished))
+            if step in (0, left_out):
+                clock.now += begin_s if epoch > first_epoch else 20.0  # the first one compiles
+            clock.now += 0.001 * cost(epoch * steps + step)
+    return np.array(seen), clock.now
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"epochs": 300, "steps": 1},
+        {"epochs": 5, "first_epoch": 2},
+        {"left_out": 30},
+        {"first_epoch": 1, "left_out": 99},
+    ],
+)
+def test_steps_that_grow_end_where_their_cost_puts_it(given):
+    seen, end = grown(warm_up, **given)
+    assert seen[:, 0] == pytest.approx(np.full(len(seen), end))
+    # Without the cost an estimate in the warm-up is wrong by far: that this one is right is no luck.
+    clock, told = Clock(), None
+    loop = TrainingLoop(say=None, clock=clock)
+    for step in loop.batches(range(300)):
+        told = told or (step == 20 and clock.now + loop.estimate.remaining.value)
+        clock.now += 0.001 * warm_up(step)
+    assert told < 50 + 0.5 * (clock.now - 50)
+
+
+def test_only_ratios_of_costs_matter_and_equal_ones_change_nothing():
+    scaled, _ = grown(lambda step: warm_up(step) * 0.001)
+    assert scaled[:, 1] == pytest.approx(grown(warm_up)[0][:, 1])
+    clocks, ends = [Clock(), Clock()], [[], []]
+    for clock, told, given in zip(clocks, ends, ({}, {"cost": lambda step: 7}), strict=True):
+        loop = TrainingLoop(3, say=None, clock=clock, **given)
+        trained(loop, clock, look=lambda loop=loop, told=told: told.append(loop.estimate and loop.estimate.remaining))
+    for one, other in zip(*ends, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or vars(one) == pytest.approx(vars(other), rel=0.05)
+
+
+def test_what_an_epoch_begins_with_does_not_grow_with_the_steps():
+    seen, end = grown(warm_up, epochs=6, begin_s=3.0)
+    in_third = seen[210:230, 0]
+    assert in_third == pytest.approx(np.full(20, end), rel=1e-3)
+
+
+def test_a_schedule_that_repeats_is_summed_up_from_few_of_its_steps():
+    calls = []
+
+    def cost(step):
+        calls.append(step)
+        return 9.0 if step % 8 == 7 else 1.0
+
+    costs, steps = Costs(cost), 64 * MOST
+    assert costs.between(0, steps) == pytest.approx(2 * steps, rel=0.03)
+    assert costs.between(steps // 2, steps) == pytest.approx(steps, rel=0.05)
+    assert len(calls) == MOST, "once, and not for each sum"
+    few = Costs(cost)
+    assert few.between(10, 1000) == sum(cost(step) for step in range(10, 1000))
+    assert few.between(500, 999) == sum(cost(step) for step in range(500, 999))
+    assert few.between(7, 7) == 0
+
+
+@pytest.mark.parametrize(
+    ("cost", "said"),
+    [
+        (5, "cost: 5 is nothing that can be called"),
+        (lambda step: 1 / (step - 5), "step 0"),
+        (lambda step: 1 / abs(step - 5), r"ZeroDivisionError.*step 5"),
+        ([1.0, 2.0].__getitem__, r"IndexError.*step 2"),
+        (lambda step: 0 if step == 7 else 1, "step 7"),
+        (lambda step: math.inf if step == 7 else 1, "step 7"),
+        (lambda step: math.nan, "step 0"),
+        (lambda step: "4", "step 0"),
+        (lambda step: None, "step 0"),
+        (lambda step: 10**400, "step 0"),
+    ],
+)
+def test_a_cost_that_is_none_is_refused_before_anything_is_trained(cost, said):
+    with pytest.raises(InputError, match=said) as error:
+        next(track(range(10), 2, cost=cost, say=None))
+    assert error.value.field == "cost"
+
+
+def test_which_step_comes_first_has_to_be_known_for_its_cost():
+    with pytest.raises(InputError, match="steps: None"):
+        next(track(iter(range(10)), 2, first_epoch=1, cost=warm_up, say=None))
+
+
+# Told of events
+
+
+def test_events_and_batches_predict_the_same():
+    def told_of_events(loop, clock, look):
+        for _ in range(3):
+            loop.epoch(40)
+            for _ in range(40):
+                look()
+                clock.now += 0.5
+                loop.step()
+            clock.now += 7.0
+            loop.validated()
+
+    def gone_over(loop, clock, look):
+        trained(loop, clock, look=look, validation_s=7.0)
+
+    def seen(train):
+        clock, lines, told = Clock(), [], []
+        loop = TrainingLoop(3, "1h", say=lines.append, clock=clock)
+        train(loop, clock, lambda: told.append(loop.estimate and (loop.estimate.remaining, loop.estimate.finished)))
+        loop.ends()
+        assert loop.estimate.remaining.value == 0 and loop.estimate.finished == 1
+        return told, len(lines)
+
+    assert seen(told_of_events) == seen(gone_over)
+    assert len(seen(gone_over)[0]) == 3 * 40
+
+
+def test_a_step_outside_of_training_is_refused():
+    with pytest.raises(InputError, match="step: 0"):
+        TrainingLoop(say=None).step()
+    with pytest.raises(InputError, match=r"steps: 2\.5"):
+        TrainingLoop(say=None).epoch(2.5)
+
+
+@pytest.mark.parametrize(("every", "first_step"), [(250, 0), (250, 500), (100, 0), (1000, 0)])
+def test_validation_in_the_middle_of_an_epoch_is_no_step_and_comes_as_often(every, first_step):
+    clock, ends = Clock(), {}
+    loop = TrainingLoop(first_step=first_step, say=None, clock=clock)
+    loop.epoch(1000)
+    loop.validated()  # before any step: it comes once
+    for step in range(first_step + 1, 1001):
+        clock.now += 0.1
+        loop.step()
+        ends[step] = loop.estimate and clock.now + loop.estimate.remaining.value
+        if step % every == 0:
+            clock.now += 20.0
+            loop.validated()
+    seen = [ends[step] for step in range(first_step + every + 1, 1001)]
+    assert seen == pytest.approx([clock.now] * len(seen))
+    assert ends[first_step + 2] == pytest.approx(clock.now - 20.0 * (1000 - first_step) / every)
+
+
+# What is said
+
+
+@pytest.mark.parametrize("steps", [3, 8, 30, 200, 5000])
+@pytest.mark.parametrize(("compiles", "validation_s"), [(0.0, 0.0), (0.0, 1.0), (2.0, 0.0), (2.0, 1.0), (5.5, 0.0)])
+@pytest.mark.parametrize("deadline", ["8h", 7.0])
+def test_a_training_of_six_seconds_is_told_of_where_there_is_a_deadline(steps, compiles, deadline, validation_s):
+    random, clock, lines = np.random.default_rng(steps), Clock(), []
+    steps_s = random.lognormal(0, 1, size=2 * steps)  # so uneven that no interval becomes narrow
+    steps_s *= (6.0 - compiles - 2 * validation_s) / steps_s.sum()
+    seconds = iter(steps_s)
+    loop = TrainingLoop(2, deadline, say=lines.append, clock=clock)
+    for epoch in range(2):
+        for step in loop.batches(range(steps)):
+            clock.now += next(seconds) + compiles * (epoch == step == 0)
+        with loop.validation():
+            clock.now += validation_s
+    assert clock.now == pytest.approx(56.0)
+    assert lines and "Deadline" in lines[0]
+
+
+def test_without_a_deadline_a_wide_interval_still_waits():
+    random, clock, lines = np.random.default_rng(0), Clock(), []
+    for _ in track(range(60), say=lines.append, clock=clock):
+        clock.now += random.lognormal(0, 2)
+        if clock.now > 50 + 20:
+            break
+    assert lines == []
+
+
+class Terminal(io.StringIO):
+    """Standard output that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_has_one_line_that_is_kept_up_to_date(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    clock = Clock()
+    for step in track(range(50), 2, clock=clock):
+        clock.now += 2.0
+        if step == 30:
+            print("loss 0.5")
+    text = terminal.getvalue()
+    assert sys.stdout is terminal, "as it was"
+    assert text.count(" left ") > 50, "at each step"
+    assert text.count("\n") < 10 and text.count("loss 0.5\n") == 2
+    assert text.endswith("\x1b[2K"), "nothing of it is left behind"
+
+
+@pytest.mark.parametrize("given", [{}, {"say": print}])
+def test_elsewhere_lines_are_printed(given, capsys, monkeypatch):
+    if given:  # that is a wish for lines, on a terminal, too
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    clock = Clock()
+    for _ in track(range(50), 2, clock=clock, **given):
+        clock.now += 2.0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text and 3 < text.count(" left ") == text.count("\n") < 10
+
+
+def test_what_a_loop_costs_is_measured():
+    for cost in (None, warm_up):
+        begun_s, step_s, estimate_s = bench_eta.of_a_loop(cost, 2000)
+        assert begun_s > step_s > 0 and estimate_s > 0
+
+
 def test_track_hands_every_batch_on_and_says_the_end():
     clock, lines, given = Clock(), [], []
     for number in track(range(50), 2, "1h", say=lines.append, clock=clock):
@@ -103,6 +411,8 @@ def test_what_cannot_be_gone_through_again_is_named():
         ({"epochs": 0}, "epochs: 0"),
         ({"epochs": 2.5}, "epochs: 2.5"),
         ({"epochs": 3, "first_epoch": 3}, "first_epoch: 3"),
+        ({"first_step": -1}, "first_step: -1"),
+        ({"first_step": 2.5}, "first_step: 2.5"),
         ({"deadline": "soon"}, "deadline: 'soon'"),
         ({"say": 5}, "say: 5"),
         ({"level": 2}, "level: 2"),

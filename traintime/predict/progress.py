@@ -325,5 +325,6 @@ class Progress:
             return 0
         place = self.epoch + (1.0 if over else min(self.done / self.steps, 1.0))
         passed = (place - last) / every  # in distances
-        passed = math.floor(passed + EVEN) if over else math.ceil(passed - EVEN) - 1
+        # One that is due may still come, before the next step.
+        passed = math.floor(passed + EVEN) if over or not self.done else math.ceil(passed - EVEN) - 1
         return max(math.floor((self.epochs - last) / every + EVEN) - max(passed, 0), 0)

@@ -1,0 +1,37 @@
+"""When a training by Lightning's `Trainer` will end, also one that was resumed, and whether before a deadline.
+
+trainer = Trainer(max_epochs=20, callbacks=[EtaCallback("8h")])
+"""
+
+import math
+
+from lightning.pytorch import Callback
+
+import traintime
+
+
+class EtaCallback(Callback):
+    """deadline, asked: as traintime.TrainingLoop takes them; numbers of `cost` are those of `global_step`."""
+
+    def __init__(self, deadline=None, **asked):
+        self.deadline, self.asked, self.loop = deadline, asked, None
+
+    def on_train_start(self, trainer, module):
+        quiet = {} if trainer.is_global_zero else {"say": None}
+        steps, self.done = trainer.estimated_stepping_batches, trainer.global_step
+        # Validation may come anywhere, and the last epoch may be cut short: the whole training is one epoch.
+        self.loop = traintime.TrainingLoop(1, self.deadline, first_step=self.done, **self.asked | quiet)
+        self.loop.epoch(int(steps) if math.isfinite(steps) else None)
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
+        while self.done < trainer.global_step:  # none where gradients are accumulated
+            self.loop.step()
+            self.done += 1
+
+    def on_validation_end(self, trainer, module):
+        if self.loop:  # else the trial before a training, or a validation without one
+            self.loop.validated()
+
+    def on_train_end(self, trainer, module):
+        self.loop.ends()
+        self.loop = None
