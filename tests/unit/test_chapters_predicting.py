@@ -42,7 +42,7 @@ def case(number, kind="attention", true=20.0, probed=1.0, formula=1.5, calibrate
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A machine that has tried these models."""
-    for name in ("gpu.csv", "titan-x.csv", "units.csv", "versions.csv"):
+    for name in ("cards.csv", "gpu.csv", "titan-x.csv", "units.csv", "versions.csv"):
         shutil.copy(paths.PREDICTED / name, tmp_path)
     monkeypatch.setattr(paths, "PREDICTED", tmp_path)
     (tmp_path / "withdrawn.csv").write_text("machine,started,figure,reason\n")
@@ -143,8 +143,7 @@ def test_what_is_withdrawn_has_no_memory_also_for_a_goal_and_keeps_its_time(book
 
 
 def test_the_card_of_the_document_is_judged_on_the_document():
-    assert judged("15.6", question.document()).figure.endswith("cells within 50 %")
-    assert len(predicting_elsewhere.document()) == 6
+    assert judged("15.6", question.document()).figure.endswith("of 6 cells within 50 %")
 
 
 def test_what_others_timed_is_judged_by_what_was_first_foretold():
@@ -360,11 +359,28 @@ def test_the_numbers_of_a_machine_are_of_what_it_tried(book):
 
 def test_trainings_on_cards_have_a_row_of_their_own():
     table = predicting_elsewhere.on_cards()
-    ours = {"H200, fused kernel": 14, "H200, loop": 8}
-    assert table["machine"].value_counts().to_dict() == {"Titan X": 8, "K40m": 6} | ours
-    assert (table["held"] == table["true"].between(table["low"], table["high"])).all()
+    counts = table["machine"].value_counts().to_dict()
+    assert [counts[name] for name in ("our H200, fused kernel", "our H200, loop", "K40m")] == [14, 8, 6]
+    assert set(table["stack"]) <= set(prices.known()), "layers alone, and Torch, are no steps of the book's stacks"
     lines = predicting_elsewhere.card_row()["models"].split("<br>")
-    assert [line.partition("\u00a0")[0] for line in lines] == ["6", "8", "14", "8"]
+    assert [line.partition("\u00a0")[0] for line in lines] == [str(counts[name]) for name in table["machine"].unique()]
+
+
+def test_what_was_left_out_is_told_by_card_and_source_and_all_by_weight():
+    table = cells(predicting_elsewhere.cards_table())
+    rows, found = predicting_elsewhere.left_out(), predicting_elsewhere.of_all()
+    assert [row[0] for row in table] == [*rows["left_out"].unique(), "all, by weight"]
+    assert int(table[-1][1]) == len(rows) == sum(int(row[1]) for row in table[:-1])
+    twice = rows["times"].between(0.5, 2)
+    assert found["within"] == pytest.approx(rows["weight"][twice].sum() / rows["weight"].sum())
+    assert found["within"] != pytest.approx(twice.mean(), abs=1e-3), "by weight, and not by number"
+    wide = np.exp(2 * 1.6449 * prices.on_cards())
+    assert found["width"] == pytest.approx(wide, rel=1e-3)
+
+
+def test_the_goal_on_cards_is_judged_where_a_card_was_measured():
+    assert verdict("15.38", stored.of()) == "not measured"
+    assert verdict("15.38", predicting_elsewhere.card()) == "does not hold"
 
 
 def on_card(factor):
@@ -395,7 +411,7 @@ def test_the_first_table_says_for_whom_each_way_is():
     table = cells(predicting.lead_table(predicting_tried.shown_anew()))
     assert [row[1] for row in table] == ["probed", "scaled", "calibrated", "formula", "formula"]
     assert all(row[2].endswith("%") and " of " in row[4] for row in table)
-    assert table[-1][-1] == predicting_elsewhere.card().title
+    assert table[-1][-1] == f"{predicting_elsewhere.on_cards()['device'].nunique()} cards"
 
 
 def test_the_foot_names_the_profile_once():

@@ -8,19 +8,18 @@ import pandas as pd
 import pytest
 
 from traintime import paths
-from traintime.book import original
 from traintime.errors import InputError
 from traintime.explain.terms import STEP, TERMS, by_part
 from traintime.measuring import machine
 from traintime.point import make_point
-from traintime.predict import calibrate, cards, holdings, peaks, precision, prices
+from traintime.predict import calibrate, holdings, peaks, precision, prices
 from traintime.predict.prices import Prices, Rates
 from traintime.store import derived
 
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(prices, "habits"), (precision, "precision"), (peaks, "peaks"), (holdings, "holdings"), (cards, "cards")],
+    [(prices, "habits"), (precision, "precision"), (peaks, "peaks"), (holdings, "holdings")],
 )
 def test_the_derived_file_is_what_the_measurements_give(module, name, tmp_path):
     module.derive().to_csv(tmp_path / "again.csv", index=False, float_format="%.6g")
@@ -111,29 +110,23 @@ def test_memory_that_is_kept_makes_an_update_cheaper():
         prices.of_rates("x", rates, "2020-theano", prices.KEEPS)
 
 
-def test_a_card_keeps_its_memory_and_a_processor_does_not():
+def test_a_processor_has_the_habits_of_processors_and_a_card_those_of_cards():
     sheet = prices.sheets().set_index(["device", "name"])["value"]
-    for device, allocator in (("T4", prices.KEEPS), ("i7-7700K", prices.USUAL)):
-        flops, moved = sheet[device, "float32 peak"], sheet[device, "bandwidth peak"]
-        rates = Rates(flops * prices.REACHED["float32 peak"], moved * prices.REACHED["bandwidth peak"])
-        expected = prices.of_rates(device, rates, "2026-torch", allocator)
-        found = prices.published(device, "2026-torch")
-        of_card = {"slice": 0.0} if prices.is_card(device) else {}  # one kernel runs all
-        assert dict(found.seconds) == pytest.approx(dict(expected.seconds) | of_card)
-        assert found.of == f"2026-torch on {device}"
-        assert prices.is_card(device) == (allocator == prices.KEEPS)
-
-
-def test_a_card_is_no_surer_than_published_trainings_allow():
-    assert prices.published("T4", "2026-jax").error >= prices.on_cards()
-    assert prices.published("i7-7700K", "2026-jax").error < prices.on_cards()
-    assert len(cards.published()) == 14
+    flops, moved = sheet["i7-7700K", "float32 peak"], sheet["i7-7700K", "bandwidth peak"]
+    rates = Rates(flops * prices.REACHED["float32 peak"], moved * prices.REACHED["bandwidth peak"])
+    expected, found = prices.of_rates("it", rates, "2026-torch"), prices.published("i7-7700K", "2026-torch")
+    assert (dict(found.seconds), found.error) == (pytest.approx(dict(expected.seconds)), expected.error)
+    on_card = prices.published("T4", "2026-torch")
+    assert [found.of, on_card.of] == ["2026-torch on i7-7700K", "2026-torch on T4"]
+    assert on_card.seconds["overhead"] == prices.card_costs()["step"]
+    assert on_card.error == prices.on_cards()
 
 
 def test_every_device_has_both_rates_and_prices():
+    work = make_point().work
     for device in prices.sheets()["device"].unique():
         for stack in prices.known():
-            assert prices.published(device, stack).step_s(make_point().work) > 0
+            assert prices.published(device, stack, prices.kernel_of(stack, work)).step_s(work) > 0
 
 
 def test_no_stack_is_surer_than_the_evidence():
@@ -143,20 +136,6 @@ def test_no_stack_is_surer_than_the_evidence():
         error = prices.of_rates("x", Rates(1e11, 1e10), stack).error
         assert error >= rows.loc[stack].max()
         assert error >= rows["kinds"].median() or not math.isnan(rows.loc[stack, "kinds"])
-
-
-def test_the_documents_gpu_is_foretold_from_its_data_sheet():
-    """No second of a GPU was used: Theano's habits on processors, at a K40m's published rates. 90 % intervals."""
-    inside = []
-    for name in ("vocabulary", "batch"):
-        for _, cell in original.read(f"s0-{name}").iterrows():
-            if cell["device"] == "GPU" and cell["backend"] == "theano":
-                priced = prices.published("K40m", "2017-theano")
-                point = make_point(vocabulary=cell["vocabulary"], batch=cell["batch"], length=cell["length"])
-                error = math.log(priced.step_s(point.work) * cell["sentences"] / cell["batch"] / cell["epoch_s"])
-                inside.append(abs(error) < 1.645 * priced.error)
-    assert len(inside) >= 6
-    assert np.mean(inside) >= 0.9
 
 
 def test_memory_grows_with_what_an_optimizer_keeps(monkeypatch):

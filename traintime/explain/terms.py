@@ -35,7 +35,7 @@ class Term:
     name: of its coefficient, the cost, in seconds a unit; amount: of a step, in symbols of its Work (formula.COLUMNS);
     part: in which people read it (PARTS); rate: what bounds its cost below, and weight: units of that rate in a unit
     of the amount; every_batch: a batch that is not full pays it in full; forward: a forward pass alone pays its share;
-    stacks: those that pay it, none for all; on_cards: whether a GPU pays it.
+    stacks: those that pay it, none for all.
     """
 
     name: str
@@ -46,7 +46,6 @@ class Term:
     every_batch: bool = False
     forward: bool = True
     stacks: tuple[str, ...] = ()
-    on_cards: bool = True
 
 
 PARTS = {
@@ -80,8 +79,8 @@ TERMS = {
         # An operation of the update that a framework runs by itself reads a float32 number and writes one.
         Term("elementwise", E, "update", "bytes", weight=2 * FLOAT, every_batch=True, forward=False),
         Term("touch", A, "activations", "bytes"),
-        # On torch the gradient of a time step's slice is as large as the whole sequence; on a card one kernel runs all.
-        Term("slice", G, "activations", "bytes", forward=False, stacks=("2026-torch",), on_cards=False),
+        # On torch the gradient of a time step's slice is as large as the whole sequence.
+        Term("slice", G, "activations", "bytes", forward=False, stacks=("2026-torch",)),
     )
 }
 STEP = Formula({name: term.amount for name, term in TERMS.items()})

@@ -20,16 +20,18 @@ errors of the rule before it:
   step and for cuDNN's time steps, and nothing kept a peak from being passed. Of what was left out 86 % (by weight) lay
   within ×/÷ 2, and the interval spanned 6.2 and covered 89 %. The second, this one, was written after those errors.
 
-`python -m traintime.predict.cards` writes data/derived/cards.csv; a test holds that the file is what they give.
+`python -m traintime.predict.cards` writes data/derived/cards.csv, what is missed, and card-costs.csv, the costs in use,
+which are fitted to everything; a test holds that both are what the trainings give.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import least_squares, nnls
+from scipy.special import ndtri
 
 from traintime import paths
 from traintime.point import Point, make_point
@@ -40,10 +42,12 @@ from traintime.store import records
 from traintime.workloads.base import FLOAT, Work, product, updates
 
 THE_DOCUMENTS, TITAN = "K40m", "TitanX-Maxwell"
-# The software of the time, by what a source calls it; of others no habits are known.
-OF_2017 = {"theano": "2017-theano", "Theano": "2017-theano", "TensorFlow": "2017-tensorflow"}
-# What runs one operation after the other, as all of these did, has one cost of a launch, whatever its name.
-OTHERS = OF_2017 | {
+# The software of the time, by what a source calls it. 2017-torch is no stack of ours; like the others it runs one
+# operation after the other.
+OTHERS = {
+    "theano": "2017-theano",
+    "Theano": "2017-theano",
+    "TensorFlow": "2017-tensorflow",
     "Torch": "2017-torch",
     "PyTorch 0.4.0": "2017-torch",
     "Keras 2.1.6 on TensorFlow 1.8": "2017-tensorflow",
@@ -62,7 +66,7 @@ Mask = NDArray[np.bool_]
 @dataclass(frozen=True)
 class Training:
     """A step that somebody timed on a card: whose figure it is, the card as data/external/hardware.csv names it, the
-    software, what computes its products (prices.KERNELS), a name, its work, and seconds.
+    software, what computes its products (prices.kernel_of), a name, its work, and seconds.
     """
 
     source: str
@@ -265,7 +269,7 @@ def fit(terms: Array, seconds: Array, weight: Array) -> Array:
     least = scale * np.array([LEAST.get(name, 0.0) for name in prices.FACTORS])
     start = np.maximum(nnls(units * root[:, None], root)[0], least) + 1e-3
     found = least_squares(lambda factors: root * np.log(units @ factors), start, bounds=(least, np.inf), xtol=1e-12)
-    return np.where(found.x < least + 1e-9, least, found.x) / scale
+    return np.where(terms.any(axis=0), np.where(found.x < least + 1e-9, least, found.x) / scale, 0.0)
 
 
 def quantile(errors: Array, weight: Array) -> float:
@@ -275,7 +279,7 @@ def quantile(errors: Array, weight: Array) -> float:
     return float(errors[order][np.searchsorted(summed, LEVEL * summed[-1])])
 
 
-def held_out(given: Sequence[Training], fit: Callable[[Array, Array, Array], Array] = fit) -> pd.DataFrame:
+def held_out(given: Sequence[Training]) -> pd.DataFrame:
     """A row for each training and fold that it is left out in: columns COLUMNS, of which foretold_s is predicted by the
     factors of all trainings outside the fold, and low_s and high_s are its interval by the errors of the other folds.
     """
@@ -284,16 +288,18 @@ def held_out(given: Sequence[Training], fit: Callable[[Array, Array, Array], Arr
     shared = weight / sum(mask.astype(float) for mask in masks.values())  # a training of two folds counts half in each
 
     def predicted(without: Mask) -> Array:
-        return terms @ fit(terms[~without], seconds[~without], weight[~without])
+        unknown = ~terms[~without].any(axis=0)  # costs that nothing which is left has paid
+        found = terms @ fit(terms[~without], seconds[~without], weight[~without])
+        return np.where((terms[:, unknown] > 0).any(axis=1), np.nan, found)
 
     parts = []
     for name, mask in masks.items():
         others, of_others = [], []
         for other in masks.values():
-            rest = other & ~mask
-            if rest.any():
-                others.append(np.abs(np.log(seconds / predicted(mask | other)))[rest])
-                of_others.append(shared[rest])
+            missed = np.abs(np.log(seconds / predicted(mask | other)))
+            rest = other & ~mask & ~np.isnan(missed)
+            others.append(missed[rest])
+            of_others.append(shared[rest])
         foretold, factor = predicted(mask), np.exp(quantile(np.concatenate(others), np.concatenate(of_others)))
         for place in np.flatnonzero(mask):
             one = given[place]
@@ -303,37 +309,27 @@ def held_out(given: Sequence[Training], fit: Callable[[Array, Array, Array], Arr
     return pd.DataFrame(parts)
 
 
-# The rule before it
-
-
-def published() -> list[tuple[str, str, Point, float]]:
-    """Trainings on cards that were published with all their sizes: (card, stack, point, seconds a step).
-
-    Sources: data/original/s0-*.csv; data/external/benchmarks.csv, its networks of one LSTM with as many inputs as
-    units, trained by SGD.
-    """
-    found = []
-    cells = pd.concat([pd.read_csv(paths.ORIGINAL / f"s0-{name}.csv") for name in ("vocabulary", "batch")])
-    for one in cells[cells["device"] == "GPU"].itertuples():
-        point = make_point(vocabulary=int(one.vocabulary), batch=int(one.batch), length=int(one.length))
-        found.append((THE_DOCUMENTS, OF_2017[one.backend], point, one.epoch_s / (one.sentences / one.batch)))
-    others = pd.read_csv(paths.EXTERNAL / "benchmarks.csv")
-    for one in others[(others["name"] == "rnn-benchmarks") & others["framework"].isin(list(OF_2017))].itertuples():
-        sizes = {"inputs": int(one.units), "units": int(one.units), "length": int(one.length), "batch": int(one.batch)}
-        point = make_point("lstm", **sizes, optimizer="sgd")
-        found.append((TITAN, OF_2017[one.framework], point, one.seconds_per_sample * one.batch))
-    return found
+# What is kept
 
 
 def derive() -> pd.DataFrame:
-    """A row a training: device, stack, key, took_s and foretold_s (seconds a step)."""
-    rows = [
-        {"device": card, "stack": stack, "key": point.key, "took_s": took_s}
-        | {"foretold_s": prices.published(card, stack).step_s(point.work)}
-        for card, stack, point, took_s in published()
-    ]
-    return pd.DataFrame(rows)
+    """What each training is predicted to take by costs that it was not fitted to (held_out)."""
+    return held_out(trainings())
+
+
+def costs(left_out: pd.DataFrame) -> pd.DataFrame:
+    """The costs fitted to all trainings, and how far those left out are missed: columns factor (each of prices.FACTORS,
+    and "error", the standard deviation of a logarithm whose interval at LEVEL has nine tenths of them) and value.
+    """
+    given = trainings()
+    terms, seconds = np.array([one.terms for one in given]), np.array([one.took_s for one in given])
+    found = dict(zip(prices.FACTORS, fit(terms, seconds, weights(given)), strict=True))
+    missed = np.abs(np.log(left_out["foretold_s"] / left_out["took_s"])).to_numpy()
+    found["error"] = quantile(missed, left_out["weight"].to_numpy()) / ndtri(0.5 + LEVEL / 2)
+    return pd.DataFrame({"factor": list(found), "value": list(found.values())})
 
 
 if __name__ == "__main__":
-    derive().to_csv(paths.DERIVED / "cards.csv", index=False, float_format="%.6g")
+    table = derive()
+    for name, rows in (("cards", table), ("card-costs", costs(table))):
+        rows.to_csv(paths.DERIVED / f"{name}.csv", index=False, float_format="%.6g")

@@ -6,7 +6,8 @@ from what the device reaches at best (Rates). A launch, and the per-step overhea
 on any device. Under an allocator that gives large blocks back (glibc) a byte also costs the page faults of the fresh
 pages mapped for it; under one that keeps them (tcmalloc) it does not, nor on a card, whose frameworks keep what they
 have had. `python -m traintime.predict.prices` fits the efficiency factors to the stored measurements
-(data/derived/habits.csv); a test holds that the file is what they give.
+(data/derived/habits.csv); a test holds that the file is what they give. A card's costs are fitted to what others timed
+on cards (predict.cards).
 """
 
 import functools
@@ -40,9 +41,6 @@ REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
 # step of cuDNN's; costs of operations, bytes and activations in times what the data sheet's peaks allow at the least.
 # predict.cards fits them to what others timed on cards.
 FACTORS = ("step", "launch", "compiled", "cudnn", "operations", "bytes", "activations")
-# What computes most of a model's products: matmuls, convolutions, a recurrent layer as one kernel of cuDNN, or a loop
-# over its time steps.
-KERNELS = ("matmul", "convolution", "cudnn", "loop")
 # Keras compiles a whole step with XLA (jit_compile="auto"), but none with a recurrent layer in cuDNN on TensorFlow
 # (layers/rnn/lstm.py: supports_jit).
 COMPILED = ("2026-jax", "2026-tensorflow")
@@ -280,6 +278,12 @@ def sheets() -> pd.DataFrame:
     return pd.read_csv(paths.EXTERNAL / "hardware.csv")
 
 
+def sheet(device: str) -> "pd.Series[float]":
+    """The figures of one device by name: FLOP/s, byte/s, bytes."""
+    rows = sheets()
+    return rows[rows["device"] == device].set_index("name")["value"].astype(float)
+
+
 def devices(name: str) -> list[str]:
     """The devices with a data sheet that a name means: the one of this name, else all whose names begin with it
     ("h2": H200-SXM; "a100": three). Raises InputError where there is none.
@@ -331,8 +335,7 @@ def computes_in_tf32(stack: str, kernel: str) -> bool:
 @functools.cache
 def unit_costs(device: str, stack: str, kernel: str) -> Array:
     """What a unit of each term takes on a card for a unit of each factor, s: shape (FACTORS, terms)."""
-    rows = sheets()
-    figures = rows[rows["device"] == device].set_index("name")["value"].astype(float)
+    figures = sheet(device)
     peak = figures["float32 peak"]
     if computes_in_tf32(stack, kernel):
         peak = figures.get("TF32 peak", peak)
@@ -342,31 +345,44 @@ def unit_costs(device: str, stack: str, kernel: str) -> Array:
     return found
 
 
-@functools.cache
-def published(device: str, stack: str) -> Prices:
-    """Costs from a device's data sheet; on a card with the efficiency factors under an allocator that keeps its memory,
-    where they are known, and no surer than the trainings that others have published allow. Raises InputError for a
-    device without.
+def kernel_of(stack: str, work: Work, convolutions: bool = False) -> str:
+    """What computes most of a model's products on a card: "matmul", "convolution", "cudnn" (a recurrent layer as one
+    kernel of cuDNN) or "loop" (its time steps one after the other). convolutions: whether most are.
     """
-    allocator = KEEPS if is_card(device) and stack in known(KEEPS) else USUAL
-    rows = sheets()
-    figures = rows[rows["device"] == device].set_index("name")["value"].astype(float)
-    moved = figures.get("bandwidth measured", figures["bandwidth peak"] * REACHED["bandwidth peak"])
-    rates = Rates(figures["float32 peak"] * REACHED["float32 peak"], float(moved))
-    found = replace(of_rates(device, rates, stack, allocator), of=f"{stack} on {device}")
+    if work.recurrent_bytes:
+        # What Keras reads slice by slice is what it may hand to cuDNN: an LSTM or a GRU without a mask.
+        return "cudnn" if stack in CUDNN and work.slice_bytes else "loop"
+    return "convolution" if convolutions else "matmul"
+
+
+@functools.cache
+def published(device: str, stack: str, kernel: str = "matmul") -> Prices:
+    """Costs from a device's data sheet: on a processor with the stack's efficiency factors, on a card with the costs
+    that fit what others timed on cards. kernel: what computes the model's products on a card (kernel_of).
+
+    Raises InputError for a device without a data sheet, and for a stack that was never measured.
+    """
     if not is_card(device):
-        return found
-    seconds = {name: price * TERMS[name].on_cards for name, price in found.seconds.items()}
-    return replace(found, seconds=seconds, error=max(found.error, on_cards()))
+        figures = sheet(device)
+        rates = Rates(*(float(figures[name]) * share for name, share in REACHED.items()))
+        return replace(of_rates(device, rates, stack), of=f"{stack} on {device}")
+    if stack not in known():
+        raise unknown("stack", stack, known())
+    seconds = card_costs()[list(FACTORS)].to_numpy() @ unit_costs(device, stack, kernel)
+    return Prices(f"{stack} on {device}", dict(zip(TERMS, seconds.tolist(), strict=True)), on_cards())
 
 
 @functools.cache
+def card_costs() -> "pd.Series[float]":
+    """FACTORS as predict.cards fitted them, and "error" (on_cards)."""
+    return pd.read_csv(paths.DERIVED / "card-costs.csv").set_index("factor")["value"]
+
+
 def on_cards() -> float:
-    """How far the efficiency factors were off on cards whose trainings others have published (predict.cards): the root
-    mean square of the logarithm of what they took over what was predicted.
+    """How far costs on cards missed the cards and sources that they were not fitted to: the standard deviation of a
+    logarithm whose interval has nine tenths of them.
     """
-    rows = pd.read_csv(paths.DERIVED / "cards.csv")
-    return rms(np.log(rows["took_s"] / rows["foretold_s"]).to_numpy())
+    return float(card_costs()["error"])
 
 
 if __name__ == "__main__":

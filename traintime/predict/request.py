@@ -62,7 +62,7 @@ class ModelDescription:
     products are computed; allocator: what answers malloc where it is trained; loaded_bytes: memory of this process
     without the model, between a least and a most, where the model is in it; forward_work: of a forward pass alone,
     where its layers tell it; deferrable: whether a deferred layer may take its tables' place under Adam; unpriced: what
-    says that a step is run in a way without known costs, and its value.
+    says that a step is run in a way without known costs, and its value; convolutions: whether most of its products are.
     """
 
     work: Work
@@ -78,6 +78,7 @@ class ModelDescription:
     forward_work: Work | None = None
     deferrable: bool = True
     unpriced: tuple[str, Any] | None = None
+    convolutions: bool = False
 
     @classmethod
     def from_point(cls, point: Point) -> "ModelDescription":
@@ -89,7 +90,8 @@ class ModelDescription:
         table = sizes.vocabulary * sizes.embedding if sizes.table and sizes.how in ("adam", "sgd") else 0
         tokens = min(table, sizes.batch * sizes.length * sizes.embedding) if table else 0
         optimizer = "adam" if sizes.optimizer in BY_ROW else sizes.optimizer
-        return cls(point.work, table, tokens, sizes.how, optimizer, TENSORFLOW, allocator=point.run.allocator)
+        about = {"allocator": point.run.allocator, "convolutions": point.workload in ("blocks", "convnet")}
+        return cls(point.work, table, tokens, sizes.how, optimizer, TENSORFLOW, **about)
 
     @classmethod
     def from_model(cls, model: Any, batch: int, optimizer: Any = None, length: int | None = None) -> "ModelDescription":
@@ -109,6 +111,7 @@ class ModelDescription:
         tokens = sum(one.work.activation_bytes // FLOAT for one in counted.layers if one.kind == "Embedding")
         stack, sample_bytes = f"2026-{keras.backend.backend()}", (counted.input_bytes + counted.target_bytes) // batch
         about |= {"allocator": calibrate.who_answers(), "loaded_bytes": _loaded_bytes(model)}
+        about["convolutions"] = "Conv" in max(counted.layers, key=lambda one: one.cost.flops).kind
         dtype = counted.compute_dtype
         return cls(counted.total, table, min(tokens, table), name, name, stack, sample_bytes, dtype, **about)
 
@@ -139,8 +142,9 @@ class ModelDescription:
         sizes = counted.table, counted.tokens
         tensors = [*trainer.module.parameters(), *trainer.module.buffers()]
         loaded = None if trainer.backend == "torch" else _apart_from([each.nbytes for each in tensors])
-        process = {"allocator": calibrate.who_answers(), "loaded_bytes": loaded, "deferrable": False}
-        return cls(counted.work, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **process)
+        about = {"allocator": calibrate.who_answers(), "loaded_bytes": loaded, "deferrable": False}
+        about["convolutions"] = any("Conv" in type(each).__name__ for each in trainer.module.modules())
+        return cls(counted.work, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **about)
 
 
 def is_module(model: Any) -> bool:

@@ -54,10 +54,11 @@ def formula_evidence(
     """
     stack, notes = model.stack, ()
     if device is not None:
-        priced = PricedWork(model, prices.published(device, stack), {})
-        notes = (
-            f"{device} was not measured: this is its data sheet, and the efficiency factors of {stack} on processors",
-        )
+        kernel = prices.kernel_of(stack, model.work, model.convolutions)
+        priced = PricedWork(model, prices.published(device, stack, kernel), {})
+        of_others = "costs fitted to what others timed on cards"
+        costs = of_others if prices.is_card(device) else f"the efficiency factors of {stack} on processors"
+        notes = (f"this model on {device} was not measured: the answer is from a data sheet, and {costs}",)
     else:
         if stack in prices.known() and stack not in prices.known(model.allocator):
             taken = f"its efficiency factors under {prices.USUAL} are taken"

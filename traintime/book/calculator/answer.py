@@ -1,18 +1,17 @@
 """What Python says to the settings of the calculator's page, by the package's own functions."""
 
-import functools
 import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from traintime.book import original, stored
+from traintime.book import stored
 from traintime.book.calculator import choices
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
-from traintime.predict import cards, holdings, prices
+from traintime.predict import holdings, prices
 from traintime.predict.answer import LEVEL, SURE, around
 from traintime.predict.prices import FIXED, Prices, Rates
 from traintime.workloads.base import Work
@@ -20,7 +19,6 @@ from traintime.workloads.rnn import Rnn
 
 # How many standard deviations an interval of this level reaches to either side.
 Z = float(np.log(around(1.0, (1.0, SURE), level=LEVEL).high))
-CARD, CARD_STACK = "K40m", "2017-theano"  # the document's, whose epochs nobody here measured
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,7 @@ def on(machine: str, stack: str) -> Prices:
     """Costs of a stack on one of our machines, or on a device with a data sheet."""
     if machine in stored.named():
         return prices.of_rates(machine, prices.own_rates(machine), stack)
-    return prices.published(machine, stack)
+    return prices.published(machine, stack, prices.kernel_of(stack, Rnn().work()))
 
 
 def habits(stack: str) -> Prices:
@@ -155,27 +153,6 @@ def habits(stack: str) -> Prices:
     unit = Rates(1.0, 1.0)
     found = prices.of_rates("any", unit, stack)
     return replace(found, seconds={term: seconds / unit.least[term] for term, seconds in found.seconds.items()})
-
-
-@functools.cache
-def on_the_card() -> dict[tuple[int, int], float]:
-    """Published over predicted seconds of the 2017 post's epochs on its card, by vocabulary and batch."""
-    cells, its = original.s0().query("device == 'GPU'"), prices.published(CARD, CARD_STACK)
-    sizes = [Rnn(vocabulary=int(v), batch=int(b)) for v, b in zip(cells["vocabulary"], cells["batch"], strict=True)]
-    return {
-        (each.vocabulary, each.batch): seconds / its.step_s(each.work())
-        for each, seconds in zip(sizes, cells["step_s"], strict=True)
-    }
-
-
-@functools.cache
-def on_the_titan() -> list[float]:
-    """Published over predicted seconds of the LSTMs that others timed on a Titan X."""
-    return [
-        seconds / prices.published(card, stack).step_s(point.work)
-        for card, stack, point, seconds in cards.published()
-        if card == cards.TITAN
-    ]
 
 
 def changed(settings: Settings, change: choices.Change) -> Settings | None:

@@ -119,8 +119,10 @@ def machines() -> dict[str, Machine]:
         title = f"{title} ({described['cpu'].replace('(R)', '')}, {described['cores']} cores)"
         found[name] = Machine(name, title, about, described["memory_bytes"])
     for device in devices():
-        about = "From its data sheet, with habits that the software showed on processors."
         card = prices.is_card(device)
+        of_others = "costs fitted to what others timed on cards"
+        costs = of_others if card else "habits that the software showed on processors"
+        about = f"From its data sheet, with {costs}."
         what = "GPU" if card else "processor"
         found[device] = Machine(device, f"{device} ({what}, by its data sheet)", about, card=card)
     return found

@@ -19,8 +19,6 @@ from traintime.book.calculator.answer import (
     habits,
     measured,
     on,
-    on_the_card,
-    on_the_titan,
     prices_of,
 )
 from traintime.book.calculator.choices import Machine, Number
@@ -127,7 +125,6 @@ def fragments() -> dict[str, str]:
 
 def values() -> dict[str, str]:
     """What calculator.md names as {{ name }}."""
-    ratios, titan = list(on_the_card().values()), on_the_titan()
     # A word, and not the product of its letters.
     named = re.compile(r"^(" + "|".join(STEP.terms) + r")\b")
     terms = [named.sub(r"\\mathit{\1}", term) for term in STEP.latex_terms()]
@@ -137,10 +134,6 @@ def values() -> dict[str, str]:
         "calculator_formula": f"$$\n\\small\\begin{{aligned}}\n{aligned}\n\\end{{aligned}}\n$$",
         "calculator_machine": stored.named()[Settings().machine]["title"],
         "calculator_level": _percent(LEVEL),
-        "calculator_card_low": f"{min(ratios):.2f}",
-        "calculator_card_high": f"{max(ratios):.2f}",
-        "calculator_titan_low": f"{min(titan):.2f}",
-        "calculator_titan_high": f"{max(titan):.2f}",
         "calculator_stacks": str(len(choices.stack_names())),
     }
 

@@ -68,7 +68,7 @@ KINDS = {
 def over_truth(books: Sequence[Measurements]) -> pd.DataFrame:
     """Predicted over true time: a row for each model and way, of every tier, and of training again ("again").
 
-    Columns machine, stack, kind, way, times. The trainings on cards are those that others published.
+    Columns machine, stack, kind, way, times. Trainings on cards are predicted without their card.
     """
     scaled = pd.concat([beyond(book).assign(machine=book.title) for book in books])
     models = [on_every_machine(books), scaled[scaled["way"] == "scaled"], elsewhere.on_cards()]
@@ -124,18 +124,20 @@ def _cells(tier: str) -> dict[str, Callable[[Measurements], str]]:
 def lead_table(book: Measurements) -> HTML:
     """For whom each tier is, and what it was worth on this machine.
 
-    A smaller version was tried more on the machine before it; the data sheet is of the card that we measured.
+    A smaller version was tried more on the machine before it; each card is predicted by the others.
     """
     if cases(book).empty:
         return page.nothing(TRIES)
     table = []
     for tier, (runs, name) in TIERS.items():
         if tier == CARD:
-            texts, of = elsewhere.card_cells(elsewhere.ours_on_card()), elsewhere.card()
+            models = elsewhere.on_cards()
+            texts, on = elsewhere.card_cells(models), f"{models['device'].nunique()} cards"
         else:
             of = shown() if tier == "scaled" else book
             texts = {key: page.or_not_measured(lambda give=give, of=of: give(of)) for key, give in _cells(tier).items()}
-        table.append(texts | {"runs": runs, "name": name, "on": of.title})
+            on = of.title
+        table.append(texts | {"runs": runs, "name": name, "on": on})
     return page.columns(
         pd.DataFrame(table),
         runs="you can run",

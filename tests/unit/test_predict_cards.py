@@ -1,0 +1,177 @@
+"""Costs on cards: what is left out is left out whole, and the interval is what that is missed by."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from traintime import paths
+from traintime.errors import InputError
+from traintime.point import make_point
+from traintime.predict import cards, prices
+from traintime.predict.answer import SURE, around
+from traintime.predict.request import ModelDescription, Request
+from traintime.predict.tiers import formula_evidence
+
+FEW = ("Braun 2018", "2017 post", "rnn-benchmarks", "our H200")  # four cards, one of them with two sources
+
+
+@pytest.fixture(scope="module")
+def given():
+    return cards.trainings()
+
+
+@pytest.fixture(scope="module")
+def few(given):
+    layers = [one for one in given if one.source == "DeepBench" and one.device == cards.TITAN]
+    return [*(one for one in given if one.source in FEW), *layers[::3]]
+
+
+def test_every_training_is_left_out_with_its_card_and_with_its_source(given):
+    folds = cards.folds(given)
+    for place, one in enumerate(given):
+        mine = [mask for mask in folds.values() if mask[place]]
+        for name in ("device", "source"):
+            together = [getattr(each, name) == getattr(one, name) for each in given]
+            assert any(np.array_equal(mask, together) for mask in mine)
+    assert len({tuple(mask) for mask in folds.values()}) == len(folds), "none twice"
+
+
+def test_what_is_left_out_has_no_part_in_what_predicts_it(few):
+    """A card ten times as slow is predicted as before, and others are not."""
+    card = "K40m"
+    slower = [replace(one, took_s=10 * one.took_s) if one.device == card else one for one in few]
+    before, after = (cards.held_out(each).set_index(["left_out", "source", "stack", "key"]) for each in (few, slower))
+    its = before.index[before["device"] == card]
+    assert after.loc[its, "foretold_s"].tolist() == before.loc[its, "foretold_s"].tolist()
+    assert after.loc[its, "high_s"].tolist() == before.loc[its, "high_s"].tolist(), "nor in its interval"
+    others = before.index.difference(its)
+    assert (after.loc[others, "foretold_s"] > 1.01 * before.loc[others, "foretold_s"]).any()
+
+
+def test_a_source_has_the_weight_of_the_root_of_its_trainings(given):
+    weight = pd.Series(cards.weights(given)).groupby([one.source for one in given]).sum()
+    count = pd.Series([one.source for one in given]).value_counts()
+    assert weight.to_dict() == pytest.approx(np.sqrt(count).to_dict())
+
+
+def test_costs_are_found_again_from_steps_that_have_them(given):
+    terms = np.array([one.terms for one in given])
+    truth = np.array([2e-3, 1e-4, 1e-5, 3e-5, 1.5, 1.2, 2.0])
+    found = cards.fit(terms, terms @ truth, cards.weights(given))
+    assert found == pytest.approx(truth, rel=1e-3)
+
+
+def test_no_cost_passes_a_peak(given):
+    terms = np.array([one.terms for one in given])
+    found = cards.fit(terms, terms @ np.array([1e-3, 1e-4, 1e-5, 3e-5, 0.2, 0.5, 3.0]), cards.weights(given))
+    assert dict(zip(prices.FACTORS, found, strict=True)).items() >= {"operations": 1.0, "bytes": 1.0}.items()
+
+
+def test_a_cost_that_nothing_left_has_paid_predicts_nothing(few):
+    """Without the H200 no compiled launch is left among these."""
+    found = cards.held_out(few).set_index("left_out")["foretold_s"]
+    assert found["card K40m"].notna().all()
+    compiled = [(one.stack, one.kernel) == ("2026-jax", "loop") for one in few if one.source == "our H200"]
+    assert found["card H200-SXM"].isna().tolist() == compiled
+
+
+def test_too_high_and_too_low_by_a_factor_count_the_same():
+    terms = np.zeros((2, len(prices.FACTORS)))
+    terms[:, 0] = 1
+    assert cards.fit(terms, np.array([1.0, 16.0]), np.ones(2))[0] == pytest.approx(4, rel=1e-3)
+
+
+def test_nine_tenths_of_the_weight_and_not_of_the_number():
+    errors = np.array([0.1, 0.5, 2.0])
+    assert cards.quantile(errors, np.array([1.0, 1.0, 1.0])) == 2.0
+    assert cards.quantile(errors, np.array([1.0, 8.5, 0.5])) == 0.5
+
+
+def test_the_networks_on_the_a100_have_the_work_of_their_layers():
+    keras = pytest.importorskip("keras")
+    from traintime.predict.work import work
+
+    depth, filters = 3, 2
+    network = keras.Sequential([keras.Input((32, 32, 3))])
+    for block in range(depth):
+        for _ in range(2):
+            network.add(keras.layers.Conv2D(filters * 2**block, 3, padding="same", activation="relu"))
+        network.add(keras.layers.MaxPooling2D())
+    network.add(keras.layers.Flatten())
+    network.add(keras.layers.Dense(128, activation="relu"))
+    network.add(keras.layers.Dense(10, activation="softmax"))
+    assert cards.network(depth, filters, 96) == work(network, 96, "adam").total
+
+
+def test_the_derived_files_are_what_the_trainings_give(tmp_path):
+    left_out = cards.derive()
+    for name, rows in (("cards", left_out), ("card-costs", cards.costs(left_out))):
+        rows.to_csv(tmp_path / "again.csv", index=False, float_format="%.6g")
+        again, stored = (pd.read_csv(path) for path in (tmp_path / "again.csv", paths.DERIVED / f"{name}.csv"))
+        pd.testing.assert_frame_equal(again, stored, rtol=1e-3)
+
+
+def test_the_costs_in_use_and_their_interval_are_those_of_the_stored_errors():
+    rows = pd.read_csv(paths.DERIVED / "cards.csv")
+    missed = np.abs(np.log(rows["foretold_s"] / rows["took_s"]))
+    total = around(1.0, (prices.published("T4", "2026-jax").error, SURE))
+    within = missed <= np.log(total.high) * (1 + 1e-5)
+    share = rows["weight"][within].sum() / rows["weight"].sum()
+    assert share >= 0.9
+    without_the_worst = missed < missed[within].max() * (1 - 1e-9)
+    assert rows["weight"][without_the_worst].sum() / rows["weight"].sum() < 0.9, "and no wider"
+
+
+def test_products_are_priced_in_the_precision_that_the_stack_computes_them_in():
+    def seconds(device, stack, kernel):
+        return prices.published(device, stack, kernel).seconds["matmul"]
+
+    for stack in ("2026-tensorflow", "2026-jax"):
+        without = seconds("V100-SXM2", stack, "matmul")
+        assert seconds("A100-40GB", stack, "matmul") == pytest.approx(without * 15.7 / 156, rel=1e-6, abs=0)
+    for kernel in ("convolution", "cudnn"):
+        assert seconds("A100-40GB", "2026-torch", kernel) == seconds("A100-40GB", "2026-jax", kernel)
+    eight = 8 * seconds("A100-40GB", "2026-jax", "matmul")
+    for stack, kernel in (("2026-torch", "matmul"), ("2026-torch", "loop"), ("2017-theano", "matmul")):
+        assert seconds("A100-40GB", stack, kernel) == pytest.approx(eight, rel=1e-6, abs=0)
+
+
+def test_a_loop_of_operations_costs_more_than_one_kernel_and_a_compiled_one_does_not():
+    point = make_point("lstm", length=100)
+    of_torch, of_jax = (
+        [prices.published("T4", stack, kernel).step_s(point.work) for kernel in ("loop", "cudnn")]
+        for stack in ("2026-torch", "2026-jax")
+    )
+    assert of_torch[0] > 2 * of_torch[1]
+    assert of_jax[0] < of_jax[1]
+
+
+@pytest.mark.parametrize(
+    ("stack", "sizes", "expected"),
+    [
+        ("2026-torch", {}, "cudnn"),
+        ("2026-torch", {"algorithm": "cell"}, "loop"),  # RNN(LSTMCell): Keras' own loop
+        ("2020-tensorflow", {}, "loop"),
+    ],
+)
+def test_keras_hands_an_lstm_to_cudnn_and_a_loop_around_a_cell_to_nobody(stack, sizes, expected):
+    assert prices.kernel_of(stack, make_point("lstm", **sizes).work) == expected
+
+
+def test_on_torch_convolutions_alone_are_computed_in_tf32():
+    model, request = ModelDescription.from_point(make_point("blocks")), Request(samples=1000, batch=32)
+    assert model.convolutions
+    assert not ModelDescription.from_point(make_point("dense")).convolutions
+    for stack, quicker in (("2026-torch", True), ("2026-jax", False)):
+        both = [replace(model, stack=stack, convolutions=are) for are in (True, False)]
+        first, second = (formula_evidence(request, one, "A100-40GB").step_s for one in both)
+        assert (first < second, first == second) == (quicker, not quicker)
+
+
+def test_an_unknown_card_or_stack_is_refused():
+    with pytest.raises(InputError, match="device: 'K41'"):
+        prices.published("K41", "2026-jax")
+    with pytest.raises(InputError, match="stack: '2031-jax'"):
+        prices.published("T4", "2031-jax")
