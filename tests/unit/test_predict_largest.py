@@ -6,7 +6,8 @@ import pytest
 import traintime
 from traintime.errors import InputError
 from traintime.point import make_point
-from traintime.predict.largest import _last, largest
+from traintime.predict.largest import _last, _of_module, largest
+from traintime.predict.request import ModelDescription
 
 GB = 10**9
 
@@ -73,9 +74,18 @@ def test_a_module_tells_the_largest_batch_and_nothing_is_trained():
     assert [each.tolist() for each in module.parameters()] == before
 
 
+def test_two_batches_tell_a_modules_work_at_any():
+    module, trained = network()
+    from traintime.predict.torch_trainer import TorchTrainer
+
+    trainer = TorchTrainer(module, trained["loss"], trained["optimizer"], trained["data"])
+    told, _ = _of_module(trainer)(1000)
+    assert told.work == ModelDescription.from_module(trainer, 1000).work
+
+
 def test_what_is_found_can_be_tried_by_a_step():
     module, trained = network()
-    found = largest(module, memory="2GB", samples=50_000, **trained, verify=True)
+    found = largest(module, memory="1.2GB", samples=50_000, **trained, verify=True)
     sure, above = found.tried
     assert (sure.number, above.number) == (found.surely, found.likely + 1)
     assert 4 * 20_000 * sure.number < sure.memory < found.memory.high

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from traintime.errors import InputError, unknown
@@ -15,10 +15,13 @@ from traintime.predict.prices import Rates
 from traintime.predict.probe import Trainer
 from traintime.predict.request import ModelDescription, Request, is_module
 from traintime.predict.tiers import formula_evidence
+from traintime.workloads.base import Work
 
 FIELDS = {"batch": "batch", "length": "length", "rows": "vocabulary"}  # what is asked for -> a point's field
 MOST = 2**40  # beyond which nobody asks
 ANY_RATES = Rates(1.0, 1.0)  # memory does not depend on how fast a machine is
+BATCHES = (8, 16)  # at which a module is looked at
+Describe = Callable[[int], tuple[ModelDescription, int]]  # a size -> the model's work, and its batch
 STEPS = 2  # that are tried: the first makes the optimizer's state, the second has it from its start
 
 
@@ -157,9 +160,7 @@ def _tried(
     return Tried(number, held + trainer.array_bytes(max(samples - size, 0)) - trainer.own_bytes)
 
 
-def _described(
-    model: Any, of: str, batch: int | None, trainer: Trainer | None
-) -> tuple[Callable[[int], tuple[ModelDescription, int]], int]:
+def _described(model: Any, of: str, batch: int | None, trainer: Trainer | None) -> tuple[Describe, int]:
     """What gives the model's work and batch at a size, and the largest size to try."""
     if isinstance(model, Point):
         field = FIELDS[of]
@@ -175,12 +176,29 @@ def _described(
     if of == "rows":
         raise InputError("of", of, "is what the model's layers say", "Ask for the batch, or by sizes (make_point).")
     if is_module(model):
-        return lambda number: (ModelDescription.from_module(trainer, number), number), MOST
+        return _of_module(trainer), MOST
     if of == "length":
         if batch is None:
             raise InputError("batch_size", batch, "is needed to ask for the length", "Give batch_size=32, say.")
         return lambda number: (ModelDescription.from_model(model, batch, length=number), batch), MOST
     return lambda number: (ModelDescription.from_model(model, number), number), MOST
+
+
+def _of_module(trainer: Trainer | None) -> Describe:
+    """A module's work at any batch: each count is what its parameters make of it and so much for each sample, which two
+    batches tell.
+    """
+    small, large = (ModelDescription.from_module(trainer, batch) for batch in BATCHES)
+
+    def of_batch(number: int) -> tuple[ModelDescription, int]:
+        place = (number - BATCHES[0]) / (BATCHES[1] - BATCHES[0])
+        counts = {
+            name: round(one + place * (getattr(large.work, name) - one)) for name, one in vars(small.work).items()
+        }
+        tokens = min(round(small.tokens + place * (large.tokens - small.tokens)), small.table)
+        return replace(small, work=Work(**counts), tokens=tokens), number
+
+    return of_batch
 
 
 def _last(fits: Callable[[int], bool], most: int) -> int:

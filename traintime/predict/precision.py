@@ -32,7 +32,7 @@ NEAR = 0.5  # of the operations of the convolutions' products: about as large as
 def derive() -> pd.DataFrame:
     """A row for each stack and sweep: columns machine, stack, sweep, times (a step in bfloat16 over one in float32, the
     geometric mean over the rounds that have both), rounds, product (operations a launch), needs (the machine's
-    instructions for bfloat16).
+    instructions for bfloat16; machines without any are left out).
     """
     found = table(paths.MEASUREMENTS)
     found = found[found["sweep"].isin(SWEEPS) & (found["status"] == "ok")]
@@ -44,6 +44,8 @@ def derive() -> pd.DataFrame:
         times = np.exp(np.log(its["median_s_half"] / its["median_s_full"]).mean())
         sets = json.loads((paths.MEASUREMENTS / machine_key / "machine.json").read_text())["instruction_sets"]
         needs = " ".join(each for each in sets if "bf16" in each)
+        if not needs:  # emulated, it costs up to ten times as much, and nobody is advised to do so
+            continue
         path = records.file_of(paths.MEASUREMENTS, machine_key, stack, its["key"].iloc[0])
         about = {"machine": machine_key, "stack": stack, "sweep": sweep, "times": times}
         about |= {"rounds": its["round"].nunique(), "product": _product(records.read(path).point.work)}
