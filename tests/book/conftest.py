@@ -1,16 +1,11 @@
 """The browser in which readers meet the book, started once for the tests of a module."""
 
-import shutil
-
 import pytest
-from playwright.sync_api import sync_playwright
+
+from traintime.book import printed
 
 
 @pytest.fixture(scope="module")
 def browser():
-    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    with sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        browser = playwright.chromium.launch(executable_path=executable, args=flags)
+    with printed.chromium() as browser:
         yield browser
-        browser.close()

@@ -1,24 +1,18 @@
 """The front page's small form in a real browser: two step times make hours, and what cannot be says why."""
 
 import re
-import shutil
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 pytestmark = pytest.mark.book
 GIVEN = {"one": 60, "small": 100, "two": 150, "large": 1000, "batch": 500, "samples": 1_000_000, "epochs": 3}
 
 
 @pytest.fixture(scope="module")
-def form(html):
-    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page()
-        page.goto((html / "index.html").as_uri())
-        yield page.locator("form#two-steps")
-        browser.close()
+def form(browser, html):
+    page = browser.new_page()
+    page.goto((html / "index.html").as_uri())
+    return page.locator("form#two-steps")
 
 
 def answer(form, **changes):

@@ -1,8 +1,11 @@
 """Where the sources are published, what is staged, and how new pages take the old ones' place."""
 
+import re
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
+import yaml
 
 from traintime.book import build
 
@@ -98,6 +101,8 @@ def test_pages_of_an_older_version_a_plain_folder_are_replaced_too(tmp_path):
 
 # What lies ready for Jupyter Book
 
+CITED = {"title": "T", "version": "1", "date-released": "2026-11-21", "authors": [{"name": "A"}]}
+
 
 @pytest.fixture
 def staged(tmp_path, monkeypatch):
@@ -115,6 +120,7 @@ def staged(tmp_path, monkeypatch):
     for name in ("claims", "predictions"):
         monkeypatch.setattr(build.appendix, name, lambda template: template)
     monkeypatch.setattr(build, "_settings", lambda values: str(values))
+    monkeypatch.setattr(build.citation, "read", lambda: CITED)
     for name, text in {
         "index.md": "It takes {{ fixed }}.",
         "claims.md": "",
@@ -148,6 +154,21 @@ def test_only_what_has_changed_is_staged_again(staged, tmp_path):
     assert changed == {"index.md"}
     assert (folder / "_build").exists(), "what Sphinx knows of the other pages"
     assert "unused" not in (folder / "_config.yml").read_text()
+
+
+def test_the_citation_is_staged_and_names_where_the_sources_are(staged, monkeypatch):
+    monkeypatch.setattr(build, "repository_url", lambda: "https://example.org/book")
+    assert "url = {https://example.org/book}" in (staged() / "citation.bib").read_text()
+
+
+def test_the_settings_have_the_citations_title_and_when_the_reference_was_last_measured(monkeypatch):
+    monkeypatch.setattr(build.citation, "read", lambda: CITED)
+    rows = pd.DataFrame({"started": ["2026-11-23T10:00:00", "2026-11-24T10:00:00", "2026-11-22T10:00:00"]})
+    monkeypatch.setattr(build.stored, "of", lambda: SimpleNamespace(rows=rows, title="machine B", machine="some-cores"))
+    settings = yaml.safe_load(build._settings({}))
+    assert (settings["title"], settings["author"]) == ("T", "A")
+    foot = settings["sphinx"]["config"]["html_theme_options"]["extra_footer"]
+    assert re.search(r"2026-11-24.*machine B.*some-cores", foot)
 
 
 def test_other_settings_or_contents_begin_anew(staged, tmp_path):

@@ -94,5 +94,5 @@ def test_bad_input_is_one_line_and_exit_status_2():
 
 def test_every_page_and_all_data_count_for_the_built_pages():
     found = {path.relative_to(paths.ROOT).as_posix() for path in workflow._pages()}
-    assert {"index.md", "_config.yml", "_static/book.css", "references.bib"} <= found
+    assert {"index.md", "_config.yml", "_static/book.css", "references.bib", "CITATION.cff"} <= found
     assert {"traintime/book/calculator/calculator.js", "traintime/book/reader.py", "data/original/claims.csv"} <= found

@@ -11,12 +11,15 @@ import nbformat
 import yaml
 
 from traintime import paths
-from traintime.book import appendix, glue, reader, stored
+from traintime.book import appendix, citation, glue, reader, stored
 from traintime.book.calculator import page as calculator
 from traintime.book.execute import chapters
 
 # Sphinx looks for MathJax on a server of its own choice; the book must read without a network.
-PAGES = ("index.md", "learned.md", "claims.md", "predictions.md", "calculator.md", "glossary.md", "bibliography.md")
+PAGES = tuple(
+    f"{name}.md"
+    for name in ("index", "learned", "claims", "predictions", "calculator", "glossary", "bibliography", "CHANGELOG")
+)
 MATHJAX = "mathjax/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full"
 
 
@@ -66,6 +69,7 @@ def stage(profile: str, staging: Path) -> None:
     values = glue.front_page(pages) | calculator.values()
     values |= {"profile": profile, "install": _install(), "front_machine": stored.of().title}
     staged["front-answer.txt"] = f"{values['predict_demo']}\n".encode()
+    staged["citation.bib"] = citation.bibtex(citation.read(), repository_url()).encode()
     if lacking := sorted(named - set(values)):
         raise RuntimeError(f"the pages name numbers that no chapter gives: {', '.join(lacking)}")
     staged["_config.yml"] = _settings({name: values[name] for name in sorted(named)}).encode()
@@ -88,6 +92,12 @@ def _install() -> str:
     return f"`pip install git+{url}`" if url else "Install the package from a copy of this repository (`pip install .`)"
 
 
+def _last_measured() -> str:
+    """The foot of every page; a chapter says the same of each machine that it shows (page.made_by)."""
+    book = stored.of()
+    return f"<p>Last measured on {book.rows['started'].max()[:10]}, {book.title} ({book.machine}).</p>"
+
+
 def _same(path: Path, content: bytes) -> bool:
     return path.exists() and path.read_bytes() == content
 
@@ -95,6 +105,9 @@ def _same(path: Path, content: bytes) -> bool:
 def _settings(values: dict[str, str]) -> str:
     """The book's settings with what is known only now: where it is published, and the numbers of the front pages."""
     config = yaml.safe_load((paths.ROOT / "_config.yml").read_text())
+    cited = citation.read()
+    config |= {"title": cited["title"], "author": ", ".join(citation.authors(cited))}
+    config["sphinx"]["config"]["html_theme_options"]["extra_footer"] = _last_measured()
     if url := repository_url():
         # What a launch button opens is the reader's copy, and that lies beside the published pages.
         config["repository"] = {"url": url, "branch": "gh-pages", "path_to_book": "_sources"}

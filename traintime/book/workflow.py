@@ -70,7 +70,8 @@ def _make(profile: str, given: dict[str, dict]) -> None:
 def _pages() -> Iterable[Path]:
     """What the pages are built from, besides the chapters and figures: texts, styles, and what makes the HTML."""
     building = uses.closure(["traintime.book.build"])
-    yield from (paths.ROOT / name for name in (*build.PAGES, "_toc.yml", "_config.yml", "references.bib"))
+    texts = (*build.PAGES, "_toc.yml", "_config.yml", "references.bib", "CITATION.cff")
+    yield from (paths.ROOT / name for name in texts)
     yield from (
         path for folder in ("_static", "traintime/book/calculator") for path in (paths.ROOT / folder).rglob("*.*")
     )
