@@ -79,6 +79,21 @@ def test_what_was_not_seen_in_the_smaller_one_is_in_doubt():
     assert scaling.scale(small, huge, 100, PRICES).error > scaling.scale(large, huge, 100, PRICES).error
 
 
+def test_memory_that_the_larger_one_alone_has_mapped_anew_is_in_the_interval_and_said():
+    """A softmax over 20,000 words for each position, from one over 2,000: on JAX half of its step are page faults."""
+
+    def found(few, many, allocator="glibc"):
+        works = [replace(model().work, activation_bytes=size) for size in (few, many)]
+        return scaling.scale(*(replace(model(), work=each, allocator=allocator) for each in works), 100, PRICES)
+
+    beyond = found(7_000_000, 58_000_000)
+    assert beyond.error >= PRICES.error
+    assert "from 0.014 GB to 0.116 GB" in beyond.notes[0]
+    for other in (found(7_000_000, 15_000_000), found(58e6, 580e6), found(7e6, 58e6, "tcmalloc")):
+        assert other.error < 0.8 * PRICES.error
+        assert not other.notes
+
+
 def test_the_larger_model_holds_more_and_what_is_there_is_not_counted_twice():
     small, large = model(vocabulary=20_000), model(vocabulary=200_000)
     alone, beside = (scaling.scale(small, large, 100, PRICES, present) for present in (0, 1_000_000))

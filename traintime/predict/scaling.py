@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from traintime.predict import holdings
-from traintime.predict.prices import FIXED, TERMS, Prices
+from traintime.predict.answer import amount
+from traintime.predict.prices import FIXED, TERMS, USUAL, Prices
 from traintime.predict.request import ModelDescription
 
 ALIKE = 0.2  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
+FRESH = 2**25  # bytes of a block beyond which glibc maps fresh pages whenever it is asked for one (M_MMAP_THRESHOLD)
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Scale:
     batch: samples a step that it is tried at, None for as many as are asked about; prices: by which it was scaled;
     step, forward, saved: factors of a step, of a forward pass and of what is written; fixed: share of the larger step
     that a batch pays however full it is, None where that is seen; more_bytes: of the peak, without the samples; sample:
-    factor of a sample's bytes; error: standard deviation of the logarithm of the step's factor.
+    factor of a sample's bytes; error: standard deviation of the logarithm of the step's factor; notes: on that.
     """
 
     batch: int | None = None
@@ -36,6 +38,7 @@ class Scale:
     more_bytes: float = 0.0
     sample: float = 1.0
     error: float = 0.0
+    notes: tuple[str, ...] = ()
 
 
 ITSELF = Scale()
@@ -46,7 +49,8 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
     one that this process holds already, which are in the peak that is measured of the smaller one.
 
     Each term's cost is off by about the formula's error, independently, so that the quotient is off by as much as the
-    terms' shares of the two steps differ.
+    terms' shares of the two steps differ. Where the larger one alone may have fresh pages mapped for its activations at
+    each step, as on JAX for those of a large softmax, nothing of the error cancels.
     """
     for model in (small, large):
         model.refuse_unpriced()
@@ -54,6 +58,10 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
     was, now = sum(before.values()), sum(after.values())
     apart = float(np.linalg.norm([after[term] / now - before[term] / was for term in TERMS]))
     forward, memory = prices.step_s(small.forward), holdings.of_stack(large.stack)
+    few, many = (2 * one.work.activation_bytes for one in (small, large))
+    fresh = large.allocator == USUAL and few < FRESH <= many
+    note = f"activations with their gradients grow from {amount(few)} to {amount(many)}: glibc may map fresh pages for "
+    note += "them at each step, which the smaller model did not pay; a larger one would"
     return Scale(
         batch,
         prices,
@@ -63,5 +71,6 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
         fixed=sum(after[term] for term in FIXED) / now,
         more_bytes=memory.beyond_idle(large.work, large.how) - memory.beyond_idle(small.work, small.how) - present,
         sample=large.sample_bytes / small.sample_bytes if small.sample_bytes else 1.0,
-        error=prices.error * float(np.hypot(apart, ALIKE)),
+        error=prices.error * float(np.hypot(apart, 1.0 if fresh else ALIKE)),
+        notes=(note,) if fresh else (),
     )

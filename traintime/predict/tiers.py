@@ -220,6 +220,7 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
     if scaled:
         taken = f"its step of {full.step_s * 1e3:.3g} ms is taken {scale.step:.3g} times"
         notes += (f"a smaller one was trained, at batch {batch}: {taken}, as the formula makes the larger one",)
+        notes += scale.notes
     elif not trial.smaller and not trainer.one_batch_size and request.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
     if full.step_s > seconds:
