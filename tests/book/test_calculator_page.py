@@ -39,6 +39,7 @@ def drawn(number: int) -> list[Settings]:
             values = {name: value for name, value in values.items() if name not in ("gflops", "gbytes")}
         pasted = MINE if machine == choices.PASTED else None
         chosen = {"optimizer": random_.choice(optimizers), "frozen": random_.random() < 0.3}
+        chosen["allocator"] = random_.choice(choices.allocators(machine, stack))
         found.append(Settings(**values, **chosen, stack=stack, machine=machine, pasted=pasted))
     return found
 
@@ -139,7 +140,7 @@ def test_each_curve_has_the_readers_point_and_says_in_words_what_it_shows(opened
     epoch = answer.answer(Settings(vocabulary=50_000, length=40, batch=64)).epoch.value
     for name, x in (("batch", 64), ("vocabulary", 50_000), ("length", 40)):
         curve = tab.locator(f'[data-curve="{name}"]')
-        mark = curve.locator("circle")
+        mark = curve.locator("circle.mark")
         assert (float(mark.get_attribute("data-x")), float(mark.get_attribute("data-value"))) == (
             x,
             pytest.approx(epoch, rel=PRECISION),
@@ -265,7 +266,7 @@ def test_every_field_can_be_reached_by_key_and_shows_that_it_is(opened):
         reached.add(name)
         assert float(outline.removesuffix("px")) >= 2, name
         tab.keyboard.press("Tab")
-    assert reached >= {*(one.name for one in choices.SIZES), "optimizer", "frozen", "machine", "stack"}
+    assert reached >= {*(one.name for one in choices.SIZES), "optimizer", "frozen", "machine", "stack", "allocator"}
 
 
 @pytest.mark.parametrize(
@@ -300,6 +301,37 @@ def test_what_a_stack_does_not_have_is_refused(opened):
     )
     tab.select_option("#calculator-stack", "2026-jax")
     same(answered(tab), Settings(optimizer="adam-deferred", stack="2026-jax"))
+
+
+def test_what_was_measured_is_said_as_the_chapters_say_it(opened):
+    tab, said, read = opened(), '[data-part="measured"]', 0
+    for stack in choices.stack_names():
+        for vocabulary in (5_000, 280_000):
+            known = answer.measured(Settings(stack=stack, vocabulary=vocabulary))
+            if known is None:
+                continue
+            tab.select_option("#calculator-stack", stack)
+            tab.fill("#calculator-vocabulary", f"{vocabulary}")
+            epoch = page.shown(known.value * answer.answer(Settings()).steps)
+            text = f"Measured at these sizes: {page.milliseconds(known)} per step, {epoch} per epoch."
+            assert tab.locator(said).inner_text() == text
+            read += 1
+    assert read > 5
+    assert tab.locator('[data-curve="vocabulary"] circle.measured').count() > 2
+    tab.fill("#calculator-batch", "101")
+    assert tab.locator(said).inner_text() == ""
+    assert "Nobody measured these sizes" in tab.locator('[data-part="sure"]').inner_text()
+    assert tab.locator('[data-curve="vocabulary"] circle.measured').count() == 0
+
+
+def test_another_allocator_can_be_tried_and_is_refused_where_its_costs_are_unknown(opened):
+    tab = opened("#stack=2026-torch")
+    tab.get_by_role("button", name="Try it: An allocator that keeps freed memory").click()
+    same(answered(tab), Settings(stack="2026-torch", allocator="tcmalloc"))
+    other = next(name for name in choices.stack_names() if len(choices.allocators(Settings().machine, name)) == 1)
+    tab.select_option("#calculator-stack", other)
+    problem = tab.locator("#calculator-allocator-problem").inner_text()
+    assert problem.startswith(f"Allocator: the costs of {other} under tcmalloc are not known there. Take glibc")
 
 
 def test_a_change_can_be_tried(opened):

@@ -13,7 +13,7 @@ from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
 from traintime.predict import holdings, prices
 from traintime.predict.answer import LEVEL, SURE, around
-from traintime.predict.prices import FIXED, Prices, Rates
+from traintime.predict.prices import FIXED, USUAL, Prices, Rates
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
 
@@ -36,6 +36,7 @@ class Settings:
     frozen: bool = False
     machine: str = ""
     stack: str = choices.STACK
+    allocator: str = USUAL
     gflops: float = choices.NUMBERS["gflops"].usual
     gbytes: float = choices.NUMBERS["gbytes"].usual
     pasted: Prices | None = None
@@ -53,6 +54,9 @@ class Settings:
         if self.optimizer == choices.DEFERRED and self.stack not in choices.with_deferred():
             remedy = f"Take {', '.join(choices.with_deferred())}, or another optimizer."
             raise InputError("optimizer", self.optimizer, f"is nothing that {self.stack} has", remedy)
+        if self.allocator not in choices.allocators(self.machine, self.stack):
+            problem = f"has no known costs with {self.stack} on {self.machine}"
+            raise InputError("allocator", self.allocator, problem, f"Take {USUAL}, or another stack or machine.")
         named = {name: getattr(self, name) for name in Rnn.model_fields if hasattr(self, name)}
         return Rnn(**named)
 
@@ -69,7 +73,7 @@ class Settings:
 class Answer:
     """Seconds of a step, an epoch and all epochs, bytes at the peak; seconds of a step by part; which is the largest.
 
-    changes: the best of choices.CHANGES, by name, and how many times as fast each makes an epoch.
+    changes: of choices.CHANGES, by name: how many times as fast each makes an epoch, the best first.
     """
 
     step: Interval
@@ -101,7 +105,7 @@ def answer(settings: Settings) -> Answer:
         parts=parts,
         work=work,
         limit=max(parts, key=lambda name: parts[name]),
-        changes=_best(settings, epoch.value),
+        changes=_worthwhile(settings, epoch.value),
     )
 
 
@@ -111,8 +115,8 @@ def measured(settings: Settings) -> Interval | None:
     """
     if settings.machine not in stored.named():
         return None
-    rows = stored.of(settings.machine).points(stack=settings.stack, **settings.sizes.model_dump())
-    rows = rows.dropna(subset="step_s")
+    run, sizes = {"stack": settings.stack, "allocator": settings.allocator}, settings.sizes.model_dump()
+    rows = stored.of(settings.machine).points(**run, **sizes).dropna(subset="step_s")
     return Interval(*rows.iloc[0][["step_s", "low_s", "high_s"]].astype(float)) if len(rows) == 1 else None
 
 
@@ -135,23 +139,24 @@ def prices_of(settings: Settings) -> Prices:
             raise InputError("pasted", None, "is missing", "Paste the coefficients of your machine.")
         return settings.pasted
     if settings.machine == choices.BY_RATES:
-        return prices.of_rates("yours", Rates(settings.gflops * 1e9, settings.gbytes * 1e9), settings.stack)
-    return on(settings.machine, settings.stack)
+        rates = Rates(settings.gflops * 1e9, settings.gbytes * 1e9)
+        return prices.of_rates("yours", rates, settings.stack, settings.allocator)
+    return on(settings.machine, settings.stack, settings.allocator)
 
 
-def on(machine: str, stack: str) -> Prices:
-    """Costs of a stack on one of our machines, or on a device with a data sheet."""
+def on(machine: str, stack: str, allocator: str = USUAL) -> Prices:
+    """Costs of a stack on one of our machines under an allocator, or on a device with a data sheet."""
     if machine in stored.named():
-        return prices.of_rates(machine, prices.own_rates(machine), stack)
+        return prices.of_rates(machine, prices.own_rates(machine), stack, allocator)
     return prices.published(machine, stack, prices.kernel_of(stack, Rnn().work()))
 
 
-def habits(stack: str) -> Prices:
+def habits(stack: str, allocator: str = USUAL) -> Prices:
     """A stack's efficiency factors as if they were costs: seconds of a step and of a launch, else times the least
     possible.
     """
     unit = Rates(1.0, 1.0)
-    found = prices.of_rates("any", unit, stack)
+    found = prices.of_rates("any", unit, stack, allocator)
     return replace(found, seconds={term: seconds / unit.least[term] for term, seconds in found.seconds.items()})
 
 
@@ -164,15 +169,17 @@ def changed(settings: Settings, change: choices.Change) -> Settings | None:
         return None
     if new.get("batch", 0) > settings.sentences:
         return None
+    if new.get("allocator", settings.allocator) not in choices.allocators(settings.machine, settings.stack):
+        return None
     if new.get("optimizer") == choices.DEFERRED and settings.stack not in choices.with_deferred():
         return None
     return replace(settings, **new)
 
 
-def _best(settings: Settings, epoch_s: float) -> dict[str, float]:
+def _worthwhile(settings: Settings, epoch_s: float) -> dict[str, float]:
     factors = {}
     for change in choices.CHANGES:
         if other := changed(settings, change):
             factors[change.name] = epoch_s / _epoch_s(other, prices_of(other).parts(other.sizes.work()))
     worth = {name: factor for name, factor in factors.items() if factor >= choices.WORTH}
-    return dict(sorted(worth.items(), key=lambda item: -item[1])[: choices.BEST])
+    return dict(sorted(worth.items(), key=lambda item: -item[1]))

@@ -11,6 +11,7 @@ const problemOf = (name) => calculator.querySelector(`[data-problem="${name}"]`)
 const BY_RATES = "rates", PASTED = "coefficients", DEFERRED = "adam-deferred";
 const NUMBERS = Object.keys(DATA.numbers);
 const RATES = DATA.rates;
+const SELECTS = ["optimizer", "machine", "stack", "allocator"];
 const TERMS = Object.keys(DATA.terms), PARTS = Object.keys(DATA.parts);
 
 // The answer
@@ -21,20 +22,28 @@ const within = (value, error) => ({
 });
 const scaled = ({value, low, high}, factor) => ({value: value * factor, low: low * factor, high: high * factor});
 
-function pricesOf(settings) {
-  if (settings.machine === PASTED) return settings.pasted;
-  if (settings.machine === BY_RATES) {
-    const habits = DATA.habits[settings.stack];
-    const rates = {flops: settings.gflops * 1e9, bytes: settings.gbytes * 1e9};
-    return {seconds: priced(habits.seconds, rates), error: habits.error};
-  }
-  return DATA.prices[settings.machine][settings.stack];
+// Costs by allocator; what a reader pastes was learned under the one that is usual there.
+function costsOf({machine, stack, gflops, gbytes, pasted}) {
+  if (machine === PASTED) return {[DATA.usual.allocator]: pasted};
+  if (machine !== BY_RATES) return DATA.prices[machine][stack];
+  const rates = {flops: gflops * 1e9, bytes: gbytes * 1e9};
+  const costs = ([name, {seconds, error}]) => [name, {seconds: priced(seconds, rates), error}];
+  return Object.fromEntries(Object.entries(DATA.habits[stack]).map(costs));
+}
+
+// The step with these settings as it was measured, s; undefined where nobody did.
+function measured(settings) {
+  const rows = DATA.measured[settings.machine]?.[settings.stack] ?? [];
+  const row = rows.find(([sizes, how, allocator]) => how === way(settings) && allocator === settings.allocator &&
+    DATA.sizes.every((name, place) => sizes[place] === settings[name]));
+  return row && {value: row[3], low: row[4], high: row[5]};
 }
 
 function answer(settings, withChanges = true) {
-  const prices = pricesOf(settings), held = DATA.holdings[settings.stack], how = way(settings);
+  const prices = costsOf(settings)[settings.allocator], held = DATA.holdings[settings.stack], how = way(settings);
   const done = work[how](settings), each = parts(done, prices.seconds), count = steps(settings);
-  const by = Object.fromEntries(PARTS.map((part) => [part, TERMS.reduce((sum, name) => sum + (DATA.terms[name] === part ? each[name] : 0), 0)]));
+  const ofPart = (part) => TERMS.reduce((sum, name) => sum + (DATA.terms[name] === part ? each[name] : 0), 0);
+  const by = Object.fromEntries(PARTS.map((part) => [part, ofPart(part)]));
   const inAll = within(epoch(each, settings), prices.error);
   // A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
   const idle = DATA.machines[settings.machine].card ? 0 : held.idle;
@@ -49,7 +58,7 @@ function answer(settings, withChanges = true) {
     limit: PARTS.reduce((most, name) => (by[name] > by[most] ? name : most)),
     error: prices.error,
   };
-  if (withChanges) found.changes = bestChanges(settings, found.epoch.value);
+  if (withChanges) found.changes = worthwhile(settings, found.epoch.value);
   return found;
 }
 
@@ -63,18 +72,18 @@ function changed(settings, change) {
   if (names.every((name) => settings[name] === values[name])) return null;
   if (names.some((name) => name in DATA.numbers && values[name] > DATA.numbers[name].highest)) return null;
   if ((values.batch ?? 0) > settings.sentences) return null;
+  if (!((values.allocator ?? settings.allocator) in costsOf(settings))) return null;
   if (values.optimizer === DEFERRED && !DATA.deferred.includes(settings.stack)) return null;
   return {...settings, ...values};
 }
 
-function bestChanges(settings, seconds) {
+function worthwhile(settings, seconds) {
   return DATA.changes
     .map((change) => ({change, settings: changed(settings, change)}))
     .filter((each) => each.settings)
     .map((each) => ({...each, factor: seconds / answer(each.settings, false).epoch.value}))
     .filter((each) => each.factor >= DATA.worth)
-    .sort((one, other) => other.factor - one.factor)
-    .slice(0, DATA.best);
+    .sort((one, other) => other.factor - one.factor);
 }
 
 // Numbers as people read them
@@ -85,6 +94,12 @@ function shown(value, units = DATA.seconds) {
   return `${rounded < 10 ? rounded.toPrecision(2) : rounded.toLocaleString("en")} ${name}`;
 }
 const between = ({low, high}, units) => `${shown(low, units)} to ${shown(high, units)}`;
+// A measured step, as the chapters have it.
+function milliseconds({value, low, high}) {
+  const digits = value > 0.1 ? 0 : 1, places = {minimumFractionDigits: digits, maximumFractionDigits: digits};
+  const [took, from, to] = [value, low, high].map((seconds) => (1e3 * seconds).toLocaleString("en", places));
+  return low === null ? `${took} ms` : `${took} ms (${from} to ${to})`;
+}
 const counted = (number) => number.toLocaleString("en");
 const percent = (share) => `${(100 * share).toFixed(share < 0.01 && share > 0 ? 1 : 0)}\u00a0%`;
 const times = (factor) => `${factor < 10 ? factor.toPrecision(2) : Math.round(factor).toLocaleString("en")} times`;
@@ -154,13 +169,8 @@ function pastedOf(text, stack) {
 
 // The settings, and what is wrong with each field that is.
 function read() {
-  const settings = {
-    optimizer: field("optimizer").value,
-    frozen: field("frozen").checked,
-    machine: field("machine").value,
-    stack: field("stack").value,
-    pasted: null,
-  };
+  const settings = {frozen: field("frozen").checked, pasted: null};
+  for (const name of SELECTS) settings[name] = field(name).value;
   const problems = {};
   const take = (name, make) => {
     try {
@@ -182,6 +192,10 @@ function read() {
     problems.optimizer = `Optimizer: ${settings.stack} has no deferred embedding. Take ${DATA.deferred.join(", ")}, ` +
       "or another optimizer.";
   }
+  if (!(settings.allocator in costsOf(settings))) {
+    problems.allocator = `Allocator: the costs of ${settings.stack} under ${settings.allocator} are not known there. ` +
+      `Take ${DATA.usual.allocator}, or another machine or software.`;
+  }
   return {settings, problems};
 }
 
@@ -192,7 +206,7 @@ const encoded = (text) => encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%
 
 function hashOf(settings) {
   const rates = settings.machine === BY_RATES ? RATES : [];
-  const names = [...NUMBERS.filter((name) => !RATES.includes(name)), "optimizer", "machine", "stack", ...rates];
+  const names = [...NUMBERS.filter((name) => !RATES.includes(name)), ...SELECTS, ...rates];
   const values = names.map((name) => [name, settings[name]]);
   if (settings.machine === PASTED) values.push(["pasted", JSON.stringify(settings.pasted)]);
   values.push(["frozen", Number(settings.frozen)]);
@@ -203,7 +217,7 @@ function hashOf(settings) {
 function fill(hash) {
   const usual = DATA.usual, refused = [];
   for (const name of NUMBERS) field(name).value = usual[name];
-  for (const name of ["optimizer", "machine", "stack"]) field(name).value = usual[name];
+  for (const name of SELECTS) field(name).value = usual[name];
   field("frozen").checked = usual.frozen;
   field("pasted").value = "";
   if (!hash.includes("=")) return refused;
@@ -214,7 +228,7 @@ function fill(hash) {
     if (name === "frozen") to.checked = value === "1";
     else if (name === "pasted") to.value = pretty(value);
     else if (name in DATA.numbers) to.value = value;
-    else if (!["optimizer", "machine", "stack"].includes(name)) refused.push(`no ${name} is known here`);
+    else if (!SELECTS.includes(name)) refused.push(`no ${name} is known here`);
     else if (![...to.options].some((option) => option.value === value)) {
       refused.push(`${name} ${value} is not known here, and ${usual[name]} stands in its place`);
     } else to.value = value;
@@ -266,7 +280,7 @@ function move({slider, values}, value) {
 
 function update() {
   const {settings, problems} = read();
-  for (const name of [...NUMBERS, "optimizer", "pasted"]) {
+  for (const name of [...NUMBERS, "optimizer", "allocator", "pasted"]) {
     const problem = problemOf(name);
     problem.textContent = problems[name] ?? "";
     problem.hidden = !problems[name];
@@ -283,6 +297,7 @@ function update() {
       each.replaceChildren("–");
       for (const name of ["value", "low", "high"]) delete each.dataset[name];
     }
+    place("measured").textContent = "";
     place("sure").textContent = "No answer yet: a field above needs another value.";
     say(Object.values(problems).join(" "));
     return;
@@ -303,14 +318,19 @@ function showAnswer(settings, found) {
     to.replaceChildren(shown(found[name].value, units), element("small", {}, between(found[name], units)));
     texts[name] = `${shown(found[name].value, units)}, ${between(found[name], units)}`;
   }
+  const step = measured(settings), known = step && `Measured at these sizes: ${milliseconds(step)} per step, ` +
+    `${shown(step.value * found.steps)} per epoch.`;
+  place("measured").textContent = known ?? "";
   const number = settings.epochs;
   place("total-label").textContent = number === 1 ? "One epoch" : `All ${counted(number)} epochs`;
   const factor = Math.exp(DATA.z * found.error);
   const of_steps = `An epoch has ${counted(found.steps)} step${found.steps === 1 ? "" : "s"}.`;
-  place("sure").textContent = `Rough: the time is right within a factor of ${factor.toPrecision(2)} in ${level} of ` +
-    `cases. ${of_steps}`;
-  say(`A step takes ${texts.step}. An epoch takes ${texts.epoch}. ${place("total-label").textContent} take ` +
-    `${texts.total}. Memory: ${texts.peak}. Most of a step goes to ${found.limit}.`);
+  const sure = known ? "The prediction" : "Nobody measured these sizes there. The prediction";
+  place("sure").textContent = `${sure} is right within a factor of ${factor.toPrecision(2)} in ${level} of cases. ` +
+    of_steps;
+  say(`${known ?? ""} A step takes ${texts.step}. An epoch takes ${texts.epoch}. ` +
+    `${place("total-label").textContent} take ${texts.total}. Memory: ${texts.peak}. ` +
+    `Most of a step goes to ${found.limit}.`);
 }
 
 function showReasons(settings, found) {
@@ -358,7 +378,7 @@ function showReasons(settings, found) {
 
 function put(settings) {
   for (const name of NUMBERS) field(name).value = settings[name];
-  for (const name of ["optimizer", "machine", "stack"]) field(name).value = settings[name];
+  for (const name of SELECTS) field(name).value = settings[name];
   field("frozen").checked = settings.frozen;
 }
 

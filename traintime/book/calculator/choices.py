@@ -9,6 +9,7 @@ from traintime.book import stored
 from traintime.book.calculator.formulas import OPTIMIZERS
 from traintime.measuring import stacks
 from traintime.predict import holdings, prices
+from traintime.predict.prices import KEEPS, USUAL
 from traintime.workloads.base import BY_ROW
 from traintime.workloads.rnn import Rnn
 
@@ -65,6 +66,8 @@ OPTIMIZER_NAMES = dict(
     )
 )
 
+ALLOCATOR_NAMES = {USUAL: "glibc, the usual one on Linux", KEEPS: "tcmalloc, which keeps freed memory"}
+
 
 @dataclass(frozen=True)
 class Change:
@@ -86,12 +89,17 @@ CHANGES = (
         "chapters/16-beat-the-formula.html",
         sets={"optimizer": DEFERRED},
     ),
-    Change("sgd", "SGD, which keeps no means", "chapters/13-faster.html", sets={"optimizer": "sgd"}),
+    Change(
+        "allocator",
+        "An allocator that keeps freed memory",
+        "chapters/04-memory-pool.html",
+        sets={"allocator": KEEPS},
+    ),
+    Change("sgd", "SGD, which keeps no moments", "chapters/13-faster.html", sets={"optimizer": "sgd"}),
     Change("vocabulary", "Half the vocabulary", "chapters/03-vocabulary.html", times={"vocabulary": 0.5}),
     Change("embedding", "Half the numbers in each row", "chapters/03-vocabulary.html", times={"embedding": 0.5}),
 )
-BEST = 3  # of them that are shown
-WORTH = 1.05  # and how many times as fast an epoch has to become
+WORTH = 1.05  # how many times as fast an epoch has to become for a change to be shown
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,12 @@ def stack_names() -> list[str]:
     known = set(prices.known()) & set(holdings.stacks())
     years = {name: int(name[:4]) if name[:4].isdigit() else 0 for name in known}
     return sorted(known, key=lambda name: (-years[name], name != STACK, name))
+
+
+def allocators(machine: str, stack: str) -> list[str]:
+    """The allocators under which a stack's costs are known on a machine, the usual one first."""
+    by_rates = machine in stored.named() or machine == BY_RATES
+    return [USUAL, KEEPS] if by_rates and stack in prices.known(KEEPS) else [USUAL]
 
 
 def with_deferred() -> list[str]:

@@ -32,7 +32,14 @@ function showCurve(name, settings, mine) {
   const points = [...new Set(spread)].map(at), ticks = [];
   for (let tick = 10 ** Math.ceil(Math.log10(least)); tick <= highest; tick *= 10) ticks.push(tick);
   const marked = {x: own, ...mine.epoch};
-  const picture = curveOf(points, marked, [least, highest], ticks, axis);
+  const epochAt = (value) => {
+    const changed = {...settings, [name]: value}, step = measured(changed);
+    return step && {x: value, value: step.value * steps(changed)};
+  };
+  const rows = DATA.measured[settings.machine]?.[settings.stack] ?? [], place = DATA.sizes.indexOf(name);
+  const sizes = [...new Set(rows.map(([each]) => each[place]))];
+  const known = sizes.map(epochAt).filter((one) => one && one.x >= least && one.x <= last);
+  const picture = curveOf(points, marked, [least, highest], ticks, axis, known);
 
   const whole = ticks.filter((tick) => tick <= last);
   const listed = [...new Set([least, ...whole, last, own])].sort((one, other) => one - other).map(at);
@@ -46,16 +53,19 @@ function showCurve(name, settings, mine) {
   }
 }
 
-function curveOf(points, own, [least, highest], ticks, axis) {
+function curveOf(points, own, [least, highest], ticks, axis, known) {
   const ends = [points[0], points[points.length - 1]];
   const told = ends.map((end) => `${shown(end.value)} at ${counted(end.x)}`).join(", ");
   const words = `Time of an epoch against ${axis}, both on logarithmic scales, with the interval: ${told}; ` +
-    `yours, at ${counted(own.x)}, takes ${shown(own.value)}.`;
+    `yours, at ${counted(own.x)}, takes ${shown(own.value)}.` +
+    known.map((one) => ` Measured at ${counted(one.x)}: ${shown(one.value)}.`).join("");
   const picture = svg("svg", {viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": words});
   const put = (...parts) => picture.append(svg(...parts));
 
   // A flat curve would fill the height with nothing: show a factor of ten at least.
-  const bottom = Math.min(...points.map((each) => each.low)), top = Math.max(...points.map((each) => each.high));
+  const took = known.map((one) => one.value);
+  const bottom = Math.min(...points.map((each) => each.low), ...took);
+  const top = Math.max(...points.map((each) => each.high), ...took);
   const spare = 1.1 * Math.sqrt(Math.max(10 / (top / bottom), 1)), [low, high] = [bottom / spare, top * spare];
   const share = (value, from, to) => Math.log(value / from) / Math.log(to / from);
   const x = (value) => LEFT + (W - RIGHT - LEFT) * share(value, least, highest);
@@ -78,6 +88,7 @@ function curveOf(points, own, [least, highest], ticks, axis) {
   const path = (end, list = points) => list.map((one) => `${x(one.x).toFixed(1)} ${y(one[end]).toFixed(1)}`).join("L");
   put("path", {class: "band", d: `M${path("high")}L${path("low", [...points].reverse())}Z`});
   put("path", {class: "line", d: `M${path("value")}`});
+  for (const one of known) put("circle", {class: "measured", cx: x(one.x), cy: y(one.value), r: 4});
   const [left, height] = [x(own.x), y(own.value)];
   put("circle", {class: "mark", cx: left, cy: height, r: 6, "data-x": own.x, "data-value": own.value});
   // Above a rising curve on its left, above a falling one on its right: there is room.

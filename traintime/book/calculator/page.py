@@ -4,10 +4,12 @@ import functools
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from traintime.book import markup, stored
 from traintime.book.calculator import choices, formulas
@@ -65,6 +67,11 @@ def between(interval: Interval, units: Units = SECONDS) -> str:
     return f"{shown(interval.value, units)} ({shown(interval.low, units)} to {shown(interval.high, units)})"
 
 
+def milliseconds(interval: Interval) -> str:
+    """A measured step as the chapters have it: "146 ms (140 to 152)"."""
+    return interval.text(f",.{0 if interval.value > 0.1 else 1}f", 1e3, "ms")
+
+
 @functools.cache
 def data() -> dict[str, Any]:
     """All that the script computes with and that is no formula."""
@@ -77,14 +84,18 @@ def data() -> dict[str, Any]:
         "terms": {name: term.part for name, term in TERMS.items()},
         "parts": {name: asdict(part) for name, part in PARTS.items()},
         "changes": [asdict(change) for change in choices.CHANGES],
-        "best": choices.BEST,
         "worth": choices.WORTH,
         "level": LEVEL,
         "z": Z,
         "machines": {name: asdict(machine) for name, machine in machines.items()} | _others(),
         "deferred": choices.with_deferred(),
-        "prices": {machine: {stack: _prices(on(machine, stack)) for stack in names} for machine in machines},
-        "habits": {stack: _prices(habits(stack)) for stack in names},
+        "prices": {
+            machine: {stack: _prices_under(functools.partial(on, machine, stack), machine, stack) for stack in names}
+            for machine in machines
+        },
+        "habits": {stack: _prices_under(functools.partial(habits, stack), choices.BY_RATES, stack) for stack in names},
+        "sizes": formulas.SIZES,
+        "measured": {machine: _measured(machine) for machine in machines if machine in stored.named()},
         "holdings": {stack: _held(stack) for stack in names},
         "seconds": SECONDS,
         "bytes": BYTES,
@@ -103,8 +114,27 @@ def _others() -> dict[str, dict[str, Any]]:
     return {name: asdict(Machine(name, title, about)) for name, (title, about) in found.items()}
 
 
-def _prices(its: Prices) -> dict[str, Any]:
-    return {"seconds": dict(its.seconds), "error": its.error}
+def _prices_under(under: Callable[[str], Prices], machine: str, stack: str) -> dict[str, Any]:
+    """Costs by allocator."""
+    found = {allocator: under(allocator) for allocator in choices.allocators(machine, stack)}
+    return {allocator: {"seconds": dict(its.seconds), "error": its.error} for allocator, its in found.items()}
+
+
+def _measured(machine: str) -> dict[str, list[list[Any]]]:
+    """The classifier's steps on one of our machines, by stack: sizes, way to train, allocator, step with its interval
+    (s; None without one).
+    """
+    sizes = dict.fromkeys(formulas.SIZES, stored.ANY)
+    ways = {"optimizer": list(formulas.OPTIMIZERS), "frozen": [False, True], "allocator": list(choices.ALLOCATOR_NAMES)}
+    rows = stored.of(machine).points(stack=choices.stack_names(), **sizes, **ways).dropna(subset="step_s")
+    found: dict[str, list[list[Any]]] = {}
+    for row in rows.to_dict("records"):
+        if row["allocator"] not in choices.allocators(machine, row["stack"]):
+            continue
+        way = row["optimizer"] + formulas.FROZEN * bool(row["frozen"])
+        step = [None if pd.isna(row[name]) else round(row[name], 7) for name in ("step_s", "low_s", "high_s")]
+        found.setdefault(row["stack"], []).append([[row[name] for name in sizes], way, row["allocator"], *step])
+    return found
 
 
 def _held(stack: str) -> dict[str, Any]:
@@ -140,7 +170,7 @@ def values() -> dict[str, str]:
 
 def _calculator() -> str:
     # "<" as an escape: no text in the data can end the element that holds it.
-    its = json.dumps(data(), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    its = json.dumps(data(), ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     colours = "".join(f"  --calculator-{name}: {colour};\n" for name, colour in COLOURS.items())
     style = f"#calculator-root {{\n{colours}}}\n{(HERE / 'calculator.css').read_text()}"
     written = "\n".join((HERE / f"{name}.js").read_text() for name in ("curves", "calculator"))
@@ -182,6 +212,7 @@ def _places() -> dict[str, str]:
         "optimizers": _options(choices.OPTIMIZER_NAMES, "adam"),
         "machines": _options(machines, Settings().machine),
         "stacks": _options({name: name for name in choices.stack_names()}, choices.STACK),
+        "allocators": _options(choices.ALLOCATOR_NAMES, Settings().allocator),
         "example": html.escape(json.dumps(example(), indent=1)),
         "curves": "\n".join(f'<div class="calculator-curve" data-curve="{name}"></div>' for name in choices.CURVES),
     }
@@ -234,8 +265,7 @@ def _examples() -> str:
     for name, settings in rows.items():
         its = answer(settings)
         step = measured(settings)
-        lines.append(
-            [name, between(its.step), shown(step.value) if step else "", between(its.epoch), between(its.peak, BYTES)]
-        )
+        known = milliseconds(step) if step else ""
+        lines.append([name, between(its.step), known, between(its.epoch), between(its.peak, BYTES)])
     heads = ["", "step, predicted", "step, measured", "epoch, predicted", "memory, predicted"]
     return markup.table(heads, lines) + "\n"
