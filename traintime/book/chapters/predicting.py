@@ -124,7 +124,8 @@ def _cells(tier: str) -> dict[str, Callable[[Measurements], str]]:
 def lead_table(book: Measurements) -> HTML:
     """For whom each tier is, and what it was worth on this machine.
 
-    A smaller version was tried more on the machine before it; each card is predicted by the others.
+    A smaller version was tried more on the machine before it. Each card is predicted by the others, and its interval is
+    the one in use.
     """
     if cases(book).empty:
         return page.nothing(TRIES)
@@ -133,6 +134,7 @@ def lead_table(book: Measurements) -> HTML:
         if tier == CARD:
             models = elsewhere.on_cards()
             texts, on = elsewhere.card_cells(models), f"{models['device'].nunique()} cards"
+            texts["width"] = f"{elsewhere.of_all()['width']:.1f}"
         else:
             of = shown() if tier == "scaled" else book
             texts = {key: page.or_not_measured(lambda give=give, of=of: give(of)) for key, give in _cells(tier).items()}
