@@ -1,5 +1,6 @@
 """Estimates of Keras models on the backend of KERAS_BACKEND; test_on_backends.py runs this."""
 
+import threading
 import time
 
 import keras
@@ -136,15 +137,15 @@ def test_data_of_the_readers_are_used_as_they_are():
 class Batches(keras.utils.PyDataset):
     """A source with batches of its own size, and a pause for each."""
 
-    def __init__(self, x, y):
-        super().__init__()
-        self.x, self.y = x, y
+    def __init__(self, x, y, number=40, pause_s=0.004, **how):
+        super().__init__(**how)
+        self.x, self.y, self.number, self.pause_s = x, y, number, pause_s
 
     def __len__(self):
-        return 40
+        return self.number
 
     def __getitem__(self, index):
-        time.sleep(0.004)
+        time.sleep(self.pause_s)
         return self.x, self.y
 
 
@@ -175,6 +176,32 @@ def test_a_slow_source_of_batches_is_in_the_time():
     x, y = KerasTrainer(model).samples(8)
     one = traintime.estimate(model, data=Batches(x, y), samples=320, batch_size=8, seconds=3)
     assert one.step.value >= 0.004
+
+
+def test_a_source_of_several_workers_is_timed_while_all_of_them_work():
+    """Four, of which each takes 0.05 s for a batch: an epoch of 160 takes 2 s and not 8, nor 20."""
+    model = reader()
+    x, y = KerasTrainer(model).samples(8)
+    data = Batches(x, y, 160, 0.05, workers=4)
+    one = traintime.estimate(model, data=data, samples=160 * 8, batch_size=8, epochs=2, seconds=8)
+    start = time.perf_counter()
+    model.fit(data, epochs=2, verbose=0)
+    took = time.perf_counter() - start
+    assert took / 1.5 < one.total.value < 1.5 * took
+    assert threading.active_count() < 20, "its workers are gone"
+
+
+@pytest.mark.filterwarnings("ignore:.shuffle=True. was passed")  # which is the default
+def test_a_source_whose_length_nobody_knows_is_read_on():
+    def endless():
+        while True:
+            time.sleep(0.01)
+            yield x, y
+
+    model = reader()
+    x, y = KerasTrainer(model).samples(8)
+    one = traintime.estimate(model, data=endless(), samples=8000, batch_size=8, seconds=4)
+    assert 0.01 <= one.step.value < 0.05
 
 
 def test_made_up_rows_are_rows_of_the_smallest_table_that_reads_them():
@@ -214,6 +241,14 @@ def test_what_cannot_be_counted_is_probed_and_says_so():
     assert one.tier == "probed"
     assert one.terms is None
     assert any("parts whose work is not known" in note for note in one.notes)
+
+
+def test_a_step_that_is_not_compiled_is_not_told_to_be_spent_as_one_that_is():
+    one = traintime.estimate(reader(run_eagerly=True), samples=100, batch_size=10, seconds=1)
+    assert one.tier == "probed"
+    untold = BACKEND != "torch"  # which compiles no step
+    assert (one.terms is None) == (not one.limited_by) == untold
+    assert any("run_eagerly=True has no known cost" in note for note in one.notes) == untold
 
 
 def test_an_unknown_length_is_asked_for():

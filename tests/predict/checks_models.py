@@ -9,6 +9,7 @@ import pytest
 from keras import layers, ops
 
 import traintime
+from traintime import deferred
 from traintime.errors import InputError
 from traintime.predict import calibrate
 from traintime.predict.keras_trainer import KerasTrainer
@@ -182,6 +183,65 @@ def test_a_batch_of_declared_size_is_tried_at_no_other():
     model.compile("adam", "mse")
     one = estimated(model, samples=160, seconds=6)
     assert not any("the time was used up" in note for note in one.notes)
+    unreadable = keras.Sequential([keras.Input(batch_shape=(16, 4)), Own(), layers.Dense(1)])
+    unreadable.compile("adam", "mse")
+    for each in (model, unreadable):
+        with pytest.raises(InputError, match="batch_size: 10 is not the 16"):
+            estimated(each, batch_size=10)
+
+
+# What `fit` gets
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_samples_are_trained_in_batches_of_the_size_that_is_asked_for(parts):
+    """x alone, as of a model whose loss is its own; x and targets; those with weights of the samples."""
+    numbers = keras.Input((4,))
+    model = keras.Model(numbers, layers.Dense(4, name="again")(numbers))
+    model.compile("sgd", "mse" if parts > 1 else None)
+    x = np.ones((60, 4), "float32")
+    given = x if parts == 1 else (x, x, np.zeros(60))[:parts]
+    if parts == 1:
+        model.compute_loss = lambda x, y, y_pred, *others, **named: ops.mean(ops.square(x - y_pred))
+    trainer = KerasTrainer(model, given)
+    assert trainer.sample_bytes == 16 * min(parts, 2) + 8 * (parts == 3)
+    before = np.array(model.layers[-1].kernel)
+    with trainer.restored(values=False):
+        trainer.train(20, 7, 1)
+        steps, after = int(model.optimizer.iterations), np.array(model.layers[-1].kernel)
+    assert steps == 7
+    assert (before == after).all() == (parts == 3), "weights of 0 train nothing"
+    assert estimated(model, data=given, validation=20).parts["validation"] > 0
+
+
+@pytest.mark.parametrize("data", [([1.0, 2.0], [1, 2]), (np.ones((3, 4)), "targets"), [1, 2, 3, 4]])
+def test_what_is_no_array_is_named(data):
+    with pytest.raises(InputError, match=r"data: '(float|str|int)' is no array"):
+        KerasTrainer(regression(), data)
+
+
+class Wrapper:
+    """Around a model, as scikit-learn has one."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def fit(self, x, y):
+        self.model.fit(x, y)
+
+
+def test_what_is_no_model_of_keras_is_named():
+    with pytest.raises(InputError, match="model: 'Wrapper' is no Keras 3 model"):
+        estimated(Wrapper(regression()))
+
+
+def test_what_the_deferred_layer_refuses_arrives_in_its_own_words():
+    model = keras.Sequential([words(), deferred.Embedding(20, 4), layers.Flatten(), layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(amsgrad=True), "mse")
+    with pytest.raises(InputError) as refused:
+        estimated(model)
+    assert refused.value.field == "amsgrad"
+    assert "keras.layers.Embedding" in refused.value.remedy
 
 
 # It is afterwards as it was

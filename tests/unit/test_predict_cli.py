@@ -117,9 +117,11 @@ def test_the_largest_that_fits_is_found(traintime):
         (("--vocabulary", 0), "vocabulary"),
         (("--on", "K41"), "device: 'K41'"),
         (("nowhere.py:build",), "target: 'nowhere.py' is no file"),
-        (("--probe", "small.py:build"), "probe: 'small.py:build' is for models"),
-        (("--probe-batch", 10), "probe_batch: 10 is for models"),
+        (("--probe", "small.py:build"), "probe: 'small.py:build' is for Keras models"),
+        (("--probe-batch", 10), "probe_batch: 10 is for Keras models"),
         ((__file__ + ":build", "--probe", "nowhere.py:build"), "probe: 'nowhere.py' is no file"),
+        ((__file__ + ":build", "--data", "nowhere.py:data"), "data: 'nowhere.py' is no file"),
+        (("--data", __file__ + ":data"), "is for a file's model"),
         ((__file__ + ":build", "--probe", cli.__file__ + ":build"), "is not in test_predict_cli.py"),
         (("--tier", "guess"), "tier: 'guess'"),
         (("model.py:build", "--compare"), "compare"),
@@ -196,6 +198,19 @@ keras_trainer._rows = lambda model, tensor: tensor.weights
 )
 KILLED = "import os, signal\ndef {}:\n    os.kill(os.getpid(), signal.SIGKILL)\n"
 WITHOUT = "import sys\nsys.modules['jax'] = None\ndef build():\n    import keras\n"
+WITH_DATA = (
+    LOUD
+    + """
+import numpy as np
+pair = np.ones((40, 10)), np.ones((40, 5))
+def data():
+    return pair
+def wrong():
+    return np.ones((40, 3)), pair[1]
+def many(n):
+    return pair
+"""
+)
 FEW = ("--samples", 1000, "--batch", 10, "--seconds", 1)
 
 
@@ -266,6 +281,41 @@ def test_a_training_that_fails_is_told_to_be_run_by_itself(traintime, file):
     assert said in " ".join(err.split())
     assert "no fault" not in err
     assert out == ""
+
+
+@pytest.mark.stack("2026-torch")
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("pair", 0, "probed"),
+        ("data", 0, "probed"),
+        ("wrong", 2, "in `fit` of the given samples"),
+        ("many", 2, "data: 'many' needs 1 arguments"),
+        ("none", 2, "data: 'none' is not in reader.py"),
+    ],
+)
+def test_a_file_says_what_its_model_is_trained_on(traintime, file, name, status, said):
+    target = file(WITH_DATA)
+    found, out, err = traintime(target, *FEW, "--stack", "2026-torch", "--data", f"{target.split(':')[0]}:{name}")
+    assert found == status
+    assert said in " ".join((out if status == 0 else err).split())
+
+
+def test_a_step_has_no_data(traintime, file):
+    target = file("def step(n):\n    pass\npair = 1, 2\n", "step")
+    status, _, err = traintime(target, *FEW, "--data", target.replace(":step", ":pair"))
+    assert status == 2
+    assert "is for models; a step makes batches of its own" in " ".join(err.split())
+
+
+@pytest.mark.stack("2026-torch")
+def test_what_keras_writes_around_an_error_is_left_out(traintime, file):
+    text = "import keras\ndef build():\n    return keras.layers.Dense(3)(keras.ops.ones((2,)))\n"
+    status, _, err = traintime(file(text), *FEW, "--stack", "2026-torch")
+    assert status == 2
+    assert "raised ValueError: " in err
+    assert "•" not in err
+    assert len(err.splitlines()) == 1
 
 
 def test_a_file_that_ends_its_process_is_said_to_have_done_so_while_it_was_built(traintime, file):

@@ -390,6 +390,12 @@ def test_a_training_that_goes_on_from_an_epoch():
     assert shares[0] == 0 and shares[10] == 0.25 and shares[-1] == 1
 
 
+def test_a_validation_that_did_not_come_where_it_was_due_is_over_with_its_epoch():
+    # After epoch 2 alone, every epoch seems to have one; epoch 3 has none, so that at most that of epoch 4 is left.
+    seen, _ = trained(0.5, epochs=5, first_epoch=2, validation_s=[1.0], validation_freq=3, look=left)
+    assert [found.value for _, found in seen[44:46]] == pytest.approx([11, 11])
+
+
 def test_nobody_knows_the_share_of_an_unknown_number():
     progress = Progress(3, None, 0.0)
     assert progress.finished == 0

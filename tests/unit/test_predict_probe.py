@@ -1,16 +1,18 @@
 """The probe: how it spends its time, and what it makes of what it saw. With a fake clock and a fake trainer."""
 
 import math
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from traintime.errors import InputError
 from traintime.predict import probe as module
-from traintime.predict.probe import Probe, StepTrainer, Trained, probe, quarter
+from traintime.predict.probe import Probe, StepTrainer, Trained, Trainer, probe, quarter, refusal, words
 
 
-class Fake:
+class Fake(Trainer):
     """Trains without training: a step costs `fixed` and `sample` seconds, an epoch and the first step more."""
 
     def __init__(self, fixed=0.01, sample=0.001, epoch=0.02, compiling=1.0, noise=0.0, steps=10**9):
@@ -61,12 +63,14 @@ def test_it_keeps_to_its_time(within, step):
     assert found.took_s == fake.now <= within + 2 + 30 * step
 
 
-def test_a_model_that_is_too_slow_for_its_time_is_tried_as_little_as_can_be():
-    fake = Fake(fixed=5.0, sample=0.0)
-    found = probe(fake, 64, 30, clock=fake.clock)
-    assert found.smaller is None
-    assert sum(steps * epochs for _, steps, epochs in fake.calls) == 7
-    assert len(found.full.blocks_s) == 3
+@pytest.mark.parametrize(("step", "within", "steps"), [(31.0, 20, 2), (31.0, 60, 2), (31.0, 200, 4), (5.0, 30, 3)])
+def test_of_slow_steps_no_more_are_trained_than_there_is_time_for(step, within, steps):
+    """But one after the first, which is compiled."""
+    fake = Fake(fixed=step, sample=0.0)
+    found = probe(fake, 64, within, clock=fake.clock)
+    assert sum(number * epochs for batch, number, epochs in fake.calls if batch == 64) == steps
+    assert found.took_s < max(within, 2 * (step + 1) + 1)
+    assert found.full.step_s == pytest.approx(step, rel=0.01)
 
 
 def test_without_time_to_compile_again_one_batch_size_has_to_do():
@@ -106,6 +110,51 @@ def test_data_that_end_limit_the_steps_of_an_epoch():
     assert max(steps for _, steps, _ in fake.calls) == 7
 
 
+# Batches from a source that works while the steps do
+
+
+class Source(Fake):
+    """Four workers make a batch each in 0.05 s, and a step takes 3 ms; an epoch's end takes 0.1 s."""
+
+    known = True
+
+    def most_steps(self, batch):
+        return self.most if self.known else 10**9
+
+    def stream(self, steps):
+        done, moments = 0.0, []
+        for number in range(min(steps, self.most)):
+            done = max(done, 0.05 * (number // 4 + 1)) + 0.003
+            moments.append(done)
+        self.calls.append((32, len(moments), 1))
+        self.now += done + 0.1 + (self.compiling if len(self.calls) == 1 else 0.0)
+        return np.array([*moments, done + 0.1])
+
+
+@pytest.mark.parametrize("steps", [10**9, 200])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_source_that_starts_slowly_is_read_until_it_runs(steps, known):
+    source = Source(steps=steps)
+    source.known = known
+    found = probe(source, 32, 20, other=0, clock=source.clock)
+    longest = max(number for _, number, _ in source.calls)
+    assert longest > 190
+    assert found.full.step_s == pytest.approx(0.05 / 4, rel=0.05)
+    assert longest * found.full.step_s + found.full.epoch_s == pytest.approx(longest * 0.05 / 4 + 4 * 0.003 + 0.1)
+    assert found.took_s <= 22
+    assert len(found.full.blocks_s) > 3, "of several epochs, or of a long one"
+    assert found.full.first_s == pytest.approx(1.0 + 0.05 + 0.003 + 0.1)
+
+
+def test_whole_epochs_of_a_source_add_up_to_what_they_took():
+    """Also where its first batches lie ready, so that the second half of the steps is the slower one."""
+    source = Source(steps=40)
+    source.calls.append((32, 40, 1))
+    source.stream = lambda steps: np.cumsum([*np.linspace(0.01, 0.03, 40)[:steps], 0.0])
+    full = probe(source, 32, 5, other=0, clock=source.clock).full
+    assert 40 * full.step_s + full.epoch_s == pytest.approx(40 * 0.02)
+
+
 @pytest.mark.parametrize(("batch", "other"), [(1, None), (2, 1), (3, 1), (4, 1), (100, 25)])
 def test_the_smaller_batch_size_is_a_quarter(batch, other):
     assert quarter(batch) == other
@@ -142,6 +191,59 @@ def test_a_step_that_raises_is_named_with_what_it_said():
 
     with pytest.raises(InputError, match=r"broken\(8\).*ValueError: no data today.*until it trains"):
         StepTrainer(broken).train(8, 1, 1)
+
+
+def test_its_framework_is_the_one_that_the_step_loads(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(block_until_ready=lambda answer: None))
+    trainer = StepTrainer(lambda n: monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace()))
+    assert trainer.stack == "2026-jax"
+    trainer.train(8, 1, 1)
+    assert trainer.stack == "2026-tensorflow"
+
+
+# What code of a reader's says when it raises
+
+KERAS = (
+    "Exception encountered when calling Dense.call().\n\n\x1b[1mone and\nthe other\x1b[0m\n\n"
+    "Arguments received by Dense.call():\n  • inputs=tf.Tensor\n  • training=True"
+)
+TENSORFLOW = """Graph execution error:
+
+Detected at node sub defined at (most recent call last):
+  File "model.py", line 1, in <module>
+
+Incompatible shapes: [32,3] vs. [32,1]
+\t [[{{node sub}}]] [Op:__inference_multi_step_on_iterator_7]"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plain\n  words", "plain words"),
+        (KERAS, "one and the other"),
+        (TENSORFLOW, "Incompatible shapes: [32,3] vs. [32,1]"),
+        ("Graph execution error:\n", "Graph execution error:"),
+    ],
+)
+def test_its_own_words_are_what_is_said(text, said):
+    assert words(RuntimeError(text)) == said
+
+
+def test_a_refusal_of_ours_is_found_in_what_keras_makes_of_it():
+    ours = InputError("inputs", 3, "are no row numbers", "Give whole numbers.")
+
+    def wrapped(n):
+        try:
+            raise ours
+        except InputError:
+            raise RuntimeError("Exception encountered when calling Embedding.call()") from None
+
+    with pytest.raises(InputError) as refused:
+        StepTrainer(wrapped).train(8, 1, 1)
+    assert refused.value is ours
+    assert refusal(ValueError("another")) is None
 
 
 def test_what_cannot_be_called_is_no_step():

@@ -353,16 +353,17 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_has_one_line_that_is_kept_up_to_date(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
     clock = Clock()
-    for step in track(range(50), 2, clock=clock):
+    for step in track(range(50), 2, "1h", clock=clock):
         clock.now += 2.0
         if step == 30:
             print("loss 0.5")
     text = terminal.getvalue()
     assert sys.stdout is terminal, "as it was"
-    assert text.count(" left ") > 50, "at each step"
+    assert text.count(" left ") > 50 and text.count("will be met") > 50, "at each step"
+    assert text.count("\x1b[1A") == 1, "what is above it is not touched, but to leave nothing behind"
     assert text.count("\n") < 10 and text.count("loss 0.5\n") == 2
     assert text.endswith("\x1b[2K"), "nothing of it is left behind"
 

@@ -14,8 +14,10 @@ import pytest
 from traintime import workloads
 from traintime.errors import InputError
 from traintime.point import make_point
-from traintime.predict import updates
+from traintime.predict import advice, prices, updates
+from traintime.predict.estimate import estimate
 from traintime.predict.layers import LAYERS, MADE_OF, OPERATIONS, itemsize
+from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription
 from traintime.predict.work import ModelWork, UnknownLayer, work
 from traintime.workloads.base import SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
@@ -577,6 +579,88 @@ def test_half_precision_hands_on_half_the_bytes_and_updates_as_many(keras, layer
     assert ModelDescription.from_model(model("mixed_bfloat16"), BATCH, "adam", None).dtype == "bfloat16"
     for name in ("flops", "product_bytes", "update_bytes", "launches"):
         assert getattr(half.total, name) == getattr(full.total, name)
+
+
+# What else is read off a model
+
+
+def test_a_forward_pass_is_the_same_whatever_is_trained(layers, stacked):
+    def forward(trainable):
+        below = [layers.LSTM(7, trainable=trainable), layers.Dense(3, trainable=trainable), layers.Dense(2)]
+        return work(stacked((6, 5), *below), BATCH, "adam").forward
+
+    found = forward(True)
+    assert found == forward(False)
+    inner, state = product(BATCH * 6, 5, 28), product(BATCH, 7, 28, copies=6)
+    dense = product(BATCH, 7, 3), product(BATCH, 3, 2)
+    assert found.flops == 2 * sum(each[0] for each in (inner, state, *dense))
+    assert found.product_bytes == 4 * sum(each[1] for each in (inner, state, *dense))
+    assert found.launches == 6 + 1 + 1
+    assert (found.trained, found.update_flops, found.update_bytes) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "bytes_of_a_target"),
+    [
+        ("categorical_crossentropy", 4 * 6 * 9 + 4 * 6 * 2),
+        (["sparse_categorical_crossentropy", None], 4 * 6),
+        ({"words": "sparse_categorical_crossentropy", "pair": "mse"}, 4 * 6 + 4 * 6 * 2),
+        (None, 0),
+    ],
+)
+def test_a_sample_is_its_inputs_and_what_its_losses_take(loss, bytes_of_a_target, keras, layers):
+    inputs = keras.Input((None, 5))
+    outputs = [layers.Dense(9, name="words")(inputs), layers.Dense(2, name="pair")(inputs)]
+    named = dict(zip(("words", "pair"), outputs, strict=True))
+    model = keras.Model(inputs, named if isinstance(loss, dict) else outputs)
+    model.compile("sgd", loss)
+    found = ModelDescription.from_model(model, BATCH, length=6)
+    assert found.sample_bytes == 4 * 6 * 5 + bytes_of_a_target
+
+
+@pytest.mark.parametrize("field", [None, "run_eagerly", "jit_compile"])
+def test_a_step_that_is_run_in_another_way_has_no_known_cost(field, keras, layers, stacked):
+    model, usual = stacked((5,), layers.Dense(2)), keras.backend.backend() == "jax"
+    if keras.backend.backend() == "torch" and field == "run_eagerly":
+        pytest.skip("torch compiles no step")
+    how = {"run_eagerly": True, "jit_compile": not usual}
+    model.compile("sgd", "mse", **({field: how[field]} if field else {}))
+    found = ModelDescription.from_model(model, BATCH)
+    assert (found.unpriced or (None,))[0] == field
+    if field is None:
+        found.refuse_unpriced()
+    else:
+        with pytest.raises(InputError, match=f"{field}: .* has no known cost"):
+            estimate(model, samples=100, batch_size=BATCH, tier="formula", device="K40m")
+
+
+TABLES = {  # arguments of Adam and of the table -> whether a deferred one would take its place
+    "adam": ({}, {}, True),
+    "other means": ({"beta_1": 0.8}, {}, True),
+    "amsgrad": ({"amsgrad": True}, {}, False),
+    "weight decay": ({"weight_decay": 0.01}, {}, False),
+    "clipped": ({"clipnorm": 1.0}, {}, False),
+    "averaged": ({"use_ema": True}, {}, False),
+    "accumulated": ({"gradient_accumulation_steps": 4}, {}, False),
+    "regularized": ({}, {"embeddings_regularizer": "l2"}, False),
+    "constrained": ({}, {"embeddings_constraint": "non_neg"}, False),
+    "shared": ({}, {}, False),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_deferred_table_is_advice_where_that_layer_would_train(name, keras, layers):
+    arguments, table, deferrable = TABLES[name]
+    embedding = layers.Embedding(300_000, 8, **table)
+    inputs = [keras.Input((6,), dtype="int32") for _ in range(2)]
+    other = embedding if name == "shared" else layers.Embedding(10, 8)
+    rows = [layers.Flatten()(each(tokens)) for each, tokens in zip((embedding, other), inputs, strict=True)]
+    model = keras.Model(inputs, layers.Dense(1)(layers.Concatenate()(rows)))
+    model.compile(keras.optimizers.Adam(**arguments), "mse")
+    found = ModelDescription.from_model(model, BATCH)
+    assert found.deferrable == deferrable
+    told = advice.PricedWork(found, prices.of_rates("x", Rates(1e11, 2e10), found.stack), {})
+    assert any("deferred" in one.what for one in advice.helps(told, BATCH)) == deferrable
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,15 @@ import nbformat
 import yaml
 
 from traintime import paths
-from traintime.book import appendix, citation, glue, reader, stored
+from traintime.book import appendix, citation, finish, glue, reader, stored
+from traintime.book.calculator import moving
 from traintime.book.calculator import page as calculator
 from traintime.book.execute import chapters
 
-# Sphinx looks for MathJax on a server of its own choice; the book must read without a network.
 PAGES = tuple(
     f"{name}.md"
     for name in ("index", "learned", "claims", "predictions", "calculator", "glossary", "bibliography", "CHANGELOG")
 )
-MATHJAX = "mathjax/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full"
 
 
 def repository_url() -> str | None:
@@ -114,7 +113,6 @@ def _settings(values: dict[str, str]) -> str:
         config["html"]["use_repository_button"] = True
         if url.startswith("https://github.com/"):
             config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
-    config["sphinx"]["config"]["mathjax_path"] = MATHJAX
     config["parse"]["myst_substitutions"] = values
     return yaml.safe_dump(config, allow_unicode=True)
 
@@ -143,9 +141,8 @@ def build(profile: str) -> None:
     aside = paths.BUILD / f"html-{os.getpid()}"
     shutil.copytree(made, aside)
     (aside / appendix.CSV).write_text(appendix.every_verdict())
-    import jupyter_server_mathjax
-
-    shutil.copytree(Path(jupyter_server_mathjax.__file__).parent / "static", aside / "_static" / "mathjax")
+    shutil.copy(moving.SCRIPT, aside / "_static")
+    finish.finish(aside)
     published = (repository_url(), published_version())
     for path in reader.write(staging / "chapters", paths.READER, *published):
         print(f"{path} was changed and stays as it is; delete it to get the new one")

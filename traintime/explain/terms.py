@@ -34,8 +34,8 @@ class Term:
 
     name: of its coefficient, the cost, in seconds a unit; amount: of a step, in symbols of its Work (formula.COLUMNS);
     part: in which people read it (PARTS); rate: what bounds its cost below, and weight: units of that rate in a unit
-    of the amount; every_batch: a batch that is not full pays it in full; forward: a forward pass alone pays its share;
-    stacks: those that pay it, none for all.
+    of the amount; every_batch: a batch that is not full pays it in full; stacks: those
+    that pay it, none for all.
     """
 
     name: str
@@ -44,7 +44,6 @@ class Term:
     rate: Rate = ""
     weight: int = 1
     every_batch: bool = False
-    forward: bool = True
     stacks: tuple[str, ...] = ()
 
 
@@ -75,12 +74,12 @@ TERMS = {
         Term("launch", K, "overhead", every_batch=True),
         Term("matmul", N, "arithmetic", "operations"),
         Term("move", M, "arithmetic", "bytes"),
-        Term("update", U, "update", "bytes", every_batch=True, forward=False),
+        Term("update", U, "update", "bytes", every_batch=True),
         # An operation of the update that a framework runs by itself reads a float32 number and writes one.
-        Term("elementwise", E, "update", "bytes", weight=2 * FLOAT, every_batch=True, forward=False),
+        Term("elementwise", E, "update", "bytes", weight=2 * FLOAT, every_batch=True),
         Term("touch", A, "activations", "bytes"),
         # On torch the gradient of a time step's slice is as large as the whole sequence.
-        Term("slice", G, "activations", "bytes", forward=False, stacks=("2026-torch",)),
+        Term("slice", G, "activations", "bytes", stacks=("2026-torch",)),
     )
 }
 STEP = Formula({name: term.amount for name, term in TERMS.items()})

@@ -131,7 +131,7 @@ class ModelDescription:
     @classmethod
     def from_module(cls, trainer: Any, batch: int) -> "ModelDescription":
         """That of a PyTorch module, its trainer given (torch_trainer.TorchTrainer). Raises InputError where its work
-        cannot be told without training it (torch_work.step_work).
+        is not known without training it (torch_work.step_work).
         """
         from traintime.predict import torch_work  # loads torch
 

@@ -32,7 +32,7 @@ class ModuleMemory:
     """What one module holds in a training step, bytes, without the modules inside it.
 
     kind: its class; calls: times that a step computes it; parameters, gradients, state (the optimizer's): its own, each
-    counted at the first module that has it; saved: what its forward pass keeps for the way back, each tensor counted at
+    counted at the first module that has it; saved: what it saves for the backward pass, each tensor counted at
     the first module that keeps it, the batch apart.
     """
 
@@ -126,7 +126,7 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
 
 
 class _Products(TorchDispatchMode):
-    """Counts the products of matrices that torch is asked for: operations, and the bytes of factors and results."""
+    """Counts the matmuls that torch is asked for: operations, and the bytes of factors and results."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -140,12 +140,16 @@ class TrainingLoop:
             self._live.stop()
 
     def _show(self, line: str) -> None:
+        """The line in the terminal; the verdict on a deadline comes first, where a narrow one would cut it off."""
+        end, name, verdict = line.partition(" Deadline ")
         if not self._live.is_started:
             self._live.start()
             # What is stopped by an error never comes to `ends`: it leaves no terminal without a cursor.
             self._live.console.show_cursor(True)
             atexit.register(self._live.stop)
-        self._live.update(Text(line), refresh=True)
+        # One line, never two: those above it may be another program's, or an error's, and are left alone.
+        text = f"{name.lstrip()}{verdict} {end}" if verdict else line
+        self._live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
 
 
 def _length(batches: Iterable[Any]) -> int | None:

@@ -1,0 +1,259 @@
+"""The finished pages: what a page loads, in bytes, and that everything on it works from a folder, without a network."""
+
+import gzip
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from traintime.book import build
+
+pytestmark = pytest.mark.book
+PAGES = ["index.html", "calculator.html", *(f"chapters/{chapter}.html" for chapter in build.chapters())]
+CHAPTER = "chapters/03-vocabulary.html"
+WITH_FORMULAS = ("chapters/09-cpu-vs-gpu.html", "chapters/14-one-formula.html", "chapters/16-beat-the-formula.html")
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+KB = 1000
+
+
+@pytest.fixture
+def opened(browser, html):
+    """A function that opens a page of the book; in the end nothing was asked for elsewhere and no script has failed."""
+    contexts, outside, errors = [], [], []
+
+    def open_page(name, viewport=DESKTOP, **more):
+        context = browser.new_context(viewport=viewport, **more)
+        contexts.append(context)
+        page = context.new_page()
+        page.loaded, page.problems = [], []
+        page.on("request", lambda request: page.loaded.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)
+        page.goto((html / name).as_uri())
+        outside.extend(url for url in page.loaded if not url.startswith(("file:", "data:")))
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert outside == []
+    # A search shows some text of each page that it finds: browsers read that from a server, not from a folder.
+    assert set(errors) <= {"Failed to fetch"}
+
+
+def sizes(urls) -> dict[str, int]:
+    """Bytes of each file of the book, compressed as a server sends them."""
+    files = {Path(unquote(urlsplit(url).path)) for url in urls if url.startswith("file:")}
+    return {file.name: len(gzip.compress(file.read_bytes())) for file in files}
+
+
+# What a page costs
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_keeps_within_its_budget(opened, name):
+    page = opened(name)
+    images = page.locator("article img").evaluate_all("all => all.map(one => one.src)")
+    without, figures = sizes(set(page.loaded) - set(images)), sizes(images)
+    assert {file: size for file, size in without.items() if file.endswith(".js") and size > 60 * KB} == {}
+    alone, whole = (150 * KB, 400 * KB) if name.startswith("chapters/") else (200 * KB, 200 * KB)
+    assert sum(without.values()) <= alone, without
+    assert sum(without.values()) + sum(figures.values()) <= whole, without | figures
+
+
+def test_nothing_of_mathjax_and_of_the_icon_font_is_left(html):
+    names = [path.name.lower() for path in html.rglob("*") if path.suffix != ".txt"]
+    assert [name for name in names if "mathjax" in name or "awesome" in name or name.startswith("fa-")] == []
+    for page in html.rglob("*.html"):
+        text = re.sub(r'class="[^"]*"|<!--.*?-->', "", page.read_text())
+        assert "MathJax" not in text, page
+        assert not re.search("fontawesome|fa-(solid|brands)", text), page
+    assert "Awesome" not in re.sub(r"/\*.*?\*/", "", (html / "_static" / "pages.css").read_text(), flags=re.DOTALL)
+
+
+def test_only_the_search_page_loads_what_searches(opened):
+    index = {"searchtools.js", "searchindex.js", "language_data.js"}
+    assert index.isdisjoint(sizes(opened(CHAPTER).loaded))
+    assert index <= set(sizes(opened("search.html").loaded))
+
+
+def test_figures_wait_until_they_are_near_and_leave_their_place_free(opened):
+    page = opened(CHAPTER)
+    last = page.locator("article figure img").last
+    before = last.bounding_box()
+    assert not last.evaluate("one => one.complete && one.naturalWidth > 0")
+    last.scroll_into_view_if_needed()
+    last.evaluate("one => one.decode()")
+    assert last.bounding_box()["height"] == pytest.approx(before["height"], abs=1)
+    ratio = last.evaluate("one => (one.naturalWidth / one.naturalHeight) / (one.width / one.height)")
+    assert ratio == pytest.approx(1, abs=0.02)
+
+
+# What a page does
+
+
+@pytest.mark.parametrize("name", ["index.html", "calculator.html", CHAPTER])
+def test_the_browser_has_nothing_to_complain_of(opened, name):
+    assert opened(name).problems == []
+
+
+def test_a_search_finds_a_page(opened):
+    page = opened(CHAPTER)
+    page.locator(".search-button-field").click()
+    page.locator("#pst-search-dialog input").fill("vocabulary")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search.html?q=vocabulary")
+    page.locator("#search-results ul.search li a", has_text="large vocabulary").first.click()
+    page.wait_for_url("**/03-vocabulary.html*")
+    assert page.locator("article span.highlighted").count() > 0
+
+
+def ground(page) -> float:
+    colour = page.locator("body").evaluate("one => getComputedStyle(one).backgroundColor")
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_colours_are_the_systems_until_the_reader_switches(opened, scheme):
+    page = opened(CHAPTER, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.dataset.mode") == "auto"
+    assert (ground(page) < 80) == (scheme == "dark")
+    switch = page.locator(".theme-switch-button")
+    assert switch.locator("svg:visible").get_attribute("data-mode") == "auto"
+    switch.click()
+    assert switch.locator("svg:visible").get_attribute("data-mode") in ("light", "dark")
+    switch.click()
+    chosen = page.evaluate("document.documentElement.dataset.theme")
+    assert (ground(page) < 80) == (chosen == "dark")
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == chosen
+    assert (ground(page) < 80) == (chosen == "dark")
+
+
+def test_code_can_be_copied(opened):
+    page = opened(CHAPTER, permissions=["clipboard-read", "clipboard-write"])
+    code = page.locator("div.highlight").first
+    code.hover()
+    code.locator("button.copybtn").click()
+    page.locator("button.copybtn.success").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").strip() == code.locator("pre").inner_text().strip()
+
+
+def test_folded_parts_open(opened):
+    page = opened(CHAPTER)
+    for fold in (page.locator("details.book-fold").first, page.locator("details.hide").first):
+        inside = fold.locator("> :not(summary)").first
+        assert not inside.is_visible()
+        fold.locator("summary").click()
+        assert inside.is_visible()
+
+
+def test_the_menu_of_downloads_opens(opened):
+    page = opened(CHAPTER)
+    menu = page.locator(".dropdown-download-buttons .dropdown-menu")
+    assert not menu.is_visible()
+    page.locator(".dropdown-download-buttons > button").click()
+    menu.wait_for()
+    assert page.locator(".btn-download-source-button").get_attribute("href").endswith("03-vocabulary.ipynb")
+
+
+def test_a_button_says_what_it_does(opened):
+    page = opened(CHAPTER)
+    page.locator(".btn-fullscreen-button").hover()
+    tip = page.locator(".tooltip")
+    tip.wait_for()
+    assert "Fullscreen" in tip.inner_text()
+    assert tip.evaluate("one => getComputedStyle(one).position") == "absolute"
+
+
+def test_one_goes_on_to_the_next_page_and_to_a_heading(opened):
+    page = opened(CHAPTER)
+    page.locator("#pst-page-toc-nav a").last.click()
+    assert page.evaluate("scrollY") > 500
+    page.locator("a.right-next").click()
+    page.wait_for_url("**/04-memory-pool.html")
+    page.locator("nav.bd-docs-nav a", has_text="Calculator").click()
+    page.wait_for_url("**/calculator.html")
+
+
+def test_the_menu_opens_on_a_phone_and_leads_on(opened):
+    page = opened(CHAPTER, PHONE)
+    link = page.locator("nav.bd-docs-nav a", has_text="Glossary")
+    assert not link.is_visible()
+    page.locator(".primary-toggle").click()
+    page.locator("dialog[open] nav.bd-docs-nav").wait_for()
+    link.click()
+    page.wait_for_url("**/glossary.html")
+    assert page.locator("article dt").count() > 12
+
+
+def test_a_source_is_found_in_the_bibliography(opened):
+    page = opened(CHAPTER)
+    page.locator(".bibtex-citation a").first.click()
+    page.wait_for_url("**/bibliography.html#*")
+    assert page.locator(":target").count() == 1
+
+
+def test_every_icon_is_drawn_where_it_is_seen(opened):
+    page = opened(CHAPTER)
+    for button in page.locator(".header-article__inner button:visible").all():
+        box = button.locator("svg:visible").first.bounding_box()
+        assert 8 < box["width"] < 40
+        assert 8 < box["height"] < 40
+    drawn = page.locator(".admonition.tip .admonition-title").evaluate(
+        "one => [getComputedStyle(one, '::after').maskImage, getComputedStyle(one, '::after').width]"
+    )
+    assert drawn[0].startswith('url("data:image/svg+xml')
+    assert 8 < float(drawn[1].removesuffix("px")) < 40
+
+
+# Formulas
+
+
+@pytest.mark.parametrize("name", WITH_FORMULAS)
+def test_formulas_are_set_in_the_books_own_font(opened, name):
+    """What the font lacks another one would draw; the browser knows which fonts it used."""
+    page = opened(name)
+    page.evaluate("document.fonts.ready")
+    session = page.context.new_cdp_session(page)
+    session.send("DOM.enable")
+    session.send("CSS.enable")
+    root = session.send("DOM.getDocument", {"depth": 0})["root"]["nodeId"]
+    formulas = session.send("DOM.querySelectorAll", {"nodeId": root, "selector": "article math *"})["nodeIds"]
+    assert len(formulas) > 20
+    used = [
+        (font["familyName"], font["isCustomFont"])
+        for formula in formulas
+        for font in session.send("CSS.getPlatformFontsForNode", {"nodeId": formula})["fonts"]
+    ]
+    assert used
+    assert [family for family, custom in used if not custom] == []
+
+
+def test_a_bracket_is_as_tall_as_what_it_holds(opened):
+    page = opened("chapters/15-predict-yours.html")
+    heights = page.locator("article math mo").evaluate_all(
+        "all => all.filter(one => one.textContent === '⌈').map(one => one.getBoundingClientRect().height)"
+    )
+    line = page.locator("article math mi").first.bounding_box()["height"]
+    assert max(heights) > 1.5 * line
+
+
+@pytest.mark.parametrize("name", WITH_FORMULAS)
+def test_a_formula_wider_than_a_phone_scrolls_in_its_place(opened, name):
+    page = opened(name, PHONE)
+    wide = "all => all.filter(one => one.getBoundingClientRect().right > innerWidth).length"
+    assert page.locator("article div.math, article span.math").evaluate_all(wide) == 0
+
+
+# Without scripts
+
+
+def test_without_scripts_a_page_can_be_read(opened):
+    page = opened(CHAPTER, java_script_enabled=False)
+    assert ground(page) > 200
+    assert page.locator("article math").first.is_visible()
+    assert page.locator("article figure img").first.is_visible()
+    page.locator("details.book-fold summary").first.click()
+    assert page.locator("details.book-fold table").first.is_visible()

@@ -1,0 +1,286 @@
+"""The figure that moves, in a real browser: what it reads out is the stored table's and Python's, by slider, key and
+pointer; and what remains of it where nothing can move.
+"""
+
+import shutil
+
+import pandas as pd
+import pytest
+from playwright.sync_api import expect
+
+from traintime import paths
+from traintime.book import stored
+from traintime.book.calculator import moving
+from traintime.book.chapters import fused, fused_published, one_formula
+
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+PAGES = {
+    "03-vocabulary": "fig-vocabulary",
+    "05-batch-size": "fig-break-even",
+    "06-sentence-length": "fig-length",
+    "08-fused-lstm": "fig-positions",
+    "14-one-formula": "fig-predicted",
+}
+UNITS = {name: unit for name, (_, unit) in moving.CLASSIFIER.sizes.items()}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder like the book's, with a page for each figure and nothing else on it."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "_static").mkdir()
+    shutil.copy(moving.SCRIPT, folder / "_static")
+    figures = {name: moving.classifier(stored.of(), name) for name in UNITS}
+    figures["lstm"] = moving.lstm(fused_published.lstm_machine())
+    style = (paths.ROOT / "_static" / "book.css").read_text()
+    (folder / "chapters").mkdir()
+    for name, figure in figures.items():
+        text = f'<!doctype html><meta charset="utf-8"><style>{style}</style><body class="bd-article">{figure.data}'
+        (folder / "chapters" / f"{name}.html").write_text(text)
+    return folder
+
+
+@pytest.fixture
+def opened(browser, site):
+    """A function that opens a figure against a size, or the LSTM's; at the end nothing has failed in it."""
+    contexts, errors = [], []
+
+    def open_page(name="vocabulary", viewport=DESKTOP, **more):
+        contexts.append(browser.new_context(viewport=viewport, **more))
+        tab = contexts[-1].new_page()
+        tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab.goto((site / "chapters" / f"{name}.html").as_uri())
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def reading(tab) -> str:
+    return tab.locator(".moving-reading").inner_text()
+
+
+def milliseconds(seconds: float, like: float) -> str:
+    """As the book's tables have it: whole above a tenth of a second."""
+    return f"{1e3 * seconds:,.{0 if like > 0.1 else 1}f}"
+
+
+def expected(row: pd.Series, fit, against: str, unit: str) -> str:
+    """What the figure reads out at a measured point, from the stored table and the fit."""
+    formula = float(fit.predict(pd.DataFrame([row]))[0])
+    step, low, high = (milliseconds(row[name], row["step_s"]) for name in ("step_s", "low_s", "high_s"))
+    interval = f" ({low} to {high})" if row["low_s"] > 0 else ""
+    return f"{row[against]:,} {unit}: {step} ms measured{interval}, {milliseconds(formula, formula)} ms by the formula"
+
+
+MOVE = """all => all.map(given => {
+  const choice = document.getElementById("moving-line");
+  choice.value = given.line;
+  choice.dispatchEvent(new Event("change"));
+  const {sizes} = JSON.parse(document.querySelector(".moving script").textContent);
+  [...document.querySelectorAll(".moving input")].forEach((slider, number) => {
+    const name = slider.id.replace("moving-", "");
+    if (!(name in given.sizes)) return;
+    slider.value = sizes[number].stops.indexOf(given.sizes[name]);
+    slider.dispatchEvent(new Event("input"));
+  });
+  return document.querySelector(".moving-reading").textContent;
+})"""
+
+
+def move(tab, line: str, **sizes: int) -> str:
+    """Choose a line and set sliders; what is read out then."""
+    return tab.evaluate(MOVE, [{"line": line, "sizes": sizes}])[0]
+
+
+@pytest.mark.parametrize("against", list(UNITS))
+def test_it_reads_out_each_stored_step_and_what_the_formula_says(opened, against):
+    moves, texts = [], []
+    for stack, one in one_formula.straight(stored.of()).items():
+        for _, row in one.rows.iterrows():
+            moves.append({"line": stack, "sizes": {name: int(row[name]) for name in UNITS}})
+            texts.append(expected(row, one.fit, against, UNITS[against]))
+    assert opened(against).evaluate(MOVE, moves) == texts
+    assert len(texts) > 50
+
+
+def test_it_reads_out_every_way_of_running_an_lstm(opened):
+    machine, moves, texts = fused_published.lstm_machine(), [], []
+    points = fused.lstm_points(machine).dropna(subset="step_s")
+    for (stack, how), fit in machine.lines(points, moving.POSITIONS).items():
+        for _, row in stored.chosen(points, stack=stack, how=how).iterrows():
+            moves.append({"line": f"{stack}, {how}", "sizes": {name: int(row[name]) for name in ("length", "batch")}})
+            texts.append(expected(row, fit, "length", "time steps"))
+    assert opened("lstm").evaluate(MOVE, moves) == texts
+    assert len(texts) > 50
+
+
+def test_a_size_that_was_not_measured_has_the_formulas_value_alone(opened):
+    tab, fit = opened(), one_formula.straight(stored.of())["numpy"].fit
+    sizes = {"vocabulary": 50_000, "batch": 40, "length": 12}
+    formula = float(fit.predict(pd.DataFrame([sizes]))[0])
+    text = f"50,000 rows: {milliseconds(formula, formula)} ms by the formula, not measured"
+    assert move(tab, "numpy", **sizes) == text
+
+
+def test_a_stack_measured_at_one_length_has_no_other(opened):
+    lengths = {stack: one.rows["length"].nunique() for stack, one in one_formula.straight(stored.of()).items()}
+    alone = next(stack for stack, number in lengths.items() if number == 1)
+    several = next(stack for stack, number in lengths.items() if number > 1)
+    tab = opened("length")
+    move(tab, several, length=400)
+    slider = tab.locator("#moving-length")
+    assert slider.is_enabled()
+    tab.select_option("#moving-line", alone)
+    assert slider.is_disabled()
+    assert reading(tab).startswith("25 tokens: ")
+    assert "25 tokens only" in tab.locator(".moving-fields").last.inner_text()
+
+
+# How it is moved
+
+
+def test_keys_move_a_slider_and_the_reading(opened):
+    tab = opened()
+    slider = tab.locator("#moving-vocabulary")
+    slider.focus()
+    before = reading(tab)
+    slider.press("ArrowLeft")
+    assert reading(tab) != before
+    slider.press("Home")
+    assert reading(tab).startswith("1,000 rows: ")
+    assert slider.get_attribute("aria-valuetext") == "1,000 rows"
+    other = tab.locator("#moving-batch")
+    other.focus()
+    before = reading(tab)
+    other.press("End")
+    assert reading(tab) != before
+
+
+def test_keys_go_from_one_measured_point_to_the_next(opened):
+    tab = opened()
+    tab.locator("#moving-axis").focus()
+    tab.keyboard.press("Tab")
+    values = []
+    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowRight"):
+        tab.keyboard.press(key)
+        values.append(int(tab.evaluate("document.activeElement.dataset.value")))
+        assert reading(tab).startswith(f"{values[-1]:,} rows: ")
+        assert "ms measured" in reading(tab)
+    here = stored.chosen(one_formula.straight(stored.of())["2026-tensorflow"].rows, batch=100, length=25)
+    sizes = sorted(here["vocabulary"])
+    assert values == [sizes[0], sizes[1], sizes[2], sizes[1], sizes[-1], sizes[-1]]
+    assert tab.locator('.moving svg [tabindex="0"]').count() == 1
+
+
+def test_the_pointer_moves_it(opened):
+    tab = opened()
+    plot = tab.locator(".moving svg").bounding_box()
+    tab.mouse.move(plot["x"] + plot["width"] - 20, plot["y"] + 100)
+    assert reading(tab).startswith("280,000 rows: ")
+    tab.mouse.move(plot["x"] + 70, plot["y"] + 100)
+    assert reading(tab).startswith("1,000 rows: ")
+
+
+def test_the_axis_can_be_any_size(opened):
+    tab = opened()
+    for label, unit in moving.CLASSIFIER.sizes.values():
+        tab.select_option("#moving-axis", label)
+        assert f"{unit}: " in reading(tab)
+        assert f"{label.lower()} ({unit})" in tab.locator(".moving svg").text_content()
+
+
+# How it looks, and who it is for
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_all_of_it_fits_the_screen_and_is_large_enough_to_touch(opened, viewport):
+    tab = opened(viewport=viewport)
+    for name in UNITS.values():
+        assert name in tab.locator(".moving").inner_text()
+    assert tab.evaluate("document.scrollingElement.scrollWidth") <= viewport["width"]
+    heights = tab.locator(".moving :is(select, input)").evaluate_all("all => all.map(one => one.offsetHeight)")
+    assert min(heights) >= 44
+    # Labels of a scale do not run into each other.
+    boxes = tab.locator(".moving svg text").evaluate_all("all => all.map(one => one.getBoundingClientRect().toJSON())")
+    for number, one in enumerate(boxes):
+        for other in boxes[:number]:
+            apart = one["left"] >= other["right"] or other["left"] >= one["right"]
+            assert apart or one["top"] >= other["bottom"] - 3 or other["top"] >= one["bottom"] - 3
+
+
+def test_everything_has_a_name_for_who_cannot_see_it(opened):
+    tab = opened()
+    unnamed = 'all => all.filter(one => !one.labels?.length && !one.getAttribute("aria-label")).length'
+    assert tab.locator(".moving :is(select, input, svg, [tabindex])").evaluate_all(unnamed) == 0
+    assert tab.locator(".moving-reading").get_attribute("aria-live") == "polite"
+    identifiers = tab.locator("[id]").evaluate_all("all => all.map(one => one.id)")
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_without_scripts_and_on_paper_it_is_not_there(opened):
+    expect(opened(java_script_enabled=False).locator(".moving")).to_be_hidden()
+    tab = opened()
+    expect(tab.locator(".moving")).to_be_visible()
+    tab.emulate_media(media="print")
+    expect(tab.locator(".moving")).to_be_hidden()
+
+
+def test_the_script_is_small():
+    assert moving.SCRIPT.stat().st_size <= 20_000
+
+
+# In the book
+
+
+@pytest.mark.book
+@pytest.mark.parametrize("chapter", list(PAGES))
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_it_follows_the_static_figure_and_moves_nothing_else(browser, html, chapter, viewport):
+    context = browser.new_context(viewport=viewport)
+    tab = context.new_page()
+    # Shifts of the page after the first layout, as a browser counts them.
+    tab.add_init_script("""window.shifted = [];
+        new PerformanceObserver((list) => list.getEntries().forEach((one) => one.sources.forEach((source) =>
+          window.shifted.push(source.node?.closest?.(".moving") ? one.value : 0))))
+          .observe({type: "layout-shift", buffered: true});""")
+    tab.goto((html / "chapters" / f"{chapter}.html").as_uri())
+    static, figure = tab.locator(f"figure#{PAGES[chapter]}"), tab.locator(".moving")
+    expect(static).to_be_visible()
+    expect(figure).to_have_count(1)
+    place = "one => [one.offsetTop, one.offsetHeight]"
+    before = figure.evaluate(place)
+    assert figure.bounding_box()["y"] > static.bounding_box()["y"]
+    assert "ms by the formula" in reading(tab)
+    tab.locator("#moving-batch").press("ArrowLeft")
+    assert figure.evaluate(place) == before
+    tab.wait_for_timeout(200)
+    assert sum(tab.evaluate("window.shifted")) < 0.01
+    context.close()
+
+
+@pytest.mark.book
+def test_it_is_dark_where_the_book_is(browser, html):
+    context = browser.new_context(viewport=DESKTOP, color_scheme="dark")
+    tab = context.new_page()
+    tab.goto((html / "chapters" / "03-vocabulary.html").as_uri())
+    tab.evaluate("document.documentElement.dataset.theme = 'dark'")
+    lightness = """one => {
+      let ground = one;
+      while (ground && /, 0\\)$/.test(getComputedStyle(ground).backgroundColor)) ground = ground.parentElement;
+      return [getComputedStyle(ground ?? document.body).backgroundColor, getComputedStyle(one).color]
+        .map(colour => colour.match(/[\\d.]+/g).slice(0, 3).reduce((sum, each) => sum + each / 3, 0));
+    }"""
+    for place in (".moving-reading", ".moving svg", ".moving select"):
+        ground, text = tab.locator(place).first.evaluate(lightness)
+        assert ground < 80 < 150 < text, place
+    context.close()
+
+
+@pytest.mark.book
+def test_only_those_pages_load_its_script(html):
+    having = {path.stem for path in html.rglob("*.html") if moving.SCRIPT.name in path.read_text()}
+    assert having == set(PAGES)
+    assert (html / "_static" / moving.SCRIPT.name).read_bytes() == moving.SCRIPT.read_bytes()

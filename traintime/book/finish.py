@@ -1,0 +1,334 @@
+"""The last step of a build: formulas as MathML, and pages that load nothing that they do not use.
+
+The theme brings its icons as a script and a font (700 KB, compressed) and style sheets of which the pages use a tenth.
+`finish` leaves all of that out. `setup` makes this module an extension of Sphinx that writes the formulas, so that no
+page needs a script for them.
+"""
+
+import functools
+import os
+import re
+import textwrap
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import math_core
+import pydata_sphinx_theme
+import tinycss2
+from bs4 import BeautifulSoup, Comment, Tag
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.math import get_node_equation_number
+from sphinx.writers.html5 import HTML5Translator
+
+# A formula has the size of type of its paragraph.
+CONVERTER = math_core.LatexToMathML(macros={"small": ""})
+
+STYLES = Path("_static", "pages.css")  # what the pages use of all style sheets
+SEARCH = {"searchtools.js", "language_data.js", "searchindex.js"}
+ADDRESS = re.compile(r"""url\((?!["']?(?:data:|#))["']?([^"')]+)["']?\)""")
+OPEN_GRAPH = re.compile("og:(title|description|type)")
+COMPOSED = re.compile(r"bs-tooltip-\w+")  # classes that a script puts together; others are in its text
+
+ICON_SCRIPT = Path(pydata_sphinx_theme.__file__).parent.joinpath(
+    "theme", "pydata_sphinx_theme", "static", "scripts", "fontawesome.js"
+)
+ICON_SOURCE = "Icons: Font Awesome Free 6.5.2, https://fontawesome.com, CC BY 4.0"
+ICON_FAMILY = re.compile(r"fa[srb]?|fa-(solid|regular|brands)")
+# In style sheets an icon is a character of the icon font, often by way of a variable.
+ICON_CHARACTER = re.compile(r'content:(?:var\(--(pst-icon-[\w-]+)\)|"(\\f\w{3}|[\ue000-\uf8ff])")')
+ICON_FONT = re.compile(r"font(?:-family)?:(?:var\(--fa-font-\w+\)|Font Awesome[^;]*);?")
+ICON_NAME = re.compile(r"--(?:pst-icon|fa)-[\w-]+:[^;}]+;?")
+# As a mask it has the colour of the text, like a character.
+MASK = (
+    'content:"";display:inline-block;width:1em;height:1em;background:currentColor;'
+    "mask-position:center;mask-repeat:no-repeat;mask-size:contain;"
+)
+
+# Before anything is painted: light or dark as the reader chose last, else as the system is.
+MODE = """
+    document.documentElement.dataset.mode = localStorage.getItem("mode") || "auto";
+    document.documentElement.dataset.theme = {light: "light", dark: "dark"}[document.documentElement.dataset.mode]
+      || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  """
+
+
+# Formulas
+
+
+def setup(app: Sphinx) -> dict[str, object]:
+    """The renderer `mathml` for Sphinx (`html_math_renderer: mathml`); a formula that cannot be read is a warning."""
+    app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math_block, None))
+    # Pages that another version of this code wrote are written again.
+    return {"env_version": zlib.crc32(Path(__file__).read_bytes()), "parallel_read_safe": True}
+
+
+def mathml(formula: str, block: bool) -> str:
+    """MathML of a formula in LaTeX; block: on a line of its own. Raises ValueError for a formula that is no LaTeX."""
+    try:
+        return CONVERTER.convert_with_local_state(formula, displaystyle=block)
+    except math_core.LatexError as problem:
+        raise ValueError(f"the formula {formula!r} cannot be read: {problem}") from problem
+
+
+def _visit_math(translator: HTML5Translator, node: nodes.math) -> None:
+    translator.body.append(translator.starttag(node, "span", "", CLASS="math notranslate nohighlight"))
+    _append_formula(translator, node, node.astext(), block=False)
+    translator.body.append("</span>")
+    raise nodes.SkipNode
+
+
+def _visit_math_block(translator: HTML5Translator, node: nodes.math_block) -> None:
+    translator.body.append(translator.starttag(node, "div", CLASS="math notranslate nohighlight"))
+    if node["number"]:
+        translator.body.append(f'<span class="eqno">({get_node_equation_number(translator, node)})</span>')
+    for part in node.astext().split(r"\qquad"):  # on a phone the parts have a line each
+        _append_formula(translator, node, part, block=True)
+    translator.body.append("</div>\n")
+    raise nodes.SkipNode
+
+
+def _append_formula(translator: HTML5Translator, node: nodes.Element, formula: str, block: bool) -> None:
+    try:
+        translator.body.append(mathml(formula.strip(), block))
+    except ValueError as problem:
+        # With its place. The build fails for warnings when all pages are written: it names all such formulas.
+        logging.getLogger(__name__).warning("%s", problem, location=node)
+
+
+# Pages
+
+
+def finish(folder: Path) -> None:
+    """Finish the built pages of a folder, in place; finished pages stay as they are.
+
+    Raises RuntimeError for an icon that the theme does not have, FileNotFoundError for a script, style sheet or figure
+    that a page names and the folder does not have.
+    """
+    paths = [path for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]
+    pages = {path: BeautifulSoup(path.read_text(), "html.parser") for path in paths}
+    for path, page in pages.items():
+        _draw_icons(page)
+        _defer_scripts(page, search=path.name == "search.html")
+        _choose_mode(page)
+        _describe(page)
+        _size_images(page, path)
+    _join_styles(pages, folder)
+    for path, page in pages.items():
+        path.write_text(re.sub(r"^\s*(<!DOCTYPE html>)\s*", r"\1\n", str(page)))  # the parser adds a line there
+    _remove_unused(pages, folder)
+
+
+def _draw_icons(page: BeautifulSoup) -> None:
+    """Replace each icon, an empty element with the icon's name among its classes, by its drawing."""
+    marks = page.find_all(["i", "span"], class_=lambda name: bool(name and ICON_FAMILY.fullmatch(name)))
+    for mark in marks:
+        classes = [name for name in mark["class"] if not ICON_FAMILY.fullmatch(name)]
+        name = next(name for name in classes if name.startswith("fa-") and name != "fa-lg")
+        width, height, path = icon(name.removeprefix("fa-"))
+        attributes = {key: value for key, value in mark.attrs.items() if key.startswith("data-")}
+        attributes["class"] = ["book-icon", *(each.replace("fa-lg", "large") for each in classes if each != name)]
+        # In lower case, like what the parser reads; in a browser both are the same attribute.
+        attributes |= {"viewbox": f"0 0 {width} {height}", "aria-hidden": "true"}
+        drawing = page.new_tag("svg", attrs=attributes)
+        drawing.append(page.new_tag("path", attrs={"d": path}))
+        mark.replace_with(drawing)
+    if marks:
+        page.head.append(Comment(f" {ICON_SOURCE} "))
+
+
+def icon(name: str) -> tuple[str, str, str]:
+    """Width, height and path of an icon, by its name ("moon") or its place in the icon font ("f186").
+
+    Raises RuntimeError for an unknown one.
+    """
+    if name not in _icons():
+        raise RuntimeError(f"the theme has no icon {name!r}")
+    return _icons()[name]
+
+
+@functools.cache
+def _icons() -> dict[str, tuple[str, str, str]]:
+    written = r'[{,]"?([\w-]+)"?:\[(\d+),(\d+),\[[^\]]*\],"(\w+)","([^"]+)"\]'
+    icons = {}
+    # Outlines come before the solid icons, which are those that the theme shows.
+    for name, width, height, code, path in re.findall(written, ICON_SCRIPT.read_text()):
+        icons[name] = icons[code] = (width, height, path)
+    return icons
+
+
+def _defer_scripts(page: BeautifulSoup, search: bool) -> None:
+    """Leave out scripts that the page does not use, and let it be shown before the others run."""
+    for preload in page.find_all("link", rel="preload"):
+        _remove(preload)
+    for script in page.find_all("script", src=True):
+        name = Path(urlsplit(script["src"]).path).name
+        if name == ICON_SCRIPT.name or (name in SEARCH and not search):
+            _remove(script)
+        elif name != "documentation_options.js":  # the page's own lines of script read it
+            script["defer"] = ""
+
+
+def _remove(element: Tag) -> None:
+    """Remove an element and the end of its line."""
+    if str(element.next_sibling).isspace():
+        element.next_sibling.extract()
+    element.decompose()
+
+
+def _choose_mode(page: BeautifulSoup) -> None:
+    """Light or dark as the reader chose or as the system is; light where scripts are off."""
+    if choosing := page.head.find("script", attrs={"data-cfasync": True}):
+        choosing.string = MODE
+        page.html["data-theme"] = "light"
+
+
+def _describe(page: BeautifulSoup) -> None:
+    """What search engines and messengers show of the page: its title, and its first paragraph in about 200 letters."""
+    for old in page.head.find_all("meta", attrs={"name": "description"}) + page.head.find_all(property=OPEN_GRAPH):
+        old.decompose()
+    title = re.sub(" [—-] [^—]*$", "", page.title.text)  # without the book's
+    first = page.select_one("article section > p")
+    text = textwrap.shorten(first.text if first else title, 200, placeholder=" …")
+    described = {"description": text, "og:title": title, "og:description": text, "og:type": "website"}
+    for name, content in described.items():
+        key = "property" if name.startswith("og:") else "name"
+        page.title.insert_before(page.new_tag("meta", attrs={key: name, "content": content}))
+
+
+def _size_images(page: BeautifulSoup, path: Path) -> None:
+    """Keep each figure's place free until it is loaded: the first one at once, others when they are nearly in sight."""
+    for number, image in enumerate(page.select("article img")):
+        if urlsplit(image["src"]).scheme:
+            continue  # not the book's
+        start = _file(path, image["src"]).read_bytes()[:2000]
+        if size := re.search(rb'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"', start):
+            width, height = (round(float(points) * 4 / 3) for points in size.groups())
+            image.attrs |= {"width": str(width), "height": str(height), "style": f"--ratio: {width / height:.3f}"}
+        if number:
+            image["loading"] = "lazy"
+
+
+# Style sheets
+
+
+def _join_styles(pages: dict[Path, BeautifulSoup], folder: Path) -> None:
+    """Write what the pages use of their style sheets into one, and name that on each page instead."""
+    links = {path: page.find_all("link", rel="stylesheet") for path, page in pages.items()}
+    files = {_file(path, link["href"]): None for path, several in links.items() for link in several}  # in their order
+    style = purge("".join(_sheet(file, folder / STYLES) for file in files), _used(pages))
+    (folder / STYLES).write_text(style)
+    for path, (first, *others) in links.items():
+        address = f"{os.path.relpath(folder / STYLES, path.parent)}?v={zlib.crc32(style.encode()):08x}"
+        first.replace_with(pages[path].new_tag("link", attrs={"rel": "stylesheet", "href": address}))
+        for link in others:
+            _remove(link)
+
+
+def _sheet(file: Path, seen_from: Path) -> str:
+    """A style sheet with those that it imports; addresses are written as they are from another file's folder."""
+    style = re.sub(r'@import "([^"]+)";', lambda match: _sheet(_file(file, match[1]), file), file.read_text())
+    return ADDRESS.sub(lambda match: f"url({os.path.relpath(_file(file, match[1]), seen_from.parent)})", style)
+
+
+def _used(pages: dict[Path, BeautifulSoup]) -> set[str]:
+    """Names of elements, classes and ids on the pages, and every word of their scripts, which may put it there."""
+    used, scripts = set(), set()
+    for path, page in pages.items():
+        for element in page.find_all(True):
+            used |= {element.name, element.get("id", ""), *element.get("class", ())}
+        for script in page.find_all("script"):
+            scripts.add(_file(path, script["src"]).read_text() if script.has_attr("src") else script.text)
+    words = {word for script in scripts for word in re.findall(r"[\w-]+", script)}
+    return used | {word for word in words if not word.startswith("fa-")}
+
+
+def purge(style: str, used: set[str]) -> str:
+    """A style sheet without the rules for elements, classes and ids that are not among the used ones.
+
+    Icons are drawings there, too, and need no font. Raises RuntimeError for one that the theme does not have.
+    """
+    variables = dict(re.findall(r"--(pst-icon-[\w-]+):([^;}]+)", style))
+    rules = list(_rules(tinycss2.parse_stylesheet(style, skip_whitespace=True), used, variables))
+    animations = {rule.split("{")[0].split()[1]: rule for rule in rules if rule.startswith("@keyframes")}
+    rest = "".join(rule for rule in rules if not rule.startswith("@keyframes"))
+    return rest + "".join(rule for name, rule in animations.items() if re.search(rf"\b{name}\b", rest))
+
+
+def _rules(rules: Iterable[tinycss2.ast.Node], used: set[str], variables: dict[str, str]) -> Iterator[str]:
+    """The text of the rules that are used. variables: what names of icons stand for."""
+    for rule in rules:
+        if rule.type == "comment" and rule.value.startswith("!"):  # a licence
+            yield rule.serialize()
+        elif rule.type == "qualified-rule":
+            selectors = [each for each in _selectors(rule.prelude) if used.issuperset(_names(each))]
+            declarations = _with_drawings(tinycss2.serialize(rule.content).strip(), variables) if selectors else ""
+            if declarations:
+                yield f"{','.join(tinycss2.serialize(each).strip() for each in selectors)}{{{declarations}}}"
+        elif rule.type == "at-rule" and rule.at_keyword in ("media", "supports"):
+            inner = "".join(_rules(tinycss2.parse_rule_list(rule.content, skip_whitespace=True), used, variables))
+            if inner:
+                yield f"@{rule.at_keyword}{tinycss2.serialize(rule.prelude)}{{{inner}}}"
+        elif rule.type == "at-rule" and "Font Awesome" not in tinycss2.serialize(rule.content or ()):
+            yield rule.serialize()
+
+
+def _selectors(prelude: Iterable[tinycss2.ast.Node]) -> Iterator[list[tinycss2.ast.Node]]:
+    """The selectors of a rule, which commas part."""
+    selector: list[tinycss2.ast.Node] = []
+    for token in prelude:
+        if token == ",":
+            yield selector
+            selector = []
+        else:
+            selector.append(token)
+    yield selector
+
+
+def _names(selector: list[tinycss2.ast.Node]) -> Iterator[str]:
+    """The elements, classes and ids without which a selector matches nothing; not those in `:is()` and `:not()`."""
+    before = None
+    for token in selector:
+        if (token.type == "hash" or (token.type == "ident" and before != ":")) and not COMPOSED.fullmatch(token.value):
+            yield token.value
+        before = token
+
+
+def _with_drawings(declarations: str, variables: dict[str, str]) -> str:
+    """A rule's declarations, with a drawing where they show a character of the icon font."""
+
+    def drawing(match: re.Match) -> str:
+        character = match[2] or f"var(--{match[1]})"
+        while character.startswith("var("):
+            character = variables[character[len("var(--") : -1]].strip('"')
+        width, height, path = icon(character[1:] if len(character) > 1 else f"{ord(character):x}")
+        svg = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}'><path d='{path}'/></svg>"
+        return f'mask-image:url("data:image/svg+xml,{svg}")'
+
+    drawn, count = ICON_CHARACTER.subn(drawing, ICON_NAME.sub("", declarations))
+    return (MASK if count else "") + ICON_FONT.sub("", drawn)
+
+
+# Files
+
+
+def _remove_unused(pages: dict[Path, BeautifulSoup], folder: Path) -> None:
+    """Remove the theme's files, and drawings of earlier builds, that no page names; licences stay."""
+    style = folder / STYLES
+    named = {style, *(_file(style, address) for address in ADDRESS.findall(style.read_text()))}
+    for path, page in pages.items():
+        named |= {_file(path, each[key]) for key in ("href", "src") for each in page.find_all(attrs={key: True})}
+    for kind in ("_static", "_images"):
+        for file in sorted((folder / kind).rglob("*"), reverse=True):  # what a folder holds before the folder
+            if file.is_dir() and not any(file.iterdir()):
+                file.rmdir()
+            elif file.is_file() and file not in named and file.suffix != ".txt":
+                file.unlink()
+
+
+def _file(page: Path, address: str) -> Path:
+    """The file that an address on a page, or in a style sheet, names."""
+    return Path(os.path.normpath(page.parent / unquote(urlsplit(address).path)))
