@@ -187,7 +187,7 @@ def test_a_source_of_several_workers_is_timed_while_all_of_them_work():
     start = time.perf_counter()
     model.fit(data, epochs=2, verbose=0)
     took = time.perf_counter() - start
-    assert took / 1.5 < one.total.value < 1.5 * took
+    assert took / 2 < one.total.value < 2 * took
     assert threading.active_count() < 20, "its workers are gone"
 
 

@@ -146,6 +146,13 @@ def test_a_source_that_starts_slowly_is_read_until_it_runs(steps, known):
     assert found.full.first_s == pytest.approx(1.0 + 0.05 + 0.003 + 0.1)
 
 
+def test_a_source_is_read_until_it_runs_also_where_compiling_has_used_up_the_time():
+    source = Source(compiling=30.0)
+    full = probe(source, 32, 20, other=0, clock=source.clock).full
+    assert full.step_s == pytest.approx(0.05 / 4, rel=0.05)
+    assert source.now < 30 + 2 * 3 + 1
+
+
 def test_whole_epochs_of_a_source_add_up_to_what_they_took():
     """Also where its first batches lie ready, so that the second half of the steps is the slower one."""
     source = Source(steps=40)

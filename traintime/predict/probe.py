@@ -26,6 +26,7 @@ SHORT = 6  # epochs of one step, which tell what an epoch costs besides its step
 STEPS = 200  # the most of a block
 SHARE = 0.7  # of the time, for the batch size that is asked for; the rest is for the other one
 GROWS = 4  # times as many batches that are read from a source next
+LEAST_S = 2 * BLOCKS[0] * BLOCK_S  # of an epoch over a source, also where compiling has used up the time
 WORDS = 300  # characters of what a reader's code has raised
 FRAMEWORKS = ("torch", "jax", "tensorflow")
 Array = NDArray[np.float64]
@@ -309,14 +310,16 @@ def _streamed(trainer: Trainer, batch: int, first: float, until: float, clock: C
     """The same where a source of batches works while the steps do, and starts with each epoch: what a step takes shows
     only in an epoch that is long enough.
 
-    Each epoch is GROWS times as long as the one before, as far as there is time, and no longer than the data; then the
-    last is repeated while there is time. Its second half tells what a step takes, all of it what it costs besides.
+    Each epoch is GROWS times as long as the one before, as far as there is time, or LEAST_S, and no longer than the
+    data; then the last is repeated while there is time. Its second half tells what a step takes, all of it what it
+    costs besides.
     """
     most, seen = trainer.most_steps(batch), [_epoch(trainer, 1)]
     while True:
         steps, whole = len(seen[-1]) - 2, float(seen[-1][-1])
         each = float(_per_step(seen[-1]).mean())
-        more = int(min(GROWS * steps, most, (until - clock() - max(whole - steps * each, 0.0)) / each))
+        left = max(until - clock(), LEAST_S)
+        more = int(min(GROWS * steps, most, (left - max(whole - steps * each, 0.0)) / each))
         if more > steps:
             seen = [_epoch(trainer, more)]
             most = most if len(seen[0]) - 2 == more else len(seen[0]) - 2
