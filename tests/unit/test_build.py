@@ -200,3 +200,23 @@ def test_a_build_that_fails_leaves_the_pages_and_forgets_what_sphinx_kept(staged
         build.build("quick")
     assert not kept.exists()
     assert not (tmp_path / "_build" / "html").exists()
+
+
+def test_a_changed_style_is_on_the_pages_though_no_page_has_changed(staged, tmp_path, monkeypatch):
+    """Sphinx, with nothing out of date, leaves the style sheet that it copied before."""
+    staging = tmp_path / "_build" / "quick" / "staging"
+    staged().rename(staging)
+    for name, text in {"index.html": "", "chapters/one.html": "", "_static/book.css": "old"}.items():
+        (staging / "_build" / "html" / name).parent.mkdir(parents=True, exist_ok=True)
+        (staging / "_build" / "html" / name).write_text(text)
+    (tmp_path / "_static" / "book.css").write_text("new")
+    monkeypatch.setattr(build.subprocess, "run", lambda *a, **k: SimpleNamespace(returncode=0, stdout=""))
+    monkeypatch.setattr(build.appendix, "every_verdict", lambda: "")
+    monkeypatch.setattr(build.finish, "finish", lambda folder: None)
+    monkeypatch.setattr(build.reader, "write", lambda *a: [])
+    monkeypatch.setattr(build.reader, "notebook", lambda *a: None)
+    monkeypatch.setattr(build.nbformat, "write", lambda *a: None)
+    build.build("quick")
+    html = tmp_path / "_build" / "html"
+    assert (html / "_static" / "book.css").read_text() == "new"
+    assert (html / "_static" / build.moving.SCRIPT.name).exists()
