@@ -140,6 +140,8 @@ def build(profile: str) -> None:
         raise RuntimeError(f"the build wrote no {', '.join(missing)}")
     aside = paths.BUILD / f"html-{os.getpid()}"
     shutil.copytree(made, aside)
+    # Sphinx copies these only where a page has changed, too.
+    shutil.copytree(staging / "_static", aside / "_static", dirs_exist_ok=True)
     (aside / appendix.CSV).write_text(appendix.every_verdict())
     shutil.copy(moving.SCRIPT, aside / "_static")
     finish.finish(aside)
