@@ -188,6 +188,8 @@ def test_a_batch_of_declared_size_is_tried_at_no_other():
     for each in (model, unreadable):
         with pytest.raises(InputError, match="batch_size: 10 is not the 16"):
             estimated(each, batch_size=10)
+    with pytest.raises(InputError, match="length: 7 finds no unknown dimension"):
+        estimated(model, length=7)
 
 
 # What `fit` gets

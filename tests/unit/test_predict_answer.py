@@ -15,7 +15,7 @@ from traintime.explain.statistics import Interval
 from traintime.explain.terms import STEP
 from traintime.point import make_point
 from traintime.predict import advice, ask, calibrate, holdings, prices, tiers
-from traintime.predict.answer import Estimate, amount, amounts, around, bytes_of, within
+from traintime.predict.answer import Estimate, amount, amounts, around, bytes_of, digits, within
 from traintime.predict.estimate import comparison, estimate, side_by_side
 from traintime.predict.evidence import conclude
 from traintime.predict.prices import Rates
@@ -124,6 +124,7 @@ def test_one_slow_step_is_an_answer_within_half_and_twice_that_says_so(monkeypat
     assert one.step.low <= 31 / 2
     assert one.step.high >= 31 * 2
     assert any("longer than the 2 s" in note for note in one.notes)
+    assert dict(one.rows)["a step"].startswith("31 s (")
 
 
 def test_validation_is_the_forward_pass_of_the_work():
@@ -360,6 +361,13 @@ def test_amounts_of_memory(given, found):
 )
 def test_amounts_of_memory_are_said_in_digits(size, said):
     assert amount(size) == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0.0123, "0.0123"), (16.34, "16.3"), (1789.6, "1,790"), (2e6, "2,000,000")]
+)
+def test_a_number_is_never_a_power(number, said):
+    assert digits(number) == said
 
 
 def test_an_amount_and_its_interval_have_one_unit():

@@ -40,7 +40,12 @@ def bytes_of(given: str | float, field: str = "memory") -> int:
 def amount(size: float, like: float | None = None) -> str:
     """Bytes as people read them, to three digits: "0.512 GB", "16.3 GB", "1.79 TB". like: in the unit of so many."""
     scale, unit = (TB, "TB") if (like or size) >= TB else (GB, "GB")
-    return f"{float(f'{size / scale:.3g}'):,.15g} {unit}"
+    return f"{digits(size / scale)} {unit}"
+
+
+def digits(number: float, significant: int = 3) -> str:
+    """A number in so many significant digits, none of them a power: "0.512", "16.3", "1,790"."""
+    return f"{float(f'{number:.{significant}g}'):,.15g}"
 
 
 def amounts(memory: Interval) -> str:
@@ -161,10 +166,11 @@ class Estimate:
             ("evidence", ". ".join(filter(None, (f"{self.tier}, {TIERS[self.tier]}: {self.of}", self.record))))
         )
         lines.append(("an epoch", f"{_time(self.epoch)}, {_number(steps, 'step')} of {self.batch_size}"))
-        lines.append(("a step", self.step.text(".3g", 1e3, "ms")))
+        short = self.step.value < 1
+        lines.append(("a step", self.step.text(".3g", 1e3, "ms") if short else _time(self.step)))
         spent = [(name, seconds) for name, seconds in self.parts.items() if seconds > 0.005 * self.total.value]
         if len(spent) > 1:
-            lines.append(("made of", ", ".join(f"{name} {_lasting(seconds)}" for name, seconds in spent)))
+            lines.append(("made of", ", ".join(f"{name} {lasting(seconds)}" for name, seconds in spent)))
         return lines + [("note", note) for note in self.notes]
 
     def __str__(self) -> str:
@@ -198,10 +204,11 @@ class Estimate:
 
 
 def _time(interval: Interval) -> str:
-    return f"{_lasting(interval.value)} ({_lasting(interval.low)} to {_lasting(interval.high)})"
+    return f"{lasting(interval.value)} ({lasting(interval.low)} to {lasting(interval.high)})"
 
 
-def _lasting(seconds: float) -> str:
+def lasting(seconds: float) -> str:
+    """Seconds as people read them: "11.2 ms", "31 s", "1 h 12 min"."""
     return durations.text(seconds) if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from traintime import paths
 from traintime.predict import durations, versions
+from traintime.predict.answer import digits
 from traintime.predict.peaks import OTHERS
 from traintime.predict.prices import FEWEST
 
@@ -20,7 +21,7 @@ SLEPT_S = 0.1  # of a `fit` after its last step, more than any framework needs t
 
 
 @dataclass(frozen=True)
-class Record:
+class TrackRecord:
     """What came of one kind of answer: models that were predicted so and trained, how many of the trainings ended
     inside their intervals, the share that half of them were missed by at most, and the longest training, seconds.
     """
@@ -44,12 +45,12 @@ class Record:
             return ""
         return (
             f"no training longer than {durations.text(self.longest_s)} was tried so, and this one is "
-            f"{seconds / self.longest_s:.2g} times as long: whether it drifts is not known"
+            f"{digits(seconds / self.longest_s, 2)} times as long: whether it drifts is not known"
         )
 
 
 def derive() -> pd.DataFrame:
-    """A row for each tier and stack with FEWEST models or more, and for all: columns tier, stack, and Record's."""
+    """A row for each tier and stack with FEWEST models or more, and for all: columns tier, stack, and TrackRecord's."""
     rows = []
     for path in sorted(paths.PREDICTED.glob("*.json")):
         for case in json.loads(path.read_text()):
@@ -78,11 +79,11 @@ def _stored() -> pd.DataFrame:
     return pd.read_csv(paths.DERIVED / "record.csv").set_index(["tier", "stack"])
 
 
-def of(tier: str, stack: str) -> Record:
+def of(tier: str, stack: str) -> TrackRecord:
     """What came of answers of this tier on this stack, or on all where too few models were tried on it."""
     rows = _stored()
     row = rows.loc[(tier, stack if (tier, stack) in rows.index else OTHERS)]
-    return Record(int(row["models"]), int(row["held"]), float(row["half"]), float(row["longest_s"]))
+    return TrackRecord(int(row["models"]), int(row["held"]), float(row["half"]), float(row["longest_s"]))
 
 
 def derive_sleeps() -> pd.DataFrame:

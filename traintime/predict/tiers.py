@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from traintime.errors import InputError
-from traintime.predict import advice, calibrate, durations, peaks, precision, prices, resident
+from traintime.predict import advice, calibrate, peaks, precision, prices, resident
 from traintime.predict.advice import PricedWork
-from traintime.predict.answer import SURE, amount
+from traintime.predict.answer import SURE, amount, digits, lasting
 from traintime.predict.evidence import Evidence
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, Trainer, probe, quarter
@@ -218,13 +218,13 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
     elif request.saves:
         notes += ("saving is not counted: it can be timed for a Keras model",)
     if scaled:
-        taken = f"its step of {full.step_s * 1e3:.3g} ms is taken {scale.step:.3g} times"
+        taken = f"its step of {lasting(full.step_s)} is taken {digits(scale.step)} times"
         notes += (f"a smaller one was trained, at batch {batch}: {taken}, as the formula makes the larger one",)
         notes += scale.notes
     elif not trial.smaller and not trainer.one_batch_size and request.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
     if full.step_s > seconds:
-        took = durations.text(full.step_s)
+        took = lasting(full.step_s)
         notes += (f"one step takes {took}, longer than the {seconds:g} s that there were to try it: few were trained",)
     tier, source = "scaled" if scaled else "probed", f"{trial.took_s:.0f} s of it, {trainer.stack}"
     peak, peak_notes = _trained_peak(request, trainer, trial, before, scale)
