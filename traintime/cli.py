@@ -640,7 +640,7 @@ def bench_predict(
     kind: Annotated[list[str] | None, typer.Option(help="Only models of this kind; may be repeated.")] = None,
     seconds: Annotated[float, typer.Option(min=2, max=300, help="How long to probe each.")] = 20.0,
     minutes: Annotated[
-        float | None, typer.Option(min=0.2, max=600, help="How long each should train; a third without.")
+        float | None, typer.Option(min=0.2, max=600, help="How long each should train; 20 s if not given.")
     ] = None,
     allocator: Annotated[str, typer.Option(help="Who answers malloc: glibc, tcmalloc, jemalloc.")] = "glibc",
     seed: Annotated[int | None, typer.Option(help="Of the draws; others at every run without.")] = None,

@@ -239,5 +239,5 @@ def test_each_machine_of_the_book_has_its_rates_and_one_is_the_reference():
 def test_calls_that_slept_return_when_the_timer_says():
     slept = measuring.slept(stored.of())
     assert len(slept)
-    assert (slept["idle_s"] > measuring.SLEPT).all()
+    assert (slept["idle_s"] > measuring.SLEPT_S).all()
     assert (slept["seconds"] / slept["predicted_s"]).between(0.95, 1.05).all()

@@ -235,7 +235,7 @@ def test_bad_input_is_named(tmp_path, what):
 
 
 def test_the_command_answers_by_its_exit_status(tmp_path, monkeypatch, capsys):
-    root = reader(tmp_path, "2026-tensorflow", "*-no-onednn.json", without_onednn)
+    root = reader(tmp_path, "2026-tensorflow", "*-adam-no-onednn.json", without_onednn)
 
     def status(*words: str) -> int:
         monkeypatch.setattr("sys.argv", ["traintime", "compare", *words])

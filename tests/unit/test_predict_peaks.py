@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from traintime import paths
-from traintime.predict import holdings, peaks, versions
+from traintime.predict import holdings, peaks, record, versions
 
 EARLY, BEFORE = "2026-11-23T05:00:00Z", "2026-11-23T12:00:00Z"
 AFTER, LOADED = "2026-11-25T00:00:00Z", "2026-11-25T09:00:00Z"
@@ -19,7 +19,9 @@ def case(number, tier="formula", times=1.1, stack="2026-jax", started=BEFORE, mo
     foretold = 1e9 + 1e7 * number
     started = started.replace("00Z", f"{number:02}Z")
     about = {"machine": "m", "stack": stack, "started": started, "peaks": [foretold * times + more] * 2}
-    return about | {"predicted": {tier: {"memory": {"value": foretold}}, "other": {"memory": None}}}
+    return about | {
+        "predicted": {tier: {"memory": {"value": foretold, "low": 0.0, "high": 0.0}}, "other": {"memory": None}}
+    }
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def test_the_formulas_error_is_no_less_than_what_new_models_showed():
 @pytest.mark.parametrize("tier", ["formula", "probed", "scaled"])
 def test_intervals_of_nine_in_ten_hold_about_so_many_of_what_was_tried(tier):
     """Of the points that the errors come from: that such errors are spread about as a normal curve is."""
-    of_tier = peaks.tried().query("tier == @tier")
+    of_tier = record.tried("memory").query("tier == @tier")
     missed = np.abs(np.log(of_tier["seen"] / of_tier["foretold"]))
     reach = 1.645 * np.array([peaks.error(tier, stack) for stack in of_tier["stack"]])
     assert 0.8 <= (missed <= reach).mean() < 1

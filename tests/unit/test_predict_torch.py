@@ -25,6 +25,15 @@ def machine_of_known_rates(monkeypatch):
     monkeypatch.setattr(calibrate, "rates_here", lambda: Rates(1e11, 2e10))
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Threads that wait for each other make a step on a busy machine ten times as long, now and then."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def images(**more):
     """A module with buffers and random numbers of its own, and what trains it."""
     torch.manual_seed(0)
@@ -97,6 +106,9 @@ class Slow(torch.utils.data.Dataset):
         return torch.randn(20), torch.zeros(1)
 
 
+# JAX, which other tests have loaded, warns of every fork.
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <function _at_fork")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_counts_as_fast_as_it_is(workers):
     module = nn.Linear(20, 1)
@@ -185,7 +197,7 @@ def test_a_recurrent_layer_counts_its_products(kind, gates, both):
 
 
 def kept_by_a_real_step(trainer, samples):
-    """Bytes that torch saves for the way back in a step with numbers; the module's own and the batch apart."""
+    """Bytes that torch saves for the backward pass in a step with numbers; the module's own and the batch apart."""
     batch = trainer.batch(samples)
     inputs, targets = batch
     held = [*trainer.module.parameters(), *trainer.module.buffers(), inputs, targets]

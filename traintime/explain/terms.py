@@ -34,8 +34,8 @@ class Term:
 
     name: of its coefficient, the cost, in seconds a unit; amount: of a step, in symbols of its Work (formula.COLUMNS);
     part: in which people read it (PARTS); rate: what bounds its cost below, and weight: units of that rate in a unit
-    of the amount; every_batch: a batch that is not full pays it in full; stacks: those
-    that pay it, none for all.
+    of the amount; every_batch: a batch that is not full pays it in full; stacks: those that pay it, none for
+    all.
     """
 
     name: str

@@ -69,7 +69,8 @@ class Largest:
             else:
                 fits = "which fits" if one.memory <= self.limit else "which does not fit"
                 lines.append(f"tried: {one.number:,} took {amount(one.memory)}, {fits}")
-        how = "by the formula" if self.tried else "by the formula: nothing was tried"
+        nothing = all(one.memory is None for one in self.tried)
+        how = "by the formula: nothing was tried" if nothing else "by the formula"
         return "\n".join([*lines, f"({self.level:.0%} intervals, {how})"])
 
 
@@ -128,19 +129,21 @@ def largest(
 
 def _trainer(model: Any, trained: dict[str, Any], of: str, length: int | None = None) -> Trainer:
     """What trains the model; length: of its inputs, where that is asked for."""
+    data = trained.get("data")
+    found: Any
     if is_module(model):
         from traintime.predict.torch_trainer import TorchTrainer
 
         if of != "batch":
             raise InputError("of", of, "is not told by a module", "Ask for the batch.")
-        found = TorchTrainer(model, trained.get("loss"), trained.get("optimizer"), trained.get("data"))
-        if found.own_batches:
-            remedy = "Give arrays, data=(x, y)."
-            raise InputError("data", type(trained["data"]).__name__, "has batches of its own size", remedy)
-        return found
-    from traintime.predict.keras_trainer import KerasTrainer
+        found = TorchTrainer(model, trained.get("loss"), trained.get("optimizer"), data)
+    else:
+        from traintime.predict.keras_trainer import KerasTrainer
 
-    return KerasTrainer(model, trained.get("data"), length)
+        found = KerasTrainer(model, data, length)
+    if found.own_batches:
+        raise InputError("data", type(data).__name__, "has batches of its own size", "Give arrays, data=(x, y).")
+    return found
 
 
 def _tried(

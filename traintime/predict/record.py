@@ -6,17 +6,18 @@ slept before it returned (data/derived/sleeps.csv); a test holds that the files 
 
 import functools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
-import numpy as np
 import pandas as pd
 
 from traintime import paths
 from traintime.predict import durations, versions
 from traintime.predict.answer import digits
-from traintime.predict.peaks import OTHERS
 from traintime.predict.prices import FEWEST
 
+OTHERS = "others"  # stacks that too few models were tried on: as far off as all that were
 SLEPT_S = 0.1  # of a `fit` after its last step, more than any framework needs to come back
 
 
@@ -49,29 +50,47 @@ class TrackRecord:
         )
 
 
-def derive() -> pd.DataFrame:
-    """A row for each tier and stack with FEWEST models or more, and for all: columns tier, stack, and TrackRecord's."""
+def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
+    """A row for each answer that was predicted, seen, and not withdrawn: columns machine, stack, tier, started, version
+    (of the predictor), foretold with low and high, and seen: seconds of the first training, or bytes of its peak.
+    """
+    name, of_training = {"time": ("total", "fit_s"), "memory": ("memory", "peaks")}[figure]
     rows = []
     for path in sorted(paths.PREDICTED.glob("*.json")):
         for case in json.loads(path.read_text()):
-            version = case.get("predictor_version") or versions.at(case["started"])
-            about = {name: case[name] for name in ("machine", "stack", "started")} | {"seconds": case["fit_s"][0]}
-            for tier, one in case["predicted"].items():
-                if tier != "calibrated" or version >= versions.MEMORY:  # an earlier calibration is none of today's
-                    rows.append(about | {"tier": tier, **one["total"]})
-    gone = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == 'time'")
-    tried = pd.DataFrame(rows)
+            about = {field: case[field] for field in ("machine", "stack", "started")}
+            about["version"] = case.get("predictor_version") or versions.at(case["started"])
+            for tier, answer in case["predicted"].items():
+                if (one := answer[name]) is not None:
+                    ends = {"foretold": one["value"], "low": one["low"], "high": one["high"]}
+                    rows.append(about | {"tier": tier, **ends, "seen": case[of_training][0]})
+    gone = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == @figure")
+    found = pd.DataFrame(rows)
     keys = pd.MultiIndex.from_frame(gone[["machine", "started"]])
-    tried = tried[~pd.MultiIndex.from_frame(tried[["machine", "started"]]).isin(keys)]
-    found = []
-    for tier, of_tier in tried.groupby("tier"):
+    return found[~pd.MultiIndex.from_frame(found[["machine", "started"]]).isin(keys)].reset_index(drop=True)
+
+
+def by_stack(answers: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Tier, stack and the answers, of each tier and stack with FEWEST models or more, and of all of a tier (OTHERS).
+
+    What a calibration foretold in earlier versions says nothing of what it foretells now.
+    """
+    answers = answers[(answers["tier"] != "calibrated") | (answers["version"] >= versions.MEMORY)]
+    for tier, of_tier in answers.groupby("tier"):
         stacks = [(str(stack), its) for stack, its in of_tier.groupby("stack") if len(its) >= FEWEST]
         for stack, its in [*stacks, (OTHERS, of_tier)]:
-            held = its["seconds"].between(its["low"], its["high"]).sum()
-            missed = np.abs(its["value"] / its["seconds"] - 1).median()
-            found.append({"tier": tier, "stack": stack, "models": len(its), "held": int(held), "half": missed})
-            found[-1]["longest_s"] = its["seconds"].max()
-    return pd.DataFrame(found)
+            yield str(tier), stack, its
+
+
+def derive() -> pd.DataFrame:
+    """A row for each tier and stack, as by_stack has them: columns tier, stack, and TrackRecord's."""
+    rows = []
+    for tier, stack, its in by_stack(tried("time")):
+        held = int(its["seen"].between(its["low"], its["high"]).sum())
+        missed = (its["foretold"] / its["seen"] - 1).abs().median()
+        about = {"tier": tier, "stack": stack, "models": len(its), "held": held}
+        rows.append(about | {"half": missed, "longest_s": its["seen"].max()})
+    return pd.DataFrame(rows)
 
 
 @functools.cache

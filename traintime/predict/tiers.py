@@ -212,7 +212,7 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
         batches = math.ceil(request.validation / request.batch)
         parts["validation"] = request.epochs * batches * forward * scale.forward
     elif request.validation:
-        notes += ("validation is not counted: it can be timed for a Keras model with arrays",)
+        notes += ("validation is not counted: it can be timed for a model with arrays, or a module",)
     if request.saves and (saving := trainer.save_s()) is not None:
         parts["saving"] = request.saves * saving * scale.saved
     elif request.saves:

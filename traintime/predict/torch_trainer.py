@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
-from traintime.predict.probe import Trainer
+from traintime.predict.probe import Trainer, words
 from traintime.predict.snapshot import Snapshot
 
 BY_STEP = "Give the loop's own step instead: estimate(step=…)."
@@ -199,7 +199,7 @@ class TorchTrainer(Trainer):
         except Exception as error:
             if means_out_of_memory(error):
                 raise
-            problem = f"raised {type(error).__name__} in {what}: {' '.join(str(error).split())[:300]}"
+            problem = f"raised {type(error).__name__} in {what}: {words(error)}"
             remedy = f"Train one batch by yourself until it does not. {BY_STEP}"
             raise InputError("model", type(self.module).__name__, problem, remedy) from error
 

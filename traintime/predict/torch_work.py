@@ -2,7 +2,7 @@
 
 A batch of the right size goes forward and back through torch's fake tensors, which have shapes and no numbers: nothing
 is computed, and a model that does not fit into this machine can be asked about. Products are counted by torch's own
-table of formulas (torch.utils.flop_counter), what is kept for the way back by its saved-tensor hooks.
+table of formulas (torch.utils.flop_counter), what is saved for the backward pass by its saved-tensor hooks.
 """
 
 import math
@@ -21,6 +21,7 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 
 from traintime.errors import InputError
 from traintime.predict import updates
+from traintime.predict.probe import words
 from traintime.predict.torch_trainer import TorchTrainer
 from traintime.workloads.base import Work
 
@@ -32,8 +33,8 @@ class ModuleMemory:
     """What one module holds in a training step, bytes, without the modules inside it.
 
     kind: its class; calls: times that a step computes it; parameters, gradients, state (the optimizer's): its own, each
-    counted at the first module that has it; saved: what it saves for the backward pass, each tensor counted at
-    the first module that keeps it, the batch apart.
+    counted at the first module that has it; saved: what it saves for the backward pass, each tensor counted at the
+    first module that keeps it, the batch apart.
     """
 
     name: str
@@ -87,8 +88,7 @@ def step_work(trainer: TorchTrainer, samples: int) -> StepWork:
         except InputError:
             raise
         except Exception as error:
-            words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            problem = f"cannot be followed without numbers ({words})"
+            problem = f"cannot be followed without numbers ({type(error).__name__}: {words(error)})"
             raise InputError("model", type(module).__name__, problem, "Take tier='probed', which trains it.") from error
     return _summed(trainer, memory, products, batch)
 
@@ -173,7 +173,7 @@ FURTHER = {
 
 @dataclass
 class _Memory:
-    """Follows a forward pass from module to module, and what is saved in each for the way back."""
+    """Follows a forward pass from module to module, and what is saved in each for the backward pass."""
 
     module: torch.nn.Module
     modules: dict[str, ModuleMemory] = field(init=False)
@@ -200,7 +200,7 @@ class _Memory:
         return stack
 
     def saving(self) -> saved_tensors_hooks:
-        """A context in which what is saved for the way back is noted."""
+        """A context in which what is saved for the backward pass is noted."""
         return saved_tensors_hooks(self._saved, lambda tensor: tensor)
 
     def _begins(self, module: Any, given: Any) -> None:
@@ -275,8 +275,8 @@ def module_memory(
     """What each module of a PyTorch model holds in a training step, bytes: a row a module, in the order of the model.
 
     Columns: kind (its class), calls (of a step), parameters, gradients, state (the optimizer's), saved (activations
-    kept for the way back), total; each number counted once. Nothing is computed, so that a batch may be asked about
-    which does not fit. optimizer, data, loss: as `traintime.estimate` takes them; batch_size: samples a step, of
+    that the backward pass needs), total; each number counted once. Nothing is computed, so that a batch may be asked
+    about which does not fit. optimizer, data, loss: as `traintime.estimate` takes them; batch_size: samples a step, of
     arrays; depth: modules that lie deeper count for the one at this depth ("encoder.layers" is at 2), None for each
     module by itself. Not counted: what operations need for a moment, and the framework itself.
     Raises InputError as `estimate` does, and where the module's way depends on its numbers.

@@ -332,8 +332,8 @@ def waits_table() -> HTML:
 
 
 def _slept_of(way: str) -> str:
-    row = waits().set_index("way").loc[way]
-    return f"{row['slept']} of {row['ends']}"
+    rows = waits().set_index("way")
+    return f"{rows.at[way, 'slept']} of {rows.at[way, 'ends']}"
 
 
 def cured_by_chance() -> float:
@@ -342,6 +342,12 @@ def cured_by_chance() -> float:
     """
     rows = waits().set_index("way").loc[["untuned", "dataset"]]
     return float(stats.fisher_exact([[row.slept, row.ends - row.slept] for row in rows.itertuples()], "less").pvalue)
+
+
+def _longest_wait() -> str:
+    """The longest sleep, and how `fit` was given its samples."""
+    row = waits().sort_values("longest").iloc[-1]
+    return f"{row['longest']:.1f} seconds, from {WAYS[row['way']].replace('`', '')}"
 
 
 # What the words are
@@ -425,7 +431,7 @@ PROSE = Prose(
     wait_arrays=lambda _: _slept_of("arrays"),
     wait_dataset=lambda _: _slept_of("dataset"),
     wait_untuned=lambda _: _slept_of("untuned"),
-    wait_longest=lambda _: f"{waits()['longest'].max():.1f} seconds",
+    wait_longest=lambda _: _longest_wait(),
     wait_chance=lambda _: f"{cured_by_chance():.1g}",
     zipf_low=lambda book: f"{stored.measured(zipf(book))['ratio'].min():.2f}",
     zipf_high=lambda book: f"{stored.measured(zipf(book))['ratio'].max():.2f} times",
