@@ -82,6 +82,6 @@ def test_the_formulas_error_is_no_less_than_what_new_models_showed():
 def test_intervals_of_nine_in_ten_hold_about_so_many_of_what_was_tried(tier):
     """Of the points that the errors come from: that such errors are spread about as a normal curve is."""
     of_tier = record.tried("memory").query("tier == @tier")
-    missed = np.abs(np.log(of_tier["seen"] / of_tier["foretold"]))
+    missed = np.abs(np.log(of_tier["seen"] / of_tier["predicted"]))
     reach = 1.645 * np.array([peaks.error(tier, stack) for stack in of_tier["stack"]])
     assert 0.8 <= (missed <= reach).mean() < 1

@@ -22,7 +22,7 @@ def derive() -> pd.DataFrame:
     """
     rows = []
     for tier, stack, its in record.by_stack(record.tried("memory")):
-        missed = np.log(its["seen"] / its["foretold"]).to_numpy()
+        missed = np.log(its["seen"] / its["predicted"]).to_numpy()
         rows.append({"tier": tier, "stack": stack, "error": rms(missed), "models": len(its)})
     return pd.DataFrame(rows)
 

@@ -52,7 +52,7 @@ class TrackRecord:
 
 def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
     """A row for each answer that was predicted, seen, and not withdrawn: columns machine, stack, tier, started, version
-    (of the predictor), foretold with low and high, and seen: seconds of the first training, or bytes of its peak.
+    (of the predictor), predicted with low and high, and seen: seconds of the first training, or bytes of its peak.
     """
     name, of_training = {"time": ("total", "fit_s"), "memory": ("memory", "peaks")}[figure]
     rows = []
@@ -62,7 +62,7 @@ def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
             about["version"] = case.get("predictor_version") or versions.at(case["started"])
             for tier, answer in case["predicted"].items():
                 if (one := answer[name]) is not None:
-                    ends = {"foretold": one["value"], "low": one["low"], "high": one["high"]}
+                    ends = {"predicted": one["value"], "low": one["low"], "high": one["high"]}
                     rows.append(about | {"tier": tier, **ends, "seen": case[of_training][0]})
     gone = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == @figure")
     found = pd.DataFrame(rows)
@@ -73,7 +73,7 @@ def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
 def by_stack(answers: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Tier, stack and the answers, of each tier and stack with FEWEST models or more, and of all of a tier (OTHERS).
 
-    What a calibration foretold in earlier versions says nothing of what it foretells now.
+    What a calibration predicted in earlier versions says nothing of what it predicts now.
     """
     answers = answers[(answers["tier"] != "calibrated") | (answers["version"] >= versions.MEMORY)]
     for tier, of_tier in answers.groupby("tier"):
@@ -87,7 +87,7 @@ def derive() -> pd.DataFrame:
     rows = []
     for tier, stack, its in by_stack(tried("time")):
         held = int(its["seen"].between(its["low"], its["high"]).sum())
-        missed = (its["foretold"] / its["seen"] - 1).abs().median()
+        missed = (its["predicted"] / its["seen"] - 1).abs().median()
         about = {"tier": tier, "stack": stack, "models": len(its), "held": held}
         rows.append(about | {"half": missed, "longest_s": its["seen"].max()})
     return pd.DataFrame(rows)
