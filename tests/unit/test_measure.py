@@ -38,12 +38,12 @@ def own_stacks_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def measure_fake(fake_worker, monkeypatch, tiny):
-    """Measure a point on the NumPy stack with a fake in the worker's place."""
+    """Run a point on the NumPy stack with a fake in the worker's place, which may answer a task of ours in any way."""
     monkeypatch.setattr(code, "current", lambda workload, api: f"hash of {workload} on {api}")
 
     def run(body, point=tiny, **options):
         monkeypatch.setattr(paths, "WORKER", fake_worker(body))
-        return measure.measure(point, NUMPY, **options)
+        return measure.measure(point, NUMPY, **{"task": "echo"} | options)
 
     return run
 
@@ -109,6 +109,7 @@ def test_a_worker_that_exits_is_crashed_and_its_last_words_are_kept(run_fake):
         ("send(event='phase', name='importing')", "exit status 0", False),
         ("os.kill(os.getpid(), signal.SIGKILL)", "signal 9 (SIGKILL)", True),
         ("os.kill(os.getpid(), signal.SIGTERM)", "signal 15 (SIGTERM)", False),
+        pytest.param("os.kill(os.getpid(), 40)", "signal 40 (real-time)", False, marks=linux),
     ],
 )
 def test_a_worker_that_ends_without_a_result_is_crashed_and_its_end_is_named(run_fake, body, cause, killed):
@@ -120,6 +121,73 @@ def test_what_the_worker_reports_comes_back_as_it_was_sent(run_fake):
     assert outcome == {"status": "oom", "error": "CUDA out of memory"}
     outcome = run_fake('answer(status="ok", result={"twice": 2 * job["number"]})', number=21)
     assert outcome == {"status": "ok", "result": {"twice": 42}}
+
+
+# What a worker may put on its channel in the place of a message.
+NO_MESSAGES = {
+    "no JSON": b"Segmentation fault",
+    "nothing": b"",
+    "a list": b"[1, 2]",
+    "a number": b"7",
+    "no event": b'{"status": "ok", "result": {}}',
+    "an event that is no text": b'{"event": ["result"]}',
+    "no UTF-8": b'{"event": "\xff\xfe"}',
+    "deep nesting": b"[" * 100_000,
+    "a number of 20 digits": b'{"event": "result", "status": "ok", "result": {"n": 99999999999999999999}}',
+    "a number of 5,000 digits": b'{"event": "result", "status": "ok", "result": ' + b"9" * 5000 + b"}",
+    "no result": b'{"event": "result", "status": "ok"}',
+    "no status": b'{"event": "result", "result": {}}',
+    "a status that is no text": b'{"event": "result", "status": ["ok"], "result": {}}',
+    "an error that is no text": b'{"event": "result", "status": "crashed", "error": {"at": 3}}',
+}
+
+
+@pytest.mark.parametrize("line", NO_MESSAGES.values(), ids=NO_MESSAGES)
+def test_what_is_no_message_is_a_crash_and_what_comes_after_it_is_not_believed(run_fake, line):
+    outcome = run_fake(f"os.write(job['channel'], {line + bytes([10])!r}); answer(status='ok', result={{'n': 1}})")
+    assert outcome["status"] == "crashed"
+    assert measure.BROKEN in outcome["error"]
+    assert "result" not in outcome
+
+
+def test_a_message_without_an_end_does_not_fill_the_memory(run_fake, monkeypatch):
+    monkeypatch.setattr(measure, "LONGEST", 2**20)
+    outcome = run_fake("while True: os.write(job['channel'], b'x' * 4096)", timeout_s=60)
+    assert (outcome["status"], measure.BROKEN in outcome["error"]) == ("crashed", True)
+
+
+# What a worker may answer that no record can hold.
+WRONG_ANSWERS = {
+    "a status that nobody knows": {"status": "fine", "result": {}},
+    "a stack that is missing, says the worker": {"status": "missing", "error": "so it says"},
+    "an empty result": {"status": "ok", "result": {}},
+    "a result that is a list": {"status": "ok", "result": [1]},
+    "no result": {"status": "ok", "result": None},
+}
+
+
+@pytest.mark.parametrize("answered", WRONG_ANSWERS.values(), ids=WRONG_ANSWERS)
+def test_an_answer_that_no_record_can_hold_is_a_crash(measure_fake, answered):
+    record = measure_fake(f"answer(**{answered!r})", task="measure")
+    assert record["status"] == "crashed"
+    assert measure.BROKEN in record["error"]
+    assert "result" not in record
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_loss_that_is_no_number_is_a_crash(measure_fake, invocation, loss):
+    right = invocation()["result"]
+    body = "answer(status='ok', result=json.loads({!r}))"
+    assert measure_fake(body.format(json.dumps(right)), task="measure")["status"] == "ok"
+    wrong = right | {"timing": right["timing"] | {"last_loss": loss}}
+    assert measure_fake(body.format(json.dumps(wrong)), task="measure")["status"] == "crashed"
+
+
+@pytest.mark.parametrize("said", [{}, {"result": 5}, {"error": "\ud800 is half a character"}])
+def test_what_failed_has_a_reason_that_can_be_stored_and_nothing_else(measure_fake, said):
+    record = measure_fake(f"answer(status='oom', **{said!r})", task="measure")
+    assert (record["status"], "result" in record) == ("oom", False)
+    assert record["error"].encode()
 
 
 HANGING = """
@@ -156,6 +224,26 @@ def _group(pid):
 def test_a_worker_that_hangs_goes_with_its_children_and_a_result_counts(run_fake, tmp_path, gone, body, outcome):
     assert run_fake(HANGING + body + "time.sleep(100)", timeout_s=2, pids=str(tmp_path / "pids")) == outcome
     assert_nothing_is_left(tmp_path / "pids", gone)
+
+
+# The child begins a session of its own; its parent, which it outlives, is the worker or a process between the two.
+SESSION = """
+start = "import os, subprocess, sys, time; "
+start += "sleep = [sys.executable, '-c', 'import time; time.sleep(100)']; "
+start += "print(subprocess.Popen(sleep, start_new_session=True, stdout=subprocess.DEVNULL).pid)"
+child = subprocess.run([sys.executable, "-c", start], stdout=subprocess.PIPE, check=True, start_new_session=True)
+near = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"], start_new_session=True)
+with open(job["pids"] + ".new", "w") as file:
+    json.dump([int(child.stdout), near.pid], file)
+os.rename(job["pids"] + ".new", job["pids"])
+"""
+
+
+@pytest.mark.parametrize("end", ["answer(status='ok', result=1)", "sys.exit(3)", "time.sleep(100)"])
+def test_what_a_worker_started_in_another_session_goes_with_it(run_fake, tmp_path, gone, end):
+    run_fake(SESSION + end, timeout_s=3, pids=str(tmp_path / "pids"))
+    for pid in json.loads((tmp_path / "pids").read_text()):
+        assert gone(pid, 0.1)
 
 
 def test_a_timeout_is_a_timeout_however_fast_the_worker_dies_of_it(run_fake, monkeypatch):
@@ -222,7 +310,7 @@ def test_a_variable_from_outside_does_not_reach_the_worker(measure_fake, monkeyp
     monkeypatch.setenv("SECRET_TOKEN", "s3cr3t")
     monkeypatch.setenv("PYTHONPATH", "/s3cr3t")
     record = measure_fake('answer(status="ok", result=dict(os.environ))', ALONE)
-    assert set(record["result"]) == {*NUMPY.environment(1), "TRAINTIME_PADDING"}
+    assert set(record["result"]) == {*NUMPY.environment(1), "TRAINTIME_PADDING", measure.OWN}
     assert not any("s3cr3t" in value for value in record["result"].values())
 
 
@@ -381,7 +469,7 @@ def together(tmp_path, monkeypatch):
         def run(*points, body="pass", afterwards="pass", protocol=QUICK, **options):
             (tmp_path / "several.py").write_text(SEVERAL.replace("BODY", body).replace("AFTERWARDS", afterwards))
             several = ending.enter_context(measure.Together())
-            return [several.measure(point, JAX, protocol, **options) for point in points]
+            return [several.measure(point, JAX, protocol, **{"task": "echo"} | options) for point in points]
 
         yield run
 
@@ -456,11 +544,18 @@ def test_a_process_that_dies_or_hangs_between_two_jobs_is_blamed_on_neither(toge
     assert [record["shared"] for record in made] == [0, 0]
 
 
+@pytest.mark.parametrize("line", [b"no JSON", b'{"event": "result", "status": "ok", "result": {"pid": 0}}'])
+def test_what_is_said_between_two_jobs_is_no_answer_to_the_next(together, line):
+    made = together(batch_of(5), batch_of(6), afterwards=f"os.write(job['channel'], {line!r} + b'\\n')")
+    assert [record["result"]["batch"] for record in made] == [5, 6]
+    assert [record["shared"] for record in made] == [0, 0]
+
+
 def test_no_process_is_left_when_all_are_measured(tmp_path, together, gone):
     (record,) = together(batch_of(5))
     assert psutil.pid_exists(*pids([record]))
     with measure.Together() as several:
-        record = several.measure(batch_of(5), JAX)
+        record = several.measure(batch_of(5), JAX, task="echo")
     assert gone(*pids([record]))
 
 
@@ -481,7 +576,7 @@ def test_what_leaves_something_behind_needs_a_process_of_its_own(stack, changes)
 def test_a_point_that_shares_nothing_is_measured_as_ever(measure_fake, tiny):
     measure_fake('answer(status="ok", result={})')
     with measure.Together() as several:
-        record = several.measure(tiny, NUMPY)
+        record = several.measure(tiny, NUMPY, task="echo")
     assert record["status"] == "ok"
     assert "shared" not in record
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,16 +17,21 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 import filelock
+import psutil
+from pydantic import ValidationError
 
 from traintime import paths
 from traintime.errors import InputError
 from traintime.measuring.protocol import QUICK, Protocol
 from traintime.measuring.stacks import Stack, refuse_impossible
 from traintime.point import Point
-from traintime.store import code, derived
+from traintime.store import code, derived, records
 
 READY_S = 60.0  # within which a process must have let go what a job left in it
 LOCK = Path(tempfile.gettempdir()) / "traintime-measure.lock"
+BROKEN = "the worker's answer cannot be used"
+OWN = "TRAINTIME_WORKER"  # variable by which a worker's descendants are known, whatever session they began
+LONGEST = 2**26  # bytes of a message; a worker that says more without an end would fill the memory of this process
 
 
 def default_threads() -> int:
@@ -108,7 +114,27 @@ def _record(
     # The counter of kernel kills says whether a SIGKILL was the memory's end or somebody else's.
     if outcome.pop("killed", False) and killed > 0:
         outcome = outcome | {"status": "oom", "error": "the kernel ended the worker: out of memory"}
-    return record | outcome
+    return record | _believed(outcome, job["task"])
+
+
+def _believed(outcome: dict[str, Any], task: str) -> dict[str, Any]:
+    """The outcome, where a record can hold it; else that the worker crashed, with what is wrong with its answer."""
+    status, error = outcome["status"], outcome.get("error") or "the worker did not say why"
+    if status not in ("ok", "oom", "timeout", "crashed"):
+        status, error = "crashed", f"{BROKEN}: its status is {status!r}"
+    elif status == "ok":
+        try:
+            if task == "measure":
+                records.Result.model_validate(outcome["result"])
+                json.dumps(outcome["result"], allow_nan=False)
+            return outcome
+        except ValidationError as refused:
+            first = refused.errors()[0]
+            status, error = "crashed", f"{BROKEN}: result.{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        except ValueError as refused:
+            status, error = "crashed", f"{BROKEN}: result: {refused}"
+    about = {name: value for name, value in outcome.items() if name != "result"}
+    return about | {"status": status, "error": without_paths(error)[:2000]}
 
 
 def _now() -> str:
@@ -221,7 +247,7 @@ def run_worker(
 ) -> dict[str, Any]:
     """Start the process, hand it the job, follow its messages; return `status` and `result` or `error`.
 
-    Whatever happens, no process of its group is left when this returns.
+    Whatever happens, neither it nor a process that it started is left when this returns.
     """
     with _started(command, environment) as worker:
         return worker.answer(job, timeout_s, progress)
@@ -230,6 +256,9 @@ def run_worker(
 @contextlib.contextmanager
 def _started(command: list[str], environment: dict[str, str]) -> Iterator["Worker"]:
     reading, writing = os.pipe()
+    mark = uuid.uuid4().hex
+    # A worker may start workers of its own (predict.ask): they have its mark, too.
+    environment = environment | {OWN: environment.get(OWN, "") + mark}
     with tempfile.TemporaryFile() as output, os.fdopen(reading, "rb") as channel:
         try:
             process = subprocess.Popen(
@@ -249,8 +278,21 @@ def _started(command: list[str], environment: dict[str, str]) -> Iterator["Worke
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            _end_marked(mark)
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
+
+
+def _end_marked(mark: str) -> None:
+    """End what a worker has started outside of its group: a child with a session of its own, and that one's."""
+    for _ in range(10):  # one that starts another while it is looked for is found the next time
+        left = [each for each in psutil.process_iter(["environ"]) if mark in (each.info["environ"] or {}).get(OWN, "")]
+        if not left:
+            return
+        for each in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        psutil.wait_procs(left, timeout=1)
 
 
 @dataclass
@@ -275,12 +317,12 @@ class Worker:
         printed = os.fstat(self.output.fileno()).st_size
         self._hand_over(job, more)
         answer = self.next("result", deadline, progress)
-        if answer is None or not more:
+        if answer is None or (answer["status"] == "ok" and not more):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(min(30, max(0.1, deadline - time.monotonic())))
         if answer is not None:
             if "error" in answer:
-                answer["error"] = without_paths(answer["error"])[:2000]
+                answer["error"] = without_paths(answer["error"].encode(errors="replace").decode())[:2000]
             return {key: answer[key] for key in ("status", "result", "error") if key in answer}
         if self.process.poll() is None:
             return {"status": "timeout", "error": f"no result after {timeout_s:g} s"}
@@ -289,7 +331,8 @@ class Worker:
         # Cut after hiding: half a path would not be recognised.
         last = without_paths(self.output.read().decode(errors="replace").strip())[-2000:]
         code = self.process.returncode
-        cause = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
+        names = {number.value: number.name for number in signal.Signals}  # those of real time have none
+        cause = f"signal {-code} ({names.get(-code, 'real-time')})" if code < 0 else f"exit status {code}"
         return {"status": "crashed", "error": f"{cause}\n{last}".strip(), "killed": code == -signal.SIGKILL}
 
     def _hand_over(self, job: dict[str, Any], more: bool) -> None:
@@ -307,16 +350,23 @@ class Worker:
         deadline: float,
         progress: Callable[[dict[str, Any]], None] = lambda message: None,
     ) -> dict[str, Any] | None:
-        """The next message of this kind, those before it passed on; None at the pipe's end or the deadline."""
+        """The next message of this kind, those before it passed on; None at the pipe's end or the deadline, and where
+        it answers a job that it was not asked about.
+        """
         with selectors.DefaultSelector() as selector:
             selector.register(self.channel, selectors.EVENT_READ)
             while True:
                 while b"\n" in self.rest:
                     line, _, self.rest = self.rest.partition(b"\n")
-                    message = json.loads(line)
+                    message = _message(line)
                     if message["event"] == event:
                         return message
+                    if message["event"] == "result":
+                        return None
                     progress(message)
+                if len(self.rest) > LONGEST:
+                    self.rest = b"\n"  # which is no message
+                    continue
                 left = deadline - time.monotonic()
                 if left <= 0 or not selector.select(left):
                     return None
@@ -324,6 +374,30 @@ class Worker:
                 if not chunk:
                     return None
                 self.rest += chunk
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    """What a worker says in a line; where that is no message, a result that says so and ends the job."""
+    try:
+        message = json.loads(line, parse_int=_whole)
+        if not isinstance(message, dict) or not isinstance(message.get("event"), str):
+            raise ValueError("it is no object with an event")
+        if message["event"] == "result":
+            status = message.get("status")
+            if not isinstance(status, str) or (status == "ok" and "result" not in message):
+                raise ValueError(f"it has the status {status!r} and no result")
+            if not isinstance(message.get("error", ""), str):
+                raise ValueError("its error is no text")
+    except (ValueError, RecursionError) as error:
+        return {"event": "result", "status": "crashed", "error": f"{BROKEN}: {error}"}
+    return message
+
+
+def _whole(text: str) -> int:
+    """A whole number that 64 bits can hold; a longer one would only fail later, where it is divided."""
+    if abs(number := int(text)) >= 2**63:
+        raise ValueError(f"a number has {len(text)} digits")
+    return number
 
 
 def without_paths(text: str) -> str:
