@@ -89,12 +89,6 @@ def private_lock(tmp_path, monkeypatch):
             monkeypatch.setattr(sys.modules[name], "LOCK", tmp_path / "measure.lock")
 
 
-@pytest.fixture(autouse=True)
-def private_calibrations(tmp_path, monkeypatch):
-    """No test reads or writes what this machine's user has calibrated."""
-    monkeypatch.setenv("TRAINTIME_CALIBRATIONS", str(tmp_path / "calibrations"))
-
-
 # Modules of the worker that mean another file for each workload.
 OF_A_WORKLOAD = ("data", "on_numpy", "samples", "train_numpy")
 

@@ -328,21 +328,31 @@ def check(
         bool | None,
         typer.Option("--history/--no-history", help="Look for committed invocations that are gone; in a git checkout."),
     ] = None,
+    contribution: Annotated[
+        bool, typer.Option("--contribution", help="From somebody else: is it safe to merge, and what would it add?")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Check a folder of measurement files alone: keys, counts, rounds, sources. Exit status 1 when one is wrong."""
+    """Check a folder of measurement files alone: keys, counts, rounds, sources. Exit status 1 when one is wrong.
+
+    Of a contribution it is 2: then nothing of it may be merged.
+    """
     if not folder.is_dir():
         raise InputError("folder", str(folder), "does not exist", "Name a folder of measurement files.")
     repository = None if past is False else history.checkout(folder)
     if past and repository is None:
         raise InputError("history", str(folder), "lies in no git checkout with a commit", "Leave --history out.")
-    found = list(checker.findings(folder, at_least))
+    found = list(checker.findings(folder, at_least, sent=contribution))
+    if contribution:
+        found += checker.collisions(folder)
     faults = [finding.sentence for finding in found if finding.fault]
     notes = [finding.sentence for finding in found if not finding.fault]
     if repository:
         faults += history.lost(folder, repository)
         if history.shallow(repository):
             notes.append("history could not be read: the clone is shallow; complete it with git fetch --unshallow")
+    if contribution and not faults:
+        notes += [remark.sentence for remark in checker.outside(folder)]
     for sentence in notes:
         err.print(f"note: {sentence}", markup=False, highlight=False, soft_wrap=True)
     if as_json:
@@ -352,8 +362,10 @@ def check(
             print(fault)
         number = len(list(records.files(folder)))
         err.print(f"{number} files, {len(faults)} problems" if faults else f"{number} files, all well")
+        if contribution and not faults:
+            print(checker.additions(folder).text)
     if faults:
-        raise typer.Exit(1)
+        raise typer.Exit(2 if contribution else 1)
 
 
 @app.command()
@@ -454,34 +466,6 @@ def bench_rows(
     show(grid(pd.DataFrame([one.cells for one in found], columns=rows_bench.HEADS)))
 
 
-@app.command()
-def calibrate(
-    stack: Annotated[list[str] | None, typer.Option(help="Stack to calibrate; those of Keras 3 by default.")] = None,
-    allocator: Annotated[str, typer.Option(help="Who answers malloc: glibc, tcmalloc, jemalloc.")] = "glibc",
-    seconds: Annotated[float, typer.Option(min=10, max=600, help="How long, for each stack.")] = 60.0,
-    as_json: Json = False,
-) -> None:
-    """Learn what this machine charges for a model's work: a minute for each stack, kept for `estimate`."""
-    from traintime.predict import calibrate as calibrating
-
-    names = stack or [one.name for one in stacks.ALL.values() if one.present and one.api == "keras3"]
-    made = []
-    for name in names:
-        with err.status(f"{name}: for {seconds:.0f} s"):
-            made.append(calibrating.calibrate(name, allocator, seconds))
-        if not as_json:
-            one = made[-1]
-            whether = "within" if one.took_s <= seconds else "more than"
-            out.print(
-                f"{one.name}: {len(one.probes)} probes took {one.took_s:.1f} s, {whether} the {seconds:.0f} s asked "
-                f"for; a model's step is missed by about {one.error:.0%}",
-                highlight=False,
-                soft_wrap=True,
-            )
-    if as_json:
-        print_json([{"name": one.name} | asdict(one) for one in made])
-
-
 ANSWERS = {True: ("yes", 0), False: ("no", 1), None: ("too close to call", 3)}
 
 
@@ -505,9 +489,7 @@ def estimate(
     ] = None,
     tier: Annotated[
         str | None,
-        typer.Option(
-            help="formula, calibrated, probed or scaled; a file's model is probed, or scaled where --probe is given."
-        ),
+        typer.Option(help="formula, probed or scaled; a file's model is probed, or scaled where --probe is given."),
     ] = None,
     on: Annotated[
         str | None, typer.Option(help="A device with a data sheet (T4, A100, ...), not this machine.")

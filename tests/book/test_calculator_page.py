@@ -1,7 +1,6 @@
 """The calculator's page in a real browser: its numbers are Python's, its link carries them, nothing else loads it."""
 
 import itertools
-import json
 import random
 import re
 
@@ -9,21 +8,17 @@ import pytest
 
 from traintime.book.calculator import answer, choices, formulas, page
 from traintime.book.calculator.answer import Settings
-from traintime.predict.prices import Prices
 
 pytestmark = pytest.mark.book
 PAGE = "calculator.html"
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PRECISION = 5e-7  # equal to 6 digits
-COSTS = (2e-3, 1e-5, 1e-11, 0.0, 4e-11, 1e-11, 3e-10, 2e-11)  # seconds a unit of each term
-MINE = Prices("a laptop's", dict(zip(formulas.TERMS, COSTS, strict=True)), 0.2)
-PASTED = {"name": MINE.of, "seconds": dict(MINE.seconds), "error": MINE.error}
 
 
 def drawn(number: int) -> list[Settings]:
     """Settings at random, the same ones each time: every kind of machine, stack and way to train."""
     random_, found = random.Random(2017), []
-    machines = [*choices.machines(), choices.BY_RATES, choices.PASTED]
+    machines = [*choices.machines(), choices.BY_RATES]
     for index in range(number):
         stack = random_.choice(choices.stack_names())
         optimizers = [
@@ -37,10 +32,9 @@ def drawn(number: int) -> list[Settings]:
         machine = machines[index % len(machines)]
         if machine != choices.BY_RATES:  # a link carries rates for such a machine alone
             values = {name: value for name, value in values.items() if name not in ("gflops", "gbytes")}
-        pasted = MINE if machine == choices.PASTED else None
         chosen = {"optimizer": random_.choice(optimizers), "frozen": random_.random() < 0.3}
         chosen["allocator"] = random_.choice(choices.allocators(machine, stack))
-        found.append(Settings(**values, **chosen, stack=stack, machine=machine, pasted=pasted))
+        found.append(Settings(**values, **chosen, stack=stack, machine=machine))
     return found
 
 
@@ -170,7 +164,6 @@ def test_the_link_restores_the_settings(opened, settings):
           const form = document.querySelector("#calculator-root form");
           for (const [name, value] of Object.entries(given)) {
             if (name === "frozen") form.elements.namedItem(name).checked = value;
-            else if (name === "pasted") form.elements.namedItem(name).value = value ? JSON.stringify(value) : "";
             else form.elements.namedItem(name).value = value;
           }
           form.dispatchEvent(new Event("input"));
@@ -353,71 +346,6 @@ def test_the_answer_is_spoken_once_the_hand_rests(opened):
     assert f"An epoch takes {page.shown(answer.answer(Settings(batch=200)).epoch.value)}" in status.inner_text()
 
 
-# Coefficients
-
-
-def paste(tab, text: str) -> None:
-    tab.select_option("#calculator-machine", choices.PASTED)
-    tab.fill("#calculator-pasted", text)
-
-
-def test_pasted_coefficients_are_taken(opened):
-    tab = opened()
-    paste(tab, json.dumps(PASTED, indent=2))
-    same(answered(tab), Settings(machine=choices.PASTED, pasted=MINE))
-    assert "Coefficients of a laptop's." in tab.locator('[data-part="about"]').inner_text()
-
-
-def test_of_several_stacks_the_chosen_one_is_taken(opened):
-    tab = opened()
-    other = PASTED | {"stack": "2026-jax", "error": 0.7}
-    paste(tab, json.dumps([other, PASTED | {"stack": "2026-tensorflow", "date": "2026-11-23"}]))
-    same(answered(tab), Settings(machine=choices.PASTED, pasted=MINE))
-    tab.select_option("#calculator-stack", "2026-jax")
-    assert answered(tab)["error"] == 0.7
-
-
-def test_the_example_can_be_pasted(opened):
-    tab = opened()
-    paste(tab, tab.locator('[data-part="example"]').text_content())
-    assert tab.locator("#calculator-pasted-problem").is_hidden()
-    assert answered(tab)["epoch"]["value"] == pytest.approx(answer.answer(Settings()).epoch.value, rel=0.01)
-
-
-BAD = [
-    ("", "Coefficients: none yet."),
-    ("{", "Coefficients: this is not JSON"),
-    ("[1]", "Coefficients: 1 is refused."),
-    ("[]", "Coefficients: null is refused."),
-    (json.dumps(PASTED | {"stack": "2026-jax"}), 'stack: "2026-jax" is not the software chosen, 2026-tensorflow.'),
-    (json.dumps([{"stack": "2026-jax"}, {"stack": "2026-torch"}]), 'stack: "2026-jax, 2026-torch" is not the'),
-    ("{}", "name: is missing."),
-    (json.dumps(PASTED | {"name": ""}), 'name: "" is refused.'),
-    (json.dumps(PASTED | {"seconds": 3}), "seconds: 3 is refused."),
-    (json.dumps(PASTED | {"seconds": {"overhead": 1}}), "seconds.launch: is missing."),
-    (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"move": "fast"}}), 'seconds.move: "fast" is refused.'),
-    (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"touch": -1}}), "seconds.touch: -1 is refused."),
-    (json.dumps(PASTED | {"seconds": PASTED["seconds"] | {"mat": 1}}), "seconds.mat: is none of the formula's."),
-    (json.dumps(PASTED | {"seconds": dict.fromkeys(formulas.TERMS, 0)}), "seconds: all are 0."),
-    (json.dumps({name: PASTED[name] for name in ("name", "seconds")}), "error: is missing."),
-    (json.dumps(PASTED | {"error": None}), "error: null is refused."),
-]
-
-
-def test_bad_coefficients_are_refused_by_the_fields_name(opened):
-    tab = opened()
-    for text, problem in BAD:
-        paste(tab, text)
-        assert tab.locator("#calculator-pasted-problem").inner_text().startswith(problem), text
-
-
-def test_what_is_pasted_is_text_and_nothing_else(opened):
-    tab = opened()
-    paste(tab, json.dumps(PASTED | {"name": "<img src=x onerror=alert(1)>"}))
-    assert "<img src=x" in tab.locator('[data-part="about"]').inner_text()
-    assert tab.locator('[data-part="about"] img').count() == 0
-
-
 # How it looks, and what it leaves alone
 
 
@@ -429,7 +357,7 @@ def test_nothing_is_wider_than_the_screen(opened, viewport, scheme):
     tab.evaluate("document.querySelectorAll('article details').forEach(each => each.open = true)")
     wide = """all => all.filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
         .map(one => one.outerHTML.slice(0, 80))"""
-    for machine in (Settings().machine, choices.BY_RATES, choices.PASTED):
+    for machine in (Settings().machine, choices.BY_RATES):
         tab.select_option("#calculator-machine", machine)
         assert tab.evaluate("document.scrollingElement.scrollWidth") <= viewport["width"]
         assert tab.locator("#calculator-root *").evaluate_all(wide) == []

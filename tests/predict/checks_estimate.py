@@ -10,7 +10,7 @@ import pytest
 import traintime
 from traintime.errors import InputError
 from traintime.measuring import machine
-from traintime.predict import bench, calibrate
+from traintime.predict import bench, here
 from traintime.predict.keras_trainer import TRIED_BYTES, KerasTrainer
 from traintime.predict.prices import Rates
 from traintime.predict.resident import ONCE
@@ -24,7 +24,7 @@ BACKEND = keras.backend.backend()
 
 @pytest.fixture(autouse=True)
 def machine_of_known_rates(monkeypatch):
-    monkeypatch.setattr(calibrate, "rates_here", lambda: Rates(1e11, 2e10))
+    monkeypatch.setattr(here, "rates", lambda: Rates(1e11, 2e10))
 
 
 def reader(**compiled):

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,11 +24,10 @@ from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import PARTS, STEP
 from traintime.point import make_point
-from traintime.predict import calibrate, holdings, prices
+from traintime.predict import holdings, prices
 from traintime.predict.evidence import conclude
 from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription, Request
-from traintime.predict.resident import ONCE
 from traintime.predict.tiers import formula_evidence
 from traintime.workloads.rnn import Rnn
 
@@ -187,8 +186,6 @@ def test_a_card_is_as_sure_as_the_cards_that_were_left_out_and_runs_its_lstm_as_
 def test_what_a_stack_does_not_have_is_refused_with_a_remedy():
     with pytest.raises(InputError, match=r"^optimizer: 'adam-deferred' is nothing that 2017-theano has. Take 2026-"):
         answer.answer(Settings(optimizer="adam-deferred", stack="2017-theano"))
-    with pytest.raises(InputError, match=r"^pasted: None is missing"):
-        answer.answer(Settings(machine=choices.PASTED))
 
 
 def change(name: str) -> choices.Change:
@@ -247,20 +244,6 @@ def test_the_best_changes_come_first_and_only_those_that_are_worth_it():
 )
 def test_a_duration_has_two_digits_that_count(value, text):
     assert page.shown(value) == text
-
-
-# What `traintime calibrate --json` prints
-
-
-def test_a_calibration_has_what_the_page_asks_for():
-    """calculator.js reads name, stack, seconds and error, each term of the formula among the seconds."""
-    made = calibrate.Calibration(
-        "m", "s", "2026-11-23", {}, {}, dict.fromkeys(STEP.terms, 1.0), 0.1, 1.0, 6e8, 1e8, ONCE, 60.0, []
-    )
-    printed = {"name": made.name} | asdict(made)
-    assert set(page.example()) <= set(printed)
-    assert {type(printed[name]) for name in ("name", "stack")} == {str}
-    assert set(printed["seconds"]) == set(page.example()["seconds"]) == set(STEP.terms)
 
 
 # The page
@@ -330,7 +313,7 @@ def test_every_field_has_a_label_a_range_and_a_place_for_its_problem():
         assert f'<label for="{one}">{number.label}</label>' in fragment()
         assert f'id="{one}-problem"' in fragment()
         assert f'data-slider="{number.name}" aria-label="{number.label}, slider"' in fragment()
-    for name in ("optimizer", "machine", "stack", "allocator", "pasted", "link"):
+    for name in ("optimizer", "machine", "stack", "allocator", "link"):
         assert f'<label for="calculator-{name}">' in fragment()
     assert "<!-- " not in fragment()
 

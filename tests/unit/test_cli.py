@@ -737,7 +737,7 @@ COMMANDS = commands(typer.main.get_command(cli.app))
 
 def test_the_commands_are_the_known_ones():
     known = {"measure", "sweep", "table", "check", "machine", "bench", "bench-formula", "bench-rows", "lab", "learn"}
-    known |= {"stacks", "stacks add", "estimate", "calibrate", "bench-predict", "compare"}
+    known |= {"stacks", "stacks add", "estimate", "bench-predict", "compare"}
     assert set(COMMANDS) == {"", *known}
 
 

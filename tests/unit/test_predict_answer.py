@@ -14,7 +14,7 @@ from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import STEP
 from traintime.point import make_point
-from traintime.predict import advice, ask, calibrate, holdings, prices, tiers
+from traintime.predict import advice, ask, here, holdings, prices, tiers
 from traintime.predict.answer import Estimate, amount, amounts, around, bytes_of, digits, within
 from traintime.predict.estimate import comparison, estimate, side_by_side
 from traintime.predict.evidence import conclude
@@ -30,7 +30,7 @@ RATES = Rates(1e11, 2e10)
 @pytest.fixture(autouse=True)
 def machine_of_known_rates(monkeypatch):
     """Nothing is measured here."""
-    monkeypatch.setattr(calibrate, "rates_here", lambda: RATES)
+    monkeypatch.setattr(here, "rates", lambda: RATES)
 
 
 class Fake(Trainer):

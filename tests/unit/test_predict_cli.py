@@ -2,17 +2,13 @@
 
 import json
 import sys
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
 
 import pytest
 
 from traintime import cli
-from traintime.explain.terms import TERMS
-from traintime.measuring import machine, stacks
-from traintime.predict import calibrate
+from traintime.measuring import stacks
+from traintime.predict import here
 from traintime.predict.prices import Rates
-from traintime.predict.resident import ONCE
 
 
 @pytest.fixture
@@ -21,7 +17,7 @@ def traintime(monkeypatch, capsys):
 
     def run(*words, command="estimate"):
         monkeypatch.setattr(sys, "argv", ["traintime", command, *map(str, words)])
-        monkeypatch.setattr(calibrate, "rates_here", lambda: Rates(1e11, 2e10))
+        monkeypatch.setattr(here, "rates", lambda: Rates(1e11, 2e10))
         status = 0
         try:
             cli.main()
@@ -134,17 +130,6 @@ def test_bad_input_is_one_line_and_status_2(traintime, words, said):
     assert status == 2
     assert said in " ".join(err.split())
     assert out == ""
-
-
-@pytest.mark.parametrize(("took_s", "said"), [(58.04, "took 58.0 s, within the 60"), (61, "61.0 s, more than the 60")])
-def test_calibrating_says_whether_it_kept_to_its_minute(traintime, monkeypatch, took_s, said):
-    probes = [(1.0, 1.0)] * 17
-    made = calibrate.Calibration("m", "2026-jax", "2026-11-24", {}, {}, {}, 0.1, 1.0, 6e8, 1e8, ONCE, took_s, probes)
-    monkeypatch.setattr(calibrate, "calibrate", lambda *asked: made)
-    status, out, _ = traintime("--stack", "2026-jax", command="calibrate")
-    assert status == 0
-    assert "17 probes" in out
-    assert said in out
 
 
 # What a reader's file does wrong: the real process, what it prints, and its exit status
@@ -341,34 +326,3 @@ def test_a_file_whose_backend_is_absent_is_told_what_to_do(traintime, file, monk
     status, _, err = traintime(file(WITHOUT), *FEW, "--stack", "2026-jax")
     assert status == 2
     assert "stack: '2026-jax' is not here. Add it: traintime stacks add 2026-jax" in " ".join(err.split())
-
-
-# Calibrations that do not count
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"date": "2020-01-01T00:00:00Z"}, "days old"),
-        ({"machine": "another"}, "is of another machine (another)"),
-        ({"versions": {"jax": "0.1"}}, "is of other versions than"),
-        ({"path": {"XLA_FLAGS": "--x"}}, "was made on another code path: XLA_FLAGS was --x, is not set"),
-    ],
-)
-def test_a_calibration_that_is_stale_or_foreign_is_refused(traintime, monkeypatch, change, said):
-    monkeypatch.delenv("XLA_FLAGS", raising=False)
-    stack, now = stacks.get("2026-jax"), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    prices = dict.fromkeys(TERMS, 1e-9)
-    about = (machine.this(), stack.name, now, stack.versions(), calibrate.code_path("jax"), prices)
-    made = calibrate.Calibration(*about, 0.1, 1.0, 6e8, 1e8, ONCE, 58.0, [])
-    path = calibrate.file_of(stack.name, "glibc")
-    path.parent.mkdir(parents=True)
-    asked = ("--stack", "2026-jax", "--tier", "calibrated", "--vocabulary", 1000)
-    path.write_text(json.dumps(asdict(made)))
-    assert traintime(*asked)[0] == 0
-    path.write_text(json.dumps(asdict(replace(made, **change))))
-    status, out, err = traintime(*asked)
-    assert status == 2
-    assert said in " ".join(err.split())
-    assert "Run: traintime calibrate --stack 2026-jax" in " ".join(err.split())
-    assert out == ""

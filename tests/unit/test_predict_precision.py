@@ -9,7 +9,7 @@ from traintime import paths
 from traintime.explain.terms import TERMS
 from traintime.measuring import machine
 from traintime.point import make_point
-from traintime.predict import advice, calibrate, precision, prices, resident
+from traintime.predict import advice, here, precision, prices, resident
 from traintime.predict.estimate import estimate
 from traintime.predict.evidence import conclude
 from traintime.predict.prices import Prices, Rates
@@ -24,7 +24,7 @@ STACKS = ("2026-tensorflow", "2026-jax", "2026-torch")
 @pytest.fixture
 def processor(monkeypatch):
     """Give this machine's processor these instruction sets, and known rates."""
-    monkeypatch.setattr(calibrate, "rates_here", lambda: RATES)
+    monkeypatch.setattr(here, "rates", lambda: RATES)
 
     def of(*sets):
         found = machine.processor() | {"instruction_sets": ["avx2", *sets]}

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 import traintime  # noqa: E402
 from traintime.errors import InputError  # noqa: E402
-from traintime.predict import calibrate  # noqa: E402
+from traintime.predict import here  # noqa: E402
 from traintime.predict.prices import Rates  # noqa: E402
 from traintime.predict.snapshot import Snapshot  # noqa: E402
 from traintime.predict.torch_trainer import TorchTrainer  # noqa: E402
@@ -22,7 +22,7 @@ nn, functional = torch.nn, torch.nn.functional
 
 @pytest.fixture(autouse=True)
 def machine_of_known_rates(monkeypatch):
-    monkeypatch.setattr(calibrate, "rates_here", lambda: Rates(1e11, 2e10))
+    monkeypatch.setattr(here, "rates", lambda: Rates(1e11, 2e10))
 
 
 @pytest.fixture(autouse=True)
@@ -319,7 +319,7 @@ PAIR = (torch.randn(8, 4), torch.randn(8, 1))
         (of_batches([(1, 2, 3)] * 2), "data"),
         (of_batches(loader(PAIR), batch_size=5), "batch_size"),
         ({"batch_size": None}, "batch_size"),
-        ({"tier": "calibrated"}, "tier"),
+        ({"tier": "calibrated"}, "tier"),  # one there was until version 8
         ({"probe_batch": 2}, "probe_batch"),
         (on_meta(), "model"),
         ({"model": nn.LazyLinear(3)}, "model"),

@@ -18,7 +18,6 @@ GB, TB = 1e9, 1e12
 SURE = 1e6  # degrees of freedom of an error that many runs have told
 TIERS = {
     "formula": "from published or stored rates: rough",
-    "calibrated": "from probes of this machine",
     "scaled": "from training a smaller model for a moment",
     "probed": "from training this model for a moment",
 }

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traintime.errors import InputError, unknown
+from traintime.errors import unknown
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
 from traintime.point import Run, make_point
-from traintime.predict import bench_models, calibrate, holdings, resident, versions
+from traintime.predict import bench_models, here, holdings, resident, versions
 from traintime.predict.answer import Estimate
 from traintime.predict.estimate import estimate
 from traintime.predict.work import work
@@ -51,9 +51,9 @@ class Case:
     flops_s: its operations at the machine's own rate, None where they are not known; counted_s: XLA's own count of its
     operations or bytes at the machine's rates, whichever takes longer, None but on JAX; predicted: by tier; allocator:
     who answered malloc; domain: the sizes that it was drawn from (bench_models.DOMAINS); redrawn: draws before it that
-    would not have fitted into memory; spent_s: seconds that each answer took, and "calibrating" that the calibration
-    did, None where it was not kept; torchinfo_bytes: what the process held with its model and samples, and on top of it
-    what torchinfo makes of a batch, None but for a loop in plain PyTorch: of a Keras model torchinfo sees no layers;
+    would not have fitted into memory; spent_s: seconds that each answer took, None where it was not kept;
+    torchinfo_bytes: what the process held with its model and samples, and on top of it what torchinfo makes of a batch,
+    None but for a loop in plain PyTorch: of a Keras model torchinfo sees no layers;
     predictor_version: that predicted it (predict.versions), None before it was kept; epochs: of the training; epochs_s:
     seconds of each, of a long one.
     """
@@ -164,9 +164,8 @@ def run(
     """Draw, predict and train so many models of each kind on each backend; each as soon as it is done.
 
     seed: None for others at every run; seconds: of each probe; trained_s: that each training should take, about; one
-    longer than LONG_S is trained once, in epochs. Stacks that are calibrated here are predicted by their
-    calibration, too. kinds: all, or these; allocator: that answers malloc in all of it. Raises InputError for a kind or
-    an allocator that is not known or not here, RuntimeError where a process fails.
+    longer than LONG_S is trained once, in epochs. kinds: all, or these; allocator: that answers malloc in all of it.
+    Raises InputError for a kind or an allocator that is not known or not here, RuntimeError where a process fails.
     """
     validated(Run, {"allocator": allocator}, "allocator")
     for backend in backends:
@@ -201,8 +200,9 @@ def _fitting(backend: str, kind: str, draw: Callable[[], dict[str, Any]]) -> tup
 
 
 def folder() -> Path:
-    """Where what was tried is kept if nothing else is said: next to the calibrations, in the user's cache."""
-    return calibrate.folder().parent / "predicted"
+    """Where what was tried is kept if nothing else is said: in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "traintime" / "predicted"
 
 
 def keep(case: Case, folder: Path) -> Path:
@@ -263,19 +263,13 @@ def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     batch, trainer = job["sizes"]["batch"], KerasTrainer(model)
     training = _training(model, batch, trainer.sample_bytes, job["trained_s"])
     about = training | {"model": model}
-    requests = {tier: about | {"tier": tier} for tier in ("formula", "calibrated", "probed")}
+    requests = {tier: about | {"tier": tier} for tier in ("formula", "probed")}
     requests["probed"] |= {"seconds": job["seconds"], "keep": False}
-    calibrating = {}
-    try:
-        calibrating["calibrating"] = calibrate.stored(trainer.stack).took_s
-    except InputError:  # not calibrated here
-        del requests["calibrated"]
     answers = _answers(requests)
-    answers["spent_s"] |= calibrating
     x, y = trainer.samples(batch)
     model.train_on_batch(x, y)
     one_batch_s = _seconds_of(model.train_on_batch, x, y)
-    steps, rates = training["epochs"] * training["samples"] / batch, calibrate.rates_here()
+    steps, rates = training["epochs"] * training["samples"] / batch, here.rates()
     flops_s, xla_s = work(model, batch).total.flops / rates.flops, counted_s(model, x, y, rates)
     about = {"samples": training["samples"], "epochs": training["epochs"]}
     about |= {"one_batch_s": one_batch_s * math.ceil(steps), "flops_s": flops_s * steps}

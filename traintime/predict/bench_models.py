@@ -191,7 +191,7 @@ _NETWORKS = dict(zip(LOOPS, (_loop_dense, _loop_lstm, _loop_convolution, _loop_a
 
 
 def build(kind: str, sizes: dict[str, Any]) -> Any:
-    """The compiled Keras model of a kind at these sizes; "convolution" is a calibration's, never drawn."""
+    """The compiled Keras model of a kind at these sizes."""
     import keras
     from keras import layers
 
@@ -238,15 +238,6 @@ def _convolution_2d(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any,
     return image, layers.GlobalAveragePooling2D()(hidden), 10
 
 
-def _convolution(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
-    """Three Conv2D."""
-    image = keras.Input((size["side"], size["side"], 3))
-    hidden = image
-    for _ in range(3):
-        hidden = layers.Conv2D(size["filters"], 3, padding="same", activation="relu")(hidden)
-    return image, layers.GlobalAveragePooling2D()(hidden), 10
-
-
 def _attention(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
     """Two blocks of self-attention over tokens."""
     tokens = keras.Input((size["length"],), dtype="int32")
@@ -268,7 +259,4 @@ def _dense(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int
     return values, hidden, 10
 
 
-_BODIES = {
-    "convolution": _convolution,
-    **dict(zip(KINDS, (_classifier, _recurrent, _convolution_1d, _convolution_2d, _attention, _dense), strict=True)),
-}
+_BODIES = dict(zip(KINDS, (_classifier, _recurrent, _convolution_1d, _convolution_2d, _attention, _dense), strict=True))

@@ -10,12 +10,12 @@ from traintime.errors import InputError, unknown
 from traintime.explain.memory import GIB
 from traintime.measuring import machine, stacks
 from traintime.point import Point
-from traintime.predict import calibrate, durations, holdings, prices, resident, scaling
+from traintime.predict import durations, here, holdings, prices, resident, scaling
 from traintime.predict.answer import LEVEL, TIERS, Estimate, amount
 from traintime.predict.evidence import Evidence, conclude
 from traintime.predict.probe import StepTrainer
 from traintime.predict.request import ModelDescription, Request, is_module
-from traintime.predict.tiers import calibrated_evidence, formula_evidence, probed_evidence, scaled_evidence
+from traintime.predict.tiers import formula_evidence, probed_evidence, scaled_evidence
 from traintime.workloads.base import FLOAT
 
 SECONDS = 60.0
@@ -40,7 +40,7 @@ class _Options:
     @property
     def prices_alone(self) -> bool:
         """Whether an answer from costs is requested, and nothing is to be trained."""
-        return self.tier in ("formula", "calibrated") or self.device is not None
+        return self.tier == "formula" or self.device is not None
 
 
 def estimate(
@@ -81,9 +81,9 @@ def estimate(
     tier: "probed" trains the model in this process for about `seconds`, and it is afterwards as it was, and not built
     if it was not (keep=False spares the copy of its weights that this needs, and leaves them trained); "scaled", which
     `probe` or `probe_batch` ask for, trains the smaller one so, and multiplies its step by what the costs make of the
-    difference; "calibrated" takes the costs of the model's work that `traintime calibrate` has found on this machine;
-    "formula" takes them from this machine's rates, which are measured in some seconds, or from a device's data sheet
-    (device="K40m"). Without a tier a model that is compiled and fits into memory is probed, any other calculated.
+    difference; "formula" takes the costs of the model's work from this machine's rates, which are measured in some
+    seconds, or from a device's data sheet (device="K40m"). Without a tier a model that is compiled and fits into memory
+    is probed, any other calculated.
     stack: whose costs, by default "2026-" and the backend's name.
     level: of the intervals.
     Raises InputError for what cannot be predicted, with the remedy.
@@ -95,7 +95,7 @@ def estimate(
     if not 1 <= seconds <= 3600:
         raise InputError("seconds", seconds, "is refused", "Give 1 to 3600.")
     tier = _tier(tier, model, probe, probe_batch)
-    if device is not None and tier in ("probed", "scaled", "calibrated"):
+    if device is not None and tier in ("probed", "scaled"):
         raise InputError("device", device, f"cannot be {tier} from here", "Take tier='formula'.")
     if device is not None:
         device = prices.one_device(device)
@@ -145,7 +145,7 @@ def side_by_side(
     places: list[tuple[str, str | None]] = [(chosen, device) for device in devices]
     rates = None
     if not devices:
-        rates = calibrate.rates_here()
+        rates = here.rates()
         places = [(each, None) for each in prices.known() if _can_train(each, point)]
         places += [(chosen, device) for device in sorted(prices.sheets()["device"].unique(), key=str.lower)]
     model = replace(model, allocator=prices.USUAL)
@@ -206,7 +206,8 @@ def _from_smaller(request: Request, model: Any, options: _Options) -> Evidence:
     large = ModelDescription.from_model(model, request.batch, options.optimizer or probe.optimizer, options.length)
     present = 0 if model is probe else FLOAT * large.work.parameters
     with trainer.restored(values=options.keep):
-        scale = scaling.scale(small, large, batch, calibrate.prices_here(trainer.stack), present)
+        costs = here.costs(trainer.stack, here.allocator(), here.rates())
+        scale = scaling.scale(small, large, batch, costs, present)
         return scaled_evidence(request, large, trainer, options.seconds, scale)
 
 
@@ -246,8 +247,6 @@ def _from_module(request: Request, module: Any, options: _Options) -> Evidence:
     own = getattr(options.data, "batch_size", None)
     if trainer.own_batches and own not in (None, request.batch):
         raise InputError("batch_size", request.batch, f"is not the DataLoader's {own}", "Leave it out.")
-    if options.tier == "calibrated":
-        raise InputError("tier", options.tier, "is for Keras models", "Take tier='probed' or 'formula'.")
     work, reason = None, ""
     try:
         work = ModelDescription.from_module(trainer, request.batch)
@@ -263,20 +262,12 @@ def _from_module(request: Request, module: Any, options: _Options) -> Evidence:
 
 
 def _from_prices(request: Request, model: ModelDescription, options: _Options) -> Evidence:
-    """By this machine's calibration, if it is requested, or is there and nothing else is; otherwise by the formula."""
-    stack, notes = options.stack or model.stack, ()
+    """By the formula, on the requested stack."""
+    stack = options.stack or model.stack
     # What another stack's process would hold, or another device's, this one does not tell.
-    here = stack == model.stack and options.device is None
-    model = replace(model, stack=stack, loaded_bytes=model.loaded_bytes if here else None)
-    if options.device is None and options.tier != "formula":
-        try:
-            return calibrated_evidence(request, model)
-        except InputError as error:
-            if options.tier == "calibrated":
-                raise
-            if calibrate.file_of(stack, model.allocator).exists():
-                notes = (f"a calibration was not used: {error}",)
-    return formula_evidence(request, model, options.device).after(*notes)
+    same = stack == model.stack and options.device is None
+    model = replace(model, stack=stack, loaded_bytes=model.loaded_bytes if same else None)
+    return formula_evidence(request, model, options.device)
 
 
 def _lacking(work: ModelDescription | None) -> str:

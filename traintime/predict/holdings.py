@@ -57,10 +57,6 @@ class MemoryModel:
         kept = self.kept * _others(work) + self.recurrent * work.recurrent_bytes
         return self.copies_of(how) * FLOAT * work.parameters + kept
 
-    def error_of(self, tier: str) -> float:
-        """The error of a peak that this tier foretells: these points are the formula's alone."""
-        return self.error if tier == "formula" else peaks.error(tier, self.stack)
-
     def copies_of(self, how: str) -> float:
         """Copies of the parameters when they are trained so: Adam's, and what was seen to differ from it, or must."""
         seen = derived.footprint(self.stack).copies

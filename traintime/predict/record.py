@@ -14,7 +14,7 @@ import pandas as pd
 
 from traintime import paths
 from traintime.predict import durations, versions
-from traintime.predict.answer import digits
+from traintime.predict.answer import TIERS, digits
 from traintime.predict.prices import FEWEST
 
 OTHERS = "others"  # stacks that too few models were tried on: as far off as all that were
@@ -71,12 +71,8 @@ def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
 
 
 def by_stack(answers: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Tier, stack and the answers, of each tier and stack with FEWEST models or more, and of all of a tier (OTHERS).
-
-    What a calibration predicted in earlier versions says nothing of what it predicts now.
-    """
-    answers = answers[(answers["tier"] != "calibrated") | (answers["version"] >= versions.MEMORY)]
-    for tier, of_tier in answers.groupby("tier"):
+    """Tier, stack and the answers: of each of TIERS and stack with FEWEST models or more, and of all others."""
+    for tier, of_tier in answers[answers["tier"].isin(TIERS)].groupby("tier"):
         stacks = [(str(stack), its) for stack, its in of_tier.groupby("stack") if len(its) >= FEWEST]
         for stack, its in [*stacks, (OTHERS, of_tier)]:
             yield str(tier), stack, its

@@ -6,7 +6,7 @@ from typing import Any
 
 from traintime.errors import InputError
 from traintime.point import Point, Run
-from traintime.predict import calibrate, resident
+from traintime.predict import here, resident
 from traintime.predict.layers import nbytes
 from traintime.predict.prices import USUAL
 from traintime.predict.work import of_forward, work
@@ -110,7 +110,7 @@ class ModelDescription:
         table = counted.table_parameters
         tokens = sum(one.work.activation_bytes // FLOAT for one in counted.layers if one.kind == "Embedding")
         stack, sample_bytes = f"2026-{keras.backend.backend()}", (counted.input_bytes + counted.target_bytes) // batch
-        about |= {"allocator": calibrate.who_answers(), "loaded_bytes": _loaded_bytes(model)}
+        about |= {"allocator": here.allocator(), "loaded_bytes": _loaded_bytes(model)}
         about["convolutions"] = "Conv" in max(counted.layers, key=lambda one: one.cost.flops).kind
         dtype = counted.compute_dtype
         return cls(counted.total, table, min(tokens, table), name, name, stack, sample_bytes, dtype, **about)
@@ -142,7 +142,7 @@ class ModelDescription:
         sizes = counted.table, counted.tokens
         tensors = [*trainer.module.parameters(), *trainer.module.buffers()]
         loaded = None if trainer.backend == "torch" else _apart_from([each.nbytes for each in tensors])
-        about = {"allocator": calibrate.who_answers(), "loaded_bytes": loaded, "deferrable": False}
+        about = {"allocator": here.allocator(), "loaded_bytes": loaded, "deferrable": False}
         about["convolutions"] = any("Conv" in type(each).__name__ for each in trainer.module.modules())
         return cls(counted.work, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **about)
 

@@ -1,16 +1,16 @@
-"""The tiers, each a function from a request and a model's work to evidence: formula and calibrated, which calculate the
-work, and probed and scaled, which have trained the model, or a smaller one, for a moment.
+"""The tiers, each a function from a request and a model's work to evidence: formula, which calculates the work, and
+probed and scaled, which have trained the model, or a smaller one, for a moment.
 """
 
 import contextlib
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from traintime.errors import InputError
-from traintime.predict import advice, calibrate, peaks, precision, prices, resident
+from traintime.predict import advice, here, peaks, precision, prices, resident
 from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, amount, digits, lasting
 from traintime.predict.evidence import Evidence
@@ -24,22 +24,6 @@ from traintime.workloads.base import FLOAT, FLOAT32
 # Of a probe of one block alone, as of a training's (predict.blocks): at 90 % it lies within half and twice.
 ALONE = (math.log(2) / 1.645, SURE)
 ELSEWHERE = Copies(0.0, 0.0)  # samples that are not in the memory that is counted: a card's
-
-
-@dataclass(frozen=True)
-class Process:
-    """The process that would train, whatever the model.
-
-    loaded_bytes: memory before it begins to train; runtime_bytes: what it grows by when it trains; copies: how often
-    `fit` holds the samples; first_s: what a first step takes beyond the others, which a batch that is not full takes
-    once more; sleeps: whether `fit` may sleep after an epoch.
-    """
-
-    loaded_bytes: float
-    runtime_bytes: float
-    copies: Copies = ONCE
-    first_s: float = 0.0
-    sleeps: bool = False
 
 
 # Evidence from prices
@@ -64,38 +48,17 @@ def formula_evidence(
             taken = f"its efficiency factors under {prices.USUAL} are taken"
             notes = (f"{stack} was not measured under {model.allocator}: {taken}",)
             model = replace(model, allocator=prices.USUAL)
-        priced = _at_rates(model, rates or calibrate.rates_here())
-    process = Process(_likeliest(priced.memory_model.idle, model.loaded_bytes), priced.memory_model.runtime)
+        priced = _at_rates(model, rates or here.rates())
+    loaded_bytes, copies = _likeliest(priced.memory_model.idle, model.loaded_bytes), ONCE
     if device is not None and prices.is_card(device):
         # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
-        process = replace(process, loaded_bytes=0.0, copies=ELSEWHERE)
-    evidence = _priced_evidence(request, priced, "formula", process).after(*notes)
+        loaded_bytes, copies = 0.0, ELSEWHERE
+    evidence = _priced_evidence(request, priced, loaded_bytes, copies).after(*notes)
     return evidence if device is None else replace(evidence, stack="")
 
 
-def calibrated_evidence(request: Request, model: ModelDescription) -> Evidence:
-    """The work of a step at the costs of this machine's calibration under the model's allocator.
-
-    Raises InputError where there is none, or none that counts (calibrate.stored).
-    """
-    others = _keeping(model.allocator, lambda other: calibrate.stored(model.stack, other).prices())
-    calibration = calibrate.stored(model.stack, model.allocator)
-    priced = priced_work(model, calibration.prices(), others)
-    notes = ()
-    if model.allocator == prices.USUAL and advice.ALLOCATOR not in priced.alternatives:
-        notes = (f"another allocator has no known cost here: calibrate with --allocator {prices.KEEPS}, too",)
-    process = Process(
-        _likeliest(calibration.loaded_bytes, model.loaded_bytes),
-        calibration.runtime_bytes,
-        calibration.copies,
-        calibration.first_s,
-        sleeps=model.stack.endswith("-tensorflow"),  # what is calibrated runs Keras 3
-    )
-    return _priced_evidence(request, priced, "calibrated", process).after(*notes)
-
-
-def _priced_evidence(request: Request, priced: PricedWork, tier: str, process: Process) -> Evidence:
-    """The whole training at these costs, in this process."""
+def _priced_evidence(request: Request, priced: PricedWork, loaded_bytes: float, copies: Copies) -> Evidence:
+    """The whole training at these costs, in a process that holds so many bytes before, and the samples so often."""
     model, terms = priced.model, priced.terms
     model.refuse_unpriced()
     step = sum(terms.values())
@@ -108,19 +71,15 @@ def _priced_evidence(request: Request, priced: PricedWork, tier: str, process: P
         "last batches": request.epochs * last,
         "validation": request.epochs * request.validation / request.batch * forward,
     }
-    if process.first_s:
-        parts["first step"] = process.first_s * (1 + bool(request.rest))
-    trained = process.loaded_bytes + process.runtime_bytes + priced.memory_model.of_model(model.work, model.how)
+    trained = loaded_bytes + priced.memory_model.runtime + priced.memory_model.of_model(model.work, model.how)
     samples_bytes = model.sample_bytes * (request.samples + request.validation)
-    begun = process.loaded_bytes + FLOAT * model.work.parameters
-    peak, notes = _with_samples(trained, begun, samples_bytes, process.copies)
+    begun = loaded_bytes + FLOAT * model.work.parameters
+    peak, notes = _with_samples(trained, begun, samples_bytes, copies)
     notes += precision.other(model.dtype, priced.prices)
     if request.saves:
         notes += ("saving is not counted by this tier",)
-    errors, error = ((priced.prices.error, SURE),), priced.memory_model.error_of(tier)
-    return Evidence(
-        tier, priced.prices.of, step, errors, parts, peak, error, priced, notes, process.sleeps, model.stack
-    )
+    errors, error = ((priced.prices.error, SURE),), priced.memory_model.error
+    return Evidence("formula", priced.prices.of, step, errors, parts, peak, error, priced, notes, False, model.stack)
 
 
 def priced_work(
@@ -145,7 +104,7 @@ def priced_work(
 def _at_rates(model: ModelDescription, rates: Rates) -> PricedWork:
     """The work of a step at this machine's rates under the model's allocator."""
     others = _keeping(model.allocator, functools.partial(prices.of_rates, "this machine", rates, model.stack))
-    return priced_work(model, calibrate.habits_here(model.stack, model.allocator, rates), others)
+    return priced_work(model, here.costs(model.stack, model.allocator, rates), others)
 
 
 def _keeping(allocator: str, under: Callable[[str], Prices]) -> dict[str, Prices]:
@@ -176,7 +135,7 @@ def probed_evidence(request: Request, model: ModelDescription | None, trainer: T
     if model.unpriced is not None:
         name, value = model.unpriced
         return evidence.after(f"what a step is spent on is not told: {name}={value} has no known cost")
-    return replace(evidence, priced=_at_rates(model, calibrate.rates_here()))
+    return replace(evidence, priced=_at_rates(model, here.rates()))
 
 
 def scaled_evidence(

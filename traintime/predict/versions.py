@@ -10,8 +10,6 @@ import pandas as pd
 
 from traintime import paths
 
-MEMORY = 6  # since which version a calibration foretells memory as it does today
-
 
 @functools.cache
 def table() -> pd.DataFrame:

@@ -23,7 +23,7 @@ Z = float(np.log(around(1.0, (1.0, SURE), level=LEVEL).high))
 
 @dataclass(frozen=True)
 class Settings:
-    """What the reader has set. gflops, gbytes: rates of a machine of theirs, 1e9 a second; pasted: its costs."""
+    """What the reader has set. gflops, gbytes: rates of a machine of theirs, 1e9 a second."""
 
     vocabulary: int = Rnn().vocabulary
     embedding: int = Rnn().embedding
@@ -39,7 +39,6 @@ class Settings:
     allocator: str = USUAL
     gflops: float = choices.NUMBERS["gflops"].usual
     gbytes: float = choices.NUMBERS["gbytes"].usual
-    pasted: Prices | None = None
 
     def __post_init__(self) -> None:
         if not self.machine:
@@ -63,10 +62,7 @@ class Settings:
     @property
     def as_data(self) -> dict[str, Any]:
         """The same as the page has it."""
-        data = asdict(self)
-        if self.pasted:
-            data["pasted"] = {"name": self.pasted.of, "seconds": dict(self.pasted.seconds), "error": self.pasted.error}
-        return data
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -134,10 +130,6 @@ def within(value: float, error: float) -> Interval:
 
 def prices_of(settings: Settings) -> Prices:
     """The costs that the settings ask for."""
-    if settings.machine == choices.PASTED:
-        if settings.pasted is None:
-            raise InputError("pasted", None, "is missing", "Paste the coefficients of your machine.")
-        return settings.pasted
     if settings.machine == choices.BY_RATES:
         rates = Rates(settings.gflops * 1e9, settings.gbytes * 1e9)
         return prices.of_rates("yours", rates, settings.stack, settings.allocator)

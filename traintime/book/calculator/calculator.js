@@ -8,7 +8,7 @@ const form = calculator.querySelector("form");
 const field = (name) => form.elements.namedItem(name);
 const place = (name) => calculator.querySelector(`[data-part="${name}"]`);
 const problemOf = (name) => calculator.querySelector(`[data-problem="${name}"]`);
-const BY_RATES = "rates", PASTED = "coefficients", DEFERRED = "adam-deferred";
+const BY_RATES = "rates", DEFERRED = "adam-deferred";
 const NUMBERS = Object.keys(DATA.numbers);
 const RATES = DATA.rates;
 const SELECTS = ["optimizer", "machine", "stack", "allocator"];
@@ -22,9 +22,8 @@ const within = (value, error) => ({
 });
 const scaled = ({value, low, high}, factor) => ({value: value * factor, low: low * factor, high: high * factor});
 
-// Costs by allocator; what a reader pastes was learned under the one that is usual there.
-function costsOf({machine, stack, gflops, gbytes, pasted}) {
-  if (machine === PASTED) return {[DATA.usual.allocator]: pasted};
+// Costs by allocator.
+function costsOf({machine, stack, gflops, gbytes}) {
   if (machine !== BY_RATES) return DATA.prices[machine][stack];
   const rates = {flops: gflops * 1e9, bytes: gbytes * 1e9};
   const costs = ([name, {seconds, error}]) => [name, {seconds: priced(seconds, rates), error}];
@@ -129,47 +128,9 @@ function numberOf(name, text) {
   return value;
 }
 
-// Coefficients as `traintime calibrate --json` prints them, a list of stacks, or one stack's alone; what is wrong with
-// them is said by the field's name.
-function pastedOf(text, stack) {
-  let given;
-  if (!text.trim()) throw new Refused("Coefficients: none yet. Paste those of your machine.");
-  try {
-    given = JSON.parse(text);
-  } catch (problem) {
-    throw new Refused(`Coefficients: this is not JSON (${problem.message}). Paste all of it, from { to }.`);
-  }
-  const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
-  const show = (value) => JSON.stringify(value).slice(0, 40);
-  const need = (name, found, fits, remedy) => {
-    if (found === undefined) throw new Refused(`${name}: is missing. ${remedy}`);
-    if (!fits(found)) throw new Refused(`${name}: ${show(found)} is refused. ${remedy}`);
-  };
-  if (Array.isArray(given)) {
-    const of = given.map((one) => one?.stack);
-    if (given.length > 1) given = given[of.indexOf(stack)] ?? {stack: of.join(", ")};
-    else given = given[0] ?? null;
-  }
-  const cost = (value) => typeof value === "number" && Number.isFinite(value) && value >= 0;
-  if (!isObject(given)) throw new Refused(`Coefficients: ${show(given)} is refused. Give an object, from { to }.`);
-  if (given.stack !== undefined && given.stack !== stack) {
-    throw new Refused(`stack: ${show(given.stack)} is not the software chosen, ${stack}. Choose it, or paste others.`);
-  }
-  const named = (value) => typeof value === "string" && value.trim();
-  need("name", given.name, named, "Give your machine a name, in quotes.");
-  need("seconds", given.seconds, isObject, `Give an object with ${TERMS.join(", ")}.`);
-  for (const term of TERMS) need(`seconds.${term}`, given.seconds[term], cost, "Give seconds, 0 or more.");
-  const other = Object.keys(given.seconds).find((name) => !TERMS.includes(name));
-  if (other !== undefined) throw new Refused(`seconds.${other}: is none of the formula's. It has ${TERMS.join(", ")}.`);
-  if (!TERMS.some((term) => given.seconds[term] > 0)) throw new Refused("seconds: all are 0. A step costs something.");
-  need("error", given.error, (value) => cost(value) && value <= 5, "Give a number from 0 to 5.");
-  const seconds = Object.fromEntries(TERMS.map((term) => [term, given.seconds[term]]));
-  return {name: given.name.trim().slice(0, 100), seconds, error: given.error};
-}
-
 // The settings, and what is wrong with each field that is.
 function read() {
-  const settings = {frozen: field("frozen").checked, pasted: null};
+  const settings = {frozen: field("frozen").checked};
   for (const name of SELECTS) settings[name] = field(name).value;
   const problems = {};
   const take = (name, make) => {
@@ -187,7 +148,6 @@ function read() {
   if (settings.batch > settings.sentences) {
     problems.batch = `Batch: ${counted(settings.batch)} is more than the ${counted(settings.sentences)} sentences.`;
   }
-  if (settings.machine === PASTED) take("pasted", () => pastedOf(field("pasted").value, settings.stack));
   if (settings.optimizer === DEFERRED && !DATA.deferred.includes(settings.stack)) {
     problems.optimizer = `Optimizer: ${settings.stack} has no deferred embedding. Take ${DATA.deferred.join(", ")}, ` +
       "or another optimizer.";
@@ -208,7 +168,6 @@ function hashOf(settings) {
   const rates = settings.machine === BY_RATES ? RATES : [];
   const names = [...NUMBERS.filter((name) => !RATES.includes(name)), ...SELECTS, ...rates];
   const values = names.map((name) => [name, settings[name]]);
-  if (settings.machine === PASTED) values.push(["pasted", JSON.stringify(settings.pasted)]);
   values.push(["frozen", Number(settings.frozen)]);
   return `#${values.map(([name, value]) => `${name}=${encoded(value)}`).join("&")}`;
 }
@@ -219,14 +178,12 @@ function fill(hash) {
   for (const name of NUMBERS) field(name).value = usual[name];
   for (const name of SELECTS) field(name).value = usual[name];
   field("frozen").checked = usual.frozen;
-  field("pasted").value = "";
   if (!hash.includes("=")) return refused;
   // A sentence's full stop or bracket may have come along with the link.
   const asked = new URLSearchParams(hash.replace(/^#/, "").replace(/[\s.,;:!?)\]>"'”’]+$/, ""));
   for (const [name, value] of asked) {
     const to = field(name);
     if (name === "frozen") to.checked = value === "1";
-    else if (name === "pasted") to.value = pretty(value);
     else if (name in DATA.numbers) to.value = value;
     else if (!SELECTS.includes(name)) refused.push(`no ${name} is known here`);
     else if (![...to.options].some((option) => option.value === value)) {
@@ -236,14 +193,6 @@ function fill(hash) {
     if (name in DATA.numbers && to.value === "") refused.push(`${name} ${value} is no number`);
   }
   return refused;
-}
-
-function pretty(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 1);
-  } catch {
-    return text;
-  }
 }
 
 // Sliders: each stands on round numbers, so that a key always moves it and lands on one.
@@ -280,7 +229,7 @@ function move({slider, values}, value) {
 
 function update() {
   const {settings, problems} = read();
-  for (const name of [...NUMBERS, "optimizer", "allocator", "pasted"]) {
+  for (const name of [...NUMBERS, "optimizer", "allocator"]) {
     const problem = problemOf(name);
     problem.textContent = problems[name] ?? "";
     problem.hidden = !problems[name];
@@ -289,8 +238,7 @@ function update() {
   }
   for (const name of NUMBERS) if (!problems[name]) move(SLIDERS[name], settings[name]);
   for (const each of calculator.querySelectorAll("[data-for]")) each.hidden = each.dataset.for !== settings.machine;
-  const owner = settings.pasted ? `Coefficients of ${settings.pasted.name}. ` : "";
-  place("about").textContent = owner + DATA.machines[settings.machine].about;
+  place("about").textContent = DATA.machines[settings.machine].about;
   if (Object.keys(problems).length) {
     calculator.dataset.state = "wrong";
     for (const each of calculator.querySelectorAll("[data-answer]")) {

@@ -13,8 +13,7 @@ from traintime.predict.prices import KEEPS, USUAL
 from traintime.workloads.base import BY_ROW
 from traintime.workloads.rnn import Rnn
 
-# Machines that are none of ours: by their rates, or by coefficients that the reader pastes.
-BY_RATES, PASTED = "rates", "coefficients"
+BY_RATES = "rates"  # a machine that is none of ours
 DEFERRED = "adam-deferred"
 STACK = "2026-tensorflow"  # what the page starts with
 

@@ -21,7 +21,6 @@ from traintime.book.calculator.answer import (
     habits,
     measured,
     on,
-    prices_of,
 )
 from traintime.book.calculator.choices import Machine, Number
 from traintime.book.chapters import batch
@@ -108,10 +107,7 @@ def _others() -> dict[str, dict[str, Any]]:
         f"{_percent(REACHED['float32 peak'])} for arithmetic and {_percent(REACHED['bandwidth peak'])} for memory. "
         "The software's habits come from processors, not from cards."
     )
-    pasted = "What your own machine was found to pay. The software then decides the memory alone."
-    found = {choices.BY_RATES: ("Another machine, by its rates", reached)}
-    found |= {choices.PASTED: ("Your machine, by its coefficients", pasted)}
-    return {name: asdict(Machine(name, title, about)) for name, (title, about) in found.items()}
+    return {choices.BY_RATES: asdict(Machine(choices.BY_RATES, "Another machine, by its rates", reached))}
 
 
 def _prices_under(under: Callable[[str], Prices], machine: str, stack: str) -> dict[str, Any]:
@@ -213,18 +209,7 @@ def _places() -> dict[str, str]:
         "machines": _options(machines, Settings().machine),
         "stacks": _options({name: name for name in choices.stack_names()}, choices.STACK),
         "allocators": _options(choices.ALLOCATOR_NAMES, Settings().allocator),
-        "example": html.escape(json.dumps(example(), indent=1)),
         "curves": "\n".join(f'<div class="calculator-curve" data-curve="{name}"></div>' for name in choices.CURVES),
-    }
-
-
-def example() -> dict[str, Any]:
-    """Coefficients as a reader would paste them: those of the first stack and machine, under a name of the reader's."""
-    its = prices_of(Settings())
-    return {
-        "name": "my machine",
-        "seconds": {name: float(f"{value:.3g}") for name, value in its.seconds.items()},
-        "error": float(f"{its.error:.2g}"),
     }
 
 

@@ -15,19 +15,15 @@ from traintime.book import page, predictions, stored
 from traintime.book.chapters import predicting_elsewhere as elsewhere
 from traintime.book.chapters import predicting_history, predicting_judged, rows  # noqa: F401 (their claims register)
 from traintime.book.chapters.predicting_tried import (
-    BASE,
-    LOADED,
     beyond,
     by_model,
     cases,
-    document_kind,
     errors,
     on_every_machine,
     printed,
     shown,
     some,
     tried,
-    unseen,
     withdrawn,
     without_withdrawn,
 )
@@ -40,26 +36,17 @@ from traintime.predict.bench_models import BEYONDS, DOMAINS, NARROW, WHOLE
 
 LARGE = 2_000_000  # rows of the 2017 post's largest table
 CARD = "card"
+REMOVED = "calibrated"  # the tier that until version 8 took the costs of a machine from probes of other models
 # What each tier runs and its name, from above in the tables and in the figure.
 TIERS = {
     "probed": ("your model, for some seconds", "probed"),
     "scaled": ("a smaller version of your model", "scaled"),
-    "calibrated": ("other models, for a minute", "calibrated"),
     "formula": ("nothing: the machine's two rates are known", "formula"),
     CARD: ("nothing: a GPU's data sheet is known", "formula"),
 }
 DRAWN = {NARROW: "until 24 November 2026", WHOLE: "since then"}
 NO_BREAK = "\u00a0"
 TRIES = "`make bench-predict` tries it."
-# Kinds of models (predict.bench_models) as a figure names them.
-KINDS = {
-    "classifier": "the 2017 post's classifier",
-    "recurrent": "bidirectional GRUs",
-    "dense": "dense layers",
-    "attention": "attention",
-    "convolution-1d": "1-D convolutions",
-    "convolution-2d": "2-D convolutions",
-}
 
 
 # How far off each tier was
@@ -73,12 +60,6 @@ def over_truth(books: Sequence[Measurements]) -> pd.DataFrame:
     scaled = pd.concat([beyond(book).assign(machine=book.title) for book in books])
     models = [on_every_machine(books), scaled[scaled["way"] == "scaled"], elsewhere.on_cards()]
     return pd.concat(models, ignore_index=True)[["machine", "stack", "kind", "way", "times"]]
-
-
-def by_kind(book: Measurements, tier: str = "calibrated") -> pd.DataFrame:
-    """Predicted over true time of one tier: columns way (the kind of model), stack, times."""
-    models = cases(book)
-    return models[models["way"] == tier].assign(way=lambda one: one["kind"])
 
 
 def predicted_by(book: Measurements, tier: str) -> list[Case]:
@@ -156,12 +137,17 @@ def tier_table(books: Sequence[Measurements]) -> HTML:
 
     The figures of several machines, or cards, are lines of one cell. Folded, since `lead_table` shows what matters.
     """
-    table = [{key: _on_each(books, give) for key, give in _cells(tier).items()} for tier in list(TIERS)[:-1]]
+    names = {"probed": "probed", "scaled": "scaled", "formula": "formula, this machine's two rates"}
+    names |= {REMOVED: "calibrated, until version 8"}
+    table = [
+        {"name": name} | {key: _on_each(books, give) for key, give in _cells(tier).items()}
+        for tier, name in names.items()
+    ]
     if not any(row["held"] for row in table):
         return page.nothing(TRIES)
-    names = ["probed", "scaled", "calibrated", "formula, this machine's two rates", "formula, a card's data sheet"]
+    table.insert(3, {"name": "formula, a card's data sheet"} | elsewhere.card_row())
     return page.columns(
-        pd.DataFrame([*table, elsewhere.card_row()]).assign(name=names),
+        pd.DataFrame(table),
         fold="Each machine and card, with how long the trainings lasted",
         name="evidence",
         models="trainings",
@@ -246,16 +232,6 @@ def _earlier(give: Callable[[Measurements], str]) -> Callable[[Measurements], st
     return lambda _: give(shown())
 
 
-def _by_version(version: int) -> Callable[[Measurements], str]:
-    """What a version of the predictor missed models of the 2017 post's kind by, calibrated, under glibc."""
-
-    def give(book: Measurements) -> str:
-        models = document_kind(cases(book), version).query("allocator == 'glibc'")
-        return _percent(errors(models, "calibrated").mean())
-
-    return give
-
-
 def _on_tensorflow(book: Measurements) -> pd.DataFrame:
     """The probe's answers on TensorFlow, whose `fit` may sleep."""
     return stored.chosen(of_tier(book, "probed"), stack="2026-tensorflow")
@@ -271,17 +247,17 @@ def _one_batch(book: Measurements) -> str:
     return f"{_percent(_baselines(book)['one batch'])} against {_percent(_baselines(book)['probed'])}"
 
 
-def _convolutions(book: Measurements) -> pd.DataFrame:
-    return some(cases(book).query("way == 'calibrated' and kind == 'convolution-2d'"))
+def with_kinds(book: Measurements) -> float:
+    """What calibrated answers would have missed by on average with a cost for each kind of model and stack: each
+    corrected by the median of the others of its kind and stack on the machine, which no probes could know better.
 
-
-def _memory(book: Measurements, first: int, last: int) -> pd.DataFrame:
-    """The peaks of memory that calibrations of these versions predicted."""
-    return some(cases(book).query(f"way == 'calibrated memory' and {first} <= version <= {last}"))
-
-
-def _memory_of(first: int, last: int) -> Callable[[Measurements], str]:
-    return lambda book: _percent(errors(_memory(book, first, last), "calibrated memory").mean())
+    Models of which there is no other stay as they were.
+    """
+    models = of_tier(book, REMOVED)
+    logs = np.log(models["times"].astype(float))
+    alike = logs.groupby([models["stack"], models["kind"]])
+    others = alike.transform(lambda mine: [mine.drop(one).median() for one in mine.index]).fillna(0.0)
+    return float((np.exp(logs - others) - 1).abs().mean())
 
 
 def _spent(book: Measurements) -> list[tuple[float, float]]:
@@ -317,11 +293,13 @@ PROSE = Prose(
     models_earlier=_earlier(lambda book: str(some(cases(book))["number"].nunique())),
     again=_error("again"),
     probed=_error("probed"),
-    calibrated=_error("calibrated"),
+    removed=_error(REMOVED),
+    removed_low=lambda book: too_low(of_tier(book, REMOVED)),
+    removed_width=lambda book: f"{width(book, REMOVED):.0f}",
+    removed_kinds=lambda book: _percent(with_kinds(book)),
     formula=_error("formula"),
     probed_held=_covered("probed"),
-    calibrated_low=lambda book: too_low(of_tier(book, "calibrated")),
-    calibrated_width=lambda book: f"{width(book, 'calibrated'):.0f}",
+    formula_low=lambda book: too_low(of_tier(book, "formula")),
     formula_width=lambda book: f"{width(book, 'formula'):.0f}",
     jax=_error_on("2026-jax", "probed"),
     torch=_error_on("2026-torch", "probed"),
@@ -330,23 +308,14 @@ PROSE = Prose(
     asleep_low=lambda book: too_low(_on_tensorflow(book)),
     one_batch=_one_batch,
     peak=lambda book: _percent(_baselines(book)["FLOPs / peak"]),
-    convolutions_low=lambda book: too_low(_convolutions(book)),
-    convolutions=lambda book: _percent(errors(_convolutions(book), "calibrated").mean()),
-    unseen=lambda book: _percent(errors(unseen(cases(book)), "calibrated").mean()),
     memory=_error("probed memory"),
     memory_formula=_error("formula memory"),
-    memory_before=_memory_of(BASE, BASE),
-    memory_now=_memory_of(LOADED, versions.current()),
-    memory_held=lambda book: _held(_memory(book, LOADED, versions.current())),
     lasted_half=lambda book: f"{np.median(_lasted(book)):.0f} seconds",
     lasted_most=lambda book: f"{max(_lasted(book)):.0f} seconds",
     probing=lambda book: f"{np.median([spent for spent, _ in _spent(book)]):.0f} seconds",
     probing_longer=lambda book: f"{sum(spent > true for spent, true in _spent(book))} of {len(_spent(book))}",
     version=lambda _: str(versions.current()),
     version_tried=lambda book: str(some(cases(book))["version"].max()),
-    version_2=_earlier(_by_version(2)),
-    version_4=_earlier(_by_version(4)),
-    version_6=_by_version(LOADED),
     scaled=_scaled("scaled"),
     line=_scaled("line"),
     printed=lambda _: str(sum(printed(stored.of(name))["number"].nunique() for name in stored.named())),

@@ -177,12 +177,11 @@ def tiers() -> Figure:
     grey, start, steps, other = "#f2f2f2", PART_COLOURS["overhead"], PALETTE[9], PALETTE[6]
     rows = {
         "formula": [(3.2, grey, "runs nothing")],
-        "calibrated": [(3.2, other, "other models, once for all")],
         "scaled": [(0.8, start, "start"), (2.4, other, "a smaller model")],
         "probed": [(0.8, start, "start"), (1.0, steps, "batch 32"), (1.4, steps, "batch 64")],
         "the training": [(0.8, start, "start"), (8.4, steps, "all steps, batch 64"), (0.7, start, "end")],
     }
-    figure, axis = plt.subplots(figsize=(7.2, 2.9), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(7.2, 2.5), constrained_layout=True)
     for place, pieces in enumerate(rows.values()):
         left = 0.0
         for length, colour, text in pieces:

@@ -1,0 +1,42 @@
+"""What an answer from costs makes of memory: what the process holds, and how often `fit` holds the samples."""
+
+from dataclasses import replace
+
+import pytest
+
+from traintime.explain.terms import TERMS
+from traintime.point import make_point
+from traintime.predict import tiers
+from traintime.predict.advice import PricedWork
+from traintime.predict.evidence import conclude
+from traintime.predict.prices import Prices
+from traintime.predict.request import ModelDescription, Request
+from traintime.predict.resident import ONCE, Copies
+
+
+def peak(sample_bytes=0, samples=1000, loaded=6e8, copies=ONCE):
+    """Predicted of the smallest point on JAX, bytes, with samples of so many bytes each."""
+    model = replace(ModelDescription.from_point(make_point()), stack="2026-jax", sample_bytes=sample_bytes)
+    request, priced = Request(samples, 100), PricedWork(model, Prices("made up", dict.fromkeys(TERMS, 1e-9), 0.1), {})
+    return conclude(request, tiers._priced_evidence(request, priced, loaded, copies)).memory.value
+
+
+def test_samples_count_as_often_as_fit_holds_them():
+    once, often = (peak(1000, 100_000, copies=Copies(n)) for n in (1, 3))
+    assert often - once == pytest.approx(2 * 1000 * 100_000)
+
+
+def test_samples_may_be_held_once_more_before_the_first_step_than_later():
+    """And that is the peak where they are more than what training holds beside them."""
+    copies, loaded = Copies(training=2.0, start=3.0), 6e8
+    few, many = (peak(1000, n, loaded, copies) for n in (10_000, 10_000_000))
+    assert few == pytest.approx(peak() + 2 * 1000 * 10_000)
+    weights = 4 * make_point().work.parameters
+    assert many == pytest.approx(loaded + weights + 3 * 1000 * 10_000_000)
+
+
+@pytest.mark.parametrize(
+    ("loaded", "found"), [(None, 5.0), ((1.0, 9.0), 5.0), ((7.0, 9.0), 7.0), ((1.0, 3.0), 3.0), ((4.0, 4.0), 4.0)]
+)
+def test_a_process_holds_what_is_usual_as_far_as_it_does_not_deny_it(loaded, found):
+    assert tiers._likeliest(5.0, loaded) == found
