@@ -28,7 +28,11 @@ def make_command(
     from traintime.book import workflow
 
     start = time.monotonic()
-    workflow.make(profile)
+    try:
+        workflow.make(profile)
+    except KeyboardInterrupt:
+        typer.echo("Stopped. The pages are as they were, and what was done is kept: `make book` goes on.", err=True)
+        raise typer.Exit(130) from None
     typer.echo(f"Up to date after {time.monotonic() - start:.0f} s. Open {workflow.HTML / 'index.html'}")
 
 

@@ -87,7 +87,17 @@ def _execute(chapter: str, source: Path, aside: Path, given: dict[str, Any], pro
         except papermill.PapermillExecutionError as error:
             raise RuntimeError(f"{chapter} failed in cell {error.exec_count}: {error.ename}: {error.evalue}") from None
         except DeadKernelError:
-            raise RuntimeError(f"{chapter}: its kernel ended by itself; was there too little memory?") from None
+            cell = running(load_notebook_node(str(aside)))
+            raise RuntimeError(f"{chapter}: its kernel ended by itself {cell}; was there too little memory?") from None
+
+
+def running(notebook: nbformat.NotebookNode) -> str:
+    """Where a notebook that papermill was executing stands: "in cell 3 (model = build())"."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for place, cell in enumerate(code, 1):
+        if cell.metadata.get("papermill", {}).get("status") == "running":
+            return f"in cell {place} ({cell.source.strip().splitlines()[0]})"
+    return "between two cells"
 
 
 def prepare_page(notebook: nbformat.NotebookNode, given: dict[str, Any]) -> None:

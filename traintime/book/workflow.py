@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -39,11 +40,14 @@ def make(profile: str) -> None:
     sweep.plans(profile)
     given = {chapter: execute.parameters(profile, chapter) for chapter in execute.chapters()}
     BUILD.mkdir(exist_ok=True)
+    builder = BUILD / "builder"  # not the lock itself: who waits for that empties it
     try:
         with filelock.FileLock(BUILD / "lock", timeout=0):
+            builder.write_text(str(os.getpid()))
             _make(profile, given)
     except filelock.Timeout:
-        raise InputError("make book", "_build", "is being built by another process", "Wait until it is done.") from None
+        problem = f"is being built by process {builder.read_text() if builder.exists() else '?'}"
+        raise InputError("make book", "_build", problem, "Wait until it is done.") from None
 
 
 def _make(profile: str, given: dict[str, dict]) -> None:

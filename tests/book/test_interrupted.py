@@ -1,0 +1,138 @@
+"""A build that is stopped costs nothing: the pages stay whole, no process is left, and the next build goes on.
+
+It alone protects what a reader sees after Ctrl-C, a closed terminal, or a process that the system kills: real processes
+(make's own command, Snakemake, a chapter, its kernel, Jupyter Book) in a copy of the book, and minutes for each.
+"""
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+
+from traintime import paths
+
+CHAPTER = "chapters/10-numpy-batches.ipynb"  # it measures nothing and runs for some seconds
+MARK = "TRAINTIME_TEST_OF_INTERRUPTIONS"
+TIMES = 20 if os.environ.get("TRAINTIME_ALL") else 2
+PATIENCE_S = 30.0
+
+
+def tracked(folder: Path) -> dict[str, str]:
+    """A hash of every tracked file, by its name."""
+    names = subprocess.run(["git", "ls-files"], cwd=paths.ROOT, capture_output=True, text=True, check=True).stdout
+    files = [folder / name for name in names.splitlines()]
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.exists()}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory) -> Path:
+    """The book with what was built of it, and one chapter that has to be run again."""
+    if not (paths.BUILD / "html" / "index.html").exists():
+        pytest.fail("no built pages: run make book first")
+    folder = tmp_path_factory.mktemp("with blanks ä") / "book"
+    names = subprocess.run(["git", "ls-files"], cwd=paths.ROOT, capture_output=True, text=True, check=True).stdout
+    for name in names.splitlines():
+        if (source := paths.ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, folder / name)
+    shutil.copytree(paths.BUILD, folder / "_build", symlinks=True)
+    return folder
+
+
+def start(folder: Path) -> subprocess.Popen:
+    environment = os.environ | {"PYTHONPATH": str(folder), MARK: str(folder)}
+    command = [sys.executable, "-m", "traintime.book", "make"]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def processes(folder: Path) -> Iterator[psutil.Process]:
+    """What runs for this copy."""
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+        except psutil.Error:
+            continue
+
+
+def left(folder: Path) -> list[list[str]]:
+    """What still runs for this copy after a while."""
+    until = time.monotonic() + PATIENCE_S
+    while (found := list(processes(folder))) and time.monotonic() < until:
+        time.sleep(0.2)
+    return [one.cmdline() for one in found]
+
+
+def touch(folder: Path, times: int) -> None:
+    """Give the chapter another comment, so that it is out of date."""
+    notebook = nbformat.read(paths.ROOT / CHAPTER, as_version=4)
+    last = [cell for cell in notebook.cells if cell.cell_type == "code"][-1]
+    last.source += f"\n# {times}"
+    nbformat.write(notebook, folder / CHAPTER)
+
+
+@pytest.fixture(scope="module")
+def whole_s(copy) -> float:
+    """Seconds that the build takes which the tests stop."""
+    begun = time.monotonic()
+    process = start(copy)
+    _, said = process.communicate()
+    assert process.returncode == 0, said[-2000:]
+    return time.monotonic() - begun
+
+
+def test_a_stopped_build_leaves_the_pages_whole_and_the_next_one_goes_on(copy, whole_s):
+    chance = random.Random(2017)
+    for number in range(TIMES):
+        touch(copy, number)
+        files, html = tracked(copy), copy / "_build" / "html"
+        process = start(copy)
+        time.sleep(chance.uniform(0.05, 0.95) * whole_s)
+        running = list(processes(copy))
+        victim = chance.choice(running) if running else process
+        victim.send_signal(signal.SIGKILL)
+        if victim.pid != process.pid:  # the build ends with an error; or not, where the process was at its end
+            process.wait(timeout=4 * whole_s + PATIENCE_S)
+        process.communicate()
+        assert left(copy) == []
+        assert (html / "index.html").exists()
+        assert len(list((html / "chapters").glob("*.html"))) == 16
+        assert tracked(copy) == files
+    process = start(copy)
+    _, said = process.communicate()
+    assert process.returncode == 0, said[-2000:]
+    assert tracked(copy) == files
+
+
+def test_ctrl_c_ends_with_130_and_says_how_to_go_on(copy, whole_s):
+    touch(copy, 100)
+    process = start(copy)
+    time.sleep(0.3 * whole_s)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert "make book" in said.decode()
+    assert left(copy) == []
+
+
+def test_a_second_build_names_the_first(copy, whole_s):
+    touch(copy, 101)
+    first = start(copy)
+    time.sleep(0.3 * whole_s)
+    second = start(copy)
+    _, said = second.communicate()
+    assert second.returncode == 2
+    assert str(first.pid) in said.decode()
+    assert first.wait() == 0
