@@ -28,6 +28,17 @@ THINGS = [("numpy", POINT, False), ("numpy", OTHER, False), ("2026-jax", POINT, 
 THINGS += [("numpy", SENTINEL, True), ("2026-jax", SENTINEL, True)]
 
 
+def as_on(name, made):
+    """An invocation with what a worker of this stack finds on this machine."""
+    if made.get("result"):
+        stack = stacks.KNOWN[name]
+        versions = {package: min(each) for package, each in check.accepted_versions(stack).items()}
+        versions = {package: versions[package] for package in stack.packages}
+        made["result"]["facts"] |= {"backend": stack.backend, "versions": versions}
+        made["result"]["facts"]["path"]["processor"] = PROCESSOR
+    return made
+
+
 def at(minute):
     return f"2026-01-02T{3 + minute // 60:02}:{minute % 60:02}:05Z"
 
@@ -36,12 +47,12 @@ def at(minute):
 def make(invocation):
     """Build an invocation as today's sweeps make it."""
 
-    def build(point, minute, status="ok", **changes):
+    def build(point, minute, status="ok", stack="numpy", **changes):
         made = invocation(status, started=at(minute), code=CODE, **changes)
         if made.get("result"):
             made["result"]["facts"]["parameters"] = point.work.parameters
-            made["result"]["facts"]["path"]["processor"] = PROCESSOR
-        return made
+            made["result"]["facts"]["path"]["allocator"] = point.run.allocator
+        return as_on(stack, made)
 
     return build
 
@@ -61,7 +72,7 @@ def root(bare, make):
     """The machine with a sweep of three rounds: NumPy under two allocators, JAX, and their sentinels."""
     root = bare
     for place, (stack, point, sentinel) in enumerate(THINGS):
-        runs = [make(point, 5 * (number - 1) + place, round=number) for number in (1, 2, 3)]
+        runs = [make(point, 5 * (number - 1) + place, stack=stack, round=number) for number in (1, 2, 3)]
         write(root, stack, point, sentinel, runs)
     return root
 
@@ -239,11 +250,42 @@ def in_result(*keys, value):
     return in_run("result", *keys, value=value)
 
 
-TEXTS = [("machine.json", "{"), ("rates.json", "["), ("machine.json", "[]"), ("rates.json", "{}"), ("rates.json", "3")]
+TEXTS = [("machine.json", "{", "is not whole JSON"), ("rates.json", "[", "is not whole JSON")]
+TEXTS += [("machine.json", "[]", "has a wrong key"), ("rates.json", "{}", "has a wrong key")]
+TEXTS += [("rates.json", "3", "has a wrong key")]
 RATES = ["bandwidth_bytes_per_s", "matmul_flop_per_s"]
 PROCESSORS = ["AuthenticAMD family 25 model 1 stepping 1", None]
-STEPS = [([1] * 4, 2), ([1] * 6, 4), ([1] * 4 + [0], 3), ([], -2)]
+STEPS = [([1] * 4, 2), ([1] * 6, 4), ([1], -1)]
 UNREADABLE = ["", "stack,key,started\nnumpy,a,b\n", "stack,key,started,reason\na,b,c,d,e\n"]
+# Keys of an invocation, and what nobody can have measured
+MARKUP = "<img src=x onerror=alert(1)>"
+TIMES = ["yesterday", "2026-01-02 03:04:05", "2026-01-02T03:04:05+01:00", "2026-99-02T03:04:05Z"]
+TIMES += ["2026-02-30T03:04:05Z", "٢٠٢٦-01-02T03:04:05Z", "2026-01-02T03:04:05Z\n", 3]
+WRONG = [
+    *[((2, "started"), value) for value in TIMES],
+    *[((1, "round"), value) for value in (-7, 0, True, 1.0, "1", 10**400)],
+    *[((1, "threads"), value) for value in (0, -1, 10**9)],
+    *[((1, "sweep"), value) for value in (MARKUP, "", "a\x1b[31m", "s" * 300, "a|b", "*a*")],
+    *[((1, "error"), value) for value in ("\x1b[2J", "a\u202eb", "x" * 6_000)],
+    *[((1, "protocol", name), value) for name in ("steps", "timeout_s") for value in (0, -3, 10**400)],
+    *[((1, "result", "timing", "first_ns"), value) for value in (-1, 0, 1.5)],
+    *[((1, "result", "timing", "steps_ns", 3), value) for value in (0, -1, 10**400)],
+    *[((1, "result", "memory", "peak"), value) for value in (0, -1, 10**400, None)],
+    *[((1, "result", "facts", "versions", "numpy"), value) for value in (MARKUP, "[a](b)", "2" * 300, "`2`", 2)],
+    *[
+        ((1, "result", "facts", "path", "blas"), value)
+        for value in (MARKUP, "$x$", "b" * 300, "a\nb", "OpenBLAS ＜b＞")
+    ],
+]
+WRONG_OF_A_MACHINE = [
+    *[{"cpu": value} for value in (None, MARKUP, "c" * 300, "cpu\x07")],
+    *[{"schema_version": value} for value in (0, 99, "3")],
+    {"hostname": "somebodys-computer"},
+    {"cores": 0},
+    {"memory_bytes": -1},
+    {"gpus": [{"name": MARKUP, "memory_mib": 1, "driver": "1"}]},
+    {"caches": {"L1d": MARKUP}},
+]
 # What happens to the folder, and how its only fault begins: the file, and the key in it
 DAMAGES = [
     # A whole file
@@ -268,13 +310,15 @@ DAMAGES = [
         )
         for steps, number in STEPS
     ],
-    (in_result("timing", "first_ns", value=-1), f"{NAME}: key invocations.1.result.timing.steps_ns"),
     *[(lambda root, e=error: fail(file(root), error=e), f"{NAME}: key invocations.2.error") for error in (None, "")],
     (lambda root: failed_with_a_result(file(root)), f"{NAME}: key invocations.1.status is 'timeout'"),
     (lambda root: fail(file(root), status="ok"), f"{NAME}: key invocations.2.status is 'ok'"),
     *[
-        (in_file("invocations", 2, "started", value=started), f"{NAME}: key invocations.2.started is {started!r}")
-        for started in ("yesterday", "2026-01-02 03:04:05", "2026-01-02T03:04:05+01:00")
+        (
+            in_file("invocations", *keys, value=value),
+            f"{NAME}: has a wrong key invocations.{'.'.join(map(str, keys))} (",
+        )
+        for keys, value in WRONG
     ],
     *[
         (
@@ -288,16 +332,19 @@ DAMAGES = [
     (in_run("again", value=True), f"{NAME}: key invocations.1.again is true"),
     # The machine
     (lambda root: described(root).unlink(), f"{MACHINE}/machine.json: missing"),
-    *[(lambda root, n=n, t=t: described(root, n).write_text(t), f"{MACHINE}/{n}: is no") for n, t in TEXTS],
+    *[(lambda root, n=n, t=t: described(root, n).write_text(t), f"{MACHINE}/{n}: {how}") for n, t, how in TEXTS],
     *[
-        (lambda root, key=key: lacks(described(root), key), f"{MACHINE}/machine.json: key {key} is missing")
+        (lambda root, key=key: lacks(described(root), key), f"{MACHINE}/machine.json: has a wrong key {key} (")
         for key in ("schema_version", "kernel")
     ],
-    (lambda root: describe(root, cpu=None), f"{MACHINE}/machine.json: the machine's key does not follow"),
+    *[
+        (lambda root, it=it: describe(root, **it), f"{MACHINE}/machine.json: has a wrong key {next(iter(it))}")
+        for it in WRONG_OF_A_MACHINE
+    ],
     (lambda root: describe(root, machine="other"), f"{MACHINE}/machine.json: key machine is 'other'"),
     (
-        lambda root: describe(root, cores=4),
-        f"{MACHINE}/machine.json: describes 'amd-epyc-family26-model2-4-cores-24-gib'",
+        lambda root: describe(root, memory_bytes=2**33),
+        f"{MACHINE}/machine.json: describes 'amd-epyc-family26-model2-2-cores-8-gib'",
     ),
     (
         lambda root: describe(root, cpu="Intel Xeon"),
@@ -306,14 +353,14 @@ DAMAGES = [
     *[
         (
             lambda root, rate=rate, value=value: change(described(root), "rates", rate, value=value),
-            f"{MACHINE}/machine.json: key rates.{rate}",
+            f"{MACHINE}/machine.json: has a wrong key rates.{rate} (",
         )
         for rate in RATES
-        for value in (0, -1.0, None, True)
+        for value in (0, -1.0, None, True, 10**400)
     ],
     (
         lambda root: change(described(root, "rates.json"), 1, RATES[1], value=0),
-        f"{MACHINE}/rates.json: key 1.{RATES[1]}",
+        f"{MACHINE}/rates.json: has a wrong key 1.{RATES[1]} (",
     ),
     *[
         (lambda root, text=text: described(root, "withdrawn.csv").write_text(text), f"{MACHINE}/withdrawn.csv: has ")
@@ -357,8 +404,7 @@ NOTED = [
         lambda root: change(watch(root), "invocations", 1, "result", "timing", "steps_ns", value=[9 * 10**9] * 5),
         f"{MACHINE}/sentinel/numpy: two runs of the same thing differ",
     ),
-    (in_run("threads", value=3), f"{MACHINE}: 1 files mix runs that differ in threads"),
-    (in_result("facts", "versions", value={"x": "2"}), f"{MACHINE}: 1 files mix runs that differ in versions"),
+    (in_result("facts", "versions", "numpy", value="2.5.2"), f"{MACHINE}: 1 files mix runs that differ in versions"),
     (in_result("facts", "path", "blas", value="other"), f"{MACHINE}: 1 files mix runs that differ in path"),
     (in_result("facts", "path", "onednn", value=True), f"{MACHINE}: 1 files mix runs that differ in path"),
 ]
@@ -375,7 +421,7 @@ def test_an_unknown_stack_is_named(root):
     target.parent.mkdir()
     shutil.copy(file(root, "2026-jax"), target)
     change(target, "stack", value="2016-theano")
-    named = [problem for problem in faults(root) if "2016-theano" in problem]
+    named = [problem for problem in faults(root) if "key stack" in problem]
     assert named[0] == f"{MACHINE}/2016-theano/{POINT.key}.json: key stack is '2016-theano', which is no known stack"
 
 
@@ -491,9 +537,9 @@ def test_a_killed_sweep_that_goes_on_hours_later_is_interleaved_and_the_pause_is
 def test_a_stack_that_was_added_when_the_others_were_done_is_not_interleaved(root, make):
     path = records.file_of(root, MACHINE, "2026-torch", POINT.key)
     for number in (1, 2, 3):
-        records.append(path, MACHINE, "2026-torch", POINT, make(POINT, 60 + number, round=number))
+        records.append(path, MACHINE, "2026-torch", POINT, make(POINT, 60 + number, stack="2026-torch", round=number))
     watch = records.file_of(root, MACHINE, "2026-torch", SENTINEL.key, sentinel=True)
-    records.append(watch, MACHINE, "2026-torch", SENTINEL, make(SENTINEL, 90, round=1))
+    records.append(watch, MACHINE, "2026-torch", SENTINEL, make(SENTINEL, 90, stack="2026-torch", round=1))
     found = faults(root)
     assert len(found) == 2
     assert all(f"{MACHINE}/2026-torch/{POINT.key}.json" in problem for problem in found)
@@ -571,10 +617,9 @@ def test_a_sweep_that_is_killed_and_goes_on_is_without_fault_at_any_time(bare, i
         made = invocation(status, started=started, code=hash_, protocol=steps)
         if status == "ok":
             made["result"]["facts"]["parameters"] = point.work.parameters
-            made["result"]["facts"]["path"]["processor"] = PROCESSOR
             made["result"]["timing"]["steps_ns"] = [10**6] * (2 + protocol.steps)
             made["result"]["evidence"]["others_cpu_s"] = chance.choice([0.0, 0.0, 0.0, 5.0])
-        return made
+        return as_on(stack.name, made)
 
     rates = json.loads((REAL / "rates.json").read_text())[0]
     ended = False
@@ -649,7 +694,7 @@ def test_a_withdrawal_that_lacks_something_is_named(root, path, column):
     remove(path, 1)
     whole = {"stack": "numpy", "key": POINT.key, "started": at(5), "reason": "a reason"}
     withdraw(root, (whole | {column: " "}).values())
-    assert f"{MACHINE}/withdrawn.csv: row 1: key {column} is empty" in faults(root)
+    assert any(problem.startswith(f"{MACHINE}/withdrawn.csv: has a wrong key 0.{column} (") for problem in faults(root))
 
 
 # Older measurements

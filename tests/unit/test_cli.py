@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 import typer
@@ -98,7 +99,7 @@ def fake_measure(monkeypatch, invocation):
             started = f"2026-01-02T03:{len(calls) // 60:02}:{len(calls) % 60:02}Z"
             made = invocation(status, protocol=protocol.model_dump(), code=hash_, started=started)
             if status == "ok":
-                made["result"]["facts"]["parameters"] = point.work.parameters
+                made["result"]["facts"] |= {"parameters": point.work.parameters, "versions": {"numpy": np.__version__}}
                 steps = [900_000_000, 800_000_000] + [3_000_000] * protocol.steps
                 made["result"]["timing"] |= {"steps_ns": steps}
                 made["result"]["evidence"] |= evidence or {}

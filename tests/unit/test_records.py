@@ -112,8 +112,8 @@ def test_a_folder_below_a_file_cannot_be_written(tmp_path):
 
 
 def test_append_keeps_every_invocation_in_order_and_returns_what_it_added(add, path, invocation):
-    added = records.append(path, "some-machine", "numpy", POINT, invocation(round=0))
-    assert (added.round, added.settled) == (0, True)
+    added = records.append(path, "some-machine", "numpy", POINT, invocation(round=9))
+    assert (added.round, added.settled) == (9, True)
     for number in (1, 2, 3):
         path = add("ok" if number != 2 else "timeout", round=number)
     assert [(i.round, i.status) for i in records.read(path).invocations[1:]] == [(1, "ok"), (2, "timeout"), (3, "ok")]
@@ -183,7 +183,7 @@ def test_two_writers_of_one_file_lose_nothing(path, invocation):
     link = path.parent.parent / "the-same-folder"
     link.symlink_to(path.parent)
     writers = []
-    for first, to in ((0, path), (20, link / path.name)):
+    for first, to in ((1, path), (21, link / path.name)):
         command = [sys.executable, "-c", WRITER, str(to), str(first), POINT.model_dump_json(), json.dumps(invocation())]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": paths.ROOT}
         writers.append(subprocess.Popen(command, **pipes))
@@ -198,7 +198,7 @@ def test_two_writers_of_one_file_lose_nothing(path, invocation):
             writer.kill()
             writer.communicate()
     rounds = [done.round for done in records.read(path).invocations]
-    assert sorted(rounds) == list(range(40))
+    assert sorted(rounds) == list(range(1, 41))
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
@@ -266,6 +266,78 @@ def test_a_wrong_key_is_refused_with_file_and_key(add, keys, value):
         records.read(path)
     assert caught.value.value == f"some-machine/numpy/{POINT.key}.json"
     assert f"has a wrong key {'.'.join(map(str, keys))} (" in str(caught.value)
+
+
+def as_link(path):
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def as_loop(path):
+    path.unlink()
+    path.symlink_to(path)
+
+
+def as_zeros(path):
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def as_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def as_text(text):
+    return lambda path: path.write_text(text)
+
+
+NO_FILES = [as_link, as_loop, as_zeros, as_pipe, as_folder]
+# Texts that a parser would choke on, fill the memory with, or read as something else
+NO_RECORDS = [
+    lambda path: path.write_bytes(b" " * (records.LARGEST + 1)),
+    as_text('{"a":' * 100_000),
+    as_text("[" * 100_000),
+    as_text('{"schema_version": 3, "schema_version": 3}'),
+    as_text('{"schema_version": NaN}'),
+    as_text('{"schema_version": -Infinity}'),
+    as_text('{"schema_version": ' + "9" * 5_000 + "}"),
+    as_text('{"schema_version": 1e999}'),
+    as_text('{"schema_version": true}'),
+    as_text('{"schema_version": 0}'),
+    as_text('{"schema_version": 3, "\\ud800": "\\ud800"}'),
+    as_text('{"schema_version": 3, "\\u001b[31m": 1}'),
+    as_text('{"schema_version": 3, "' + "k" * 100_000 + '": 1}'),
+    as_text('{"schema_version": 2, "point": "ab", "invocations": "ab"}'),
+]
+
+
+@pytest.mark.parametrize("happen", [*NO_FILES, *NO_RECORDS])
+def test_what_is_no_file_or_would_break_a_reader_is_one_error_in_a_bearable_line(add, path, happen):
+    add()
+    happen(path)
+    with pytest.raises(InputError) as caught:
+        records.read(path)
+    assert caught.value.value == f"some-machine/numpy/{POINT.key}.json"
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 2_000
+
+
+def test_sizes_that_nobody_can_train_are_refused(add, path):
+    add()
+    change(path, "point", "sizes", "vocabulary", value=10**30)
+    with pytest.raises(InputError, match="vocabulary"):
+        records.read(path)
+
+
+def test_what_a_framework_printed_in_colour_is_stored_without(add, path):
+    add("crashed", error="\x1b[31mfailed\x1b[0m\n\tat line 3")
+    assert records.read(path).invocations[0].error == r"\x1b[31mfailed\x1b[0m" + "\n\tat line 3"
 
 
 @pytest.mark.parametrize("text", [b"[]", b"3", b'"text"', b"null", b"{}", b"\xff\xfe\x00", None])

@@ -27,6 +27,11 @@ def inline(text: str) -> str:
     return made
 
 
+def plain(text: str) -> str:
+    """A text from a measurement file for a page: whatever it holds is shown, and is neither HTML nor Markdown."""
+    return re.sub(r"[^A-Za-z0-9 .,:;()/+@%-]", lambda sign: f"&#{ord(sign[0])};", text)
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = True) -> str:
     """A table: the first column to the left, the others to the right; or all to the left, sentences that wrap.
 

@@ -227,8 +227,8 @@ def normal(run: Measurements) -> HTML:
 
 def placed(found: Sequence[compare.Placed], title: str) -> HTML:
     """Stacks of one machine among the book's, in a box."""
-    said = [f"{one.stack}: {sentence}." for one in found for sentence in one.why]
-    rows = [[one.stack, str(one.points), *_placed(one)] for one in found]
+    said = [markup.plain(f"{one.stack}: {sentence}.") for one in found for sentence in one.why]
+    rows = [[markup.plain(one.stack), str(one.points), *_placed(one)] for one in found]
     heads = ["", "points", "of what is expected", "normal", "verdict"]
     note = "Expected is what the book's machines took, at the rates of this one's memory and arithmetic."
     words = "".join(f"<p>{markup.inline(sentence)}</p>" for sentence in (note, *said))
@@ -255,8 +255,8 @@ def made_by(run_here: Measurements | None = None, *references: str) -> Markdown:
     for reference in references:
         rows = stored.of(reference).rows
         lines.append(
-            f"Stored measurements: {stored.described(reference)['machine']}, {_dates(rows)}, {len(rows)} invocations "
-            f"of at least {rows['steps'].min():.0f} counted steps; {_versions(rows)}."
+            f"Stored measurements: {markup.plain(stored.described(reference)['machine'])}, {_dates(rows)}, {len(rows)} "
+            f"invocations of at least {rows['steps'].min():.0f} counted steps; {_versions(rows)}."
         )
         if not rows["fixed"].all():
             ended = f"{int((~rows['fixed'].astype(bool)).sum())} of them ended when a time was over, not after a number"
@@ -269,8 +269,8 @@ def made_by(run_here: Measurements | None = None, *references: str) -> Markdown:
 
 def _dates(rows: pd.DataFrame) -> str:
     days = sorted({rows["started"].min()[:10], rows["started"].max()[:10]})
-    return " to ".join(days)
+    return markup.plain(" to ".join(days))
 
 
 def _versions(rows: pd.DataFrame) -> str:
-    return "; ".join(sorted(set(rows["versions"].dropna())))
+    return markup.plain("; ".join(sorted(set(rows["versions"].dropna()))))

@@ -1,29 +1,47 @@
 """Check a folder of measurement files by itself: nothing is run, only read."""
 
-import json
+import functools
+import os
 import re
-from collections.abc import Collection, Iterator
+import stat
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from traintime import paths
 from traintime.errors import InputError
 from traintime.explain import statistics
-from traintime.measuring import machine, rounds, stacks
-from traintime.measuring.history import COLUMNS, WITHDRAWN, Withdrawal, withdrawals
+from traintime.measuring import history, machine, rounds, stacks, sweep
+from traintime.measuring.history import WITHDRAWN, Withdrawal, withdrawals
 from traintime.measuring.rounds import Remark, StoredRun, note
+from traintime.measuring.stacks import Stack
+from traintime.measuring.worker import process
 from traintime.store import code, records
-from traintime.store.records import Invocation, Record
+from traintime.store.records import Description, Invocation, Record, Result
 
 # Two runs of the sentinel further apart than this mean a stack on which hardly anything can be compared.
 LOUD = 0.5
 PATH_OR_HOST = re.compile(r"(?<![\w.])/(?:home|root|Users|work|content|mnt|tmp)/\w")
-TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+# What may lie below a folder of measurements: folders, and files.
+SLUG = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
+FOLDERS = re.compile(rf"{SLUG}(/sentinel)?(/{SLUG})?(?<!\.json)(?<!\.csv)")
+FILES = re.compile(
+    rf"machines\.csv|{SLUG}/({'|'.join(map(re.escape, records.BESIDE))}|(sentinel/)?{SLUG}/{SLUG}\.json)"
+)
+MEMORY = {"imported", "built", "first_step", "peak"}
+ON_A_GPU = {"device_allocated", "device_reserved", "device_in_use"}
+LOOPS = {"steps": 0, "fit": 4, "epoch": 9}  # that a worker times: short and long ones, an epoch amid them
+# Versions that no lock names, of machines whose owners could not choose: a maintainer who trusts others adds them.
+BESIDE_THE_LOCKS = {"numpy": {"2.5.2"}, "jax": {"0.11.2"}, "torch": {"2.11.0"}}
+ALIASES = {"tensorflow-cpu": "tensorflow", "theano-pymc": "theano"}
+Known = Mapping[str, Mapping[str, str]]
 # What one file may hold in several ways; the table keeps them apart (store.table.ALIKE), and a note says so.
 WAYS = {
     "sweep": lambda invocation: invocation.sweep,
     "protocol": lambda invocation: invocation.protocol.text,
     "code": lambda invocation: code.same(invocation.code) or "",
-    "threads": lambda invocation: invocation.threads,
     "versions": lambda invocation: invocation.result and sorted(invocation.result.facts.versions.items()),
     "path": lambda invocation: invocation.result and invocation.result.facts.path.text,
     "how fit's end was told": lambda invocation: (
@@ -32,48 +50,109 @@ WAYS = {
 }
 
 
-def findings(root: Path, at_least: int = 3, known: Collection[str] | None = None) -> Iterator[Remark]:
+def findings(
+    root: Path, at_least: int = 3, known: Collection[str] | None = None, sent: bool = False
+) -> Iterator[Remark]:
     """Faults and notes of the folder, machine by machine: one sentence each, of a fault with its file and key.
 
     at_least: rounds that each point of a sweep must have once others have them; known: hashes of the sources whose
-    measurements are accepted, those of the workloads' code.csv by default.
+    measurements are accepted, those of the workloads' code.csv by default; sent: somebody else measured it, so that
+    today's rules hold for all of it.
     """
-    known = code.known() if known is None else known
-    if not any(records.files(root)):
+    accepted: Known = code.known() if known is None else {version: {} for version in known}
+    for remark in _findings(root, at_least, accepted, sent):
+        yield replace(remark, sentence=records.printable(remark.sentence))
+
+
+def _findings(root: Path, at_least: int, known: Known, sent: bool) -> Iterator[Remark]:
+    files, wrong = _places(root)
+    yield from wrong
+    machines: dict[str, list[Path]] = {}
+    for path in files:
+        machines.setdefault(path.relative_to(root).parts[0], []).append(path)
+    machines.pop("machines.csv", None)
+    if not any(path.name not in records.BESIDE for found in machines.values() for path in found):
         yield Remark(f"{root}: no measurement file below it")
-    for folder in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []:
-        yield from _machine(root, folder, at_least, known)
+    for name, found in machines.items():
+        yield from _machine(root / name, found, at_least, known, sent)
 
 
-def _machine(root: Path, folder: Path, at_least: int, known: Collection[str]) -> Iterator[Remark]:
-    description = _json(folder / "machine.json", dict)
-    yield from _description(folder, description)
-    yield from _rates(folder)
+def _places(root: Path) -> tuple[list[Path], list[Remark]]:
+    """The files below the folder that may lie where they are; and what else there is: links, pipes, stray files."""
+    files: list[Path] = []
+    wrong: list[Remark] = []
+    problems: list[OSError] = []
+    for place, folders, names in os.walk(root, onerror=problems.append):
+        folders.sort()
+        for name in [*folders, *sorted(names)]:
+            path = Path(place, name)
+            below, mode = path.relative_to(root).as_posix(), path.lstat().st_mode
+            allowed = FOLDERS if stat.S_ISDIR(mode) else FILES
+            if stat.S_ISLNK(mode):
+                wrong.append(Remark(f"{below}: is a link; put what it leads to in its place"))
+            elif not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                wrong.append(Remark(f"{below}: is neither a file nor a folder; remove it"))
+            elif not allowed.fullmatch(below):
+                kind = "folder" if stat.S_ISDIR(mode) else "file"
+                wrong.append(Remark(f"{below}: is no {kind} of measurements; remove it"))
+            elif stat.S_ISREG(mode):
+                files.append(path)
+                continue
+            else:
+                continue
+            if name in folders:
+                folders.remove(name)
+    wrong += [Remark(f"{error.filename}: cannot be read ({error.strerror})") for error in problems if root.is_dir()]
+    return sorted(files), wrong
+
+
+def _machine(folder: Path, files: list[Path], at_least: int, known: Known, sent: bool) -> Iterator[Remark]:
+    description: Description | None = None
+    try:
+        if folder / "rates.json" in files:
+            records.rated(folder / "rates.json")
+    except InputError as error:
+        yield _refused(error)
+    try:
+        if folder / "machine.json" in files:
+            description = records.described(folder / "machine.json")
+            yield from _description(folder.name, description, sent)
+        else:
+            yield Remark(f"{folder.name}/machine.json: missing; run traintime machine --to {folder.parent}")
+    except InputError as error:
+        yield _refused(error)
     runs: list[StoredRun] = []
-    for path in records.files(root, folder.name):
+    for path in files:
+        if path.name in records.BESIDE:
+            continue
         try:
             record = records.read(path)
         except InputError as error:
-            yield Remark(f"{records.name_of(path)}: {error.problem}")
+            yield _refused(error)
             continue
         yield from _record(path, folder.name, record)
+        stack = stacks.KNOWN.get(record.stack)
         for run in _runs(path, record):
             runs.append(run)
-            yield from _invocation(run, record, known, _processor(description))
+            yield from _invocation(run, record, known, description, sent)
+            if stack and run.invocation.result:
+                yield from _as_asked(run, record, stack, run.invocation.result)
     yield from _folder(folder, runs, at_least)
+
+
+def _refused(error: InputError) -> Remark:
+    return Remark(f"{error.value}: {error.problem}. {error.remedy}")
 
 
 def _folder(folder: Path, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
     """What concerns several files of the machine."""
+    withdrawn: list[Withdrawal] = []
     try:
         withdrawn = withdrawals(folder)
-    except ValueError as error:
-        withdrawn = []
-        yield Remark(f"{folder.name}/{WITHDRAWN}: {error}")
+    except InputError as error:
+        yield _refused(error)
     yield from _withdrawn(folder.name, withdrawn, runs)
-    yield from rounds.check(
-        folder.name, [run for run in runs if TIME.fullmatch(run.invocation.started)], withdrawn, at_least
-    )
+    yield from rounds.check(folder.name, runs, withdrawn, at_least)
     yield from _older(folder.name, runs, at_least)
     yield from _mixed(folder.name, runs)
     yield from _sentinels(folder.name, runs)
@@ -87,70 +166,27 @@ def _runs(path: Path, record: Record) -> list[StoredRun]:
 # The machine
 
 
-def _json(path: Path, kind: type) -> Any:
-    """What the file holds; a sentence where it is not whole JSON of this kind, None where there is no file."""
-    if not path.exists():
-        return None
-    try:
-        raw = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        return f"is not whole JSON ({error})"
-    return raw if isinstance(raw, kind) else f"is no JSON {'object' if kind is dict else 'list'}"
-
-
-def _description(folder: Path, description: Any) -> Iterator[Remark]:
-    name = f"{folder.name}/machine.json"
-    if description is None:
-        yield Remark(f"{name}: missing; run traintime machine --to {folder.parent}")
-        return
-    if isinstance(description, str):
-        yield Remark(f"{name}: {description}")
-        return
-    for key in ("schema_version", "machine", "cpu", "cores", "memory_bytes", "kernel", "rates"):
-        if key not in description:
-            yield Remark(f"{name}: key {key} is missing")
-    if description.get("machine") != folder.name:
-        yield Remark(f"{name}: key machine is {description.get('machine')!r}, the folder is {folder.name!r}")
-    yield from _positive_rates(f"{name}: key rates.", description.get("rates"))
-    if description.get("schema_version") == records.SCHEMA:
-        yield from _named_after(name, folder.name, description)
-
-
-def _named_after(name: str, folder: str, description: dict[str, Any]) -> Iterator[Remark]:
+def _description(folder: str, description: Description, sent: bool) -> Iterator[Remark]:
     """Since family and model are part of it, a machine's key follows from its description."""
-    try:
-        keys = (machine.key(description), machine.further_key(description))
-    except (KeyError, TypeError, IndexError) as error:
-        yield Remark(f"{name}: the machine's key does not follow from it ({type(error).__name__}: {error})")
-        return
-    if folder not in keys:
+    name = f"{folder}/machine.json"
+    if description.machine != folder:
+        yield Remark(f"{name}: key machine is {description.machine!r}, the folder is {folder!r}")
+    keys = [make(description.model_dump()) for make in (machine.key, machine.further_key)]
+    if description.schema_version == records.SCHEMA and folder not in keys:
         yield Remark(f"{name}: describes {keys[0]!r}, the folder is {folder!r}")
+    if sent and description.schema_version < records.SCHEMA:
+        remedy = "measure with the present version: git pull, make setup, make measure"
+        yield Remark(
+            f"{name}: key schema_version is {description.schema_version}, today's is {records.SCHEMA}; {remedy}"
+        )
 
 
-def _positive_rates(where: str, rates: Any) -> Iterator[Remark]:
-    rates = rates if isinstance(rates, dict) else {}
-    for rate in machine.RATES:
-        value = rates.get(rate)
-        if type(value) not in (int, float) or not value > 0:
-            yield Remark(f"{where}{rate} is not a positive number")
-
-
-def _rates(folder: Path) -> Iterator[Remark]:
-    history = _json(folder / "rates.json", list)
-    if isinstance(history, str):
-        yield Remark(f"{folder.name}/rates.json: {history}")
-        return
-    for index, rates in enumerate(history or []):
-        yield from _positive_rates(f"{folder.name}/rates.json: key {index}.", rates)
-
-
-def _processor(description: Any) -> str | None:
+def _processor(description: Description | None) -> str | None:
     """The processor as a worker names it; None where the description does not tell all of it."""
-    fields = description if isinstance(description, dict) else {}
-    vendor, family, model, stepping = (fields.get(name) for name in ("vendor", "family", "model", "stepping"))
-    if None in (vendor, family, model, stepping):
+    if description is None:
         return None
-    return f"{vendor} family {family} model {model} stepping {stepping}"
+    fields = [getattr(description, name) for name in ("vendor", "family", "model", "stepping")]
+    return None if None in fields else "{} family {} model {} stepping {}".format(*fields)
 
 
 # One file
@@ -166,15 +202,24 @@ def _record(path: Path, machine_key: str, record: Record) -> Iterator[Remark]:
         yield Remark(f"{name}: key point describes {record.point.key!r}")
     if record.stack not in stacks.KNOWN:
         yield Remark(f"{name}: key stack is {record.stack!r}, which is no known stack")
+    else:
+        try:
+            stacks.refuse_impossible(record.point, stacks.KNOWN[record.stack])
+        except InputError as error:
+            yield Remark(f"{name}: key point: {error}")
     if not record.invocations:
         yield Remark(f"{name}: key invocations is empty")
 
 
-def _invocation(run: StoredRun, record: Record, known: Collection[str], processor: str | None) -> Iterator[Remark]:
-    """One invocation by itself."""
-    invocation, where = run.invocation, run.where
-    if not TIME.fullmatch(invocation.started):
-        yield Remark(f"{where}.started is {invocation.started!r}, not a time like 2026-01-02T03:04:05Z")
+def _invocation(
+    run: StoredRun, record: Record, known: Known, description: Description | None, sent: bool
+) -> Iterator[Remark]:
+    """One invocation by itself, and on this machine."""
+    invocation, where, asked = run.invocation, run.where, record.point.run
+    if description and invocation.threads != (wanted := asked.threads or description.cores):
+        yield Remark(f"{where}.threads is {invocation.threads}, and {wanted} follow from the key and machine.json")
+    if description and asked.device == "gpu" and not description.gpus:
+        yield Remark(f"{where} ran on a GPU, and machine.json lists none; take it out, or describe the machine again")
     if leak := PATH_OR_HOST.search(invocation.error or ""):
         yield Remark(f"{where}.error holds a path of somebody's machine near {leak.group()!r}")
     if (invocation.status == "ok") != (invocation.result is not None):
@@ -186,15 +231,29 @@ def _invocation(run: StoredRun, record: Record, known: Collection[str], processo
         remedy = f"withdraw it (see {WITHDRAWN}) and measure the configuration again with traintime sweep"
         yield Remark(f"{where}.shared {problem}; {remedy}")
     if invocation.code is not None:
-        if invocation.code not in known:
-            yield Remark(f"{where}.code is {invocation.code!r}, sources that code.csv does not list")
+        yield from _sources(where, record, invocation.code, known)
         if not invocation.protocol.fixed:
             yield Remark(f"{where}.protocol is {invocation.protocol.text!r}: the steps were not fixed beforehand")
+    elif sent:
+        yield Remark(f"{where}.code is missing: nobody can tell what measured it; measure it with the present version")
     if invocation.result is not None:
-        yield from _result(where, record, invocation, processor)
+        yield from _result(where, record, invocation, _processor(description))
+
+
+def _sources(where: str, record: Record, version: str, known: Known) -> Iterator[Remark]:
+    """Whether the sources that measured are known, and are those of the workload on the stack's API."""
+    if version not in known:
+        yield Remark(f"{where}.code is {version!r}, sources that code.csv does not list")
+        return
+    stack = stacks.KNOWN.get(record.stack)
+    wanted = {"workload": record.point.workload, "api": stack.api if stack else None}
+    for name, value in wanted.items():
+        if value and known[version].get(name, value) != value:
+            yield Remark(f"{where}.code is {version!r}, sources for the {name} {known[version][name]}, not {value}")
 
 
 def _result(where: str, record: Record, invocation: Invocation, processor: str | None) -> Iterator[Remark]:
+    """What was measured, by itself."""
     assert invocation.result
     facts, timing, protocol = invocation.result.facts, invocation.result.timing, invocation.protocol
     if facts.parameters != record.point.work.parameters:
@@ -205,11 +264,56 @@ def _result(where: str, record: Record, invocation: Invocation, processor: str |
     else:
         fewest = min(protocol.steps, protocol.fewest or protocol.steps)
         wanted, right = f"at least {fewest}", counted >= fewest
-    if not right or min(timing.first_ns, *timing.steps_ns) <= 0:
-        yield Remark(f"{where}.result.timing.steps_ns has {counted} counted steps of {wanted}, all positive")
+    if not right:
+        yield Remark(f"{where}.result.timing.steps_ns has {counted} counted steps of {wanted}")
+    loops, number = invocation.result.loops, LOOPS[record.point.run.loop]
+    lines = [loops] if number < LOOPS["epoch"] else [loops[: number // 2], loops[number // 2 + 1 :]]
+    if len(loops) != number or (number and any(len({loop.sentences for loop in line}) < 2 for line in lines)):
+        yield Remark(
+            f"{where}.result.loops are not the {number} short and long ones of the loop {record.point.run.loop}"
+        )
+    if any(loop.trained_ns is not None and loop.trained_ns > loop.ns for loop in loops):
+        yield Remark(f"{where}.result.loops: a trained_ns is above its ns")
     ran_on = facts.path.processor
     if invocation.code is not None and processor and ran_on != processor:
         yield Remark(f"{where}.result.facts.path.processor is {ran_on!r}, machine.json says {processor!r}")
+
+
+def _as_asked(run: StoredRun, record: Record, stack: Stack, result: Result) -> Iterator[Remark]:
+    """Whether what ran is what the file's name says: backend, device, precision, threads, versions, memory."""
+    asked, where, memory = record.point.run, f"{run.where}.result", result.memory.keys()
+    job = {"backend": stack.backend, "run": asked.model_dump(), "threads": run.invocation.threads}
+    try:
+        process.check_facts(job, result.facts.model_dump())  # what a worker refuses to measure in the first place
+    except RuntimeError as error:
+        yield Remark(f"{where}.facts: {error}; take the file out, or measure the configuration again")
+    if not (memory >= MEMORY and memory - MEMORY <= ON_A_GPU and (asked.device == "gpu") == bool(memory - MEMORY)):
+        wanted = ", ".join(sorted(MEMORY | (ON_A_GPU if asked.device == "gpu" else set())))
+        yield Remark(f"{where}.memory has {', '.join(sorted(memory))}; on a {asked.device} it is of {wanted}")
+    if result.facts.versions.keys() != set(stack.packages):
+        named, wanted = (", ".join(sorted(names)) for names in (result.facts.versions, stack.packages))
+        yield Remark(f"{where}.facts.versions names {named}; {stack.name} is of {wanted}")
+    for package, version in result.facts.versions.items():
+        accepted = accepted_versions(stack).get(package, set())
+        if accepted and version.partition("+")[0] not in accepted:
+            remedy = "measure with the locked ones, or have a maintainer list it in traintime/measuring/check.py"
+            has = ", ".join(sorted(accepted))
+            yield Remark(f"{where}.facts.versions.{package} is {version!r}, {stack.name} is known with {has}; {remedy}")
+
+
+@functools.cache
+def accepted_versions(stack: Stack) -> dict[str, set[str]]:
+    """Versions that the stack may have: what its locks name, and of today's stacks a few more. Colab has its own."""
+    if stack.colab:
+        return {}
+    today = [paths.ROOT / "requirements.txt", paths.LOCKS / "torch.txt", paths.LOCKS / "gpu.txt"]
+    locks = [paths.LOCKS / stack.lock] if stack.python and stack.lock else today
+    found: dict[str, set[str]] = {}
+    for path in locks:
+        text = path.read_text() if path.exists() else ""
+        for package, version in re.findall(r"^([a-z-]+)==([\w.]+)", text, re.MULTILINE):
+            found.setdefault(ALIASES.get(package, package), set()).add(version)
+    return {name: each | (set() if stack.python else BESIDE_THE_LOCKS.get(name, set())) for name, each in found.items()}
 
 
 # Several files of a machine
@@ -219,9 +323,6 @@ def _withdrawn(machine_key: str, withdrawn: list[Withdrawal], runs: list[StoredR
     stored = {(run.stack, run.invocation.started): run for run in runs}
     for number, row in enumerate(withdrawn, 1):
         where = f"{machine_key}/{WITHDRAWN}: row {number}"
-        for key in COLUMNS:
-            if not getattr(row, key).strip():
-                yield Remark(f"{where}: key {key} is empty")
         if run := stored.get((row.stack, row.started)):
             yield Remark(f"{where}: the invocation of {row.started} is still there: {run.where}")
     if withdrawn:
@@ -272,3 +373,81 @@ def _sentinels(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
                 yield note(
                     f"{machine_key}/{records.SENTINEL}/{stack}: two runs of the same thing differ by {noise:.0%}"
                 )
+
+
+# A folder from somebody else
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What merging a folder would add to the measurements here: new machines, and what their files hold."""
+
+    machines: list[str]
+    files: list[str]
+    invocations: int
+    sweeps: list[str]
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        machines = f"{len(self.machines)} new machines ({', '.join(self.machines)})" if self.machines else "no machine"
+        held = f"{self.invocations} invocations of the sweeps {', '.join(self.sweeps)}"
+        return f"merging adds {machines}, {len(self.files)} files; {held}"
+
+
+def additions(sent: Path, here: Path = paths.MEASUREMENTS) -> Additions:
+    """What merging would add, of a folder without faults."""
+    new = [path for path in _places(sent)[0] if not (here / path.relative_to(sent)).exists()]
+    machines = sorted({path.relative_to(sent).parts[0] for path in new if path.name == "machine.json"})
+    found = [run for path in new if path.name not in records.BESIDE for run in records.read(path).invocations]
+    names = [path.relative_to(sent).as_posix() for path in new]
+    return Additions(machines, names, len(found), sorted({run.sweep for run in found}))
+
+
+def collisions(sent: Path, here: Path = paths.MEASUREMENTS) -> Iterator[Remark]:
+    """What merging would change here, or store twice: a machine of another description, a file of other content."""
+    stored: dict[history.Identity, str] = {}
+    for path in records.files(here):
+        stored |= dict.fromkeys(history.identities(path.read_bytes()), records.name_of(path))
+    for path in _places(sent)[0]:
+        name, ours = path.relative_to(sent).as_posix(), here / path.relative_to(sent)
+        try:
+            content = records.text(path).encode()
+            if ours.exists() and ours.read_bytes() != content:
+                yield Remark(records.printable(f"{name}: {_differs(path, ours)}"))
+        except (InputError, UnicodeDecodeError):  # `findings` names it
+            continue
+        twice = Counter(stored[each] for each in history.identities(content) if each.times and each in stored)
+        for other in sorted(twice.keys() - {name}):
+            remedy = "send only what this machine measured"
+            yield Remark(
+                records.printable(f"{name}: {twice[other]} of its invocations are stored in {other}; {remedy}")
+            )
+
+
+def _differs(path: Path, ours: Path) -> str:
+    """How a file differs from ours of the same name."""
+    if path.name == "machine.json":
+        theirs, here = (records.described(each).model_dump(exclude={"rates"}) for each in (path, ours))
+        for field, value in here.items():
+            if theirs[field] != value:
+                return f"key {field} is {theirs[field]!r}, and here a machine of this name has {value!r}; rename theirs"
+    return "is here with other content, which merging would overwrite; send what is new in files of its own"
+
+
+def outside(sent: Path) -> Iterator[Remark]:
+    """A note on configurations that no profile's sweep of that name has: a chapter's own, or a profile's of theirs."""
+    planned = {
+        (plan.name, stack.name, point.key)
+        for profile in paths.PROFILES.glob("*.yaml")
+        for plan in sweep.plans(profile.stem)
+        for point, stack in plan.pairs
+    }
+    found = []
+    for path in _places(sent)[0]:
+        if path.name not in records.BESIDE and not records.is_sentinel(path):
+            record = records.read(path)
+            if any((run.sweep, record.stack, record.key) not in planned for run in record.invocations):
+                found.append(records.name_of(path))
+    if found:
+        yield note(f"{len(found)} files have configurations that no profile's sweep of the name has, first {found[0]}")

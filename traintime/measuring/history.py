@@ -2,42 +2,54 @@
 
 import contextlib
 import csv
+import io
 import json
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from traintime.errors import InputError
 from traintime.store import records
 
 WITHDRAWN = "withdrawn.csv"
 COLUMNS = ["stack", "key", "started", "reason"]
 
 
-@dataclass(frozen=True)
-class Withdrawal:
+class Withdrawal(BaseModel):
     """An invocation that was taken out of the files, and why (a row of withdrawn.csv)."""
 
-    stack: str
-    key: str
-    started: str
-    reason: str
+    model_config = ConfigDict(frozen=True)
+
+    stack: records.Slug
+    key: records.Slug
+    started: records.Time
+    reason: Annotated[records.Lines, Field(pattern=r"\S")]
+
+
+WITHDRAWALS = TypeAdapter(list[Withdrawal])
 
 
 def withdrawals(folder: Path) -> list[Withdrawal]:
-    """The machine's withdrawn invocations; raises ValueError for a file with other columns or text that is not CSV."""
+    """The machine's withdrawn invocations; raises InputError for a file with other columns, or that is no CSV."""
     path = folder / WITHDRAWN
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
-        if reader.fieldnames != COLUMNS:
-            raise ValueError(f"has the columns {', '.join(reader.fieldnames or [])}, not {', '.join(COLUMNS)}")
-        rows = [{name: value or "" for name, value in row.items()} for row in reader]
-    if any(None in row for row in rows):
-        raise ValueError("has a row with more cells than columns")
-    return [Withdrawal(**row) for row in rows]
+    try:
+        columns, *rows = [row for row in csv.reader(io.StringIO(records.text(path), newline="")) if row] or [[]]
+    except (csv.Error, UnicodeDecodeError) as error:
+        problem = f"has text that is no CSV ({error})"
+    else:
+        problem = "has a row with more cells than columns" if any(len(row) > len(COLUMNS) for row in rows) else ""
+        if columns != COLUMNS:
+            problem = f"has the columns {', '.join(columns)}, not {', '.join(COLUMNS)}"
+    if problem:
+        remedy = "Take it from version control."
+        raise InputError("measurement file", records.name_of(path), records.printable(problem), remedy)
+    given = [dict(zip(COLUMNS, row, strict=False)) for row in rows]
+    return records.validated(path, lambda: WITHDRAWALS.validate_python(given), "Say what was withdrawn, and why.")
 
 
 class Identity(NamedTuple):
@@ -79,14 +91,15 @@ def lost(root: Path, repository: Path) -> list[str]:
     """
     here, withdrawn = set(), set()
     for path in records.files(root):
-        here |= _identities(path.read_bytes())
+        with contextlib.suppress(ValueError):  # the checker names it
+            here |= identities(records.text(path).encode())
     starts = {(identity.stack, identity.started) for identity in here}
     for folder in root.iterdir():
-        with contextlib.suppress(ValueError):  # the checker names it
+        with contextlib.suppress(ValueError):
             withdrawn |= {(row.stack, row.started) for row in withdrawals(folder)}
     sentences = {}
     for name, text in _versions(root, repository):
-        for identity in _identities(text) - here:
+        for identity in identities(text) - here:
             stack, started, _ = identity
             if (stack, started) not in withdrawn:
                 file = records.name_of(Path(name))
@@ -97,12 +110,12 @@ def lost(root: Path, repository: Path) -> list[str]:
     return sorted(sentences.values())
 
 
-def _identities(text: bytes) -> set[Identity]:
+def identities(text: bytes) -> set[Identity]:
     """The invocations of a measurement file of any schema; none of any other file, or a damaged one."""
     try:
         raw = json.loads(text)
         return {Identity(raw["stack"], each["started"], _times(each)) for each in raw["invocations"]}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return set()
 
 

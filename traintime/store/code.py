@@ -43,16 +43,17 @@ def _hash(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 
 def known() -> dict[str, dict[str, str]]:
-    """Every version of the sources whose measurements are accepted: hash -> api, since, note, same_as.
+    """Every version of the sources whose measurements are accepted: hash -> workload, api, since, note, same_as.
 
     Each workload lists its own in its folder, code.csv; what is not listed there is unknown. same_as: an older version
     that does the same for everything that the older one could do, so that the two may be pooled; the note says why.
     """
     versions: dict[str, dict[str, str]] = {}
-    for path in (sizes.folder / LIST for sizes in workloads.ALL.values()):
+    for name, sizes in workloads.ALL.items():
+        path = sizes.folder / LIST
         if path.exists():
             with path.open(newline="") as file:
-                versions |= {row["code"]: row for row in csv.DictReader(file)}
+                versions |= {row["code"]: {"workload": name} | row for row in csv.DictReader(file)}
     return versions
 
 

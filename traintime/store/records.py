@@ -1,18 +1,21 @@
 """What a measurement file holds, how it is written, and how it is read: an older one as today's, with nothing lost."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import filelock
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
-from traintime.errors import InputError
+from traintime.errors import InputError, of_system
 from traintime.point import Point
 
 SCHEMA = 3  # 3: sizes and run apart, code path and source hash, evidence over the counted steps
@@ -20,24 +23,68 @@ SCHEMA = 3  # 3: sizes and run apart, code path and source hash, evidence over t
 OF_RUN = ("loop", "sentences", "allocator", "device", "cudnn")
 KERNELS = {None: "auto", True: "cudnn", False: "loop-of-cells"}
 SENTINEL = "sentinel"  # folder beside the stacks' folders: repeats of one fixed point on each stack
+BESIDE = ("machine.json", "rates.json", "withdrawn.csv")  # of a machine, beside the stacks' folders
+Some = TypeVar("Some")
 Status = Literal["ok", "oom", "timeout", "crashed", "missing"]
 STOLEN_SINCE = "2026-11-22T07:49:00Z"  # from when on an invocation that lost time to the host is repeated
 DISTURBED = 0.2  # processors that others, or the host, kept busy while the counted steps ran
 
 
+LARGEST = 8 * 2**20  # bytes of one file; that of most invocations has 0.3 MB
+LONGEST = 1_000  # characters of a sentence about a file
+
+
+def printable(text: str, most: int = LONGEST) -> str:
+    """A text of somebody else as a terminal can show it: on one line, no escapes, and not too long."""
+    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text[:most])
+    return shown if len(text) <= most else f"{shown}…"
+
+
+def _a_time(text: str) -> str:
+    datetime.fromisoformat(text)  # raises ValueError for the 31st of February
+    return text
+
+
+def _lines(text: str) -> str:
+    if not all(each.isprintable() for each in text if each not in "\n\t"):
+        raise ValueError("holds characters that cannot be printed")
+    return text
+
+
+# What files hold comes from strangers and ends up on pages and in terminals. No text but an error may hold a sign that
+# HTML, Markdown or mathematics gives a meaning, and every number has a range in which it can be summed and shown.
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 .,:+()/@!_-]*$", max_length=100)]
+Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
+Time = Annotated[
+    str,
+    Field(pattern=r"^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", description="2026-01-02T03:04:05Z"),
+    AfterValidator(_a_time),
+]
+Lines = Annotated[str, Field(max_length=5_000), AfterValidator(_lines)]
+Ordinal = Annotated[int, Field(ge=0, le=10**6)]
+Natural = Annotated[int, Field(ge=1, le=10**6)]
+Total = Annotated[int, Field(ge=0, le=10**15)]
+Nanoseconds = Annotated[int, Field(ge=1, le=10**16)]
+Bytes = Annotated[int, Field(ge=1, le=10**15)]
+Real = Annotated[float, Field(ge=-1e12, le=1e12)]
+Positive = Annotated[float, Field(gt=0, le=1e9)]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Rate = Annotated[float, Field(gt=0, le=1e18)]
+
+
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class StoredProtocol(_Strict):
     """Numbers of steps as they were asked for. The last three stand in old records, which stopped on elapsed time."""
 
-    warmup: int
-    steps: int
-    timeout_s: float
-    seconds: float | None = None
-    limit_s: float | None = None
-    fewest: int | None = None
+    warmup: Ordinal
+    steps: Natural
+    timeout_s: Positive
+    seconds: Seconds | None = None
+    limit_s: Positive | None = None
+    fewest: Natural | None = None
 
     @property
     def fixed(self) -> bool:
@@ -52,25 +99,25 @@ class StoredProtocol(_Strict):
 
 
 class Timing(_Strict):
-    first_ns: int
-    steps_ns: list[int]
-    warmup: int
-    first_loss: float
-    last_loss: float
+    first_ns: Nanoseconds
+    steps_ns: Annotated[list[Nanoseconds], Field(min_length=1, max_length=10**6)]
+    warmup: Ordinal
+    first_loss: Real
+    last_loss: Real
 
 
 class CodePath(_Strict):
     """What framework and libraries chose by themselves; None where nobody could tell, or nobody asked yet."""
 
-    allocator: str | None = None
-    blas: str | None = None
-    libc: str | None = None
-    huge_pages: str | None = None
-    processor: str | None = None
+    allocator: Name | None = None
+    blas: Name | None = None
+    libc: Name | None = None
+    huge_pages: Name | None = None
+    processor: Name | None = None
     onednn: bool | None = None
     openmp: bool | None = None
     jit: bool | None = None
-    implementation: int | None = None
+    implementation: Ordinal | None = None
 
     @property
     def text(self) -> str:
@@ -80,37 +127,37 @@ class CodePath(_Strict):
 
 
 class Facts(_Strict):
-    backend: str
-    device: str
-    precision: str
-    cpus: int | None = None
-    threads: dict[str, int | None]
-    versions: dict[str, str]
-    parameters: int
+    backend: Slug
+    device: Slug
+    precision: Slug
+    cpus: Natural | None = None
+    threads: dict[Slug, Natural | None]
+    versions: dict[Slug, Slug]
+    parameters: Total
     path: CodePath = CodePath()
 
 
 class Loop(_Strict):
-    sentences: int
-    ns: int
-    trained_ns: int | None = None
+    sentences: Nanoseconds
+    ns: Nanoseconds
+    trained_ns: Nanoseconds | None = None
 
 
 class SystemCounts(_Strict):
     """What the operating system counted over the counted steps of an invocation, which lasted `seconds`."""
 
-    seconds: float | None = None
-    minor_faults: int | None = None
-    major_faults: int | None = None
-    own_cpu_s: float | None = None
-    others_cpu_s: float | None = None
-    steal_s: float | None = None
-    pages_swapped_out: int | None = None
-    waited_s: float | None = None  # of the counted steps' time, until the next batch was there (Keras 3 alone)
+    seconds: Seconds | None = None
+    minor_faults: Total | None = None
+    major_faults: Total | None = None
+    own_cpu_s: Real | None = None
+    others_cpu_s: Real | None = None
+    steal_s: Real | None = None
+    pages_swapped_out: Total | None = None
+    waited_s: Seconds | None = None  # of the counted steps' time, until the next batch was there (Keras 3 alone)
     # Of old records: steps that minor_faults belongs to, where it is not the counted ones, and the whole process's.
-    faults_steps: int | None = None
-    all_minor_faults: int | None = None
-    all_major_faults: int | None = None
+    faults_steps: Natural | None = None
+    all_minor_faults: Total | None = None
+    all_major_faults: Total | None = None
 
     @property
     def others_cores(self) -> float | None:
@@ -132,8 +179,8 @@ class SystemCounts(_Strict):
 
 class Result(_Strict):
     facts: Facts
-    phases: dict[str, float]
-    memory: dict[str, int]
+    phases: dict[Slug, Seconds]
+    memory: dict[Slug, Bytes]
     timing: Timing
     evidence: SystemCounts = SystemCounts()
     loops: list[Loop] = []
@@ -146,21 +193,21 @@ class Invocation(_Strict):
     compiled) move its times, page faults and memory.
     """
 
-    started: str
-    round: int
-    sweep: str
-    seed: int
-    threads: int
+    started: Time
+    round: Natural
+    sweep: Slug
+    seed: Total
+    threads: Natural
     protocol: StoredProtocol
     status: Status
-    code: str | None = None
+    code: Slug | None = None
     again: bool = False
     rates_off: bool = False
-    shared: int = 0
-    padding: int | None = None
+    shared: Ordinal = 0
+    padding: Ordinal | None = None
     result: Result | None = None
-    error: str | None = None
-    machine_evidence: dict[str, float] = {}
+    error: Lines | None = None
+    machine_evidence: dict[Slug, Real] = {}
 
     @property
     def disturbed(self) -> bool:
@@ -184,11 +231,64 @@ class Record(_Strict):
     """All invocations of one point on one stack of one machine."""
 
     schema_version: int = SCHEMA
-    machine: str
-    stack: str
-    key: str
+    machine: Slug
+    stack: Slug
+    key: Slug
     point: Point
     invocations: list[Invocation] = []
+
+    @field_validator("point")
+    @classmethod
+    def sizes_have_a_range(cls, point: Point) -> Point:
+        """Refuse sizes that no machine of the next years can train."""
+        for name, value in point.fields.items():
+            if isinstance(value, int | float) and not value <= 10**12:
+                raise ValueError(f"{name} is above {10**12:,}")
+        return point
+
+
+class Gpu(_Strict):
+    name: Name
+    memory_mib: Natural | None = None
+    driver: Name | None = None
+
+
+class Rates(_Strict):
+    """How fast a machine's memory and arithmetic were at a time: bytes and float32 operations a second."""
+
+    measured: Time | None = None
+    threads: Natural | None = None
+    bandwidth_bytes_per_s: Rate
+    bandwidth_repeats: list[Rate] = []
+    matmul_flop_per_s: Rate
+    matmul_repeats: list[Rate] = []
+    numpy: Slug | None = None
+    load_average: Seconds | None = None
+
+
+class Description(_Strict):
+    """What a machine is (machine.json): nothing that names a host or a user."""
+
+    schema_version: Annotated[int, Field(ge=1, le=SCHEMA)]
+    machine: Slug
+    cpu: Name
+    vendor: Name | None = None
+    family: Ordinal | None = None
+    model: Ordinal | None = None
+    stepping: Ordinal | None = None
+    instruction_sets: list[Slug] = []
+    caches: dict[Slug, Slug] = {}
+    architecture: Name | None = None
+    cores: Natural
+    memory_bytes: Bytes
+    system: Name | None = None
+    kernel: Slug
+    distribution: Name | None = None
+    gpus: list[Gpu] = []
+    rates: Rates
+
+
+HISTORY = TypeAdapter(list[Rates])  # rates.json
 
 
 def file_of(root: Path, machine: str, stack: str, key: str, sentinel: bool = False) -> Path:
@@ -204,33 +304,95 @@ def is_sentinel(path: Path) -> bool:
 
 def name_of(path: Path) -> str:
     """The file's place below the measurements' folder, for messages."""
-    return "/".join(path.parts[-4:] if is_sentinel(path) else path.parts[-3:])
+    return "/".join(
+        path.parts[-2:] if path.name in BESIDE else path.parts[-4:] if is_sentinel(path) else path.parts[-3:]
+    )
 
 
 def read(path: Path) -> Record:
     """One measurement file, of whatever schema; raises InputError that names the file and the key."""
-    name = name_of(path)
-    try:
-        raw = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        remedy = "Take it from version control, or delete it and measure the configuration again."
-        raise InputError("measurement file", name, f"is not whole JSON ({error})", remedy) from None
+    raw = parsed(path)
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if isinstance(version, int) and version > SCHEMA:
-        problem = f"has schema version {version}, newer than {SCHEMA}"
-        raise InputError("measurement file", name, problem, "Update traintime: git pull, then make setup.")
+        problem = f"has schema version {printable(repr(version), 40)}, newer than {SCHEMA}"
+        raise InputError("measurement file", name_of(path), problem, "Update traintime: git pull, then make setup.")
     remedy = "Correct the key, or measure the configuration again."
     try:
-        return Record.model_validate(upgraded(raw))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        problem = f"has a wrong key {where} ({first['msg'].lower()})"
+        return validated(path, lambda: Record.model_validate(upgraded(raw)), remedy)
     except InputError as error:
+        if error.field == "measurement file":
+            raise
         problem = f"has a wrong key point ({error})"
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         problem = f"lacks a key ({error})"
-    raise InputError("measurement file", name, problem, remedy)
+    raise InputError("measurement file", name_of(path), printable(problem), remedy)
+
+
+def described(path: Path) -> Description:
+    """A machine's description; raises InputError as `read` does."""
+    return validated(path, lambda: Description.model_validate(parsed(path)), "Run: traintime machine --to FOLDER")
+
+
+def rated(path: Path) -> list[Rates]:
+    """A machine's rates at each time that they were measured; raises InputError as `read` does."""
+    return validated(path, lambda: HISTORY.validate_python(parsed(path)), "Take the file from where it was measured.")
+
+
+def validated(path: Path, validate: Callable[[], Some], remedy: str) -> Some:
+    """What `validate` gives; where pydantic refuses a key, an InputError that names it and its value."""
+    try:
+        return validate()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+    where = printable(".".join(str(part) for part in first["loc"]), 150)
+    value = "" if first["type"] == "missing" else f"; it is {printable(repr(first['input']), 60)}"
+    problem = f"has a wrong key {where} ({first['msg'].lower()}{value})"
+    raise InputError("measurement file", name_of(path), printable(problem), remedy)
+
+
+def text(path: Path) -> str:
+    """The text of a file from a stranger; raises InputError for what is no ordinary file of a bearable size, and
+    UnicodeDecodeError. A link could lead anywhere, and a pipe would never end.
+    """
+    try:
+        # Opened so, a pipe answers at once, and nobody can put a link in the place of what was looked at.
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                problem = "is no file"
+            elif len(content := file.read(LARGEST + 1)) > LARGEST:
+                problem = f"has more than {LARGEST / 2**20:.0f} MiB"
+            else:
+                return content.decode()
+    except OSError as error:
+        linked = error.errno in (errno.ELOOP, errno.EMLINK)
+        problem = "is a link" if linked else "is no file" if error.errno == errno.EISDIR else "cannot be read"
+    raise InputError("measurement file", name_of(path), problem, "Put the file itself there, as it was measured.")
+
+
+def parsed(path: Path) -> Any:
+    """What a JSON file holds; raises InputError as `text` does, for what is no JSON, and for a key that comes twice."""
+    try:
+        return json.loads(text(path), object_pairs_hook=_once, parse_constant=_no_number)
+    except RecursionError:
+        problem = "is nested too deeply"
+    except InputError:
+        raise
+    except ValueError as error:
+        problem = f"is not whole JSON ({error})"
+    remedy = "Take it from version control, or delete it and measure the configuration again."
+    raise InputError("measurement file", name_of(path), printable(problem), remedy)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
+        raise ValueError(f"the key {printable(twice, 60)} is there twice")
+    return made
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -248,8 +410,7 @@ def write_atomically(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        problem = f"cannot be written ({error.strerror})"
-        raise InputError("folder", str(path.parent), problem, "Make it writable, or name another with --to.") from None
+        raise of_system(error, "folder", path.parent) from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -257,9 +418,13 @@ def write_atomically(path: Path, text: str) -> None:
 
 def check_writable(folder: Path) -> None:
     """Raise InputError when no file can be written into the folder, before anything is measured for it."""
-    with lock(folder / "writable"):
-        write_atomically(folder / "writable", "")
-        (folder / "writable").unlink(missing_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # It has no name on Linux: whoever kills us leaves nothing.
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"x")
+    except OSError as error:
+        raise of_system(error, "folder", folder) from None
 
 
 def lock(path: Path) -> filelock.FileLock:
@@ -278,6 +443,9 @@ def append(path: Path, machine: str, stack: str, point: Point, invocation: dict[
         if (record.machine, record.stack, record.point) != (machine, stack, point):
             wanted = f"{stack} {point.key} of {machine}"
             raise ValueError(f"{path.name} holds {record.stack} {record.key} of {record.machine}, not {wanted}")
+        if error := invocation.get("error"):  # a framework's last words may be in colour
+            shown = (each if each in "\n\t" else printable(each) for each in error)
+            invocation = invocation | {"error": "".join(shown)}
         added = Invocation.model_validate(invocation)
         record.invocations.append(added)
         write_atomically(path, dumps(record.model_dump(mode="json", exclude_none=True)))
@@ -315,6 +483,8 @@ def upgraded(raw: dict[str, Any]) -> dict[str, Any]:
     """The record in today's schema; one that has it already is returned as it is."""
     if raw["schema_version"] == SCHEMA:
         return raw
+    if raw["schema_version"] not in range(1, SCHEMA):
+        raise KeyError("schema_version")
     raw = dict(raw, schema_version=SCHEMA)
     raw["point"] = _upgraded_point(raw["point"])
     raw["invocations"] = [_upgraded_invocation(invocation) for invocation in raw.get("invocations", [])]
