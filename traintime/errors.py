@@ -1,5 +1,21 @@
 """What is wrong with the input, in words that help: the field, the value and the remedy."""
 
+import errno
+import os
+
+# What a system refuses for reasons that lie with a machine or its user, and what to do: anything else is a fault here.
+WRITABLE = "Make it writable, or name another."
+REMEDIES = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), WRITABLE),
+    **dict.fromkeys((errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP), "Name another."),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Make room on the disk, then run it again."),
+    errno.EIO: "Look after the disk, then run it again.",
+    errno.ENAMETOOLONG: "Give a shorter name.",
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN), "End other programs, then run it again."),
+}
+
+LARGEST = 10**15  # that a number may be: what is beyond overflows where it is divided
+
 
 class InputError(ValueError):
     """Bad input, found before anything was started. The command line turns it into exit status 2.
@@ -15,3 +31,10 @@ class InputError(ValueError):
 def unknown(field: str, value: object, known: list[str]) -> InputError:
     """The error for a name that is not one of the known ones."""
     return InputError(field, value, f"is not a known {field}", f"Choose one of: {', '.join(known)}.")
+
+
+def of_system(error: OSError, field: str = "file", value: object = None) -> InputError:
+    """The error for a file or a folder that the system does not let be written. value: its name, where the system does not say it."""
+    name = os.fspath(value if value is not None else error.filename or "")  # type: ignore[arg-type]
+    problem = f"cannot be written ({error.strerror or error})"
+    return InputError(field, name, problem, REMEDIES.get(error.errno or 0, WRITABLE))

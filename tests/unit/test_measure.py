@@ -183,11 +183,14 @@ def test_a_loss_that_is_no_number_is_a_crash(measure_fake, invocation, loss):
     assert measure_fake(body.format(json.dumps(wrong)), task="measure")["status"] == "crashed"
 
 
-@pytest.mark.parametrize("said", [{}, {"result": 5}, {"error": "\ud800 is half a character"}])
+@pytest.mark.parametrize(
+    "said", [{}, {"result": 5}, {"error": "\ud800 is half a character"}, {"error": "\x1b[31mred\0"}]
+)
 def test_what_failed_has_a_reason_that_can_be_stored_and_nothing_else(measure_fake, said):
     record = measure_fake(f"answer(status='oom', **{said!r})", task="measure")
     assert (record["status"], "result" in record) == ("oom", False)
     assert record["error"].encode()
+    assert record["error"].isprintable()
 
 
 HANGING = """

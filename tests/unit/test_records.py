@@ -1,5 +1,6 @@
 """Measurement files: whole or not at all, read strictly, and nothing of them is ever lost."""
 
+import errno
 import json
 import os
 import subprocess
@@ -88,16 +89,24 @@ def test_a_leftover_part_is_no_measurement_and_harms_none(add, path, tmp_path):
     assert not part.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.EACCES, "Make it writable"), (errno.EROFS, "Make it writable"), (errno.ENOSPC, "Make room on the disk")],
+)
+def test_a_folder_that_cannot_be_written_is_named_and_a_full_disk_is_not_made_writable(
+    tmp_path, monkeypatch, number, remedy
+):
     def refused(*args, **kwargs):
-        raise PermissionError(13, "Permission denied")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(records.Path, "open", refused)
+    monkeypatch.setattr(records.tempfile, "TemporaryFile", refused)
     folder = tmp_path / "machine"
     for attempt in (lambda: records.write_atomically(folder / "x.json", ""), lambda: records.check_writable(folder)):
-        with pytest.raises(InputError, match=r"cannot be written .*Permission denied.*--to") as caught:
+        with pytest.raises(InputError) as caught:
             attempt()
         assert (caught.value.field, caught.value.value) == ("folder", str(folder))
+        assert remedy in caught.value.remedy
 
 
 def test_asking_whether_a_folder_can_be_written_leaves_nothing_in_it(tmp_path):

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from traintime import paths
 from traintime.errors import InputError
 from traintime.measuring import allocators, machine, stacks, sweep
+from traintime.measuring import measure as measuring
 from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 from traintime.store import code, records
@@ -36,14 +38,16 @@ def missing():
 
 
 @pytest.fixture(autouse=True)
-def quiet_machine(monkeypatch, missing):
+def quiet_machine(monkeypatch, missing, tmp_path):
     """A machine that has every stack and 8 GiB, that nobody measures, and whose files need not outlive a blackout."""
     monkeypatch.setattr(records.os, "fsync", lambda file: None)
+    monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: stack.name not in missing))
     monkeypatch.setattr(allocators, "present", lambda name: name not in missing)
     monkeypatch.setattr(machine, "this", lambda: MACHINE)
     monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
     monkeypatch.setattr(machine, "free_memory", lambda device: 8 * 2**30)
+    monkeypatch.setattr(measuring, "default_threads", lambda: 2)
 
 
 @pytest.fixture
@@ -208,6 +212,41 @@ def test_all_sweeps_of_a_profile_or_only_the_named_ones(profile):
     assert sweep.plans("bare") == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["", "- a\n- b\n", "only words", "7", "{", "a: [", "sweeps: [", "\0", "1: 2", "9" * 5000, "sweeps:\n  one:\n\tx: 1"]
+    + ["sweeps: 3", "sweeps: [one]", "sweeps:\n  one:", "sweeps:\n  one: [a]", "sweeps:\n  1: {vocabulary: 5}"]
+    + [
+        f"sweeps: {{one: {{vocabulary: 5, {fields}}}}}"
+        for fields in (
+            *(
+                "also: 3",
+                "also: [3]",
+                "protocol: 3",
+                "protocol: [3]",
+                "beyond_memory: maybe",
+                "rounds: 99999",
+                "rounds:",
+            ),
+            *("stacks: [[numpy]]", "stacks: {numpy: 1}", "workload: [[rnn]]", "units: {a: 1}", "stacks: 3", "batch:"),
+            *(f"units: {'9' * 400}", f"rounds: {'9' * 400}", f"protocol: {{steps: {'9' * 400}}}"),
+        )
+    ],
+    ids=lambda text: text[:60],
+)
+def test_a_profile_that_is_none_is_refused(profile, text):
+    (paths.PROFILES / "wrong.yaml").write_text(text)
+    with pytest.raises(InputError):
+        sweep.plans("wrong")
+
+
+def test_a_profile_is_a_file_of_its_folder_alone(profile, tmp_path):
+    (tmp_path.parent / "outside.yaml").write_text("sweeps: {}")
+    for name in ("../outside", str(tmp_path.parent / "outside"), "x" * 300, "\0"):
+        with pytest.raises(InputError):
+            sweep.plans(name)
+
+
 @pytest.mark.parametrize("path", sorted(paths.PROFILES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_profile_of_the_book_can_be_read(path):
     for made in sweep.plans(path.stem):
@@ -310,19 +349,35 @@ def test_every_sweep_gets_three_rounds_before_any_gets_five_and_so_on(root):
     ]
 
 
-def test_what_another_sweep_has_done_meanwhile_is_not_done_again(root, fake_measure):
-    """Somebody starts the same sweep twice: each round of each point is still one invocation, but for the first."""
-    inner, outer = fake_measure(), fake_measure()
+def test_a_second_sweep_into_a_folder_is_refused_and_the_first_is_named(root, fake_measure):
+    """Both would measure what the other has begun: a folder has one sweep at a time, and others go on beside it."""
+    inner, outer, beside = fake_measure(), fake_measure(), fake_measure()
 
     def measure(*given, **more):
-        if not inner.calls:
-            run([plan()], root, inner)
+        if not outer.calls:
+            with pytest.raises(InputError, match=str(os.getpid())) as caught:
+                run([plan()], root, inner)
+            assert caught.value.field == "folder"
+            run([plan()], root.parent / "another folder", beside)
         return outer(*given, **more)
 
-    progress = run([plan()], root, measure)
-    assert len(outer.calls) == 1, "what had been begun when the other started"
-    assert everything(root) == len(inner.calls) + 1
-    assert progress.finished == progress.total
+    run([plan()], root, measure)
+    assert (inner.calls, len(beside.calls), everything(root)) == ([], 16, 16)
+    assert run([plan()], root, inner).total == 0, "once the first has ended"
+
+
+def test_what_was_measured_until_a_sweep_may_begin_is_not_measured_again(root, fake_measure, monkeypatch):
+    """Two are started at once, and one is slow to begin: it looks at the folder when it is its own, not before."""
+    alone, first, second = sweep._alone, fake_measure(), fake_measure()
+
+    def late(folder):
+        monkeypatch.setattr(sweep, "_alone", alone)
+        run([plan()], root, first)
+        return alone(folder)
+
+    monkeypatch.setattr(sweep, "_alone", late)
+    run([plan()], root, second)
+    assert (len(first.calls), second.calls) == (16, [])
 
 
 def test_a_point_of_two_sweeps_is_measured_in_both(root, fake_measure):
@@ -560,11 +615,12 @@ KILLED = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 
+from traintime import paths
 from traintime.measuring import machine, stacks, sweep
 from traintime.store import code
 
 root, log, lock, fields, made = Path(sys.argv[1]), sys.argv[2], sys.argv[3], *map(json.loads, sys.argv[4:6])
-sweep.LOCK = Path(lock)
+sweep.LOCK, paths.STACKS = Path(lock), root.parent / "stacks"
 stacks.Stack.present = property(lambda stack: True)
 machine.this = lambda: "some-machine"
 machine.describe = lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []}
@@ -831,9 +887,30 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_started(
     def refused(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(records.Path, "open", refused)
+    monkeypatch.setattr(records.tempfile, "TemporaryFile", refused)
     measure = fake_measure()
-    with pytest.raises(InputError, match=r"^folder: .*cannot be written"):
+    with pytest.raises(InputError, match=r"^folder: .*Permission denied"):
+        run([plan()], root, measure)
+    assert measure.calls == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"), [({"stacks": ["2026-jax"], "device": "gpu"}, "device"), ({"threads": [1, 3]}, "threads")]
+)
+def test_what_needs_more_than_is_here_is_refused_before_anything_is_started(
+    root, fake_measure, monkeypatch, changes, field
+):
+    monkeypatch.setattr(machine, "gpus", list)
+    measure = fake_measure()
+    with pytest.raises(InputError) as caught:
+        run([plan(), plan("other", **changes)], root, measure)
+    assert (caught.value.field, measure.calls) == (field, [])
+
+
+def test_a_stack_whose_folder_cannot_be_made_is_refused_before_anything_is_started(root, fake_measure):
+    paths.STACKS.write_text("a file in the place of the folder")
+    measure = fake_measure()
+    with pytest.raises(InputError, match=r"^folder: .*stacks"):
         run([plan()], root, measure)
     assert measure.calls == []
 

@@ -19,6 +19,7 @@ import psutil
 from threadpoolctl import threadpool_limits
 
 from traintime import paths
+from traintime.errors import InputError
 from traintime.measuring.measure import default_threads
 
 ALIKE = ("stepping", "instruction_sets")  # what two machines of one key must agree in
@@ -187,6 +188,12 @@ def off(now: dict[str, Any], before: list[dict[str, Any]]) -> list[str]:
         if not low * (1 - OFF) <= now[name] <= high * (1 + OFF):
             sentences.append(f"{name} is {now[name]:.3g}, and {low:.3g} to {high:.3g} before")
     return sentences
+
+
+def refuse_missing(device: str) -> None:
+    """Raise InputError for a device that is not here."""
+    if device == "gpu" and not gpus():
+        raise InputError("device", device, "is not here: nvidia-smi lists no card", "Take the device cpu.")
 
 
 def free_memory(device: str = "cpu") -> float:

@@ -40,8 +40,13 @@ def default_threads() -> int:
 
 
 def threads_of(point: Point) -> int:
-    """Threads that a worker gets; raises InputError where its replicas cannot share them evenly."""
-    threads = point.run.threads or default_threads()
+    """Threads that a worker gets; raises InputError for more than there are processors, and where its replicas cannot
+    share them evenly.
+    """
+    here = default_threads()
+    threads = point.run.threads or here
+    if threads > here:
+        raise InputError("threads", threads, f"are more than the {here} processors here", f"Give {here} or fewer.")
     if threads % point.run.replicas:
         problem = f"cannot share {threads} threads evenly"
         raise InputError("replicas", point.run.replicas, problem, f"Take 1, or {threads}.")
@@ -105,7 +110,7 @@ def _record(
     # The size of the environment moves the stack and can turn a conclusion round (Mytkowicz et al. 2009): vary it.
     record["padding"] = random.randrange(4096)
     environment["TRAINTIME_PADDING"] = "x" * record["padding"]
-    Path(environment["HOME"]).mkdir(parents=True, exist_ok=True)
+    records.check_writable(stack.state)
     with filelock.FileLock(LOCK, mode=0o666):
         record = {"started": _now()} | record | {"code": code.current(point.workload, stack.api)}
         kills = _kernel_kills()
@@ -134,7 +139,9 @@ def _believed(outcome: dict[str, Any], task: str) -> dict[str, Any]:
         except ValueError as refused:
             status, error = "crashed", f"{BROKEN}: result: {refused}"
     about = {name: value for name, value in outcome.items() if name != "result"}
-    return about | {"status": status, "error": without_paths(error)[:2000]}
+    # A framework colours what it prints, and redraws its bars: a file holds lines of text.
+    shown = "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in error)
+    return about | {"status": status, "error": without_paths(shown)[:2000]}
 
 
 def _now() -> str:

@@ -41,6 +41,11 @@ class Stack:
         return paths.STACKS / (self.lock.removesuffix(".txt") if self.python and self.lock else "book")
 
     @property
+    def state(self) -> Path:
+        """Folder that its workers may write into, in the place of a home."""
+        return self.home / "state"
+
+    @property
     def executable(self) -> Path:
         """The Python that runs the stack's workers."""
         return self.home / "bin" / "python" if self.python else Path(sys.executable)
@@ -78,10 +83,9 @@ class Stack:
 
     def environment(self, threads: int, run: Run = Run()) -> dict[str, str]:  # noqa: B008 (it is immutable)
         """The worker's whole environment: an allow-list, so that two runs differ in nothing unseen."""
-        state = self.home / "state"
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(state),  # no ~/.keras/keras.json or ~/.theanorc of the reader's decides what runs
+            "HOME": str(self.state),  # no ~/.keras/keras.json or ~/.theanorc of the reader's decides what runs
             "LANG": "C.UTF-8",
             "PYTHONNOUSERSITE": "1",
             "PYTHONDONTWRITEBYTECODE": "1",

@@ -1,9 +1,13 @@
 """Rounds of points in random order: what is to be measured, what is done already, what comes next."""
 
 import bisect
+import contextlib
+import hashlib
 import itertools
 import json
+import os
 import random
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -12,9 +16,10 @@ from typing import Any
 
 import filelock
 import yaml
+from pydantic import BaseModel, ConfigDict, Field
 
 from traintime import paths
-from traintime.errors import InputError, unknown
+from traintime.errors import LARGEST, InputError, unknown
 from traintime.explain import memory
 from traintime.measuring import allocators, machine, stacks
 from traintime.measuring.measure import LOCK, Together, measure, process_of, threads_of
@@ -28,6 +33,17 @@ SEED = 2017
 ROUNDS = 5  # that a figure needs
 WAVES = (3, *range(ROUNDS, 100, ROUNDS))  # every sweep gets three rounds, enough to explore, before any gets five
 ATTEMPTS = 2  # of one invocation that crashed or was disturbed
+
+
+class Entry(BaseModel):
+    """A sweep in a profile: what is not of a point or its stacks; those, a value or a list each, are further fields."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    rounds: int = Field(default=ROUNDS, gt=0, le=1000)
+    protocol: dict[str, Any] = {}
+    beyond_memory: bool = False
+    also: list[dict[str, Any]] = []
 
 
 @dataclass(frozen=True)
@@ -57,19 +73,14 @@ class Plan:
         In addition to lists of a point's fields, and of stacks, it may have `also`: more such sets, each joined to the
         others' values, for what does not follow from combining everything with everything (frozen, and under SGD).
         """
-        fields = dict(fields)
-        rounds = fields.pop("rounds", ROUNDS)
-        if type(rounds) is not int or rounds < 1:
-            raise InputError("rounds", rounds, "is refused", "Give a whole number of 1 or more.")
-        protocol = validated(Protocol, fields.pop("protocol", {}), "field of a protocol")
-        beyond_memory = fields.pop("beyond_memory", False)
-        also = fields.pop("also", [])
+        entry = validated(Entry, fields, "field of a sweep")
+        protocol = validated(Protocol, entry.protocol, "field of a protocol")
         pairs: dict[tuple[str, str], tuple[Point, Stack]] = {}
-        for extra in [{}, *also]:
-            for point, stack in _combinations(name, fields | extra):
+        for extra in [{}, *entry.also]:
+            for point, stack in _combinations(name, (entry.model_extra or {}) | extra):
                 stacks.refuse_impossible(point, stack)
                 pairs.setdefault((stack.name, point.key), (point, stack))
-        return cls(name, [pairs[key] for key in sorted(pairs)], rounds, protocol, beyond_memory)
+        return cls(name, [pairs[key] for key in sorted(pairs)], entry.rounds, protocol, entry.beyond_memory)
 
     @property
     def points(self) -> list[Point]:
@@ -146,6 +157,12 @@ def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[Point, St
     for key, values in lists.items():
         if not values:
             raise InputError(key, values, f"is empty in the sweep {name}", "Name at least one value.")
+        for value in values:
+            if isinstance(value, list | dict):
+                raise InputError(key, value, f"is no single value in the sweep {name}", "List single values.")
+            if isinstance(value, int) and abs(value) > LARGEST:
+                problem = f"has {len(str(abs(value)))} digits in the sweep {name}"
+                raise InputError(key, value, problem, f"Give at most {LARGEST:,}.")
     names = lists.pop("stacks")
     for row in itertools.product(*lists.values()):
         point = make_point(**dict(zip(lists, row, strict=True)))
@@ -153,20 +170,37 @@ def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[Point, St
 
 
 def load_profile(name: str) -> dict[str, Any]:
-    """A profile's settings, which are the sizes that a command or a chapter runs at; InputError for an unknown one."""
+    """A profile's settings, which are the sizes that a command or a chapter runs at.
+
+    Raises InputError for an unknown one, and for a file that holds no settings.
+    """
     path = paths.PROFILES / f"{name}.yaml"
-    if not path.exists():
-        raise unknown("profile", name, sorted(p.stem for p in paths.PROFILES.glob("*.yaml")))
-    return yaml.safe_load(path.read_text())
+    known = sorted(p.stem for p in paths.PROFILES.glob("*.yaml"))
+    if name not in known:
+        raise unknown("profile", name, known)
+    try:
+        settings = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = f"is not whole YAML ({' '.join(str(error).split())})"
+        raise InputError("profile", name, problem, f"Correct {path.name}.") from None
+    return _settings("profile", name, settings)
+
+
+def _settings(kind: str, name: str, value: Any) -> dict[str, Any]:
+    """The value, where it is a mapping from names; raises InputError for anything else."""
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        what = "is empty" if value is None else f"holds {type(value).__name__}, no names with values"
+        raise InputError(kind, name, what, "Give names with values, as the book's own profiles do.")
+    return value
 
 
 def plans(profile: str, only: list[str] | None = None) -> list[Plan]:
     """The sweeps of a profile in its order, all or only the named ones."""
-    sweeps = load_profile(profile).get("sweeps", {})
+    sweeps = _settings("sweeps", profile, load_profile(profile).get("sweeps", {}))
     for name in only or []:
         if name not in sweeps:
             raise unknown("sweep", name, sorted(sweeps))
-    return [Plan.from_profile(name, sweeps[name]) for name in only or sweeps]
+    return [Plan.from_profile(name, _settings("sweep", name, sweeps[name])) for name in only or sweeps]
 
 
 def outstanding(plans: list[Plan], root: Path, machine_key: str) -> list[Task]:
@@ -238,38 +272,36 @@ def run(
     have left their range; within_s: start no invocation after so many seconds; measure, rates: what measures a point in
     a process of its own, and the machine's rates. What crashed, or was disturbed in a plan that settles, is done once
     more at the end of its round.
-    Raises InputError before anything is started where the folder cannot be written or a point cannot fit, or where
-    a sweep whose points share processes would write among the stored measurements.
+    Raises InputError before anything is started where the folder cannot be written, or another sweep measures into it,
+    where a point cannot run or fit here, or where a sweep whose points share processes would write among the stored
+    measurements.
     """
     if any(plan.together for plan in plans) and root.resolve().is_relative_to(paths.MEASUREMENTS.resolve()):
         problem = "takes what ran in a process of its own, and these configurations share processes"
         raise InputError("folder", str(root), problem, "Name another folder, or run the sweep without together.")
     machine_key = machine.this()
-    tasks = outstanding(plans, root, machine_key)
-    _refuse_impossible(tasks)
-    for folder in {task.path(root, machine_key).parent for task in tasks}:
-        records.check_writable(folder)
-    progress = SweepProgress(len(tasks))
     end = time.monotonic() + within_s
-    with Together() as shared:
+    with _alone(root / machine_key), Together() as shared:
+        tasks = outstanding(plans, root, machine_key)
+        _refuse_impossible(tasks)
+        for folder in {task.path(root, machine_key).parent for task in tasks}:
+            records.check_writable(folder)
+        progress = SweepProgress(len(tasks))
         for _, round_tasks in itertools.groupby(tasks, key=lambda task: (task.sweep, task.round)):
             # Anew for each round: on a shared host the memory's rate has nearly doubled within a quarter of an hour.
             rates_off = describe_machine(root, machine_key, rates)
             for sentence in rates_off:
                 warn(sentence)
             queue = _by_process(round_tasks)
-            for planned in queue:  # grows while it is gone through
+            for task in queue:  # grows while it is gone through
                 if time.monotonic() >= end:
                     return progress
-                path = planned.path(root, machine_key)
-                if not (task := _next_attempt(planned, _invocations(path))):
-                    progress.finished += 1  # by another sweep, meanwhile
-                    continue
                 report(task, progress, None)
                 start = time.monotonic()
                 record = (shared.measure if task.plan.together else measure)(task.point, task.stack, task.protocol)
                 record |= {"sweep": task.sweep, "round": task.round, "seed": SEED, "again": task.again}
                 record |= {"rates_off": bool(rates_off)}
+                path = task.path(root, machine_key)
                 stored = records.append(path, machine_key, task.stack.name, task.point, record)
                 if not task.settled_by(stored) and not task.again:
                     queue.append(replace(task, again=True))
@@ -280,9 +312,39 @@ def run(
     return progress
 
 
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder of a machine's measurements; raises InputError where another process's sweep does.
+
+    Two at once would each measure what the other has begun, and one's rounds would run into the other's.
+    """
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    lock = filelock.FileLock(Path(tempfile.gettempdir()) / f"traintime-sweep-{digest}.lock", mode=0o666)
+    file = Path(lock.lock_file)
+    holder = file.read_text() if file.exists() else ""
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        problem = f"is measured into by process {holder or '(number unknown)'}"
+        raise InputError("folder", str(folder), problem, "Wait until that ends, or name another folder.") from None
+    try:
+        # Another user's file may be locked, but not written.
+        with contextlib.suppress(OSError), file.open("r+") as text:
+            text.truncate()
+            text.write(str(os.getpid()))
+        yield
+    finally:
+        lock.release()
+
+
 def _refuse_impossible(tasks: list[Task]) -> None:
-    """Raise InputError for a point whose replicas cannot share the threads, or that does not fit into memory."""
-    available = {device: machine.free_memory(device) for device in {task.point.run.device for task in tasks}}
+    """Raise InputError for a point that needs what is not here: threads, a device, a folder, or more memory."""
+    devices = {task.point.run.device for task in tasks}
+    for device in devices:
+        machine.refuse_missing(device)
+    for stack in {task.stack.name: task.stack for task in tasks}.values():
+        records.check_writable(stack.state)
+    available = {device: machine.free_memory(device) for device in devices}
     for task in tasks:
         threads_of(task.point)
         if task.sentinel or not task.plan.beyond_memory:
