@@ -339,12 +339,12 @@ def check(
     """
     if not folder.is_dir():
         raise InputError("folder", str(folder), "does not exist", "Name a folder of measurement files.")
-    repository = None if past is False else history.checkout(folder)
+    repository = None if contribution or past is False else history.checkout(folder)
     if past and repository is None:
         raise InputError("history", str(folder), "lies in no git checkout with a commit", "Leave --history out.")
     found = list(checker.findings(folder, at_least, sent=contribution))
     if contribution:
-        found += checker.collisions(folder)
+        found += checker.collisions(folder, paths.MEASUREMENTS)
     faults = [finding.sentence for finding in found if finding.fault]
     notes = [finding.sentence for finding in found if not finding.fault]
     if repository:
@@ -355,15 +355,16 @@ def check(
         notes += [remark.sentence for remark in checker.outside(folder)]
     for sentence in notes:
         err.print(f"note: {sentence}", markup=False, highlight=False, soft_wrap=True)
+    adds = checker.additions(folder, paths.MEASUREMENTS) if contribution and not faults else None
     if as_json:
-        print_json(faults)
+        print_json({"faults": faults, "adds": asdict(adds) if adds else None} if contribution else faults)
     else:
         for fault in faults:
             print(fault)
         number = len(list(records.files(folder)))
         err.print(f"{number} files, {len(faults)} problems" if faults else f"{number} files, all well")
-        if contribution and not faults:
-            print(checker.additions(folder).text)
+        if adds:
+            print(adds.text)
     if faults:
         raise typer.Exit(2 if contribution else 1)
 

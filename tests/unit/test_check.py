@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import random
 import shutil
 from datetime import datetime, timedelta
@@ -250,6 +251,21 @@ def in_result(*keys, value):
     return in_run("result", *keys, value=value)
 
 
+def lacks_peak(path):
+    change(path, "invocations", 1, "result", "memory", value={k: v for k, v in MEMORY.items() if k != "peak"})
+
+
+def stray(path):
+    path.write_text("{}")
+
+
+def linked(path, to):
+    path.unlink()
+    path.symlink_to(to)
+
+
+MEMORY = {"imported": 10, "built": 20, "first_step": 30, "peak": 40}
+LOOP = {"sentences": 1, "ns": 1}
 TEXTS = [("machine.json", "{", "is not whole JSON"), ("rates.json", "[", "is not whole JSON")]
 TEXTS += [("machine.json", "[]", "has a wrong key"), ("rates.json", "{}", "has a wrong key")]
 TEXTS += [("rates.json", "3", "has a wrong key")]
@@ -326,6 +342,41 @@ DAMAGES = [
             f"{NAME}: key invocations.1.result.facts.path.processor is {each!r}, machine.json says {PROCESSOR!r}",
         )
         for each in PROCESSORS
+    ],
+    # What ran is what the name says
+    *[
+        (in_result("facts", name, value=value), f"{NAME}: key invocations.1.result.facts: ")
+        for name, value in (("backend", "tensorflow"), ("device", "gpu"), ("precision", "mixed-float16"), ("cpus", 1))
+    ],
+    (in_result("facts", "path", "allocator", value="tcmalloc"), f"{NAME}: key invocations.1.result.facts: allocator"),
+    (in_result("facts", "threads", value={"OpenBLAS": 64}), f"{NAME}: key invocations.1.result.facts: OpenBLAS"),
+    (in_result("facts", "versions", value={}), f"{NAME}: key invocations.1.result.facts.versions names"),
+    (
+        in_result("facts", "versions", "numpy", value="9.9"),
+        f"{NAME}: key invocations.1.result.facts.versions.numpy is '9.9'",
+    ),
+    *[
+        (in_result("memory", value=MEMORY | changed), f"{NAME}: key invocations.1.result.memory has ")
+        for changed in ({"device_allocated": 1}, {"other": 1})
+    ],
+    (lambda root: lacks_peak(file(root)), f"{NAME}: key invocations.1.result.memory has built"),
+    (in_result("loops", value=[LOOP]), f"{NAME}: key invocations.1.result.loops has 1"),
+    # Beside the files
+    *[
+        (lambda root, place=place: stray(root / place), f"{place}: is no file of measurements")
+        for place in ("notes.txt", f"{MACHINE}/numpy/.x.json.part", f"{MACHINE}/numpy/a<b>.json", f"{MACHINE}/x.json")
+    ],
+    (lambda root: (root / MACHINE / "numpy/deep/er").mkdir(parents=True), f"{MACHINE}/numpy/deep: is no folder"),
+    (lambda root: (root / MACHINE / "numpy/x.json").mkdir(), f"{MACHINE}/numpy/x.json: is no folder"),
+    (lambda root: (root / MACHINE / "2026-torch").symlink_to(root), f"{MACHINE}/2026-torch: is a link"),
+    (lambda root: (root / "other").symlink_to("other"), "other: is a link"),
+    (lambda root: linked(file(root), "/dev/zero"), f"{NAME}: is a link"),
+    (lambda root: linked(described(root, "rates.json"), "rates.json"), f"{MACHINE}/rates.json: is a link"),
+    (lambda root: os.mkfifo(root / MACHINE / "numpy" / "x.json"), f"{MACHINE}/numpy/x.json: is neither"),
+    (lambda root: os.mkfifo(root / MACHINE / "withdrawn.csv"), f"{MACHINE}/withdrawn.csv: is neither"),
+    *[
+        (lambda root, t=text: described(root, "withdrawn.csv").write_text(t), f"{MACHINE}/withdrawn.csv: has ")
+        for text in (f"stack,key,started,reason\na,b,c,{'d' * 200_000}\n", "stack,key,started,reason\na,b,c,\x00\n")
     ],
     (in_run("protocol", "timeout_s", value=300.0), f"{NAME}: key invocations.1.protocol is 2+3 within 300 s"),
     (lambda root: of_more_steps(file(root)), f"{NAME}: key invocations.1.protocol is 2+4 within"),
@@ -414,6 +465,41 @@ NOTED = [
 def test_what_is_no_fault_may_be_worth_a_note(root, happen, noted):
     happen(root)
     assert one_note(root).startswith(noted)
+
+
+def test_a_measurement_under_a_false_name_is_named_lie_by_lie(tmp_path):
+    """NumPy's own file that claims to be TensorFlow's on a GPU."""
+    true = next((REAL / "numpy").glob("rnn-*-adam.json"))
+    point = records.read(true).point
+    false = make_point(**point.fields | {"device": "gpu", "precision": "mixed-float16"})
+    path = records.file_of(tmp_path, MACHINE, "2026-tensorflow", false.key)
+    path.parent.mkdir(parents=True)
+    shutil.copy(REAL / "machine.json", tmp_path / MACHINE)
+    shutil.copy(true, path)
+    for keys, value in {
+        ("stack",): "2026-tensorflow",
+        ("key",): false.key,
+        ("point",): false.model_dump(mode="json"),
+    }.items():
+        change(path, *keys, value=value)
+    change_all(path, "result", "facts", "versions", value={"torch": "9.9"})
+    change_all(path, "threads", value=64)
+    said = " ".join(faults(tmp_path, known=None))
+    for lie in (
+        "threads is 64",
+        "ran on a GPU",
+        "api numpy",
+        "backend is 'numpy'",
+        "versions names torch",
+        "memory has",
+    ):
+        assert lie in said
+
+
+def test_sources_of_another_workload_are_named(root, path):
+    of_blocks = next(version for version, row in code.known().items() if row["workload"] == "blocks")
+    change_all(path, "code", value=of_blocks)
+    assert "sources for the workload blocks, not rnn" in " ".join(faults(root, known=None))
 
 
 def test_an_unknown_stack_is_named(root):
@@ -727,3 +813,93 @@ def test_several_damages_are_all_told(root, path):
 
 def test_rounds_of_nothing_are_no_problem():
     assert list(rounds.check("some-machine", [], [], 3)) == []
+
+
+# A folder from somebody else
+
+
+@pytest.fixture
+def sent(tmp_path):
+    """Where the folder of somebody else lies."""
+    (tmp_path / "sent").mkdir()
+    return tmp_path / "sent"
+
+
+def send(sent, source=REAL, patterns=("2026-jax/*epoch*.json", "sentinel/2026-jax/*.json", "machine.json")):
+    """Real files of the sweep epoch."""
+    for pattern in patterns:
+        for path in source.glob(pattern):
+            target = sent / source.name / path.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+            if path.name not in records.BESIDE:
+                runs = json.loads(path.read_text())["invocations"]
+                change(target, "invocations", value=[run for run in runs if run["sweep"] == "epoch"])
+    return sent / source.name
+
+
+def told(sent, here):
+    """What a maintainer is told of it."""
+    found = [*check.findings(sent, sent=True), *check.collisions(sent, here)]
+    return [each.sentence for each in found if each.fault]
+
+
+def test_what_is_new_may_be_merged_and_is_told(sent, tmp_path):
+    folder = send(sent)
+    here = tmp_path / "here"
+    assert told(sent, here) == []
+    adds = check.additions(sent, here)
+    assert (adds.machines, adds.sweeps) == ([MACHINE], ["epoch"])
+    assert len(adds.files) == len(list(folder.rglob("*.json")))
+    assert adds.invocations == sum(len(records.read(path).invocations) for path in records.files(sent))
+    shutil.copytree(sent, here)
+    assert told(sent, here) == []
+    assert check.additions(sent, here) == check.Additions([], [], 0, [])
+
+
+def test_what_is_here_with_other_content_is_not_overwritten(sent, tmp_path):
+    here = tmp_path / "here"
+    shutil.copytree(send(sent), here / MACHINE)
+    for path in [*records.files(here), here / MACHINE / "machine.json"]:
+        path.write_text(path.read_text() + "\n")
+    found = told(sent, here)
+    assert len(found) == len(list(sent.rglob("*.json")))
+    assert all("would overwrite" in each for each in found)
+
+
+def test_a_machine_of_the_same_name_and_other_facts_is_told_by_the_fact(sent, tmp_path):
+    here = tmp_path / "here"
+    shutil.copytree(send(sent), here / MACHINE)
+    change(here / MACHINE / "machine.json", "stepping", value=7)
+    assert any(each.startswith(f"{MACHINE}/machine.json: key stepping is 1,") for each in told(sent, here))
+
+
+def test_measurements_of_another_machine_under_a_new_name_are_known_again(sent, tmp_path):
+    here = tmp_path / "here"
+    folder = send(sent)
+    shutil.copytree(folder, here / MACHINE)
+    other = MACHINE.replace("24-gib", "99-gib")
+    folder.rename(sent / other)
+    for path in records.files(sent):
+        change(path, "machine", value=other)
+    change(sent / other / "machine.json", "machine", value=other)
+    change(sent / other / "machine.json", "memory_bytes", value=99 * 2**30)
+    found = told(sent, here)
+    assert len(found) == len(list(records.files(sent)))
+    assert all(f"stored in {MACHINE}/" in each for each in found)
+
+
+def test_of_somebody_else_no_older_records_are_taken(sent, old):
+    root = old(f"numpy/{make_point(vocabulary=5000).key}.json")
+    found = [each.sentence for each in check.findings(root, sent=True) if each.fault]
+    assert any("machine.json: key schema_version is 1" in each for each in found)
+    assert any("code is missing" in each for each in found)
+
+
+def test_of_configurations_that_no_profile_has_there_is_a_note(sent):
+    path = next(records.files(send(sent).parent))
+    assert list(check.outside(sent)) == []
+    change_all(path, "sweep", value="my-own")
+    (remark,) = check.outside(sent)
+    assert not remark.fault
+    assert records.name_of(path) in remark.sentence

@@ -641,6 +641,23 @@ def test_a_check_as_json(traintime, folder):
     assert any(problem.startswith(f"{MACHINE}/machine.json: missing") for problem in found)
 
 
+def test_a_contribution_is_told_what_it_adds_or_refused_with_exit_status_2(
+    traintime, fake_measure, rates, profile, tmp_path, monkeypatch
+):
+    fake_measure()
+    sent, here = tmp_path / "sent", tmp_path / "here"
+    monkeypatch.setattr(paths, "MEASUREMENTS", here)
+    traintime("sweep", "--profile", profile, "--to", sent)
+    answer = traintime("check", "--contribution", sent)
+    assert (answer.status, "some-2-cores-8-gib" in answer.out) == (0, True)
+    adds = json.loads(traintime("check", "--contribution", sent, "--json").out)["adds"]
+    assert (adds["machines"], len(adds["files"])) == (["some-2-cores-8-gib"], 5)
+    (sent / "notes.txt").write_text("hello")
+    answer = traintime("check", "--contribution", sent)
+    assert (answer.status, "notes.txt" in answer.out) == (2, True)
+    assert json.loads(traintime("check", "--contribution", sent, "--json").out)["adds"] is None
+
+
 # History
 
 

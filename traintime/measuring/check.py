@@ -137,18 +137,18 @@ def _machine(folder: Path, files: list[Path], at_least: int, known: Known, sent:
             yield from _invocation(run, record, known, description, sent)
             if stack and run.invocation.result:
                 yield from _as_asked(run, record, stack, run.invocation.result)
-    yield from _folder(folder, runs, at_least)
+    yield from _folder(folder, folder / WITHDRAWN in files, runs, at_least)
 
 
 def _refused(error: InputError) -> Remark:
     return Remark(f"{error.value}: {error.problem}. {error.remedy}")
 
 
-def _folder(folder: Path, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
+def _folder(folder: Path, some_withdrawn: bool, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
     """What concerns several files of the machine."""
     withdrawn: list[Withdrawal] = []
     try:
-        withdrawn = withdrawals(folder)
+        withdrawn = withdrawals(folder) if some_withdrawn else []
     except InputError as error:
         yield _refused(error)
     yield from _withdrawn(folder.name, withdrawn, runs)
@@ -269,9 +269,8 @@ def _result(where: str, record: Record, invocation: Invocation, processor: str |
     loops, number = invocation.result.loops, LOOPS[record.point.run.loop]
     lines = [loops] if number < LOOPS["epoch"] else [loops[: number // 2], loops[number // 2 + 1 :]]
     if len(loops) != number or (number and any(len({loop.sentences for loop in line}) < 2 for line in lines)):
-        yield Remark(
-            f"{where}.result.loops are not the {number} short and long ones of the loop {record.point.run.loop}"
-        )
+        kind = record.point.run.loop
+        yield Remark(f"{where}.result.loops has {len(loops)}, where {kind} has {number}, short and long ones in turn")
     if any(loop.trained_ns is not None and loop.trained_ns > loop.ns for loop in loops):
         yield Remark(f"{where}.result.loops: a trained_ns is above its ns")
     ran_on = facts.path.processor
@@ -390,12 +389,12 @@ class Additions:
     @property
     def text(self) -> str:
         """In words."""
-        machines = f"{len(self.machines)} new machines ({', '.join(self.machines)})" if self.machines else "no machine"
-        held = f"{self.invocations} invocations of the sweeps {', '.join(self.sweeps)}"
-        return f"merging adds {machines}, {len(self.files)} files; {held}"
+        machines, sweeps = (", ".join(names) or "none" for names in (self.machines, self.sweeps))
+        held = f"{len(self.files)} files with {self.invocations} invocations"
+        return f"merging adds the machines: {machines}; {held}; of the sweeps: {sweeps}"
 
 
-def additions(sent: Path, here: Path = paths.MEASUREMENTS) -> Additions:
+def additions(sent: Path, here: Path) -> Additions:
     """What merging would add, of a folder without faults."""
     new = [path for path in _places(sent)[0] if not (here / path.relative_to(sent)).exists()]
     machines = sorted({path.relative_to(sent).parts[0] for path in new if path.name == "machine.json"})
@@ -404,7 +403,7 @@ def additions(sent: Path, here: Path = paths.MEASUREMENTS) -> Additions:
     return Additions(machines, names, len(found), sorted({run.sweep for run in found}))
 
 
-def collisions(sent: Path, here: Path = paths.MEASUREMENTS) -> Iterator[Remark]:
+def collisions(sent: Path, here: Path) -> Iterator[Remark]:
     """What merging would change here, or store twice: a machine of another description, a file of other content."""
     stored: dict[history.Identity, str] = {}
     for path in records.files(here):
@@ -419,10 +418,8 @@ def collisions(sent: Path, here: Path = paths.MEASUREMENTS) -> Iterator[Remark]:
             continue
         twice = Counter(stored[each] for each in history.identities(content) if each.times and each in stored)
         for other in sorted(twice.keys() - {name}):
-            remedy = "send only what this machine measured"
-            yield Remark(
-                records.printable(f"{name}: {twice[other]} of its invocations are stored in {other}; {remedy}")
-            )
+            problem = f"{twice[other]} of its invocations are stored in {other}; send only what this machine measured"
+            yield Remark(records.printable(f"{name}: {problem}"))
 
 
 def _differs(path: Path, ours: Path) -> str:
@@ -432,7 +429,7 @@ def _differs(path: Path, ours: Path) -> str:
         for field, value in here.items():
             if theirs[field] != value:
                 return f"key {field} is {theirs[field]!r}, and here a machine of this name has {value!r}; rename theirs"
-    return "is here with other content, which merging would overwrite; send what is new in files of its own"
+    return "is here with other content, which merging would overwrite; leave it out, or send only new files"
 
 
 def outside(sent: Path) -> Iterator[Remark]:

@@ -1,0 +1,176 @@
+"""Files of real machines, broken in any way: the checker never ends in a traceback, and what it lets pass can be shown.
+
+The same 300 files at each run; 10,000 others with TRAINTIME_ALL.
+"""
+
+import json
+import os
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from traintime import paths
+from traintime.book import page
+from traintime.book.stored import Measurements
+from traintime.explain import points
+from traintime.measuring import check, machine
+from traintime.predict import compare
+from traintime.store import records
+from traintime.store.table import table
+
+EPOCH, CARD, OLD = (
+    "amd-epyc-family26-model2-2-cores-24-gib",
+    "intel-xeon-family6-model207-16-cores-126-gib-nvidia-h200",
+    "amd-epyc-2-cores-24-gib",
+)
+SWEEPS = {EPOCH: "epoch", CARD: "gpu-vocabulary"}
+OF_OLD = ("2017-theano/rnn-v1000-e300-u128-l10-b100-adam-fit.json", "sentinel/2026-tensorflow/*.json")
+MARKUP = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "[x](javascript:alert(1))", "<!--", "&lt;b&gt;"]
+MARKUP += ["`<b>`", "$\\href{javascript:alert(1)}{x}$", "{eval}`1`", "<br>", "**b**", '"onmouseover="x']
+HOSTILE = [*MARKUP, "", "x" * 5_000, "\x1b[31m", "\ud800", "\u202e", "a\nb", "٣", "2026-99-01T00:00:00Z", "9999-12-31"]
+HOSTILE += [
+    "gpu",
+    "tensorflow",
+    "numpy",
+    "mixed-float16",
+    "9.9",
+    "made-up",
+    "../../etc",
+    "/home/someone/x",
+    "missing",
+    "oom",
+]
+HOSTILE += [0, 1, 2, 3, 64, -1, -7, 0.5, -0.0, 1e308, 10**6, 10**15, 10**18, 10**400, -(10**400), 1e-320]
+HOSTILE += [float("nan"), float("inf"), True, False, None, [], {}, [[]], {"a": 1}, [1, 2, 3]]
+EVERYTHING = bool(os.environ.get("TRAINTIME_ALL"))
+values = st.one_of(st.sampled_from(HOSTILE), st.text(), st.integers(), st.floats())
+# What may well pass for a value of the type
+LIKELY = {
+    int: st.one_of(st.sampled_from([1, 2, 10, 10**6, 10**9, 10**12, 10**15, 10**16]), st.integers(1, 10**6)),
+    float: st.one_of(st.sampled_from([0.0, 1e-9, 1e-3, 1.0, 1e9]), st.floats(1e-6, 1e6)),
+    str: st.sampled_from(["OpenBLAS Zen", "a", "0.1+x", "Intel(R) Xeon(R) CPU @ 2.0GHz", "2026-01-02T03:04:05Z"]),
+}
+Place = tuple[str | int, ...]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Some files of three machines, each in a folder of its own; most runs of the sentinels are left out."""
+    roots = {name: tmp_path_factory.mktemp("measurements") for name in (EPOCH, CARD, OLD)}
+    for name in roots:
+        patterns = ["*.json", *(("**/2026-jax/*.json",) if name in SWEEPS else OF_OLD)]
+        for path in (path for pattern in patterns for path in (paths.MEASUREMENTS / name).glob(pattern)):
+            raw = json.loads(path.read_text())
+            if path.name == "rates.json":
+                raw = raw[:2]
+            elif path.name != "machine.json":
+                sweep = SWEEPS.get(name)
+                runs = [run for run in raw["invocations"] if sweep in (None, run["sweep"])]
+                raw["invocations"] = runs[: None if sweep else 3]
+            if path.name in records.BESIDE or raw["invocations"]:
+                target = roots[name] / path.relative_to(paths.MEASUREMENTS)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(json.dumps(raw))
+    for root in roots.values():
+        assert [each.sentence for each in check.findings(root) if each.fault] == []
+    return roots
+
+
+def places(value, before: Place = ()) -> list[Place]:
+    """Every place in a JSON value, of a long list the first two."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    return [before, *(place for name, each in inner for place in places(each, (*before, name)))]
+
+
+@st.composite
+def broken(draw, names, text_of):
+    """A file's name and its broken text: a value, a key or bytes of a real one are replaced, added or taken out.
+
+    And whether it is to be shown, too, if it passes: that takes a third of a second.
+    """
+    name = draw(st.sampled_from(names))
+    whole = json.loads(text_of(name))
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
+        *way, last = draw(st.sampled_from([place for place in places(whole) if place]))
+        inner = whole
+        for key in way:
+            inner = inner[key]
+        kind = draw(st.sampled_from([*["likely"] * 6, *["any"] * 3, "taken out", "added", "renamed", "twice"]))
+        if kind == "likely":
+            inner[last] = draw(LIKELY.get(type(inner[last]), values))
+        elif kind == "taken out":
+            del inner[last]
+        elif kind == "added" and isinstance(inner, dict):
+            inner[draw(st.text())] = draw(values)
+        elif kind == "renamed" and isinstance(inner, dict):
+            inner[draw(st.one_of(st.text(), st.sampled_from(MARKUP)))] = inner.pop(last)
+        elif kind == "twice" and isinstance(inner, list):
+            inner.append(inner[last])
+        else:
+            inner[last] = draw(values)
+    text = json.dumps(whole).encode()
+    if draw(st.integers(0, 9)) == 9:
+        start = draw(st.integers(0, len(text)))
+        text = text[:start] + draw(st.binary(max_size=5)) + text[start + draw(st.integers(0, 50)) :]
+    return name, text, draw(st.sampled_from([True, *[False] * 11]))
+
+
+def shown(root, name):
+    """All that pages, `table` and `compare` make of a folder, as HTML."""
+    rows = table(root, name)
+    run = Measurements(rows, name, root)
+    found = compare.compare(root, name)
+    compare.table(found)
+    points.noise_table(rows)
+    texts = rows[["machine", "stack", "key", "sweep", "started", "path", "versions"]].drop_duplicates()
+    return [
+        MarkdownIt("commonmark", {"html": True}).render(page.made_by(run).data),
+        page.placed(found, "Is this run normal?").data,
+        page.frame(texts).data,
+        page.frame(points.points(rows)[["step_s", "low_s", "high_s", "peak_bytes"]]).data,
+    ]
+
+
+OURS = {"p", "em", "strong", "code", "div", "table", "thead", "tbody", "tr", "th", "td", "br"}
+
+
+def test_of_a_broken_file_the_checker_says_what_is_wrong_or_it_can_be_shown(whole, monkeypatch):
+    monkeypatch.setattr(machine, "this", lambda *_: EPOCH)
+    files = {path.relative_to(root).as_posix(): path for root in whole.values() for path in root.rglob("*.json")}
+    texts = {name: path.read_text() for name, path in files.items()}
+    seen = {"refused": 0, "passed": 0, "shown": 0}
+
+    @settings(
+        max_examples=10_000 if EVERYTHING else 300,
+        derandomize=not EVERYTHING,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(broken(sorted(files), lambda name: texts[name]))
+    def holds(case):
+        name, text, show = case
+        of_machine = name.split("/")[0]
+        root = whole[of_machine]
+        files[name].write_bytes(text)
+        try:
+            found = list(check.findings(root))
+            assert all(each.sentence.isprintable() and len(each.sentence) < 2_000 for each in found)
+            if any(each.fault for each in found):
+                seen["refused"] += 1
+                return
+            seen["passed"] += 1
+            table(root, of_machine)
+            if show:
+                seen["shown"] += 1
+                html = " ".join(shown(root, of_machine))
+                assert set(re.findall(r"<(\w+)", html)) <= OURS
+                assert not any(word in html for word in ("alert", "onerror", "javascript", "\x1b"))
+        finally:
+            files[name].write_text(texts[name])
+
+    holds()
+    assert min(seen.values()) > 2, seen
