@@ -1,8 +1,14 @@
 """HTML that pages, JupyterLab and Colab show alike."""
 
-import pytest
+import re
+from html import unescape
+from types import SimpleNamespace
 
-from traintime.book import claims, markup
+import pandas as pd
+import pytest
+from markdown_it import MarkdownIt
+
+from traintime.book import claims, markup, page
 
 
 def test_a_cell_carries_its_columns_head():
@@ -64,3 +70,21 @@ def test_numbers_have_the_signs_of_prose():
     assert markup.signs("-1.5 (-2.2 to -0.8); 5.9%; 2026-jax, 2026-11-26") == (
         "−1.5 (−2.2 to −0.8); 5.9\u00a0%; 2026-jax, 2026-11-26"
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["<img src=x onerror=alert(1)>", "[x](javascript:alert(1))", "*a* `b` $c$ &lt; ~d~ # e"]
+)
+def test_a_text_of_a_file_is_shown_as_it_is(text):
+    html = MarkdownIt("commonmark", {"html": True}).render(markup.plain(text))
+    assert re.findall(r"<(\w+)", html) == ["p"]
+    assert unescape(re.sub(r"</?p>", "", html)).strip() == text
+    assert markup.inline(markup.plain(text)) == html.removeprefix("<p>").removesuffix("</p>\n")
+
+
+@pytest.mark.parametrize("column", ["versions", "started"])
+def test_the_foot_of_a_page_shows_markup_of_a_file_as_text(monkeypatch, column):
+    monkeypatch.setattr(page.machine, "this", lambda: "machine")
+    rows = pd.DataFrame([{"versions": "numpy 2.4.6", "started": "2026-01-02T03:04:05Z"} | {column: "<img src=x>" * 2}])
+    foot = page.made_by(SimpleNamespace(rows=rows)).data
+    assert not re.search(r"<\w", foot)
