@@ -339,6 +339,8 @@ def check(
     """
     if not folder.is_dir():
         raise InputError("folder", str(folder), "does not exist", "Name a folder of measurement files.")
+    if (folder / "machine.json").exists():
+        raise InputError("folder", str(folder), "is a machine's own", "Name the folder that holds it.")
     repository = None if contribution or past is False else history.checkout(folder)
     if past and repository is None:
         raise InputError("history", str(folder), "lies in no git checkout with a commit", "Leave --history out.")

@@ -257,6 +257,7 @@ def lacks_peak(path):
 
 def stray(path):
     path.write_text("{}")
+    return path
 
 
 def linked(path, to):
@@ -366,6 +367,9 @@ DAMAGES = [
         (lambda root, place=place: stray(root / place), f"{place}: is no file of measurements")
         for place in ("notes.txt", f"{MACHINE}/numpy/.x.json.part", f"{MACHINE}/numpy/a<b>.json", f"{MACHINE}/x.json")
     ],
+    (lambda root: stray(root / "\x1b[31m\udcff"), "\\x1b[31m\\udcff: is no file of measurements"),
+    (lambda root: os.truncate(stray(file(root)), 200 * 2**20), f"{NAME}: has more than "),
+    (lambda root: os.truncate(stray(described(root)), 200 * 2**20), f"{MACHINE}/machine.json: has more than "),
     (lambda root: (root / MACHINE / "numpy/deep/er").mkdir(parents=True), f"{MACHINE}/numpy/deep: is no folder"),
     (lambda root: (root / MACHINE / "numpy/x.json").mkdir(), f"{MACHINE}/numpy/x.json: is no folder"),
     (lambda root: (root / MACHINE / "2026-torch").symlink_to(root), f"{MACHINE}/2026-torch: is a link"),
@@ -903,3 +907,8 @@ def test_of_configurations_that_no_profile_has_there_is_a_note(sent):
     (remark,) = check.outside(sent)
     assert not remark.fault
     assert records.name_of(path) in remark.sentence
+
+
+def test_a_folder_that_would_fill_the_memory_is_not_read(root, monkeypatch):
+    monkeypatch.setattr(check, "MOST", 1_000)
+    assert one_fault(root).startswith(f"{root}: ")

@@ -656,6 +656,8 @@ def test_a_contribution_is_told_what_it_adds_or_refused_with_exit_status_2(
     answer = traintime("check", "--contribution", sent)
     assert (answer.status, "notes.txt" in answer.out) == (2, True)
     assert json.loads(traintime("check", "--contribution", sent, "--json").out)["adds"] is None
+    own = next(sent.glob("some*"))
+    assert_refused(traintime("check", "--contribution", own), "folder", str(own), "Name the folder that holds it.")
 
 
 # History

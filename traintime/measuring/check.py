@@ -30,6 +30,7 @@ FOLDERS = re.compile(rf"{SLUG}(/sentinel)?(/{SLUG})?(?<!\.json)(?<!\.csv)")
 FILES = re.compile(
     rf"machines\.csv|{SLUG}/({'|'.join(map(re.escape, records.BESIDE))}|(sentinel/)?{SLUG}/{SLUG}\.json)"
 )
+MOST = 128 * 2**20  # bytes of a whole folder: thirteen times what seven machines have
 MEMORY = {"imported", "built", "first_step", "peak"}
 ON_A_GPU = {"device_allocated", "device_reserved", "device_in_use"}
 LOOPS = {"steps": 0, "fit": 4, "epoch": 9}  # that a worker times: short and long ones, an epoch amid them
@@ -67,6 +68,9 @@ def findings(
 def _findings(root: Path, at_least: int, known: Known, sent: bool) -> Iterator[Remark]:
     files, wrong = _places(root)
     yield from wrong
+    if (size := sum(path.lstat().st_size for path in files)) > MOST:
+        yield Remark(f"{root}: {size / 2**20:,.0f} MiB of files, more than the {MOST / 2**20:.0f} that are read")
+        return
     machines: dict[str, list[Path]] = {}
     for path in files:
         machines.setdefault(path.relative_to(root).parts[0], []).append(path)
@@ -95,6 +99,8 @@ def _places(root: Path) -> tuple[list[Path], list[Remark]]:
             elif not allowed.fullmatch(below):
                 kind = "folder" if stat.S_ISDIR(mode) else "file"
                 wrong.append(Remark(f"{below}: is no {kind} of measurements; remove it"))
+            elif stat.S_ISREG(mode) and path.lstat().st_size > records.LARGEST:
+                wrong.append(Remark(f"{below}: has more than {records.LARGEST / 2**20:.0f} MiB; measure it again"))
             elif stat.S_ISREG(mode):
                 files.append(path)
                 continue
@@ -117,7 +123,7 @@ def _machine(folder: Path, files: list[Path], at_least: int, known: Known, sent:
         if folder / "machine.json" in files:
             description = records.described(folder / "machine.json")
             yield from _description(folder.name, description, sent)
-        else:
+        elif not os.path.lexists(folder / "machine.json"):
             yield Remark(f"{folder.name}/machine.json: missing; run traintime machine --to {folder.parent}")
     except InputError as error:
         yield _refused(error)

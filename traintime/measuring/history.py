@@ -104,9 +104,8 @@ def lost(root: Path, repository: Path) -> list[str]:
             if (stack, started) not in withdrawn:
                 file = records.name_of(Path(name))
                 rest = "no longer has the times that were committed" if (stack, started) in starts else "is gone"
-                sentences[identity] = (
-                    f"{file}: key invocations: the one of {started} {rest}; restore it, or withdraw it"
-                )
+                told = f"{file}: key invocations: the one of {started} {rest}; restore it, or withdraw it"
+                sentences[identity] = records.printable(told)
     return sorted(sentences.values())
 
 
