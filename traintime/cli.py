@@ -8,6 +8,7 @@ import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from io import TextIOWrapper
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -16,12 +17,13 @@ import numpy as np
 import pandas as pd
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
 from traintime import paths
-from traintime.errors import InputError, unknown
+from traintime.errors import LARGEST, REMEDIES, InputError, of_system, unknown
 from traintime.explain import memory, points
 from traintime.learning import run as learning
 from traintime.learning.trial import Trial
@@ -155,6 +157,8 @@ def measure(
     stacks.refuse_impossible(point, chosen)
     if not chosen.present:
         raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
+    machines.refuse_missing(point.run.device)
+    measuring.threads_of(point)
     if not beyond_memory:
         available = machines.free_memory(point.run.device)
         memory.refuse_beyond_memory(point, stack, derived.footprint(stack), available)
@@ -162,8 +166,8 @@ def measure(
     with err.status(f"{stack} {point.key}") as status:
 
         def follow(message: dict[str, Any]) -> None:
-            now = message.get("name") or f"step {message['done']} of {message['of']}"
-            status.update(f"{stack} {point.key}: {now}")
+            now = message.get("name") or f"step {message.get('done')} of {message.get('of')}"
+            status.update(escape(f"{stack} {point.key}: {now}"))
 
         record = measuring.measure(point, chosen, protocol, progress=follow)
     if as_json:
@@ -236,11 +240,12 @@ def learn(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is outstanding, train nothing.")] = False,
 ) -> None:
     """Train the trials of a profile with many seeds each; what is in the folder already is not repeated."""
-    entries = sweep.load_profile(profile).get("trials", {})
+    entries = sweep.settings("trials", profile, sweep.load_profile(profile).get("trials", {}))
     for name in only or []:
         if name not in entries:
             raise unknown("trials", name, sorted(entries))
-    plans = [learning.TrialPlan.from_profile(name, entries[name]) for name in only or entries]
+    chosen = {name: sweep.settings("trials", name, entries[name]) for name in only or entries}
+    plans = [learning.TrialPlan.from_profile(name, fields) for name, fields in chosen.items()]
     todo = learning.outstanding(plans, to)
     number = sum(len(seeds) for _, seeds in todo)
     if dry_run:
@@ -253,6 +258,7 @@ def learn(
         text = f"{trial.key}  seed {result['seed']}  accuracy {result['accuracy']:.3f}  {result['seconds']:.0f} s"
         out.print(text, highlight=False, soft_wrap=True)
 
+    records.check_writable(to)
     learning.fetch(todo)
     err.print(f"{learning.run(plans, to, jobs, report)} of {number} trained")
 
@@ -270,17 +276,20 @@ def table(
     known = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if machine is not None and machine not in known:
         raise unknown("machine", machine, known)
-    if export is not None and not export.absolute().parent.is_dir():
-        raise InputError("export", str(export), "lies in a folder that does not exist", "Make the folder first.")
+    if export is not None:
+        if export.suffix not in (".csv", ".parquet"):
+            raise InputError("export", str(export), "has no known ending", "Give a name that ends in .csv or .parquet.")
+        if not export.absolute().parent.is_dir():
+            raise InputError("export", str(export), "lies in a folder that does not exist", "Make the folder first.")
+        if export.is_dir():
+            raise InputError("export", str(export), "is a folder", "Give the name of a file.")
+        records.check_writable(export.absolute().parent)
     invocations = tidy_table(folder, machine, sentinel)
     if invocations.empty:
         raise InputError("folder", str(folder), "holds no measurement", "Name another, or run: make measure")
     rows = invocations if each else points.points(invocations)
     if export is not None:
-        writers = {".csv": rows.to_csv, ".parquet": rows.to_parquet}
-        if export.suffix not in writers:
-            raise InputError("export", str(export), "has no known ending", "Give a name that ends in .csv or .parquet.")
-        writers[export.suffix](export, index=False)
+        (rows.to_csv if export.suffix == ".csv" else rows.to_parquet)(export, index=False)
         err.print(f"{len(rows)} rows written to {export}")
     elif as_json:
         print(rows.to_json(orient="records", indent=1))
@@ -381,8 +390,9 @@ def machine(
         key = machines.this()
         for sentence in sweep.describe_machine(to, key, machines.rates):
             err.print(f"the machine is not as it was: {sentence}", style="yellow", soft_wrap=True)
-        description, rated = (json.loads((to / key / name).read_text()) for name in ("machine.json", "rates.json"))
-        description |= {"rates": rated[-1]}
+        # Of an older schema it was completed now; one that lacks something else is refused.
+        described = records.described(to / key / "machine.json").model_dump(exclude_unset=True)
+        description = {"gpus": []} | described | {"rates": machines.rated(to / key)[-1]}
     else:
         description = {"machine": machines.this()} | machines.describe() | {"rates": machines.rates()}
     if as_json:
@@ -636,6 +646,8 @@ def bench_predict(
     from traintime.predict import bench, goals
 
     folder, found = to or bench.folder(), []
+    records.check_writable(folder)
+    bench.tried(folder, machines.this())  # a file that is broken is none to add to, and refused
     trained_s = bench.TRAINED_S if minutes is None else 60 * minutes
     backends = backend or ["tensorflow", "jax", "torch"]
     for one in bench.run(backends, models, seed, seconds, kind, allocator, trained_s):
@@ -673,10 +685,34 @@ def lab(
     os.execv(command[0], command)
 
 
+def refuse_overlong(words: list[str]) -> None:
+    """Raise InputError for a number that overflows where it is divided, whatever option it belongs to."""
+    for before, word in zip(["", *words], words, strict=False):
+        option, _, value = word.rpartition("=")
+        if value.strip("+-").isdigit() and len(value.strip("+-")) > len(str(LARGEST)):
+            problem = f"begins a number of {len(value)} digits"
+            raise InputError(option or before, f"{value[:9]}…", problem, f"Give at most {LARGEST:,}.")
+
+
+INTERRUPTED = 130  # exit status of a program that Ctrl-C has ended
+
+
 def main() -> None:
-    """Run the command line; bad input is one clear line and exit status 2."""
+    """Run the command line; bad input is one clear line and exit status 2, Ctrl-C another and 130."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal without a sign shows a question mark in its place
+            stream.reconfigure(errors="replace")
     try:
+        refuse_overlong(sys.argv[1:])
         app()
-    except (InputError, RuntimeError) as error:
+    except (InputError, RuntimeError, OSError) as error:
+        if isinstance(error, OSError):
+            if error.errno not in REMEDIES:
+                raise
+            error = of_system(error)
         err.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            err.print("stopped; to go on, run the same command again: what it has stored is not done twice")
+        raise

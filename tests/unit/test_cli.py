@@ -23,6 +23,7 @@ from traintime.learning import run as learning
 from traintime.measuring import allocators, bench_rows, machine, measure, stacks, sweep
 from traintime.measuring.protocol import QUICK
 from traintime.point import fields, make_point
+from traintime.predict import bench
 from traintime.store import code, records
 from traintime.workloads.base import Batch, Optimizer, Sizes, Work, updates
 
@@ -250,6 +251,128 @@ def test_what_cannot_be_measured_is_refused(traintime, fake_measure, words, fiel
     assert calls == []
 
 
+@pytest.mark.parametrize(
+    ("words", "field", "value"),
+    [("--device gpu --stack 2026-torch", "device", "gpu"), ("--threads 3 --stack numpy", "threads", 3)],
+)
+def test_what_this_machine_does_not_have_is_refused(traintime, fake_measure, monkeypatch, words, field, value):
+    monkeypatch.setattr(machine, "gpus", list)
+    monkeypatch.setattr(measure, "default_threads", lambda: 2)
+    calls = fake_measure()
+    assert_refused(traintime("measure", *words.split()), field, value, "2 or fewer" if field == "threads" else "cpu")
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(f"measure --stack numpy --{name} {{}}" for name in ("vocabulary", "batch", "steps", "threads")),
+        *(f"estimate --{name} {{}}" for name in ("samples", "epochs", "vocabulary", "validation")),
+        *("estimate --samples={}", "check --at-least {}", "bench-rows --stack 2026-jax --vocabulary {}"),
+        "sweep --within {}",
+    ],
+)
+def test_a_number_of_400_digits_is_refused_by_its_option(traintime, fake_measure, words):
+    calls = fake_measure()
+    answer = traintime(*words.format("9" * 400).split())
+    assert (answer.status, answer.out, calls) == (2, "", [])
+    assert answer.err.startswith(f"error: {words.split()[-2 if ' {' in words else -1].split('=')[0]}: ")
+    assert answer.err.count("\n") == 1
+
+
+def test_a_stack_whose_folder_cannot_be_made_is_refused(traintime):
+    """As in a checkout that may only be read."""
+    paths.STACKS.write_text("a file in the place of the folder")
+    words = ["measure", "--stack", "numpy", "--vocabulary", 11]
+    assert_refused(traintime(*words), "folder", str(stacks.get("numpy").state), "Name another.")
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [(command, text) for command in ("sweep", "learn") for text in ("", "- a\n", "only words", "sweeps: [")]
+    + [("sweep", "sweeps: 3"), ("learn", "trials: 3"), ("learn", "trials:\n  one: 3")],
+)
+def test_a_profile_that_holds_no_settings_is_refused(traintime, profile, tmp_path, command, text):
+    (paths.PROFILES / "mine.yaml").write_text(text)
+    answer = traintime(command, "--profile", profile, "--to", tmp_path / "to")
+    assert (answer.status, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert answer.err.startswith("error: ")
+
+
+@pytest.mark.parametrize("words", ["sweep --profile mine --to {}", "machine --to {}", "table {}"])
+@pytest.mark.parametrize("name", ["x" * 300, "file/below"])
+def test_a_folder_that_no_system_makes_is_refused(traintime, fake_measure, rates, profile, tmp_path, words, name):
+    (tmp_path / "file").write_text("a file")
+    calls = fake_measure()
+    answer = traintime(*words.format(tmp_path / name).split())
+    assert (answer.status, answer.out, calls) == (2, "", [])
+    assert answer.err.splitlines()[-1].startswith("error: fol" if "file" in name else "error: ")
+    assert name in answer.err
+
+
+def test_what_keeps_what_was_tried_is_looked_at_before_anything_is_tried(traintime, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "run", lambda *args: pytest.fail("this was not to be started"))
+    (tmp_path / "file").write_text("a file")
+    assert_refused(traintime("bench-predict", "--to", tmp_path / "file"), "folder", str(tmp_path / "file"), "another")
+    for text in ("[", "{}"):
+        (tmp_path / f"{machine.this()}.json").write_text(text)
+        assert traintime("bench-predict", "--to", tmp_path).status == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [(name, text) for name in ("machine.json", "rates.json") for text in ("", "{", "7", '"text"', '{"rates": 5}')]
+    + [("machine.json", "[]"), ("machine.json", '{"rates": {"matmul_flop_per_s": "x"}}'), ("rates.json", "[{}]")],
+)
+@pytest.mark.parametrize("words", ["sweep --profile mine --to {}", "machine --to {}", "compare {}"])
+def test_a_broken_description_of_this_machine_is_refused_by_its_file(
+    traintime, fake_measure, rates, profile, tmp_path, monkeypatch, words, name, text
+):
+    fake_measure()
+    assert traintime("sweep", "--profile", profile, "--to", tmp_path / "to").status == 0
+    folder = tmp_path / "to" / machine.this()
+    (folder / "rates.json").unlink()
+    (folder / name).write_text(text)
+    # So that a round is left to do.
+    file = paths.PROFILES / "mine.yaml"
+    file.write_text(file.read_text().replace("rounds: 3", "rounds: 4"))
+    answer = traintime(*words.format(tmp_path / "to").split())
+    assert answer.status == 2, answer.words
+    assert name in answer.err
+    assert answer.err.splitlines()[-1].startswith("error: measurement file: ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]"])
+def test_a_broken_description_among_the_stored_ones_is_refused_by_its_file(
+    traintime, fake_measure, profile, tmp_path, monkeypatch, text
+):
+    folder = tmp_path / "stored" / machine.key(machine.describe())
+    folder.mkdir(parents=True)
+    (folder / "machine.json").write_text(text)
+    monkeypatch.setattr(machine.this, "__defaults__", (tmp_path / "stored",))
+    answer = traintime("sweep", "--profile", profile, "--to", tmp_path / "to")
+    assert (answer.status, "machine.json" in answer.err) == (2, True)
+
+
+def test_who_interrupts_is_told_how_to_go_on(traintime, fake_measure, rates, profile, tmp_path, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "run", interrupted)
+    answer = traintime("sweep", "--profile", profile, "--to", tmp_path / "to")
+    assert answer.status == 130
+    assert "run the same command again" in answer.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_a_sign_shows_the_rest(folder, encoding):
+    command = [sys.executable, "-c", "from traintime.cli import main; main()", "table", str(folder), "--each"]
+    environment = os.environ | {"PYTHONPATH": str(paths.ROOT), "PYTHONIOENCODING": encoding}
+    answer = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert answer.returncode == 0, answer.stderr[-500:]
+    assert b"some-machine" in answer.stdout
+
+
 def test_a_field_that_the_workload_does_not_have_is_refused(traintime, fake_measure, monkeypatch):
     class Other(Sizes):
         name, folder = "other", workloads.get("rnn").folder
@@ -281,6 +404,7 @@ def test_a_missing_allocator_is_refused_with_the_command_that_adds_it(traintime,
         ("table {} --export {}/table.xlsx", "export", "{}/table.xlsx", ".csv or .parquet"),
         ("table {} --export {}/table", "export", "{}/table", ".csv or .parquet"),
         ("table {} --export {}/table.csv.gz", "export", "{}/table.csv.gz", ".csv or .parquet"),
+        ("table {} --export {}/empty.csv", "export", "{}/empty.csv", "Give the name of a file."),
         ("table {} --export {}/nowhere/table.csv", "export", "{}/nowhere/table.csv", "nowhere"),
         ("table {}/nowhere", "folder", "{}/nowhere", "make measure"),
         ("table {}/empty", "folder", "{}/empty", "make measure"),
@@ -289,7 +413,8 @@ def test_a_missing_allocator_is_refused_with_the_command_that_adds_it(traintime,
     ],
 )
 def test_a_table_or_a_check_of_what_is_not_there_is_refused(traintime, folder, words, field, value, remedy):
-    (folder / "empty").mkdir()
+    for name in ("empty", "empty.csv"):
+        (folder / name).mkdir()
     before = sorted(folder.iterdir())
     words, value = (text.replace("{}", str(folder)) for text in (words, value))
     assert_refused(traintime(*words.split()), field, value, remedy)

@@ -21,7 +21,9 @@ from threadpoolctl import threadpool_limits
 from traintime import paths
 from traintime.errors import InputError
 from traintime.measuring.measure import default_threads
+from traintime.store import records
 
+MEND = "Take it from version control, or delete it: the next sweep writes it anew."
 ALIKE = ("stepping", "instruction_sets")  # what two machines of one key must agree in
 # Instruction sets by which libraries choose their code path, as /proc/cpuinfo names them.
 DECISIVE = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8")
@@ -109,13 +111,36 @@ def this(root: Path = paths.MEASUREMENTS) -> str:
     Two processors may agree in all that a key is made of, and differ: where the machine that has the key is of another
     stepping, or has other instruction sets, this one's tells its own stepping, too.
     """
-    described = describe()
-    name = key(described)
-    description = root / name / "machine.json"
-    other = json.loads(description.read_text()) if description.exists() else {}
-    if all(other.get(each) in (None, described.get(each)) for each in ALIKE):
+    here = describe()
+    name = key(here)
+    other = described(root / name)
+    if all(other.get(each) in (None, here.get(each)) for each in ALIKE):
         return name
-    return further_key(described)
+    return further_key(here)
+
+
+def described(folder: Path) -> dict[str, Any]:
+    """What machine.json in a machine's folder says, of whatever schema; {} where there is none.
+
+    Raises InputError for a file that holds no description.
+    """
+    path = folder / "machine.json"
+    description = records.parsed(path) if path.exists() else {}
+    if not isinstance(description, dict):
+        raise InputError("measurement file", records.name_of(path), "is no JSON object", MEND)
+    return description
+
+
+def rated(folder: Path) -> list[dict[str, Any]]:
+    """The rates of a folder's machine at each time that they were measured: rates.json, or else those of machine.json.
+
+    Raises InputError for a file that holds none.
+    """
+    path, beside = folder / "rates.json", folder / "machine.json"
+    before = records.rated(path) if path.exists() else []
+    if not before and (first := described(folder).get("rates")):
+        before = [records.validated(beside, lambda: records.Rates.model_validate(first), MEND)]
+    return [each.model_dump(exclude_unset=True) for each in before]
 
 
 def further_key(machine: dict[str, Any]) -> str:

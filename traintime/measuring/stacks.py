@@ -16,6 +16,7 @@ from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.measuring import allocators
 from traintime.point import Point, Run
+from traintime.store import records
 
 
 @dataclass(frozen=True)
@@ -286,6 +287,7 @@ def add(
                 "stack", stack.name, f"needs Python {stack.python}, which is not here", how_to_get_python(stack.python)
             )
     assert stack.lock
+    records.check_writable(paths.STACKS)
     say(f"{stack.name}: new environment with Python {stack.python}")
     shutil.rmtree(stack.home, ignore_errors=True)
     subprocess.run([str(python), "-m", "venv", str(stack.home)], check=True, capture_output=True)

@@ -4,7 +4,6 @@ import bisect
 import contextlib
 import hashlib
 import itertools
-import json
 import os
 import random
 import tempfile
@@ -179,14 +178,14 @@ def load_profile(name: str) -> dict[str, Any]:
     if name not in known:
         raise unknown("profile", name, known)
     try:
-        settings = yaml.safe_load(path.read_text())
+        value = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = f"is not whole YAML ({' '.join(str(error).split())})"
         raise InputError("profile", name, problem, f"Correct {path.name}.") from None
-    return _settings("profile", name, settings)
+    return settings("profile", name, value)
 
 
-def _settings(kind: str, name: str, value: Any) -> dict[str, Any]:
+def settings(kind: str, name: str, value: Any) -> dict[str, Any]:
     """The value, where it is a mapping from names; raises InputError for anything else."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         what = "is empty" if value is None else f"holds {type(value).__name__}, no names with values"
@@ -196,11 +195,11 @@ def _settings(kind: str, name: str, value: Any) -> dict[str, Any]:
 
 def plans(profile: str, only: list[str] | None = None) -> list[Plan]:
     """The sweeps of a profile in its order, all or only the named ones."""
-    sweeps = _settings("sweeps", profile, load_profile(profile).get("sweeps", {}))
+    sweeps = settings("sweeps", profile, load_profile(profile).get("sweeps", {}))
     for name in only or []:
         if name not in sweeps:
             raise unknown("sweep", name, sorted(sweeps))
-    return [Plan.from_profile(name, _settings("sweep", name, sweeps[name])) for name in only or sweeps]
+    return [Plan.from_profile(name, settings("sweep", name, sweeps[name])) for name in only or sweeps]
 
 
 def outstanding(plans: list[Plan], root: Path, machine_key: str) -> list[Task]:
@@ -371,10 +370,7 @@ def describe_machine(root: Path, machine_key: str, rates: Callable[[], dict[str,
     folder = root / machine_key
     path, history = folder / "machine.json", folder / "rates.json"
     with records.lock(path):
-        description = json.loads(path.read_text()) if path.exists() else {}
-        before = json.loads(history.read_text()) if history.exists() else []
-        if not before and description.get("rates"):
-            before = [description["rates"]]
+        description, before = machine.described(folder), machine.rated(folder)
         with filelock.FileLock(LOCK, mode=0o666):
             now = rates()
         if description.get("schema_version") != records.SCHEMA:

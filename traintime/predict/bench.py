@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traintime.errors import unknown
+from traintime.errors import InputError, unknown
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
 from traintime.point import Run, make_point
@@ -210,15 +210,22 @@ def keep(case: Case, folder: Path) -> Path:
     path = folder / f"{case.machine}.json"
     folder.mkdir(parents=True, exist_ok=True)
     with records.lock(path):
-        before = json.loads(path.read_text()) if path.exists() else []
-        records.write_atomically(path, json.dumps([*before, case.plain], indent=1))
+        records.write_atomically(path, json.dumps([*tried(folder, case.machine), case.plain], indent=1))
     return path
+
+
+def tried(folder: Path, machine_key: str) -> list[dict[str, Any]]:
+    """What a machine has tried, as it is kept; [] where it has tried nothing. Raises InputError for a broken file."""
+    path = folder / f"{machine_key}.json"
+    cases = records.parsed(path) if path.exists() else []
+    if not isinstance(cases, list):
+        raise InputError("measurement file", path.name, "is no JSON list", "Name another folder with --to.")
+    return cases
 
 
 def kept(folder: Path, machine_key: str) -> list[Case]:
     """What a machine has tried; [] where it has tried nothing."""
-    path = folder / f"{machine_key}.json"
-    return [Case.from_plain(one) for one in json.loads(path.read_text())] if path.exists() else []
+    return [Case.from_plain(one) for one in tried(folder, machine_key)]
 
 
 def _case(backend: str, job: dict[str, Any], seconds: float) -> Case:

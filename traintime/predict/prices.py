@@ -11,7 +11,6 @@ on cards (predict.cards).
 """
 
 import functools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from traintime.errors import InputError, unknown
 from traintime.explain import points
 from traintime.explain.formula import WORK
 from traintime.explain.terms import STEP, TERMS
-from traintime.measuring.machine import RATES
+from traintime.measuring.machine import RATES, rated
 from traintime.point import Point, Run
 from traintime.store import records
 from traintime.store.table import table
@@ -142,10 +141,7 @@ def own_rates(machine: str, root: Path = paths.MEASUREMENTS) -> Rates:
 
     Raises InputError where nobody measured it.
     """
-    history, description = root / machine / "rates.json", root / machine / "machine.json"
-    times = json.loads(history.read_text()) if history.exists() else []
-    if not times and description.exists():
-        times = [one] if (one := json.loads(description.read_text()).get("rates")) else []
+    times = rated(root / machine)
     if not times:
         remedy = "Run `traintime sweep` on that machine: it measures them first."
         raise InputError("machine", machine, "has no rates of its own", remedy)
