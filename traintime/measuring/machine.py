@@ -23,7 +23,7 @@ from traintime.errors import InputError
 from traintime.measuring.measure import default_threads
 from traintime.store import records
 
-MEND = "Take it from version control, or delete it: the next sweep writes it anew."
+MEND = "Take it from version control, or delete it: the next sweep writes it again."
 ALIKE = ("stepping", "instruction_sets")  # what two machines of one key must agree in
 # Instruction sets by which libraries choose their code path, as /proc/cpuinfo names them.
 DECISIVE = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8")

@@ -281,6 +281,7 @@ def run(
     machine_key = machine.this()
     end = time.monotonic() + within_s
     with _alone(root / machine_key), Together() as shared:
+        records.clear(root / machine_key)
         tasks = outstanding(plans, root, machine_key)
         _refuse_impossible(tasks)
         for folder in {task.path(root, machine_key).parent for task in tasks}:

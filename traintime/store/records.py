@@ -416,6 +416,13 @@ def write_atomically(path: Path, text: str) -> None:
             temporary.unlink()
 
 
+def clear(folder: Path) -> None:
+    """Take away what writers that were killed have left below the folder."""
+    for part in list(folder.rglob(".*.part")):
+        with lock(part.with_name(part.name.removeprefix(".").removesuffix(".part"))):
+            part.unlink(missing_ok=True)
+
+
 def check_writable(folder: Path) -> None:
     """Raise InputError when no file can be written into the folder, before anything is measured for it."""
     try:

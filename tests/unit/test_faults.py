@@ -1,0 +1,238 @@
+"""The system refuses what a sweep asks of it, at any moment: the same command then gives what it would have given.
+
+A fault is a refusal of the N-th opening, write, fsync, renaming or new folder, for every N until a whole sweep passes.
+"""
+
+import errno
+import io
+import itertools
+import json
+import os
+import resource
+import tempfile
+
+import pytest
+
+from traintime import paths
+from traintime.errors import InputError
+from traintime.measuring import machine, stacks, sweep
+from traintime.measuring import measure as measuring
+from traintime.store import code, records
+
+pytestmark = pytest.mark.timeout(120)
+MACHINE = "some-machine"
+RATES = {"bandwidth_bytes_per_s": 100.0, "matmul_flop_per_s": 200.0}
+DISTURBED = 12  # rows of the point that is disturbed whenever it runs, and so is done once more in each round
+FIELDS = {"stacks": ["numpy"], "vocabulary": [11, DISTURBED], "embedding": 4, "units": 4, "rounds": 2}
+PLANS = [sweep.Plan.from_profile("small", FIELDS)]
+
+
+@pytest.fixture(autouse=True)
+def made_up_machine(tmp_path, monkeypatch):
+    """A machine with locks, temporary files and stacks of its own, which nobody measures."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
+    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
+    monkeypatch.setattr(machine, "this", lambda: MACHINE)
+    monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
+    monkeypatch.setattr(machine, "free_memory", lambda device: 2**33)
+    monkeypatch.setattr(records.os, "fsync", lambda file: None)
+
+
+@pytest.fixture
+def run(invocation):
+    """Run the sweep into a folder, with what measures a point made up; return the points that were measured.
+
+    What is made of a point does not depend on when it is measured, so that any two whole sweeps agree. started: the
+    moments that the clock shows, one after the other, until somebody interrupts.
+    """
+
+    def sweep_into(root, started=None, plans=PLANS):
+        calls, clock = [], iter(started or itertools.repeat("2026-01-02T03:04:05Z"))
+
+        def measure(point, stack, protocol):
+            if (moment := next(clock, None)) is None:
+                raise KeyboardInterrupt
+            calls.append(point)
+            made = invocation(code=code.current(point.workload, stack.api), started=moment)
+            made["protocol"] |= {"steps": protocol.steps}
+            if point.sizes.vocabulary == DISTURBED:
+                made["result"]["evidence"] = {"seconds": 10.0, "others_cpu_s": 9.0}
+            return made
+
+        sweep.run(plans, root, measure=measure, rates=lambda: dict(RATES))
+        return calls
+
+    return sweep_into
+
+
+def content(root):
+    """Every file below the folder, hidden ones too: an invocation without its time, and each kind of rates once."""
+    files = {}
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        held = json.loads(path.read_text())
+        if path.name == "rates.json":
+            held = [held[0]] if all(each == held[0] for each in held) else held
+        elif path.name != "machine.json":
+            for each in held["invocations"]:
+                del each["started"]
+        files[str(path.relative_to(root))] = held
+    return files
+
+
+@pytest.fixture
+def undisturbed(run, tmp_path):
+    """What a sweep gives that nothing has disturbed."""
+    assert len(run(tmp_path / "undisturbed")) == 2 * (1 + 1 + 2)
+    return content(tmp_path / "undisturbed")
+
+
+class Fault:
+    """Refuses the n-th call, or every one from it on, of one kind of those that a sweep makes of the system."""
+
+    def __init__(self, number, error, lasting=False):
+        self.number, self.error, self.lasting, self.calls = number, error, lasting, 0
+
+    @property
+    def happened(self):
+        return self.calls >= self.number
+
+    def count(self):
+        self.calls += 1
+        if self.calls == self.number or (self.lasting and self.happened):
+            raise OSError(self.error, os.strerror(self.error))
+
+    def before(self, function):
+        def counted(*args, **kwargs):
+            self.count()
+            return function(*args, **kwargs)
+
+        return counted
+
+    def file(self, function):
+        """An opening whose file refuses the n-th write, after half of it."""
+
+        def opened(*args, **kwargs):
+            file = function(*args, **kwargs)
+            whole = file.write if hasattr(file, "write") and file.writable() else None
+
+            def write(text):
+                try:
+                    self.count()
+                except OSError:
+                    whole(text[: len(text) // 2])
+                    file.flush()
+                    raise
+                return whole(text)
+
+            if whole:
+                file.write = write
+            return file
+
+        return opened
+
+    def put_into(self, patch, kind):
+        if kind == "open":
+            patch.setattr(os, "open", self.before(os.open))
+            patch.setattr(io, "open", self.before(io.open))
+        elif kind == "write":
+            patch.setattr(io, "open", self.file(io.open))
+        else:
+            patch.setattr(os, kind, self.before(getattr(os, kind)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("open", errno.EMFILE),
+        ("write", errno.ENOSPC),
+        ("fsync", errno.EIO),
+        ("replace", errno.EACCES),
+        ("mkdir", errno.EROFS),
+    ],
+)
+def test_a_sweep_that_the_system_refuses_something_goes_on_as_if_nothing_had_been(
+    run, undisturbed, tmp_path, monkeypatch, kind, error
+):
+    refused = 0
+    for number in itertools.count(1):
+        root, fault = tmp_path / f"{number}", Fault(number, error)
+        with monkeypatch.context() as patch:
+            fault.put_into(patch, kind)
+            try:
+                run(root)
+            except (InputError, OSError) as caught:
+                refused += 1
+                assert isinstance(caught, InputError) or caught.errno == error, "not another one that it leads to"
+        assert list(root.rglob(".*")) == []
+        run(root)
+        assert content(root) == undisturbed, f"after the {number}th"
+        if not fault.happened:
+            break
+    assert refused >= 2, "or nothing was tested"
+
+
+@pytest.mark.parametrize("limit", [0, 600, 1500, 3000])
+def test_a_disk_that_is_full_loses_nothing_that_was_stored(run, undisturbed, tmp_path, limit):
+    """No file may become longer than so many bytes; the first invocation of a point takes some 1,400."""
+    root, (soft, hard) = tmp_path / "full", resource.getrlimit(resource.RLIMIT_FSIZE)
+    run(root, plans=[sweep.Plan.from_profile("small", FIELDS | {"rounds": 1})]) if limit == 3000 else None
+    before = content(root)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        with pytest.raises(InputError, match="Make room"):
+            run(root)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    after = content(root)
+    assert before.keys() <= after.keys()
+    for name in before.keys() - {f"{MACHINE}/machine.json", f"{MACHINE}/rates.json"}:
+        kept = before[name]["invocations"]
+        assert after[name]["invocations"][: len(kept)] == kept
+    run(root)
+    assert content(root) == undisturbed
+
+
+@pytest.mark.parametrize("kind", ["open", "mkdir"])
+def test_a_folder_that_may_only_be_read_is_refused_before_anything_is_measured(run, tmp_path, monkeypatch, kind):
+    root = tmp_path / "read-only"
+    monkeypatch.setattr(code, "current", lambda *args: pytest.fail("this was not to be measured"))
+    with monkeypatch.context() as patch:
+        Fault(1, errno.EROFS, lasting=True).put_into(patch, kind)
+        with pytest.raises((InputError, OSError)):
+            run(root)
+    assert content(root) == {}
+
+
+@pytest.mark.parametrize("stopped", [None, 3])
+def test_a_clock_that_is_set_back_changes_nothing(run, undisturbed, tmp_path, monkeypatch, stopped):
+    root, back = tmp_path / "back", [f"20{year}-01-02T03:04:05Z" for year in range(30, 10, -1)]
+    if stopped:
+        with pytest.raises(KeyboardInterrupt):
+            run(root, started=back[:stopped])
+    run(root, started=back[stopped or 0 :])
+    assert content(root) == undisturbed
+    for path in records.files(root):
+        times = [each.started for each in records.read(path).invocations]
+        assert times == sorted(times, reverse=True), "as they were run, whatever the clock said"
+
+
+GARBAGE = """
+import json, os, sys
+job = json.loads(sys.stdin.read())
+os.write(job["channel"], {line!r} + b"\\n")
+"""
+
+
+@pytest.mark.parametrize("line", [b"no JSON", b'{"event": "result", "status": "ok"}', b"[" * 100_000])
+def test_a_worker_that_talks_nonsense_has_crashed_and_the_sweep_goes_on(tmp_path, monkeypatch, line):
+    worker = tmp_path / "worker.py"
+    worker.write_text(GARBAGE.format(line=line))
+    monkeypatch.setattr(paths, "WORKER", worker)
+    monkeypatch.setattr(code, "current", lambda workload, api: "0123456789ab")
+    root, plan = tmp_path / "nonsense", sweep.Plan.from_profile("small", FIELDS | {"rounds": 1, "vocabulary": 11})
+    progress = sweep.run([plan], root, measure=measuring.measure, rates=lambda: dict(RATES))
+    assert progress.finished == progress.total == 2 * 2, "the point and the sentinel, each once more"
+    stored = [each for path in records.files(root) for each in records.read(path).invocations]
+    assert {(each.status, bool(each.error), each.result) for each in stored} == {("crashed", True, None)}
+    assert sweep.outstanding([plan], root, MACHINE) == []
