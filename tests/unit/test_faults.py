@@ -47,7 +47,7 @@ def run(invocation):
     moments that the clock shows, one after the other, until somebody interrupts.
     """
 
-    def sweep_into(root, started=None, plans=PLANS):
+    def sweep_into(root, started=None, plans=PLANS, rates=lambda: dict(RATES)):
         calls, clock = [], iter(started or itertools.repeat("2026-01-02T03:04:05Z"))
 
         def measure(point, stack, protocol):
@@ -60,7 +60,7 @@ def run(invocation):
                 made["result"]["evidence"] = {"seconds": 10.0, "others_cpu_s": 9.0}
             return made
 
-        sweep.run(plans, root, measure=measure, rates=lambda: dict(RATES))
+        sweep.run(plans, root, measure=measure, rates=rates)
         return calls
 
     return sweep_into
@@ -88,23 +88,24 @@ def undisturbed(run, tmp_path):
 
 
 class Fault:
-    """Refuses the n-th call, or every one from it on, of one kind of those that a sweep makes of the system."""
+    """Refuses the n-th call of one kind of those that a sweep makes of the system, or each that is below a folder."""
 
-    def __init__(self, number, error, lasting=False):
-        self.number, self.error, self.lasting, self.calls = number, error, lasting, 0
+    def __init__(self, number, error, below=None):
+        self.number, self.error, self.below, self.calls = number, error, below, 0
 
     @property
     def happened(self):
         return self.calls >= self.number
 
-    def count(self):
+    def count(self, path=""):
         self.calls += 1
-        if self.calls == self.number or (self.lasting and self.happened):
+        refused = str(path).startswith(str(self.below)) if self.below else self.calls == self.number
+        if refused:
             raise OSError(self.error, os.strerror(self.error))
 
     def before(self, function):
         def counted(*args, **kwargs):
-            self.count()
+            self.count(args[0])
             return function(*args, **kwargs)
 
         return counted
@@ -196,12 +197,20 @@ def test_a_disk_that_is_full_loses_nothing_that_was_stored(run, undisturbed, tmp
 @pytest.mark.parametrize("kind", ["open", "mkdir"])
 def test_a_folder_that_may_only_be_read_is_refused_before_anything_is_measured(run, tmp_path, monkeypatch, kind):
     root = tmp_path / "read-only"
-    monkeypatch.setattr(code, "current", lambda *args: pytest.fail("this was not to be measured"))
     with monkeypatch.context() as patch:
-        Fault(1, errno.EROFS, lasting=True).put_into(patch, kind)
-        with pytest.raises((InputError, OSError)):
-            run(root)
+        Fault(0, errno.EROFS, below=root).put_into(patch, kind)
+        with pytest.raises(InputError, match="Make it writable"):
+            run(root, rates=lambda: pytest.fail("this was not to be measured"))
     assert content(root) == {}
+
+
+def test_what_a_killed_writer_had_begun_is_taken_away_even_where_nothing_is_left_to_do(run, undisturbed, tmp_path):
+    root = tmp_path / "killed"
+    run(root)
+    for path in [*records.files(root), root / MACHINE / "rates.json"]:
+        path.with_name(f".{path.name}.part").write_text("{")
+    assert run(root) == []
+    assert content(root) == undisturbed
 
 
 @pytest.mark.parametrize("stopped", [None, 3])
