@@ -287,7 +287,7 @@ WRONG = [
     *[((1, "protocol", name), value) for name in ("steps", "timeout_s") for value in (0, -3, 10**400)],
     *[((1, "result", "timing", "first_ns"), value) for value in (-1, 0, 1.5)],
     *[((1, "result", "timing", "steps_ns", 3), value) for value in (0, -1, 10**400)],
-    *[((1, "result", "memory", "peak"), value) for value in (0, -1, 10**400, None)],
+    *[((1, "result", "memory", "peak"), value) for value in (-1, 10**400, None)],
     *[((1, "result", "facts", "versions", "numpy"), value) for value in (MARKUP, "[a](b)", "2" * 300, "`2`", 2)],
     *[
         ((1, "result", "facts", "path", "blas"), value)
@@ -361,6 +361,7 @@ DAMAGES = [
         for changed in ({"device_allocated": 1}, {"other": 1})
     ],
     (lambda root: lacks_peak(file(root)), f"{NAME}: key invocations.1.result.memory has built"),
+    (in_result("memory", "peak", value=0), f"{NAME}: key invocations.1.result.memory.peak is 0"),
     (in_result("loops", value=[LOOP]), f"{NAME}: key invocations.1.result.loops has 1"),
     # Beside the files
     *[

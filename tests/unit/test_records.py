@@ -347,6 +347,7 @@ def test_sizes_that_nobody_can_train_are_refused(add, path):
 def test_what_a_framework_printed_in_colour_is_stored_without(add, path):
     add("crashed", error="\x1b[31mfailed\x1b[0m\n\tat line 3")
     assert records.read(path).invocations[0].error == r"\x1b[31mfailed\x1b[0m" + "\n\tat line 3"
+    assert len(records.read(add("crashed", error="\u202e" * 2_000)).invocations[1].error) < 12_000
 
 
 @pytest.mark.parametrize("text", [b"[]", b"3", b'"text"', b"null", b"{}", b"\xff\xfe\x00", None])

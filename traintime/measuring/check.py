@@ -292,9 +292,12 @@ def _as_asked(run: StoredRun, record: Record, stack: Stack, result: Result) -> I
         process.check_facts(job, result.facts.model_dump())  # what a worker refuses to measure in the first place
     except RuntimeError as error:
         yield Remark(f"{where}.facts: {error}; take the file out, or measure the configuration again")
-    if not (memory >= MEMORY and memory - MEMORY <= ON_A_GPU and (asked.device == "gpu") == bool(memory - MEMORY)):
+    beside = memory - MEMORY
+    if not (memory >= MEMORY and beside <= ON_A_GPU and (asked.device == "gpu") == bool(beside)):
         wanted = ", ".join(sorted(MEMORY | (ON_A_GPU if asked.device == "gpu" else set())))
         yield Remark(f"{where}.memory has {', '.join(sorted(memory))}; on a {asked.device} it is of {wanted}")
+    if empty := sorted(name for name in MEMORY & memory if not result.memory[name]):
+        yield Remark(f"{where}.memory.{empty[0]} is 0 bytes, and no process is so small; measure it again")
     if result.facts.versions.keys() != set(stack.packages):
         named, wanted = (", ".join(sorted(names)) for names in (result.facts.versions, stack.packages))
         yield Remark(f"{where}.facts.versions names {named}; {stack.name} is of {wanted}")

@@ -31,7 +31,7 @@ DISTURBED = 0.2  # processors that others, or the host, kept busy while the coun
 
 
 LARGEST = 4 * 2**20  # bytes of one file; that of most invocations has 0.3 MB
-LONGEST = 1_000  # characters of a sentence about a file
+LONGEST, MOST_OF_AN_ERROR = 1_000, 5_000  # characters of a sentence about a file, and of one that a file holds
 
 
 def printable(text: str, most: int = LONGEST) -> str:
@@ -60,7 +60,7 @@ Time = Annotated[
     Field(pattern=r"^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", description="2026-01-02T03:04:05Z"),
     AfterValidator(_a_time),
 ]
-Lines = Annotated[str, Field(max_length=5_000), AfterValidator(_lines)]
+Lines = Annotated[str, Field(max_length=MOST_OF_AN_ERROR), AfterValidator(_lines)]
 Ordinal = Annotated[int, Field(ge=0, le=10**6)]
 Natural = Annotated[int, Field(ge=1, le=10**6)]
 Total = Annotated[int, Field(ge=0, le=10**15)]
@@ -180,7 +180,7 @@ class SystemCounts(_Strict):
 class Result(_Strict):
     facts: Facts
     phases: dict[Slug, Seconds]
-    memory: dict[Slug, Bytes]
+    memory: dict[Slug, Total]
     timing: Timing
     evidence: SystemCounts = SystemCounts()
     loops: list[Loop] = []
@@ -452,7 +452,7 @@ def append(path: Path, machine: str, stack: str, point: Point, invocation: dict[
             raise ValueError(f"{path.name} holds {record.stack} {record.key} of {record.machine}, not {wanted}")
         if error := invocation.get("error"):  # a framework's last words may be in colour
             shown = (each if each in "\n\t" else printable(each) for each in error)
-            invocation = invocation | {"error": "".join(shown)}
+            invocation = invocation | {"error": "".join(shown)[:MOST_OF_AN_ERROR]}
         added = Invocation.model_validate(invocation)
         record.invocations.append(added)
         write_atomically(path, dumps(record.model_dump(mode="json", exclude_none=True)))
