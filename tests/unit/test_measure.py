@@ -133,7 +133,6 @@ NO_MESSAGES = {
     "an event that is no text": b'{"event": ["result"]}',
     "no UTF-8": b'{"event": "\xff\xfe"}',
     "deep nesting": b"[" * 100_000,
-    "a number of 20 digits": b'{"event": "result", "status": "ok", "result": {"n": 99999999999999999999}}',
     "a number of 5,000 digits": b'{"event": "result", "status": "ok", "result": ' + b"9" * 5000 + b"}",
     "no result": b'{"event": "result", "status": "ok"}',
     "no status": b'{"event": "result", "result": {}}',
@@ -174,7 +173,7 @@ def test_an_answer_that_no_record_can_hold_is_a_crash(measure_fake, answered):
     assert "result" not in record
 
 
-@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+@pytest.mark.parametrize("loss", [float("nan"), float("inf"), 10**400])
 def test_a_loss_that_is_no_number_is_a_crash(measure_fake, invocation, loss):
     right = invocation()["result"]
     body = "answer(status='ok', result=json.loads({!r}))"

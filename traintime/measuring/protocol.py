@@ -12,8 +12,8 @@ class Protocol(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    warmup: int | None = Field(default=None, ge=0, le=10**6)
-    steps: int = Field(default=20, gt=0, le=10**6)
+    warmup: int | None = Field(default=None, ge=0, le=10_000)
+    steps: int = Field(default=20, gt=0, le=50_000)
     timeout_s: float = Field(default=900.0, gt=0, allow_inf_nan=False)
 
 

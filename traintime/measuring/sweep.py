@@ -15,7 +15,7 @@ from typing import Any
 
 import filelock
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from traintime import paths
 from traintime.errors import LARGEST, InputError, unknown
@@ -31,6 +31,7 @@ from traintime.workloads.base import validated
 SEED = 2017
 ROUNDS = 5  # that a figure needs
 WAVES = (3, *range(ROUNDS, 100, ROUNDS))  # every sweep gets three rounds, enough to explore, before any gets five
+NAME = TypeAdapter(records.Slug)
 ATTEMPTS = 2  # of one invocation that crashed or was disturbed
 
 
@@ -72,6 +73,11 @@ class Plan:
         In addition to lists of a point's fields, and of stacks, it may have `also`: more such sets, each joined to the
         others' values, for what does not follow from combining everything with everything (frozen, and under SGD).
         """
+        try:
+            NAME.validate_python(name)
+        except ValidationError:
+            remedy = "Begin with a letter or a digit; take those and any of . _ + - for the rest."
+            raise InputError("sweep", name, "is no name that a file can hold", remedy) from None
         entry = validated(Entry, fields, "field of a sweep")
         protocol = validated(Protocol, entry.protocol, "field of a protocol")
         pairs: dict[tuple[str, str], tuple[Point, Stack]] = {}
