@@ -15,7 +15,7 @@ from nbclient.exceptions import DeadKernelError
 from papermill.iorw import load_notebook_node
 
 from traintime import paths
-from traintime.book import PROFILE, RESULTS, VERDICTS
+from traintime.book import PROFILE, RESULTS
 from traintime.errors import unknown
 from traintime.measuring import sweep
 
@@ -70,8 +70,7 @@ def run_chapter(chapter: str, profile: str, output: Path, results: Path) -> None
 
 
 def _execute(chapter: str, source: Path, aside: Path, given: dict[str, Any], profile: str, results: Path) -> None:
-    told = {RESULTS: str(results), PROFILE: profile, VERDICTS: str(paths.BUILD / "verdicts.csv")}
-    with environment(told):
+    with environment({RESULTS: str(results), PROFILE: profile}):
         try:
             papermill.execute_notebook(
                 str(source),

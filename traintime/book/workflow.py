@@ -20,7 +20,7 @@ from pathlib import Path
 import filelock
 
 from traintime import paths
-from traintime.book import PROFILE, RESULTS, build, execute, kept, progress, run, uses, verdicts
+from traintime.book import PROFILE, RESULTS, VERDICTS, build, execute, kept, progress, run, uses, verdicts
 from traintime.book.processes import die_with_parent
 from traintime.errors import InputError
 from traintime.measuring import sweep
@@ -28,6 +28,7 @@ from traintime.store.records import write_atomically
 
 BUILD = paths.BUILD
 HTML = BUILD / "html"
+JUDGED = BUILD / "verdicts.csv"
 MEASURES = re.compile(r"\w+ = run\.run\(")  # the one call in a chapter that measures
 
 
@@ -52,10 +53,9 @@ def make(profile: str) -> None:
 
 def _make(profile: str, given: dict[str, dict]) -> None:
     work = BUILD / profile
-    judged = BUILD / "verdicts.csv"
-    verdicts.update(judged, progress.say)
+    verdicts.update(JUDGED, progress.say)
     measured = _measure(profile, work / "results")
-    rows = list(verdicts.read(judged).values())
+    rows = list(verdicts.read(JUDGED).values())
     for chapter, notebook in execute.chapters().items():
         of_chapter = [row for row in rows if row.claim.startswith(chapter[:2])]
         _write(work / "inputs" / chapter, uses.page(notebook), given[chapter], measured[chapter], of_chapter)
@@ -150,7 +150,9 @@ def _snakemake(profile: str) -> None:
     command = [sys.executable, "-m", "snakemake", "--cores", "2", "--quiet", "all", "--rerun-triggers", "mtime"]
     # The lock above guards this folder, and ends with its process however that ends; Snakemake's would stay.
     command += ["--nolock", "--rerun-incomplete", "--keep-going", "--config", f"profile={profile}"]
-    process = subprocess.Popen(command, cwd=paths.ROOT, preexec_fn=die_with_parent)
+    # What was judged above holds for all of it: no chapter and no page judges anew.
+    told = os.environ | {VERDICTS: str(JUDGED)}
+    process = subprocess.Popen(command, cwd=paths.ROOT, env=told, preexec_fn=die_with_parent)
     try:
         answer = process.wait()
     except BaseException:
