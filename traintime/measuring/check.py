@@ -414,9 +414,10 @@ def additions(sent: Path, here: Path) -> Additions:
 
 def collisions(sent: Path, here: Path) -> Iterator[Remark]:
     """What merging would change here, or store twice: a machine of another description, a file of other content."""
-    stored: dict[history.Identity, str] = {}
+    # By its times alone: no two runs ever took the same nanoseconds, whatever machine and day they are said to be of.
+    stored: dict[tuple[int | None, ...], str] = {}
     for path in records.files(here):
-        stored |= dict.fromkeys(history.identities(path.read_bytes()), records.name_of(path))
+        stored |= {each.times: records.name_of(path) for each in history.identities(path.read_bytes()) if each.times}
     for path in _places(sent)[0]:
         name, ours = path.relative_to(sent).as_posix(), here / path.relative_to(sent)
         try:
@@ -425,7 +426,7 @@ def collisions(sent: Path, here: Path) -> Iterator[Remark]:
                 yield Remark(records.printable(f"{name}: {_differs(path, ours)}"))
         except (InputError, UnicodeDecodeError):  # `findings` names it
             continue
-        twice = Counter(stored[each] for each in history.identities(content) if each.times and each in stored)
+        twice = Counter(stored[each.times] for each in history.identities(content) if each.times in stored)
         for other in sorted(twice.keys() - {name}):
             problem = f"{twice[other]} of its invocations are stored in {other}; send only what this machine measured"
             yield Remark(records.printable(f"{name}: {problem}"))

@@ -346,7 +346,7 @@ def validated(path: Path, validate: Callable[[], Some], remedy: str) -> Some:
         first = error.errors(include_url=False, include_context=False)[0]
     where = printable(".".join(str(part) for part in first["loc"]), 150)
     value = "" if first["type"] == "missing" else f"; it is {printable(repr(first['input']), 60)}"
-    problem = f"has a wrong key {where} ({first['msg'].lower()}{value})"
+    problem = f"has a wrong key {where} ({first['msg'][:1].lower()}{first['msg'][1:]}{value})"
     raise InputError("measurement file", name_of(path), printable(problem), remedy)
 
 
