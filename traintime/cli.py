@@ -714,5 +714,6 @@ def main() -> None:
         sys.exit(2 if isinstance(error, InputError) else 1)
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            err.print("stopped; to go on, run the same command again: what it has stored is not done twice")
+            sentence = "stopped; to go on, run the same command again: what it has stored is not done twice"
+            err.print(sentence, soft_wrap=True)
         raise

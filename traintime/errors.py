@@ -34,7 +34,7 @@ def unknown(field: str, value: object, known: list[str]) -> InputError:
 
 
 def of_system(error: OSError, field: str = "file", value: object = None) -> InputError:
-    """The error for what the system does not let be written. value: its name, where the system does not say it."""
+    """The error for a file or folder that the system refuses. value: its name, where the system does not say it."""
     name = os.fspath(value if value is not None else error.filename or "")  # type: ignore[arg-type]
-    problem = f"cannot be written ({error.strerror or error})"
+    problem = f"cannot be used ({error.strerror or error})"
     return InputError(field, name, problem, REMEDIES.get(error.errno or 0, WRITABLE))

@@ -208,7 +208,6 @@ def folder() -> Path:
 def keep(case: Case, folder: Path) -> Path:
     """Add the case to what this machine has tried so far, and say in which file; nothing there is touched."""
     path = folder / f"{case.machine}.json"
-    folder.mkdir(parents=True, exist_ok=True)
     with records.lock(path):
         records.write_atomically(path, json.dumps([*tried(folder, case.machine), case.plain], indent=1))
     return path
