@@ -416,6 +416,10 @@ def test_what_cannot_be_gone_through_again_is_named():
         ({"first_step": 2.5}, "first_step: 2.5"),
         ({"deadline": "soon"}, "deadline: 'soon'"),
         ({"say": 5}, "say: 5"),
+        ({"say": ""}, "say: ''"),
+        ({"clock": 5}, "clock: 5"),
+        ({"wall": None}, "wall: None"),
+        ({"validation_steps": 10**400}, "validation_steps: 1000"),
         ({"level": 2}, "level: 2"),
     ],
 )

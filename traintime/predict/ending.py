@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from traintime.errors import InputError
+from traintime.errors import LARGEST, InputError
 from traintime.predict.answer import within
 from traintime.predict.costs import Costs
 from traintime.predict.lines import Deadline, EndEstimate, Lines, after, rhythm
@@ -37,11 +37,16 @@ class Ending:
     ) -> None:
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise InputError("level", level, "is no share", "Give a number between 0 and 1, such as 0.9.")
-        if validation_steps is not None and (type(validation_steps) is not int or validation_steps < 0):
+        if validation_steps is not None and (type(validation_steps) is not int or not 0 <= validation_steps <= LARGEST):
             remedy = "Give a whole number of 0 or more, or None where you do not know."
             raise InputError("validation_steps", validation_steps, "is no number of batches", remedy)
-        if say is not None and not callable(say):
-            raise InputError("say", say, "is nothing that can be called", "Give a function of a line, or None.")
+        for name, function, remedy in (
+            ("say", print if say is None else say, "Give a function of a line, or None."),
+            ("clock", clock, "Give a function that gives seconds, such as time.perf_counter."),
+            ("wall", wall, "Give a function that gives the moment, such as datetime.now."),
+        ):
+            if not callable(function):
+                raise InputError(name, function, "is nothing that can be called", remedy)
         self._deadline = None if deadline is None else Deadline(deadline, wall)
         self._level, self._every, self._validation_steps = level, rhythm(every), validation_steps
         self._costs = None if cost is None else Costs(cost)
