@@ -139,7 +139,7 @@ def rated(folder: Path) -> list[dict[str, Any]]:
     path, beside = folder / "rates.json", folder / "machine.json"
     before = records.rated(path) if path.exists() else []
     if not before and (first := described(folder).get("rates")):
-        before = [records.validated(beside, lambda: records.Rates.model_validate(first), MEND)]
+        before = [records.validated(beside, lambda: records.MeasuredRates.model_validate(first), MEND)]
     return [each.model_dump(exclude_unset=True) for each in before]
 
 

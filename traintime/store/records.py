@@ -253,7 +253,7 @@ class Gpu(_Strict):
     driver: Name | None = None
 
 
-class Rates(_Strict):
+class MeasuredRates(_Strict):
     """How fast a machine's memory and arithmetic were at a time: bytes and float32 operations a second."""
 
     measured: Time | None = None
@@ -285,10 +285,10 @@ class Description(_Strict):
     kernel: Slug
     distribution: Name | None = None
     gpus: list[Gpu] = []
-    rates: Rates
+    rates: MeasuredRates
 
 
-HISTORY = TypeAdapter(list[Rates])  # rates.json
+HISTORY = TypeAdapter(list[MeasuredRates])  # rates.json
 
 
 def file_of(root: Path, machine: str, stack: str, key: str, sentinel: bool = False) -> Path:
@@ -333,7 +333,7 @@ def described(path: Path) -> Description:
     return validated(path, lambda: Description.model_validate(parsed(path)), "Run: traintime machine --to FOLDER")
 
 
-def rated(path: Path) -> list[Rates]:
+def rated(path: Path) -> list[MeasuredRates]:
     """A machine's rates at each time that they were measured; raises InputError as `read` does."""
     return validated(path, lambda: HISTORY.validate_python(parsed(path)), "Take the file from where it was measured.")
 
