@@ -87,29 +87,31 @@ def _places(root: Path) -> tuple[list[Path], list[Remark]]:
     wrong: list[Remark] = []
     problems: list[OSError] = []
     for place, folders, names in os.walk(root, onerror=problems.append):
-        folders.sort()
-        for name in [*folders, *sorted(names)]:
+        for name in [*sorted(folders), *sorted(names)]:
             path = Path(place, name)
-            below, mode = path.relative_to(root).as_posix(), path.lstat().st_mode
-            allowed = FOLDERS if stat.S_ISDIR(mode) else FILES
-            if stat.S_ISLNK(mode):
-                wrong.append(Remark(f"{below}: is a link; put what it leads to in its place"))
-            elif not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-                wrong.append(Remark(f"{below}: is neither a file nor a folder; remove it"))
-            elif not allowed.fullmatch(below):
-                kind = "folder" if stat.S_ISDIR(mode) else "file"
-                wrong.append(Remark(f"{below}: is no {kind} of measurements; remove it"))
-            elif stat.S_ISREG(mode) and path.lstat().st_size > records.LARGEST:
-                wrong.append(Remark(f"{below}: has more than {records.LARGEST / 2**20:.0f} MiB; measure it again"))
-            elif stat.S_ISREG(mode):
+            below = path.relative_to(root).as_posix()
+            if problem := _misplaced(below, path.lstat()):
+                wrong.append(Remark(f"{below}: {problem}"))
+                if name in folders:
+                    folders.remove(name)
+            elif name not in folders:
                 files.append(path)
-                continue
-            else:
-                continue
-            if name in folders:
-                folders.remove(name)
     wrong += [Remark(f"{error.filename}: cannot be read ({error.strerror})") for error in problems if root.is_dir()]
     return sorted(files), wrong
+
+
+def _misplaced(below: str, state: os.stat_result) -> str:
+    """Why what lies there may not; "" where it may. below: its place below the folder."""
+    folder, file = stat.S_ISDIR(state.st_mode), stat.S_ISREG(state.st_mode)
+    if stat.S_ISLNK(state.st_mode):
+        return "is a link; put what it leads to in its place"
+    if not folder and not file:
+        return "is neither a file nor a folder; remove it"
+    if not (FOLDERS if folder else FILES).fullmatch(below):
+        return f"is no {'folder' if folder else 'file'} of measurements; remove it"
+    if file and state.st_size > records.LARGEST:
+        return f"has more than {records.LARGEST / 2**20:.0f} MiB; measure it again"
+    return ""
 
 
 def _machine(folder: Path, files: list[Path], at_least: int, known: Known, sent: bool) -> Iterator[Remark]:

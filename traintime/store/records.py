@@ -57,7 +57,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 .,:+()/@!_-]*$", ma
 Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
 Time = Annotated[
     str,
-    Field(pattern=r"^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", description="2026-01-02T03:04:05Z"),
+    Field(pattern=r"^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
     AfterValidator(_a_time),
 ]
 Lines = Annotated[str, Field(max_length=MOST_OF_AN_ERROR), AfterValidator(_lines)]
