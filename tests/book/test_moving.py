@@ -255,7 +255,9 @@ def test_it_follows_the_static_figure_and_moves_nothing_else(browser, html, chap
     assert figure.bounding_box()["y"] > static.bounding_box()["y"]
     assert "ms by the formula" in reading(tab)
     tab.locator("#moving-batch").press("ArrowLeft")
-    assert figure.evaluate(place) == before
+    assert figure.evaluate(place) == pytest.approx(
+        before, abs=1
+    )  # a figure above may be loaded meanwhile, to the pixel
     tab.wait_for_timeout(200)
     assert sum(tab.evaluate("window.shifted")) < 0.01
     context.close()

@@ -389,6 +389,5 @@ PROSE = Prose(
     card_fused=_first_held("fused kernel"),
     card_loop=_first_held("loop"),
     card_width=lambda _: f"{(ours_first()['high_s'] / ours_first()['low_s']).median():.0f}",
-    card_loop_most=lambda _: f"{1 / ours_first('loop')['times'].min():.1f}",
     odd=lambda _: f"{max(one.times.value for one in stored.measured([one for one in odd() if one.off])):.1f} times",
 )
