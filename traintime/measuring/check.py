@@ -441,6 +441,7 @@ def _differs(path: Path, ours: Path) -> str:
         for field, value in here.items():
             if theirs[field] != value:
                 return f"key {field} is {theirs[field]!r}, and here a machine of this name has {value!r}; rename theirs"
+        return "would overwrite ours, which describes the same machine; put ours in its place"
     return "is here with other content, which merging would overwrite; leave it out, or send only new files"
 
 
