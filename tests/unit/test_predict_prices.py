@@ -162,10 +162,10 @@ def test_recurrent_positions_have_a_price_of_their_own_in_memory():
 def test_this_machine_s_rates_are_measured_by_another_process(monkeypatch):
     """What they take must not be counted as a probed model's: an allocator may keep it."""
 
-    def here():
+    def in_this_process():
         raise AssertionError("measured in this process")
 
-    monkeypatch.setattr(machine, "rates", here)
+    monkeypatch.setattr(machine, "rates", in_this_process)
     rates = here.rates()
     assert rates.bytes > 1e8
     assert rates.flops > 1e8

@@ -70,7 +70,8 @@ def test_two_builds_at_once_are_one_too_many(tmp_path, monkeypatch):
     monkeypatch.setattr(workflow, "BUILD", tmp_path)
     started = []
     monkeypatch.setattr(workflow, "_make", lambda *given: started.append(given))
-    with filelock.FileLock(tmp_path / "lock"), pytest.raises(InputError, match="is being built by another process"):
+    (tmp_path / "builder").write_text("4711")
+    with filelock.FileLock(tmp_path / "lock"), pytest.raises(InputError, match="is being built by process 4711"):
         workflow.make("quick")
     assert started == []
     workflow.make("quick")

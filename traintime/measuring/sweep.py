@@ -31,7 +31,7 @@ from traintime.workloads.base import validated
 SEED = 2017
 ROUNDS = 5  # that a figure needs
 WAVES = (3, *range(ROUNDS, 100, ROUNDS))  # every sweep gets three rounds, enough to explore, before any gets five
-NAME = TypeAdapter(records.Slug)
+NAME = TypeAdapter(records.SweepName)
 ATTEMPTS = 2  # of one invocation that crashed or was disturbed
 
 
@@ -76,7 +76,7 @@ class Plan:
         try:
             NAME.validate_python(name)
         except ValidationError:
-            remedy = "Begin with a letter or a digit; take those and any of . _ + - for the rest."
+            remedy = "Begin with a letter or a digit; take those, spaces and any of . _ + : , × - for the rest."
             raise InputError("sweep", name, "is no name that a file can hold", remedy) from None
         entry = validated(Entry, fields, "field of a sweep")
         protocol = validated(Protocol, entry.protocol, "field of a protocol")

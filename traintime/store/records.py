@@ -55,6 +55,8 @@ def _lines(text: str) -> str:
 # HTML, Markdown or mathematics gives a meaning, and every number has a range in which it can be summed and shown.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 .,:+()/@!_-]*$", max_length=100)]
 Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
+# As people read it on the pages: "batch × 4", "fetching: ahead".
+SweepName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+:,×-]*$", max_length=200)]
 Time = Annotated[
     str,
     Field(pattern=r"^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
@@ -195,7 +197,7 @@ class Invocation(_Strict):
 
     started: Time
     round: Natural
-    sweep: Slug
+    sweep: SweepName
     seed: Total
     threads: Natural
     protocol: StoredProtocol
