@@ -216,7 +216,7 @@ def test_all_sweeps_of_a_profile_or_only_the_named_ones(profile):
     "text",
     ["", "- a\n- b\n", "only words", "7", "{", "a: [", "sweeps: [", "\0", "1: 2", "9" * 5000, "sweeps:\n  one:\n\tx: 1"]
     + ["sweeps: 3", "sweeps: [one]", "sweeps:\n  one:", "sweeps:\n  one: [a]", "sweeps:\n  1: {vocabulary: 5}"]
-    + ["sweeps: {"<b>": {vocabulary: 5}}", "sweeps: {../out: {vocabulary: 5}}"]
+    + ['sweeps: {"<b>": {vocabulary: 5}}', "sweeps: {../out: {vocabulary: 5}}"]
     + [
         f"sweeps: {{one: {{vocabulary: 5, {fields}}}}}"
         for fields in (
