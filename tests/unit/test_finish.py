@@ -28,7 +28,8 @@ PAGE = """<!DOCTYPE html>
 <article><section><h1>Why?</h1><p>Adam updates the <em>whole</em> table &amp; more.</p>
 <p class="tip">Two.</p><pre>a  &lt; b
   c</pre>
-<img alt="one" src="{up}_images/a%20b.svg"/><img alt="two" src="{up}_images/c.svg"/></section></article>
+<img alt="one" src="{up}_images/a%20b.svg"/><figure><img alt="two" src="{up}_images/c.svg"/></figure>
+<details><summary aria-label="Toggle"><span>Solution</span></summary>4</details></section></article>
 </body></html>
 """
 SVG = '<?xml version="1.0"?>\n<svg xmlns:x="y" width="300pt" height="150.4pt" viewBox="0 0 300 150"></svg>'
@@ -171,6 +172,12 @@ def test_figures_have_their_place_and_all_but_the_first_wait(page):
     assert (first["width"], first["height"]) == ("400", "201")
     assert "loading" not in first.attrs
     assert second["loading"] == "lazy"
+
+
+def test_what_scrolls_can_be_focused_and_what_folds_is_called_what_it_says(page):
+    assert page.figure["tabindex"] == "0"
+    assert page.summary.attrs == {}
+    assert page.summary.text == "Solution"
 
 
 def test_text_and_code_are_as_they_were(page):

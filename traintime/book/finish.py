@@ -116,6 +116,7 @@ def finish(folder: Path) -> None:
         _choose_mode(page)
         _describe(page)
         _size_images(page, path)
+        _make_accessible(page)
     _join_styles(pages, folder)
     for path, page in pages.items():
         path.write_text(re.sub(r"^\s*(<!DOCTYPE html>)\s*", r"\1\n", str(page)))  # the parser adds a line there
@@ -210,6 +211,14 @@ def _size_images(page: BeautifulSoup, path: Path) -> None:
             image.attrs |= {"width": str(width), "height": str(height), "style": f"--ratio: {width / height:.3f}"}
         if number:
             image["loading"] = "lazy"
+
+
+def _make_accessible(page: BeautifulSoup) -> None:
+    """What is scrolled sideways on a phone can be scrolled by keyboard; what folds is called what is written on it."""
+    for figure in page.select("article figure"):
+        figure["tabindex"] = "0"
+    for summary in page.select("summary[aria-label]"):
+        del summary["aria-label"]
 
 
 # Style sheets
