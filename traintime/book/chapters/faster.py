@@ -12,6 +12,7 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import page, stored
+from traintime.book.chapters import measuring
 from traintime.book.chapters.faster_costs import LEARNED, WHEN_READ, accuracy_cost
 from traintime.book.chapters.faster_transfers import (
     EVERY,
@@ -424,6 +425,9 @@ PROSE = Prose(
     **dict(ChainMap(*(_by_stack(*each, "", Interval.text) for each in product(MODELS, ACCELERATIONS)))),
     **dict(ChainMap(*(_by_stack(*each, "-about", _about) for each in ANSWER))),
     **dict(ChainMap(*(_by_stack(*each, "-slower", _slower) for each in SLOWER))),
+    slept=lambda _: measuring.slept_of("arrays", "dataset"),
+    slept_untuned=lambda _: measuring.slept_of("untuned"),
+    waited=lambda _: measuring.waited().text(".0%"),
     without_half=lambda _: stored.of(WITHOUT_HALF).title,
     **for_each(STACKS, "emulated", lambda _, stack: _emulated(stack)),
     **for_each(STACKS, "when-read", lambda book, stack: pair_gains(book, AS_READ)[stack].text()),

@@ -22,6 +22,7 @@ from traintime.book.plots import short
 from traintime.book.stored import ANY, Measurements, largest, smallest
 from traintime.explain import formula, statistics
 from traintime.explain.statistics import Comparison, Interval
+from traintime.predict.goals import mean
 from traintime.predict.record import SLEPT_S
 from traintime.store.table import ALIKE
 
@@ -320,6 +321,12 @@ def waits() -> pd.DataFrame:
     return pd.DataFrame(found | {"share": of_way["share"].max()}).reset_index()
 
 
+def waited() -> Interval:
+    """What an epoch's end adds to an epoch where the pipeline tunes itself, a share, on average."""
+    each = pd.read_csv(paths.DATA / "sleeps.csv").query("way != 'untuned'")
+    return mean((each["wait_s"] / each["epoch_s"]).to_numpy())
+
+
 def waits_table() -> HTML:
     """What the cure does, as a table."""
     return page.columns(
@@ -331,9 +338,10 @@ def waits_table() -> HTML:
     )
 
 
-def _slept_of(way: str) -> str:
-    rows = waits().set_index("way")
-    return f"{rows.at[way, 'slept']} of {rows.at[way, 'ends']}"
+def slept_of(*ways: str) -> str:
+    """How many ends of epochs slept, of all of these ways: "4 of 24"."""
+    rows = waits().set_index("way").loc[list(ways)]
+    return f"{rows['slept'].sum()} of {rows['ends'].sum()}"
 
 
 def cured_by_chance() -> float:
@@ -428,9 +436,9 @@ PROSE = Prose(
     timer=lambda book: percent(timer_missed(book), 1),
     idle_most=lambda book: f"{slept(book)['idle_s'].sort_values().iloc[-1]:.0f} seconds",
     idle_of=lambda book: f"{slept(book).sort_values('idle_s')['seconds'].iloc[-1]:.0f} seconds",
-    wait_arrays=lambda _: _slept_of("arrays"),
-    wait_dataset=lambda _: _slept_of("dataset"),
-    wait_untuned=lambda _: _slept_of("untuned"),
+    wait_arrays=lambda _: slept_of("arrays"),
+    wait_dataset=lambda _: slept_of("dataset"),
+    wait_untuned=lambda _: slept_of("untuned"),
     wait_longest=lambda _: _longest_wait(),
     wait_chance=lambda _: f"{cured_by_chance():.1g}",
     zipf_low=lambda book: f"{stored.measured(zipf(book))['ratio'].min():.2f}",
