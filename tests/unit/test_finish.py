@@ -23,6 +23,7 @@ PAGE = """<!DOCTYPE html>
 <script src="{up}searchindex.js"></script>
 </head>
 <body>
+<p id="sum"><span class="math">\\(b \\cdot V\\)</span></p>
 <button class="theme-switch-button"><i class="theme-switch fa-solid fa-moon   fa-lg" data-mode="dark"></i></button>
 <span class="fas fa-download"></span>
 <article><section><h1>Why?</h1><p>Adam updates the <em>whole</em> table &amp; more.</p>
@@ -178,6 +179,11 @@ def test_what_scrolls_can_be_focused_and_what_folds_is_called_what_it_says(page)
     assert page.figure["tabindex"] == "0"
     assert page.summary.attrs == {}
     assert page.summary.text == "Solution"
+
+
+def test_a_formula_that_code_wrote_is_set(page):
+    assert page.select_one("#sum span.math > math").text == "b⋅V"
+    assert "\\" not in page.select_one("#sum").text
 
 
 def test_text_and_code_are_as_they_were(page):

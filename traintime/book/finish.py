@@ -117,6 +117,7 @@ def finish(folder: Path) -> None:
         _describe(page)
         _size_images(page, path)
         _make_accessible(page)
+        _set_formulas(page)
     _join_styles(pages, folder)
     for path, page in pages.items():
         path.write_text(re.sub(r"^\s*(<!DOCTYPE html>)\s*", r"\1\n", str(page)))  # the parser adds a line there
@@ -219,6 +220,15 @@ def _make_accessible(page: BeautifulSoup) -> None:
         figure["tabindex"] = "0"
     for summary in page.select("summary[aria-label]"):
         del summary["aria-label"]
+
+
+def _set_formulas(page: BeautifulSoup) -> None:
+    """Formulas that code wrote as LaTeX (markup.inline), which a notebook sets by MathJax. Raises ValueError."""
+    for formula in page.select("span.math"):
+        if formula.text.startswith(r"\("):
+            found = mathml(formula.text.removeprefix(r"\(").removesuffix(r"\)"), block=False)
+            formula.string = ""
+            formula.append(BeautifulSoup(found, "html.parser"))
 
 
 # Style sheets

@@ -21,7 +21,7 @@ import filelock
 
 from traintime import paths
 from traintime.book import PROFILE, RESULTS, VERDICTS, build, execute, kept, progress, run, uses, verdicts
-from traintime.book.processes import die_with_parent
+from traintime.book.processes import die_with_parent, end_all
 from traintime.errors import InputError
 from traintime.measuring import sweep
 from traintime.store.records import write_atomically
@@ -156,7 +156,7 @@ def _snakemake(profile: str) -> None:
     try:
         answer = process.wait()
     except BaseException:
-        process.terminate()
+        end_all(process.pid)  # Snakemake by itself would wait for the chapters that run
         process.wait()
         raise
     if answer:

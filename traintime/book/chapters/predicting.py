@@ -149,7 +149,7 @@ def tier_table(books: Sequence[Measurements]) -> HTML:
     table.insert(3, {"name": "formula, a card's data sheet"} | elsewhere.card_row())
     return page.columns(
         pd.DataFrame(table),
-        fold="Each machine and card, with how long the trainings lasted",
+        fold=f"On {', then '.join(book.title for book in books)}, and by card, with how long the trainings lasted",
         name="evidence",
         models="trainings",
         error="mean error",

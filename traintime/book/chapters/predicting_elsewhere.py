@@ -210,16 +210,6 @@ def cards_foretold(book: Measurements) -> Finding | None:
     return Finding(met, f"{said}, {found['covered']:.0%} covered")
 
 
-def ours_first(kernel: str = "") -> pd.DataFrame:
-    """Our own steps of one kernel, or of both, as they were predicted before any GPU was measured, with times and held.
-    Raises KeyError without any.
-    """
-    steps = foretold(card())
-    steps = stored.measured(steps[steps["kernel"].str.startswith(kernel)])
-    held = steps["step_s"].between(steps["low_s"], steps["high_s"])
-    return steps.assign(times=steps["foretold_s"] / steps["step_s"], held=held)
-
-
 def card_cells(models: pd.DataFrame) -> dict[str, str]:
     """The cells of trainings on cards (on_cards) in the tables of tiers; the error is a mean by weight."""
     error = np.average((models["times"] - 1).abs(), weights=models["weight"])
@@ -364,10 +354,6 @@ def _post(figure: str) -> Callable[[Measurements], str]:
     return give
 
 
-def _first_held(kernel: str) -> Callable[[Measurements], str]:
-    return lambda _: f"{ours_first(kernel)['held'].sum()} of {len(ours_first(kernel))}"
-
-
 def _others(column: str) -> Callable[[Measurements], str]:
     """How many cards, or sources, of others there are."""
     return lambda _: str(left_out().query("source != 'our H200'")[column].nunique())
@@ -386,8 +372,5 @@ PROSE = Prose(
     post=_post("foretold_s"),
     post_low=_post("low_s"),
     post_high=_post("high_s"),
-    card_fused=_first_held("fused kernel"),
-    card_loop=_first_held("loop"),
-    card_width=lambda _: f"{(ours_first()['high_s'] / ours_first()['low_s']).median():.0f}",
     odd=lambda _: f"{max(one.times.value for one in stored.measured([one for one in odd() if one.off])):.1f} times",
 )
