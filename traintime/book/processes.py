@@ -17,8 +17,11 @@ def die_with_parent() -> None:
 
 def end_all(of: int) -> None:
     """End the process with this number and all that it has started, at once; kill what does not go within seconds."""
-    top = psutil.Process(of)
-    family = [*top.children(recursive=True), top]
+    try:
+        top = psutil.Process(of)
+        family = [*top.children(recursive=True), top]
+    except psutil.NoSuchProcess:  # Ctrl-C has ended it, too, and its children end with it
+        return
     for process in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
