@@ -227,7 +227,7 @@ def _set_formulas(page: BeautifulSoup) -> None:
     for formula in page.select("span.math"):
         if formula.text.startswith(r"\("):
             found = mathml(formula.text.removeprefix(r"\(").removesuffix(r"\)"), block=False)
-            formula.string = ""
+            formula.clear()
             formula.append(BeautifulSoup(found, "html.parser"))
 
 

@@ -249,8 +249,8 @@ def _one_batch(book: Measurements) -> str:
 
 
 def with_kinds(book: Measurements) -> float:
-    """What calibrated answers would have missed by on average with a cost for each kind of model and stack: each
-    corrected by the median of the others of its kind and stack on the machine, which no probes could know better.
+    """What calibrated answers would have missed by on average with a factor for each kind of model and stack: each
+    corrected by the median of the others of its kind and stack on the machine.
 
     Models of which there is no other stay as they were.
     """
