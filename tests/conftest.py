@@ -59,7 +59,11 @@ class ByWhatTheyShare(LoadScopeScheduling):
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    """Tests marked `everything` belong to `make test-all` alone, which says so with TRAINTIME_ALL."""
+    if not os.environ.get("TRAINTIME_ALL"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("everything")])
+        items[:] = [item for item in items if not item.get_closest_marker("everything")]
     items.sort(key=lambda item: LONG.index(item.path.parent.name) if item.path.parent.name in LONG else len(LONG))
 
 

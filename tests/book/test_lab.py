@@ -15,8 +15,10 @@ from traintime import paths
 from traintime.book import reader
 
 pytestmark = pytest.mark.book
-QUICK = "09-cpu-vs-gpu"  # measures nothing; all with TRAINTIME_ALL
-CHAPTERS = list(reader.chapters()) if os.environ.get("TRAINTIME_ALL") else [QUICK]
+QUICK = "09-cpu-vs-gpu"  # measures nothing
+CHAPTERS = [
+    pytest.param(chapter, marks=() if chapter == QUICK else pytest.mark.everything) for chapter in reader.chapters()
+]
 TOKEN = "for-this-test"
 RAW = re.compile(r"\{[\w:-]+\}`|^:::", flags=re.MULTILINE)
 

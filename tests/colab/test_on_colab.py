@@ -16,14 +16,16 @@ from traintime.book import reader
 
 pytestmark = pytest.mark.colab
 PYTHON = paths.STACKS / "colab" / "bin" / "python"
-SOME = ("08-fused-lstm", "09-cpu-vs-gpu")  # one that measures and one that does not; all with TRAINTIME_ALL
+SOME = ("08-fused-lstm", "09-cpu-vs-gpu")  # one that measures and one that does not
 RUN = """
 import sys, nbclient, nbformat
 notebook = nbformat.read(sys.argv[1], as_version=4)
 nbclient.NotebookClient(notebook, timeout=900).execute()
 nbformat.write(notebook, sys.argv[1])
 """
-CHAPTERS = list(reader.chapters()) if os.environ.get("TRAINTIME_ALL") else SOME
+CHAPTERS = [
+    pytest.param(chapter, marks=() if chapter in SOME else pytest.mark.everything) for chapter in reader.chapters()
+]
 
 
 def test_the_environment_is_here_where_all_were_asked_for():

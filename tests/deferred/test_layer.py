@@ -12,9 +12,11 @@ import pytest
 from traintime.deferred.rules import BACKENDS as NAMES
 
 HERE = Path(__file__).parent
-# Minutes each: one here, every one under TRAINTIME_ALL, as continuous integration has it.
-TRIED = NAMES if os.environ.get("TRAINTIME_ALL") else ["jax"]
-BACKENDS = [pytest.param(name, marks=pytest.mark.stack(f"2026-{name}")) for name in TRIED]
+# Minutes each: one with `make test`, all with `make test-all`.
+BACKENDS = [
+    pytest.param(name, marks=[pytest.mark.stack(f"2026-{name}")] + [pytest.mark.everything] * (name != "jax"))
+    for name in NAMES
+]
 
 
 def environment(backend):

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-# Minutes each: one here, every one under TRAINTIME_ALL, as continuous integration has it.
-TRIED = ("tensorflow", "jax", "torch") if os.environ.get("TRAINTIME_ALL") else ("tensorflow",)
-BACKENDS = [pytest.param(name, marks=pytest.mark.stack(f"2026-{name}")) for name in TRIED]
+# Minutes each: one with `make test`, all with `make test-all`.
+BACKENDS = [
+    pytest.param(name, marks=[pytest.mark.stack(f"2026-{name}")] + [pytest.mark.everything] * (name != "tensorflow"))
+    for name in ("tensorflow", "jax", "torch")
+]
 CHECKS = Path(__file__).parent
 
 

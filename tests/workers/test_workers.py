@@ -27,20 +27,27 @@ HERE = [stack.name for stack in PRESENT]
 # Theano compiles each new graph for minutes: one optimizer is enough there.
 FAST = [stack.name for stack in PRESENT if stack.backend != "theano"]
 KERAS3 = [stack.name for stack in PRESENT if stack.api == "keras3"]
-EVERYTHING = bool(os.environ.get("TRAINTIME_ALL"))
-# What is the same code for every workload is run with each on these two, and with the classifier on every stack.
-BOTH = ("numpy", "2026-jax")
 
 
-def on(workload, names):
+def enough_on(workload, stack):
+    """What is the same code for every workload is run with each on two stacks, and with the classifier on every one."""
+    return workload == "rnn" or stack in ("numpy", "2026-jax")
+
+
+def unless(enough, *values):
+    """Parameters of a test that `make test` runs if these are enough, and `make test-all` always."""
+    return pytest.param(*values, marks=() if enough else pytest.mark.everything)
+
+
+def on(workload, names, enough=None):
     """Parameters of a test of one workload on these stacks; by both the tests are put in order (conftest.py)."""
-    return pytest.mark.parametrize(("workload", "stack"), [(workload, name) for name in names])
+    pairs = [unless(enough is None or name in enough, workload, name) for name in names]
+    return pytest.mark.parametrize(("workload", "stack"), pairs)
 
 
 PAIRS = [(workload, name) for workload in workloads.ALL for name in HERE]
-ENOUGH = [(workload, name) for workload, name in PAIRS if EVERYTHING or workload == "rnn" or name in BOTH]
 on_all = pytest.mark.parametrize(("workload", "stack"), PAIRS)
-on_enough = pytest.mark.parametrize(("workload", "stack"), ENOUGH)
+on_enough = pytest.mark.parametrize(("workload", "stack"), [unless(enough_on(*pair), *pair) for pair in PAIRS])
 
 
 def small(workload, **fields):
@@ -195,7 +202,12 @@ BESIDE_SGD = {"rnn": ["momentum", "rmsprop"], "dense": ["momentum"]}
 
 @pytest.mark.parametrize(
     ("workload", "stack", "optimizer"),
-    [(*pair, name) for pair in ENOUGH if pair[1] in FAST for name in ["sgd", *BESIDE_SGD.get(pair[0], [])]],
+    [
+        unless(enough_on(*pair), *pair, name)
+        for pair in PAIRS
+        if pair[1] in FAST
+        for name in ["sgd", *BESIDE_SGD.get(pair[0], [])]
+    ],
 )
 def test_five_steps_of_other_optimizers_give_the_same_losses(workload, stack, optimizer, losses):
     runs(workload, stack, optimizer=optimizer)
@@ -212,7 +224,7 @@ def test_every_algorithm_of_an_lstm_is_the_same_mathematics(algorithm, workload,
     assert mine == pytest.approx(losses("numpy", workload, optimizer="sgd")[0], rel=1e-4)
 
 
-@on("blocks", KERAS3 if EVERYTHING else ["2026-tensorflow"])
+@on("blocks", KERAS3, enough=["2026-tensorflow"])
 @pytest.mark.parametrize("structure", ["plain", "residual", "dense", "aggregated"])
 def test_every_structure_is_the_same_on_every_backend(structure, workload, stack, losses):
     point = runs(workload, stack, structure=structure)
@@ -282,12 +294,13 @@ def test_processes_that_share_a_batch_train_as_one_does(workload, stack, losses)
 
 
 FEEDS = [kind + way for kind in ("decoded", "fetched") for way in ("", "-ahead", "-parallel")]
+# Each kind, and each way of making it: no kind knows of the way.
+ENOUGH_FEEDS = ("decoded", "decoded-ahead", "fetched", "fetched-parallel")
 
 
 @on("blocks", ["2026-tensorflow"])
-@pytest.mark.parametrize("feed", FEEDS if EVERYTHING else ["decoded", "decoded-ahead", "fetched", "fetched-parallel"])
+@pytest.mark.parametrize("feed", [unless(feed in ENOUGH_FEEDS, feed) for feed in FEEDS])
 def test_batches_can_be_made_while_the_training_runs(feed, workload, stack, together):
-    """Each kind, and each way of making it: no kind knows of the way."""
     record = together(runs(workload, stack, feed=feed), stack)
     waited = record["result"]["evidence"]["waited_s"]
     assert waited > 0
@@ -296,7 +309,7 @@ def test_batches_can_be_made_while_the_training_runs(feed, workload, stack, toge
 
 
 @on("rnn", KERAS3)
-@pytest.mark.parametrize("aside", [False, True] if EVERYTHING else [True])
+@pytest.mark.parametrize("aside", [unless(False, False), True])
 def test_a_training_can_be_saved_while_it_runs(workload, stack, aside, together):
     """How a save is written, aside or not, is the same code everywhere: test_worker_saving."""
     together(runs(workload, stack, save_every=2, save_aside=aside), stack)
