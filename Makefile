@@ -11,7 +11,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book pdf test test-all lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict bench-eta bench-build bench-pages derived figures lint lock browser clean
+.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict bench-eta bench-build bench-pages derived figures lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ test: $(READY) browser book  ## Run the tests: units, real workers, pages, some 
 
 test-all: $(READY) browser book  ## Run all tests: every chapter as its readers run it, every verdict judged again
 	TRAINTIME_ALL=1 $(BIN)/python -m pytest -n 2
+
+faults: $(READY) book  ## Try every fault that the tests know, in full, and keep what came of it (half an hour)
+	TRAINTIME_ALL=1 $(BIN)/python -m pytest -m fault --faults data/faults.csv
 
 lab: $(if $(EDIT),$(READY),book)  ## Open the chapters in JupyterLab (PORT=8888; EDIT=1: the sources)
 	@$(BIN)/traintime lab --port $(PORT) $(if $(EDIT),--edit)

@@ -58,6 +58,10 @@ class ByWhatTheyShare(LoadScopeScheduling):
         return nodeid if kind in ("deferred", "predict") else path
 
 
+def pytest_addoption(parser):
+    parser.addoption("--faults", metavar="FILE", help="keep there how often each fault was tried and held")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Tests marked `everything` belong to `make test-all` alone, which says so with TRAINTIME_ALL."""
@@ -74,6 +78,34 @@ def pytest_runtest_setup(item):
         stack = stacks.get(mark.args[0])
         if not stack.present and not os.environ.get("TRAINTIME_ALL_STACKS"):
             pytest.skip(f"{stack.name} is not here: {stack.add_command}")
+
+    for mark in item.iter_markers("fault"):
+        item.user_properties.append(("fault", mark.args))
+
+
+FAULTS = {}  # (what, holds) of each that was tried -> times, and failed tests
+
+
+def pytest_runtest_logreport(report):
+    about = dict(report.user_properties)
+    if "fault" in about and report.when == "call" and not report.skipped:
+        tried, failed = FAULTS.get(tuple(about["fault"]), (0, 0))
+        FAULTS[tuple(about["fault"])] = tried + about.get("tried", 1), failed + report.failed
+
+
+def pytest_sessionfinish(session):
+    """Faults that were not tried now keep their rows; a test that tries one many times and fails counts as one."""
+    path = session.config.getoption("--faults")
+    if not path or not FAULTS or hasattr(session.config, "workerinput"):
+        return
+    import pandas as pd
+
+    columns = ["fault", "holds", "tried", "failed", "on"]
+    before = pd.read_csv(path) if Path(path).exists() else pd.DataFrame(columns=columns)
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    now = pd.DataFrame([[*name, *counts, today] for name, counts in FAULTS.items()], columns=columns)
+    kept = before[~before["fault"].isin(now["fault"])]
+    pd.concat([kept, now]).sort_values("fault").to_csv(path, index=False)
 
 
 def pytest_xdist_make_scheduler(config, log):

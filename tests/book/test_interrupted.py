@@ -103,7 +103,11 @@ def whole_s(copy) -> float:
     return time.monotonic() - begun
 
 
-def test_a_stopped_build_leaves_the_pages_whole_and_the_next_one_goes_on(copy, whole_s):
+@pytest.mark.fault(
+    "kill -9 of a random process of a build at a random moment",
+    "the old pages stay whole, no tracked file changes, no process is left, and the next build goes on",
+)
+def test_a_stopped_build_leaves_the_pages_whole_and_the_next_one_goes_on(copy, whole_s, record_property):
     chance = random.Random(2017)
     for number in range(TIMES):
         touch(copy, number)
@@ -120,12 +124,17 @@ def test_a_stopped_build_leaves_the_pages_whole_and_the_next_one_goes_on(copy, w
         assert (html / "index.html").exists()
         assert len(list((html / "chapters").glob("*.html"))) == 16
         assert tracked(copy) == files
+    record_property("tried", TIMES)
     process = start(copy)
     _, said = process.communicate()
     assert process.returncode == 0, said[-2000:]
     assert tracked(copy) == files
 
 
+@pytest.mark.fault(
+    "Ctrl-C during a build",
+    "status 130, a line that says how to go on, no process left",
+)
 def test_ctrl_c_ends_with_130_and_says_how_to_go_on(copy, whole_s):
     touch(copy, 100)
     process = start(copy)
@@ -140,6 +149,10 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(copy, whole_s):
     assert left(copy) == []
 
 
+@pytest.mark.fault(
+    "A second build beside the first",
+    "refused, and the first is named; the first goes on",
+)
 def test_a_second_build_names_the_first(copy, whole_s):
     touch(copy, 101)
     first = start(copy)

@@ -16,6 +16,7 @@ PAGES = [
     "learned.html",
     "claims.html",
     "predictions.html",
+    "faults.html",
     *(f"chapters/{chapter}.html" for chapter in build.chapters()),
 ]
 DESKTOP, TABLET, PHONE = {"width": 1280, "height": 900}, {"width": 1024, "height": 768}, {"width": 390, "height": 844}

@@ -195,6 +195,10 @@ def test_each_node_measures_all_of_it_into_a_folder_of_its_own(cluster, undistur
         assert all("sentinel" in fault for fault in json.loads(said.stdout))
 
 
+@pytest.mark.fault(
+    "SLURM ends a sweep's job at its time limit",
+    "the same command goes on, and measures what was left",
+)
 def test_a_time_limit_stops_the_sweep_and_the_same_command_goes_on(cluster, undisturbed):
     to = cluster.folder / "limited"
     # The signal comes a minute before the end: of a job of one minute at once.
@@ -205,6 +209,10 @@ def test_a_time_limit_stops_the_sweep_and_the_same_command_goes_on(cluster, undi
     assert stored(to / "one") == undisturbed["one"]
 
 
+@pytest.mark.fault(
+    "A node of the cluster is lost in the middle of a sweep",
+    "the job is not started again by itself; the same command goes on",
+)
 def test_a_job_on_a_lost_node_is_not_started_again_and_the_same_command_goes_on(cluster, undisturbed):
     to = cluster.folder / "lost"
     job = cluster.submit("long", to)
@@ -220,6 +228,10 @@ def test_a_job_on_a_lost_node_is_not_started_again_and_the_same_command_goes_on(
     assert stored(to / "one") == undisturbed["one"]
 
 
+@pytest.mark.fault(
+    "SLURM is told to requeue a sweep's job",
+    "it refuses",
+)
 def test_a_job_is_not_requeued(cluster, tmp_path):
     job = cluster.submit("long", cluster.folder / "requeued")
     until(lambda: "RUNNING" in cluster.state(job), "it runs")

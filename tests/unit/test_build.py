@@ -110,21 +110,19 @@ def staged(tmp_path, monkeypatch):
     (tmp_path / "chapters").mkdir()
     monkeypatch.setattr(build.paths, "ROOT", tmp_path)
     monkeypatch.setattr(build.paths, "BUILD", tmp_path / "_build")
-    monkeypatch.setattr(build, "PAGES", ("index.md", "claims.md", "predictions.md"))
+    monkeypatch.setattr(build, "PAGES", ("index.md", "claims.md"))
     monkeypatch.setattr(build, "chapters", lambda: {"one": tmp_path / "chapters" / "one.ipynb"})
     monkeypatch.setattr(build.calculator, "fragments", lambda: {})
     monkeypatch.setattr(build.calculator, "values", lambda: {})
     monkeypatch.setattr(
         build.glue, "front_page", lambda pages: {"fixed": "0.6 s", "unused": "1", "predict_demo": "4 s"}
     )
-    for name in ("claims", "predictions"):
-        monkeypatch.setattr(build.appendix, name, lambda template: template)
+    monkeypatch.setattr(build.appendix, "PAGES", {"claims.md": lambda template: template})
     monkeypatch.setattr(build, "_settings", lambda values: str(values))
     monkeypatch.setattr(build.citation, "read", lambda: CITED)
     for name, text in {
         "index.md": "It takes {{ fixed }}.",
         "claims.md": "",
-        "predictions.md": "",
         "_toc.yml": "",
         "references.bib": "",
     }.items():

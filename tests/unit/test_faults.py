@@ -142,6 +142,10 @@ class Fault:
             patch.setattr(os, kind, self.before(getattr(os, kind)))
 
 
+@pytest.mark.fault(
+    "The system refuses the N-th opening, write, fsync, renaming or new folder of a sweep, for every N",
+    "the same command then gives what an undisturbed sweep gives",
+)
 @pytest.mark.parametrize(
     ("kind", "error"),
     [
@@ -153,7 +157,7 @@ class Fault:
     ],
 )
 def test_a_sweep_that_the_system_refuses_something_goes_on_as_if_nothing_had_been(
-    run, undisturbed, tmp_path, monkeypatch, kind, error
+    run, undisturbed, tmp_path, monkeypatch, record_property, kind, error
 ):
     refused = 0
     for number in itertools.count(1):
@@ -171,8 +175,13 @@ def test_a_sweep_that_the_system_refuses_something_goes_on_as_if_nothing_had_bee
         if not fault.happened:
             break
     assert refused >= 2, "or nothing was tested"
+    record_property("tried", number)
 
 
+@pytest.mark.fault(
+    "The disk is full in the middle of a file",
+    "nothing that was stored is lost; the same command then gives what an undisturbed sweep gives",
+)
 @pytest.mark.parametrize("limit", [0, 600, 1500, 3000])
 def test_a_disk_that_is_full_loses_nothing_that_was_stored(run, undisturbed, tmp_path, limit):
     """No file may become longer than so many bytes; the first invocation of a point takes some 1,400."""
@@ -194,6 +203,10 @@ def test_a_disk_that_is_full_loses_nothing_that_was_stored(run, undisturbed, tmp
     assert content(root) == undisturbed
 
 
+@pytest.mark.fault(
+    "The folder of the measurements may only be read",
+    "refused before anything is measured, with what to do",
+)
 @pytest.mark.parametrize("kind", ["open", "mkdir"])
 def test_a_folder_that_may_only_be_read_is_refused_before_anything_is_measured(run, tmp_path, monkeypatch, kind):
     root = tmp_path / "read-only"
@@ -204,6 +217,10 @@ def test_a_folder_that_may_only_be_read_is_refused_before_anything_is_measured(r
     assert content(root) == {}
 
 
+@pytest.mark.fault(
+    "A killed sweep leaves half-written files",
+    "the next sweep takes them away",
+)
 def test_what_a_killed_writer_had_begun_is_taken_away_even_where_nothing_is_left_to_do(run, undisturbed, tmp_path):
     root = tmp_path / "killed"
     run(root)
@@ -213,6 +230,10 @@ def test_what_a_killed_writer_had_begun_is_taken_away_even_where_nothing_is_left
     assert content(root) == undisturbed
 
 
+@pytest.mark.fault(
+    "The clock is set back during a sweep",
+    "the same command then gives what an undisturbed sweep gives",
+)
 @pytest.mark.parametrize("stopped", [None, 3])
 def test_a_clock_that_is_set_back_changes_nothing(run, undisturbed, tmp_path, monkeypatch, stopped):
     root, back = tmp_path / "back", [f"20{year}-01-02T03:04:05Z" for year in range(30, 10, -1)]
@@ -233,6 +254,10 @@ os.write(job["channel"], {line!r} + b"\\n")
 """
 
 
+@pytest.mark.fault(
+    "A worker answers nonsense on its channel",
+    "it counts as crashed, with what it said, and the sweep goes on",
+)
 @pytest.mark.parametrize("line", [b"no JSON", b'{"event": "result", "status": "ok"}', b"[" * 100_000])
 def test_a_worker_that_talks_nonsense_has_crashed_and_the_sweep_goes_on(tmp_path, monkeypatch, line):
     worker = tmp_path / "worker.py"

@@ -141,6 +141,10 @@ NO_MESSAGES = {
 }
 
 
+@pytest.mark.fault(
+    "A worker answers nonsense on its channel",
+    "it counts as crashed, with what it said, and the sweep goes on",
+)
 @pytest.mark.parametrize("line", NO_MESSAGES.values(), ids=NO_MESSAGES)
 def test_what_is_no_message_is_a_crash_and_what_comes_after_it_is_not_believed(run_fake, line):
     outcome = run_fake(f"os.write(job['channel'], {line + bytes([10])!r}); answer(status='ok', result={{'n': 1}})")
@@ -215,6 +219,10 @@ def _group(pid):
         return None
 
 
+@pytest.mark.fault(
+    "A worker hangs, with children of its own",
+    "worker and children are ended; a result that it gave before counts",
+)
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [
@@ -241,6 +249,10 @@ os.rename(job["pids"] + ".new", job["pids"])
 """
 
 
+@pytest.mark.fault(
+    "A worker starts processes in another session",
+    "they end with it",
+)
 @pytest.mark.parametrize("end", ["answer(status='ok', result=1)", "sys.exit(3)", "time.sleep(100)"])
 def test_what_a_worker_started_in_another_session_goes_with_it(run_fake, tmp_path, gone, end):
     run_fake(SESSION + end, timeout_s=3, pids=str(tmp_path / "pids"))
@@ -260,6 +272,10 @@ def test_a_timeout_is_a_timeout_however_fast_the_worker_dies_of_it(run_fake, mon
     assert run_fake("time.sleep(100)", timeout_s=0.5)["status"] == "timeout"
 
 
+@pytest.mark.fault(
+    "Ctrl-C during a measurement",
+    "no process is left",
+)
 def test_an_interrupted_measurement_leaves_no_worker(fake_worker, tmp_path, gone):
     def interrupt(message):
         raise KeyboardInterrupt
@@ -698,6 +714,10 @@ measure.measure(point, stacks.get("numpy"), progress=progress, task="bench", ste
 """
 
 
+@pytest.mark.fault(
+    "kill -9 of the sweep while its worker trains",
+    "the worker ends, too",
+)
 @linux
 def test_the_worker_dies_with_its_parent_however_that_dies(tmp_path, gone):
     command = [sys.executable, "-c", PARENT, str(tmp_path / "lock"), str(tmp_path / "stacks")]

@@ -350,6 +350,10 @@ def test_every_sweep_gets_three_rounds_before_any_gets_five_and_so_on(root):
     ]
 
 
+@pytest.mark.fault(
+    "A second sweep into the same folder",
+    "refused, and the first is named; a sweep into another folder goes on beside it",
+)
 def test_a_second_sweep_into_a_folder_is_refused_and_the_first_is_named(root, fake_measure):
     """Both would measure what the other has begun: a folder has one sweep at a time, and others go on beside it."""
     inner, outer, beside = fake_measure(), fake_measure(), fake_measure()
@@ -658,8 +662,14 @@ for attempt in range(kills + 1):
 """
 
 
+@pytest.mark.fault(
+    "kill -9 of a sweep at a random moment",
+    "nothing that was stored is lost, nothing is measured twice, no lock or half-written file is left",
+)
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
-def test_a_sweep_that_is_killed_at_any_moment_loses_at_most_the_invocation_in_flight(root, tmp_path, invocation):
+def test_a_sweep_that_is_killed_at_any_moment_loses_at_most_the_invocation_in_flight(
+    root, tmp_path, invocation, record_property
+):
     kills = 20 if os.environ.get("TRAINTIME_ALL") else 5
     rounds = 2 * kills
     fields = SMALL | {"rounds": rounds}
@@ -671,6 +681,7 @@ def test_a_sweep_that_is_killed_at_any_moment_loses_at_most_the_invocation_in_fl
     lines = Counter(log.read_text().split())
     assert lines["killed"] + lines["ended"] == kills + 1
     assert lines["killed"] >= 3, "or nothing was tested"
+    record_property("tried", lines["killed"])
     plans = [plan(rounds=rounds)]
     assert stored(root) == planned(plans)
     assert stored(root, sentinel=True) == planned(plans, sentinel=True), "nothing is lost, and nothing twice"

@@ -1,4 +1,6 @@
-"""The appendices: the claims of the five documents with a verdict each, and every prediction, as first written."""
+"""The appendices: the claims of the five documents with a verdict each, every prediction, as first written, and what
+was tried against measuring and building.
+"""
 
 import csv
 import io
@@ -6,6 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pandas as pd
+
+from traintime import paths
 from traintime.book import execute, markup, original, stored, verdicts
 from traintime.book import predictions as registered
 from traintime.book.chapters import of_label, question
@@ -22,6 +27,7 @@ TITLES = {
 CLAIMS = "<!-- every claim -->"  # in claims.md: where the tables go
 WITNESSES = "<!-- decided -->"  # and where it says on how many machines
 PREDICTIONS = "<!-- every prediction -->"  # in predictions.md: where they go
+FAULTS = "<!-- every fault -->"  # in faults.md: where the table goes
 CSV = "verdicts.csv"  # what claims.md links to
 ARITHMETIC = "the documents' own figures"
 
@@ -156,3 +162,16 @@ def _prediction(one: registered.Prediction) -> list[str]:
         said.append(f"Reworded later: *{one.later_wording.split(' [')[0]}*")
     outcome = "<br>".join([f"**{one.outcome}** on {stored.of(one.machine).title}", *filter(None, said)])
     return [one.number, one.prediction, f"{one.registered[:16].replace('T', ' ')}, {one.how_dated}", outcome]
+
+
+def faults(template: str) -> str:
+    """The appendix of faults: the template with a row for each of data/faults.csv, which the tests of them write."""
+    found = pd.read_csv(paths.DATA / "faults.csv")
+    heads = ["what happens", "what must hold", "tried", "held", "last tried"]
+    held = found["tried"] - found["failed"]
+    rows = zip(found["fault"], found["holds"], found["tried"].map(str), held.map(str), found["on"], strict=True)
+    return template.replace(FAULTS, markup.table(heads, [list(row) for row in rows], right=False))
+
+
+# What writes each of them into its page.
+PAGES = {"claims.md": claims, "predictions.md": predictions, "faults.md": faults}

@@ -18,7 +18,10 @@ from traintime.book.execute import chapters
 
 PAGES = tuple(
     f"{name}.md"
-    for name in ("index", "learned", "claims", "predictions", "calculator", "glossary", "bibliography", "CHANGELOG")
+    for name in (
+        *("index", "learned", "claims", "predictions", "faults"),
+        *("calculator", "glossary", "bibliography", "CHANGELOG"),
+    )
 )
 
 
@@ -62,8 +65,7 @@ def stage(profile: str, staging: Path) -> None:
     staged |= {f"figures/{path.name}": path.read_bytes() for path in (work / "figures").glob("*.*")}
     staged |= {f"_static/{path.name}": path.read_bytes() for path in (paths.ROOT / "_static").iterdir()}
     staged |= {name: text.encode() for name, text in calculator.fragments().items()}
-    staged["claims.md"] = appendix.claims(staged["claims.md"].decode()).encode()
-    staged["predictions.md"] = appendix.predictions(staged["predictions.md"].decode()).encode()
+    staged |= {name: write(staged[name].decode()).encode() for name, write in appendix.PAGES.items()}
     named = set(re.findall(r"{{ (\w+) }}", "".join(staged[name].decode() for name in PAGES)))
     values = glue.front_page(pages) | calculator.values()
     values |= {"profile": profile, "install": _install(), "front_machine": stored.of().title}
