@@ -170,6 +170,18 @@ def test_the_best_weights_come_back(tmp_path):
     assert far(table_of(model), table_of(first)) < 1e-6
 
 
+@pytest.mark.filterwarnings("ignore:Skipping variable loading:UserWarning")
+def test_what_kerass_own_layer_saved_is_loaded(tmp_path):
+    """The other way round Keras' layer refuses what more a deferred table keeps; `set_weights` takes the table over."""
+    dense, deferred = made(keras.layers.Embedding(ROWS, WIDTH)), made(Embedding(ROWS, WIDTH))
+    trained(dense, 5)
+    dense.save_weights(tmp_path / "dense.weights.h5")
+    deferred.load_weights(tmp_path / "dense.weights.h5")
+    assert far(table_of(deferred), ops.convert_to_numpy(dense.layers[0].embeddings)) == 0
+    inputs, _ = data(2)
+    assert far(deferred.predict(inputs, verbose=0), dense.predict(inputs, verbose=0)) < 1e-6
+
+
 def test_a_file_of_another_layout_is_refused(tmp_path):
     made(Embedding(ROWS, WIDTH)).save_weights(tmp_path / "a.weights.h5")
     with pytest.raises(REFUSAL, match=r"weights: .* are not those of this layer"):

@@ -63,6 +63,8 @@ def test_a_duration_is_read(given, seconds):
         ("9" * 400 + "s", "is not finite"),
         (math.inf, "is not finite"),
         (math.nan, "is not finite"),
+        (1e300, "is longer than 10,000 years"),
+        ("9" * 100 + "h", "is longer than 10,000 years"),
     ],
 )
 def test_what_is_no_duration_is_refused_by_name(given, problem):
@@ -86,6 +88,7 @@ def test_what_is_no_duration_is_refused_by_name(given, problem):
         (86_000, "23 h 53 min"),
         (86_399, "1 d"),
         (187_200, "2 d 4 h"),
+        (1e300, "more than 10,000 years"),
     ],
 )
 def test_a_duration_as_a_reader_sees_it(seconds, text):

@@ -251,10 +251,16 @@ class Embedding(keras.layers.Layer):
         super().save_own_variables(store)
 
     def load_own_variables(self, store: dict) -> None:
-        """Load what this layer saved. Raises InputError for a file of a layer with other weights or sizes."""
+        """Load what this layer saved, or keras.layers.Embedding: its table, as with `set_weights`.
+
+        Raises InputError for a file of a layer with other weights or sizes.
+        """
         own = self._trainable_variables + self._non_trainable_variables
         wanted = [tuple(variable.shape) for variable in own]
         found = [tuple(store[key].shape) for key in list(store.keys())]
+        if found == [(self.input_dim, self.output_dim)]:
+            self.trainer.table.assign(store["0"])
+            return
         if sorted(wanted) != sorted(found):
             remedy = f"Load it into a layer like the one that was saved; this one is {self.name}, rule {self.rule}."
             raise InputError("weights", found, f"are not those of this layer, {wanted}", remedy)

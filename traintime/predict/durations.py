@@ -17,6 +17,7 @@ UNITS = (
 )
 SECONDS = {name: unit for names, unit in UNITS for name in names}
 LIMIT = 2**1000  # where Python's whole numbers outgrow its floats
+YEARS, YEAR_S = 10_000, 365.25 * 86_400  # a calendar has no more years than so many
 PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
@@ -37,7 +38,7 @@ def seconds(given: str | float | timedelta, field: str = "duration") -> float:
     """Seconds of a text ("8h", "90m", "1h30m", "2d 4h", "45s", "1.5 h"), of a timedelta, or of a number of seconds.
 
     Units are d, h, m or min, and s, or their names; each occurs once at most, longer ones first. Raises InputError,
-    which names `field`, for what is no duration, is negative, or is not finite.
+    which names `field`, for what is no duration, is negative, is not finite, or is longer than YEARS.
     """
     negative = False
     if isinstance(given, timedelta):
@@ -55,14 +56,19 @@ def seconds(given: str | float | timedelta, field: str = "duration") -> float:
         raise InputError(field, given, "is negative", REMEDY)
     if not math.isfinite(found):
         raise InputError(field, given, "is not finite", REMEDY)
+    if found > YEARS * YEAR_S:
+        raise InputError(field, given, f"is longer than {YEARS:,} years", REMEDY)
     return found
 
 
 def text(duration: float) -> str:
     """Seconds as a reader sees them, in the two largest units: "2 d 4 h", "1 h 12 min", "3 min 20 s", "45 s", "4.2 s".
 
-    Rounded to the smaller of the two; `seconds` reads it back. Raises InputError as `seconds` does.
+    Rounded to the smaller of the two; `seconds` reads it back, but what is longer than YEARS, which is told so. Raises
+    InputError as `seconds` does.
     """
+    if YEARS * YEAR_S < duration < math.inf:
+        return f"more than {YEARS:,} years"
     left = seconds(duration)
     if left < 9.95:
         return f"{left:.1f}".removesuffix(".0") + " s"
