@@ -1,7 +1,8 @@
 """Chapter 15, whether a training will finish in time: models drawn at random, predicted and then trained.
 
 What was tried is in predicting_tried, what was claimed of it in predicting_judged and, of earlier versions of the
-predictor, predicting_history; other people's trainings and a machine that is not normal are in predicting_elsewhere.
+predictor, predicting_history; trainings of ten minutes are in predicting_long, other people's trainings and a machine
+that is not normal in predicting_elsewhere.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from traintime import paths
 from traintime.book import page, predictions, stored
 from traintime.book.chapters import predicting_elsewhere as elsewhere
 from traintime.book.chapters import predicting_history, predicting_judged, rows  # noqa: F401 (their claims register)
+from traintime.book.chapters import predicting_long as long
 from traintime.book.chapters.predicting_tried import (
     beyond,
     by_model,
@@ -334,4 +336,4 @@ PROSE = Prose(
 
 def numbers(book: Measurements) -> dict[str, str]:
     """Every number that the chapter's sentences name. book: the machine that the page shows."""
-    return PROSE.values(book) | elsewhere.PROSE.values(book)
+    return PROSE.values(book) | long.PROSE.values(book) | elsewhere.PROSE.values(book)

@@ -43,8 +43,12 @@ def shown_anew() -> Measurements:
 
 
 def tried(book: Measurements) -> list[Case]:
-    """What was predicted and trained on a machine, a smaller model in the place of none. Empty where nothing was."""
-    return [one for one in kept(paths.PREDICTED, book.machine) if one.kind not in BEYONDS]
+    """What was predicted and trained on a machine, a smaller model in the place of none. Empty where nothing was.
+
+    Long trainings have a table of their own (predicting_long).
+    """
+    every = kept(paths.PREDICTED, book.machine)
+    return [one for one in every if one.kind not in BEYONDS and one.epochs_s is None]
 
 
 def withdrawn(book: Measurements) -> dict[str, str]:

@@ -1,0 +1,105 @@
+"""Chapter 15, trainings of ten minutes: predicted by the probe before, trained once to the end, in epochs."""
+
+import functools
+
+import pandas as pd
+from IPython.display import HTML
+
+from traintime import paths
+from traintime.book import claims, page, stored
+from traintime.book.chapters.predicting_tried import NINE_IN_TEN, some
+from traintime.book.claims import Finding, above, below
+from traintime.book.page import Prose
+from traintime.book.stored import Measurements
+from traintime.predict import durations
+from traintime.predict.bench import kept
+from traintime.predict.goals import mean, share
+
+# What was predicted of them (15.35 to 15.37): the mean error, an interval's upper end over its lower one, and what the
+# slowest epoch takes more than the fastest.
+MISSED, WIDTH, SPREAD = 0.10, 1.6, 0.10
+HALF = above(0.5)
+
+
+def trainings(book: Measurements) -> pd.DataFrame:
+    """A row for each long training on a machine, in the order in which they were drawn.
+
+    Columns stack, kind, probed_s with low_s and high_s, took_s, error (probed over true time, less one), held, width
+    (of the interval, a factor) and spread (the slowest epoch over the fastest, less one, without the first: that one
+    compiles).
+    """
+    rows = []
+    for case in kept(paths.PREDICTED, book.machine):
+        if case.epochs_s is not None:
+            total, epochs_s = case.predicted["probed"].total, case.epochs_s[1:]
+            one = {"stack": case.stack.removeprefix("2026-"), "kind": case.kind, "took_s": case.true_s}
+            one |= {"probed_s": total.value, "low_s": total.low, "high_s": total.high}
+            one |= {"held": case.true_s in total, "width": total.high / total.low}
+            one |= {"error": total.value / case.true_s - 1, "spread": max(epochs_s) / min(epochs_s) - 1}
+            rows.append(one)
+    return pd.DataFrame(rows)
+
+
+def shown() -> Measurements:
+    """The first machine of the book that has trained a model for so long."""
+    return stored.having(stored.of(), trainings)
+
+
+claim = functools.partial(claims.claim, on=shown)
+
+
+@claim("15.39", "Trainings of ten minutes are predicted by the probe with a mean error of at most 10 %.")
+def missed(book: Measurements) -> Finding:
+    error = mean(some(trainings(book))["error"].abs().to_numpy())
+    return Finding(below(MISSED)(error), error.text(".1%"))
+
+
+@claim("15.40", "Nine in ten of the probe's intervals cover what a training of ten minutes takes.")
+def covered(book: Measurements) -> Finding:
+    held = share(some(trainings(book))["held"].to_numpy(bool))
+    return Finding(NINE_IN_TEN(held), held.text(".0%"))
+
+
+@claim("15.41", "Of the probe's intervals for trainings of ten minutes half or more span a factor of 1.6 at most.")
+def narrow(book: Measurements) -> Finding:
+    width = some(trainings(book))["width"]
+    return Finding(HALF(share((width <= WIDTH).to_numpy())), f"{width.min():.2f} to {width.max():.2f}")
+
+
+@claim(
+    "15.42",
+    "In half or more of the trainings of ten minutes the slowest epoch after the first takes at most a tenth longer "
+    "than the fastest.",
+)
+def steady(book: Measurements) -> Finding:
+    spread = some(trainings(book))["spread"]
+    return Finding(HALF(share((spread <= SPREAD).to_numpy())), f"{spread.min():.0%} to {spread.max():.0%}")
+
+
+def table(book: Measurements) -> HTML:
+    """Each long training: what the probe predicted, what it took, and how much its epochs differed."""
+    return page.columns(
+        trainings(book),
+        kind=("model", lambda row: f"{row['kind']}, {row['stack']}"),
+        probed=("predicted", lambda row: durations.text(row["probed_s"])),
+        interval=("interval", lambda row: f"{durations.text(row['low_s'])} to {durations.text(row['high_s'])}"),
+        took=("took", lambda row: durations.text(row["took_s"])),
+        error=("error", 1.0, "+.0%"),
+        held=("inside", lambda row: "yes" if row["held"] else "no"),
+        spread=("slowest epoch over fastest", lambda row: f"{1 + row['spread']:.2f}"),
+    )
+
+
+PROSE = Prose(
+    "predict-long",
+    title=lambda _: page.title(shown(), trainings(shown())),
+    models=lambda _: str(len(some(trainings(shown())))),
+    error=lambda _: f"{some(trainings(shown()))['error'].abs().mean() * 100:.0f} %",
+    held=lambda _: str(int(some(trainings(shown()))["held"].sum())),
+    width=lambda _: f"{some(trainings(shown()))['width'].median():.2f}",
+    low=lambda _: str(int((some(trainings(shown()))["error"] < 0).sum())),
+    spread=lambda _: f"{some(trainings(shown()))['spread'].median() * 100:.0f} %",
+    spread_most=lambda _: f"{some(trainings(shown()))['spread'].max() * 100:.0f} %",
+    least=lambda _: durations.text(some(trainings(shown()))["took_s"].min()),
+    most=lambda _: durations.text(some(trainings(shown()))["took_s"].max()),
+)
