@@ -13,7 +13,7 @@ from tables import cells
 
 from traintime import cli, paths
 from traintime.book import page, stored
-from traintime.book.chapters import predicting, predicting_elsewhere, predicting_tried, question
+from traintime.book.chapters import predicting, predicting_elsewhere, predicting_long, predicting_tried, question
 from traintime.errors import InputError
 from traintime.predict import bench, bench_models, goals, prices
 from traintime.predict.answer import Estimate, around
@@ -433,3 +433,42 @@ def test_a_training_outside_of_its_interval_is_said_to_be(took, says):
     text = predicting.landed(said("probed", 20.0, 1e9, 0.12), took).data
     assert says in text
     assert ("nine" in text or "90%" in text) == (took != 20.0)
+
+
+# Trainings of ten minutes
+
+
+def long_training(number, probed=1.0, epochs=(150.0, 101.0, 100.0, 104.0, 145.0), **more):
+    took = sum(epochs)
+    return case(number, true=took, probed=probed, fit_s=(took,), peaks=(1e9,), epochs=5, epochs_s=epochs, **more)
+
+
+def test_a_long_training_has_a_table_of_its_own_and_counts_nowhere_else(book):
+    tried = book([case(1), long_training(2, probed=1.05)])
+    one = predicting_long.trainings(tried).iloc[0]
+    assert (one["took_s"], one["held"]) == (600.0, True)
+    assert one["error"] == pytest.approx(0.05)
+    assert one["spread"] == pytest.approx(0.45), "without the first, which compiles"
+    assert predicting.cases(tried)["number"].nunique() == 1
+    assert "10 min" in predicting_long.table(tried).data
+
+
+@pytest.mark.parametrize(
+    ("probed", "epochs", "expected"),
+    [
+        (1.02, (100.0, 100.0, 101.0, 102.0, 103.0), "holds"),
+        (2.0, (100.0, 100.0, 150.0, 102.0, 103.0), "does not hold"),
+    ],
+)
+def test_long_trainings_are_judged(probed, epochs, expected, book):
+    tried = book([long_training(number, probed + 0.001 * number, epochs) for number in range(40)])
+    assert {label: verdict(label, tried) for label in ("15.39", "15.40", "15.42")} == dict.fromkeys(
+        ("15.39", "15.40", "15.42"), expected
+    )
+    assert verdict("15.41", tried) == "holds", "of intervals alone"
+
+
+def test_without_a_long_training_nothing_is_said_of_them(book):
+    tried = book([case(1)])
+    assert verdict("15.39", tried) == "not measured"
+    assert predicting_long.trainings(tried).empty
