@@ -35,10 +35,9 @@ print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 def make(root: Path, machines: int, configurations: int = CONFIGURATIONS) -> None:
     """Write a folder of so many machines, each with one invocation of so many configurations."""
-    held = max(
-        records.files(paths.MEASUREMENTS), key=lambda path: STACK in path.parts and not records.is_sentinel(path)
-    )
-    template = json.loads(held.read_text())
+    stored = (path for path in records.files(paths.MEASUREMENTS, MACHINE) if path.parts[-2] == STACK)
+    held = next(path for path in stored if records.read(path).invocations[-1].status == "ok")
+    template = json.loads(held.read_text())["invocations"][-1]
     description = json.loads((held.parents[1] / "machine.json").read_text())
     points = [make_point(vocabulary=1_000 + number) for number in range(configurations)]
     for number in range(machines):
