@@ -19,7 +19,8 @@ from traintime.store import records
 
 MACHINES, CONFIGURATIONS = (5, 10, 20, 40), 500
 GIB = 2**30
-MACHINE, STACK = "amd-epyc-family26-model2-2-cores-24-gib", "2026-jax"  # whose invocations they are made from
+# What they are made from.
+MACHINE, STACK, KEY = "amd-epyc-family26-model2-2-cores-24-gib", "2026-jax", "rnn-v20000-e300-u128-l25-b100-adam"
 TASKS = {
     "check": "from traintime.measuring import check; found = list(check.findings(root, at_least=1))",
     "table": "from traintime.store.table import table; found = table(root)",
@@ -35,8 +36,7 @@ print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 def make(root: Path, machines: int, configurations: int = CONFIGURATIONS) -> None:
     """Write a folder of so many machines, each with one invocation of so many configurations."""
-    stored = (path for path in records.files(paths.MEASUREMENTS, MACHINE) if path.parts[-2] == STACK)
-    held = next(path for path in stored if records.read(path).invocations[-1].status == "ok")
+    held = records.file_of(paths.MEASUREMENTS, MACHINE, STACK, KEY)
     template = json.loads(held.read_text())["invocations"][-1]
     description = json.loads((held.parents[1] / "machine.json").read_text())
     points = [make_point(vocabulary=1_000 + number) for number in range(configurations)]
