@@ -159,10 +159,12 @@ def test_the_citation_is_staged_and_names_where_the_sources_are(staged, monkeypa
     assert "url = {https://example.org/book}" in (staged() / "citation.bib").read_text()
 
 
-def test_the_settings_have_the_citations_title_and_when_the_reference_was_last_measured(monkeypatch):
+def test_the_settings_have_the_citations_title_and_when_something_was_last_measured(monkeypatch):
     monkeypatch.setattr(build.citation, "read", lambda: CITED)
     rows = pd.DataFrame({"started": ["2026-11-23T10:00:00", "2026-11-24T10:00:00", "2026-11-22T10:00:00"]})
-    monkeypatch.setattr(build.stored, "of", lambda: SimpleNamespace(rows=rows, title="machine B", machine="some-cores"))
+    monkeypatch.setattr(
+        build.stored, "of", lambda name: SimpleNamespace(rows=rows, title="machine B", machine="some-cores")
+    )
     settings = yaml.safe_load(build._settings({}))
     assert (settings["title"], settings["author"]) == ("T", "A")
     foot = settings["sphinx"]["config"]["html_theme_options"]["extra_footer"]

@@ -376,3 +376,13 @@ def more():
     assert one["terms"]
     with pytest.raises(InputError, match="returned a dict with epochs"):
         ask.ask(f"{file}:more", samples=800, batch_size=8, seconds=1.0)
+
+
+def test_a_generator_that_ends_while_it_is_probed_is_refused_for_that():
+    setup = images()
+    x, y = setup["data"]
+    batches = ((x[:8], y[:8]) for _ in range(3))
+    with pytest.raises(InputError) as caught:
+        traintime.estimate(**setup | {"data": batches}, samples=1000, batch_size=8, seconds=2)
+    assert caught.value.field == "data"
+    assert "ended after 3 batches" in caught.value.problem

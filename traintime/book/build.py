@@ -94,8 +94,8 @@ def _install() -> str:
 
 
 def _last_measured() -> str:
-    """The foot of every page; a chapter says the same of each machine that it shows (page.made_by)."""
-    book = stored.of()
+    """The foot of every page: the newest measurement; a chapter names those of each machine that it shows."""
+    book = max(map(stored.of, stored.named()), key=lambda book: book.rows["started"].max())
     return f"<p>Last measured on {book.rows['started'].max()[:10]}, {book.title} ({book.machine}).</p>"
 
 

@@ -30,7 +30,7 @@ def length() -> Figure:
 def front() -> Figure:
     """The puzzle and its solution on one stack, for the front page."""
     found = by_length.by_length(stored.of())
-    names = {"adam": "table of 280K rows, trained", "frozen": "the same table, frozen", "1K rows": "table of 1K rows"}
+    names = {"adam": "280K rows, trained", "frozen": "280K rows, frozen", "1K rows": "1K rows, trained"}
     return plots.one_stack(found[found["stack"] == "2026-tensorflow"], "length", names)
 
 

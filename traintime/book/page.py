@@ -252,10 +252,10 @@ def made_by(run_here: Measurements | None = None, *references: str) -> Markdown:
     if run_here is not None and len(run_here.rows):
         made = f"{machine.this()}, {_dates(run_here.rows)}, {len(run_here.rows)} invocations"
         lines.append(f"Its own measurements: {made}; {_versions(run_here.rows)}.")
-    for reference in references:
-        rows = stored.of(reference).rows
+    for book in dict.fromkeys(map(stored.of, references)):
+        rows = book.rows
         lines.append(
-            f"Stored measurements: {markup.plain(stored.described(reference)['machine'])}, {_dates(rows)}, {len(rows)} "
+            f"Stored measurements: {book.title} ({markup.plain(book.machine)}), {_dates(rows)}, {len(rows)} "
             f"invocations of at least {rows['steps'].min():.0f} counted steps; {_versions(rows)}."
         )
         if not rows["fixed"].all():

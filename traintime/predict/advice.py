@@ -19,7 +19,7 @@ WORTH = 0.95  # of the time or of the memory: what saves less is not worth a lin
 MOST = 4
 DEFERRED = "adam-deferred"
 SLICES = "a loop that takes its inputs apart first (torch.unbind, chapter 8); RNN(LSTMCell(n)) does, and saves less"
-ALLOCATOR = "an allocator that keeps its memory (tcmalloc in the place of glibc's, by LD_PRELOAD)"
+ALLOCATOR = "an allocator that keeps its memory (tcmalloc for glibc's, by LD_PRELOAD)"
 PRECISION = "half precision (keras.config.set_dtype_policy('mixed_bfloat16') before the model is made; torch.autocast)"
 
 
@@ -82,7 +82,7 @@ def _changes(model: ModelDescription, batch: int) -> Iterator[tuple[str, Work, i
         shares = (1 - share + share * used * each for each in (1, dearer))
         deferred = _with_update(work, work.trained - table + model.tokens, *shares)
         if optimizer == "adam" and model.deferrable and stacks.get(model.stack).api == BY_ROW[DEFERRED]:
-            yield "traintime.deferred.Embedding: the same Adam, rows when they are used", deferred, batch, DEFERRED
+            yield "traintime.deferred.Embedding: the same Adam, for the rows in use", deferred, batch, DEFERRED
         yield "tables left untrained (frozen)", frozen, batch, "frozen"
         half = replace(
             _with_update(work, work.trained - table // 2, 1 - share / 2), parameters=work.parameters - table // 2

@@ -2,6 +2,7 @@
 
 import html
 import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from traintime.explain.statistics import Interval
 from traintime.predict import durations
 
 LEVEL = 0.9
+COLUMNS = 80  # of an answer in a terminal, whose longer lines are broken
 GB, TB = 1e9, 1e12
 SURE = 1e6  # degrees of freedom of an error that many runs have told
 TIERS = {
@@ -173,9 +175,10 @@ class Estimate:
         return lines + [("note", note) for note in self.notes]
 
     def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.rows)
-        share = f"{self.level:.0%}"
-        return "\n".join(f"{name:{width}}  {text}" for name, text in self.rows) + f"\n({share} intervals)"
+        width = max(len(name) for name, _ in self.rows) + 2
+        wrap = textwrap.TextWrapper(COLUMNS, subsequent_indent=" " * width, break_on_hyphens=False)
+        lines = [wrap.fill(f"{name:{width}}{text}") for name, text in self.rows]
+        return "\n".join([*lines, f"({self.level:.0%} intervals)"])
 
     def _repr_html_(self) -> str:
         """A table for a notebook."""
@@ -216,5 +219,13 @@ def _number(count: int, what: str) -> str:
 
 
 def _factors(one: Help) -> str:
-    time = f"{one.time:.2g} of the time"
-    return time if abs(one.memory - 1) < 0.02 else f"{time}, {one.memory:.2g} of the memory"
+    return f"{_change(one.time, 'time')}, {_change(one.memory, 'memory')}"
+
+
+def _change(share: float, what: str) -> str:
+    """In words: "12% less time", "5 times less time", "the same memory", "30% more memory"."""
+    if abs(share - 1) < 0.02:
+        return f"the same {what}"
+    if share < 0.5:
+        return f"{1 / share:.2g} times less {what}"
+    return f"{abs(share - 1):.0%} {'less' if share < 1 else 'more'} {what}"

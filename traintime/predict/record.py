@@ -36,8 +36,8 @@ class TrackRecord:
     def sentence(self) -> str:
         """It, as a reader is told."""
         return (
-            f"Of {self.models} models predicted so and then trained, {self.held} ended inside their interval, half of "
-            f"them within {self.half:.0%} of the prediction"
+            f"{self.held} of {self.models} models predicted this way ended inside their interval, half of them within "
+            f"{self.half:.0%} of the prediction"
         )
 
     def beyond(self, seconds: float) -> str:

@@ -187,7 +187,9 @@ class TorchTrainer(Trainer):
                     times.append(time.perf_counter() - start)
                     return given
                 self._loader = None  # an epoch is over
-        raise InputError("data", type(self.data).__name__, "gave no batch", "Give what can be gone through again.")
+        given_before = len(self._starts) + len(self._waits)
+        problem = f"ended after {given_before} batches, which the probe used up" if given_before else "gave no batch"
+        raise InputError("data", type(self.data).__name__, problem, "Give a DataLoader, which can be read again.")
 
     @contextlib.contextmanager
     def _named(self, what: str) -> Iterator[None]:

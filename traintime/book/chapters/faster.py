@@ -54,7 +54,7 @@ def models_table() -> HTML:
         model="model",
         parameters=("parameters", lambda row: f"{work[row['model']].parameters:,}"),
         flops=("operations per step (10⁹)", lambda row: f"{work[row['model']].flops / 1e9:.2f}"),
-        launches=("launches in a chain", lambda row: f"{work[row['model']].launches:,}"),
+        launches=("serial launches", lambda row: f"{work[row['model']].launches:,}"),
         limit=("limited by", lambda row: LIMITS[row["model"]][0]),
     )
 
@@ -258,7 +258,7 @@ PAIRS = [
         for feed, name in (("fetched", "fetching"), ("decoded", "decoding"))
         for how, word in (("ahead", "ahead"), ("parallel", "in parallel"))
     ),
-    Pair("saving", f"every {SELDOM} steps, not each", SMALL | {"save_every": 1}, {"save_every": SELDOM}),
+    Pair("saving", f"every {SELDOM} steps, not every step", SMALL | {"save_every": 1}, {"save_every": SELDOM}),
     Pair("saving", "asynchronous, each step", SMALL | {"save_every": 1}, {"save_aside": True}),
     Pair("saving", f"asynchronous, every {EVERY} steps", MODELS["table"] | {"save_every": EVERY}, {"save_aside": True}),
     AT_ONCE,

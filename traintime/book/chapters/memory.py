@@ -83,11 +83,11 @@ def worked_table(found: pd.DataFrame) -> HTML:
     return page.columns(
         found,
         stack="stack",
-        framework=("R (MiB)", 1 / MIB, ",.0f"),
+        framework=("R (MiB)", 1 / MIB, ",.1f"),
         copies=("4kP (MiB)", 1 / MIB, ",.1f"),
         activations=("4qA (MiB)", 1 / MIB, ",.1f"),
-        predicted=("predicted (MiB)", 1 / MIB, ",.0f"),
-        measured=("measured (MiB)", 1 / MIB, ",.0f"),
+        predicted=("predicted (MiB)", 1 / MIB, ",.1f"),
+        measured=("measured (MiB)", 1 / MIB, ",.1f"),
     )
 
 

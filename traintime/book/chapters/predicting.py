@@ -129,7 +129,7 @@ def lead_table(book: Measurements) -> HTML:
         runs="you can run",
         name="ask for",
         error="mean error",
-        width="interval, high over low",
+        width="interval, high/low",
         held="covered",
         on="tried on",
     )
@@ -156,7 +156,7 @@ def tier_table(books: Sequence[Measurements]) -> HTML:
         models="trainings",
         error="mean error",
         low="too low",
-        width="interval, high over low",
+        width="interval, high/low",
         held="covered",
     )
 
@@ -315,8 +315,6 @@ PROSE = Prose(
     memory=_error("probed memory"),
     memory_formula=_error("formula memory"),
     lasted_half=lambda book: f"{np.median(_lasted(book)):.0f} seconds",
-    lasted_most=lambda book: f"{max(_lasted(book)):.0f} seconds",
-    probing=lambda book: f"{np.median([spent for spent, _ in _spent(book)]):.0f} seconds",
     probing_longer=lambda book: f"{sum(spent > true for spent, true in _spent(book))} of {len(_spent(book))}",
     version=lambda _: str(versions.current()),
     version_tried=lambda book: str(some(cases(book))["version"].max()),

@@ -188,7 +188,7 @@ def cards_table() -> HTML:
         factor=("median factor", 1, ".2f"),
         within=("within a factor of two", lambda row: f"{row['within']:.0%}"),
         covered=("covered", lambda row: f"{row['covered']:.0%}"),
-        width=("interval, high over low", 1, ".2f"),
+        width=("interval, high/low", 1, ".2f"),
     )
 
 

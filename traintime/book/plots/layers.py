@@ -94,9 +94,7 @@ def implementations(steps: pd.DataFrame) -> Figure:
         axis.barh(places, mine["position_s"] * 1e6, color=colour, height=0.66, label=LAUNCHED[way])
     look = {"color": "black", "linestyle": "none", "marker": "D", "markersize": 5}
     places = [rows.index(name) for name in names[large.index]]
-    axis.plot(
-        large["position_s"] * 1e6, places, label=f"{large['batch'].max()} sequences, not {small['batch'].max()}", **look
-    )
+    axis.plot(large["position_s"] * 1e6, places, label=f"{large['batch'].max()} sequences", **look)
     for name, seconds in zip(names[small.index], small["position_s"], strict=True):
         both = steps.loc[names == name, "position_s"].max()
         axis.annotate(
