@@ -659,8 +659,11 @@ def bench_predict(
     if as_json:
         return print_json([one.plain for one in found])
     rows = bench.summary(found)
-    rows = rows.assign(**{name: rows[name].map("{:.0%}".format) for name in ("mean_error", "within_twice", "held")})
-    show(grid(rows.replace("nan%", ""), "predicted against trained"))
+    shares = ("mean_error", "too_low", "within_twice", "held")
+    rows = rows.assign(
+        width=rows["width"].map("{:.1f}".format), **{one: rows[one].map("{:.0%}".format) for one in shares}
+    )
+    show(grid(rows.replace(["nan%", "nan"], ""), "predicted against trained"))
     show(grid(goals.goals(found), "goals, by what this run found"))
 
 

@@ -23,7 +23,7 @@ from traintime import paths
 
 CHAPTER = "chapters/10-numpy-batches.ipynb"  # it measures nothing and runs for some seconds
 MARK = "TRAINTIME_TEST_OF_INTERRUPTIONS"
-TIMES = 20 if os.environ.get("TRAINTIME_ALL") else 2
+TIMES = 20 if os.environ.get("TRAINTIME_ALL") else 1
 PATIENCE_S = 30.0
 
 

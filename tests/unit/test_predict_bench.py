@@ -191,6 +191,16 @@ def test_calibrated_models_of_the_documents_kind_are_judged_by_allocator_and_apa
     assert goal(cases, "calibrated, other Keras models").models == 12
 
 
+def test_the_width_and_the_sign_of_the_answers_are_told():
+    cases = [case(number, probed=times) for number, times in enumerate((0.9, 0.95, 1.1))]
+    row = bench.summary(cases).set_index("way").loc["probed"]
+    assert row["too_low"] == pytest.approx(2 / 3)
+    assert row["width"] == pytest.approx(cases[0].widths()["probed"])
+    assert goal(cases * 10, "intervals, probed: half", "2026-jax").verdict == "met"
+    wide = {"probed": dataclasses.replace(said("probed", 20.0), total=around(20.0, (0.5, 3)))}
+    assert goal([case(0, predicted=wide)] * 30, "intervals, probed: half", "2026-jax").verdict == "missed"
+
+
 def test_a_baseline_that_is_better_is_told():
     cases = [case(n, probed=1.5 + 0.01 * n, one_batch_s=20.0 + 0.1 * n) for n in range(12)]
     assert goal(cases, "probed: ahead of one batch", "2026-jax").verdict == "missed"

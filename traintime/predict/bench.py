@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from traintime.errors import InputError, unknown
+from traintime.explain.statistics import Interval
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
 from traintime.point import Run, make_point
@@ -128,17 +129,25 @@ class Case:
             found["torchinfo memory"] = self.torchinfo_bytes / peak - 1
         return found
 
+    def intervals(self) -> dict[str, Interval]:
+        """What was predicted, of time by tier, and of memory by tier and " memory"."""
+        found = {tier: one.total for tier, one in self.predicted.items()}
+        return found | {f"{tier} memory": one.memory for tier, one in self.predicted.items() if one.memory}
+
     def inside(self) -> dict[str, bool]:
         """Whether the truth, one training of it, lies in each interval."""
-        found = {tier: self.fit_s[0] in one.total for tier, one in self.predicted.items()}
-        return found | {
-            f"{tier} memory": self.peaks[0] in one.memory for tier, one in self.predicted.items() if one.memory
-        }
+        seen = {way: self.peaks[0] if way.endswith(" memory") else self.fit_s[0] for way in self.intervals()}
+        return {way: seen[way] in one for way, one in self.intervals().items()}
+
+    def widths(self) -> dict[str, float]:
+        """The upper end over the lower one of each interval."""
+        return {way: one.high / one.low for way, one in self.intervals().items()}
 
 
 def summary(cases: list[Case]) -> pd.DataFrame:
-    """A row for each stack and way to predict: its mean error, how many are within a factor of two, and how many
-    intervals held the truth (missing for a way that has none).
+    """A row for each stack and way to predict: its mean error, how many answers are too low and how many within a
+    factor of two, how many intervals held the truth and the median of their upper over their lower ends (both missing
+    for a way that has none).
     """
     rows = []
     for stack in dict.fromkeys(case.stack for case in cases):
@@ -146,9 +155,12 @@ def summary(cases: list[Case]) -> pd.DataFrame:
         for way in dict.fromkeys(way for case in mine for way in case.errors()):
             errors = np.array([case.errors()[way] for case in mine if way in case.errors()])
             held = [case.inside()[way] for case in mine if way in case.inside()]
+            widths = [case.widths()[way] for case in mine if way in case.widths()]
             one = {"stack": stack, "way": way, "models": len(errors), "mean_error": float(np.abs(errors).mean())}
+            one["too_low"] = float(np.mean(errors < 0))
             one["within_twice"] = float(np.mean(np.abs(np.log1p(errors)) <= math.log(2)))
-            rows.append(one | {"held": float(np.mean(held)) if held else math.nan})
+            one["held"] = float(np.mean(held)) if held else math.nan
+            rows.append(one | {"width": float(np.median(widths)) if widths else math.nan})
     return pd.DataFrame(rows)
 
 

@@ -23,6 +23,7 @@ PROBED, SCALED = 0.05, 0.10
 CALIBRATED, CALIBRATED_OTHERS = 0.075, 0.20
 MEMORY = {"probed": 0.05, "calibrated": 0.10}
 COVERED = (0.85, 0.95)
+WIDTH = 1.6  # the upper end of a probe's interval over the lower one, in half of the answers or more
 TWICE = 0.9
 SPENT_S = 60.0
 Verdict = Literal["met", "missed", "inconclusive"]
@@ -90,6 +91,11 @@ def _goals(cases: Sequence[Case]) -> Iterator[Goal]:
                 name = f"intervals, {way}: hold {COVERED[0]:.0%} to {COVERED[1]:.0%}"
                 of_them = share(np.array(held))
                 yield Goal(name, stack, len(held), of_them.text(".0%"), _verdict(of_them, *COVERED))
+    for stack, mine in _by(tried, "stack"):
+        if widths := [case.widths()["probed"] for case in mine if "probed" in case.widths()]:
+            narrow, found = share(np.array(widths) <= WIDTH), f"{np.median(widths):.2f}, {max(widths):.2f} at most"
+            name = f"intervals, probed: half or more span a factor of {WIDTH:g} at most"
+            yield Goal(name, stack, len(widths), found, _verdict(narrow, 0.5, 1.0))
     for ours, theirs in (
         ("probed", "one batch"),
         ("probed", "FLOPs / peak"),
