@@ -19,6 +19,7 @@ PAGE = """<!DOCTYPE html>
 <link rel="preload" as="script" href="{up}_static/scripts/shows.js" />
 <script src="{up}_static/documentation_options.js"></script>
 <script src="{up}_static/scripts/shows.js"></script>
+<script src="{up}_static/scripts/bootstrap.js"></script>
 <script src="{up}_static/searchtools.js"></script>
 <script src="{up}searchindex.js"></script>
 </head>
@@ -26,6 +27,9 @@ PAGE = """<!DOCTYPE html>
 <p id="sum"><span class="math">\\(b \\cdot V\\)</span></p>
 <button class="theme-switch-button"><i class="theme-switch fa-solid fa-moon   fa-lg" data-mode="dark"></i></button>
 <span class="fas fa-download"></span>
+<div class="dropdown">
+<button aria-expanded="false" aria-label="Download this page" data-bs-toggle="dropdown" type="button">v</button><ul class="dropdown-menu"><li>all</li></ul></div>
+<button aria-label="Colours" data-bs-placement="left" data-bs-title="Color mode" data-bs-toggle="tooltip">c</button>
 <article><section><h1>Why?</h1><p>Adam updates the <em>whole</em> table &amp; more.</p>
 <p class="tip">Two.</p><pre>a  &lt; b
   c</pre>
@@ -42,6 +46,7 @@ FILES = {
     "_static/file.png": "",
     "_static/licence.txt": "",
     "_static/scripts/fontawesome.js": "",
+    "_static/scripts/bootstrap.js": "",
     "_static/scripts/shows.js": 'element.classList.add("shown")',
     "_static/scripts/shows.js.map": "",
     "_static/locales/de/words.js": "",
@@ -177,8 +182,8 @@ def test_figures_have_their_place_and_all_but_the_first_wait(page):
 
 def test_what_scrolls_can_be_focused_and_what_folds_is_called_what_it_says(page):
     assert page.figure["tabindex"] == "0"
-    assert page.summary.attrs == {}
-    assert page.summary.text == "Solution"
+    assert page.article.summary.attrs == {}
+    assert page.article.summary.text == "Solution"
 
 
 def test_a_formula_that_code_wrote_is_set(page):
@@ -200,6 +205,15 @@ def test_what_no_page_names_is_not_published_and_licences_are(built, page):
         *("_static/scripts/shows.js", "_static/documentation_options.js", "_static/searchtools.js"),
     }
     assert not (built / "_static" / "locales").exists()
+
+
+def test_menus_and_tooltips_need_no_script(page):
+    menu = page.select_one("details.dropdown")
+    assert menu.find("summary")["title"] == menu.find("summary")["aria-label"] == "Download this page"
+    assert menu.find("ul").text == "all"
+    assert page.find("button", attrs={"aria-label": "Colours"})["title"] == "Color mode"
+    assert "data-bs" not in str(page)
+    assert "bootstrap" not in str(page)
 
 
 def test_a_finished_book_stays_as_it_is(built, page):
@@ -236,7 +250,6 @@ def test_the_style_sheets_are_one_without_what_no_page_uses(built, page):
         "html[data-theme=dark] p.tip>a:hover::after{a:b}",
         "p:not(.gone){a:b}",
         ":is(.gone,p){a:b}",
-        ".bs-tooltip-auto{a:b}",
         "@media (max-width: 40rem){.tip{a:b}}",
         "@supports (a:b){.tip{a:b}}",
         '@font-face{font-family:"Book"}',

@@ -1,8 +1,8 @@
 """The last step of a build: formulas as MathML, and pages that load nothing that they do not use.
 
-The theme brings its icons as a script and a font (700 KB, compressed) and style sheets of which the pages use a tenth.
-`finish` leaves all of that out. `setup` makes this module an extension of Sphinx that writes the formulas, so that no
-page needs a script for them.
+The theme brings its icons as a script and a font (700 KB, compressed), style sheets of which the pages use a tenth, and
+Bootstrap's script (80 KB), of which they need a menu and tooltips. `finish` leaves all of that out. `setup` makes this
+module an extension of Sphinx that writes the formulas, so that no page needs a script for them.
 """
 
 import functools
@@ -31,7 +31,6 @@ STYLES = Path("_static", "pages.css")  # what the pages use of all style sheets
 SEARCH = {"searchtools.js", "language_data.js", "searchindex.js"}
 ADDRESS = re.compile(r"""url\((?!["']?(?:data:|#))["']?([^"')]+)["']?\)""")
 OPEN_GRAPH = re.compile("og:(title|description|type)")
-COMPOSED = re.compile(r"bs-tooltip-\w+")  # classes that a script puts together; others are in its text
 
 ICON_SCRIPT = Path(pydata_sphinx_theme.__file__).parent.joinpath(
     "theme", "pydata_sphinx_theme", "static", "scripts", "fontawesome.js"
@@ -112,6 +111,7 @@ def finish(folder: Path) -> None:
     pages = {path: BeautifulSoup(path.read_text(), "html.parser") for path in paths}
     for path, page in pages.items():
         _draw_icons(page)
+        _replace_bootstrap(page)
         _defer_scripts(page, search=path.name == "search.html")
         _choose_mode(page)
         _describe(page)
@@ -162,13 +162,28 @@ def _icons() -> dict[str, tuple[str, str, str]]:
     return icons
 
 
+def _replace_bootstrap(page: BeautifulSoup) -> None:
+    """Menus that browsers open by themselves, and their own tooltips, in the place of Bootstrap's script."""
+    for button in page.select('.dropdown > button[data-bs-toggle="dropdown"]'):
+        button.parent.name, button.name = "details", "summary"
+        button.parent["name"] = "page-menu"  # one is open at a time
+        del button["type"], button["aria-expanded"]
+    for element in page.select("[data-bs-toggle]"):
+        element["title"] = element.get("data-bs-title") or element.get("title") or element["aria-label"]
+        for name in [name for name in element.attrs if name.startswith("data-bs-")]:
+            del element[name]
+
+
 def _defer_scripts(page: BeautifulSoup, search: bool) -> None:
     """Leave out scripts that the page does not use, and let it be shown before the others run."""
+    unused = {ICON_SCRIPT.name, "bootstrap.js"} | (set() if search else SEARCH)
+    if not page.select_one(".sd-tab-set"):
+        unused.add("design-tabs.js")
     for preload in page.find_all("link", rel="preload"):
         _remove(preload)
     for script in page.find_all("script", src=True):
         name = Path(urlsplit(script["src"]).path).name
-        if name == ICON_SCRIPT.name or (name in SEARCH and not search):
+        if name in unused:
             _remove(script)
         elif name != "documentation_options.js":  # the page's own lines of script read it
             script["defer"] = ""
@@ -218,7 +233,7 @@ def _make_accessible(page: BeautifulSoup) -> None:
     """What is scrolled sideways on a phone can be scrolled by keyboard; what folds is called what is written on it."""
     for figure in page.select("article figure"):
         figure["tabindex"] = "0"
-    for summary in page.select("summary[aria-label]"):
+    for summary in page.select("article summary[aria-label]"):
         del summary["aria-label"]
 
 
@@ -311,7 +326,7 @@ def _names(selector: list[tinycss2.ast.Node]) -> Iterator[str]:
     """The elements, classes and ids without which a selector matches nothing; not those in `:is()` and `:not()`."""
     before = None
     for token in selector:
-        if (token.type == "hash" or (token.type == "ident" and before != ":")) and not COMPOSED.fullmatch(token.value):
+        if token.type == "hash" or (token.type == "ident" and before != ":"):
             yield token.value
         before = token
 
