@@ -28,7 +28,8 @@ PAGE = """<!DOCTYPE html>
 <button class="theme-switch-button"><i class="theme-switch fa-solid fa-moon   fa-lg" data-mode="dark"></i></button>
 <span class="fas fa-download"></span>
 <div class="dropdown">
-<button aria-expanded="false" aria-label="Download this page" data-bs-toggle="dropdown" type="button">v</button><ul class="dropdown-menu"><li>all</li></ul></div>
+<button aria-expanded="false" aria-label="Download this page" data-bs-toggle="dropdown" type="button">v</button>
+<ul class="dropdown-menu"><li>all</li></ul></div>
 <button aria-label="Colours" data-bs-placement="left" data-bs-title="Color mode" data-bs-toggle="tooltip">c</button>
 <article><section><h1>Why?</h1><p>Adam updates the <em>whole</em> table &amp; more.</p>
 <p class="tip">Two.</p><pre>a  &lt; b
