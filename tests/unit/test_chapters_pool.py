@@ -40,7 +40,7 @@ def machine(allocator="tcmalloc", fast=None, faults=None, other="one", **more):
 def test_a_gain_is_the_ratio_of_the_steps_and_is_told_apart_where_both_ran_in_the_same_rounds():
     table = pool_gains.gains(machine()).set_index("stack")
     assert table.loc["2020-tensorflow", "ratio"] == pytest.approx(1 / 0.3, rel=0.1)
-    assert table.loc["2020-tensorflow", "reason"] == "told apart"
+    assert table.loc["2020-tensorflow", "reason"] == "significant"
     assert table.loc["2020-tensorflow", "faster"] == "tcmalloc"
     assert table.loc["2017-theano", "reason"] == "within noise"
     assert (pool_gains.gains(machine(other="another"))["reason"] == "not interleaved").all()
@@ -107,7 +107,7 @@ def test_the_table_of_gains_has_the_stacks_with_something_to_compare():
     plain, pooled = cells(pool_gains.gains_table(book))
     assert [*plain[:2], *plain[3:]] == ["numpy", "glibc", f"{FEW:,.0f}", "0.9", "1"]
     assert pooled[1] == "tcmalloc"
-    assert pooled[-1].endswith("<br>told apart")
+    assert pooled[-1].endswith("<br>significant")
 
 
 def test_memory():

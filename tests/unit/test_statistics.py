@@ -148,7 +148,7 @@ def test_own_spread_covers_too_and_a_wrong_one_does_not():
 
 
 def false_tables(tables: int, numbers: list[int], draws: int, errors, pairs: list, seed: int = 0) -> float:
-    """Share of tables with a false "told apart": eight points on two stacks, of ten, all the same in truth."""
+    """Share of tables with a false "significant": eight points on two stacks, of ten, all the same in truth."""
     random = np.random.default_rng(seed)
     false = 0
     for index in range(tables):
@@ -209,7 +209,7 @@ def test_a_clear_difference_is_told_apart():
         above, below = np.exp(random.standard_normal((2, POINTS, 5)) * 0.05)
         above *= 1.3
         table = [compared(above[i], below[i], above, below, draws=1000, seed=index) for i in range(10)]
-        found += sum(verdict.faster == "b" and verdict.reason == "told apart" for verdict in verdicts(table))
+        found += sum(verdict.faster == "b" and verdict.reason == "significant" for verdict in verdicts(table))
     assert found / 1000 >= 0.98
 
 
@@ -342,10 +342,10 @@ def test_each_reason():
     ]
     found = [(verdict.faster, verdict.reason) for verdict in verdicts(table)]
     assert found == [
-        ("b", "told apart"),
-        ("a", "told apart"),
+        ("b", "significant"),
+        ("a", "significant"),
         (None, "less than 5 %"),
-        (None, "told apart alone"),
+        (None, "significant before correction"),
         (None, "within noise"),
         (None, "within noise"),  # no second mark that disagrees with the interval
         (None, "one run"),

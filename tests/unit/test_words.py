@@ -53,9 +53,9 @@ def test_other_texts_are_messages_but_in_the_book_where_they_are_pages(found):
 @pytest.mark.parametrize(
     "source",
     [
-        '"""prices: by term; slots: numbers; see predict.prices and `habits`; the verdict "told apart"."""',
+        '"""prices: by term; slots: numbers; see predict.prices and `habits`; the verdict "significant"."""',
         '"""What stands for it; there is none; they are None; a point of the sweep; a positional argument."""',
-        'REASON = "told apart alone"',
+        'REASON = "significant before correction"',
         'claim("03.1", "The price of a row on the stack is foretold.")',
         'NUMBERS = Prose("voc", text="the price of a row is foretold")',
         "# The price of a row, beside the document's.",

@@ -185,7 +185,7 @@ def any_stack(
 
 def _figure(values: Mapping[str, Interval], deciding: str, spec: str, scale: float, unit: str) -> str:
     texts = {name: f"{name} {value.text(spec, scale, unit)}".strip() for name, value in values.items()}
-    return "; ".join(texts.values()) if len(values) <= FEW else f"{texts[deciding]} decides, of {len(values)}"
+    return "; ".join(texts.values()) if len(values) <= FEW else f"{texts[deciding]}, the closest of {len(values)}"
 
 
 def judged_together(*findings: Finding) -> Finding:

@@ -229,7 +229,7 @@ def placed(found: Sequence[compare.Placed], title: str) -> HTML:
     """Stacks of one machine among the book's, in a box."""
     said = [markup.plain(f"{one.stack}: {sentence}.") for one in found for sentence in one.why]
     rows = [[markup.plain(one.stack), str(one.points), *_placed(one)] for one in found]
-    heads = ["", "points", "of what is expected", "normal", "verdict"]
+    heads = ["", "points", "times expected", "normal", "verdict"]
     note = "Expected is what the book's machines took, at the rates of this one's memory and arithmetic."
     words = "".join(f"<p>{markup.inline(sentence)}</p>" for sentence in (note, *said))
     return HTML(markup.box(title, markup.table(heads, rows) + words))

@@ -80,7 +80,7 @@ def judge_stored(claim: Claim, machine: str) -> Judged:
     return replace(judged, figure=f"{judged.figure}; *{otherwise}* {COUNTED}".removeprefix("; "))
 
 
-COUNTED = "if runs count that lost time to the host, which they did before there was a rule against it"
+COUNTED = "if runs that the host disturbed count, too, as they did before there was a rule against it"
 
 
 def on(claim: Claim, machine: str) -> Judged:

@@ -34,7 +34,7 @@ WORDS = {
 }
 IN_MESSAGES = {r"(?<!key\s)(?<!percentage\s)points?": "configuration"}  # in docstrings it is the class Point as well
 
-# Not a word but a name: a module (predict.prices), a value ("told apart"); in docstrings an argument (prices: by term).
+# Not a word but a name: a module (predict.prices), a value; in docstrings an argument (prices: by term).
 WORD = r"(?<![\w\"./-])(?:{})(?![\w\"/-]|\.\w)"
 NO_ARGUMENT = r"(?!:)"
 CODE = re.compile(r"`[^`]*`")

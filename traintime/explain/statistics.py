@@ -17,7 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtri, ndtri, stdtrit
 
 Array = NDArray[np.float64]
-Reason = Literal["told apart", "within noise", "told apart alone", "less than 5 %", "one run", "not interleaved"]
+Reason = Literal[
+    "significant", "within noise", "significant before correction", "less than 5 %", "one run", "not interleaved"
+]
 
 DRAWS = 4000  # of a resampled interval, and of a p-value
 LEVEL = 0.95  # share of intervals that hold the truth
@@ -420,8 +422,9 @@ def verdicts(comparisons: Sequence[Comparison], least: float = LEAST) -> list[Ve
 
     Two things differ significantly where Holm's procedure over the table rejects that they are the same, the interval
     of their ratio excludes 1 (so that a reader never sees two marks that disagree), and they differ by `least` or more.
-    What was not measured interleaved, or has no repeats, is not tested and does not weaken the other tests. "told apart
-    alone": the interval, which is of one comparison by itself, excludes 1, and the procedure does not.
+    What was not measured interleaved, or has no repeats, is not tested and does not weaken the other tests.
+    "significant before correction": the interval, which is of one comparison by itself, excludes 1, and the procedure
+    does not.
     """
     rejected = holm([comparison.p if comparison.interleaved else NAN for comparison in comparisons])
     judged = []
@@ -434,11 +437,11 @@ def verdicts(comparisons: Sequence[Comparison], least: float = LEAST) -> list[Ve
             reason = "one run"
         elif apart and comparison.ratio.excludes(1):
             if max(value, 1 / value) >= 1 + least:
-                faster, reason = (comparison.below if value > 1 else comparison.above), "told apart"
+                faster, reason = (comparison.below if value > 1 else comparison.above), "significant"
             else:
                 reason = "less than 5 %"
         elif comparison.ratio.excludes(1):
-            reason = "told apart alone"
+            reason = "significant before correction"
         judged.append(Verdict(comparison, faster, reason))
     return judged
 

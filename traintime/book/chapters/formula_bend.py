@@ -215,7 +215,7 @@ def second_cost_table(book: Measurements, fold: str = "") -> HTML:
         stack="stack",
         b=("*b* (ns per row)", 1e9, ",.0f"),
         m=("*m*, more beyond 32 MiB (ns)", 1e9, ",.0f"),
-        left_out="error, left out (%)",
+        left_out="error, unseen (%)",
         repeat=("error, measured again (%)", 100, ".0f"),
     )
 

@@ -100,7 +100,7 @@ def faster_at_every_size(rows: pd.DataFrame, stack: str) -> Finding:
 
 def faster_once(row: pd.Series, stack: str) -> Finding:
     """Whether this one of the two is faster in one comparison."""
-    aside = "" if row["reason"] == "told apart" else f", {row['reason']}"
+    aside = "" if row["reason"] == "significant" else f", {row['reason']}"
     return Finding(is_faster(row, stack), f"{span(row)}{aside}")
 
 

@@ -27,7 +27,7 @@ from traintime.predict.record import SLEPT_S
 from traintime.store.table import ALIKE
 
 SIZES: dict[str, Any] = {"vocabulary": ANY, "batch": ANY, "length": ANY, "sentences": ANY}
-SAME = "not told apart"
+SAME = "not significant"
 # Estimates of an epoch: name -> label in a figure. The first three are predictions.
 ESTIMATES = {
     "steps": "50 single steps",

@@ -211,9 +211,9 @@ def parts_table(book: Measurements) -> HTML:
         rows.join(summary[["points", "left_out", "repeat"]]).rename_axis("stack").reset_index(),
         stack=("stack (configurations)", lambda row: f"{row['stack']} ({row['points']:.0f})"),
         fixed=("fixed (ms)", 1e3, ",.0f"),
-        rows=("of it the rows (ms)", 1e3, ",.0f"),
+        rows=("rows' part (ms)", 1e3, ",.0f"),
         sample=("per sample (ms)", 1e3, ",.2f"),
-        left_out=("error, left out (%)", 100, ".0f"),
+        left_out=("error, unseen (%)", 100, ".0f"),
         repeat=("error, measured again (%)", 100, ".0f"),
     )
 

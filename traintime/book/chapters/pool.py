@@ -219,7 +219,7 @@ def _gain(book: Measurements, stack: str, allocator: str) -> str:
 
 
 def _told_apart(book: Measurements) -> dict[str, Interval]:
-    apart = {"allocator": "tcmalloc", "faster": "tcmalloc", "reason": "told apart"}
+    apart = {"allocator": "tcmalloc", "faster": "tcmalloc", "reason": "significant"}
     return stored.ratio_by_stack(gains(book), **apart)
 
 

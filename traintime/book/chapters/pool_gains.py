@@ -139,7 +139,7 @@ def tcmalloc_gains_less(book: Measurements) -> Finding:
 )
 def numpy_gains(book: Measurements) -> Finding:
     row = stored.row(gains(book), stack="numpy", allocator="tcmalloc")
-    holds = row["faster"] == "tcmalloc" if row["reason"] in ("told apart", "less than 5 %") else None
+    holds = row["faster"] == "tcmalloc" if row["reason"] in ("significant", "less than 5 %") else None
     return Finding(holds, f"{stored.interval(row).text()}; {row['reason']}")
 
 
@@ -238,7 +238,7 @@ def gains_table(book: Measurements) -> HTML:
         typical_s=("ms per step", 1e3, ",.0f"),
         faults=("page faults per step", lambda row: _count(counts, row["stack"], row["allocator"])),
         peak_bytes=("peak (GiB)", 2**-30, ".1f"),
-        speed=("speed (glibc 1)", speed),
+        speed=("speed / glibc's", speed),
     )
 
 
