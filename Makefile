@@ -11,7 +11,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict bench-eta bench-build bench-store bench-pages derived figures lint lock browser clean
+.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict bench-eta bench-build bench-store bench-pages derived figures links lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -100,6 +100,9 @@ derived: $(READY)  ## Derive data/derived anew from the measurements
 
 figures: $(READY)  ## Redraw figures/ from data/
 	@$(BIN)/python -m traintime.book.figures
+
+links: $(READY) book  ## Ask for each link to elsewhere whether it still leads there; needs the network
+	$(BIN)/jupyter-book build _build/quick/staging --builder linkcheck --path-output _build/links -q
 
 lint: $(READY)  ## Check style of package, tests and notebooks
 	$(BIN)/ruff check .

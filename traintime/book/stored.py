@@ -65,7 +65,7 @@ def first() -> str:
 
 def described(machine: str = "") -> dict[str, Any]:
     """The stored description of a machine ("" for the reference)."""
-    return json.loads((paths.MEASUREMENTS / (machine or reference()) / "machine.json").read_text())
+    return records.described(paths.MEASUREMENTS / (machine or reference()) / "machine.json").model_dump()
 
 
 @functools.cache

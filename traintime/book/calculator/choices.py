@@ -128,7 +128,7 @@ def machines() -> dict[str, Machine]:
     for device in devices():
         card = prices.is_card(device)
         of_others = "costs fitted to what others timed on cards"
-        costs = of_others if card else "habits that the software showed on processors"
+        costs = of_others if card else "efficiency factors that the software showed on processors"
         about = f"From its data sheet, with {costs}."
         what = "GPU" if card else "processor"
         found[device] = Machine(device, f"{device} ({what}, by its data sheet)", about, card=card)

@@ -105,7 +105,7 @@ def _others() -> dict[str, dict[str, Any]]:
     reached = (
         "Give what your machine reaches, not what its data sheet promises: of that we take "
         f"{_percent(REACHED['float32 peak'])} for arithmetic and {_percent(REACHED['bandwidth peak'])} for memory. "
-        "The software's habits come from processors, not from cards."
+        "The software's efficiency factors come from processors, not from cards."
     )
     return {choices.BY_RATES: asdict(Machine(choices.BY_RATES, "Another machine, by its rates", reached))}
 
