@@ -1,11 +1,14 @@
 """The appendices: each claim of the documents has one verdict, and every prediction stands as it was written."""
 
+import ast
 import csv
 import io
 import re
 
+import pandas as pd
 import pytest
 
+from traintime import paths
 from traintime.book import appendix, original, predictions, verdicts
 from traintime.book.appendix import DocumentClaim
 from traintime.book.claims import NOT_MEASURED, Claim, Judged
@@ -91,3 +94,19 @@ def test_every_prediction_stands_as_it_was_written():
     text = appendix.predictions(appendix.PREDICTIONS)
     assert text.count("<tr>") >= len(predictions.read())
     assert "written after its first runs" in text and "by its own word" in text
+
+
+# Faults
+
+
+def test_every_fault_that_a_test_tries_is_in_the_appendix_and_held():
+    """`make faults` tries them all and writes the file; one that did not hold is mended, not listed."""
+    tried = set()
+    for path in (paths.ROOT / "tests").rglob("test_*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.fault":
+                tried.add(tuple(map(ast.literal_eval, call.args)))
+    rows = pd.read_csv(paths.DATA / "faults.csv")
+    assert set(rows[["fault", "holds"]].itertuples(index=False, name=None)) == tried
+    assert (rows["failed"] == 0).all()
+    assert all(one in appendix.faults("<!-- every fault -->") for one in rows["fault"])

@@ -15,7 +15,7 @@ from traintime.explain.statistics import Interval
 from traintime.explain.terms import STEP
 from traintime.point import make_point
 from traintime.predict import advice, ask, here, holdings, prices, tiers
-from traintime.predict.answer import Estimate, amount, amounts, around, bytes_of, digits, within
+from traintime.predict.answer import Estimate, Help, amount, amounts, around, bytes_of, digits, within
 from traintime.predict.estimate import comparison, estimate, side_by_side
 from traintime.predict.evidence import conclude
 from traintime.predict.prices import Rates
@@ -185,9 +185,23 @@ def test_a_training_of_milliseconds_is_told_in_milliseconds():
     assert dict(probed(samples=100).rows)["an epoch"].split(" (")[0].endswith(" ms")
 
 
+@pytest.mark.parametrize(
+    ("time", "memory", "said"),
+    [
+        (0.88, 1.0, "12% less time, the same memory"),
+        (0.2, 1.3, "5 times less time, 30% more memory"),
+        (1.01, 0.5, "the same time, 50% less memory"),
+    ],
+)
+def test_what_a_change_does_is_told_in_words(time, memory, said):
+    one = dataclasses.replace(estimate(make_point(), samples=1000), helps=(Help("a change", time, memory),))
+    assert dict(one.rows)["to try"] == f"a change: {said}"
+
+
 def test_it_is_shown_as_text_table_and_picture():
     one = estimate(make_point(vocabulary=2_000_000), samples=1_000_000)
     assert "10,000 steps of 100" in str(one)
+    assert max(map(len, str(one).splitlines())) <= 80
     assert "the optimizer" in one._repr_html_()
     assert ">peak memory</th>" in one._repr_html_()
     axes = one.plot()
