@@ -268,7 +268,9 @@ def table(
     folder: From = paths.MEASUREMENTS,
     machine: Annotated[str | None, typer.Option(help="Only this machine's rows.")] = None,
     each: Annotated[bool, typer.Option("--each", help="One row per invocation, not per configuration.")] = False,
-    sentinel: Annotated[bool, typer.Option("--sentinel", help="The sentinel's rows instead.")] = False,
+    sentinel: Annotated[
+        bool, typer.Option("--sentinel", help="The rows of the repeated control configuration instead.")
+    ] = False,
     export: Annotated[Path | None, typer.Option(help="Write a .csv or .parquet file instead of printing.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -300,7 +302,7 @@ def table(
             err.print(grid(as_shares(floors[floors["machine"] == name]), NOISE))
 
 
-NOISE = "Noise: 95 of 100 times two sets of so many invocations of the same thing differ by less"
+NOISE = "Noise: 95 % of pairs of sets of so many invocations of one configuration differ by less"
 
 
 def as_shares(floors: pd.DataFrame) -> pd.DataFrame:
@@ -502,7 +504,9 @@ def estimate(
     ] = None,
     tier: Annotated[
         str | None,
-        typer.Option(help="formula, probed or scaled; a file's model is probed, or scaled where --probe is given."),
+        typer.Option(
+            help="formula (nothing is run), probed (the model runs), scaled (a smaller one runs, see --probe)."
+        ),
     ] = None,
     on: Annotated[
         str | None, typer.Option(help="A device with a data sheet (T4, A100, ...), not this machine.")
@@ -512,9 +516,7 @@ def estimate(
     give_up: Annotated[float | None, typer.Option(min=1, help="Seconds until a file's process is ended.")] = None,
     deadline: Annotated[str | None, typer.Option(help="Answer yes or no: it ends within 8h, 90m, 2d 4h.")] = None,
     memory: Annotated[str | None, typer.Option(help="Answer yes or no: it fits into 16GB, 512MiB.")] = None,
-    per_hour: Annotated[
-        float | None, typer.Option(help="What an hour of the machine costs: adds what it all costs.")
-    ] = None,
+    per_hour: Annotated[float | None, typer.Option(help="Price of a machine hour; adds the total cost.")] = None,
     largest: Annotated[
         str | None, typer.Option(help="Instead: the largest batch, length or rows that fit into --memory.")
     ] = None,
@@ -637,8 +639,8 @@ def bench_predict(
     minutes: Annotated[
         float | None, typer.Option(min=0.2, max=600, help="How long each should train; 20 s if not given.")
     ] = None,
-    allocator: Annotated[str, typer.Option(help="Who answers malloc: glibc, tcmalloc, jemalloc.")] = "glibc",
-    seed: Annotated[int | None, typer.Option(help="Of the draws; others at every run without.")] = None,
+    allocator: Annotated[str, typer.Option(help="Memory allocator: glibc, tcmalloc, jemalloc.")] = "glibc",
+    seed: Annotated[int | None, typer.Option(help="Random seed of the draws; a new one each run if omitted.")] = None,
     to: Annotated[Path | None, typer.Option("--to", help="Folder that keeps what was tried; the cache.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -9,7 +9,7 @@ REMEDIES = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), WRITABLE),
     **dict.fromkeys((errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP), "Name another."),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Make room on the disk, then run it again."),
-    errno.EIO: "Look after the disk, then run it again.",
+    errno.EIO: "Check the disk, then run it again.",
     errno.ENAMETOOLONG: "Give a shorter name.",
     **dict.fromkeys((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN), "End other programs, then run it again."),
 }

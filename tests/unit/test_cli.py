@@ -703,7 +703,7 @@ def test_a_table_on_paper_names_the_points_and_the_noise(traintime, folder):
     assert answer.status == 0
     assert make_point(**TINY).key in answer.out
     assert "oom" in answer.out
-    assert "Noise: 95 of 100 times" in answer.err
+    assert "Noise: 95 % of pairs" in answer.err
 
 
 def test_a_table_on_paper_shows_what_tells_two_rows_of_one_point_apart(traintime, folder, invocation):
