@@ -268,9 +268,7 @@ def table(
     folder: From = paths.MEASUREMENTS,
     machine: Annotated[str | None, typer.Option(help="Only this machine's rows.")] = None,
     each: Annotated[bool, typer.Option("--each", help="One row per invocation, not per configuration.")] = False,
-    sentinel: Annotated[
-        bool, typer.Option("--sentinel", help="The rows of the repeated control configuration instead.")
-    ] = False,
+    sentinel: Annotated[bool, typer.Option("--sentinel", help="The repeated control configuration instead.")] = False,
     export: Annotated[Path | None, typer.Option(help="Write a .csv or .parquet file instead of printing.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -504,9 +502,7 @@ def estimate(
     ] = None,
     tier: Annotated[
         str | None,
-        typer.Option(
-            help="formula (nothing is run), probed (the model runs), scaled (a smaller one runs, see --probe)."
-        ),
+        typer.Option(help="formula (nothing runs), probed (the model runs), scaled (a smaller one, see --probe)."),
     ] = None,
     on: Annotated[
         str | None, typer.Option(help="A device with a data sheet (T4, A100, ...), not this machine.")
