@@ -156,7 +156,10 @@ def values() -> dict[str, str]:
     terms = [named.sub(r"\\mathit{\1}", term) for term in STEP.latex_terms()]
     lines = [" + ".join(terms[place : place + A_LINE]) for place in range(0, len(terms), A_LINE)]
     aligned = r"t_{\mathrm{step}} ={}& " + "\\\\\n&+ ".join(lines)
+    first = answer(Settings())
     return {
+        "calculator_epoch": between(first.epoch),
+        "calculator_memory": between(first.peak, BYTES),
         "calculator_formula": f"$$\n\\small\\begin{{aligned}}\n{aligned}\n\\end{{aligned}}\n$$",
         "calculator_machine": stored.named()[Settings().machine]["title"],
         "calculator_level": _percent(LEVEL),
