@@ -78,15 +78,17 @@ LAUNCHED = {
 
 
 def implementations(steps: pd.DataFrame) -> Figure:
-    """Microseconds per time step of one LSTM in several implementations: a bar for the smallest batch of each, a
-    diamond for the largest.
+    """Microseconds per time step of one LSTM in several implementations: a bar for the smallest batch of each, below
+    its device, a diamond for the largest. As narrow as a phone.
 
-    steps: columns framework, layer, way (of LAUNCHES), batch, position_s.
+    steps: columns device, framework, layer, way (of LAUNCHES), batch, position_s.
     """
     style()
-    names = steps["layer"] + ", " + steps["framework"]
-    rows = list(dict.fromkeys(names))
-    figure, axis = plt.subplots(figsize=(7.2, 0.27 * len(rows) + 0.95), constrained_layout=True)
+    names = steps["device"] + "\n" + steps["framework"] + ", " + steps["layer"]
+    rows: list[str] = []  # a device, then its implementations
+    for device, of_device in names.groupby(steps["device"], sort=False):
+        rows += [str(device), *dict.fromkeys(of_device)]
+    figure, axis = plt.subplots(figsize=(5.0, 0.24 * len(rows) + 1.1), constrained_layout=True)
     small, large = (steps[steps["batch"] == batch] for batch in (steps["batch"].min(), steps["batch"].max()))
     for way, colour in LAUNCHES.items():
         mine = small[small["way"] == way]
@@ -105,11 +107,14 @@ def implementations(steps: pd.DataFrame) -> Figure:
             va="center",
             fontsize=9.5,
         )
-    axis.set_yticks(range(len(rows)), rows, fontsize=9.5)
-    axis.invert_yaxis()
+    axis.set_yticks(range(len(rows)), [row.split("\n")[-1] for row in rows], fontsize=9.5)
+    for label, row in zip(axis.get_yticklabels(), rows, strict=True):
+        label.set_fontweight("normal" if "\n" in row else "bold")
+    axis.set_xlim(0, 1.15e6 * steps["position_s"].max())
+    axis.set_ylim(len(rows) - 0.4, -0.6)
     axis.grid(axis="y", visible=False)
     axis.set_xlabel("µs per time step")
-    axis.legend(loc="lower right", fontsize=9, labelspacing=0.2, borderaxespad=0)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=9, labelspacing=0.2, columnspacing=1.0)
     return figure
 
 
