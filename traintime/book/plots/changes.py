@@ -59,6 +59,7 @@ def tried(table: pd.DataFrame) -> Figure:
     for number, stack in enumerate(dict.fromkeys(table["stack"])):
         mine = table[table["stack"] == stack]
         places = np.array([rows.index(each) for each in zip(mine["limit"], mine["change"], strict=True)])
+        places = places + 0.22 * (number - 1)  # so that equal ones do not hide each other
         look = {"color": line_style(stack)["color"], "linestyle": "none", "marker": MARKERS[number], "markersize": 4.5}
         axis.errorbar(mine["ratio"], places, xerr=errors(mine, "ratio"), label=stack, mfc="white", lw=1, **look)
         told = mine["told"].to_numpy(bool)
