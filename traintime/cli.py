@@ -512,7 +512,7 @@ def estimate(
     give_up: Annotated[float | None, typer.Option(min=1, help="Seconds until a file's process is ended.")] = None,
     deadline: Annotated[str | None, typer.Option(help="Answer yes or no: it ends within 8h, 90m, 2d 4h.")] = None,
     memory: Annotated[str | None, typer.Option(help="Answer yes or no: it fits into 16GB, 512MiB.")] = None,
-    per_hour: Annotated[float | None, typer.Option(help="Price of a machine hour; adds the total cost.")] = None,
+    per_hour: Annotated[float | None, typer.Option(help="Cost of a machine hour; adds the total cost.")] = None,
     largest: Annotated[
         str | None, typer.Option(help="Instead: the largest batch, length or rows that fit into --memory.")
     ] = None,
