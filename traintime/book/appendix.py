@@ -167,10 +167,12 @@ def _prediction(one: registered.Prediction) -> list[str]:
 def faults(template: str) -> str:
     """The appendix of faults: the template with a row for each of data/faults.csv, which the tests of them write."""
     found = pd.read_csv(paths.DATA / "faults.csv")
-    heads = ["what happens", "guarantee", "tried", "held", "last tried"]
-    held = found["tried"] - found["failed"]
-    rows = zip(found["fault"], found["holds"], found["tried"].map(str), held.map(str), found["on"], strict=True)
-    return template.replace(FAULTS, markup.table(heads, [list(row) for row in rows], right=False))
+    heads = ["", "what happens", "guarantee", "tried", "held", "last tried"]
+    held, numbers = found["tried"] - found["failed"], (found.index + 1).map(str)
+    rows = zip(
+        numbers, found["fault"], found["holds"], found["tried"].map(str), held.map(str), found["on"], strict=True
+    )
+    return template.replace(FAULTS, markup.table(heads, rows, right=False))
 
 
 # What writes each of them into its page.

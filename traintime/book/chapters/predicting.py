@@ -123,7 +123,8 @@ def lead_table(book: Measurements) -> HTML:
             of = shown() if tier == "scaled" else book
             texts = {key: page.or_not_measured(lambda give=give, of=of: give(of)) for key, give in _cells(tier).items()}
             on = of.title
-        table.append(texts | {"runs": runs, "name": name, "on": on})
+        whole = {key: text.replace(" ", NO_BREAK) for key, text in (texts | {"on": on}).items()}
+        table.append(whole | {"runs": runs, "name": name})
     return page.columns(
         pd.DataFrame(table),
         runs="you can run",

@@ -69,12 +69,6 @@ def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> F
 
 # What runs the time steps of an LSTM: a loop of launches, one launch per time step, one call for all of them.
 LAUNCHES = {"loop": PALETTE[7], "compiled": PALETTE[4], "kernel a time step": PALETTE[9], "cuDNN": PALETTE[0]}
-LAUNCHED = {
-    "loop": "loop of operations",
-    "compiled": "loop that XLA compiles",
-    "kernel a time step": "one kernel per time step",
-    "cuDNN": "cuDNN's fused kernel",
-}
 
 
 def implementations(steps: pd.DataFrame) -> Figure:
@@ -88,15 +82,15 @@ def implementations(steps: pd.DataFrame) -> Figure:
     rows: list[str] = []  # a device, then its implementations
     for device, of_device in names.groupby(steps["device"], sort=False):
         rows += [str(device), *dict.fromkeys(of_device)]
-    figure, axis = plt.subplots(figsize=(5.0, 0.24 * len(rows) + 1.1), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(4.7, 0.22 * len(rows) + 0.6), constrained_layout=True)
     small, large = (steps[steps["batch"] == batch] for batch in (steps["batch"].min(), steps["batch"].max()))
     for way, colour in LAUNCHES.items():
         mine = small[small["way"] == way]
         places = [rows.index(name) for name in names[mine.index]]
-        axis.barh(places, mine["position_s"] * 1e6, color=colour, height=0.66, label=LAUNCHED[way])
+        axis.barh(places, mine["position_s"] * 1e6, color=colour, height=0.66)
     look = {"color": "black", "linestyle": "none", "marker": "D", "markersize": 5}
     places = [rows.index(name) for name in names[large.index]]
-    axis.plot(large["position_s"] * 1e6, places, label=f"{large['batch'].max()} sequences", **look)
+    axis.plot(large["position_s"] * 1e6, places, **look)
     for name, seconds in zip(names[small.index], small["position_s"], strict=True):
         both = steps.loc[names == name, "position_s"].max()
         axis.annotate(
@@ -114,7 +108,6 @@ def implementations(steps: pd.DataFrame) -> Figure:
     axis.set_ylim(len(rows) - 0.4, -0.6)
     axis.grid(axis="y", visible=False)
     axis.set_xlabel("µs per time step")
-    figure.legend(loc="outside lower center", ncols=2, fontsize=9, labelspacing=0.2, columnspacing=1.0)
     return figure
 
 
