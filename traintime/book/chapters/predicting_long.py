@@ -89,14 +89,14 @@ def table(book: Measurements) -> HTML:
     """Each long training: what the probe predicted, and what it took."""
     return page.columns(
         trainings(book),
-        kind=("model", lambda row: f"{row['kind']}, {row['stack']}"),
+        kind=("model", lambda row: f"{row['kind']}<br>{row['stack']}"),
         probed=("predicted", _predicted),
-        took=("took", lambda row: f"{durations.text(row['took_s'])}, {'inside' if row['held'] else 'outside'}"),
+        took=("took", lambda row: f"{durations.text(row['took_s'])}<br>{'inside' if row['held'] else 'outside'}"),
     )
 
 
 def _predicted(row: pd.Series) -> str:
-    return f"{durations.text(row['probed_s'])} ({durations.text(row['low_s'])} to {durations.text(row['high_s'])})"
+    return f"{durations.text(row['probed_s'])}<br>({durations.text(row['low_s'])} to {durations.text(row['high_s'])})"
 
 
 PROSE = Prose(
