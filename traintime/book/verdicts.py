@@ -55,7 +55,8 @@ def basis(chapter: str) -> str:
 
 @functools.cache
 def _data() -> str:
-    files = (path for path in paths.DATA.rglob("*") if path.suffix in (".json", ".csv") and path != FILE)
+    beside = (FILE, paths.DATA / "faults.csv")  # what tests tried decides no claim
+    files = (path for path in paths.DATA.rglob("*") if path.suffix in (".json", ".csv") and path not in beside)
     return kept.digest(files)[:12]
 
 
