@@ -176,8 +176,8 @@ def test_as_good_as_training_again_is_enough():
 
 def test_intervals_are_judged_by_stack_and_tier_and_too_wide_ones_are_no_success():
     cases = [case(number) for number in range(100)] + [case(n, stack="2026-torch", probed=3.0) for n in range(20)]
-    assert goal(cases, "intervals, probed: ", "2026-jax").verdict == "missed"  # all of a hundred held
-    assert goal(cases, "intervals, probed: ", "2026-torch").verdict == "missed"  # none did
+    assert goal(cases, "intervals, probed: hold", "2026-jax").verdict == "missed"  # all of a hundred held
+    assert goal(cases, "intervals, probed: hold", "2026-torch").verdict == "missed"  # none did
     assert goal(cases, "intervals, calibrated memory: ", "2026-jax").models == 100
 
 

@@ -202,7 +202,7 @@ def test_a_verdict_that_rests_on_a_rule_younger_than_its_runs_says_so(monkeypatc
     quiet = claim(lambda one: Finding(len(one.good) == 2, "2 runs"))
     told = verdicts.judge_stored(quiet, "made-up")
     assert told.verdict == "holds"
-    assert told.figure.startswith("2 runs; *does not hold* if runs count that lost time")
+    assert told.figure.startswith("2 runs; *does not hold* if runs that the host disturbed count")
     assert verdicts.judge_stored(claim(lambda one: Finding(True, "")), "made-up").figure == ""
 
 
