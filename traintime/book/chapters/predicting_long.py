@@ -1,6 +1,7 @@
 """Chapter 15, trainings of ten minutes: predicted by the probe before, trained once to the end, in epochs."""
 
 import functools
+from collections.abc import Callable
 
 import pandas as pd
 from IPython.display import HTML
@@ -99,16 +100,20 @@ def _predicted(row: pd.Series) -> str:
     return f"{durations.text(row['probed_s'])}<br>({durations.text(row['low_s'])} to {durations.text(row['high_s'])})"
 
 
+def _long(say: Callable[[pd.DataFrame], str]) -> Callable[[Measurements], str]:
+    """A number of the prose: of those trainings, whichever machine the page shows."""
+    return lambda _: say(some(trainings(shown())))
+
+
 PROSE = Prose(
     "predict-long",
     title=lambda _: page.title(shown(), trainings(shown())),
-    models=lambda _: str(len(some(trainings(shown())))),
-    error=lambda _: f"{some(trainings(shown()))['error'].abs().mean() * 100:.0f} %",
-    held=lambda _: str(int(some(trainings(shown()))["held"].sum())),
-    width=lambda _: f"{some(trainings(shown()))['width'].median():.2f}",
-    low=lambda _: str(int((some(trainings(shown()))["error"] < 0).sum())),
-    spread=lambda _: f"{some(trainings(shown()))['spread'].median() * 100:.0f} %",
-    spread_most=lambda _: f"{some(trainings(shown()))['spread'].max() * 100:.0f} %",
-    least=lambda _: durations.text(some(trainings(shown()))["took_s"].min()),
-    most=lambda _: durations.text(some(trainings(shown()))["took_s"].max()),
+    models=_long(lambda tried: str(len(tried))),
+    error=_long(lambda tried: f"{tried['error'].abs().mean() * 100:.0f} %"),
+    held=_long(lambda tried: str(int(tried["held"].sum()))),
+    width=_long(lambda tried: f"{tried['width'].median():.2f}"),
+    low=_long(lambda tried: str(int((tried["error"] < 0).sum()))),
+    spread=_long(lambda tried: f"{tried['spread'].median() * 100:.0f} %"),
+    spread_most=_long(lambda tried: f"{tried['spread'].max() * 100:.0f} %"),
+    most=_long(lambda tried: durations.text(tried["took_s"].max())),
 )
