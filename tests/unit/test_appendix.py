@@ -58,6 +58,13 @@ def test_a_verdict_is_on_the_documents_own_sentence(judged, machines, verdict, m
     assert DocumentClaim("S0", "C1", "", judged, "", "").verdict == verdict
 
 
+@pytest.mark.parametrize("came, verb", [("holds", "agrees with"), ("does not hold", "contradicts")])
+def test_a_documents_own_figures_confirm_nothing(came, verb, monkeypatch):
+    claim = Claim("a", "", "ours", lambda book: None)
+    monkeypatch.setattr(appendix, "found", lambda label: [Judged(claim, original.FIGURES, came, "")])
+    assert DocumentClaim("S0", "C1", "", "a", "", "").verdict == f"{verb} its own figures"
+
+
 def test_a_claim_that_no_machine_measured_is_judged_on_the_documents_own_figures():
     assert [one.machine for one in appendix.found("09.5")] == [original.FIGURES]
     assert original.FIGURES not in [one.machine for one in appendix.found("06.1")]

@@ -190,12 +190,6 @@ def test_what_ran_at_other_times_decides_nothing(label):
 # The prose
 
 
-def test_what_a_block_of_fresh_pages_costs_is_what_tcmalloc_saves_for_each():
-    book = made_up(*allocators())
-    assert generations.block_s(book) == pytest.approx((0.8 - 0.2) / (9.0 - 0.2))
-    assert generations.gap_s(book) == pytest.approx(0.3)
-
-
 def test_every_value_is_a_text_and_a_missing_one_says_so():
     given = generations.PROSE.values(made_up(*everything(), path="OpenBLAS Barcelona"))
     own = {name: text for name, text in given.items() if not name.startswith("tf-other-")}

@@ -48,6 +48,14 @@ def test_what_was_withdrawn_does_not_count(tried):
     assert tried(cases, [cases[0]["started"]]).loc[("probed", "others"), "models"] == 13
 
 
+@pytest.mark.parametrize("longer, told", [(9, False), (16, True)])
+def test_answers_that_are_mostly_too_low_say_so(tried, longer, told):
+    row = tried([case(n, seconds=9.0 + 2.0 * (n < longer)) for n in range(20)]).loc[("probed", "2026-jax")]
+    assert row["longer"] == longer
+    one = record.TrackRecord(*(row[name] for name in ("models", "held", "longer", "half", "longest_s")))
+    assert (f"{longer} took longer" in one.sentence) == told
+
+
 def test_a_training_beyond_what_was_tried_is_told():
     one = record.of("probed", "2026-jax")
     assert one.beyond(one.longest_s) == ""

@@ -4,7 +4,6 @@ was tried against measuring and building.
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,20 +46,23 @@ class DocumentClaim:
     related: str
     answer: str
 
-    def outcomes(self) -> Iterator[bool | None]:
-        """Whether it was confirmed, by each deciding claim on each machine that measured it; None: inconclusive."""
+    def outcomes(self) -> Iterator[tuple[str, bool | None]]:
+        """By each deciding claim: a machine that measured it, and whether it was confirmed; None: inconclusive."""
         for label in self.judged.split():
             for one in found(label.lstrip("!")):
                 undecided = one.verdict not in ("holds", "does not hold")
-                yield None if undecided else (one.verdict == "holds") != label.startswith("!")
+                yield one.machine, None if undecided else (one.verdict == "holds") != label.startswith("!")
 
     @property
     def verdict(self) -> str:
         """The verdict on their sentence."""
-        came = set(self.outcomes())
+        by_machine = list(self.outcomes())
+        came = {confirmed for _, confirmed in by_machine}
         if {True, False} <= came:
             return "confirmed in part"
         if decided := came - {None}:
+            if {machine for machine, _ in by_machine} == {original.FIGURES}:
+                return "agrees with its own figures" if decided == {True} else "contradicts its own figures"
             return "confirmed" if decided == {True} else "not confirmed"
         return "inconclusive" if came else NOT_MEASURED
 
@@ -135,10 +137,12 @@ def every_verdict() -> str:
 
 
 def predictions(template: str) -> str:
-    """The appendix of predictions: the template with a count of outcomes and a folded table for each chapter."""
+    """The appendix of predictions: the template with a table of outcomes and a folded table for each chapter."""
     every = registered.read()
-    outcomes, dates = Counter(one.outcome for one in every), Counter(one.how_dated for one in every)
-    parts = [_counted("outcome", outcomes), "", _counted("how its date is known", dates)]
+    counts = pd.crosstab([one.outcome for one in every], [one.how_dated for one in every], margins=True)
+    counts = counts.rename(index={"All": "all"}, columns={"All": "all"})
+    heads = ["outcome", *counts.columns]
+    parts = [markup.table(heads, [[name, *map(str, row)] for name, row in counts.T.items()])]
     for chapter in execute.chapters():
         rows = [_prediction(one) for one in every if one.chapter == chapter[:2]]
         if rows:
@@ -146,10 +150,6 @@ def predictions(template: str) -> str:
             summary = f"{len(rows)} prediction{'s' * (len(rows) != 1)}"
             parts += [f"\n## Chapter {int(chapter[:2])}\n", markup.fold(summary, table)]
     return template.replace(PREDICTIONS, "\n".join(parts))
-
-
-def _counted(what: str, counts: Counter[str]) -> str:
-    return markup.table([what, "predictions"], [[name, str(count)] for name, count in counts.most_common()])
 
 
 def _prediction(one: registered.Prediction) -> list[str]:
@@ -167,7 +167,7 @@ def _prediction(one: registered.Prediction) -> list[str]:
 def faults(template: str) -> str:
     """The appendix of faults: the template with a row for each of data/faults.csv, which the tests of them write."""
     found = pd.read_csv(paths.DATA / "faults.csv")
-    heads = ["", "what happens", "guarantee", "tried", "held", "last tried"]
+    heads = ["", "what happens", "what should come of it", "tried", "did", "last tried"]
     held, numbers = found["tried"] - found["failed"], (found.index + 1).map(str)
     rows = zip(
         numbers, found["fault"], found["holds"], found["tried"].map(str), held.map(str), found["on"], strict=True

@@ -67,6 +67,19 @@ def read(chapter: str | None = None) -> list[Prediction]:
     return [row for row in rows if chapter in (None, row.chapter)]
 
 
-def outcome(chapter: str, number: str) -> str:
-    """What came of one prediction of a chapter ("06", "2"), on the machine for which it was first written."""
-    return next(one.outcome for one in read(chapter) if one.number == number)
+# Outcomes as the end of a sentence: "that prediction is inconclusive".
+TOLD = {
+    "inconclusive": "is inconclusive",
+    "not measured": "has not been measured",
+    "not judged yet": "has not been judged",
+}
+
+
+def told(chapter: str, number: str, machine: str | None = None) -> str:
+    """What came of one prediction of a chapter ("06", "2"), as the end of a sentence about it: "held".
+
+    machine: for which it was written, where the chapter has the same number for several.
+    """
+    of_chapter = (one for one in read(chapter) if one.number == number and machine in (None, one.machine))
+    came = next(of_chapter).outcome
+    return TOLD.get(came, came)

@@ -18,26 +18,30 @@ from traintime.predict.answer import TIERS, digits
 from traintime.predict.prices import FEWEST
 
 OTHERS = "others"  # stacks that too few models were tried on: as far off as all that were
+MOSTLY = 0.75  # share of trainings that took longer than predicted above which an answer says so
 SLEPT_S = 0.1  # of a `fit` after its last step, more than any framework needs to come back
 
 
 @dataclass(frozen=True)
 class TrackRecord:
     """What came of one kind of answer: models that were predicted so and trained, how many of the trainings ended
-    inside their intervals, the share that half of them were missed by at most, and the longest training, seconds.
+    inside their intervals and how many took longer than predicted, the share that half of them were missed by at most,
+    and the longest training, seconds.
     """
 
     models: int
     held: int
+    longer: int
     half: float
     longest_s: float
 
     @property
     def sentence(self) -> str:
         """It, as a reader is told."""
+        bias = f"; {self.longer} took longer than predicted" if self.longer >= MOSTLY * self.models else ""
         return (
             f"{self.held} of {self.models} models predicted this way ended inside their interval, half of them within "
-            f"{self.half:.0%} of the prediction"
+            f"{self.half:.0%} of the prediction{bias}"
         )
 
     def beyond(self, seconds: float) -> str:
@@ -45,8 +49,8 @@ class TrackRecord:
         if seconds <= self.longest_s:
             return ""
         return (
-            f"no training longer than {durations.text(self.longest_s)} was tried so, and this one is "
-            f"{digits(seconds / self.longest_s, 2)} times as long: whether it drifts is not known"
+            f"the longest training that was predicted this way took {durations.text(self.longest_s)}; this one is "
+            f"{digits(seconds / self.longest_s, 2)} times as long, and a later drift is not covered"
         )
 
 
@@ -84,7 +88,8 @@ def derive() -> pd.DataFrame:
     for tier, stack, its in by_stack(tried("time")):
         held = int(its["seen"].between(its["low"], its["high"]).sum())
         missed = (its["predicted"] / its["seen"] - 1).abs().median()
-        about = {"tier": tier, "stack": stack, "models": len(its), "held": held}
+        longer = int((its["seen"] > its["predicted"]).sum())
+        about = {"tier": tier, "stack": stack, "models": len(its), "held": held, "longer": longer}
         rows.append(about | {"half": missed, "longest_s": its["seen"].max()})
     return pd.DataFrame(rows)
 
@@ -98,7 +103,8 @@ def of(tier: str, stack: str) -> TrackRecord:
     """What came of answers of this tier on this stack, or on all where too few models were tried on it."""
     rows = _stored()
     row = rows.loc[(tier, stack if (tier, stack) in rows.index else OTHERS)]
-    return TrackRecord(int(row["models"]), int(row["held"]), float(row["half"]), float(row["longest_s"]))
+    counts = (int(row[name]) for name in ("models", "held", "longer"))
+    return TrackRecord(*counts, float(row["half"]), float(row["longest_s"]))
 
 
 def derive_sleeps() -> pd.DataFrame:

@@ -45,7 +45,7 @@ CLASSIFIER = Kind(
     {name: Rnn.model_fields[name].default for name in SIZES.values()},
     "2026-tensorflow",
     "Stack",
-    'the sum of costs of <a href="14-one-formula.html">chapter 14</a>',
+    'the sum of four costs (<a href="14-one-formula.html">chapter 14</a>)',
 )
 LSTM = Kind(
     {"length": ("Length", "time steps"), "batch": ("Batch", "sequences")},

@@ -178,6 +178,11 @@ def bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
     )
 
 
+@claim("13.20", "bfloat16 makes the convolutions at least 1.3 times as fast on torch.", "S1", on=chapter_machine)
+def bfloat16_helps_convolutions(book: Measurements) -> Finding:
+    return every_stack(gains(book, "arithmetic", "bfloat16", ["2026-torch"]), above(1.3))
+
+
 @claim(
     "13.2",
     "With float16 the convolutions are slower than in float32, on all three stacks.",

@@ -278,9 +278,9 @@ PROSE = Prose(
     "fst",
     wait=lambda book: f"{WAIT_S * 1e3:.0f} ms",
     saved=lambda book: f"{FLOAT * (1 + SLOTS['adam']) * make_point(**MODELS['table']).work.trained / 1e6:.0f}",
-    predicted_fetching=lambda book: predictions.outcome("13", "5"),
-    predicted_processes=lambda book: predictions.outcome("13", "8"),
-    predicted_batch=lambda book: predictions.outcome("13", "11"),
+    predicted_fetching=lambda book: predictions.told("13", "5"),
+    predicted_processes=lambda book: predictions.told("13", "8"),
+    predicted_batch=lambda book: predictions.told("13", "11"),
     **{feed: lambda book, feed=feed: f"{feed_ms(book, feed):.0f}" for feed in FEEDS},
     **for_each(FEEDS, "waited", lambda book, feed: f"{feed_ms(book, feed, 'waited_s'):.0f}"),
     **for_each(STACKS, "save-steps", lambda book, stack: save_costs(book).loc[stack, "steps"].text(".1f")),
@@ -292,5 +292,4 @@ SAVING_PROSE = Prose(  # of the machine that saved at every hundredth step
     "fst",
     seldom_there=lambda book: page.title(book, save_frequencies(book)),
     **for_each(STACKS, "each", lambda book, stack: save_frequencies(book).loc[stack, "each"].text()),
-    **for_each(STACKS, "seldom-gain", lambda book, stack: save_frequencies(book).loc[stack, "gain"].text()),
 )

@@ -292,6 +292,6 @@ PROSE = Prose(
     sharp_high=lambda book: f"{max(_ratios(book)):.2f}",
     sharp_all=lambda book: str(len(_ratios(book))),
     sharp_open=lambda book: str(sum(one.within is None for one in sharp_stacks(book, "tcmalloc"))),
-    sharp_came=lambda _: predictions.outcome("14", "1").replace("inconclusive", "inconclusive"),
-    kept_came=lambda _: predictions.outcome("14", "m"),
+    sharp_came=lambda _: predictions.told("14", "1"),
+    kept_came=lambda _: predictions.told("14", "m"),
 )

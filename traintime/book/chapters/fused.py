@@ -366,8 +366,8 @@ PROSE = Prose(
     kept=lambda book: tcmalloc_gain(book, BATCHES[1]).text(),
     faults_glibc=lambda book: _faults(book, "glibc"),
     faults_kept=lambda book: _faults(book, "tcmalloc"),
-    predicted_torch=lambda book: predictions.outcome("08", "4"),
-    predicted_alone=lambda book: predictions.outcome("08", "5"),
+    predicted_torch=lambda book: predictions.told("08", "4"),
+    predicted_alone=lambda book: predictions.told("08", "5"),
     torch_small=lambda book: gain_of(book, FUSED, BATCHES[0])[TORCH].text(),
     torch_large=lambda book: gain_of(book, FUSED, BATCHES[1])[TORCH].text(),
     **{

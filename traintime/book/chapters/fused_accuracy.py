@@ -246,6 +246,12 @@ def chance_of_three_points(task: str) -> float:
     return float(stats.norm.sf(THREE_POINTS / (spread * np.sqrt(2))))
 
 
+def resolved(task: str, seeds: int) -> float:
+    """Half the 95 % interval of a difference of two accuracies, each the mean of so many seeds (Student's t)."""
+    spread = stored.row(well_repeated(), task=task, cause=IN_KERAS)["spread"]
+    return float(stats.t.ppf(0.975, 2 * seeds - 2) * spread * np.sqrt(2 / seeds))
+
+
 def _of(task: str, cause: str, column: str, spec: str, scale: float = 1) -> Callable[[Measurements], str]:
     return lambda book: f"{stored.row(well_repeated(), task=task, cause=cause)[column] * scale:{spec}}"
 
@@ -273,6 +279,8 @@ PROSE = Prose(
     spread_late=_of(LATE, IN_KERAS, "spread", ".1f", 100),
     chance_early=lambda book: f"{chance_of_three_points(DIGITS):.0%}",
     chance_late=lambda book: f"{chance_of_three_points(LATE):.0%}",
+    resolved_five=lambda book: f"{100 * resolved(LATE, 5):.1f}",
+    resolved_twenty=lambda book: f"{100 * resolved(LATE, 20):.1f}",
     published=lambda book: f"{external.accuracies('MNIST-1D')['GRU']:.0%}",
     reached=_of(DIGITS, IN_KERAS, "cudnn", ".0%"),
     reached_late=_of(LATE, IN_KERAS, "cudnn", ".0%"),

@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import original, page, predictions
+from traintime.book import original, page
 from traintime.book.claims import Finding, below, claim, every_stack
 from traintime.book.stored import ANY, Measurements, largest
 from traintime.explain import formula
 from traintime.explain.statistics import Interval
 
 ROWS = 280_000  # the 2017 post's vocabulary
-PARTS = {"a": "the fixed part of a step", "b": "a row of the table", "c": "a sentence"}
+PARTS = {"a": "the overhead of a step", "b": "a row of the table", "c": "a sentence"}
 
 
 def lead_by_term() -> dict[str, Interval]:
@@ -38,7 +38,7 @@ def document_step(device: str) -> float:
 
 
 def fixed_shares() -> list[float]:
-    """Share of the fixed part in a step of the 2017 post's GPU, at its vocabularies in their order."""
+    """Share of the overhead in a step of the 2017 post's GPU, at its vocabularies in their order."""
     cells = original.s0().query("device == 'GPU' and sweep == 'vocabulary'").sort_values("vocabulary")
     parts = original.s0_fits()["GPU"].parts(cells)
     return (parts["a"] / parts.sum(axis=1)).tolist()
@@ -72,7 +72,7 @@ def lead_ends_below_the_guess(book: Measurements) -> Finding:
 
 @claim(
     "09.2",
-    "The GPU's speed-up is smallest in the fixed part of a step.",
+    "The GPU's speed-up is smallest in the overhead of a step.",
     source="ours, from S0's tables",
     says="not measured",
 )
@@ -86,7 +86,7 @@ def fixed_part_leads_least(book: Measurements) -> Finding | None:
 
 @claim(
     "09.3",
-    "The fixed part's share of a step of the GPU falls as the vocabulary grows.",
+    "The overhead's share of a step of the GPU falls as the vocabulary grows.",
     source="ours, from S0's tables",
     says="not measured",
 )
@@ -125,6 +125,5 @@ def numbers() -> dict[str, str]:
         "cg-rule": f"{claimed_lead('C7', 'rule of thumb'):.0f}",
         **{f"cg-limit-{name}": f"{lead[name].value:.1f}" for name in "bc"},
         **{f"cg-range-{name}": _ends(lead[name]) for name in "bc"},
-        "cg-predicted": " and ".join(sorted({one.outcome for one in predictions.read("09")})),
         **{f"cg-fixed-{name}": f"{share:.0%}" for name, share in zip(("first", "middle", "last"), shares, strict=True)},
     }

@@ -411,7 +411,7 @@ PROSE = Prose(
     again_time_jax=_again_time("2026-jax"),
     eighth_of_layers=_left("activations", EIGHTH),
     tcmalloc_torch=_left("activations", "tcmalloc", "2026-torch"),
-    predicted_growth=lambda _: predictions.outcome("11", "1"),
-    predicted_framework=lambda _: predictions.outcome("11", "2"),
-    predicted_jax=lambda _: predictions.outcome("11", "5"),
+    predicted_growth=lambda _: predictions.told("11", "1"),
+    predicted_framework=lambda _: predictions.told("11", "2"),
+    predicted_jax=lambda _: predictions.told("11", "5"),
 )

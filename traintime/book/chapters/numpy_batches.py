@@ -162,6 +162,6 @@ PROSE = Prose(
     kept_error=lambda book: f"{allocator_prices(book)[TCMALLOC].mean_error:.1%}",
     kept_elsewhere=lambda book: times(step_ratio(allocator_ratios(elsewhere(book)), TCMALLOC, FLAT[0])),
     elsewhere=lambda book: elsewhere(book).title,
-    predicted_pages=lambda _: predictions.outcome("10", "12"),
-    predicted_kept=lambda _: predictions.outcome("10", "10"),
+    predicted_pages=lambda _: predictions.told("10", "12"),
+    predicted_kept=lambda _: predictions.told("10", "10"),
 )

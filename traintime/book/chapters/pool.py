@@ -255,9 +255,9 @@ PROSE = Prose(
     onednn_off=lambda book: without_onednn(book)[TENSORFLOW].text(),
     onednn_share=lambda book: taken_away(book).text(".0f", 100, "%"),
     memory=lambda book: f"{peaks_over_glibc(book).xs('tcmalloc', level='allocator').max():.1f}",
-    predicted_faults=lambda _: predictions.outcome("04", "1"),
-    predicted_kept=lambda _: predictions.outcome("04", "2"),
-    predicted_between=lambda _: predictions.outcome("04", "3"),
+    predicted_faults=lambda _: predictions.told("04", "1"),
+    predicted_kept=lambda _: predictions.told("04", "2"),
+    predicted_between=lambda _: predictions.told("04", "3"),
 )
 
 # Of the other machine, on which further allocators and vocabularies were measured.

@@ -108,8 +108,8 @@ def _cells(tier: str) -> dict[str, Callable[[Measurements], str]]:
 def lead_table(book: Measurements) -> HTML:
     """For whom each tier is, and what it was worth on this machine.
 
-    A smaller version was tried more on the machine before it. Each card is predicted by the others, and its interval is
-    the one in use.
+    A smaller version was tried more on the machine before it. Each card is predicted by the others, what is said of all
+    of them is weighted by source, and the interval is the one in use.
     """
     if cases(book).empty:
         return page.nothing(TRIES)
@@ -119,6 +119,7 @@ def lead_table(book: Measurements) -> HTML:
             models = elsewhere.on_cards()
             texts, on = elsewhere.card_cells(models), f"{models['device'].nunique()} cards"
             texts["width"] = f"{elsewhere.of_all()['width']:.1f}"
+            texts["held"] = f"{np.average(models['held'], weights=models['weight']):.0%}"
         else:
             of = shown() if tier == "scaled" else book
             texts = {key: page.or_not_measured(lambda give=give, of=of: give(of)) for key, give in _cells(tier).items()}
@@ -286,7 +287,7 @@ def _scaled(way: str) -> Callable[[Measurements], str]:
 
 
 def _came(number: str) -> str:
-    return predictions.outcome("15", number).replace("inconclusive", "is inconclusive")
+    return predictions.told("15", number)
 
 
 PROSE = Prose(
@@ -300,7 +301,6 @@ PROSE = Prose(
     removed=_error(REMOVED),
     removed_goal=lambda _: _percent(REMOVED_GOAL),
     removed_low=lambda book: too_low(of_tier(book, REMOVED)),
-    removed_width=lambda book: f"{width(book, REMOVED):.0f}",
     removed_kinds=lambda book: _percent(with_kinds(book)),
     formula=_error("formula"),
     probed_held=_covered("probed"),
@@ -315,6 +315,7 @@ PROSE = Prose(
     peak=lambda book: _percent(_baselines(book)["FLOPs / peak"]),
     memory=_error("probed memory"),
     memory_formula=_error("formula memory"),
+    lasted=lambda book: _range(book, "probed").replace(" s", " seconds"),
     lasted_half=lambda book: f"{np.median(_lasted(book)):.0f} seconds",
     probing_longer=lambda book: f"{sum(spent > true for spent, true in _spent(book))} of {len(_spent(book))}",
     version=lambda _: str(versions.current()),

@@ -182,7 +182,7 @@ def cards_table() -> HTML:
     rows = [{"name": name} | missed(its) for name, its in left_out().groupby("left_out", sort=False)]
     return page.columns(
         pd.DataFrame([*rows, {"name": "all, by weight"} | of_all()]),
-        fold="Each card and each source that was left out",
+        fold="Each card and each source of several cards that was left out; a training counts for both",
         name="left out",
         trainings=("trainings", 1, ".0f"),
         factor=("median factor", 1, ".2f"),

@@ -115,5 +115,6 @@ PROSE = Prose(
     low=_long(lambda tried: str(int((tried["error"] < 0).sum()))),
     spread=_long(lambda tried: f"{tried['spread'].median() * 100:.0f} %"),
     spread_most=_long(lambda tried: f"{tried['spread'].max() * 100:.0f} %"),
+    least=_long(lambda tried: durations.text(tried["took_s"].min())),
     most=_long(lambda tried: durations.text(tried["took_s"].max())),
 )

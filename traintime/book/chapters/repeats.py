@@ -263,18 +263,6 @@ def machine_table() -> HTML:
     )
 
 
-@functools.cache
-def code_paths(book: Measurements) -> dict[str, Interval]:
-    """A step of TensorFlow with 200,000 rows under glibc by the code path that it took, seconds.
-
-    Paths: "oneDNN", "no oneDNN", "not recorded".
-    """
-    runs = book.invocations(stack=TENSORFLOW, vocabulary=200_000, onednn=["auto", "off"])
-    paths_ = runs["path"].fillna("").str.partition(",")[0].replace("", "not recorded")
-    spread = book.spread(TENSORFLOW)
-    return {path: statistics.geometric(group["median_s"], spread) for path, group in runs.groupby(paths_)}
-
-
 def restored(book: Measurements) -> int:
     """Runs of the early machine that were once taken out of its files and are back.
 
@@ -315,10 +303,6 @@ def _floor_under(allocator: str) -> str:
     return percent(statistics.noise([stored.measured(runs)["median_s"]], 1))
 
 
-def _path(book: Measurements, path: str) -> str:
-    return code_paths(book)[path].text(".0f", 1e3, "ms")
-
-
 PROSE = Prose(
     "how",
     title=lambda book: page.title(book, sentinel(book)),
@@ -348,8 +332,6 @@ PROSE = Prose(
     ended_others=lambda _: percent(ended_by_time(early())[1]),
     gain_means=lambda book: f"{gain(book)[0]:.2f}",
     gain_medians=lambda book: gain(book)[1].text(),
-    path_onednn=lambda book: _path(book, "oneDNN"),
-    path_without=lambda book: _path(book, "no oneDNN"),
     disturbed=lambda _: f"{DISTURBED:g}",
     restored=lambda _: str(restored(early())),
     withdrawn=lambda _: str(sum(len(withdrawals(paths.MEASUREMENTS / name)) for name in stored.listed())),

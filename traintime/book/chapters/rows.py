@@ -339,7 +339,7 @@ PROSE = Prose(
     epochs_elsewhere=lambda book: _epochs_elsewhere(ran_the_epoch(book)),
     epoch_dense=lambda book: f"{dense_epoch_s(book, counted_epoch(ran_the_epoch(book))) / 3600:.1f}",
     epoch_times=lambda book: f"{documents_epoch_s() / counted_epoch(ran_the_epoch(book))['epoch_s']:.1f}",
-    flat_came=lambda _: predictions.outcome("16", "1").replace("inconclusive", "is inconclusive"),
-    small_came=lambda _: predictions.outcome("16", "3").replace("inconclusive", "is inconclusive"),
-    lazy_came=lambda _: predictions.outcome("16", "11"),
+    flat_came=lambda _: predictions.told("16", "1"),
+    small_came=lambda _: predictions.told("16", "3"),
+    lazy_came=lambda _: predictions.told("16", "11"),
 )

@@ -434,7 +434,7 @@ PROSE = Prose(
     wide=lambda _: str(sizes("residual", DEEP)["width"]),
     few=lambda _: f"{make_point('blocks', depth=MIDDLE, **FEW).work.parameters:,}",
     many=lambda _: f"{make_point('blocks', depth=MIDDLE, **MANY).work.parameters:,}",
-    predicted_bytes=lambda _: predictions.outcome("12", "5"),
-    predicted_once=lambda _: predictions.outcome("12", "3"),
-    predicted_relu=lambda _: predictions.outcome("12", "6"),
+    predicted_bytes=lambda _: predictions.told("12", "5"),
+    predicted_once=lambda _: predictions.told("12", "3"),
+    predicted_relu=lambda _: predictions.told("12", "6"),
 )

@@ -414,7 +414,7 @@ def _share(how: str, place: int) -> Callable[[Measurements], str]:
 
 
 def _came(number: str) -> str:
-    return predictions.outcome("03", number).replace("inconclusive", "is inconclusive")
+    return predictions.told("03", number)
 
 
 LEAST, MOST = _end(0, ".1f"), _end(1, ".0f")
