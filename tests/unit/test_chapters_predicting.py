@@ -415,7 +415,8 @@ def test_another_card_is_not_judged_by_it():
 def test_the_first_table_says_for_whom_each_way_is():
     table = cells(predicting.lead_table(predicting_tried.shown_anew()))
     assert [row[1] for row in table] == ["probed", "scaled", "formula", "formula"]
-    assert all(row[2].endswith("%") and "of" in row[4].split() for row in table)
+    assert all(row[2].endswith("%") for row in table)
+    assert all("of" in row[4].split() for row in table[:3]) and table[3][4].endswith("%"), "the cards' by weight"
     assert table[-1][-1].split() == [str(predicting_elsewhere.on_cards()["device"].nunique()), "cards"]
 
 
@@ -451,6 +452,14 @@ def test_a_long_training_has_a_table_of_its_own_and_counts_nowhere_else(book):
     assert one["spread"] == pytest.approx(0.45), "without the first, which compiles"
     assert predicting.cases(tried)["number"].nunique() == 1
     assert "10 min" in predicting_long.table(tried).data
+
+
+def test_a_long_training_whose_probe_is_withdrawn_is_shown_and_judges_nothing(book):
+    tried = book([long_training(1), long_training(2, probed=11.0)])
+    gone = f"made-up,{predicting_tried.kept(paths.PREDICTED, 'made-up')[1].started},time,others were busy\n"
+    (paths.PREDICTED / "withdrawn.csv").write_text(f"machine,started,figure,reason\n{gone}")
+    assert predicting_long.counted(tried)["error"].tolist() == pytest.approx([0.0])
+    assert predicting_long.table(tried).data.count("withdrawn") == 1
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ def test_what_was_withdrawn_does_not_count(tried):
 def test_answers_that_are_mostly_too_low_say_so(tried, longer, told):
     row = tried([case(n, seconds=9.0 + 2.0 * (n < longer)) for n in range(20)]).loc[("probed", "2026-jax")]
     assert row["longer"] == longer
-    one = record.TrackRecord(*(row[name] for name in ("models", "held", "longer", "half", "longest_s")))
+    counts = (int(row[name]) for name in ("models", "held", "longer"))
+    one = record.TrackRecord(*counts, row["half"], row["longest_s"])
     assert (f"{longer} took longer" in one.sentence) == told
 
 

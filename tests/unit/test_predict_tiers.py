@@ -1,12 +1,14 @@
 """What an answer from costs makes of memory: what the process holds, and how often `fit` holds the samples."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
-from traintime.predict import tiers
+from traintime.predict import here, tiers
 from traintime.predict.advice import PricedWork
 from traintime.predict.evidence import conclude
 from traintime.predict.prices import Prices
@@ -19,6 +21,27 @@ def peak(sample_bytes=0, samples=1000, loaded=6e8, copies=ONCE):
     model = replace(ModelDescription.from_point(make_point()), stack="2026-jax", sample_bytes=sample_bytes)
     request, priced = Request(samples, 100), PricedWork(model, Prices("made up", dict.fromkeys(TERMS, 1e-9), 0.1), {})
     return conclude(request, tiers._priced_evidence(request, priced, loaded, copies)).memory.value
+
+
+@pytest.mark.parametrize(
+    ("own_s", "others_s", "cores", "told"),
+    [
+        (19.0, 0.5, 2, 0.0),  # nobody else works
+        (6.0, 14.0, 2, 1.4),
+        (14.0, 6.0, 16, 0.0),  # there is room for both
+        (150.0, 10.0, 16, 1.0),
+    ],
+)
+def test_others_are_in_the_way_where_the_machine_is_full(own_s, others_s, cores, told, monkeypatch):
+    monkeypatch.setattr(here, "processor_s", lambda: (100 + own_s, 1000 + others_s))
+    assert here.crowd((100.0, 1000.0), 10.0, cores) == pytest.approx(told)
+    assert here.crowd(None, 10.0, cores) == 0.0
+
+
+def test_what_this_process_has_started_is_no_other():
+    before, work = here.processor_s(), "import time; sum(range(10**7)); print(time.process_time())"
+    used_s = float(subprocess.run([sys.executable, "-c", work], check=True, capture_output=True).stdout)
+    assert here.processor_s()[0] - before[0] >= used_s
 
 
 def test_samples_count_as_often_as_fit_holds_them():

@@ -78,8 +78,10 @@ TOLD = {
 def told(chapter: str, number: str, machine: str | None = None) -> str:
     """What came of one prediction of a chapter ("06", "2"), as the end of a sentence about it: "held".
 
-    machine: for which it was written, where the chapter has the same number for several.
+    machine: for which it was written, where the chapter has the same number for several. Raises KeyError for one that
+    nobody wrote.
     """
-    of_chapter = (one for one in read(chapter) if one.number == number and machine in (None, one.machine))
-    came = next(of_chapter).outcome
-    return TOLD.get(came, came)
+    for one in read(chapter):
+        if one.number == number and machine in (None, one.machine):
+            return TOLD.get(one.outcome, one.outcome)
+    raise KeyError(number)

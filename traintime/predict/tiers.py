@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+import psutil
+
 from traintime.errors import InputError
 from traintime.predict import advice, here, peaks, precision, prices, resident
 from traintime.predict.advice import PricedWork
@@ -150,8 +152,12 @@ def scaled_evidence(
 def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale: Scale) -> Evidence:
     """What a trainer's model shows of the whole training, if that is multiplied so."""
     before, batch, scaled = resident.now(), scale.batch or request.batch, scale is not ITSELF
+    begun, cores = here.processor_s(), psutil.cpu_count() or 1
     trial = probe(trainer, batch, seconds, 0 if scaled else _smaller_batch(request, trainer))
     full, notes = trial.full, ()
+    if others := here.crowd(begun, trial.took_s, cores):
+        much = f"others used {others:.1f} of {cores} processors while it was tried"
+        notes += (f"{much}: the answer may be several times too high; ask again when they have ended",)
     step = full.step_s * scale.step
     last = 0.0
     if request.rest and scale.fixed is None:

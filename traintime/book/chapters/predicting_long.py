@@ -8,7 +8,7 @@ from IPython.display import HTML
 
 from traintime import paths
 from traintime.book import claims, page, stored
-from traintime.book.chapters.predicting_tried import NINE_IN_TEN, some
+from traintime.book.chapters.predicting_tried import NINE_IN_TEN, some, withdrawn
 from traintime.book.claims import Finding, above, below
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
@@ -26,10 +26,10 @@ def trainings(book: Measurements) -> pd.DataFrame:
     """A row for each long training on a machine, in the order in which they were drawn.
 
     Columns stack, kind, probed_s with low_s and high_s, took_s, error (probed over true time, less one), held, width
-    (of the interval, a factor) and spread (the slowest epoch over the fastest, less one, without the first: that one
-    compiles).
+    (of the interval, a factor), spread (the slowest epoch over the fastest, less one, without the first: that one
+    compiles) and withdrawn.
     """
-    rows = []
+    rows, gone = [], withdrawn(book, "time")
     for case in kept(paths.PREDICTED, book.machine):
         if case.epochs_s is not None:
             total, epochs_s = case.predicted["probed"].total, case.epochs_s[1:]
@@ -37,8 +37,14 @@ def trainings(book: Measurements) -> pd.DataFrame:
             one |= {"probed_s": total.value, "low_s": total.low, "high_s": total.high}
             one |= {"held": case.true_s in total, "width": total.high / total.low}
             one |= {"error": total.value / case.true_s - 1, "spread": max(epochs_s) / min(epochs_s) - 1}
-            rows.append(one)
+            rows.append(one | {"withdrawn": case.started in gone})
     return pd.DataFrame(rows)
+
+
+def counted(book: Measurements) -> pd.DataFrame:
+    """Those that are not withdrawn. Raises KeyError without any."""
+    every = some(trainings(book))
+    return some(every[~every["withdrawn"]])
 
 
 def shown() -> Measurements:
@@ -49,19 +55,24 @@ def shown() -> Measurements:
 claim = functools.partial(claims.claim, on=shown)
 
 
+def _withdrawn(book: Measurements) -> pd.DataFrame:
+    every = some(trainings(book))
+    return some(every[every["withdrawn"]])
+
+
 @claim(
     "15.39",
     "Trainings of ten minutes are predicted by the probe with a mean error of at most 10 %.",
     says="inconclusive",
 )
 def missed(book: Measurements) -> Finding:
-    error = mean(some(trainings(book))["error"].abs().to_numpy())
+    error = mean(counted(book)["error"].abs().to_numpy())
     return Finding(below(MISSED)(error), error.text(".1%"))
 
 
 @claim("15.40", "Nine in ten of the probe's intervals cover what a training of ten minutes takes.", says="inconclusive")
 def covered(book: Measurements) -> Finding:
-    held = share(some(trainings(book))["held"].to_numpy(bool))
+    held = share(counted(book)["held"].to_numpy(bool))
     return Finding(NINE_IN_TEN(held), held.text(".0%"))
 
 
@@ -71,7 +82,7 @@ def covered(book: Measurements) -> Finding:
     says="inconclusive",
 )
 def narrow(book: Measurements) -> Finding:
-    width = some(trainings(book))["width"]
+    width = counted(book)["width"]
     return Finding(HALF(share((width <= WIDTH).to_numpy())), f"{width.min():.2f} to {width.max():.2f}")
 
 
@@ -82,7 +93,7 @@ def narrow(book: Measurements) -> Finding:
     says="inconclusive",
 )
 def steady(book: Measurements) -> Finding:
-    spread = some(trainings(book))["spread"]
+    spread = counted(book)["spread"]
     return Finding(HALF(share((spread <= SPREAD).to_numpy())), f"{spread.min():.0%} to {spread.max():.0%}")
 
 
@@ -92,7 +103,7 @@ def table(book: Measurements) -> HTML:
         trainings(book),
         kind=("model", lambda row: f"{row['kind']}<br>{row['stack']}"),
         probed=("predicted", _predicted),
-        took=("took", lambda row: f"{durations.text(row['took_s'])}<br>{'inside' if row['held'] else 'outside'}"),
+        took=("took", _took),
     )
 
 
@@ -100,9 +111,14 @@ def _predicted(row: pd.Series) -> str:
     return f"{durations.text(row['probed_s'])}<br>({durations.text(row['low_s'])} to {durations.text(row['high_s'])})"
 
 
+def _took(row: pd.Series) -> str:
+    came = "inside" if row["held"] else "outside"
+    return f"{durations.text(row['took_s'])}<br>{came}{', withdrawn' * row['withdrawn']}"
+
+
 def _long(say: Callable[[pd.DataFrame], str]) -> Callable[[Measurements], str]:
     """A number of the prose: of those trainings, whichever machine the page shows."""
-    return lambda _: say(some(trainings(shown())))
+    return lambda _: say(counted(shown()))
 
 
 PROSE = Prose(
@@ -116,5 +132,6 @@ PROSE = Prose(
     spread=_long(lambda tried: f"{tried['spread'].median() * 100:.0f} %"),
     spread_most=_long(lambda tried: f"{tried['spread'].max() * 100:.0f} %"),
     least=_long(lambda tried: durations.text(tried["took_s"].min())),
+    disturbed=lambda _: f"{_withdrawn(shown())['error'].max() + 1:.0f}",
     most=_long(lambda tried: durations.text(tried["took_s"].max())),
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -51,10 +52,10 @@ def tried(book: Measurements) -> list[Case]:
     return [one for one in every if one.kind not in BEYONDS and one.epochs_s is None]
 
 
-def withdrawn(book: Measurements) -> dict[str, str]:
-    """When the models were started whose memory is withdrawn, and why (data/predicted/withdrawn.csv)."""
+def withdrawn(book: Measurements, figure: Literal["memory", "time"] = "memory") -> dict[str, str]:
+    """When the models were started whose memory, or time, is withdrawn, and why (data/predicted/withdrawn.csv)."""
     table = pd.read_csv(paths.PREDICTED / "withdrawn.csv")
-    table = table[(table["machine"] == book.machine) & (table["figure"] == "memory")]
+    table = table[(table["machine"] == book.machine) & (table["figure"] == figure)]
     return table.set_index("started")["reason"].to_dict()
 
 
