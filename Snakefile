@@ -26,6 +26,8 @@ rule chapter:
         WORK + "/inputs/{chapter}",
     output:
         WORK + "/executed/{chapter}.ipynb",
+    # It predicts a training and then trains: what runs beside it would be part of both.
+    threads: lambda wildcards: workflow.cores if wildcards.chapter.startswith("15-") else 1
     shell:
         STEP + " chapter {PROFILE} {wildcards.chapter}"
 
