@@ -7,7 +7,7 @@ from pathlib import Path
 PROFILE = config.get("profile", "quick")
 WORK = f"_build/{PROFILE}"
 CHAPTERS = json.loads(Path(WORK, "plan.json").read_text())["book"]
-STEP = "exec {sys.executable} -m traintime.book"
+STEP = "exec {sys.executable:q} -m traintime.book"
 
 
 rule book:

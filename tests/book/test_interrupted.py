@@ -46,12 +46,13 @@ def copy(tmp_path_factory) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, folder / name)
     shutil.copytree(paths.BUILD, folder / "_build", symlinks=True)
+    (folder / ".venv").symlink_to(sys.prefix)  # so that the interpreter's path has blanks, too
     return folder
 
 
 def start(folder: Path) -> subprocess.Popen:
     environment = os.environ | {"PYTHONPATH": str(folder), MARK: str(folder)}
-    command = [sys.executable, "-m", "traintime.book", "make"]
+    command = [str(folder / ".venv" / "bin" / Path(sys.executable).name), "-m", "traintime.book", "make"]
     return subprocess.Popen(
         command, cwd=folder, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
