@@ -44,7 +44,7 @@ test-all: $(READY) browser book  ## Run all tests: every chapter as its readers 
 	TRAINTIME_ALL=1 $(BIN)/python -m pytest -n 2
 
 faults: $(READY) book  ## Try every fault that the tests know, in full, and keep what came of it (half an hour)
-	TRAINTIME_ALL=1 $(BIN)/python -m pytest -m fault --faults data/faults.csv
+	TRAINTIME_ALL=1 $(BIN)/python -m pytest -m fault --faults=data/faults.csv
 
 lab: $(if $(EDIT),$(READY),book)  ## Open the chapters in JupyterLab (PORT=8888; EDIT=1: the sources)
 	@$(BIN)/traintime lab --port $(PORT) $(if $(EDIT),--edit)

@@ -2,17 +2,27 @@
 
 import contextlib
 import io
+import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import psutil
 import pytest
 
 from traintime import paths
 from traintime.store.records import CodePath, SystemCounts
 
+OF_A_COPY = """
+import ctypes, sys
+from traintime.measuring.worker import process
+ctypes.CDLL(sys.argv[1])
+print(process.ask_openblas(["openblas_get_num_threads"], ctypes.c_int))
+"""
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
 RUN = {"device": "cpu", "allocator": "glibc", "onednn": "auto", "precision": "float32"}
 JOB = {"backend": "jax", "threads": 2, "run": RUN}
@@ -116,7 +126,7 @@ MAPS = "7f00-7f01 r-xp 00000000 08:01 42 /usr/lib/{}\n7f02-7f03 r--p 00000000 08
 )
 def test_the_allocator_is_read_off_what_is_loaded_and_its_switches(process, monkeypatch, mapped, switches, expected):
     files = {"/proc/self/maps": MAPS.format(mapped)}
-    monkeypatch.setattr(process, "open", lambda path: io.StringIO(files[path]), raising=False)
+    monkeypatch.setattr(process, "open", lambda path, **_: io.StringIO(files[path]), raising=False)
     monkeypatch.delenv("MALLOC_MMAP_MAX_", raising=False)
     for name, value in switches.items():
         monkeypatch.setenv(name, value)
@@ -176,7 +186,7 @@ def counted(process, monkeypatch):
     def read(stat, vmstat="pgfault 12\npswpout 34\n"):
         files = {"/proc/stat": stat, "/proc/vmstat": vmstat}
 
-        def fake_open(path):
+        def fake_open(path, **_):
             if files.get(path) is None:
                 raise FileNotFoundError(path)
             return io.StringIO(files[path])
@@ -257,7 +267,7 @@ def test_the_processor_is_told_by_its_numbers(process):
 
 
 def test_without_proc_nobody_can_tell_the_code_path(process, monkeypatch):
-    def no_proc(path):
+    def no_proc(path, **_):
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(process, "open", no_proc, raising=False)
@@ -274,3 +284,12 @@ def test_the_blas_that_numpy_brought_tells_its_threads_and_its_kernels(process):
     if core is not None:
         assert threads >= 1
         assert re.fullmatch(r"OpenBLAS \w+", core)
+
+
+@linux
+def test_a_library_in_a_folder_with_blanks_and_other_letters_is_asked(tmp_path):
+    libraries = shutil.copytree(Path(np.__file__).parents[1] / "numpy.libs", tmp_path / "mit Leerstellen ö")
+    openblas = next(libraries.glob("*openblas*"))
+    command, environment = [sys.executable, "-c", OF_A_COPY, str(openblas)], os.environ | {"LC_ALL": "C"}
+    done = subprocess.run(command, cwd=paths.ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert re.fullmatch(r"\[\d+(, \d+)*\]", done.stdout.strip()), done.stderr

@@ -37,12 +37,12 @@ def use_threads(threads):
 def ask_openblas(functions, result):
     """What each OpenBLAS in this process answers to the first of these functions that it has (ctypes result type)."""
     try:
-        with open("/proc/self/maps") as maps:
-            paths = sorted({line.split()[-1] for line in maps if "openblas" in line})
+        with open("/proc/self/maps", errors="surrogateescape") as maps:  # a folder's name may be in any letters
+            lines = [line.rstrip("\n") for line in maps if "openblas" in line]
     except OSError:
         return []
     answers = []
-    for path in paths:
+    for path in sorted({line.split(None, 5)[5] for line in lines}):  # and have blanks
         library = ctypes.CDLL(path)
         for name in (prefix + function + suffix for function in functions
                      for prefix in ("", "scipy_") for suffix in ("", "64_")):
@@ -88,7 +88,7 @@ def allocator():
     if any(os.environ.get(name) == value for name, value in switches.items()):
         return "no-pool"
     try:
-        with open("/proc/self/maps") as maps:
+        with open("/proc/self/maps", errors="surrogateescape") as maps:
             loaded = maps.read()
     except OSError:
         return None
