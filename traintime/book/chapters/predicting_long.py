@@ -113,7 +113,7 @@ def _predicted(row: pd.Series) -> str:
 
 def _took(row: pd.Series) -> str:
     came = "inside" if row["held"] else "outside"
-    return f"{durations.text(row['took_s'])}<br>{came}{', withdrawn' * row['withdrawn']}"
+    return f"{durations.text(row['took_s'])}<br>{came}{',<br>withdrawn' * row['withdrawn']}"
 
 
 def _long(say: Callable[[pd.DataFrame], str]) -> Callable[[Measurements], str]:
