@@ -101,7 +101,7 @@ def table(book: Measurements) -> HTML:
     """Each long training: what the probe predicted, and what it took."""
     return page.columns(
         trainings(book),
-        kind=("model", lambda row: f"{row['kind']}<br>{row['stack']}"),
+        kind=("model", lambda row: f"{row['kind'].replace('-', ' ')}<br>{row['stack']}"),
         probed=("predicted", _predicted),
         took=("took", _took),
     )
