@@ -104,7 +104,9 @@ class Cluster:
         for name, rounds in (("short", 2), ("long", 40)):
             (self.copy / "profiles" / f"{name}.yaml").write_text(PROFILE.format(rounds=rounds))
         (folder / "main.py").write_text(WITHOUT_SENTINELS)
-        (folder / "run").write_text(f'#!/bin/sh\nPYTHONPATH={self.copy} exec {sys.executable} {folder}/main.py "$@"\n')
+        (folder / "run").write_text(
+            f'#!/bin/sh\nPYTHONPATH="{self.copy}" exec "{sys.executable}" "{folder}/main.py" "$@"\n'
+        )
         (folder / "run").chmod(0o755)
         (folder / "slurm.conf").write_text(CONF.format(folder=folder))
         (folder / "state").mkdir()
