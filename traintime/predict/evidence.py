@@ -74,14 +74,16 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
     longest_s = tf_data_end(epoch.high) - epoch.high if evidence.sleeps else 0.0
     if longest_s >= 0.01 * epoch.value:
         slept, trainings = record.slept()
-        sleep_s = slept / trainings * (tf_data_end(epoch.value) - epoch.value)
+        expected_s = tf_data_end(epoch.value) - epoch.value
+        sleep_s = slept / trainings * expected_s
         parts["sleep after epochs"] = request.epochs * sleep_s
         epoch = Interval(epoch.value + sleep_s, epoch.low, epoch.high + longest_s)
         total = Interval(sum(parts.values()), total.low, total.high + request.epochs * longest_s)
         often = (
             f"{slept} of {trainings} trainings that we timed did, and {durations.text(sleep_s)} an epoch are counted"
         )
-        notes += (f"`fit` may sleep up to {durations.text(longest_s)} after an epoch, on TensorFlow: {often}. {CURE}",)
+        most = durations.text(max(expected_s, longest_s))
+        notes += (f"`fit` may sleep up to {most} after an epoch, on TensorFlow: {often}. {CURE}",)
     return Estimate(
         tier=evidence.tier,
         of=evidence.source,
