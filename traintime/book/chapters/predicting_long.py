@@ -98,22 +98,25 @@ def steady(book: Measurements) -> Finding:
 
 
 def table(book: Measurements) -> HTML:
-    """Each long training: what the probe predicted, and what it took."""
+    """Each long training: what the probe predicted, and what it took, in minutes."""
     return page.columns(
         trainings(book),
         kind=("model", lambda row: f"{row['kind'].replace('-', ' ')}<br>{row['stack']}"),
-        probed=("predicted", _predicted),
-        took=("took", _took),
+        probed=(
+            "predicted, min",
+            lambda row: "{:.0f}<br>({:.0f} to {:.0f})".format(*_minutes(row, "probed", "low", "high")),
+        ),
+        took=("took, min", _took),
     )
 
 
-def _predicted(row: pd.Series) -> str:
-    return f"{durations.text(row['probed_s'])}<br>({durations.text(row['low_s'])} to {durations.text(row['high_s'])})"
+def _minutes(row: pd.Series, *names: str) -> list[float]:
+    return [row[f"{name}_s"] / 60 for name in names]
 
 
 def _took(row: pd.Series) -> str:
     came = "inside" if row["held"] else "outside"
-    return f"{durations.text(row['took_s'])}<br>{came}{',<br>withdrawn' * row['withdrawn']}"
+    return f"{row['took_s'] / 60:.0f}, {came}{',<br>withdrawn' * row['withdrawn']}"
 
 
 def _long(say: Callable[[pd.DataFrame], str]) -> Callable[[Measurements], str]:
