@@ -451,7 +451,8 @@ def test_a_long_training_has_a_table_of_its_own_and_counts_nowhere_else(book):
     assert one["error"] == pytest.approx(0.05)
     assert one["spread"] == pytest.approx(0.45), "without the first, which compiles"
     assert predicting.cases(tried)["number"].nunique() == 1
-    assert ">10, inside<" in predicting_long.table(tried).data
+    assert ">10<" in predicting_long.table(tried).data
+    assert "outside" not in predicting_long.table(tried).data
 
 
 def test_a_long_training_whose_probe_is_withdrawn_is_shown_and_judges_nothing(book):

@@ -98,13 +98,13 @@ def steady(book: Measurements) -> Finding:
 
 
 def table(book: Measurements) -> HTML:
-    """Each long training: what the probe predicted, and what it took, in minutes."""
+    """Each long training: what the probe predicted, and what it took, in minutes; where that is outside, it says so."""
     return page.columns(
         trainings(book),
-        kind=("model", lambda row: f"{row['kind'].replace('-', ' ')}<br>{row['stack']}"),
+        kind=("model", lambda row: f"{row['kind'].replace('-', ' ')}, {row['stack']}"),
         probed=(
             "predicted, min",
-            lambda row: "{:.0f}<br>({:.0f} to {:.0f})".format(*_minutes(row, "probed", "low", "high")),
+            lambda row: "{:.0f} ({:.0f} to {:.0f})".format(*_minutes(row, "probed", "low", "high")),
         ),
         took=("took, min", _took),
     )
@@ -115,8 +115,8 @@ def _minutes(row: pd.Series, *names: str) -> list[float]:
 
 
 def _took(row: pd.Series) -> str:
-    came = "inside" if row["held"] else "outside"
-    return f"{row['took_s'] / 60:.0f}, {came}{',<br>withdrawn' * row['withdrawn']}"
+    notes = [word for word, said in (("outside", not row["held"]), ("withdrawn", row["withdrawn"])) if said]
+    return ", ".join([f"{row['took_s'] / 60:.0f}", *notes])
 
 
 def _long(say: Callable[[pd.DataFrame], str]) -> Callable[[Measurements], str]:
