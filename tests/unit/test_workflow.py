@@ -97,3 +97,14 @@ def test_every_page_and_all_data_count_for_the_built_pages():
     found = {path.relative_to(paths.ROOT).as_posix() for path in workflow._pages()}
     assert {"index.md", "_config.yml", "_static/book.css", "references.bib", "CITATION.cff"} <= found
     assert {"traintime/book/calculator/calculator.js", "traintime/book/reader.py", "data/original/claims.csv"} <= found
+
+
+def test_a_home_that_cannot_be_written_is_replaced_for_the_build(tmp_path, monkeypatch):
+    homes = []
+    monkeypatch.setattr(workflow, "BUILD", tmp_path)
+    monkeypatch.setattr(workflow, "_make", lambda *given: homes.append(os.environ["HOME"]))
+    for home in ("/proc/nowhere", str(tmp_path)):
+        monkeypatch.setenv("HOME", home)
+        workflow.make("quick")
+    assert homes == [str(tmp_path / "home"), str(tmp_path)]
+    assert os.access(homes[0], os.W_OK)

@@ -41,6 +41,10 @@ def make(profile: str) -> None:
     sweep.plans(profile)
     given = {chapter: execute.parameters(profile, chapter) for chapter in execute.chapters()}
     BUILD.mkdir(exist_ok=True)
+    if not os.access(Path.home(), os.W_OK):  # Jupyter and Snakemake keep files in it, and end without
+        home = BUILD / "home"
+        home.mkdir(exist_ok=True)
+        os.environ["HOME"] = str(home)
     builder = BUILD / "builder"  # not the lock itself: who waits for that empties it
     try:
         with filelock.FileLock(BUILD / "lock", timeout=0):

@@ -70,13 +70,13 @@ def _goals(cases: Sequence[Case]) -> Iterator[Goal]:
     for stack, mine in _by(tried, "stack"):
         again = AGAIN * mean(np.abs(_errors(mine, "again"))).value
         most = max(PROBED, again)
-        name = f"probed: missed by {PROBED:.0%}, or {AGAIN:g} times what training again differs by ({again:.1%})"
+        name = f"probed: a mean error of {PROBED:.0%} at most, or {AGAIN:g} times what training again differs by ({again:.1%})"
         yield from _missed(mine, "probed", most, name, stack)
-    yield from _missed(beyond, "scaled", SCALED, f"ten times beyond what was tried: missed by {SCALED:.0%}", "all")
+    yield from _missed(beyond, "scaled", SCALED, f"ten times beyond what was tried: a mean error of {SCALED:.0%} at most", "all")
     for allocator, mine in _by(document, "allocator"):
-        name = f"calibrated, the 2017 post's kind: missed by {CALIBRATED:.1%}"
+        name = f"calibrated, the 2017 post's kind: a mean error of {CALIBRATED:.1%} at most"
         yield from _missed(mine, "calibrated", CALIBRATED, name, allocator)
-    name = f"calibrated, other Keras models: missed by {CALIBRATED_OTHERS:.0%}"
+    name = f"calibrated, other Keras models: a mean error of {CALIBRATED_OTHERS:.0%} at most"
     yield from _missed(others, "calibrated", CALIBRATED_OTHERS, name, "all")
     if times := _errors(keras, "formula"):
         twice = share(np.abs(np.log1p(times)) <= np.log(2))
@@ -84,7 +84,7 @@ def _goals(cases: Sequence[Case]) -> Iterator[Goal]:
         yield Goal(name, "all", len(times), twice.text(".0%"), _verdict(twice, TWICE, 1.0))
     for tier, most in MEMORY.items():
         for stack, mine in _by(tried, "stack"):
-            yield from _missed(mine, f"{tier} memory", most, f"peak of memory, {tier}: missed by {most:.0%}", stack)
+            yield from _missed(mine, f"{tier} memory", most, f"peak of memory, {tier}: a mean error of {most:.0%} at most", stack)
     for way in dict.fromkeys(way for case in cases for way in case.inside()):
         for stack, mine in _by(cases, "stack"):
             if held := [case.inside()[way] for case in mine if way in case.inside()]:
@@ -132,7 +132,7 @@ def _verdict(found: Interval, low: float, high: float) -> Verdict:
 
 
 def _missed(cases: Sequence[Case], way: str, most: float, name: str, of: str) -> Iterator[Goal]:
-    """The goal that a way misses by so much on average at most, where any of these was predicted so."""
+    """The goal of a mean error of so much at most, where any of these was predicted so."""
     if errors := _errors(cases, way):
         error = mean(np.abs(errors))
         yield Goal(name, of, len(errors), error.text(".1%"), _verdict(error, -np.inf, most))

@@ -1,4 +1,4 @@
-"""Chapter 15, trainings of ten minutes: predicted by the probe before, trained once to the end, in epochs."""
+"""Chapter 15, trainings of ten minutes to an hour: predicted by the probe before, trained once to the end, in epochs."""
 
 import functools
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def trainings(book: Measurements) -> pd.DataFrame:
     """A row for each long training on a machine, in the order in which they were drawn.
 
     Columns stack, kind, probed_s with low_s and high_s, took_s, error (probed over true time, less one), held, width
-    (of the interval, a factor), spread (the slowest epoch over the fastest, less one, without the first: that one
+    (of the interval, a factor), memory_error and memory_held (of the peak, as error and held are of the time), spread (the slowest epoch over the fastest, less one, without the first: that one
     compiles) and withdrawn.
     """
     rows, gone = [], withdrawn(book, "time")
@@ -36,6 +36,7 @@ def trainings(book: Measurements) -> pd.DataFrame:
             one = {"stack": case.stack.removeprefix("2026-"), "kind": case.kind, "took_s": case.true_s}
             one |= {"probed_s": total.value, "low_s": total.low, "high_s": total.high}
             one |= {"held": case.true_s in total, "width": total.high / total.low}
+            one |= {"memory_error": case.errors()["probed memory"], "memory_held": case.inside()["probed memory"]}
             one |= {"error": total.value / case.true_s - 1, "spread": max(epochs_s) / min(epochs_s) - 1}
             rows.append(one | {"withdrawn": case.started in gone})
     return pd.DataFrame(rows)
@@ -134,6 +135,10 @@ PROSE = Prose(
     low=_long(lambda tried: str(int((tried["error"] < 0).sum()))),
     spread=_long(lambda tried: f"{tried['spread'].median() * 100:.0f} %"),
     spread_most=_long(lambda tried: f"{tried['spread'].max() * 100:.0f} %"),
+    memory=_long(lambda tried: f"{tried['memory_error'].abs().mean() * 100:.0f} %"),
+    memory_low=_long(lambda tried: str(int((tried["memory_error"] < 0).sum()))),
+    memory_held=_long(lambda tried: str(int(tried["memory_held"].sum()))),
+    memory_most=_long(lambda tried: f"{tried['memory_error'].abs().max() * 100:.0f} %"),
     least=_long(lambda tried: durations.text(tried["took_s"].min())),
     disturbed=lambda _: f"{_withdrawn(shown())['error'].max() + 1:.0f}",
     most=_long(lambda tried: durations.text(tried["took_s"].max())),
