@@ -266,19 +266,43 @@ def test_a_card_is_answered_by_the_formula_and_nothing_is_trained():
 
 
 class ByNumbers(nn.Module):
-    """Its way depends on numbers."""
+    """Its way depends on numbers: what it asks of them leads through its layers or around them."""
 
     def __init__(self):
         super().__init__()
-        self.layer = nn.Linear(4, 1)
+        self.layer, self.norm, self.around = nn.Linear(4, 1), nn.BatchNorm1d(1), nn.Linear(4, 1)
 
     def forward(self, x):
-        return self.layer(x) if x.sum().item() > -1e9 else x
+        if x.sum().item() > -1e9 and torch.all(x == x):
+            return self.norm(self.layer(x))
+        return self.around(x)
+
+
+@pytest.mark.parametrize("batches", [False, True])
+def test_which_way_a_module_goes_is_asked_of_a_batch_and_nothing_is_changed(batches):
+    module = ByNumbers()
+    arrays = (torch.randn(80, 4), torch.randn(80, 1))
+    data = loader(arrays) if batches else arrays
+    setup = {"model": module, "loss": functional.mse_loss, "optimizer": torch.optim.Adam(module.parameters())}
+    before = numbers(setup)
+    one = traintime.estimate(**setup, data=data, samples=80, batch_size=8, tier="formula")
+    assert one.step.value > 0
+    asked = {name: setup[name] for name in ("loss", "optimizer")}
+    calls = traintime.module_memory(module, **asked, data=data, batch_size=8)["calls"]
+    assert {name: calls[name] for name in ("layer", "norm", "around")} == {"layer": 1, "norm": 1, "around": 0}
+    assert numbers(setup) == before
+
+
+class ByShapes(nn.Linear):
+    """How large its tensors are depends on numbers."""
+
+    def forward(self, x):
+        return super().forward(x[x[:, 0] > 0])
 
 
 def test_a_module_that_cannot_be_followed_is_probed_and_says_so():
-    module = ByNumbers()
-    asked = {"loss": functional.mse_loss, "optimizer": torch.optim.Adam(module.parameters())}
+    module = ByShapes(4, 1)
+    asked = {"loss": lambda y, wanted: y.mean(), "optimizer": torch.optim.Adam(module.parameters())}
     asked |= {"data": (torch.randn(8, 4), torch.randn(8, 1)), "samples": 80, "batch_size": 8}
     one = traintime.estimate(module, **asked, seconds=1)
     assert one.terms is None

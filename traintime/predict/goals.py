@@ -70,13 +70,17 @@ def _goals(cases: Sequence[Case]) -> Iterator[Goal]:
     for stack, mine in _by(tried, "stack"):
         again = AGAIN * mean(np.abs(_errors(mine, "again"))).value
         most = max(PROBED, again)
-        name = f"probed: a mean error of {PROBED:.0%} at most, or {AGAIN:g} times what training again differs by ({again:.1%})"
+        name = (
+            f"probed: mean error {PROBED:.0%} at most, or {AGAIN:g} times what training again differs by ({again:.1%})"
+        )
         yield from _missed(mine, "probed", most, name, stack)
-    yield from _missed(beyond, "scaled", SCALED, f"ten times beyond what was tried: a mean error of {SCALED:.0%} at most", "all")
+    yield from _missed(
+        beyond, "scaled", SCALED, f"ten times beyond what was tried: mean error {SCALED:.0%} at most", "all"
+    )
     for allocator, mine in _by(document, "allocator"):
-        name = f"calibrated, the 2017 post's kind: a mean error of {CALIBRATED:.1%} at most"
+        name = f"calibrated, the 2017 post's kind: mean error {CALIBRATED:.1%} at most"
         yield from _missed(mine, "calibrated", CALIBRATED, name, allocator)
-    name = f"calibrated, other Keras models: a mean error of {CALIBRATED_OTHERS:.0%} at most"
+    name = f"calibrated, other Keras models: mean error {CALIBRATED_OTHERS:.0%} at most"
     yield from _missed(others, "calibrated", CALIBRATED_OTHERS, name, "all")
     if times := _errors(keras, "formula"):
         twice = share(np.abs(np.log1p(times)) <= np.log(2))
@@ -84,7 +88,9 @@ def _goals(cases: Sequence[Case]) -> Iterator[Goal]:
         yield Goal(name, "all", len(times), twice.text(".0%"), _verdict(twice, TWICE, 1.0))
     for tier, most in MEMORY.items():
         for stack, mine in _by(tried, "stack"):
-            yield from _missed(mine, f"{tier} memory", most, f"peak of memory, {tier}: a mean error of {most:.0%} at most", stack)
+            yield from _missed(
+                mine, f"{tier} memory", most, f"peak of memory, {tier}: mean error {most:.0%} at most", stack
+            )
     for way in dict.fromkeys(way for case in cases for way in case.inside()):
         for stack, mine in _by(cases, "stack"):
             if held := [case.inside()[way] for case in mine if way in case.inside()]:

@@ -1,8 +1,10 @@
 """The work of one training step of a PyTorch module, and the memory that each of its modules holds, without a step.
 
 A batch of the right size goes forward and back through torch's fake tensors, which have shapes and no numbers: nothing
-is computed, and a model that does not fit into this machine can be asked about. Products are counted by torch's own
-table of formulas (torch.utils.flop_counter), what is saved for the backward pass by its saved-tensor hooks.
+is computed, and a model that does not fit into this machine can be asked about. Where its way depends on numbers
+(Hugging Face's BERT asks whether its mask is all ones), a forward pass of two samples says which way it goes.
+Products are counted by torch's own table of formulas (torch.utils.flop_counter), what is saved for the backward pass by
+its saved-tensor hooks.
 """
 
 import math
@@ -12,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -66,11 +68,37 @@ class StepWork:
 def step_work(trainer: TorchTrainer, samples: int) -> StepWork:
     """One training step with so many samples (a DataLoader's batch is as large as it is).
 
-    Raises InputError where the module cannot be followed without numbers: its way depends on them, or an operation of
-    its has no shape rule.
+    Raises InputError where the module cannot be followed without numbers: shapes depend on them, or an operation of its
+    has no shape rule.
+    """
+    try:
+        return _followed(trainer, samples, [])
+    except DataDependentOutputException:
+        return _followed(trainer, samples, _asked(trainer))
+
+
+def _asked(trainer: TorchTrainer) -> list[Any]:
+    """Answers to what the module asks of its numbers in a forward pass, in order: those of two samples, because batch
+    normalisation refuses one, or of a DataLoader's batch.
+    """
+    module, asked = trainer.module, _Asked()
+    buffers = {name: each.clone() for name, each in module.named_buffers()}
+
+    def call(*given: Any, **by_name: Any) -> Any:
+        return torch.func.functional_call(module, buffers, given, by_name)
+
+    with trainer.restored(values=False), asked:
+        module.train()
+        trainer.loss_of(trainer.batch(2), call)
+    return asked.answers
+
+
+def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> StepWork:
+    """One step without numbers. answers: to what the module asks of them. Raises InputError; without an answer
+    DataDependentOutputException.
     """
     module = trainer.module
-    memory, products = _Memory(module), _Products()
+    memory, products = _Memory(module), _Products(answers)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     named = [*module.named_parameters(), *module.named_buffers()]
     state = {name: mode.from_tensor(each) for name, each in named}
@@ -88,6 +116,8 @@ def step_work(trainer: TorchTrainer, samples: int) -> StepWork:
         except InputError:
             raise
         except Exception as error:
+            if isinstance(error, DataDependentOutputException) and not answers:
+                raise
             problem = f"cannot be followed without numbers ({type(error).__name__}: {words(error)})"
             raise InputError("model", type(module).__name__, problem, "Take tier='probed', which trains it.") from error
     return _summed(trainer, memory, products, batch)
@@ -125,14 +155,37 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
     return StepWork(list(memory.modules.values()), work, table, min(memory.rows, table))
 
 
-class _Products(TorchDispatchMode):
-    """Counts the matmuls that torch is asked for: operations, and the bytes of factors and results."""
+class _Asked(TorchDispatchMode):
+    """Keeps the answers to what is asked of numbers: `if` and `.item()` of a tensor, and whether two are equal."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.flops = self.bytes = 0
+        self.answers: list[Any] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func in OF_NUMBERS:
+            self.answers.append(out)
+        return out
+
+
+OF_NUMBERS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default)
+
+
+class _Products(TorchDispatchMode):
+    """Counts the matmuls that torch is asked for: operations, and the bytes of factors and results.
+
+    answers: to what is asked of numbers, in order.
+    """
+
+    def __init__(self, answers: list[Any]) -> None:
+        super().__init__()
+        self.flops = self.bytes = 0
+        self._answers = iter(answers)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in OF_NUMBERS and (answer := next(self._answers, None)) is not None:
+            return answer
         out = func(*args, **(kwargs or {}))
         packet = func._overloadpacket
         if packet in FURTHER:
@@ -276,10 +329,11 @@ def module_memory(
 
     Columns: kind (its class), calls (of a step), parameters, gradients, state (the optimizer's), saved (activations
     that the backward pass needs), total; each number counted once. Nothing is computed, so that a batch may be asked
-    about which does not fit. optimizer, data, loss: as `traintime.estimate` takes them; batch_size: samples a step, of
-    arrays; depth: modules that lie deeper count for the one at this depth ("encoder.layers" is at 2), None for each
-    module by itself. Not counted: what operations need for a moment, and the framework itself.
-    Raises InputError as `estimate` does, and where the module's way depends on its numbers.
+    about which does not fit; but a forward pass of two samples, where the module's way depends on its numbers.
+    optimizer, data, loss: as `traintime.estimate` takes them; batch_size: samples a step, of arrays; depth: modules
+    that lie deeper count for the one at this depth ("encoder.layers" is at 2), None for each module by itself. Not
+    counted: what operations need for a moment, and the framework itself.
+    Raises InputError as `estimate` does, and where the module cannot be followed without numbers.
     """
     for name, given in (("batch_size", batch_size), ("depth", depth)):
         if given is not None and (type(given) is not int or given < 1):

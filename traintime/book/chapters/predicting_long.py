@@ -1,4 +1,4 @@
-"""Chapter 15, trainings of ten minutes to an hour: predicted by the probe before, trained once to the end, in epochs."""
+"""Chapter 15, trainings of ten minutes to an hour: predicted by the probe before, then trained to the end, once."""
 
 import functools
 from collections.abc import Callable
@@ -26,8 +26,8 @@ def trainings(book: Measurements) -> pd.DataFrame:
     """A row for each long training on a machine, in the order in which they were drawn.
 
     Columns stack, kind, probed_s with low_s and high_s, took_s, error (probed over true time, less one), held, width
-    (of the interval, a factor), memory_error and memory_held (of the peak, as error and held are of the time), spread (the slowest epoch over the fastest, less one, without the first: that one
-    compiles) and withdrawn.
+    (of the interval, a factor), memory_error and memory_held (of the peak, as error and held are of the time), spread
+    (the slowest epoch over the fastest, less one, without the first: that one compiles) and withdrawn.
     """
     rows, gone = [], withdrawn(book, "time")
     for case in kept(paths.PREDICTED, book.machine):
