@@ -104,6 +104,7 @@ def whole_s(copy) -> float:
     return time.monotonic() - begun
 
 
+@pytest.mark.timeout(900 * max(1, TIMES // 5))
 @pytest.mark.fault(
     "kill -9 of a random process of a build at a random moment",
     "the old pages stay whole, no tracked file changes, no process is left, and the next build goes on",

@@ -402,6 +402,7 @@ def test_an_invocation_that_shows_that_the_point_does_not_fit_is_settled(invocat
     [
         ({}, "2+30", True),
         ({"seconds": 2.0, "limit_s": 10.0, "fewest": 3}, "2+30, 2 to 10 s", False),
+        ({"limit_s": 10.0, "fewest": 3}, "2+30, 0 to 10 s", False),
         ({"seconds": 0.0, "limit_s": 5.0, "fewest": 3}, "2+30, 0 to 5 s", False),
         ({"seconds": 0.0, "limit_s": 5.0, "fewest": 30}, "2+30", True),
         ({"seconds": 2.0, "limit_s": 5.0, "fewest": 30}, "2+30, 2 to 5 s", False),

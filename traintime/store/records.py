@@ -97,7 +97,7 @@ class StoredProtocol(_Strict):
     def text(self) -> str:
         """ "3+20": warm-up and counted steps; "2+30, 2 to 10 s" for a run that elapsed time could end."""
         steps = f"{self.warmup}+{self.steps}"
-        return steps if self.fixed else f"{steps}, {self.seconds:g} to {self.limit_s:g} s"
+        return steps if self.fixed else f"{steps}, {self.seconds or 0:g} to {self.limit_s:g} s"
 
 
 class Timing(_Strict):
