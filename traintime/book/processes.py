@@ -8,11 +8,11 @@ import sys
 import psutil
 
 
-def die_with_parent() -> None:
-    """End this process when its parent ends, however that does (Linux)."""
+def die_with_parent(by: int = signal.SIGTERM) -> None:
+    """End this process, by this signal, when its parent ends, however that does (Linux)."""
     if sys.platform == "linux":
         PR_SET_PDEATHSIG = 1
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
 
 
 def end_all(of: int) -> None:

@@ -6,11 +6,13 @@ with the products and runs what is left. Measuring comes first and alone: nothin
 
 import ast
 import contextlib
+import functools
 import hashlib
 import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -156,7 +158,9 @@ def _snakemake(profile: str) -> None:
     command += ["--nolock", "--rerun-incomplete", "--keep-going", "--config", f"profile={profile}"]
     # What was judged above holds for all of it: no chapter and no page judges anew.
     told = os.environ | {VERDICTS: str(JUDGED)}
-    process = subprocess.Popen(command, cwd=paths.ROOT, env=told, preexec_fn=die_with_parent)
+    # Snakemake catches a mild signal, and where that comes at a bad moment it waits for its own lock for ever.
+    ends = functools.partial(die_with_parent, signal.SIGKILL)
+    process = subprocess.Popen(command, cwd=paths.ROOT, env=told, preexec_fn=ends)
     try:
         answer = process.wait()
     except BaseException:
