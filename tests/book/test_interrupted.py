@@ -68,10 +68,13 @@ def processes(folder: Path) -> Iterator[psutil.Process]:
             continue
 
 
-def running(folder: Path, name: str) -> None:
-    """Wait until a process with this name in its command runs."""
+def running(folder: Path, name: str) -> psutil.Process:
+    """The first process with this name in its command, waited for."""
     until = time.monotonic() + 10 * PATIENCE_S
-    while not any(name in word for process in processes(folder) for word in process.cmdline()):
+    while True:
+        for process in processes(folder):
+            if any(name in word for word in process.cmdline()):
+                return process
         assert time.monotonic() < until, f"no {name}"
         time.sleep(0.1)
 
@@ -149,6 +152,26 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(copy, whole_s):
     assert process.returncode == 130
     assert "make book" in said.decode()
     assert left(copy) == []
+
+
+@pytest.mark.fault(
+    "kill -9 of make while Snakemake answers nothing",
+    "no process is left, and the next build goes on",
+)
+def test_a_snakemake_that_hangs_ends_with_its_make(copy, whole_s):
+    touch(copy, 102)
+    process = start(copy)
+    running(copy, "snakemake").suspend()
+    process.kill()
+    process.communicate()
+    try:
+        assert left(copy) == []
+    finally:
+        for one in processes(copy):
+            one.kill()
+    process = start(copy)
+    _, said = process.communicate()
+    assert process.returncode == 0, said[-2000:]
 
 
 @pytest.mark.fault(

@@ -177,7 +177,6 @@ def test_other_units_tell_whether_the_habits_are_to_blame(factor, said):
 
 def test_machine_a_is_odd_in_one_stack_alone():
     assert verdict("15.8", stored.of(predicting_elsewhere.ODD)) == "holds"
-    assert predicting_elsewhere.PROSE.values(stored.of())["predict-odd"].endswith(" times")
 
 
 def test_the_summary_counts_what_held():
@@ -349,17 +348,6 @@ def test_the_numbers_of_a_machine_are_of_what_it_tried(book):
     tried = book([case(1, calibrated=9.0), case(2, calibrated=0.5), case(3, kind="convolution-2d", calibrated=0.5)])
     numbers = predicting.numbers(tried)
     assert numbers["predict-models"] == "3"
-    assert numbers["predict-removed-low"] == "2 of 3"
-
-
-def test_a_kind_is_corrected_by_its_other_models_alone(book):
-    """Of two kinds, each missed by a factor of its own, nothing is left; of a kind with one model all is."""
-    two = [case(n, kind=kind, calibrated=off) for kind, off in (("dense", 0.5), ("attention", 1.6)) for n in range(4)]
-    assert predicting.with_kinds(book(two)) == pytest.approx(0, abs=1e-12)
-    alone = book([case(9, kind="recurrent", calibrated=1.9)])
-    assert predicting.with_kinds(alone) == pytest.approx(
-        predicting_tried.errors(predicting_tried.cases(alone), "calibrated")[-1] / 9
-    )
 
 
 def test_trainings_on_cards_have_a_row_of_their_own():

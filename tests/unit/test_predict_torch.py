@@ -300,8 +300,19 @@ class ByShapes(nn.Linear):
         return super().forward(x[x[:, 0] > 0])
 
 
-def test_a_module_that_cannot_be_followed_is_probed_and_says_so():
-    module = ByShapes(4, 1)
+class AsksOnTheWayBack(nn.Linear):
+    """What its gradient is depends on numbers, which a forward pass does not ask."""
+
+    def forward(self, x):
+        out = super().forward(x)
+        if out.requires_grad:
+            out.register_hook(lambda gradient: gradient if gradient.sum().item() > -1e9 else None)
+        return out
+
+
+@pytest.mark.parametrize("kind", [ByShapes, AsksOnTheWayBack])
+def test_a_module_that_cannot_be_followed_is_probed_and_says_so(kind):
+    module = kind(4, 1)
     asked = {"loss": lambda y, wanted: y.mean(), "optimizer": torch.optim.Adam(module.parameters())}
     asked |= {"data": (torch.randn(8, 4), torch.randn(8, 1)), "samples": 80, "batch_size": 8}
     one = traintime.estimate(module, **asked, seconds=1)

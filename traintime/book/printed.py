@@ -20,9 +20,14 @@ from traintime.book import citation
 from traintime.errors import InputError
 
 NAME = "how-long-will-it-train.pdf"
-# Without a network Chromium would load lazy figures from further away than a reader's does: it is told of one.
-FOUR_G = "--force-effective-connection-type=4G"
-FLAGS = [FOUR_G, "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    # Without a network Chromium would load lazy figures from further away than a reader's does: it is told of one.
+    "--force-effective-connection-type=4G",
+]
 NOTES = (
     "Text and figures: CC BY 4.0. Code: MIT. Measurements: CC0 1.0.",
     "What is folded on the pages is left out: solutions, claims on each machine, predictions one by one.",

@@ -27,6 +27,8 @@ MISSING = {
 
 
 TRAINS = ("fit", "train_on_batch")  # methods of a model
+# Whole numbers from 0 that a float holds, each of them exactly.
+WHOLE_TO = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
 
 
 class Table(keras.Variable):
@@ -77,9 +79,10 @@ class Table(keras.Variable):
 class Embedding(keras.layers.Layer):
     """keras.layers.Embedding whose rows are trained where they are read, in the place of `Embedding(V, E)`.
 
-    Inputs: whole numbers from 0 to input_dim - 1, of any shape; outputs: that shape and output_dim. The rest of the
-    model is trained by the model's optimizer as before. Rows that no batch reads are behind until they are read;
-    `evaluate`, `predict`, saving and `get_weights` see what dense training would have made of them.
+    Inputs: whole numbers from 0 to input_dim - 1, of any shape, as floats only where those can tell all rows apart;
+    outputs: that shape and output_dim. The rest of the model is trained by the model's optimizer as before. Rows that
+    no batch reads are behind until they are read; `evaluate`, `predict`, saving and `get_weights` see what dense
+    training would have made of them.
 
     rule: how rows are trained: "adam" (dense Adam's training, step for step), or what is another training: "lazy-adam"
     (rows that a batch does not read stand still) and "row-adagrad" (one sum of squares for each row). learning_rate: a
@@ -165,15 +168,26 @@ class Embedding(keras.layers.Layer):
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """The rows of the inputs, as they should be now. Only the way back of a training changes anything."""
-        kind = keras.backend.standardize_dtype(inputs.dtype)
-        if "int" not in kind:
-            raise InputError("inputs", kind, "are no row numbers", "Give whole numbers, int32 or int64.")
+        inputs = self._whole(inputs)
         learns = bool(training) and self.trainable
         if learns:
             self._once(rules.of_backend().forward_pass(self))
         elif self.trainable:
             rules.of_backend().still(self)
         return ops.cast(rules.of_backend().lookup(self, inputs, learns), self.compute_dtype)
+
+    def _whole(self, inputs: Any) -> Any:
+        # Keras makes floats of them in a Sequential that does not begin with an Input, as it does for its own layer.
+        kind = keras.backend.standardize_dtype(inputs.dtype)
+        if "int" in kind:
+            return inputs
+        if kind not in WHOLE_TO:
+            raise InputError("inputs", kind, "are no row numbers", "Give whole numbers, int32 or int64.")
+        if self.input_dim > WHOLE_TO[kind]:
+            remedy = 'Let the model begin with keras.Input(shape, dtype="int32").'
+            problem = f"cannot tell {self.name}'s {self.input_dim} rows apart, {WHOLE_TO[kind]} at most"
+            raise InputError("inputs", kind, problem, remedy)
+        return ops.cast(inputs, "int32")
 
     def _once(self, forward_pass: Any) -> None:
         # Two steps of one table in one training step would be another training.

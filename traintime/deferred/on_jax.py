@@ -5,11 +5,12 @@ and the next forward pass of a training moves the rows by them, before it reads 
 adds the step that waits, and writes nothing.
 """
 
+import contextlib
 import copy
 import functools
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -96,9 +97,10 @@ class Waiting(keras.Variable):
     def assign(self, value: Any) -> Any:
         """Keep gradients, with the rate as of now: what the step will see later may have changed."""
         if in_stateless_scope():
-            optimizer = deferrable(_assigning(), self.layer)
-            if not self.layer.learns:
-                raise untold(self.layer)
+            with _refusal():
+                optimizer = deferrable(_assigning(), self.layer)
+                if not self.layer.learns:
+                    raise untold(self.layer)
             self.layer.learns = False
             if self.layer.learning_rate is None:
                 number = self.layer.trainer.number(optimizer)
@@ -215,7 +217,8 @@ def lookup(layer: Any, inputs: jax.Array, learns: bool) -> jax.Array:
         return seen(layer, flat).reshape(*inputs.shape, layer.output_dim)
     if inputs.size > layer.most:
         remedy = f"Give the layer room for them: Embedding(..., most={inputs.size})."
-        raise InputError("inputs", inputs.size, f"row numbers in a batch are more than most, {layer.most}", remedy)
+        with _refusal():
+            raise InputError("inputs", inputs.size, f"row numbers in a batch are more than most, {layer.most}", remedy)
     flush(layer)
     models = [weakref.ref(model) for model in _models_around()]
     jax.lax.cond(wrong, lambda: jax.debug.callback(functools.partial(_stop, models)), lambda: None)
@@ -242,15 +245,48 @@ def _stop(models: list[Any]) -> None:
             model().stop_training = True
 
 
-def _models_around() -> list[Any]:
-    """The models in whose methods this is called: a step calls a model's layers by themselves, and names none."""
-    frame, models = sys._getframe(), []
+def _frames_of_models() -> Iterator[tuple[keras.Model, Any]]:
+    """The models in whose methods this is called, with the frame of each: a step calls a model's layers by themselves,
+    and names none.
+    """
+    frame = sys._getframe()
     while frame is not None:
-        model = frame.f_locals.get("self")
-        if isinstance(model, keras.Model) and not any(model is one for one in models):
-            models.append(model)
+        if isinstance(model := frame.f_locals.get("self"), keras.Model):
+            yield model, frame
         frame = frame.f_back
-    return models
+
+
+def _models_around() -> list[Any]:
+    """Each of these models once."""
+    return list({id(model): model for model, _ in _frames_of_models()}.values())
+
+
+# What `fit` takes out of a model, in the order in which it does.
+TAKEN = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
+
+
+@contextlib.contextmanager
+def _refusal() -> Iterator[None]:
+    """A context within a step, whose InputError costs no weights and is the one that `fit` ends with.
+
+    `fit` takes the weights out of the model, and would lose them where its step cannot be made. It then finalizes,
+    whatever went wrong: with `use_ema` an error of that would hide the reason.
+    """
+    try:
+        yield
+    except InputError:
+        for model, frame in _frames_of_models():
+            if frame.f_code.co_name == "fit" and "state" in frame.f_locals:
+                model._jax_state = dict(zip(TAKEN, frame.f_locals["state"], strict=True))
+                _skip_once(model.optimizer, "finalize_variable_values")
+        raise
+
+
+def _skip_once(thing: Any, method: str) -> None:
+    def skip(*_: Any) -> None:
+        delattr(thing, method)
+
+    setattr(thing, method, skip)
 
 
 def flush(layer: Any) -> None:

@@ -72,9 +72,16 @@ def step_work(trainer: TorchTrainer, samples: int) -> StepWork:
     has no shape rule.
     """
     try:
-        return _followed(trainer, samples, [])
-    except DataDependentOutputException:
-        return _followed(trainer, samples, _asked(trainer))
+        try:
+            return _followed(trainer, samples, [])
+        except DataDependentOutputException:
+            return _followed(trainer, samples, _asked(trainer))
+    except InputError:
+        raise
+    except Exception as error:
+        problem = f"cannot be followed without numbers ({type(error).__name__}: {words(error)})"
+        name = type(trainer.module).__name__
+        raise InputError("model", name, problem, "Take tier='probed', which trains it.") from error
 
 
 def _asked(trainer: TorchTrainer) -> list[Any]:
@@ -94,9 +101,7 @@ def _asked(trainer: TorchTrainer) -> list[Any]:
 
 
 def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> StepWork:
-    """One step without numbers. answers: to what the module asks of them. Raises InputError; without an answer
-    DataDependentOutputException.
-    """
+    """One step without numbers. answers: to what the module asks of them."""
     module = trainer.module
     memory, products = _Memory(module), _Products(answers)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -109,17 +114,9 @@ def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> StepWo
     with trainer.restored(values=False):
         batch = _without_numbers(mode, trainer, samples)
         memory.known |= {_storage(each) for each in [*state.values(), *_tensors(batch)]}
-        try:
-            with mode, products, memory.hooks(), memory.saving():
-                module.train()
-                trainer.loss_of(batch, call).backward()
-        except InputError:
-            raise
-        except Exception as error:
-            if isinstance(error, DataDependentOutputException) and not answers:
-                raise
-            problem = f"cannot be followed without numbers ({type(error).__name__}: {words(error)})"
-            raise InputError("model", type(module).__name__, problem, "Take tier='probed', which trains it.") from error
+        with mode, products, memory.hooks(), memory.saving():
+            module.train()
+            trainer.loss_of(batch, call).backward()
     return _summed(trainer, memory, products, batch)
 
 

@@ -36,7 +36,6 @@ from traintime.predict.answer import Estimate
 from traintime.predict.bench import Case, kept
 from traintime.predict.bench_models import BEYONDS, DOMAINS, NARROW, WHOLE
 
-LARGE = 2_000_000  # rows of the 2017 post's largest table
 CARD = "card"
 REMOVED = "calibrated"  # the tier that until version 8 took the costs of a machine from probes of other models
 REMOVED_GOAL = 0.15  # that it was to miss by at most, on average
@@ -228,10 +227,6 @@ def _error_on(stack: str, way: str) -> Callable[[Measurements], str]:
     return lambda book: _percent(errors(stored.chosen(cases(book), stack=stack), way).mean())
 
 
-def _covered(way: str) -> Callable[[Measurements], str]:
-    return lambda book: _held(of_tier(book, way))
-
-
 def _earlier(give: Callable[[Measurements], str]) -> Callable[[Measurements], str]:
     """The same of the machine on which models were tried first."""
     return lambda _: give(shown())
@@ -252,19 +247,6 @@ def _one_batch(book: Measurements) -> str:
     return f"{_percent(_baselines(book)['one batch'])} against {_percent(_baselines(book)['probed'])}"
 
 
-def with_kinds(book: Measurements) -> float:
-    """What calibrated answers would have missed by on average with a factor for each kind of model and stack: each
-    corrected by the median of the others of its kind and stack on the machine.
-
-    Models of which there is no other stay as they were.
-    """
-    models = of_tier(book, REMOVED)
-    logs = np.log(models["times"].astype(float))
-    alike = logs.groupby([models["stack"], models["kind"]])
-    others = alike.transform(lambda mine: [mine.drop(one).median() for one in mine.index]).fillna(0.0)
-    return float((np.exp(logs - others) - 1).abs().mean())
-
-
 def _spent(book: Measurements) -> list[tuple[float, float]]:
     """What each probe took, and the training that it predicted, s. Raises KeyError where that was not kept."""
     both = [(one.spent_s["probed"], one.true_s) for one in tried(book) if one.spent_s and "probed" in one.spent_s]
@@ -273,12 +255,6 @@ def _spent(book: Measurements) -> list[tuple[float, float]]:
 
 def _lasted(book: Measurements) -> list[float]:
     return stored.measured([one.true_s for one in tried(book)])
-
-
-def _deferred(book: Measurements, stack: str) -> str:
-    """How many times as fast deferred rows were measured to train."""
-    one = stored.row(rows.way_ratios(book, rows.DENSE, rows.DEFERRED), stack=stack, vocabulary=LARGE)
-    return stored.interval(one).text(".0f")
 
 
 def _scaled(way: str) -> Callable[[Measurements], str]:
@@ -300,10 +276,7 @@ PROSE = Prose(
     probed=_error("probed"),
     removed=_error(REMOVED),
     removed_goal=lambda _: _percent(REMOVED_GOAL),
-    removed_low=lambda book: too_low(of_tier(book, REMOVED)),
-    removed_kinds=lambda book: _percent(with_kinds(book)),
     formula=_error("formula"),
-    probed_held=_covered("probed"),
     formula_low=lambda book: too_low(of_tier(book, "formula")),
     formula_width=lambda book: f"{width(book, 'formula'):.0f}",
     jax=_error_on("2026-jax", "probed"),
@@ -324,10 +297,6 @@ PROSE = Prose(
     line=_scaled("line"),
     printed=lambda _: str(sum(printed(stored.of(name))["number"].nunique() for name in stored.named())),
     withdrawn=lambda _: str(sum(len(withdrawn(stored.of(name))) for name in stored.named())),
-    advice_tf=_earlier(lambda book: f"{elsewhere.advised(book, '2026-tensorflow', LARGE):.0f}"),
-    advice_jax=_earlier(lambda book: f"{elsewhere.advised(book, '2026-jax', LARGE):.0f}"),
-    tried_tf=_earlier(lambda book: _deferred(book, "2026-tensorflow")),
-    tried_jax=_earlier(lambda book: _deferred(book, "2026-jax")),
     came_probe=lambda _: _came("1"),
     came_memory=lambda _: _came("5"),
     came_card=lambda _: _came("6"),

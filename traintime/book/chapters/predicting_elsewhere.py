@@ -14,9 +14,7 @@ from traintime.book.chapters.predicting_tried import cases, shown
 from traintime.book.claims import Finding, claim, every, within
 from traintime.book.page import Prose
 from traintime.book.stored import ANY, Measurements
-from traintime.errors import InputError
 from traintime.explain.statistics import Interval
-from traintime.point import make_point
 from traintime.predict import cards, compare, prices
 from traintime.predict.answer import LEVEL, SURE, around
 
@@ -309,28 +307,6 @@ def odd_one_out(book: Measurements) -> Finding | None:
     return Finding(off == ["2026-tensorflow"] and mapped, f"off: {', '.join(off) or 'nothing'} of {len(odd())} stacks")
 
 
-# What advice is worth
-
-
-def advised(book: Measurements, stack: str, vocabulary: int) -> float:
-    """How many times as fast the formula says that deferred rows train than dense ones, on the page's machine.
-
-    Raises KeyError for a machine that the book does not name, or whose rates nobody measured.
-    """
-    if book.machine not in stored.named():
-        raise KeyError(book.machine)
-    try:
-        rates = prices.own_rates(book.machine)
-    except InputError:  # a machine that tried models and measured nothing else
-        raise KeyError(book.machine) from None
-    priced = prices.of_rates("here", rates, stack)
-    dense, deferred = (
-        priced.step_s(make_point(vocabulary=vocabulary, optimizer=optimizer).work)
-        for optimizer in ("adam", "adam-deferred")
-    )
-    return dense / deferred
-
-
 def _of_all(name: str, spec: str) -> Callable[[Measurements], str]:
     """One figure of all that was left out."""
     return lambda _: f"{of_all()[name]:{spec}}"
@@ -354,15 +330,9 @@ def _post(figure: str) -> Callable[[Measurements], str]:
     return give
 
 
-def _others(column: str) -> Callable[[Measurements], str]:
-    """How many cards, or sources, of others there are."""
-    return lambda _: str(left_out().query("source != 'our H200'")[column].nunique())
-
-
 PROSE = Prose(
     "predict",
-    cards_others=_others("device"),
-    cards_sources=_others("source"),
+    cards_others=lambda _: str(left_out().query("source != 'our H200'")["device"].nunique()),
     cards_trainings=lambda _: str(len(left_out().drop_duplicates(["source", "device", "stack", "key", "took_s"]))),
     cards_within=_of_all("within", ".0%"),
     cards_covered=_of_all("covered", ".0%"),
@@ -372,5 +342,4 @@ PROSE = Prose(
     post=_post("foretold_s"),
     post_low=_post("low_s"),
     post_high=_post("high_s"),
-    odd=lambda _: f"{max(one.times.value for one in stored.measured([one for one in odd() if one.off])):.1f} times",
 )

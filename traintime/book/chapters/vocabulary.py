@@ -423,7 +423,6 @@ PROSE = Prose(
     row_bytes=lambda _: f"{bytes_a_row():,}",
     bandwidth=lambda book: f"{book.rates['bandwidth_bytes_per_s'] / 1e9:.0f} GB/s",
     floor=lambda book: f"{floor_s(book) * 1e9:.0f} ns",
-    floor_280k=lambda book: f"{floor_s(book) * 280_000 * 1e3:.0f} ms",
     voc_title=lambda book: book.title,
     stacks=lambda book: str(_ran(book)["stack"].nunique()),
     least_processes=lambda book: str(_ran(book)["invocations"].min()),

@@ -84,7 +84,6 @@ PROSE = Prose(
     torch_row=lambda book: of_a_row(book)[TORCH].text(".1f", 1e9, "ns"),
     jax_row=lambda book: of_a_row(book)[JAX].text(".1f", 1e9, "ns"),
     torch_floors=lambda book: f"{of_a_row(book)[TORCH].value / floor_s(book):.1f}",
-    jax_floors=lambda book: f"{of_a_row(book)[JAX].value / floor_s(book):.1f}",
     torch_middle=lambda book: growth(book, MIDDLE)[TORCH].text(),
     jax_middle=lambda book: growth(book, MIDDLE)[JAX].text(),
 )
