@@ -272,7 +272,7 @@ TEXTS += [("machine.json", "[]", "has a wrong key"), ("rates.json", "{}", "has a
 TEXTS += [("rates.json", "3", "has a wrong key")]
 RATES = ["bandwidth_bytes_per_s", "matmul_flop_per_s"]
 PROCESSORS = ["AuthenticAMD family 25 model 1 stepping 1", None]
-STEPS = [([1] * 4, 2), ([1] * 6, 4), ([1], -1)]
+STEPS = [([1] * 4, 2), ([1] * 6, 4)]
 UNREADABLE = ["", "stack,key,started\nnumpy,a,b\n", "stack,key,started,reason\na,b,c,d,e\n"]
 # Keys of an invocation, and what nobody can have measured
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -327,6 +327,7 @@ DAMAGES = [
         )
         for steps, number in STEPS
     ],
+    (in_result("timing", "warmup", value=5), f"{NAME}: has a wrong key invocations.1.result.timing.warmup ("),
     *[(lambda root, e=error: fail(file(root), error=e), f"{NAME}: key invocations.2.error") for error in (None, "")],
     (lambda root: failed_with_a_result(file(root)), f"{NAME}: key invocations.1.status is 'timeout'"),
     (lambda root: fail(file(root), status="ok"), f"{NAME}: key invocations.2.status is 'ok'"),

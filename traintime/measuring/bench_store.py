@@ -18,6 +18,7 @@ from traintime.point import make_point
 from traintime.store import records
 
 MACHINES, CONFIGURATIONS = (5, 10, 20, 40), 500
+MANY, GOAL_S = 1_000, 60  # machines, and how long each task should take for so many
 GIB = 2**30
 # What they are made from.
 MACHINE, STACK, KEY = "amd-epyc-family26-model2-2-cores-24-gib", "2026-jax", "rnn-v20000-e300-u128-l25-b100-adam"
@@ -70,7 +71,7 @@ def timed(task: str, root: Path) -> tuple[float, float, int]:
 
 
 def main() -> None:
-    """Print seconds and memory for each size."""
+    """Print seconds and memory for each size, and the time that many machines would take."""
     print(f"{'machines':>8} {'files':>7} {'MB':>5}  " + "  ".join(f"{task:>6}: s, MB, found" for task in TASKS))
     for machines in MACHINES:
         with tempfile.TemporaryDirectory() as name:
@@ -80,6 +81,8 @@ def main() -> None:
             told = [timed(task, Path(name)) for task in TASKS]
         cells = "  ".join(f"{seconds:8.1f} {peak / 1e6:5.0f} {found:6}" for seconds, peak, found in told)
         print(f"{machines:8} {len(files):7,} {size:5.0f}  {cells}", flush=True)
+    many = ", ".join(f"{task} {one[0] / machines * MANY:.0f} s" for task, one in zip(TASKS, told, strict=True))
+    print(f"{MANY:,} machines at this rate: {many} (goal: {GOAL_S} s each)")
 
 
 if __name__ == "__main__":

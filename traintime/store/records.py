@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import filelock
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from traintime.errors import InputError, of_system
 from traintime.point import Point
@@ -106,6 +115,14 @@ class Timing(_Strict):
     warmup: Ordinal
     first_loss: Real
     last_loss: Real
+
+    @field_validator("warmup")
+    @classmethod
+    def leaves_steps_that_count(cls, warmup: int, others: ValidationInfo) -> int:
+        """Refuse a file none of whose steps counts."""
+        if warmup >= len(others.data.get("steps_ns", [])):
+            raise ValueError("no step is left that counts")
+        return warmup
 
 
 class CodePath(_Strict):

@@ -47,14 +47,14 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
     row |= {"stolen_before_it_counted": invocation.stolen_before_it_counted}
     if invocation.result is not None:
         timing, result = invocation.result.timing, invocation.result
-        steps = pd.Series(timing.steps_ns[timing.warmup :]) / 1e9
+        steps = np.array(timing.steps_ns[timing.warmup :]) / 1e9
         evidence = result.evidence
         faults = np.nan if evidence.minor_faults is None else evidence.minor_faults
         row |= {
             "parameters": result.facts.parameters,
             "first_s": timing.first_ns / 1e9,
             "step_s": steps.mean(),
-            "median_s": steps.median(),
+            "median_s": np.median(steps),
             "min_s": steps.min(),
             "steps": len(steps),
             "peak_bytes": result.memory["peak"],
