@@ -274,6 +274,7 @@ def coefficients(fits: dict[str, Fit]) -> list[list[str]]:
 def _of_device(device: str) -> dict[str, Callable[[Measurements], str]]:
     """What is said of a device of the 2017 post: its line, its fit, the table's share, its break-even batch."""
     return {
+        f"{device}_line_start": lambda book: f"{straight_lines(book)[device].coefficients['a'] * 1e3:.0f} ms",
         f"{device}_line_slope": lambda book: f"{straight_lines(book)[device].coefficients['b'] * 1e9:,.0f} ns",
         f"{device}_line_error": lambda book: _worst(straight_lines(book)[device]),
         f"{device}_error": lambda book: _mean(fits(book)[device]),

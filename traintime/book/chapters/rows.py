@@ -305,6 +305,10 @@ def each_stack(name: str, text: Callable[[Measurements, str], str]) -> dict[str,
     return {f"{name}-{end}": lambda book, stack=stack: text(book, stack) for stack, end in NAMES.items()}
 
 
+def _gain(rows: int, spec: str) -> Callable[[Measurements, str], str]:
+    return lambda book, stack: f"{ratio_at(book, DENSE, DEFERRED, rows)[stack].value:{spec}}"
+
+
 def _peak_share(book: Measurements, stack: str) -> str:
     return f"{stored.row(way_peaks(book), stack=stack, vocabulary=LARGE)['share']:.0%}"
 
@@ -316,7 +320,8 @@ PROSE = Prose(
     bytes_deferred=lambda _: f"{large_step_work(DEFERRED).update_bytes / 1e6:.0f}",
     floor=lambda _: f"{trained_over_frozen():.2f}",
     there=lambda book: page.title(book, by_rows(book)),
-    **each_stack("gain-2M", lambda book, stack: f"{ratio_at(book, DENSE, DEFERRED, LARGE)[stack].value:.0f}"),
+    **each_stack("gain-2M", _gain(LARGE, ".0f")),
+    **each_stack("gain-20K", _gain(SMALL, ".1f")),
     slower_20K_jax=lambda book: f"{ratio_at(book, DEFERRED, DENSE, SMALL)[JAX].value:.1f}",
     **each_stack("equal", lambda book, stack: f"{round(equal_rows(book, stack), -3):,.0f}"),
     **each_stack("grows", lambda book, stack: f"{deferred_growth(book)[stack].value:.2f}"),
