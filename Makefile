@@ -89,7 +89,7 @@ DERIVE := store.derived predict.prices predict.precision predict.peaks predict.r
 bench-build: $(READY)  ## Show what the book's two commands cost, in a fresh clone of the last commit (10 minutes)
 	@$(BIN)/python -m traintime.book.bench_build
 
-bench-store: $(READY)  ## Show what many machines' measurements cost to check and to read (5 minutes)
+bench-store: $(READY)  ## Show what many machines' measurements cost to check and to read, beside the goal (2 minutes)
 	@$(BIN)/python -m traintime.measuring.bench_store
 
 bench-pages: $(READY)  ## Show what Lighthouse and axe say of the built pages (10 minutes; needs npm)
