@@ -344,7 +344,7 @@ def check(
 ) -> None:
     """Check a folder of measurement files alone: keys, counts, rounds, sources. Exit status 1 when one is wrong.
 
-    Of a contribution it is 2: then nothing of it may be merged.
+    With --contribution it is 2, and then nothing of the folder may be merged.
     """
     if not folder.is_dir():
         raise InputError("folder", str(folder), "does not exist", "Name a folder of measurement files.")
@@ -368,12 +368,14 @@ def check(
         err.print(f"note: {sentence}", markup=False, highlight=False, soft_wrap=True)
     adds = checker.additions(folder, paths.MEASUREMENTS) if contribution and not faults else None
     if as_json:
-        print_json({"faults": faults, "adds": asdict(adds) if adds else None} if contribution else faults)
+        told = {"faults": faults, "notes": notes, "adds": asdict(adds) if adds else None}
+        print_json(told if contribution else faults)
     else:
         for fault in faults:
             print(fault)
         number = len(list(records.files(folder)))
-        err.print(f"{number} files, {len(faults)} problems" if faults else f"{number} files, all well")
+        problems = f"{len(faults)} problems" + (": nothing of it may be merged" if contribution else "")
+        err.print(f"{number} files, {problems if faults else 'all well'}")
         if adds:
             print(adds.text)
     if faults:

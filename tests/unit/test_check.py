@@ -880,7 +880,9 @@ def test_a_machine_of_the_same_name_and_other_facts_is_told_by_the_fact(sent, tm
     assert any(each.startswith(f"{MACHINE}/machine.json: key stepping is 1,") for each in told(sent, here))
 
 
-def test_measurements_of_another_machine_under_a_new_name_are_known_again(sent, tmp_path):
+@pytest.mark.parametrize("added_ns", [0, 1])
+def test_measurements_of_another_machine_under_a_new_name_are_known_again(sent, tmp_path, added_ns):
+    """By their times, by the first of them where others were changed, and by the machine's rates."""
     here = tmp_path / "here"
     folder = send(sent)
     shutil.copytree(folder, here / MACHINE)
@@ -890,9 +892,12 @@ def test_measurements_of_another_machine_under_a_new_name_are_known_again(sent, 
         change(path, "machine", value=other)
         for index, run in enumerate(json.loads(path.read_text())["invocations"]):
             change(path, "invocations", index, "started", value=run["started"].replace("2026", "2027"))
+            steps = [each + added_ns for each in run["result"]["timing"]["steps_ns"]]
+            change(path, "invocations", index, "result", "timing", "steps_ns", value=steps)
     change(sent / other / "machine.json", "machine", value=other)
     change(sent / other / "machine.json", "memory_bytes", value=99 * 2**30)
-    found = told(sent, here)
+    rates, *found = told(sent, here)
+    assert rates.startswith(f"{other}: key bandwidth_bytes_per_s holds rates that {MACHINE} measured")
     assert len(found) == len(list(records.files(sent)))
     assert all(f"stored in {MACHINE}/" in each for each in found)
 

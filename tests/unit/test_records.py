@@ -358,7 +358,7 @@ def test_what_is_no_record_is_refused_by_name(add, path, text):
     with pytest.raises(InputError) as caught:
         records.read(path)
     assert (caught.value.field, caught.value.value) == ("measurement file", f"some-machine/numpy/{POINT.key}.json")
-    assert "measure the configuration again" in caught.value.remedy
+    assert "measure the configuration again" in caught.value.remedy.lower()
     assert ("is not whole JSON" in caught.value.problem) == (text is None or text.startswith(b"\xff"))
 
 

@@ -104,7 +104,7 @@ def _misplaced(below: str, state: os.stat_result) -> str:
     """Why what lies there may not; "" where it may. below: its place below the folder."""
     folder, file = stat.S_ISDIR(state.st_mode), stat.S_ISREG(state.st_mode)
     if stat.S_ISLNK(state.st_mode):
-        return "is a link; put what it leads to in its place"
+        return "is a link; remove it, or send the file itself"
     if not folder and not file:
         return "is neither a file nor a folder; remove it"
     if not (FOLDERS if folder else FILES).fullmatch(below):
@@ -401,8 +401,9 @@ class Additions:
     def text(self) -> str:
         """In words."""
         machines, sweeps = (", ".join(names) or "none" for names in (self.machines, self.sweeps))
-        held = f"{len(self.files)} files with {self.invocations} invocations"
-        return f"merging adds the machines: {machines}; {held}; of the sweeps: {sweeps}"
+        beside = [name for name in self.files if Path(name).name in records.BESIDE]
+        held = f"{len(self.files) - len(beside)} files with {self.invocations} invocations"
+        return f"it may be merged, and adds the machines: {machines}; {held}; of the sweeps: {sweeps}"
 
 
 def additions(sent: Path, here: Path) -> Additions:
@@ -416,10 +417,18 @@ def additions(sent: Path, here: Path) -> Additions:
 
 def collisions(sent: Path, here: Path) -> Iterator[Remark]:
     """What merging would change here, or store twice: a machine of another description, a file of other content."""
-    # By its times alone: no two runs ever took the same nanoseconds, whatever machine and day they are said to be of.
-    stored: dict[tuple[int | None, ...], str] = {}
+    # By times and rates alone: no two ever were the same to the last digit, whatever machine and day they are said to
+    # be of. At the same configuration one time is enough, so that a copy is known again whose steps were changed.
+    stored: dict[Any, str] = {}
     for path in records.files(here):
-        stored |= {each.times: records.name_of(path) for each in history.identities(path.read_bytes()) if each.times}
+        for each in history.identities(path.read_bytes()):
+            if each.times:
+                stored[each.times] = stored[path.stem, each.times[0]] = records.name_of(path)
+    rates = {rate: folder.name for folder in _machines(here) for rate in _rates(folder)}
+    for folder in _machines(sent):
+        for other in sorted({rates[rate] for rate in _rates(folder) if rate in rates} - {folder.name}):
+            problem = f"holds rates that {other} measured; send only what this machine measured"
+            yield Remark(records.printable(f"{folder.name}: key bandwidth_bytes_per_s {problem}"))
     for path in _places(sent)[0]:
         name, ours = path.relative_to(sent).as_posix(), here / path.relative_to(sent)
         try:
@@ -428,10 +437,24 @@ def collisions(sent: Path, here: Path) -> Iterator[Remark]:
                 yield Remark(records.printable(f"{name}: {_differs(path, ours)}"))
         except (InputError, UnicodeDecodeError):  # `findings` names it
             continue
-        twice = Counter(stored[each.times] for each in history.identities(content) if each.times in stored)
-        for other in sorted(twice.keys() - {name}):
-            problem = f"{twice[other]} of its invocations are stored in {other}; send only what this machine measured"
-            yield Remark(records.printable(f"{name}: {problem}"))
+        timed = [each.times for each in history.identities(content) if each.times]
+        found = [stored.get(times) or stored.get((path.stem, times[0])) for times in timed]
+        for other, number in sorted(Counter(filter(None, found)).items()):
+            if other != name:
+                problem = f"{number} of its invocations are stored in {other}; send only what this machine measured"
+                yield Remark(records.printable(f"{name}: {problem}"))
+
+
+def _machines(root: Path) -> list[Path]:
+    return sorted(path for path in root.glob("*") if path.is_dir() and not path.is_symlink())
+
+
+def _rates(folder: Path) -> set[float]:
+    """The bandwidths that a machine measured; none where its files cannot be read (`findings` names them)."""
+    try:
+        return {rates["bandwidth_bytes_per_s"] for rates in machine.rated(folder)}
+    except InputError:
+        return set()
 
 
 def _differs(path: Path, ours: Path) -> str:

@@ -335,7 +335,7 @@ def read(path: Path) -> Record:
     if isinstance(version, int) and version > SCHEMA:
         problem = f"has schema version {printable(repr(version), 40)}, newer than {SCHEMA}"
         raise InputError("measurement file", name_of(path), problem, "Update traintime: git pull, then make setup.")
-    remedy = "Correct the key, or measure the configuration again."
+    remedy = "Measure the configuration again, or take the file out."
     try:
         return validated(path, lambda: Record.model_validate(upgraded(raw)), remedy)
     except InputError as error:
@@ -347,9 +347,12 @@ def read(path: Path) -> Record:
     raise InputError("measurement file", name_of(path), printable(problem), remedy)
 
 
+DESCRIBE = "On the machine that it describes, run: traintime machine --to FOLDER"
+
+
 def described(path: Path) -> Description:
     """A machine's description; raises InputError as `read` does."""
-    return validated(path, lambda: Description.model_validate(parsed(path)), "Run: traintime machine --to FOLDER")
+    return validated(path, lambda: Description.model_validate(parsed(path)), DESCRIBE)
 
 
 def rated(path: Path) -> list[MeasuredRates]:
@@ -365,7 +368,10 @@ def validated(path: Path, validate: Callable[[], Some], remedy: str) -> Some:
         first = error.errors(include_url=False, include_context=False)[0]
     where = printable(".".join(str(part) for part in first["loc"]), 150)
     value = "" if first["type"] == "missing" else f"; it is {printable(repr(first['input']), 60)}"
-    problem = f"has a wrong key {where} ({first['msg'][:1].lower()}{first['msg'][1:]}{value})"
+    why = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
+    if first["type"] == "extra_forbidden":
+        why = "nothing else is kept, so that no name of a person or a host gets in"
+    problem = f"has a wrong key {where} ({why}{value})"
     raise InputError("measurement file", name_of(path), printable(problem), remedy)
 
 
@@ -398,7 +404,7 @@ def parsed(path: Path) -> Any:
         raise
     except ValueError as error:
         problem = f"is not whole JSON ({error})"
-    remedy = "Take it from version control, or delete it and measure the configuration again."
+    remedy = "Take it as it was measured, from version control or its sender, or measure the configuration again."
     raise InputError("measurement file", name_of(path), printable(problem), remedy)
 
 
