@@ -41,6 +41,11 @@ def seen(layer: Any, rows: Any) -> Any:
     return layer.trainer.now(rows)[0]
 
 
+def apart(value: Any) -> Any:
+    """What is assigned, which is copied anyway."""
+    return value
+
+
 def told(layer: Any) -> list[Any]:
     """Weights that are none of keras.layers.Embedding's, and that the model's optimizer has to know."""
     return [layer.key]

@@ -1,6 +1,7 @@
 """An embedding that trains its own rows: a step costs the rows of the batch, the training is dense Adam's."""
 
 import math
+import numbers
 import sys
 import threading
 import weakref
@@ -72,7 +73,7 @@ class Table(keras.Variable):
         elif self.layer.table._value is not None:  # else Keras holds the weights, and drops what is assigned to any
             remedy = "Set it between two steps, in a callback for instance."
             raise InputError("embeddings", self.layer.name, "is a table that is set within a step", remedy)
-        return self.layer.table.assign(value)
+        return self.layer.table.assign(rules.of_backend().apart(value))
 
 
 @keras.saving.register_keras_serializable("traintime")
@@ -116,7 +117,8 @@ class Embedding(keras.layers.Layer):
             if value is not None:
                 raise InputError(name, value, "is nothing that a deferred embedding has", remedy)
         for name, value in (("input_dim", input_dim), ("output_dim", output_dim), ("most", most)):
-            if type(value) is not int or value < 1:
+            # NumPy's are as good: who counts words with it has one.
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
                 raise InputError(name, value, "is no count", "Give a whole number of 1 or more.")
         for name, value in (("learning_rate", learning_rate), ("epsilon", epsilon)):
             if isinstance(value, str) or (isinstance(value, int | float) and not value > 0):
@@ -127,9 +129,9 @@ class Embedding(keras.layers.Layer):
             raise unknown("rule", rule, list(rules.RULES))
         rules.of_backend()
         super().__init__(**kwargs)
-        self.input_dim, self.output_dim, self.mask_zero, self.rule = input_dim, output_dim, mask_zero, rule
+        self.input_dim, self.output_dim, self.mask_zero, self.rule = int(input_dim), int(output_dim), mask_zero, rule
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        self.learning_rate, self.most = learning_rate, most
+        self.learning_rate, self.most = learning_rate, int(most)
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self._last: Any = lambda: None  # the forward pass of the whole model that last read the table to train it
         self.autocast = False  # row numbers are no numbers to make smaller
@@ -210,10 +212,19 @@ class Embedding(keras.layers.Layer):
 
         So `get_weights` and `set_weights` reach what they reach with keras.layers.Embedding: there the means are the
         optimizer's, and stay what they are where a model goes back to its weights of before. Files hold everything.
+        On TensorFlow and torch the optimizer has to know a number, `key`: a model's list is longer by it there.
         """
         if not self.built:
             return super().weights
         return [self.trainer.table, *rules.of_backend().told(self)]
+
+    def get_weights(self) -> list[np.ndarray]:
+        """The table alone, as keras.layers.Embedding gives it."""
+        return [one.numpy() for one in self.weights[:1]]
+
+    def set_weights(self, weights: list[Any]) -> None:
+        """Set the table from what `get_weights` of either layer gives."""
+        super().set_weights([*weights, *(one.numpy() for one in self.weights[1:])])
 
     @property
     def non_trainable_weights(self) -> list[Any]:
@@ -287,9 +298,9 @@ class Embedding(keras.layers.Layer):
         """Which positions hold a word, where zero is none."""
         return ops.not_equal(inputs, 0) if self.mask_zero else None
 
-    def compute_output_spec(self, inputs: Any, training: bool = False) -> keras.KerasTensor:
+    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Shape of the inputs and a row's numbers."""
-        return keras.KerasTensor((*inputs.shape, self.output_dim), dtype=self.compute_dtype)
+        return (*input_shape, self.output_dim)
 
     def get_config(self) -> dict:
         """What makes the same layer again."""

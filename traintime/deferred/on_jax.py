@@ -180,8 +180,14 @@ def build(layer: Any) -> None:
     layer.gradients = Waiting("zeros", shape, "float32", True, False, name="gradients")
     layer.gradients.layer, layer.learns = layer, False
     layer.gradients.overwrite_with_gradient = True
+    layer.gradients.trainable = layer.trainable  # once the layer knows it as a weight that it may train
     layer.trouble = Trouble("zeros", (3,), "int32", False, False, name="trouble")
     layer.trouble.layer = layer
+
+
+def apart(value: Any) -> jax.Array:
+    """A copy of what is assigned: JAX gives a step the memory of what it replaces, whoever else holds that."""
+    return jnp.array(keras.ops.convert_to_tensor(value), copy=True)
 
 
 def told(layer: Any) -> list[Any]:

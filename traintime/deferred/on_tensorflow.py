@@ -8,6 +8,7 @@ import psutil
 import tensorflow as tf
 
 from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has them)
+    apart,
     build,
     drawn,
     forward_pass,
@@ -19,7 +20,7 @@ from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has t
     still,
     told,
 )
-from traintime.deferred.optimizers import Problem
+from traintime.deferred.optimizers import Problem, untold
 
 ROUND = 256  # rows that XLA's operation is made for, and multiples of it
 
@@ -85,7 +86,8 @@ def lookup(layer: Any, inputs: tf.Tensor, learns: bool) -> tf.Tensor:
         more = -tf.size(used) % ROUND
         now = layer.trainer.now(tf.pad(tf.cast(used, tf.int32), [[0, more]]))
     if not learns:
-        return tf.reshape(tf.gather(now[0], places), shape)
+        read = tf.reshape(tf.gather(now[0], places), shape)
+        return _still(layer, read) if layer.trainable else read
 
     @tf.custom_gradient
     def rows(key: tf.Tensor) -> Any:
@@ -96,5 +98,20 @@ def lookup(layer: Any, inputs: tf.Tensor, learns: bool) -> tf.Tensor:
             return tf.zeros_like(key)
 
         return tf.reshape(tf.gather(now[0], places), shape), way_back
+
+    return rows(tf.convert_to_tensor(layer.key.value))
+
+
+def _still(layer: Any, read: tf.Tensor) -> tf.Tensor:
+    """Rows that are read and not trained: whoever asks for their gradient means to train them."""
+
+    @tf.custom_gradient
+    def rows(key: tf.Tensor) -> Any:
+        def way_back(gradients: tf.Tensor) -> tf.Tensor:
+            # An operation: to export a model TensorFlow makes the way back, too, and does not take it.
+            with tf.control_dependencies([tf.raw_ops.Assert(condition=False, data=[str(untold(layer))])]):
+                return tf.zeros_like(key)
+
+        return tf.identity(read), way_back
 
     return rows(tf.convert_to_tensor(layer.key.value))

@@ -8,6 +8,7 @@ import psutil
 import torch
 
 from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has them)
+    apart,
     build,
     forward_pass,
     initializer,
@@ -18,7 +19,7 @@ from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has t
     still,
     told,
 )
-from traintime.deferred.optimizers import Problem
+from traintime.deferred.optimizers import Problem, untold
 
 
 def free_bytes() -> int | None:
@@ -81,6 +82,19 @@ class Rows(torch.autograd.Function):
             return torch.zeros((), device=gradients.device), None, None, None
 
 
+class Still(torch.autograd.Function):
+    """Rows that are read and not trained: whoever asks for their gradient means to train them."""
+
+    @staticmethod
+    def forward(ctx: Any, key: torch.Tensor, layer: Any, rows: torch.Tensor) -> torch.Tensor:
+        ctx.layer = layer
+        return rows.view_as(rows)
+
+    @staticmethod
+    def backward(ctx: Any, gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        raise untold(ctx.layer)
+
+
 def lookup(layer: Any, inputs: torch.Tensor, learns: bool) -> torch.Tensor:
     """The rows of the inputs; where it learns their gradient moves them."""
     used, places = torch.unique(inputs, return_inverse=True)
@@ -90,4 +104,5 @@ def lookup(layer: Any, inputs: torch.Tensor, learns: bool) -> torch.Tensor:
     used = used.to(torch.int32)
     if learns:
         return Rows.apply(layer.key.value, layer, used, places)
-    return layer.trainer.now(used)[0][places]
+    rows = layer.trainer.now(used)[0][places]
+    return Still.apply(layer.key.value, layer, rows) if layer.trainable else rows

@@ -7,16 +7,16 @@ from typing import Any
 from traintime.errors import InputError
 
 ROWS = "needs every row, or every weight, at every step"
-# What a Keras optimizer may ask for that cannot be done row by row: the value at which it asks for nothing, and why.
+# What a Keras optimizer may ask for that cannot be done row by row, and why. False, None and 0 ask for nothing.
 REFUSED = {
-    "amsgrad": (False, ROWS),
-    "weight_decay": (None, ROWS),
-    "global_clipnorm": (None, "is a norm over all gradients, and would be taken without those of the rows"),
-    "clipnorm": (None, "would not clip the gradients of the rows"),
-    "clipvalue": (None, "would not clip the gradients of the rows"),
-    "use_ema": (False, "would average all weights but the rows"),
-    "gradient_accumulation_steps": (None, "would let all weights wait but the rows"),
-    "loss_scale_factor": (None, "would reach the gradients of the rows, and be taken out of all others alone"),
+    "amsgrad": ROWS,
+    "weight_decay": ROWS,
+    "global_clipnorm": "is a norm over all gradients, and would be taken without those of the rows",
+    "clipnorm": "would not clip the gradients of the rows",
+    "clipvalue": "would not clip the gradients of the rows",
+    "use_ema": "would average all weights but the rows",
+    "gradient_accumulation_steps": "would let all weights wait but the rows",
+    "loss_scale_factor": "would reach the gradients of the rows, and be taken out of all others alone",
 }
 # These say how the optimizer treats its own weights. The rows are none of them: they have a rule and a rate of their
 # own. All else says what is done with the gradients, or the weights, of the whole model, and the rows would miss it.
@@ -28,12 +28,15 @@ SCALES = "LossScaleOptimizer"  # Keras puts it around any optimizer, where a mod
 def scaled() -> InputError:
     """The error for a loss that is scaled as the training goes on."""
     remedy = "Take mixed_bfloat16, or compile the model with auto_scale_loss=False."
-    return InputError("optimizer", SCALES, REFUSED["loss_scale_factor"][1], remedy)
+    return InputError("optimizer", SCALES, REFUSED["loss_scale_factor"], remedy)
 
 
 def untold(layer: Any) -> InputError:
     """The error for a training of which the layer is not told, so that its rows would stand still."""
-    remedy = f"Let the model's call take `training`, and hand it on: self.{layer.name}(inputs, training=training)."
+    remedy = (
+        "Call the model with training=True, and let a model of your own hand it on: "
+        f"self.{layer.name}(inputs, training=training)."
+    )
     return InputError("training", False, f"is all that the model lets {layer.name} know", remedy)
 
 
@@ -79,9 +82,9 @@ def deferrable(optimizer: Any, layer: Any) -> Any:
     if follows:
         _same_adam(optimizer, layer)
     for one in (optimizer, *getattr(optimizer, "optimizers", ())):  # Keras' MultiOptimizer has some
-        for name, (nothing, why) in REFUSED.items():
-            value = getattr(one, name, nothing)
-            if value != nothing and (follows or name not in ITS_OWN):
+        for name, why in REFUSED.items():
+            value = getattr(one, name, None)
+            if value and (follows or name not in ITS_OWN):
                 remedy = f"Leave {name} out of the model's optimizer, or take keras.layers.Embedding."
                 raise InputError(name, value, why, remedy)
     return optimizer
