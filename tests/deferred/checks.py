@@ -451,6 +451,66 @@ def test_a_loop_of_ones_own_that_says_nothing_of_training_is_refused():
     assert (table_of(model) != before).any()
 
 
+class Mirrored(keras.Sequential):
+    """A training step of its own, which calls the model on the inputs and on their mirror image."""
+
+    def lost(self, calls, targets):
+        return sum(ops.mean(ops.square(out - targets)) for out in calls)
+
+    def train_step(self, *given):
+        if BACKEND == "jax":
+            import jax
+
+            (trained, others, optimizer, metrics), (inputs, targets) = given
+
+            def lost(trained, others):
+                calls = []
+                for each in (inputs, ops.flip(inputs, axis=1)):
+                    out, others = self.stateless_call(trained, others, each, training=True)
+                    calls.append(out)
+                return self.lost(calls, targets), others
+
+            (loss, others), gradients = jax.value_and_grad(lost, has_aux=True)(trained, others)
+            trained, optimizer = self.optimizer.stateless_apply(optimizer, gradients, trained)
+            return {"loss": loss}, (trained, others, optimizer, metrics)
+        ((inputs, targets),) = given
+        if BACKEND == "torch":
+            self.zero_grad()
+            self.lost([self(each, training=True) for each in (inputs, ops.flip(inputs, axis=1))], targets).backward()
+            gradients = [variable.value.grad for variable in self.trainable_weights]
+        else:
+            import tensorflow as tf
+
+            with tf.GradientTape() as tape:
+                loss = self.lost([self(each, training=True) for each in (inputs, ops.flip(inputs, axis=1))], targets)
+            gradients = tape.gradient(loss, self.trainable_weights)
+        self.optimizer.apply(gradients, self.trainable_weights)
+        return {}
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+@pytest.mark.parametrize("rate", [None, 0.003])
+def test_a_model_that_is_called_twice_in_a_training_step_is_refused(rate, eagerly):
+    """Two steps of the table, or one that lacks half of its gradient, would be another training."""
+    table = Embedding(ROWS, WIDTH, learning_rate=rate)
+    model = Mirrored(made(table).layers)
+    model.compile(keras.optimizers.Adam(0.003), run_eagerly=eagerly)
+    with pytest.raises(REFUSAL, match="is a table that is read twice in one training step"):
+        model.fit(*data(2), batch_size=BATCH, verbose=0)
+    if not (eagerly and BACKEND == "jax"):  # which has given away what the first call replaced
+        assert np.isfinite(table_of(model)).all()
+
+
+def test_a_model_that_is_called_as_if_it_were_trained_moves_nothing():
+    model = made(Embedding(ROWS, WIDTH))
+    trained(model, 3)
+    before = table_of(model).copy()
+    for _ in range(2):
+        model(data(1)[0], training=True)
+    assert far(table_of(model), before) < 1e-6
+    assert np.isfinite(trained(model, 3)).all()
+
+
 def test_what_asks_for_nothing_is_no_reason_to_refuse():
     model = made(Embedding(ROWS, WIDTH), keras.optimizers.Adam(0.003, weight_decay=0.0, clipnorm=0.0))
     assert far(trained(model, 3), trained(made(Embedding(ROWS, WIDTH)), 3)) < 1e-6

@@ -1,5 +1,6 @@
 """What backends share on which a layer can write on the way back: a step is done when its gradients are there."""
 
+from contextlib import nullcontext as refusal  # noqa: F401 (a refused step costs nothing here)
 from typing import Any
 
 from traintime.deferred.optimizers import deferrable, untold
@@ -10,8 +11,8 @@ def build(layer: Any) -> None:
     layer.key = layer.add_weight(name="key", shape=(), initializer="zeros", dtype="float32", autocast=False)
 
 
-def forward_pass(layer: Any) -> Any:
-    """What tells one forward pass of the model from another; its optimizer is looked at."""
+def training_step(layer: Any) -> Any:
+    """What tells one call of the model from another; its optimizer is looked at."""
     context = layer._get_call_context()
     layer.trainer.adam = deferrable(getattr(context.entry_layer, "optimizer", None), layer)
     if layer.learning_rate is None:

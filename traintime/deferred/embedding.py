@@ -13,6 +13,7 @@ from keras import ops
 from keras.src.backend.common import global_state
 
 from traintime.deferred import rules
+from traintime.deferred.optimizers import twice
 from traintime.errors import InputError, unknown
 
 # Arguments of keras.layers.Embedding that this one has not, each with what to do instead.
@@ -133,7 +134,8 @@ class Embedding(keras.layers.Layer):
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
         self.learning_rate, self.most = learning_rate, int(most)
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
-        self._last: Any = lambda: None  # the forward pass of the whole model that last read the table to train it
+        # What tells the training step that last read the table from others: weakly, it may hold all arrays of a model.
+        self._last: Any = lambda: None
         self.autocast = False  # row numbers are no numbers to make smaller
         self.supports_jit = keras.backend.backend() != "tensorflow"  # XLA knows no `unique` of unknown size
 
@@ -173,7 +175,7 @@ class Embedding(keras.layers.Layer):
         inputs = self._whole(inputs)
         learns = bool(training) and self.trainable
         if learns:
-            self._once(rules.of_backend().forward_pass(self))
+            self._once(rules.of_backend().training_step(self))
         elif self.trainable:
             rules.of_backend().still(self)
         return ops.cast(rules.of_backend().lookup(self, inputs, learns), self.compute_dtype)
@@ -191,12 +193,12 @@ class Embedding(keras.layers.Layer):
             raise InputError("inputs", kind, problem, remedy)
         return ops.cast(inputs, "int32")
 
-    def _once(self, forward_pass: Any) -> None:
+    def _once(self, training_step: Any) -> None:
         # Two steps of one table in one training step would be another training.
-        if forward_pass is self._last():
-            remedy = "Look all of them up at once: concatenate the inputs, and split what comes out."
-            raise InputError("inputs", self.name, "is a table that is read twice in one training step", remedy)
-        self._last = weakref.ref(forward_pass)  # it may hold all of the model's arrays
+        if training_step is not None and training_step is self._last():
+            with rules.of_backend().refusal():
+                raise twice(self)
+        self._last = weakref.ref(training_step) if training_step is not None else lambda: None
 
     def copy(self) -> Any:
         """The table as it should be now, in NumPy; nothing is written."""

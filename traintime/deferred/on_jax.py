@@ -97,7 +97,7 @@ class Waiting(keras.Variable):
     def assign(self, value: Any) -> Any:
         """Keep gradients, with the rate as of now: what the step will see later may have changed."""
         if in_stateless_scope():
-            with _refusal():
+            with refusal():
                 optimizer = deferrable(_assigning(), self.layer)
                 if not self.layer.learns:
                     raise untold(self.layer)
@@ -195,10 +195,13 @@ def told(layer: Any) -> list[Any]:
     return []
 
 
-def forward_pass(layer: Any) -> Any:
-    """What tells one forward pass of the model from another."""
+def training_step(layer: Any) -> Any:
+    """What tells one training step from another; None outside of one: `model(inputs, training=True)` trains nothing."""
+    if not in_stateless_scope():
+        return None
     layer.learns = True  # until the optimizer has its gradient: in a model that hands no `training` on it never would
-    return get_stateless_scope()
+    # Two calls of a model have a scope each. What a step is differentiated by, they have in common.
+    return getattr(layer.gradients.value, "_trace", None) or get_stateless_scope()
 
 
 def still(layer: Any) -> None:
@@ -219,11 +222,11 @@ def lookup(layer: Any, inputs: jax.Array, learns: bool) -> jax.Array:
     """The rows of the inputs; where it learns their gradient waits for the next step."""
     flat = inputs.reshape(-1).astype("int32")
     wrong = _note_rows(layer, flat)
-    if not learns:
+    if not learns or not in_stateless_scope():
         return seen(layer, flat).reshape(*inputs.shape, layer.output_dim)
     if inputs.size > layer.most:
         remedy = f"Give the layer room for them: Embedding(..., most={inputs.size})."
-        with _refusal():
+        with refusal():
             raise InputError("inputs", inputs.size, f"row numbers in a batch are more than most, {layer.most}", remedy)
     flush(layer)
     models = [weakref.ref(model) for model in _models_around()]
@@ -272,7 +275,7 @@ TAKEN = ("trainable_variables", "non_trainable_variables", "optimizer_variables"
 
 
 @contextlib.contextmanager
-def _refusal() -> Iterator[None]:
+def refusal() -> Iterator[None]:
     """A context within a step, whose InputError costs no weights and is the one that `fit` ends with.
 
     `fit` takes the weights out of the model, and would lose them where its step cannot be made. It then finalizes,

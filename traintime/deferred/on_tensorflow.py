@@ -7,20 +7,21 @@ import keras
 import psutil
 import tensorflow as tf
 
+from traintime.deferred import at_once
 from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has them)
     apart,
     build,
     drawn,
-    forward_pass,
     initializer,
     iterations,
     rate,
+    refusal,
     seen,
     settle,
     still,
     told,
 )
-from traintime.deferred.optimizers import Problem, untold
+from traintime.deferred.optimizers import Problem, twice, untold
 
 ROUND = 256  # rows that XLA's operation is made for, and multiples of it
 
@@ -54,6 +55,12 @@ def as_one(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[tf.Te
 def add(variable: keras.Variable, rows: Any, values: tf.Tensor) -> None:
     """Add to rows in their places."""
     variable.value.scatter_add(tf.IndexedSlices(values, rows))
+
+
+def training_step(layer: Any) -> Any:
+    """What tells one training step from another: the graph of it, or else the call of the model."""
+    context = at_once.training_step(layer)
+    return context if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
 class _Place:
@@ -92,6 +99,10 @@ def lookup(layer: Any, inputs: tf.Tensor, learns: bool) -> tf.Tensor:
     @tf.custom_gradient
     def rows(key: tf.Tensor) -> Any:
         def way_back(gradients: tf.Tensor) -> tf.Tensor:
+            if tf.executing_eagerly() and (adam := layer.trainer.adam) is not None:
+                if layer.trainer.written == (written := (layer.trainer.number(adam), int(adam.iterations))):
+                    raise twice(layer)
+                layer.trainer.written = written
             gradients = tf.reshape(gradients, [-1, layer.output_dim])
             total = tf.math.unsorted_segment_sum(gradients, places, tf.size(used) + more)
             layer.trainer.step(tf.cast(used, tf.int32), now, total)

@@ -10,16 +10,17 @@ import torch
 from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has them)
     apart,
     build,
-    forward_pass,
     initializer,
     iterations,
     rate,
+    refusal,
     seen,
     settle,
     still,
     told,
+    training_step,
 )
-from traintime.deferred.optimizers import Problem, untold
+from traintime.deferred.optimizers import Problem, twice, untold
 
 
 def free_bytes() -> int | None:
@@ -75,6 +76,10 @@ class Rows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        # Each step of an optimizer writes the key, and torch counts what is written.
+        if ctx.layer.trainer.written == (written := ctx.layer.key.value._version):
+            raise twice(ctx.layer)
+        ctx.layer.trainer.written = written
         with torch.no_grad():
             total = torch.zeros_like(ctx.now[0])
             total.index_add_(0, ctx.places.reshape(-1), gradients.reshape(-1, total.shape[1]))

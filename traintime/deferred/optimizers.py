@@ -40,6 +40,12 @@ def untold(layer: Any) -> InputError:
     return InputError("training", False, f"is all that the model lets {layer.name} know", remedy)
 
 
+def twice(layer: Any) -> InputError:
+    """The error for a table that is read twice before the optimizer's step."""
+    remedy = "Look all of them up at once: concatenate the inputs, and split what comes out."
+    return InputError("inputs", layer.name, "is a table that is read twice in one training step", remedy)
+
+
 class Problem(enum.IntEnum):
     """What only a step that runs can find wrong. Its number and two more are all that JAX can hand on; 0 is nothing."""
 
