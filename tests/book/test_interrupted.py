@@ -169,6 +169,7 @@ def test_a_snakemake_that_hangs_ends_with_its_make(copy, whole_s):
     finally:
         for one in processes(copy):
             one.kill()
+        process.communicate()
     process = start(copy)
     _, said = process.communicate()
     assert process.returncode == 0, said[-2000:]
