@@ -3,7 +3,7 @@
 from contextlib import nullcontext as refusal  # noqa: F401 (a refused step costs nothing here)
 from typing import Any
 
-from traintime.deferred.optimizers import deferrable, untold
+from traintime.deferred.optimizers import deferrable, twice, untold
 
 
 def build(layer: Any) -> None:
@@ -18,6 +18,14 @@ def training_step(layer: Any) -> Any:
     if layer.learning_rate is None:
         layer.trainer.begin(layer.trainer.number(layer.trainer.adam), iterations(layer))
     return context
+
+
+def once(layer: Any) -> None:
+    """Raise InputError where the rows have moved since the optimizer's last step: none is known of without one."""
+    if (adam := layer.trainer.adam) is not None:
+        if layer.trainer.moved_at == (now := (layer.trainer.number(adam), int(adam.iterations))):
+            raise twice(layer)
+        layer.trainer.moved_at = now
 
 
 def still(layer: Any) -> None:

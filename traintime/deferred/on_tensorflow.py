@@ -14,6 +14,7 @@ from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has t
     drawn,
     initializer,
     iterations,
+    once,
     rate,
     refusal,
     seen,
@@ -21,7 +22,7 @@ from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has t
     still,
     told,
 )
-from traintime.deferred.optimizers import Problem, twice, untold
+from traintime.deferred.optimizers import Problem, untold
 
 ROUND = 256  # rows that XLA's operation is made for, and multiples of it
 
@@ -99,10 +100,8 @@ def lookup(layer: Any, inputs: tf.Tensor, learns: bool) -> tf.Tensor:
     @tf.custom_gradient
     def rows(key: tf.Tensor) -> Any:
         def way_back(gradients: tf.Tensor) -> tf.Tensor:
-            if tf.executing_eagerly() and (adam := layer.trainer.adam) is not None:
-                if layer.trainer.written == (written := (layer.trainer.number(adam), int(adam.iterations))):
-                    raise twice(layer)
-                layer.trainer.written = written
+            if tf.executing_eagerly():
+                once(layer)
             gradients = tf.reshape(gradients, [-1, layer.output_dim])
             total = tf.math.unsorted_segment_sum(gradients, places, tf.size(used) + more)
             layer.trainer.step(tf.cast(used, tf.int32), now, total)

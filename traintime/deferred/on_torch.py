@@ -12,6 +12,7 @@ from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has t
     build,
     initializer,
     iterations,
+    once,
     rate,
     refusal,
     seen,
@@ -20,7 +21,7 @@ from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has t
     told,
     training_step,
 )
-from traintime.deferred.optimizers import Problem, twice, untold
+from traintime.deferred.optimizers import Problem, untold
 
 
 def free_bytes() -> int | None:
@@ -76,10 +77,7 @@ class Rows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        # Each step of an optimizer writes the key, and torch counts what is written.
-        if ctx.layer.trainer.written == (written := ctx.layer.key.value._version):
-            raise twice(ctx.layer)
-        ctx.layer.trainer.written = written
+        once(ctx.layer)
         with torch.no_grad():
             total = torch.zeros_like(ctx.now[0])
             total.index_add_(0, ctx.places.reshape(-1), gradients.reshape(-1, total.shape[1]))

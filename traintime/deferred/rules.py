@@ -33,7 +33,7 @@ class Rule:
     def __init__(self, layer: Any) -> None:
         self.layer, self.rows = layer, of_backend()
         self.adam: Any = None  # the model's; on the layer itself Keras would save it as a part of the layer
-        self.written: Any = None  # what told the optimizer's last step when the rows last moved
+        self.moved_at: Any = None  # the optimizer's number and its steps when the rows last moved, where that is known
         self._numbered: list[Any] = []  # the optimizers that have trained these rows, each a weak reference
 
     def bytes(self) -> int:
