@@ -37,14 +37,14 @@ pdf: $(READY) book  ## Print the pages as one PDF, which the front page then lin
 	@$(BIN)/python -m traintime.book pdf
 
 # The book first: its chapters measure, and nothing should run beside them. Then two processes share the tests.
-test: $(READY) browser book  ## Run the tests: units, real workers, pages, some chapters as their readers run them
+test: $(READY) browser book  ## Run the tests of what a change can break (8 minutes after the book)
 	$(BIN)/python -m pytest -n 2
 
-test-all: $(READY) browser book  ## Run all tests: every chapter as its readers run it, every verdict judged again
-	TRAINTIME_ALL=1 $(BIN)/python -m pytest -n 2
+test-all: $(READY) browser book  ## Run all tests, on every stack: after make stacks colab (an hour)
+	$(BIN)/python -m pytest -n 2 --ring all
 
 faults: $(READY) book  ## Try every fault that the tests know, in full, and keep what came of it (half an hour)
-	TRAINTIME_ALL=1 $(BIN)/python -m pytest -m fault --faults=data/faults.csv
+	$(BIN)/python -m pytest --ring all -m fault --faults=data/faults.csv
 
 lab: $(if $(EDIT),$(READY),book)  ## Open the chapters in JupyterLab (PORT=8888; EDIT=1: the sources)
 	@$(BIN)/traintime lab --port $(PORT) $(if $(EDIT),--edit)

@@ -6,15 +6,18 @@ second where they need none of it.
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from textwrap import dedent
 
 import filelock
 import hypothesis
 import pytest
+import rings
 from xdist.scheduler import LoadScopeScheduling
 
 from traintime import paths
@@ -22,6 +25,8 @@ from traintime import paths
 # The same examples every time, and no deadline: these tests run on shared machines.
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.load_profile("repeatable")
+
+START = time.monotonic()
 
 # What every fake worker starts with: its job, and a way to answer.
 FAKE_WORKER = """
@@ -42,7 +47,8 @@ def answer(**message):
 
 
 # The folders whose tests take minutes each come first: what is short fills the end, when a process has nothing left.
-LONG = ("predict", "deferred", "workers", "colab", "book")
+LONG = ("backends", "workers", "colab", "book")
+COUNTED = pytest.StashKey[Counter[str]]()  # tests of each ring, as they were collected
 
 
 class ByWhatTheyShare(LoadScopeScheduling):
@@ -55,19 +61,28 @@ class ByWhatTheyShare(LoadScopeScheduling):
             from traintime.measuring import stacks
 
             return next((stack for stack in stacks.ALL if stack in test), kind)
-        return nodeid if kind in ("deferred", "predict") else path
+        return nodeid if kind == "backends" else path
 
 
 def pytest_addoption(parser):
+    parser.addoption("--ring", default=rings.PUSH, choices=rings.RINGS, help="which tests (tests/rings.py)")
     parser.addoption("--faults", metavar="FILE", help="keep there how often each fault was tried and held")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Tests marked `everything` belong to `make test-all` alone, which says so with TRAINTIME_ALL."""
-    if not os.environ.get("TRAINTIME_ALL"):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("everything")])
-        items[:] = [item for item in items if not item.get_closest_marker("everything")]
+    """Leave the tests of this ring, the long ones first."""
+    ring, of_item = config.getoption("ring"), {}
+    for item in items:
+        stack = item.callspec.params.get("stack") if hasattr(item, "callspec") else None
+        if item.path.parent.name == "workers" and stack:
+            item.add_marker(pytest.mark.stack(stack))
+        needed = [mark.args[0] for mark in item.iter_markers("stack")]
+        of_item[item] = rings.rings_of(item.nodeid, needed, item.get_closest_marker("rest") is not None)
+    config.stash[COUNTED] = Counter(ring for those in of_item.values() for ring in those)
+    if ring != rings.ALL:
+        config.hook.pytest_deselected(items=[item for item in items if ring not in of_item[item]])
+        items[:] = [item for item in items if ring in of_item[item]]
     items.sort(key=lambda item: LONG.index(item.path.parent.name) if item.path.parent.name in LONG else len(LONG))
 
 
@@ -76,25 +91,61 @@ def pytest_runtest_setup(item):
         from traintime.measuring import stacks
 
         stack = stacks.get(mark.args[0])
-        if not stack.present and not os.environ.get("TRAINTIME_ALL_STACKS"):
-            pytest.skip(f"{stack.name} is not here: {stack.add_command}")
+        if not stack.present:
+            if not stacks.can_have(stack):
+                pytest.skip(f"{stack.name} cannot be had here: no Python {stack.python}")
+            rings.lacks(item.config, f"{stack.name} is not here: {stack.add_command}")
+        if stack.backend == "theano" and not shutil.which("g++"):
+            rings.lacks(item.config, f"{stack.name} lacks a C++ compiler: install g++")
 
     for mark in item.iter_markers("fault"):
         item.user_properties.append(("fault", mark.args))
+
+
+def pytest_sessionstart(session):
+    """How long it will take, from when it last ran whole in this folder; a part of a ring says nothing."""
+    if whole(session.config):
+        ring = session.config.getoption("ring")
+        before = session.config.cache.get(f"traintime/{ring}_s", 60 * rings.USUAL_MINUTES[ring])
+        print(f"The tests of the ring {ring!r} take about {before / 60:.0f} min on two quiet processors.", flush=True)
+
+
+def whole(config) -> bool:
+    """Whether a person runs a whole ring: no file, keyword or marker was asked for."""
+    chosen = config.option.keyword or config.option.markexpr or config.option.collectonly
+    asked = config.invocation_params.args
+    return not chosen and not hasattr(config, "workerinput") and not any("tests" in str(each) for each in asked)
+
+
+SKIPPED = Counter()  # reason -> tests
 
 
 FAULTS = {}  # (what, holds) of each that was tried -> times, and failed tests
 
 
 def pytest_runtest_logreport(report):
+    if report.skipped and isinstance(report.longrepr, tuple):
+        SKIPPED[report.longrepr[2].removeprefix("Skipped: ")] += 1
     about = dict(report.user_properties)
     if "fault" in about and report.when == "call" and not report.skipped:
         tried, failed = FAULTS.get(tuple(about["fault"]), (0, 0))
         FAULTS[tuple(about["fault"])] = tried + about.get("tried", 1), failed + report.failed
 
 
-def pytest_sessionfinish(session):
-    """Faults that were not tried now keep their rows; a test that tries one many times and fails counts as one."""
+def pytest_unconfigure(config):
+    """The last line: what was skipped, and why."""
+    if SKIPPED and not hasattr(config, "workerinput"):
+        print("Skipped: " + "; ".join(f"{count} × {reason}" for reason, count in SKIPPED.most_common()) + ".")
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """Keep what a whole ring took, and what came of faults: those that were not tried now keep their rows.
+
+    A test that tries a fault many times and fails counts as one.
+    """
+    if exitstatus == 0 and whole(session.config):
+        took_s = time.monotonic() - START
+        session.config.cache.set(f"traintime/{session.config.getoption('ring')}_s", took_s)
     path = session.config.getoption("--faults")
     if not path or not FAULTS or hasattr(session.config, "workerinput"):
         return
@@ -177,6 +228,12 @@ def run_fake(fake_worker):
         return measure.run_worker([sys.executable, str(fake_worker(body))], job, {"LANG": "C.UTF-8"}, timeout_s)
 
     return run
+
+
+@pytest.fixture
+def in_full(request):
+    """Whether faults are tried in full, as `make faults` does: some of them twenty times, or ten thousand."""
+    return request.config.getoption("faults") is not None
 
 
 @pytest.fixture

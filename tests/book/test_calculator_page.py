@@ -9,7 +9,6 @@ import pytest
 from traintime.book.calculator import answer, choices, formulas, page
 from traintime.book.calculator.answer import Settings
 
-pytestmark = pytest.mark.book
 PAGE = "calculator.html"
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PRECISION = 5e-7  # equal to 6 digits

@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-pytestmark = pytest.mark.book
 GIVEN = {"one": 60, "small": 100, "two": 150, "large": 1000, "batch": 500, "samples": 1_000_000, "epochs": 3}
 
 

@@ -21,9 +21,9 @@ import pytest
 
 from traintime import paths
 
+pytestmark = [pytest.mark.rest, pytest.mark.timeout(3_600)]
 CHAPTER = "chapters/10-numpy-batches.ipynb"  # it measures nothing and runs for some seconds
 MARK = "TRAINTIME_TEST_OF_INTERRUPTIONS"
-TIMES = 20 if os.environ.get("TRAINTIME_ALL") else 1
 PATIENCE_S = 30.0
 
 
@@ -107,14 +107,13 @@ def whole_s(copy) -> float:
     return time.monotonic() - begun
 
 
-@pytest.mark.timeout(900 * max(1, TIMES // 5))
 @pytest.mark.fault(
     "kill -9 of a random process of a build at a random moment",
     "the old pages stay whole, no tracked file changes, no process is left, and the next build goes on",
 )
-def test_a_stopped_build_leaves_the_pages_whole_and_the_next_one_goes_on(copy, whole_s, record_property):
-    chance = random.Random(2017)
-    for number in range(TIMES):
+def test_a_stopped_build_leaves_the_pages_whole_and_the_next_one_goes_on(copy, whole_s, in_full, record_property):
+    chance, times = random.Random(2017), 20 if in_full else 1
+    for number in range(times):
         touch(copy, number)
         files, html = tracked(copy), copy / "_build" / "html"
         process = start(copy)
@@ -129,7 +128,7 @@ def test_a_stopped_build_leaves_the_pages_whole_and_the_next_one_goes_on(copy, w
         assert (html / "index.html").exists()
         assert len(list((html / "chapters").glob("*.html"))) == 16
         assert tracked(copy) == files
-    record_property("tried", TIMES)
+    record_property("tried", times)
     process = start(copy)
     _, said = process.communicate()
     assert process.returncode == 0, said[-2000:]

@@ -14,10 +14,9 @@ import pytest
 from traintime import paths
 from traintime.book import reader
 
-pytestmark = pytest.mark.book
 QUICK = "09-cpu-vs-gpu"  # measures nothing
 CHAPTERS = [
-    pytest.param(chapter, marks=() if chapter == QUICK else pytest.mark.everything) for chapter in reader.chapters()
+    pytest.param(chapter, marks=() if chapter == QUICK else pytest.mark.rest) for chapter in reader.chapters()
 ]
 TOKEN = "for-this-test"
 RAW = re.compile(r"\{[\w:-]+\}`|^:::", flags=re.MULTILINE)

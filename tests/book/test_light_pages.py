@@ -9,7 +9,6 @@ import pytest
 
 from traintime.book import build
 
-pytestmark = pytest.mark.book
 PAGES = ["index.html", "calculator.html", *(f"chapters/{chapter}.html" for chapter in build.chapters())]
 CHAPTER = "chapters/03-vocabulary.html"
 WITH_FORMULAS = ("chapters/09-cpu-vs-gpu.html", "chapters/14-one-formula.html", "chapters/16-beat-the-formula.html")

@@ -235,7 +235,6 @@ def test_the_script_is_small():
 # In the book
 
 
-@pytest.mark.book
 @pytest.mark.parametrize("chapter", list(PAGES))
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_it_follows_the_static_figure_and_moves_nothing_else(browser, html, chapter, viewport):
@@ -263,7 +262,6 @@ def test_it_follows_the_static_figure_and_moves_nothing_else(browser, html, chap
     context.close()
 
 
-@pytest.mark.book
 def test_it_is_dark_where_the_book_is(browser, html):
     context = browser.new_context(viewport=DESKTOP, color_scheme="dark")
     tab = context.new_page()
@@ -281,7 +279,6 @@ def test_it_is_dark_where_the_book_is(browser, html):
     context.close()
 
 
-@pytest.mark.book
 def test_only_those_pages_load_its_script(html):
     having = {path.stem for path in html.rglob("*.html") if moving.SCRIPT.name in path.read_text()}
     assert having == set(PAGES)

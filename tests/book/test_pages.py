@@ -10,7 +10,6 @@ import pytest
 from traintime import paths
 from traintime.book import build, printed
 
-pytestmark = pytest.mark.book
 PAGES = [
     "index.html",
     "learned.html",

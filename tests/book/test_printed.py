@@ -9,7 +9,6 @@ import pytest
 from traintime.book import citation, printed
 from traintime.errors import InputError
 
-pytestmark = pytest.mark.book
 SENTENCE = "A step has a fixed cost and a cost per sample. "
 FIGURE = '<svg xmlns="http://www.w3.org/2000/svg" width="400" height="200"><rect width="400" height="200"/></svg>'
 FRONT = f"""

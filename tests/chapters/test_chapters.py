@@ -13,7 +13,6 @@ from traintime.book import appendix, chapters, execute, glue, markup, page, pros
 from traintime.book.claims import NOT_MEASURED
 from traintime.measuring import sweep
 
-pytestmark = pytest.mark.chapters
 CHAPTERS = list(execute.chapters())
 
 

@@ -10,27 +10,20 @@ from io import BytesIO
 
 import nbformat
 import pytest
+import rings
 
 from traintime import paths
 from traintime.book import reader
 
-pytestmark = pytest.mark.colab
+pytestmark = pytest.mark.rest
 PYTHON = paths.STACKS / "colab" / "bin" / "python"
-SOME = ("08-fused-lstm", "09-cpu-vs-gpu")  # one that measures and one that does not
 RUN = """
 import sys, nbclient, nbformat
 notebook = nbformat.read(sys.argv[1], as_version=4)
 nbclient.NotebookClient(notebook, timeout=900).execute()
 nbformat.write(notebook, sys.argv[1])
 """
-CHAPTERS = [
-    pytest.param(chapter, marks=() if chapter in SOME else pytest.mark.everything) for chapter in reader.chapters()
-]
-
-
-def test_the_environment_is_here_where_all_were_asked_for():
-    if os.environ.get("TRAINTIME_ALL_STACKS"):
-        assert PYTHON.exists(), "Run: make colab"
+CHAPTERS = list(reader.chapters())
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +36,10 @@ def published(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ran(published, executed, tmp_path_factory):
+def ran(request, published, executed, tmp_path_factory):
     """A function that runs a chapter's reader's copy in an empty folder and returns it with its outputs."""
     if not PYTHON.exists():
-        pytest.skip("make colab adds the environment")
+        rings.lacks(request.config, "no environment like Colab's: make colab")
     known = {}
 
     def run(chapter):

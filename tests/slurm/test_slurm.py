@@ -17,6 +17,7 @@ import pytest
 
 from traintime import paths
 
+pytestmark = pytest.mark.rest
 NEEDED = ("slurmctld", "slurmd", "sbatch", "munged")
 SCRIPT = paths.ROOT / "env" / "slurm" / "sweep.sbatch"
 PATIENCE_S = 240.0

@@ -199,7 +199,7 @@ def test_steps_are_whole_epochs_and_a_part_of_one(changes, calls):
     assert train.plan(make_trial(**changes), 1000) == calls
 
 
-@pytest.mark.worker
+@pytest.mark.rest
 def test_a_real_trial_learns_and_its_seed_decides():
     """No other test trains a trial: a seed gives the same losses in another process, and a network of all settings
     learns. It takes forty seconds of a processor.
@@ -215,7 +215,6 @@ def test_a_real_trial_learns_and_its_seed_decides():
     assert json.dumps(first)
 
 
-@pytest.mark.worker
 def test_a_process_that_fails_says_why():
     trial = make_trial().model_copy(update={"task": "nothing"})
     with pytest.raises(RuntimeError, match="nothing"):

@@ -668,9 +668,9 @@ for attempt in range(kills + 1):
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
 def test_a_sweep_that_is_killed_at_any_moment_loses_at_most_the_invocation_in_flight(
-    root, tmp_path, invocation, record_property
+    root, tmp_path, invocation, in_full, record_property
 ):
-    kills = 20 if os.environ.get("TRAINTIME_ALL") else 5
+    kills = 20 if in_full else 5
     rounds = 2 * kills
     fields = SMALL | {"rounds": rounds}
     log = tmp_path / "log"

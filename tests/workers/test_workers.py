@@ -5,7 +5,6 @@ process itself is what is tested, it is one of its own.
 """
 
 import contextlib
-import os
 
 import psutil
 import pytest
@@ -17,37 +16,15 @@ from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 from traintime.store import records
 
-pytestmark = pytest.mark.worker
 # Sixty tokens of twenty words: each stands in a batch about three times.
 REPEATED = {"vocabulary": 20}
-PRESENT = [stack for stack in stacks.ALL.values() if stack.present]
 QUICK = Protocol(warmup=1, steps=5, timeout_s=840)
 CHECK = Protocol(warmup=0, steps=1, timeout_s=840)
-HERE = [stack.name for stack in PRESENT]
+STACKS = list(stacks.ALL)
 # Theano compiles each new graph for minutes: one optimizer is enough there.
-FAST = [stack.name for stack in PRESENT if stack.backend != "theano"]
-KERAS3 = [stack.name for stack in PRESENT if stack.api == "keras3"]
-
-
-def enough_on(workload, stack):
-    """What is the same code for every workload is run with each on two stacks, and with the classifier on every one."""
-    return workload == "rnn" or stack in ("numpy", "2026-jax")
-
-
-def unless(enough, *values):
-    """Parameters of a test that `make test` runs if these are enough, and `make test-all` always."""
-    return pytest.param(*values, marks=() if enough else pytest.mark.everything)
-
-
-def on(workload, names, enough=None):
-    """Parameters of a test of one workload on these stacks; by both the tests are put in order (conftest.py)."""
-    pairs = [unless(enough is None or name in enough, workload, name) for name in names]
-    return pytest.mark.parametrize(("workload", "stack"), pairs)
-
-
-PAIRS = [(workload, name) for workload in workloads.ALL for name in HERE]
-on_all = pytest.mark.parametrize(("workload", "stack"), PAIRS)
-on_enough = pytest.mark.parametrize(("workload", "stack"), [unless(enough_on(*pair), *pair) for pair in PAIRS])
+FAST = [name for name, stack in stacks.ALL.items() if stack.backend != "theano"]
+KERAS3 = [name for name, stack in stacks.ALL.items() if stack.api == "keras3"]
+TODAY = [*KERAS3, "numpy"]
 
 
 def small(workload, **fields):
@@ -55,14 +32,29 @@ def small(workload, **fields):
     return make_point(workload, **workloads.get(workload).small | fields)
 
 
-def runs(workload, stack, **fields):
-    """The small point of the workload; the test is passed over where the stack has no way to run it."""
-    point = small(workload, **fields)
+def can_run(workload, stack, **fields):
+    """Whether the stack has a way to run the workload's small point."""
     try:
-        stacks.refuse_impossible(point, stacks.get(stack))
-    except InputError as refused:
-        pytest.skip(str(refused))
-    return point
+        stacks.refuse_impossible(small(workload, **fields), stacks.get(stack))
+    except InputError:
+        return False
+    return True
+
+
+def each(rows, push=(), names="workload,stack"):
+    """Parameters of a test; `make test` runs those of the stacks in `push`, the others have their turn."""
+    rest = [() if row[1] in push else pytest.mark.rest for row in rows]
+    return pytest.mark.parametrize(names, [pytest.param(*row, marks=mark) for row, mark in zip(rows, rest, strict=True)])
+
+
+def on(workload, names, **fields):
+    """Parameters of a test of one workload on those of these stacks that can run it."""
+    return each([(workload, name) for name in names if can_run(workload, name, **fields)])
+
+
+PAIRS = [(workload, name) for workload in workloads.ALL for name in STACKS if can_run(workload, name)]
+# One configuration a workload on today's stacks at every push.
+on_all = each(PAIRS, TODAY)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +103,7 @@ def measured(together):
     known = {}
 
     def run(workload, stack):
-        point = runs(workload, stack, loop="epoch", sentences=60)
+        point = small(workload, loop="epoch", sentences=60)
         if (workload, stack) not in known:
             known[workload, stack] = together(point, stack)
         return known[workload, stack]
@@ -125,18 +117,10 @@ def reference(workload):
     return "numpy" if (folder / "on_numpy.py").exists() else "2026-jax"
 
 
-def test_every_stack_that_this_machine_can_have_is_here():
-    """Elsewhere a missing stack is a missing row; where all were asked for, it is an error."""
-    absent = [stack.name for stack in stacks.ALL.values() if not stack.present and stacks.can_have(stack)]
-    if os.environ.get("TRAINTIME_ALL_STACKS"):
-        assert absent == []
-    assert {"2026-tensorflow", "2026-jax", "numpy"} <= {stack.name for stack in PRESENT}
-
-
 # The same work
 
 
-@on_enough
+@each([pair for pair in PAIRS if pair[1] != "numpy"], TODAY)  # NumPy's worker ends with its job: nothing waits
 def test_a_worker_is_on_no_network(workload, stack, measured):
     """The old stacks have known faults in what listens: what has measured and waits has no socket open."""
     measured(workload, stack)
@@ -147,7 +131,7 @@ def test_a_worker_is_on_no_network(workload, stack, measured):
 
 @on_all
 def test_the_loss_from_the_same_weights_is_the_same(workload, stack, losses):
-    point = runs(workload, stack)
+    point = small(workload)
     mine, facts = losses(stack, workload)
     theirs, _ = losses(reference(workload), workload)
     assert mine[0] == pytest.approx(theirs[0], rel=1e-4)
@@ -157,7 +141,6 @@ def test_the_loss_from_the_same_weights_is_the_same(workload, stack, losses):
 @on_all
 def test_five_steps_of_adam_go_the_same_way(workload, stack, losses):
     """Keras 2.3.1 on TensorFlow may read Adam's step counter after it was raised: hence not 1e-4 here."""
-    runs(workload, stack)
     assert losses(stack, workload)[0] == pytest.approx(losses(reference(workload), workload)[0], rel=1e-3)
 
 
@@ -200,34 +183,43 @@ def test_gradients_that_are_added_up_wait_for_their_update(workload, stack, loss
 BESIDE_SGD = {"rnn": ["momentum", "rmsprop"], "dense": ["momentum"]}
 
 
-@pytest.mark.parametrize(
-    ("workload", "stack", "optimizer"),
+@each(
     [
-        unless(enough_on(*pair), *pair, name)
+        (*pair, name)
         for pair in PAIRS
         if pair[1] in FAST
         for name in ["sgd", *BESIDE_SGD.get(pair[0], [])]
+        if can_run(*pair, optimizer=name)
     ],
+    names="workload,stack,optimizer",
 )
 def test_five_steps_of_other_optimizers_give_the_same_losses(workload, stack, optimizer, losses):
-    runs(workload, stack, optimizer=optimizer)
     theirs, _ = losses(reference(workload), workload, optimizer=optimizer)
     assert losses(stack, workload, optimizer=optimizer)[0] == pytest.approx(theirs, rel=1e-4)
 
 
-@on("lstm", FAST)
-@pytest.mark.parametrize("algorithm", ["per-gate", "combined", "unrolled", "cell", "apart", "native"])
-def test_every_algorithm_of_an_lstm_is_the_same_mathematics(algorithm, workload, stack, losses):
+ALGORITHMS = ["per-gate", "combined", "unrolled", "cell", "apart", "native"]
+
+
+@each(
+    [
+        ("lstm", stack, algorithm)
+        for stack in FAST
+        for algorithm in ALGORITHMS
+        if can_run("lstm", stack, algorithm=algorithm, optimizer="sgd")
+    ],
+    names="workload,stack,algorithm",
+)
+def test_every_algorithm_of_an_lstm_is_the_same_mathematics(workload, stack, algorithm, losses):
     # With SGD: Adam divides small gradients by their size, and so makes rounding large.
-    runs(workload, stack, algorithm=algorithm, optimizer="sgd")
     mine, _ = losses(stack, workload, algorithm=algorithm, optimizer="sgd")
     assert mine == pytest.approx(losses("numpy", workload, optimizer="sgd")[0], rel=1e-4)
 
 
-@on("blocks", KERAS3, enough=["2026-tensorflow"])
+@on("blocks", KERAS3)
 @pytest.mark.parametrize("structure", ["plain", "residual", "dense", "aggregated"])
 def test_every_structure_is_the_same_on_every_backend(structure, workload, stack, losses):
-    point = runs(workload, stack, structure=structure)
+    point = small(workload, structure=structure)
     mine, facts = losses(stack, workload, structure=structure)
     assert mine == pytest.approx(losses("2026-jax", workload, structure=structure)[0], rel=1e-3)
     assert facts["parameters"] == point.work.parameters
@@ -256,7 +248,7 @@ def test_activations_that_are_computed_again_change_no_loss(workload, stack, los
     assert facts["parameters"] == small(workload, **deep).work.parameters
 
 
-@on("dense", [stack for stack in ["2026-jax"] if stack in HERE])
+@on("dense", ["2026-jax"])
 def test_what_is_computed_again_need_not_be_kept(workload, stack):
     """Thirty-two layers hand on 32 MiB; XLA on a CPU would undo it, and the peak would be the same."""
     fields = {"inputs": 16, "hidden": 128, "layers": 32, "batch": 2048}
@@ -268,8 +260,10 @@ def test_what_is_computed_again_need_not_be_kept(workload, stack):
     assert again["peak"] - again["built"] < usual["peak"] - usual["built"] - 8 * 2**20
 
 
-@pytest.mark.parametrize("workload", ["dense"])
-@pytest.mark.parametrize(("stack", "jit"), [("2026-tensorflow", "on"), ("2026-tensorflow", "off"), ("2026-jax", "off")])
+@each(
+    [("dense", "2026-tensorflow", "on"), ("dense", "2026-tensorflow", "off"), ("dense", "2026-jax", "off")],
+    names="workload,stack,jit",
+)
 def test_compiling_the_step_is_asked_for_and_told(workload, stack, jit, losses):
     mine, facts = losses(stack, workload, jit=jit, optimizer="sgd")
     assert facts["path"]["jit"] == (jit == "on")
@@ -284,8 +278,7 @@ def test_one_set_of_weights_for_several_convolutions_is_the_same_everywhere(work
     assert facts["parameters"] == small(workload, **plain).work.parameters
 
 
-@pytest.mark.parametrize("stack", [stack for stack in ["2026-torch"] if stack in HERE])
-@pytest.mark.parametrize("workload", ["rnn", "blocks"])
+@each([("rnn", "2026-torch"), ("blocks", "2026-torch")])
 def test_processes_that_share_a_batch_train_as_one_does(workload, stack, losses):
     alone, _ = losses(stack, workload, batch=10, optimizer="sgd")
     shared, facts = losses(stack, workload, batch=10, optimizer="sgd", replicas=2)
@@ -294,14 +287,12 @@ def test_processes_that_share_a_batch_train_as_one_does(workload, stack, losses)
 
 
 FEEDS = [kind + way for kind in ("decoded", "fetched") for way in ("", "-ahead", "-parallel")]
-# Each kind, and each way of making it: no kind knows of the way.
-ENOUGH_FEEDS = ("decoded", "decoded-ahead", "fetched", "fetched-parallel")
 
 
 @on("blocks", ["2026-tensorflow"])
-@pytest.mark.parametrize("feed", [unless(feed in ENOUGH_FEEDS, feed) for feed in FEEDS])
+@pytest.mark.parametrize("feed", FEEDS)
 def test_batches_can_be_made_while_the_training_runs(feed, workload, stack, together):
-    record = together(runs(workload, stack, feed=feed), stack)
+    record = together(small(workload, feed=feed), stack)
     waited = record["result"]["evidence"]["waited_s"]
     assert waited > 0
     if feed == "fetched":  # each of ten samples waits 2 ms, one after the other
@@ -309,15 +300,15 @@ def test_batches_can_be_made_while_the_training_runs(feed, workload, stack, toge
 
 
 @on("rnn", KERAS3)
-@pytest.mark.parametrize("aside", [unless(False, False), True])
+@pytest.mark.parametrize("aside", [False, True])
 def test_a_training_can_be_saved_while_it_runs(workload, stack, aside, together):
     """How a save is written, aside or not, is the same code everywhere: test_worker_saving."""
-    together(runs(workload, stack, save_every=2, save_aside=aside), stack)
+    together(small(workload, save_every=2, save_aside=aside), stack)
 
 
 @on("rnn", ["2026-tensorflow", "2026-jax"])
 def test_several_steps_at_once_are_handed_to_fit_alone(workload, stack, together):
-    record = together(runs(workload, stack, loop="fit", steps_per_execution=2), stack)
+    record = together(small(workload, loop="fit", steps_per_execution=2), stack)
     assert len(record["result"]["loops"]) == 4
 
 
@@ -331,7 +322,7 @@ def test_a_mask_skips_padding_and_does_so_alike(workload, stack, losses):
 # What is measured
 
 
-@on_enough
+@on_all
 def test_fit_and_an_epoch_are_timed_beside_single_steps(workload, stack, measured):
     loops = measured(workload, stack)["result"]["loops"]
     assert [loop["sentences"] for loop in loops] == [50, 100, 50, 100, 60, 50, 100, 50, 100]
@@ -360,12 +351,12 @@ def assert_times_memory_and_facts(record, workload, stack, threads):
     assert made.result.facts.path.allocator == "glibc"
 
 
-@on_enough
+@on_all
 def test_a_measured_point_has_times_memory_and_the_facts_asked_for(workload, stack, measured):
     assert_times_memory_and_facts(measured(workload, stack), workload, stack, measure.default_threads())
 
 
-@on("dense", HERE)
+@on("dense", STACKS)
 def test_a_process_of_its_own_with_one_thread_has_them_too(workload, stack):
     record = measure.measure(small(workload, threads=1), stacks.get(stack), QUICK)
     assert record["status"] == "ok", record["error"]
@@ -407,7 +398,7 @@ def test_a_gpu_that_is_not_there_is_an_error_and_no_number(workload, stack):
     assert "device is 'cpu', asked for 'gpu'" in record["error"]
 
 
-@on("lstm", [stack for stack in operations.STACKS if stack in HERE])
+@on("lstm", operations.STACKS)
 def test_a_loop_asks_for_operations_at_each_position_and_one_operation_does_not(workload, stack):
     """Counted by the stack's own profiler; the numbers stand in data/derived/operations.csv."""
     has_native = stack in ("2017-tensorflow", "2020-tensorflow", "2026-torch")

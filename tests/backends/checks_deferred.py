@@ -1,6 +1,5 @@
-"""The deferred embedding in Keras' own `fit`, on the backend of KERAS_BACKEND; test_layer.py runs this on each."""
+"""The deferred embedding in Keras' own `fit`, on the backend of KERAS_BACKEND; test_backends.py runs this."""
 
-import os
 import threading
 
 import keras
@@ -86,6 +85,7 @@ def far(one, other):
     return np.abs(np.asarray(one) - other).max() / np.abs(other).max()
 
 
+@pytest.mark.smoke
 def test_a_hundred_steps_of_fit_lose_what_dense_adam_loses():
     dense, deferred = made(Table(ROWS, WIDTH)), made(Embedding(ROWS, WIDTH))
     one, other = trained(dense, 100), trained(deferred, 100)
@@ -142,6 +142,7 @@ def test_rows_that_were_behind_are_right_wherever_they_are_seen():
     assert far(table, table_of(dense)) < 1e-4
 
 
+@pytest.mark.smoke
 def test_a_saved_training_goes_on_where_it_was(tmp_path):
     straight, halved = made(Embedding(ROWS, WIDTH)), made(Embedding(ROWS, WIDTH))
     inputs, targets = data(40)
@@ -247,23 +248,16 @@ def refused(model, steps=1):
     return str(caught.value)
 
 
-def each_or_first(cases):
-    """Which optimizers are refused is said in one place for all backends: the first of a kind on each, all on JAX."""
-    return cases if BACKEND == "jax" or os.environ.get("TRAINTIME_ALL") else cases[:1]
-
-
 @pytest.mark.parametrize(
     ("optimizer", "field"),
-    each_or_first(
-        [
-            (lambda: keras.optimizers.AdamW(0.01), "optimizer"),
-            (lambda: keras.optimizers.SGD(0.01), "optimizer"),
-            (lambda: keras.optimizers.Adam(0.01, amsgrad=True), "amsgrad"),
-            (lambda: keras.optimizers.Adam(0.01, weight_decay=0.1), "weight_decay"),
-            (lambda: keras.optimizers.Adam(0.01, beta_1=0.8), "beta_1"),
-            (lambda: keras.optimizers.Adam(0.01, epsilon=1e-6), "epsilon"),
-        ]
-    ),
+    [
+        (lambda: keras.optimizers.AdamW(0.01), "optimizer"),
+        (lambda: keras.optimizers.SGD(0.01), "optimizer"),
+        (lambda: keras.optimizers.Adam(0.01, amsgrad=True), "amsgrad"),
+        (lambda: keras.optimizers.Adam(0.01, weight_decay=0.1), "weight_decay"),
+        (lambda: keras.optimizers.Adam(0.01, beta_1=0.8), "beta_1"),
+        (lambda: keras.optimizers.Adam(0.01, epsilon=1e-6), "epsilon"),
+    ],
 )
 def test_an_optimizer_that_the_layer_cannot_stand_in_for_is_refused_by_name(optimizer, field):
     assert f"{field}: " in refused(made(Embedding(ROWS, WIDTH), optimizer()))
@@ -281,7 +275,7 @@ OF_ALL = {
 
 
 @pytest.mark.parametrize("rate", [None, 0.003])
-@pytest.mark.parametrize("field", each_or_first(list(OF_ALL)))
+@pytest.mark.parametrize("field", list(OF_ALL))
 def test_what_would_pass_the_rows_by_is_refused_with_a_rate_of_its_own_too(rate, field):
     optimizer = keras.optimizers.Adam(0.01, **{field: OF_ALL[field]})
     said = refused(made(Embedding(ROWS, WIDTH, learning_rate=rate), optimizer))
@@ -343,6 +337,7 @@ def test_sizes_and_settings_that_cannot_be_are_refused(changes, field):
     assert caught.value.remedy
 
 
+@pytest.mark.smoke
 def test_a_refused_training_costs_no_weights():
     """Keras' `fit` on JAX takes them out of the model, and would lose them where a step cannot be made."""
     model = made(Embedding(ROWS, WIDTH, most=BATCH * LENGTH))
@@ -376,6 +371,7 @@ def test_a_model_that_begins_with_the_table_trains_like_keras_own():
     assert far(losses[Embedding], losses[Table]) < 1e-5
 
 
+@pytest.mark.smoke
 def test_a_table_that_is_read_twice_in_a_step_is_refused():
     table, left, right = Embedding(ROWS, WIDTH), keras.Input((3,), dtype="int32"), keras.Input((3,), dtype="int32")
     both = keras.layers.Concatenate()([keras.layers.Flatten()(table(each)) for each in (left, right)])

@@ -1,4 +1,4 @@
-"""The end of training as told in Keras' own `fit`, on the backend of KERAS_BACKEND; test_on_backends.py runs this."""
+"""The end of training as told in Keras' own `fit`, on the backend of KERAS_BACKEND; test_backends.py runs this."""
 
 import functools
 import threading
@@ -61,6 +61,7 @@ def fitted(eta, *callbacks, model=None, steps=STEPS, **given):
     return (model or made()).fit(*data(steps), batch_size=BATCH, callbacks=[Pause(), eta, *callbacks], **given)
 
 
+@pytest.mark.smoke
 def test_the_end_is_where_it_was_told_to_be():
     lines = []
     eta = traintime.Eta("1h", say=lines.append)

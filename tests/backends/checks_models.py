@@ -1,6 +1,6 @@
 """Readers' models on the backend of KERAS_BACKEND: what they are made of, and that they stay as they were.
 
-test_on_backends.py runs this.
+test_backends.py runs this.
 """
 
 import keras
@@ -304,6 +304,7 @@ def tried(model, data=None, values=True):
         trainer.train(16, 2, 1)
 
 
+@pytest.mark.smoke
 def test_a_training_goes_on_as_if_nobody_had_asked():
     """Neither before a first `fit` nor between two. Its targets have the shape (n,), made-up ones (n, 1)."""
     x, y = targets_in_a_row()
@@ -462,6 +463,7 @@ def test_each_optimizer_of_adversaries_is_put_back():
         assert int(model.d_optimizer.iterations) == int(model.side.optimizer.iterations) == 4 * (1 + fitted)
 
 
+@pytest.mark.smoke
 def test_what_the_model_raises_is_named_and_it_is_as_it_was():
     model = regression()
     x, y = targets_in_a_row()

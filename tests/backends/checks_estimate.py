@@ -1,4 +1,4 @@
-"""Estimates of Keras models on the backend of KERAS_BACKEND; test_on_backends.py runs this."""
+"""Estimates of Keras models on the backend of KERAS_BACKEND; test_backends.py runs this."""
 
 import threading
 import time
@@ -42,6 +42,7 @@ def state(model):
     return [np.array(one) for one in kept]
 
 
+@pytest.mark.smoke
 def test_a_probed_model_is_as_it_was_before():
     model = reader(metrics=["accuracy"])
     x, y = KerasTrainer(model).samples(64)
@@ -123,6 +124,7 @@ def test_a_smaller_model_is_tried_in_the_place_of_a_larger_one():
         traintime.estimate(large, samples=1030, batch_size=32, probe=small, data=data)
 
 
+@pytest.mark.smoke
 def test_data_of_the_readers_are_used_as_they_are():
     model = reader()
     x, y = KerasTrainer(model).samples(64)
@@ -264,6 +266,7 @@ def test_an_unknown_length_is_asked_for():
     assert traintime.estimate(model, samples=100, batch_size=10, length=7, seconds=2).tier == "probed"
 
 
+@pytest.mark.smoke
 def test_what_does_not_fit_is_priced_and_not_tried(monkeypatch):
     model = reader()
     monkeypatch.setattr(machine, "free_memory", lambda: 1e6)

@@ -1,0 +1,99 @@
+"""Keras takes one backend a process: what runs inside `fit` is checked in a process of each, many checks in one.
+
+The whole contract holds on JAX at every push, ten smoke tests of it on TensorFlow and on torch; the rest has its turn.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+NAMES = ("tensorflow", "jax", "torch")
+# Deferred trainings compile a hundred models, more than all others together.
+CHECKS = {"deferred": ["deferred"], "predict": ["estimate", "eta", "models"]}
+
+
+def on(name, *marks):
+    return pytest.param(name, marks=[pytest.mark.stack(f"2026-{name}"), *marks])
+
+
+BACKENDS = [on(name, *[pytest.mark.rest] * (name != "jax")) for name in NAMES]
+pytestmark = pytest.mark.timeout(1800)  # on a busy machine a quarter of an hour is too little
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    """Run Python on a backend, and return how it ended."""
+    compiled = tmp_path_factory.mktemp("compiled")
+
+    def run(backend, *command):
+        given = {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
+        given["OMP_NUM_THREADS"] = "1"  # threads that wait for each other in a loop make a busy machine slow
+        # What XLA compiles for a test runs for milliseconds: to make it fast would take longer.
+        given["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+        given |= {"JAX_COMPILATION_CACHE_DIR": str(compiled), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.02"}
+        command = [sys.executable, *map(str, command)]
+        return subprocess.run(command, env=os.environ | given, capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def checked(run):
+    """Run checks of these files on a backend, all in one process, and return how many passed."""
+
+    def checked(backend, names, *chosen):
+        files = [HERE / f"checks_{name}.py" for name in names]
+        done = run(backend, "-m", "pytest", *files, "-q", "-p", "no:cacheprovider", "--tb=short", *chosen)
+        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+        return int(re.search(r"(\d+) passed", done.stdout)[1])
+
+    return checked
+
+
+@pytest.mark.parametrize("names", CHECKS.values(), ids=CHECKS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_whole_contract_holds(backend, names, checked):
+    assert checked(backend, names) > 50
+
+
+@pytest.mark.parametrize("backend", [on("tensorflow"), on("torch")])
+def test_ten_smoke_tests_pass_at_every_push_on_the_others(backend, checked):
+    assert checked(backend, [name for names in CHECKS.values() for name in names], "-m", "smoke") == 10
+
+
+def test_every_file_of_checks_is_run_by_one_of_these():
+    assert sorted(path.stem for path in HERE.glob("checks_*.py")) == sorted(
+        f"checks_{name}" for names in CHECKS.values() for name in names
+    )
+
+
+@pytest.mark.fault(
+    "kill -9 of a training with a deferred embedding, between two epochs",
+    "resumed from its last save it ends with the losses and the table of an undisturbed training",
+)
+@pytest.mark.rest
+@pytest.mark.parametrize("backend", [on(name) for name in NAMES])
+def test_a_training_that_is_killed_and_resumed_ends_where_it_would_have_ended(backend, run, tmp_path):
+    killed = run(backend, HERE / "resumed.py", tmp_path, "killed", "kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    assert not (tmp_path / "killed" / "end.npz").exists()
+    done = run(backend, HERE / "resumed.py", tmp_path, "killed", "straight")
+    assert done.returncode == 0, done.stderr[-2000:]
+    resumed, straight = (np.load(tmp_path / folder / "end.npz") for folder in ("killed", "straight"))
+    assert (int(resumed["epochs"]), int(straight["epochs"])) == (2, 4)  # the two before the kill were kept
+    assert np.abs(resumed["loss"] / straight["loss"][-2:] - 1).max() < 1e-5
+    assert np.abs(resumed["table"] - straight["table"]).max() < 1e-5 * np.abs(straight["table"]).max()
+
+
+def test_a_backend_that_has_no_deferred_embedding_is_refused_by_name(run):
+    done = run("numpy", "-c", "from traintime.deferred import Embedding; Embedding(5, 2)")
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert "InputError: backend: 'numpy' has no deferred embedding yet. Set KERAS_BACKEND to one of: " in last
