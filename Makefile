@@ -38,10 +38,10 @@ pdf: $(READY) book  ## Print the pages as one PDF, which the front page then lin
 
 # The book first: its chapters measure, and nothing should run beside them. Then two processes share the tests.
 test: $(READY) browser book  ## Run the tests of what a change can break (8 minutes after the book)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --built
 
 test-all: $(READY) browser book  ## Run all tests, on every stack: after make stacks colab (an hour)
-	$(BIN)/python -m pytest -n 2 --ring all
+	$(BIN)/python -m pytest -n 2 --built --ring all
 
 faults: $(READY) book  ## Try every fault that the tests know, in full, and keep what came of it (half an hour)
 	$(BIN)/python -m pytest --ring all -m fault --faults=data/faults.csv

@@ -5,7 +5,6 @@ second where they need none of it.
 """
 
 import importlib
-import os
 import shutil
 import subprocess
 import sys
@@ -48,7 +47,6 @@ def answer(**message):
 
 # The folders whose tests take minutes each come first: what is short fills the end, when a process has nothing left.
 LONG = ("backends", "workers", "colab", "book")
-COUNTED = pytest.StashKey[Counter[str]]()  # tests of each ring, as they were collected
 
 
 class ByWhatTheyShare(LoadScopeScheduling):
@@ -61,11 +59,16 @@ class ByWhatTheyShare(LoadScopeScheduling):
             from traintime.measuring import stacks
 
             return next((stack for stack in stacks.ALL if stack in test), kind)
+        if Path(path).stem in ("test_chapters", "test_verdicts"):  # what verdicts rest on is worked out once
+            return "verdicts"
         return nodeid if kind == "backends" else path
 
 
 def pytest_addoption(parser):
     parser.addoption("--ring", default=rings.PUSH, choices=rings.RINGS, help="which tests (tests/rings.py)")
+    parser.addoption(
+        "--built", action="store_true", help="the book was just built: do not look whether it is up to date"
+    )
     parser.addoption("--faults", metavar="FILE", help="keep there how often each fault was tried and held")
 
 
@@ -79,7 +82,7 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.stack(stack))
         needed = [mark.args[0] for mark in item.iter_markers("stack")]
         of_item[item] = rings.rings_of(item.nodeid, needed, item.get_closest_marker("rest") is not None)
-    config.stash[COUNTED] = Counter(ring for those in of_item.values() for ring in those)
+    config.stash[rings.COUNTED] = Counter(ring for those in of_item.values() for ring in those)
     if ring != rings.ALL:
         config.hook.pytest_deselected(items=[item for item in items if ring not in of_item[item]])
         items[:] = [item for item in items if ring in of_item[item]]
@@ -312,8 +315,10 @@ def few_draws(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def html():
+def html(request):
     """Folder of the built book's pages, brought up to date by the workflow under the quick profile."""
+    if request.config.getoption("built"):
+        return paths.ROOT / "_build" / "html"
     command = [sys.executable, "-m", "traintime.book", "make", "--profile", "quick"]
     paths.BUILD.mkdir(exist_ok=True)
     # Both processes of the tests ask for it, and a second build at once is refused.

@@ -9,6 +9,7 @@
 """
 
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from typing import NoReturn
 
@@ -19,6 +20,7 @@ PUSH, ALL = "push", "all"
 # environments. What no word fits is in the last part.
 PARTS = {"2017": ["2017-"], "2020": ["2020-"], "torch": ["torch"], "readers": []}
 RINGS = [PUSH, *PARTS, ALL]
+COUNTED = pytest.StashKey[Counter[str]]()  # tests of each ring, as they were collected
 USUAL_MINUTES = {PUSH: 8, "2017": 8, "2020": 8, "torch": 8, "readers": 8, ALL: 40}
 
 

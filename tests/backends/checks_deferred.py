@@ -44,7 +44,8 @@ def made(table, optimizer=None, **compiled):
         [
             keras.Input((LENGTH,), dtype="int32"),
             table,
-            keras.layers.LSTM(16),
+            keras.layers.GlobalAveragePooling1D(),  # compiled in a tenth of an LSTM's time; it masks, too
+            keras.layers.Dense(16, activation="tanh"),
             keras.layers.Dense(1, activation="sigmoid"),
         ]
     )

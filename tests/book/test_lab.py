@@ -15,9 +15,7 @@ from traintime import paths
 from traintime.book import reader
 
 QUICK = "09-cpu-vs-gpu"  # measures nothing
-CHAPTERS = [
-    pytest.param(chapter, marks=() if chapter == QUICK else pytest.mark.rest) for chapter in reader.chapters()
-]
+CHAPTERS = [pytest.param(chapter, marks=() if chapter == QUICK else pytest.mark.rest) for chapter in reader.chapters()]
 TOKEN = "for-this-test"
 RAW = re.compile(r"\{[\w:-]+\}`|^:::", flags=re.MULTILINE)
 

@@ -113,7 +113,7 @@ def broken(draw, names, text_of):
     if draw(st.integers(0, 9)) == 9:
         start = draw(st.integers(0, len(text)))
         text = text[:start] + draw(st.binary(max_size=5)) + text[start + draw(st.integers(0, 50)) :]
-    return name, text, draw(st.sampled_from([*[False] * 11, True]))
+    return name, text, draw(st.sampled_from([*[False] * 5, True]))
 
 
 def shown(root, name):

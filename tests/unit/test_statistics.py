@@ -124,7 +124,7 @@ def coverage(kind: float | str, number: int, errors=alike, sweeps: int = SWEEPS)
     return {name: float(np.mean(hits)) for name, hits in inside.items()}
 
 
-@pytest.mark.parametrize("number", [3, 5, 10])
+@pytest.mark.parametrize("number", [5, *(pytest.param(number, marks=pytest.mark.rest) for number in (3, 10))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_cover_what_they_promise(kind, number):
     for name, share in coverage(kind, number).items():
@@ -164,6 +164,7 @@ NUMBERS = [3, 5, 10]
 PAIRS = list(zip(STACKS, STACKS[1:] + STACKS[:1], strict=True))
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("tables", "errors", "pairs", "numbers"),
     [
@@ -176,6 +177,7 @@ def test_tables_of_identical_things_stay_silent(tables, errors, pairs, numbers):
     assert false_tables(tables, numbers, 300, errors, pairs) <= 0.06
 
 
+@pytest.mark.rest
 def test_tables_of_three_a_side_are_a_little_less_sure():
     # Known and said in the docstring: three invocations hardly show that a point is a noisy one.
     assert false_tables(400, [3], 300, unlike, PAIRS) <= 0.09

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -108,3 +109,43 @@ def test_a_home_that_cannot_be_written_is_replaced_for_the_build(tmp_path, monke
         workflow.make("quick")
     assert homes == [str(tmp_path / "home"), str(tmp_path)]
     assert os.access(homes[0], os.W_OK)
+
+
+# It answers no mild signal, and says who it and a chapter of it are.
+FAKE_SNAKEMAKE = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+chapter = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+print(os.getpid(), chapter.pid, flush=True)
+time.sleep(100)
+"""
+
+
+@pytest.fixture
+def building(tmp_path):
+    """A build at its Snakemake, a fake one: the build's process, and those of Snakemake and of a chapter."""
+    (tmp_path / "snakemake").mkdir()
+    (tmp_path / "snakemake" / "__init__.py").touch()
+    (tmp_path / "snakemake" / "__main__.py").write_text(FAKE_SNAKEMAKE)
+    command = [sys.executable, "-c", "from traintime.book import workflow; workflow._snakemake('quick')"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as build:
+        try:
+            yield build, [int(pid) for pid in build.stdout.readline().split()]
+        finally:
+            build.kill()
+
+
+def test_ctrl_c_ends_snakemake_and_what_it_runs_however_it_answers(building, gone):
+    """Real ones, stopped at any moment, are in the rest (tests/book/test_interrupted.py)."""
+    build, pids = building
+    build.send_signal(signal.SIGINT)
+    assert all(gone(pid) for pid in pids)
+    assert build.wait(10) != 0
+
+
+def test_a_snakemake_that_hangs_ends_with_a_killed_build(building, gone):
+    build, (snakemake, chapter) = building
+    build.kill()
+    assert gone(snakemake)
+    os.kill(chapter, signal.SIGKILL)  # a chapter's own process ends with its parent (commands.py); this one does not

@@ -44,7 +44,9 @@ def can_run(workload, stack, **fields):
 def each(rows, push=(), names="workload,stack"):
     """Parameters of a test; `make test` runs those of the stacks in `push`, the others have their turn."""
     rest = [() if row[1] in push else pytest.mark.rest for row in rows]
-    return pytest.mark.parametrize(names, [pytest.param(*row, marks=mark) for row, mark in zip(rows, rest, strict=True)])
+    return pytest.mark.parametrize(
+        names, [pytest.param(*row, marks=mark) for row, mark in zip(rows, rest, strict=True)]
+    )
 
 
 def on(workload, names, **fields):
