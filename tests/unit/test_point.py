@@ -162,7 +162,7 @@ def test_the_key_names_every_size_and_what_differs_from_the_usual(changes, key):
 def test_changing_any_one_field_changes_the_key(workload, name):
     changed = []
 
-    @settings(max_examples=400 if name in ("loop", "replicas", "sentences", "device") else 25)  # few fit together
+    @settings(max_examples=400 if name in ("loop", "replicas", "sentences", "device") else 60)  # few fit together
     @given(possible(workload), every_field(workload)[name])
     def check(chosen, value):
         if name == "sentences":  # an epoch's alone, which few of the chosen are
