@@ -137,3 +137,15 @@ def test_the_files_are_written_anew(tmp_path, monkeypatch):
     derived.main()
     assert sorted(path.name for path in (tmp_path / "derived").iterdir()) == ["memory.csv", "warm-up.csv"]
     assert (tmp_path / "derived" / "warm-up.csv").read_text() == "stack,warmup\nnumpy,2\n"
+
+
+def test_a_file_that_another_processor_rounds_otherwise_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "DERIVED", tmp_path)
+    table = pd.DataFrame({"stack": ["numpy"], "cost": [0.0342714499]})
+    derived.write("costs", table)
+    derived.write("costs", table.assign(cost=table["cost"] * (1 + 1e-7)))
+    assert (tmp_path / "costs.csv").read_text() == "stack,cost\nnumpy,0.0342714\n"
+    derived.write("costs", table.assign(cost=table["cost"] * 1.001))
+    assert (tmp_path / "costs.csv").read_text() == "stack,cost\nnumpy,0.0343057\n"
+    derived.write("costs", pd.concat([table, table]))
+    assert len((tmp_path / "costs.csv").read_text().splitlines()) == 3

@@ -100,6 +100,26 @@ def test_the_prose_of_pages_and_chapters_is_read_and_not_their_code(found, tmp_p
     assert [line.split(" in ")[0] for line in said] == ["one.ipynb: 'price'", "one.ipynb: 'dear'"]
 
 
+@pytest.mark.parametrize(
+    ("said", "typed"),
+    [
+        ("The prediction held on machine C.", True),
+        ("A row is slower; on machine D it also fails.", True),
+        ("The step is slower on every stack.", True),
+        ("The intervention confirms it.", True),
+        ("The prediction {glue:text}`a-told`.", False),
+        ("Whether it holds on every stack is open.", False),
+        ("We predicted that a row costs less on all three stacks.", False),
+        ("A test checks that all stacks compute the same loss.", False),
+        ("The pool holds pages.", False),
+    ],
+)
+def test_what_came_of_a_claim_is_not_typed(tmp_path, said, typed):
+    (tmp_path / "learned.md").write_text(f"It is so. {said}\n")
+    (tmp_path / "glossary.md").write_text("A claim holds, or it fails.\n")
+    assert len(words.typed_outcomes(tmp_path.glob("*.md"))) == typed
+
+
 def test_sources_whose_hash_is_in_the_measurements_are_not_read():
     read = set(words.modules())
     assert paths.PACKAGE / "cli.py" in read

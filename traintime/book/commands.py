@@ -114,10 +114,11 @@ def check_notebooks_command() -> None:
 
 @app.command("check-words")
 def check_words_command() -> None:
-    """Fail when a docstring or a message of the package has a private word, for which the field has another."""
+    """Fail when a docstring, message or page has a private word, or a page says what came of a claim by itself."""
     from traintime.book import words
 
-    _end(words.private_words(words.modules()) + words.private_words_on_pages(words.pages()))
+    pages = words.pages()
+    _end(words.private_words(words.modules()) + words.private_words_on_pages(pages) + words.typed_outcomes(pages))
 
 
 def _end(problems: list[str]) -> None:

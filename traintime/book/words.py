@@ -37,6 +37,14 @@ IN_MESSAGES = {r"(?<!key\s)(?<!percentage\s)points?": "configuration"}  # in doc
 # Not a word but a name: a module (predict.prices), a value; in docstrings an argument (prices: by term).
 WORD = r"(?<![\w\"./-])(?:{})(?![\w\"/-]|\.\w)"
 NO_ARGUMENT = r"(?!:)"
+# What came of a claim or a prediction. Code says it, as it gives a number: other data may turn it round.
+OUTCOME = re.compile(
+    r"(?i)\b(?:(?:confirm|refut)(?:s|ed)|came true|as (?:we )?predicted"
+    r"|(?:it|they|that|this|these|which|both|(?:claim|prediction|guess)s?) (?:\w+ )?(?:holds?|held|fail(?:s|ed)?)"
+    r"|(?:on|under \w+) (?:every|all(?: \w+)?) stacks?)\b(?! (?:that|of))"
+)
+# Nothing has come of what a sentence asks, or says that somebody predicted or that a test checks.
+OPEN = re.compile(r"(?i)\b(?:whether|we predicted|predicted that|test checks|rule)\b|\?$")
 CODE = re.compile(r"`[^`]*`")
 SPOKEN = {"echo", "print", "Option", "Argument", "Field", "Typer"}  # calls whose text people read; and every `raise`
 SKIPPED = {"claim", "Prose", "table"}  # calls whose text is a page's
@@ -65,6 +73,19 @@ def private_words_on_pages(pages: Iterable[Path]) -> list[str]:
             for place, word, replacement in _private(text, WORDS if for_developers else WORDS | IN_MESSAGES, ""):
                 context = " ".join(text[max(place - 40, 0) : place + 40].split())
                 found.append(f"{page.relative_to(paths.ROOT)}: {word!r} in {context!r}: {replacement}")
+    return found
+
+
+def typed_outcomes(pages: Iterable[Path]) -> list[str]:
+    """One line for each sentence of chapters, and of pages that tell results, that says what came of a claim."""
+    found = []
+    for page in (each for each in pages if each.suffix == ".ipynb" or each.name in ("index.md", "learned.md")):
+        for text in _prose(page):
+            plain = NO_PROSE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)
+            for sentence in re.split(r"(?<=[.!?:;])\s+|\n\s*\n", plain):
+                if (outcome := OUTCOME.search(" ".join(sentence.split()))) and not OPEN.search(sentence):
+                    said = " ".join(sentence.split())
+                    found.append(f"{page.name} has {outcome[0]!r} typed into its prose; let code say it: {said[:120]}")
     return found
 
 

@@ -38,7 +38,7 @@ from traintime.point import Point, make_point
 from traintime.predict import prices
 from traintime.predict.answer import LEVEL
 from traintime.predict.prices import LAYER, Array
-from traintime.store import records
+from traintime.store import derived, records
 from traintime.workloads.base import FLOAT, Work, product, updates
 
 THE_DOCUMENTS, TITAN = "K40m", "TitanX-Maxwell"
@@ -332,4 +332,4 @@ def costs(left_out: pd.DataFrame) -> pd.DataFrame:
 if __name__ == "__main__":
     table = derive()
     for name, rows in (("cards", table), ("card-costs", costs(table))):
-        rows.to_csv(paths.DERIVED / f"{name}.csv", index=False, float_format="%.6g")
+        derived.write(name, rows)

@@ -127,4 +127,4 @@ def of_stack(stack: str) -> MemoryModel:
 
 
 if __name__ == "__main__":
-    derive().to_csv(paths.DERIVED / "holdings.csv", index=False, float_format="%.6g")
+    derived.write("holdings", derive())

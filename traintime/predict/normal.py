@@ -16,7 +16,7 @@ from traintime import paths
 from traintime.explain import points
 from traintime.point import Point
 from traintime.predict import prices
-from traintime.store import records
+from traintime.store import derived, records
 from traintime.store.table import ALIKE, table
 
 COLUMNS = ["machine", "stack", "key", "path", "step_s", "expected_s", "faults"]
@@ -128,4 +128,4 @@ def spread() -> MachineSpread:
 
 
 if __name__ == "__main__":
-    derive().to_csv(paths.DERIVED / "normal.csv", index=False, float_format="%.5g")
+    derived.write("normal", derive(), digits=5)

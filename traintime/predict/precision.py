@@ -20,7 +20,7 @@ from traintime import paths
 from traintime.explain.terms import TERMS
 from traintime.measuring import machine
 from traintime.predict.prices import Prices
-from traintime.store import records
+from traintime.store import derived, records
 from traintime.store.table import table
 from traintime.workloads.base import Work
 
@@ -96,4 +96,4 @@ def in_half(priced: Prices, stack: str, work: Work, here: set[str] | None = None
 
 
 if __name__ == "__main__":
-    derive().to_csv(paths.DERIVED / "precision.csv", index=False, float_format="%.6g")
+    derived.write("precision", derive())

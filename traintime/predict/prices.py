@@ -27,7 +27,7 @@ from traintime.explain.formula import WORK
 from traintime.explain.terms import STEP, TERMS
 from traintime.measuring.machine import RATES, rated
 from traintime.point import Point, Run
-from traintime.store import records
+from traintime.store import derived, records
 from traintime.store.table import table
 from traintime.workloads.base import BY_ROW, FLOAT32, Work
 
@@ -382,4 +382,4 @@ def on_cards() -> float:
 
 
 if __name__ == "__main__":
-    derive().to_csv(paths.DERIVED / "habits.csv", index=False, float_format="%.6g")
+    derived.write("habits", derive())
