@@ -11,7 +11,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict bench-eta bench-build bench-store bench-pages derived figures links lint lock browser clean
+.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict bench-eta derived figures links lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -85,15 +85,6 @@ bench-eta: $(READY)  ## Show what traintime.Eta costs a step of fit, per backend
 # Each may read what those before it wrote; the verdicts rest on all of it.
 DERIVE := store.derived predict.prices predict.precision predict.peaks predict.record predict.holdings predict.cards predict.normal \
 	book.verdicts
-
-bench-build: $(READY)  ## Show what the book's two commands cost, in a fresh clone of the last commit (10 minutes)
-	@$(BIN)/python -m traintime.book.bench_build
-
-bench-store: $(READY)  ## Show what many machines' measurements cost to check and to read, beside the goal (2 minutes)
-	@$(BIN)/python -m traintime.measuring.bench_store
-
-bench-pages: $(READY)  ## Show what Lighthouse and axe say of the built pages (10 minutes; needs npm)
-	@$(BIN)/python -m traintime.book bench-pages
 
 derived: $(READY)  ## Derive data/derived anew from the measurements
 	@for module in $(DERIVE); do $(BIN)/python -m traintime.$$module || exit; done

@@ -117,7 +117,8 @@ def whole(config) -> bool:
     """Whether a person runs a whole ring: no file, keyword or marker was asked for."""
     chosen = config.option.keyword or config.option.markexpr or config.option.collectonly
     asked = config.invocation_params.args
-    return not chosen and not hasattr(config, "workerinput") and not any("tests" in str(each) for each in asked)
+    alone = hasattr(config, "cache") and not hasattr(config, "workerinput")
+    return alone and not chosen and not any("tests" in str(each) for each in asked)
 
 
 SKIPPED = Counter()  # reason -> tests

@@ -1,8 +1,10 @@
 """The calculator's page in a real browser: its numbers are Python's, its link carries them, nothing else loads it."""
 
 import itertools
+import math
 import random
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -37,6 +39,15 @@ def drawn(number: int) -> list[Settings]:
     return found
 
 
+def known() -> list[Settings]:
+    """Settings that were measured, the same ones each time: some of each machine and stack; the last batch is short."""
+    found = []
+    for machine in choices.machines():
+        for _, those in itertools.groupby(answer.steps_of(machine), lambda its: its.stack):
+            found += [replace(its, sentences=777_777, epochs=3) for its in list(those)[::7]]
+    return found
+
+
 def same(found: dict, settings: Settings) -> None:
     """Whether the page's answer is Python's."""
     expected = answer.answer(settings)
@@ -48,6 +59,14 @@ def same(found: dict, settings: Settings) -> None:
     assert found["parts"] == pytest.approx(expected.parts, rel=PRECISION)
     assert found["work"] == pytest.approx(vars(expected.work), rel=PRECISION)
     assert found["limit"] == expected.limit
+    its = found.get("measured") or {}
+    assert bool(its.get("value")) == bool(expected.measured), settings
+    if expected.measured:
+        step = expected.measured.step
+        values = [math.nan if its[name] is None else its[name] for name in ("value", "low", "high", "runs")]
+        assert values == pytest.approx(
+            [step.value, step.low, step.high, expected.measured.runs], PRECISION, nan_ok=True
+        )
     assert found["changes"] == pytest.approx(expected.changes, rel=PRECISION)
     assert list(found["changes"]) == list(expected.changes)
 
@@ -93,13 +112,16 @@ def link(tab) -> str:
 
 def test_its_numbers_are_pythons_to_six_digits(opened):
     tab = opened()
-    for settings in [Settings(), *drawn(40)]:
+    of_measured = known()
+    assert len(of_measured) > 60
+    for settings in [Settings(), *drawn(40), *of_measured]:
         same(_answer(tab, "window.traintime.answer(given)", settings.as_data), settings)
 
 
 def test_what_it_shows_is_what_it_computes(opened):
-    tab, expected = opened(), answer.answer(Settings())
-    same(answered(tab), Settings())
+    # Sizes that nobody measured.
+    tab, expected = opened("#batch=101"), answer.answer(Settings(batch=101))
+    same(answered(tab), Settings(batch=101))
     for name in ("step", "epoch", "total", "peak"):
         shown, one = tab.locator(f'[data-answer="{name}"]'), getattr(expected, name)
         for end in ("value", "low", "high"):
@@ -130,7 +152,7 @@ def test_it_writes_durations_as_python_does(opened):
 
 def test_each_curve_has_the_readers_point_and_says_in_words_what_it_shows(opened):
     tab, epoch = opened("#vocabulary=50000&length=40&batch=64"), None
-    epoch = answer.answer(Settings(vocabulary=50_000, length=40, batch=64)).epoch.value
+    epoch = answer.answer(Settings(vocabulary=50_000, length=40, batch=64)).epoch.value  # nobody measured these sizes
     for name, x in (("batch", 64), ("vocabulary", 50_000), ("length", 40)):
         curve = tab.locator(f'[data-curve="{name}"]')
         mark = curve.locator("circle.mark")
@@ -188,7 +210,7 @@ def test_a_link_that_cannot_be_followed_says_so(opened):
     assert "stack 2031-jax is not known here" in notice
     assert "no colour is known here" in notice
     assert (
-        "Vocabulary: give a whole number from 1 to 10,000,000."
+        "Vocabulary: give a whole number from 1 to 100,000,000."
         in tab.locator("#calculator-vocabulary-problem").inner_text()
     )
     tab.fill("#calculator-vocabulary", "280000")
@@ -267,7 +289,7 @@ def test_every_field_can_be_reached_by_key_and_shows_that_it_is(opened):
         ("batch", "0", "Batch: give a whole number from 1 to 8,192."),
         ("batch", "2.5", "Batch: give a whole number from 1 to 8,192."),
         ("length", "", "Length: give a whole number from 1 to 2,048."),
-        ("vocabulary", "20000000", "Vocabulary: give a whole number from 1 to 10,000,000."),
+        ("vocabulary", "200000000", "Vocabulary: give a whole number from 1 to 100,000,000."),
         ("sentences", "99", "Batch: 100 is more than the 99 sentences."),
     ],
 )
@@ -295,25 +317,83 @@ def test_what_a_stack_does_not_have_is_refused(opened):
     same(answered(tab), Settings(optimizer="adam-deferred", stack="2026-jax"))
 
 
-def test_what_was_measured_is_said_as_the_chapters_say_it(opened):
-    tab, said, read = opened(), '[data-part="measured"]', 0
-    for stack in choices.stack_names():
-        for vocabulary in (5_000, 280_000):
-            known = answer.measured(Settings(stack=stack, vocabulary=vocabulary))
-            if known is None:
-                continue
-            tab.select_option("#calculator-stack", stack)
-            tab.fill("#calculator-vocabulary", f"{vocabulary}")
-            epoch = page.shown(known.value * answer.answer(Settings()).steps)
-            text = f"Measured at these sizes: {page.milliseconds(known)} per step, {epoch} per epoch."
-            assert tab.locator(said).inner_text() == text
-            read += 1
-    assert read > 5
+def shown(tab, name: str) -> list[str]:
+    return tab.locator(f'[data-answer="{name}"]').inner_text().split("\n")
+
+
+def test_what_was_measured_comes_first_as_the_chapters_say_it_and_the_hours_follow(opened):
+    chosen = [Settings(stack=name, vocabulary=rows) for name in choices.stack_names() for rows in (5_000, 280_000)]
+    chosen += [
+        Settings(machine="H200-SXM", stack="2026-torch", vocabulary=2_000_000),
+        Settings(machine="K40m", stack="2017-theano"),
+    ]
+    tab, read = opened(), 0
+    for settings in chosen:
+        its = answer.answer(settings)
+        if its.measured is None:
+            continue
+        for name in ("machine", "stack"):
+            tab.select_option(f"#calculator-{name}", getattr(settings, name))
+        tab.fill("#calculator-vocabulary", f"{settings.vocabulary}")
+        assert tab.locator('[data-part="step-label"]').inner_text() == "A step, measured"
+        step, *small = shown(tab, "step")
+        # An interval and the number of runs, without the brackets; the ratio of the two after the prediction.
+        assert ", ".join([step, small[0]]) == re.sub(r" \((.*?)\)", r", \1", page.milliseconds(its.measured))
+        ratio = its.measured.step.value / its.step.value
+        off = max(ratio, 1 / ratio)
+        far = "within 5\u00a0%" if off < 1.05 else f"{off:#.2g} times too {'short' if ratio > 1 else 'long'}"
+        assert small[1] == f"predicted: {page.shown(its.step.value)}, {far}"
+        for name in ("epoch", "total"):
+            predicted = getattr(its, name)
+            value, _, ends = page.between(its.from_measured(predicted)).partition(" (")
+            lines = [value, ends.rstrip(")"), f"predicted: {page.shown(predicted.value)}"]
+            assert shown(tab, name) == [line for line in lines if line]
+        assert "Nobody" not in tab.locator('[data-part="known"]').inner_text()
+        mark = tab.locator('[data-curve="vocabulary"] circle.mark').get_attribute("data-value")
+        assert float(mark) == pytest.approx(its.from_measured(its.epoch).value, rel=PRECISION)
+        read += 1
+    assert read > 7
     assert tab.locator('[data-curve="vocabulary"] circle.measured').count() > 2
+
+
+def test_that_nobody_measured_is_said_where_it_is_so(opened):
+    tab, said = opened(), '[data-part="known"]'
     tab.fill("#calculator-batch", "101")
-    assert tab.locator(said).inner_text() == ""
-    assert "Nobody measured these sizes" in tab.locator('[data-part="sure"]').inner_text()
+    assert "Nobody measured these sizes there." in tab.locator(said).inner_text()
+    assert tab.locator('[data-part="step-label"]').inner_text() == "A step, predicted"
     assert tab.locator('[data-curve="vocabulary"] circle.measured').count() == 0
+    # Of a reader's own machine nobody can know.
+    tab.select_option("#calculator-machine", choices.BY_RATES)
+    assert tab.locator(said).inner_text() == ""
+    for machine in choices.machines():
+        for busy in (its for its, known in answer.steps_of(machine).items() if math.isnan(known.step.value)):
+            tab.evaluate("hash => { location.hash = hash }", "&".join(f"{k}={v}" for k, v in in_link(busy).items()))
+            tab.get_by_text("These sizes were measured there only while others kept the machine busy.").first.wait_for()
+            assert "Nobody" not in tab.locator(said).inner_text()
+
+
+def in_link(settings: Settings) -> dict:
+    """The settings by the names and values of a link."""
+    its = settings.as_data | {"frozen": int(settings.frozen)}
+    return {name: value for name, value in its.items() if name not in ("gflops", "gbytes")}
+
+
+def test_the_worst_miss_stands_beside_the_answer_and_leads_to_where_it_was(opened):
+    misses = page.data()["misses"]
+    machine = next(name for name in misses if misses[name])
+    stack, its = next(iter(misses[machine].items()))
+    tab = opened(f"#machine={machine}&stack={stack}&batch=101&epochs=7")
+    said = tab.locator('[data-part="known"]')
+    text = f"Worst miss on this machine and stack so far: {its['off']}, at {its['where']}."
+    assert text in said.inner_text()
+    said.locator("a").click()
+    tab.get_by_text("A step, measured").wait_for()
+    settings = Settings(machine=machine, stack=stack, epochs=7, **its["at"])
+    same(answered(tab), settings)
+    assert shown(tab, "step")[2].endswith(its["off"])
+    without = next(name for name in choices.machines() if not answer.steps_of(name))
+    tab.select_option("#calculator-machine", without)
+    assert "Worst miss" not in said.inner_text()
 
 
 def test_another_allocator_can_be_tried_and_is_refused_where_its_costs_are_unknown(opened):
@@ -342,7 +422,7 @@ def test_the_answer_is_spoken_once_the_hand_rests(opened):
     before = status.inner_text()
     tab.wait_for_timeout(900)
     assert status.inner_text() != before
-    assert f"An epoch takes {page.shown(answer.answer(Settings(batch=200)).epoch.value)}" in status.inner_text()
+    assert f"An epoch: {page.shown(answer.answer(Settings(batch=200)).epoch.value)}" in status.inner_text()
 
 
 # How it looks, and what it leaves alone
@@ -406,8 +486,8 @@ def test_without_javascript_there_is_no_form_but_answers(opened):
     tab = opened(java_script_enabled=False)
     assert tab.locator("#calculator-root").is_hidden()
     assert tab.locator("article .calculator-none").is_visible()
-    value = page.between(answer.answer(Settings()).epoch).split(" (")[0]
-    assert value in tab.locator("article table.book-table").inner_text()
+    value = page.milliseconds(answer.answer(Settings()).measured).split(" (")[0]
+    assert value in tab.locator("article table.book-table").inner_text().replace("\u00a0", " ")
 
 
 def test_no_other_page_has_any_of_it(html):

@@ -146,13 +146,22 @@ def test_each_claim_stands_on_the_page_with_a_verdict_for_each_machine(chapter, 
 def test_a_claim_comes_out_as_the_prose_says_on_the_machine_that_it_shows(chapter):
     """Where the data cannot tell or do not hold, the sentence beside the claim must say so, and `says` with it."""
     claims, rows = chapters.of(chapter), verdicts.read(verdicts.FILE)  # test_verdicts holds that these are today's
-    found = {claim.label: rows[claim.label, claim.on().machine].verdict for claim in claims}
+    found = {claim.label: (rows.get((claim.label, claim.on().machine)) or _without(claim)).verdict for claim in claims}
     assert found == {claim.label: claim.says for claim in claims}
 
 
-def test_every_claim_of_a_document_has_a_verdict_unless_it_needs_a_gpu():
-    undecided = [f"{one.document} {one.id}" for one in appendix.answers() if one.verdict == NOT_MEASURED]
-    assert undecided == ["S0 C6", "S1 16"]  # a pool of a GPU's memory; several GPUs
+def _without(claim):
+    """The verdict of a claim that needs no machine, on what it needs in its place."""
+    (only,) = verdicts.everywhere(claim)
+    assert only.machine == claim.on().title
+    return only
+
+
+def test_every_claim_of_a_document_has_a_verdict_unless_we_tested_something_else_than_it_says():
+    undecided = {f"{one.document} {one.id}" for one in appendix.answers() if one.verdict == NOT_MEASURED}
+    needs_a_gpu = {"S0 C6", "S1 16", "S1 17", "S1 18", "S2 2"}
+    # A batch of millions, inference, and an experiment that does not say of what it is.
+    assert undecided == needs_a_gpu | {"S1 3", "S1 15", "S2 4"}
 
 
 def test_a_failing_chapter_leaves_no_page(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 from traintime import paths
 from traintime.book import appendix, original, predictions, verdicts
 from traintime.book.appendix import DocumentClaim
+from traintime.book.chapters import question
 from traintime.book.claims import NOT_MEASURED, Claim, Judged
 
 OURS = verdicts.every_claim()
@@ -27,8 +28,7 @@ def test_every_claim_of_ours_that_has_a_document_stands_beside_it():
         beside.setdefault(one.document, set()).update(f"{one.judged} {one.related}".replace("!", "").split())
     sources = {label: re.match(r"S\d", claim.source) for label, claim in OURS.items()}
     missing = [label for label, source in sources.items() if source and label not in beside[source[0]]]
-    # A claim of arithmetic with a document's own figures is no claim of the document's.
-    assert missing == ["10.1"]
+    assert missing == []
 
 
 def test_the_ids_of_a_document_are_given_once():
@@ -49,24 +49,56 @@ def test_the_ids_of_a_document_are_given_once():
         ("a", {"a": ["inconclusive"]}, "inconclusive"),
         ("a", {"a": []}, NOT_MEASURED),
         ("", {}, NOT_MEASURED),
+        ("some", {"some": ["holds"]}, "confirmed in part"),
+        ("some", {"some": ["does not hold"]}, "not confirmed"),
     ],
 )
 def test_a_verdict_is_on_the_documents_own_sentence(judged, machines, verdict, monkeypatch):
-    """By every claim of ours that decides it, on every machine; one with "!" says the contrary."""
-    claim = Claim("a", "", "ours", lambda book: None)
-    monkeypatch.setattr(appendix, "found", lambda label: [Judged(claim, "m", each, "") for each in machines[label]])
+    """By every claim of ours that decides it, on every machine; one with "!" says the contrary, and one of some stack
+    says a part.
+    """
+    sentences = {"some": "It is so on at least one stack."}
+    claims = {label: Claim(label, sentences.get(label, ""), "ours", lambda book: None) for label in machines}
+    monkeypatch.setattr(
+        appendix, "found", lambda label: [Judged(claims[label], "m", came, "") for came in machines[label]]
+    )
     assert DocumentClaim("S0", "C1", "", judged, "", "").verdict == verdict
 
 
-@pytest.mark.parametrize("came, verb", [("holds", "agrees with"), ("does not hold", "contradicts")])
-def test_a_documents_own_figures_confirm_nothing(came, verb, monkeypatch):
-    claim = Claim("a", "", "ours", lambda book: None)
-    monkeypatch.setattr(appendix, "found", lambda label: [Judged(claim, original.FIGURES, came, "")])
-    assert DocumentClaim("S0", "C1", "", "a", "", "").verdict == f"{verb} its own figures"
+@pytest.mark.parametrize(
+    "document, judged, verdict",
+    [
+        ("S0", "1:holds", "agrees with its own figures"),
+        ("S0", "1:no", "contradicts its own figures"),
+        ("S1", "1:holds 1:no", "agrees in part with published figures"),
+        ("S0", "+:holds", "true by arithmetic"),
+        ("S0", "m:no +:holds", "true by arithmetic, not confirmed on our machines"),
+        ("S0", "m:inconclusive 1:holds", "agrees with its own figures, inconclusive on our machines"),
+    ],
+)
+def test_figures_and_arithmetic_confirm_nothing_on_our_machines(document, judged, verdict, monkeypatch):
+    claim = Claim("a", "", "ours, from S0's tables", lambda book: None)
+    by = {"1": original.FIGURES, "+": original.ARITHMETIC, "m": "machine B"}
+    came = {"no": "does not hold"}
+
+    def found(label):
+        where, said = label.split(":")
+        return [Judged(claim, by[where], came.get(said, said), "")]
+
+    monkeypatch.setattr(appendix, "found", found)
+    assert DocumentClaim(document, "C1", "", judged, "", "").verdict == verdict
 
 
-def test_a_claim_that_no_machine_measured_is_judged_on_the_documents_own_figures():
-    assert [one.machine for one in appendix.found("09.5")] == [original.FIGURES]
+@pytest.mark.parametrize(
+    "label, by", [("09.5", original.FIGURES), ("08.22", original.FIGURES), ("11.1", original.ARITHMETIC)]
+)
+def test_a_claim_that_no_machine_measured_is_judged_on_figures_or_by_arithmetic(label, by):
+    assert [one.machine for one in appendix.found(label)] == [by]
+
+
+def test_a_claim_of_a_documents_tables_is_judged_on_those_whoever_measured_the_same():
+    assert verdicts.on(OURS["01.2"], question.of_cells().machine).verdict != NOT_MEASURED
+    assert [one.machine for one in appendix.found("01.2")] == [original.FIGURES]
     assert original.FIGURES not in [one.machine for one in appendix.found("06.1")]
 
 
@@ -94,6 +126,8 @@ def test_no_answer_to_a_document_has_a_measured_number_in_it():
 def test_every_verdict_can_be_saved():
     rows = list(csv.DictReader(io.StringIO(appendix.every_verdict())))
     assert {row["claim"] for row in rows} == set(OURS)
+    needs_none = [row["machine"] for row in rows if row["claim"] in ("08.24", "10.1", "11.1")]
+    assert needs_none == [original.FIGURES, original.FIGURES, original.ARITHMETIC]
     assert {row["verdict"] for row in rows} >= {"holds", "does not hold"}
 
 

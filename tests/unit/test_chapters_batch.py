@@ -2,10 +2,9 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
-from made_up import made_up, verdict, verdicts
+from made_up import made_up, verdict
 from tables import cells
 
 from traintime.book import a100
@@ -79,12 +78,6 @@ def test_the_gain_of_a_larger_batch_is_that_of_an_epoch():
     assert all(each.low < each.value < each.high for each in gains.values())
 
 
-def test_rank_correlation_of_each_draw():
-    one = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
-    two = np.array([[10.0, 30.0], [20.0, 20.0], [30.0, 10.0]])
-    assert batch.spearman(one, two) == pytest.approx([1, -1])
-
-
 def test_both_costs_under_tcmalloc_are_next_to_those_under_glibc():
     def line(stack, fixed, batches, **fields):
         return [(stack, {"vocabulary": 280_000, "batch": size, **fields}, fixed + 1e-3 * size) for size in batches]
@@ -104,11 +97,6 @@ def test_both_costs_under_tcmalloc_are_next_to_those_under_glibc():
 def test_a_sentence_costs_what_the_peak_grows_by():
     book = machine({"numpy": (1.0, 1e-3)}, bytes_a_sentence=300e3)
     assert batch.bytes_a_sentence(book)["numpy"] == pytest.approx(300e3)
-
-
-def test_a_stack_without_a_larger_batch_has_no_cost_of_a_sentence():
-    book = machine({"numpy": (1.0, 1e-3)}, batches=[8, 32, 128])
-    assert batch.bytes_a_sentence(book).empty
 
 
 # Claims
@@ -144,13 +132,6 @@ def test_the_break_even_batch_is_ranked_with_the_cost_of_a_row():
     assert verdict("05.4", machine(steps, prices=down)) == "does not hold"
     assert verdict("05.4", machine(steps, prices=up, noise=(1.0,))) == "inconclusive"
     assert verdict("05.4", machine(steps)) == "not measured"
-
-
-@pytest.mark.parametrize("batches", [[8], [8, 64, 512], [1024, 4096]])
-@pytest.mark.parametrize("noise", [NOISE, (1.0,)])
-def test_a_machine_with_fewer_batches_has_measured_nothing(batches, noise):
-    found = verdicts("05-batch-size", machine({"numpy": (1.0, 1e-3)}, batches, noise))
-    assert found == dict.fromkeys(found, "not measured")
 
 
 # The page

@@ -47,12 +47,6 @@ def test_the_documents_step():
     assert (leads.document_step("GPU"), leads.document_step("CPU")) == pytest.approx((0.095, 0.92))
 
 
-def test_no_term_has_a_larger_lead_than_the_largest():
-    lead = leads.lead_by_term()
-    assert leads.largest_lead() == lead["b"]
-    assert lead["b"].value == max(each.value for each in lead.values())
-
-
 def test_the_arithmetic_leaves_room_above_and_below_the_guess():
     """The prose says that the document fixes no limit for a growing LSTM."""
     on_cpu = make_point(batch=1).work.flops / original.s0_fits()["CPU"].coefficients["c"]

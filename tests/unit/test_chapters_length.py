@@ -98,10 +98,6 @@ def test_without_a_table_to_pay_for_it_is_one_and_with_nothing_else_zero(small, 
     assert row["exponent"].value == pytest.approx(exponent, abs=1e-6)
 
 
-def test_a_stack_without_both_is_left_out():
-    assert length.predicted_exponents(made_up(*two(0.1, 0.5)[:1])).empty
-
-
 def test_what_was_missed_is_measured_less_predicted():
     steps = line("numpy", "adam", 0.475, lengths=[3, 100, 400])
     right = made_up(*two(0.025, 0.5), *steps)
@@ -234,30 +230,7 @@ def test_quotients_of_the_table_are_the_ratios_of_the_prose():
 # The prose
 
 
-def test_every_value_is_a_text_and_a_missing_one_says_so():
-    today = [*line("2026-tensorflow", "adam"), *line("2026-tensorflow", "frozen")]
-    book = made_up(*whole(), *today, *two(0.025, 0.525), *sentences(0.4, 0.4))
-    given, empty = (
-        length.PROSE.values(each) | padding.PROSE.values(each)
-        for each in (book, made_up(("2026-jax", {"vocabulary": 7}, 1.0)))
-    )
-    assert [given.pop(f"len-kept{name}") for name in ("", "-range", "-where")]  # of a machine that has them
-    assert "(not measured)" not in given.values()
-    assert given["len-apart"] == "on all 2 stacks"
-    assert given["len-tail-reach"] == "every interval includes 1"
-    missing = {name for name, text in empty.items() if text == "(not measured)"}
-    of_no_machine = {f"len-{name}" for name in ("double-cpu", "double-gpu", "rows-outcome", "off-outcome")}
-    assert missing == given.keys() - of_no_machine
-
-
 @pytest.mark.parametrize(("power", "said"), [(1.4, "lies above 1 on numpy"), (0.5, "lies below 1 on numpy")])
 def test_an_exponent_that_is_not_one_is_said_with_its_side(power, said):
     steps = [("numpy", {"vocabulary": length.TABLE, "length": at, "frozen": True}, 1e-3 * at**power) for at in LENGTHS]
     assert length.PROSE.values(made_up(*steps))["len-tail-reach"] == f"the interval {said}"
-
-
-def test_the_tables_show_the_prediction_over_what_was_measured():
-    book = made_up(*whole(), *two(0.025, 0.525))
-    assert [row[0] for row in cells(length.exponent_table(book))] == [
-        "adam, predicted", "adam", "sgd", "frozen", "adam-rows", "20K rows", "1K rows"
-    ]  # fmt: skip

@@ -221,21 +221,6 @@ def test_the_runs_that_were_once_taken_out_are_found():
     assert repeats.restored(repeats.early()) == 27
 
 
-def test_each_run_of_the_sentinel_has_an_error_by_its_own_steps():
-    runs = repeats.sentinel_runs(stored.of())
-    assert len(runs) == len(repeats.sentinel(stored.of()))
-    assert runs["error"].between(0, 0.2).all()
-    assert runs["hours"].is_monotonic_increasing
-    assert runs["hours"].iloc[0] == 0
-
-
-def test_each_machine_of_the_book_has_its_rates_and_one_is_the_reference():
-    rows = cells(repeats.machine_table())
-    assert [row[0].split("<br>")[1] for row in rows] == list(stored.named())
-    assert ["(the reference)" in row[0] for row in rows].count(True) == 1
-    assert stored.first() in stored.listed()
-
-
 def test_calls_that_slept_return_when_the_timer_says():
     slept = measuring.slept(stored.of())
     assert len(slept)

@@ -9,7 +9,7 @@ import pytest
 from made_up import judged, made_up, verdict
 from tables import cells
 
-from traintime.book import stored
+from traintime.book import original, stored
 from traintime.book.chapters import memory
 from traintime.book.chapters import memory_held as held
 from traintime.point import make_point
@@ -78,6 +78,8 @@ def test_copies_are_counted_by_way_of_training():
         ("11.4", {}, "holds"),
         ("11.4", {"2017_tensorflow": 5.0}, "does not hold"),
         ("11.5", {}, "does not hold"),
+        ("11.19", {}, "does not hold"),
+        ("11.19", {"2026_torch": 5.0}, "holds"),
         ("11.6", {}, "does not hold"),
     ],
 )
@@ -85,9 +87,9 @@ def test_claims_follow_the_data(label, copies, expected):
     assert verdict(label, machine(**copies)) == expected
 
 
-def test_arithmetic_is_judged_once():
-    reference = stored.reference()
-    assert verdict("11.1", machine(reference)) == "holds"
+def test_arithmetic_is_judged_once_and_on_no_machine():
+    assert verdict("11.1", original.document(original.ARITHMETIC)) == "holds"
+    assert verdict("11.1", machine(stored.reference())) == "not measured"
 
 
 def example(grows):

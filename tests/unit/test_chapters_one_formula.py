@@ -10,7 +10,6 @@ from traintime.book import bench_formula, stored
 from traintime.book.chapters import formula_bend, one_formula, vocabulary
 from traintime.explain import formula
 
-NAN = float("nan")
 VOCABULARIES = [5_000, 20_000, 80_000, 280_000, 800_000, 2_000_000]
 STAR = [{"vocabulary": v} for v in VOCABULARIES]
 STAR += [{"vocabulary": 280_000, "batch": batch} for batch in (8, 32, 1024)]
@@ -137,20 +136,6 @@ def test_without_batches_a_token_has_no_price():
     assert np.isnan(summary(points=STAR[:6])["c"])
 
 
-def test_a_stack_with_too_few_points_has_no_fit_and_the_page_says_so():
-    made = machine(points=STAR[:3])
-    assert one_formula.usual(made) == {}
-    tables = one_formula.term_table(made), formula_bend.second_cost_table(made)
-    assert all("Not measured yet" in table.data for table in tables)
-    assert one_formula.PROSE.values(made)["one-row-low"] == "(not measured)"
-
-
-def test_every_point_has_its_error():
-    points = one_formula.fitted_points(machine(names=["numpy"], m=5e-6))
-    assert len(points) == len(STAR)
-    assert points["error"].to_numpy() == pytest.approx((points["predicted_s"] / points["step_s"] - 1).to_numpy())
-
-
 def test_the_median_error_is_taken_where_the_other_sizes_are_the_documents():
     points = pd.DataFrame(
         [(280_000, 100, 25, 0.1), (280_000, 8, 25, 0.5), (5_000, 100, 25, -0.2), (5_000, 8, 25, 9.0)],
@@ -191,13 +176,6 @@ def test_a_row_under_tcmalloc_is_priced_without_the_rest_of_the_step():
 # What the page shows
 
 
-@pytest.mark.parametrize("prices", [{"m": 5e-6, "kept_b": 1e-6}, {"points": STAR[:9], "kept_b": 1e-6}])
-def test_every_value_is_a_text_that_says_something(prices):
-    made = machine(**prices)
-    values = one_formula.PROSE.values(made) | formula_bend.PROSE.values(made)
-    assert all(values.values()), values
-
-
 def test_the_tables_have_a_line_a_stack():
     made = machine(m=5e-6, kept_b=1e-6)
     for table in (one_formula.term_table(made), one_formula.parts_table(made), formula_bend.second_cost_table(made)):
@@ -209,12 +187,6 @@ def test_the_two_parts_of_a_step_are_those_that_made_it():
     """At the post's sizes: 10 ms, 25 time steps of 1 ms and 280,000 rows of 1 µs; a sentence has 25 tokens of 20 µs."""
     (found,) = cells(one_formula.parts_table(machine(error=1e-4, names=["numpy"])))
     assert [float(text.replace(",", "")) for text in found[1:4]] == pytest.approx([315, 280, 0.5], rel=0.02)
-
-
-def test_names_are_listed_as_people_do():
-    assert one_formula.enumerated([]) == "no stack"
-    assert one_formula.enumerated(["a"]) == "a"
-    assert one_formula.enumerated(["a", "b", "c"]) == "a, b and c"
 
 
 # Other people's figures: what the page says of them

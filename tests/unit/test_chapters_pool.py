@@ -252,7 +252,3 @@ def test_the_table_of_this_run_shows_what_is_stored_of_the_same_configuration():
     points = book.points(vocabulary=pool_gains.ROWS, allocator=stored.ANY)
     texts = cells(pool_gains.here_table(book, points, known))
     assert texts == [["numpy", "tcmalloc", "200", "", ""], ["numpy", "glibc", "300", "10", "400"]]
-
-
-def test_page_faults_are_counted_in_tables():
-    assert pool_gains.worth(machine())["numpy"] == "0.1"

@@ -85,7 +85,6 @@ def test_the_epoch_is_that_which_was_run():
     book = machine()
     assert rows.counted_epoch(book)["epoch_s"] == 500
     assert verdict("16.8", book) == "holds"
-    assert rows.documents_epoch_s() == 4000
     dense = rows.dense_epoch_s(book, rows.counted_epoch(book))
     assert dense == pytest.approx(10_000 * step_s("adam", rows.LARGE), rel=0.01)
 

@@ -4,7 +4,7 @@ import pytest
 from made_up import made_up, verdict
 from tables import cells
 
-from traintime.book import plots, stored
+from traintime.book import original, plots, stored
 from traintime.book.chapters import structure
 from traintime.errors import InputError
 from traintime.point import make_point
@@ -97,10 +97,21 @@ def test_a_smaller_network_may_be_the_slower_one():
     assert structure.with_smaller(slow)[SLOW].value == pytest.approx(2, rel=0.01)
 
 
+def test_a_square_and_what_relus_and_shortcuts_add_are_counted():
+    arithmetic = original.document(original.ARITHMETIC)
+    assert [verdict(label, arithmetic) for label in ("12.11", "12.12")] == ["holds"] * 2
+    assert [verdict(label, machine()) for label in ("12.11", "12.12")] == ["not measured"] * 2
+    # Convolution n joins the maps of the n - 1 before it: four more at each depth copy 4 x 4 times the maps more.
+    dense = [structure._values(depth, **structure.FEW) for depth in (4, 8, 12)]
+    assert dense[2] - 2 * dense[1] + dense[0] == 16 * structure.FEW["width"] * 32 * 32 * 32
+
+
 def test_fewer_parameters_are_faster_where_they_make_the_time():
     assert min(structure.fewer_is_faster(machine(by_parameters)).values()) == 1
     assert max(structure.fewer_is_faster(machine(lambda **fields: 1 / by_parameters(**fields))).values()) == 0
-    assert verdict("12.9", machine(by_parameters)) == "holds"
+    assert [verdict(label, machine(by_parameters)) for label in ("12.9", "12.10")] == ["holds"] * 2
+    assert verdict("12.10", machine(lambda **fields: 1 / by_parameters(**fields))) == "does not hold"
+    assert min(structure.fewer_is_faster(machine(), "activation_bytes").values()) == 1
 
 
 def test_single_changes_have_ratios():

@@ -74,13 +74,6 @@ def test_a_stack_without_both_sizes_has_no_price():
     assert vocabulary.price_of_a_row(book, found, (80_000, 800_000))["numpy", "adam"].value == pytest.approx(1e-6)
 
 
-def test_without_repeats_the_price_stands_alone():
-    book = machine(adam(numpy=1e-6), noise=(1.0,))
-    price = vocabulary.price_of_a_row(book, vocabulary.by_vocabulary(book))["numpy", "adam"]
-    assert price.value == pytest.approx(1e-6)
-    assert np.isnan(price.low)
-
-
 def test_two_prices_are_divided_with_an_interval():
     book = machine(adam(numpy=1e-6, jax=5e-7))
     found = vocabulary.by_vocabulary(book)
@@ -167,12 +160,6 @@ def test_growth_compares_the_same_two_sizes_in_every_way():
     assert grown.loc["sgd", "price"].value == pytest.approx(5e-7)
 
 
-def test_nothing_to_compare_is_an_empty_table():
-    book = machine(adam(numpy=1e-6))
-    assert vocabulary.intervened(book).empty
-    assert vocabulary.growth(book).empty
-
-
 # Claims
 
 FLOOR = 100e-9
@@ -220,11 +207,6 @@ def test_a_line_that_is_too_low_at_the_top_is_seen():
     missed = vocabulary.misses(book, vocabulary.by_vocabulary(book))
     assert missed["numpy"].value < -0.3
     assert abs(missed["2026-jax"].value) < 0.02
-
-
-@pytest.mark.parametrize("sizes", [[5_000], [5_000, 20_000], [80_000]])
-def test_a_machine_with_fewer_points_has_not_measured_a_claim(sizes):
-    assert set(verdicts(CHAPTER, machine(adam(numpy=1e-6), sizes)).values()) == {"not measured"}
 
 
 def test_a_machine_that_nobody_described_has_no_floor_and_raises_nothing():
@@ -294,8 +276,3 @@ def test_a_cards_row_is_compared_with_its_data_sheet():
 def test_claims_of_the_card_follow_its_growth(row_s, small, large):
     book = on_card(row_s)
     assert (verdict("03.10", book), verdict("03.11", book)) == (small, large)
-
-
-def test_without_a_card_nothing_is_said_of_its_rows():
-    book = machine(adam(numpy=1e-6, jax=5e-7))
-    assert (verdict("03.10", book), verdict("03.11", book)) == ("not measured", "not measured")

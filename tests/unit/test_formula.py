@@ -118,11 +118,6 @@ def test_a_prediction_is_the_sum_of_its_parts():
     assert found.predict(ROWS) == pytest.approx(times(0.03, 2e-7, 1e-4))
 
 
-def test_a_prediction_for_other_sizes_follows_the_formula():
-    other = pd.DataFrame({"vocabulary": [1_000_000], "batch": [10]})
-    assert fitted().predict(other) == pytest.approx([0.03 + 0.2 + 0.001])
-
-
 def test_the_error_is_relative_and_its_sign_does_not_cancel():
     seconds = np.array([0.9, 1.1])
     found = formula.fit(formula.Formula({"a": sympy.Integer(1)}), ROWS.head(2), seconds, unchanged(seconds), draws=1)
@@ -142,20 +137,6 @@ def test_the_draws_carry_the_uncertainty_of_the_times():
         assert 0 < width(narrow.interval(name)) < width(wide.interval(name))
     assert len(narrow.draws) == 60
     assert list(narrow.draws) == ["a", "b", "c"]
-
-
-def test_times_without_uncertainty_give_intervals_without_width():
-    found = fitted()
-    for name, value in found.coefficients.items():
-        interval = found.interval(name)
-        assert (interval.value, interval.low, interval.high) == pytest.approx((value, value, value))
-
-
-def test_the_same_seed_draws_the_same():
-    seconds = times(0.03, 2e-7, 1e-4)
-    one, same, other = (fitted(redraw=formula.rounded(seconds, 0.1 * seconds), seed=seed) for seed in (1, 1, 2))
-    assert one.draws.equals(same.draws)
-    assert not one.draws.equals(other.draws)
 
 
 # Intervals
@@ -268,13 +249,6 @@ def test_an_interval_of_a_ratio_is_as_wide_as_for_draws_of_different_seeds():
     one, same, other = (fitted(seconds=seconds, redraw=redraw, draws=400, seed=seed) for seed in (0, 0, 1))
     widths = [width(formula.price_ratio(one, second, "c")) for second in (same, other)]
     assert widths[0] == pytest.approx(widths[1], rel=0.25)
-
-
-def test_no_draw_stays_at_its_place_and_none_is_lost():
-    for number in (2, 3, 300):
-        moved = formula._elsewhere(np.arange(number))
-        assert sorted(moved) == list(range(number))
-        assert (moved != np.arange(number)).all()
 
 
 # What a repeat would miss
@@ -415,11 +389,3 @@ def test_what_is_printed_what_is_fitted_and_what_predicts_are_one_formula(shape)
         assert value_of(expression, row, coefficients) == pytest.approx(seconds[place], rel=1e-9)
     fit = formula.fit(shape, rows, seconds, unchanged(seconds), draws=1)
     assert fit.predict(rows) == pytest.approx(seconds, rel=1e-6)
-
-
-def test_a_word_is_no_product_of_its_letters():
-    assert STEP.latex_terms()[:2] == [r"\mathit{overhead}", r"\mathit{launch} \cdot K"]
-
-
-def test_the_left_side_may_be_named():
-    assert formula.STRAIGHT_LINE.latex("t").startswith("t = a + ")

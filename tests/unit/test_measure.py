@@ -339,19 +339,6 @@ def test_the_padding_that_the_worker_sees_is_recorded_and_varies(measure_fake):
     assert len({record["padding"] for record in records}) > 1
 
 
-def test_the_worker_gets_the_point_the_protocol_and_the_task(measure_fake):
-    protocol = Protocol(warmup=1, steps=3)
-    answer = 'answer(status="ok", result=job)'
-    record = measure_fake(answer, ALONE, protocol=protocol, task="bench", steps=7, blocks=2)
-    job = record["result"]
-    assert (job["sizes"], job["run"]) == (ALONE.sizes.model_dump(), ALONE.run.model_dump())
-    assert job["protocol"] == protocol.model_dump()
-    assert (job["backend"], job["api"]) == ("numpy", "numpy")
-    assert job["workload"] == str(ALONE.sizes.folder)
-    assert (job["threads"], job["task"], job["steps"], job["blocks"]) == (1, "bench", 7, 2)
-    assert (record["threads"], record["protocol"]) == (1, protocol.model_dump())
-
-
 def test_a_point_without_a_number_of_threads_gets_all_processors(measure_fake, tiny, monkeypatch):
     monkeypatch.setattr(measure, "default_threads", lambda: 5)
     record = measure_fake('answer(status="ok", result=job["threads"])', tiny)
@@ -444,12 +431,6 @@ def test_one_measurement_at_a_time(measure_fake, tmp_path):
 def test_a_protocol_that_makes_no_sense_is_refused(field):
     with pytest.raises(ValidationError):
         Protocol(**field)
-
-
-def test_no_protocol_ends_a_run_by_elapsed_time():
-    assert set(Protocol.model_fields) == {"warmup", "steps", "timeout_s"}
-    assert set(Protocol.model_fields) <= set(records.StoredProtocol.model_fields)
-    assert records.StoredProtocol.model_validate(QUICK.model_dump()).fixed
 
 
 # Several in one process

@@ -15,8 +15,6 @@ from matplotlib.container import ErrorbarContainer
 from traintime import paths
 from traintime.book import figures, plots
 from traintime.book.plots import look
-from traintime.explain.statistics import Interval
-from traintime.point import axis_label
 
 NAN = float("nan")
 
@@ -80,21 +78,6 @@ def test_a_point_without_a_time_is_not_drawn_and_has_no_place_on_the_axis():
     assert axis.get_xlim()[1] < 4000
 
 
-def test_a_stack_that_gave_no_time_at_all_has_no_line_and_no_name():
-    (axis,) = plots.steps(pd.concat([TWO, measured("2026-torch", {1000: NAN})])).axes
-    assert len(lines(axis)) == 2
-    assert {text.get_text() for text in axis.texts} == {"2026-jax", "numpy"}
-
-
-@pytest.mark.parametrize("against", ["vocabulary", "batch", "length"])
-def test_the_axes_say_what_they_show(against):
-    (axis,) = plots.steps(TWO.rename(columns={"vocabulary": against}), against).axes
-    assert axis.get_xlabel() == axis_label(against)
-    assert against.split()[0] in axis.get_xlabel()
-    assert axis.get_ylabel() == "one step (ms)"
-    assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
-
-
 def test_every_time_with_its_interval_lies_within_the_axis():
     wide = pd.concat([measured("2026-jax", {1000: 0.0004}), measured("numpy", {1000: 7.0})])
     (axis,) = plots.steps(wide).axes
@@ -110,14 +93,6 @@ def test_the_bars_are_the_intervals_and_a_single_invocation_has_none():
     (bars,) = lines(axis)[0].lines[2]
     ends = [segment[:, 1] for segment in bars.get_segments()]
     assert np.array(ends) == pytest.approx(np.array([[9, 11], [20, 20]]))
-
-
-def test_what_this_run_measured_looks_different_from_what_is_stored():
-    markers = [
-        lines(plots.steps(TWO, source=source).axes[0])[0].lines[0].get_marker() for source in ("stored", "this run")
-    ]
-    assert markers == [look.SOURCE["stored"], look.SOURCE["this run"]]
-    assert markers[0] != markers[1]
 
 
 def test_names_of_lines_that_end_close_together_are_moved_apart():
@@ -154,36 +129,6 @@ def test_each_stack_has_a_panel_with_a_line_for_each_way_that_gave_a_time(tried)
     assert list(drawn(lines(panels[0])[1]).items()) == [(1000, pytest.approx(20)), (2000, pytest.approx(30))]
 
 
-def test_a_way_looks_the_same_in_every_panel_and_is_named_once(tried):
-    figure = plots.ways(tried)
-    for panel in figure.axes:
-        for line in lines(panel):
-            assert line.lines[0].get_color() == look.WAY[line.get_label()]["color"]
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["adam", "sgd", "frozen"]
-
-
-def test_the_panels_share_their_axes_and_say_what_they_show(tried):
-    figure = plots.ways(tried.rename(columns={"vocabulary": "length"}), "length")
-    assert figure.get_supxlabel() == axis_label("length")
-    assert [panel.get_ylabel() for panel in figure.axes] == ["one step (ms)", ""]
-    assert len({panel.get_ylim() for panel in figure.axes}) == 1
-    assert {(panel.get_xscale(), panel.get_yscale()) for panel in figure.axes} == {("log", "log")}
-    assert figure.axes[0].get_ylim()[0] < 0.9 * 20
-    assert figure.axes[0].get_ylim()[1] > 1.1 * 50
-
-
-def test_a_stack_that_gave_no_time_has_an_empty_panel(tried):
-    panels = plots.ways(pd.concat([tried, measured("2026-torch", {1000: NAN})])).axes
-    assert panels[2].get_title(loc="left") == "2026-torch"
-    assert lines(panels[2]) == []
-
-
-def test_one_stack_has_one_panel(tried):
-    (panel,) = plots.ways(tried[tried["stack"] == "numpy"]).axes
-    assert panel.get_ylabel() == "one step (ms)"
-
-
 # What may be called a difference
 
 
@@ -207,29 +152,9 @@ def test_a_difference_that_cannot_be_told_has_a_hollow_marker():
     assert found[1000] != "white"
 
 
-def test_each_panel_of_a_crossing_has_its_title_and_the_names_of_its_lines():
-    points = pd.concat([measured("2020-theano", {5_000: 0.1, 80_000: 0.2}), measured("numpy", {5_000: 0.3})])
-    points = pd.concat([points, measured("2020-tensorflow", {5_000: 0.05, 80_000: NAN})])
-    names = {"2020-theano": "Theano", "2020-tensorflow": "TensorFlow"}
-    figure = plots.crossing({"one": (points, names), "other": (points, {"numpy": "NumPy"})})
-    assert [axis.get_title("left") for axis in figure.axes] == ["one", "other"]
-    assert [sorted(text.get_text() for text in axis.texts) for axis in figure.axes] == [
-        ["TensorFlow", "Theano"],
-        ["NumPy"],
-    ]
-
-
 def test_a_ratio_without_an_interval_is_drawn_without_a_bar():
     figure = plots.ratios({"vocabulary": compared(low=NAN, high=NAN)})
     assert len(fills(figure.axes[0])) == 2
-
-
-def test_gains_are_rows_of_stacks_next_to_the_claim_with_a_count_each():
-    table = compared(stack=["numpy", "2026-jax"], allocator="tcmalloc")
-    (axis,) = plots.gains(table, 1.24, {"numpy": "0.1"}, "page faults").axes
-    assert [text.get_text() for text in axis.get_yticklabels()] == ["numpy", "2026-jax"]
-    assert 1.24 in [line.get_xdata()[0] for line in axis.lines if line.get_linestyle() == "--"]
-    assert {"0.1", "page faults"} <= {text.get_text() for text in axis.texts}
 
 
 # One layer in several ways
@@ -264,14 +189,6 @@ def test_each_cause_has_a_row_and_each_task_a_marker():
     assert [one.lines[0].get_xdata().tolist() for one in lines(axis)] == [[1], [-2, -10]]
 
 
-def test_losses_have_a_panel_for_epochs_and_one_for_steps():
-    ways = ["equal epochs, rate fixed", "equal epochs, rate scaled", "equal steps, rate fixed"]
-    table = pd.DataFrame([(batch, way, 1.0, 0.9, 1.1) for way in ways for batch in (16, 512)])
-    figure = plots.losses(table.set_axis(["batch", "way", "loss", "loss_low", "loss_high"], axis="columns"))
-    assert [axis.get_title(loc="left") for axis in figure.axes] == ["equal epochs", "equal steps"]
-    assert [len(lines(axis)) for axis in figure.axes] == [2, 1]
-
-
 # Profiles and memory
 
 
@@ -286,34 +203,12 @@ def test_counted_times_are_bars_of_one_scale_with_their_calls():
     assert upper.get_xlim() == lower.get_xlim() == pytest.approx((0, 25))
 
 
-def test_an_images_time_is_drawn_against_the_batch_and_named_at_its_end():
-    rows = [("question", 1, 1.0), ("question", 16, 0.7), ("ours, glibc", 1, 1.0), ("ours, glibc", 1024, 0.6)]
-    table = pd.DataFrame(rows, columns=["name", "batch", "ratio"])
-    (axis,) = plots.relative_to_one(table.assign(low=table["ratio"], high=table["ratio"])).axes
-    assert [drawn(line) for line in lines(axis)] == [{1: 1.0, 16: 0.7}, {1: 1.0, 1024: 0.6}]
-    assert [text.get_text() for text in axis.texts] == ["question", "ours, glibc"]
-
-
 def test_an_image_and_its_fresh_pages_have_a_panel_each():
     rows = [("at once, glibc", 1, 1e-4, 0.0), ("at once, glibc", 16, 9e-5, 27.0)]
     table = pd.DataFrame(rows, columns=["how", "batch", "image_s", "image_pages"])
     times, pages = plots.image_and_pages(table.assign(low=table["image_s"], high=table["image_s"])).axes
     assert [drawn(line) for line in lines(times)] == [pytest.approx({1: 100, 16: 90})]
     assert [line.get_ydata().tolist() for line in pages.get_lines()] == [[0, 27]]
-
-
-def test_a_drawing_of_joined_maps_counts_the_copies():
-    assert [axis.get_xlabel() for axis in plots.joined_maps(4).axes] == [
-        "4 written, 0 copied",
-        "4 written, 4 copied",
-        "4 written, 10 copied",
-    ]
-
-
-def test_a_drawing_of_blocks_makes_fewer_calls_with_larger_arrays():
-    calls, arrays = plots.against_cache(8, 4, 5).axes
-    assert len(calls.patches) == 2 * (8 + 2 + 1)
-    assert max(bar.get_x() + bar.get_width() for bar in arrays.patches) == 8
 
 
 def test_a_networks_peak_is_a_bar_of_parts_with_a_mark_where_it_was_measured():
@@ -324,56 +219,8 @@ def test_a_networks_peak_is_a_bar_of_parts_with_a_mark_where_it_was_measured():
     assert axis.lines[0].get_xdata().tolist() == pytest.approx([180])
 
 
-def test_copies_have_a_marker_an_optimizer_and_a_line_a_rule():
-    table = pd.DataFrame({"adam": [4.0, 7.0], "sgd": [2.0, 3.0], "frozen": [1.0, 1.0]}, index=["numpy", "2026-jax"])
-    (axis,) = plots.copies(table, {3: "3×"}).axes
-    marked = {line.get_label(): line.get_xdata().tolist() for line in axis.lines if line.get_marker() != "None"}
-    assert marked == {"adam": [4, 7], "sgd": [2, 3]}
-    assert [text.get_text() for text in axis.texts] == ["3×"]
-
-
-def test_what_frees_memory_has_a_panel_a_network_and_a_row_a_way():
-    rows = [("copies", "SGD", "2026-jax", 0.9), ("copies", "tcmalloc", "2026-torch", 1.1)]
-    table = pd.DataFrame([*rows, ("activations", "SGD", "2026-jax", 1)], columns=["larger", "way", "stack", "peak"])
-    table["peak"] = [Interval(value, value - 0.1, value + 0.1) for value in table["peak"]]
-    upper, lower = plots.freed(table).axes
-    assert [label.get_text() for label in upper.get_yticklabels()] == ["SGD", "tcmalloc"]
-    assert [line.lines[0].get_xdata().tolist() for line in lines(upper)] == [[0.9], [1.1]]
-    assert lower.get_title(loc="left") == "32 dense layers"
-
-
-def test_the_drawing_of_a_step_names_its_parts():
-    (axis,) = plots.memory_of_a_step().axes
-    assert {"framework", "weights", "activations", "gradients"} <= {text.get_text() for text in axis.texts}
-
-
 def test_every_figure_that_the_book_draws_once_is_committed():
     """An interrupted build deletes what it was about to draw; that must not be committed."""
     tracked = subprocess.run(["git", "ls-files", "figures"], cwd=paths.ROOT, capture_output=True, text=True, check=True)
     drawn = {f"figures/{name}.{kind}" for name in figures.DRAWN for kind in ("svg", "png")}
     assert drawn <= set(tracked.stdout.split())
-
-
-def test_the_palette_is_seaborns() -> None:
-    import seaborn
-
-    assert list(look.PALETTE) == seaborn.color_palette("colorblind").as_hex()
-
-
-# What a measurement is worth
-
-
-def test_each_run_of_the_sentinel_has_a_mark_and_each_pause_a_line():
-    hours = [0.0, 0.5, 1.0, 5.0, 5.2, 5.4, 60.0]
-    runs = pd.DataFrame({"hours": hours, "step_s": 0.03, "error_s": 0.001})
-    (axis,) = plots.sentinel(runs).axes
-    assert len(lines(axis)[0].lines[0].get_xdata()) == len(runs)
-    assert [text.get_text() for text in axis.texts] == ["hour 0 to 1", "hour 5"]
-    assert len(axis.lines) == 3  # the marks, and two pauses
-
-
-def test_drawings_of_rounds_and_tiers_name_what_they_draw():
-    (axis,) = plots.rounds("ABBA").axes
-    assert [text.get_text() for text in axis.texts][1:] == [*"AABB", *"ABBA"]
-    (axis,) = plots.tiers().axes
-    assert "the training" in {label.get_text() for label in axis.get_yticklabels()}

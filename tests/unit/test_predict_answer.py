@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traintime.book.chapters import rows
 from traintime.errors import InputError
 from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import STEP
 from traintime.point import make_point
-from traintime.predict import advice, ask, durations, here, holdings, prices, tiers
+from traintime.predict import advice, ask, durations, here, holdings, prices, record, tiers
 from traintime.predict.answer import Estimate, Help, amount, amounts, around, bytes_of, digits, within
 from traintime.predict.estimate import comparison, estimate, side_by_side
 from traintime.predict.evidence import conclude
@@ -260,7 +261,7 @@ def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
 
 def test_it_says_how_often_such_answers_were_right_and_what_is_beyond_them():
     short, long = probed(samples=1_000), probed(samples=1_000_000, epochs=100)
-    assert "models predicted this way ended inside" in dict(short.rows)["evidence"]
+    assert record.of("probed").sentence in dict(short.rows)["evidence"]
     assert not any("times as long" in note for note in short.notes)
     assert any("times as long" in note for note in long.notes)
 
@@ -303,6 +304,17 @@ def test_each_change_is_priced_as_the_model_that_has_it():
 def test_a_small_table_gets_no_advice_about_tables():
     found, _ = helped(ModelDescription.from_point(make_point(vocabulary=100)))
     assert not {name for name in found if "table" in name or "Embedding" in name}
+
+
+@pytest.mark.parametrize("stack", rows.STACKS)
+def test_a_deferred_table_is_advised_above_the_rows_of_chapter_16_alone(stack):
+    least = round(rows.equal_rows(rows.most_repeatable(), stack), -3)
+    assert advice.DEFERRED_ABOVE[stack] == least
+    of_rates = prices.Prices("made up", dict.fromkeys(STEP.terms, 0.0) | {"update": 1e-9}, 0.1)
+    for count, told in ((least, False), (least + 1, True)):
+        model = dataclasses.replace(ModelDescription.from_point(make_point(vocabulary=int(count))), stack=stack)
+        found = advice.helps(advice.PricedWork(model, of_rates, {}), 100)
+        assert any("deferred" in one.what for one in found) == told
 
 
 def test_a_loop_that_reads_its_inputs_by_slices_is_told_of_one_that_does_not():

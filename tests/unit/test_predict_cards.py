@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from traintime import paths
-from traintime.errors import InputError
 from traintime.point import make_point
 from traintime.predict import cards, prices
 from traintime.predict.answer import SURE, around
@@ -28,16 +27,6 @@ def few(given):
     return [*(one for one in given if one.source in FEW), *layers[::3]]
 
 
-def test_every_training_is_left_out_with_its_card_and_with_its_source(given):
-    folds = cards.folds(given)
-    for place, one in enumerate(given):
-        mine = [mask for mask in folds.values() if mask[place]]
-        for name in ("device", "source"):
-            together = [getattr(each, name) == getattr(one, name) for each in given]
-            assert any(np.array_equal(mask, together) for mask in mine)
-    assert len({tuple(mask) for mask in folds.values()}) == len(folds), "none twice"
-
-
 def test_what_is_left_out_has_no_part_in_what_predicts_it(few):
     """A card ten times as slow is predicted as before, and others are not."""
     card = "K40m"
@@ -48,12 +37,6 @@ def test_what_is_left_out_has_no_part_in_what_predicts_it(few):
     assert after.loc[its, "high_s"].tolist() == before.loc[its, "high_s"].tolist(), "nor in its interval"
     others = before.index.difference(its)
     assert (after.loc[others, "foretold_s"] > 1.01 * before.loc[others, "foretold_s"]).any()
-
-
-def test_a_source_has_the_weight_of_the_root_of_its_trainings(given):
-    weight = pd.Series(cards.weights(given)).groupby([one.source for one in given]).sum()
-    count = pd.Series([one.source for one in given]).value_counts()
-    assert weight.to_dict() == pytest.approx(np.sqrt(count).to_dict())
 
 
 def test_costs_are_found_again_from_steps_that_have_them(given):
@@ -103,14 +86,6 @@ def test_the_networks_on_the_a100_have_the_work_of_their_layers():
     network.add(keras.layers.Dense(128, activation="relu"))
     network.add(keras.layers.Dense(10, activation="softmax"))
     assert cards.network(depth, filters, 96) == work(network, 96, "adam").total
-
-
-def test_the_derived_files_are_what_the_trainings_give(tmp_path):
-    left_out = cards.derive()
-    for name, rows in (("cards", left_out), ("card-costs", cards.costs(left_out))):
-        rows.to_csv(tmp_path / "again.csv", index=False, float_format="%.6g")
-        again, stored = (pd.read_csv(path) for path in (tmp_path / "again.csv", paths.DERIVED / f"{name}.csv"))
-        pd.testing.assert_frame_equal(again, stored, rtol=1e-3)
 
 
 def test_the_costs_in_use_and_their_interval_are_those_of_the_stored_errors():
@@ -168,10 +143,3 @@ def test_on_torch_convolutions_alone_are_computed_in_tf32():
         both = [replace(model, stack=stack, convolutions=are) for are in (True, False)]
         first, second = (formula_evidence(request, one, "A100-40GB").step_s for one in both)
         assert (first < second, first == second) == (quicker, not quicker)
-
-
-def test_an_unknown_card_or_stack_is_refused():
-    with pytest.raises(InputError, match="device: 'K41'"):
-        prices.published("K41", "2026-jax")
-    with pytest.raises(InputError, match="stack: '2031-jax'"):
-        prices.published("T4", "2031-jax")

@@ -3,11 +3,9 @@
 import functools
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from traintime import cli, paths
@@ -15,7 +13,7 @@ from traintime.book import page
 from traintime.book.stored import Measurements
 from traintime.errors import InputError
 from traintime.explain.terms import by_part
-from traintime.predict import compare, normal, prices
+from traintime.predict import compare, prices
 from traintime.store import records
 from traintime.store.table import table
 
@@ -75,13 +73,6 @@ def times(factor):
 
 def one(found: list[compare.Placed], stack: str) -> compare.Placed:
     return next(each for each in found if each.stack == stack)
-
-
-def test_the_derived_file_is_what_the_measurements_give():
-    """Seconds for all machines: nothing else tells that data/derived/normal.csv is older than they are."""
-    stored = pd.read_csv(paths.DERIVED / "normal.csv", keep_default_na=False, na_values={"faults": [""]})
-    derived = normal.derive().reset_index(drop=True)
-    pd.testing.assert_frame_equal(stored, derived, check_dtype=False, rtol=1e-4)
 
 
 def test_a_machine_like_one_of_the_books_is_normal(tmp_path):
@@ -193,19 +184,6 @@ def test_a_colab_runtimes_packages_are_held_against_the_locked_ones(tmp_path):
     root = reader(tmp_path, "2026-jax", "rnn-v*-l25-b100-adam.json", lambda record: record.update(stack="colab-jax"))
     (placed,) = compare.compare(root)
     assert (placed.stack, placed.verdict) == ("colab-jax", "normal")
-
-
-def test_a_verdict_says_at_how_many_points_where_it_is_not_all(tmp_path):
-    root = reader(tmp_path, "2026-jax", "rnn-v*-l25-b100-adam.json")
-    (placed,) = compare.compare(root)
-    assert replace(placed, off="slower", at=1, points=3).verdict == "slower than normal at 1 of 3 configurations"
-    assert replace(placed, off="slower", at=3, points=3).verdict == "slower than normal"
-
-
-def test_the_books_own_spread_is_no_wider_than_its_machines():
-    spread = normal.spread()
-    assert 0.02 < spread.machine < 0.5
-    assert 0.02 < spread.point < 0.5
 
 
 @pytest.mark.parametrize("what", ["folder", "empty", "machine", "rates", "nothing"])

@@ -108,14 +108,6 @@ def test_what_is_shown_is_read_back_to_the_unit_shown(seconds):
     assert durations.text(shown) == text
 
 
-@given(st.integers(0, 30), st.integers(0, 100), st.integers(0, 100), st.integers(1, 100))
-def test_what_is_written_is_what_is_read(days, hours, minutes, seconds):
-    parts = [f"{number}{unit}" for number, unit in zip((days, hours, minutes), "dhm", strict=True) if number]
-    expected = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    for text in ("".join([*parts, f"{seconds}s"]), " ".join([*parts, f"{seconds} sec"])):
-        assert durations.seconds(text) == expected.total_seconds() == durations.seconds(expected)
-
-
 # Deadlines
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -233,13 +225,6 @@ def test_several_steps_of_one_call_are_as_many_steps():
         found.add(0.5 * number, number)
     assert found.total(8, LEVEL).value == pytest.approx(4)
     assert found.total(0, LEVEL) == Interval(0, 0, 0)
-
-
-def test_without_a_block_or_a_level_nothing_is_said():
-    with pytest.raises(ValueError, match="no block"):
-        BlockMeans().total(1, LEVEL)
-    with pytest.raises(ValueError, match="level"):
-        filled([1.0]).total(1, 1.0)
 
 
 # A training under way

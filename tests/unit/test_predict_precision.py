@@ -112,21 +112,19 @@ def test_a_model_in_half_precision_has_its_prices_and_is_not_told_to_take_it(pro
 
 
 @pytest.mark.parametrize(
-    ("dtype", "given"), [("float16", {}), ("float64", {}), ("bfloat16", {"device": "T4", "rates": None})]
+    ("dtype", "given", "sets"),
+    [
+        *[(dtype, {}, precision.needed()) for dtype in ("float16", "float64")],
+        ("bfloat16", {"device": "T4", "rates": None}, precision.needed()),
+        ("bfloat16", {}, ()),  # a processor without the instructions
+    ],
 )
-def test_a_type_without_a_price_is_told_of(processor, dtype, given):
-    processor(*precision.needed())
+def test_a_type_without_a_price_is_priced_as_float32_and_told_of(processor, dtype, given, sets):
+    processor(*sets)
     one = foretold(dtype, **given)
     assert one.step.value == foretold("float32", **given).step.value
     assert any(f"computed in {dtype}, which has no known cost here" in note for note in one.notes)
     assert not half_of(one)
-
-
-def test_a_processor_without_the_instructions_prices_half_as_whole_and_says_so(processor):
-    processor()
-    one = foretold("bfloat16")
-    assert one.step.value == foretold("float32").step.value
-    assert any("computed in bfloat16, which has no known cost here" in note for note in one.notes)
 
 
 def test_both_the_allocator_and_precision_are_priced(processor):

@@ -4,27 +4,15 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from traintime import paths
 from traintime.errors import InputError
 from traintime.explain.terms import STEP, TERMS, by_part
 from traintime.measuring import machine
 from traintime.point import make_point
-from traintime.predict import here, holdings, peaks, precision, prices
+from traintime.predict import here, holdings, prices
 from traintime.predict.prices import Prices, Rates
 from traintime.store import derived
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [(prices, "habits"), (precision, "precision"), (peaks, "peaks"), (holdings, "holdings")],
-)
-def test_the_derived_file_is_what_the_measurements_give(module, name, tmp_path):
-    module.derive().to_csv(tmp_path / "again.csv", index=False, float_format="%.6g")
-    again, stored = (pd.read_csv(path) for path in (tmp_path / "again.csv", paths.DERIVED / f"{name}.csv"))
-    pd.testing.assert_frame_equal(again, stored, rtol=1e-4)
 
 
 def made(seconds):

@@ -22,43 +22,46 @@ def tried(tmp_path, monkeypatch):
         rows = [{"machine": "m", "started": started, "figure": "time", "reason": ""} for started in gone]
         columns = ["machine", "started", "figure", "reason"]
         pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "withdrawn.csv", index=False)
-        return record.derive().set_index(["tier", "stack"])
+        return record.derive().set_index("tier")
 
     monkeypatch.setattr(paths, "PREDICTED", tmp_path)
-    monkeypatch.setattr(record.versions, "at", lambda started: 7)
+    monkeypatch.setattr(record.versions, "at", lambda started: 7 if started >= "2026-11-26" else 6)
     return put
 
 
 def test_held_half_and_longest(tried):
     found = tried([case(n, seconds=10.0 + n / 10) for n in range(14)] + [case(20, seconds=40.0)])
-    row = found.loc[("probed", "2026-jax")]
+    row = found.loc["probed"]
     assert (row["models"], row["held"], row["longest_s"]) == (15, 14, 40.0)
     assert row["half"] == pytest.approx(1 - 10 / 10.7)
-    assert (found.loc[("probed", "others")] == row).all()
 
 
-def test_few_models_of_a_stack_count_among_the_others_alone(tried):
-    found = tried([case(n) for n in range(5)] + [case(n + 10, stack="2026-torch") for n in range(14)])
-    assert list(found.index) == [("probed", "2026-torch"), ("probed", "others")]
-    assert found.loc[("probed", "others"), "models"] == 19
+@pytest.mark.parametrize("newest, version", [(9, 6), (10, 7)])
+def test_the_newest_version_with_enough_trainings_is_quoted_over_all_stacks(tried, newest, version):
+    earlier = [case(n) | {"started": f"2026-11-25T10:00:{n:02}Z"} for n in range(14)]
+    row = tried([*earlier, *(case(n, stack=f"2026-{'jax' if n % 2 else 'torch'}") for n in range(newest))]).loc[
+        "probed"
+    ]
+    assert (row["version"], row["models"]) == (version, {6: 14, 7: 10}[version])
 
 
-def test_what_was_withdrawn_does_not_count(tried):
+def test_a_time_that_was_withdrawn_counts(tried):
+    """Its answer was given, and was wrong."""
     cases = [case(n) for n in range(14)]
-    assert tried(cases, [cases[0]["started"]]).loc[("probed", "others"), "models"] == 13
+    assert tried(cases, [cases[0]["started"]]).loc["probed", "models"] == 14
 
 
 @pytest.mark.parametrize("longer, told", [(9, False), (16, True)])
 def test_answers_that_are_mostly_too_low_say_so(tried, longer, told):
-    row = tried([case(n, seconds=9.0 + 2.0 * (n < longer)) for n in range(20)]).loc[("probed", "2026-jax")]
+    row = tried([case(n, seconds=9.0 + 2.0 * (n < longer)) for n in range(20)]).loc["probed"]
     assert row["longer"] == longer
-    counts = (int(row[name]) for name in ("models", "held", "longer"))
+    counts = (int(row[name]) for name in ("version", "models", "held", "longer"))
     one = record.TrackRecord(*counts, row["half"], row["longest_s"])
     assert (f"{longer} took longer" in one.sentence) == told
 
 
 def test_a_training_beyond_what_was_tried_is_told():
-    one = record.of("probed", "2026-jax")
+    one = record.of("probed")
     assert one.beyond(one.longest_s) == ""
     assert "10 times as long" in one.beyond(10 * one.longest_s)
 

@@ -35,54 +35,6 @@ def trained(loop, clock, epochs=3, steps=40, step_s=0.5, validation_s=0.0, loade
                 clock.now += validation_s
 
 
-def test_the_end_is_where_even_steps_put_it():
-    clock, ends = Clock(), []
-    loop = TrainingLoop(3, say=None, clock=clock)
-    trained(loop, clock, look=lambda: ends.append(loop.estimate and clock.now + loop.estimate.remaining.value))
-    assert ends[0] is None, "nothing is known before a step was done"
-    assert ends[5:] == pytest.approx([clock.now] * (3 * 40 - 5))
-
-
-def test_validation_counts_once_it_was_seen():
-    clock, ends = Clock(), []
-    loop = TrainingLoop(4, say=None, clock=clock)
-    trained(loop, clock, 4, validation_s=7.0, look=lambda: ends.append((clock.now, loop.estimate)))
-    later = [now + seen.remaining.value for now, seen in ends[2 * 40 :]]
-    assert later == pytest.approx([clock.now] * len(later))
-
-
-def test_a_loop_whose_length_nobody_knows_can_tell_after_an_epoch():
-    clock = Clock()
-    loop = TrainingLoop(2, say=None, clock=clock)
-    for _ in loop.batches(iter(range(30))):
-        assert loop.estimate is None
-        clock.now += 1.0
-    for _ in loop.batches(iter(range(30))):
-        clock.now += 1.0
-    assert loop.estimate.remaining.value == pytest.approx(0.0)
-
-
-def test_an_epoch_that_is_left_early_makes_the_others_as_long():
-    clock = Clock()
-    loop = TrainingLoop(3, say=None, clock=clock)
-    for number in loop.batches(range(100)):
-        clock.now += 1.0
-        if number == 20:
-            break
-    for _ in loop.batches(range(100)):
-        clock.now += 1.0
-    trained(loop, clock, 1, 100, 1.0)
-    assert loop.estimate.remaining.value == pytest.approx(0.0)
-
-
-def test_a_training_that_goes_on_counts_what_is_left():
-    clock, seen = Clock(), []
-    loop = TrainingLoop(10, first_epoch=8, say=None, clock=clock)
-    trained(loop, clock, 2, look=lambda: seen.append(loop.estimate))
-    assert seen[20].finished == pytest.approx(20 / 80)
-    assert seen[20].remaining.value == pytest.approx(60 * 0.5)
-
-
 # Training that was resumed
 
 

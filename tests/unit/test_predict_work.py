@@ -16,7 +16,7 @@ from traintime.errors import InputError
 from traintime.point import make_point
 from traintime.predict import advice, prices, updates
 from traintime.predict.estimate import estimate
-from traintime.predict.layers import LAYERS, MADE_OF, OPERATIONS, itemsize
+from traintime.predict.layers import LAYERS, MADE_OF, OPERATIONS
 from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription
 from traintime.predict.work import ModelWork, UnknownLayer, work
@@ -663,13 +663,6 @@ def test_a_deferred_table_is_advice_where_that_layer_would_train(name, keras, la
     assert any("deferred" in one.what for one in advice.helps(told, BATCH)) == deferrable
 
 
-@pytest.mark.parametrize(
-    ("dtype", "size"), [("float64", 8), ("float16", 2), ("int8", 1), ("bool", 1), ("float8_e4m3fn", 1)]
-)
-def test_bytes_of_a_number(dtype, size):
-    assert itemsize(dtype) == size
-
-
 # The workloads: one currency
 
 
@@ -750,24 +743,6 @@ KEPT = 4 * (10 * 6 + 10 * 1 - 16 * 10 * 6)
 def test_the_rnns_model_differs_from_its_closed_form_as_told(sizes, more, keras):
     found, closed = of_point("rnn", **sizes)
     assert differences(found, closed) == {**LAST, "activation_bytes": KEPT} | more
-
-
-def test_the_rnns_gradients_that_are_added_up_cost_as_in_its_closed_form(keras):
-    point = make_point("rnn", **workloads.get("rnn").small, accumulated=4)
-    found = work(model_of(point), 10, keras.optimizers.Adam(gradient_accumulation_steps=4)).total
-    assert (found.update_flops, found.update_bytes) == (point.work.update_flops, point.work.update_bytes)
-
-
-def test_the_rnns_deferred_table_moves_the_same_bytes(keras):
-    found, closed = of_point("rnn", optimizer="adam", **{"vocabulary": 1000})
-    point = make_point("rnn", **workloads.get("rnn").small | {"vocabulary": 1000}, optimizer="adam-deferred")
-    found = work(model_of(point), 10, "adam").total
-    for name in ("parameters", "trained", "update_bytes", "launches"):
-        assert getattr(found, name) == getattr(point.work, name), name
-    others = found.trained - 60 * 16
-    more = UPDATE_FLOPS["adam-deferred"] - UPDATE_FLOPS["adam"]
-    assert found.update_flops == point.work.update_flops - others * more
-    assert found.trained < closed.trained
 
 
 # Optimizers

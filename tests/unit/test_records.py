@@ -61,14 +61,6 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_write_replaces_the_whole_file_and_makes_its_folders(tmp_path):
-    target = tmp_path / "a" / "b" / "file.json"
-    records.write_atomically(target, "a long first text\n")
-    records.write_atomically(target, "short\n")
-    assert target.read_text() == "short\n"
-    assert list(target.parent.iterdir()) == [target]
-
-
 def test_others_may_read_the_file(tmp_path):
     before = os.umask(0o022)
     try:
@@ -112,20 +104,6 @@ def test_a_folder_that_cannot_be_written_is_named_and_a_full_disk_is_not_made_wr
 def test_asking_whether_a_folder_can_be_written_leaves_nothing_in_it(tmp_path):
     records.check_writable(tmp_path / "a" / "b")
     assert list((tmp_path / "a" / "b").iterdir()) == []
-
-
-def test_a_folder_below_a_file_cannot_be_written(tmp_path):
-    (tmp_path / "taken").write_text("a file, not a folder")
-    with pytest.raises(InputError, match=r"^folder: .*taken"):
-        records.write_atomically(tmp_path / "taken" / "numpy" / "file.json", "text")
-
-
-def test_append_keeps_every_invocation_in_order_and_returns_what_it_added(add, path, invocation):
-    added = records.append(path, "some-machine", "numpy", POINT, invocation(round=9))
-    assert (added.round, added.settled) == (9, True)
-    for number in (1, 2, 3):
-        path = add("ok" if number != 2 else "timeout", round=number)
-    assert [(i.round, i.status) for i in records.read(path).invocations[1:]] == [(1, "ok"), (2, "timeout"), (3, "ok")]
 
 
 @pytest.mark.parametrize(
@@ -223,15 +201,6 @@ def test_the_text_means_the_value(value):
     assert json.loads(records.dumps(value)) == value
 
 
-def test_a_list_of_numbers_is_one_line_and_each_invocation_has_its_own_lines():
-    text = records.dumps({"invocations": [{"steps_ns": [1, 2, 3]}, {"steps_ns": []}], "key": "x"})
-    lines = [line.strip() for line in text.splitlines()]
-    assert '"steps_ns": [1, 2, 3]' in lines
-    assert '"steps_ns": []' in lines
-    assert lines.index('"invocations": [') < lines.index('"steps_ns": [1, 2, 3]')
-    assert text.endswith("}\n")
-
-
 # Reading
 
 
@@ -255,26 +224,6 @@ def test_a_file_of_a_newer_schema_asks_for_an_update(add):
         records.read(path)
     assert POINT.key in caught.value.value
     assert "Update traintime" in caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    ("keys", "value"),
-    [
-        (("surprise",), 1),
-        (("point", "sizes", "vocabulary"), -5),
-        (("point", "run", "device"), "abacus"),
-        (("invocations", 0, "status"), "fine"),
-        (("invocations", 0, "result", "timing", "steps_ns"), "many"),
-        (("invocations", 0, "result", "facts", "gpu"), True),
-    ],
-)
-def test_a_wrong_key_is_refused_with_file_and_key(add, keys, value):
-    path = add()
-    change(path, *keys, value=value)
-    with pytest.raises(InputError) as caught:
-        records.read(path)
-    assert caught.value.value == f"some-machine/numpy/{POINT.key}.json"
-    assert f"has a wrong key {'.'.join(map(str, keys))} (" in str(caught.value)
 
 
 def as_link(path):

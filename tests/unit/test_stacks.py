@@ -60,29 +60,6 @@ def install(stack, *packages):
     (stack.home / "installed-lock.sha256").write_text(stamp(stack))
 
 
-# Names
-
-
-def test_every_stack_is_found_by_its_name():
-    assert all(stacks.get(name).name == name for name in stacks.ALL)
-    assert len(stacks.ALL) == 8
-
-
-def test_an_unknown_stack_is_refused_and_the_known_ones_are_named():
-    with pytest.raises(InputError, match="stack: '2016-theano' is not a known stack") as caught:
-        stacks.get("2016-theano")
-    assert all(name in caught.value.remedy for name in stacks.ALL)
-
-
-@pytest.mark.parametrize("stack", stacks.ALL.values(), ids=lambda stack: stack.name)
-def test_a_stack_with_a_python_of_its_own_has_a_lock_and_a_home_of_its_own(stack):
-    if stack.python:
-        assert (paths.LOCKS / stack.lock).is_file()
-        assert stack.executable.is_relative_to(stack.home)
-    else:
-        assert stack.executable == Path(sys.executable)
-
-
 # What a stack has no way to run
 
 KERAS = [name for name in stacks.ALL if name != "numpy"]

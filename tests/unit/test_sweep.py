@@ -150,12 +150,6 @@ def test_a_sweep_may_have_further_sets_joined_to_its_values():
     assert len(made.pairs) == len(found)
 
 
-def test_a_sweep_that_says_little_has_the_usual_rounds_stacks_and_protocol():
-    made = sweep.Plan.from_profile("short", {"vocabulary": 10})
-    assert (made.rounds, made.protocol, made.beyond_memory) == (5, Protocol(), False)
-    assert {stack.name for stack in made.stacks} == set(stacks.ALL)
-
-
 @pytest.mark.parametrize(
     ("changes", "field", "value"),
     [
@@ -183,27 +177,12 @@ def test_what_no_sweep_or_none_of_these_stacks_can_have_is_refused_by_its_field(
     assert (caught.value.field, caught.value.value) == (field, value)
 
 
-def test_a_sweep_on_the_stacks_that_can_is_taken():
-    assert len(plan(stacks=["numpy"], optimizer="adam-rows").points) == 3
-    assert len(plan(stacks=["2026-jax", "2017-theano"], words=5, mask=[False, True]).points) == 6
-
-
 @pytest.fixture
 def profile(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "PROFILES", tmp_path)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"sweeps": {"one": SMALL, "two": SMALL | {"rounds": 5}}}))
     (tmp_path / "bare.yaml").write_text("chapters: {}\n")
     return "mine"
-
-
-@pytest.mark.parametrize(
-    ("name", "only", "field", "known"),
-    [("yours", None, "profile", "bare, mine"), ("mine", ["one", "three"], "sweep", "one, two")],
-)
-def test_an_unknown_profile_or_sweep_is_refused_and_the_known_ones_are_named(profile, name, only, field, known):
-    with pytest.raises(InputError, match=known) as caught:
-        sweep.plans(name, only)
-    assert caught.value.field == field
 
 
 def test_all_sweeps_of_a_profile_or_only_the_named_ones(profile):
@@ -308,12 +287,6 @@ def test_a_sentinel_is_one_small_point_on_the_sweeps_device_with_the_usual_proto
     assert {(task.point.key, task.protocol) for task in watched} == {
         (make_point(vocabulary=20_000, **usual).key, Protocol())
     }
-
-
-def test_a_run_without_sentinels_has_none():
-    without = replace(plan(), sentinels=False).order(1)
-    assert not any(task.sentinel for task in without)
-    assert counted(without) == counted(plan().order(1))
 
 
 def test_the_order_follows_from_seed_sweep_and_round_alone():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from made_up import made_up
 
-from traintime.book import VERDICTS, chapters, stored, verdicts
+from traintime.book import VERDICTS, chapters, original, stored, verdicts
 from traintime.book.claims import Claim, Finding, judge
 from traintime.book.stored import Measurements
 from traintime.book.verdicts import Row
@@ -210,6 +210,16 @@ def test_a_verdict_that_rests_on_a_rule_younger_than_its_runs_says_so(monkeypatc
 def test_each_claim_is_judged_on_each_machine_and_on_this_run():
     found = verdicts.judged([claim(lambda book: Finding(True, book.machine))], Measurements(ROWS))
     assert [one.figure for one in found[0]] == [*stored.named(), "this run"]
+
+
+def test_a_claim_that_needs_no_machine_is_judged_on_what_it_needs():
+    def figures(book):
+        return Finding(True, "10") if book.machine == original.FIGURES else None
+
+    (only,) = verdicts.judged([claim(figures)])[0]
+    assert (only.machine, only.verdict) == (original.FIGURES, "holds")
+    assert [one.machine for one in verdicts.everywhere(CLAIMS["11.1"])] == [original.ARITHMETIC]
+    assert len(verdicts.everywhere(CLAIMS["04.1"])) == len(stored.named())
 
 
 @pytest.mark.parametrize(

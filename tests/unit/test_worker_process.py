@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from traintime import paths
+from traintime.point import make_point
 from traintime.store.records import CodePath, SystemCounts
 
 OF_A_COPY = """
@@ -39,6 +40,15 @@ FACTS = {
 @pytest.fixture
 def process(worker_module):
     return worker_module("process")
+
+
+@linux
+def test_the_peak_is_what_the_process_once_held(process):
+    before = process.peak_memory()
+    held = np.ones(before + 2**27, np.uint8)
+    del held
+    assert process.peak_memory() > before + 2**27
+    assert psutil.Process().memory_info().rss < process.peak_memory() - 2**26
 
 
 class ResourceExhaustedError(Exception):
@@ -293,3 +303,11 @@ def test_a_library_in_a_folder_with_blanks_and_other_letters_is_asked(tmp_path):
     command, environment = [sys.executable, "-c", OF_A_COPY, str(openblas)], os.environ | {"LC_ALL": "C"}
     done = subprocess.run(command, cwd=paths.ROOT, env=environment, capture_output=True, text=True, check=False)
     assert re.fullmatch(r"\[\d+(, \d+)*\]", done.stdout.strip()), done.stderr
+
+
+def test_the_classifier_of_keras_3_drops_what_it_was_asked_to(worker_module):
+    """The small point of the workers' tests drops nothing, since dropping is random."""
+    keras = pytest.importorskip("keras")
+    sizes = make_point(vocabulary=11, embedding=3, units=4, length=5, dropout=0.25).sizes.model_dump()
+    made = worker_module("on_keras3").model(sizes, {"kernel": "auto"})
+    assert [layer.rate for layer in made.layers if isinstance(layer, keras.layers.Dropout)] == [0.25]

@@ -12,7 +12,7 @@ import pandas as pd
 from traintime import paths
 from traintime.book import execute, markup, original, stored, verdicts
 from traintime.book import predictions as registered
-from traintime.book.chapters import of_label, question
+from traintime.book.chapters import of_label
 from traintime.book.claims import NOT_MEASURED, Judged, by_machine, judge
 
 # The documents' titles, in English (data/original/README.md).
@@ -28,15 +28,23 @@ WITNESSES = "<!-- decided -->"  # and where it says on how many machines
 PREDICTIONS = "<!-- every prediction -->"  # in predictions.md: where they go
 FAULTS = "<!-- every fault -->"  # in faults.md: where the table goes
 CSV = "verdicts.csv"  # what claims.md links to
-ARITHMETIC = "the documents' own figures"
+OURS = "our machines"
+# What a claim of ours may say of a document's: it is so, it is not, it is in part.
+WORDS = {
+    original.ARITHMETIC: ("true by arithmetic", "false by arithmetic", "true in part by arithmetic"),
+    original.FIGURES: ("agrees with {} figures", "contradicts {} figures", "agrees in part with {} figures"),
+    OURS: ("confirmed", "not confirmed", "confirmed in part"),
+}
+FROM = "ours, from S"  # the source of a claim on a document's figures: whoever measured the same says nothing of those
+SOME = "on at least one stack"  # what a claim that says so confirms, it confirms in part
 
 
 @dataclass(frozen=True)
 class DocumentClaim:
     """A row of data/original/claims.csv: a claim of a document, and our answer.
 
-    judged: labels of our claims that decide it, one with "!" where ours says the contrary; related: others worth
-    reading; answer: a sentence, without a measured number.
+    judged: labels of our claims that decide it, one with "!" where ours says the contrary; none where we tested
+    something else than it says. related: others worth reading; answer: sentences, without a measured number.
     """
 
     document: str
@@ -46,25 +54,31 @@ class DocumentClaim:
     related: str
     answer: str
 
-    def outcomes(self) -> Iterator[tuple[str, bool | None]]:
-        """By each deciding claim: a machine that measured it, and whether it was confirmed; None: inconclusive."""
+    def outcomes(self) -> Iterator[tuple[Judged, bool | None]]:
+        """By each deciding claim and all that judged it: whether theirs was confirmed; None: inconclusive."""
         for label in self.judged.split():
             for one in found(label.lstrip("!")):
                 undecided = one.verdict not in ("holds", "does not hold")
-                yield one.machine, None if undecided else (one.verdict == "holds") != label.startswith("!")
+                confirmed = None if undecided else (one.verdict == "holds") != label.startswith("!")
+                yield one, confirmed
+                if confirmed and SOME in one.claim.sentence:
+                    yield one, False
 
     @property
     def verdict(self) -> str:
-        """The verdict on their sentence."""
-        by_machine = list(self.outcomes())
-        came = {confirmed for _, confirmed in by_machine}
-        if {True, False} <= came:
-            return "confirmed in part"
-        if decided := came - {None}:
-            if {machine for machine, _ in by_machine} == {original.FIGURES}:
-                return "agrees with its own figures" if decided == {True} else "contradicts its own figures"
-            return "confirmed" if decided == {True} else "not confirmed"
-        return "inconclusive" if came else NOT_MEASURED
+        """The verdict on their sentence: by arithmetic, by published figures, and on our machines."""
+        came: dict[str, set[bool | None]] = {}
+        own = "its own"
+        for one, confirmed in self.outcomes():
+            came.setdefault(one.machine if one.machine in WORDS else OURS, set()).add(confirmed)
+            if one.machine == original.FIGURES and self.document not in one.claim.source:
+                own = "published"
+        parts = []
+        for by in filter(came.__contains__, WORDS):
+            decided = came[by] - {None}
+            word = WORDS[by][2 if len(decided) == 2 else decided == {False}] if decided else "inconclusive"
+            parts.append(word.format(own))
+        return f"{', '.join(parts)} on {OURS}" if len(parts) > 1 else "".join(parts) or NOT_MEASURED
 
 
 def answers() -> list[DocumentClaim]:
@@ -73,12 +87,10 @@ def answers() -> list[DocumentClaim]:
 
 
 def found(label: str) -> list[Judged]:
-    """A claim of ours on every machine that measured it; where none did, on the documents' own figures."""
+    """A claim of ours on every machine that measured it, or what it needs in their place (verdicts.everywhere)."""
     claim = verdicts.every_claim()[label]
-    each = [verdicts.on(claim, machine) for machine in stored.named()]
-    measured = [one for one in each if one.verdict != NOT_MEASURED]
-    figures = [judge(claim, question.document())]
-    return measured or [one for one in figures if one.verdict != NOT_MEASURED]
+    each = [judge(claim, original.document())] if FROM in claim.source else verdicts.everywhere(claim)
+    return [one for one in each if one.verdict != NOT_MEASURED]
 
 
 def claims(template: str) -> str:
@@ -117,8 +129,7 @@ def _row(one: DocumentClaim) -> list[str]:
 
 
 def _figures(label: str) -> list[str]:
-    names = {original.FIGURES: ARITHMETIC}
-    return by_machine((names.get(one.machine, one.machine), one.verdict, one.figure) for one in found(label))
+    return by_machine((one.machine, one.verdict, one.figure) for one in found(label))
 
 
 def _link(label: str) -> str:
@@ -131,7 +142,7 @@ def every_verdict() -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["claim", "sentence", "source", "machine", "verdict", "figure"])
     for claim in verdicts.every_claim().values():
-        for one in (verdicts.on(claim, machine) for machine in stored.named()):
+        for one in verdicts.everywhere(claim):
             writer.writerow([claim.label, claim.sentence, claim.source, one.machine, one.verdict, one.figure])
     return text.getvalue()
 

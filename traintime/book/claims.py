@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from traintime.book import stored
+from traintime.book import original, stored
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval
 
@@ -69,6 +69,21 @@ def claim(
             raise ValueError(f"claim {label} has two judges")
         REGISTERED[label] = Claim(label, sentence, source, judge, says, on)
         return judge
+
+    return register
+
+
+def claim_without_machine(
+    label: str, sentence: str, source: str = "ours", kind: str = original.FIGURES
+) -> Callable[[Callable[[], Finding]], Judge]:
+    """Register the decorated function as the judge of a claim that needs no machine: it has one verdict.
+
+    kind: what it is judged by, original.FIGURES or original.ARITHMETIC.
+    """
+
+    def register(judge: Callable[[], Finding]) -> Judge:
+        said = claim(label, sentence, source, on=lambda: original.document(kind))
+        return said(lambda book: judge() if book.machine == kind else None)
 
     return register
 

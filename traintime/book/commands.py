@@ -76,14 +76,6 @@ def pdf_command() -> None:
     typer.echo(f"{count} pages, {output.stat().st_size / 1e6:.1f} MB: {output}")
 
 
-@app.command("bench-pages")
-def bench_pages_command() -> None:
-    """Show what Lighthouse and axe say of the built pages."""
-    from traintime.book import bench_pages
-
-    bench_pages.main()
-
-
 @app.command("judge")
 def judge_command(label: Annotated[str, typer.Argument(help="A claim's number, such as 03.6.")]) -> None:
     """Judge one claim on every stored machine, now; where one has not measured it, say what its judge did not find."""

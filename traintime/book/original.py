@@ -5,9 +5,10 @@ import functools
 import pandas as pd
 
 from traintime import paths
+from traintime.book.stored import Measurements
 from traintime.explain import formula
 
-FIGURES = "the document's figures"  # in the place of a machine, where claims are judged on them
+FIGURES, ARITHMETIC = "published figures", "arithmetic"  # in the place of a machine, where a claim needs none
 
 
 def read(name: str) -> pd.DataFrame:
@@ -38,6 +39,12 @@ def s0() -> pd.DataFrame:
     # Printed in thousands of seconds.
     rows["half_step_s"] = half_unit(rows["printed"]) * 1000 / steps
     return rows
+
+
+@functools.cache
+def document(kind: str = FIGURES) -> Measurements:
+    """The 2017 post's twelve cells, to stand in the place of a machine. kind: FIGURES or ARITHMETIC."""
+    return Measurements(s0().assign(protocol=""), kind)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from traintime import paths
-from traintime.book import VERDICTS, chapters, kept, stored, uses
+from traintime.book import VERDICTS, chapters, kept, original, stored, uses
 from traintime.book.claims import NOT_MEASURED, Claim, Judged, Verdict, judge
 from traintime.book.processes import die_with_parent
 from traintime.book.stored import Measurements
@@ -92,8 +92,21 @@ def on(claim: Claim, machine: str) -> Judged:
     return judge_stored(claim, machine)
 
 
+def everywhere(claim: Claim) -> list[Judged]:
+    """The claim on every stored machine; where none measured it, on published figures or by arithmetic if that does."""
+    return _or_without([on(claim, machine) for machine in stored.named()])
+
+
+def _or_without(found: list[Judged]) -> list[Judged]:
+    if any(one.verdict != NOT_MEASURED for one in found):
+        return found
+    each = (judge(found[0].claim, original.document(kind)) for kind in (original.FIGURES, original.ARITHMETIC))
+    return [one for one in each if one.verdict != NOT_MEASURED] or found
+
+
 def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[list[Judged]]:
-    """Each claim on every machine that the book shows, and on this run where one is given; a list a claim.
+    """Each claim on every machine that the book shows, and on this run where one is given; a list a claim. One that
+    none of them measured, as it needs no machine, is judged by what it needs (`everywhere`).
 
     A machine that ran some sweeps only is left out where it decides none of the claims, and so are the others where
     one that did is all that decides.
@@ -105,7 +118,7 @@ def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[lis
     columns = [found[machine] for machine in shown]
     if run is not None:
         columns.append([judge(claim, run) for claim in claims])
-    return [list(row) for row in zip(*columns, strict=True)]
+    return [_or_without(list(row)) for row in zip(*columns, strict=True)]
 
 
 def rows_of(chapter: str) -> list[Row]:

@@ -1,23 +1,25 @@
 """What a step is limited by, and what would help, the cost of each change by the same formula."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from traintime.explain.terms import PARTS
-from traintime.measuring import stacks
 from traintime.predict import holdings
 from traintime.predict.answer import Help
 from traintime.predict.holdings import MemoryModel
 from traintime.predict.prices import Prices
 from traintime.predict.request import ModelDescription
-from traintime.workloads.base import BY_ROW, SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
+from traintime.workloads.base import SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
 
 BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "recurrent_bytes", "slice_bytes")
 TIMES = 4  # of the batch, where a larger one is priced
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
 MOST = 4
 DEFERRED = "adam-deferred"
+# Rows of a table at which a deferred step takes as long as a dense one (chapter 16, machine D; a test compares them).
+DEFERRED_ABOVE = {"2026-tensorflow": 9_000, "2026-jax": 47_000, "2026-torch": 9_000}
 SLICES = "a loop that takes its inputs apart first (torch.unbind, chapter 8); RNN(LSTMCell(n)) does, and saves less"
 ALLOCATOR = "an allocator that keeps its memory (tcmalloc for glibc's, by LD_PRELOAD)"
 PRECISION = "half precision (keras.config.set_dtype_policy('mixed_bfloat16') before the model is made; torch.autocast)"
@@ -81,7 +83,7 @@ def _changes(model: ModelDescription, batch: int) -> Iterator[tuple[str, Work, i
         dearer = UPDATE_FLOPS[DEFERRED] / UPDATE_FLOPS["adam"]
         shares = (1 - share + share * used * each for each in (1, dearer))
         deferred = _with_update(work, work.trained - table + model.tokens, *shares)
-        if optimizer == "adam" and model.deferrable and stacks.get(model.stack).api == BY_ROW[DEFERRED]:
+        if optimizer == "adam" and model.deferrable and model.rows > DEFERRED_ABOVE.get(model.stack, math.inf):
             yield "traintime.deferred.Embedding: the same Adam, for the rows in use", deferred, batch, DEFERRED
         yield "tables left untrained (frozen)", frozen, batch, "frozen"
         half = replace(

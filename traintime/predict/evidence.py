@@ -66,7 +66,7 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
         helps = advice.helps(priced, request.batch)
         if priced.model.dtype == FLOAT32 and advice.PRECISION not in priced.alternatives:
             notes += (precision.unpriced(),)
-    came = record.of(evidence.tier, evidence.stack) if evidence.stack else None
+    came = record.of(evidence.tier) if evidence.stack else None
     if came and (beyond := came.beyond(total_s)):
         notes += (beyond,)
     parts = dict(evidence.parts)

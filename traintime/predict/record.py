@@ -6,7 +6,6 @@ slept before it returned (data/derived/sleeps.csv); a test holds that the files 
 
 import functools
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,20 +14,21 @@ import pandas as pd
 from traintime import paths
 from traintime.predict import durations, versions
 from traintime.predict.answer import TIERS, digits
-from traintime.predict.prices import FEWEST
+from traintime.store import derived
 
-OTHERS = "others"  # stacks that too few models were tried on: as far off as all that were
+FEWEST = 10  # trainings that a version of the predictor has a record of
 MOSTLY = 0.75  # share of trainings that took longer than predicted above which an answer says so
 SLEPT_S = 0.1  # of a `fit` after its last step, more than any framework needs to come back
 
 
 @dataclass(frozen=True)
 class TrackRecord:
-    """What came of one kind of answer: models that were predicted so and trained, how many of the trainings ended
-    inside their intervals and how many took longer than predicted, the share that half of them were missed by at most,
-    and the longest training, seconds.
+    """What came of one kind of answer, by a version of the predictor: models that were predicted so and trained, how
+    many of the trainings ended inside their intervals and how many took longer than predicted, the share that half of
+    them were missed by at most, and the longest training, seconds.
     """
 
+    version: int
     models: int
     held: int
     longer: int
@@ -39,9 +39,10 @@ class TrackRecord:
     def sentence(self) -> str:
         """It, as a reader is told."""
         bias = f"; {self.longer} took longer than predicted" if self.longer >= MOSTLY * self.models else ""
+        which = f"trainings predicted this way (by version {self.version}, on all stacks)"
         return (
-            f"{self.held} of {self.models} models predicted this way ended inside their interval, half of them within "
-            f"{self.half:.0%} of the prediction{bias}"
+            f"{self.held} of {self.models} {which} ended inside their interval, half of them within {self.half:.0%} of "
+            f"the prediction{bias}"
         )
 
     def beyond(self, seconds: float) -> str:
@@ -55,8 +56,10 @@ class TrackRecord:
 
 
 def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
-    """A row for each answer that was predicted, seen, and not withdrawn: columns machine, stack, tier, started, version
-    (of the predictor), predicted with low and high, and seen: seconds of the first training, or bytes of its peak.
+    """A row for each answer that was predicted and seen: columns machine, stack, tier, started, version (of the
+    predictor), predicted with low and high, and seen: seconds of the first training, or bytes of its peak.
+
+    Memory that is withdrawn is left out: it was not the model's. A time that is withdrawn was answered, and counts.
     """
     name, of_training = {"time": ("total", "fit_s"), "memory": ("memory", "peaks")}[figure]
     rows = []
@@ -68,42 +71,41 @@ def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
                 if (one := answer[name]) is not None:
                     ends = {"predicted": one["value"], "low": one["low"], "high": one["high"]}
                     rows.append(about | {"tier": tier, **ends, "seen": case[of_training][0]})
-    gone = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == @figure")
     found = pd.DataFrame(rows)
+    if figure == "time":
+        return found
+    gone = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == @figure")
     keys = pd.MultiIndex.from_frame(gone[["machine", "started"]])
     return found[~pd.MultiIndex.from_frame(found[["machine", "started"]]).isin(keys)].reset_index(drop=True)
 
 
-def by_stack(answers: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Tier, stack and the answers: of each of TIERS and stack with FEWEST models or more, and of all others."""
-    for tier, of_tier in answers[answers["tier"].isin(TIERS)].groupby("tier"):
-        stacks = [(str(stack), its) for stack, its in of_tier.groupby("stack") if len(its) >= FEWEST]
-        for stack, its in [*stacks, (OTHERS, of_tier)]:
-            yield str(tier), stack, its
-
-
 def derive() -> pd.DataFrame:
-    """A row for each tier and stack, as by_stack has them: columns tier, stack, and TrackRecord's."""
-    rows = []
-    for tier, stack, its in by_stack(tried("time")):
+    """A row for each of TIERS, of the newest version with FEWEST trainings or more on all stacks together: columns
+    tier, and TrackRecord's.
+    """
+    rows, answers = [], tried("time")
+    answers = answers[answers["tier"].isin(TIERS)]
+    many = answers.groupby(["tier", "version"]).filter(lambda its: len(its) >= FEWEST)
+    for tier, of_tier in many.groupby("tier"):
+        version = of_tier["version"].max()
+        its = of_tier[of_tier["version"] == version]
         held = int(its["seen"].between(its["low"], its["high"]).sum())
         missed = (its["predicted"] / its["seen"] - 1).abs().median()
         longer = int((its["seen"] > its["predicted"]).sum())
-        about = {"tier": tier, "stack": stack, "models": len(its), "held": held, "longer": longer}
+        about = {"tier": tier, "version": version, "models": len(its), "held": held, "longer": longer}
         rows.append(about | {"half": missed, "longest_s": its["seen"].max()})
     return pd.DataFrame(rows)
 
 
 @functools.cache
 def _stored() -> pd.DataFrame:
-    return pd.read_csv(paths.DERIVED / "record.csv").set_index(["tier", "stack"])
+    return pd.read_csv(paths.DERIVED / "record.csv").set_index("tier")
 
 
-def of(tier: str, stack: str) -> TrackRecord:
-    """What came of answers of this tier on this stack, or on all where too few models were tried on it."""
-    rows = _stored()
-    row = rows.loc[(tier, stack if (tier, stack) in rows.index else OTHERS)]
-    counts = (int(row[name]) for name in ("models", "held", "longer"))
+def of(tier: str) -> TrackRecord:
+    """What came of answers of this tier."""
+    row = _stored().loc[tier]
+    counts = (int(row[name]) for name in ("version", "models", "held", "longer"))
     return TrackRecord(*counts, float(row["half"]), float(row["longest_s"]))
 
 
@@ -127,5 +129,5 @@ def slept() -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    derive_sleeps().to_csv(paths.DERIVED / "sleeps.csv", index=False)
-    derive().to_csv(paths.DERIVED / "record.csv", index=False, float_format="%.6g")
+    derived.write("sleeps", derive_sleeps())
+    derived.write("record", derive())

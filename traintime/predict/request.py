@@ -56,13 +56,14 @@ class Request:
 class ModelDescription:
     """A model's work in a step, and how it is trained.
 
-    table: parameters of trained embedding tables; tokens: of these, those that a batch uses at most; how: as memory is
-    held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose efficiency factors it would have;
-    sample_bytes: of a sample's inputs and targets, 0 where they are not held as arrays; dtype: in which most of its
-    products are computed; allocator: what answers malloc where it is trained; loaded_bytes: memory of this process
-    without the model, between a least and a most, where the model is in it; forward_work: of a forward pass alone,
-    where its layers tell it; deferrable: whether a deferred layer may take its tables' place under Adam; unpriced: what
-    says that a step is run in a way without known costs, and its value; convolutions: whether most of its products are.
+    table: parameters of trained embedding tables; rows: of the largest of them; tokens: of these, those that a batch
+    uses at most; how: as memory is held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose
+    efficiency factors it would have; sample_bytes: of a sample's inputs and targets, 0 where they are not held as
+    arrays; dtype: in which most of its products are computed; allocator: what answers malloc where it is trained;
+    loaded_bytes: memory of this process without the model, between a least and a most, where the model is in it;
+    forward_work: of a forward pass alone, where its layers tell it; deferrable: whether a deferred layer may take its
+    tables' place under Adam; unpriced: what says that a step is run in a way without known costs, and its value;
+    convolutions: whether most of its products are.
     """
 
     work: Work
@@ -79,6 +80,7 @@ class ModelDescription:
     deferrable: bool = True
     unpriced: tuple[str, Any] | None = None
     convolutions: bool = False
+    rows: int = 0
 
     @classmethod
     def from_point(cls, point: Point) -> "ModelDescription":
@@ -87,10 +89,12 @@ class ModelDescription:
         for name, value in point.run.model_dump().items():
             if name not in PRICED and value != getattr(Run(), name):
                 raise InputError(name, value, "has no known cost", remedy)
-        table = sizes.vocabulary * sizes.embedding if sizes.table and sizes.how in ("adam", "sgd") else 0
+        rows = sizes.vocabulary if sizes.table and sizes.how in ("adam", "sgd") else 0
+        table = rows * sizes.embedding if rows else 0
         tokens = min(table, sizes.batch * sizes.length * sizes.embedding) if table else 0
         optimizer = "adam" if sizes.optimizer in BY_ROW else sizes.optimizer
-        about = {"allocator": point.run.allocator, "convolutions": point.workload in ("blocks", "convnet")}
+        about = {"allocator": point.run.allocator, "rows": rows}
+        about["convolutions"] = point.workload in ("blocks", "convnet")
         return cls(point.work, table, tokens, sizes.how, optimizer, TENSORFLOW, **about)
 
     @classmethod
@@ -105,6 +109,7 @@ class ModelDescription:
         tables = counted.tables
         about = {"forward_work": counted.forward, "unpriced": _unpriced(model)}
         about |= {"deferrable": len({*map(id, tables)}) == len(tables) and all(_defers(one, chosen) for one in tables)}
+        about["rows"] = max((one.input_dim for one in tables), default=0)
         name = chosen if isinstance(chosen, str) else type(chosen).__name__
         name = "momentum" if name == "SGD" and getattr(chosen, "momentum", 0) else name.lower()
         table = counted.table_parameters

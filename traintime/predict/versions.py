@@ -1,7 +1,7 @@
 """Versions of the predictor: what it knew when it predicted a model (data/predicted/versions.csv).
 
 A model that was predicted and trained names the version that predicted it; of those from before it did, the date tells.
-Accuracy is quoted of models that today's version would predict alike.
+Accuracy is quoted of the newest version with enough trainings (predict.record).
 """
 
 import functools

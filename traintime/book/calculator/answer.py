@@ -1,22 +1,25 @@
 """What Python says to the settings of the calculator's page, by the package's own functions."""
 
+import functools
 import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from traintime.book import stored
-from traintime.book.calculator import choices
+from traintime.book import original, stored
+from traintime.book.calculator import choices, formulas
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
-from traintime.predict import holdings, prices
+from traintime.predict import advice, holdings, prices
 from traintime.predict.answer import LEVEL, SURE, around
+from traintime.predict.cards import OURS, THE_DOCUMENTS
 from traintime.predict.prices import FIXED, USUAL, Prices, Rates
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
 
+THEIRS = "2017-theano"  # the 2017 post's software
 # How many standard deviations an interval of this level reaches to either side.
 Z = float(np.log(around(1.0, (1.0, SURE), level=LEVEL).high))
 
@@ -66,10 +69,19 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A step (s) with its 95 % interval, NaN where each run was disturbed; runs: how many, 0 for the 2017 post's."""
+
+    step: Interval
+    runs: int
+
+
+@dataclass(frozen=True)
 class Answer:
     """Seconds of a step, an epoch and all epochs, bytes at the peak; seconds of a step by part; which is the largest.
 
-    changes: of choices.CHANGES, by name: how many times as fast each makes an epoch, the best first.
+    All of it is predicted. measured: what was measured with these settings, None where nobody did; changes: of
+    choices.CHANGES, by name: how many times as fast each makes an epoch, the best first.
     """
 
     step: Interval
@@ -80,7 +92,13 @@ class Answer:
     parts: dict[str, float]
     work: Work
     limit: str
+    measured: Measured | None
     changes: dict[str, float]
+
+    def from_measured(self, predicted: Interval) -> Interval:
+        """A duration of these as it follows from the measured step."""
+        assert self.measured
+        return self.measured.step.scaled(predicted.value / self.step.value)
 
 
 def answer(settings: Settings) -> Answer:
@@ -101,19 +119,54 @@ def answer(settings: Settings) -> Answer:
         parts=parts,
         work=work,
         limit=max(parts, key=lambda name: parts[name]),
+        measured=measured(settings),
         changes=_worthwhile(settings, epoch.value),
     )
 
 
-def measured(settings: Settings) -> Interval | None:
-    """A step (s) as it was measured on the machine that the settings name, with its 95 % interval; None where nobody
-    measured these sizes there.
-    """
-    if settings.machine not in stored.named():
-        return None
-    run, sizes = {"stack": settings.stack, "allocator": settings.allocator}, settings.sizes.model_dump()
-    rows = stored.of(settings.machine).points(**run, **sizes).dropna(subset="step_s")
-    return Interval(*rows.iloc[0][["step_s", "low_s", "high_s"]].astype(float)) if len(rows) == 1 else None
+def measured(settings: Settings) -> Measured | None:
+    """The step as it was measured on the machine that the settings name; None where nobody did, undisturbed."""
+    # No step depends on these.
+    usual = {name: choices.NUMBERS[name].usual for name in ("sentences", "epochs", "gflops", "gbytes")}
+    found = steps_of(settings.machine).get(replace(settings, **usual))
+    return found if found and found.step.value > 0 else None
+
+
+@functools.cache
+def steps_of(machine: str) -> dict[Settings, Measured]:
+    """The classifier's measured steps on a machine of the page, by settings; on the K40m the 2017 post's."""
+    if machine == THE_DOCUMENTS:
+        rows = original.s0().query("device == 'GPU'")
+        sizes = rows[["vocabulary", "batch", "length"]].to_dict("records")
+        posted = [Settings(machine=machine, stack=THEIRS, **each) for each in sizes]
+        return {its: Measured(Interval(took), 0) for its, took in zip(posted, rows["step_s"], strict=True)}
+    # On a card Keras hands the LSTM to cuDNN.
+    name, run = (OURS[0], {"device": "gpu", "kernel": "cudnn"}) if machine == OURS[1] else (machine, {})
+    if name not in stored.named():
+        return {}
+    run |= dict.fromkeys((*formulas.SIZES, "loop", "sentences"), stored.ANY)
+    ways = {"optimizer": list(formulas.OPTIMIZERS), "frozen": [False, True], "allocator": list(choices.ALLOCATOR_NAMES)}
+    rows = stored.of(name).points(stack=choices.stack_names(), **run, **ways).dropna(subset="step_s")
+    found = {}
+    # Single steps are timed in each loop; those of the loop "steps" come last, and stay.
+    for row in rows.sort_values("loop", kind="stable").to_dict("records"):
+        if row["allocator"] in choices.allocators(machine, row["stack"]):
+            its = Settings(machine=machine, **{name: row[name] for name in ("stack", *formulas.SIZES, *ways)})
+            # From two or three runs an interval may reach below zero: that says nothing.
+            ends = (row["low_s"], row["high_s"]) if row["low_s"] > 0 else ()
+            quiet = row["disturbed"] < row["invocations"]
+            found[its] = Measured(Interval(row["step_s"], *ends) if quiet else Interval(np.nan), row["runs"])
+    return found
+
+
+def worst(machine: str, stack: str) -> tuple[float, Settings] | None:
+    """The measured step that is predicted worst: how many times as long as predicted it took, and where; or None."""
+    found = [
+        (known.step.value / prices_of(at).step_s(at.sizes.work()), at)
+        for at, known in steps_of(machine).items()
+        if known.step.value > 0 and at.stack == stack
+    ]
+    return max(found, key=lambda one: abs(math.log(one[0])), default=None)
 
 
 def _epoch_s(settings: Settings, terms: dict[str, float]) -> float:
@@ -136,6 +189,7 @@ def prices_of(settings: Settings) -> Prices:
     return on(settings.machine, settings.stack, settings.allocator)
 
 
+@functools.cache
 def on(machine: str, stack: str, allocator: str = USUAL) -> Prices:
     """Costs of a stack on one of our machines under an allocator, or on a device with a data sheet."""
     if machine in stored.named():
@@ -163,7 +217,8 @@ def changed(settings: Settings, change: choices.Change) -> Settings | None:
         return None
     if new.get("allocator", settings.allocator) not in choices.allocators(settings.machine, settings.stack):
         return None
-    if new.get("optimizer") == choices.DEFERRED and settings.stack not in choices.with_deferred():
+    rows = advice.DEFERRED_ABOVE.get(settings.stack, math.inf)
+    if new.get("optimizer") == choices.DEFERRED and settings.vocabulary <= rows:
         return None
     return replace(settings, **new)
 

@@ -30,13 +30,16 @@ function costsOf({machine, stack, gflops, gbytes}) {
   return Object.fromEntries(Object.entries(DATA.habits[stack]).map(costs));
 }
 
-// The step with these settings as it was measured, s; undefined where nobody did.
+// The step with these settings as it was measured, s: undefined where nobody did, without a value where each run was
+// disturbed.
 function measured(settings) {
-  const rows = DATA.measured[settings.machine]?.[settings.stack] ?? [];
-  const row = rows.find(([sizes, how, allocator]) => how === way(settings) && allocator === settings.allocator &&
-    DATA.sizes.every((name, place) => sizes[place] === settings[name]));
-  return row && {value: row[3], low: row[4], high: row[5]};
+  const row = rowsOf(settings).find(([sizes, how, allocator]) => how === way(settings) &&
+    allocator === settings.allocator && DATA.sizes.every((name, place) => sizes[place] === settings[name]));
+  return row && {value: row[3], low: row[4] ?? NaN, high: row[5] ?? NaN, runs: row[6]};
 }
+const rowsOf = ({machine, stack}) => DATA.measured[machine]?.[stack] ?? [];
+// A predicted duration as it follows from the measured step.
+const fromMeasured = ({measured, step}, predicted) => scaled(measured, predicted.value / step.value);
 
 function answer(settings, withChanges = true) {
   const prices = costsOf(settings)[settings.allocator], held = DATA.holdings[settings.stack], how = way(settings);
@@ -56,6 +59,7 @@ function answer(settings, withChanges = true) {
     work: done,
     limit: PARTS.reduce((most, name) => (by[name] > by[most] ? name : most)),
     error: prices.error,
+    measured: measured(settings),
   };
   if (withChanges) found.changes = worthwhile(settings, found.epoch.value);
   return found;
@@ -72,7 +76,7 @@ function changed(settings, change) {
   if (names.some((name) => name in DATA.numbers && values[name] > DATA.numbers[name].highest)) return null;
   if ((values.batch ?? 0) > settings.sentences) return null;
   if (!((values.allocator ?? settings.allocator) in costsOf(settings))) return null;
-  if (values.optimizer === DEFERRED && !DATA.deferred.includes(settings.stack)) return null;
+  if (values.optimizer === DEFERRED && !(settings.vocabulary > DATA.deferred_above[settings.stack])) return null;
   return {...settings, ...values};
 }
 
@@ -92,12 +96,20 @@ function shown(value, units = DATA.seconds) {
   const rounded = Number((value / size).toPrecision(2));
   return `${rounded < 10 ? rounded.toPrecision(2) : rounded.toLocaleString("en")} ${name}`;
 }
-const between = ({low, high}, units) => `${shown(low, units)} to ${shown(high, units)}`;
-// A measured step, as the chapters have it.
-function milliseconds({value, low, high}) {
+// An interval; nothing without one.
+const between = ({low, high}, units) => (low > 0 ? `${shown(low, units)} to ${shown(high, units)}` : "");
+// A measured step as the chapters have it: its milliseconds, its interval, how often; the post printed two digits.
+function milliseconds({value, low, high, runs}) {
+  if (!runs) return [shown(value), "by the 2017 post"];
   const digits = value > 0.1 ? 0 : 1, places = {minimumFractionDigits: digits, maximumFractionDigits: digits};
   const [took, from, to] = [value, low, high].map((seconds) => (1e3 * seconds).toLocaleString("en", places));
-  return low === null ? `${took} ms` : `${took} ms (${from} to ${to})`;
+  const often = `${runs} run${runs === 1 ? "" : "s"}`;
+  return [`${took} ms`, low > 0 ? `${from} to ${to}, ${often}` : often];
+}
+// How far off a prediction is; ratio: of measured to predicted.
+function missed(ratio) {
+  const off = Math.max(ratio, 1 / ratio);
+  return off < 1.05 ? "within 5\u00a0%" : `${times(off)} too ${ratio > 1 ? "short" : "long"}`;
 }
 const counted = (number) => number.toLocaleString("en");
 const percent = (share) => `${(100 * share).toFixed(share < 0.01 && share > 0 ? 1 : 0)}\u00a0%`;
@@ -245,8 +257,8 @@ function update() {
       each.replaceChildren("–");
       for (const name of ["value", "low", "high"]) delete each.dataset[name];
     }
-    place("measured").textContent = "";
-    place("sure").textContent = "No answer yet: a field above needs another value.";
+    place("known").textContent = "No answer yet: a field above needs another value.";
+    place("sure").textContent = "";
     say(Object.values(problems).join(" "));
     return;
   }
@@ -259,34 +271,47 @@ function update() {
 }
 
 function showAnswer(settings, found) {
-  const texts = {};
+  const texts = {}, known = found.measured?.value && found.measured;
   for (const name of ["step", "epoch", "total", "peak"]) {
     const units = name === "peak" ? DATA.bytes : DATA.seconds, to = calculator.querySelector(`[data-answer="${name}"]`);
-    for (const each of ["value", "low", "high"]) to.dataset[each] = found[name][each];
-    to.replaceChildren(shown(found[name].value, units), element("small", {}, between(found[name], units)));
-    texts[name] = `${shown(found[name].value, units)}, ${between(found[name], units)}`;
+    const predicted = found[name], inWords = shown(predicted.value, units);
+    const best = known && name !== "peak" ? fromMeasured(found, predicted) : predicted, from = best !== predicted;
+    const [value, ends] = from && name === "step" ? milliseconds(known) : [shown(best.value, units), between(best, units)];
+    const off = from && name === "step" ? `, ${missed(known.value / predicted.value)}` : "";
+    const lines = [ends, from ? `predicted: ${inWords}${off}` : ""].filter((line) => line);
+    for (const each of ["value", "low", "high"]) to.dataset[each] = best[each];
+    to.replaceChildren(value, ...lines.map((line) => element("small", {}, line)));
+    texts[name] = [value, ...lines].join(", ");
   }
-  const step = measured(settings), known = step && `Measured at these sizes: ${milliseconds(step)} per step, ` +
-    `${shown(step.value * found.steps)} per epoch.`;
-  place("measured").textContent = known ?? "";
   const number = settings.epochs;
+  place("step-label").textContent = `A step, ${known ? "measured" : "predicted"}`;
   place("total-label").textContent = number === 1 ? "One epoch" : `All ${counted(number)} epochs`;
-  const factor = Math.exp(DATA.z * found.error);
-  const of_steps = `An epoch has ${counted(found.steps)} step${found.steps === 1 ? "" : "s"}.`;
-  const sure = known ? "The prediction" : "Nobody measured these sizes there. The prediction";
-  place("sure").textContent = `${sure} is right within a factor of ${factor.toPrecision(2)} in ${level} of cases. ` +
-    of_steps;
-  say(`${known ?? ""} A step takes ${texts.step}. An epoch takes ${texts.epoch}. ` +
-    `${place("total-label").textContent} take ${texts.total}. Memory: ${texts.peak}. ` +
-    `Most of a step goes to ${found.limit}.`);
+  place("known").replaceChildren(...knownOf(settings, found));
+  const factor = Math.exp(DATA.z * found.error).toPrecision(2);
+  place("sure").textContent = `An epoch has ${counted(found.steps)} step${found.steps === 1 ? "" : "s"}. A prediction ` +
+    `is meant to be right within a factor of ${factor} in ${level} of cases.`;
+  say(`${place("step-label").textContent}: ${texts.step}. An epoch: ${texts.epoch}. ` +
+    `${place("total-label").textContent}: ${texts.total}. Memory: ${texts.peak}. ${place("known").textContent} ` +
+    `Most of a predicted step goes to ${found.limit}.`);
+}
+
+// Where nothing was measured, and where the predictions for this machine and stack were worst.
+function knownOf({machine, stack, ...others}, {measured}) {
+  const parts = [], miss = DATA.misses[machine]?.[stack];
+  if (measured && !measured.value) parts.push("These sizes were measured there only while others kept the machine busy. ");
+  if (!measured && machine !== BY_RATES) parts.push("Nobody measured these sizes there. ");
+  if (miss) {
+    const link = element("a", {href: hashOf({machine, stack, ...others, ...miss.at})}, miss.where);
+    parts.push(`Worst miss on this machine and stack so far: ${miss.off}, at `, link, ".");
+  }
+  return parts;
 }
 
 function showReasons(settings, found) {
   const {memory, card} = DATA.machines[settings.machine], fits = place("fits");
   fits.hidden = !card && !(memory && found.peak.high > memory);
   if (card) {
-    fits.textContent = "From the card's data sheet: time and memory are what the software does on processors, at the card's" +
-      " rates, and without what a process holds beside its arrays.";
+    fits.textContent = "Memory is what the software holds on processors, without what a process holds beside its arrays.";
   } else if (memory) {
     const surely = found.peak.value > memory ? "It does not fit" : "It may not fit";
     fits.textContent = `${surely}: this machine has ${shown(memory, DATA.bytes)} of memory.`;
@@ -294,7 +319,7 @@ function showReasons(settings, found) {
   const limit = DATA.parts[found.limit], share = (name) => found.parts[name] / found.step.value;
   const most = element("strong", {}, `${found.limit[0].toUpperCase()}${found.limit.slice(1)}`);
   const why = element("a", {href: limit.page}, "Why");
-  place("limit").replaceChildren(most, `, ${percent(share(found.limit))} of a step: ${limit.explanation}. `, why);
+  place("limit").replaceChildren(most, `, ${percent(share(found.limit))} of a predicted step: ${limit.explanation}. `, why);
   const paid = PARTS.filter((name) => found.parts[name] > 0);
   place("bar").replaceChildren(...paid.map((name) => {
     const one = element("span", {title: `${name}, ${percent(share(name))}`});

@@ -9,6 +9,7 @@ from traintime.book import stored
 from traintime.book.calculator.formulas import OPTIMIZERS
 from traintime.measuring import stacks
 from traintime.predict import holdings, prices
+from traintime.predict.cards import OURS
 from traintime.predict.prices import KEEPS, USUAL
 from traintime.workloads.base import BY_ROW
 from traintime.workloads.rnn import Rnn
@@ -37,7 +38,7 @@ def _size(name: str, label: str, highest: int) -> Number:
 
 
 SIZES = (
-    _size("vocabulary", "Vocabulary", 10_000_000),
+    _size("vocabulary", "Vocabulary", 100_000_000),
     _size("embedding", "Embedding", 4_096),
     _size("units", "Units", 4_096),
     _size("length", "Length", 2_048),
@@ -114,24 +115,23 @@ class Machine:
 
 @functools.cache
 def machines() -> dict[str, Machine]:
-    """Machines that we measured and whose own rates are known, then devices with a data sheet."""
-    found = {}
-    for name, row in stored.named().items():
+    """Machines whose processor we measured, then devices with a data sheet, our own card first."""
+    found, (with_card, own_card) = {}, OURS
+    titles = {name: row["title"][0].upper() + row["title"][1:] for name, row in stored.named().items()}
+    for name in (name for name in titles if name != with_card):
         described, rates = stored.described(name), prices.own_rates(name)
         about = (
             f"{described['cpu']}, {described['cores']} cores. It reached {rates.flops / 1e9:.0f} billion operations "
             f"and {rates.bytes / 1e9:.0f} GB a second."
         )
-        title = row["title"][0].upper() + row["title"][1:]
-        title = f"{title} ({described['cpu'].replace('(R)', '')}, {described['cores']} cores)"
+        title = f"{titles[name]} ({described['cpu'].replace('(R)', '')}, {described['cores']} cores)"
         found[name] = Machine(name, title, about, described["memory_bytes"])
-    for device in devices():
-        card = prices.is_card(device)
-        of_others = "costs fitted to what others timed on cards"
-        costs = of_others if card else "efficiency factors that the software showed on processors"
-        about = f"From its data sheet, with {costs}."
-        what = "GPU" if card else "processor"
-        found[device] = Machine(device, f"{device} ({what}, by its data sheet)", about, card=card)
+    for device in sorted(devices(), key=lambda name: name != own_card):
+        card, of_processors = prices.is_card(device), "efficiency factors that the software showed on processors"
+        what, costs = ("GPU", "costs fitted to times on cards") if card else ("processor", of_processors)
+        title = f"{titles[with_card]}, {device}" if device == own_card else device
+        about = f"Predicted from its data sheet, with {costs}."
+        found[device] = Machine(device, f"{title} ({what}, by its data sheet)", about, card=card)
     return found
 
 

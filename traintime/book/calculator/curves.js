@@ -31,19 +31,18 @@ function showCurve(name, settings, mine) {
   const spread = Array.from({length: 73}, (_, index) => Math.round(least * (last / least) ** (index / 72)));
   const points = [...new Set(spread)].map(at), ticks = [];
   for (let tick = 10 ** Math.ceil(Math.log10(least)); tick <= highest; tick *= 10) ticks.push(tick);
-  const marked = {x: own, ...mine.epoch};
   const epochAt = (value) => {
-    const changed = {...settings, [name]: value}, step = measured(changed);
-    return step && {x: value, value: step.value * steps(changed)};
+    const found = answer({...settings, [name]: value}, false);
+    return found.measured?.value && {x: value, ...fromMeasured(found, found.epoch)};
   };
-  const rows = DATA.measured[settings.machine]?.[settings.stack] ?? [], place = DATA.sizes.indexOf(name);
-  const sizes = [...new Set(rows.map(([each]) => each[place]))];
+  const marked = epochAt(own) || {x: own, ...mine.epoch}, place = DATA.sizes.indexOf(name);
+  const sizes = [...new Set(rowsOf(settings).map(([each]) => each[place]))];
   const known = sizes.map(epochAt).filter((one) => one && one.x >= least && one.x <= last);
   const picture = curveOf(points, marked, [least, highest], ticks, axis, known);
 
   const whole = ticks.filter((tick) => tick <= last);
   const listed = [...new Set([least, ...whole, last, own])].sort((one, other) => one - other).map(at);
-  const table = tableOf(listed, own, axis, `${DATA.numbers[name].label}: how long an epoch takes`);
+  const table = tableOf(listed, own, axis, `${DATA.numbers[name].label}: how long an epoch takes by the formula`);
   const around = calculator.querySelector(`[data-curve="${name}"]`), details = around.querySelector("details");
   if (details) {
     around.querySelector("svg").replaceWith(picture);

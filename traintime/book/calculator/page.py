@@ -3,31 +3,23 @@
 import functools
 import html
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from traintime.book import markup, original, stored
+from traintime.book import markup, stored
 from traintime.book.calculator import choices, formulas
-from traintime.book.calculator.answer import (
-    LEVEL,
-    Settings,
-    Z,
-    answer,
-    habits,
-    measured,
-    on,
-)
+from traintime.book.calculator.answer import LEVEL, THEIRS, Measured, Settings, Z, answer, habits, on, steps_of, worst
 from traintime.book.calculator.choices import Machine, Number
 from traintime.book.chapters import batch
 from traintime.book.plots.look import PALETTE
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import PARTS, STEP, TERMS
-from traintime.predict import holdings
+from traintime.predict import advice, holdings
+from traintime.predict.cards import THE_DOCUMENTS
 from traintime.predict.prices import REACHED, Prices
 from traintime.workloads.rnn import Rnn
 
@@ -48,6 +40,7 @@ SECONDS = (
     (None, 365.25 * DAY, "years"),
 )
 BYTES = ((GB, 1e6, "MB"), (1000 * GB, GB, "GB"), (None, 1000 * GB, "TB"))
+NAMED = 2.0  # how far off the worst prediction for a machine and stack has to be for an answer to name it
 A_LINE = 2  # terms of the formula, so that a phone shows it
 Units = Sequence[tuple[float | None, float, str]]
 # One colour a part, as in the figures: grey for a step as such, orange for the update, blue for arithmetic.
@@ -62,13 +55,17 @@ def shown(value: float, units: Units = SECONDS) -> str:
 
 
 def between(interval: Interval, units: Units = SECONDS) -> str:
-    """A value with its interval: "8.4 min (3.8 min to 18 min)"."""
-    return f"{shown(interval.value, units)} ({shown(interval.low, units)} to {shown(interval.high, units)})"
+    """A value with its interval, if it has one: "8.4 min (3.8 min to 18 min)"."""
+    ends = f" ({shown(interval.low, units)} to {shown(interval.high, units)})" if interval.low > 0 else ""
+    return f"{shown(interval.value, units)}{ends}"
 
 
-def milliseconds(interval: Interval) -> str:
-    """A measured step as the chapters have it: "146 ms (140 to 152)"."""
-    return interval.text(f",.{0 if interval.value > 0.1 else 1}f", 1e3, "ms")
+def milliseconds(known: Measured) -> str:
+    """A measured step as the chapters have it: "146 ms (140 to 152), 5 runs"; the post printed two digits."""
+    if not known.runs:
+        return f"{shown(known.step.value)}, by the 2017 post"
+    step = known.step.text(f",.{0 if known.step.value > 0.1 else 1}f", 1e3, "ms")
+    return f"{step}, {known.runs} run{'s' * (known.runs > 1)}"
 
 
 @functools.cache
@@ -88,13 +85,15 @@ def data() -> dict[str, Any]:
         "z": Z,
         "machines": {name: asdict(machine) for name, machine in machines.items()} | _others(),
         "deferred": choices.with_deferred(),
+        "deferred_above": advice.DEFERRED_ABOVE,
         "prices": {
             machine: {stack: _prices_under(functools.partial(on, machine, stack), machine, stack) for stack in names}
             for machine in machines
         },
         "habits": {stack: _prices_under(functools.partial(habits, stack), choices.BY_RATES, stack) for stack in names},
         "sizes": formulas.SIZES,
-        "measured": {machine: _measured(machine) for machine in machines if machine in stored.named()},
+        "measured": {machine: _measured(machine) for machine in machines},
+        "misses": {machine: _misses(machine) for machine in machines},
         "holdings": {stack: _held(stack) for stack in names},
         "seconds": SECONDS,
         "bytes": BYTES,
@@ -117,19 +116,30 @@ def _prices_under(under: Callable[[str], Prices], machine: str, stack: str) -> d
 
 
 def _measured(machine: str) -> dict[str, list[list[Any]]]:
-    """The classifier's steps on one of our machines, by stack: sizes, way to train, allocator, step with its interval
-    (s; None without one).
+    """The classifier's steps on a machine, by stack: sizes, way to train, allocator, step with its interval (s; None
+    without one, and no step where each run was disturbed), runs.
     """
-    sizes = dict.fromkeys(formulas.SIZES, stored.ANY)
-    ways = {"optimizer": list(formulas.OPTIMIZERS), "frozen": [False, True], "allocator": list(choices.ALLOCATOR_NAMES)}
-    rows = stored.of(machine).points(stack=choices.stack_names(), **sizes, **ways).dropna(subset="step_s")
     found: dict[str, list[list[Any]]] = {}
-    for row in rows.to_dict("records"):
-        if row["allocator"] not in choices.allocators(machine, row["stack"]):
+    for its, known in steps_of(machine).items():
+        step = [None if math.isnan(value) else float(f"{value:.7g}") for value in vars(known.step).values()]
+        way, sizes = its.optimizer + formulas.FROZEN * its.frozen, [getattr(its, name) for name in formulas.SIZES]
+        found.setdefault(its.stack, []).append([sizes, way, its.allocator, *step, known.runs])
+    return found
+
+
+def _misses(machine: str) -> dict[str, Any]:
+    """The worst prediction for each stack on a machine, where it is NAMED: how far off, where, and these settings."""
+    usual, found = Settings(machine=machine), {}
+    for stack in choices.stack_names():
+        ratio, at = worst(machine, stack) or (1.0, usual)
+        if (off := max(ratio, 1 / ratio)) <= NAMED:
             continue
-        way = row["optimizer"] + formulas.FROZEN * bool(row["frozen"])
-        step = [None if pd.isna(row[name]) else round(row[name], 7) for name in ("step_s", "low_s", "high_s")]
-        found.setdefault(row["stack"], []).append([[row[name] for name in sizes], way, row["allocator"], *step])
+        its = {name: getattr(at, name) for name in (*formulas.SIZES, "optimizer", "frozen", "allocator")}
+        named = {"optimizer": choices.OPTIMIZER_NAMES[at.optimizer], "frozen": "a frozen table"}
+        named["allocator"] = at.allocator
+        words = [named.get(name) or f"{name} {value:,}" for name, value in its.items() if value != getattr(usual, name)]
+        far = f"{off:#.2g}".rstrip(".") + f" times too {'short' if ratio > 1 else 'long'}"
+        found[stack] = {"off": far, "where": ", ".join(words) or "the sizes of the 2017 post", "at": its}
     return found
 
 
@@ -157,7 +167,9 @@ def values() -> dict[str, str]:
     lines = [" + ".join(terms[place : place + A_LINE]) for place in range(0, len(terms), A_LINE)]
     aligned = r"t_{\mathrm{step}} ={}& " + "\\\\\n&+ ".join(lines)
     first = answer(Settings())
+    assert first.measured
     return {
+        "calculator_measured": between(first.from_measured(first.epoch)),
         "calculator_epoch": between(first.epoch),
         "calculator_memory": between(first.peak, BYTES),
         "calculator_formula": f"$$\n\\small\\begin{{aligned}}\n{aligned}\n\\end{{aligned}}\n$$",
@@ -239,29 +251,20 @@ def _number(number: Number) -> str:
 </div>"""
 
 
-THE_POSTS = "K40m"  # the card of the 2017 post, which printed a time of its own
-
-
 def _examples() -> str:
     usual = Settings()
     rows = {
         "The 2017 post's network": usual,
         "… with a vocabulary of 20,000": Settings(vocabulary=20_000),
-        "… with batches of 1,000": Settings(batch=1_000),
+        "… with batches of 1,024": Settings(batch=1_024),
         "… with the table frozen": Settings(frozen=True),
         "… with the deferred embedding": Settings(optimizer=choices.DEFERRED),
-        "… on a K40m, with Theano 0.9": Settings(machine=THE_POSTS, stack="2017-theano"),
+        "… on a K40m, with Theano 0.9": Settings(machine=THE_DOCUMENTS, stack=THEIRS),
     }
     lines = []
     for name, settings in rows.items():
         its = answer(settings)
-        step = measured(settings)
-        known = milliseconds(step) if step else ""
-        if settings.machine == THE_POSTS:
-            posted = original.s0().query(
-                "sweep == 'vocabulary' and device == 'GPU' and vocabulary == @settings.vocabulary"
-            )
-            known = f"{posted['step_s'].item() * 1e3:.0f} ms, by the post"
-        lines.append([name, between(its.step), known, between(its.epoch), between(its.peak, BYTES)])
-    heads = ["", "step, predicted", "step, measured", "epoch, predicted", "memory, predicted"]
+        step, epoch = (milliseconds(its.measured), its.from_measured(its.epoch)) if its.measured else ("", its.epoch)
+        lines.append([name, step, between(its.step), between(epoch), between(its.peak, BYTES)])
+    heads = ["", "step, measured", "step, predicted", "epoch", "memory, predicted"]
     return markup.table(heads, lines) + "\n"

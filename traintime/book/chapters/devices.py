@@ -193,14 +193,14 @@ def memory_is_a_hundred_times_slower(book: Measurements) -> Finding:
 
 
 def hardware_table(book: Measurements) -> HTML:
-    """What limits each part of a step, with a K40m over the machine by their rates, and as the 2017 post saw it."""
+    """What sets the floor of each part of a step, a K40m's rates over the machine's, and the 2017 post's own times."""
     card, ours, lead = k40m(), processor(book), lead_by_term()
     rows = [
         [PARTS["b"], "bandwidth", f"{card.byte_per_s / ours.byte_per_s:.1f}", lead["b"].text(".1f")],
         [PARTS["c"], "arithmetic", f"{card.flop_per_s / ours.flop_per_s:.1f}", lead["c"].text(".1f")],
         [PARTS["a"], "launches, Python (a guess)", "in no data sheet", lead["a"].text(".1f")],
     ]
-    heads = ["time for", "limited by", f"K40m / {book.title}, rates", "2017 post: CPU / GPU, times"]
+    heads = ["time for", "floor set by", f"rates: K40m / {book.title}'s CPU", "times: 2017 post's CPU / its K40m"]
     return page.table(heads, rows)
 
 
@@ -301,7 +301,7 @@ def own_gpu(book: Measurements) -> str:
     best, fastest = ran.iloc[0], fastest_first(book, 2).iloc[0]
     return (
         f"On our own GPU the fastest way ({best['stack']}) takes {best['step_s'] * 1e3:.1f} ms: it is "
-        f"{fastest['step_s'] / best['step_s']:.0f} times faster than the fastest stack on the CPU and "
+        f"{fastest['step_s'] / best['step_s']:.0f} times faster than the fastest stack on {book.title} and "
         f"{document_step('GPU') / best['step_s']:.0f} times faster than the 2017 post's GPU."
     )
 

@@ -37,7 +37,7 @@ from traintime.point import make_point
 WORTH = 1.1  # times as fast, from which on a change is listed
 # What limits a step, and how to recognise it, in the order of figure and table.
 LIMITS = {
-    "arithmetic": ("matmuls", "four times the batch takes about four times as long"),
+    "arithmetic": ("matmuls", "four times the batch takes about four times as long, or longer"),
     "table": ("update of a table", "four times the batch takes far less than that; most parameters are in a table"),
     "loop": ("loop over time steps", "a recurrent layer"),
     "data": ("waiting for data", "training on one batch again and again is faster"),
@@ -415,9 +415,15 @@ def _about(gain: Interval) -> str:
 WITHOUT_HALF = "amd-epyc-family25-model1-2-cores-24-gib"  # a processor without instructions for bfloat16
 
 
-def _emulated(stack: str) -> str:
-    """Times as fast with bfloat16 there."""
-    return gains(stored.of(WITHOUT_HALF), "arithmetic", "bfloat16", [stack])[stack].text(".2f")
+def _there(change: str, stack: str) -> Interval:
+    """Times as fast the convolutions are trained there with a change."""
+    return gains(stored.of(WITHOUT_HALF), "arithmetic", change, [stack])[stack]
+
+
+def _feed_there(name: str) -> str:
+    """Times as fast a step is there with one of PAIRS for batches."""
+    (pair,) = (each for each in PAIRS if each.name == name)
+    return pair_gains(stored.of(WITHOUT_HALF), pair)["2026-tensorflow"].text()
 
 
 ANSWER = [("arithmetic", "bfloat16"), ("arithmetic", "float16"), ("loop", "fused kernel"), ("table", "batch × 4")]
@@ -434,6 +440,11 @@ PROSE = Prose(
     slept_untuned=lambda _: measuring.slept_of("untuned"),
     waited=lambda _: measuring.waited().text(".0%"),
     without_half=lambda _: stored.of(WITHOUT_HALF).title,
-    **for_each(STACKS, "emulated", lambda _, stack: _emulated(stack)),
+    **for_each(STACKS, "emulated", lambda _, stack: _there("bfloat16", stack).text(".2f")),
+    emulated_slower=lambda _: f"{1 / _there('bfloat16', '2026-torch').value:.1f}",
+    batch_slower=lambda _: _slower(_there("batch × 4", "2026-jax")),
+    fetched_there=lambda _: _feed_there("fetching: ahead"),
+    fetched_parallel_there=lambda _: _feed_there("fetching: in parallel"),
+    decoded_there=lambda _: _feed_there("decoding: ahead"),
     **for_each(STACKS, "when-read", lambda book, stack: pair_gains(book, AS_READ)[stack].text()),
 )

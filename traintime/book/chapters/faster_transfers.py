@@ -279,7 +279,6 @@ PROSE = Prose(
     wait=lambda book: f"{WAIT_S * 1e3:.0f} ms",
     saved=lambda book: f"{FLOAT * (1 + SLOTS['adam']) * make_point(**MODELS['table']).work.trained / 1e6:.0f}",
     predicted_fetching=lambda book: predictions.told("13", "5"),
-    predicted_processes=lambda book: predictions.told("13", "8"),
     predicted_batch=lambda book: predictions.told("13", "11"),
     **{feed: lambda book, feed=feed: f"{feed_ms(book, feed):.0f}" for feed in FEEDS},
     **for_each(FEEDS, "waited", lambda book, feed: f"{feed_ms(book, feed, 'waited_s'):.0f}"),

@@ -370,10 +370,6 @@ PROSE = Prose(
     predicted_alone=lambda book: predictions.told("08", "5"),
     torch_small=lambda book: gain_of(book, FUSED, BATCHES[0])[TORCH].text(),
     torch_large=lambda book: gain_of(book, FUSED, BATCHES[1])[TORCH].text(),
-    **{
-        f"{stack}-fused": lambda book, stack=stack: gain_of(book, FUSED, BATCHES[0])[stack].text()
-        for stack in TENSORFLOW_1
-    },
 )
 ALONG = Prose(  # of the machine that ran the loop over the positions
     "fus-along",

@@ -2,7 +2,6 @@
 
 import functools
 
-import numpy as np
 import pandas as pd
 
 from traintime.book import claims, external, stored
@@ -130,25 +129,23 @@ IN_FIGURE = {  # stack, kernel -> layer, framework, way as plots.implementations
 PUBLISHED = {"Keras 2.1.6 on TensorFlow 1.8": "Keras 2", "PyTorch 0.4.0": "PyTorch 0.4"}
 
 
-def per_time_step(book: Measurements, stack: str, kernel: str) -> float:
-    """Seconds of a whole step with few sequences over its time steps, as others have published theirs; of the runs that
-    the ratio of both ways rests on.
-    """
-    of_way = _both_ways(book, stack, BATCHES[0], LENGTHS[1]).frames[(LOOP, KERNEL).index(kernel)]["median_s"]
-    return float(np.exp(np.log(of_way).mean()) / LENGTHS[1])
+def of_way(book: Measurements, stack: str, kernel: str) -> Interval:
+    """Seconds of one more time step with few sequences in one way."""
+    return time_step(book, stack, BATCHES[0], float(kernel == LOOP), float(kernel == KERNEL))
 
 
 def implementations(book: Measurements) -> pd.DataFrame:
-    """The published implementations on a GTX 1080, then ours on the card: device, framework, layer, way, batch,
-    position_s.
+    """A time step of few sequences: published ones on a GTX 1080, a whole step over its 1,000 time steps, then what one
+    more costs on our card. Columns device, framework, layer, way, position_s and, of ours, low and high, s.
     """
-    theirs = external.lstm_implementations().query("layer != 'cuDNNLSTM'")
+    theirs = external.lstm_implementations().query(f"layer != 'cuDNNLSTM' and batch == {BATCHES[0]}")
     theirs = theirs.assign(framework=theirs["framework"].map(PUBLISHED)).dropna(subset="framework")
     card = book.card.removeprefix("NVIDIA ")
     ours = [
         {"device": card, "framework": framework, "layer": layer, "way": way}
-        | {"batch": BATCHES[0], "position_s": per_time_step(book, *which)}
+        | {"position_s": more.value, "low": more.low, "high": more.high}
         for which, (layer, framework, way) in IN_FIGURE.items()
+        for more in [of_way(book, *which)]
     ]
     return pd.concat([theirs, pd.DataFrame(ours)], ignore_index=True)
 
@@ -163,10 +160,9 @@ PROSE = Prose(
     name=lambda book: book.card.removeprefix("NVIDIA "),
     torch_gain=lambda book: _range(gains(book, TORCH)),
     jax_gain=lambda book: _range(gains(book, JAX)),
-    torch_loop=lambda book: f"{per_time_step(book, TORCH, LOOP) * 1e6:,.0f} µs",
-    torch_kernel=lambda book: f"{per_time_step(book, TORCH, KERNEL) * 1e6:,.0f} µs",
-    jax_loop=lambda book: f"{per_time_step(book, JAX, LOOP) * 1e6:,.0f} µs",
-    jax_kernel=lambda book: f"{per_time_step(book, JAX, KERNEL) * 1e6:,.0f} µs",
-    torch_step=lambda book: f"{per_time_step(book, TORCH, KERNEL) * LENGTHS[1] * 1e3:.1f} ms",
-    jax_more=lambda book: f"{time_step(book, JAX, BATCHES[0]).value * 1e6:.0f} µs",
+    torch_loop=lambda book: f"{of_way(book, TORCH, LOOP).value * 1e6:,.0f} µs",
+    torch_kernel=lambda book: f"{of_way(book, TORCH, KERNEL).text(',.0f', 1e6)} µs",
+    jax_loop=lambda book: f"{of_way(book, JAX, LOOP).value * 1e6:,.0f} µs",
+    jax_kernel=lambda book: f"{of_way(book, JAX, KERNEL).text(',.0f', 1e6)} µs",
+    torch_step=lambda book: f"{time_steps(book, TORCH, BATCHES[0])['step_s'].iloc[-1] * 1e3:.1f} ms",
 )

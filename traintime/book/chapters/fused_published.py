@@ -44,7 +44,9 @@ claim = functools.partial(claims.claim, on=lstm_machine)
 
 
 def claim_once(label: str, sentence: str, **said: Any) -> Callable[[Callable[[], Finding]], Judge]:
-    """A claim of what no machine measures: the one that the chapter shows has its verdict, no other is a witness."""
+    """A claim of trials, which are of no machine: the one that the chapter shows has its verdict, no other is a
+    witness.
+    """
 
     def register(judge: Callable[[], Finding]) -> Judge:
         return claim(label, sentence, **said)(lambda book: judge() if book.machine == lstm_machine().machine else None)
@@ -84,9 +86,10 @@ def gtx_gain(framework: str, loop: str, kernel: str) -> "pd.Series[float]":
     return rows.loc[loop] / rows.loc[kernel]
 
 
-@claim_once(
+@claims.claim_without_machine(
     "08.24",
-    "On a GTX 1080 a time step of each of three loops takes as long with 64 sequences as with 32, within 10 %.",
+    "On a GTX 1080 a time step of each of three loops takes as long with 64 sequences of 100 time steps as with 32 of "
+    "1,000, within 10 %.",
 )
 def loops_ignore_the_batch() -> Finding:
     loops = external.lstm_implementations().query("way == 'loop'").set_index(["framework", "layer"]).index.unique()
@@ -180,7 +183,7 @@ def fused_gain() -> float:
     return float(minutes()["GPU", "LSTM"] / minutes()["GPU", "CuDNNLSTM"])
 
 
-@claim_once(
+@claims.claim_without_machine(
     "08.22",
     "The arithmetic that makes the question's card lose to its processor by as much as it did, with a cost per time "
     "step that others measured and two data sheets, predicts within half how many times faster CuDNNLSTM is.",
@@ -211,7 +214,7 @@ def larger_over_predicted() -> "pd.Series[float]":
     return large["step_s"] / (large["length"] * position_s)
 
 
-@claim_once(
+@claims.claim_without_machine(
     "08.23",
     "The Titan X's networks of 1,024 units take 0.5 to 2 times what the time steps of 128 units and the data sheet's "
     "arithmetic predict.",
@@ -264,7 +267,7 @@ def left_out() -> "pd.Series[float]":
     return pd.Series(factors)
 
 
-@claim_once(
+@claims.claim_without_machine(
     "08.25",
     "Three costs of cuDNN's LSTM (per time step, the weights' traffic, the arithmetic), fitted to four cards, predict "
     "the fifth within a factor of 1.5 at the median, whichever card is left out.",

@@ -351,6 +351,7 @@ def _of_year(year: str) -> dict[str, Number]:
     pair = RIVALS[year]
     return {
         f"280_{year}": _at(rivals_by_size, pair, vocabulary=280_000),
+        f"280_{year}_value": _value_at(rivals_by_size, pair, vocabulary=280_000),
         f"1024_{year}": _at(rivals_by_batch, pair, ".2f", batch=1024),
         f"row_{year}": lambda book: row_price_ratio(book, year).text(".1f"),
     }
@@ -361,7 +362,6 @@ NUMBERS: dict[str, Number] = {
     **_of_year("2020"),
     "5_2017": _at(rivals_by_size, RIVALS["2017"], ".2f", vocabulary=5_000),
     "5_2020": lambda book: f"{_inverse(pair_ratio(rivals_by_size(book), RIVALS['2020'], vocabulary=5_000)).value:.1f}",
-    "280_2020_value": _value_at(rivals_by_size, RIVALS["2020"], vocabulary=280_000),
     "predicted": lambda book: predictions.told("07", "1", book.machine),
     "rest_theano": _milliseconds("2020-theano", "rest"),
     "rest_tensorflow": _milliseconds("2020-tensorflow", "rest"),
@@ -385,7 +385,13 @@ NUMBERS: dict[str, Number] = {
     "onednn_off": lambda book: pool.without_onednn(book)[pool.TENSORFLOW].text(".1f"),
 }
 # What the sentences say of the second machine, too.
-SECOND = ["280_2017", "280_2020", "mid_280", "last_280", "last_280_value", "new"]
+SECOND = ["280_2017", "280_2017_value", "280_2020", "280_2020_value", "mid_280", "last_280", "last_280_value", "new"]
+
+
+def _new_over_old(book: Measurements) -> str:
+    """How many times as long as the Theano of 2017 today's TensorFlow takes at 280,000 rows."""
+    sides = book.sides({"stack": WHOLE[1]}, {"stack": RIVALS["2017"][1]}, vocabulary=280_000)
+    return f"{sides.interval(lambda s: s[0] / s[1]).value:.1f}"
 
 
 def _on_second(number: Number) -> Number:
@@ -396,6 +402,7 @@ PROSE = Prose(
     "tf",
     **NUMBERS,
     **{f"other_{name}": _on_second(NUMBERS[name]) for name in SECOND},
+    other_new_over_old=_on_second(_new_over_old),
     other_blocks_2026=_on_second(_blocks("2026-tensorflow", "glibc", ".1f")),
     other_gain_2026=_on_second(lambda book: f"{allocator_gain(book, '2026-tensorflow').value:.1f}"),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from traintime.book import predictions, stored
+from traintime.book import stored
 from traintime.book.chapters.batch_prices import (
     ALLOCATORS,
     AT_ONCE,
@@ -162,6 +162,4 @@ PROSE = Prose(
     kept_error=lambda book: f"{allocator_prices(book)[TCMALLOC].mean_error:.1%}",
     kept_elsewhere=lambda book: times(step_ratio(allocator_ratios(elsewhere(book)), TCMALLOC, FLAT[0])),
     elsewhere=lambda book: elsewhere(book).title,
-    predicted_pages=lambda _: predictions.told("10", "12"),
-    predicted_kept=lambda _: predictions.told("10", "10"),
 )

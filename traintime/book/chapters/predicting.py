@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
+import psutil
 from IPython.display import HTML, Markdown
 
 from traintime import paths
@@ -31,7 +32,7 @@ from traintime.book.chapters.predicting_tried import (
 )
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
-from traintime.predict import durations, goals, versions
+from traintime.predict import durations, goals, here, record
 from traintime.predict.answer import Estimate
 from traintime.predict.bench import Case, kept
 from traintime.predict.bench_models import BEYONDS, DOMAINS, NARROW, WHOLE
@@ -48,6 +49,7 @@ TIERS = {
 }
 DRAWN = {NARROW: "until 24 November 2026", WHOLE: "since then"}
 NO_BREAK = "\u00a0"
+BUSY = "while it was tried"  # of a note that others used the processors (tiers)
 TRIES = "`make bench-predict` tries it."
 
 
@@ -87,6 +89,12 @@ def too_low(models: pd.DataFrame) -> str:
     return f"{(some(models)['times'] < 1).sum()} of {len(models)}"
 
 
+def _versions(models: pd.DataFrame) -> str:
+    """The versions of the predictor that predicted these models: "versions 5, 6"."""
+    numbers = sorted(map(str, models["version"].unique()))
+    return f"version{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
+
+
 def _held(models: pd.DataFrame) -> str:
     """Of these intervals, how many covered the truth: "10 of 12"."""
     held = some(models.dropna(subset="held"))["held"]
@@ -105,7 +113,7 @@ def _cells(tier: str) -> dict[str, Callable[[Measurements], str]]:
 
 
 def lead_table(book: Measurements) -> HTML:
-    """For whom each tier is, and what it was worth on this machine.
+    """For whom each tier is, and what it was worth on this machine, by which versions of the predictor.
 
     A smaller version was tried more on the machine before it. Each card is predicted by the others, what is said of all
     of them is weighted by source, and the interval is the one in use.
@@ -122,7 +130,7 @@ def lead_table(book: Measurements) -> HTML:
         else:
             of = shown() if tier == "scaled" else book
             texts = {key: page.or_not_measured(lambda give=give, of=of: give(of)) for key, give in _cells(tier).items()}
-            on = of.title
+            on = page.or_not_measured(lambda of=of, tier=tier: f"{of.title}<br>{_versions(of_tier(of, tier))}")
         whole = {key: text.replace(" ", NO_BREAK) for key, text in (texts | {"on": on}).items()}
         table.append(whole | {"runs": runs, "name": name})
     return page.columns(
@@ -198,17 +206,26 @@ def domain_table(books: Sequence[Measurements]) -> HTML:
 # The model that this page asks and then trains
 
 
-def landed(answer: Estimate, took_s: float) -> Markdown:
-    """Whether a training landed inside the interval that had been predicted for it, as a sentence for the page."""
+def landed(answer: Estimate, took_s: float, begun: tuple[float, float] | None = None) -> Markdown:
+    """Whether a training landed inside the interval that had been predicted for it, as a sentence for the page; not
+    where others used the processors while it ran, or while its model was tried.
+
+    begun: here.processor_s() before it.
+    """
     total = answer.total
     ends = f"{durations.text(total.low)} to {durations.text(total.high)}"
+    took = f"The training took {durations.text(took_s)}"
+    others = here.crowd(begun, took_s, psutil.cpu_count() or 1)
+    if others or any(BUSY in note for note in answer.notes):
+        return Markdown(
+            f"{took}; the interval is {ends}. Others used this machine's processors meanwhile, so this judges nothing."
+        )
     if took_s in total:
-        return Markdown(f"The training took {durations.text(took_s)}, **inside** the interval of {ends}.")
+        return Markdown(f"{took}, **inside** the interval of {ends}.")
     side = "longer" if took_s > total.high else "less"
     return Markdown(
-        f"The training took {durations.text(took_s)}, **outside** the interval of {ends}: it took {side} than "
-        f"predicted. The interval is meant to cover {answer.level:.0%} of trainings, and it covers fewer on a machine "
-        "whose speed changes between the probe and the training, as it does while other programs run."
+        f"{took}, **outside** the interval of {ends}: it took {side} than predicted. The interval is meant to cover "
+        f"{answer.level:.0%} of trainings."
     )
 
 
@@ -242,11 +259,6 @@ def _baselines(book: Measurements) -> pd.Series:
     return by_model(some(cases(book)), "probed", "one batch", "FLOPs / peak").mean()
 
 
-def _one_batch(book: Measurements) -> str:
-    """What timing one batch missed by, and the probe of the same models: "24 % against 11 %"."""
-    return f"{_percent(_baselines(book)['one batch'])} against {_percent(_baselines(book)['probed'])}"
-
-
 def _spent(book: Measurements) -> list[tuple[float, float]]:
     """What each probe took, and the training that it predicted, s. Raises KeyError where that was not kept."""
     both = [(one.spent_s["probed"], one.true_s) for one in tried(book) if one.spent_s and "probed" in one.spent_s]
@@ -273,25 +285,23 @@ PROSE = Prose(
     models=lambda book: str(some(cases(book))["number"].nunique()),
     models_earlier=_earlier(lambda book: str(some(cases(book))["number"].nunique())),
     again=_error("again"),
-    probed=_error("probed"),
     removed=_error(REMOVED),
     removed_goal=lambda _: _percent(REMOVED_GOAL),
     formula=_error("formula"),
-    formula_low=lambda book: too_low(of_tier(book, "formula")),
     formula_width=lambda book: f"{width(book, 'formula'):.0f}",
     jax=_error_on("2026-jax", "probed"),
     torch=_error_on("2026-torch", "probed"),
     tensorflow=_error_on("2026-tensorflow", "probed"),
     asleep=lambda book: _held(_on_tensorflow(book)),
     asleep_low=lambda book: too_low(_on_tensorflow(book)),
-    one_batch=_one_batch,
+    one_batch=_error_on("2026-jax", "one batch"),
     peak=lambda book: _percent(_baselines(book)["FLOPs / peak"]),
     memory=_error("probed memory"),
     memory_formula=_error("formula memory"),
-    lasted=lambda book: _range(book, "probed").replace(" s", " seconds"),
     lasted_half=lambda book: f"{np.median(_lasted(book)):.0f} seconds",
     probing_longer=lambda book: f"{sum(spent > true for spent, true in _spent(book))} of {len(_spent(book))}",
-    version=lambda _: str(versions.current()),
+    record=lambda _: f"{record.of('probed').held} of {record.of('probed').models}",
+    record_version=lambda _: str(record.of("probed").version),
     version_tried=lambda book: str(some(cases(book))["version"].max()),
     scaled=_scaled("scaled"),
     line=_scaled("line"),

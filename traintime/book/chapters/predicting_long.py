@@ -121,25 +121,31 @@ def _took(row: pd.Series) -> str:
 
 
 def _long(say: Callable[[pd.DataFrame], str]) -> Callable[[Measurements], str]:
-    """A number of the prose: of those trainings, whichever machine the page shows."""
+    """A number of the prose: of those that are not withdrawn, whichever machine the page shows."""
     return lambda _: say(counted(shown()))
+
+
+def _all(say: Callable[[pd.DataFrame], str]) -> Callable[[Measurements], str]:
+    """The same of all of them."""
+    return lambda _: say(some(trainings(shown())))
 
 
 PROSE = Prose(
     "predict-long",
     title=lambda _: page.title(shown(), trainings(shown())),
+    tried=_all(lambda tried: str(len(tried))),
     models=_long(lambda tried: str(len(tried))),
     error=_long(lambda tried: f"{tried['error'].abs().mean() * 100:.0f} %"),
-    held=_long(lambda tried: str(int(tried["held"].sum()))),
-    width=_long(lambda tried: f"{tried['width'].median():.2f}"),
+    error_tried=_all(lambda tried: f"{tried['error'].abs().mean() * 100:.0f} %"),
+    held=_all(lambda tried: str(int(tried["held"].sum()))),
+    width=_all(lambda tried: f"{tried['width'].median():.2f}"),
     low=_long(lambda tried: str(int((tried["error"] < 0).sum()))),
-    spread=_long(lambda tried: f"{tried['spread'].median() * 100:.0f} %"),
-    spread_most=_long(lambda tried: f"{tried['spread'].max() * 100:.0f} %"),
+    spread=_all(lambda tried: f"{tried['spread'].median() * 100:.0f} %"),
+    spread_most=_all(lambda tried: f"{tried['spread'].max() * 100:.0f} %"),
     memory=_long(lambda tried: f"{tried['memory_error'].abs().mean() * 100:.0f} %"),
     memory_low=_long(lambda tried: str(int((tried["memory_error"] < 0).sum()))),
     memory_held=_long(lambda tried: str(int(tried["memory_held"].sum()))),
     memory_most=_long(lambda tried: f"{tried['memory_error'].abs().max() * 100:.0f} %"),
-    least=_long(lambda tried: durations.text(tried["took_s"].min())),
     disturbed=lambda _: f"{_withdrawn(shown())['error'].max() + 1:.0f}",
-    most=_long(lambda tried: durations.text(tried["took_s"].max())),
+    most=_all(lambda tried: durations.text(tried["took_s"].max())),
 )

@@ -14,7 +14,7 @@ from IPython.display import HTML
 
 from traintime.book import external, original, page, stored
 from traintime.book.chapters.vocabulary import bytes_a_row
-from traintime.book.claims import Finding, above, any_stack, below, claim, every, every_stack
+from traintime.book.claims import Finding, above, any_stack, below, claim, claim_without_machine, every, every_stack
 from traintime.book.page import Prose
 from traintime.book.stored import ANY, Measurements
 from traintime.explain import formula
@@ -22,7 +22,7 @@ from traintime.explain.formula import Fit
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
 
-DOCUMENT = original.FIGURES
+DOCUMENT, document = original.FIGURES, original.document
 SOFTWARE = "2017-theano"  # of the 2017 post
 VOCABULARIES, BATCHES = [20_000, 280_000, 2_000_000], [32, 128, 1024]  # of its two tables
 FAVOURITE = pd.DataFrame({"vocabulary": [280_000], "batch": [100]})
@@ -31,12 +31,6 @@ LENGTHS = [3, 6, 12, 25, 50, 100, 200, 400]  # tokens, of the lost table
 
 
 # The two tables, of the 2017 post and ours
-
-
-@functools.cache
-def document() -> Measurements:
-    """The 2017 post's twelve cells, to stand next to the machines in the chapter's table of claims."""
-    return Measurements(original.s0().assign(protocol=""), DOCUMENT)
 
 
 def table_cells(book: Measurements) -> dict[str, pd.DataFrame]:
@@ -206,6 +200,17 @@ def frozen_stays_below_one(book: Measurements) -> Finding:
     return any_stack(frozen_exponents(book), below(1))
 
 
+@claim_without_machine(
+    "01.8",
+    "At 280,000 rows the 2017 post's GPU is 10 times as fast as its CPU, to within a fifth, at each of its batches.",
+    source="S0, C7",
+)
+def rule_of_thumb() -> Finding:
+    steps = original.s0().query("vocabulary == 280_000").pivot_table("step_s", "batch", "device")
+    lead = steps["CPU"] / steps["GPU"]
+    return Finding(bool(lead.between(8, 12).all()), f"{lead.min():.1f} to {lead.max():.1f} times as fast")
+
+
 # The lost table: an epoch at other lengths, from the other two tables
 
 
@@ -341,6 +346,7 @@ PROSE = Prose(
     row_k40m=lambda book: f"{_k40m('measured') / 1e9:.1f} GB/s",
     row_least=lambda book: f"{_least_s() * 1e9:.0f} ns",
     row_over=lambda book: f"{straight_lines(book)['GPU'].coefficients['b'] / _least_s():.1f}",
+    GPU_overhead_share=lambda book: f"{share_of_terms(fits(book)['GPU'], ['a']).value * 100:.0f}\u00a0%",
     GPU_step=_gpu_ms("abc"),
     GPU_fixed=_gpu_ms("ab"),
     **_of_limit("b"),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import original, page, predictions, stored
+from traintime.book import page, predictions, stored
 from traintime.book.claims import Finding, above, below, claim, every_stack
 from traintime.book.page import Prose
 from traintime.book.plots import short
@@ -207,11 +207,6 @@ def ran_the_epoch(book: Measurements | None = None) -> Measurements:
     return stored.best(lambda each: float(not counted_epoch(each)["disturbed"]) if len(whole_epochs(each)) else None)
 
 
-def documents_epoch_s() -> float:
-    """What the 2017 post printed for it on its K40m, s."""
-    return float(stored.row(original.s0(), device="GPU", vocabulary=LARGE)["epoch_s"])
-
-
 def dense_epoch_s(book: Measurements, ran: pd.Series) -> float:
     """What dense Adam's steps add up to in as many sentences on the same stack, s: computed, not run."""
     dense = stored.row(by_rows(book), stack=ran["stack"], vocabulary=LARGE, how=DENSE)
@@ -338,7 +333,6 @@ PROSE = Prose(
     epochs=lambda book: _every_epoch(ran_the_epoch(book)),
     epochs_elsewhere=lambda book: _epochs_elsewhere(ran_the_epoch(book)),
     epoch_dense=lambda book: f"{dense_epoch_s(book, counted_epoch(ran_the_epoch(book))) / 3600:.1f}",
-    epoch_times=lambda book: f"{documents_epoch_s() / counted_epoch(ran_the_epoch(book))['epoch_s']:.1f}",
     flat_came=lambda _: predictions.told("16", "1"),
     small_came=lambda _: predictions.told("16", "3"),
     lazy_came=lambda _: predictions.told("16", "11"),

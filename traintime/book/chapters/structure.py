@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import claims, page, predictions, stored
+from traintime.book import claims, original, page, predictions, stored
 from traintime.book.claims import Finding, above, any_stack, below, every, every_stack, higher, judged_together
 from traintime.book.page import Prose
 from traintime.book.stored import ANY, Measurements
@@ -18,7 +18,7 @@ from traintime.explain import formula
 from traintime.explain.formula import Formula
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
-from traintime.workloads.base import Work
+from traintime.workloads.base import FLOAT, Work
 
 STACKS = ["2026-tensorflow", "2026-jax", "2026-torch"]
 STRUCTURES = ["plain", "residual", "dense", "aggregated"]
@@ -153,6 +153,40 @@ def dense_grows_faster(book: Measurements) -> Finding:
     return Finding(every(*(higher(dense[stack], residual[stack]) for stack in STACKS)), "; ".join(figures))
 
 
+def _values(depth: int, **fields: Any) -> int:
+    """Values that a network's forward pass computes: its activations."""
+    return make_point("blocks", depth=depth, **fields).work.activation_bytes // FLOAT
+
+
+@claims.claim_without_machine(
+    "12.11",
+    "At a fixed number of maps the activations of the densely joined network grow with the square of the depth, those "
+    "of the one with shortcuts along a line.",
+    "S1",
+    original.ARITHMETIC,
+)
+def dense_is_quadratic() -> Finding:
+    dense, residual = ([_values(depth, **one) for depth in (4, 8, 12, 16, 20)] for one in (FEW, MANY))
+    square = set(np.diff(dense, 2)) == {dense[2] - 2 * dense[1] + dense[0]} != {0}  # constant, and not that of a line
+    figures = (
+        f"{name} {values[3] / values[0]:.1f} times" for name, values in {"dense": dense, "residual": residual}.items()
+    )
+    return Finding(square and not np.diff(residual, 2).any(), f"from depth 4 to 16: {', '.join(figures)}")
+
+
+@claims.claim_without_machine(
+    "12.12",
+    "With its ReLUs, and with its shortcuts, the network with shortcuts computes more values in a step.",
+    "S1",
+    original.ARITHMETIC,
+)
+def relus_and_shortcuts_compute() -> Finding:
+    whole = _values(MIDDLE, **MANY)
+    less = {"ReLUs": _values(MIDDLE, **MANY, relu=False), "shortcuts": _values(MIDDLE, **MANY | {"structure": "plain"})}
+    texts = (f"without {name} {values / whole:.0%} of them" for name, values in less.items())
+    return Finding(max(less.values()) < whole, ", ".join(texts))
+
+
 @claim(
     "12.3",
     "At depth 16 the network that joins its maps once is faster than the densely joined one, on all three stacks.",
@@ -278,15 +312,16 @@ def xla_is_slower(book: Measurements) -> Finding:
 # Fewer parameters, less time?
 
 
-def fewer_is_faster(book: Measurements) -> dict[str, float]:
-    """Of all pairs of a stack's networks whose parameters differ: the share in which the smaller one is the faster."""
+def fewer_is_faster(book: Measurements, count: str = "parameters") -> dict[str, float]:
+    """Of all pairs of a stack's networks whose parameters differ: the share in which the one with less of a count
+    (a column of `points`) is the faster.
+    """
     shares = {}
     for stack, ran in points(book).dropna(subset="step_s").groupby("stack", sort=False):
-        rows = ran[["parameters", "step_s"]].itertuples(index=False)
-        apart = [(a, b) for a, b in combinations(rows, 2) if abs(np.log(a.parameters / b.parameters)) > SAME]
+        rows = zip(ran["parameters"], ran[count], ran["step_s"], strict=True)
+        apart = [(a, b) for a, b in combinations(rows, 2) if abs(np.log(a[0] / b[0])) > SAME]
         if apart:
-            agree = [(a.parameters < b.parameters) == (a.step_s < b.step_s) for a, b in apart]
-            shares[str(stack)] = float(np.mean(agree))
+            shares[str(stack)] = float(np.mean([(a[1] < b[1]) == (a[2] < b[2]) for a, b in apart]))
     return shares
 
 
@@ -301,6 +336,16 @@ def fewer_are_faster(book: Measurements) -> Finding:
     shares = {stack: fewer_is_faster(book)[stack] for stack in STACKS}
     figure = "; ".join(f"{stack} {share:.0%} of pairs" for stack, share in shares.items())
     return Finding(min(shares.values()) > 0.9, figure)
+
+
+@claim(
+    "12.10",
+    "Of two networks the one with fewer parameters is usually the faster one: in more than half of the pairs, on all "
+    "three stacks.",
+    source="S1",
+)
+def fewer_are_usually_faster(book: Measurements) -> Finding:
+    return Finding(min(fewer_is_faster(book)[stack] for stack in STACKS) > 0.5, fewer_are_faster(book).figure)
 
 
 # What the page shows
@@ -420,9 +465,12 @@ PROSE = Prose(
     bytes=_errors("bytes of activations"),
     repeat=_errors("repeat"),
     pairs=lambda book: _ends(fewer_is_faster(book), ".0f", 100) + "%",
+    pairs_bytes=lambda book: _ends(fewer_is_faster(book, "activation_bytes"), ".0f", 100) + "%",
+    pairs_operations=lambda book: _ends(fewer_is_faster(book, "flops"), ".0f", 100) + "%",
     **_by_stack("operations", lambda book: prediction_errors(book)["operations"]),
     **_by_stack("bytes", lambda book: prediction_errors(book)["bytes of activations"]),
     **_by_stack("once", lambda book: structure_ratio(book, "dense", "aggregated")),
+    once_second=lambda book: _ends(structure_ratio(second(book), "dense", "aggregated")),
     grows_dense=lambda book: _ends(depth_exponents(book, "dense"), ".2f"),
     grows_residual=lambda book: _ends(depth_exponents(book, "residual"), ".2f"),
     wider=lambda _: f"{_bytes('dense', DEEP, FEW['width']) / _bytes('dense', DEPTHS[0], FEW['width']):.1f}",

@@ -420,9 +420,6 @@ def _came(number: str) -> str:
 LEAST, MOST = _end(0, ".1f"), _end(1, ".0f")
 PROSE = Prose(
     "",
-    row_bytes=lambda _: f"{bytes_a_row():,}",
-    bandwidth=lambda book: f"{book.rates['bandwidth_bytes_per_s'] / 1e9:.0f} GB/s",
-    floor=lambda book: f"{floor_s(book) * 1e9:.0f} ns",
     voc_title=lambda book: book.title,
     stacks=lambda book: str(_ran(book)["stack"].nunique()),
     least_processes=lambda book: str(_ran(book)["invocations"].min()),

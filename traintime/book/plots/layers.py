@@ -72,10 +72,10 @@ LAUNCHES = {"loop": PALETTE[7], "compiled": PALETTE[4], "kernel a time step": PA
 
 
 def implementations(steps: pd.DataFrame) -> Figure:
-    """Microseconds per time step of one LSTM in several implementations: a bar for the smallest batch of each, below
-    its device, a diamond for the largest. As narrow as a phone.
+    """Microseconds per time step of one LSTM in several implementations: a bar for each, below its device, with its
+    interval where it has one. As narrow as a phone.
 
-    steps: columns device, framework, layer, way (of LAUNCHES), batch, position_s.
+    steps: columns device, framework, layer, way (of LAUNCHES), position_s, low, high (s).
     """
     style()
     names = steps["device"] + "\n" + steps["framework"] + ", " + steps["layer"]
@@ -83,19 +83,14 @@ def implementations(steps: pd.DataFrame) -> Figure:
     for device, of_device in names.groupby(steps["device"], sort=False):
         rows += [str(device), *dict.fromkeys(of_device)]
     figure, axis = plt.subplots(figsize=(4.7, 0.22 * len(rows) + 0.6), constrained_layout=True)
-    small, large = (steps[steps["batch"] == batch] for batch in (steps["batch"].min(), steps["batch"].max()))
-    for way, colour in LAUNCHES.items():
-        mine = small[small["way"] == way]
-        places = [rows.index(name) for name in names[mine.index]]
-        axis.barh(places, mine["position_s"] * 1e6, color=colour, height=0.66)
-    look = {"color": "black", "linestyle": "none", "marker": "D", "markersize": 5}
-    places = [rows.index(name) for name in names[large.index]]
-    axis.plot(large["position_s"] * 1e6, places, **look)
-    for name, seconds in zip(names[small.index], small["position_s"], strict=True):
-        both = steps.loc[names == name, "position_s"].max()
+    places, ends = names.map(rows.index), steps[["position_s", "high"]].max(axis=1)
+    axis.barh(places, steps["position_s"] * 1e6, color=steps["way"].map(LAUNCHES), height=0.66)
+    look = {"color": "black", "linestyle": "none", "capsize": 3}
+    axis.errorbar(steps["position_s"] * 1e6, places, xerr=errors(steps, "position_s", 1e6), **look)
+    for place, seconds, end in zip(places, steps["position_s"], ends, strict=True):
         axis.annotate(
             f"{seconds * 1e6:.0f}",
-            (both * 1e6, rows.index(name)),
+            (end * 1e6, place),
             xytext=(9, 0),
             textcoords="offset points",
             va="center",
@@ -104,7 +99,7 @@ def implementations(steps: pd.DataFrame) -> Figure:
     axis.set_yticks(range(len(rows)), [row.split("\n")[-1] for row in rows], fontsize=9.5)
     for label, row in zip(axis.get_yticklabels(), rows, strict=True):
         label.set_fontweight("normal" if "\n" in row else "bold")
-    axis.set_xlim(0, 1.15e6 * steps["position_s"].max())
+    axis.set_xlim(1e6 * min(0, steps["low"].min()), 1.2e6 * ends.max())
     axis.set_ylim(len(rows) - 0.4, -0.6)
     axis.grid(axis="y", visible=False)
     axis.set_xlabel("µs per time step")
