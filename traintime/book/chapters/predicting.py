@@ -39,7 +39,6 @@ from traintime.predict.bench_models import BEYONDS, DOMAINS, NARROW, WHOLE
 
 CARD = "card"
 REMOVED = "calibrated"  # the tier that until version 8 took the costs of a machine from probes of other models
-REMOVED_GOAL = 0.15  # that it was to miss by at most, on average
 # What each tier runs and its name, from above in the tables and in the figure.
 TIERS = {
     "probed": ("your model, for some seconds", "probed"),
@@ -285,9 +284,6 @@ PROSE = Prose(
     models=lambda book: str(some(cases(book))["number"].nunique()),
     models_earlier=_earlier(lambda book: str(some(cases(book))["number"].nunique())),
     again=_error("again"),
-    removed=_error(REMOVED),
-    removed_goal=lambda _: _percent(REMOVED_GOAL),
-    formula=_error("formula"),
     formula_width=lambda book: f"{width(book, 'formula'):.0f}",
     jax=_error_on("2026-jax", "probed"),
     torch=_error_on("2026-torch", "probed"),
