@@ -17,8 +17,13 @@ import pytest
 
 PUSH, ALL = "push", "all"
 # A part of the rest, and words of a test's name, or of a stack that it needs, that say it is of it: a part needs few
-# environments. What no word fits is in the last part.
-PARTS = {"2017": ["2017-"], "2020": ["2020-"], "torch": ["torch"], "readers": []}
+# environments, and takes about as long as another. What no word fits is in the last part.
+PARTS = {
+    "2017": ["2017-", "test_interrupted"],
+    "2020": ["2020-", "[tensorflow-", "test_lab"],
+    "torch": ["torch"],
+    "readers": [],
+}
 RINGS = [PUSH, *PARTS, ALL]
 COUNTED = pytest.StashKey[Counter[str]]()  # tests of each ring, as they were collected
 USUAL_MINUTES = {PUSH: 8, "2017": 8, "2020": 8, "torch": 8, "readers": 8, ALL: 40}
