@@ -39,7 +39,7 @@ class TrackRecord:
     def sentence(self) -> str:
         """It, as a reader is told."""
         bias = f"; {self.longer} took longer than predicted" if self.longer >= MOSTLY * self.models else ""
-        which = f"trainings predicted this way (by version {self.version}, on TensorFlow, JAX and torch)"
+        which = f"trainings predicted this way (by version {self.version}, its stacks together)"
         return (
             f"{self.held} of {self.models} {which} ended inside their interval, half of them within {self.half:.0%} of "
             f"the prediction{bias}"
