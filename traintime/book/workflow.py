@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import filelock
+import psutil
 
 from traintime import paths
 from traintime.book import PROFILE, RESULTS, VERDICTS, build, execute, kept, progress, run, uses, verdicts
@@ -160,12 +161,12 @@ def _snakemake(profile: str) -> None:
     told = os.environ | {VERDICTS: str(JUDGED)}
     # Snakemake catches a mild signal, and where that comes at a bad moment it waits for its own lock for ever.
     ends = functools.partial(die_with_parent, signal.SIGKILL)
-    process = subprocess.Popen(command, cwd=paths.ROOT, env=told, preexec_fn=ends)
     try:
-        answer = process.wait()
+        answer = subprocess.Popen(command, cwd=paths.ROOT, env=told, preexec_fn=ends).wait()
     except BaseException:
-        end_all(process.pid)  # Snakemake by itself would wait for the chapters that run
-        process.wait()
+        # Snakemake by itself would wait for the chapters that run. It may have been started this very moment.
+        for child in psutil.Process().children():
+            end_all(child.pid)
         raise
     if answer:
         raise RuntimeError("the book was not built; see the errors above. The pages are as they were before")
