@@ -19,7 +19,7 @@ PUSH, ALL = "push", "all"
 # A part of the rest, and words of a test's name, or of a stack that it needs, that say it is of it: a part needs few
 # environments, and takes about as long as another. What no word fits is in the last part.
 PARTS = {
-    "2017": ["2017-", "test_interrupted"],
+    "2017": ["2017-", "test_interrupted", "dense_adam_does[jax"],
     "2020": ["2020-", "[tensorflow-", "test_lab"],
     "torch": ["torch"],
     "readers": [],

@@ -12,7 +12,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from traintime.deferred import Embedding
+from traintime.deferred import Adam, Embedding
 
 ROWS, LENGTH, BATCH, STEPS = 300, 6, 32, 10
 
@@ -36,7 +36,7 @@ for folder in (Path(where) / name for name in names if name != "kill"):
     words, read = Embedding(ROWS, 8), keras.layers.LSTM(8)
     last = keras.layers.Dense(1, activation="sigmoid")
     model = keras.Sequential([keras.Input((LENGTH,), dtype="int32"), words, read, last])
-    model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy")
+    model.compile(Adam(0.01), "binary_crossentropy")
     callbacks = [keras.callbacks.BackupAndRestore(folder / "backup"), *([Killed()] if "kill" in names else [])]
     found = model.fit(
         inputs, inputs[:, :1] % 2, batch_size=BATCH, shuffle=False, epochs=4, verbose=0, callbacks=callbacks

@@ -1,5 +1,7 @@
 """Deferred rows: what a step, an epoch and a way to pay less cost, and what they teach; on made-up data."""
 
+import itertools
+
 import pandas as pd
 import pytest
 from made_up import made_up, verdict
@@ -8,7 +10,7 @@ from tables import cells
 from traintime.book import stored
 from traintime.book.chapters import alternatives, rows
 from traintime.book.stored import Measurements
-from traintime.learning import results, run
+from traintime.learning import results
 from traintime.learning.run import TrialPlan
 from traintime.learning.trial import make_trial
 from traintime.measuring import equal_losses
@@ -222,13 +224,9 @@ def taught(folder, accuracy, seeds=10):
     for rate in alternatives.RATES:
         for table in ("dense", "deferred"):
             ways[f"{table} at {rate:g}"] = {"backend": "tensorflow", "rate": rate, "table": table}
-    for name, changes in ways.items():
-
-        def train(trial, wanted, name=name):
-            for seed in wanted:
-                yield {"seed": seed, "accuracy": accuracy(name, seed), "loss": 1, "training_loss": [1], "seconds": 0}
-
-        run.run([TrialPlan("x", [make_trial(**alternatives.TASK | changes)], seeds)], folder, train=train)
+    for (name, changes), seed in itertools.product(ways.items(), range(seeds)):
+        result = {"seed": seed, "accuracy": accuracy(name, seed), "loss": 1, "training_loss": [1], "seconds": 0}
+        results.append(folder, make_trial(**alternatives.TASK | changes), result)
     return results.table(folder)
 
 
@@ -259,7 +257,7 @@ def test_the_trials_of_the_chapter_are_those_of_the_profile():
     from traintime.measuring import sweep
 
     plan = TrialPlan.from_profile("rows-learned", sweep.load_profile("full")["trials"]["rows-learned"])
-    asked = [{}, *alternatives.LEARNED.values()]
+    asked = [{}, *(changes for changes in alternatives.LEARNED.values() if changes != {"table": "lazy-adam"})]
     asked += [
         {"backend": "tensorflow", "rate": rate, "table": table}
         for rate in alternatives.RATES

@@ -28,7 +28,7 @@ def fake(trial, seeds):
         ({"gates": "hard", "recurrent_dropout": 0.2}, "mnist1d-u64-b100-n40-hard-gates-rd0.2"),
         ({"task": "padded", "mask": True, "forget_bias": 0.0}, "padded-u64-b100-n40-mask-fb0"),
         ({"steps": 400, "rate": 0.01}, "mnist1d-u64-b100-n40-s400-r0.01"),
-        ({"task": "moods", "table": "lazy-adam", "backend": "tensorflow"}, "moods-u64-b100-n40-lazy-adam-tensorflow"),
+        ({"task": "moods", "table": "cut", "backend": "tensorflow"}, "moods-u64-b100-n40-cut-tensorflow"),
         ({"task": "moods", "optimizer": "sgd", "rate": 1.0}, "moods-u64-b100-n40-sgd-r1"),
     ],
 )
@@ -45,7 +45,7 @@ def test_the_key_names_what_differs(changes, key):
         ({"recurrent_dropout": 1.0}, "recurrent_dropout: 1.0 is refused"),
         ({"task": "moods", "mask": True}, "mask: True finds no padding in moods"),
         ({"table": "hashed"}, "table: 'hashed' finds no words in mnist1d"),
-        ({"task": "moods", "table": "lazy-adam", "optimizer": "sgd"}, "table: 'lazy-adam' is no way of sgd"),
+        ({"task": "moods", "table": "deferred", "optimizer": "sgd"}, "table: 'deferred' is no way of sgd"),
         ({"task": "moods", "table": "sparse"}, "table: 'sparse' is refused"),
     ],
 )
@@ -92,6 +92,20 @@ def test_only_missing_seeds_are_trained_and_a_shared_trial_once(tmp_path):
     assert run.run([few, more], tmp_path, jobs=1, report=lambda trial, one: seen.append(one["seed"]), train=fake) == 2
     assert sorted(seen) == [2, 3]
     assert run.outstanding([few, more], tmp_path) == []
+
+
+def test_lazy_adam_is_read_and_trained_no_more(tmp_path):
+    from traintime.learning import train
+
+    plan = TrialPlan("x", [make_trial(), make_trial(task="moods", table="lazy-adam")], 1)
+    for start in (lambda: run.run([plan], tmp_path, train=fake), lambda: train.model(plan.trials[1], None)):
+        with pytest.raises(InputError, match=r"^table: 'lazy-adam' is trained no more. Take deferred"):
+            start()
+    assert results.table(tmp_path).empty
+    for trial in plan.trials:
+        results.append(tmp_path, trial, *fake(trial, [0]))
+    assert results.table(tmp_path)["table"].tolist() == ["dense", "lazy-adam"]
+    assert run.outstanding([plan], tmp_path) == []
 
 
 def test_what_came_before_a_failure_is_kept(tmp_path):

@@ -291,14 +291,14 @@ def test_each_change_is_priced_as_the_model_that_has_it():
     before = priced.step_s(point.work)
     for what, changed in (
         ("tables left untrained", {"frozen": True}),
-        ("traintime.deferred.Embedding", {"optimizer": "adam-deferred"}),
+        ("traintime.deferred.Embedding and .Adam", {"optimizer": "adam-deferred"}),
         ("half of the tables' rows", {"vocabulary": 250_000}),
         ("SGD", {"optimizer": "sgd"}),
     ):
         if what in found:
             after = priced.step_s(make_point(**{"vocabulary": 500_000} | changed).work)
             assert found[what].time == pytest.approx(after / before, rel=0.02), what
-    assert {"tables left untrained", "traintime.deferred.Embedding"} <= set(found)
+    assert {"tables left untrained", "traintime.deferred.Embedding and .Adam"} <= set(found)
 
 
 def test_a_small_table_gets_no_advice_about_tables():

@@ -123,7 +123,7 @@ def test_what_came_of_a_claim_is_not_typed(tmp_path, said, typed):
 def test_sources_whose_hash_is_in_the_measurements_are_not_read():
     read = set(words.modules())
     assert paths.PACKAGE / "cli.py" in read
-    assert not read & {paths.WORKER / "timing.py", paths.DEFERRED / "rules.py"}
+    assert not read & {paths.WORKER / "timing.py", paths.DEFERRED / "adam.py"}
     assert not [path for path in read if path.name == "data.py" or path.name.startswith("on_")]
 
 

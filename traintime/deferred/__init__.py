@@ -1,7 +1,7 @@
 """Dense Adam's training of a large embedding table at the price of the rows that a batch uses.
 
-`Embedding` stands in for keras.layers.Embedding, `missed` is the closed form behind it, `reference` the specification
-in NumPy.
+`Embedding` stands in for keras.layers.Embedding and `Adam` for keras.optimizers.Adam: a lookup reads, and only the
+optimizer writes. `missed` is the closed form behind them.
 """
 
 from typing import Any
@@ -13,4 +13,8 @@ def __getattr__(name: str) -> Any:
         from traintime.deferred.embedding import Embedding
 
         return Embedding
+    if name == "Adam":
+        from traintime.deferred.adam import Adam
+
+        return Adam
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,22 +1,20 @@
-"""An embedding that trains its own rows: a step costs the rows of the batch, the training is dense Adam's."""
+"""An embedding whose table deferred.Adam trains: a step costs the rows of the batch, the training is dense Adam's."""
 
 import math
 import numbers
-import sys
-import threading
-import weakref
 from typing import Any
 
 import keras
 import numpy as np
+import psutil
 from keras import ops
 from keras.src.backend.common import global_state
 
-from traintime.deferred import rules
-from traintime.deferred.optimizers import twice
-from traintime.errors import InputError, unknown
+from traintime.deferred.arithmetic import CURRENT, EPSILON, PROBLEM, ROOM
+from traintime.deferred.table import JAX, TERMS, Owned, Table, rows_of
+from traintime.errors import InputError
 
-# Arguments of keras.layers.Embedding that this one has not, each with what to do instead.
+# Arguments of keras.layers.Embedding, and of this layer as it was, that it has not; each with what to do instead.
 MISSING = {
     "embeddings_regularizer": "It would move every row at every step: take keras.layers.Embedding, or leave it out.",
     "embeddings_constraint": "It would change every row at every step: take keras.layers.Embedding, or leave it out.",
@@ -25,77 +23,31 @@ MISSING = {
     "lora_alpha": "Take keras.layers.Embedding, which trains two small matrices then, and no row.",
     "quantization_config": "Take keras.layers.Embedding, and train it before it is quantized.",
     "input_length": "Leave it out, as in Keras 3; keras.Input((length,)) says as much.",
+    "rule": "Leave it out: traintime.deferred.Adam is the only one that trains rows.",
+    **dict.fromkeys(("learning_rate", "beta_1", "beta_2", "epsilon"), "Give it to traintime.deferred.Adam."),
 }
-
-
-TRAINS = ("fit", "train_on_batch")  # methods of a model
 # Whole numbers from 0 that a float holds, each of them exactly.
 WHOLE_TO = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
 
 
-class Table(keras.Variable):
-    """The table as a weight of its layer, up to date wherever it is read or set (`get_weights`, `set_weights`).
-
-    It has no numbers of its own. `variables` holds those that steps write, with rows that are behind.
-    """
-
-    def __init__(self, layer: Any) -> None:
-        # Keras' own __init__ would make room for another table.
-        self.layer = layer
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "layer":  # of a copy that is being made
-            raise AttributeError(name)
-        return getattr(self.layer.table, name)
-
-    @property
-    def value(self) -> Any:
-        """The numbers, all rows up to date. Raises InputError within a step."""
-        if self.layer.table._value is not None:  # else Keras holds the weights
-            self.layer.refuse_within()
-            self.layer.settle()
-        return self.layer.table.value
-
-    def numpy(self) -> Any:
-        """A copy, all rows up to date. Nothing is written: another thread may train meanwhile."""
-        return self.layer.table.numpy() if rules.of_backend().busy(self.layer) else self.layer.copy()
-
-    def __array__(self, dtype: Any = None) -> Any:
-        """The same for whatever makes arrays of it."""
-        return self.numpy().astype(dtype or np.float32, copy=False)
-
-    def assign(self, value: Any) -> Any:
-        """Set all rows. What they owed until now was owed by those that they replace; their means stay, as Adam's do.
-
-        Raises InputError within a step, and while another thread trains them.
-        """
-        if not rules.of_backend().busy(self.layer):
-            self.layer.settle()
-        elif self.layer.table._value is not None:  # else Keras holds the weights, and drops what is assigned to any
-            remedy = "Set it between two steps, in a callback for instance."
-            raise InputError("embeddings", self.layer.name, "is a table that is set within a step", remedy)
-        return self.layer.table.assign(rules.of_backend().apart(value))
+def _start_of_state(shape: Any, dtype: Any) -> Any:
+    """Nothing is owed; an epsilon, so that no row is divided by zero."""
+    places = ops.arange(shape[0])
+    return ops.cast(places == CURRENT, dtype) + 1e-7 * ops.cast(places == EPSILON, dtype)
 
 
 @keras.saving.register_keras_serializable("traintime")
-class Embedding(keras.layers.Layer):
-    """keras.layers.Embedding whose rows are trained where they are read, in the place of `Embedding(V, E)`.
+class Embedding(keras.layers.Embedding):
+    """keras.layers.Embedding whose table deferred.Adam trains, in the place of `Embedding(V, E)`.
 
     Inputs: whole numbers from 0 to input_dim - 1, of any shape, as floats only where those can tell all rows apart;
-    outputs: that shape and output_dim. The rest of the model is trained by the model's optimizer as before. Rows that
-    no batch reads are behind until they are read; `evaluate`, `predict`, saving and `get_weights` see what dense
-    training would have made of them.
+    outputs: that shape and output_dim. A lookup writes nothing. Rows that no batch reads are behind until they are
+    read: predictions, get_weights(), saving and `embeddings` see what dense training would have made of them. The raw
+    tensors (`embeddings.value` within a training) are behind, and whoever writes those trains something else.
 
-    rule: how rows are trained: "adam" (dense Adam's training, step for step), or what is another training: "lazy-adam"
-    (rows that a batch does not read stand still) and "row-adagrad" (one sum of squares for each row). learning_rate: a
-    number or a schedule; None: that of the Adam which the model was compiled with, whatever schedules and callbacks
-    make of it. Beside a rate of its own the model may have another optimizer, whose weight decay does not reach the
-    rows. beta_1, beta_2, epsilon: Adam's; they have to be those of the model's Adam if that sets the rate. most: row
-    numbers in a batch, which JAX alone has to know beforehand.
-
-    Raises InputError for sizes that are no counts, arguments that only keras.layers.Embedding has, a table that does
-    not fit into memory, a backend without it, and an optimizer that needs every row, or what would pass the rows by.
-    Source: Kingma & Ba 2015, in the closed form of deferred.missed.
+    most: row numbers in a step, which JAX alone has to know beforehand. Raises InputError for sizes that are no counts,
+    arguments that only keras.layers.Embedding has, a table that does not fit into memory, a backend without it,
+    tf.distribute, and within a step for a table that another layer uses.
     """
 
     def __init__(
@@ -105,11 +57,6 @@ class Embedding(keras.layers.Layer):
         embeddings_initializer: Any = "uniform",
         *,
         mask_zero: bool = False,
-        rule: str = "adam",
-        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule | None = None,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
         most: int = 8192,
         **kwargs: Any,
     ) -> None:
@@ -121,117 +68,56 @@ class Embedding(keras.layers.Layer):
             # NumPy's are as good: who counts words with it has one.
             if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
                 raise InputError(name, value, "is no count", "Give a whole number of 1 or more.")
-        for name, value in (("learning_rate", learning_rate), ("epsilon", epsilon)):
-            if isinstance(value, str) or (isinstance(value, int | float) and not value > 0):
-                raise InputError(
-                    name, value, "is no number above 0", "Give one; as a rate, a schedule or None will do."
-                )
-        if rule not in rules.RULES:
-            raise unknown("rule", rule, list(rules.RULES))
-        rules.of_backend()
-        super().__init__(**kwargs)
-        self.input_dim, self.output_dim, self.mask_zero, self.rule = int(input_dim), int(output_dim), mask_zero, rule
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        self.learning_rate, self.most = learning_rate, int(most)
-        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
-        # What tells the training step that last read the table from others: weakly, it may hold all arrays of a model.
-        self._last: Any = lambda: None
-        self.autocast = False  # row numbers are no numbers to make smaller
-        self.supports_jit = keras.backend.backend() != "tensorflow"  # XLA knows no `unique` of unknown size
+        rows_of()
+        super().__init__(int(input_dim), int(output_dim), embeddings_initializer, mask_zero=mask_zero, **kwargs)
+        self.most, self.supports_jit = int(most), keras.backend.backend() != "tensorflow"
 
     def build(self, input_shape: Any = None) -> None:
-        """Make the table and what its rule keeps of each row."""
-        self.trainer = rules.RULES[self.rule](self)
-        backend = rules.of_backend()
-        self._fits(max(self.trainer.bytes(), 4 * self.input_dim * self.output_dim * backend.drawn(self)))
-        self.table = self.keep("embeddings", (self.input_dim, self.output_dim), backend.initializer(self))
-        self.trainer.table = Table(self)  # on the layer itself Keras would take it for one more weight
-        self.trainer.build()
-        backend.build(self)
+        """Make the table and what is kept of its rows."""
+        if self.built:
+            return
+        rows, (count, width), start = rows_of(), (self.input_dim, self.output_dim), self.embeddings_initializer
+        self._fits(4 * count * (3 * width + 1))
+        with keras.name_scope(self.name, caller=self):
+
+            def made(kind: type, name: str, shape: tuple[int, ...], start: Any, trained: bool) -> Any:
+                return kind(start, shape, "float32", trained, False, name=name)
+
+            table = made(Table, "embeddings", (count, width), rows.compiled(start) if JAX else start, True)
+            table.moments = made(Owned, "moments", (count, 2 * width + 1), "zeros", JAX)
+            table.missed = made(Owned, "missed", (ROOM, TERMS), "zeros", JAX)
+            table.state = made(Owned, "state", (PROBLEM + 1,), _start_of_state, JAX)
+            own = [table, table.moments, table.missed, table.state, *rows.more(self, table, made)]
+        for variable in own:
+            variable.table = table
+            self._track_variable(variable)
+        self._embeddings, self.built = table, True
+        self._moments, self._missed, self._state = own[1:4]  # what tf.train.Checkpoint looks for stands on the layer
 
     def _fits(self, needed: int) -> None:
         """Raise InputError where the table and what is kept of its rows cannot fit into the memory that is free."""
-        free = rules.of_backend().free_bytes()
-        if free is not None and needed > free:
+        free = math.inf if rows_of().on_gpu() else psutil.virtual_memory().available
+        if needed > free:
             remedy = f"At most {math.floor(free / needed * 100)} % of its rows or columns would fit."
             raise InputError("input_dim", f"{needed / 1e9:.1f} GB", f"are more than the {free / 1e9:.1f} free", remedy)
 
-    def keep(self, name: str, shape: tuple[int, ...], initializer: Any = "zeros", dtype: str = "float32") -> Any:
-        """A weight of the layer that the model's optimizer leaves alone."""
-        return self.add_weight(
-            name=name, shape=shape, initializer=initializer, dtype=dtype, trainable=False, autocast=False
-        )
-
-    def rate(self, step: Any) -> Any:
-        """The learning rate of a step, counted from 0: the layer's own, or the model's as it is now."""
-        if self.learning_rate is None:
-            return ops.cast(rules.of_backend().rate(self), "float32")
-        if callable(self.learning_rate):
-            return ops.cast(self.learning_rate(step), "float32")
-        return ops.cast(self.learning_rate, "float32")
-
-    def call(self, inputs: Any, training: bool = False) -> Any:
-        """The rows of the inputs, as they should be now. Only the way back of a training changes anything."""
-        inputs = self._whole(inputs)
-        learns = bool(training) and self.trainable
-        if learns:
-            self._once(rules.of_backend().training_step(self))
-        elif self.trainable:
-            rules.of_backend().still(self)
-        return ops.cast(rules.of_backend().lookup(self, inputs, learns), self.compute_dtype)
+    def call(self, inputs: Any) -> Any:
+        """The rows of the inputs, as dense training would have left them."""
+        ids = ops.reshape(self._whole(inputs), (-1,))
+        rows = rows_of().read(self._embeddings, ids)
+        return ops.cast(ops.reshape(rows, (*ops.shape(inputs), self.output_dim)), self.compute_dtype)
 
     def _whole(self, inputs: Any) -> Any:
         # Keras makes floats of them in a Sequential that does not begin with an Input, as it does for its own layer.
         kind = keras.backend.standardize_dtype(inputs.dtype)
-        if "int" in kind:
-            return inputs
-        if kind not in WHOLE_TO:
-            raise InputError("inputs", kind, "are no row numbers", "Give whole numbers, int32 or int64.")
-        if self.input_dim > WHOLE_TO[kind]:
-            remedy = 'Let the model begin with keras.Input(shape, dtype="int32").'
-            problem = f"cannot tell {self.name}'s {self.input_dim} rows apart, {WHOLE_TO[kind]} at most"
-            raise InputError("inputs", kind, problem, remedy)
+        if "int" not in kind:
+            if kind not in WHOLE_TO:
+                raise InputError("inputs", kind, "are no row numbers", "Give whole numbers, int32 or int64.")
+            if self.input_dim > WHOLE_TO[kind]:
+                remedy = 'Let the model begin with keras.Input(shape, dtype="int32").'
+                problem = f"cannot tell {self.name}'s {self.input_dim} rows apart, {WHOLE_TO[kind]} at most"
+                raise InputError("inputs", kind, problem, remedy)
         return ops.cast(inputs, "int32")
-
-    def _once(self, training_step: Any) -> None:
-        # Two steps of one table in one training step would be another training.
-        if training_step is not None and training_step is self._last():
-            with rules.of_backend().refusal():
-                raise twice(self)
-        self._last = weakref.ref(training_step) if training_step is not None else lambda: None
-
-    def copy(self) -> Any:
-        """The table as it should be now, in NumPy; nothing is written."""
-        rows, block = np.empty((self.input_dim, self.output_dim), np.float32), rules.Adam.block
-        for start in range(0, self.input_dim, block):
-            some = ops.arange(start, min(start + block, self.input_dim), dtype="int32")
-            rows[start : start + block] = ops.convert_to_numpy(rules.of_backend().seen(self, some))
-        return rows
-
-    @property
-    def weights(self) -> list[Any]:
-        """The table, and what the model's optimizer has to know; all else that is kept stands in `variables` alone.
-
-        So `get_weights` and `set_weights` reach what they reach with keras.layers.Embedding: there the means are the
-        optimizer's, and stay what they are where a model goes back to its weights of before. Files hold everything.
-        On TensorFlow and torch the optimizer has to know a number, `key`: a model's list is longer by it there.
-        """
-        if not self.built:
-            return super().weights
-        return [self.trainer.table, *rules.of_backend().told(self)]
-
-    def get_weights(self) -> list[np.ndarray]:
-        """The table alone, as keras.layers.Embedding gives it."""
-        return [one.numpy() for one in self.weights[:1]]
-
-    def set_weights(self, weights: list[Any]) -> None:
-        """Set the table from what `get_weights` of either layer gives."""
-        super().set_weights([*weights, *(one.numpy() for one in self.weights[1:])])
-
-    @property
-    def non_trainable_weights(self) -> list[Any]:
-        """Everything that no gradient reaches: Keras' old files (.h5) are made of these, and of the trainable ones."""
-        return self.non_trainable_variables
 
     def settle(self) -> None:
         """Bring all rows up to date; the training goes on as if nothing had happened.
@@ -239,94 +125,44 @@ class Embedding(keras.layers.Layer):
         Raises InputError while another thread trains them.
         """
         if self.built:
-            self._alone()
-            rules.of_backend().settle(self)
-            self.trainer.settle()
-
-    def _alone(self) -> None:
-        # Two threads that write the same rows would lose steps. Only who writes all rows looks, so that no step pays.
-        for thread, frame in sys._current_frames().items():
-            while thread != threading.get_ident() and frame is not None:
-                model = frame.f_locals.get("self") if frame.f_code.co_name in TRAINS else None
-                if isinstance(model, keras.Model) and any(one is self for one in model._flatten_layers()):
-                    remedy = "Do it in a callback, or take get_weights(), which only reads."
-                    raise InputError("embeddings", self.name, "is a table that another thread trains", remedy)
-                frame = frame.f_back
+            self._embeddings.settle()
 
     @property
     def embeddings(self) -> Any:
         """The table, all of its rows up to date. Raises InputError inside a step: a table tied to another layer."""
-        self.refuse_within()
-        self.settle()
-        return self.trainer.table
-
-    def refuse_within(self) -> None:
-        """Raise InputError inside a step, where the table can be handed to nobody else."""
-        # Inside a call, too, where a backend does all at once: to settle would hand out rows that no gradient reaches.
-        if rules.of_backend().busy(self) or global_state.get_global_attribute("current_call_ctx") is not None:
+        if (self.built and not rows_of().alive(self._embeddings)) or global_state.get_global_attribute(
+            "current_call_ctx"
+        ) is not None:
             remedy = "Take keras.layers.Embedding, whose optimizer sees both uses."
             raise InputError("embeddings", self.name, "is used by another layer, which a deferred table can't", remedy)
+        self.settle()
+        return self._embeddings
 
     @property
-    def table_weights(self) -> list[Any]:
-        """The weights that keras.layers.Embedding would have."""
-        return [self.trainer.table]
+    def weights(self) -> list[Any]:
+        """The table, as keras.layers.Embedding has it; what is kept of its rows stands in `variables` alone."""
+        return [self._embeddings] if self.built else []
 
-    def save_own_variables(self, store: dict) -> None:
-        """Save with all rows up to date: what reads the file need not know how they were trained."""
-        self.settle()
-        super().save_own_variables(store)
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        """Everything that no optimizer is told of."""
+        return self.non_trainable_variables
 
-    def load_own_variables(self, store: dict) -> None:
-        """Load what this layer saved, or keras.layers.Embedding: its table, as with `set_weights`.
+    def save_own_variables(self, store: Any) -> None:
+        """Write the table, all rows up to date, as keras.layers.Embedding does; its optimizer writes the moments."""
+        store["0"] = self._embeddings.numpy()
 
-        Raises InputError for a file of a layer with other weights or sizes.
-        """
-        own = self._trainable_variables + self._non_trainable_variables
-        wanted = [tuple(variable.shape) for variable in own]
+    def load_own_variables(self, store: Any) -> None:
+        """Read what this layer or keras.layers.Embedding has written. Raises InputError for other sizes."""
         found = [tuple(store[key].shape) for key in list(store.keys())]
-        if found == [(self.input_dim, self.output_dim)]:
-            self.trainer.table.assign(store["0"])
-            return
-        if sorted(wanted) != sorted(found):
-            remedy = f"Load it into a layer like the one that was saved; this one is {self.name}, rule {self.rule}."
-            raise InputError("weights", found, f"are not those of this layer, {wanted}", remedy)
-        self._alone()
-        for key, variable in enumerate(own):
-            variable.assign(store[str(key)])
-        self.trainer.reset()
-
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        """Which positions hold a word, where zero is none."""
-        return ops.not_equal(inputs, 0) if self.mask_zero else None
-
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Shape of the inputs and a row's numbers."""
-        return (*input_shape, self.output_dim)
+        if found != [(self.input_dim, self.output_dim)]:
+            remedy = (
+                "Load it into a layer like the one that was saved; of the layer before version 0.2 take get_weights()."
+            )
+            raise InputError("weights", found, f"are not one table of {self.input_dim} rows", remedy)
+        self._embeddings.assign(np.asarray(store["0"]))
 
     def get_config(self) -> dict:
         """What makes the same layer again."""
-        rate = self.learning_rate
-        config = {
-            "input_dim": self.input_dim,
-            "output_dim": self.output_dim,
-            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
-            "mask_zero": self.mask_zero,
-            "rule": self.rule,
-            "learning_rate": rate
-            if rate is None or isinstance(rate, int | float)
-            else keras.saving.serialize_keras_object(rate),
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
-            "most": self.most,
-        }
-        return super().get_config() | config
-
-    @classmethod
-    def from_config(cls, config: dict) -> "Embedding":
-        """The layer of a configuration."""
-        rate = config["learning_rate"]
-        if isinstance(rate, dict):
-            config = config | {"learning_rate": keras.saving.deserialize_keras_object(rate)}
-        return cls(**config)
+        config = super().get_config()
+        return {key: value for key, value in config.items() if key not in MISSING} | {"most": self.most}

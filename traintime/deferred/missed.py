@@ -21,7 +21,6 @@ from traintime.errors import InputError
 SEEN = 1e-10  # part of what a row has missed that may be left out
 IN_FLOAT32 = 3e-8  # the same where numbers are float32, whose last bit is twice that
 MOST = 32  # terms of the polynomial
-BLOCK = 1024  # steps for which room is made at once
 
 
 def powers(beta_1: float, beta_2: float, seen: float = SEEN) -> NDArray[np.float64]:
@@ -42,25 +41,3 @@ def powers(beta_1: float, beta_2: float, seen: float = SEEN) -> NDArray[np.float
         remedy = "Take a smaller beta_1, or a larger beta_2: the mean has to fade before the mean of squares does."
         raise InputError("beta_2", beta_2, f"decays as fast as beta_1 = {beta_1:g} does", remedy)
     return left[:, None] * d[:, None] ** np.arange(terms)
-
-
-class Missed:
-    """Coefficients of the polynomial for each last step so far. Raises InputError as `powers` does."""
-
-    def __init__(self, beta_1: float = 0.9, beta_2: float = 0.999) -> None:
-        self._powers = powers(beta_1, beta_2)
-        self._sums = np.zeros((BLOCK, self._powers.shape[1]))
-        self.steps = 0
-
-    def step(self, rate: float) -> None:
-        """One more step was done: its rate, corrected for bias."""
-        self.steps += 1
-        if self.steps >= len(self._sums):
-            self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)])
-        reach = min(len(self._powers), self.steps)
-        # To the rows of step n - j it is the j-th one that they have missed.
-        self._sums[self.steps - reach : self.steps] += rate * self._powers[:reach][::-1]
-
-    def of(self, last: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The coefficients for rows that were last moved at these steps (0: never), shape (rows, terms)."""
-        return self._sums[last]

@@ -1,8 +1,9 @@
-"""Rows read from and written into JAX's arrays. A layer cannot write on the way back there, so a step's gradients wait.
+"""Rows of JAX's arrays. A gradient is as large as what it is of, so that of the rows comes as that of a small weight.
 
-They wait in a weight that Keras' optimizers overwrite with its gradient (Keras' own way to hand on what is no weight),
-and the next forward pass of a training moves the rows by them, before it reads its own. What looks at rows in between
-adds the step that waits, and writes nothing.
+Into the gradient of `tap` go the gradients of a batch's rows, each with its row number and a check of it; that of the
+table is not a number, so that whoever else takes it sees it at once. deferred.Adam does not look at it, so that XLA
+never makes it. A check that fails says that somebody changed gradients in between: that step is none, for no weight,
+lookups are no numbers from then on, and what was wrong is told by name when the variables are next looked at.
 """
 
 import contextlib
@@ -10,320 +11,206 @@ import copy
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import nullcontext as outside  # noqa: F401 (of a graph that is being made: there is none)
 from typing import Any
 
 import jax
 import keras
-import psutil
 from jax import numpy as jnp
-from keras.src.backend.common import global_state
-from keras.src.backend.common.stateless_scope import get_stateless_scope, in_stateless_scope
+from keras import ops as numbers  # noqa: F401 (what computes with the numbers of a table)
+from keras.src.backend.common.stateless_scope import in_stateless_scope
 from keras.src.random.seed_generator import draw_seed
 
-from traintime.deferred.optimizers import Problem, deferrable, scaled, untold
+from traintime.deferred import table
+from traintime.deferred.arithmetic import CYCLE, EPSILON, PROBLEM, STEPS, owed, settled, stepped  # noqa: F401
 from traintime.errors import InputError
-
-BY_NUMBER = (keras.initializers.RandomUniform, keras.initializers.RandomNormal, keras.initializers.TruncatedNormal)
-BLOCK = 16_384  # rows that are drawn at once
-
-
-def free_bytes() -> int | None:
-    """Memory that is free where the table will lie; None where nobody knows."""
-    return psutil.virtual_memory().available if jax.devices()[0].platform == "cpu" else None
-
-
-def initializer(layer: Any) -> Any:
-    """What the table starts from. JAX holds four tables while it draws one, so that one is drawn in blocks of rows.
-
-    The same numbers come from the same seed, but others than Keras draws from it.
-    """
-    one = layer.embeddings_initializer
-    if drawn(layer) > 1:
-        return one
-
-    def in_blocks(shape: tuple[int, int], dtype: str) -> jax.Array:
-        seed, table = draw_seed(one.seed), jnp.zeros(shape, dtype)
-        for start in range(0, shape[0], BLOCK):
-            of_block = copy.copy(one)
-            of_block.seed = jax.random.fold_in(seed, start)
-            rows = jnp.arange(start, min(start + BLOCK, shape[0]))
-            table = _put(table, rows, of_block((len(rows), shape[1]), dtype))
-        return table
-
-    return in_blocks
-
-
-def drawn(layer: Any) -> int:
-    """Tables that lie in memory while the initializer draws one. In blocks it can where each number is drawn alone."""
-    return 1 if type(layer.embeddings_initializer) in BY_NUMBER else 4
-
-
-def busy(layer: Any) -> bool:
-    """Whether a step is being made or done: `fit` holds the weights then, and the variables have none."""
-    return in_stateless_scope() or layer.table._value is None
-
-
-@functools.partial(jax.jit, donate_argnums=0)
-def _put(table: jax.Array, rows: jax.Array, values: jax.Array) -> jax.Array:
-    return table.at[rows].set(values, mode="drop")
-
-
-def as_one(function: Callable[..., list[jax.Array]]) -> Callable[..., list[jax.Array]]:
-    """Arithmetic on rows: the step that it is a part of is compiled as one."""
-    return function
-
-
-def take(variable: keras.Variable, rows: Any) -> jax.Array:
-    """These rows of a variable; of one that is not there, another."""
-    return jnp.take(variable.value, rows, axis=0, mode="clip")
-
-
-def put(variable: keras.Variable, rows: Any, values: jax.Array) -> None:
-    """Write rows in their places, each of them once; one that is not there is left out."""
-    variable.assign(_put(variable.value, rows, values))
-
-
-def add(variable: keras.Variable, rows: Any, values: jax.Array) -> None:
-    """Add to rows in their places."""
-    variable.assign(variable.value.at[rows].add(values))
-
-
-class Waiting(keras.Variable):
-    """Gradients of a step's rows until the next one, and below them what the optimizer has for them (`_given`)."""
-
-    layer: Any = None
-
-    def assign(self, value: Any) -> Any:
-        """Keep gradients, with the rate as of now: what the step will see later may have changed."""
-        if in_stateless_scope():
-            with refusal():
-                optimizer = deferrable(_assigning(), self.layer)
-                if not self.layer.learns:
-                    raise untold(self.layer)
-            self.layer.learns = False
-            if self.layer.learning_rate is None:
-                number = self.layer.trainer.number(optimizer)
-                self.layer.trainer.sole(number)
-                given = jnp.stack([jnp.asarray(one, "float32") for one in (*_rate_of(optimizer), number)])
-                below = jnp.asarray(value)[self.layer.most :]
-                given = jnp.pad(given, (0, below.size - len(given))).reshape(below.shape)
-                value = jnp.asarray(value).at[self.layer.most :].set(given)
-        return super().assign(value)
-
-
-def _rate_of(optimizer: Any) -> tuple[Any, Any]:
-    return jnp.asarray(optimizer.learning_rate), jnp.asarray(optimizer.iterations)
-
-
-GIVEN = 3  # numbers that an optimizer has for the step that waits: its rate, the steps that it has made, its own number
-
-
-def _given(layer: Any, place: int) -> jax.Array:
-    # Were it not held back, the way back would lead through all that the step writes, the whole table.
-    return jax.lax.stop_gradient(layer.gradients.value[layer.most :].reshape(-1)[place])
-
-
-class Trouble(keras.Variable):
-    """A problem that a step had, and its two numbers: a step of JAX's can raise nothing without losing the model.
-
-    The weights are given away to it, and come back at its end alone. So it writes down what is wrong, and Keras hands
-    that back with the weights: at the end of `train_on_batch`, `evaluate` and `predict`, and of `fit`, which is told to
-    stop. By then the step is done, and those that were begun meanwhile; a row that is not there had no part in it.
-    """
-
-    layer: Any = None
-    _told = False
-
-    def assign(self, value: Any) -> Any:
-        """Raise InputError where there is a problem, with all weights in their places."""
-        if in_stateless_scope():
-            return super().assign(value)
-        kind, *numbers = map(int, value)
-        if not kind:
-            return super().assign(value)
-        super().assign(jnp.zeros_like(self.value if self._value is not None else value))
-        if self._told:
-            return self.value
-        self._told = True
-        try:
-            for model in _models_around():
-                model.jax_state_sync()  # it is in the midst of that; one that is not does nothing
-        finally:
-            self._told = False
-        raise Problem(kind).error(self.layer, *numbers)
-
-
-def refuse(layer: Any, problem: Problem, wrong: Any, *numbers: Any) -> None:
-    """Note that something is wrong, if nothing was before."""
-    numbers = [jnp.asarray(number, "int32") for number in (problem, *numbers, 0, 0)][:3]
-    trouble = layer.trouble.value
-    layer.trouble.assign(jnp.where(jnp.asarray(wrong) & (trouble[0] == 0), jnp.stack(numbers), trouble))
-
-
-def _assigning() -> Any:
-    # Who assigns inside a step is the model's optimizer, and Keras knows whose names it is in the midst of.
-    optimizer = global_state.get_global_attribute("name_scope_stack")[-1].caller
-    around = get_stateless_scope().original_scope
-    # One that scales the loss opens no names, only a scope of its own around that of the optimizer which it holds.
-    if around is not None and around.get_current_value(optimizer.iterations) is not None:
-        raise scaled()
-    return optimizer
-
-
-def build(layer: Any) -> None:
-    """Make room for a batch's rows and gradients."""
-    most = layer.most
-    layer.waiting = layer.keep("rows", (most,), lambda shape, dtype: jnp.full(shape, layer.input_dim, dtype), "int32")
-    # Of an initializer, not of an array: a model of a class of its own is built within a step, where Keras makes none.
-    shape = (most + -(-GIVEN // layer.output_dim), layer.output_dim)
-    layer.gradients = Waiting("zeros", shape, "float32", True, False, name="gradients")
-    layer.gradients.layer, layer.learns = layer, False
-    layer.gradients.overwrite_with_gradient = True
-    layer.gradients.trainable = layer.trainable  # once the layer knows it as a weight that it may train
-    layer.trouble = Trouble("zeros", (3,), "int32", False, False, name="trouble")
-    layer.trouble.layer = layer
-
-
-def apart(value: Any) -> jax.Array:
-    """A copy of what is assigned: JAX gives a step the memory of what it replaces, whoever else holds that."""
-    return jnp.array(keras.ops.convert_to_tensor(value), copy=True)
-
-
-def told(layer: Any) -> list[Any]:
-    """Weights that are none of keras.layers.Embedding's, and that the model's optimizer has to know: none by name."""
-    return []
-
-
-def training_step(layer: Any) -> Any:
-    """What tells one training step from another; None outside of one: `model(inputs, training=True)` trains nothing."""
-    if not in_stateless_scope():
-        return None
-    layer.learns = True  # until the optimizer has its gradient: in a model that hands no `training` on it never would
-    # Two calls of a model have a scope each. What a step is differentiated by, they have in common.
-    return getattr(layer.gradients.value, "_trace", None) or get_stateless_scope()
-
-
-def still(layer: Any) -> None:
-    """A pass in which the rows stay: whether it belongs to a training, the optimizer finds out."""
-
-
-def rate(layer: Any) -> jax.Array:
-    """The model's rate for the step that waits."""
-    return _given(layer, 0)
-
-
-def iterations(layer: Any) -> jax.Array:
-    """The steps that the model's optimizer had made before the one that waits."""
-    return _given(layer, 1)
-
-
-def lookup(layer: Any, inputs: jax.Array, learns: bool) -> jax.Array:
-    """The rows of the inputs; where it learns their gradient waits for the next step."""
-    flat = inputs.reshape(-1).astype("int32")
-    wrong = _note_rows(layer, flat)
-    if not learns or not in_stateless_scope():
-        return seen(layer, flat).reshape(*inputs.shape, layer.output_dim)
-    if inputs.size > layer.most:
-        remedy = f"Give the layer room for them: Embedding(..., most={inputs.size})."
-        with refusal():
-            raise InputError("inputs", inputs.size, f"row numbers in a batch are more than most, {layer.most}", remedy)
-    flush(layer)
-    models = [weakref.ref(model) for model in _models_around()]
-    jax.lax.cond(wrong, lambda: jax.debug.callback(functools.partial(_stop, models)), lambda: None)
-    flat = jnp.where((flat < 0) | (flat >= layer.input_dim), layer.input_dim, flat)
-    used, places = jnp.unique(flat, size=layer.most, fill_value=layer.input_dim, return_inverse=True)
-    layer.waiting.assign(used)
-    waiting = layer.gradients.value[: layer.most]
-    rows = layer.trainer.now(used)[0] + (waiting - jax.lax.stop_gradient(waiting))
-    return rows[places.reshape(-1)].reshape(*inputs.shape, layer.output_dim)
-
-
-def _note_rows(layer: Any, flat: jax.Array) -> jax.Array:
-    low, high = flat.min(initial=0), flat.max(initial=0)
-    row = jnp.where(low < 0, low, high)
-    wrong = (row < 0) | (row >= layer.input_dim)
-    refuse(layer, Problem.ROW, wrong, row)
-    return wrong
-
-
-def _stop(models: list[Any]) -> None:
-    # `fit` asks for it after each batch; without it the error would come at the epoch's end.
-    for model in models:
-        if model() is not None:
-            model().stop_training = True
-
-
-def _frames_of_models() -> Iterator[tuple[keras.Model, Any]]:
-    """The models in whose methods this is called, with the frame of each: a step calls a model's layers by themselves,
-    and names none.
-    """
-    frame = sys._getframe()
-    while frame is not None:
-        if isinstance(model := frame.f_locals.get("self"), keras.Model):
-            yield model, frame
-        frame = frame.f_back
-
-
-def _models_around() -> list[Any]:
-    """Each of these models once."""
-    return list({id(model): model for model, _ in _frames_of_models()}.values())
-
 
 # What `fit` takes out of a model, in the order in which it does.
 TAKEN = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
+CODE = 3  # numbers that tell a row
+
+
+def on_gpu() -> bool:
+    """Whether the table will lie in the memory of a GPU."""
+    return jax.devices()[0].platform != "cpu"
+
+
+def compiled(one: Any) -> Callable[..., jax.Array]:
+    """What the table starts from, drawn by one operation: one after the other JAX would hold four tables."""
+
+    def start(shape: tuple[int, int], dtype: str) -> jax.Array:
+        again = copy.copy(one)
+        if hasattr(one, "seed"):
+            again.seed = draw_seed(one.seed)
+        return jax.jit(lambda: again(shape, dtype))()
+
+    return start
+
+
+def more(layer: Any, one: Any, made: Callable[..., Any]) -> list[Any]:
+    """The weight whose gradient brings that of the rows."""
+    one.tap = made(table.Owned, "tap", (layer.most, layer.output_dim + CODE), "zeros", True)
+    return [one.tap]
+
+
+def alive(one: Any) -> bool:
+    """Whether the variables are there: `fit` holds the weights while it runs."""
+    values = [variable._value for variable in (one, one.moments, one.missed, one.state)]
+    return not in_stateless_scope() and all(value is not None and not value.is_deleted() for value in values)
+
+
+def spare() -> None:
+    """Put the weights back that `fit` has taken out of its model: an error while it makes its step would lose them."""
+    frame = sys._getframe()
+    while frame is not None:
+        model, state = (frame.f_locals.get(name) for name in ("self", "state"))
+        if frame.f_code.co_name == "fit" and isinstance(model, keras.Model) and state is not None:
+            model._jax_state = dict(zip(TAKEN, state, strict=True))
+        frame = frame.f_back
+
+
+def moved(one: Any) -> int:
+    """The problem that somebody else has moved the rows, or 0: the tap moves with them, which stands still else."""
+    tap = one.tap.value[0, one.shape[1] :]
+    if not bool((tap != 0).any()):
+        return 0
+    one.tap.assign(jnp.zeros(one.tap.shape))
+    return 4
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _put(values: jax.Array, ids: jax.Array, rows: jax.Array) -> jax.Array:
+    return values.at[ids].set(rows, mode="drop")
+
+
+def take(variable: keras.Variable, ids: Any) -> jax.Array:
+    """These rows of a variable; of one that is not there, another."""
+    return jnp.take(variable.value, ids, axis=0, mode="clip")
+
+
+def put(variable: keras.Variable, ids: Any, values: jax.Array, kind: Any = 0) -> None:
+    """Write rows in their places, where nothing forbids it; one that is not there is left out."""
+    if not isinstance(kind, int):
+        ids = jnp.where(kind > 0, variable.shape[0], ids)
+    keras.Variable.assign(variable, _put(variable.value, ids, values))  # not the table's own, which settles
+
+
+def _code(ids: jax.Array) -> jax.Array:
+    """Row numbers (from 1; 0: none) as floats that add up, or are scaled, to nothing that passes for one."""
+    ids = ids.astype("uint32")
+    check = (ids * jnp.uint32(2654435761)) >> 12
+    return jnp.stack([ids >> 12, ids & 4095, check], 1).astype("float32")
+
+
+def _place(one: Any, count: int) -> int:
+    """Where in the tap these rows begin: after those of a lookup before it in the same step."""
+    tap, last = one.tap.value, getattr(one, "last", None)
+    start = last[1] if last is not None and last[0]() is tap else 0
+    if isinstance(tap, jax.core.Tracer):
+        one.last = weakref.ref(tap), start + count
+    return start
+
+
+def _room(one: Any, needed: int) -> None:
+    """Raise InputError where the rows of a step are more than those that the tap has room for."""
+    if needed > len(one.tap.value):
+        spare()
+        problem = f"row numbers in a step are more than most, {len(one.tap.value)}"
+        raise InputError("inputs", needed, problem, f"Give the layer room for them: Embedding(..., most={needed}).")
+
+
+def read(one: Any, ids: jax.Array) -> jax.Array:
+    """The rows of these numbers; not a number for those that are not there, and once something has gone wrong."""
+    rows, width = one.shape
+    if not isinstance(ids, jax.core.Tracer) and len(ids):
+        for row in (int(ids.min()), int(ids.max())):
+            if not 0 <= row < rows:
+                raise InputError(
+                    "inputs", row, f"is no row of {one.path}, which has {rows}: 0 to {rows - 1}", table.PROBLEMS[2][2]
+                )
+    ids, start = jnp.where(ids < 0, rows, ids), _place(one, len(ids))
+    sizes = one.sizes
+
+    @jax.custom_vjp
+    def found(values: Any, moments: Any, missed: Any, state: Any, tap: Any, ids: Any) -> jax.Array:
+        of_rows = jnp.take(moments, ids, axis=0, mode="clip")
+        missed = jnp.take(missed, of_rows[:, -1].astype("int32"), axis=0)
+        # A tap that has moved was moved by another optimizer.
+        right = (state[PROBLEM] == 0) & (tap[0, width:] == 0).all()
+        epsilon = jnp.where(right, state[EPSILON], jnp.nan)
+        return jnp.take(values, ids, axis=0, mode="fill") + owed(of_rows, missed, epsilon, *sizes)
+
+    def forward(*given: Any) -> tuple[jax.Array, Any]:
+        _room(one, start + len(ids))
+        return found(*given), given[-1]
+
+    def back(ids: jax.Array, gradient: jax.Array) -> tuple[Any, ...]:
+        taps = jnp.concatenate([gradient, _code(ids + 1)], 1)
+        taps = jnp.zeros(one.tap.shape).at[start : start + len(ids)].set(taps)
+        kept = (jnp.zeros(each.shape) for each in (one.moments, one.missed, one.state))
+        return jnp.full(one.shape, jnp.nan), *kept, taps, None
+
+    found.defvjp(forward, back)
+    return found(*(each.value for each in (one, one.moments, one.missed, one.state, one.tap)), ids)
+
+
+def known(state: Any, iterations: Any, identity: Any) -> tuple[Any, Any, Any]:
+    """Numbers of a table and of an optimizer."""
+    return state.value, (iterations.value % CYCLE).astype("float32"), identity.value
+
+
+def split(one: Any, given: dict[int, Any]) -> tuple[Any, Any, Any]:
+    """Rows and their gradients (None: there are none), and the problem that they have, 0 for none.
+
+    Raises InputError where an optimizer lacks some of what a table is made of.
+    """
+    if not all(id(each) in given for each in (one, one.moments, one.missed, one.state, one.tap)):
+        remedy = "Build the optimizer for model.trainable_variables, all of them."
+        raise InputError("trainable_variables", one.path, "is there without what is kept of its rows", remedy)
+    gradient = given[id(one.tap)]
+    if gradient is None:
+        return None, None, 0
+    rows, width = one.shape
+    high, low, _ = gradient[:, width:].T
+    ids = jnp.round(high).astype("int32") * 4096 + jnp.round(low).astype("int32")
+    changed = (_code(ids) != gradient[:, width:]).any()
+    kind = jnp.where(changed, 1, jnp.where(ids.max() > rows, 2, 0))
+    return jnp.where(ids == 0, rows, ids - 1), gradient[:, :width], kind
+
+
+def added(step: Any) -> tuple[Any, Any, Any]:
+    """Rows; as they were written, with their moments and what they have missed; their gradients added up, at each place
+    where a row stands the same. Among them are those whose turn it is, with the gradient zero.
+    """
+    one = step.table
+    start, count = one.turn(step.before[STEPS].astype("int32"))
+    ids = jnp.concatenate([step.ids, (start + jnp.arange(count)) % one.shape[0]])
+    order = jnp.argsort(ids)
+    gradient = jnp.pad(step.gradient, [[0, count], [0, 0]])[order]
+    ids = ids[order]
+    places = jnp.searchsorted(ids, ids)  # cumsum goes over all for each on a CPU
+    total = jax.ops.segment_sum(gradient, places, len(ids), indices_are_sorted=True)
+    return ids, one.now(ids), total[places]
+
+
+write = table.write
+
+
+def end(step: Any) -> None:
+    """Write the numbers of the table, or what was wrong."""
+    state = step.table.state
+    state.assign(jnp.where(step.kind > 0, state.value.at[PROBLEM].set(step.kind), step.after))
 
 
 @contextlib.contextmanager
-def refusal() -> Iterator[None]:
-    """A context within a step, whose InputError costs no weights and is the one that `fit` ends with.
-
-    `fit` takes the weights out of the model, and would lose them where its step cannot be made. It then finalizes,
-    whatever went wrong: with `use_ema` an error of that would hide the reason.
-    """
-    try:
-        yield
-    except InputError:
-        for model, frame in _frames_of_models():
-            if frame.f_code.co_name == "fit" and "state" in frame.f_locals:
-                model._jax_state = dict(zip(TAKEN, frame.f_locals["state"], strict=True))
-                _skip_once(model.optimizer, "finalize_variable_values")
-        raise
-
-
-def _skip_once(thing: Any, method: str) -> None:
-    def skip(*_: Any) -> None:
-        delattr(thing, method)
-
-    setattr(thing, method, skip)
-
-
-def flush(layer: Any) -> None:
-    """Do the step that waits, if there is one."""
-    rows = layer.waiting.value
-    gradients = jax.lax.stop_gradient(layer.gradients.value)
-    some = (rows[0] < layer.input_dim).astype("int32")
-    if layer.learning_rate is None:
-        layer.trainer.begin(_given(layer, 2).astype("int32"), iterations(layer).astype("int32"), some)
-    layer.trainer.step(rows, layer.trainer.now(rows), gradients[: layer.most], some)
-    layer.waiting.assign(jnp.full_like(rows, layer.input_dim))
-
-
-def seen(layer: Any, flat: jax.Array) -> jax.Array:
-    """These rows as they should be now, with the step that waits; nothing is written."""
-    rows, since = layer.waiting.value, None
-    some = (rows[0] < layer.input_dim).astype("int32")
-    if layer.learning_rate is None and layer.trainer.dense:
-        since = layer.trainer.since(_given(layer, 2).astype("int32"), iterations(layer), some)
-    now = layer.trainer.now(flat, since)
-    place = jnp.minimum(jnp.searchsorted(rows, flat), len(rows) - 1)
-    waits = rows[place] == flat
-    moved = layer.trainer.moved(now, jnp.where(waits[:, None], layer.gradients.value[place], 0))[0]
-    moves = (rows[0] < layer.input_dim) & (waits | layer.trainer.dense)
-    return jnp.where(moves[:, None], moved, now[0])
-
-
-def settle(layer: Any) -> None:
-    """Do what still waits."""
-    if int(layer.waiting.value[0]) < layer.input_dim:
-        flush(layer)
+def refusing(optimizer: Any, steps: list[Any], variables: list[Any]) -> Any:
+    """A context in which no variable is changed where a step may not be."""
+    for step in steps:
+        if not isinstance(step.kind, jax.core.Tracer) and int(step.kind):
+            raise table.problem(int(step.kind), step.table.path)
+    before = [(variable, variable.value) for variable in variables]
+    yield
+    right = jnp.stack([step.kind == 0 for step in steps]).all()
+    for variable, value in before:
+        variable.assign(jnp.where(right, variable.value, value))

@@ -1,127 +1,158 @@
-"""Rows read from and written into TensorFlow's variables where they lie: never the whole table as a tensor."""
+"""Rows of TensorFlow's variables, read and written where they lie: never the whole table as a tensor."""
 
+import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
-import psutil
 import tensorflow as tf
+from keras import ops as numbers  # noqa: F401 (what computes with the numbers of a table)
+from tensorflow import init_scope as outside  # noqa: F401 (of a graph that is being made)
 
-from traintime.deferred import at_once
-from traintime.deferred.at_once import (  # noqa: F401 (a backend's module has them)
-    apart,
-    build,
-    drawn,
-    initializer,
-    iterations,
-    once,
-    rate,
-    refusal,
-    seen,
-    settle,
-    still,
-    told,
-)
-from traintime.deferred.optimizers import Problem, untold
+from traintime.deferred import arithmetic, table
+from traintime.deferred.arithmetic import CYCLE, STEPS
+from traintime.errors import InputError
 
 ROUND = 256  # rows that XLA's operation is made for, and multiples of it
+EACH = 64  # steps in which some rows are brought up to date once
 
 
-def free_bytes() -> int | None:
-    """Memory that is free where the table will lie; None where nobody knows."""
-    return None if tf.config.list_physical_devices("GPU") else psutil.virtual_memory().available
-
-
-def busy(layer: Any) -> bool:
-    """Whether a step is being made, so that nothing can be done at once."""
-    return not tf.executing_eagerly()
-
-
-def take(variable: keras.Variable, rows: Any) -> tf.Tensor:
-    """These rows of a variable. Were it read as a tensor, each scatter would have to copy all of it."""
-    handle, dtype = variable.value.handle, variable.value.dtype
-    return tf.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=dtype)
-
-
-def put(variable: keras.Variable, rows: Any, values: tf.Tensor) -> None:
-    """Write rows in their places; each of them once. Values beyond these rows made their number round."""
-    variable.value.scatter_update(tf.IndexedSlices(values[: tf.size(rows)], rows))
-
-
-def as_one(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[tf.Tensor]]:
+def as_one(function: Callable[..., Any]) -> Callable[..., Any]:
     """Arithmetic on rows as one operation of XLA, which goes over them once and not once for each operation."""
     return tf.function(function, jit_compile=True, reduce_retracing=True)
 
 
-def add(variable: keras.Variable, rows: Any, values: tf.Tensor) -> None:
-    """Add to rows in their places."""
-    variable.value.scatter_add(tf.IndexedSlices(values, rows))
+owed, settled, stepped = (as_one(each) for each in (arithmetic.owed, arithmetic.settled, arithmetic.stepped))
 
 
-def training_step(layer: Any) -> Any:
-    """What tells one training step from another: the graph of it, or else the call of the model."""
-    context = at_once.training_step(layer)
-    return context if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+class Found(NamedTuple):
+    """What a lookup has read: for the step, if none has written since."""
+
+    ids: Any  # made round by some more of row 0
+    count: Any
+    rows: tuple[Any, Any, Any]
+    writes: int
 
 
-class _Place:
-    """Where a number will stand in a text, once it is known."""
-
-    def __repr__(self) -> str:
-        return "{}"
+def on_gpu() -> bool:
+    """Whether the table will lie in the memory of a GPU."""
+    return bool(tf.config.list_physical_devices("GPU"))
 
 
-def refuse(layer: Any, problem: Problem, wrong: Any, *numbers: Any) -> Any:
+def more(layer: Any, one: Any, made: Callable[..., Any]) -> list[Any]:
+    """Variables that only this backend needs: none. Raises InputError where several devices share the table."""
+    if tf.distribute.has_strategy():
+        remedy = "Build the model outside of the strategy's scope, or take keras.layers.Embedding."
+        raise InputError("strategy", type(tf.distribute.get_strategy()).__name__, "shares a deferred table", remedy)
+    return []
+
+
+def alive(one: Any) -> bool:
+    """Whether the variables are there, and something can be done at once."""
+    return tf.executing_eagerly() and one._value is not None
+
+
+def take(variable: keras.Variable, ids: Any) -> tf.Tensor:
+    """These rows of a variable. Were it read as a tensor, each scatter would have to copy all of it."""
+    return tf.gather(variable.value, ids)
+
+
+def put(variable: keras.Variable, ids: Any, values: tf.Tensor, kind: Any = 0) -> None:
+    """Write rows in their places; each of them once. Values beyond these rows made their number round."""
+    variable.value.scatter_update(tf.IndexedSlices(values[: tf.size(ids)], ids))
+
+
+def _refuse(wrong: Any, error: InputError, *values: Any) -> Any:
     """An operation that stops the step where something is wrong; what should not happen then has to wait for it."""
 
     def stop() -> Any:
         # TensorFlow would write a quotation mark with a backslash before it.
-        text = str(problem.error(layer, *(_Place() for _ in numbers))).replace("'", "")
-        return tf.raw_ops.Assert(condition=False, data=[tf.strings.format(text, numbers) if numbers else text])
+        text = str(error).replace("'", "")
+        return tf.raw_ops.Assert(condition=False, data=[tf.strings.format(text, values) if values else text])
 
     return tf.cond(wrong, lambda: tf.group(stop()), tf.no_op)
 
 
-def lookup(layer: Any, inputs: tf.Tensor, learns: bool) -> tf.Tensor:
-    """The rows of the inputs; where it learns their gradient moves them, and is handed on to nobody."""
-    flat = tf.reshape(inputs, [-1])
-    shape = tf.concat([tf.shape(inputs), [layer.output_dim]], 0)
-    used, places = tf.unique(flat)
-    low, high = (tf.cast(end(used), tf.int64) for end in (tf.reduce_min, tf.reduce_max))
-    row = tf.where(low < 0, low, high)
-    with tf.control_dependencies([refuse(layer, Problem.ROW, (row < 0) | (row >= layer.input_dim), row)]):
-        # XLA compiles for each number of rows: some more of row 0, which nobody reads, keep these numbers few.
-        more = -tf.size(used) % ROUND
-        now = layer.trainer.now(tf.pad(tf.cast(used, tf.int32), [[0, more]]))
-    if not learns:
-        read = tf.reshape(tf.gather(now[0], places), shape)
-        return _still(layer, read) if layer.trainable else read
-
-    @tf.custom_gradient
-    def rows(key: tf.Tensor) -> Any:
-        def way_back(gradients: tf.Tensor) -> tf.Tensor:
-            if tf.executing_eagerly():
-                once(layer)
-            gradients = tf.reshape(gradients, [-1, layer.output_dim])
-            total = tf.math.unsorted_segment_sum(gradients, places, tf.size(used) + more)
-            layer.trainer.step(tf.cast(used, tf.int32), now, total)
-            return tf.zeros_like(key)
-
-        return tf.reshape(tf.gather(now[0], places), shape), way_back
-
-    return rows(tf.convert_to_tensor(layer.key.value))
+def read(one: Any, ids: tf.Tensor) -> tf.Tensor:
+    """The rows of these numbers. Each row is read once, so that its gradients come added up."""
+    used, places = tf.unique(ids)
+    row = tf.where(tf.reduce_min(used) < 0, tf.reduce_min(used), tf.reduce_max(used))
+    rows = one.shape[0]
+    error = InputError("inputs", "{}", f"is no row of {one.path}, which has {rows}: 0 to {rows - 1}",
+                       table.PROBLEMS[2][2])  # fmt: skip
+    with tf.control_dependencies([_refuse((row < 0) | (row >= rows), error, row)]):
+        # XLA compiles for each number of rows: some more of row 0 keep these numbers few.
+        padded = tf.pad(used, [[0, -tf.size(used) % ROUND]])
+        now = one.now(padded)
+    if not tf.executing_eagerly():
+        one.seen = Found(padded, tf.size(used), now, one.writes)
+    moves = tf.stop_gradient(owed(now[1], now[2], tf.gather(one.state.value, arithmetic.EPSILON), *one.sizes))
+    return tf.gather(now[0] + moves, places)
 
 
-def _still(layer: Any, read: tf.Tensor) -> tf.Tensor:
-    """Rows that are read and not trained: whoever asks for their gradient means to train them."""
+def known(state: Any, iterations: Any, identity: Any) -> tuple[Any, Any, Any]:
+    """Numbers of a table and of an optimizer."""
+    return tf.identity(state.value), tf.cast(iterations.value % CYCLE, tf.float32), tf.identity(identity.value)
 
-    @tf.custom_gradient
-    def rows(key: tf.Tensor) -> Any:
-        def way_back(gradients: tf.Tensor) -> tf.Tensor:
-            # An operation: to export a model TensorFlow makes the way back, too, and does not take it.
-            with tf.control_dependencies([tf.raw_ops.Assert(condition=False, data=[str(untold(layer))])]):
-                return tf.zeros_like(key)
 
-        return tf.identity(read), way_back
+def split(one: Any, given: dict[int, Any]) -> tuple[Any, Any, Any]:
+    """Rows and their gradients (None: there are none). Raises InputError for those of all rows."""
+    gradient = given.get(id(one))
+    if gradient is None:
+        return None, None, 0
+    if not isinstance(gradient, tf.IndexedSlices):
+        remedy = "Hand on tf.IndexedSlices, as tape.gradient makes them of a lookup, or take keras.layers.Embedding."
+        raise InputError("gradients", one.path, "have one that is dense: changed, or of another use", remedy)
+    return gradient.indices, gradient.values, 0
 
-    return rows(tf.convert_to_tensor(layer.key.value))
+
+def added(step: Any) -> tuple[Any, Any, Any]:
+    """Rows, each once; as they were written, with their moments and what they have missed; their gradients added up."""
+    one, ids, seen = step.table, step.ids, getattr(step.table, "seen", None)
+    if not tf.executing_eagerly() and ids.op.type == "Reshape":  # as TensorFlow's gradient of a lookup hands them on
+        ids = ids.op.inputs[0]
+    if seen is not None and ids is seen.ids and seen.writes == one.writes:
+        return seen.ids[: seen.count], seen.rows, step.gradient
+    used, places = tf.unique(tf.cast(step.ids, tf.int32))
+    more = -tf.size(used) % ROUND
+    return (
+        used,
+        one.now(tf.pad(used, [[0, more]])),
+        tf.math.unsorted_segment_sum(step.gradient, places, tf.size(used) + more),
+    )
+
+
+def write(step: Any, optimizer: Any) -> None:
+    """One step of a table."""
+    one = step.table
+    table.write(step, optimizer)
+    one.writes += 1
+    if step.ids is not None:
+        steps = tf.cast(step.after[STEPS], tf.int32)
+
+        def turn() -> None:
+            start, count = one.turn(steps, EACH)
+            ids = (start + tf.range(count)) % one.shape[0]
+            for variable, values in zip(one.by_row, one.settled(ids), strict=True):
+                put(variable, ids, values)
+
+        tf.cond(steps % EACH == 0, lambda: (turn(), 0)[1], lambda: 0)
+
+
+def end(step: Any) -> None:
+    """Write the numbers of the table."""
+    step.table.state.value.assign(step.after)
+
+
+@contextlib.contextmanager
+def refusing(optimizer: Any, steps: list[Any], variables: list[Any]) -> Any:
+    """A context in which nothing is written where a step may not be. Raises InputError, in a graph its words."""
+    if tf.executing_eagerly():
+        for step in steps:
+            if int(step.kind):
+                raise table.problem(int(step.kind), step.table.path)
+        yield
+        return
+    checks = [_refuse(step.kind > 0, table.problem(3, step.table.path)) for step in steps]
+    with tf.control_dependencies(checks):
+        yield

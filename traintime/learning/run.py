@@ -16,7 +16,7 @@ from typing import Any
 from traintime import paths
 from traintime.errors import InputError
 from traintime.learning import results, tasks
-from traintime.learning.trial import BY_ROW, Trial, make_trial
+from traintime.learning.trial import Trial, make_trial
 
 SEEDS = 20
 FETCHED = ("imdb",)  # tasks whose data ship with no package
@@ -50,7 +50,7 @@ def _combinations(fields: dict[str, Any]) -> Iterator[Trial]:
 
 
 def outstanding(plans: list[TrialPlan], root: Path) -> list[tuple[Trial, list[int]]]:
-    """The trials that lack results, with the seeds they lack."""
+    """The trials that lack results, with the seeds they lack. Raises InputError for one that is trained no more."""
     wanted: dict[str, tuple[Trial, int]] = {}
     for plan in plans:
         for trial in plan.trials:
@@ -59,6 +59,7 @@ def outstanding(plans: list[TrialPlan], root: Path) -> list[tuple[Trial, list[in
     for trial, number in wanted.values():
         missing = sorted(set(range(number)) - results.seeds(root, trial))
         if missing:
+            trial.refuse_untrainable()
             left.append((trial, missing))
     return left
 
@@ -101,10 +102,10 @@ def run(
 
 
 def code(trial: Trial) -> str:
-    """Hash of the sources that train, twelve hexadecimal digits; a table that trains its own rows is one of them."""
+    """Hash of the sources that train, twelve hexadecimal digits; of a deferred table also those of its package."""
     files = [paths.PACKAGE / "learning" / name for name in ("tasks.py", "train.py")]
-    if trial.table in BY_ROW:
-        files += sorted((paths.PACKAGE / "deferred").glob("*.py"))
+    if trial.table == "deferred":
+        files += sorted(paths.DEFERRED.glob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 

@@ -15,7 +15,7 @@ from keras import layers, ops
 from traintime import deferred
 from traintime.learning import tasks
 from traintime.learning.tasks import TaskData
-from traintime.learning.trial import BY_ROW, Trial, make_trial
+from traintime.learning.trial import Trial, make_trial
 from traintime.measuring.worker.process import die_with_parent
 
 EMBEDDING = 16  # numbers in each row of a table of words
@@ -44,10 +44,9 @@ OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD}
 
 def table(trial: Trial, words: int, inputs: keras.KerasTensor) -> keras.KerasTensor:
     """The words' rows, float32 of shape (batch, positions, EMBEDDING), kept and trained as the trial says."""
-    if trial.table in BY_ROW:
-        rule = {"deferred": "adam"}.get(trial.table, trial.table)
+    if trial.table == "deferred":
         most = trial.batch * inputs.shape[1]
-        return deferred.Embedding(words, EMBEDDING, mask_zero=trial.mask, rule=rule, most=most)(inputs)
+        return deferred.Embedding(words, EMBEDDING, mask_zero=trial.mask, most=most)(inputs)
     rows, width = words, EMBEDDING
     if trial.table == "cut":  # tokens are in order of frequency
         rows = words // FEWER
@@ -63,6 +62,7 @@ def table(trial: Trial, words: int, inputs: keras.KerasTensor) -> keras.KerasTen
 
 def model(trial: Trial, task: TaskData) -> keras.Model:
     """The network, compiled."""
+    trial.refuse_untrainable()
     inputs = keras.Input(task.inputs.shape[1:], dtype=str(task.inputs.dtype))
     positions = inputs
     if task.words is not None:
@@ -75,7 +75,8 @@ def model(trial: Trial, task: TaskData) -> keras.Model:
         bias_initializer=ForgetBias(trial.forget_bias),
     )(positions)
     made = keras.Model(inputs, layers.Dense(task.outputs, activation="softmax", dtype="float32")(state))
-    made.compile(OPTIMIZERS[trial.optimizer](trial.rate), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    kind = deferred.Adam if trial.table == "deferred" else OPTIMIZERS[trial.optimizer]
+    made.compile(kind(trial.rate), "sparse_categorical_crossentropy", metrics=["accuracy"])
     return made
 
 

@@ -7,8 +7,6 @@ from pydantic import Field, model_validator
 from traintime.errors import InputError, unknown
 from traintime.workloads.base import Batch, Count, Fields, InKey, validated
 
-BY_ROW = ("deferred", "lazy-adam")  # tables whose rows train themselves
-
 
 class Trial(Fields):
     """Settings of a trial. The defaults are a cuDNN LSTM's: sigmoid gates, no recurrent dropout, no mask."""
@@ -31,8 +29,8 @@ class Trial(Fields):
         Literal["dense", "deferred", "lazy-adam", "cut", "hashed", "factors"],
         Field(
             description="how the words' rows are kept and trained: all at every step; each when it is next read, which "
-            "is the same training; those of the batch alone; one row for all words but the most frequent tenth; ten "
-            "words a row; a quarter of the numbers, widened by a matrix"
+            "is the same training; those of the batch alone (stored, and trained no more); one row for all words but "
+            "the most frequent tenth; ten words a row; a quarter of the numbers, widened by a matrix"
         ),
         InKey(),
     ] = "dense"
@@ -60,9 +58,14 @@ class Trial(Fields):
             raise InputError("mask", True, f"finds no padding in {self.task}", "Take the task padded or imdb.")
         if self.table != "dense" and self.task == "mnist1d":
             raise InputError("table", self.table, "finds no words in mnist1d", "Take the task moods, padded or imdb.")
-        if self.table in BY_ROW and self.optimizer != "adam":
+        if self.table == "deferred" and self.optimizer != "adam":
             raise InputError("table", self.table, f"is no way of {self.optimizer}", "Take adam, or another table.")
         return self
+
+    def refuse_untrainable(self) -> None:
+        """Raise InputError for a table that nothing trains any more; what was trained with it stays readable."""
+        if self.table == "lazy-adam":
+            raise InputError("table", self.table, "is trained no more", "Take deferred, or read what is stored.")
 
     @property
     def key(self) -> str:

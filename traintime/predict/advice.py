@@ -84,7 +84,7 @@ def _changes(model: ModelDescription, batch: int) -> Iterator[tuple[str, Work, i
         shares = (1 - share + share * used * each for each in (1, dearer))
         deferred = _with_update(work, work.trained - table + model.tokens, *shares)
         if optimizer == "adam" and model.deferrable and model.rows > DEFERRED_ABOVE.get(model.stack, math.inf):
-            yield "traintime.deferred.Embedding: the same Adam, for the rows in use", deferred, batch, DEFERRED
+            yield "traintime.deferred.Embedding and .Adam: the same Adam for the rows in use", deferred, batch, DEFERRED
         yield "tables left untrained (frozen)", frozen, batch, "frozen"
         half = replace(
             _with_update(work, work.trained - table // 2, 1 - share / 2), parameters=work.parameters - table // 2

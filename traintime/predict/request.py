@@ -61,9 +61,9 @@ class ModelDescription:
     efficiency factors it would have; sample_bytes: of a sample's inputs and targets, 0 where they are not held as
     arrays; dtype: in which most of its products are computed; allocator: what answers malloc where it is trained;
     loaded_bytes: memory of this process without the model, between a least and a most, where the model is in it;
-    forward_work: of a forward pass alone, where its layers tell it; deferrable: whether a deferred layer may take its
-    tables' place under Adam; unpriced: what says that a step is run in a way without known costs, and its value;
-    convolutions: whether most of its products are.
+    forward_work: of a forward pass alone, where its layers tell it; deferrable: whether the deferred pair may take the
+    place of its tables and its optimizer; unpriced: what says that a step is run in a way without known costs, and its
+    value; convolutions: whether most of its products are.
     """
 
     work: Work
@@ -173,20 +173,21 @@ def _unpriced(model: Any) -> tuple[str, Any] | None:
 
 
 def _defers(layer: Any, optimizer: Any) -> bool:
-    """Whether the deferred layer takes the place of this embedding, and of what this optimizer does with its rows."""
+    """Whether the deferred pair takes the place of this embedding and of this optimizer."""
     import keras
 
+    from traintime.deferred.adam import REFUSED, Adam
     from traintime.deferred.embedding import MISSING, Embedding
-    from traintime.deferred.optimizers import deferrable
 
     given = {name: getattr(layer, name, None) for name in MISSING.keys() - {"weights"}}
     try:
         optimizer = keras.optimizers.get(optimizer)
-        given |= {name: getattr(optimizer, name, 0.5) for name in ("beta_1", "beta_2", "epsilon")}
-        deferrable(optimizer, Embedding(layer.input_dim, layer.output_dim, name=layer.name, **given))
-    except ValueError:  # an InputError is one
+        Embedding(layer.input_dim, layer.output_dim, name=layer.name, **given)
+        Adam(**{name: getattr(optimizer, name) for name in ("beta_1", "beta_2", *REFUSED)})
+    except (ValueError, AttributeError):  # an InputError is a ValueError
         return False
-    return True
+    # On torch an instance's class is another; AdamW is an Adam, too.
+    return type(optimizer) in {type(keras.optimizers.Adam()), Adam}
 
 
 def _loaded_bytes(model: Any) -> tuple[float, float] | None:

@@ -57,10 +57,15 @@ class Snapshot:
 
     def _variable(self, variable: Any, values: bool) -> None:
         self._values.append((lambda trainable: setattr(variable, "trainable", trainable), variable.trainable))
+        # A deferred table says how what its rows owe is kept.
+        others = {name: value for name, value in vars(variable).items() if name != "_value"}
+        self._values.append((vars(variable).update, others))
         if variable._value is None:  # a variable of a model that is not built, without numbers yet
             self._values.append((lambda none: setattr(variable, "_value", none), None))
         elif values and not _is_tensor(variable._value):
-            self._values.append((variable.assign, np.array(variable._value)))
+            # A deferred table's own `assign` would first train the rows that are behind.
+            put_back = functools.partial(sys.modules["keras"].Variable.assign, variable)
+            self._values.append((put_back, np.array(variable._value)))
 
     def put_back(self) -> None:
         """Make everything what it was."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from traintime.errors import InputError, unknown
+from traintime.predict.layers import HOMES
 from traintime.workloads.base import ADAM, FLOAT, UPDATE_FLOPS
 
 
@@ -82,12 +83,7 @@ NESTEROV = 3  # where there is a velocity: two scalings and a difference more
 NAMED = {name: Update(*each) for name, each in USUAL.items()}
 NAMED |= {"adamw": Update(2, ADAM + DECAY), "momentum": Update(1, UPDATE_FLOPS["momentum"])}
 
-# A deferred table's rows, each of a batch once (traintime.deferred); row-adagrad keeps one number a row, not counted.
-DEFERRED = {
-    "adam": Update(2, UPDATE_FLOPS["adam-deferred"]),
-    "lazy-adam": Update(2, ADAM),
-    "row-adagrad": Update(0, 2 + 4),
-}
+DEFERRED = Update(2, UPDATE_FLOPS["adam-deferred"])  # of a deferred table's rows, each of a batch once
 
 
 def of(optimizer: Any) -> Update:
@@ -109,7 +105,7 @@ def of(optimizer: Any) -> Update:
         inner = of(optimizer.inner_optimizer)
         return Update(inner.slots, inner.flops + 1, inner.again + 1, inner.accumulated)
     steps = optimizer.gradient_accumulation_steps or 1
-    if not kind.__module__.startswith("keras.") or kind.__name__.lower() not in USUAL:
+    if not kind.__module__.startswith(HOMES) or kind.__name__.lower() not in USUAL:
         slots = _slots_made(optimizer)
         return Update(slots, 2 + 5 * slots, accumulated=steps)
     return _with_arguments(kind.__name__, lambda argument: getattr(optimizer, argument, None), steps)

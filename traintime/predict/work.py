@@ -350,12 +350,10 @@ class _Walk:
 
     def _add(self, call: Call, rule: layers.Rule, name: str, full: str, weights: list[Any]) -> None:
         """Add the call's cost to the layer's, and its weights if they were not counted yet."""
-        deferred = layers.is_layer(call.layer) and layers.is_deferred(call.layer)
         kind = type(call.layer).__name__
         dtype = getattr(call.layer, "compute_dtype", None) or call.outputs[0].dtype
         layer = self.works.setdefault(id(call.layer), LayerWork(full, kind, dtype, self.update))
         needed = any(self.needs(each) for each in [*_tensors(call.given), *weights])
-        needed = needed or (deferred and call.layer.trainable and bool(self.trained))
         floats = [each for each in call.outputs if "float" in each.dtype]
         if name == "StopGradient" or not floats:
             needed = False
@@ -366,24 +364,15 @@ class _Walk:
         launches = 0 if all(each.dtype == "bool" for each in call.outputs) else cost.launches * (2 if needed else 1)
         layer.calls, layer.backward = layer.calls + 1, layer.backward or needed
         layer.cost += replace(cost, launches=launches)
-        if deferred:
-            self._add_rows(layer, call)
-            return
         before = layer.trained
         self._count(layer, weights)
-        if name == "Embedding":
+        if layers.is_deferred(call.layer):  # its update writes the rows that a batch reads, each once
+            layer.rows = min(call.layer.input_dim, layer.rows + layers.size(call.inputs))
+            layer.trained = layer.rows * call.layer.output_dim * bool(layer.trained)
+            layer.update = updates.DEFERRED
+        elif name == "Embedding":
             layer.table += layer.trained - before
             self.tables += [call.layer] * bool(layer.table)
-
-    def _add_rows(self, layer: LayerWork, call: Call) -> None:
-        """A deferred table: its update writes the rows that a batch reads, each once."""
-        table, tokens = call.layer.table_weights, layers.size(call.inputs)
-        self._counted |= {id(each): each for each in call.layer.weights}
-        layer.rows = min(call.layer.input_dim, layer.rows + tokens)
-        layer.parameters = sum(layers.size(each) for each in table)
-        layer.update = updates.DEFERRED[call.layer.rule]
-        if call.layer.trainable:
-            layer.trained = layer.rows * call.layer.output_dim
 
     def _count(self, layer: LayerWork, weights: list[Any]) -> None:
         for each in weights:

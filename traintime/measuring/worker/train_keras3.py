@@ -29,12 +29,19 @@ import samples
 import saving
 import timing
 
-OPTIMIZERS = {"adam": functools.partial(keras.optimizers.Adam, learning_rate=0.001, epsilon=1e-7),
+
+def adam_deferred(**how):
+    from traintime import deferred
+
+    return deferred.Adam(learning_rate=0.001, epsilon=1e-7, **how)
+
+
+OPTIMIZERS = {"adam-deferred": adam_deferred,
+              "adam": functools.partial(keras.optimizers.Adam, learning_rate=0.001, epsilon=1e-7),
               "sgd": functools.partial(keras.optimizers.SGD, learning_rate=0.01),
               "momentum": functools.partial(keras.optimizers.SGD, learning_rate=0.01, momentum=0.9),
               # It stands under the root here and outside of it in Keras 2: so small that this makes no difference.
               "rmsprop": functools.partial(keras.optimizers.RMSprop, learning_rate=0.001, rho=0.9, epsilon=1e-14)}
-OPTIMIZERS["adam-deferred"] = OPTIMIZERS["adam"]  # the model's; what the table does is the layer's
 JIT = {"auto": "auto", "on": True, "off": False}
 
 
@@ -127,7 +134,7 @@ class Trainer:
         return last.at
 
     def losses(self, steps):
-        for variable, value in zip(self.parameters(), samples.weights(self.sizes), strict=True):
+        for variable, value in zip(self.model.weights, samples.weights(self.sizes), strict=True):
             variable.assign(value)
         start = float(self.model.test_on_batch(*next(samples.batches(self.sizes))))
         if self.others:
@@ -140,18 +147,12 @@ class Trainer:
         self.step()
         return loss
 
-    def parameters(self):
-        """The model's weights; a table that trains itself keeps more, which is its own affair."""
-        others = {id(weight) for layer in self.model.layers if hasattr(layer, "table_weights")
-                  for weight in layer.weights if not any(weight is own for own in layer.table_weights)}
-        return [weight for weight in self.model.weights if id(weight) not in others]
-
     def facts(self):
         name = keras.backend.backend()
         versions = {"keras": keras.__version__, "numpy": numpy.__version__}
         facts = {"backend": name, "threads": {}, "versions": versions, "path": {"jit": bool(self.model.jit_compile)},
                  "precision": self.precision(),
-                 "parameters": int(sum(numpy.prod(weight.shape) for weight in self.parameters()))}
+                 "parameters": int(sum(numpy.prod(weight.shape) for weight in self.model.weights))}
         if name == "tensorflow":
             versions["tensorflow"] = tf.__version__
             facts["device"] = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
