@@ -14,7 +14,7 @@ import pytest
 from traintime import workloads
 from traintime.errors import InputError
 from traintime.point import make_point
-from traintime.predict import advice, prices, updates
+from traintime.predict import advice, prices, resident, updates
 from traintime.predict.estimate import estimate
 from traintime.predict.layers import LAYERS, MADE_OF, OPERATIONS
 from traintime.predict.prices import Rates
@@ -654,7 +654,7 @@ TABLES = {  # arguments of Adam and of the table -> whether the deferred pair wo
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_deferred_table_is_advice_where_it_would_train(name, keras, layers):
+def test_a_deferred_table_is_advice_where_it_would_train(name, keras, layers, monkeypatch):
     arguments, table, deferrable = TABLES[name]
     embedding = layers.Embedding(300_000, 8, **table)
     inputs = [keras.Input((6,), dtype="int32") for _ in range(2)]
@@ -666,6 +666,8 @@ def test_a_deferred_table_is_advice_where_it_would_train(name, keras, layers):
     assert found.deferrable == deferrable
     told = advice.PricedWork(found, prices.of_rates("x", Rates(1e11, 2e10), found.stack), {})
     assert any("deferred" in one.what for one in advice.helps(told, BATCH)) == deferrable
+    monkeypatch.setattr(resident, "gpu_peak", lambda backend: 1)
+    assert not ModelDescription.from_model(model, BATCH).deferrable  # nobody has measured it there
 
 
 # The workloads: one currency

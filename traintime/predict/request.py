@@ -108,7 +108,9 @@ class ModelDescription:
         chosen = optimizer or model.optimizer
         tables = counted.tables
         about = {"forward_work": counted.forward, "unpriced": _unpriced(model)}
-        about |= {"deferrable": len({*map(id, tables)}) == len(tables) and all(_defers(one, chosen) for one in tables)}
+        # From how many rows on it pays was measured on processors alone.
+        defers = resident.gpu_peak(keras.backend.backend()) is None and len({*map(id, tables)}) == len(tables)
+        about["deferrable"] = defers and all(_defers(one, chosen) for one in tables)
         about["rows"] = max((one.input_dim for one in tables), default=0)
         name = chosen if isinstance(chosen, str) else type(chosen).__name__
         name = "momentum" if name == "SGD" and getattr(chosen, "momentum", 0) else name.lower()
