@@ -11,7 +11,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict bench-eta derived figures links lint lock browser clean
+.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict derived figures links lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -78,9 +78,6 @@ bench-rows: $(READY)  ## Show what a table's rows cost: dense Adam, deferred, fr
 
 bench-predict: $(READY)  ## Predict models drawn at random, then train them: how often it is right (40 minutes)
 	@$(BIN)/traintime bench-predict
-
-bench-eta: $(READY)  ## Show what traintime.Eta costs a step of fit, per backend
-	@$(BIN)/python -m traintime.predict.bench_eta
 
 # Each may read what those before it wrote; the verdicts rest on all of it.
 DERIVE := store.derived predict.prices predict.precision predict.peaks predict.record predict.holdings predict.cards predict.normal \

@@ -23,9 +23,10 @@ class InputError(ValueError):
     field: what is wrong ("vocabulary"); value: what was given; remedy: what to do instead.
     """
 
-    def __init__(self, field: str, value: object, problem: str, remedy: str) -> None:
+    def __init__(self, field: str, value: object = None, problem: str = "", remedy: str = "") -> None:
         self.field, self.value, self.problem, self.remedy = field, value, problem, remedy
-        super().__init__(f"{field}: {value!r} {problem}. {remedy}")
+        # Keras makes an error of the same class again, of all its words alone.
+        super().__init__(f"{field}: {value!r} {problem}. {remedy}" if problem else field)
 
 
 def unknown(field: str, value: object, known: list[str]) -> InputError:

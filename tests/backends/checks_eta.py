@@ -11,7 +11,6 @@ import pytest
 
 import traintime
 from traintime.errors import InputError
-from traintime.predict import bench_eta
 
 # Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -220,13 +219,6 @@ def test_an_evaluation_outside_of_training_is_none_of_its_business():
     eta, model = traintime.Eta(say=None), made()
     model.evaluate(*data(), verbose=0, callbacks=[eta])
     assert eta.estimate is None
-
-
-def test_its_cost_is_measured():
-    found = bench_eta.overhead(rounds=2, steps=8, calls=2000)
-    assert found.step_s > found.hooks_s > 0 and found.estimate_s > 0
-    assert found.share == pytest.approx(found.hooks_s / found.step_s + found.estimate_s / found.pause_s)
-    assert found.line(BACKEND).startswith(f"{BACKEND}: a step ")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 
 import traintime
 from traintime.errors import InputError
-from traintime.predict import bench_eta
 from traintime.predict.costs import MOST, Costs
 from traintime.predict.track import TrainingLoop, track
 
@@ -329,12 +328,6 @@ def test_elsewhere_lines_are_printed(given, capsys, monkeypatch):
         clock.now += 2.0
     text = capsys.readouterr().out
     assert "\x1b" not in text and 3 < text.count(" left ") == text.count("\n") < 10
-
-
-def test_what_a_loop_costs_is_measured():
-    for cost in (None, warm_up):
-        begun_s, step_s, estimate_s = bench_eta.of_a_loop(cost, 2000)
-        assert begun_s > step_s > 0 and estimate_s > 0
 
 
 def test_track_hands_every_batch_on_and_says_the_end():

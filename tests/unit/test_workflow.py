@@ -1,5 +1,6 @@
 """`make book`: what it finds out of date, what it tells, and what stops it."""
 
+import functools
 import json
 import os
 import signal
@@ -129,7 +130,10 @@ def building(tmp_path):
     (tmp_path / "snakemake" / "__main__.py").write_text(FAKE_SNAKEMAKE)
     command = [sys.executable, "-c", "from traintime.book import workflow; workflow._snakemake('quick')"]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as build:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    # What a shell starts in the background ignores Ctrl-C, and so does all that it starts.
+    heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, env=environment, preexec_fn=heeds, **pipes) as build:
         try:
             yield build, [int(pid) for pid in build.stdout.readline().split()]
         finally:

@@ -38,8 +38,10 @@ class Adam(type(keras.optimizers.Adam())):
     Files hold what Keras' Adam keeps, in its order, so that either loads the other's.
 
     Raises InputError for what cannot be done row by row (REFUSED), and for rates of decay that no short polynomial can
-    follow. Gradients may be added up, scaled and dropped on TensorFlow and torch, and clipped while they are those of
-    one lookup; on JAX a change of them is refused. Source: Kingma & Ba 2015, in the closed form of deferred.missed.
+    follow, and at a step for a table that another optimizer, or another step of this one, has trained last. Gradients
+    may be added up, scaled and dropped on TensorFlow and torch, and clipped while they are those of one lookup: on
+    TensorFlow those of two stand beside each other, and torch's own functions clip no sparse ones. On JAX a change of
+    them is refused. Source: Kingma & Ba 2015, in the closed form of deferred.missed.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class Adam(type(keras.optimizers.Adam())):
             remedy = "Take a smaller beta_1, or a larger beta_2: the mean has to fade before the mean of squares does."
             raise InputError("beta_2", beta_2, f"decays almost as fast as beta_1 = {beta_1:g} does", remedy)
         super().__init__(learning_rate, beta_1, beta_2, epsilon, name=name)
-        self.powers = missed
+        self.powers, self._betas = missed, (beta_1, beta_2)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Keras sets this, and nothing else does, where it puts an optimizer into one that scales the loss.
@@ -110,8 +112,11 @@ class Adam(type(keras.optimizers.Adam())):
         for name, why in REFUSED.items():
             if getattr(self, name, None):
                 raise InputError(name, getattr(self, name), why, f"Leave {name} out.")
+        if (given := (self.beta_1, self.beta_2)) != self._betas:
+            problem = f"were {self._betas} when it was made"
+            raise InputError("beta_1, beta_2", given, problem, "Compile the model with a new traintime.deferred.Adam.")
         variables = self._trainable_variables if trainable_variables is None else trainable_variables
-        if not self._tables or len(grads) != len(variables):
+        if not self._tables or len(grads) != len(variables) or all(gradient is None for gradient in grads):
             super().apply(grads, trainable_variables)
             return
         self._check_variables_are_known(variables)

@@ -42,8 +42,9 @@ class Embedding(keras.layers.Embedding):
 
     Inputs: whole numbers from 0 to input_dim - 1, of any shape, as floats only where those can tell all rows apart;
     outputs: that shape and output_dim. A lookup writes nothing. Rows that no batch reads are behind until they are
-    read: predictions, get_weights(), saving and `embeddings` see what dense training would have made of them. The raw
-    tensors (`embeddings.value` within a training) are behind, and whoever writes those trains something else.
+    read: predictions, get_weights(), saving and `embeddings` see what dense training would have made of them. Raw
+    tensors are behind (`.value` of a variable, and what is computed of a model's variables without numpy()) until
+    `settle()`, and whoever writes those trains something else.
 
     most: row numbers in a step, which JAX alone has to know beforehand. Raises InputError for sizes that are no counts,
     arguments that only keras.layers.Embedding has, a table that does not fit into memory, a backend without it,
@@ -76,6 +77,9 @@ class Embedding(keras.layers.Embedding):
         """Make the table and what is kept of its rows."""
         if self.built:
             return
+        if self.variable_dtype != "float32":
+            remedy = "Take float32, or a mixed precision, whose weights are float32."
+            raise InputError("dtype", self.variable_dtype, "is not what a deferred table is kept in", remedy)
         rows, (count, width), start = rows_of(), (self.input_dim, self.output_dim), self.embeddings_initializer
         self._fits(4 * count * (3 * width + 1))
         with keras.name_scope(self.name, caller=self):
@@ -117,7 +121,11 @@ class Embedding(keras.layers.Embedding):
                 remedy = 'Let the model begin with keras.Input(shape, dtype="int32").'
                 problem = f"cannot tell {self.name}'s {self.input_dim} rows apart, {WHOLE_TO[kind]} at most"
                 raise InputError("inputs", kind, problem, remedy)
-        return ops.cast(inputs, "int32")
+        return inputs if kind in ("int32", "int64") else ops.cast(inputs, "int32")
+
+    def enable_lora(self, *_: Any, **named: Any) -> None:
+        """Raises InputError: the table would not be trained any more."""
+        raise InputError("lora_rank", self.name, "is nothing that a deferred embedding has", MISSING["lora_rank"])
 
     def settle(self) -> None:
         """Bring all rows up to date; the training goes on as if nothing had happened.

@@ -1,14 +1,13 @@
 """Rows of JAX's arrays. A gradient is as large as what it is of, so that of the rows comes as that of a small weight.
 
 Into the gradient of `tap` go the gradients of a batch's rows, each with its row number and a check of it; that of the
-table is not a number, so that whoever else takes it sees it at once. deferred.Adam does not look at it, so that XLA
-never makes it. A check that fails says that somebody changed gradients in between: that step is none, for no weight,
-lookups are no numbers from then on, and what was wrong is told by name when the variables are next looked at.
+table is zero, which XLA knows and never makes. A check that fails says that somebody changed gradients in between, and
+a gradient of the table that it is used otherwise, too: that step is none, for no weight, lookups are no numbers from
+then on, and what was wrong is told by name when the variables are next looked at.
 """
 
 import contextlib
 import copy
-import functools
 import sys
 import weakref
 from collections.abc import Callable
@@ -79,9 +78,11 @@ def moved(one: Any) -> int:
     return 4
 
 
-@functools.partial(jax.jit, donate_argnums=0)
-def _put(values: jax.Array, ids: jax.Array, rows: jax.Array) -> jax.Array:
+def _copied(values: jax.Array, ids: jax.Array, rows: jax.Array) -> jax.Array:
     return values.at[ids].set(rows, mode="drop")
+
+
+_put = jax.jit(_copied, donate_argnums=0)
 
 
 def take(variable: keras.Variable, ids: Any) -> jax.Array:
@@ -93,7 +94,8 @@ def put(variable: keras.Variable, ids: Any, values: jax.Array, kind: Any = 0) ->
     """Write rows in their places, where nothing forbids it; one that is not there is left out."""
     if not isinstance(kind, int):
         ids = jnp.where(kind > 0, variable.shape[0], ids)
-    keras.Variable.assign(variable, _put(variable.value, ids, values))  # not the table's own, which settles
+    write = _copied if in_stateless_scope() else _put  # a step that is not compiled has others' arrays
+    keras.Variable.assign(variable, write(variable.value, ids, values))  # not the table's own, which settles
 
 
 def _code(ids: jax.Array) -> jax.Array:
@@ -123,13 +125,13 @@ def _room(one: Any, needed: int) -> None:
 def read(one: Any, ids: jax.Array) -> jax.Array:
     """The rows of these numbers; not a number for those that are not there, and once something has gone wrong."""
     rows, width = one.shape
-    if not isinstance(ids, jax.core.Tracer) and len(ids):
+    if not isinstance(ids, jax.core.Tracer) and ids.size:
         for row in (int(ids.min()), int(ids.max())):
             if not 0 <= row < rows:
                 raise InputError(
                     "inputs", row, f"is no row of {one.path}, which has {rows}: 0 to {rows - 1}", table.PROBLEMS[2][2]
                 )
-    ids, start = jnp.where(ids < 0, rows, ids), _place(one, len(ids))
+    ids, start = jnp.where(ids < 0, rows, ids), _place(one, ids.shape[0])
     sizes = one.sizes
 
     @jax.custom_vjp
@@ -142,14 +144,14 @@ def read(one: Any, ids: jax.Array) -> jax.Array:
         return jnp.take(values, ids, axis=0, mode="fill") + owed(of_rows, missed, epsilon, *sizes)
 
     def forward(*given: Any) -> tuple[jax.Array, Any]:
-        _room(one, start + len(ids))
+        _room(one, start + ids.shape[0])
         return found(*given), given[-1]
 
     def back(ids: jax.Array, gradient: jax.Array) -> tuple[Any, ...]:
         taps = jnp.concatenate([gradient, _code(ids + 1)], 1)
-        taps = jnp.zeros(one.tap.shape).at[start : start + len(ids)].set(taps)
+        taps = jnp.zeros(one.tap.shape).at[start : start + ids.shape[0]].set(taps)
         kept = (jnp.zeros(each.shape) for each in (one.moments, one.missed, one.state))
-        return jnp.full(one.shape, jnp.nan), *kept, taps, None
+        return jnp.zeros(one.shape), *kept, taps, None
 
     found.defvjp(forward, back)
     return found(*(each.value for each in (one, one.moments, one.missed, one.state, one.tap)), ids)
@@ -175,7 +177,8 @@ def split(one: Any, given: dict[int, Any]) -> tuple[Any, Any, Any]:
     high, low, _ = gradient[:, width:].T
     ids = jnp.round(high).astype("int32") * 4096 + jnp.round(low).astype("int32")
     changed = (_code(ids) != gradient[:, width:]).any()
-    kind = jnp.where(changed, 1, jnp.where(ids.max() > rows, 2, 0))
+    used = (given[id(one)] != 0).any()
+    kind = jnp.where(used, 5, jnp.where(changed, 1, jnp.where(ids.max() > rows, 2, 0)))
     return jnp.where(ids == 0, rows, ids - 1), gradient[:, :width], kind
 
 

@@ -32,6 +32,7 @@ class Found(NamedTuple):
     count: Any
     rows: tuple[Any, Any, Any]
     writes: int
+    steps: Any
 
 
 def on_gpu() -> bool:
@@ -80,12 +81,12 @@ def read(one: Any, ids: tf.Tensor) -> tf.Tensor:
     rows = one.shape[0]
     error = InputError("inputs", "{}", f"is no row of {one.path}, which has {rows}: 0 to {rows - 1}",
                        table.PROBLEMS[2][2])  # fmt: skip
-    with tf.control_dependencies([_refuse((row < 0) | (row >= rows), error, row)]):
+    with tf.control_dependencies([_refuse((tf.size(used) > 0) & ((row < 0) | (row >= rows)), error, row)]):
         # XLA compiles for each number of rows: some more of row 0 keep these numbers few.
         padded = tf.pad(used, [[0, -tf.size(used) % ROUND]])
         now = one.now(padded)
     if not tf.executing_eagerly():
-        one.seen = Found(padded, tf.size(used), now, one.writes)
+        one.seen = Found(padded, tf.size(used), now, one.writes, tf.gather(one.state.value, STEPS))
     moves = tf.stop_gradient(owed(now[1], now[2], tf.gather(one.state.value, arithmetic.EPSILON), *one.sizes))
     return tf.gather(now[0] + moves, places)
 
@@ -102,18 +103,30 @@ def split(one: Any, given: dict[int, Any]) -> tuple[Any, Any, Any]:
         return None, None, 0
     if not isinstance(gradient, tf.IndexedSlices):
         remedy = "Hand on tf.IndexedSlices, as tape.gradient makes them of a lookup, or take keras.layers.Embedding."
-        raise InputError("gradients", one.path, "have one that is dense: changed, or of another use", remedy)
-    return gradient.indices, gradient.values, 0
+        problem = "have one that is dense: changed, of another use, or of a lookup in a loop"
+        raise InputError("gradients", one.path, problem, remedy)
+    # A graph that was made before may have trained the rows after the lookup.
+    seen = _seen(one, gradient.indices)
+    kind = 0 if seen is None else tf.where(seen.steps == tf.gather(one.state.value, STEPS), 0, 3)
+    return gradient.indices, gradient.values, kind
+
+
+def _seen(one: Any, ids: Any) -> Found | None:
+    """What the lookup has read that these rows are of, if nothing is known to have written since."""
+    seen = getattr(one, "seen", None)
+    if tf.executing_eagerly() or seen is None:
+        return None
+    if ids.op.type == "Reshape":  # as TensorFlow's gradient of a lookup hands them on
+        ids = ids.op.inputs[0]
+    return seen if ids is seen.ids and seen.writes == one.writes else None
 
 
 def added(step: Any) -> tuple[Any, Any, Any]:
     """Rows, each once; as they were written, with their moments and what they have missed; their gradients added up."""
-    one, ids, seen = step.table, step.ids, getattr(step.table, "seen", None)
-    if not tf.executing_eagerly() and ids.op.type == "Reshape":  # as TensorFlow's gradient of a lookup hands them on
-        ids = ids.op.inputs[0]
-    if seen is not None and ids is seen.ids and seen.writes == one.writes:
+    one, seen = step.table, _seen(step.table, step.ids)
+    if seen is not None:
         return seen.ids[: seen.count], seen.rows, step.gradient
-    used, places = tf.unique(tf.cast(step.ids, tf.int32))
+    used, places = tf.unique(step.ids)
     more = -tf.size(used) % ROUND
     return (
         used,

@@ -24,14 +24,19 @@ INSTEAD = "Write model.compile(traintime.deferred.Adam(...)), or take keras.laye
 PROBLEMS = {
     1: (
         "gradients",
-        "were changed on their way to the optimizer",
-        "On JAX scale the loss in their place, clip none of them, and add up losses instead of gradients.",
+        "were changed on their way to the optimizer, or are of a lookup in a scan, a vmap or a checkpoint",
+        "On JAX scale the loss in their place, clip none of them, add up losses, and look all rows up at once.",
     ),
     2: ("inputs", "were given a number that is no row", "Look at the data, or give the layer more rows."),
     3: (
         "optimizer",
         "was last trained by another one, or at another step of this one",
         "Compile the model with a new traintime.deferred.Adam, or restore table and optimizer together.",
+    ),
+    5: (
+        "gradients",
+        "have a part that no lookup made",
+        "Use the table by lookups alone, without a penalty on it, or take keras.layers.Embedding.",
     ),
     4: ("optimizer", "is a table that only traintime.deferred.Adam can train", INSTEAD),
 }
@@ -194,16 +199,25 @@ class Table(Owned):
         """Set all rows. What they owed, those owed that they replace."""
         self.writes += 1
         if self.table is not None and rows_of().alive(self):  # else it is being made, or Keras puts back what it took
+            behind = not ops.convert_to_numpy(self.state.value)[CURRENT]
+            if behind and not JAX and ops.is_tensor(value):
+                remedy = "Call the layer's settle() before you compute it, or hand on NumPy's numbers."
+                raise InputError("embeddings", self.path, "is set by a tensor while its rows are behind", remedy)
+            value = value.numpy() if isinstance(value, Table) else value
             self.settle()
             if JAX:  # which gives a step the memory of what it replaces, whoever has it
                 value = np.array(value)
+        elif self.table is not None and not JAX:
+            remedy = "Set it between two steps, in a callback for instance."
+            raise InputError("embeddings", self.path, "is a table that is set within a step", remedy)
         return super().assign(value)
 
     def begin(self, optimizer: Any) -> None:
         """Let an optimizer know the table: what is owed by other decays is paid first."""
-        alive = rows_of().alive(self)
-        if alive and (ops.convert_to_numpy(self.state.value)[EPSILON:CURRENT] != optimizer.own).any():
-            self.settle()
+        if rows_of().alive(self):
+            state = ops.convert_to_numpy(self.state.value)  # empty where a graph will make it
+            if state.size and (state[EPSILON:CURRENT] != optimizer.own).any():
+                self.settle()
         self.terms = optimizer.powers.shape[1]
 
     def moments_of(self, optimizer: Any) -> tuple[Any, Any]:
