@@ -748,15 +748,6 @@ def test_the_table_goes_from_layer_to_layer_and_stays_where_it_was():
     assert (dense.layers[0].get_weights()[0] == before[0]).all()
 
 
-def test_weights_are_those_that_keras_layer_would_give():
-    model = made(Embedding(ROWS, WIDTH))
-    trained(model, 3)
-    assert [weight.shape for weight in model.layers[0].get_weights()] == [(ROWS, WIDTH)]
-    clone = keras.models.clone_model(model)
-    clone.set_weights(model.get_weights())
-    assert far(table_of(clone), table_of(model)) < 1e-6  # what a row owes may be rounded otherwise
-
-
 @pytest.mark.parametrize("backwards", [False, True])
 def test_whoever_puts_all_variables_back_goes_on_from_there(backwards):
     model = made(Embedding(ROWS, WIDTH))
