@@ -103,7 +103,8 @@ def test_a_search_finds_a_page(opened):
     page.locator("#pst-search-dialog input").fill("vocabulary")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search.html?q=vocabulary")
-    page.locator("#search-results ul.search li a", has_text="large vocabulary").first.click()
+    page.get_by_text("Search finished").wait_for()  # results move while others come in
+    page.locator("#search-results ul.search li a", has_text="large vocabulary").click()
     page.wait_for_url("**/03-vocabulary.html*")
     assert page.locator("article span.highlighted").count() > 0
 

@@ -1,6 +1,5 @@
 """`make book`: what it finds out of date, what it tells, and what stops it."""
 
-import functools
 import json
 import os
 import signal
@@ -131,13 +130,14 @@ def building(tmp_path):
     command = [sys.executable, "-c", "from traintime.book import workflow; workflow._snakemake('quick')"]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    # What a shell starts in the background ignores Ctrl-C, and so does all that it starts.
-    heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    with subprocess.Popen(command, env=environment, preexec_fn=heeds, **pipes) as build:
+    # What a shell starts in the background ignores Ctrl-C, and so does all that it starts, but not where it has a handler.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(command, env=environment, **pipes) as build:
         try:
             yield build, [int(pid) for pid in build.stdout.readline().split()]
         finally:
             build.kill()
+            signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_ends_snakemake_and_what_it_runs_however_it_answers(building, gone):
