@@ -663,11 +663,11 @@ def test_a_deferred_table_is_advice_where_it_would_train(name, keras, layers, mo
     model = keras.Model(inputs, layers.Dense(1)(layers.Concatenate()(rows)))
     model.compile(keras.optimizers.Adam(**arguments), "mse")
     found = ModelDescription.from_model(model, BATCH)
-    assert found.deferrable == deferrable
+    assert bool(found.row_by_row) == deferrable
     told = advice.PricedWork(found, prices.of_rates("x", Rates(1e11, 2e10), found.stack), {})
     assert any("deferred" in one.what for one in advice.helps(told, BATCH)) == deferrable
     monkeypatch.setattr(resident, "gpu_peak", lambda backend: 1)
-    assert not ModelDescription.from_model(model, BATCH).deferrable  # nobody has measured it there
+    assert not ModelDescription.from_model(model, BATCH).row_by_row  # nobody has measured it there
 
 
 # The workloads: one currency

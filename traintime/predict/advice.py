@@ -17,7 +17,12 @@ BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "recurrent_bytes", "s
 TIMES = 4  # of the batch, where a larger one is priced
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
 MOST = 4
-DEFERRED = "adam-deferred"
+WAIT, WAITS = "waiting for data", "more workers, or samples that are prepared once and kept, shorten it"
+DEFERRED, SPARSE = "adam-deferred", "sparse"
+SPARSE_WITH = {  # by the optimizer of a table of PyTorch's
+    "sgd": "sparse=True for the tables: the same SGD for the rows in use",
+    "adam": "sparse=True for the tables, with torch.optim.SparseAdam, which learns differently",
+}
 # Rows of a table at which a deferred step takes as long as a dense one (chapter 16, machine D; a test compares them).
 DEFERRED_ABOVE = {"2026-tensorflow": 9_000, "2026-jax": 47_000, "2026-torch": 9_000}
 SLICES = "a loop that takes its inputs apart first (torch.unbind, chapter 8); RNN(LSTMCell(n)) does, and saves less"
@@ -47,49 +52,69 @@ class PricedWork:
 
 
 def limited_by(parts: Mapping[str, float]) -> str:
-    """The largest part of a step in words, with its share. parts: seconds of a step by part (terms.by_part)."""
+    """The largest part of a step in words, with its share. parts: seconds of a step by part (terms.by_part), and WAIT."""
     name = max(parts, key=lambda part: parts[part])
-    return f"{name}, {parts[name] / sum(parts.values()):.0%} of a step: {PARTS[name].explanation}"
+    why = WAITS if name == WAIT else PARTS[name].explanation
+    return f"{name}, {parts[name] / sum(parts.values()):.0%} of a step: {why}"
 
 
-def helps(priced: PricedWork, batch: int) -> tuple[Help, ...]:
-    """Changes that save time or memory, the one that saves most time first. batch: samples a step."""
-    model, memory_model = priced.model, priced.memory_model
-    per_sample, memory = sum(priced.terms.values()) / batch, memory_model.peak_bytes(model.work, model.how)
+def helps(priced: PricedWork, batch: int, waits: float = 0.0) -> tuple[Help, ...]:
+    """Changes that save time or memory, the one that saves most time first. batch: samples a step; waits: share of a
+    step that is spent waiting for data, which none of them saves.
+    """
+    model, held = priced.model, priced.memory_model
+    per_sample = sum(priced.terms.values()) / batch
+
+    def memory(one: ModelDescription) -> float:
+        return held.peak_bytes(one.work, one.how, one.frozen) / held.peak_bytes(model.work, model.how, model.frozen)
+
     changes = [(*each, priced.prices) for each in _changes(model, batch)]
-    changes += [(what, model.work, batch, model.how, others) for what, others in priced.alternatives.items()]
+    changes += [(what, model, batch, others) for what, others in priced.alternatives.items()]
     worthwhile = []
-    for what, work, samples, how, costs in changes:
-        one = Help(what, costs.step_s(work) / samples / per_sample, memory_model.peak_bytes(work, how) / memory)
+    for what, changed, samples, costs in changes:
+        time = waits + (1 - waits) * costs.step_s(changed.work) / samples / per_sample
+        one = Help(what, time, memory(changed))
         if min(one.time, one.memory) < WORTH and one.time < 1 / WORTH:
             worthwhile.append(one)
     return tuple(sorted(worthwhile, key=lambda one: one.time)[:MOST])
 
 
-def _changes(model: ModelDescription, batch: int) -> Iterator[tuple[str, Work, int, str]]:
-    """What is changed, the work of a step then, its samples, and how memory is held."""
+def _changes(model: ModelDescription, batch: int) -> Iterator[tuple[str, ModelDescription, int]]:
+    """What is changed, the model and its step then, and the step's samples."""
     work, table, optimizer = model.work, model.table, model.optimizer
     larger = {name: getattr(work, name) * TIMES for name in BY_SAMPLE}
-    yield f"batches {TIMES} times as large ({batch * TIMES})", replace(work, **larger), batch * TIMES, model.how
+    yield (
+        f"batches {TIMES} times as large ({batch * TIMES})",
+        replace(model, work=replace(work, **larger)),
+        batch * TIMES,
+    )
     if SLOTS.get(optimizer):
         shares = (each["sgd"] / each[optimizer] for each in (UPDATE_BYTES, UPDATE_FLOPS))
-        yield "SGD, which learns differently", _with_update(work, work.trained, *shares), batch, "sgd"
+        plain = replace(model, work=_with_update(work, work.trained, *shares), how="sgd")
+        yield "SGD, which learns differently", plain, batch
     if work.slice_bytes:
-        yield SLICES, replace(work, slice_bytes=0), batch, model.how
-    if table > model.tokens:
-        share = table / work.trained
-        frozen = _with_update(work, work.trained - table, 1 - share)
-        used = model.tokens / table
-        dearer = UPDATE_FLOPS[DEFERRED] / UPDATE_FLOPS["adam"]
+        yield SLICES, replace(model, work=replace(work, slice_bytes=0)), batch
+    if table <= model.tokens:
+        return
+    share, used = table / work.trained, model.tokens / table
+
+    def of_rows(dearer: float = 1.0) -> Work:
         shares = (1 - share + share * used * each for each in (1, dearer))
-        deferred = _with_update(work, work.trained - table + model.tokens, *shares)
-        if optimizer == "adam" and model.deferrable and model.rows > DEFERRED_ABOVE.get(model.stack, math.inf):
-            yield "traintime.deferred.Embedding and .Adam: the same Adam for the rows in use", deferred, batch, DEFERRED
-        yield "tables left untrained (frozen)", frozen, batch, "frozen"
-        half = replace(
-            _with_update(work, work.trained - table // 2, 1 - share / 2), parameters=work.parameters - table // 2
-        )
-        yield "half of the tables' rows", half, batch, model.how
+        return _with_update(work, work.trained - table + model.tokens, *shares)
+
+    if model.row_by_row == DEFERRED and optimizer == "adam" and model.rows > DEFERRED_ABOVE.get(model.stack, math.inf):
+        deferred = of_rows(UPDATE_FLOPS[DEFERRED] / UPDATE_FLOPS["adam"])
+        what = "traintime.deferred.Embedding and .Adam: the same Adam for the rows in use"
+        yield what, replace(model, work=deferred, how=DEFERRED), batch
+    if model.row_by_row == SPARSE and optimizer in SPARSE_WITH:
+        without = replace(model, frozen=model.frozen + table) if optimizer == "sgd" else model
+        yield SPARSE_WITH[optimizer], replace(without, work=of_rows()), batch
+    if work.trained > table:  # else nothing would be left to train
+        frozen = _with_update(work, work.trained - table, 1 - share)
+        yield "tables left untrained (frozen)", replace(model, work=frozen, how="frozen"), batch
+    half = _with_update(work, work.trained - table // 2, 1 - share / 2)
+    half = replace(half, parameters=work.parameters - table // 2)
+    yield "half of the tables' rows", replace(model, work=half), batch
 
 
 def _with_update(work: Work, trained: int, share: float, operations: float | None = None) -> Work:

@@ -253,7 +253,7 @@ def _from_module(request: Request, module: Any, options: _Options) -> Evidence:
     except InputError as error:
         if options.prices_alone:
             raise
-        reason = f"what a step is spent on is not told: {error}"
+        reason = f"what a step is spent on is not told: the module {error.problem}"
     if options.prices_alone:
         return _from_prices(request, work, options)
     with trainer.restored(values=options.keep):
@@ -276,5 +276,5 @@ def _lacking(work: ModelDescription | None) -> str:
     """
     if work is None or resident.gpu_peak(work.stack.removeprefix("2026-")) is not None:
         return ""
-    needed, free = holdings.of_stack(work.stack).beyond_idle(work.work, work.how), machine.free_memory()
+    needed, free = holdings.of_stack(work.stack).beyond_idle(work.work, work.how, work.frozen), machine.free_memory()
     return f"needs about {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free" if needed > free else ""

@@ -8,10 +8,11 @@ from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
 from traintime.predict import advice, durations, precision, record
 from traintime.predict.advice import PricedWork
-from traintime.predict.answer import SURE, Estimate, around
+from traintime.predict.answer import SURE, Estimate, around, lasting
 from traintime.predict.request import Request
 from traintime.workloads.base import FLOAT32
 
+FAR = 0.99  # of models a step is not farther from the formula's than it has been from such: beyond, it explains nothing
 CURE = (
     "A Dataset whose pipeline is not tuned does not: options = tf.data.Options(); options.autotune.enabled = False; "
     "dataset = dataset.with_options(options)"
@@ -27,7 +28,8 @@ class Evidence:
     are spent on; peak_bytes: peak memory of the process (on a GPU: of its memory), None where nobody can tell;
     peak_error: standard deviation of its logarithm; priced: what the step is spent on, None where the model's work is
     unknown; notes: what the reader should know; sleeps: whether `fit` may sleep after an epoch (formula.tf_data_end);
-    stack: whose earlier answers tell how often such a one is right (predict.record), "" where nobody's do.
+    stack: whose earlier answers tell how often such a one is right (predict.record), "" where nobody's do; wait_s:
+    seconds of a step that it waits for data.
     """
 
     tier: str
@@ -41,6 +43,7 @@ class Evidence:
     notes: tuple[str, ...] = ()
     sleeps: bool = False
     stack: str = ""
+    wait_s: float = 0.0
 
     def after(self, *notes: str) -> "Evidence":
         """The same, with notes before its own: why it is this tier's."""
@@ -60,12 +63,20 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
     terms, limited_by, helps = None, "", ()
     if (priced := evidence.priced) is not None:
         # How large which term is, is the prices' opinion; how long they take together, the tier may have seen.
-        factor = evidence.step_s / sum(priced.terms.values())
-        terms = {part: seconds * factor for part, seconds in by_part(priced.terms).items()}
-        limited_by = advice.limited_by(terms)
-        helps = advice.helps(priced, request.batch)
-        if priced.model.dtype == FLOAT32 and advice.PRECISION not in priced.alternatives:
-            notes += (precision.unpriced(),)
+        by_formula = sum(priced.terms.values())
+        waits_s = min(evidence.wait_s, max(evidence.step_s - by_formula, 0.0))
+        computes_s = evidence.step_s - waits_s
+        likely = around(by_formula, (priced.prices.error, SURE), level=FAR)
+        if not likely.low <= computes_s <= likely.high:
+            told = f"{lasting(computes_s)} a step, of which it makes {lasting(by_formula)}"
+            limited_by = f"the formula does not explain this: {told}"
+        else:
+            terms = {part: seconds * computes_s / by_formula for part, seconds in by_part(priced.terms).items()}
+            terms |= {advice.WAIT: waits_s} if waits_s else {}
+            limited_by = advice.limited_by(terms)
+            helps = advice.helps(priced, request.batch, waits_s / evidence.step_s)
+            if priced.model.dtype == FLOAT32 and advice.PRECISION not in priced.alternatives:
+                notes += (precision.unpriced(),)
     came = record.of(evidence.tier) if evidence.stack else None
     if came and (beyond := came.beyond(total_s)):
         notes += (beyond,)

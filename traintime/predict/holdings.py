@@ -44,18 +44,20 @@ class MemoryModel:
     error: float
     repeat: float
 
-    def peak_bytes(self, work: Work, how: str = ADAM) -> float:
-        """Peak memory of a process that trains this, bytes; how: optimizer, or "frozen" for a frozen table."""
-        return self.idle + self.beyond_idle(work, how)
+    def peak_bytes(self, work: Work, how: str = ADAM, frozen: int = 0) -> float:
+        """Peak memory of a process that trains this, bytes; how: optimizer, or "frozen" for a frozen table; frozen:
+        parameters that have neither a gradient nor a state.
+        """
+        return self.idle + self.beyond_idle(work, how, frozen)
 
-    def beyond_idle(self, work: Work, how: str = ADAM) -> float:
+    def beyond_idle(self, work: Work, how: str = ADAM, frozen: int = 0) -> float:
         """The same without what the stack holds before it trains."""
-        return self.runtime + self.of_model(work, how)
+        return self.runtime + self.of_model(work, how, frozen)
 
-    def of_model(self, work: Work, how: str = ADAM) -> float:
+    def of_model(self, work: Work, how: str = ADAM, frozen: int = 0) -> float:
         """What grows with the model alone: copies of its parameters, and what is kept for the backward pass, bytes."""
         kept = self.kept * _others(work) + self.recurrent * work.recurrent_bytes
-        return self.copies_of(how) * FLOAT * work.parameters + kept
+        return FLOAT * (self.copies_of(how) * (work.parameters - frozen) + frozen) + kept
 
     def copies_of(self, how: str) -> float:
         """Copies of the parameters when they are trained so: Adam's, and what was seen to differ from it, or must."""

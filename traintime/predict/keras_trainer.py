@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,13 +17,15 @@ from numpy.typing import NDArray
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import resident
-from traintime.predict.probe import Trainer, refusal, words
+from traintime.predict.probe import Reading, Trainer, refusal, words
 from traintime.predict.resident import ONCE, Copies
 from traintime.predict.snapshot import Snapshot
 from traintime.predict.work import losses, refuse_other_batch, takes_classes
 
 MOST_BYTES = 2**27  # of made-up data at a time
 TRIED_BYTES = 2**27  # of samples at the least, where it is tried how often `fit` holds them
+READ, READ_S = 32, 1.0  # batches that are read by themselves, and seconds of it, at most
+ALL = 0.9  # of a step, as good as all of it
 # Times the most that a `fit` of this process had: TensorFlow keeps its room, and takes it for up to twice as many.
 ROOM = 2.5
 PARTS = ("x", "y", "sample_weight")  # of the data, as `fit` calls them
@@ -101,6 +104,20 @@ class _Start(keras.callbacks.Callback):
             self.now, self.peak = resident.now(), resident.peak()
 
 
+class _Scattered(keras.utils.PyDataset):
+    """The batches of another in a random order: sorted by length, the first ones would tell little of the others."""
+
+    def __init__(self, whole: keras.utils.PyDataset) -> None:
+        super().__init__(whole.workers, whole.use_multiprocessing, whole.max_queue_size)
+        self.whole, self.order = whole, np.random.default_rng(0).permutation(whole.num_batches)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, place: int) -> Any:
+        return self.whole[int(self.order[place])]
+
+
 class KerasTrainer(Trainer):
     """A compiled Keras model as the probe trains it, in this process.
 
@@ -136,7 +153,7 @@ class KerasTrainer(Trainer):
                 problem = "have no sample" if 0 in sizes else "differ in their number of samples"
                 raise InputError("data", sorted(sizes), problem, "Give x and y of one length.")
         else:
-            self.whole = data
+            self.whole = _Scattered(data) if isinstance(data, keras.utils.PyDataset) and data.num_batches else data
 
     backend = keras.backend.backend()
     stack = f"2026-{backend}"
@@ -189,6 +206,26 @@ class KerasTrainer(Trainer):
         if not clock.done:
             raise InputError("data", type(self.whole).__name__, "gave no batch", "Give what can be gone through again.")
         return clock.seconds
+
+    def reading(self, step_s: float) -> Reading:
+        """Seconds of a step that it waits for a batch, and whether they differ in size: of a source that can be gone
+        through again, by reading some.
+
+        What is read while the step before computes delays it only where that takes as long as the step.
+        """
+        if not self.own_batches or (batches := iter(self.whole)) is self.whole:
+            return Reading()
+        moments, sizes = [], set()
+        for batch in itertools.islice(batches, READ):
+            moments.append(time.perf_counter())
+            sizes.add(tuple(tuple(each.shape[1:]) for each in keras.tree.flatten(batch) if hasattr(each, "shape")))
+            if moments[-1] - moments[0] > READ_S:
+                break
+        each = float(np.diff(moments).mean()) if len(moments) > 1 else 0.0
+        workers = getattr(self.whole, "workers", getattr(self.whole, "num_workers", 1))
+        ahead = not hasattr(self.whole, "__getitem__") if workers == 1 else workers > 0
+        waits = each if not ahead or each >= ALL * step_s else 0.0
+        return Reading(min(waits, step_s), len(sizes) > 1 and not isinstance(self.whole, _Scattered))
 
     @contextlib.contextmanager
     def _named(self, method: str, on: str = "") -> Iterator[None]:

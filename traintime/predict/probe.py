@@ -32,6 +32,16 @@ FRAMEWORKS = ("torch", "jax", "tensorflow")
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How batches came: seconds of a step that it waited for one, as far as that was seen, and whether they differed in
+    size while only the first ones were tried.
+    """
+
+    wait_s: float = 0.0
+    varied: bool = False
+
+
 class Trainer(Protocol):
     """Trains one model, and tells what a whole training of it is made of; by default a loop of steps and no more."""
 
@@ -68,6 +78,10 @@ class Trainer(Protocol):
     def most_steps(self, batch: int) -> int:
         """The most steps that an epoch can have."""
         return 10**9
+
+    def reading(self, step_s: float) -> "Reading":
+        """What a source of batches showed of itself, of steps that take so long on average."""
+        return Reading()
 
     def between_s(self) -> float:
         """Seconds from the end of an epoch to the next one's first batch."""

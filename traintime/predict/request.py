@@ -9,7 +9,7 @@ from traintime.point import Point, Run
 from traintime.predict import here, resident
 from traintime.predict.layers import nbytes
 from traintime.predict.prices import USUAL
-from traintime.predict.work import of_forward, work
+from traintime.predict.work import PROBED, of_forward, work
 from traintime.workloads.base import BY_ROW, FLOAT, FLOAT32, Work
 
 TENSORFLOW = "2026-tensorflow"
@@ -61,9 +61,9 @@ class ModelDescription:
     efficiency factors it would have; sample_bytes: of a sample's inputs and targets, 0 where they are not held as
     arrays; dtype: in which most of its products are computed; allocator: what answers malloc where it is trained;
     loaded_bytes: memory of this process without the model, between a least and a most, where the model is in it;
-    forward_work: of a forward pass alone, where its layers tell it; deferrable: whether the deferred pair may take the
-    place of its tables and its optimizer; unpriced: what says that a step is run in a way without known costs, and its
-    value; convolutions: whether most of its products are.
+    forward_work: of a forward pass alone, where its layers tell it; row_by_row: what may
+    take the place of its tables and moves the rows in use alone (advice.DEFERRED, advice.SPARSE); unpriced: what says that a step is run in a way without known costs, and its
+    value; convolutions: whether most of its products are; frozen: parameters that have neither a gradient nor a state.
     """
 
     work: Work
@@ -77,10 +77,11 @@ class ModelDescription:
     allocator: str = USUAL
     loaded_bytes: tuple[float, float] | None = None
     forward_work: Work | None = None
-    deferrable: bool = True
+    row_by_row: str = ""
     unpriced: tuple[str, Any] | None = None
     convolutions: bool = False
     rows: int = 0
+    frozen: int = 0
 
     @classmethod
     def from_point(cls, point: Point) -> "ModelDescription":
@@ -93,7 +94,7 @@ class ModelDescription:
         table = rows * sizes.embedding if rows else 0
         tokens = min(table, sizes.batch * sizes.length * sizes.embedding) if table else 0
         optimizer = "adam" if sizes.optimizer in BY_ROW else sizes.optimizer
-        about = {"allocator": point.run.allocator, "rows": rows}
+        about = {"allocator": point.run.allocator, "rows": rows, "row_by_row": "adam-deferred"}
         about["convolutions"] = point.workload in ("blocks", "convnet")
         return cls(point.work, table, tokens, sizes.how, optimizer, TENSORFLOW, **about)
 
@@ -107,10 +108,10 @@ class ModelDescription:
         counted = work(model, batch, optimizer, length=length)
         chosen = optimizer or model.optimizer
         tables = counted.tables
-        about = {"forward_work": counted.forward, "unpriced": _unpriced(model)}
+        about = {"forward_work": counted.forward, "unpriced": _unpriced(model), "frozen": counted.frozen}
         # From how many rows on it pays was measured on processors alone.
         defers = resident.gpu_peak(keras.backend.backend()) is None and len({*map(id, tables)}) == len(tables)
-        about["deferrable"] = defers and all(_defers(one, chosen) for one in tables)
+        about["row_by_row"] = "adam-deferred" if defers and all(_defers(one, chosen) for one in tables) else ""
         about["rows"] = max((one.input_dim for one in tables), default=0)
         name = chosen if isinstance(chosen, str) else type(chosen).__name__
         name = "momentum" if name == "SGD" and getattr(chosen, "momentum", 0) else name.lower()
@@ -133,7 +134,7 @@ class ModelDescription:
     def refuse_unpriced(self) -> None:
         """Raise InputError where a step is run in a way that has no known cost."""
         if self.unpriced is not None:
-            raise InputError(*self.unpriced, "has no known cost", "Leave it out, or take tier='probed'.")
+            raise InputError(*self.unpriced, "has no known cost", f"Leave it out. {PROBED}")
 
     @classmethod
     def from_module(cls, trainer: Any, batch: int) -> "ModelDescription":
@@ -149,7 +150,8 @@ class ModelDescription:
         sizes = counted.table, counted.tokens
         tensors = [*trainer.module.parameters(), *trainer.module.buffers()]
         loaded = None if trainer.backend == "torch" else _apart_from([each.nbytes for each in tensors])
-        about = {"allocator": here.allocator(), "loaded_bytes": loaded, "deferrable": False}
+        about = {"allocator": here.allocator(), "loaded_bytes": loaded, "frozen": counted.frozen}
+        about["row_by_row"] = "" if any(group.get("weight_decay") for group in optimizer.param_groups) else "sparse"
         about["convolutions"] = any("Conv" in type(each).__name__ for each in trainer.module.modules())
         return cls(counted.work, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **about)
 

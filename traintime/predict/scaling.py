@@ -58,6 +58,10 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
     was, now = sum(before.values()), sum(after.values())
     apart = float(np.linalg.norm([after[term] / now - before[term] / was for term in TERMS]))
     forward, memory = prices.step_s(small.forward), holdings.of_stack(large.stack)
+
+    def held(one: ModelDescription) -> float:
+        return memory.beyond_idle(one.work, one.how, one.frozen)
+
     few, many = (2 * one.work.activation_bytes for one in (small, large))
     fresh = large.allocator == USUAL and few < FRESH <= many
     note = f"activations with their gradients grow from {amount(few)} to {amount(many)}: glibc may map fresh pages for "
@@ -69,7 +73,7 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
         forward=prices.step_s(large.forward) / forward if forward else now / was,
         saved=large.work.parameters / max(small.work.parameters, 1),
         fixed=sum(after[term] for term in FIXED) / now,
-        more_bytes=memory.beyond_idle(large.work, large.how) - memory.beyond_idle(small.work, small.how) - present,
+        more_bytes=held(large) - held(small) - present,
         sample=large.sample_bytes / small.sample_bytes if small.sample_bytes else 1.0,
         error=prices.error * float(np.hypot(apart, 1.0 if fresh else ALIKE)),
         notes=(note,) if fresh else (),

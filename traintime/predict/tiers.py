@@ -73,7 +73,9 @@ def _priced_evidence(request: Request, priced: PricedWork, loaded_bytes: float, 
         "last batches": request.epochs * last,
         "validation": request.epochs * request.validation / request.batch * forward,
     }
-    trained = loaded_bytes + priced.memory_model.runtime + priced.memory_model.of_model(model.work, model.how)
+    trained = (
+        loaded_bytes + priced.memory_model.runtime + priced.memory_model.of_model(model.work, model.how, model.frozen)
+    )
     samples_bytes = model.sample_bytes * (request.samples + request.validation)
     begun = loaded_bytes + FLOAT * model.work.parameters
     peak, notes = _with_samples(trained, begun, samples_bytes, copies)
@@ -132,12 +134,15 @@ def probed_evidence(request: Request, model: ModelDescription | None, trainer: T
     and everything around them. model: for what a step is spent on, if that is known.
     """
     evidence = _trained_evidence(request, trainer, seconds, ITSELF)
+    reading = trainer.reading(evidence.step_s)
+    if reading.varied:
+        evidence = evidence.after("batches differ in size, and the first ones alone were tried: others may take longer")
     if model is None:
         return evidence
     if model.unpriced is not None:
         name, value = model.unpriced
         return evidence.after(f"what a step is spent on is not told: {name}={value} has no known cost")
-    return replace(evidence, priced=_at_rates(model, here.rates()))
+    return replace(evidence, priced=_at_rates(model, here.rates()), wait_s=reading.wait_s)
 
 
 def scaled_evidence(

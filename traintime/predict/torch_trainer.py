@@ -1,6 +1,7 @@
 """Train a reader's PyTorch module for a moment, on their arrays or a DataLoader's batches, and leave it as it was."""
 
 import contextlib
+import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,12 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils.data import RandomSampler
 
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
-from traintime.predict.probe import Trainer, words
+from traintime.predict.probe import Reading, Trainer, words
 from traintime.predict.snapshot import Snapshot
 
+SCATTERED = 4096  # batches
 BY_STEP = "Give the loop's own step instead: estimate(step=…)."
 Batch = tuple[Any, Any]  # what the module takes, and the targets; None as targets where the module has its own loss
 
@@ -59,6 +62,8 @@ class TorchTrainer(Trainer):
         self._at = 0  # the next sample of the arrays
         self._starts: list[float] = []  # seconds until a DataLoader's first batch came
         self._waits: list[float] = []  # seconds until a further one did
+        self._sizes: set[Any] = set()  # of the samples in a DataLoader's batches
+        self._source = data if self._arrays else _scattered(data)
 
     @property
     def own_batches(self) -> bool:
@@ -102,6 +107,10 @@ class TorchTrainer(Trainer):
     def between_s(self) -> float:
         """Seconds that a DataLoader takes to begin an epoch, beyond what a batch takes it."""
         return self._beyond_a_batch(min(self._starts, default=0.0))
+
+    def reading(self, step_s: float) -> Reading:
+        """Seconds that a step waited for a DataLoader's batch, and whether the first ones differed in size."""
+        return Reading(float(np.mean(self._waits or [0.0])), self._source is self.data and len(self._sizes) > 1)
 
     def _beyond_a_batch(self, seconds: float) -> float:
         return max(seconds - float(np.median(self._waits or [0.0])), 0.0)
@@ -182,9 +191,10 @@ class TorchTrainer(Trainer):
         with self._named("the next batch"):
             for _ in range(2):
                 if self._loader is None:
-                    self._loader, times = iter(self.data), self._starts
+                    self._loader, times = iter(self._source), self._starts
                 for given in self._loader:
                     times.append(time.perf_counter() - start)
+                    self._sizes.add(tuple(tuple(each.shape[1:]) for each in _leaves(given)))
                     return given
                 self._loader = None  # an epoch is over
         given_before = len(self._starts) + len(self._waits)
@@ -227,6 +237,27 @@ def _arrays(data: Any, loss: Any) -> tuple[Any, Any] | None:
         problem = "have no sample" if 0 in sizes else "differ in their number of samples"
         raise InputError("data", sorted(sizes), problem, "Give arrays of one length.")
     return found
+
+
+def _scattered(data: Any) -> Any:
+    """A DataLoader that gives batches from all over the epoch, SCATTERED at most, where it goes through its data in an
+    order of its own: sorted by length, the first ones tell little of the others.
+    """
+    loader, number = torch.utils.data.DataLoader, 0
+    with contextlib.suppress(TypeError, NotImplementedError):
+        number = len(data)
+    plain = isinstance(data, loader) and all(
+        getattr(type(data), each) is getattr(loader, each) for each in ("__iter__", "_get_iterator")
+    )
+    if not plain or not number or data.batch_sampler is None or isinstance(data.sampler, RandomSampler):
+        return data
+    chosen = np.random.default_rng(0).choice(number, min(number, SCATTERED), replace=False)
+    wanted = set(chosen.tolist())
+    found = {place: each for place, each in enumerate(itertools.islice(data.batch_sampler, number)) if place in wanted}
+    same = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context")
+    same += ("generator", "prefetch_factor", "persistent_workers")
+    batches = [found[place] for place in chosen if place in found]
+    return loader(data.dataset, batch_sampler=batches, **{name: getattr(data, name) for name in same})
 
 
 def _mapped(function: Callable[[Any], Any], thing: Any) -> Any:

@@ -8,6 +8,7 @@ its saved-tensor hooks.
 """
 
 import math
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -25,9 +26,11 @@ from traintime.errors import InputError
 from traintime.predict import updates
 from traintime.predict.probe import words
 from traintime.predict.torch_trainer import TorchTrainer
+from traintime.predict.work import PROBED
 from traintime.workloads.base import Work
 
 WHOLE = "the module itself"
+TABLES = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 
 
 @dataclass
@@ -55,14 +58,15 @@ class ModuleMemory:
 
 @dataclass
 class StepWork:
-    """One training step of a module: its work, what its modules hold, and of embedding tables the trained parameters
-    and those that a batch reads at most.
+    """One training step of a module: its work, what its modules hold; of embedding tables that are updated whole the
+    parameters and those that a batch reads at most; frozen: parameters that have neither a gradient nor a state.
     """
 
     modules: list[ModuleMemory]
     work: Work
     table: int
     tokens: int
+    frozen: int
 
 
 def step_work(trainer: TorchTrainer, samples: int) -> StepWork:
@@ -81,7 +85,7 @@ def step_work(trainer: TorchTrainer, samples: int) -> StepWork:
     except Exception as error:
         problem = f"cannot be followed without numbers ({type(error).__name__}: {words(error)})"
         name = type(trainer.module).__name__
-        raise InputError("model", name, problem, "Take tier='probed', which trains it.") from error
+        raise InputError("model", name, problem, PROBED) from error
 
 
 def _asked(trainer: TorchTrainer) -> list[Any]:
@@ -94,7 +98,7 @@ def _asked(trainer: TorchTrainer) -> list[Any]:
     def call(*given: Any, **by_name: Any) -> Any:
         return torch.func.functional_call(module, buffers, given, by_name)
 
-    with trainer.restored(values=False), asked:
+    with trainer.restored(values=False), _uncompiled(), asked:
         module.train()
         trainer.loss_of(trainer.batch(2), call)
     return asked.answers
@@ -114,10 +118,15 @@ def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> StepWo
     with trainer.restored(values=False):
         batch = _without_numbers(mode, trainer, samples)
         memory.known |= {_storage(each) for each in [*state.values(), *_tensors(batch)]}
-        with mode, products, memory.hooks(), memory.saving():
+        with _uncompiled(), mode, products, memory.hooks(), memory.saving():
             module.train()
             trainer.loss_of(batch, call).backward()
     return _summed(trainer, memory, products, batch)
+
+
+def _uncompiled() -> Any:
+    """A context in which torch.compile's modules run as written: without numbers they could never be compiled again."""
+    return torch.compiler.set_stance("force_eager")
 
 
 def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", batch: Any) -> StepWork:
@@ -125,20 +134,26 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
     update = updates.of_torch(optimizer)
     trained_ids = {id(each) for group in optimizer.param_groups for each in group["params"] if each.requires_grad}
     counted: set[int] = set()
-    parameters = trained = table = 0
+    parameters = trained = table = tokens = frozen = 0
     for name, module in trainer.module.named_modules():
         one = memory.modules[name]
         for each in module.parameters(recurse=False):
             if id(each) in counted:
                 continue
             counted.add(id(each))
-            moved = id(each) in trained_ids
-            parameters, trained = parameters + each.numel(), trained + each.numel() * moved
-            one.parameters += each.nbytes
-            one.gradients += each.nbytes * each.requires_grad
+            moved, numbers = id(each) in trained_ids, each.numel()
+            one.parameters, parameters = one.parameters + each.nbytes, parameters + numbers
             one.state += each.nbytes * update.slots * moved
-            if moved and isinstance(module, torch.nn.Embedding) and not module.sparse:
-                table += each.numel()
+            frozen += numbers * (not moved)
+            if moved and isinstance(module, TABLES):
+                read = min(memory.rows[name] * module.embedding_dim, numbers)
+                if module.sparse:  # its gradient, and so its update, has the rows that a batch reads
+                    frozen += numbers * (not update.slots)
+                    numbers = read
+                else:
+                    table, tokens = table + numbers, tokens + read
+            trained += numbers * moved
+            one.gradients += numbers * each.element_size() * each.requires_grad
     saved = sum(one.saved for one in memory.modules.values())
     batch_bytes = sum(each.nbytes for each in _tensors(batch))
     work = Work(
@@ -149,7 +164,7 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
         launches=2 * memory.launches,
         recurrent_bytes=sum(one.saved for one in memory.modules.values() if one.name in memory.recurrent),
     )
-    return StepWork(list(memory.modules.values()), work, table, min(memory.rows, table))
+    return StepWork(list(memory.modules.values()), work, table, tokens, frozen)
 
 
 class _Asked(TorchDispatchMode):
@@ -230,7 +245,7 @@ class _Memory:
     known: set[int] = field(default_factory=set)  # storages that are parameters, the batch's, or counted already
     recurrent: set[str] = field(default_factory=set)
     launches: int = 0  # modules without modules inside that were called: a kernel at the least
-    rows: int = 0  # numbers that were read from trained tables
+    rows: Counter[str] = field(default_factory=Counter)  # that were read from tables, by the module's name
 
     def __post_init__(self) -> None:
         named = list(self.module.named_modules())
@@ -267,8 +282,10 @@ class _Memory:
         if isinstance(module, torch.nn.RNNBase):
             self.recurrent.add(one.name)
             one.saved = max(one.saved, one.calls * _kept_of_steps(module, given[0]))
-        if isinstance(module, torch.nn.Embedding) and module.weight.requires_grad:
-            self.rows += sum(each.numel() for each in _tensors(outputs))
+        if isinstance(module, TABLES):
+            bags = isinstance(module, torch.nn.EmbeddingBag)
+            read = _tensors(given)[0].numel() if bags and given else outputs.numel() // module.embedding_dim
+            self.rows[name] += read
 
     def _saved(self, tensor: torch.Tensor) -> torch.Tensor:
         storage = _storage(tensor)

@@ -11,7 +11,7 @@ from traintime.predict.layers import Call, Cost
 from traintime.predict.updates import Update
 from traintime.workloads.base import FLOAT, FLOAT32, Work
 
-PROBED = "Take tier='probed', which trains the model for a moment."
+PROBED = "Ask traintime.estimate, which trains it for a moment (tier='probed')."
 
 
 class UnknownLayer(InputError):
@@ -30,8 +30,8 @@ class LayerWork:
     name: with the names of the models that it is in, "encoder/dense"; kind: its class; dtype: that it computes with;
     update: of its trained parameters, a deferred table's own; calls: times that a step computes it; backward: whether a
     gradient passes it or its weights need one (if not, its launches and products are the forward pass's alone, and its
-    activations are kept only if the next layer needs it); cost: with the launches of both directions; table: parameters
-    of a table that is trained whole; rows: of a deferred table that a step reads.
+    activations are kept only if the next layer needs it); cost: with the launches of both directions; frozen: parameters
+    that nothing trains; table: those of a table that is trained whole; rows: of a deferred table that a step reads.
     """
 
     name: str
@@ -43,6 +43,7 @@ class LayerWork:
     cost: Cost = field(default_factory=Cost)
     parameters: int = 0
     trained: int = 0
+    frozen: int = 0
     table: int = 0
     rows: int = 0
 
@@ -57,7 +58,7 @@ class ModelWork:
     """The work of one training step of a model.
 
     layers: in the order of their first call, inputs included; total: their sum; forward: the forward pass alone;
-    table_parameters: parameters in tables of embeddings whose rows the optimizer all moves at each step, so that
+    frozen: parameters that nothing trains; table_parameters: parameters in tables of embeddings whose rows the optimizer all moves at each step, so that
     a deferred table does not count; tables: those embeddings, once for each time that a step reads one; input_bytes: of
     a batch, as the inputs' dtypes have it; target_bytes: of a batch, as far as the losses tell it; compute_dtype: in
     which most operations of the products are computed.
@@ -66,6 +67,7 @@ class ModelWork:
     layers: tuple[LayerWork, ...]
     total: Work
     forward: Work
+    frozen: int
     table_parameters: int
     tables: tuple[Any, ...]
     input_bytes: int
@@ -123,6 +125,7 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
         works,
         _total(works, update),
         of_forward(_total(forward.works.values(), update)),
+        sum(each.frozen for each in works),
         sum(each.table for each in works),
         tuple(walk.tables),
         sum(each.cost.activation_bytes for each in works if each.kind == "InputLayer"),
@@ -379,7 +382,8 @@ class _Walk:
             if id(each) not in self._counted:
                 self._counted[id(each)] = each
                 layer.parameters += layers.size(each)
-                layer.trained += layers.size(each) * (id(each) in self.trained)
+                kind = "trained" if id(each) in self.trained else "frozen"
+                setattr(layer, kind, getattr(layer, kind) + layers.size(each))
 
     def outside(self, model: Any, name: str) -> None:
         """Weights of a model that no layer of its graph has: no gradient comes to them, no step trains them."""
