@@ -132,25 +132,6 @@ def test_weights_are_not_fetched():
     assert len(synced) > 50 and not any(synced)
 
 
-def test_steps_that_grow_count_by_their_cost():
-    class Growing(keras.callbacks.Callback):
-        def on_train_batch_begin(self, batch, logs=None):
-            self.step = getattr(self, "step", -1) + 1
-            time.sleep(PAUSE_S * cost(self.step))
-
-    def cost(step):
-        return 1 if step < STEPS else 3
-
-    eta = traintime.Eta(say=None, cost=cost)
-    noted = Noted(eta)
-    made().fit(*data(), batch_size=BATCH, epochs=3, verbose=0, callbacks=[Growing(), eta, noted])
-    assert [told and told.finished for _, told in noted.told] == pytest.approx([None, 1 / 7, 4 / 7])
-    told = noted.told[1][1]
-    assert told.remaining.value > 1.5 * 2 * STEPS * PAUSE_S, "more than steps like those so far would take"
-    with pytest.raises(InputError, match="step 40"):
-        fitted(traintime.Eta(say=None, cost=lambda step: 40 - step))
-
-
 def test_a_deadline_that_cannot_be_met_is_said_once():
     lines = []
     fitted(traintime.Eta(0.001, say=lines.append))

@@ -8,7 +8,6 @@ from typing import Any
 
 from traintime.errors import LARGEST, InputError
 from traintime.predict.answer import within
-from traintime.predict.costs import Costs
 from traintime.predict.lines import Deadline, EndEstimate, Lines, after, rhythm
 from traintime.predict.progress import Progress
 
@@ -31,10 +30,12 @@ class Ending:
         every: str | float | timedelta = "doubling",
         say: Callable[[str], Any] | None = print,
         validation_steps: int | None = None,
-        cost: Callable[[int], float] | None = None,
         clock: Callable[[], float] = time.perf_counter,
         wall: Callable[[], datetime] = datetime.now,
+        cost: Any = None,
     ) -> None:
+        if cost is not None:
+            raise InputError("cost", cost, "is an argument no more", "Leave it out: all steps count alike.")
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise InputError("level", level, "is no share", "Give a number between 0 and 1, such as 0.9.")
         if validation_steps is not None and (type(validation_steps) is not int or not 0 <= validation_steps <= LARGEST):
@@ -49,7 +50,6 @@ class Ending:
                 raise InputError(name, function, "is nothing that can be called", remedy)
         self._deadline = None if deadline is None else Deadline(deadline, wall)
         self._level, self._every, self._validation_steps = level, rhythm(every), validation_steps
-        self._costs = None if cost is None else Costs(cost)
         self.say, self.clock, self._wall = say, clock, wall
         self._lock = threading.Lock()
         self._progress: Progress | None = None
@@ -78,7 +78,7 @@ class Ending:
         """Training begins, anew: number of the last epoch, and steps of an epoch or None where nobody knows."""
         now = self.clock()
         with self._lock:
-            self._progress = Progress(epochs, steps, now, self._validation_steps, self._level, self._costs)
+            self._progress = Progress(epochs, steps, now, self._validation_steps, self._level)
         self._lines = Lines(self._every, self._level, self._deadline)
         self._next, self.due = now, False
 

@@ -76,8 +76,8 @@ class EndEstimate:
     """When training will end, at the latest: a callback may stop it sooner.
 
     remaining: seconds, with the interval at the level asked for; end: the moment in local time, aware; finished: share
-    of this run's steps that are done, by their cost where they have one; meets: whether the deadline is met, True or
-    False where the whole interval says so, None where it is too close to call or there is no deadline.
+    of this run's steps that are done; meets: whether the deadline is met, True or False where the whole interval says
+    so, None where it is too close to call or there is no deadline.
     """
 
     remaining: Interval

@@ -33,8 +33,8 @@ class TrainingLoop:
     epoch begins, `step` after each step, `validated` after a validation, `ends` (examples/ has two such callbacks).
 
     epochs: number of the last epoch; first_epoch, first_step: where a training goes on that was stopped, both counted
-    from 0; asked: as traintime.Eta takes them: level, every, say (with tqdm's bar, `tqdm.write`), validation_steps,
-    cost. Raises InputError for any other value.
+    from 0; asked: as traintime.Eta takes them: level, every, say (with tqdm's bar, `tqdm.write`), validation_steps.
+    Raises InputError for any other value.
 
     A step is done when the loop asks for the next batch. On a GPU the card may be behind by what is queued; a loop that
     reads its loss at each step is not. `estimate` is the latest word, at any moment. A terminal shows it in one line
