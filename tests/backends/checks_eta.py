@@ -1,5 +1,6 @@
 """The end of training as told in Keras' own `fit`, on the backend of KERAS_BACKEND; test_backends.py runs this."""
 
+import copy
 import functools
 import threading
 import time
@@ -140,13 +141,17 @@ def test_a_deadline_that_cannot_be_met_is_said_once():
     ]
 
 
-def test_the_same_one_starts_anew():
-    eta, lines = traintime.Eta(0.001, every="epoch"), []
-    eta._ending.say = lines.append
-    for _ in range(2):
-        fitted(eta, epochs=2)
-        assert eta.estimate.finished == 1
-    assert sum("missed by" in line for line in lines) == 2
+def test_the_same_one_starts_anew_and_so_do_copies():
+    lines = []
+    eta = traintime.Eta(0.001, every="epoch", say=lines.append)
+    copies = [copy.deepcopy(eta)]
+    fitted(eta, epochs=2)
+    copies.append(copy.deepcopy(eta))
+    assert all(one.estimate is one.model is one.params is None for one in copies)
+    for one in (eta, *copies):
+        fitted(one, epochs=2)
+        assert one.estimate.finished == 1
+    assert sum("missed by" in line for line in lines) == 4
 
 
 def test_training_goes_on_from_an_epoch_and_may_be_stopped():

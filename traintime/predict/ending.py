@@ -1,5 +1,6 @@
 """When a training under way will end, and what is said of it: for Keras' `fit` (eta) and for any loop (track)."""
 
+import copy
 import threading
 import time
 from collections.abc import Callable
@@ -56,6 +57,12 @@ class Ending:
         self._lines = Lines(self._every, level, self._deadline)
         self._next = 0.0  # when there is to be an estimate again
         self.due = False  # whether there is something to say
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Ending":
+        """The same arguments, `say` itself among them, for a training that has not begun."""
+        fresh = copy.copy(self)
+        fresh._lock, fresh._progress, fresh.due = threading.Lock(), None, False
+        return fresh
 
     @property
     def estimate(self) -> EndEstimate | None:

@@ -44,6 +44,10 @@ class Eta(keras.callbacks.Callback):
         super().__init__()
         self._ending = Ending(deadline, **asked)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over, as tuners make one for each trial: nothing that a `fit` has set."""
+        return self.__dict__ | vars(keras.callbacks.Callback())
+
     @property
     def estimate(self) -> EndEstimate | None:
         """When training will end, as known now; None where that is unknown yet (Progress.remaining)."""
