@@ -217,6 +217,8 @@ def test_an_evaluation_outside_of_training_is_none_of_its_business():
         ("every", {"every": "often"}),
         ("validation_steps", {"validation_steps": -1}),
         ("validation_steps", {"validation_steps": 2.5}),
+        ("cost", {"cost": len}),
+        ("argument", {"total": 3}),
     ],
 )
 def test_what_is_wrong_is_said_before_training(field, given):

@@ -231,6 +231,23 @@ def test_track_hands_every_batch_on_and_says_the_end():
     assert "left" in lines[0] and "will be met" in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("batches", "given", "known"),
+    [
+        (iter(range(50)), {}, True),
+        (enumerate(range(50)), {}, False),
+        (enumerate(range(50)), {"total": 50}, True),
+        (enumerate(range(50)), {"total": 50, "first_step": 10}, True),
+    ],
+)
+def test_an_end_is_predicted_where_the_number_is_known_and_else_it_is_asked_for(batches, given, known):
+    clock, lines = Clock(), []
+    for number, _ in enumerate(track(batches, say=lines.append, clock=clock, **given)):
+        assert number or bool(lines) != known, "at once"
+        clock.now += 2.0
+    assert ["`total`" in line for line in lines] == ([False] * len(lines) if known else [True])
+
+
 def test_a_deadline_that_is_missed_is_said_at_once():
     clock, lines = Clock(), []
     for _ in track(range(1000), 1, 60.0, say=lines.append, clock=clock):
@@ -259,11 +276,14 @@ def test_what_cannot_be_gone_through_again_is_named():
         ({"validation_steps": 10**400}, "validation_steps: 1000"),
         ({"level": 2}, "level: 2"),
         ({"cost": len}, "cost: .*Leave it out"),
+        ({"steps": 3}, "argument: 'steps'.*first_epoch"),
+        ({"total": 0}, "total"),
     ],
 )
-def test_bad_input_is_refused_by_name(given, said):
+@pytest.mark.parametrize("start", [TrainingLoop, lambda **given: next(track(range(3), **given))])
+def test_bad_input_is_refused_by_name(start, given, said):
     with pytest.raises(InputError, match=said):
-        TrainingLoop(**given)
+        start(**given)
 
 
 def test_more_epochs_than_there_are_are_refused():

@@ -1,13 +1,14 @@
 """When a training under way will end, and what is said of it: for Keras' `fit` (eta) and for any loop (track)."""
 
 import copy
+import inspect
 import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from traintime.errors import LARGEST, InputError
+from traintime.errors import LARGEST, InputError, unknown
 from traintime.predict.answer import within
 from traintime.predict.lines import Deadline, EndEstimate, Lines, after, rhythm
 from traintime.predict.progress import Progress
@@ -15,6 +16,17 @@ from traintime.predict.progress import Progress
 SPARE = 1.25  # a deadline will be met only if this much more would do, too, where validation may come and was not seen
 # An estimate takes some tenths of a millisecond: at least so many seconds lie between two, and this share of the time.
 PAUSE_S, PAUSE = 1.0, 0.02
+
+
+def refuse_unknown(asked: dict[str, Any], *functions: Callable[..., Any]) -> None:
+    """Raise InputError for an argument that none of these functions has by its name."""
+    parameters = [one for function in functions for one in inspect.signature(function).parameters.values()]
+    known = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
+    for name, value in asked.items():
+        if name == "cost":
+            raise InputError("cost", value, "is an argument no more", "Leave it out: all steps count alike.")
+        if name not in known:
+            raise unknown("argument", name, sorted(known))
 
 
 class Ending:
@@ -33,10 +45,7 @@ class Ending:
         validation_steps: int | None = None,
         clock: Callable[[], float] = time.perf_counter,
         wall: Callable[[], datetime] = datetime.now,
-        cost: Any = None,
     ) -> None:
-        if cost is not None:
-            raise InputError("cost", cost, "is an argument no more", "Leave it out: all steps count alike.")
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise InputError("level", level, "is no share", "Give a number between 0 and 1, such as 0.9.")
         if validation_steps is not None and (type(validation_steps) is not int or not 0 <= validation_steps <= LARGEST):
@@ -52,6 +61,7 @@ class Ending:
         self._deadline = None if deadline is None else Deadline(deadline, wall)
         self._level, self._every, self._validation_steps = level, rhythm(every), validation_steps
         self.say, self.clock, self._wall = say, clock, wall
+        self.argument = ""  # by which a loop is told how many steps an epoch has
         self._lock = threading.Lock()
         self._progress: Progress | None = None
         self._lines = Lines(self._every, level, self._deadline)
@@ -109,7 +119,7 @@ class Ending:
         if progress is None:
             return
         elapsed = now - progress.start
-        if not progress.observed and not self._lines.hurried(elapsed):
+        if progress.steps is not None and not progress.observed and not self._lines.hurried(elapsed):
             return
         self._next = now + max(PAUSE_S, PAUSE * elapsed)
         if self.say is None:
@@ -117,7 +127,7 @@ class Ending:
         if progress.steps is None:
             wall = self._wall()
             left = self._deadline.left(elapsed, wall) if self._deadline else 0.0
-            lines = self._lines.unknown(progress.epoch + 1 >= progress.epochs, left, wall)
+            lines = self._lines.unknown(progress.epoch + 1 >= progress.epochs, left, wall, self.argument)
         else:
             estimate = self.estimate
             if estimate is None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from traintime.predict.ending import Ending
+from traintime.predict.ending import Ending, refuse_unknown
 from traintime.predict.lines import EndEstimate
 from traintime.predict.progress import Progress
 
@@ -42,6 +42,7 @@ class Eta(keras.callbacks.Callback):
 
     def __init__(self, deadline: Any = None, **asked: Any) -> None:
         super().__init__()
+        refuse_unknown(asked, Eta, Ending)
         self._ending = Ending(deadline, **asked)
 
     def __getstate__(self) -> dict[str, Any]:

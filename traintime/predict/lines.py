@@ -123,16 +123,17 @@ class Lines:
         silent = self._said is None and self._verdict is None
         return silent and self.deadline is not None and elapsed >= HASTE_S
 
-    def unknown(self, last: bool, left: float = 0.0, now: datetime | None = None) -> list[str]:
+    def unknown(self, last: bool, left: float = 0.0, now: datetime | None = None, argument: str = "") -> list[str]:
         """What is said, once each, where nobody knows how many steps an epoch has.
 
-        last: there is no further epoch; left: seconds to the deadline; now: the moment.
+        last: there is no further epoch; left: seconds to the deadline; now: the moment; argument: what would tell it.
         """
         lines = []
         if not self._unknown:
             self._unknown = True
             then = ": the end of this training is unknown." if last else "; then the end can be predicted."
-            lines.append(f"Nobody knows how many steps an epoch has before one is over{then}")
+            nobody = f"Give `{argument}`, since nobody" if argument else "Nobody"
+            lines.append(f"{nobody} knows how many steps an epoch has before one is over{then}")
         if self.deadline is not None and left < 0 and self._verdict is None:
             self._verdict = False
             lines.append(f"Deadline ({self.deadline.shown(now)}): has passed.")
