@@ -132,6 +132,8 @@ class Ending:
             estimate = self.estimate
             if estimate is None:
                 return
-            lines = self._lines.of(estimate, elapsed, self._wall(), begins, progress.unseen)
+            # Who writes a loop knows of its validation; Keras tells no callback whether `fit` has any.
+            unseen = progress.unseen and not self.argument
+            lines = self._lines.of(estimate, elapsed, self._wall(), begins, unseen)
         for line in lines:
             self.say(before + line)
