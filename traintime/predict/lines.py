@@ -185,7 +185,7 @@ class Lines:
         end = shown(estimate.end, now, remaining.value < PRECISE_S)
         return (
             f"{100 * estimate.finished:.0f} % done, {durations.text(remaining.value)} left "
-            f"({100 * self.level:g} %: {low} to {high}{more}). Ends at {end} unless stopped sooner."
+            f"({100 * self.level:g} %: {low} to {high}{more}). Ends at {end}."
         )
 
     def _on_deadline(self, estimate: EndEstimate, now: datetime) -> str:
