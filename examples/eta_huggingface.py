@@ -9,7 +9,7 @@ import traintime
 
 
 class EtaCallback(TrainerCallback):
-    """Arguments are those of traintime.TrainingLoop; `cost` receives `global_step`."""
+    """Arguments are those of traintime.TrainingLoop."""
 
     def __init__(self, deadline=None, **asked):
         self.deadline, self.asked, self.loop = deadline, asked, None

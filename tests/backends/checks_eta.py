@@ -1,5 +1,6 @@
 """The end of training as told in Keras' own `fit`, on the backend of KERAS_BACKEND; test_backends.py runs this."""
 
+import copy
 import functools
 import threading
 import time
@@ -132,25 +133,6 @@ def test_weights_are_not_fetched():
     assert len(synced) > 50 and not any(synced)
 
 
-def test_steps_that_grow_count_by_their_cost():
-    class Growing(keras.callbacks.Callback):
-        def on_train_batch_begin(self, batch, logs=None):
-            self.step = getattr(self, "step", -1) + 1
-            time.sleep(PAUSE_S * cost(self.step))
-
-    def cost(step):
-        return 1 if step < STEPS else 3
-
-    eta = traintime.Eta(say=None, cost=cost)
-    noted = Noted(eta)
-    made().fit(*data(), batch_size=BATCH, epochs=3, verbose=0, callbacks=[Growing(), eta, noted])
-    assert [told and told.finished for _, told in noted.told] == pytest.approx([None, 1 / 7, 4 / 7])
-    told = noted.told[1][1]
-    assert told.remaining.value > 1.5 * 2 * STEPS * PAUSE_S, "more than steps like those so far would take"
-    with pytest.raises(InputError, match="step 40"):
-        fitted(traintime.Eta(say=None, cost=lambda step: 40 - step))
-
-
 def test_a_deadline_that_cannot_be_met_is_said_once():
     lines = []
     fitted(traintime.Eta(0.001, say=lines.append))
@@ -159,13 +141,17 @@ def test_a_deadline_that_cannot_be_met_is_said_once():
     ]
 
 
-def test_the_same_one_starts_anew():
-    eta, lines = traintime.Eta(0.001, every="epoch"), []
-    eta._ending.say = lines.append
-    for _ in range(2):
-        fitted(eta, epochs=2)
-        assert eta.estimate.finished == 1
-    assert sum("missed by" in line for line in lines) == 2
+def test_the_same_one_starts_anew_and_so_do_copies():
+    lines = []
+    eta = traintime.Eta(0.001, every="epoch", say=lines.append)
+    copies = [copy.deepcopy(eta)]
+    fitted(eta, epochs=2)
+    copies.append(copy.deepcopy(eta))
+    assert all(one.estimate is one.model is one.params is None for one in copies)
+    for one in (eta, *copies):
+        fitted(one, epochs=2)
+        assert one.estimate.finished == 1
+    assert sum("missed by" in line for line in lines) == 4
 
 
 def test_training_goes_on_from_an_epoch_and_may_be_stopped():
@@ -231,6 +217,8 @@ def test_an_evaluation_outside_of_training_is_none_of_its_business():
         ("every", {"every": "often"}),
         ("validation_steps", {"validation_steps": -1}),
         ("validation_steps", {"validation_steps": 2.5}),
+        ("cost", {"cost": len}),
+        ("argument", {"total": 3}),
     ],
 )
 def test_what_is_wrong_is_said_before_training(field, given):

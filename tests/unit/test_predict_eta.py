@@ -496,7 +496,7 @@ def test_the_first_line_comes_when_the_interval_is_narrow_or_time_has_passed():
     assert said(lines, 1, 4320, 0.3) == []
     (line,) = said(lines, 2, 4320, 0.2)
     interval = "90 %: 57 min 36 s to 1 h 26 min"
-    assert line == f"10 % done, 1 h 12 min left ({interval}). Ends at 13:12 unless stopped sooner."
+    assert line == f"10 % done, 1 h 12 min left ({interval}). Ends at 13:12."
     patient = Lines("doubling", LEVEL, None)
     assert said(patient, 5, 100, 0.9) == [] and said(patient, 64, 100, 0.9) == []
     assert len(said(patient, 65, 100, 0.9)) == 1
@@ -578,8 +578,8 @@ def test_a_deadline_that_passes_before_the_end_can_be_told_is_said_once():
 
 
 def test_what_ends_soon_is_told_to_the_second():
-    assert "Ends at 12:01:40 " in said(Lines("epoch", LEVEL, None), 1, 100)[0]
-    assert "Ends at 12:16 " in said(Lines("epoch", LEVEL, None), 1, 1000)[0]
+    assert "Ends at 12:01:40." in said(Lines("epoch", LEVEL, None), 1, 100)[0]
+    assert "Ends at 12:16." in said(Lines("epoch", LEVEL, None), 1, 1000)[0]
 
 
 # The package's face

@@ -1,7 +1,6 @@
 """When a loop of one's own will end: what it goes over, when its steps are done, and what is refused."""
 
 import io
-import math
 import sys
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 
 import traintime
 from traintime.errors import InputError
-from traintime.predict.costs import MOST, Costs
 from traintime.predict.track import TrainingLoop, track
 
 
@@ -103,112 +101,6 @@ def test_an_epoch_that_goes_on_where_the_last_was_left_has_what_it_was_said_to_h
         if step == 50:
             assert loop.estimate.remaining.value == pytest.approx(50)
         clock.now += 1.0
-
-
-# Steps that grow
-
-
-def warm_up(step):
-    """A sequence length that grows from 64 to 1024."""
-    return min(64 + 8 * step, 1024)
-
-
-def grown(cost, epochs=3, steps=100, begin_s=0.0, left_out=0, **given):
-    """Ends as predicted, shares done, and the end, of a training in which a step takes 1 ms a unit of cost."""
-    clock, seen = Clock(), []
-    loop = TrainingLoop(epochs, say=None, clock=clock, cost=cost, first_step=left_out, **given)
-    first_epoch = given.get("first_epoch", 0)
-    for epoch in range(first_epoch, epochs):
-        for step in loop.batches(range(left_out if epoch == first_epoch else 0, steps)):
-            if loop.estimate:
-                seen.append((clock.now + loop.estimate.remaining.value, loop.estimate.finished))
-            if step in (0, left_out):
-                clock.now += begin_s if epoch > first_epoch else 20.0  # the first one compiles
-            clock.now += 0.001 * cost(epoch * steps + step)
-    return np.array(seen), clock.now
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"epochs": 300, "steps": 1},
-        {"epochs": 5, "first_epoch": 2},
-        {"left_out": 30},
-        {"first_epoch": 1, "left_out": 99},
-    ],
-)
-def test_steps_that_grow_end_where_their_cost_puts_it(given):
-    seen, end = grown(warm_up, **given)
-    assert seen[:, 0] == pytest.approx(np.full(len(seen), end))
-    # Without the cost an estimate in the warm-up is wrong by far: that this one is right is no luck.
-    clock, told = Clock(), None
-    loop = TrainingLoop(say=None, clock=clock)
-    for step in loop.batches(range(300)):
-        told = told or (step == 20 and clock.now + loop.estimate.remaining.value)
-        clock.now += 0.001 * warm_up(step)
-    assert told < 50 + 0.5 * (clock.now - 50)
-
-
-def test_only_ratios_of_costs_matter_and_equal_ones_change_nothing():
-    scaled, _ = grown(lambda step: warm_up(step) * 0.001)
-    assert scaled[:, 1] == pytest.approx(grown(warm_up)[0][:, 1])
-    clocks, ends = [Clock(), Clock()], [[], []]
-    for clock, told, given in zip(clocks, ends, ({}, {"cost": lambda step: 7}), strict=True):
-        loop = TrainingLoop(3, say=None, clock=clock, **given)
-        trained(loop, clock, look=lambda loop=loop, told=told: told.append(loop.estimate and loop.estimate.remaining))
-    for one, other in zip(*ends, strict=True):
-        assert (one is None) == (other is None)
-        assert one is None or vars(one) == pytest.approx(vars(other), rel=0.05)
-
-
-def test_what_an_epoch_begins_with_does_not_grow_with_the_steps():
-    seen, end = grown(warm_up, epochs=6, begin_s=3.0)
-    in_third = seen[210:230, 0]
-    assert in_third == pytest.approx(np.full(20, end), rel=1e-3)
-
-
-def test_a_schedule_that_repeats_is_summed_up_from_few_of_its_steps():
-    calls = []
-
-    def cost(step):
-        calls.append(step)
-        return 9.0 if step % 8 == 7 else 1.0
-
-    costs, steps = Costs(cost), 64 * MOST
-    assert costs.between(0, steps) == pytest.approx(2 * steps, rel=0.03)
-    assert costs.between(steps // 2, steps) == pytest.approx(steps, rel=0.05)
-    assert len(calls) == MOST, "once, and not for each sum"
-    few = Costs(cost)
-    assert few.between(10, 1000) == sum(cost(step) for step in range(10, 1000))
-    assert few.between(500, 999) == sum(cost(step) for step in range(500, 999))
-    assert few.between(7, 7) == 0
-
-
-@pytest.mark.parametrize(
-    ("cost", "said"),
-    [
-        (5, "cost: 5 is nothing that can be called"),
-        (lambda step: 1 / (step - 5), "step 0"),
-        (lambda step: 1 / abs(step - 5), r"ZeroDivisionError.*step 5"),
-        ([1.0, 2.0].__getitem__, r"IndexError.*step 2"),
-        (lambda step: 0 if step == 7 else 1, "step 7"),
-        (lambda step: math.inf if step == 7 else 1, "step 7"),
-        (lambda step: math.nan, "step 0"),
-        (lambda step: "4", "step 0"),
-        (lambda step: None, "step 0"),
-        (lambda step: 10**400, "step 0"),
-    ],
-)
-def test_a_cost_that_is_none_is_refused_before_anything_is_trained(cost, said):
-    with pytest.raises(InputError, match=said) as error:
-        next(track(range(10), 2, cost=cost, say=None))
-    assert error.value.field == "cost"
-
-
-def test_which_step_comes_first_has_to_be_known_for_its_cost():
-    with pytest.raises(InputError, match="steps: None"):
-        next(track(iter(range(10)), 2, first_epoch=1, cost=warm_up, say=None))
 
 
 # Told of events
@@ -336,7 +228,24 @@ def test_track_hands_every_batch_on_and_says_the_end():
         given.append(number)
         clock.now += 2.0
     assert given == [*range(50), *range(50)]
-    assert "left" in lines[0] and "will be met" in lines[0]
+    assert "left" in lines[0] and "will be met" in lines[0] and "validation" not in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("batches", "given", "known"),
+    [
+        (iter(range(50)), {}, True),
+        (enumerate(range(50)), {}, False),
+        (enumerate(range(50)), {"total": 50}, True),
+        (enumerate(range(50)), {"total": 50, "first_step": 10}, True),
+    ],
+)
+def test_an_end_is_predicted_where_the_number_is_known_and_else_it_is_asked_for(batches, given, known):
+    clock, lines = Clock(), []
+    for number, _ in enumerate(track(batches, say=lines.append, clock=clock, **given)):
+        assert number or bool(lines) != known, "at once"
+        clock.now += 2.0
+    assert ["`total`" in line for line in lines] == ([False] * len(lines) if known else [True])
 
 
 def test_a_deadline_that_is_missed_is_said_at_once():
@@ -366,11 +275,15 @@ def test_what_cannot_be_gone_through_again_is_named():
         ({"wall": None}, "wall: None"),
         ({"validation_steps": 10**400}, "validation_steps: 1000"),
         ({"level": 2}, "level: 2"),
+        ({"cost": len}, "cost: .*Leave it out"),
+        ({"steps": 3}, "argument: 'steps'.*first_epoch"),
+        ({"total": 0}, "total"),
     ],
 )
-def test_bad_input_is_refused_by_name(given, said):
+@pytest.mark.parametrize("start", [TrainingLoop, lambda **given: next(track(range(3), **given))])
+def test_bad_input_is_refused_by_name(start, given, said):
     with pytest.raises(InputError, match=said):
-        TrainingLoop(**given)
+        start(**given)
 
 
 def test_more_epochs_than_there_are_are_refused():

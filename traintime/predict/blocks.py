@@ -22,8 +22,6 @@ Array = NDArray[np.float64]
 class BlockMeans:
     """Durations of steps in the order they came, in at most MOST blocks of equally many: memory and work are bounded.
 
-    A step may count as several, or as much as it costs: `steps` are whatever the mean is taken over.
-
     The mean of all tells what is to come, since only means add up to totals. How sure it is does not follow from single
     steps: neighbours are alike, and n of them are worth fewer than n. Means of long blocks are less so (the method of
     batch means: Schmeiser 1982, Operations Research 30; Law & Kelton, Simulation Modeling and Analysis). How long is
@@ -35,7 +33,7 @@ class BlockMeans:
 
     def __init__(self) -> None:
         self._seconds: list[float] = []
-        self._steps: list[float] = []
+        self._steps: list[int] = []
         self._size = 1  # of a block, in calls of `add`
         self._open = [0.0, 0, 0]  # the block under way: its seconds, steps, calls
 
@@ -48,7 +46,7 @@ class BlockMeans:
         """Seconds of a step, of all that full blocks hold; 0 without one."""
         return sum(self._seconds) / sum(self._steps) if self._steps else 0.0
 
-    def add(self, seconds: float, steps: float = 1) -> None:
+    def add(self, seconds: float, steps: int = 1) -> None:
         """So many steps took so many seconds."""
         block = self._open
         block[0] += seconds
@@ -63,7 +61,7 @@ class BlockMeans:
                 self._steps = [sum(self._steps[i : i + 2]) for i in range(0, MOST, 2)]
                 self._size *= 2
 
-    def total(self, steps: float, level: float) -> Interval:
+    def total(self, steps: int, level: float) -> Interval:
         """Seconds of so many further steps, with an interval that holds them in a share `level` of trainings.
 
         The value is the mean of the last blocks, as many as there are steps to come (a quarter of them and 8 at the
@@ -120,7 +118,7 @@ def _without_one(means: Array) -> Array:
     return np.where(np.arange(len(means)) == highest, np.delete(means, highest).max(), means)
 
 
-def _of_the_means(means: Array, size: float, steps: float, level: float) -> float:
+def _of_the_means(means: Array, size: float, steps: int, level: float) -> float:
     """Square of the half-width that noise leaves: of the mean so far, and of the mean of the steps to come.
 
     size: steps a block.

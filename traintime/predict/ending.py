@@ -1,20 +1,32 @@
 """When a training under way will end, and what is said of it: for Keras' `fit` (eta) and for any loop (track)."""
 
+import copy
+import inspect
 import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from traintime.errors import LARGEST, InputError
+from traintime.errors import LARGEST, InputError, unknown
 from traintime.predict.answer import within
-from traintime.predict.costs import Costs
 from traintime.predict.lines import Deadline, EndEstimate, Lines, after, rhythm
 from traintime.predict.progress import Progress
 
 SPARE = 1.25  # a deadline will be met only if this much more would do, too, where validation may come and was not seen
 # An estimate takes some tenths of a millisecond: at least so many seconds lie between two, and this share of the time.
 PAUSE_S, PAUSE = 1.0, 0.02
+
+
+def refuse_unknown(asked: dict[str, Any], *functions: Callable[..., Any]) -> None:
+    """Raise InputError for an argument that none of these functions has by its name."""
+    parameters = [one for function in functions for one in inspect.signature(function).parameters.values()]
+    known = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
+    for name, value in asked.items():
+        if name == "cost":
+            raise InputError("cost", value, "is an argument no more", "Leave it out: all steps count alike.")
+        if name not in known:
+            raise unknown("argument", name, sorted(known))
 
 
 class Ending:
@@ -31,7 +43,6 @@ class Ending:
         every: str | float | timedelta = "doubling",
         say: Callable[[str], Any] | None = print,
         validation_steps: int | None = None,
-        cost: Callable[[int], float] | None = None,
         clock: Callable[[], float] = time.perf_counter,
         wall: Callable[[], datetime] = datetime.now,
     ) -> None:
@@ -49,13 +60,19 @@ class Ending:
                 raise InputError(name, function, "is nothing that can be called", remedy)
         self._deadline = None if deadline is None else Deadline(deadline, wall)
         self._level, self._every, self._validation_steps = level, rhythm(every), validation_steps
-        self._costs = None if cost is None else Costs(cost)
         self.say, self.clock, self._wall = say, clock, wall
+        self.argument = ""  # by which a loop is told how many steps an epoch has
         self._lock = threading.Lock()
         self._progress: Progress | None = None
         self._lines = Lines(self._every, level, self._deadline)
         self._next = 0.0  # when there is to be an estimate again
         self.due = False  # whether there is something to say
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Ending":
+        """The same arguments, `say` itself among them, for a training that has not begun."""
+        fresh = copy.copy(self)
+        fresh._lock, fresh._progress, fresh.due = threading.Lock(), None, False
+        return fresh
 
     @property
     def estimate(self) -> EndEstimate | None:
@@ -78,7 +95,7 @@ class Ending:
         """Training begins, anew: number of the last epoch, and steps of an epoch or None where nobody knows."""
         now = self.clock()
         with self._lock:
-            self._progress = Progress(epochs, steps, now, self._validation_steps, self._level, self._costs)
+            self._progress = Progress(epochs, steps, now, self._validation_steps, self._level)
         self._lines = Lines(self._every, self._level, self._deadline)
         self._next, self.due = now, False
 
@@ -102,7 +119,7 @@ class Ending:
         if progress is None:
             return
         elapsed = now - progress.start
-        if not progress.observed and not self._lines.hurried(elapsed):
+        if progress.steps is not None and not progress.observed and not self._lines.hurried(elapsed):
             return
         self._next = now + max(PAUSE_S, PAUSE * elapsed)
         if self.say is None:
@@ -110,11 +127,13 @@ class Ending:
         if progress.steps is None:
             wall = self._wall()
             left = self._deadline.left(elapsed, wall) if self._deadline else 0.0
-            lines = self._lines.unknown(progress.epoch + 1 >= progress.epochs, left, wall)
+            lines = self._lines.unknown(progress.epoch + 1 >= progress.epochs, left, wall, self.argument)
         else:
             estimate = self.estimate
             if estimate is None:
                 return
-            lines = self._lines.of(estimate, elapsed, self._wall(), begins, progress.unseen)
+            # Who writes a loop knows of its validation; Keras tells no callback whether `fit` has any.
+            unseen = progress.unseen and not self.argument
+            lines = self._lines.of(estimate, elapsed, self._wall(), begins, unseen)
         for line in lines:
             self.say(before + line)

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from traintime.predict.ending import Ending
+from traintime.predict.ending import Ending, refuse_unknown
 from traintime.predict.lines import EndEstimate
 from traintime.predict.progress import Progress
 
@@ -18,17 +18,14 @@ class Eta(keras.callbacks.Callback):
     datetime (local time if it has no time zone). level: share of trainings that an interval should hold. every: when
     lines come after the first one: "doubling" (of the time since the start), "epoch", or a time as for the deadline.
     say: what is called with a line, or None; it is called in the thread that called `fit`. validation_steps: batches of
-    validation, if you want it counted before one was seen; 0 says that there is none. cost: where steps grow, as with
-    a schedule of sequence lengths, a function of a step's number that gives what it costs compared with the others;
-    numbers count from 0 over the whole training. clock: seconds, monotonic; wall: the moment. Raises InputError for any
-    other value, and while it trains for a cost that is no positive finite number.
+    validation, if you want it counted before one was seen; 0 says that there is none. clock: seconds, monotonic; wall:
+    the moment. Raises InputError for any other value.
 
     `estimate` is the latest word, at any moment, also from another thread. It is at the latest: EarlyStopping, say, may
     end training sooner, and nobody knows when. The end is `on_train_end`; what `fit` does after it is not in it.
 
-    How it is told: what is left is the remaining steps (their cost, if they have one) times their mean duration, and as
-    many beginnings of epochs, validations and ends of epochs (progress.Progress); each mean has an interval from blocks
-    (blocks.BlockMeans).
+    How it is told: what is left is the remaining steps times their mean duration, and as many beginnings of epochs,
+    validations and ends of epochs (progress.Progress); each mean has an interval from blocks (blocks.BlockMeans).
 
     When a step is done, without waiting for it (as in Keras 3.15, callback_list.py). On TensorFlow, `fit` reads each
     batch's logs before the hooks run, and so waits for the batch, whatever the callbacks. On JAX and torch it hands the
@@ -45,7 +42,12 @@ class Eta(keras.callbacks.Callback):
 
     def __init__(self, deadline: Any = None, **asked: Any) -> None:
         super().__init__()
+        refuse_unknown(asked, Eta, Ending)
         self._ending = Ending(deadline, **asked)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over, as tuners make one for each trial: nothing that a `fit` has set."""
+        return self.__dict__ | vars(keras.callbacks.Callback())
 
     @property
     def estimate(self) -> EndEstimate | None:

@@ -76,8 +76,8 @@ class EndEstimate:
     """When training will end, at the latest: a callback may stop it sooner.
 
     remaining: seconds, with the interval at the level asked for; end: the moment in local time, aware; finished: share
-    of this run's steps that are done, by their cost where they have one; meets: whether the deadline is met, True or
-    False where the whole interval says so, None where it is too close to call or there is no deadline.
+    of this run's steps that are done; meets: whether the deadline is met, True or False where the whole interval says
+    so, None where it is too close to call or there is no deadline.
     """
 
     remaining: Interval
@@ -123,16 +123,17 @@ class Lines:
         silent = self._said is None and self._verdict is None
         return silent and self.deadline is not None and elapsed >= HASTE_S
 
-    def unknown(self, last: bool, left: float = 0.0, now: datetime | None = None) -> list[str]:
+    def unknown(self, last: bool, left: float = 0.0, now: datetime | None = None, argument: str = "") -> list[str]:
         """What is said, once each, where nobody knows how many steps an epoch has.
 
-        last: there is no further epoch; left: seconds to the deadline; now: the moment.
+        last: there is no further epoch; left: seconds to the deadline; now: the moment; argument: what would tell it.
         """
         lines = []
         if not self._unknown:
             self._unknown = True
             then = ": the end of this training is unknown." if last else "; then the end can be predicted."
-            lines.append(f"Nobody knows how many steps an epoch has before one is over{then}")
+            nobody = f"Give `{argument}`, since nobody" if argument else "Nobody"
+            lines.append(f"{nobody} knows how many steps an epoch has before one is over{then}")
         if self.deadline is not None and left < 0 and self._verdict is None:
             self._verdict = False
             lines.append(f"Deadline ({self.deadline.shown(now)}): has passed.")
@@ -184,7 +185,7 @@ class Lines:
         end = shown(estimate.end, now, remaining.value < PRECISE_S)
         return (
             f"{100 * estimate.finished:.0f} % done, {durations.text(remaining.value)} left "
-            f"({100 * self.level:g} %: {low} to {high}{more}). Ends at {end} unless stopped sooner."
+            f"({100 * self.level:g} %: {low} to {high}{more}). Ends at {end}."
         )
 
     def _on_deadline(self, estimate: EndEstimate, now: datetime) -> str:

@@ -2,10 +2,8 @@
 
 import math
 
-from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.predict.blocks import FEWEST, BlockMeans
-from traintime.predict.costs import Costs
 
 # A step of validation before one was seen, in steps of training: a forward pass is a third of forward and back, which
 # are two matrix products for one. What else a step does, and how well each part runs, makes it a quarter to a half.
@@ -53,8 +51,7 @@ class Progress:
     and is in none of them.
 
     epochs: number of the last epoch, as `fit` counts them; steps: of an epoch, or None where an epoch has to end before
-    anybody knows; start: when training began; validation_steps: if known (0: no validation); level: of intervals;
-    costs: of steps that are not alike, of which each counts by its cost.
+    anybody knows; start: when training began; validation_steps: if known (0: no validation); level: of intervals.
     """
 
     def __init__(
@@ -64,10 +61,9 @@ class Progress:
         start: float,
         validation_steps: int | None = None,
         level: float = 0.9,
-        costs: Costs | None = None,
     ) -> None:
         self.epochs, self.steps, self.start, self.level = epochs, steps, start, level
-        self.validation_steps, self._costs = validation_steps, costs
+        self.validation_steps = validation_steps
         self.within, self.beginnings, self.validations, self.ends = BlockMeans(), BlockMeans(), Once(), Once()
         self.first_epoch: int | None = None
         self.epoch = 0
@@ -78,9 +74,7 @@ class Progress:
         self._told = steps  # how many an epoch was said to have; it may have had others
         self._whole: int | None = None  # steps of the last epoch that is over
         self._from = 0  # steps of this epoch that were done before training was resumed
-        self._before = 0  # steps of the epochs before this one
-        self._run = 0.0  # cost of the steps that were run
-        self._unit = 1.0  # cost of a step of the last call
+        self._run = 0  # steps that were run
         self._last = start  # when the last thing happened that what is left is counted from
         self._trained = start  # when the last step was done
         self._began = start  # when this epoch did
@@ -98,26 +92,19 @@ class Progress:
         """An epoch begins; numbers count from 0.
 
         steps: how many it has, where that is known; first_step: the one that comes first where others were done before
-        training was resumed. Raises InputError for a cost that is no positive number, and for costs where nobody knows
-        how many steps the epochs before this one had.
+        training was resumed.
         """
         if self.first_epoch is None:
-            if epoch and self.steps is None and self._costs is not None:
-                problem = "leaves open which step of the whole training comes first, and so what it costs"
-                raise InputError("steps", None, problem, "Say how many steps an epoch has.")
-            self.first_epoch, self._before = epoch, epoch * (self.steps or 0)
+            self.first_epoch = epoch
             self._resumed = epoch + (first_step / self.steps if self.steps else 0.0)
         else:
             self.ends.add(max(time - self._trained - self._validated_s, 0.0))
-            self._before += self.done
         if steps is not None and steps != self._told:  # else as many as the last one had, whatever it was said to have
             self.steps = self._told = steps
         self.epoch, self.over = epoch, False
         self.done = self._from = first_step
         self._began, self._validated_s, self._validated_at = time, 0.0, None
         self._last = max(self._last, time)
-        if self.steps is not None:
-            self._left()  # a wrong cost is found before anything is trained
 
     def step_done(self, batch: int, time: float) -> None:
         """The step of this number was done, and all before it; numbers count from 0 in each epoch.
@@ -133,10 +120,6 @@ class Progress:
             return
         if self.steps is not None and done > self.steps:  # the last epoch was left early, and this one is not
             self.steps = max(self._told or 0, done)
-        units = float(new)
-        if self._costs is not None:
-            number = self._before + self.done
-            units = sum(self._costs.of(step) for step in range(number, number + new))
         if self._validated_at is not None:  # that was no end of an epoch
             if self.steps is not None:
                 self._validated[-1] = self.epoch + self._validated_at / self.steps
@@ -145,22 +128,13 @@ class Progress:
         begins = self.done == self._from
         seconds = max(time - (self._began if begins else self._trained) - self._validated_s, 0.0)
         if not begins:
-            self.within.add(seconds, units)
+            self.within.add(seconds, new)
         else:
             self.executed = new
             if self.epoch != self.first_epoch:
-                self._begun(seconds, units)
+                self.beginnings.add(seconds)
         self.done, self._trained, self._last, self._validated_s = done, time, time, 0.0
-        self._run, self._unit = self._run + units, units / new
-
-    def _begun(self, seconds: float, units: float) -> None:
-        """The first call of an epoch. With costs it is a step like any other, and what does not grow with its cost."""
-        if self._costs is None:
-            self.beginnings.add(seconds)
-        elif not len(self.within) or self.executed >= (self.steps or 0):  # an epoch of one call, maybe
-            self.within.add(seconds, units)
-        else:
-            self.beginnings.add(max(seconds - units * self.within.mean, 0.0))
+        self._run += new
 
     def validation_begins(self, time: float) -> None:
         """Validation begins; steps that were handed to the device before may not be done yet."""
@@ -224,7 +198,7 @@ class Progress:
 
     @property
     def finished(self) -> float:
-        """Share of this run's steps that are done, of their cost where they have one; NaN where nobody knows it yet.
+        """Share of this run's steps that are done; NaN where nobody knows it yet.
 
         Steps that were done before training was resumed are not in it.
         """
@@ -247,10 +221,8 @@ class Progress:
         later = self.epochs - 1 - self.epoch  # epochs that have not begun
         between = self.over or self.done >= self.steps
         begins = not between and self.done == self._from
-        within = self._left()
-        if self._costs is None:  # the steps that are in beginnings
-            within -= later * min(self.executed, self._usual) + begins * min(self.executed, self.steps - self.done)
-        steps, begun = self._of_steps(within), self._of_beginnings(later + begins)
+        beginning = later * min(self.executed, self._usual) + begins * min(self.executed, self.steps - self.done)
+        steps, begun = self._of_steps(self._left() - beginning), self._of_beginnings(later + begins)
         if steps is None or begun is None:
             return None
         validations = self._of_validations(self._validations_left(self.over))
@@ -266,21 +238,15 @@ class Progress:
         """Steps of an epoch that has not begun: as the last whole one had, else as this one has."""
         return self._whole or self.steps or 0
 
-    def _left(self) -> float:
-        """Cost of the steps to come: their number, where all cost the same."""
+    def _left(self) -> int:
+        """Steps to come."""
         rest = 0 if self.over else max(self.steps - self.done, 0)
-        number = max(rest + (self.epochs - 1 - self.epoch) * self._usual, 0)
-        if self._costs is None:
-            return number
-        first = self._before + self.done
-        return self._costs.between(first, first + number)
+        return max(rest + (self.epochs - 1 - self.epoch) * self._usual, 0)
 
     def _running(self, between: bool, later: int) -> float:
         """Seconds that what runs now should take in all: a step, or what lies between the steps of two epochs."""
-        step = self.executed * self._unit * self.within.mean
-        beginning = self.beginnings.mean
-        if self._costs is not None or not len(self.beginnings):
-            beginning += step
+        step = self.executed * self.within.mean
+        beginning = self.beginnings.mean if len(self.beginnings) else step
         if not between:
             return beginning if self.done == self._from else step
         seconds = self.ends.mean + (beginning if later else 0.0)
@@ -288,10 +254,10 @@ class Progress:
             seconds += self._of_validations(1).value
         return seconds
 
-    def _of_steps(self, units: float) -> Interval | None:
-        if units <= 0:
+    def _of_steps(self, number: int) -> Interval | None:
+        if number <= 0:
             return NOTHING
-        return self.within.total(units, self.level) if len(self.within) else None
+        return self.within.total(number, self.level) if len(self.within) else None
 
     def _of_beginnings(self, number: int) -> Interval | None:
         """First steps of epochs, like any other where none was seen but that of the first epoch."""
@@ -299,12 +265,12 @@ class Progress:
             return NOTHING
         if len(self.beginnings):
             return self.beginnings.total(number, self.level)
-        return self._of_steps(number * self.executed) if self._costs is None else NOTHING
+        return self._of_steps(number * self.executed)
 
     def _of_validations(self, number: int) -> Interval:
         if self.validations.first is not None or not self.validation_steps or not number:
             return self.validations.total(number, self.level)
-        steps = self._of_steps(number * self.validation_steps * self._unit) or NOTHING
+        steps = self._of_steps(number * self.validation_steps) or NOTHING
         return Interval(steps.value * FORWARD.value, steps.low * FORWARD.low, steps.high * FORWARD.high)
 
     def _validations_left(self, over: bool) -> int:

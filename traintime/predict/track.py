@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import itertools
+import operator
 from collections.abc import Iterable, Iterator
 from numbers import Integral
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from traintime.errors import InputError
-from traintime.predict.ending import PAUSE_S, Ending
+from traintime.predict.ending import PAUSE_S, Ending, refuse_unknown
 from traintime.predict.lines import EndEstimate
 from traintime.predict.progress import Progress
 
@@ -33,8 +34,8 @@ class TrainingLoop:
     epoch begins, `step` after each step, `validated` after a validation, `ends` (examples/ has two such callbacks).
 
     epochs: number of the last epoch; first_epoch, first_step: where a training goes on that was stopped, both counted
-    from 0; asked: as traintime.Eta takes them: level, every, say (with tqdm's bar, `tqdm.write`), validation_steps,
-    cost. Raises InputError for any other value.
+    from 0; asked: as traintime.Eta takes them: level, every, say (with tqdm's bar, `tqdm.write`), validation_steps.
+    Raises InputError for any other value.
 
     A step is done when the loop asks for the next batch. On a GPU the card may be behind by what is queued; a loop that
     reads its loss at each step is not. `estimate` is the latest word, at any moment. A terminal shows it in one line
@@ -44,6 +45,7 @@ class TrainingLoop:
     def __init__(
         self, epochs: int = 1, deadline: Any = None, *, first_epoch: int = 0, first_step: int = 0, **asked: Any
     ) -> None:
+        refuse_unknown(asked, TrainingLoop, Ending)
         for name, value, least in (("epochs", epochs, 1), ("first_epoch", first_epoch, 0)):
             if type(value) is not int or value < least:
                 raise InputError(name, value, "is no number of epochs", f"Give a whole number of {least} or more.")
@@ -60,6 +62,7 @@ class TrainingLoop:
             self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stderr=False)
             asked = {"every": PAUSE_S} | asked | {"say": self._show}
         self._ending = Ending(deadline, **asked)
+        self._ending.argument = "steps"
 
     @property
     def estimate(self) -> EndEstimate | None:
@@ -98,7 +101,8 @@ class TrainingLoop:
         if self._epoch >= self.epochs:
             raise InputError("epochs", self.epochs, "are over, and another begins", "Say how many there are.")
         if steps is not None and (not isinstance(steps, Integral) or steps < 1):
-            raise InputError("steps", steps, "is no number of steps", "Give a whole number of 1 or more, or None.")
+            remedy = "Give a whole number of 1 or more, or None."
+            raise InputError(self._ending.argument, steps, "is no number of steps", remedy)
         if first and steps is not None and self._first_step > steps:
             remedy = "Steps count from 0 in each epoch. Say how many the whole one has."
             raise InputError("first_step", self._first_step, f"is no step of an epoch of {steps}", remedy)
@@ -153,25 +157,31 @@ class TrainingLoop:
 
 
 def _length(batches: Iterable[Any]) -> int | None:
-    """How many batches there are, or None where they do not tell (a generator, an iterable data set)."""
+    """How many batches there are, or None where they do not tell (a generator, `enumerate`)."""
     try:
-        return len(batches) or None  # type: ignore[arg-type]
+        return operator.length_hint(batches) or None
     except (TypeError, NotImplementedError):
         return None
 
 
-def track(batches: Iterable[Batch], epochs: int = 1, deadline: Any = None, **asked: Any) -> Iterator[Batch]:
+def track(
+    batches: Iterable[Batch], epochs: int = 1, deadline: Any = None, *, total: int | None = None, **asked: Any
+) -> Iterator[Batch]:
     """The batches of all epochs one after the other, and lines that say when the last will be done.
 
         for x, y in traintime.track(loader, epochs=3, deadline="8h"):
             ...
 
-    For a loop over steps give what it goes over: `traintime.track(range(steps))`. asked: as traintime.TrainingLoop
-    takes it; with `first_step` the first epoch leaves out as many batches. Raises InputError as that does.
+    For a loop over steps give what it goes over: `traintime.track(range(steps))`. total: batches of an epoch, for what
+    does not tell, such as `enumerate(loader)` or a generator. asked: as traintime.TrainingLoop takes it; with
+    `first_step` the first epoch leaves out as many batches. Raises InputError as that does.
     """
+    refuse_unknown(asked, track, TrainingLoop, Ending)
     loop = TrainingLoop(epochs, deadline, **asked)
+    loop._ending.argument = "total"
     left_out = asked.get("first_step", 0)
     for _ in range(loop.epochs - asked.get("first_epoch", 0)):
-        yield from loop.batches(itertools.islice(batches, left_out, None) if left_out else batches, _length(batches))
+        steps = _length(batches) if total is None else total
+        yield from loop.batches(itertools.islice(batches, left_out, None) if left_out else batches, steps)
         left_out = 0
     loop.ends()
