@@ -52,7 +52,7 @@ class PricedWork:
 
 
 def limited_by(parts: Mapping[str, float]) -> str:
-    """The largest part of a step in words, with its share. parts: seconds of a step by part (terms.by_part), and WAIT."""
+    """The largest part of a step in words, with its share. parts: seconds a step (terms.by_part), and WAIT."""
     name = max(parts, key=lambda part: parts[part])
     why = WAITS if name == WAIT else PARTS[name].explanation
     return f"{name}, {parts[name] / sum(parts.values()):.0%} of a step: {why}"

@@ -25,6 +25,8 @@ from traintime.store import derived, records
 from traintime.workloads.base import FLOAT, Work
 
 ADAM = "adam"
+# Bytes of a card's memory that a process takes beside its arrays: 0.3 to 0.5 GB (PyTorch's issues 20532 and 107667).
+CONTEXT = 0.4e9
 
 
 @dataclass(frozen=True)

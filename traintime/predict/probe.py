@@ -123,15 +123,18 @@ class StepTrainer(Trainer):
         if not callable(step):
             remedy = "Give a function that trains on one batch of n samples: step(n)."
             raise InputError("step", step, "cannot be called", remedy)
-        self.step, self._before = step, set(sys.modules)
+        self.step, self._before, self._answer = step, set(sys.modules), None
 
     @property
     def stack(self) -> str:
-        """The framework that its steps have loaded, or else that was loaded before, whose run-to-run error the step is
-        taken to have.
+        """The framework whose array a step returns, or that its steps have loaded, or that alone is loaded: its
+        run-to-run error the step is taken to have. "a step" where nobody can tell.
         """
+        returned = type(self._answer).__module__.split(".")[0].removesuffix("lib")
         loaded = [name for name in FRAMEWORKS if name in sys.modules]
-        return next((f"2026-{name}" for name in sorted(loaded, key=self._before.__contains__)), "numpy")
+        by_steps = [name for name in loaded if name not in self._before]
+        known = [returned] if returned in FRAMEWORKS else by_steps or loaded
+        return f"2026-{known[0]}" if len(known) == 1 else "a step"
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:
         """Seconds of each of so many epochs of so many steps, shape (epochs,)."""
@@ -139,8 +142,8 @@ class StepTrainer(Trainer):
         for _ in range(epochs):
             start = time.perf_counter()
             for _ in range(steps):
-                answer = self._one(batch)
-            _wait_for(answer)
+                self._answer = self._one(batch)
+            _wait_for(self._answer)
             seconds.append(time.perf_counter() - start)
         return np.array(seconds)
 

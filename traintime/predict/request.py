@@ -61,9 +61,10 @@ class ModelDescription:
     efficiency factors it would have; sample_bytes: of a sample's inputs and targets, 0 where they are not held as
     arrays; dtype: in which most of its products are computed; allocator: what answers malloc where it is trained;
     loaded_bytes: memory of this process without the model, between a least and a most, where the model is in it;
-    forward_work: of a forward pass alone, where its layers tell it; row_by_row: what may
-    take the place of its tables and moves the rows in use alone (advice.DEFERRED, advice.SPARSE); unpriced: what says that a step is run in a way without known costs, and its
-    value; convolutions: whether most of its products are; frozen: parameters that have neither a gradient nor a state.
+    forward_work: of a forward pass alone, where its layers tell it; row_by_row: what may take the place of its tables
+    and moves the rows in use alone (advice.DEFERRED, advice.SPARSE); unpriced: what says that a step is run in a way
+    without known costs, and its value; convolutions: whether most of its products are; frozen: parameters that have
+    neither a gradient nor a state.
     """
 
     work: Work

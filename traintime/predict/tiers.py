@@ -16,6 +16,7 @@ from traintime.predict import advice, here, peaks, precision, prices, resident
 from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, amount, digits, lasting
 from traintime.predict.evidence import Evidence
+from traintime.predict.holdings import CONTEXT
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, Trainer, probe, quarter
 from traintime.predict.request import ModelDescription, Request
@@ -54,7 +55,8 @@ def formula_evidence(
     loaded_bytes, copies = _likeliest(priced.memory_model.idle, model.loaded_bytes), ONCE
     if device is not None and prices.is_card(device):
         # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
-        loaded_bytes, copies = 0.0, ELSEWHERE
+        loaded_bytes, copies = CONTEXT, ELSEWHERE
+        notes += (f"{amount(CONTEXT)} of the memory are the card's context, as others saw it",)
     evidence = _priced_evidence(request, priced, loaded_bytes, copies).after(*notes)
     return evidence if device is None else replace(evidence, stack="")
 
@@ -156,7 +158,8 @@ def scaled_evidence(
 
 def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale: Scale) -> Evidence:
     """What a trainer's model shows of the whole training, if that is multiplied so."""
-    before, batch, scaled = resident.now(), scale.batch or request.batch, scale is not ITSELF
+    batch, scaled = scale.batch or request.batch, scale is not ITSELF
+    before = resident.now() if resident.gpu_peak(trainer.backend) is None else 0  # a process lies elsewhere
     begun, cores = here.processor_s(), psutil.cpu_count() or 1
     trial = probe(trainer, batch, seconds, 0 if scaled else _smaller_batch(request, trainer))
     full, notes = trial.full, ()
@@ -230,7 +233,8 @@ def _trained_peak(
     without = trial.full.peak_bytes - own - copies.training * trained_bytes + min(own, trained_bytes)
     trained = max(without + scale.more_bytes, 0.0)
     peak, notes = _with_samples(trained, before - own, samples_bytes, copies)
-    return peak, (f"this process held {amount(before)} before it was probed", *notes)
+    beside = f"the card's context of about {amount(CONTEXT)} comes on top"
+    return peak, (f"this process held {amount(before)} before it was probed" if before else beside, *notes)
 
 
 def _with_samples(trained: float, loaded: float, samples_bytes: float, copies: Copies) -> tuple[float, tuple[str, ...]]:

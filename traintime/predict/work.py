@@ -30,8 +30,9 @@ class LayerWork:
     name: with the names of the models that it is in, "encoder/dense"; kind: its class; dtype: that it computes with;
     update: of its trained parameters, a deferred table's own; calls: times that a step computes it; backward: whether a
     gradient passes it or its weights need one (if not, its launches and products are the forward pass's alone, and its
-    activations are kept only if the next layer needs it); cost: with the launches of both directions; frozen: parameters
-    that nothing trains; table: those of a table that is trained whole; rows: of a deferred table that a step reads.
+    activations are kept only if the next layer needs it); cost: with the launches of both directions; frozen:
+    parameters that nothing trains; table: those of a table that is trained whole; rows: of a deferred table that a step
+    reads.
     """
 
     name: str
@@ -58,10 +59,10 @@ class ModelWork:
     """The work of one training step of a model.
 
     layers: in the order of their first call, inputs included; total: their sum; forward: the forward pass alone;
-    frozen: parameters that nothing trains; table_parameters: parameters in tables of embeddings whose rows the optimizer all moves at each step, so that
-    a deferred table does not count; tables: those embeddings, once for each time that a step reads one; input_bytes: of
-    a batch, as the inputs' dtypes have it; target_bytes: of a batch, as far as the losses tell it; compute_dtype: in
-    which most operations of the products are computed.
+    frozen: parameters that nothing trains; table_parameters: parameters in tables of embeddings whose rows the
+    optimizer all moves at each step, so that a deferred table does not count; tables: those embeddings, once for each
+    time that a step reads one; input_bytes: of a batch, as the inputs' dtypes have it; target_bytes: of a batch, as far
+    as the losses tell it; compute_dtype: in which most operations of the products are computed.
     """
 
     layers: tuple[LayerWork, ...]

@@ -109,7 +109,7 @@ def answer(settings: Settings) -> Answer:
     epoch = within(_epoch_s(settings, terms), its.error)
     card = settings.machine in choices.machines() and choices.machines()[settings.machine].card
     # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
-    peak = held.beyond_idle(work, how) if card else held.peak_bytes(work, how)
+    peak = held.beyond_idle(work, how) + (holdings.CONTEXT if card else held.idle)
     return Answer(
         step=within(sum(parts.values()), its.error),
         epoch=epoch,

@@ -48,7 +48,7 @@ function answer(settings, withChanges = true) {
   const by = Object.fromEntries(PARTS.map((part) => [part, ofPart(part)]));
   const inAll = within(epoch(each, settings), prices.error);
   // A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
-  const idle = DATA.machines[settings.machine].card ? 0 : held.idle;
+  const idle = DATA.machines[settings.machine].card ? DATA.context : held.idle;
   const found = {
     step: within(TERMS.reduce((sum, name) => sum + each[name], 0), prices.error),
     epoch: inAll,

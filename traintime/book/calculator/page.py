@@ -97,6 +97,7 @@ def data() -> dict[str, Any]:
         "holdings": {stack: _held(stack) for stack in names},
         "seconds": SECONDS,
         "bytes": BYTES,
+        "context": holdings.CONTEXT,
     }
 
 
