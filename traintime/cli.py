@@ -34,7 +34,7 @@ from traintime.measuring import machine as machines
 from traintime.measuring import measure as measuring
 from traintime.measuring.protocol import Protocol
 from traintime.point import fields, make_point, sizes_fields
-from traintime.predict.answer import Estimate, bytes_of, cost_of_an_hour
+from traintime.predict.answer import SAID, Estimate, cost_of_an_hour
 from traintime.store import derived, records
 from traintime.store.table import ALIKE
 from traintime.store.table import table as tidy_table
@@ -481,7 +481,7 @@ def bench_rows(
     show(grid(pd.DataFrame([one.cells for one in found], columns=rows_bench.HEADS)))
 
 
-ANSWERS = {True: ("yes", 0), False: ("no", 1), None: ("too close to call", 3)}
+STATUS = {True: 0, False: 1, None: 3}
 
 
 @app.command()
@@ -519,6 +519,7 @@ def estimate(
         str | None, typer.Option(help="Instead: the largest batch, length or rows that fit into --memory.")
     ] = None,
     compare: Annotated[bool, typer.Option(help="Stacks here, and devices with a data sheet, side by side.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="All that is known beside the answer.")] = False,
     as_json: Json = False,
     **given: Any,
 ) -> None:
@@ -526,15 +527,14 @@ def estimate(
 
     With --deadline or --memory the exit status answers: 0 yes, 1 no, 3 too close to call; 2 is bad input.
     """
-    from traintime.predict import ask, durations, prices
+    from traintime.predict import ask, prices
     from traintime.predict.estimate import comparison, side_by_side
     from traintime.predict.estimate import estimate as predict
     from traintime.predict.request import Request
 
-    limit_s = None if deadline is None else durations.seconds(deadline, "deadline")
-    limit_bytes = None if memory is None else bytes_of(memory)
     sizes = {name: value for name, value in given.items() if value is not None}
-    about = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves}
+    about: dict[str, Any] = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves}
+    limits = {"deadline": deadline, "memory": memory}
     if per_hour is not None:
         cost_of_an_hour(per_hour)
     if compare and target is not None:
@@ -562,26 +562,25 @@ def estimate(
             raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
         asked = about | {"batch_size": sizes.get("batch"), "length": sizes.get("length"), "tier": tier}
         asked |= {"device": on, "stack": stack, "seconds": seconds, "probe": probe, "probe_batch": probe_batch}
-        asked |= {"data": data}
+        asked |= {"data": data} | limits
         with err.status(f"{target}: for {seconds:.0f} s"):
             found = ask.ask(target, stacks.get(stack).backend if stack else None, give_up, **asked)
         answer = Estimate.from_dict(found)
     else:
         tried = {"probe": probe, "probe_batch": probe_batch}
-        answer = predict(make_point(**sizes), **about, tier=tier, device=on, stack=stack, **tried)
-    verdict = answer.meets(limit_s, limit_bytes) if deadline or memory else True
-    said, status = ANSWERS[verdict]
+        answer = predict(make_point(**sizes), **about, **limits, tier=tier, device=on, stack=stack, **tried)
+    verdict = answer.meets() if deadline or memory else True
     costs = None if per_hour is None else answer.cost(per_hour)
     if as_json:
-        extra = {"answer": said} if deadline or memory else {}
+        extra = {"answer": SAID[verdict]} if deadline or memory else {}
         print_json(answer.to_dict() | extra | ({"cost": asdict(costs)} if costs else {}))
     else:
         out.print(str(answer), highlight=False, markup=False, soft_wrap=True)
         if costs:
             out.print(f"costs {costs.text(',.2f')} at {per_hour:g} per hour", highlight=False)
-        if deadline or memory:
-            out.print(said)
-    if status:
+        if details:
+            out.print(answer.details, highlight=False, markup=False, soft_wrap=True)
+    if status := STATUS[verdict]:
         raise typer.Exit(status)
 
 

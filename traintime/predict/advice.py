@@ -7,7 +7,7 @@ from functools import cached_property
 
 from traintime.explain.terms import PARTS
 from traintime.predict import holdings
-from traintime.predict.answer import Help
+from traintime.predict.answer import WAIT, Help
 from traintime.predict.holdings import MemoryModel
 from traintime.predict.prices import Prices
 from traintime.predict.request import ModelDescription
@@ -17,17 +17,17 @@ BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "recurrent_bytes", "s
 TIMES = 4  # of the batch, where a larger one is priced
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
 MOST = 4
-WAIT, WAITS = "waiting for data", "more workers, or samples that are prepared once and kept, shorten it"
+WAITS = "more workers, or samples that are prepared once"
 DEFERRED, SPARSE = "adam-deferred", "sparse"
 SPARSE_WITH = {  # by the optimizer of a table of PyTorch's
-    "sgd": "sparse=True for the tables: the same SGD for the rows in use",
-    "adam": "sparse=True for the tables, with torch.optim.SparseAdam, which learns differently",
+    "sgd": "sparse=True for the tables, the same SGD",
+    "adam": "sparse=True and SparseAdam, which learns differently",
 }
 # Rows of a table at which a deferred step takes as long as a dense one (chapter 16, machine D; a test compares them).
 DEFERRED_ABOVE = {"2026-tensorflow": 9_000, "2026-jax": 47_000, "2026-torch": 9_000}
-SLICES = "a loop that takes its inputs apart first (torch.unbind, chapter 8); RNN(LSTMCell(n)) does, and saves less"
-ALLOCATOR = "an allocator that keeps its memory (tcmalloc for glibc's, by LD_PRELOAD)"
-PRECISION = "half precision (keras.config.set_dtype_policy('mixed_bfloat16') before the model is made; torch.autocast)"
+SLICES = "a loop over inputs that torch.unbind took apart (chapter 8)"
+ALLOCATOR = "tcmalloc in the place of glibc's malloc (LD_PRELOAD)"
+PRECISION = "half precision (policy mixed_bfloat16; torch.autocast)"
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,7 @@ def _changes(model: ModelDescription, batch: int) -> Iterator[tuple[str, ModelDe
 
     if model.row_by_row == DEFERRED and optimizer == "adam" and model.rows > DEFERRED_ABOVE.get(model.stack, math.inf):
         deferred = of_rows(UPDATE_FLOPS[DEFERRED] / UPDATE_FLOPS["adam"])
-        what = "traintime.deferred.Embedding and .Adam: the same Adam for the rows in use"
-        yield what, replace(model, work=deferred, how=DEFERRED), batch
+        yield "traintime.deferred for the tables, the same Adam", replace(model, work=deferred, how=DEFERRED), batch
     if model.row_by_row == SPARSE and optimizer in SPARSE_WITH:
         without = replace(model, frozen=model.frozen + table) if optimizer == "sgd" else model
         yield SPARSE_WITH[optimizer], replace(without, work=of_rows()), batch

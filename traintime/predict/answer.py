@@ -15,6 +15,9 @@ from traintime.explain.statistics import Interval
 from traintime.predict import durations
 
 LEVEL = 0.9
+MOST_ROWS = 8
+WAIT = "waiting for data"  # beside the parts of a step that the formula has
+SAID = {True: "yes", False: "no", None: "too close to call"}
 COLUMNS = 80  # of an answer in a terminal, whose longer lines are broken
 GB, TB = 1e9, 1e12
 SURE = 1e6  # degrees of freedom of an error that many runs have told
@@ -98,8 +101,9 @@ class Estimate:
     tier: which evidence it rests on (TIERS); of: whose costs, or what was probed; step, epoch, total: seconds; memory:
     peak of the process (on a GPU: of its memory), bytes, None where nobody can tell; parts: seconds of the whole
     training by what they are spent on; terms: seconds of a step by part (explain.terms.PARTS), None where the model's
-    work is not known; limited_by: the largest of them, in words; helps: what would help, the best first; notes: what
-    the reader should know of how it was come by; record: how often such answers were right. Intervals hold at `level`.
+    work is not known; limited_by: the largest of them, in words; helps: what would help, the best first; warnings: why
+    it may be wrong; notes: what else the reader may want to know of how it was come by; record: how often such answers
+    were right; deadline_s, memory_limit: seconds and bytes that are to be kept, if any. Intervals hold at `level`.
     """
 
     tier: str
@@ -118,9 +122,16 @@ class Estimate:
     notes: tuple[str, ...] = ()
     record: str = ""
     level: float = LEVEL
+    warnings: tuple[str, ...] = ()
+    deadline_s: float | None = None
+    memory_limit: float | None = None
 
     def meets(self, deadline_s: float | None = None, memory_bytes: float | None = None) -> bool | None:
-        """Whether training ends in time and fits; None where an interval leaves it open, and nothing else fails."""
+        """Whether training ends in time and fits, by its own limits where none are given; None where an interval leaves
+        it open, and nothing else fails.
+        """
+        deadline_s = self.deadline_s if deadline_s is None else deadline_s
+        memory_bytes = self.memory_limit if memory_bytes is None else memory_bytes
         answers = []
         if deadline_s is not None:
             answers.append(within(self.total, deadline_s))
@@ -146,39 +157,54 @@ class Estimate:
         """The estimate that `to_dict` wrote."""
         times = {name: plain[name] and Interval(**plain[name]) for name in ("step", "epoch", "total", "memory")}
         helps = tuple(Help(**one) for one in plain["helps"])
-        return cls(**plain | times | {"helps": helps, "notes": tuple(plain["notes"])})
+        return cls(**plain | times | {"helps": helps} | {name: tuple(plain[name]) for name in ("notes", "warnings")})
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """The answer line by line: what, and how much."""
-        steps = math.ceil(self.samples / self.batch_size)
-        lines = [
-            ("training", f"{_time(self.total)} for {_number(self.epochs, 'epoch')} of {self.samples:,} samples"),
+        """The answer line by line, MOST_ROWS at most: what, and how much."""
+        steps, trained = math.ceil(self.samples / self.batch_size), _number(self.epochs, "epoch")
+        step = self.step.text(".3g", 1e3, "ms") if self.step.value < 1 else _time(self.step)
+        limits = [] if self.deadline_s is None else [f"within {durations.text(self.deadline_s)}"]
+        limits += [] if self.memory_limit is None else [f"in {amount(self.memory_limit)}"]
+        lines = [("answer", f"{SAID[self.meets()]}: {', '.join(limits)}")] if limits else []
+        lines += [
+            ("training", f"{_time(self.total)}, {trained} of {self.samples:,}"),
             ("peak memory", amounts(self.memory) if self.memory else "not known"),
+            ("a step", f"{step}, {steps:,} of {self.batch_size} samples an epoch"),
         ]
         if self.limited_by:
-            lines.append(("limited by", self.limited_by))
-        if self.terms:
-            shares = sorted(self.terms.items(), key=lambda each: -each[1])
-            whole = sum(self.terms.values())
-            lines.append(("spent on", ", ".join(f"{name} {seconds / whole:.0%}" for name, seconds in shares)))
-        lines += [("to try", f"{one.what}: {_factors(one)}") for one in self.helps]
-        lines.append(
-            ("evidence", ". ".join(filter(None, (f"{self.tier}, {TIERS[self.tier]}: {self.of}", self.record))))
-        )
-        lines.append(("an epoch", f"{_time(self.epoch)}, {_number(steps, 'step')} of {self.batch_size}"))
-        short = self.step.value < 1
-        lines.append(("a step", self.step.text(".3g", 1e3, "ms") if short else _time(self.step)))
+            lines.append(("limited by", self.limited_by if self.terms is None else self._largest()))
+        evidence = ("evidence", "; ".join(filter(None, (f"{self.tier}, {self.of}", self.record))))
+        lines += [("beware", each) for each in self.warnings][:2]
+        tries = [("to try", f"{one.what}: {_factors(one)}") for one in self.helps[:3]]
+        return [*lines, *tries[: MOST_ROWS - 1 - len(lines)], evidence]
+
+    def _largest(self) -> str:
+        assert self.terms is not None
+        (name, seconds), *others = sorted(self.terms.items(), key=lambda each: -each[1])
+        whole = sum(self.terms.values())
+        also = f", {others[0][0]} {others[0][1] / whole:.0%}" if others[0][1] >= 0.1 * whole else ""
+        return self.limited_by if name == WAIT else f"{name}, {seconds / whole:.0%} of a step{also}"
+
+    @property
+    def details(self) -> str:
+        """All that is known beside `rows`, line by line: what the time is made of, what else to try, and notes."""
+        lines = [("an epoch", _time(self.epoch))]
         spent = [(name, seconds) for name, seconds in self.parts.items() if seconds > 0.005 * self.total.value]
         if len(spent) > 1:
             lines.append(("made of", ", ".join(f"{name} {lasting(seconds)}" for name, seconds in spent)))
-        return lines + [("note", note) for note in self.notes]
+        if self.terms:
+            lines.append(("limited by", self.limited_by))
+            shares = sorted(self.terms.items(), key=lambda each: -each[1])
+            told = [f"{name} {seconds / sum(self.terms.values()):.0%}" for name, seconds in shares]
+            lines.append(("spent on", ", ".join(each for each in told if not each.endswith(" 0%"))))
+        lines.append(("evidence", TIERS[self.tier]))
+        shown = {what for _, what in self.rows}
+        lines += [("to try", each) for one in self.helps if (each := f"{one.what}: {_factors(one)}") not in shown]
+        return _text(lines + [("note", each) for each in (*self.warnings, *self.notes) if each not in shown])
 
     def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.rows) + 2
-        wrap = textwrap.TextWrapper(COLUMNS, subsequent_indent=" " * width, break_on_hyphens=False)
-        lines = [wrap.fill(f"{name:{width}}{text}") for name, text in self.rows]
-        return "\n".join([*lines, f"({self.level:.0%} intervals)"])
+        return f"{_text(self.rows)}\n({self.level:.0%} intervals; more in details)"
 
     def _repr_html_(self) -> str:
         """A table for a notebook."""
@@ -187,7 +213,8 @@ class Estimate:
         rows = "".join(
             f"<tr><th scope='row'{name}>{html.escape(a)}</th><td{told}>{html.escape(b)}</td></tr>" for a, b in self.rows
         )
-        return f"<table><caption>{self.level:.0%} intervals</caption><tbody>{rows}</tbody></table>"
+        table = f"<table><caption>{self.level:.0%} intervals</caption><tbody>{rows}</tbody></table>"
+        return f"{table}<details><summary>Details</summary><pre>{html.escape(self.details)}</pre></details>"
 
     def plot(self, axes: Any = None) -> Any:
         """The step as one bar, by what is paid for, or else the training by its parts; returns matplotlib's axes."""
@@ -205,6 +232,13 @@ class Estimate:
         return axes
 
 
+def _text(rows: list[tuple[str, str]]) -> str:
+    """Rows as a terminal shows them."""
+    width = max(len(name) for name, _ in rows) + 2
+    wrap = textwrap.TextWrapper(COLUMNS, subsequent_indent=" " * width, break_on_hyphens=False)
+    return "\n".join(wrap.fill(f"{name:{width}}{text}") for name, text in rows)
+
+
 def _time(interval: Interval) -> str:
     return f"{lasting(interval.value)} ({lasting(interval.low)} to {lasting(interval.high)})"
 
@@ -219,13 +253,12 @@ def _number(count: int, what: str) -> str:
 
 
 def _factors(one: Help) -> str:
-    return f"{_change(one.time, 'time')}, {_change(one.memory, 'memory')}"
+    """In words, what changes: "12% less time, 30% more memory", "5 times less time"."""
+    changes = ((one.time, "time"), (one.memory, "memory"))
+    return ", ".join(_change(share, what) for share, what in changes if abs(share - 1) >= 0.02)
 
 
 def _change(share: float, what: str) -> str:
-    """In words: "12% less time", "5 times less time", "the same memory", "30% more memory"."""
-    if abs(share - 1) < 0.02:
-        return f"the same {what}"
     if share < 0.5:
-        return f"{1 / share:.2g} times less {what}"
+        return f"{digits(1 / share, 2)} times less {what}"
     return f"{abs(share - 1):.0%} {'less' if share < 1 else 'more'} {what}"

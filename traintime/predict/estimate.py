@@ -1,17 +1,20 @@
 """How long will it train, and in how much memory: `estimate` takes the best evidence that there is, and answers."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
+from rich.console import Console
 
 from traintime.errors import InputError, unknown
 from traintime.explain.memory import GIB
 from traintime.measuring import machine, stacks
 from traintime.point import Point
 from traintime.predict import durations, here, holdings, prices, resident, scaling
-from traintime.predict.answer import LEVEL, TIERS, Estimate, amount
+from traintime.predict.answer import LEVEL, TIERS, Estimate, amount, bytes_of
 from traintime.predict.evidence import Evidence, conclude
 from traintime.predict.probe import StepTrainer
 from traintime.predict.request import ModelDescription, Request, is_module
@@ -19,6 +22,7 @@ from traintime.predict.tiers import formula_evidence, probed_evidence, scaled_ev
 from traintime.workloads.base import FLOAT
 
 SECONDS = 60.0
+KERAS_BATCH = 32  # samples a step of `fit`, where it is not told
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,11 @@ class _Options:
 def estimate(
     model: Any = None,
     *,
-    samples: int,
+    samples: int | None = None,
     batch_size: int | None = None,
     epochs: int = 1,
+    deadline: Any = None,
+    memory: str | float | None = None,
     step: Callable[[int], Any] | None = None,
     probe: Any = None,
     probe_batch: int | None = None,
@@ -70,8 +76,10 @@ def estimate(
     model: a compiled Keras 3 model; a PyTorch module, with loss, optimizer and data; or a Point of the book's
     workloads. Or none, and step: a function that trains on one batch of n samples, `step(n)`, whatever it is written
     in.
-    samples: of an epoch; batch_size: samples a step (a Point and a DataLoader have their own); epochs; validation:
-    samples that are evaluated after each epoch; saves: times that the model is written to a file.
+    samples: of an epoch, those of the data if none are given; batch_size: samples a step, by default those of a Point
+    or a DataLoader, and of a Keras model the 32 that `fit` takes; epochs; validation: samples that are evaluated after
+    each epoch; saves: times that the model is written to a file.
+    deadline: "8h", "90m", or seconds; memory: "16GB", or bytes: the answer says whether they are kept.
     probe: a smaller model like it, compiled, that is trained in its place where it is too large or too slow to be
     tried: with fewer rows, positions or units; probe_batch: samples a step of that, or of the model itself.
     data: what `fit` would get, (x, y), (x, y, weights), x alone or a Dataset; without it samples are made up, of the
@@ -106,9 +114,10 @@ def estimate(
                 "batch_size", batch_size, f"differs from the configuration's {model.sizes.batch}", "Leave it out."
             )
         batch_size = model.sizes.batch
-    elif batch_size is None and is_module(model):
-        batch_size = getattr(data, "batch_size", None)
-    request = Request(samples, batch_size, epochs, validation, saves, level)  # type: ignore[arg-type]
+    samples, batch_size = _sizes(model, data, samples, batch_size)
+    deadline_s = None if deadline is None else durations.seconds(deadline, "deadline")
+    limit = None if memory is None else bytes_of(memory)
+    request = Request(samples, batch_size, epochs, validation, saves, level, deadline_s, limit)
     if model is None:
         if options.prices_alone:
             raise InputError("tier", tier or "formula", "cannot look into a function", "Take tier='probed'.")
@@ -116,7 +125,8 @@ def estimate(
             raise InputError(
                 "data", type(data).__name__, "is for models; a step makes batches of its own", "Leave it out."
             )
-        evidence = probed_evidence(request, None, StepTrainer(step), seconds)
+        with _said(seconds):
+            evidence = probed_evidence(request, None, StepTrainer(step), seconds)
     elif isinstance(model, Point):
         if tier == "probed":
             raise InputError("tier", tier, "is for models and steps", "Measure the configuration: traintime measure.")
@@ -128,6 +138,32 @@ def estimate(
     else:
         evidence = _from_model(request, model, options)
     return conclude(request, evidence)
+
+
+def _said(seconds: float) -> contextlib.AbstractContextManager[Any]:
+    """A context in which a terminal shows that it trains."""
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext()
+    return Console(stderr=True).status(f"trains it for about {seconds:.0f} s, then puts it back as it was")
+
+
+def _sizes(model: Any, data: Any, samples: int | None, batch: int | None) -> tuple[int, int]:
+    """Samples of an epoch, and of a step, from the data where they are not given. Raises InputError for none."""
+    arrays = data[0] if isinstance(data, tuple | list) and data else data
+    while isinstance(arrays, Mapping | tuple | list) and arrays:
+        arrays = next(iter(arrays.values())) if isinstance(arrays, Mapping) else arrays[0]
+    if batch is None:
+        batch = getattr(data, "batch_size", None) or getattr(getattr(data, "batch_sampler", None), "batch_size", None)
+    if batch is None and model is not None and not is_module(model) and (data is None or hasattr(arrays, "shape")):
+        batch = KERAS_BATCH
+    if samples is None:
+        counted = getattr(data, "dataset", arrays if hasattr(arrays, "shape") else None)
+        with contextlib.suppress(TypeError, NotImplementedError):
+            samples = len(counted)
+    for name, value, whose in (("samples", samples, "of an epoch"), ("batch_size", batch, "of a step")):
+        if value is None:
+            raise InputError(name, None, "is not told by the data", f"Say how many there are: {name}=…, {whose}.")
+    return samples, batch  # type: ignore[return-value]
 
 
 def side_by_side(
@@ -205,7 +241,7 @@ def _from_smaller(request: Request, model: Any, options: _Options) -> Evidence:
     small = ModelDescription.from_model(probe, batch, None, options.length)
     large = ModelDescription.from_model(model, request.batch, options.optimizer or probe.optimizer, options.length)
     present = 0 if model is probe else FLOAT * large.work.parameters
-    with trainer.restored(values=options.keep):
+    with trainer.restored(values=options.keep), _said(options.seconds):
         costs = here.costs(trainer.stack, here.allocator(), here.rates())
         scale = scaling.scale(small, large, batch, costs, present)
         return scaled_evidence(request, large, trainer, options.seconds, scale)
@@ -233,7 +269,7 @@ def _from_model(request: Request, model: Any, options: _Options) -> Evidence:
     if trainer is None or reason:
         evidence = _from_prices(request, work, options)
         return evidence.after(reason) if reason else evidence
-    with trainer.restored(values=options.keep):
+    with trainer.restored(values=options.keep), _said(options.seconds):
         evidence = probed_evidence(request, work, trainer, options.seconds)
     reason = "what a step is spent on is not told: the model has parts whose work is not known"
     return evidence if work else evidence.after(reason)
@@ -256,7 +292,7 @@ def _from_module(request: Request, module: Any, options: _Options) -> Evidence:
         reason = f"what a step is spent on is not told: the module {error.problem}"
     if options.prices_alone:
         return _from_prices(request, work, options)
-    with trainer.restored(values=options.keep):
+    with trainer.restored(values=options.keep), _said(options.seconds):
         evidence = probed_evidence(request, work, trainer, options.seconds)
     return evidence.after(reason) if reason else evidence
 

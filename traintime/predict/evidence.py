@@ -8,11 +8,11 @@ from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
 from traintime.predict import advice, durations, precision, record
 from traintime.predict.advice import PricedWork
-from traintime.predict.answer import SURE, Estimate, around, lasting
+from traintime.predict.answer import SURE, WAIT, Estimate, around, lasting
 from traintime.predict.request import Request
 from traintime.workloads.base import FLOAT32
 
-FAR = 0.99  # of models a step is not farther from the formula's than it has been from such: beyond, it explains nothing
+FAR = 0.99  # level of the interval around a step by the formula beyond which the formula explains nothing
 CURE = (
     "A Dataset whose pipeline is not tuned does not: options = tf.data.Options(); options.autotune.enabled = False; "
     "dataset = dataset.with_options(options)"
@@ -27,7 +27,7 @@ class Evidence:
     logarithm of all times, each (standard error, degrees of freedom); parts: seconds of the whole training by what they
     are spent on; peak_bytes: peak memory of the process (on a GPU: of its memory), None where nobody can tell;
     peak_error: standard deviation of its logarithm; priced: what the step is spent on, None where the model's work is
-    unknown; notes: what the reader should know; sleeps: whether `fit` may sleep after an epoch (formula.tf_data_end);
+    unknown; notes: what the reader may want to know; warnings: why it may be wrong; sleeps: whether `fit` may sleep after an epoch (formula.tf_data_end);
     stack: whose earlier answers tell how often such a one is right (predict.record), "" where nobody's do; wait_s:
     seconds of a step that it waits for data.
     """
@@ -41,9 +41,14 @@ class Evidence:
     peak_error: float
     priced: PricedWork | None = None
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     sleeps: bool = False
     stack: str = ""
     wait_s: float = 0.0
+
+    def warned(self, *warnings: str) -> "Evidence":
+        """The same, with warnings before its own."""
+        return replace(self, warnings=(*warnings, *self.warnings))
 
     def after(self, *notes: str) -> "Evidence":
         """The same, with notes before its own: why it is this tier's."""
@@ -56,7 +61,7 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
     def interval(seconds: float) -> Interval:
         return around(seconds, *evidence.errors, level=request.level)
 
-    total_s, notes = sum(evidence.parts.values()), evidence.notes
+    total_s, notes, warnings = sum(evidence.parts.values()), evidence.notes, evidence.warnings
     once_s = evidence.parts.get("first step", 0.0) + evidence.parts.get("saving", 0.0)
     epoch, total = interval((total_s - once_s) / request.epochs), interval(total_s)
     peak = evidence.peak_bytes
@@ -72,14 +77,15 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
             limited_by = f"the formula does not explain this: {told}"
         else:
             terms = {part: seconds * computes_s / by_formula for part, seconds in by_part(priced.terms).items()}
-            terms |= {advice.WAIT: waits_s} if waits_s else {}
+            terms |= {WAIT: waits_s} if waits_s else {}
             limited_by = advice.limited_by(terms)
             helps = advice.helps(priced, request.batch, waits_s / evidence.step_s)
             if priced.model.dtype == FLOAT32 and advice.PRECISION not in priced.alternatives:
                 notes += (precision.unpriced(),)
     came = record.of(evidence.tier) if evidence.stack else None
-    if came and (beyond := came.beyond(total_s)):
-        notes += (beyond,)
+    if came:
+        notes += (came.sentence,)
+        warnings += came.beyond(total_s)
     parts = dict(evidence.parts)
     # An epoch that takes as long as it may can end after a pause that the expected one does not meet.
     longest_s = tf_data_end(epoch.high) - epoch.high if evidence.sleeps else 0.0
@@ -110,6 +116,9 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
         limited_by=limited_by,
         helps=helps,
         notes=notes,
-        record=came.sentence if came else "",
+        record=came.brief if came else "",
         level=request.level,
+        warnings=warnings,
+        deadline_s=request.deadline_s,
+        memory_limit=request.memory_limit,
     )

@@ -161,8 +161,8 @@ class StepTrainer(Trainer):
 
 
 def refusal(error: BaseException | None) -> InputError | None:
-    """The InputError that a layer of ours has raised, where Keras has made another error of it."""
-    while error is not None and not isinstance(error, InputError):
+    """The InputError that a layer of ours has raised, where Keras has made another error of it, of all its words."""
+    while error is not None and not (isinstance(error, InputError) and error.problem):
         error = error.__context__
     return error
 

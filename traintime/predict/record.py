@@ -45,14 +45,16 @@ class TrackRecord:
             f"the prediction{bias}"
         )
 
-    def beyond(self, seconds: float) -> str:
-        """What is said of a training that is longer than any that was tried; "" of another."""
-        if seconds <= self.longest_s:
-            return ""
-        return (
-            f"the longest training that was predicted this way took {durations.text(self.longest_s)}; this one is "
-            f"{digits(seconds / self.longest_s, 2)} times as long, and a later drift is not covered"
-        )
+    @property
+    def brief(self) -> str:
+        """The same in few words."""
+        return f"{self.held} of {self.models} such intervals held"
+
+    def beyond(self, seconds: float) -> tuple[str, ...]:
+        """What is said of a training that is longer than any that was tried."""
+        times, longest = digits(seconds / self.longest_s, 2), durations.text(self.longest_s)
+        said = f"{times} times as long as any that was tried ({longest}): no drift is covered"
+        return (said,) if seconds > self.longest_s else ()
 
 
 def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:

@@ -20,7 +20,8 @@ LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlo
 @dataclass(frozen=True)
 class Request:
     """The training that is asked about: samples of an epoch and of its validation, samples a step, epochs; saves:
-    times that the model is written; level: of the answer's intervals. Raises InputError for what cannot be.
+    times that the model is written; level: of the answer's intervals; deadline_s, memory_limit: seconds and bytes that
+    are to be kept. Raises InputError for what cannot be.
     """
 
     samples: int
@@ -29,6 +30,8 @@ class Request:
     validation: int = 0
     saves: int = 0
     level: float = 0.9
+    deadline_s: float | None = None
+    memory_limit: float | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("samples", 1), ("batch", 1), ("epochs", 1), ("validation", 0), ("saves", 0)):

@@ -14,6 +14,7 @@ from traintime.predict import holdings
 from traintime.predict.answer import amount
 from traintime.predict.prices import FIXED, TERMS, USUAL, Prices
 from traintime.predict.request import ModelDescription
+from traintime.workloads.base import FLOAT
 
 ALIKE = 0.2  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
 FRESH = 2**25  # bytes of a block beyond which glibc maps fresh pages whenever it is asked for one (M_MMAP_THRESHOLD)
@@ -24,7 +25,8 @@ class Scale:
     """What the smaller model's training is multiplied by; by default it is the model itself.
 
     batch: samples a step that it is tried at, None for as many as are asked about; prices: by which it was scaled;
-    step, forward, saved: factors of a step, of a forward pass and of what is written; fixed: share of the larger step
+    step, forward, saved: factors of a step, of a forward pass and of what is written; more_s: seconds of a step beyond
+    that; fixed: share of the larger step
     that a batch pays however full it is, None where that is seen; more_bytes: of the peak, without the samples; sample:
     factor of a sample's bytes; error: standard deviation of the logarithm of the step's factor; notes: on that.
     """
@@ -32,6 +34,7 @@ class Scale:
     batch: int | None = None
     prices: Prices | None = None
     step: float = 1.0
+    more_s: float = 0.0
     forward: float = 1.0
     saved: float = 1.0
     fixed: float | None = None
@@ -64,17 +67,22 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
 
     few, many = (2 * one.work.activation_bytes for one in (small, large))
     fresh = large.allocator == USUAL and few < FRESH <= many
+    # An update that fits into caches, in memory that is kept, tells nothing of one that does not.
+    tables, own_s = [FLOAT * one.work.trained for one in (small, large)], 0.0
+    if tables[0] < FRESH <= tables[1]:
+        own_s = sum(seconds for term, seconds in after.items() if TERMS[term].part == "update")
     note = f"activations with their gradients grow from {amount(few)} to {amount(many)}: glibc may map fresh pages for "
     note += "them at each step, which the smaller model did not pay; a larger one would"
     return Scale(
         batch,
         prices,
-        step=now / was,
+        step=(now - own_s) / was,
+        more_s=own_s,
         forward=prices.step_s(large.forward) / forward if forward else now / was,
         saved=large.work.parameters / max(small.work.parameters, 1),
         fixed=sum(after[term] for term in FIXED) / now,
         more_bytes=held(large) - held(small) - present,
         sample=large.sample_bytes / small.sample_bytes if small.sample_bytes else 1.0,
-        error=prices.error * float(np.hypot(apart, 1.0 if fresh else ALIKE)),
+        error=prices.error * float(np.hypot(apart, 1.0 if fresh or own_s else ALIKE)),
         notes=(note,) if fresh else (),
     )

@@ -26,6 +26,7 @@ from traintime.workloads.base import FLOAT, FLOAT32
 
 # Of a probe of one block alone, as of a training's (predict.blocks): at 90 % it lies within half and twice.
 ALONE = (math.log(2) / 1.645, SURE)
+BUSY = "ask again when they have ended"
 ELSEWHERE = Copies(0.0, 0.0)  # samples that are not in the memory that is counted: a card's
 
 
@@ -78,14 +79,15 @@ def _priced_evidence(request: Request, priced: PricedWork, loaded_bytes: float, 
     trained = (
         loaded_bytes + priced.memory_model.runtime + priced.memory_model.of_model(model.work, model.how, model.frozen)
     )
-    samples_bytes = model.sample_bytes * (request.samples + request.validation)
+    samples_bytes, warnings = model.sample_bytes * (request.samples + request.validation), ()
     begun = loaded_bytes + FLOAT * model.work.parameters
     peak, notes = _with_samples(trained, begun, samples_bytes, copies)
     notes += precision.other(model.dtype, priced.prices)
     if request.saves:
-        notes += ("saving is not counted by this tier",)
+        warnings += ("saving is not counted by this tier",)
     errors, error = ((priced.prices.error, SURE),), priced.memory_model.error
-    return Evidence("formula", priced.prices.of, step, errors, parts, peak, error, priced, notes, False, model.stack)
+    about = {"notes": notes, "warnings": warnings, "stack": model.stack}
+    return Evidence("formula", priced.prices.of, step, errors, parts, peak, error, priced, **about)
 
 
 def priced_work(
@@ -138,7 +140,7 @@ def probed_evidence(request: Request, model: ModelDescription | None, trainer: T
     evidence = _trained_evidence(request, trainer, seconds, ITSELF)
     reading = trainer.reading(evidence.step_s)
     if reading.varied:
-        evidence = evidence.after("batches differ in size, and the first ones alone were tried: others may take longer")
+        evidence = evidence.warned("batches differ in size; the first ones alone were tried")
     if model is None:
         return evidence
     if model.unpriced is not None:
@@ -162,11 +164,10 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
     before = resident.now() if resident.gpu_peak(trainer.backend) is None else 0  # a process lies elsewhere
     begun, cores = here.processor_s(), psutil.cpu_count() or 1
     trial = probe(trainer, batch, seconds, 0 if scaled else _smaller_batch(request, trainer))
-    full, notes = trial.full, ()
+    full, notes, warnings = trial.full, (), ()
     if others := here.crowd(begun, trial.took_s, cores):
-        much = f"others used {others:.1f} of {cores} processors while it was tried"
-        notes += (f"{much}: the answer may be several times too high; ask again when they have ended",)
-    step = full.step_s * scale.step
+        warnings += (f"others used {others:.1f} of {cores} processors: {BUSY}",)
+    step = full.step_s * scale.step + scale.more_s
     last = 0.0
     if request.rest and scale.fixed is None:
         last = trial.step_s(request.rest)
@@ -185,21 +186,21 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
         batches = math.ceil(request.validation / request.batch)
         parts["validation"] = request.epochs * batches * forward * scale.forward
     elif request.validation:
-        notes += ("validation is not counted: it can be timed for a model with arrays, or a module",)
+        warnings += ("validation is not counted: it can be timed for a model with arrays, or a module",)
     if request.saves and (saving := trainer.save_s()) is not None:
         parts["saving"] = request.saves * saving * scale.saved
     elif request.saves:
-        notes += ("saving is not counted: it can be timed for a Keras model",)
+        warnings += ("saving is not counted: it can be timed for a Keras model",)
     if scaled:
-        taken = f"its step of {lasting(full.step_s)} is taken {digits(scale.step)} times"
+        taken = f"its step of {lasting(full.step_s)} is taken {digits(step / full.step_s)} times"
         notes += (f"a smaller one was trained, at batch {batch}: {taken}, as the formula makes the larger one",)
         notes += scale.notes
     elif not trial.smaller and not trainer.one_batch_size and request.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
     if full.step_s > seconds:
         took = lasting(full.step_s)
-        notes += (f"one step takes {took}, longer than the {seconds:g} s that there were to try it: few were trained",)
-    tier, source = "scaled" if scaled else "probed", f"{trial.took_s:.0f} s of it, {trainer.stack}"
+        warnings += (f"one step takes {took}, longer than the {seconds:g} s of the probe: few were trained",)
+    tier, source = "scaled" if scaled else "probed", f"{trial.took_s:.0f} s on {trainer.stack}"
     peak, peak_notes = _trained_peak(request, trainer, trial, before, scale)
     repeat = prices.habits()["repeat"].groupby("stack").first()
     repeat_error = repeat[trainer.stack] if trainer.stack in repeat else repeat.max()
@@ -207,9 +208,8 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
     errors = ((float(repeat_error), SURE), (scale.error, SURE), (full.error, blocks - 1) if blocks > 1 else ALONE)
     # What an allocator keeps of the probing, the process that trains may not have: as far off as others were.
     error = peaks.error(tier, trainer.stack)
-    return Evidence(
-        tier, source, step, errors, parts, peak, error, None, notes + peak_notes, trainer.sleeps, trainer.stack
-    )
+    about = {"notes": notes + peak_notes, "warnings": warnings, "sleeps": trainer.sleeps, "stack": trainer.stack}
+    return Evidence(tier, source, step, errors, parts, peak, error, **about)
 
 
 def _smaller_batch(request: Request, trainer: Trainer) -> int:

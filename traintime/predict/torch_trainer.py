@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import RandomSampler
+from torch.utils.data import Dataset, IterableDataset, RandomSampler
 
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
@@ -42,6 +42,8 @@ class TorchTrainer(Trainer):
             raise InputError("model", name, "has parameters without a shape yet", "Call it once with a batch.")
         if any(each.is_meta for each in parameters):
             raise InputError("model", name, "has no numbers (it is on the device meta)", "Call its to_empty(device=…).")
+        if isinstance(optimizer, list | tuple):
+            raise InputError("optimizer", type(optimizer).__name__, "is several", BY_STEP)
         if not isinstance(optimizer, torch.optim.Optimizer):
             remedy = "Give the one that trains it: torch.optim.Adam(module.parameters()), say."
             raise InputError("optimizer", optimizer, "is no optimizer of PyTorch", remedy)
@@ -49,11 +51,16 @@ class TorchTrainer(Trainer):
         if not trained & {id(each) for each in parameters}:
             problem = f"trains no parameter of {name}"
             raise InputError("optimizer", type(optimizer).__name__, problem, "Make it of module.parameters().")
+        if isinstance(loss, type):
+            raise InputError("loss", loss.__name__, "is a class", f"Make one of it: loss={loss.__name__}().")
         if loss is not None and not callable(loss):
             raise InputError("loss", loss, "cannot be called", "Give a function of (outputs, targets), or None.")
         if data is None:
             remedy = "Give data=(x, y), or a DataLoader: what a module takes, it does not tell."
             raise InputError("data", None, "is needed to train a PyTorch module", remedy)
+        if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
+            remedy = "Give torch.utils.data.DataLoader(data, batch_size=32), say."
+            raise InputError("data", type(data).__name__, "has samples and no batches", remedy)
         self.module, self.loss, self.optimizer, self.data = module, loss, optimizer, data
         self.device = parameters[0].device
         self.backend = "torch" if self.device.type == "cuda" else "cpu"

@@ -36,6 +36,7 @@ from traintime.predict import durations, goals, here, record
 from traintime.predict.answer import Estimate
 from traintime.predict.bench import Case, kept
 from traintime.predict.bench_models import BEYONDS, DOMAINS, NARROW, WHOLE
+from traintime.predict.tiers import BUSY
 
 CARD = "card"
 REMOVED = "calibrated"  # the tier that until version 8 took the costs of a machine from probes of other models
@@ -48,7 +49,6 @@ TIERS = {
 }
 DRAWN = {NARROW: "until 24 November 2026", WHOLE: "since then"}
 NO_BREAK = "\u00a0"
-BUSY = "while it was tried"  # of a note that others used the processors (tiers)
 TRIES = "`make bench-predict` tries it."
 
 
@@ -215,7 +215,7 @@ def landed(answer: Estimate, took_s: float, begun: tuple[float, float] | None = 
     ends = f"{durations.text(total.low)} to {durations.text(total.high)}"
     took = f"The training took {durations.text(took_s)}"
     others = here.crowd(begun, took_s, psutil.cpu_count() or 1)
-    if others or any(BUSY in note for note in answer.notes):
+    if others or any(BUSY in each for each in answer.warnings):
         return Markdown(
             f"{took}; the interval is {ends}. Others used this machine's processors meanwhile, so this judges nothing."
         )
