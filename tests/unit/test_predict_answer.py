@@ -125,7 +125,7 @@ def test_one_slow_step_is_an_answer_within_half_and_twice_that_says_so(monkeypat
     assert one.step.value == 31
     assert one.step.low <= 31 / 2
     assert one.step.high >= 31 * 2
-    assert any("longer than the 2 s" in note for note in one.notes)
+    assert any("longer than the 2 s" in each for each in one.warnings)
     assert dict(one.rows)["a step"].startswith("31 s (")
 
 
@@ -184,15 +184,15 @@ def test_an_estimate_survives_json():
 
 
 def test_a_training_of_milliseconds_is_told_in_milliseconds():
-    assert dict(probed(samples=100).rows)["an epoch"].split(" (")[0].endswith(" ms")
+    assert dict(probed(samples=100).rows)["training"].split(" (")[0].endswith(" ms")
 
 
 @pytest.mark.parametrize(
     ("time", "memory", "said"),
     [
-        (0.88, 1.0, "12% less time, the same memory"),
+        (0.88, 1.0, "12% less time"),
         (0.2, 1.3, "5 times less time, 30% more memory"),
-        (1.01, 0.5, "the same time, 50% less memory"),
+        (1.01, 0.5, "50% less memory"),
     ],
 )
 def test_what_a_change_does_is_told_in_words(time, memory, said):
@@ -261,17 +261,43 @@ def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
 
 def test_it_says_how_often_such_answers_were_right_and_what_is_beyond_them():
     short, long = probed(samples=1_000), probed(samples=1_000_000, epochs=100)
-    assert record.of("probed").sentence in dict(short.rows)["evidence"]
-    assert not any("times as long" in note for note in short.notes)
-    assert any("times as long" in note for note in long.notes)
+    assert record.of("probed").brief in dict(short.rows)["evidence"]
+    assert not any("times as long" in each for each in short.warnings)
+    assert any("times as long" in each for each in long.warnings)
 
 
-def test_the_first_lines_are_what_was_asked_for():
-    one = probed()
-    assert [name for name, _ in one.rows][:2] == ["training", "peak memory"]
+@pytest.mark.parametrize("limits", [{}, {"deadline": "8h"}, {"deadline": "8h", "memory": "16GB"}])
+def test_an_answer_has_nine_lines_and_begins_with_what_was_asked_for(limits):
+    one = estimate(make_point(vocabulary=500_000), samples=10_000_000, epochs=99, saves=1, stack="2026-torch", **limits)
+    assert len(str(one).splitlines()) <= 9 + sum(len(text) > 67 for _, text in one.rows)
     names = [name for name, _ in one.rows]
-    assert names.index("evidence") < names.index("a step")
+    assert names[:2] == (["answer", "training"] if limits else ["training", "peak memory"])
+    assert {"limited by", "beware", "to try"} < set(names), "a warning stands before what else there is"
+    told = f"{one}{one.details}"
+    assert all(each in told.replace("\n", " ") or len(each) > 60 for each in (*one.warnings, *one.notes))
     assert Estimate.from_dict(one.to_dict()) == one
+
+
+@pytest.mark.parametrize(("waits", "times", "largest"), [(0.0, 1, "overhead"), (0.9, 1, "waiting for data")])
+def test_what_a_step_waits_for_is_no_work_of_its_own(waits, times, largest):
+    """A larger batch waits as much longer as it has more samples."""
+    evidence = tiers.formula_evidence(Request(1000, 100), ModelDescription.from_point(make_point(vocabulary=100)))
+    step_s = sum(evidence.priced.terms.values())
+    waited = dataclasses.replace(evidence, step_s=step_s / (1 - waits), wait_s=step_s / (1 - waits) * waits)
+    one, same = conclude(Request(1000, 100), waited), conclude(Request(1000, 100), evidence)
+    assert one.limited_by.startswith(largest) or not waits
+    told = {each.what: each.time for each in one.helps}
+    for each in same.helps:
+        if each.what in told:
+            assert told[each.what] == pytest.approx(waits + (1 - waits) * each.time)
+
+
+def test_what_the_formula_does_not_explain_gets_no_reason_and_no_advice():
+    evidence = tiers.formula_evidence(Request(1000, 100), ModelDescription.from_point(make_point(vocabulary=100)))
+    one = conclude(Request(1000, 100), dataclasses.replace(evidence, step_s=50 * evidence.step_s))
+    assert "does not explain" in one.limited_by
+    assert not one.helps
+    assert one.terms is None
 
 
 # What would help
@@ -291,14 +317,14 @@ def test_each_change_is_priced_as_the_model_that_has_it():
     before = priced.step_s(point.work)
     for what, changed in (
         ("tables left untrained", {"frozen": True}),
-        ("traintime.deferred.Embedding and .Adam", {"optimizer": "adam-deferred"}),
+        ("traintime.deferred for the tables", {"optimizer": "adam-deferred"}),
         ("half of the tables' rows", {"vocabulary": 250_000}),
         ("SGD", {"optimizer": "sgd"}),
     ):
         if what in found:
             after = priced.step_s(make_point(**{"vocabulary": 500_000} | changed).work)
             assert found[what].time == pytest.approx(after / before, rel=0.02), what
-    assert {"tables left untrained", "traintime.deferred.Embedding and .Adam"} <= set(found)
+    assert {"tables left untrained", "traintime.deferred for the tables"} <= set(found)
 
 
 def test_a_small_table_gets_no_advice_about_tables():

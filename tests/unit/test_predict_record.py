@@ -62,8 +62,8 @@ def test_answers_that_are_mostly_too_low_say_so(tried, longer, told):
 
 def test_a_training_beyond_what_was_tried_is_told():
     one = record.of("probed")
-    assert one.beyond(one.longest_s) == ""
-    assert "10 times as long" in one.beyond(10 * one.longest_s)
+    assert not one.beyond(one.longest_s)
+    assert "10 times as long" in one.beyond(10 * one.longest_s)[0]
 
 
 def test_a_sleep_is_what_fit_takes_long_after_its_last_step(tmp_path, monkeypatch):

@@ -64,11 +64,18 @@ def test_one_and_the_same_model_is_scaled_by_one():
 
 
 def test_prices_that_are_all_off_alike_scale_alike():
-    small, large = model(vocabulary=20_000), model(vocabulary=200_000)
+    small, large = model(vocabulary=20_000), model(vocabulary=50_000)
     dearer = replace(PRICES, seconds={name: 3 * each for name, each in PRICES.seconds.items()})
     ours, theirs = (scaling.scale(small, large, 100, each) for each in (PRICES, dearer))
     assert ours.step == pytest.approx(theirs.step)
     assert ours.step == pytest.approx(PRICES.step_s(large.work) / PRICES.step_s(small.work))
+
+
+def test_an_update_that_caches_hold_is_no_measure_of_one_that_they_do_not():
+    small, large = model(vocabulary=20_000), model(vocabulary=2_000_000)
+    found = scaling.scale(small, large, 100, PRICES)
+    assert found.more_s == pytest.approx(PRICES.parts(large.work)["update"] + PRICES.parts(large.work)["elementwise"])
+    assert found.step * PRICES.step_s(small.work) + found.more_s == pytest.approx(PRICES.step_s(large.work))
 
 
 def test_what_was_not_seen_in_the_smaller_one_is_in_doubt():

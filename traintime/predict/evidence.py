@@ -27,9 +27,9 @@ class Evidence:
     logarithm of all times, each (standard error, degrees of freedom); parts: seconds of the whole training by what they
     are spent on; peak_bytes: peak memory of the process (on a GPU: of its memory), None where nobody can tell;
     peak_error: standard deviation of its logarithm; priced: what the step is spent on, None where the model's work is
-    unknown; notes: what the reader may want to know; warnings: why it may be wrong; sleeps: whether `fit` may sleep after an epoch (formula.tf_data_end);
-    stack: whose earlier answers tell how often such a one is right (predict.record), "" where nobody's do; wait_s:
-    seconds of a step that it waits for data.
+    unknown; notes: what the reader may want to know; warnings: why it may be wrong; sleeps: whether `fit` may sleep
+    after an epoch (formula.tf_data_end); stack: whose earlier answers tell how often such a one is right
+    (predict.record), "" where nobody's do; wait_s: seconds of a step that it waits for data.
     """
 
     tier: str

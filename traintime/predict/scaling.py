@@ -26,9 +26,9 @@ class Scale:
 
     batch: samples a step that it is tried at, None for as many as are asked about; prices: by which it was scaled;
     step, forward, saved: factors of a step, of a forward pass and of what is written; more_s: seconds of a step beyond
-    that; fixed: share of the larger step
-    that a batch pays however full it is, None where that is seen; more_bytes: of the peak, without the samples; sample:
-    factor of a sample's bytes; error: standard deviation of the logarithm of the step's factor; notes: on that.
+    that; fixed: share of the larger step that a batch pays however full it is, None where that is seen; more_bytes: of
+    the peak, without the samples; sample: factor of a sample's bytes; error: standard deviation of the logarithm of the
+    step; notes: on that.
     """
 
     batch: int | None = None
