@@ -13,7 +13,6 @@ from sympy.parsing.latex import parse_latex
 
 from traintime.explain import formula
 from traintime.explain.statistics import Spread, pooled_spread
-from traintime.explain.terms import STEP
 
 GRID = list(itertools.product([5_000, 20_000, 280_000, 2_000_000], [32, 100, 1024], [10, 50]))
 ROWS = pd.DataFrame(GRID, columns=["vocabulary", "batch", "length"])
@@ -83,13 +82,6 @@ def test_one_per_cent_counts_the_same_for_a_short_step_and_a_long_one():
     seconds = np.array([1.0, 100.0])
     solution = formula.solve(shape, ROWS.head(2), seconds)
     assert solution == pytest.approx([(1 + 1 / 100) / (1 + 1 / 100**2)])
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"), [(0.005, 0.01), (0.02, 0.03), (9, 10.23), (41, 81.91), (82, 141.91), (142, 201.91)]
-)
-def test_a_pipeline_ends_when_its_thread_wakes(seconds, expected):
-    assert formula.tf_data_end(seconds) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -341,7 +333,7 @@ def test_a_row_beyond_the_bend_costs_its_surcharge_and_a_row_before_it_none():
 
 # Every formula that the package has: the chapters print some, the calculator's page prints STEP.
 ALL = [one for one in vars(formula).values() if isinstance(one, formula.Formula)]
-ALL += [formula.bent(formula.FOUR_TERMS, 100_000), STEP, PER_WORD]
+ALL += [formula.bent(formula.FOUR_TERMS, 100_000), formula.STEP, PER_WORD]
 
 
 def read(text):

@@ -10,8 +10,8 @@ from typing import Any
 
 import sympy
 
-from traintime.explain.formula import COLUMNS
-from traintime.explain.terms import STEP, TERMS
+from traintime.explain.formula import COLUMNS, STEP
+from traintime.explain.terms import TERMS
 from traintime.predict.holdings import MemoryModel
 from traintime.predict.prices import FIXED, Rates
 from traintime.workloads.base import Work

@@ -16,8 +16,9 @@ from traintime.book.calculator.answer import LEVEL, THEIRS, Measured, Settings, 
 from traintime.book.calculator.choices import Machine, Number
 from traintime.book.chapters import batch
 from traintime.book.plots.look import PALETTE
+from traintime.explain.formula import STEP
 from traintime.explain.statistics import Interval
-from traintime.explain.terms import PARTS, STEP, TERMS
+from traintime.explain.terms import PARTS, TERMS
 from traintime.predict import advice, holdings
 from traintime.predict.cards import THE_DOCUMENTS
 from traintime.predict.prices import REACHED, Prices
