@@ -23,7 +23,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from traintime import paths
-from traintime.errors import LARGEST, REMEDIES, InputError, of_system, unknown
+from traintime.errors import LARGEST, REMEDIES, InputError, missing, of_system, unknown
 from traintime.explain import memory, points
 from traintime.learning import run as learning
 from traintime.learning.trial import Trial
@@ -284,6 +284,8 @@ def table(
         if export.is_dir():
             raise InputError("export", str(export), "is a folder", "Give the name of a file.")
         records.check_writable(export.absolute().parent)
+        if export.suffix == ".parquet":
+            import pyarrow  # noqa: F401  # looked for before the files are read
     invocations = tidy_table(folder, machine, sentinel)
     if invocations.empty:
         raise InputError("folder", str(folder), "holds no measurement", "Name another, or run: make measure")
@@ -708,7 +710,9 @@ def main() -> None:
     try:
         refuse_overlong(sys.argv[1:])
         app()
-    except (InputError, RuntimeError, OSError) as error:
+    except (InputError, RuntimeError, OSError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError):
+            error = missing(error)
         if isinstance(error, OSError):
             if error.errno not in REMEDIES:
                 raise

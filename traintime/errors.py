@@ -34,6 +34,12 @@ def unknown(field: str, value: object, known: list[str]) -> InputError:
     return InputError(field, value, f"is not a known {field}", f"Choose one of: {', '.join(known)}.")
 
 
+def missing(error: ModuleNotFoundError) -> InputError:
+    """The error for a package that only the book needs, and that is not installed."""
+    remedy = "Install it, or all that the book needs, in a copy of the repository: pip install '.[book]'"
+    return InputError("package", error.name, "is not installed", remedy)
+
+
 def of_system(error: OSError, field: str = "file", value: object = None) -> InputError:
     """The error for a file or folder that the system refuses. value: its name, where the system does not say it."""
     name = os.fspath(value if value is not None else error.filename or "")  # type: ignore[arg-type]

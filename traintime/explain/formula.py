@@ -111,7 +111,7 @@ class Fit:
 
     def interval(self, name: str) -> Interval:
         """One coefficient with the interval of its draws; the fitted value is always inside it."""
-        return interval(self.draws[name], self.coefficients[name])
+        return central(self.draws[name], self.coefficients[name])
 
     @property
     def mean_error(self) -> float:
@@ -119,20 +119,11 @@ class Fit:
         return float(np.abs(self.errors).mean())
 
 
-def interval(draws: pd.Series, value: float, level: float = LEVEL) -> Interval:
-    """Central interval of the draws of a coefficient (statistics.central)."""
-    return central(draws, value, level)
-
-
-def solve(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:
+def solve(design: Array, seconds: Array) -> Array:
     """Non-negative least squares in relative error: a cost is never negative, and 1 % counts the same everywhere.
 
-    Where a second is missing (NaN), so are all coefficients.
+    design: Formula.design of the rows. Where a second is missing (NaN), so are all coefficients.
     """
-    return _solve(formula.design(rows), seconds)
-
-
-def _solve(design: Array, seconds: Array) -> Array:
     if np.isnan(seconds).any():
         return np.full(design.shape[1], np.nan)
     solution, _ = nnls(design / seconds[:, None], np.ones(len(seconds)))
@@ -156,9 +147,9 @@ def fit(
     if len(rows) < len(formula.terms):
         raise ValueError(f"{len(rows)} rows cannot determine {len(formula.terms)} coefficients")
     design = formula.design(rows)
-    solution = _solve(design, seconds)
+    solution = solve(design, seconds)
     random = np.random.default_rng(seed)
-    drawn = np.array([_solve(design, redraw(random)) for _ in range(draws)])
+    drawn = np.array([solve(design, redraw(random)) for _ in range(draws)])
     names = list(formula.terms)
     predicted = design @ solution
     return Fit(
@@ -201,7 +192,7 @@ def leave_one_out(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array
     design, errors = formula.design(rows), []
     for index in range(len(rows)):
         others = np.arange(len(rows)) != index
-        errors.append(design[index] @ _solve(design[others], seconds[others]) / seconds[index] - 1)
+        errors.append(design[index] @ solve(design[others], seconds[others]) / seconds[index] - 1)
     return np.array(errors)
 
 

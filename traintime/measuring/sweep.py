@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import filelock
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from traintime import paths
@@ -180,6 +179,8 @@ def load_profile(name: str) -> dict[str, Any]:
     Raises InputError for an unknown one, and for a file that holds no settings.
     """
     path = paths.PROFILES / f"{name}.yaml"
+    import yaml  # here: a prediction reads no profile
+
     known = sorted(p.stem for p in paths.PROFILES.glob("*.yaml"))
     if name not in known:
         raise unknown("profile", name, known)

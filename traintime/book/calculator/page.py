@@ -4,7 +4,6 @@ import functools
 import html
 import json
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -162,9 +161,7 @@ def fragments() -> dict[str, str]:
 
 def values() -> dict[str, str]:
     """What calculator.md names as {{ name }}."""
-    # A word, and not the product of its letters.
-    named = re.compile(r"^(" + "|".join(STEP.terms) + r")\b")
-    terms = [named.sub(r"\\mathit{\1}", term) for term in STEP.latex_terms()]
+    terms = STEP.latex_terms()
     lines = [" + ".join(terms[place : place + A_LINE]) for place in range(0, len(terms), A_LINE)]
     aligned = r"t_{\mathrm{step}} ={}& " + "\\\\\n&+ ".join(lines)
     first = answer(Settings())
