@@ -52,7 +52,7 @@ out, err = Console(), Console(stderr=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Folder = Annotated[Path, typer.Option("--to", help="Folder of the measurement files.")]
-From = Annotated[Path, typer.Argument(help="Folder of measurement files.")]
+From = Annotated[Path, typer.Argument(help="Folder of measurement files.", callback=paths.of_checkout)]
 
 
 def print_json(value: Any) -> None:
@@ -89,6 +89,7 @@ def add_stack(
     python: Annotated[Path | None, typer.Option(help="The Python to build it with.")] = None,
 ) -> None:
     """Build the named stacks, finding the older Python each needs."""
+    paths.of_checkout(paths.LOCKS)
     if not names and not everything:
         raise InputError("stack", "", "was not named", f"Name one of: {', '.join(stacks.ALL)}; or give --all.")
     wanted = [stacks.get(name) for name in names] if names else list(stacks.ALL.values())
@@ -348,6 +349,7 @@ def check(
 
     With --contribution it is 2, and then nothing of the folder may be merged.
     """
+    paths.of_checkout(paths.MEASUREMENTS if contribution else folder)
     if not folder.is_dir():
         raise InputError("folder", str(folder), "does not exist", "Name a folder of measurement files.")
     if (folder / "machine.json").exists():
@@ -448,6 +450,7 @@ def bench(
 @app.command("bench-formula")
 def bench_formula(as_json: Json = False) -> None:
     """How sharp the formula is: its error for points that it has not seen, next to that of measuring them again."""
+    paths.of_checkout(paths.MEASUREMENTS)
     from traintime.book import bench_formula as sharp  # the book's floor is slow to load
 
     found = sharp.every_machine()
@@ -647,6 +650,7 @@ def bench_predict(
     """How often the predictor is right: models drawn at random, predicted, and then trained twice."""
     from traintime.predict import bench, goals
 
+    paths.of_checkout(paths.PREDICTED)  # which version of the predictor this is
     folder, found = to or bench.folder(), []
     records.check_writable(folder)
     bench.tried(folder, machines.this())  # a file that is broken is none to add to, and refused
@@ -683,7 +687,7 @@ def lab(
             raise InputError(
                 "port", port, "is in use", f"Take another: make lab PORT={port - 1 if port == 65535 else port + 1}"
             ) from None
-    folder = paths.CHAPTERS if edit else paths.READER
+    folder = paths.of_checkout(paths.CHAPTERS if edit else paths.READER)
     if not any(folder.glob("*.ipynb")):
         raise InputError("lab", str(folder), "holds no chapters yet", "Run: make book  (or give --edit)")
     command = [sys.executable, "-m", "jupyterlab", f"--port={port}", "--ServerApp.port_retries=0", str(folder)]

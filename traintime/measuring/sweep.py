@@ -178,7 +178,7 @@ def load_profile(name: str) -> dict[str, Any]:
 
     Raises InputError for an unknown one, and for a file that holds no settings.
     """
-    path = paths.PROFILES / f"{name}.yaml"
+    path = paths.of_checkout(paths.PROFILES) / f"{name}.yaml"
     import yaml  # here: a prediction reads no profile
 
     known = sorted(p.stem for p in paths.PROFILES.glob("*.yaml"))
