@@ -130,7 +130,7 @@ def building(tmp_path):
     command = [sys.executable, "-c", "from traintime.book import workflow; workflow._snakemake('quick')"]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    # What a shell starts in the background ignores Ctrl-C, and so does all that it starts, but not where it has a handler.
+    # What a shell starts in the background ignores Ctrl-C, and so does all that it starts, but for a handler.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, env=environment, **pipes) as build:
         try:
