@@ -23,7 +23,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from traintime import paths
-from traintime.errors import LARGEST, REMEDIES, InputError, of_system, unknown
+from traintime.errors import LARGEST, REMEDIES, InputError, missing, of_system, unknown
 from traintime.explain import memory, points
 from traintime.learning import run as learning
 from traintime.learning.trial import Trial
@@ -52,7 +52,7 @@ out, err = Console(), Console(stderr=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Folder = Annotated[Path, typer.Option("--to", help="Folder of the measurement files.")]
-From = Annotated[Path, typer.Argument(help="Folder of measurement files.")]
+From = Annotated[Path, typer.Argument(help="Folder of measurement files.", callback=paths.of_checkout)]
 
 
 def print_json(value: Any) -> None:
@@ -89,6 +89,7 @@ def add_stack(
     python: Annotated[Path | None, typer.Option(help="The Python to build it with.")] = None,
 ) -> None:
     """Build the named stacks, finding the older Python each needs."""
+    paths.of_checkout(paths.LOCKS)
     if not names and not everything:
         raise InputError("stack", "", "was not named", f"Name one of: {', '.join(stacks.ALL)}; or give --all.")
     wanted = [stacks.get(name) for name in names] if names else list(stacks.ALL.values())
@@ -284,6 +285,8 @@ def table(
         if export.is_dir():
             raise InputError("export", str(export), "is a folder", "Give the name of a file.")
         records.check_writable(export.absolute().parent)
+        if export.suffix == ".parquet":
+            import pyarrow  # noqa: F401  # looked for before the files are read
     invocations = tidy_table(folder, machine, sentinel)
     if invocations.empty:
         raise InputError("folder", str(folder), "holds no measurement", "Name another, or run: make measure")
@@ -346,6 +349,7 @@ def check(
 
     With --contribution it is 2, and then nothing of the folder may be merged.
     """
+    paths.of_checkout(paths.MEASUREMENTS if contribution else folder)
     if not folder.is_dir():
         raise InputError("folder", str(folder), "does not exist", "Name a folder of measurement files.")
     if (folder / "machine.json").exists():
@@ -446,6 +450,7 @@ def bench(
 @app.command("bench-formula")
 def bench_formula(as_json: Json = False) -> None:
     """How sharp the formula is: its error for points that it has not seen, next to that of measuring them again."""
+    paths.of_checkout(paths.MEASUREMENTS)
     from traintime.book import bench_formula as sharp  # the book's floor is slow to load
 
     found = sharp.every_machine()
@@ -644,6 +649,7 @@ def bench_predict(
     """How often the predictor is right: models drawn at random, predicted, and then trained twice."""
     from traintime.predict import bench, goals
 
+    paths.of_checkout(paths.PREDICTED)  # which version of the predictor this is
     folder, found = to or bench.folder(), []
     records.check_writable(folder)
     bench.tried(folder, machines.this())  # a file that is broken is none to add to, and refused
@@ -680,7 +686,7 @@ def lab(
             raise InputError(
                 "port", port, "is in use", f"Take another: make lab PORT={port - 1 if port == 65535 else port + 1}"
             ) from None
-    folder = paths.CHAPTERS if edit else paths.READER
+    folder = paths.of_checkout(paths.CHAPTERS if edit else paths.READER)
     if not any(folder.glob("*.ipynb")):
         raise InputError("lab", str(folder), "holds no chapters yet", "Run: make book  (or give --edit)")
     command = [sys.executable, "-m", "jupyterlab", f"--port={port}", "--ServerApp.port_retries=0", str(folder)]
@@ -707,7 +713,9 @@ def main() -> None:
     try:
         refuse_overlong(sys.argv[1:])
         app()
-    except (InputError, RuntimeError, OSError) as error:
+    except (InputError, RuntimeError, OSError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError):
+            error = missing(error)
         if isinstance(error, OSError):
             if error.errno not in REMEDIES:
                 raise

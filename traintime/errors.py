@@ -1,7 +1,9 @@
 """What is wrong with the input, in words that help: the field, the value and the remedy."""
 
+import copyreg
 import errno
 import os
+from typing import Any
 
 # What a system refuses for reasons that lie with a machine or its user, and what to do: anything else is a fault here.
 WRITABLE = "Make it writable, or name another."
@@ -28,10 +30,20 @@ class InputError(ValueError):
         # Keras makes an error of the same class again, of all its words alone.
         super().__init__(f"{field}: {value!r} {problem}. {remedy}" if problem else field)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # For another process it is not made again of its words: a subclass may ask for others.
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
+
 
 def unknown(field: str, value: object, known: list[str]) -> InputError:
     """The error for a name that is not one of the known ones."""
     return InputError(field, value, f"is not a known {field}", f"Choose one of: {', '.join(known)}.")
+
+
+def missing(error: ModuleNotFoundError) -> InputError:
+    """The error for a package that only the book needs, and that is not installed."""
+    remedy = "Install it, or all that the book needs, in a copy of the repository: pip install '.[book]'"
+    return InputError("package", error.name, "is not installed", remedy)
 
 
 def of_system(error: OSError, field: str = "file", value: object = None) -> InputError:

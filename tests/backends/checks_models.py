@@ -107,21 +107,8 @@ def one_in_a_list():
     return keras.Model([numbers], [layers.Dense(1)(numbers)])
 
 
-GRAPHS = [
-    masked_functional,
-    masked_sequential,
-    masking,
-    divided,
-    sliced,
-    cast,
-    several_tensors,
-    function_of_the_readers,
-    nested_and_shared,
-    of_time,
-    stacked_cells,
-    attention,
-    one_in_a_list,
-]
+GRAPHS = [masked_functional, masked_sequential, masking, divided, sliced, cast, several_tensors]
+GRAPHS += [function_of_the_readers, nested_and_shared, of_time, stacked_cells, attention, one_in_a_list]
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

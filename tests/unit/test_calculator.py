@@ -22,7 +22,7 @@ from traintime.book.calculator import answer, choices, formulas, page
 from traintime.book.calculator.answer import Settings
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
-from traintime.explain.terms import PARTS, STEP
+from traintime.explain.terms import PARTS, TERMS
 from traintime.point import make_point
 from traintime.predict import holdings, prices
 from traintime.predict.cards import OURS
@@ -76,9 +76,9 @@ def valued(expression: sympy.Expr, **values: float) -> float:
     return float(expression.subs({symbol: values[str(symbol)] for symbol in expression.free_symbols}))
 
 
-@given(sizes=sizes, costs=st.lists(positive, min_size=len(STEP.terms), max_size=len(STEP.terms)))
+@given(sizes=sizes, costs=st.lists(positive, min_size=len(TERMS), max_size=len(TERMS)))
 def test_the_terms_are_those_of_the_step(sizes, costs):
-    its, work = dict(zip(STEP.terms, costs, strict=True)), make_point(**sizes).work
+    its, work = dict(zip(TERMS, costs, strict=True)), make_point(**sizes).work
     found = {name: valued(each, **its, **vars(work)) for name, each in formulas.parts().items()}
     assert found == pytest.approx(prices.Prices("made up", its, 0.1).parts(work))
 

@@ -466,15 +466,6 @@ def test_a_python_of_another_version_is_refused(traintime, nothing_is_here, tmp_
     assert not paths.STACKS.exists()
 
 
-def test_the_exit_status_reaches_the_shell(tmp_path):
-    command = [sys.executable, "-c", "from traintime.cli import main; main()", "check", str(tmp_path / "nowhere")]
-    environment = os.environ | {"PYTHONPATH": str(paths.ROOT)}
-    answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert answer.returncode == 2
-    assert answer.stdout == ""
-    assert answer.stderr.startswith("error: folder: ")
-
-
 # Adding stacks
 
 

@@ -12,8 +12,7 @@ from hypothesis.extra.numpy import arrays
 from sympy.parsing.latex import parse_latex
 
 from traintime.explain import formula
-from traintime.explain.statistics import Spread, pooled_spread
-from traintime.explain.terms import STEP
+from traintime.explain.statistics import Spread, central, pooled_spread
 
 GRID = list(itertools.product([5_000, 20_000, 280_000, 2_000_000], [32, 100, 1024], [10, 50]))
 ROWS = pd.DataFrame(GRID, columns=["vocabulary", "batch", "length"])
@@ -81,15 +80,8 @@ def test_one_per_cent_counts_the_same_for_a_short_step_and_a_long_one():
     """Two constants a hundredfold apart: the best in relative error is near the shorter, in seconds near the middle."""
     shape = formula.Formula({"a": sympy.Integer(1)})
     seconds = np.array([1.0, 100.0])
-    solution = formula.solve(shape, ROWS.head(2), seconds)
+    solution = formula.solve(shape.design(ROWS.head(2)), seconds)
     assert solution == pytest.approx([(1 + 1 / 100) / (1 + 1 / 100**2)])
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"), [(0.005, 0.01), (0.02, 0.03), (9, 10.23), (41, 81.91), (82, 141.91), (142, 201.91)]
-)
-def test_a_pipeline_ends_when_its_thread_wakes(seconds, expected):
-    assert formula.tf_data_end(seconds) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -146,7 +138,7 @@ numbers = st.floats(-1e6, 1e6)
 
 @given(st.lists(numbers, min_size=1, max_size=30).map(pd.Series), numbers, st.floats(0.01, 0.99))
 def test_an_interval_always_holds_its_value(draws, value, level):
-    interval = formula.interval(draws, value, level)
+    interval = central(draws, value, level)
     assert value in interval
     assert interval.value == value
     assert min(draws.min(), value) <= interval.low
@@ -163,12 +155,12 @@ def test_an_interval_always_holds_its_value(draws, value, level):
     ],
 )
 def test_an_interval_is_the_middle_of_the_draws(value, level, expected):
-    interval = formula.interval(pd.Series(range(101)), value, level)
+    interval = central(pd.Series(range(101)), value, level)
     assert (interval.low, interval.high) == pytest.approx(expected)
 
 
 def test_draws_that_nobody_knows_give_no_interval():
-    interval = formula.interval(pd.Series([1.0, np.nan]), 1.5)
+    interval = central(pd.Series([1.0, np.nan]), 1.5)
     assert interval.value == 1.5
     assert np.isnan([interval.low, interval.high]).all()
 
@@ -278,7 +270,7 @@ def test_a_point_left_out_is_foretold_by_the_others_alone():
     expected = []
     for index in range(3):
         rest = np.delete([1.0, 2.0, 5.0], index)
-        solution = formula.solve(formula.STRAIGHT_LINE, rows.drop(index), rest)
+        solution = formula.solve(formula.STRAIGHT_LINE.design(rows.drop(index)), rest)
         expected.append(solution[0] + solution[1] * rows["vocabulary"][index])
     assert errors == pytest.approx(np.array(expected) / [1, 2, 5] - 1)
 
@@ -336,12 +328,12 @@ def test_a_row_beyond_the_bend_costs_its_surcharge_and_a_row_before_it_none():
     within, beyond = 1e-3, 5e-3
     seconds = 1 + within * rows["vocabulary"].to_numpy() + beyond * bent.design(rows)[:, -1]
     line = formula.bent(formula.STRAIGHT_LINE, 100)
-    assert formula.solve(line, rows, seconds) == pytest.approx([1, within, beyond])
+    assert formula.solve(line.design(rows), seconds) == pytest.approx([1, within, beyond])
 
 
-# Every formula that the package has: the chapters print some, the calculator's page prints STEP.
+# Every formula that the package has: the chapters print some, the calculator's page prints formula.STEP.
 ALL = [one for one in vars(formula).values() if isinstance(one, formula.Formula)]
-ALL += [formula.bent(formula.FOUR_TERMS, 100_000), STEP, PER_WORD]
+ALL += [formula.bent(formula.FOUR_TERMS, 100_000), PER_WORD]
 
 
 def read(text):

@@ -6,7 +6,7 @@ import pytest
 
 from traintime import paths
 from traintime.book import original
-from traintime.explain import formula
+from traintime.explain import formula, statistics
 
 
 @pytest.mark.parametrize("path", sorted(paths.ORIGINAL.glob("*.csv")), ids=lambda path: path.stem)
@@ -78,7 +78,7 @@ def test_three_terms_explain_the_six_cells_of_a_device(fits, device):
 @pytest.mark.parametrize(("name", "expected"), [("b", 15.4), ("c", 12.5)])
 def test_the_lead_of_the_gpu_tends_to_the_ratio_of_the_coefficients(fits, name, expected):
     value = fits["CPU"].coefficients[name] / fits["GPU"].coefficients[name]
-    found = formula.interval(fits["CPU"].draws[name] / fits["GPU"].draws[name], value)
+    found = statistics.central(fits["CPU"].draws[name] / fits["GPU"].draws[name], value)
     assert round(value, 1) == expected
     assert found.low < expected < found.high
     assert found.high < 20, "the document's guess lies outside"

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from traintime.book.chapters import rows
 from traintime.errors import InputError
-from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
-from traintime.explain.terms import STEP
+from traintime.explain.terms import TERMS
 from traintime.point import make_point
 from traintime.predict import advice, ask, durations, here, holdings, prices, record, tiers
 from traintime.predict.answer import Estimate, Help, amount, amounts, around, bytes_of, digits, within
 from traintime.predict.estimate import comparison, estimate, side_by_side
-from traintime.predict.evidence import conclude
+from traintime.predict.evidence import conclude, tf_data_end
 from traintime.predict.prices import Rates
 from traintime.predict.probe import Probe, Trained, Trainer
 from traintime.predict.request import ModelDescription, Request
@@ -83,6 +82,13 @@ def test_a_training_is_the_sum_of_its_parts():
     assert one.parts["saving"] == 1.0
     once = one.parts["first step"] + one.parts["saving"]
     assert one.epoch.value == pytest.approx((one.total.value - once) / 3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0.005, 0.01), (0.02, 0.03), (9, 10.23), (41, 81.91), (82, 141.91), (142, 201.91)]
+)
+def test_a_pipeline_ends_when_its_thread_wakes(seconds, expected):
+    assert tf_data_end(seconds) == pytest.approx(expected)
 
 
 def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
@@ -304,7 +310,7 @@ def test_what_the_formula_does_not_explain_gets_no_reason_and_no_advice():
 
 
 def helped(known, seconds=(0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-11, 1e-10, 1e-11)):
-    priced = prices.Prices("made up", dict(zip(STEP.terms, seconds, strict=True)), 0.1)
+    priced = prices.Prices("made up", dict(zip(TERMS, seconds, strict=True)), 0.1)
     model = dataclasses.replace(known, stack="2026-tensorflow")
     found = advice.helps(advice.PricedWork(model, priced, {}), 100)
     return {one.what.split(",")[0].split(":")[0].split(" (")[0]: one for one in found}, priced
@@ -336,7 +342,7 @@ def test_a_small_table_gets_no_advice_about_tables():
 def test_a_deferred_table_is_advised_above_the_rows_of_chapter_16_alone(stack):
     least = round(rows.equal_rows(rows.most_repeatable(), stack), -3)
     assert advice.DEFERRED_ABOVE[stack] == least
-    of_rates = prices.Prices("made up", dict.fromkeys(STEP.terms, 0.0) | {"update": 1e-9}, 0.1)
+    of_rates = prices.Prices("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
     for count, told in ((least, False), (least + 1, True)):
         model = dataclasses.replace(ModelDescription.from_point(make_point(vocabulary=int(count))), stack=stack)
         found = advice.helps(advice.PricedWork(model, of_rates, {}), 100)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from traintime.errors import InputError
-from traintime.explain.terms import STEP, TERMS, by_part
+from traintime.explain.terms import TERMS, by_part
 from traintime.measuring import machine
 from traintime.point import make_point
 from traintime.predict import here, holdings, prices
@@ -16,7 +16,7 @@ from traintime.store import derived
 
 
 def made(seconds):
-    return Prices("made up", dict(zip(STEP.terms, seconds, strict=True)), 0.1)
+    return Prices("made up", dict(zip(TERMS, seconds, strict=True)), 0.1)
 
 
 def test_a_step_is_the_sum_of_its_terms():
@@ -55,7 +55,7 @@ def test_of_terms_in_proportion_the_first_has_the_price_whatever_the_rounding():
 
 def test_twice_the_rates_halve_what_they_price_and_nothing_else():
     slow, fast = (prices.of_rates("x", Rates(factor * 1e11, factor * 1e10), "2026-jax") for factor in (1, 2))
-    for term in STEP.terms:
+    for term in TERMS:
         factor = 1 if term in ("overhead", "launch") else 2
         assert slow.seconds[term] == pytest.approx(factor * fast.seconds[term])
 

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -857,6 +858,8 @@ def test_unknown_layers_are_all_named(keras, layers, stacked):
     with pytest.raises(UnknownLayer) as caught:
         work(model, BATCH, "sgd")
     assert list(caught.value.layers.values()) == ["Twice", "Lambda", "FFT"]
+    sent = pickle.loads(pickle.dumps(caught.value))  # as from another process
+    assert (type(sent), str(sent), vars(sent)) == (UnknownLayer, str(caught.value), vars(caught.value))
     nested = stacked((3, 5), layers.TimeDistributed(inner))
     with pytest.raises(UnknownLayer, match=r"/twice \(Twice\); .*/same \(Lambda\)"):
         work(nested, BATCH, "sgd")

@@ -35,7 +35,7 @@ def line(rows: pd.DataFrame) -> np.ndarray:
     """Seconds per step and per sample. rows: batch_size and epoch_s of one network; a last, smaller batch is a step."""
     steps = np.ceil(SAMPLES / rows["batch_size"])
     seconds = (rows["epoch_s"] / steps).to_numpy()
-    return formula.solve(formula.BATCH_LINE, pd.DataFrame({"batch": SAMPLES / steps}), seconds)
+    return formula.solve(formula.BATCH_LINE.design(pd.DataFrame({"batch": SAMPLES / steps})), seconds)
 
 
 def errors(fitted: np.ndarray, rows: pd.DataFrame) -> np.ndarray:

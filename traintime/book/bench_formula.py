@@ -137,7 +137,7 @@ def ratio(errors: np.ndarray, repeat: float, spread: Spread) -> Interval:
     random = np.random.default_rng(0)
     means = random.choice(errors, size=(DRAWS, len(errors))).mean(axis=1)
     scales = np.sqrt(random.chisquare(spread.degrees, DRAWS) / spread.degrees)
-    return formula.interval(pd.Series(means / repeat * scales), float(errors.mean()) / repeat)
+    return statistics.central(pd.Series(means / repeat * scales), float(errors.mean()) / repeat)
 
 
 def every_machine() -> list[Sharpness]:

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError, distributions, version
+from importlib.metadata import distributions
 from typing import Any
 
 from traintime import paths
@@ -17,17 +17,11 @@ TO_GET_A_GPU = "For a GPU: menu Runtime, Change runtime type, T4 GPU."
 
 
 def lacking() -> list[str]:
-    """The package's own requirements that are not installed, as pyproject.toml states them."""
-    stated = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    return [requirement for requirement in stated if not _installed(re.split(r"[<>=!~ \[]", requirement)[0])]
-
-
-def _installed(name: str) -> bool:
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True
+    """The package's own requirements, and its chapters', that are not installed, as pyproject.toml states them."""
+    project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
+    stated = project["dependencies"] + project["optional-dependencies"]["chapters"]
+    here = {each.name.lower() for each in distributions() if each.name}
+    return [requirement for requirement in stated if re.split(r"[<>=!~ \[]", requirement)[0] not in here]
 
 
 def prepare() -> None:

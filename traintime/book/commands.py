@@ -12,7 +12,7 @@ import typer
 
 from traintime import paths
 from traintime.book.processes import die_with_parent
-from traintime.errors import InputError, unknown
+from traintime.errors import InputError, missing, unknown
 
 # jsonschema, behind every notebook, builds a grammar of web addresses when this is there: two seconds at each start.
 sys.modules["rfc3987_syntax"] = None
@@ -124,6 +124,8 @@ def main() -> None:
     """Run one step; bad input is one clear line and exit status 2."""
     try:
         app()
-    except (InputError, RuntimeError) as problem:
+    except (InputError, RuntimeError, ModuleNotFoundError) as problem:
+        if isinstance(problem, ModuleNotFoundError):
+            problem = missing(problem)
         typer.echo(f"error: {problem}", err=True)
         sys.exit(2 if isinstance(problem, InputError) else 1)

@@ -12,11 +12,10 @@ from scipy.optimize import nnls
 from scipy.special import erf
 
 from traintime.explain.statistics import LEVEL, Interval, Spread, central
+from traintime.explain.terms import TERMS
 
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
 P, N, A = sympy.symbols("P N A", positive=True)  # of a step's Work: parameters, operations, bytes of activations
-K, M, U = sympy.symbols("K M U", positive=True)  # of the same: launches, bytes of products, bytes of the update
-E, G = sympy.symbols("E G", positive=True)  # of the same: operations of the update, bytes of slices' gradients
 Z = sympy.Symbol("Z", positive=True)  # pages that a step maps anew, as they were counted
 SIZES = {"V": "vocabulary", "B": "batch", "L": "length"}
 WORK = {"P": "parameters", "N": "flops", "A": "activation_bytes"}
@@ -30,7 +29,7 @@ class Formula:
     """A sum of terms, each a coefficient (seconds a unit of the term) times an expression in the symbols of COLUMNS.
 
     terms: coefficient name -> expression; fit, evaluation and the printed mathematics all read it. The formula of any
-    model's step is terms.STEP.
+    model's step is STEP.
     """
 
     terms: Mapping[str, sympy.Expr]
@@ -79,6 +78,9 @@ BY_PARAMETERS = Formula({"a": sympy.Integer(1), "p": P})
 BY_OPERATIONS = Formula({"a": sympy.Integer(1), "o": N})
 BY_BYTES = Formula({"a": sympy.Integer(1), "t": A})
 BY_BOTH = Formula({"a": sympy.Integer(1), "o": N, "t": A})
+# Any model's step, by the table of terms.
+_SYMBOLS = {"": sympy.Integer(1)} | {column: sympy.Symbol(letter, positive=True) for letter, column in WORK.items()}
+STEP = Formula({name: _SYMBOLS[term.amount] for name, term in TERMS.items()})
 
 
 def bent(formula: Formula, rows: float) -> Formula:
@@ -109,7 +111,7 @@ class Fit:
 
     def interval(self, name: str) -> Interval:
         """One coefficient with the interval of its draws; the fitted value is always inside it."""
-        return interval(self.draws[name], self.coefficients[name])
+        return central(self.draws[name], self.coefficients[name])
 
     @property
     def mean_error(self) -> float:
@@ -117,20 +119,11 @@ class Fit:
         return float(np.abs(self.errors).mean())
 
 
-def interval(draws: pd.Series, value: float, level: float = LEVEL) -> Interval:
-    """Central interval of the draws of a coefficient (statistics.central)."""
-    return central(draws, value, level)
-
-
-def solve(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:
+def solve(design: Array, seconds: Array) -> Array:
     """Non-negative least squares in relative error: a cost is never negative, and 1 % counts the same everywhere.
 
-    Where a second is missing (NaN), so are all coefficients.
+    design: Formula.design of the rows. Where a second is missing (NaN), so are all coefficients.
     """
-    return _solve(formula.design(rows), seconds)
-
-
-def _solve(design: Array, seconds: Array) -> Array:
     if np.isnan(seconds).any():
         return np.full(design.shape[1], np.nan)
     solution, _ = nnls(design / seconds[:, None], np.ones(len(seconds)))
@@ -154,9 +147,9 @@ def fit(
     if len(rows) < len(formula.terms):
         raise ValueError(f"{len(rows)} rows cannot determine {len(formula.terms)} coefficients")
     design = formula.design(rows)
-    solution = _solve(design, seconds)
+    solution = solve(design, seconds)
     random = np.random.default_rng(seed)
-    drawn = np.array([_solve(design, redraw(random)) for _ in range(draws)])
+    drawn = np.array([solve(design, redraw(random)) for _ in range(draws)])
     names = list(formula.terms)
     predicted = design @ solution
     return Fit(
@@ -199,7 +192,7 @@ def leave_one_out(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array
     design, errors = formula.design(rows), []
     for index in range(len(rows)):
         others = np.arange(len(rows)) != index
-        errors.append(design[index] @ _solve(design[others], seconds[others]) / seconds[index] - 1)
+        errors.append(design[index] @ solve(design[others], seconds[others]) / seconds[index] - 1)
     return np.array(errors)
 
 
@@ -257,18 +250,3 @@ def repeated(seconds: Array, numbers: Array, spread: Spread) -> Callable[[np.ran
         return seconds * np.exp(np.clip(error * random.standard_t(max(spread.degrees, 1), len(seconds)), -50, 50))
 
     return draw
-
-
-def tf_data_end(seconds: float) -> float:
-    """Seconds after which Keras 3's `fit` over arrays returns on TensorFlow, given what its steps take together.
-
-    The input pipeline ends only when the thread that tunes it wakes: after 10 ms, then after pauses that double, up
-    to a minute each. It does so now and then: a race. Whoever cancels wakes the thread, and sets afterwards what it
-    looks at. Source: TensorFlow, core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs (2.21); model.cc,
-    OptimizeLoop; cancellation.cc, StartCancel.
-    """
-    pause, end = 0.01, 0.0
-    while end < seconds:
-        end += pause
-        pause = min(2 * pause, 60.0)
-    return end

@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import sympy
-
-from traintime.explain.formula import A, E, Formula, G, K, M, N, U
 from traintime.workloads.base import FLOAT
 
 # The machine's rate that bounds a term below: operations or bytes a second; "" for a term that is counted in seconds.
@@ -32,14 +29,13 @@ class Part:
 class Term:
     """A term of the formula: a cost times an amount.
 
-    name: of its coefficient, the cost, in seconds a unit; amount: of a step, in symbols of its Work (formula.COLUMNS);
+    name: of its coefficient, the cost, in seconds a unit; amount: of a step, the name of a field of its Work, "" for 1;
     part: in which people read it (PARTS); rate: what bounds its cost below, and weight: units of that rate in a unit
-    of the amount; every_batch: a batch that is not full pays it in full; stacks: those that pay it, none for
-    all.
+    of the amount; every_batch: a batch that is not full pays it in full; stacks: those that pay it, none for all.
     """
 
     name: str
-    amount: sympy.Expr
+    amount: str
     part: str
     rate: Rate = ""
     weight: int = 1
@@ -69,20 +65,19 @@ PARTS = {
 TERMS = {
     term.name: term
     for term in (
-        Term("overhead", sympy.Integer(1), "overhead", every_batch=True),
+        Term("overhead", "", "overhead", every_batch=True),
         # Layers, and the time steps of a recurrent layer.
-        Term("launch", K, "overhead", every_batch=True),
-        Term("matmul", N, "arithmetic", "operations"),
-        Term("move", M, "arithmetic", "bytes"),
-        Term("update", U, "update", "bytes", every_batch=True),
+        Term("launch", "launches", "overhead", every_batch=True),
+        Term("matmul", "flops", "arithmetic", "operations"),
+        Term("move", "product_bytes", "arithmetic", "bytes"),
+        Term("update", "update_bytes", "update", "bytes", every_batch=True),
         # An operation of the update that a framework runs by itself reads a float32 number and writes one.
-        Term("elementwise", E, "update", "bytes", weight=2 * FLOAT, every_batch=True),
-        Term("touch", A, "activations", "bytes"),
+        Term("elementwise", "update_flops", "update", "bytes", weight=2 * FLOAT, every_batch=True),
+        Term("touch", "activation_bytes", "activations", "bytes"),
         # On torch the gradient of a time step's slice is as large as the whole sequence.
-        Term("slice", G, "activations", "bytes", stacks=("2026-torch",)),
+        Term("slice", "slice_bytes", "activations", "bytes", stacks=("2026-torch",)),
     )
 }
-STEP = Formula({name: term.amount for name, term in TERMS.items()})
 
 
 def by_part(seconds: Mapping[str, float]) -> dict[str, float]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import filelock
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from traintime import paths
@@ -179,7 +178,9 @@ def load_profile(name: str) -> dict[str, Any]:
 
     Raises InputError for an unknown one, and for a file that holds no settings.
     """
-    path = paths.PROFILES / f"{name}.yaml"
+    path = paths.of_checkout(paths.PROFILES) / f"{name}.yaml"
+    import yaml  # here: a prediction reads no profile
+
     known = sorted(p.stem for p in paths.PROFILES.glob("*.yaml"))
     if name not in known:
         raise unknown("profile", name, known)

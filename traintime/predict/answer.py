@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import ByteSize, Field, TypeAdapter, ValidationError
 from scipy.special import stdtrit
 
-from traintime.errors import InputError
+from traintime.errors import InputError, missing
 from traintime.explain.statistics import Interval
 from traintime.predict import durations
 
@@ -218,8 +218,10 @@ class Estimate:
 
     def plot(self, axes: Any = None) -> Any:
         """The step as one bar, by what is paid for, or else the training by its parts; returns matplotlib's axes."""
-        import matplotlib.pyplot as plt
-
+        try:
+            import matplotlib.pyplot as plt
+        except ModuleNotFoundError as error:
+            raise missing(error) from None
         shares, unit = (self.terms, "ms per step") if self.terms else (self.parts, "s in all")
         axes = axes or plt.subplots(figsize=(7, 1.6), layout="constrained")[1]
         left, scale = 0.0, 1e3 if self.terms else 1.0

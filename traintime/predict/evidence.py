@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from traintime.explain.formula import tf_data_end
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
 from traintime.predict import advice, durations, precision, record
@@ -28,7 +27,7 @@ class Evidence:
     are spent on; peak_bytes: peak memory of the process (on a GPU: of its memory), None where nobody can tell;
     peak_error: standard deviation of its logarithm; priced: what the step is spent on, None where the model's work is
     unknown; notes: what the reader may want to know; warnings: why it may be wrong; sleeps: whether `fit` may sleep
-    after an epoch (formula.tf_data_end); stack: whose earlier answers tell how often such a one is right
+    after an epoch (tf_data_end); stack: whose earlier answers tell how often such a one is right
     (predict.record), "" where nobody's do; wait_s: seconds of a step that it waits for data.
     """
 
@@ -122,3 +121,18 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
         deadline_s=request.deadline_s,
         memory_limit=request.memory_limit,
     )
+
+
+def tf_data_end(seconds: float) -> float:
+    """Seconds after which Keras 3's `fit` over arrays returns on TensorFlow, given what its steps take together.
+
+    The input pipeline ends only when the thread that tunes it wakes: after 10 ms, then after pauses that double, up
+    to a minute each. It does so now and then: a race. Whoever cancels wakes the thread, and sets afterwards what it
+    looks at. Source: TensorFlow, core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs (2.21); model.cc,
+    OptimizeLoop; cancellation.cc, StartCancel.
+    """
+    pause, end = 0.01, 0.0
+    while end < seconds:
+        end += pause
+        pause = min(2 * pause, 60.0)
+    return end

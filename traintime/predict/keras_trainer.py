@@ -38,7 +38,7 @@ class _Epochs(keras.callbacks.Callback):
     """Seconds of each epoch from its first batch to its end, and of what lay between one's end and the next's first.
 
     No hook that ends a batch: Keras dispatches steps as it does without it. From the first batch, since TensorFlow may
-    sleep before an epoch's input begins (explain.formula.tf_data_end), which a short epoch would take for its steps.
+    sleep before an epoch's input begins (evidence.tf_data_end), which a short epoch would take for its steps.
     """
 
     def __init__(self) -> None:
@@ -263,7 +263,7 @@ class KerasTrainer(Trainer):
 
     @property
     def sleeps(self) -> bool:
-        """Whether `fit` may sleep after an epoch: on TensorFlow over arrays (explain.formula.tf_data_end)."""
+        """Whether `fit` may sleep after an epoch: on TensorFlow over arrays (evidence.tf_data_end)."""
         return self.backend == "tensorflow" and not self.own_batches
 
     def test_s(self, batch: int, steps: int) -> float | None:

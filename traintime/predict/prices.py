@@ -23,8 +23,7 @@ from scipy.optimize import nnls
 from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.explain import points
-from traintime.explain.formula import WORK
-from traintime.explain.terms import STEP, TERMS
+from traintime.explain.terms import TERMS
 from traintime.measuring.machine import RATES, rated
 from traintime.point import Point, Run
 from traintime.store import derived, records
@@ -91,7 +90,8 @@ class Prices:
 
 def design(works: Sequence[Work]) -> Array:
     """The formula's terms of each step, shape (steps, terms)."""
-    return STEP.design(pd.DataFrame([{column: getattr(work, column) for column in WORK.values()} for work in works]))
+    amounts = [term.amount for term in TERMS.values()]
+    return np.array([[float(getattr(work, name)) if name else 1.0 for name in amounts] for work in works])
 
 
 def pays(stack: str) -> Array:

@@ -63,7 +63,7 @@ class Trainer(Protocol):
 
     @property
     def sleeps(self) -> bool:
-        """Whether it may sleep after an epoch (explain.formula.tf_data_end)."""
+        """Whether it may sleep after an epoch (evidence.tf_data_end)."""
         return False
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:

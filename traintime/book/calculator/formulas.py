@@ -10,8 +10,7 @@ from typing import Any
 
 import sympy
 
-from traintime.explain.formula import COLUMNS
-from traintime.explain.terms import STEP, TERMS
+from traintime.explain.terms import TERMS
 from traintime.predict.holdings import MemoryModel
 from traintime.predict.prices import FIXED, Rates
 from traintime.workloads.base import Work
@@ -44,8 +43,8 @@ def work(optimizer: str, frozen: bool) -> Expressions:
 
 def parts() -> Expressions:
     """Seconds of a step by term, in the fields of Work and the costs, which have the terms' names."""
-    named = {symbol: sympy.Symbol(COLUMNS[str(symbol)]) for term in STEP.terms.values() for symbol in term.free_symbols}
-    return {name: sympy.Symbol(name) * term.xreplace(named) for name, term in STEP.terms.items()}
+    amounts = {name: sympy.Symbol(term.amount) if term.amount else 1 for name, term in TERMS.items()}
+    return {name: sympy.Symbol(name) * amount for name, amount in amounts.items()}
 
 
 def priced() -> Expressions:

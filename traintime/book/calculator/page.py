@@ -4,7 +4,6 @@ import functools
 import html
 import json
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,8 +15,9 @@ from traintime.book.calculator.answer import LEVEL, THEIRS, Measured, Settings, 
 from traintime.book.calculator.choices import Machine, Number
 from traintime.book.chapters import batch
 from traintime.book.plots.look import PALETTE
+from traintime.explain.formula import STEP
 from traintime.explain.statistics import Interval
-from traintime.explain.terms import PARTS, STEP, TERMS
+from traintime.explain.terms import PARTS, TERMS
 from traintime.predict import advice, holdings
 from traintime.predict.cards import THE_DOCUMENTS
 from traintime.predict.prices import REACHED, Prices
@@ -162,9 +162,7 @@ def fragments() -> dict[str, str]:
 
 def values() -> dict[str, str]:
     """What calculator.md names as {{ name }}."""
-    # A word, and not the product of its letters.
-    named = re.compile(r"^(" + "|".join(STEP.terms) + r")\b")
-    terms = [named.sub(r"\\mathit{\1}", term) for term in STEP.latex_terms()]
+    terms = STEP.latex_terms()
     lines = [" + ".join(terms[place : place + A_LINE]) for place in range(0, len(terms), A_LINE)]
     aligned = r"t_{\mathrm{step}} ={}& " + "\\\\\n&+ ".join(lines)
     first = answer(Settings())

@@ -44,7 +44,7 @@ def lines(book: Measurements, batches: tuple[int, ...] = BATCHES, allocator: str
 
 def break_even(fit: formula.Fit) -> Interval:
     """Batch at which the cost of its sentences equals the fixed cost: F / c, with the interval of its draws."""
-    return formula.interval(fit.draws["F"] / fit.draws["c"], fit.coefficients["F"] / fit.coefficients["c"])
+    return statistics.central(fit.draws["F"] / fit.draws["c"], fit.coefficients["F"] / fit.coefficients["c"])
 
 
 def break_evens(book: Measurements, batches: tuple[int, ...] = BATCHES, allocator: str = "glibc") -> pd.DataFrame:
@@ -76,7 +76,7 @@ def document_devices(draws: int = 1000) -> pd.DataFrame:
     result = {}
     for device, fit in original.s0_fits(draws).items():
         value, drawn = fit.coefficients, fit.draws
-        at = formula.interval(
+        at = statistics.central(
             (drawn["a"] + drawn["b"] * VOCABULARY) / drawn["c"], (value["a"] + value["b"] * VOCABULARY) / value["c"]
         )
         gain = (1 / SMALL + 1 / at.value) / (1 / LARGE + 1 / at.value)
@@ -149,7 +149,7 @@ def most_over_least(book: Measurements) -> Interval:
     """How many times as large the largest break-even batch is as the smallest. Raises KeyError without two."""
     under, over = (lines(book)[stack] for stack in least_and_most(book))
     drawn = (over.draws["F"] / over.draws["c"]) / (under.draws["F"] / under.draws["c"])
-    return formula.interval(drawn, break_even(over).value / break_even(under).value)
+    return statistics.central(drawn, break_even(over).value / break_even(under).value)
 
 
 @claim("05.3", "The break-even batch differs by more than 3 times between the stacks of one machine.")

@@ -77,7 +77,7 @@ def document_line() -> tuple[pd.DataFrame, dict[str, float]]:
     """
     table = original.read("s3-batch")
     table = table.assign(step_s=table["total_s"] / table["epochs"] / EPOCH * table["batch"])
-    solution = formula.solve(formula.BATCH_LINE, table, table["step_s"].to_numpy(float))
+    solution = formula.solve(formula.BATCH_LINE.design(table), table["step_s"].to_numpy(float))
     off = formula.BATCH_LINE.design(table) @ solution / table["step_s"] - 1
     return table.assign(off=off), dict(zip(formula.BATCH_LINE.terms, solution.tolist(), strict=True))
 
@@ -254,7 +254,7 @@ def cost_table(book: Measurements) -> HTML:
 def break_even(fit: Fit) -> Interval:
     """The batch at which the cost per step equals that of its images."""
     drawn = fit.draws["F"] / fit.draws["c"]
-    return formula.interval(drawn, fit.coefficients["F"] / fit.coefficients["c"])
+    return statistics.central(drawn, fit.coefficients["F"] / fit.coefficients["c"])
 
 
 def inverse(ratio: Interval) -> Interval:

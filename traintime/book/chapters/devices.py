@@ -15,7 +15,7 @@ from traintime.book.chapters.leads import PARTS, ROWS, document_step, fastest_fi
 from traintime.book.claims import Finding, above, below, claim, every_stack
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
-from traintime.explain import formula
+from traintime.explain import statistics
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
 from traintime.workloads.base import FLOAT, UPDATE_BYTES, UPDATE_FLOPS
@@ -91,7 +91,9 @@ def rates_reached(book: Measurements) -> dict[str, Interval]:
     row_flops, flops = UPDATE_FLOPS["adam"] * FAVOURITE.sizes.embedding, FAVOURITE.work.flops
     if book.machine == original.FIGURES:
         gpu, work = original.s0_fits()["GPU"], {"b": row_flops, "c": make_point(batch=1).work.flops}
-        rates = (formula.interval(each / gpu.draws[term], each / gpu.coefficients[term]) for term, each in work.items())
+        rates = (
+            statistics.central(each / gpu.draws[term], each / gpu.coefficients[term]) for term, each in work.items()
+        )
         return dict(zip(("update", "products"), rates, strict=True))
     prices = vocabulary.price_of_a_row(book, vocabulary.by_vocabulary(book))
     row, frozen = prices[stored.smallest(prices)], fastest_first(book, frozen=True).head(1)

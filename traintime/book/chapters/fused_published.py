@@ -108,7 +108,7 @@ def fused_line() -> dict[str, float]:
     (formula.BATCH_LINE).
     """
     two = document().query("layer == 'CuDNNLSTM'").dropna(subset="rows")
-    solution = formula.solve(formula.BATCH_LINE, two, two["step_s"].to_numpy(float))
+    solution = formula.solve(formula.BATCH_LINE.design(two), two["step_s"].to_numpy(float))
     return dict(zip(formula.BATCH_LINE.terms, solution.tolist(), strict=True))
 
 

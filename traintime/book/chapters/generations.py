@@ -13,7 +13,7 @@ from traintime.book.chapters.vocabulary import VOCABULARIES
 from traintime.book.claims import Finding, above, below, claim, every, every_stack, judged_together, span
 from traintime.book.page import Prose
 from traintime.book.stored import ANY, Measurements
-from traintime.explain import formula
+from traintime.explain import formula, statistics
 from traintime.explain.statistics import Interval
 from traintime.point import fields
 from traintime.workloads.base import FLOAT
@@ -190,7 +190,7 @@ def rows_cost_more(book: Measurements) -> Finding:
 )
 def rest_costs_less(book: Measurements) -> Finding:
     one, two = rival_lines(book, "2020")
-    rest = formula.interval(one.draws["a"] / two.draws["a"], one.coefficients["a"] / two.coefficients["a"])
+    rest = statistics.central(one.draws["a"] / two.draws["a"], one.coefficients["a"] / two.coefficients["a"])
     return every_stack({"2020": rest}, below(1), unit="times")
 
 

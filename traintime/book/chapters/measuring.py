@@ -20,8 +20,9 @@ from traintime.book.claims import Finding, above, claim, every_stack, within
 from traintime.book.page import Prose
 from traintime.book.plots import short
 from traintime.book.stored import ANY, Measurements, largest, smallest
-from traintime.explain import formula, statistics
+from traintime.explain import statistics
 from traintime.explain.statistics import Comparison, Interval
+from traintime.predict import evidence
 from traintime.predict.goals import mean
 from traintime.predict.record import SLEPT_S
 from traintime.store.table import ALIKE
@@ -267,7 +268,7 @@ def mean_is_better_than_slope(book: Measurements) -> Finding:
 def calls(book: Measurements) -> pd.DataFrame:
     """Every stored call of TensorFlow's own loop, which can sleep, whose last step was timed separately.
 
-    Columns sentences, seconds, idle_s, done_s (when the last step was), predicted_s (formula.tf_data_end).
+    Columns sentences, seconds, idle_s, done_s (when the last step was), predicted_s (evidence.tf_data_end).
     """
     loops = [
         loop
@@ -279,7 +280,7 @@ def calls(book: Measurements) -> pd.DataFrame:
     ]
     rows = [(one.sentences, one.ns / 1e9, (one.ns - one.trained_ns) / 1e9, one.trained_ns / 1e9) for one in loops]
     table = pd.DataFrame(rows, columns=["sentences", "seconds", "idle_s", "done_s"], dtype=float)
-    return table.assign(predicted_s=[formula.tf_data_end(seconds) for seconds in table["done_s"]])
+    return table.assign(predicted_s=[evidence.tf_data_end(seconds) for seconds in table["done_s"]])
 
 
 def slept(book: Measurements) -> pd.DataFrame:

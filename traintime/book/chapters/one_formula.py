@@ -159,7 +159,7 @@ def s3_steps() -> pd.DataFrame:
 def line_of_batches(rows: pd.DataFrame) -> tuple[dict[str, float], Array]:
     """A cost per step (F) and one per sample (c) of rows with columns batch and step_s; and their relative errors."""
     seconds = rows["step_s"].to_numpy(float)
-    solution = formula.solve(formula.BATCH_LINE, rows, seconds)
+    solution = formula.solve(formula.BATCH_LINE.design(rows), seconds)
     errors = formula.BATCH_LINE.design(rows) @ solution / seconds - 1
     return dict(zip(formula.BATCH_LINE.terms, solution.tolist(), strict=True)), errors
 

@@ -17,7 +17,7 @@ from traintime.book.chapters.vocabulary import bytes_a_row
 from traintime.book.claims import Finding, above, any_stack, below, claim, claim_without_machine, every, every_stack
 from traintime.book.page import Prose
 from traintime.book.stored import ANY, Measurements
-from traintime.explain import formula
+from traintime.explain import formula, statistics
 from traintime.explain.formula import Fit
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
@@ -113,7 +113,7 @@ def share_of_terms(fit: Fit, terms: Iterable[str]) -> Interval:
     """Share of these terms in a step at the 2017 post's favourite configuration, 280,000 rows and batch 100."""
     drawn, value = fit.draws * fit.formula.design(FAVOURITE)[0], fit.parts(FAVOURITE).iloc[0]
     shares = drawn[list(terms)].sum(axis=1) / drawn.sum(axis=1)
-    return formula.interval(shares, float(value[list(terms)].sum() / value.sum()))
+    return statistics.central(shares, float(value[list(terms)].sum() / value.sum()))
 
 
 def limits(fits: dict[str, Fit]) -> dict[str, Interval]:
