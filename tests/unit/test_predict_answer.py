@@ -208,7 +208,7 @@ def test_what_a_change_does_is_told_in_words(time, memory, said):
 
 def test_it_is_shown_as_text_table_and_picture():
     one = estimate(make_point(vocabulary=2_000_000), samples=1_000_000)
-    assert "10,000 steps of 100" in str(one)
+    assert "10,000 of 100 samples" in str(one)
     assert max(map(len, str(one).splitlines())) <= 80
     assert "the optimizer" in one._repr_html_()
     assert ">peak memory</th>" in one._repr_html_()

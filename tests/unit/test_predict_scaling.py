@@ -64,7 +64,7 @@ def test_one_and_the_same_model_is_scaled_by_one():
 
 
 def test_prices_that_are_all_off_alike_scale_alike():
-    small, large = model(vocabulary=20_000), model(vocabulary=50_000)
+    small, large = model(vocabulary=10_000), model(vocabulary=20_000)
     dearer = replace(PRICES, seconds={name: 3 * each for name, each in PRICES.seconds.items()})
     ours, theirs = (scaling.scale(small, large, 100, each) for each in (PRICES, dearer))
     assert ours.step == pytest.approx(theirs.step)

@@ -175,7 +175,7 @@ class Estimate:
         if self.limited_by:
             lines.append(("limited by", self.limited_by if self.terms is None else self._largest()))
         evidence = ("evidence", "; ".join(filter(None, (f"{self.tier}, {self.of}", self.record))))
-        lines += [("beware", each) for each in self.warnings][:2]
+        lines += [("beware", each) for each in self.warnings][: MOST_ROWS - 2 - len(lines)]
         tries = [("to try", f"{one.what}: {_factors(one)}") for one in self.helps[:3]]
         return [*lines, *tries[: MOST_ROWS - 1 - len(lines)], evidence]
 

@@ -11,7 +11,7 @@ from traintime.predict.answer import SURE, WAIT, Estimate, around, lasting
 from traintime.predict.request import Request
 from traintime.workloads.base import FLOAT32
 
-FAR = 0.99  # level of the interval around a step by the formula beyond which the formula explains nothing
+FAR = 0.99  # level of the interval around the formula's step: what takes longer is spent on something else
 CURE = (
     "A Dataset whose pipeline is not tuned does not: options = tf.data.Options(); options.autotune.enabled = False; "
     "dataset = dataset.with_options(options)"
@@ -70,8 +70,7 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
         by_formula = sum(priced.terms.values())
         waits_s = min(evidence.wait_s, max(evidence.step_s - by_formula, 0.0))
         computes_s = evidence.step_s - waits_s
-        likely = around(by_formula, (priced.prices.error, SURE), level=FAR)
-        if not likely.low <= computes_s <= likely.high:
+        if computes_s > around(by_formula, (priced.prices.error, SURE), level=FAR).high:
             told = f"{lasting(computes_s)} a step, of which it makes {lasting(by_formula)}"
             limited_by = f"the formula does not explain this: {told}"
         else:
