@@ -647,7 +647,7 @@ def bench_predict(
     as_json: Json = False,
 ) -> None:
     """How often the predictor is right: models drawn at random, predicted, and then trained twice."""
-    from traintime.predict import bench, goals
+    from traintime.predict import bench
 
     paths.of_checkout(paths.PREDICTED)  # which version of the predictor this is
     folder, found = to or bench.folder(), []
@@ -669,7 +669,6 @@ def bench_predict(
         width=rows["width"].map("{:.1f}".format), **{one: rows[one].map("{:.0%}".format) for one in shares}
     )
     show(grid(rows.replace(["nan%", "nan"], ""), "predicted against trained"))
-    show(grid(goals.goals(found), "goals, by what this run found"))
 
 
 @app.command()

@@ -15,7 +15,7 @@ from traintime import cli, paths
 from traintime.book import page, stored
 from traintime.book.chapters import predicting, predicting_elsewhere, predicting_long, predicting_tried, question
 from traintime.errors import InputError
-from traintime.predict import bench, bench_models, goals, prices
+from traintime.predict import bench, bench_models, prices
 from traintime.predict.answer import Estimate, around
 from traintime.predict.bench import Case
 
@@ -134,12 +134,10 @@ def test_what_was_printed_and_not_kept_counts_without_its_intervals(book, tmp_pa
     assert set(found["stack"]) == {"2026-jax"}
 
 
-def test_what_is_withdrawn_has_no_memory_also_for_a_goal_and_keeps_its_time(book, tmp_path):
+def test_what_is_withdrawn_has_no_memory_and_keeps_its_time(book, tmp_path):
     made = book([case(1, peak=3.0), case(2)])
     (tmp_path / "withdrawn.csv").write_text(f"machine,started,figure,reason\nmade-up,{case(1).started},memory,ours\n")
     assert predicting_tried.cases(made)["way"].value_counts()[["probed memory", "probed"]].tolist() == [1, 2]
-    found = goals.goals(predicting_tried.without_withdrawn(made))
-    assert found.loc[found["goal"].str.contains("peak of memory, probed"), "models"].tolist() == [1]
 
 
 def test_the_card_of_the_document_is_judged_on_the_document():
@@ -332,7 +330,6 @@ def test_a_chapter_shows_every_machine_that_tried_models(book, tmp_path):
     assert [one.machine for one in predicting_tried.machines()] == two
     books = predicting_tried.machines()
     assert all(one.title in predicting.domain_table(books).data for one in books)
-    assert all(one.title in predicting.goal_table(books).data for one in books)
     probed = cells(predicting.tier_table(books))[0]
     assert probed[1:] == [f"{text}<br>{text}" for text in ("1 (20.2 to 20 s)", "1 %", "1 of 1", "1.5", "1 of 1")]
     cards = set(predicting_elsewhere.on_cards()["machine"])
@@ -428,7 +425,7 @@ def test_a_training_outside_of_its_interval_is_said_to_be(took, says):
 def test_a_disturbed_training_is_not_compared_with_its_interval(where, monkeypatch):
     monkeypatch.setattr(predicting.here, "crowd", lambda *_: 1.5 * (where == "training"))
     notes = ("others used 1.5 of 2 processors while it was tried: ...",) if where == "probe" else ()
-    text = predicting.landed(replace(said("probed", 20.0, 1e9, 0.12), notes=notes), 60.0).data
+    text = predicting.landed(replace(said("probed", 20.0, 1e9, 0.12), warnings=notes), 60.0).data
     assert "judges nothing" in text
     assert "**" not in text
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtri, ndtri, stdtrit
+from scipy.stats import binomtest
 
 Array = NDArray[np.float64]
 Reason = Literal[
@@ -183,6 +184,21 @@ def mean(values: ArrayLike, spread: Spread | None = None) -> Interval:
     error = np.sqrt(variance / len(seconds) + variance**2 / (2 * spread.degrees))
     centre = float(np.log(seconds).mean()) + variance / 2
     return _around(float(seconds.mean()), centre, error, spread.degrees)
+
+
+def average(values: Array) -> Interval:
+    """The mean of errors, of any sign, with its 95 % interval (Student's t); without one of a single value."""
+    value = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(value)
+    reach = _quantile(len(values) - 1) * float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    return Interval(value, value - reach, value + reach)
+
+
+def share(happened: Array) -> Interval:
+    """How often something happened, with its exact 95 % interval (Clopper and Pearson 1934)."""
+    ends = binomtest(int(np.sum(happened)), len(happened)).proportion_ci(method="exact")
+    return Interval(float(np.mean(happened)), float(ends.low), float(ends.high))
 
 
 def ratio(

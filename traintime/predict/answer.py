@@ -157,7 +157,8 @@ class Estimate:
         """The estimate that `to_dict` wrote."""
         times = {name: plain[name] and Interval(**plain[name]) for name in ("step", "epoch", "total", "memory")}
         helps = tuple(Help(**one) for one in plain["helps"])
-        return cls(**plain | times | {"helps": helps} | {name: tuple(plain[name]) for name in ("notes", "warnings")})
+        told = {name: tuple(plain.get(name, ())) for name in ("notes", "warnings")}
+        return cls(**plain | times | told | {"helps": helps})
 
     @property
     def rows(self) -> list[tuple[str, str]]:

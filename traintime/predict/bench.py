@@ -1,7 +1,7 @@
 """How often the predictor is right: models drawn at random, predicted, and then trained; `traintime bench-predict`.
 
 Each is predicted in one process and trained in two others, so that the prediction's error is compared with the error of
-measuring again, and, in the same run, with what people do without it.
+measuring again. What people do without it (one timed batch, counted operations) was tried beside it up to version 9.
 """
 
 import functools
@@ -24,10 +24,9 @@ from traintime.explain.statistics import Interval
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
 from traintime.point import Run, make_point
-from traintime.predict import bench_models, here, holdings, resident, versions
+from traintime.predict import bench_models, holdings, resident, versions
 from traintime.predict.answer import Estimate
 from traintime.predict.estimate import estimate
-from traintime.predict.work import work
 from traintime.store import records
 from traintime.workloads.base import FLOAT, validated
 
@@ -283,21 +282,7 @@ def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     about = training | {"model": model}
     requests = {tier: about | {"tier": tier} for tier in ("formula", "probed")}
     requests["probed"] |= {"seconds": job["seconds"], "keep": False}
-    answers = _answers(requests)
-    x, y = trainer.samples(batch)
-    model.train_on_batch(x, y)
-    one_batch_s = _seconds_of(model.train_on_batch, x, y)
-    steps, rates = training["epochs"] * training["samples"] / batch, here.rates()
-    flops_s, xla_s = work(model, batch).total.flops / rates.flops, counted_s(model, x, y, rates)
-    about = {"samples": training["samples"], "epochs": training["epochs"]}
-    about |= {"one_batch_s": one_batch_s * math.ceil(steps), "flops_s": flops_s * steps}
-    return answers | about | {"counted_s": None if xla_s is None else xla_s * steps}
-
-
-def _seconds_of(function: Callable[..., Any], *arguments: Any) -> float:
-    start = time.perf_counter()
-    function(*arguments)
-    return time.perf_counter() - start
+    return _answers(requests) | {name: training[name] for name in ("samples", "epochs")}
 
 
 def _batches(step_s: float, trained_s: float) -> int:
@@ -338,46 +323,19 @@ def _predict_beyond(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     return answers | {name: training[name] for name in ("samples", "epochs")} | {"line_s": line_s * training["epochs"]}
 
 
-def counted_s(model: Any, x: Any, y: Any, rates: Any) -> float | None:
-    """Seconds of a step that XLA's cost analysis makes of it, the larger of operations and bytes; None but on JAX."""
-    import keras
-
-    if keras.backend.backend() != "jax":
-        return None
-    import jax
-
-    kinds = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
-    state = model._get_jax_state(**dict.fromkeys(kinds, True))
-    found = jax.jit(model.train_step).lower(state, (x, y)).compile().cost_analysis()
-    counted = found[0] if isinstance(found, list) else found  # a list in older versions of JAX
-    return max(counted["flops"] / rates.flops, counted["bytes accessed"] / rates.bytes)
-
-
 def _predict_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
-    batch, before = job["sizes"]["batch"], resident.now()
     training = {name: job[name] for name in ("samples", "epochs")}
-    request = training | {"step": loop.step, "batch_size": batch, "seconds": job["seconds"]}
-    answers = _answers({"probed": request})
-    one_batch_s = _seconds_of(loop.step, batch) * math.ceil(training["samples"] / batch) * training["epochs"]
-    return answers | training | {"one_batch_s": one_batch_s, "torchinfo_bytes": _of_torchinfo(loop, batch, before)}
-
-
-def _of_torchinfo(loop: bench_models.PlainLoop, batch: int, before: int) -> float | None:
-    """What it makes of a batch, on top of what the process held before; None where it is not installed."""
-    try:
-        import torchinfo
-    except ImportError:
-        return None
-    # Of a slice it counts the whole that it was taken from.
-    found = torchinfo.summary(loop.network, input_data=loop.inputs[:batch].clone(), verbose=0)
-    return float(before + found.total_input + found.total_output_bytes)
+    asked = {"step": loop.step, "batch_size": job["sizes"]["batch"], "seconds": job["seconds"]}
+    return _answers({"probed": training | asked}) | training
 
 
 def _size_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
     """Samples of a training of a loop, whose steps nobody can count: by the shortest step of some."""
     batch, times = job["sizes"]["batch"], list[float]()
     while sum(times) < ROUGH_S or len(times) < LEAST:
-        times.append(_seconds_of(loop.step, batch))
+        start = time.perf_counter()
+        loop.step(batch)
+        times.append(time.perf_counter() - start)
     epochs = LONG_EPOCHS if job["trained_s"] > LONG_S else 1
     return {
         "samples": batch * max(_batches(min(times), job["trained_s"]) // epochs, LEAST) + batch // 3,

@@ -21,9 +21,8 @@ from traintime.book.page import Prose
 from traintime.book.plots import short
 from traintime.book.stored import ANY, Measurements, largest, smallest
 from traintime.explain import statistics
-from traintime.explain.statistics import Comparison, Interval
+from traintime.explain.statistics import Comparison, Interval, average
 from traintime.predict import evidence
-from traintime.predict.goals import mean
 from traintime.predict.record import SLEPT_S
 from traintime.store.table import ALIKE
 
@@ -325,7 +324,7 @@ def waits() -> pd.DataFrame:
 def waited() -> Interval:
     """What an epoch's end adds to an epoch where the pipeline tunes itself, a share, on average."""
     each = pd.read_csv(paths.DATA / "sleeps.csv").query("way != 'untuned'")
-    return mean((each["wait_s"] / each["epoch_s"]).to_numpy())
+    return average((each["wait_s"] / each["epoch_s"]).to_numpy())
 
 
 def waits_table() -> HTML:

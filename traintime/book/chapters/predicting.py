@@ -28,11 +28,10 @@ from traintime.book.chapters.predicting_tried import (
     some,
     tried,
     withdrawn,
-    without_withdrawn,
 )
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
-from traintime.predict import durations, goals, here, record
+from traintime.predict import durations, here, record
 from traintime.predict.answer import Estimate
 from traintime.predict.bench import Case, kept
 from traintime.predict.bench_models import BEYONDS, DOMAINS, NARROW, WHOLE
@@ -178,17 +177,6 @@ def _range(book: Measurements, tier: str) -> str:
     """How long the trainings lasted that a tier predicted: "4.1 to 127 s"."""
     lasted = stored.measured([one.true_s for one in predicted_by(book, tier)])
     return f"{min(lasted):.1f} to {max(lasted):.0f} s"
-
-
-def goal_table(books: Sequence[Measurements]) -> HTML:
-    """Each goal, what was found, and whether it was met."""
-    table = [
-        [f"{book.title}, {one.of.removeprefix('2026-')}", one.goal, str(one.models), one.found, one.verdict]
-        for book in books
-        for one in goals.goals(without_withdrawn(book)).itertuples()
-    ]
-    heads = ["", "goal", "models", "found", "verdict"]
-    return page.table(heads, table, right=False, fold="Goals that we set before") if table else page.nothing()
 
 
 def domain_table(books: Sequence[Measurements]) -> HTML:

@@ -30,10 +30,12 @@ from traintime.book.chapters.predicting_tried import (
 )
 from traintime.book.claims import Finding, above, below, every, every_stack, within
 from traintime.book.stored import Measurements
+from traintime.explain.statistics import average, share
 from traintime.predict.bench_models import WHOLE
-from traintime.predict.goals import AGAIN, PROBED, mean, share
 
 claim = functools.partial(claims.claim, on=shown)
+PROBED = 0.05  # mean error that was the goal, or
+AGAIN = 1.3  # times what training again differs by: what nobody could do much better than
 
 
 # The first bench
@@ -47,7 +49,7 @@ claim = functools.partial(claims.claim, on=shown)
 )
 def probed(book: Measurements) -> Finding:
     models = some(cases(book))
-    error, held = mean(errors(models, "probed")), coverage(models, "probed")
+    error, held = average(errors(models, "probed")), coverage(models, "probed")
     figure = f"mean error {error.text('.0%')}; {held.text('.0%')} of the intervals held"
     return Finding(every(below(0.15)(error), NINE_IN_TEN(held)), figure)
 
@@ -76,8 +78,8 @@ claim(
 )
 def baselines(book: Measurements) -> Finding:
     table = by_model(some(cases(book)), "probed", "one batch", "FLOPs / peak")
-    batch = mean((table["one batch"] - table["probed"]).to_numpy())
-    peak = mean((table["FLOPs / peak"] - table["one batch"]).to_numpy())
+    batch = average((table["one batch"] - table["probed"]).to_numpy())
+    peak = average((table["FLOPs / peak"] - table["one batch"]).to_numpy())
     figure = ", ".join(f"{way} {table[way].mean():.0%}" for way in table)
     return Finding(every(above(0)(batch), above(0)(peak)), figure)
 
@@ -89,7 +91,7 @@ def baselines(book: Measurements) -> Finding:
 )
 def memory(book: Measurements) -> Finding:
     models = some(cases(book))
-    of_probe, of_formula = (mean(errors(models, f"{tier} memory")) for tier in ("probed", "formula"))
+    of_probe, of_formula = (average(errors(models, f"{tier} memory")) for tier in ("probed", "formula"))
     figure = f"probed {of_probe.text('.1%')}, formula {of_formula.text('.1%')}"
     return Finding(every(below(0.05)(of_probe), below(0.10)(of_formula)), figure)
 
@@ -171,7 +173,7 @@ claim(
 def as_good_as_again(book: Measurements) -> Finding:
     parts, texts = [], []
     for stack, mine in anew(book).groupby("stack"):
-        error, again = mean(errors(mine, "probed")), errors(mine, "again").mean()
+        error, again = average(errors(mine, "probed")), errors(mine, "again").mean()
         parts.append(below(max(PROBED, AGAIN * again))(error))
         texts.append(f"{str(stack).removeprefix('2026-')} {error.text('.1%')}, again {again:.1%}")
     return Finding(every(*parts), "; ".join(texts))

@@ -12,9 +12,9 @@ from traintime.book.chapters.predicting_tried import NINE_IN_TEN, some, withdraw
 from traintime.book.claims import Finding, above, below
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
+from traintime.explain.statistics import average, share
 from traintime.predict import durations
 from traintime.predict.bench import kept
-from traintime.predict.goals import mean, share
 
 # What was predicted of them (15.35 to 15.37): the mean error, an interval's upper end over its lower one, and what the
 # slowest epoch takes more than the fastest.
@@ -67,7 +67,7 @@ def _withdrawn(book: Measurements) -> pd.DataFrame:
     says="inconclusive",
 )
 def missed(book: Measurements) -> Finding:
-    error = mean(counted(book)["error"].abs().to_numpy())
+    error = average(counted(book)["error"].abs().to_numpy())
     return Finding(below(MISSED)(error), error.text(".1%"))
 
 

@@ -11,11 +11,10 @@ from traintime import paths
 from traintime.book import stored
 from traintime.book.claims import Finding, above, below, every
 from traintime.book.stored import Measurements
-from traintime.explain.statistics import Interval
+from traintime.explain.statistics import Interval, average, share
 from traintime.predict import versions
 from traintime.predict.bench import Case, kept
 from traintime.predict.bench_models import BEYONDS, LOOPS, NARROW, WHOLE
-from traintime.predict.goals import mean, share
 
 COLUMNS = ["number", "stack", "allocator", "kind", "domain", "started", "version", "way", "times", "held"]
 ALLOCATORS = ("glibc", "tcmalloc")  # that models of the document's kind were tried under
@@ -164,7 +163,7 @@ def ahead(models: pd.DataFrame, ours: str, theirs: str, times: float = 1.0) -> F
     """Whether theirs misses by more than ours so many times, by pairs of the same model."""
     table = by_model(models, ours, theirs)
     figure = f"{table[theirs].mean():.0%} against {table[ours].mean():.0%}"
-    return Finding(above(0)(mean((table[theirs] - times * table[ours]).to_numpy())), figure)
+    return Finding(above(0)(average((table[theirs] - times * table[ours]).to_numpy())), figure)
 
 
 def loops(models: pd.DataFrame) -> pd.DataFrame:
@@ -210,7 +209,7 @@ def by_stack(models: pd.DataFrame, of: Callable[[pd.DataFrame], Interval], way: 
 
 def missed(models: pd.DataFrame, way: str, limit: float, spec: str = ".0%") -> Finding:
     """Whether a way misses these models by less than a limit, on average."""
-    error = mean(errors(models, way))
+    error = average(errors(models, way))
     return Finding(below(limit)(error), error.text(spec))
 
 
@@ -222,7 +221,7 @@ def nine_in_ten(models: pd.DataFrame, way: str) -> Finding:
 
 def document_kind_missed(models: pd.DataFrame, limits: Mapping[str, Callable[[Interval], bool | None]]) -> Finding:
     """Whether the mean calibrated error is within its limits under each allocator."""
-    each = {name: mean(errors(models[models["allocator"] == name], "calibrated")) for name in limits}
+    each = {name: average(errors(models[models["allocator"] == name], "calibrated")) for name in limits}
     figure = "; ".join(f"{name} {error.text('.0%')}" for name, error in each.items())
     return Finding(every(*(limits[name](error) for name, error in each.items())), figure)
 
@@ -235,4 +234,4 @@ def scaled_models(book: Measurements, at: str, domain: str = NARROW) -> pd.DataF
 def until_done(models: pd.DataFrame) -> Interval:
     """What scaled answers miss, without the sleep after the last step. Raises KeyError where that was not kept."""
     done = some(models[models["way"] == "scaled"].dropna(subset="done"))["done"]
-    return mean(np.abs(done.to_numpy() - 1))
+    return average(np.abs(done.to_numpy() - 1))
