@@ -21,11 +21,11 @@ STEPS = 10
 class Killed(keras.callbacks.Callback):
     """No callback after this one, and nothing of Python's end: as when a machine is switched off."""
 
-    def on_epoch_begin(self, epoch, logs=None):
-        self.epoch = epoch
+    steps = 0
 
     def on_train_batch_end(self, batch, logs=None):
-        if (self.epoch, batch) == (2, STEPS // 2):
+        self.steps += 1
+        if self.steps == 2 * STEPS + STEPS // 2:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
