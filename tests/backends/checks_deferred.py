@@ -358,7 +358,9 @@ def test_a_checkpoint_of_the_backends_own_holds_what_rows_owe(tmp_path):
     for seed in range(8):
         model.train_on_batch(*data(1, seed))
     if BACKEND == "torch":
-        saved = model.state_dict().values()  # names go on from model to model
+        saved = list(model.state_dict().values())  # names go on from model to model
+        rows = next(value for value in saved if value.shape == (ROWS, WIDTH))
+        assert far(ops.convert_to_numpy(rows), table_of(model)) == 0  # so that whoever else reads them is right
         other.load_state_dict(dict(zip(other.state_dict(), saved, strict=True)))
     else:
         other.train_on_batch(*data(1))  # which makes its optimizer's variables
@@ -378,12 +380,12 @@ def test_every_row_has_its_turn_before_room_runs_out(monkeypatch):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, number)
     inputs, targets = data(600)  # the count of steps begins anew
-    inputs[10 * BATCH :] %= 50  # all other rows wait for longer than there is room
+    inputs[10 * BATCH :] %= 100  # all other rows wait for longer than there is room
+    inputs[500 * BATCH :] %= 50  # and half of these while it does
     short, dense = made(Embedding(ROWS, WIDTH)), made(Table(ROWS, WIDTH))
     for model in (short, dense):
         model.fit(inputs, targets, BATCH, shuffle=False, verbose=0)
-    assert far(table_of(short)[50:], table_of(dense)[50:]) < 1e-4
-    assert far(table_of(short), table_of(dense)) < 1e-2
+    assert far(table_of(short), table_of(dense)) < 1e-4
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
