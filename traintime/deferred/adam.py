@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from traintime.deferred.missed import IN_FLOAT32, powers
-from traintime.deferred.table import TERMS, Owned, Table, rows_of
+from traintime.deferred.table import JAX, TERMS, Owned, Table, rows_of
 from traintime.errors import InputError
 
 # What a Keras optimizer may be asked for that cannot be done row by row, and why. False, None and 0 ask for nothing.
@@ -109,12 +109,7 @@ class Adam(type(keras.optimizers.Adam())):
             trainable_variables = list(trainable_variables)
             with keras.name_scope(self.name, caller=self):
                 self.build(trainable_variables)
-        for name, why in REFUSED.items():
-            if getattr(self, name, None):
-                raise InputError(name, getattr(self, name), why, f"Leave {name} out.")
-        if (given := (self.beta_1, self.beta_2)) != self._betas:
-            problem = f"were {self._betas} when it was made"
-            raise InputError("beta_1, beta_2", given, problem, "Compile the model with a new traintime.deferred.Adam.")
+        self._refuse_changed()
         variables = self._trainable_variables if trainable_variables is None else trainable_variables
         if not self._tables or len(grads) != len(variables) or all(gradient is None for gradient in grads):
             super().apply(grads, trainable_variables)
@@ -134,6 +129,16 @@ class Adam(type(keras.optimizers.Adam())):
                 super().apply(others, rest)
             else:
                 self._iterations.assign_add(1)
+
+    def _refuse_changed(self) -> None:
+        """Raise InputError for what was set since it was made and cannot be done row by row."""
+        wrong = [(name, getattr(self, name), why) for name, why in REFUSED.items() if getattr(self, name, None)]
+        if (given := (self.beta_1, self.beta_2)) != self._betas:
+            wrong.append(("beta_1, beta_2", given, f"were {self._betas} when it was made"))
+        for about in wrong:
+            if JAX:
+                rows_of().spare()
+            raise InputError(*about, f"Leave {about[0]} out, or compile the model with a new traintime.deferred.Adam.")
 
     def _overwrite_variable_with_gradient(self, variable: Any) -> bool:
         return isinstance(variable, Owned) or super()._overwrite_variable_with_gradient(variable)

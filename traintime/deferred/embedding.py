@@ -43,8 +43,8 @@ class Embedding(keras.layers.Embedding):
     Inputs: whole numbers from 0 to input_dim - 1, of any shape, as floats only where those can tell all rows apart;
     outputs: that shape and output_dim. A lookup writes nothing. Rows that no batch reads are behind until they are
     read: predictions, get_weights(), saving and `embeddings` see what dense training would have made of them. Raw
-    tensors are behind (`.value` of a variable, and what is computed of a model's variables without numpy()) until
-    `settle()`, and whoever writes those trains something else.
+    tensors are behind (`.value` of a variable, what is computed of a model's variables without numpy(), and a torch
+    state_dict of a whole model, which may be loaded again) until `settle()`; whoever writes them trains something else.
 
     most: row numbers in a step, which JAX alone has to know beforehand. Raises InputError for sizes that are no counts,
     arguments that only keras.layers.Embedding has, a table that does not fit into memory, a backend without it,

@@ -38,7 +38,7 @@ def on_gpu() -> bool:
 
 
 def more(layer: Any, one: Any, made: Callable[..., Any]) -> list[Any]:
-    """Variables that only this backend needs: none. What torch saves has all rows up to date."""
+    """Variables that only this backend needs: none. What torch saves of the layer has all rows up to date."""
     layer.register_state_dict_pre_hook(lambda module, *_: module.settle())
     return []
 
