@@ -176,8 +176,9 @@ def test_memory_starts_from_what_the_very_process_holds():
 def test_a_slow_source_of_batches_is_in_the_time():
     model = reader()
     x, y = KerasTrainer(model).samples(8)
-    one = traintime.estimate(model, data=Batches(x, y), samples=320, batch_size=8, seconds=1)
-    assert one.step.value >= 0.004
+    one = traintime.estimate(model, data=Batches(x, y, pause_s=0.03), samples=320, batch_size=8, seconds=3)
+    assert one.step.value >= 0.03
+    assert one.limited_by.startswith("waiting for data")
 
 
 def test_a_source_of_several_workers_is_timed_while_all_of_them_work():

@@ -20,7 +20,7 @@ from traintime.predict.estimate import comparison, estimate, side_by_side
 from traintime.predict.evidence import conclude, tf_data_end
 from traintime.predict.prices import Rates
 from traintime.predict.probe import Probe, Trained, Trainer
-from traintime.predict.request import ModelDescription, Request
+from traintime.predict.request import ModelDescription, Request, sizes
 from traintime.predict.tiers import probed_evidence
 from traintime.predict.work import of_forward
 
@@ -148,6 +148,33 @@ def test_validation_is_the_forward_pass_of_the_work():
     assert known.forward.flops == whole.flops // 3
     assert known.forward.launches == whole.launches // 2
     assert known.forward.update_bytes == known.forward.update_flops == 0
+
+
+def test_a_cards_memory_is_the_cards(monkeypatch):
+    """However much this process holds before: it lies elsewhere."""
+    monkeypatch.setattr(tiers.resident, "gpu_peak", lambda backend: 5e8)
+    monkeypatch.setattr(tiers.resident, "now", lambda: 9e9)
+    monkeypatch.setattr(Fake, "peak_bytes", lambda self: 5e8)
+    monkeypatch.setattr(Fake, "array_bytes", lambda self, samples: 0)
+    assert probed().memory.value == 5e8
+    card = estimate(make_point(vocabulary=100), samples=1000, device="T4").memory
+    assert card.value > holdings.CONTEXT
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "found"),
+    [
+        ((np.zeros((640, 5)), np.zeros(640)), {}, (640, 32)),
+        ({"a": np.zeros((640, 5))}, {"samples": 64}, (64, 32)),
+        (None, {"samples": 64, "batch_size": 8}, (64, 8)),
+    ],
+)
+def test_the_data_tell_how_many_samples_there_are_and_keras_how_many_a_step_has(data, given, found):
+    assert sizes("a Keras model", data, given.get("samples"), given.get("batch_size")) == found
+    with pytest.raises(InputError, match="samples: None is not told by the data"):
+        sizes("a Keras model", None, None, 32)
+    with pytest.raises(InputError, match="batch_size: None is not told by the data"):
+        sizes(None, None, 64, None)
 
 
 # The interval

@@ -10,14 +10,18 @@ torch = pytest.importorskip("torch")
 
 import traintime  # noqa: E402
 from traintime.errors import InputError  # noqa: E402
-from traintime.predict import here  # noqa: E402
-from traintime.predict.prices import Rates  # noqa: E402
+from traintime.explain.terms import TERMS  # noqa: E402
+from traintime.predict import advice, here  # noqa: E402
+from traintime.predict.advice import PricedWork  # noqa: E402
+from traintime.predict.prices import Prices, Rates  # noqa: E402
+from traintime.predict.request import ModelDescription  # noqa: E402
 from traintime.predict.snapshot import Snapshot  # noqa: E402
-from traintime.predict.torch_trainer import TorchTrainer  # noqa: E402
+from traintime.predict.torch_trainer import TorchTrainer, _scattered  # noqa: E402
 from traintime.predict.torch_work import step_work  # noqa: E402
 from traintime.workloads.base import product  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
+OF_UPDATE = Prices("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
 
 
 @pytest.fixture(autouse=True)
@@ -114,10 +118,58 @@ def test_a_loader_counts_as_fast_as_it_is(workers):
     module = nn.Linear(20, 1)
     data = torch.utils.data.DataLoader(Slow(), batch_size=8, num_workers=workers)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    one = traintime.estimate(module, loss=nn.MSELoss(), optimizer=optimizer, data=data, samples=96, epochs=9, seconds=4)
-    assert one.batch_size == 8, "the loader's own"
+    one = traintime.estimate(module, loss=nn.MSELoss(), optimizer=optimizer, data=data, epochs=9, seconds=4)
+    assert (one.samples, one.batch_size) == (len(Slow()), 8), "the loader's own"
+    assert one.limited_by.startswith("waiting for data")
+    assert not one.helps, "a larger batch waits as much longer"
     assert one.step.value == pytest.approx(0.08 / max(workers, 1), rel=0.4)
-    assert one.parts["steps"] == pytest.approx(9 * 12 * one.step.value)
+    assert one.parts["steps"] == pytest.approx(9 * (len(Slow()) // 8) * one.step.value)
+
+
+class Lengths(torch.utils.data.IterableDataset):
+    """Sentences that become longer."""
+
+    def __iter__(self):
+        return ((torch.randn(length, 20), torch.zeros(length, 1)) for length in range(1, 65))
+
+
+def test_batches_come_from_all_over_a_sorted_epoch_or_it_is_said():
+    data = [(torch.randn(length, 20), torch.zeros(length, 1)) for length in range(1, 65)]
+    lengths = [len(x[0]) for x, _ in _scattered(torch.utils.data.DataLoader(data))]
+    assert sorted(lengths) == list(range(1, 65)) != lengths
+    shuffled, module = torch.utils.data.DataLoader(data, shuffle=True), nn.Linear(20, 1)
+    assert _scattered(shuffled) is shuffled
+    asked = {"loss": nn.MSELoss(), "optimizer": torch.optim.SGD(module.parameters(), lr=0.1), "seconds": 1}
+    for source, told in ((torch.utils.data.DataLoader(data), False), (torch.utils.data.DataLoader(Lengths()), True)):
+        one = traintime.estimate(module, data=source, samples=64, **asked)
+        assert any("differ in size" in each for each in one.warnings) == told
+
+
+def test_a_module_that_is_compiled_stays_so():
+    compiled = torch.compile(nn.Linear(20, 1), backend="eager")
+    asked = {"loss": nn.MSELoss(), "optimizer": torch.optim.SGD(compiled.parameters(), lr=0.1)}
+    traintime.module_memory(compiled, data=(torch.randn(8, 20), torch.zeros(8, 1)), **asked)
+    graphs = torch._dynamo.utils.counters["stats"]
+    before = graphs["unique_graphs"]
+    compiled(torch.randn(8, 20))
+    assert graphs["unique_graphs"] > before
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+def test_a_sparse_table_is_updated_where_it_was_read(kind):
+    def described(sparse):
+        module = nn.Sequential(kind(5000, 8, sparse=sparse), nn.Flatten(), nn.LazyLinear(1))
+        rows = torch.randint(0, 5000, (40, 6))
+        module(rows)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        trainer = TorchTrainer(module, nn.MSELoss(), optimizer, (rows, torch.zeros(40, 1)))
+        return ModelDescription.from_module(trainer, 10)
+
+    dense, sparse = described(False), described(True)
+    assert dense.work.trained - sparse.work.trained == 8 * (5000 - 10 * 6)
+    assert (dense.frozen, sparse.frozen) == (0, 8 * 5000)
+    assert any("sparse=True" in one.what for one in advice.helps(PricedWork(dense, OF_UPDATE, {}), 10))
+    assert not any("sparse" in one.what for one in advice.helps(PricedWork(sparse, OF_UPDATE, {}), 10))
 
 
 class WithItsLoss(nn.Module):
@@ -344,6 +396,9 @@ PAIR = (torch.randn(8, 4), torch.randn(8, 1))
     [
         ({"optimizer": None}, "optimizer"),
         ({"optimizer": torch.optim.Adam([torch.zeros(3, requires_grad=True)])}, "optimizer"),
+        ({"optimizer": [torch.optim.SGD([torch.zeros(3, requires_grad=True)])] * 2}, "optimizer"),
+        ({"data": torch.utils.data.TensorDataset(*PAIR)}, "data"),
+        ({"loss": nn.MSELoss}, "loss"),
         ({"loss": "mse"}, "loss"),
         ({"loss": None}, "loss"),
         ({"data": None}, "data"),

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,12 +17,11 @@ from traintime.predict import durations, here, holdings, prices, resident, scali
 from traintime.predict.answer import LEVEL, TIERS, Estimate, amount, bytes_of
 from traintime.predict.evidence import Evidence, conclude
 from traintime.predict.probe import StepTrainer
-from traintime.predict.request import ModelDescription, Request, is_module
+from traintime.predict.request import ModelDescription, Request, is_module, sizes
 from traintime.predict.tiers import formula_evidence, probed_evidence, scaled_evidence
 from traintime.workloads.base import FLOAT
 
 SECONDS = 60.0
-KERAS_BATCH = 32  # samples a step of `fit`, where it is not told
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def estimate(
                 "batch_size", batch_size, f"differs from the configuration's {model.sizes.batch}", "Leave it out."
             )
         batch_size = model.sizes.batch
-    samples, batch_size = _sizes(model, data, samples, batch_size)
+    samples, batch_size = sizes(model, data, samples, batch_size)
     deadline_s = None if deadline is None else durations.seconds(deadline, "deadline")
     limit = None if memory is None else bytes_of(memory)
     request = Request(samples, batch_size, epochs, validation, saves, level, deadline_s, limit)
@@ -145,25 +144,6 @@ def _said(seconds: float) -> contextlib.AbstractContextManager[Any]:
     if not sys.stderr.isatty():
         return contextlib.nullcontext()
     return Console(stderr=True).status(f"trains it for about {seconds:.0f} s, then puts it back as it was")
-
-
-def _sizes(model: Any, data: Any, samples: int | None, batch: int | None) -> tuple[int, int]:
-    """Samples of an epoch, and of a step, from the data where they are not given. Raises InputError for none."""
-    arrays = data[0] if isinstance(data, tuple | list) and data else data
-    while isinstance(arrays, Mapping | tuple | list) and arrays:
-        arrays = next(iter(arrays.values())) if isinstance(arrays, Mapping) else arrays[0]
-    if batch is None:
-        batch = getattr(data, "batch_size", None) or getattr(getattr(data, "batch_sampler", None), "batch_size", None)
-    if batch is None and model is not None and not is_module(model) and (data is None or hasattr(arrays, "shape")):
-        batch = KERAS_BATCH
-    if samples is None:
-        counted = getattr(data, "dataset", arrays if hasattr(arrays, "shape") else None)
-        with contextlib.suppress(TypeError, NotImplementedError):
-            samples = len(counted)
-    for name, value, whose in (("samples", samples, "of an epoch"), ("batch_size", batch, "of a step")):
-        if value is None:
-            raise InputError(name, None, "is not told by the data", f"Say how many there are: {name}=…, {whose}.")
-    return samples, batch  # type: ignore[return-value]
 
 
 def side_by_side(

@@ -1,6 +1,7 @@
 """The largest batch, length or table that fits into an amount of memory, by the formula; tried by a step if wanted."""
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -13,15 +14,17 @@ from traintime.predict import prices, resident
 from traintime.predict.answer import LEVEL, SURE, amount, amounts, around, bytes_of
 from traintime.predict.prices import Rates
 from traintime.predict.probe import Trainer
-from traintime.predict.request import ModelDescription, Request, is_module
+from traintime.predict.request import ModelDescription, Request, is_module, samples_of
 from traintime.predict.tiers import formula_evidence
 from traintime.workloads.base import Work
 
 FIELDS = {"batch": "batch", "length": "length", "rows": "vocabulary"}  # what is asked for -> a point's field
+SAMPLES = 1_000_000
 MOST = 2**40  # beyond which nobody asks
 ANY_RATES = Rates(1.0, 1.0)  # memory does not depend on how fast a machine is
 BATCHES = (8, 16)  # at which a module is looked at
 Describe = Callable[[int], tuple[ModelDescription, int]]  # a size -> the model's work, and its batch
+TRIALS, NEAR = 8, 0.05  # sizes that are tried at most; of a size, near enough to the first that does not fit
 STEPS = 2  # that are tried: the first makes the optimizer's state, the second has it from its start
 
 
@@ -34,6 +37,10 @@ class Tried:
     number: int
     memory: int | None
 
+    def fits(self, limit: int) -> bool:
+        """Whether it was tried and kept within so many bytes."""
+        return self.memory is not None and self.memory <= limit
+
 
 @dataclass(frozen=True)
 class Largest:
@@ -41,7 +48,8 @@ class Largest:
 
     of: "batch", "length" or "rows"; surely: the largest of which the whole interval of memory fits, likely: of which
     its middle does, each 0 where not even 1 does; memory: peak at `surely` (at 1 where that is 0), bytes; limit: bytes;
-    level: of the interval; tried: `surely` and the first that is likely not to fit, where they were to be tried.
+    level: of the interval; tried: sizes that were trained for a step, TRIALS at most, where that was asked for: each
+    halves what lies between those that fit and those that do not.
     """
 
     of: str
@@ -63,11 +71,12 @@ class Largest:
         lines = [
             f"largest {self.of}  {self.surely:,} surely ({held} of {amount(self.limit)}); likely up to {self.likely:,}"
         ]
-        for one in self.tried:
+        fit, beyond = ([one for one in self.tried if one.fits(self.limit) is fits] for fits in (True, False))
+        for one in [*fit[-1:], *beyond[:1]]:
             if one.memory is None:
                 lines.append(f"not tried: {one.number:,} may need more memory than is free here")
             else:
-                fits = "which fits" if one.memory <= self.limit else "which does not fit"
+                fits = "which fits" if one in fit else "which does not fit"
                 lines.append(f"tried: {one.number:,} took {amount(one.memory)}, {fits}")
         nothing = all(one.memory is None for one in self.tried)
         how = "by the formula: nothing was tried" if nothing else "by the formula"
@@ -79,7 +88,7 @@ def largest(
     of: str = "batch",
     *,
     memory: str | float,
-    samples: int = 1_000_000,
+    samples: int | None = None,
     batch_size: int | None = None,
     device: str | None = None,
     level: float = LEVEL,
@@ -91,16 +100,17 @@ def largest(
     model: a Keras 3 model, built or not, of which the batch can be asked, and the length where its inputs leave one
     open; a PyTorch module, of which the batch can be asked; or a Point of the book's workloads. of: "batch", "length"
     or "rows" (of an embedding table). memory: "16GB", or bytes, of the whole process; of the card where device names
-    one with a data sheet. samples: of an epoch, which `fit` holds; a batch is not larger. batch_size: samples a step,
-    where a Keras model's length is asked. verify: whether the model is trained for a step at what is found and at the
-    first size that is likely not to fit; it is afterwards as it was. trained: data, and of a module loss and
-    optimizer, as `traintime.estimate` takes them. Raises InputError for anything else.
+    one with a data sheet. samples: of an epoch, which `fit` holds: those of the data, or SAMPLES; a batch is not
+    larger. batch_size: samples a step, where a Keras model's length is asked. verify: whether the model is trained for
+    a step at what is found and, by halving, at sizes up to the first that does not fit; it is afterwards as it was.
+    trained: data, and of a module loss and optimizer, as `traintime.estimate` takes them. Raises InputError for
+    anything else.
     """
     if of not in FIELDS:
         raise unknown("of", of, list(FIELDS))
     if unknown_names := sorted(set(trained) - {"data", "loss", "optimizer"}):
         raise unknown("argument", unknown_names[0], ["data", "loss", "optimizer"])
-    limit = bytes_of(memory)
+    limit, samples = bytes_of(memory), samples or samples_of(trained.get("data")) or SAMPLES
     device = None if device is None else prices.one_device(device)
     if verify and (device is not None or isinstance(model, Point)):
         problem = "a card that is not here" if device else "a point's sizes"
@@ -120,11 +130,21 @@ def largest(
 
     surely = _last(lambda number: peak(number).high <= limit, most)
     likely = _last(lambda number: peak(number).value <= limit, most)
-    tried = ()
-    if verify and surely:
-        numbers = sorted({surely, min(likely + 1, most)})
-        tried = tuple(_tried(number, peak(number), trained, model, of, batch_size, samples) for number in numbers)
-    return Largest(of, surely, likely, peak(max(surely, 1)), limit, level, tried)
+    tried: dict[int, Tried] = {}
+    number = max(surely, 1)
+    while verify and number not in tried and len(tried) < TRIALS:
+        tried[number] = _tried(number, peak(number), trained, model, of, batch_size, samples)
+        number = _next(tried, limit, likely + 1, most)
+    return Largest(of, surely, likely, peak(max(surely, 1)), limit, level, tuple(tried[one] for one in sorted(tried)))
+
+
+def _next(tried: dict[int, Tried], limit: int, likely: int, most: int) -> int:
+    """The size to try next, between the largest that fits and the first that does not; the former where it is known."""
+    fits = [number for number, one in tried.items() if one.fits(limit)]
+    low, high = max(fits, default=0), min(set(tried) - set(fits), default=0)
+    if not high:
+        return min(max(likely, 2 * low), most)
+    return low if low and high - low <= NEAR * low else max(round(math.sqrt(low * high)), high // 4, 1)
 
 
 def _trainer(model: Any, trained: dict[str, Any], of: str, length: int | None = None) -> Trainer:

@@ -1,6 +1,8 @@
 """What is asked, and the model's work: the two things that every tier starts from."""
 
+import contextlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +16,7 @@ from traintime.workloads.base import BY_ROW, FLOAT, FLOAT32, Work
 
 TENSORFLOW = "2026-tensorflow"
 PRICED = ("allocator",)  # fields of a run that the formula's prices follow
+KERAS_BATCH = 32  # samples a step of `fit`, where it is not told
 LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlow: 2.4, seen once)
 
 
@@ -158,6 +161,29 @@ class ModelDescription:
         about["row_by_row"] = "" if any(group.get("weight_decay") for group in optimizer.param_groups) else "sparse"
         about["convolutions"] = any("Conv" in type(each).__name__ for each in trainer.module.modules())
         return cls(counted.work, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **about)
+
+
+def samples_of(data: Any) -> int | None:
+    """Samples of arrays, or of a DataLoader; None where nobody can tell."""
+    while isinstance(data, Mapping | tuple | list) and data:
+        data = next(iter(data.values())) if isinstance(data, Mapping) else data[0]
+    with contextlib.suppress(TypeError, NotImplementedError):
+        return len(getattr(data, "dataset", data if hasattr(data, "shape") else None))
+    return None
+
+
+def sizes(model: Any, data: Any, samples: int | None, batch: int | None) -> tuple[int, int]:
+    """Samples of an epoch, and of a step, from the data where they are not given. Raises InputError for none."""
+    samples = samples_of(data) if samples is None else samples
+    if batch is None:
+        batch = getattr(data, "batch_size", None) or getattr(getattr(data, "batch_sampler", None), "batch_size", None)
+    arrays = data is None or isinstance(data, Mapping | tuple | list) or hasattr(data, "shape")
+    if batch is None and model is not None and not is_module(model) and arrays:
+        batch = KERAS_BATCH
+    for name, value, whose in (("samples", samples, "an epoch"), ("batch_size", batch, "a step")):
+        if value is None:
+            raise InputError(name, None, "is not told by the data", f"Say how many samples {whose} has: {name}=….")
+    return samples, batch  # type: ignore[return-value]
 
 
 def is_module(model: Any) -> bool:

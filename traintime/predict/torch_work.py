@@ -7,8 +7,11 @@ Products are counted by torch's own table of formulas (torch.utils.flop_counter)
 its saved-tensor hooks.
 """
 
+import contextlib
 import math
+import warnings
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -124,9 +127,12 @@ def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> StepWo
     return _summed(trainer, memory, products, batch)
 
 
-def _uncompiled() -> Any:
+@contextlib.contextmanager
+def _uncompiled() -> Iterator[None]:
     """A context in which torch.compile's modules run as written: without numbers they could never be compiled again."""
-    return torch.compiler.set_stance("force_eager")
+    with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)  # of the hooks here
+        yield
 
 
 def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", batch: Any) -> StepWork:
