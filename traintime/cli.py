@@ -524,7 +524,7 @@ def estimate(
         str | None, typer.Option(help="Instead: the largest batch, length or rows that fit into --memory.")
     ] = None,
     compare: Annotated[bool, typer.Option(help="Stacks here, and devices with a data sheet, side by side.")] = False,
-    details: Annotated[bool, typer.Option("--details", help="All that is known beside the answer.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="All else that is known.")] = False,
     as_json: Json = False,
     **given: Any,
 ) -> None:

@@ -189,7 +189,7 @@ class Estimate:
 
     @property
     def details(self) -> str:
-        """All that is known beside `rows`, line by line: what the time is made of, what else to try, and notes."""
+        """All else that is known, line by line: what the time is made of, what else to try, and notes."""
         lines = [("an epoch", _time(self.epoch))]
         spent = [(name, seconds) for name, seconds in self.parts.items() if seconds > 0.005 * self.total.value]
         if len(spent) > 1:

@@ -1,7 +1,7 @@
 """How often the predictor is right: models drawn at random, predicted, and then trained; `traintime bench-predict`.
 
 Each is predicted in one process and trained in two others, so that the prediction's error is compared with the error of
-measuring again. What people do without it (one timed batch, counted operations) was tried beside it up to version 9.
+measuring again. What people do without it (one timed batch, counted operations) was compared with it up to version 9.
 """
 
 import functools
