@@ -80,7 +80,7 @@ bench-predict: $(READY)  ## Predict models drawn at random, then train them: how
 	@$(BIN)/traintime bench-predict
 
 # Each may read what those before it wrote; the verdicts rest on all of it.
-DERIVE := store.derived predict.prices predict.precision predict.peaks predict.record predict.holdings predict.cards predict.normal \
+DERIVE := store.derived predict.prices predict.precision predict.record predict.holdings predict.cards predict.normal \
 	book.verdicts
 
 derived: $(READY)  ## Derive data/derived anew from the measurements

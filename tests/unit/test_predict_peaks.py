@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from traintime import paths
-from traintime.predict import holdings, peaks, record, versions
+from traintime.predict import holdings, record
 
 BEFORE = "2026-11-23T12:00:00Z"
 
@@ -26,14 +26,14 @@ def case(number, tier="formula", times=1.1, stack="2026-jax", started=BEFORE, mo
 @pytest.fixture
 def tried(tmp_path, monkeypatch):
     """Keep these cases as a bench does, and derive."""
-    versions.table()  # the book's own, read once
+    record.versions()  # the book's own, read once
     monkeypatch.setattr(paths, "PREDICTED", tmp_path)
 
     def derive(cases, gone=()):
         (tmp_path / "m.json").write_text(json.dumps(cases))
         rows = [{"machine": "m", "started": one["started"], "figure": "memory", "reason": "x"} for one in gone]
         pd.DataFrame(rows, columns=["machine", "started", "figure", "reason"]).to_csv(tmp_path / "withdrawn.csv")
-        return peaks.derive().set_index(["tier", "stack"])
+        return record.derive_peaks().set_index(["tier", "stack"])
 
     return derive
 
@@ -58,13 +58,13 @@ def test_what_is_withdrawn_does_not_count(tried):
 
 
 def test_a_stack_that_nobody_tried_is_as_far_off_as_the_others():
-    assert peaks.error("probed", "numpy") == peaks.error("probed", "2031-jax")
-    assert peaks.error("probed", "2026-jax") != peaks.error("probed", "numpy")
+    assert record.peak_error("probed", "numpy") == record.peak_error("probed", "2031-jax")
+    assert record.peak_error("probed", "2026-jax") != record.peak_error("probed", "numpy")
 
 
 def test_the_formulas_error_is_no_less_than_what_new_models_showed():
     for stack in holdings.stacks():
-        assert holdings.of_stack(stack).error >= peaks.error("formula", stack) * (1 - 1e-4)
+        assert holdings.of_stack(stack).error >= record.peak_error("formula", stack) * (1 - 1e-4)
 
 
 @pytest.mark.parametrize("tier", ["formula", "probed", "scaled"])
@@ -72,5 +72,5 @@ def test_intervals_of_nine_in_ten_hold_about_so_many_of_what_was_tried(tier):
     """Of the points that the errors come from: that such errors are spread about as a normal curve is."""
     of_tier = record.tried("memory").query("tier == @tier")
     missed = np.abs(np.log(of_tier["seen"] / of_tier["predicted"]))
-    reach = 1.645 * np.array([peaks.error(tier, stack) for stack in of_tier["stack"]])
+    reach = 1.645 * np.array([record.peak_error(tier, stack) for stack in of_tier["stack"]])
     assert 0.8 <= (missed <= reach).mean() < 1

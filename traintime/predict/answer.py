@@ -174,18 +174,23 @@ class Estimate:
             ("a step", f"{step}, {steps:,} of {self.batch_size} samples an epoch"),
         ]
         if self.limited_by:
-            lines.append(("limited by", self.limited_by if self.terms is None else self._largest()))
+            lines.append(("limited by", self._largest()))
         evidence = ("evidence", "; ".join(filter(None, (f"{self.tier}, {self.of}", self.record))))
         lines += [("beware", each) for each in self.warnings][: MOST_ROWS - 2 - len(lines)]
         tries = [("to try", f"{one.what}: {_factors(one)}") for one in self.helps[:3]]
         return [*lines, *tries[: MOST_ROWS - 1 - len(lines)], evidence]
 
+    @property
+    def _shares(self) -> list[tuple[str, float]]:
+        """Parts of a step with their shares, the largest first."""
+        terms = self.terms or {}
+        return sorted(((name, part / sum(terms.values())) for name, part in terms.items()), key=lambda each: -each[1])
+
     def _largest(self) -> str:
-        assert self.terms is not None
-        (name, seconds), *others = sorted(self.terms.items(), key=lambda each: -each[1])
-        whole = sum(self.terms.values())
-        also = f", {others[0][0]} {others[0][1] / whole:.0%}" if others[0][1] >= 0.1 * whole else ""
-        return self.limited_by if name == WAIT else f"{name}, {seconds / whole:.0%} of a step{also}"
+        if not (shares := self._shares) or shares[0][0] == WAIT:
+            return self.limited_by
+        also = f", {shares[1][0]} {shares[1][1]:.0%}" if shares[1][1] >= 0.1 else ""
+        return f"{shares[0][0]}, {shares[0][1]:.0%} of a step{also}"
 
     @property
     def details(self) -> str:
@@ -196,9 +201,9 @@ class Estimate:
             lines.append(("made of", ", ".join(f"{name} {lasting(seconds)}" for name, seconds in spent)))
         if self.terms:
             lines.append(("limited by", self.limited_by))
-            shares = sorted(self.terms.items(), key=lambda each: -each[1])
-            told = [f"{name} {seconds / sum(self.terms.values()):.0%}" for name, seconds in shares]
-            lines.append(("spent on", ", ".join(each for each in told if not each.endswith(" 0%"))))
+            lines.append(
+                ("spent on", ", ".join(f"{name} {share:.0%}" for name, share in self._shares if share >= 0.005))
+            )
         lines.append(("evidence", TIERS[self.tier]))
         shown = {what for _, what in self.rows}
         lines += [("to try", each) for one in self.helps if (each := f"{one.what}: {_factors(one)}") not in shown]

@@ -24,7 +24,7 @@ from traintime.explain.statistics import Interval
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
 from traintime.point import Run, make_point
-from traintime.predict import bench_models, holdings, resident, versions
+from traintime.predict import bench_models, holdings, record, resident
 from traintime.predict.answer import Estimate
 from traintime.predict.estimate import estimate
 from traintime.store import records
@@ -54,7 +54,7 @@ class Case:
     would not have fitted into memory; spent_s: seconds that each answer took, None where it was not kept;
     torchinfo_bytes: what the process held with its model and samples, and on top of it what torchinfo makes of a batch,
     None but for a loop in plain PyTorch: of a Keras model torchinfo sees no layers;
-    predictor_version: that predicted it (predict.versions), None before it was kept; epochs: of the training; epochs_s:
+    predictor_version: that predicted it (record.versions), None before it was kept; epochs: of the training; epochs_s:
     seconds of each, of a long one.
     """
 
@@ -84,7 +84,7 @@ class Case:
     @property
     def version(self) -> int:
         """The version of the predictor that predicted it."""
-        return self.predictor_version or versions.at(self.started)
+        return self.predictor_version or record.version_at(self.started)
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -251,7 +251,7 @@ def _case(backend: str, job: dict[str, Any], seconds: float) -> Case:
     about |= {name: [one[name] for one in trainings] for name in ("fit_s", "done_s")}
     about |= {"stack": f"2026-{backend}", "started": started, "machine": machine.this()}
     about |= {"peaks": [one["peak"] for one in trainings], "domain": bench_models.WHOLE}
-    return Case.from_plain(about | {"predictor_version": versions.current()})
+    return Case.from_plain(about | {"predictor_version": int(record.versions().index.max())})
 
 
 def _ask(backend: str, job: dict[str, Any]) -> dict[str, Any]:
@@ -305,22 +305,13 @@ def _training(model: Any, batch: int, sample_bytes: int, trained_s: float) -> di
 
 
 def _predict_beyond(model: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """From a model a tenth as large in one size; and from the line through two as small, tried for as long in all."""
-    size, kind, seconds = job["kind"].removeprefix("beyond-"), job["kind"], job["seconds"]
-    large, tried = job["sizes"], job["sizes"][size] // bench_models.BEYOND
-    places = (tried, max(tried // 4, 1))
-    small = [large | {size: place} for place in places]
+    """From a model a tenth as large in one size."""
+    size, kind, large = job["kind"].removeprefix("beyond-"), job["kind"], job["sizes"]
+    small = large | {size: large[size] // bench_models.BEYOND}
     training = _training(model, large["batch"], large["length"] * FLOAT, job["trained_s"])
-    smaller = {"probe": bench_models.build(kind, small[0]), "probe_batch": small[0]["batch"]}
-    answers = _answers({"scaled": training | smaller | {"model": model, "seconds": seconds, "keep": False}})
-    on_line = {"tier": "probed", "seconds": seconds / 2, "keep": False}
-    steps = [
-        estimate(bench_models.build(kind, each), samples=each["batch"], batch_size=each["batch"], **on_line).step.value
-        for each in small
-    ]
-    slope = max((steps[0] - steps[1]) / (places[0] - places[1]), 0.0)
-    line_s = (steps[0] + slope * (large[size] - places[0])) * training["samples"] / large["batch"]
-    return answers | {name: training[name] for name in ("samples", "epochs")} | {"line_s": line_s * training["epochs"]}
+    smaller = {"probe": bench_models.build(kind, small), "probe_batch": small["batch"]}
+    asked = training | smaller | {"model": model, "seconds": job["seconds"], "keep": False}
+    return _answers({"scaled": asked}) | {name: training[name] for name in ("samples", "epochs")}
 
 
 def _predict_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:

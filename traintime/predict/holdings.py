@@ -19,7 +19,7 @@ from traintime.errors import unknown
 from traintime.explain import memory
 from traintime.explain.statistics import pooled_spread
 from traintime.point import Point
-from traintime.predict import peaks
+from traintime.predict import record
 from traintime.predict.prices import rms, usable
 from traintime.store import derived, records
 from traintime.workloads.base import FLOAT, Work
@@ -34,7 +34,7 @@ class MemoryModel:
     """Of one stack: idle and runtime in bytes, copies of the parameters under Adam, copies of what is kept for the
     backward pass, recurrent of it by the time steps of recurrent layers and kept of it otherwise; error: root mean
     square of the logarithm of measured over predicted, of points left out or of whole trainings predicted
-    (predict.peaks), whichever is larger; repeat: of measuring a peak again.
+    (predict.record), whichever is larger; repeat: of measuring a peak again.
     """
 
     stack: str
@@ -75,11 +75,11 @@ def derive() -> pd.DataFrame:
     """
     found: dict[str, list[tuple[Work, int, list[int]]]] = {}
     for path in records.files(paths.MEASUREMENTS):
-        if records.is_sentinel(path) or not usable((record := records.read(path)).point):
+        if records.is_sentinel(path) or not usable((kept := records.read(path)).point):
             continue
-        each = [one.result.memory["peak"] for one in record.invocations if one.status == "ok" and one.result]
-        if each and record.point.sizes.how == ADAM:
-            found.setdefault(record.stack, []).append((record.point.work, _lie_ready(record.point), each))
+        each = [one.result.memory["peak"] for one in kept.invocations if one.status == "ok" and one.result]
+        if each and kept.point.sizes.how == ADAM:
+            found.setdefault(kept.stack, []).append((kept.point.work, _lie_ready(kept.point), each))
     rows = []
     for stack, of_stack in sorted(found.items()):
         idle = derived.footprint(stack).idle_bytes or memory.IDLE
@@ -90,7 +90,7 @@ def derive() -> pd.DataFrame:
         design = np.array(parts, float)
         seen, before = np.array([np.median(one) for one in each]), idle + np.array(ready, float)
         found_each, left_out = memory.told_apart(design, np.maximum(seen - before, 1.0), seen)
-        error = max(rms(np.log(seen / (before + left_out))), peaks.error("formula", stack))
+        error = max(rms(np.log(seen / (before + left_out))), record.peak_error("formula", stack))
         runtime, copies, recurrent, more = map(float, found_each)
         one = {"stack": stack, "idle": idle, "runtime": runtime, "copies": copies}
         one |= {"kept": recurrent + more, "recurrent": recurrent}

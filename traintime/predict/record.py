@@ -1,24 +1,40 @@
 """How often answers of each kind were right: of models that were predicted, then trained (`traintime bench-predict`).
 
-`python -m traintime.predict.record` derives it from data/predicted (data/derived/record.csv), and how often `fit`
-slept before it returned (data/derived/sleeps.csv); a test holds that the files are what they give.
+`python -m traintime.predict.record` derives it from data/predicted (data/derived/record.csv), how far off the peaks of
+memory were (peaks.csv), and how often `fit` slept before it returned (sleeps.csv); a test holds that the files are what
+they give. The points that the holdings are fitted to do not tell how far off peaks are: they are trained by the
+workers' own loop, and `fit` holds more, on other models, in a process that loaded more before.
 """
 
 import functools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from traintime import paths
-from traintime.predict import durations, versions
+from traintime.predict import durations, prices
 from traintime.predict.answer import TIERS, digits
 from traintime.store import derived
 
 FEWEST = 10  # trainings that a version of the predictor has a record of
 MOSTLY = 0.75  # share of trainings that took longer than predicted above which an answer says so
+OTHERS = "others"  # stacks that too few models were tried on: as far off as all that were
 SLEPT_S = 0.1  # of a `fit` after its last step, more than any framework needs to come back
+
+
+@functools.cache
+def versions() -> pd.DataFrame:
+    """Every version of the predictor, the index: columns since (the first moment, UTC), knows (in words)."""
+    return pd.read_csv(paths.PREDICTED / "versions.csv", index_col="version")
+
+
+def version_at(started: str) -> int:
+    """The version that predicted a model which was tried at this moment (UTC), before models named it themselves."""
+    return int((versions()["since"] <= started).sum())
 
 
 @dataclass(frozen=True)
@@ -68,7 +84,7 @@ def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
     for path in sorted(paths.PREDICTED.glob("*.json")):
         for case in json.loads(path.read_text()):
             about = {field: case[field] for field in ("machine", "stack", "started")}
-            about["version"] = case.get("predictor_version") or versions.at(case["started"])
+            about["version"] = case.get("predictor_version") or version_at(case["started"])
             for tier, answer in case["predicted"].items():
                 if (one := answer[name]) is not None:
                     ends = {"predicted": one["value"], "low": one["low"], "high": one["high"]}
@@ -111,6 +127,36 @@ def of(tier: str) -> TrackRecord:
     return TrackRecord(*counts, float(row["half"]), float(row["longest_s"]))
 
 
+def by_stack(answers: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Tier, stack and the answers: of each of TIERS and stack with enough models, and of all others."""
+    for tier, of_tier in answers[answers["tier"].isin(TIERS)].groupby("tier"):
+        stacks = [(str(stack), its) for stack, its in of_tier.groupby("stack") if len(its) >= prices.FEWEST]
+        for stack, its in [*stacks, (OTHERS, of_tier)]:
+            yield str(tier), stack, its
+
+
+def derive_peaks() -> pd.DataFrame:
+    """A row for each tier and stack, as by_stack has them: columns tier, stack, error (root mean square of the
+    logarithm of the peak seen over the one predicted), models.
+    """
+    rows = []
+    for tier, stack, its in by_stack(tried("memory")):
+        missed = np.log(its["seen"] / its["predicted"]).to_numpy()
+        rows.append({"tier": tier, "stack": stack, "error": prices.rms(missed), "models": len(its)})
+    return pd.DataFrame(rows)
+
+
+@functools.cache
+def _peaks() -> pd.DataFrame:
+    return pd.read_csv(paths.DERIVED / "peaks.csv").set_index(["tier", "stack"])
+
+
+def peak_error(tier: str, stack: str) -> float:
+    """Root mean square of the logarithm of a peak over what this tier predicts on this stack, or on the others."""
+    rows = _peaks()
+    return float(rows.loc[(tier, stack if (tier, stack) in rows.index else OTHERS), "error"])
+
+
 def derive_sleeps() -> pd.DataFrame:
     """How many of the trainings on TensorFlow whose last step was timed returned more than SLEPT_S after it, a row:
     columns slept, trainings. (What else follows a last step takes milliseconds.)
@@ -131,5 +177,6 @@ def slept() -> tuple[int, int]:
 
 
 if __name__ == "__main__":
+    derived.write("peaks", derive_peaks())
     derived.write("sleeps", derive_sleeps())
     derived.write("record", derive())

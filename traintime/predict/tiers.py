@@ -12,7 +12,7 @@ from types import MappingProxyType
 import psutil
 
 from traintime.errors import InputError
-from traintime.predict import advice, here, peaks, precision, prices, resident
+from traintime.predict import advice, here, precision, prices, record, resident
 from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, amount, digits, lasting
 from traintime.predict.evidence import Evidence
@@ -207,7 +207,7 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
     blocks = len(full.blocks_s)
     errors = ((float(repeat_error), SURE), (scale.error, SURE), (full.error, blocks - 1) if blocks > 1 else ALONE)
     # What an allocator keeps of the probing, the process that trains may not have: as far off as others were.
-    error = peaks.error(tier, trainer.stack)
+    error = record.peak_error(tier, trainer.stack)
     about = {"notes": notes + peak_notes, "warnings": warnings, "sleeps": trainer.sleeps, "stack": trainer.stack}
     return Evidence(tier, source, step, errors, parts, peak, error, **about)
 

@@ -12,7 +12,7 @@ from traintime.book import stored
 from traintime.book.claims import Finding, above, below, every
 from traintime.book.stored import Measurements
 from traintime.explain.statistics import Interval, average, share
-from traintime.predict import versions
+from traintime.predict import record
 from traintime.predict.bench import Case, kept
 from traintime.predict.bench_models import BEYONDS, LOOPS, NARROW, WHOLE
 
@@ -125,7 +125,7 @@ def printed(book: Measurements) -> pd.DataFrame:
     wide = pd.read_csv(path).query("machine == @book.machine").rename(columns={"ended": "started"})
     wide = wide.drop(columns=["machine", "fit_s"]).reset_index(names="number")
     long = wide.melt(["number", "stack", "allocator", "kind", "started"], var_name="way", value_name="times")
-    long = long.assign(version=long["started"].map(versions.at), held=None, domain=NARROW)
+    long = long.assign(version=long["started"].map(record.version_at), held=None, domain=NARROW)
     # Less than half a percent was printed as nothing, which no axis of logarithms has.
     return long.assign(times=(1 + long["times"]).clip(lower=0.005))[COLUMNS]
 
@@ -196,7 +196,9 @@ def document_kind(models: pd.DataFrame, *of: int) -> pd.DataFrame:
 def anew(book: Measurements, first: int = BASE, last: int | None = None) -> pd.DataFrame:
     """Models of the whole domain that these versions predicted; by default all since memory is counted from a base."""
     models = cases(book)
-    return some(models[models["version"].between(first, last or versions.current()) & (models["domain"] == WHOLE)])
+    return some(
+        models[models["version"].between(first, last or record.versions().index.max()) & (models["domain"] == WHOLE)]
+    )
 
 
 def by_stack(models: pd.DataFrame, of: Callable[[pd.DataFrame], Interval], way: str) -> dict[str, Interval]:
