@@ -25,7 +25,7 @@ def tried(tmp_path, monkeypatch):
         return record.derive().set_index("tier")
 
     monkeypatch.setattr(paths, "PREDICTED", tmp_path)
-    monkeypatch.setattr(record.versions, "at", lambda started: 7 if started >= "2026-11-26" else 6)
+    monkeypatch.setattr(record, "version_at", lambda started: 7 if started >= "2026-11-26" else 6)
     return put
 
 

@@ -200,10 +200,8 @@ class Estimate:
         if len(spent) > 1:
             lines.append(("made of", ", ".join(f"{name} {lasting(seconds)}" for name, seconds in spent)))
         if self.terms:
-            lines.append(("limited by", self.limited_by))
-            lines.append(
-                ("spent on", ", ".join(f"{name} {share:.0%}" for name, share in self._shares if share >= 0.005))
-            )
+            told = [f"{name} {share:.0%}" for name, share in self._shares if share >= 0.005]
+            lines += [("limited by", self.limited_by), ("spent on", ", ".join(told))]
         lines.append(("evidence", TIERS[self.tier]))
         shown = {what for _, what in self.rows}
         lines += [("to try", each) for one in self.helps if (each := f"{one.what}: {_factors(one)}") not in shown]

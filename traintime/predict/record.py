@@ -116,13 +116,13 @@ def derive() -> pd.DataFrame:
 
 
 @functools.cache
-def _stored() -> pd.DataFrame:
-    return pd.read_csv(paths.DERIVED / "record.csv").set_index("tier")
+def _stored(name: str, *index: str) -> pd.DataFrame:
+    return pd.read_csv(paths.DERIVED / f"{name}.csv").set_index(list(index))
 
 
 def of(tier: str) -> TrackRecord:
     """What came of answers of this tier."""
-    row = _stored().loc[tier]
+    row = _stored("record", "tier").loc[tier]
     counts = (int(row[name]) for name in ("version", "models", "held", "longer"))
     return TrackRecord(*counts, float(row["half"]), float(row["longest_s"]))
 
@@ -146,14 +146,9 @@ def derive_peaks() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@functools.cache
-def _peaks() -> pd.DataFrame:
-    return pd.read_csv(paths.DERIVED / "peaks.csv").set_index(["tier", "stack"])
-
-
 def peak_error(tier: str, stack: str) -> float:
     """Root mean square of the logarithm of a peak over what this tier predicts on this stack, or on the others."""
-    rows = _peaks()
+    rows = _stored("peaks", "tier", "stack")
     return float(rows.loc[(tier, stack if (tier, stack) in rows.index else OTHERS), "error"])
 
 
@@ -169,11 +164,9 @@ def derive_sleeps() -> pd.DataFrame:
     return pd.DataFrame([{"slept": sum(wait > SLEPT_S for wait in waits), "trainings": len(waits)}])
 
 
-@functools.cache
 def slept() -> tuple[int, int]:
     """How many trainings on TensorFlow slept before `fit` returned, and of how many."""
-    row = pd.read_csv(paths.DERIVED / "sleeps.csv").iloc[0]
-    return int(row["slept"]), int(row["trainings"])
+    return tuple(map(int, _stored("sleeps", "slept", "trainings").index[0]))
 
 
 if __name__ == "__main__":
