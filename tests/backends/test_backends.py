@@ -69,11 +69,12 @@ def test_ten_smoke_tests_pass_at_every_push_on_the_others(backend, checked):
 
 
 @pytest.mark.rest
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("backend", [on(name) for name in NAMES])
 def test_a_thousand_sequences_of_deeds_train_a_deferred_table_as_dense_adam_does(backend, checked, monkeypatch):
     """A push runs fifty. This alone protects against a training that is another one and says nothing."""
     monkeypatch.setenv("SEQUENCES", "1000")
-    assert checked(backend, ["deferred"], "-k", "no_sequence") == 1
+    assert checked(backend, ["deferred"], "-k", "no_sequence", "--timeout=0") == 1
 
 
 def test_every_file_of_checks_is_run_by_one_of_these():
