@@ -29,7 +29,7 @@ def test_what_readme_says_of_a_models_estimate_runs(shortly, capsys):
     (first,) = (block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "estimate(" in block)
     names = {}
     exec(first, names)
-    assert capsys.readouterr().out.startswith("answer ")
+    assert capsys.readouterr().out.startswith("training ")
     data = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.zeros(64, 1))
     names |= {"module": (module := torch.nn.Linear(4, 1)), "loss": torch.nn.functional.mse_loss, "traintime": traintime}
     names |= {"optimizer": torch.optim.SGD(module.parameters(), lr=0.1)}
