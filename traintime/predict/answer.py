@@ -217,7 +217,7 @@ class Estimate:
         rows = "".join(
             f"<tr><th scope='row'{name}>{html.escape(a)}</th><td{told}>{html.escape(b)}</td></tr>" for a, b in self.rows
         )
-        table = f"<table><caption>{self.level:.0%} intervals</caption><tbody>{rows}</tbody></table>"
+        table = f"<table class='dataframe'><caption>{self.level:.0%} intervals</caption><tbody>{rows}</tbody></table>"
         return f"{table}<details><summary>Details</summary><pre>{html.escape(self.details)}</pre></details>"
 
     def plot(self, axes: Any = None) -> Any:
