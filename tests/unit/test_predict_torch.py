@@ -121,7 +121,7 @@ def test_a_loader_counts_as_fast_as_it_is(workers):
     one = traintime.estimate(module, loss=nn.MSELoss(), optimizer=optimizer, data=data, epochs=9, seconds=4)
     assert (one.samples, one.batch_size) == (len(Slow()), 8), "the loader's own"
     assert one.limited_by.startswith("waiting for data")
-    assert not one.helps, "a larger batch waits as much longer"
+    assert all(each.time > 0.5 for each in one.helps), "a larger batch waits as much longer"
     assert one.step.value == pytest.approx(0.08 / max(workers, 1), rel=0.4)
     assert one.parts["steps"] == pytest.approx(9 * (len(Slow()) // 8) * one.step.value)
 

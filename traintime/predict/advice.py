@@ -17,7 +17,6 @@ BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "recurrent_bytes", "s
 TIMES = 4  # of the batch, where a larger one is priced
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
 MOST = 4
-WAITS = "more workers, or samples that are prepared once"
 DEFERRED, SPARSE = "adam-deferred", "sparse"
 SPARSE_WITH = {  # by the optimizer of a table of PyTorch's
     "sgd": "sparse=True for the tables, the same SGD",
@@ -54,7 +53,7 @@ class PricedWork:
 def limited_by(parts: Mapping[str, float]) -> str:
     """The largest part of a step in words, with its share. parts: seconds a step (terms.by_part), and WAIT."""
     name = max(parts, key=lambda part: parts[part])
-    why = WAITS if name == WAIT else PARTS[name].explanation
+    why = "more workers, or samples prepared once" if name == WAIT else PARTS[name].explanation
     return f"{name}, {parts[name] / sum(parts.values()):.0%} of a step: {why}"
 
 

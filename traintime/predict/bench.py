@@ -45,17 +45,14 @@ TIMEOUT_S = 1800.0
 class Case:
     """A model, and what came of it: seconds of the whole `fit`, bytes at the peak.
 
-    fit_s, peaks: of the processes that trained it, two, or of a long training one; one_batch_s: its second batch,
-    timed, times its batches, None where it was not tried itself; line_s: on the line through two smaller ones, None but
-    there; done_s: until the last step was done, after which `fit` may sleep on TensorFlow, where that was kept;
-    flops_s: its operations at the machine's own rate, None where they are not known; counted_s: XLA's own count of its
-    operations or bytes at the machine's rates, whichever takes longer, None but on JAX; predicted: by tier; allocator:
-    who answered malloc; domain: the sizes that it was drawn from (bench_models.DOMAINS); redrawn: draws before it that
-    would not have fitted into memory; spent_s: seconds that each answer took, None where it was not kept;
-    torchinfo_bytes: what the process held with its model and samples, and on top of it what torchinfo makes of a batch,
-    None but for a loop in plain PyTorch: of a Keras model torchinfo sees no layers;
-    predictor_version: that predicted it (record.versions), None before it was kept; epochs: of the training; epochs_s:
-    seconds of each, of a long one.
+    fit_s, peaks: of the processes that trained it, two, or of a long training one; done_s: until the last step, after
+    which `fit` may sleep on TensorFlow, where that was kept; predicted: by tier; allocator: who answered malloc;
+    domain: the sizes that it was drawn from (bench_models.DOMAINS); redrawn: draws before it that would not have fitted
+    into memory; spent_s: seconds that each answer took; predictor_version: that predicted it (record.versions), both
+    None before they were kept; epochs: of the training; epochs_s: seconds of each, of a long one.
+    What people do without it, of cases up to version 9: one_batch_s: its second batch, timed, times its batches;
+    line_s: on the line through two smaller ones; flops_s: its operations at the machine's own rate; counted_s: XLA's
+    own count at the machine's rates; torchinfo_bytes: what the process held, and what torchinfo makes of a batch.
     """
 
     stack: str

@@ -68,7 +68,7 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
     if (priced := evidence.priced) is not None:
         # How large which term is, is the prices' opinion; how long they take together, the tier may have seen.
         by_formula = sum(priced.terms.values())
-        waits_s = min(evidence.wait_s, max(evidence.step_s - by_formula, 0.0))
+        waits_s = min(evidence.wait_s, evidence.step_s)
         computes_s = evidence.step_s - waits_s
         if computes_s > around(by_formula, (priced.prices.error, SURE), level=FAR).high:
             told = f"{lasting(computes_s)} a step, of which it makes {lasting(by_formula)}"

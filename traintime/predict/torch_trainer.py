@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import Dataset, IterableDataset, RandomSampler
+from torch.utils.data import BatchSampler, Dataset, IterableDataset, RandomSampler, SequentialSampler
 
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
@@ -260,7 +260,12 @@ def _scattered(data: Any) -> Any:
         return data
     chosen = np.random.default_rng(0).choice(number, min(number, SCATTERED), replace=False)
     wanted = set(chosen.tolist())
-    found = {place: each for place, each in enumerate(itertools.islice(data.batch_sampler, number)) if place in wanted}
+    if type(data.sampler) is SequentialSampler and type(data.batch_sampler) is BatchSampler:
+        size, rows = data.batch_size, len(data.dataset)
+        found = {place: range(place * size, min((place + 1) * size, rows)) for place in wanted}  # of many at once
+    else:
+        every = enumerate(itertools.islice(data.batch_sampler, number))
+        found = {place: each for place, each in every if place in wanted}
     same = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context")
     same += ("generator", "prefetch_factor", "persistent_workers")
     batches = [found[place] for place in chosen if place in found]
