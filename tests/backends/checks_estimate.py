@@ -10,11 +10,10 @@ import pytest
 import traintime
 from traintime.errors import InputError
 from traintime.measuring import machine
-from traintime.predict import bench, here
+from traintime.predict import here
 from traintime.predict.keras_trainer import TRIED_BYTES, KerasTrainer
 from traintime.predict.prices import Rates
 from traintime.predict.resident import ONCE
-from traintime.predict.work import work
 
 # Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -276,16 +275,3 @@ def test_what_does_not_fit_is_priced_and_not_tried(monkeypatch):
     assert any("GiB are free" in note for note in one.notes)
     with pytest.raises(InputError, match="GiB are free"):
         traintime.estimate(model, samples=100, batch_size=10, tier="probed")
-
-
-def test_xlas_count_is_that_of_the_products():
-    inputs = keras.Input((256,))
-    model = keras.Model(inputs, keras.layers.Dense(8)(keras.layers.Dense(256, activation="relu")(inputs)))
-    model.compile("sgd", "mse")
-    x, y = KerasTrainer(model).samples(64)
-    model.train_on_batch(x, y)
-    seconds = bench.counted_s(model, x, y, Rates(1e9, 1e30))  # bytes for nothing: the operations alone
-    if BACKEND != "jax":
-        assert seconds is None
-        return
-    assert seconds * 1e9 == pytest.approx(work(model, 64).total.flops, rel=0.1)
