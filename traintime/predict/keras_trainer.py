@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import resident
-from traintime.predict.probe import Reading, Trainer, refusal, words
+from traintime.predict.probe import Trainer, refusal, words
 from traintime.predict.resident import ONCE, Copies
 from traintime.predict.snapshot import Snapshot
 from traintime.predict.work import losses, refuse_other_batch, takes_classes
@@ -207,14 +207,14 @@ class KerasTrainer(Trainer):
             raise InputError("data", type(self.whole).__name__, "gave no batch", "Give what can be gone through again.")
         return clock.seconds
 
-    def reading(self, step_s: float) -> Reading:
+    def reading(self, step_s: float) -> tuple[float, bool]:
         """Seconds of a step that it waits for a batch, and whether they differ in size: of a source that can be gone
         through again, by reading some.
 
         What is read while the step before computes delays it only where that takes as long as the step.
         """
         if not self.own_batches or (batches := iter(self.whole)) is self.whole:
-            return Reading()
+            return 0.0, False
         moments, sizes = [], set()
         for batch in itertools.islice(batches, READ):
             moments.append(time.perf_counter())
@@ -225,7 +225,7 @@ class KerasTrainer(Trainer):
         workers = getattr(self.whole, "workers", getattr(self.whole, "num_workers", 1))
         ahead = not hasattr(self.whole, "__getitem__") if workers == 1 else workers > 0
         waits = each if not ahead or each >= ALL * step_s else 0.0
-        return Reading(min(waits, step_s), len(sizes) > 1 and not isinstance(self.whole, _Scattered))
+        return min(waits, step_s), len(sizes) > 1 and not isinstance(self.whole, _Scattered)
 
     @contextlib.contextmanager
     def _named(self, method: str, on: str = "") -> Iterator[None]:

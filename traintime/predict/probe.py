@@ -4,6 +4,8 @@ What is trained is anything that can train `steps` batches of `n` samples, `epoc
 train for is decided here, from the time that the first step took, and never from how the later ones come out.
 """
 
+import contextlib
+import inspect
 import math
 import re
 import sys
@@ -30,16 +32,6 @@ LEAST_S = 2 * BLOCKS[0] * BLOCK_S  # of an epoch over a source, also where compi
 WORDS = 300  # characters of what a reader's code has raised
 FRAMEWORKS = ("torch", "jax", "tensorflow")
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How batches came: seconds of a step that it waited for one, as far as that was seen, and whether they differed in
-    size while only the first ones were tried.
-    """
-
-    wait_s: float = 0.0
-    varied: bool = False
 
 
 class Trainer(Protocol):
@@ -79,9 +71,11 @@ class Trainer(Protocol):
         """The most steps that an epoch can have."""
         return 10**9
 
-    def reading(self, step_s: float) -> "Reading":
-        """What a source of batches showed of itself, of steps that take so long on average."""
-        return Reading()
+    def reading(self, step_s: float) -> tuple[float, bool]:
+        """Seconds of a step (of so many on average) that it waited for a batch, as far as that was seen, and whether
+        batches differed in size while only the first ones were tried.
+        """
+        return 0.0, False
 
     def between_s(self) -> float:
         """Seconds from the end of an epoch to the next one's first batch."""
@@ -127,14 +121,19 @@ class StepTrainer(Trainer):
 
     @property
     def stack(self) -> str:
-        """The framework whose array a step returns, or that its steps have loaded, or that alone is loaded: its
-        run-to-run error the step is taken to have. "a step" where nobody can tell.
+        """The framework that a step names or whose array it returns, or that it has loaded: its run-to-run error the
+        step is taken to have. "your step" where nobody can tell.
         """
-        returned = type(self._answer).__module__.split(".")[0].removesuffix("lib")
-        loaded = [name for name in FRAMEWORKS if name in sys.modules]
-        by_steps = [name for name in loaded if name not in self._before]
-        known = [returned] if returned in FRAMEWORKS else by_steps or loaded
-        return f"2026-{known[0]}" if len(known) == 1 else "a step"
+        seen = [self._answer]
+        with contextlib.suppress(TypeError):  # of what is no function of Python's
+            named = inspect.getclosurevars(self.step)
+            seen += [*named.nonlocals.values(), *named.globals.values()]
+        homes = [each.__name__ if inspect.ismodule(each) else type(each).__module__ for each in seen]
+        roots = {home.split(".")[0].removesuffix("lib") for home in homes} | (set(sys.modules) - self._before)
+        if "keras" in roots:
+            roots.add(sys.modules["keras"].backend.backend())
+        known = [name for name in FRAMEWORKS if name in roots]
+        return f"2026-{known[0]}" if len(known) == 1 else "your step"
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:
         """Seconds of each of so many epochs of so many steps, shape (epochs,)."""

@@ -138,15 +138,15 @@ def probed_evidence(request: Request, model: ModelDescription | None, trainer: T
     and everything around them. model: for what a step is spent on, if that is known.
     """
     evidence = _trained_evidence(request, trainer, seconds, ITSELF)
-    reading = trainer.reading(evidence.step_s)
-    if reading.varied:
+    wait_s, varied = trainer.reading(evidence.step_s)
+    if varied:
         evidence = evidence.warned("batches differ in size; the first ones alone were tried")
     if model is None:
         return evidence
     if model.unpriced is not None:
         name, value = model.unpriced
         return evidence.after(f"what a step is spent on is not told: {name}={value} has no known cost")
-    return replace(evidence, priced=_at_rates(model, here.rates()), wait_s=reading.wait_s)
+    return replace(evidence, priced=_at_rates(model, here.rates()), wait_s=wait_s)
 
 
 def scaled_evidence(

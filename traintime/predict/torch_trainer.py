@@ -15,7 +15,7 @@ from torch.utils.data import BatchSampler, Dataset, IterableDataset, RandomSampl
 
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
-from traintime.predict.probe import Reading, Trainer, words
+from traintime.predict.probe import Trainer, words
 from traintime.predict.snapshot import Snapshot
 
 SCATTERED = 4096  # batches
@@ -115,9 +115,9 @@ class TorchTrainer(Trainer):
         """Seconds that a DataLoader takes to begin an epoch, beyond what a batch takes it."""
         return self._beyond_a_batch(min(self._starts, default=0.0))
 
-    def reading(self, step_s: float) -> Reading:
+    def reading(self, step_s: float) -> tuple[float, bool]:
         """Seconds that a step waited for a DataLoader's batch, and whether the first ones differed in size."""
-        return Reading(float(np.mean(self._waits or [0.0])), self._source is self.data and len(self._sizes) > 1)
+        return float(np.mean(self._waits or [0.0])), self._source is self.data and len(self._sizes) > 1
 
     def _beyond_a_batch(self, seconds: float) -> float:
         return max(seconds - float(np.median(self._waits or [0.0])), 0.0)
