@@ -486,6 +486,7 @@ def bench_rows(
     show(grid(pd.DataFrame([one.cells for one in found], columns=rows_bench.HEADS)))
 
 
+SAMPLES = 1_000_000  # of an epoch, where nothing else is said of a model's sizes
 STATUS = {True: 0, False: 1, None: 3}
 
 
@@ -495,7 +496,9 @@ def estimate(
     target: Annotated[
         str | None, typer.Argument(help="file.py:name, which builds a Keras model, or trains on n samples.")
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Samples of an epoch.")] = 1_000_000,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Samples of an epoch; of a file, those of its data.")
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs.")] = 1,
     validation: Annotated[int, typer.Option(min=0, help="Samples that are evaluated after each epoch.")] = 0,
     saves: Annotated[int, typer.Option(min=0, help="Times that the model is written to a file.")] = 0,
@@ -538,6 +541,8 @@ def estimate(
     from traintime.predict.request import Request
 
     sizes = {name: value for name, value in given.items() if value is not None}
+    if target is None:
+        samples = samples or SAMPLES
     about: dict[str, Any] = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves}
     limits = {"deadline": deadline, "memory": memory}
     if per_hour is not None:

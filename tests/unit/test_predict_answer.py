@@ -435,7 +435,14 @@ def test_a_function_cannot_be_priced():
 
 @pytest.mark.parametrize(
     ("given", "found"),
-    [("16GB", 16e9), ("512 MiB", 2**29), ("1.5g", 1.5e9), ("1024", 1024), (2048, 2048), ("3 kb", 3000)],
+    [
+        ("16GB", 16e9),
+        ("512 MiB", 2**29),
+        ("1.5g", 1.5e9),
+        ("1024000", 1_024_000),
+        (2_048_000, 2_048_000),
+        ("3000 kb", 3_000_000),
+    ],
 )
 def test_amounts_of_memory(given, found):
     assert bytes_of(given) == found

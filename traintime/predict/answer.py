@@ -19,7 +19,7 @@ MOST_ROWS = 8
 WAIT = "waiting for data"  # beside the parts of a step that the formula has
 SAID = {True: "yes", False: "no", None: "too close to call"}
 COLUMNS = 80  # of an answer in a terminal, whose longer lines are broken
-GB, TB = 1e9, 1e12
+MEGABYTE, GB, TB = 1e6, 1e9, 1e12
 SURE = 1e6  # degrees of freedom of an error that many runs have told
 TIERS = {
     "formula": "from published or stored rates: rough",
@@ -34,11 +34,14 @@ def bytes_of(given: str | float, field: str = "memory") -> int:
 
     Raises InputError, which names `field`, for anything but an amount above zero.
     """
+    remedy = 'Give an amount such as "16GB", "512 MiB" or a number of bytes.'
     try:
-        return _AMOUNT.validate_python(given)
+        found = _AMOUNT.validate_python(given)
     except ValidationError:
-        remedy = 'Give an amount such as "16GB", "512 MiB" or a number of bytes.'
         raise InputError(field, given, "is not an amount of memory above zero", remedy) from None
+    if found < MEGABYTE:
+        raise InputError(field, given, "is less than a megabyte", remedy)
+    return found
 
 
 def amount(size: float, like: float | None = None) -> str:
@@ -130,16 +133,16 @@ class Estimate:
         """Whether training ends in time and fits, by its own limits where none are given; None where an interval leaves
         it open, and nothing else fails.
         """
-        deadline_s = self.deadline_s if deadline_s is None else deadline_s
-        memory_bytes = self.memory_limit if memory_bytes is None else memory_bytes
-        answers = []
-        if deadline_s is not None:
-            answers.append(within(self.total, deadline_s))
-        if memory_bytes is not None:
-            answers.append(within(self.memory, memory_bytes) if self.memory else None)
+        answers = [one for _, one in self._limits(deadline_s or self.deadline_s, memory_bytes or self.memory_limit)]
         if False in answers:
             return False
         return None if None in answers else True
+
+    def _limits(self, deadline_s: float | None, limit: float | None) -> list[tuple[str, bool | None]]:
+        """Each limit in words, and whether it is kept."""
+        found = [] if deadline_s is None else [(f"within {durations.text(deadline_s)}", within(self.total, deadline_s))]
+        fits = within(self.memory, limit) if self.memory and limit is not None else None
+        return found + ([] if limit is None else [(f"in {amount(limit)}", fits)])
 
     def cost(self, per_hour: float) -> Interval:
         """What the whole training costs where an hour of the machine costs `per_hour`, in the same money.
@@ -165,9 +168,9 @@ class Estimate:
         """The answer line by line, MOST_ROWS at most: what, and how much."""
         steps, trained = math.ceil(self.samples / self.batch_size), _number(self.epochs, "epoch")
         step = self.step.text(".3g", 1e3, "ms") if self.step.value < 1 else _time(self.step)
-        limits = [] if self.deadline_s is None else [f"within {durations.text(self.deadline_s)}"]
-        limits += [] if self.memory_limit is None else [f"in {amount(self.memory_limit)}"]
-        lines = [("answer", f"{SAID[self.meets()]}: {', '.join(limits)}")] if limits else []
+        limits = self._limits(self.deadline_s, self.memory_limit)
+        told = ", ".join(f"{text} ({SAID[one]})" if len(limits) > 1 else text for text, one in limits)
+        lines = [("answer", f"{SAID[self.meets()]}: {told}")] if limits else []
         lines += [
             ("training", f"{_time(self.total)}, {trained} of {self.samples:,}"),
             ("peak memory", amounts(self.memory) if self.memory else "not known"),
@@ -265,6 +268,6 @@ def _factors(one: Help) -> str:
 
 
 def _change(share: float, what: str) -> str:
-    if share < 0.5:
-        return f"{digits(1 / share, 2)} times less {what}"
+    if share < 0.5:  # what is left of much is the formula's word alone
+        return f"over 5 times less {what}" if share < 0.2 else f"{digits(1 / share, 2)} times less {what}"
     return f"{abs(share - 1):.0%} {'less' if share < 1 else 'more'} {what}"

@@ -1,13 +1,10 @@
 """How long will it train, and in how much memory: `estimate` takes the best evidence that there is, and answers."""
 
-import contextlib
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
 
 from traintime.errors import InputError, unknown
 from traintime.explain.memory import GIB
@@ -124,7 +121,7 @@ def estimate(
             raise InputError(
                 "data", type(data).__name__, "is for models; a step makes batches of its own", "Leave it out."
             )
-        with _said(seconds):
+        with here.shown():
             evidence = probed_evidence(request, None, StepTrainer(step), seconds)
     elif isinstance(model, Point):
         if tier == "probed":
@@ -137,13 +134,6 @@ def estimate(
     else:
         evidence = _from_model(request, model, options)
     return conclude(request, evidence)
-
-
-def _said(seconds: float) -> contextlib.AbstractContextManager[Any]:
-    """A context in which a terminal shows that it trains."""
-    if not sys.stderr.isatty():
-        return contextlib.nullcontext()
-    return Console(stderr=True).status(f"trains it for about {seconds:.0f} s, then puts it back as it was")
 
 
 def side_by_side(
@@ -221,7 +211,7 @@ def _from_smaller(request: Request, model: Any, options: _Options) -> Evidence:
     small = ModelDescription.from_model(probe, batch, None, options.length)
     large = ModelDescription.from_model(model, request.batch, options.optimizer or probe.optimizer, options.length)
     present = 0 if model is probe else FLOAT * large.work.parameters
-    with trainer.restored(values=options.keep), _said(options.seconds):
+    with trainer.restored(values=options.keep), here.shown():
         costs = here.costs(trainer.stack, here.allocator(), here.rates())
         scale = scaling.scale(small, large, batch, costs, present)
         return scaled_evidence(request, large, trainer, options.seconds, scale)
@@ -249,7 +239,7 @@ def _from_model(request: Request, model: Any, options: _Options) -> Evidence:
     if trainer is None or reason:
         evidence = _from_prices(request, work, options)
         return evidence.after(reason) if reason else evidence
-    with trainer.restored(values=options.keep), _said(options.seconds):
+    with trainer.restored(values=options.keep), here.shown():
         evidence = probed_evidence(request, work, trainer, options.seconds)
     reason = "what a step is spent on is not told: the model has parts whose work is not known"
     return evidence if work else evidence.after(reason)
@@ -272,7 +262,7 @@ def _from_module(request: Request, module: Any, options: _Options) -> Evidence:
         reason = f"what a step is spent on is not told: the module {error.problem}"
     if options.prices_alone:
         return _from_prices(request, work, options)
-    with trainer.restored(values=options.keep), _said(options.seconds):
+    with trainer.restored(values=options.keep), here.shown():
         evidence = probed_evidence(request, work, trainer, options.seconds)
     return evidence.after(reason) if reason else evidence
 

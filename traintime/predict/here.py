@@ -4,8 +4,10 @@ import contextlib
 import os
 import resource
 import sys
+from typing import Any
 
 import psutil
+from rich.console import Console
 
 from traintime.measuring.measure import run_worker
 from traintime.measuring.worker import process
@@ -15,6 +17,12 @@ from traintime.store.records import DISTURBED
 
 RATES_TIMEOUT_S = 120.0
 FULL = 0.8  # share of a machine's processors in use from which others are in the way
+
+
+def shown() -> contextlib.AbstractContextManager[Any]:
+    """A context in which a terminal shows that a model is trained."""
+    told = Console(stderr=True).status("trains your model for a moment, then puts it back as it was")
+    return told if sys.stderr.isatty() else contextlib.nullcontext()
 
 
 def allocator() -> str:

@@ -10,7 +10,7 @@ from traintime.errors import InputError, unknown
 from traintime.explain.statistics import Interval
 from traintime.measuring import machine
 from traintime.point import Point, make_point
-from traintime.predict import prices, resident
+from traintime.predict import here, prices, resident
 from traintime.predict.answer import LEVEL, SURE, amount, amounts, around, bytes_of
 from traintime.predict.prices import Rates
 from traintime.predict.probe import Trainer
@@ -65,22 +65,18 @@ class Largest:
         return asdict(self)
 
     def __str__(self) -> str:
-        held = amounts(self.memory)
-        if not self.surely:
-            return f"no {self.of} fits surely: 1 takes {held}, and there are {amount(self.limit)}"
-        lines = [
-            f"largest {self.of}  {self.surely:,} surely ({held} of {amount(self.limit)}); likely up to {self.likely:,}"
-        ]
         fit, beyond = ([one for one in self.tried if one.fits(self.limit) is fits] for fits in (True, False))
-        for one in [*fit[-1:], *beyond[:1]]:
-            if one.memory is None:
-                lines.append(f"not tried: {one.number:,} may need more memory than is free here")
-            else:
-                fits = "which fits" if one in fit else "which does not fit"
-                lines.append(f"tried: {one.number:,} took {amount(one.memory)}, {fits}")
-        nothing = all(one.memory is None for one in self.tried)
-        how = "by the formula: nothing was tried" if nothing else "by the formula"
-        return "\n".join([*lines, f"({self.level:.0%} intervals, {how})"])
+        tried = "".join(f"\n{one.number:,} took {amount(one.memory)}: too much" for one in beyond[:1] if one.memory)
+        if fit:
+            took = amount(fit[-1].memory or 0)
+            return f"largest {self.of}  {fit[-1].number:,}, which was tried and took {took}{tried}"
+        held, limit = amounts(self.memory), amount(self.limit)
+        told = f"largest {self.of}  {self.surely:,} surely ({held} of {limit}); likely up to {self.likely:,}"
+        if not self.surely:
+            told = f"no {self.of} fits surely: 1 takes {held}, and there are {limit}"
+        if self.tried and not tried:
+            tried = "\nnothing was tried: it may need more memory than is free here"
+        return f"{told}{tried}\n({self.level:.0%} intervals, by the formula)"
 
 
 def largest(
@@ -132,9 +128,10 @@ def largest(
     likely = _last(lambda number: peak(number).value <= limit, most)
     tried: dict[int, Tried] = {}
     number = max(surely, 1)
-    while verify and number not in tried and len(tried) < TRIALS:
-        tried[number] = _tried(number, peak(number), trained, model, of, batch_size, samples)
-        number = _next(tried, limit, likely + 1, most)
+    with here.shown():
+        while verify and number not in tried and len(tried) < TRIALS:
+            tried[number] = _tried(number, peak(number), trained, model, of, batch_size, samples)
+            number = _next(tried, limit, likely + 1, most)
     return Largest(of, surely, likely, peak(max(surely, 1)), limit, level, tuple(tried[one] for one in sorted(tried)))
 
 

@@ -26,7 +26,7 @@ from traintime.workloads.base import FLOAT, FLOAT32
 
 # Of a probe of one block alone, as of a training's (predict.blocks): at 90 % it lies within half and twice.
 ALONE = (math.log(2) / 1.645, SURE)
-BUSY = "ask again when they have ended"
+BUSY = "ask again without them"
 ELSEWHERE = Copies(0.0, 0.0)  # samples that are not in the memory that is counted: a card's
 
 
@@ -166,7 +166,7 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
     trial = probe(trainer, batch, seconds, 0 if scaled else _smaller_batch(request, trainer))
     full, notes, warnings = trial.full, (), ()
     if others := here.crowd(begun, trial.took_s, cores):
-        warnings += (f"others used {others:.1f} of {cores} processors: {BUSY}",)
+        warnings += (f"others used {others:.1f} of {cores} processors, the time is unsure: {BUSY}",)
     step = full.step_s * scale.step + scale.more_s
     last = 0.0
     if request.rest and scale.fixed is None:
@@ -200,7 +200,7 @@ def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale:
     if full.step_s > seconds:
         took = lasting(full.step_s)
         warnings += (f"one step takes {took}, longer than the {seconds:g} s of the probe: few were trained",)
-    tier, source = "scaled" if scaled else "probed", f"{trial.took_s:.0f} s on {trainer.stack}"
+    tier, source = "scaled" if scaled else "probed", f"{trial.took_s:.0f} s on {trainer.stack.removeprefix('2026-')}"
     peak, peak_notes = _trained_peak(request, trainer, trial, before, scale)
     repeat = prices.habits()["repeat"].groupby("stack").first()
     repeat_error = repeat[trainer.stack] if trainer.stack in repeat else repeat.max()

@@ -219,7 +219,10 @@ class TorchTrainer(Trainer):
             if means_out_of_memory(error):
                 raise
             problem = f"raised {type(error).__name__} in {what}: {words(error)}"
-            remedy = f"Train one batch by yourself until it does not. {BY_STEP}"
+            without = (
+                "Give loss=…, which the data's targets are for. " if self.loss is None and what == "a step" else ""
+            )
+            remedy = f"{without}Train one batch by yourself until that works. {BY_STEP}"
             raise InputError("model", type(self.module).__name__, problem, remedy) from error
 
     def _wait(self) -> None:
