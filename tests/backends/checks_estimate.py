@@ -87,7 +87,7 @@ def test_a_plain_loop_of_torch_is_probed_by_its_step():
 
     one = traintime.estimate(step=step, samples=64 * 300 + 10, batch_size=64, epochs=2, seconds=3)
     assert one.tier == "probed"
-    assert one.of.endswith("2026-torch")
+    assert one.of.endswith("torch")
     # The batch, and beside it the last one, which is smaller, if a busy machine has left time for it.
     alone = any("one batch size alone was tried" in note for note in one.notes)
     assert set(asked) == ({64} if alone else {64, 10})
