@@ -2,7 +2,7 @@
 
 import math
 import sys
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -200,14 +200,16 @@ def test_a_step_that_raises_is_named_with_what_it_said():
         StepTrainer(broken).train(8, 1, 1)
 
 
-def test_its_framework_is_the_one_that_the_step_loads(monkeypatch):
+def test_its_framework_is_the_one_that_the_step_names_or_loads(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(block_until_ready=lambda answer: None))
     trainer = StepTrainer(lambda n: monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace()))
-    assert trainer.stack == "2026-jax"
+    assert trainer.stack == "your step", "what others have loaded tells nothing"
     trainer.train(8, 1, 1)
     assert trainer.stack == "2026-tensorflow"
+    named = ModuleType("torch.nn")
+    assert StepTrainer(lambda n: named and n).stack == "2026-torch"
 
 
 # What code of a reader's says when it raises
