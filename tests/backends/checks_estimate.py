@@ -136,16 +136,22 @@ def test_data_of_the_readers_are_used_as_they_are():
 
 
 class Batches(keras.utils.PyDataset):
-    """A source with batches of its own size, and a pause for each."""
+    """A source with batches of its own size, and a pause for each; `fit` lets it prepare an epoch."""
+
+    ready = False
 
     def __init__(self, x, y, number=40, pause_s=0.004, **how):
         super().__init__(**how)
         self.x, self.y, self.number, self.pause_s = x, y, number, pause_s
 
+    def on_epoch_begin(self):
+        self.ready = True
+
     def __len__(self):
         return self.number
 
     def __getitem__(self, index):
+        assert self.ready
         time.sleep(self.pause_s)
         return self.x, self.y
 

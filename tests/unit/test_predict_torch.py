@@ -140,7 +140,8 @@ def test_batches_come_from_all_over_a_sorted_epoch_or_it_is_said():
     shuffled, module = torch.utils.data.DataLoader(data, shuffle=True), nn.Linear(20, 1)
     assert _scattered(shuffled) is shuffled
     asked = {"loss": nn.MSELoss(), "optimizer": torch.optim.SGD(module.parameters(), lr=0.1), "seconds": 1}
-    for source, told in ((torch.utils.data.DataLoader(data), False), (torch.utils.data.DataLoader(Lengths()), True)):
+    ordered, endless = map(torch.utils.data.DataLoader, (data, Lengths()))
+    for source, told in ((ordered, False), (shuffled, False), (endless, True)):
         one = traintime.estimate(module, data=source, samples=64, **asked)
         assert any("differ in size" in each for each in one.warnings) == told
 

@@ -10,14 +10,13 @@ from traintime.predict import holdings
 from traintime.predict.answer import WAIT, Help
 from traintime.predict.holdings import MemoryModel
 from traintime.predict.prices import Prices
-from traintime.predict.request import ModelDescription
+from traintime.predict.request import DEFERRED, SPARSE, ModelDescription
 from traintime.workloads.base import SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
 
 BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "recurrent_bytes", "slice_bytes")
 TIMES = 4  # of the batch, where a larger one is priced
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
 MOST = 4
-DEFERRED, SPARSE = "adam-deferred", "sparse"
 SPARSE_WITH = {  # by the optimizer of a table of PyTorch's
     "sgd": "sparse=True for the tables, the same SGD",
     "adam": "sparse=True and SparseAdam, which learns differently",

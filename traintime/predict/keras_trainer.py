@@ -117,6 +117,12 @@ class _Scattered(keras.utils.PyDataset):
     def __getitem__(self, place: int) -> Any:
         return self.whole[int(self.order[place])]
 
+    def on_epoch_begin(self) -> None:
+        self.whole.on_epoch_begin()
+
+    def on_epoch_end(self) -> None:
+        self.whole.on_epoch_end()
+
 
 class KerasTrainer(Trainer):
     """A compiled Keras model as the probe trains it, in this process.

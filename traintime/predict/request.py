@@ -15,6 +15,7 @@ from traintime.predict.work import PROBED, of_forward, work
 from traintime.workloads.base import BY_ROW, FLOAT, FLOAT32, Work
 
 TENSORFLOW = "2026-tensorflow"
+DEFERRED, SPARSE = "adam-deferred", "sparse"  # what moves the rows in use alone
 PRICED = ("allocator",)  # fields of a run that the formula's prices follow
 KERAS_BATCH = 32  # samples a step of `fit`, where it is not told
 LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlow: 2.4, seen once)
@@ -68,7 +69,7 @@ class ModelDescription:
     arrays; dtype: in which most of its products are computed; allocator: what answers malloc where it is trained;
     loaded_bytes: memory of this process without the model, between a least and a most, where the model is in it;
     forward_work: of a forward pass alone, where its layers tell it; row_by_row: what may take the place of its tables
-    and moves the rows in use alone (advice.DEFERRED, advice.SPARSE); unpriced: what says that a step is run in a way
+    and moves the rows in use alone (DEFERRED, SPARSE); unpriced: what says that a step is run in a way
     without known costs, and its value; convolutions: whether most of its products are; frozen: parameters that have
     neither a gradient nor a state.
     """
@@ -101,7 +102,7 @@ class ModelDescription:
         table = rows * sizes.embedding if rows else 0
         tokens = min(table, sizes.batch * sizes.length * sizes.embedding) if table else 0
         optimizer = "adam" if sizes.optimizer in BY_ROW else sizes.optimizer
-        about = {"allocator": point.run.allocator, "rows": rows, "row_by_row": "adam-deferred"}
+        about = {"allocator": point.run.allocator, "rows": rows, "row_by_row": DEFERRED}
         about["convolutions"] = point.workload in ("blocks", "convnet")
         return cls(point.work, table, tokens, sizes.how, optimizer, TENSORFLOW, **about)
 
@@ -118,7 +119,7 @@ class ModelDescription:
         about = {"forward_work": counted.forward, "unpriced": _unpriced(model), "frozen": counted.frozen}
         # From how many rows on it pays was measured on processors alone.
         defers = resident.gpu_peak(keras.backend.backend()) is None and len({*map(id, tables)}) == len(tables)
-        about["row_by_row"] = "adam-deferred" if defers and all(_defers(one, chosen) for one in tables) else ""
+        about["row_by_row"] = DEFERRED if defers and all(_defers(one, chosen) for one in tables) else ""
         about["rows"] = max((one.input_dim for one in tables), default=0)
         name = chosen if isinstance(chosen, str) else type(chosen).__name__
         name = "momentum" if name == "SGD" and getattr(chosen, "momentum", 0) else name.lower()
@@ -158,7 +159,7 @@ class ModelDescription:
         tensors = [*trainer.module.parameters(), *trainer.module.buffers()]
         loaded = None if trainer.backend == "torch" else _apart_from([each.nbytes for each in tensors])
         about = {"allocator": here.allocator(), "loaded_bytes": loaded, "frozen": counted.frozen}
-        about["row_by_row"] = "" if any(group.get("weight_decay") for group in optimizer.param_groups) else "sparse"
+        about["row_by_row"] = "" if any(group.get("weight_decay") for group in optimizer.param_groups) else SPARSE
         about["convolutions"] = any("Conv" in type(each).__name__ for each in trainer.module.modules())
         return cls(counted.work, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **about)
 

@@ -117,7 +117,8 @@ class TorchTrainer(Trainer):
 
     def reading(self, step_s: float) -> tuple[float, bool]:
         """Seconds that a step waited for a DataLoader's batch, and whether the first ones differed in size."""
-        return float(np.mean(self._waits or [0.0])), self._source is self.data and len(self._sizes) > 1
+        of_all = self._source is not self.data or isinstance(getattr(self.data, "sampler", None), RandomSampler)
+        return float(np.mean(self._waits or [0.0])), len(self._sizes) > 1 and not of_all
 
     def _beyond_a_batch(self, seconds: float) -> float:
         return max(seconds - float(np.median(self._waits or [0.0])), 0.0)
@@ -219,9 +220,7 @@ class TorchTrainer(Trainer):
             if means_out_of_memory(error):
                 raise
             problem = f"raised {type(error).__name__} in {what}: {words(error)}"
-            without = (
-                "Give loss=…, which the data's targets are for. " if self.loss is None and what == "a step" else ""
-            )
+            without = "Give loss=…, if it returns none. " if self.loss is None else ""
             remedy = f"{without}Train one batch by yourself until that works. {BY_STEP}"
             raise InputError("model", type(self.module).__name__, problem, remedy) from error
 
@@ -265,7 +264,7 @@ def _scattered(data: Any) -> Any:
     wanted = set(chosen.tolist())
     if type(data.sampler) is SequentialSampler and type(data.batch_sampler) is BatchSampler:
         size, rows = data.batch_size, len(data.dataset)
-        found = {place: range(place * size, min((place + 1) * size, rows)) for place in wanted}  # of many at once
+        found = {place: list(range(place * size, min((place + 1) * size, rows))) for place in wanted}
     else:
         every = enumerate(itertools.islice(data.batch_sampler, number))
         found = {place: each for place, each in every if place in wanted}
