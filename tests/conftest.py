@@ -69,6 +69,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--built", action="store_true", help="the book was just built: do not look whether it is up to date"
     )
+    parser.addoption("--golden", action="store_true", help="write tests/golden anew from the built book")
     parser.addoption("--faults", metavar="FILE", help="keep there how often each fault was tried and held")
 
 

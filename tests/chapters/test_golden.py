@@ -1,0 +1,62 @@
+"""The numbers in the chapters' sentences, their tables and what their cells print are those that somebody reviewed.
+
+`pytest tests/chapters/test_golden.py --golden` writes tests/golden anew from the built book: each change is a line of a
+difference, to be read before it is committed. What a chapter measures by itself, and what follows from it, is not held.
+"""
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from traintime.book import execute, glue, uses
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+# What this machine does now: another run, or another machine, gives other numbers.
+LIVE = re.compile(r"\brun\.run\(|perf_counter|\btraintime\.estimate\(|\bhere\.|\.fit\(|\bon_numpy\b")
+
+
+def held(notebook: Path) -> dict[str, list[str]]:
+    """By cell, in order: "name: value" of numbers for the prose, rows of tables, and lines that were printed."""
+    found, live = {}, set()
+    for cell in json.loads(notebook.read_text())["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code":
+            continue
+        tree = uses.ast.parse(source)
+        if LIVE.search(source) or uses.names(tree, uses.ast.Load) & live:
+            live |= uses.names(tree, uses.ast.Store)
+        elif lines := [line for output in cell["outputs"] for line in _lines(output)]:
+            found[cell["id"]] = lines
+    return found
+
+
+def _lines(output: dict) -> list[str]:
+    if name := output.get("metadata", {}).get("scrapbook", {}).get("name"):
+        return [f"{name}: {_text(output['data'][glue.PREFIX + 'text/plain'])}"]
+    if output["output_type"] == "stream":
+        return _text(output["text"]).splitlines()
+    rows = re.findall(r"<tr.*?</tr>", _text(output.get("data", {}).get("text/html", "")), re.DOTALL)
+    return [" | ".join(map(_plain, re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL))) for row in rows]
+
+
+def _text(given: str | list[str]) -> str:
+    return given if isinstance(given, str) else "".join(given)
+
+
+def _plain(cell: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", cell)).split())
+
+
+@pytest.mark.parametrize("chapter", execute.chapters())
+def test_its_numbers_are_those_that_were_reviewed(executed, chapter, request):
+    path, found = GOLDEN / f"{chapter[:2]}.json", held(executed / f"{chapter}.ipynb")
+    if request.config.getoption("golden"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n")
+    kept = json.loads(path.read_text())
+    assert list(found) == list(kept), "cells with numbers; --golden writes them anew, read the difference"
+    for cell, lines in found.items():
+        assert lines == kept[cell], f"{cell} of {chapter}; --golden writes it anew, read the difference"
