@@ -80,8 +80,7 @@ bench-predict: $(READY)  ## Predict models drawn at random, then train them: how
 	@$(BIN)/traintime bench-predict
 
 # Each may read what those before it wrote; the verdicts rest on all of it.
-DERIVE := store.derived predict.prices predict.precision predict.record predict.holdings predict.cards predict.normal \
-	book.verdicts
+DERIVE := store.derived predict.prices predict.record predict.holdings predict.cards predict.normal book.verdicts
 
 derived: $(READY)  ## Derive data/derived anew from the measurements
 	@for module in $(DERIVE); do $(BIN)/python -m traintime.$$module || exit; done

@@ -1,4 +1,4 @@
-"""What an answer from costs makes of memory: what the process holds, and how often `fit` holds the samples."""
+"""An answer from costs: what the process holds, how often `fit` holds the samples, and types other than float32."""
 
 import subprocess
 import sys
@@ -8,10 +8,10 @@ import pytest
 
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
-from traintime.predict import here, tiers
+from traintime.predict import advice, here, tiers
 from traintime.predict.advice import PricedWork
 from traintime.predict.evidence import conclude
-from traintime.predict.prices import Prices
+from traintime.predict.prices import Prices, Rates
 from traintime.predict.request import ModelDescription, Request
 from traintime.predict.resident import ONCE, Copies
 
@@ -63,3 +63,16 @@ def test_samples_may_be_held_once_more_before_the_first_step_than_later():
 )
 def test_a_process_holds_what_is_usual_as_far_as_it_does_not_deny_it(loaded, found):
     assert tiers._likeliest(5.0, loaded) == found
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_a_model_in_another_type_is_priced_as_float32_and_told_of(dtype):
+    def predicted(dtype):
+        model = replace(ModelDescription.from_point(make_point()), stack="2026-torch", dtype=dtype)
+        return conclude(request, tiers.formula_evidence(request, model, rates=Rates(1e11, 2e10)))
+
+    request = Request(1000, 100)
+    one, full = predicted(dtype), predicted("float32")
+    assert one.step == full.step
+    assert any(f"computed in {dtype}, which has no known cost here" in note for note in one.notes)
+    assert (advice.PRECISION in one.notes, advice.PRECISION in full.notes) == (False, True)

@@ -25,7 +25,7 @@ SPARSE_WITH = {  # by the optimizer of a table of PyTorch's
 DEFERRED_ABOVE = {"2026-tensorflow": 9_000, "2026-jax": 47_000, "2026-torch": 9_000}
 SLICES = "a loop over inputs that torch.unbind took apart (chapter 8)"
 ALLOCATOR = "tcmalloc in the place of glibc's malloc (LD_PRELOAD)"
-PRECISION = "half precision (policy mixed_bfloat16; torch.autocast)"
+PRECISION = "half precision has no known cost here: what it saves depends on model, stack and processor (chapter 13)"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
-from traintime.predict import advice, durations, precision, record
+from traintime.predict import advice, durations, record
 from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, WAIT, Estimate, around, lasting
 from traintime.predict.request import Request
@@ -78,8 +78,8 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
             terms |= {WAIT: waits_s} if waits_s else {}
             limited_by = advice.limited_by(terms)
             helps = advice.helps(priced, request.batch, waits_s / evidence.step_s)
-            if priced.model.dtype == FLOAT32 and advice.PRECISION not in priced.alternatives:
-                notes += (precision.unpriced(),)
+            if priced.model.dtype == FLOAT32:
+                notes += (advice.PRECISION,)
     came = record.of(evidence.tier) if evidence.stack else None
     if came:
         notes += (came.sentence,)

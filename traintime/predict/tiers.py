@@ -5,14 +5,13 @@ probed and scaled, which have trained the model, or a smaller one, for a moment.
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from types import MappingProxyType
 
 import psutil
 
 from traintime.errors import InputError
-from traintime.predict import advice, here, precision, prices, record, resident
+from traintime.predict import advice, here, prices, record, resident
 from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, amount, digits, lasting
 from traintime.predict.evidence import Evidence
@@ -82,7 +81,9 @@ def _priced_evidence(request: Request, priced: PricedWork, loaded_bytes: float, 
     samples_bytes, warnings = model.sample_bytes * (request.samples + request.validation), ()
     begun = loaded_bytes + FLOAT * model.work.parameters
     peak, notes = _with_samples(trained, begun, samples_bytes, copies)
-    notes += precision.other(model.dtype, priced.prices)
+    if model.dtype != FLOAT32:
+        other = f"its matmuls are computed in {model.dtype}, which has no known cost here"
+        notes += (f"{other}: its time is that of {FLOAT32}",)
     if request.saves:
         warnings += ("saving is not counted by this tier",)
     errors, error = ((priced.prices.error, SURE),), priced.memory_model.error
@@ -90,29 +91,10 @@ def _priced_evidence(request: Request, priced: PricedWork, loaded_bytes: float, 
     return Evidence("formula", priced.prices.of, step, errors, parts, peak, error, priced, **about)
 
 
-def priced_work(
-    model: ModelDescription, base: Prices, others: Mapping[str, Prices] = MappingProxyType({})
-) -> PricedWork:
-    """A processor's costs of a step in the type that it computes in, and those of the step run in another way: others,
-    and in half precision where its costs are known and the model is not in it already.
-    """
-
-    def half(these: Prices) -> Prices | None:
-        # They are a processor's, and not those of the GPU that a framework here may have.
-        on_gpu = resident.gpu_peak(model.stack.removeprefix("2026-")) is not None
-        return None if on_gpu else precision.in_half(these, model.stack, model.work)
-
-    if model.dtype == precision.DTYPE:
-        return PricedWork(model, half(base) or base, {name: half(each) or each for name, each in others.items()})
-    if model.dtype == FLOAT32 and (faster := half(base)) is not None:
-        others = {**others, advice.PRECISION: faster}
-    return PricedWork(model, base, others)
-
-
 def _at_rates(model: ModelDescription, rates: Rates) -> PricedWork:
     """The work of a step at this machine's rates under the model's allocator."""
     others = _keeping(model.allocator, functools.partial(prices.of_rates, "this machine", rates, model.stack))
-    return priced_work(model, here.costs(model.stack, model.allocator, rates), others)
+    return PricedWork(model, here.costs(model.stack, model.allocator, rates), others)
 
 
 def _keeping(allocator: str, under: Callable[[str], Prices]) -> dict[str, Prices]:
@@ -155,7 +137,7 @@ def scaled_evidence(
     """The steps of a smaller model, at one batch size, times what the scale makes of the difference."""
     evidence = _trained_evidence(request, trainer, seconds, scale)
     source = f"{evidence.source}; costs: {scale.prices.of}"
-    return replace(evidence, source=source, priced=priced_work(model, scale.prices))
+    return replace(evidence, source=source, priced=PricedWork(model, scale.prices, {}))
 
 
 def _trained_evidence(request: Request, trainer: Trainer, seconds: float, scale: Scale) -> Evidence:
