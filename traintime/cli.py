@@ -631,7 +631,7 @@ def compare(
     else:
         show(grid(comparing.table(found), comparing.TITLE))
         for one in found:
-            for sentence in one.why:
+            for sentence in one.notes:
                 out.print(f"{one.stack}: {sentence}", highlight=False, markup=False, soft_wrap=True)
     if status := comparing.status(found):
         raise typer.Exit(status)

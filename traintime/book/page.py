@@ -227,7 +227,7 @@ def normal(run: Measurements) -> HTML:
 
 def placed(found: Sequence[compare.Placed], title: str) -> HTML:
     """Stacks of one machine among the book's, in a box."""
-    said = [markup.plain(f"{one.stack}: {sentence}.") for one in found for sentence in one.why]
+    said = [markup.plain(f"{one.stack}: {sentence}.") for one in found for sentence in one.notes]
     rows = [[markup.plain(one.stack), str(one.points), *_placed(one)] for one in found]
     heads = ["", "points", "times expected", "normal", "verdict"]
     note = "Expected is what the book's machines took, at the rates of this one's memory and arithmetic."

@@ -303,7 +303,7 @@ def odd_one_out(book: Measurements) -> Finding | None:
     if book.machine != ODD:
         return None
     off = sorted(one.stack for one in odd() if one.off)
-    mapped = any(compare.MAPPED in names for one in odd() for names in one.parts)
+    mapped = any(compare.MAPPED in note for one in odd() for note in one.notes)
     return Finding(off == ["2026-tensorflow"] and mapped, f"off: {', '.join(off) or 'nothing'} of {len(odd())} stacks")
 
 
