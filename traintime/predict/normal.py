@@ -38,13 +38,13 @@ def measured(root: Path, machine: str) -> pd.DataFrame:
         return pd.DataFrame(columns=columns)
     found = points.points(rows).dropna(subset="step_s")
     by = ended.groupby(ALIKE, dropna=False)
-    means = by.agg({"faults_a_step": "median", "others_cores": "max"}).reset_index()
-    found = found.merge(means, on=ALIKE, how="left")
-    known = found["path"].fillna("") != ""
-    found = found.assign(_known=known).sort_values(["_known", "invocations", "started"], kind="stable")
-    found = found.drop_duplicates(["stack", "key"], keep="last").assign(path=lambda one: one["path"].fillna(""))
-    names = {"faults_a_step": "faults", "others_cores": "others", "invocations": "runs"}
-    return found.rename(columns=names)[columns].sort_values(["stack", "key"], ignore_index=True)
+    counts = by.agg(faults=("faults_a_step", "median"), others=("others_cores", "max")).reset_index()
+    found = found.merge(counts, on=ALIKE, how="left")
+    path = found["path"].fillna("")
+    found = found.assign(path=path, known=path != "", runs=found["invocations"])
+    found = found.sort_values(["known", "runs", "started"], kind="stable")
+    found = found.drop_duplicates(["stack", "key"], keep="last")
+    return found[columns].sort_values(["stack", "key"], ignore_index=True)
 
 
 def points_by_key(root: Path, machine: str) -> dict[str, Point]:
@@ -58,7 +58,7 @@ def points_by_key(root: Path, machine: str) -> dict[str, Point]:
 
 def titles() -> dict[str, str]:
     """What the book calls its machines, by their keys."""
-    return pd.read_csv(paths.MEASUREMENTS / "machines.csv").set_index("machine")["title"].to_dict()
+    return pd.read_csv(paths.MEASUREMENTS / "machines.csv", index_col="machine")["title"].to_dict()
 
 
 def derive() -> pd.DataFrame:
