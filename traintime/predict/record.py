@@ -10,7 +10,7 @@ import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -73,37 +73,39 @@ class TrackRecord:
         return (said,) if seconds > self.longest_s else ()
 
 
+def _cases() -> Iterator[dict[str, Any]]:
+    """Every model that was predicted and trained, as it is kept (bench.Case)."""
+    for path in sorted(paths.PREDICTED.glob("*.json")):
+        yield from json.loads(path.read_text())
+
+
 def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
-    """A row for each answer that was predicted and seen: columns machine, stack, tier, started, version (of the
-    predictor), predicted with low and high, and seen: seconds of the first training, or bytes of its peak.
+    """A row for each answer of TIERS that was predicted and seen: columns machine, stack, tier, started, version (of
+    the predictor), predicted with low and high, and seen: seconds of the first training, or bytes of its peak.
 
     Memory that is withdrawn is left out: it was not the model's. A time that is withdrawn was answered, and counts.
     """
     name, of_training = {"time": ("total", "fit_s"), "memory": ("memory", "peaks")}[figure]
+    withdrawn = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == 'memory'")
+    gone = set(zip(withdrawn["machine"], withdrawn["started"], strict=True)) if figure == "memory" else set()
     rows = []
-    for path in sorted(paths.PREDICTED.glob("*.json")):
-        for case in json.loads(path.read_text()):
-            about = {field: case[field] for field in ("machine", "stack", "started")}
-            about["version"] = case.get("predictor_version") or version_at(case["started"])
-            for tier, answer in case["predicted"].items():
-                if (one := answer[name]) is not None:
-                    ends = {"predicted": one["value"], "low": one["low"], "high": one["high"]}
-                    rows.append(about | {"tier": tier, **ends, "seen": case[of_training][0]})
-    found = pd.DataFrame(rows)
-    if figure == "time":
-        return found
-    gone = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == @figure")
-    keys = pd.MultiIndex.from_frame(gone[["machine", "started"]])
-    return found[~pd.MultiIndex.from_frame(found[["machine", "started"]]).isin(keys)].reset_index(drop=True)
+    for case in _cases():
+        about = {field: case[field] for field in ("machine", "stack", "started")}
+        about["version"] = case.get("predictor_version") or version_at(case["started"])
+        for tier, answer in case["predicted"].items():
+            one = answer[name]
+            if tier in TIERS and one is not None and (case["machine"], case["started"]) not in gone:
+                ends = {"predicted": one["value"], "low": one["low"], "high": one["high"]}
+                rows.append(about | {"tier": tier, **ends, "seen": case[of_training][0]})
+    return pd.DataFrame(rows)
 
 
 def derive() -> pd.DataFrame:
     """A row for each of TIERS, of the newest version with FEWEST trainings or more on all stacks together: columns
-    tier, and TrackRecord's.
+    tier, and TrackRecord's in their order.
     """
-    rows, answers = [], tried("time")
-    answers = answers[answers["tier"].isin(TIERS)]
-    many = answers.groupby(["tier", "version"]).filter(lambda its: len(its) >= FEWEST)
+    rows = []
+    many = tried("time").groupby(["tier", "version"]).filter(lambda its: len(its) >= FEWEST)
     for tier, of_tier in many.groupby("tier"):
         version = of_tier["version"].max()
         its = of_tier[of_tier["version"] == version]
@@ -127,22 +129,16 @@ def of(tier: str) -> TrackRecord:
     return TrackRecord(*counts, float(row["half"]), float(row["longest_s"]))
 
 
-def by_stack(answers: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Tier, stack and the answers: of each of TIERS and stack with enough models, and of all others."""
-    for tier, of_tier in answers[answers["tier"].isin(TIERS)].groupby("tier"):
-        stacks = [(str(stack), its) for stack, its in of_tier.groupby("stack") if len(its) >= prices.FEWEST]
-        for stack, its in [*stacks, (OTHERS, of_tier)]:
-            yield str(tier), stack, its
-
-
 def derive_peaks() -> pd.DataFrame:
-    """A row for each tier and stack, as by_stack has them: columns tier, stack, error (root mean square of the
-    logarithm of the peak seen over the one predicted), models.
+    """A row for each of TIERS and each stack with enough models, and for all stacks together (OTHERS): columns tier,
+    stack, error (root mean square of the logarithm of the peak seen over the one predicted), models.
     """
     rows = []
-    for tier, stack, its in by_stack(tried("memory")):
-        missed = np.log(its["seen"] / its["predicted"]).to_numpy()
-        rows.append({"tier": tier, "stack": stack, "error": prices.rms(missed), "models": len(its)})
+    for tier, of_tier in tried("memory").groupby("tier"):
+        stacks = [(stack, its) for stack, its in of_tier.groupby("stack") if len(its) >= prices.FEWEST]
+        for stack, its in [*stacks, (OTHERS, of_tier)]:
+            missed = np.log(its["seen"] / its["predicted"]).to_numpy()
+            rows.append({"tier": tier, "stack": stack, "error": prices.rms(missed), "models": len(its)})
     return pd.DataFrame(rows)
 
 
@@ -156,11 +152,8 @@ def derive_sleeps() -> pd.DataFrame:
     """How many of the trainings on TensorFlow whose last step was timed returned more than SLEPT_S after it, a row:
     columns slept, trainings. (What else follows a last step takes milliseconds.)
     """
-    waits = []
-    for path in sorted(paths.PREDICTED.glob("*.json")):
-        for case in json.loads(path.read_text()):
-            if case["stack"].endswith("-tensorflow") and case.get("done_s"):
-                waits += [fit - done for fit, done in zip(case["fit_s"], case["done_s"], strict=True)]
+    timed = [case for case in _cases() if case["stack"].endswith("-tensorflow") and case.get("done_s")]
+    waits = [fit - done for case in timed for fit, done in zip(case["fit_s"], case["done_s"], strict=True)]
     return pd.DataFrame([{"slept": sum(wait > SLEPT_S for wait in waits), "trainings": len(waits)}])
 
 
