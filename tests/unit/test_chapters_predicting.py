@@ -177,14 +177,6 @@ def test_machine_a_is_odd_in_one_stack_alone():
     assert verdict("15.8", stored.of(predicting_elsewhere.ODD)) == "holds"
 
 
-def test_the_summary_counts_what_held():
-    rows = bench.summary([case(1, probed=1.0), case(2, probed=2.0)]).set_index("way")
-    assert rows.loc["probed", "held"] == 0.5
-    assert rows.loc["probed", "mean_error"] == pytest.approx(0.5, abs=0.03)
-    assert np.isnan(rows.loc["one batch", "held"])
-    assert rows.loc["FLOPs / peak", "within_twice"] == 0
-
-
 @pytest.mark.parametrize("kind", list(bench_models.KINDS | bench_models.BEYONDS | bench_models.LOOPS))
 def test_draws_differ_and_are_plain_values(kind):
     drawn = [bench_models.draw(kind, np.random.default_rng(seed)) for seed in range(5)]

@@ -39,6 +39,7 @@ MOST_BYTES = 2**29  # of its samples
 ROUGH_S = 5.0  # that a plain loop is stepped, to say how many batches its training has
 MOST_MEMORY = 0.5  # of the machine's: what is foretold, from its sizes alone, to need more is drawn anew
 TIMEOUT_S = 1800.0
+Step = Callable[[int], None]  # trains a loop in plain PyTorch on so many samples
 
 
 @dataclass(frozen=True)
@@ -135,10 +136,6 @@ class Case:
         seen = {way: self.peaks[0] if way.endswith(" memory") else self.fit_s[0] for way in self.intervals()}
         return {way: seen[way] in one for way, one in self.intervals().items()}
 
-    def widths(self) -> dict[str, float]:
-        """The upper end over the lower one of each interval."""
-        return {way: one.high / one.low for way, one in self.intervals().items()}
-
 
 def summary(cases: list[Case]) -> pd.DataFrame:
     """A row for each stack and way to predict: its mean error, how many answers are too low and how many within a
@@ -151,7 +148,7 @@ def summary(cases: list[Case]) -> pd.DataFrame:
         for way in dict.fromkeys(way for case in mine for way in case.errors()):
             errors = np.array([case.errors()[way] for case in mine if way in case.errors()])
             held = [case.inside()[way] for case in mine if way in case.inside()]
-            widths = [case.widths()[way] for case in mine if way in case.widths()]
+            widths = [ends[way].high / ends[way].low for case in mine if way in (ends := case.intervals())]
             one = {"stack": stack, "way": way, "models": len(errors), "mean_error": float(np.abs(errors).mean())}
             one["too_low"] = float(np.mean(errors < 0))
             one["within_twice"] = float(np.mean(np.abs(np.log1p(errors)) <= math.log(2)))
@@ -197,14 +194,12 @@ def _fitting(backend: str, kind: str, draw: Callable[[], dict[str, Any]]) -> tup
 
     Of the 2017 post's kind alone: no other has sizes that could fill a machine. Nothing is built or trained for it.
     """
-    limit, redrawn = MOST_MEMORY * machine.describe()["memory_bytes"], 0
-    while True:
-        sizes = draw()
-        if kind != "classifier" and kind not in bench_models.BEYONDS:
-            return sizes, redrawn
-        if holdings.of_stack(f"2026-{backend}").peak_bytes(make_point(**sizes).work, sizes["optimizer"]) <= limit:
-            return sizes, redrawn
-        redrawn += 1
+    sizes, redrawn = draw(), 0
+    if kind == "classifier" or kind in bench_models.BEYONDS:
+        held, limit = holdings.of_stack(f"2026-{backend}"), MOST_MEMORY * machine.describe()["memory_bytes"]
+        while held.peak_bytes(make_point(**sizes).work, sizes["optimizer"]) > limit:
+            sizes, redrawn = draw(), redrawn + 1
+    return sizes, redrawn
 
 
 def folder() -> Path:
@@ -241,7 +236,7 @@ def _case(backend: str, job: dict[str, Any], seconds: float) -> Case:
     if job["kind"] in bench_models.LOOPS:  # in a process of its own: what it held would be found in the probe's memory
         job |= _ask(backend, job | {"task": "size"})
     about |= _ask(backend, job | {"task": "predict", "seconds": seconds})
-    training = job | {"task": "train", "samples": about["samples"], "epochs": about.get("epochs", 1)}
+    training = job | {"task": "train", "samples": about["samples"], "epochs": about["epochs"]}
     trainings = [_ask(backend, training) for _ in range(1 if job["trained_s"] > LONG_S else 2)]
     if job["trained_s"] > LONG_S:
         about["epochs_s"] = trainings[0]["epochs_s"]
@@ -261,25 +256,15 @@ def _ask(backend: str, job: dict[str, Any]) -> dict[str, Any]:
     return answer["result"]
 
 
-def _answers(requests: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Estimates by tier, and the seconds that each took. requests: by tier, as `estimate` takes it."""
-    predicted, spent_s = {}, {}
-    for tier, arguments in requests.items():
+def _answers(training: dict[str, int], asked: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Estimates of a training by tier, and the seconds that each took. asked: by tier, what else `estimate` takes."""
+    answers: dict[str, Any] = {name: training[name] for name in ("samples", "epochs")}
+    answers |= {"predicted": {}, "spent_s": {}}
+    for tier, arguments in asked.items():
         start = time.perf_counter()
-        predicted[tier] = estimate(**arguments).to_dict()
-        spent_s[tier] = time.perf_counter() - start
-    return {"predicted": predicted, "spent_s": spent_s}
-
-
-def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
-    from traintime.predict.keras_trainer import KerasTrainer
-
-    batch, trainer = job["sizes"]["batch"], KerasTrainer(model)
-    training = _training(model, batch, trainer.sample_bytes, job["trained_s"])
-    about = training | {"model": model}
-    requests = {tier: about | {"tier": tier} for tier in ("formula", "probed")}
-    requests["probed"] |= {"seconds": job["seconds"], "keep": False}
-    return _answers(requests) | {name: training[name] for name in ("samples", "epochs")}
+        answers["predicted"][tier] = estimate(**training, **arguments).to_dict()
+        answers["spent_s"][tier] = time.perf_counter() - start
+    return answers
 
 
 def _batches(step_s: float, trained_s: float) -> int:
@@ -289,54 +274,61 @@ def _batches(step_s: float, trained_s: float) -> int:
     return max(min(batches, int(SLOW * trained_s / step_s)), LEAST)
 
 
-def _training(model: Any, batch: int, sample_bytes: int, trained_s: float) -> dict[str, int]:
+def _training(step_s: float, batch: int, trained_s: float, most: float = math.inf) -> dict[str, int]:
     """About as many samples as take the time that a training should have, and a last batch that is not full; a long
-    one has several epochs of them.
+    one has several epochs of them. most: batches of an epoch.
     """
-    batches = _batches(estimate(model, samples=batch, batch_size=batch, tier="formula").step.value, trained_s)
-    most, epochs = MOST_BYTES // (batch * sample_bytes), 1
+    batches, epochs = _batches(step_s, trained_s), 1
     if trained_s > LONG_S:
         epochs = max(LONG_EPOCHS, math.ceil(batches / max(most, 1)))
     batches = max(LEAST, min(batches // epochs, most))
     return {"samples": batches * batch + batch // 3, "batch_size": batch, "epochs": epochs}
 
 
+def _training_of(model: Any, batch: int, sample_bytes: int, trained_s: float) -> dict[str, int]:
+    """A Keras model's, by the formula's step."""
+    step_s = estimate(model, samples=batch, batch_size=batch, tier="formula").step.value
+    return _training(step_s, batch, trained_s, MOST_BYTES // (batch * sample_bytes))
+
+
+def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
+    from traintime.predict.keras_trainer import KerasTrainer
+
+    training = _training_of(model, job["sizes"]["batch"], KerasTrainer(model).sample_bytes, job["trained_s"])
+    probed = {"model": model, "tier": "probed", "seconds": job["seconds"], "keep": False}
+    return _answers(training, {"formula": {"model": model, "tier": "formula"}, "probed": probed})
+
+
 def _predict_beyond(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     """From a model a tenth as large in one size."""
-    size, kind, large = job["kind"].removeprefix("beyond-"), job["kind"], job["sizes"]
+    size, large = job["kind"].removeprefix("beyond-"), job["sizes"]
     small = large | {size: large[size] // bench_models.BEYOND}
-    training = _training(model, large["batch"], large["length"] * FLOAT, job["trained_s"])
-    smaller = {"probe": bench_models.build(kind, small), "probe_batch": small["batch"]}
-    asked = training | smaller | {"model": model, "seconds": job["seconds"], "keep": False}
-    return _answers({"scaled": asked}) | {name: training[name] for name in ("samples", "epochs")}
+    training = _training_of(model, large["batch"], large["length"] * FLOAT, job["trained_s"])
+    smaller = {"probe": bench_models.build(job["kind"], small), "probe_batch": small["batch"]}
+    return _answers(training, {"scaled": smaller | {"model": model, "seconds": job["seconds"], "keep": False}})
 
 
-def _predict_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
-    training = {name: job[name] for name in ("samples", "epochs")}
-    asked = {"step": loop.step, "batch_size": job["sizes"]["batch"], "seconds": job["seconds"]}
-    return _answers({"probed": training | asked}) | training
+def _predict_loop(step: Step, job: dict[str, Any]) -> dict[str, Any]:
+    training = {"samples": job["samples"], "batch_size": job["sizes"]["batch"], "epochs": job["epochs"]}
+    return _answers(training, {"probed": {"step": step, "seconds": job["seconds"]}})
 
 
-def _size_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
-    """Samples of a training of a loop, whose steps nobody can count: by the shortest step of some."""
+def _size_loop(step: Step, job: dict[str, Any]) -> dict[str, int]:
+    """The training of a loop, whose steps nobody can count: by the shortest step of some."""
     batch, times = job["sizes"]["batch"], list[float]()
     while sum(times) < ROUGH_S or len(times) < LEAST:
         start = time.perf_counter()
-        loop.step(batch)
+        step(batch)
         times.append(time.perf_counter() - start)
-    epochs = LONG_EPOCHS if job["trained_s"] > LONG_S else 1
-    return {
-        "samples": batch * max(_batches(min(times), job["trained_s"]) // epochs, LEAST) + batch // 3,
-        "epochs": epochs,
-    }
+    return _training(min(times), batch, job["trained_s"])
 
 
-def _train_loop(loop: bench_models.PlainLoop, job: dict[str, Any]) -> dict[str, Any]:
+def _train_loop(step: Step, job: dict[str, Any]) -> dict[str, Any]:
     batch, ends = job["sizes"]["batch"], [time.perf_counter()]
     for _ in range(job["epochs"]):
         left = job["samples"]
         while left > 0:
-            loop.step(min(batch, left))
+            step(min(batch, left))
             left -= batch
         ends.append(time.perf_counter())
     took = ends[-1] - ends[0]

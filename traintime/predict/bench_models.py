@@ -2,12 +2,9 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-Random = np.random.Generator
 
 # The sizes of the document's kind, least and most: all that it has tried, and more. Until 24 November 2026 they were
 # narrower, as each case says that was drawn then (bench.Case.domain).
@@ -28,8 +25,6 @@ DOMAINS: dict[str, dict[str, tuple[int, int]]] = {
     },
 }
 NARROW, WHOLE = DOMAINS
-OPTIMIZERS = ("adam", "sgd", "rmsprop")
-
 
 # The sizes of each kind: a whole number between two, as likely in each octave, times a third one; or one of a list.
 # First Keras models, of which the classifier is the 2017 post's kind; what the others are stands at their networks.
@@ -63,13 +58,13 @@ LOOPS: dict[str, dict[str, Any]] = {
 }
 
 
-def draw(kind: str, random: Random) -> dict[str, Any]:
+def draw(kind: str, random: np.random.Generator) -> dict[str, Any]:
     """Sizes of a model of this kind."""
     before = draw("classifier", random) if kind in BEYONDS else {}
     return before | {size: _one(values, random) for size, values in (KINDS | BEYONDS | LOOPS)[kind].items()}
 
 
-def _one(values: Any, random: Random) -> Any:
+def _one(values: Any, random: np.random.Generator) -> Any:
     if isinstance(values, list):
         return random.choice(values).item()
     low, high, *times = values
@@ -81,17 +76,8 @@ def _one(values: Any, random: Random) -> Any:
 _SAMPLES = 4096  # that a loop reads from memory
 
 
-@dataclass(frozen=True)
-class PlainLoop:
-    """A plain PyTorch loop: its network, samples that it reads, and `step(n)`, which trains on one batch of n."""
-
-    network: Any
-    inputs: Any
-    step: Callable[[int], Any]
-
-
-def loop(kind: str, size: dict[str, Any]) -> PlainLoop:
-    """A kind of plain PyTorch loop at these sizes."""
+def loop(kind: str, size: dict[str, Any]) -> Callable[[int], None]:
+    """A kind of plain PyTorch loop at these sizes: a function that trains on one batch of n samples."""
     import torch
 
     network, inputs, optimizer = _NETWORKS[kind](torch, size)
@@ -103,7 +89,7 @@ def loop(kind: str, size: dict[str, Any]) -> PlainLoop:
         torch.nn.functional.cross_entropy(network(inputs[chosen]), targets[chosen]).backward()
         optimizer.step()
 
-    return PlainLoop(network, inputs, step)
+    return step
 
 
 def _network(torch: Any, forward: Callable[[Any, Any], Any], **parts: Any) -> Any:
