@@ -27,7 +27,7 @@ DOMAINS: dict[str, dict[str, tuple[int, int]]] = {
 NARROW, WHOLE = DOMAINS
 
 # The sizes of each kind: a whole number between two, as likely in each octave, times a third one; or one of a list.
-# First Keras models, of which the classifier is the 2017 post's kind; what the others are stands at their networks.
+# First Keras models, of which the classifier is the 2017 post's kind; what the others are stands at `build` and `loop`.
 KINDS: dict[str, dict[str, Any]] = {
     "classifier": DOMAINS[WHOLE] | {"optimizer": ["adam", "sgd", "rmsprop"]},
     "recurrent": {"features": (4, 64), "units": (16, 96), "length": (10, 60), "batch": (16, 128)},
@@ -71,7 +71,52 @@ def _one(values: Any, random: np.random.Generator) -> Any:
     return math.prod(times) * round(math.exp(random.uniform(math.log(low), math.log(high))))
 
 
-# Loops in plain PyTorch
+def build(kind: str, sizes: dict[str, Any]) -> Any:
+    """The compiled Keras model of a kind at these sizes."""
+    import keras
+    from keras import layers
+
+    size, classes = sizes, 10
+    match kind:
+        case "recurrent":  # two bidirectional GRUs over measured values
+            inputs, classes = keras.Input((size["length"], size["features"])), 5
+            hidden = layers.Bidirectional(layers.GRU(size["units"], return_sequences=True))(inputs)
+            hidden = layers.Bidirectional(layers.GRU(size["units"]))(hidden)
+        case "convolution-1d":  # three Conv1D with pooling
+            inputs = hidden = keras.Input((size["length"], 4))
+            for _ in range(3):
+                hidden = layers.Conv1D(size["filters"], 5, padding="same", activation="relu")(hidden)
+                hidden = layers.MaxPooling1D(2)(hidden)
+            hidden = layers.GlobalAveragePooling1D()(hidden)
+        case "convolution-2d":  # four Conv2D with normalisation, one of them separable
+            inputs = keras.Input((size["side"], size["side"], 3))
+            hidden = layers.Conv2D(size["filters"], 3, padding="same", activation="relu")(inputs)
+            hidden = layers.BatchNormalization()(layers.Conv2D(size["filters"], 3, padding="same")(hidden))
+            hidden = layers.MaxPooling2D(2)(layers.ReLU()(hidden))
+            hidden = layers.SeparableConv2D(2 * size["filters"], 3, padding="same", activation="relu")(hidden)
+            hidden = layers.Conv2D(2 * size["filters"], 3, padding="same", activation="relu")(hidden)
+            hidden = layers.GlobalAveragePooling2D()(hidden)
+        case "attention":  # two blocks of self-attention over tokens
+            inputs, classes = keras.Input((size["length"],), dtype="int32"), 4
+            hidden = layers.Embedding(size["vocabulary"], size["width"])(inputs)
+            for _ in range(2):
+                seen = layers.MultiHeadAttention(size["heads"], size["width"] // size["heads"])(hidden, hidden)
+                hidden = layers.LayerNormalization()(layers.Add()([hidden, seen]))
+                fed = layers.Dense(size["width"])(layers.Dense(4 * size["width"], activation="relu")(hidden))
+                hidden = layers.LayerNormalization()(layers.Add()([hidden, fed]))
+            hidden = layers.GlobalAveragePooling1D()(hidden)
+        case "dense":  # layers of one width
+            inputs = hidden = keras.Input((size["width"],))
+            for _ in range(size["layers"]):
+                hidden = layers.Dense(size["width"], activation="relu")(hidden)
+        case _:  # the classifier: Embedding, LSTM, Dense
+            inputs, classes = keras.Input((size["length"],), dtype="int32"), 2
+            words = layers.Embedding(size["vocabulary"], size["embedding"])(inputs)
+            hidden = layers.Dropout(0.5)(layers.LSTM(size["units"])(words))
+    model = keras.Model(inputs, layers.Dense(classes, activation="softmax")(hidden))
+    model.compile(size.get("optimizer", "adam"), "sparse_categorical_crossentropy")
+    return model
+
 
 _SAMPLES = 4096  # that a loop reads from memory
 
@@ -79,23 +124,71 @@ _SAMPLES = 4096  # that a loop reads from memory
 def loop(kind: str, size: dict[str, Any]) -> Callable[[int], None]:
     """A kind of plain PyTorch loop at these sizes: a function that trains on one batch of n samples."""
     import torch
+    from torch import nn, optim
 
-    network, inputs, optimizer = _NETWORKS[kind](torch, size)
+    match kind:
+        case "loop-lstm":  # torch's own LSTM over embedded tokens
+            network = _network(
+                lambda module, tokens: module.out(module.memory(module.words(tokens))[0][:, -1]),
+                words=nn.Embedding(size["vocabulary"], size["units"]),
+                memory=nn.LSTM(size["units"], size["units"], batch_first=True),
+                out=nn.Linear(size["units"], 10),
+            )
+            inputs = torch.randint(size["vocabulary"], (_SAMPLES, size["length"]))
+            optimizer = optim.AdamW(network.parameters())
+        case "loop-convolution":  # 2-D convolutions with normalisation and a shortcut, under SGD with momentum
+            network = _network(
+                _convolved,
+                first=nn.Conv2d(3, size["filters"], 3, padding=1),
+                second=nn.Conv2d(size["filters"], size["filters"], 3, padding=1),
+                normal=nn.BatchNorm2d(size["filters"]),
+                out=nn.Linear(size["filters"], 10),
+            )
+            inputs = torch.randn(_SAMPLES, 3, size["side"], size["side"])
+            optimizer = optim.SGD(network.parameters(), 0.01, momentum=0.9)
+        case "loop-attention":  # two of torch's own encoder layers over vectors
+            layer = nn.TransformerEncoderLayer(size["width"], 4, 4 * size["width"], batch_first=True)
+            network = _network(
+                lambda module, values: module.out(module.layers(values).mean(1)),
+                layers=nn.TransformerEncoder(layer, 2),
+                out=nn.Linear(size["width"], 10),
+            )
+            inputs = torch.randn(_SAMPLES, size["length"], size["width"])
+            optimizer = optim.Adam(network.parameters())
+        case "loop-bag":  # a large table whose gradients are sparse; what reads it is not trained: its are not sparse
+            network = _network(
+                lambda module, tokens: module.out(module.words(tokens)),
+                words=nn.EmbeddingBag(size["vocabulary"], size["width"], sparse=True),
+                out=nn.Linear(size["width"], 10).requires_grad_(False),
+            )
+            inputs = torch.randint(size["vocabulary"], (_SAMPLES, size["length"]))
+            optimizer = optim.SparseAdam(network.words.parameters())
+        case _:  # dense layers
+            network = nn.Sequential(nn.Linear(size["width"], size["width"]), nn.ReLU(), nn.Linear(size["width"], 10))
+            inputs = torch.randn(_SAMPLES, size["width"])
+            optimizer = optim.AdamW(network.parameters())
     targets = torch.randint(10, (_SAMPLES,))
 
     def step(n: int) -> None:
         chosen = torch.randint(_SAMPLES, (n,))
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(network(inputs[chosen]), targets[chosen]).backward()
+        nn.functional.cross_entropy(network(inputs[chosen]), targets[chosen]).backward()
         optimizer.step()
 
     return step
 
 
-def _network(torch: Any, forward: Callable[[Any, Any], Any], **parts: Any) -> Any:
-    """A module of these parts, by name, that computes forward(module, inputs)."""
+def _convolved(module: Any, image: Any) -> Any:
+    hidden = module.first(image).relu()
+    hidden = (hidden + module.normal(module.second(hidden))).relu()
+    return module.out(hidden.mean((2, 3)))
 
-    class Network(torch.nn.Module):
+
+def _network(forward: Callable[[Any, Any], Any], **parts: Any) -> Any:
+    """A module of these parts, by name, that computes forward(module, inputs)."""
+    from torch import nn
+
+    class Network(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             for name, part in parts.items():
@@ -105,144 +198,3 @@ def _network(torch: Any, forward: Callable[[Any, Any], Any], **parts: Any) -> An
             return forward(self, inputs)
 
     return Network()
-
-
-def _loop_dense(torch: Any, size: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Dense layers under AdamW."""
-    layers = [torch.nn.Linear(size["width"], size["width"]), torch.nn.ReLU()]
-    network = torch.nn.Sequential(*layers, torch.nn.Linear(size["width"], 10))
-    return network, torch.randn(_SAMPLES, size["width"]), torch.optim.AdamW(network.parameters())
-
-
-def _loop_lstm(torch: Any, size: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """torch's own LSTM over embedded tokens."""
-    network = _network(
-        torch,
-        lambda module, tokens: module.out(module.memory(module.words(tokens))[0][:, -1]),
-        words=torch.nn.Embedding(size["vocabulary"], size["units"]),
-        memory=torch.nn.LSTM(size["units"], size["units"], batch_first=True),
-        out=torch.nn.Linear(size["units"], 10),
-    )
-    tokens = torch.randint(size["vocabulary"], (_SAMPLES, size["length"]))
-    return network, tokens, torch.optim.AdamW(network.parameters())
-
-
-def _loop_convolution(torch: Any, size: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """2-D convolutions with normalisation and a shortcut, under SGD with momentum."""
-
-    def forward(module: Any, image: Any) -> Any:
-        hidden = torch.relu(module.first(image))
-        hidden = torch.relu(hidden + module.normal(module.second(hidden)))
-        return module.out(hidden.mean((2, 3)))
-
-    network = _network(
-        torch,
-        forward,
-        first=torch.nn.Conv2d(3, size["filters"], 3, padding=1),
-        second=torch.nn.Conv2d(size["filters"], size["filters"], 3, padding=1),
-        normal=torch.nn.BatchNorm2d(size["filters"]),
-        out=torch.nn.Linear(size["filters"], 10),
-    )
-    optimizer = torch.optim.SGD(network.parameters(), 0.01, momentum=0.9)
-    return network, torch.randn(_SAMPLES, 3, size["side"], size["side"]), optimizer
-
-
-def _loop_attention(torch: Any, size: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Two of torch's own encoder layers over vectors."""
-    layer = torch.nn.TransformerEncoderLayer(size["width"], 4, 4 * size["width"], batch_first=True)
-    network = _network(
-        torch,
-        lambda module, values: module.out(module.layers(values).mean(1)),
-        layers=torch.nn.TransformerEncoder(layer, 2),
-        out=torch.nn.Linear(size["width"], 10),
-    )
-    return network, torch.randn(_SAMPLES, size["length"], size["width"]), torch.optim.Adam(network.parameters())
-
-
-def _loop_bag(torch: Any, size: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """A large table whose gradients are sparse, under SparseAdam; what reads it is not trained: its are not sparse."""
-    network = _network(
-        torch,
-        lambda module, tokens: module.out(module.words(tokens)),
-        words=torch.nn.EmbeddingBag(size["vocabulary"], size["width"], sparse=True),
-        out=torch.nn.Linear(size["width"], 10).requires_grad_(False),
-    )
-    tokens = torch.randint(size["vocabulary"], (_SAMPLES, size["length"]))
-    return network, tokens, torch.optim.SparseAdam(network.words.parameters())
-
-
-_NETWORKS = dict(zip(LOOPS, (_loop_dense, _loop_lstm, _loop_convolution, _loop_attention, _loop_bag), strict=True))
-
-# Keras models
-
-
-def build(kind: str, sizes: dict[str, Any]) -> Any:
-    """The compiled Keras model of a kind at these sizes."""
-    import keras
-    from keras import layers
-
-    size = dict(sizes)
-    optimizer = size.pop("optimizer", "adam")
-    inputs, hidden, classes = _BODIES["classifier" if kind in BEYONDS else kind](layers, keras, size)
-    model = keras.Model(inputs, layers.Dense(classes, activation="softmax")(hidden))
-    model.compile(optimizer, "sparse_categorical_crossentropy")
-    return model
-
-
-def _classifier(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
-    """Embedding, LSTM, Dense."""
-    tokens = keras.Input((size["length"],), dtype="int32")
-    words = layers.Embedding(size["vocabulary"], size["embedding"])(tokens)
-    return tokens, layers.Dropout(0.5)(layers.LSTM(size["units"])(words)), 2
-
-
-def _recurrent(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
-    """Two bidirectional GRUs over measured values."""
-    values = keras.Input((size["length"], size["features"]))
-    first = layers.Bidirectional(layers.GRU(size["units"], return_sequences=True))(values)
-    return values, layers.Bidirectional(layers.GRU(size["units"]))(first), 5
-
-
-def _convolution_1d(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
-    """Three Conv1D with pooling."""
-    signal = keras.Input((size["length"], 4))
-    hidden = signal
-    for _ in range(3):
-        hidden = layers.Conv1D(size["filters"], 5, padding="same", activation="relu")(hidden)
-        hidden = layers.MaxPooling1D(2)(hidden)
-    return signal, layers.GlobalAveragePooling1D()(hidden), 10
-
-
-def _convolution_2d(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
-    """Four Conv2D with normalisation, one of them separable."""
-    image = keras.Input((size["side"], size["side"], 3))
-    hidden = layers.Conv2D(size["filters"], 3, padding="same", activation="relu")(image)
-    hidden = layers.BatchNormalization()(layers.Conv2D(size["filters"], 3, padding="same")(hidden))
-    hidden = layers.MaxPooling2D(2)(layers.ReLU()(hidden))
-    hidden = layers.SeparableConv2D(2 * size["filters"], 3, padding="same", activation="relu")(hidden)
-    hidden = layers.Conv2D(2 * size["filters"], 3, padding="same", activation="relu")(hidden)
-    return image, layers.GlobalAveragePooling2D()(hidden), 10
-
-
-def _attention(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
-    """Two blocks of self-attention over tokens."""
-    tokens = keras.Input((size["length"],), dtype="int32")
-    hidden = layers.Embedding(size["vocabulary"], size["width"])(tokens)
-    for _ in range(2):
-        seen = layers.MultiHeadAttention(size["heads"], size["width"] // size["heads"])(hidden, hidden)
-        hidden = layers.LayerNormalization()(layers.Add()([hidden, seen]))
-        fed = layers.Dense(size["width"])(layers.Dense(4 * size["width"], activation="relu")(hidden))
-        hidden = layers.LayerNormalization()(layers.Add()([hidden, fed]))
-    return tokens, layers.GlobalAveragePooling1D()(hidden), 4
-
-
-def _dense(layers: Any, keras: Any, size: dict[str, Any]) -> tuple[Any, Any, int]:
-    """Layers of one width."""
-    values = keras.Input((size["width"],))
-    hidden = values
-    for _ in range(size["layers"]):
-        hidden = layers.Dense(size["width"], activation="relu")(hidden)
-    return values, hidden, 10
-
-
-_BODIES = dict(zip(KINDS, (_classifier, _recurrent, _convolution_1d, _convolution_2d, _attention, _dense), strict=True))
