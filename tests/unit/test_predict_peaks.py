@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from traintime import paths
-from traintime.predict import holdings, record
+from traintime.explain import memory
+from traintime.predict import record
 
 BEFORE = "2026-11-23T12:00:00Z"
 
@@ -63,8 +64,8 @@ def test_a_stack_that_nobody_tried_is_as_far_off_as_the_others():
 
 
 def test_the_formulas_error_is_no_less_than_what_new_models_showed():
-    for stack in holdings.stacks():
-        assert holdings.of_stack(stack).error >= record.peak_error("formula", stack) * (1 - 1e-4)
+    for stack in memory.stacks():
+        assert memory.memory_model(stack).error >= record.peak_error("formula", stack) * (1 - 1e-4)
 
 
 @pytest.mark.parametrize("tier", ["formula", "probed", "scaled"])

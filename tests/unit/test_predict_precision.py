@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 
-from traintime import paths
 from traintime.explain.terms import TERMS
 from traintime.measuring import machine
 from traintime.point import make_point
@@ -15,6 +13,7 @@ from traintime.predict.evidence import conclude
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.request import ModelDescription, Request
 from traintime.predict.tiers import formula_evidence, priced_work
+from traintime.store import derived
 
 RATES = Rates(1e11, 2e10)
 PRICED = Prices("made up", dict.fromkeys(TERMS, 1.0), 0.1)
@@ -43,7 +42,7 @@ LOOP = make_point("lstm", batch=32, length=50)
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_step_costs_what_the_model_took_that_is_like_it(stack):
-    rows = pd.read_csv(paths.DERIVED / "precision.csv").query("stack == @stack").set_index("sweep")["times"]
+    rows = derived.read("precision").query("stack == @stack").set_index("sweep")["times"]
     for point in (LARGE, LOOP, make_point("lstm", units=1000, batch=512), make_point("dense", inputs=20, hidden=20)):
         half = precision.in_half(PRICED, stack, point.work, precision.needed()).seconds
         like = ["faster-arithmetic"] if point is LARGE else ["faster-arithmetic", "faster-loop"]
@@ -53,7 +52,7 @@ def test_a_step_costs_what_the_model_took_that_is_like_it(stack):
 
 def test_the_models_that_were_tried_are_told_to_if_it_helped_them_and_else_not():
     """At the rates of the machine that tried them."""
-    rows = pd.read_csv(paths.DERIVED / "precision.csv").set_index(["stack", "sweep"])
+    rows = derived.read("precision").set_index(["stack", "sweep"])
     models = dict(zip(precision.SWEEPS, (LARGE, make_point(vocabulary=80_000), LOOP), strict=True))
     for (stack, sweep), row in rows.iterrows():
         priced, work = prices.of_rates("x", prices.own_rates(row["machine"]), stack), models[sweep].work

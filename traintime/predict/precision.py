@@ -5,11 +5,9 @@ positions. An update costs so many times as much as the table's step did. All el
 if the model has no loop and its products are about as large as theirs; or else what the slower of the two did, since a
 loop's small products gained nothing of what a processor does with large ones. float16 has no price: the convolutions
 alone were tried in it, and were faster on no stack.
-`python -m traintime.predict.precision` derives it (data/derived/precision.csv); a test holds that the file is what the
-measurements give.
+The derived table precision.csv holds it.
 """
 
-import functools
 import json
 from dataclasses import replace
 
@@ -58,14 +56,9 @@ def _product(work: Work) -> float:
     return work.flops / max(work.launches, 1)
 
 
-@functools.cache
-def _stored() -> pd.DataFrame:
-    return pd.read_csv(paths.DERIVED / "precision.csv")
-
-
 def needed() -> set[str]:
     """The instructions that a processor must have, so that what was measured holds for it."""
-    return set(" ".join(_stored()["needs"]).split())
+    return set(" ".join(derived.read("precision")["needs"]).split())
 
 
 def unpriced() -> str:
@@ -85,7 +78,7 @@ def in_half(priced: Prices, stack: str, work: Work, here: set[str] | None = None
     models, or a processor without those instructions. here: its instruction sets; this machine's if they are not given.
     """
     here = set(machine.processor()["instruction_sets"]) if here is None else here
-    tried = _stored().query("stack == @stack").groupby("sweep").agg({"times": "max", "product": "max"})
+    tried = derived.read("precision").query("stack == @stack").groupby("sweep").agg({"times": "max", "product": "max"})
     if set(tried.index) != set(SWEEPS) or not needed() <= here:
         return None
     times, alike = tried["times"], _product(work) >= NEAR * tried.loc[PRODUCTS, "product"] and not work.slice_bytes
@@ -93,7 +86,3 @@ def in_half(priced: Prices, stack: str, work: Work, here: set[str] | None = None
     factors = {term: times[TABLE] if TERMS[term].part == "update" else others for term in priced.seconds}
     seconds = {term: float(each * factors[term]) for term, each in priced.seconds.items()}
     return replace(priced, seconds=seconds, dtype=DTYPE)
-
-
-if __name__ == "__main__":
-    derived.write("precision", derive())
