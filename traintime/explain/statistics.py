@@ -144,6 +144,12 @@ def _quantile(degrees: float) -> float:
     return float(stdtrit(degrees, (1 + LEVEL) / 2))
 
 
+def _student(value: float, error: float, degrees: float) -> Interval:
+    """Interval around a value by its standard error and that one's degrees of freedom."""
+    half = _quantile(degrees) * error
+    return Interval(value, value - half, value + half)
+
+
 def _around(value: float, centre: float, error: float, degrees: float) -> Interval:
     """Interval from the centre's logarithm, its standard error and its degrees of freedom (NaN where none)."""
     if not degrees > 0:
@@ -190,8 +196,7 @@ def average(values: Array) -> Interval:
     value = float(np.mean(values))
     if len(values) < 2:
         return Interval(value)
-    reach = _quantile(len(values) - 1) * float(np.std(values, ddof=1) / np.sqrt(len(values)))
-    return Interval(value, value - reach, value + reach)
+    return _student(value, float(np.std(values, ddof=1) / np.sqrt(len(values))), len(values) - 1)
 
 
 def share(happened: Array) -> Interval:
@@ -247,8 +252,7 @@ def slope(sizes: ArrayLike, groups: Sequence[ArrayLike], spread: Spread | None =
     value = float(x @ y) / square
     if not spread.degrees:
         return Interval(value)
-    half = _quantile(spread.degrees) * spread.sd * float(np.sqrt(x**2 @ (1 / numbers))) / square
-    return Interval(value, value - half, value + half)
+    return _student(value, spread.sd * float(np.sqrt(x**2 @ (1 / numbers))) / square, spread.degrees)
 
 
 def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float:
@@ -393,8 +397,7 @@ def difference(one: ArrayLike, other: ArrayLike) -> Interval:
     if not squares.any():  # no spread, and nothing to reckon with
         return Interval(value, value, value)
     degrees = squares.sum() ** 2 / sum(square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True))
-    half = _quantile(degrees) * float(np.sqrt(squares.sum()))
-    return Interval(value, value - half, value + half)
+    return _student(value, float(np.sqrt(squares.sum())), degrees)
 
 
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:

@@ -19,7 +19,7 @@ from traintime.predict.prices import FEWEST, KEEPS, USUAL, design, own_rates, rm
 from traintime.store import derived
 from traintime.store.records import Record
 from traintime.store.table import table
-from traintime.workloads.base import FLOAT, Work
+from traintime.workloads.base import FLOAT
 
 
 def solve(terms: Array, seconds: Array) -> Array:
@@ -78,7 +78,7 @@ def habits() -> pd.DataFrame:
     for (stack, allocator), its in pd.DataFrame(steps).groupby(["stack", "allocator"]):
         if len(its) < FEWEST:
             continue
-        terms, seconds = np.stack(its["terms"]), its["seconds"].to_numpy()
+        terms, seconds = np.stack(list(its["terms"])), its["seconds"].to_numpy()
         degrees = sum(spread.degrees for spread in repeats[stack])
         about = {
             "points": len(its),
@@ -124,31 +124,25 @@ def memory_models() -> pd.DataFrame:
     far off peaks are: they are trained by the workers' own loop, and `fit` holds more, on other models, in a process
     that loaded more before (record.peak_error).
     """
-    found: dict[str, list[tuple[Work, int, list[int]]]] = {}
+    found, parts = [], ["runtime", "copies", "kept", "more"]
     for one in derived.measured():
-        if usable(one.point) and one.point.sizes.how == memory.ADAM:
-            peaks = [each.result.memory["peak"] for each in one.invocations if each.status == "ok" and each.result]
-            if peaks:
-                found.setdefault(one.stack, []).append((one.point.work, _lie_ready(one.point), peaks))
+        peaks = [each.result.memory["peak"] for each in one.invocations if each.status == "ok" and each.result]
+        if peaks and usable(one.point) and one.point.sizes.how == memory.ADAM:
+            work, row = one.point.work, {"stack": one.stack, "peaks": peaks, "ready": _lie_ready(one.point)}
+            row |= {"runtime": 1, "copies": FLOAT * work.parameters, "kept": work.activation_bytes}
+            found.append(row | {"more": work.activation_bytes - work.recurrent_bytes, "loop": work.recurrent_bytes > 0})
     rows = []
-    for stack, of_stack in sorted(found.items()):
-        idle = memory.idle_bytes(stack)
-        works, ready, peaks = zip(*of_stack, strict=True)
-        others = [work.activation_bytes - work.recurrent_bytes for work in works]
+    for stack, its in pd.DataFrame(found).groupby("stack"):
         # What others hold, they hold beyond the recurrent ones' price: few of them do not come out at nothing then.
-        beyond = 0 if all(work.recurrent_bytes for work in works) else 1
-        parts = [
-            (1.0, FLOAT * work.parameters, work.activation_bytes, beyond * other)
-            for work, other in zip(works, others, strict=True)
-        ]
-        seen, before = np.array([np.median(one) for one in peaks]), idle + np.array(ready, float)
-        held, by_others = memory.told_apart(np.array(parts, float), np.maximum(seen - before, 1.0), seen)
+        design = its.assign(more=0 if its["loop"].all() else its["more"])[parts].to_numpy(float)
+        idle, seen = memory.idle_bytes(stack), its["peaks"].map(np.median).to_numpy(float)
+        before = idle + its["ready"].to_numpy(float)
+        held, by_others = memory.told_apart(design, np.maximum(seen - before, 1.0), seen)
         error = max(rms(np.log(seen / (before + by_others))), record.peak_error("formula", stack))
         runtime, copies, recurrent, more = map(float, held)
-        one = {"stack": stack, "idle": idle, "runtime": runtime, "copies": copies}
-        one |= {"kept": recurrent + more, "recurrent": recurrent}
-        one |= {"error": error, "repeat": pooled_spread(peaks).sd}
-        rows.append(one | {"points": len(seen)})
+        row = {"stack": stack, "idle": idle, "runtime": runtime, "copies": copies, "kept": recurrent + more}
+        row |= {"recurrent": recurrent, "error": error, "repeat": pooled_spread(its["peaks"]).sd}
+        rows.append(row | {"points": len(its)})
     return pd.DataFrame(rows)
 
 
