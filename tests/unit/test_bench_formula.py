@@ -110,15 +110,6 @@ def test_the_interval_decides_whether_the_goal_is_surely_met(ratio, within, verd
     assert (one.within, one.verdict) == (within, verdict)
 
 
-def test_a_ratio_is_the_surer_the_more_points_and_repeats():
-    random = np.random.default_rng(0)
-    errors = np.abs(random.normal(0, 0.02, 80))
-    few = bench_formula.ratio(errors[:5], 0.016, Spread(0.02, 8))
-    many = bench_formula.ratio(errors, 0.016, Spread(0.02, 160))
-    assert many.high / many.low < few.high / few.low
-    assert few.value == pytest.approx(errors[:5].mean() / 0.016)
-
-
 def test_the_bend_begins_where_a_table_is_as_large_as_what_glibc_maps_anew():
     made = measurements(rows("numpy", STAR[:1], line))
     assert bench_formula.mapped_rows(made.points(vocabulary=stored.ANY)) == 27_962

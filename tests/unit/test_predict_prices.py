@@ -52,13 +52,6 @@ def test_of_terms_in_proportion_the_first_has_the_price_whatever_the_rounding():
         assert found == pytest.approx([0.5, 0, 5, 1, 0])
 
 
-def test_twice_the_rates_halve_what_they_price_and_nothing_else():
-    slow, fast = (prices.of_rates("x", Rates(factor * 1e11, factor * 1e10), "2026-jax") for factor in (1, 2))
-    for term in TERMS:
-        factor = 1 if term in ("overhead", "launch") else 2
-        assert slow.seconds[term] == pytest.approx(factor * fast.seconds[term])
-
-
 def test_what_one_stack_alone_pays_is_no_other_ones():
     paid = {name: prices.of_rates("x", Rates(1e11, 1e10), name).seconds["slice"] for name in prices.known()}
     assert {name for name, seconds in paid.items() if seconds} <= {"2026-torch"}  # a fit may find that it costs nothing
