@@ -1,6 +1,6 @@
-"""All that `make derived` writes into data/derived, in order: a table may rest on those before it, the verdicts on all.
+"""What `make derived` writes into data/derived, in order: a table may rest on those before it, the verdicts on all.
 
-`python -m traintime.derive` writes everything anew, with names of tables these alone.
+`python -m traintime.derive` writes everything again, with names of tables these alone.
 """
 
 import sys
