@@ -261,11 +261,16 @@ def quantile(errors: Array, weight: Array) -> float:
     return float(errors[order][np.searchsorted(summed, LEVEL * summed[-1])])
 
 
+def _terms(given: pd.DataFrame) -> Array:
+    # Row by row: in which order a sum is made decides its last digit.
+    return np.array(given[list(FACTORS)], order="C")
+
+
 def held_out(given: pd.DataFrame) -> pd.DataFrame:
     """A row for each training and fold that it is left out in: columns COLUMNS, of which foretold_s is predicted by the
     factors of all trainings outside the fold, and low_s and high_s are its interval by the errors of the other folds.
     """
-    terms, seconds = given[list(FACTORS)].to_numpy(), given["took_s"].to_numpy()
+    terms, seconds = _terms(given), given["took_s"].to_numpy()
     masks, weight = folds(given), weights(given)
     shared = weight / sum(mask.astype(float) for mask in masks.values())  # a training of two folds counts half in each
 
@@ -302,8 +307,7 @@ def costs() -> pd.DataFrame:
     and "error", the standard deviation of a logarithm whose interval at LEVEL has nine tenths of them) and value.
     """
     given, left_out = trainings(), derive()
-    fitted = fit(given[list(FACTORS)].to_numpy(), given["took_s"].to_numpy(), weights(given))
-    found = dict(zip(FACTORS, fitted, strict=True))
+    found = dict(zip(FACTORS, fit(_terms(given), given["took_s"].to_numpy(), weights(given)), strict=True))
     missed = np.abs(np.log(left_out["foretold_s"] / left_out["took_s"])).to_numpy()
     found["error"] = quantile(missed, left_out["weight"].to_numpy()) / ndtri(0.5 + LEVEL / 2)
     return pd.DataFrame({"factor": list(found), "value": list(found.values())})

@@ -134,7 +134,7 @@ def memory_models() -> pd.DataFrame:
     rows = []
     for stack, its in pd.DataFrame(found).groupby("stack"):
         # What others hold, they hold beyond the recurrent ones' price: few of them do not come out at nothing then.
-        design = its.assign(more=0 if its["loop"].all() else its["more"])[parts].to_numpy(float)
+        design = np.array(its.assign(more=0 if its["loop"].all() else its["more"])[parts], float, order="C")
         idle, seen = memory.idle_bytes(stack), its["peaks"].map(np.median).to_numpy(float)
         before = idle + its["ready"].to_numpy(float)
         held, by_others = memory.told_apart(design, np.maximum(seen - before, 1.0), seen)
