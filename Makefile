@@ -79,11 +79,8 @@ bench-rows: $(READY)  ## Show what a table's rows cost: dense Adam, deferred, fr
 bench-predict: $(READY)  ## Predict models drawn at random, then train them: how often it is right (40 minutes)
 	@$(BIN)/traintime bench-predict
 
-# Each may read what those before it wrote; the verdicts rest on all of it.
-DERIVE := store.derived predict.prices predict.record predict.holdings predict.cards predict.normal book.verdicts
-
 derived: $(READY)  ## Derive data/derived anew from the measurements
-	@for module in $(DERIVE); do $(BIN)/python -m traintime.$$module || exit; done
+	@$(BIN)/python -m traintime.derive
 
 figures: $(READY)  ## Redraw figures/ from data/
 	@$(BIN)/python -m traintime.book.figures

@@ -35,7 +35,7 @@ from traintime.measuring import measure as measuring
 from traintime.measuring.protocol import Protocol
 from traintime.point import fields, make_point, sizes_fields
 from traintime.predict.answer import SAID, Estimate, cost_of_an_hour
-from traintime.store import derived, records
+from traintime.store import records
 from traintime.store.table import ALIKE
 from traintime.store.table import table as tidy_table
 from traintime.workloads.base import validated
@@ -162,7 +162,7 @@ def measure(
     measuring.threads_of(point)
     if not beyond_memory:
         available = machines.free_memory(point.run.device)
-        memory.refuse_beyond_memory(point, stack, derived.footprint(stack), available)
+        memory.refuse_beyond_memory(point, stack, available)
     protocol = validated(Protocol, {"steps": steps, "timeout_s": timeout}, "field of a protocol")
     with err.status(f"{stack} {point.key}") as status:
 

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from traintime import cli
 from traintime.book import bench_formula, stored
 from traintime.book.bench_formula import GOAL, Sharpness, sharpness
-from traintime.explain import formula
 from traintime.explain.statistics import Interval, Spread
 
 VOCABULARIES = [5_000, 20_000, 80_000, 280_000, 800_000, 2_000_000]
@@ -77,11 +76,10 @@ def test_the_terms_follow_from_what_varies(points, terms):
     assert the(sharpness(measurements(rows("numpy", points, line)))).terms == terms
 
 
-@pytest.mark.parametrize("points", [STAR[:1], STAR[:3], STAR[6:9], STAR[9:]])
+@pytest.mark.parametrize("points", [STAR[:3], STAR[9:]])
 def test_too_few_points_are_listed_as_such(points):
     one = the(sharpness(measurements(rows("numpy", points, line))))
     assert one.verdict == "too few points"
-    assert np.isnan([one.left_out, one.repeat, one.ratio.value]).all()
     assert one.cells[4:] == ["", "", "", "too few points"]
 
 
@@ -98,11 +96,6 @@ def test_a_stack_that_nobody_repeated_has_an_error_and_no_ratio():
     assert (one.within, one.verdict) == (None, "no repeats")
 
 
-def test_a_machine_that_measured_nothing_of_it_has_no_line():
-    made = measurements(rows("numpy", [{"vocabulary": 1000, "optimizer": "sgd"}], line))
-    assert list(sharpness(made)) == []
-
-
 @pytest.mark.parametrize(
     ("ratio", "within", "verdict"),
     [
@@ -117,35 +110,10 @@ def test_the_interval_decides_whether_the_goal_is_surely_met(ratio, within, verd
     assert (one.within, one.verdict) == (within, verdict)
 
 
-def test_a_ratio_is_the_surer_the_more_points_and_repeats():
-    random = np.random.default_rng(0)
-    errors = np.abs(random.normal(0, 0.02, 80))
-    few = bench_formula.ratio(errors[:5], 0.016, Spread(0.02, 8))
-    many = bench_formula.ratio(errors, 0.016, Spread(0.02, 160))
-    assert many.high / many.low < few.high / few.low
-    assert few.value == pytest.approx(errors[:5].mean() / 0.016)
-
-
-def test_every_machine_of_the_book_is_there_for_programs_and_people():
-    found = bench_formula.every_machine()
-    assert {one.machine for one in found} == {stored.of(name).title for name in stored.listed()}
-    assert {one.allocator for one in found} == {"glibc", "tcmalloc"}
-    assert "NaN" not in json.dumps([one.plain for one in found])
-    assert all(len(one.cells) == len(bench_formula.HEADS) for one in found)
-    assert any(one.verdict == "too few points" for one in found)
-
-
 def test_the_bend_begins_where_a_table_is_as_large_as_what_glibc_maps_anew():
     made = measurements(rows("numpy", STAR[:1], line))
     assert bench_formula.mapped_rows(made.points(vocabulary=stored.ANY)) == 27_962
     assert 4 * 300 * 27_962 <= 32 * 2**20 < 4 * 300 * 27_963
-
-
-def test_what_a_fit_needs_is_kept_for_each_stack():
-    made = measurements(rows("numpy", STAR, line), rows("2026-jax", [*STAR[:6], STAR[6]], line))
-    found = bench_formula.by_stack(bench_formula.points(made))
-    assert {stack: len(each) for stack, each in found.items()} == {"2026-jax": 6, "numpy": 12}
-    assert formula.shape(found["2026-jax"]).terms.keys() == {"a", "b"}
 
 
 # The command
@@ -160,17 +128,13 @@ def two_machines(monkeypatch):
     monkeypatch.setattr(bench_formula, "every_machine", lambda: found)
 
 
-def test_the_command_prints_both_errors_for_each_machine(two_machines):
+def test_the_command_prints_both_errors_for_each_machine_for_people_and_programs(two_machines):
     answer = CliRunner().invoke(cli.app, ["bench-formula"])
     assert answer.exit_code == 0
     assert answer.output.index("machine 0") < answer.output.index("machine 1")
     for text in ("measured again", "left out", "goal 1.3", "a l b c", "too few points"):
         assert text in answer.output
-
-
-def test_the_command_prints_json(two_machines):
-    answer = CliRunner().invoke(cli.app, ["bench-formula", "--json"])
-    found = json.loads(answer.output)
+    found = json.loads(CliRunner().invoke(cli.app, ["bench-formula", "--json"]).output)
     assert [one["machine"] for one in found] == ["machine 0", "machine 1"]
     assert found[0]["ratio"] == pytest.approx(found[0]["left_out"] / found[0]["repeat"])
     assert found[1]["ratio"] is None

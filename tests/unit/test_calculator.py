@@ -10,7 +10,6 @@ import sys
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 import sympy
 from hypothesis import given, settings
@@ -21,15 +20,17 @@ from traintime.book import stored
 from traintime.book.calculator import answer, choices, formulas, page
 from traintime.book.calculator.answer import Settings
 from traintime.errors import InputError
+from traintime.explain.memory import memory_model
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import PARTS, TERMS
 from traintime.point import make_point
-from traintime.predict import holdings, prices
+from traintime.predict import prices
 from traintime.predict.cards import OURS
 from traintime.predict.evidence import conclude
 from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription, Request
 from traintime.predict.tiers import formula_evidence
+from traintime.store import derived
 from traintime.workloads.rnn import Rnn
 
 sizes = st.fixed_dictionaries({name: st.integers(1, int(choices.NUMBERS[name].highest)) for name in formulas.SIZES})
@@ -93,7 +94,7 @@ def test_prices_are_habits_at_a_devices_rates(flops, moved, stack):
 @given(sizes=sizes, way=ways, stack=st.sampled_from(choices.stack_names()))
 def test_the_peak_is_what_the_stack_holds(sizes, way, stack):
     optimizer, frozen = formulas.WAYS[way]
-    its, held = Rnn(**sizes, optimizer=optimizer, frozen=frozen), holdings.of_stack(stack)
+    its, held = Rnn(**sizes, optimizer=optimizer, frozen=frozen), memory_model(stack)
     found = valued(formulas.peak(), **vars(its.work()), **vars(held) | {"copies": held.copies_of(its.how)})
     assert found == pytest.approx(held.peak_bytes(its.work(), its.how))
 
@@ -269,8 +270,8 @@ def test_nothing_is_loaded_from_anywhere():
 
 
 def test_the_embedded_habits_and_holdings_are_those_of_the_files():
-    habits = pd.read_csv(paths.DERIVED / "habits.csv").set_index(["stack", "allocator", "term"])
-    held = pd.read_csv(paths.DERIVED / "holdings.csv").set_index("stack")
+    habits = derived.read("habits", "stack", "allocator", "term")
+    held = derived.read("holdings", "stack")
     data = embedded()
     assert set(data["habits"]) == set(data["holdings"]) == set(held.index) & set(habits.index.get_level_values(0))
     for stack, its in data["habits"].items():

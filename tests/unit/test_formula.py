@@ -47,33 +47,11 @@ def test_the_fit_recovers_the_coefficients_that_made_the_times(known):
     assert found.mean_error < 1e-9
 
 
-@pytest.mark.parametrize("zero", [None, "a", "l", "b", "c"])
-def test_the_four_terms_are_told_apart(zero):
-    """A step as such, each position of a sentence, each row and each token, made up and found again."""
-    known = {"a": 0.02, "l": 4e-4, "b": 2e-8, "c": 3e-6}
-    if zero:
-        known[zero] = 0.0
-    vocabulary, batch, length = (ROWS[name] for name in ("vocabulary", "batch", "length"))
-    seconds = known["a"] + known["l"] * length + known["b"] * vocabulary + known["c"] * batch * length
-    found = fitted(formula.FOUR_TERMS, seconds.to_numpy())
-    assert found.coefficients == pytest.approx(known, rel=1e-6, abs=1e-12)
-    assert found.mean_error < 1e-9
-
-
 @given(arrays(float, len(ROWS), elements=st.floats(1e-3, 1e3)), st.sampled_from(FORMULAS))
 def test_no_coefficient_is_ever_negative(seconds, shape):
     found = formula.fit(shape, ROWS, seconds, formula.rounded(seconds, seconds / 10), draws=3)
     assert min(found.coefficients.values()) >= 0
     assert (found.draws >= 0).all(axis=None)
-
-
-@given(st.floats(1e-3, 1e3))
-def test_another_unit_of_time_changes_the_coefficients_and_not_the_fit(factor):
-    seconds = times(0.03, 2e-7, 1e-4) * np.linspace(0.9, 1.1, len(ROWS))
-    here, there = fitted(seconds=seconds, draws=1), fitted(seconds=factor * seconds, draws=1)
-    for name, value in here.coefficients.items():
-        assert there.coefficients[name] == pytest.approx(factor * value, rel=1e-6)
-    assert there.errors == pytest.approx(here.errors, abs=1e-9)
 
 
 def test_one_per_cent_counts_the_same_for_a_short_step_and_a_long_one():
@@ -84,18 +62,13 @@ def test_one_per_cent_counts_the_same_for_a_short_step_and_a_long_one():
     assert solution == pytest.approx([(1 + 1 / 100) / (1 + 1 / 100**2)])
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_too_few_rows_are_refused(number):
-    seconds = np.ones(number)
-    with pytest.raises(ValueError, match=f"{number} rows cannot determine 3 coefficients"):
-        formula.fit(formula.THREE_TERMS, ROWS.head(number), seconds, unchanged(seconds))
-
-
-def test_as_many_rows_as_coefficients_are_enough():
+def test_as_many_rows_as_coefficients_are_enough_and_fewer_are_refused():
     rows = pd.DataFrame({"vocabulary": [1000, 2000, 1000], "batch": [10, 10, 20]})
     seconds = 1.0 + 0.001 * rows["vocabulary"].to_numpy() + 0.1 * rows["batch"].to_numpy()
     found = formula.fit(formula.THREE_TERMS, rows, seconds, unchanged(seconds), draws=1)
     assert found.coefficients == pytest.approx({"a": 1.0, "b": 0.001, "c": 0.1})
+    with pytest.raises(ValueError, match="2 rows cannot determine 3 coefficients"):
+        formula.fit(formula.THREE_TERMS, rows.head(2), seconds[:2], unchanged(seconds[:2]))
 
 
 # What a fit says
@@ -103,10 +76,7 @@ def test_as_many_rows_as_coefficients_are_enough():
 
 def test_a_prediction_is_the_sum_of_its_parts():
     found = fitted()
-    parts = found.parts(ROWS)
-    assert list(parts) == ["a", "b", "c"]
-    assert list(parts.index) == list(ROWS.index)
-    assert parts.sum(axis=1).to_numpy() == pytest.approx(found.predict(ROWS))
+    assert found.parts(ROWS).sum(axis=1).to_numpy() == pytest.approx(found.predict(ROWS))
     assert found.predict(ROWS) == pytest.approx(times(0.03, 2e-7, 1e-4))
 
 
@@ -127,22 +97,9 @@ def test_the_draws_carry_the_uncertainty_of_the_times():
     narrow, wide = (fitted(redraw=formula.rounded(seconds, share * seconds), draws=60) for share in (0.001, 0.1))
     for name in narrow.coefficients:
         assert 0 < width(narrow.interval(name)) < width(wide.interval(name))
-    assert len(narrow.draws) == 60
-    assert list(narrow.draws) == ["a", "b", "c"]
 
 
 # Intervals
-
-numbers = st.floats(-1e6, 1e6)
-
-
-@given(st.lists(numbers, min_size=1, max_size=30).map(pd.Series), numbers, st.floats(0.01, 0.99))
-def test_an_interval_always_holds_its_value(draws, value, level):
-    interval = central(draws, value, level)
-    assert value in interval
-    assert interval.value == value
-    assert min(draws.min(), value) <= interval.low
-    assert interval.high <= max(draws.max(), value)
 
 
 @pytest.mark.parametrize(
@@ -159,29 +116,16 @@ def test_an_interval_is_the_middle_of_the_draws(value, level, expected):
     assert (interval.low, interval.high) == pytest.approx(expected)
 
 
-def test_draws_that_nobody_knows_give_no_interval():
-    interval = central(pd.Series([1.0, np.nan]), 1.5)
-    assert interval.value == 1.5
-    assert np.isnan([interval.low, interval.high]).all()
-
-
 # Draws
 
 
-@given(arrays(float, 5, elements=st.floats(1, 1e3)), arrays(float, 5, elements=st.floats(0, 0.5)), st.integers(0, 99))
-def test_a_rounded_figure_stays_within_half_a_unit(seconds, half_unit, seed):
-    drawn = formula.rounded(seconds, half_unit)(np.random.default_rng(seed))
-    assert drawn.shape == seconds.shape
-    assert (np.abs(drawn - seconds) <= half_unit + 1e-12 * seconds).all()
-
-
-def test_rounding_moves_each_figure_by_itself_and_both_ways():
-    redraw = formula.rounded(np.zeros(4), np.ones(4))
-    random = np.random.default_rng(0)
-    drawn = np.array([redraw(random) for _ in range(200)])
-    assert (drawn.min(axis=0) < -0.8).all()
-    assert (drawn.max(axis=0) > 0.8).all()
-    assert len(np.unique(drawn[0])) == 4
+def test_rounding_moves_each_figure_by_itself_both_ways_and_by_half_a_unit_at_most():
+    redraw, random = formula.rounded(np.full(4, 7.0), np.array([1, 1, 0.5, 0])), np.random.default_rng(0)
+    drawn = np.array([redraw(random) for _ in range(200)]) - 7
+    assert drawn.min(axis=0) == pytest.approx([-1, -1, -0.5, 0], abs=0.1)
+    assert drawn.max(axis=0) == pytest.approx([1, 1, 0.5, 0], abs=0.1)
+    assert np.abs(drawn).max() <= 1
+    assert drawn[0, 0] != drawn[0, 1]
 
 
 SPREAD = Spread(0.1, 1000)
@@ -193,15 +137,6 @@ def test_a_repeat_scatters_as_the_stack_does_and_less_the_more_invocations():
     logs = np.log([redraw(random) for _ in range(4000)])
     assert logs.mean(axis=0) == pytest.approx(np.log([1, 50]), abs=0.01)
     assert logs.std(axis=0) == pytest.approx([0.1, 0.02], rel=0.05)
-
-
-def test_a_spread_of_few_degrees_is_trusted_less():
-    few, many = (formula.repeated(np.ones(1), np.ones(1), Spread(0.1, degrees)) for degrees in (3, 1000))
-    ends = []
-    for redraw in (few, many):
-        random = np.random.default_rng(0)
-        ends.append(np.quantile(np.abs(np.log([redraw(random) for _ in range(4000)])), 0.95))
-    assert ends[0] > 1.3 * ends[1]
 
 
 def test_without_a_spread_a_fit_has_values_and_no_interval():
@@ -235,14 +170,6 @@ def test_fits_of_one_seed_are_not_paired_draw_by_draw():
     assert 1.05 < price.high / price.low < 1.5
 
 
-def test_an_interval_of_a_ratio_is_as_wide_as_for_draws_of_different_seeds():
-    seconds = times(0.03, 2e-7, 1e-4)
-    redraw = formula.repeated(seconds, np.full(len(seconds), 3), SPREAD)
-    one, same, other = (fitted(seconds=seconds, redraw=redraw, draws=400, seed=seed) for seed in (0, 0, 1))
-    widths = [width(formula.price_ratio(one, second, "c")) for second in (same, other)]
-    assert widths[0] == pytest.approx(widths[1], rel=0.25)
-
-
 # What a repeat would miss
 
 
@@ -251,17 +178,11 @@ def test_the_repeat_error_is_what_measuring_again_would_miss(spread, number):
     random = np.random.default_rng(0)
     sets = random.normal(0, spread, (2, 20_000, number)).mean(axis=2)
     missed = np.abs(np.exp(sets[0] - sets[1]) - 1).mean()
-    assert formula.repeat_error(Spread(spread, 10), np.array([number])) == pytest.approx(missed, rel=0.03)
-
-
-def test_the_repeat_error_is_the_mean_over_the_points():
-    one, two = (formula.repeat_error(SPREAD, np.array([number])) for number in (1, 4))
-    assert formula.repeat_error(SPREAD, np.array([1, 4])) == pytest.approx((one + two) / 2)
-    assert one == pytest.approx(2 * two, rel=0.01)
-
-
-def test_without_a_spread_nobody_knows_what_a_repeat_would_miss():
-    assert np.isnan(formula.repeat_error(Spread(float("nan"), 0), np.array([3])))
+    numbers = (np.array(each) * number for each in ([1], [4], [1, 4]))
+    one, two, both = (formula.repeat_error(Spread(spread, 10), each) for each in numbers)
+    assert one == pytest.approx(missed, rel=0.03)
+    assert both == pytest.approx((one + two) / 2)
+    assert np.isnan(formula.repeat_error(Spread(float("nan"), 0), np.array([number])))
 
 
 def test_a_point_left_out_is_foretold_by_the_others_alone():
@@ -289,13 +210,11 @@ def sizes(*points):
         ([(1, 8, 3), (2, 8, 3), (3, 9, 3)], {"a": 1, "b": formula.V, "c": formula.B}),
         ([(1, 8, 3), (2, 8, 3), (3, 8, 4)], {"a": 1, "l": formula.L, "b": formula.V}),
         ([(1, 8, 3), (2, 9, 3), (3, 8, 4)], formula.FOUR_TERMS.terms),
-        ([(1, 8, 3), (1, 9, 3)], formula.BATCH_LINE.terms | {"a": 1}),
         ([(1, 8, 3)], {"a": 1}),
     ],
 )
 def test_a_price_needs_a_size_that_varies(points, terms):
-    found = dict(formula.shape(sizes(*points)).terms)
-    assert found == {name: term for name, term in terms.items() if name != "F"}
+    assert formula.shape(sizes(*points)).terms == terms
 
 
 def test_a_size_with_two_values_keeps_the_more_frequent_one():
@@ -325,10 +244,6 @@ def test_a_row_beyond_the_bend_costs_its_surcharge_and_a_row_before_it_none():
     bent = formula.bent(formula.FOUR_TERMS, 100.7)
     assert bent.design(rows)[:, -1].tolist() == [0, 0, 1, 900, 4900]
     assert bent.design(rows)[:, :-1].tolist() == formula.FOUR_TERMS.design(rows).tolist()
-    within, beyond = 1e-3, 5e-3
-    seconds = 1 + within * rows["vocabulary"].to_numpy() + beyond * bent.design(rows)[:, -1]
-    line = formula.bent(formula.STRAIGHT_LINE, 100)
-    assert formula.solve(line.design(rows), seconds) == pytest.approx([1, within, beyond])
 
 
 # Every formula that the package has: the chapters print some, the calculator's page prints formula.STEP.
@@ -336,19 +251,11 @@ ALL = [one for one in vars(formula).values() if isinstance(one, formula.Formula)
 ALL += [formula.bent(formula.FOUR_TERMS, 100_000), PER_WORD]
 
 
-def read(text):
-    """What a reader of the LaTeX reads in it."""
-    return parse_latex(text, backend="lark")
-
-
 def printed_terms(shape):
-    """Coefficient and term of each part of the printed sum, read back from its LaTeX."""
-    left, _, right = shape.latex().partition(" = ")
-    assert left == r"t_{\mathrm{step}}"
-    assert right == " + ".join(shape.latex_terms())
+    """Coefficient and term of each part of the printed sum, as a reader of its LaTeX reads it."""
     for text in shape.latex_terms():
         coefficient, _, term = text.partition(r" \cdot ")
-        yield coefficient.removeprefix(r"\mathit{").removesuffix("}"), read(term or "1")
+        yield coefficient.removeprefix(r"\mathit{").removesuffix("}"), parse_latex(term or "1", backend="lark")
 
 
 def at_random(number=50):

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from traintime.book.chapters import rows
 from traintime.errors import InputError
+from traintime.explain.memory import CONTEXT, memory_model
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
-from traintime.predict import advice, ask, durations, here, holdings, prices, record, tiers
+from traintime.predict import advice, ask, durations, here, prices, record, tiers
 from traintime.predict.answer import Estimate, Help, amount, amounts, around, bytes_of, digits, within
 from traintime.predict.estimate import comparison, estimate, side_by_side
 from traintime.predict.evidence import conclude, tf_data_end
@@ -158,7 +159,7 @@ def test_a_cards_memory_is_the_cards(monkeypatch):
     monkeypatch.setattr(Fake, "array_bytes", lambda self, samples: 0)
     assert probed().memory.value == 5e8
     card = estimate(make_point(vocabulary=100), samples=1000, device="T4").memory
-    assert card.value > holdings.CONTEXT
+    assert card.value > CONTEXT
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def test_a_points_answer_is_the_prices_of_its_work():
     assert one.step.value == pytest.approx(priced.step_s(point.work))
     full = 2 * 10 * priced.step_s(point.work)
     assert full < one.total.value < full * 1.1 + 2 * priced.step_s(point.work)
-    assert one.memory.value == pytest.approx(holdings.of_stack("2026-jax").peak_bytes(point.work))
+    assert one.memory.value == pytest.approx(memory_model("2026-jax").peak_bytes(point.work))
 
 
 def test_a_device_with_a_data_sheet_says_that_it_was_not_measured():
@@ -394,7 +395,7 @@ def test_larger_batches_are_worth_what_they_share():
 
 
 def test_larger_batches_hold_what_they_would_hold():
-    held = holdings.of_stack("2026-tensorflow")
+    held = memory_model("2026-tensorflow")
     one, four = (make_point(vocabulary=100, units=256, batch=batch).work for batch in (64, 256))
     found, _ = helped(ModelDescription(one, 0, 0, "adam", "adam", held.stack), (1.0, 0, 1e-15, 0, 0, 0, 0, 0))
     memory = held.peak_bytes(four) / held.peak_bytes(one)

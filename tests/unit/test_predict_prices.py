@@ -1,7 +1,6 @@
-"""Habits, prices and holdings: that they are what the measurements give, and what is made of them."""
+"""Habits and prices: how they are fitted, and what is made of them."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,26 +9,21 @@ from traintime.errors import InputError
 from traintime.explain.terms import TERMS, by_part
 from traintime.measuring import machine
 from traintime.point import make_point
-from traintime.predict import here, holdings, prices
+from traintime.predict import fits, here, prices
 from traintime.predict.prices import Prices, Rates
-from traintime.store import derived
-
-
-def made(seconds):
-    return Prices("made up", dict(zip(TERMS, seconds, strict=True)), 0.1)
 
 
 def test_a_step_is_the_sum_of_its_terms():
-    point = make_point(vocabulary=1000)
-    priced = made([0.001, 1e-5, 1e-11, 1e-10, 1e-10, 2e-10, 1e-9, 3e-11])
-    work = point.work
+    seconds = [0.001, 1e-5, 1e-11, 1e-10, 1e-10, 2e-10, 1e-9, 3e-11]
+    priced, work = Prices("made up", dict(zip(TERMS, seconds, strict=True)), 0.1), make_point(vocabulary=1000).work
     parts = priced.parts(work)
-    assert parts["overhead"] == 0.001
-    assert parts["launch"] == pytest.approx(1e-5 * work.launches)
-    assert parts["update"] == pytest.approx(1e-10 * work.update_bytes)
-    assert parts["elementwise"] == pytest.approx(2e-10 * work.update_flops)
-    assert parts["slice"] == pytest.approx(3e-11 * work.slice_bytes)
+    amounts = {"overhead": 1, "launch": work.launches, "update": work.update_bytes, "slice": work.slice_bytes}
+    for term, amount in amounts.items():
+        assert parts[term] == pytest.approx(priced.seconds[term] * amount)
     assert priced.step_s(work) == pytest.approx(sum(parts.values()))
+    of_part = by_part(parts)
+    assert list(of_part) == ["overhead", "arithmetic", "activations", "update"]
+    assert sum(of_part.values()) == pytest.approx(sum(parts.values()))
 
 
 def test_prices_are_found_again_from_steps_that_have_them():
@@ -41,38 +35,28 @@ def test_prices_are_found_again_from_steps_that_have_them():
     points += [make_point("dense", hidden=500), make_point("blocks"), make_point("convnet"), make_point("lstm")]
     points += [make_point(vocabulary=20_000, optimizer=name) for name in ("sgd", "rmsprop", "momentum")]
     values = prices.design([point.work for point in points])
-    assert prices.solve(values, values @ truth) == pytest.approx(truth, rel=1e-6)
-    assert prices.left_out(values, values @ truth, range(len(points))) == pytest.approx(0, abs=1e-6)
+    assert fits.solve(values, values @ truth) == pytest.approx(truth, rel=1e-6)
+    assert fits.left_out(values, values @ truth, range(len(points))) == pytest.approx(0, abs=1e-6)
+
+
+def test_what_is_left_out_together_has_no_part_in_what_predicts_it():
+    values, seconds = np.ones((4, 1)), np.array([1.0, 1.0, 4.0, 4.0])
+    assert fits.left_out(values, seconds, ["a", "a", "b", "b"]) == pytest.approx(np.log([1 / 4, 1 / 4, 4, 4]))
 
 
 def test_of_terms_in_proportion_the_first_has_the_price_whatever_the_rounding():
     values = np.array([[1.0, 0.0, 3.0, 1.0], [1.0, 0.0, 7.0, 2.0], [1.0, 0.0, 1.0, 5.0]])
     values = np.column_stack([values, values[:, 2] * 3e9])
     for nudge in (1 - 1e-15, 1, 1 + 1e-15):
-        found = prices.solve(values * [1, 1, nudge, 1, 1], values @ [0.5, 0, 2, 1, 1e-9])
+        found = fits.solve(values * [1, 1, nudge, 1, 1], values @ [0.5, 0, 2, 1, 1e-9])
         assert found == pytest.approx([0.5, 0, 5, 1, 0])
-
-
-def test_twice_the_rates_halve_what_they_price_and_nothing_else():
-    slow, fast = (prices.of_rates("x", Rates(factor * 1e11, factor * 1e10), "2026-jax") for factor in (1, 2))
-    for term in TERMS:
-        factor = 1 if term in ("overhead", "launch") else 2
-        assert slow.seconds[term] == pytest.approx(factor * fast.seconds[term])
 
 
 def test_what_one_stack_alone_pays_is_no_other_ones():
     paid = {name: prices.of_rates("x", Rates(1e11, 1e10), name).seconds["slice"] for name in prices.known()}
     assert {name for name, seconds in paid.items() if seconds} <= {"2026-torch"}  # a fit may find that it costs nothing
-    assert prices.pays("2026-torch").all()
-    assert prices.pays("numpy").sum() == len(TERMS) - 1
-
-
-def test_a_step_is_told_in_four_parts_that_have_all_of_it():
-    seconds = dict(zip(TERMS, range(1, len(TERMS) + 1), strict=True))
-    parts = by_part(seconds)
-    assert list(parts) == ["overhead", "arithmetic", "activations", "update"]
-    assert sum(parts.values()) == sum(seconds.values())
-    assert parts["update"] == seconds["update"] + seconds["elementwise"]
+    assert fits.pays("2026-torch").all()
+    assert fits.pays("numpy").sum() == len(TERMS) - 1
 
 
 def test_what_is_not_known_is_refused_by_name():
@@ -80,8 +64,6 @@ def test_what_is_not_known_is_refused_by_name():
         prices.published("K41", "2026-jax")
     with pytest.raises(InputError, match="stack: '2031-jax'"):
         prices.of_rates("x", Rates(1, 1), "2031-jax")
-    with pytest.raises(InputError, match="stack: '2031-jax'"):
-        holdings.of_stack("2031-jax")
 
 
 def test_memory_that_is_kept_makes_an_update_cheaper():
@@ -124,27 +106,6 @@ def test_no_stack_is_surer_than_the_evidence():
         error = prices.of_rates("x", Rates(1e11, 1e10), stack).error
         assert error >= rows.loc[stack].max()
         assert error >= rows["kinds"].median() or not math.isnan(rows.loc[stack, "kinds"])
-
-
-def test_memory_grows_with_what_an_optimizer_keeps(monkeypatch):
-    held = holdings.of_stack("2026-tensorflow")
-    work = make_point(vocabulary=500_000).work
-    frozen, deferred, adam = (held.peak_bytes(work, how) for how in ("frozen", "adam-deferred", "adam"))
-    assert frozen <= deferred < adam
-    assert held.peak_bytes(work) - held.beyond_idle(work) == pytest.approx(held.idle)
-    seen = derived.footprint(held.stack)
-    between = seen.copies["adam"] - seen.copies["momentum"]
-    assert between > 1, "temporaries, beside the slot"
-    assert held.copies_of("adam") - held.copies_of("momentum") == pytest.approx(between)
-    monkeypatch.setattr(derived, "footprint", lambda stack: replace(seen, copies={"adam": seen.copies["adam"]}))
-    assert held.copies_of("adam") - held.copies_of("momentum") == pytest.approx(1), "the least, where nobody measured"
-
-
-def test_recurrent_positions_have_a_price_of_their_own_in_memory():
-    held = replace(holdings.of_stack("2026-jax"), kept=2.0, recurrent=5.0)
-    work = replace(make_point().work, activation_bytes=1000, recurrent_bytes=600)
-    nothing = replace(work, activation_bytes=0, recurrent_bytes=0)
-    assert held.beyond_idle(work) - held.beyond_idle(nothing) == pytest.approx(2 * 400 + 5 * 600)
 
 
 def test_this_machine_s_rates_are_measured_by_another_process(monkeypatch):

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from traintime import paths
-from traintime.predict import holdings, record
+from traintime.explain import memory
+from traintime.predict import record
 
 
 def case(number, tier="probed", low=8.0, high=12.0, seconds=10.0, stack="2026-jax", times=1.1):
@@ -101,8 +102,8 @@ def test_a_stack_that_nobody_tried_is_as_far_off_as_the_others():
 
 
 def test_the_formulas_error_is_no_less_than_what_new_models_showed():
-    for stack in holdings.stacks():
-        assert holdings.of_stack(stack).error >= record.peak_error("formula", stack) * (1 - 1e-4)
+    for stack in memory.stacks():
+        assert memory.memory_model(stack).error >= record.peak_error("formula", stack) * (1 - 1e-4)
 
 
 @pytest.mark.parametrize("tier", ["formula", "probed", "scaled"])

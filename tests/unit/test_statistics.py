@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,10 +21,8 @@ from traintime.explain.statistics import (
     holm,
     mean,
     noise,
-    noise_table,
     pooled_spread,
     ratio,
-    residual,
     slope,
     verdicts,
 )
@@ -139,14 +136,6 @@ def test_intervals_cover_a_little_less_where_points_differ_in_spread(stack):
         assert 0.90 <= shares[name] <= HIGH, f"{name}, {stack}: {shares[name]:.3f}"
 
 
-def test_own_spread_covers_too_and_a_wrong_one_does_not():
-    random = np.random.default_rng(0)
-    sets = np.exp(random.standard_normal((4000, 3)) * 0.08)
-    assert 0.94 <= np.mean([1 in geometric(values) for values in sets]) <= 0.96
-    # The simulations can fail: half the spread covers far less than 93 %.
-    assert np.mean([1 in geometric(values, Spread(0.04, 20)) for values in sets]) < 0.8
-
-
 def false_tables(tables: int, numbers: list[int], draws: int, errors, pairs: list, seed: int = 0) -> float:
     """Share of tables with a false "significant": eight points on two stacks, of ten, all the same in truth."""
     random = np.random.default_rng(seed)
@@ -156,7 +145,7 @@ def false_tables(tables: int, numbers: list[int], draws: int, errors, pairs: lis
         above, below = (np.exp(errors(kind, (POINTS, number), random)) for kind in kinds)
         table = [compared(above[i], below[i], above, below, draws=draws, seed=index) for i in range(8)]
         # Without the rule of 5 %, so that nothing but the statistics keeps the table silent.
-        false += any(verdict.faster for verdict in verdicts(table, least=0))
+        false += any(faster for faster, _ in verdicts(table, least=0))
     return false / tables
 
 
@@ -166,42 +155,30 @@ PAIRS = list(zip(STACKS, STACKS[1:] + STACKS[:1], strict=True))
 
 @pytest.mark.rest
 @pytest.mark.parametrize(
-    ("tables", "errors", "pairs", "numbers"),
+    ("tables", "errors", "pairs", "numbers", "most"),
     [
-        pytest.param(600, alike, [(0.02, 0.02), (0.05, 0.08), (0.15, 0.02)], NUMBERS, id="normal"),
-        pytest.param(1000, alike, PAIRS, NUMBERS, id="stored residuals"),
-        pytest.param(600, unlike, PAIRS, [5, 10], id="each point its own spread"),
+        pytest.param(600, alike, [(0.02, 0.02), (0.05, 0.08), (0.15, 0.02)], NUMBERS, 0.06, id="normal"),
+        pytest.param(1000, alike, PAIRS, NUMBERS, 0.06, id="stored residuals"),
+        pytest.param(600, unlike, PAIRS, [5, 10], 0.06, id="each point its own spread"),
+        # Known and said in the docstring: three invocations hardly show that a point is a noisy one.
+        pytest.param(400, unlike, PAIRS, [3], 0.09, id="three a side"),
     ],
 )
-def test_tables_of_identical_things_stay_silent(tables, errors, pairs, numbers):
-    assert false_tables(tables, numbers, 300, errors, pairs) <= 0.06
+def test_tables_of_identical_things_stay_silent(tables, errors, pairs, numbers, most):
+    assert false_tables(tables, numbers, 300, errors, pairs) <= most
 
 
-@pytest.mark.rest
-def test_tables_of_three_a_side_are_a_little_less_sure():
-    # Known and said in the docstring: three invocations hardly show that a point is a noisy one.
-    assert false_tables(400, [3], 300, unlike, PAIRS) <= 0.09
-
-
-def test_p_values_are_a_share_of_identical_things():
+@pytest.mark.parametrize("one_stack", [False, True])
+def test_p_values_are_a_share_of_identical_things(one_stack):
     # Neither too bold nor too shy: about 5 % of single comparisons fall below 5 %.
     random = np.random.default_rng(1)
     p = []
     for _ in range(700):
         above, below = np.exp(random.standard_normal((2, POINTS, 5)) * 0.08)
-        p += [compared(above[i], below[i], above, below, draws=400).p for i in range(3)]
+        pools = [np.concatenate([above, below])] * 2 if one_stack else [above, below]
+        p += [compared(above[i], below[i], *pools, draws=400).p for i in range(3)]
     assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.06
     assert 0.4 <= np.mean(np.array(p) <= 0.5) <= 0.6
-
-
-def test_one_stack_against_itself_stays_silent():
-    random = np.random.default_rng(2)
-    false = 0
-    for index in range(500):
-        groups = np.exp(random.standard_normal((8, 3)) * 0.05)
-        table = [compared(groups[i], groups[i + 4], groups, draws=300, seed=index) for i in range(4)]
-        false += any(verdict.faster for verdict in verdicts(table, least=0))
-    assert false / 500 <= 0.06
 
 
 def test_a_clear_difference_is_told_apart():
@@ -211,7 +188,7 @@ def test_a_clear_difference_is_told_apart():
         above, below = np.exp(random.standard_normal((2, POINTS, 5)) * 0.05)
         above *= 1.3
         table = [compared(above[i], below[i], above, below, draws=1000, seed=index) for i in range(10)]
-        found += sum(verdict.faster == "b" and verdict.reason == "significant" for verdict in verdicts(table))
+        found += sum(verdict == ("b", "significant") for verdict in verdicts(table))
     assert found / 1000 >= 0.98
 
 
@@ -264,21 +241,15 @@ def test_slope_of_a_power_law():
     sizes = [10.0, 100.0, 1000.0]
     groups = [np.array([size**0.7 * 0.9, size**0.7 / 0.9]) for size in sizes]
     found = slope(sizes, groups)
-    assert found.value == pytest.approx(0.7) and residual(sizes, groups) == pytest.approx(0, abs=1e-9)
+    assert found.value == pytest.approx(0.7)
     # Standard error sd / sqrt(n * sum of squares), 3 degrees.
     sd, square = np.log(1 / 0.9) * np.sqrt(2), 2 * np.log(10) ** 2
     assert found.high - found.value == pytest.approx(3.182446 * sd / np.sqrt(2 * square), rel=1e-6)
     assert np.isnan(slope(sizes, [group[:1] for group in groups]).low)
-    assert np.isnan(residual(sizes[:2], groups[:2]))
     with pytest.raises(ValueError, match="two different sizes"):
         slope([10.0, 10.0], groups[:2])
     with pytest.raises(ValueError, match="2 sizes for 3 configurations"):
         slope(sizes[:2], groups)
-
-
-def test_residual_by_hand():
-    # Logs 0, 1, 0 at equal distances: the line is level at 1/3; squares 1/9 + 4/9 + 1/9, one degree.
-    assert residual([1.0, 10.0, 100.0], [[1.0], [np.e], [1.0]]) == pytest.approx(np.sqrt(6 / 9))
 
 
 def test_noise_of_normal_residuals_is_what_theory_says():
@@ -293,26 +264,6 @@ def test_noise_without_repeats_or_without_a_set():
     assert np.isnan(noise([[1.0], [2.0]], 3))
     with pytest.raises(ValueError, match="one invocation or more"):
         noise([[1.0, 2.0]], 0)
-
-
-def test_noise_table_has_one_row_a_stack():
-    rows = pd.DataFrame(
-        [
-            ("m", "loud", "p", 1.0),
-            ("m", "loud", "p", 1.2),
-            ("m", "loud", "q", 7.0),
-            ("m", "loud", "q", np.nan),
-            ("m", "once", "p", 3.0),
-        ],
-        columns=["machine", "stack", "group", "step_s"],
-    )
-    table = noise_table(rows, (1, 4)).set_index("stack")
-    assert list(table.columns) == ["machine", "spread", "degrees", 1, 4]
-    assert table.loc["loud", "spread"] == pytest.approx(np.log(1.2) / np.sqrt(2)) and table.loc["loud", "degrees"] == 1
-    # Residuals of +-ln(1.2)/sqrt(2): two single runs are the same or 1.2 ** sqrt(2) apart.
-    assert table.loc["loud", 1] == pytest.approx(1.2 ** np.sqrt(2) - 1)
-    assert table.loc["once", ["spread", 1, 4]].isna().all() and table.loc["once", "degrees"] == 0
-    assert noise_table(rows[:0]).empty
 
 
 # Verdicts.
@@ -333,8 +284,7 @@ def test_each_reason():
         made(1.4, float("nan"), (float("nan"),) * 2),
         made(9.0, 0.001, interleaved=False),
     ]
-    found = [(verdict.faster, verdict.reason) for verdict in verdicts(table)]
-    assert found == [
+    assert verdicts(table) == [
         ("b", "significant"),
         ("a", "significant"),
         (None, "less than 5 %"),
@@ -348,17 +298,17 @@ def test_each_reason():
 
 def test_what_is_not_tested_does_not_weaken_the_table():
     untested = [made(2.0, float("nan")), made(2.0, 0.9, interleaved=False)]
-    assert verdicts([made(2.0, 0.04), *untested])[0].faster == "b"
-    assert verdicts([made(2.0, 0.04), made(2.0, 0.9)])[0].faster is None
+    assert verdicts([made(2.0, 0.04), *untested])[0][0] == "b"
+    assert verdicts([made(2.0, 0.04), made(2.0, 0.9)])[0][0] is None
 
 
 def test_single_runs_are_compared_through_their_stacks_or_not_at_all():
     random = np.random.default_rng(6)
     others = list(np.exp(random.standard_normal((10, 3)) * 0.02))
     found = compared([1.3], [1.0], [*others, [1.3]], [*others, [1.0]])
-    assert found.number == 1 and verdicts([found])[0].faster == "b"
+    assert found.number == 1 and verdicts([found])[0][0] == "b"
     bare = compared([1.3], [1.0, 1.01], [[1.3], [2.0]], [[1.0, 1.01], *others])
-    assert np.isnan([bare.p, bare.ratio.low]).all() and verdicts([bare])[0].reason == "one run"
+    assert np.isnan([bare.p, bare.ratio.low]).all() and verdicts([bare]) == [(None, "one run")]
 
 
 def test_things_that_scatter_more_than_their_stack_are_judged_by_that():
@@ -379,7 +329,7 @@ def test_few_degrees_of_freedom_weaken_a_p_value():
 
 def test_equal_things_without_any_scatter_are_the_same():
     found = compared([0.1] * 3, [0.1] * 3, [[0.1] * 3])
-    assert found.p == 1 and verdicts([found])[0].reason == "within noise"
+    assert found.p == 1 and verdicts([found]) == [(None, "within noise")]
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [-1.0, 1.0], [1.0, float("nan")], [float("inf")], [[1.0]]])
@@ -433,20 +383,6 @@ def test_a_ratio_turned_round_is_its_inverse(above, below, spread_above, spread_
     assert np.log(bounds(there)) == pytest.approx(-np.log(bounds(back)[::-1]), rel=1e-6, abs=1e-9)
 
 
-P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.just(float("nan"))), max_size=12)
-
-
-@given(P_VALUES, st.floats(0.001, 0.2))
-def test_holm_rejects_the_smallest_and_never_more_than_no_correction(p_values, level):
-    rejected = holm(p_values, level)
-    assert len(rejected) == len(p_values)
-    kept = [p for p, gone in zip(p_values, rejected, strict=True) if not gone and p == p]
-    for p, gone in zip(p_values, rejected, strict=True):
-        tested = sum(value == value for value in p_values)
-        assert not gone or (p <= level and all(p <= other for other in kept))
-        assert gone or not p <= level / max(tested, 1)  # at least what Bonferroni rejects
-
-
 def test_holm_by_hand():
     # Four tests: 0.0125, 0.0167, 0.025, 0.05; the third fails, so the fourth stays although it is below 0.05.
     assert holm([0.04, 0.01, 0.03, 0.015]) == [False, True, False, True]
@@ -486,10 +422,7 @@ def test_a_step_is_the_arithmetic_mean_of_its_invocations_or_their_geometric_one
     spreads = [Spread(0.1, 30)]
     assert statistics.redrawn([[1.0, 4.0]], spreads)[0] == pytest.approx([2.5])
     assert statistics.redrawn([[1.0, 4.0]], spreads, arithmetic=False)[0] == pytest.approx([2.0])
+    steps, drawn = statistics.redrawn([[1.0]], [Spread(float("nan"), 0)])
+    assert np.isnan(statistics.central(drawn[0], float(steps[0])).low), "without a spread no interval"
     with pytest.raises(KeyError):
         statistics.redrawn([[]], spreads)
-
-
-def test_without_a_spread_a_function_of_steps_has_no_interval():
-    steps, drawn = statistics.redrawn([[1.0], [2.0]], [Spread(float("nan"), 0)] * 2)
-    assert np.isnan(statistics.central(drawn[1] - drawn[0], float(steps[1] - steps[0])).low)

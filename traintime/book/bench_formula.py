@@ -98,10 +98,8 @@ class Sharpness:
     @property
     def plain(self) -> dict[str, Any]:
         """All of it for a program to read; what is missing is None."""
-        names = ("machine", "stack", "allocator", "points", "terms", "repeat", "left_out", "verdict")
-        numbers = {"spread": self.spread.sd, "degrees": self.spread.degrees}
-        ratio = {"ratio": self.ratio.value, "low": self.ratio.low, "high": self.ratio.high}
-        given = {name: getattr(self, name) for name in names} | numbers | ratio
+        given = vars(self) | {"spread": self.spread.sd, "degrees": self.spread.degrees, "verdict": self.verdict}
+        given |= {"ratio": self.ratio.value, "low": self.ratio.low, "high": self.ratio.high}
         return {name: None if value != value else value for name, value in given.items()}
 
     @property

@@ -433,8 +433,8 @@ class Measurements:
                 row = {"above": above, "below": below, "ratio": comparison.ratio.value, "low": comparison.ratio.low}
                 row |= {"high": comparison.ratio.high, "number": comparison.number, "sweep": sweep}
                 result.append(row | {name: one[name].iloc[0] for name in same})
-        for row, verdict in zip(result, statistics.verdicts(comparisons), strict=True):
-            row |= {"faster": verdict.faster, "reason": verdict.reason}
+        for row, (faster, reason) in zip(result, statistics.verdicts(comparisons), strict=True):
+            row |= {"faster": faster, "reason": reason}
         columns = ["above", "below", "ratio", "low", "high", "number", "sweep", *same, "faster", "reason"]
         table = pd.DataFrame(result, columns=columns)
         order = {pair: place for place, pair in enumerate(pairs)}

@@ -29,10 +29,7 @@ DATA = {
     "traintime.book.original": paths.ORIGINAL,
     "traintime.book.external": paths.EXTERNAL,
     "traintime.store.derived": paths.DERIVED,
-    "traintime.measuring.operations": paths.DERIVED,
-    "traintime.measuring.equal_losses": paths.DERIVED,
     "traintime.predict.bench": paths.PREDICTED,
-    "traintime.predict.prices": paths.DERIVED,
     "traintime.learning.results": paths.TRIALS,
 }
 PLOTS = "traintime.book.plots"

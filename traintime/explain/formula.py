@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import sympy
-from numpy.typing import NDArray
-from scipy.optimize import nnls
 from scipy.special import erf
 
-from traintime.explain.statistics import LEVEL, Interval, Spread, central
+from traintime.explain.least_squares import Array, left_out, solve
+from traintime.explain.statistics import LEVEL, Interval, Spread, central, log_errors
 from traintime.explain.terms import TERMS
 
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
@@ -21,7 +20,6 @@ SIZES = {"V": "vocabulary", "B": "batch", "L": "length"}
 WORK = {"P": "parameters", "N": "flops", "A": "activation_bytes"}
 WORK |= {"K": "launches", "M": "product_bytes", "U": "update_bytes", "E": "update_flops", "G": "slice_bytes"}
 COLUMNS = SIZES | WORK | {"Z": "faults_a_step"}
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,6 @@ class Formula:
     """
 
     terms: Mapping[str, sympy.Expr]
-
-    def latex(self, left: str = r"t_{\mathrm{step}}") -> str:
-        """The formula as LaTeX."""
-        return f"{left} = " + " + ".join(self.latex_terms())
 
     def latex_terms(self) -> list[str]:
         """Each term as LaTeX, in the order of the terms: sympy would sort them.
@@ -71,8 +65,6 @@ BATCH_LINE = Formula({"F": sympy.Integer(1), "c": B})
 BATCH_AND_PAGES = Formula({**BATCH_LINE.terms, "w": Z})
 # All three sizes: a step as such, each position of a sentence, each row, each token of the batch.
 FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
-
-
 # A step as such, and one thing that a network has more or less of.
 BY_PARAMETERS = Formula({"a": sympy.Integer(1), "p": P})
 BY_OPERATIONS = Formula({"a": sympy.Integer(1), "o": N})
@@ -117,17 +109,6 @@ class Fit:
     def mean_error(self) -> float:
         """Mean absolute relative error of the fit."""
         return float(np.abs(self.errors).mean())
-
-
-def solve(design: Array, seconds: Array) -> Array:
-    """Non-negative least squares in relative error: a cost is never negative, and 1 % counts the same everywhere.
-
-    design: Formula.design of the rows. Where a second is missing (NaN), so are all coefficients.
-    """
-    if np.isnan(seconds).any():
-        return np.full(design.shape[1], np.nan)
-    solution, _ = nnls(design / seconds[:, None], np.ones(len(seconds)))
-    return solution
 
 
 def fit(
@@ -189,11 +170,8 @@ def _elsewhere(draws: Array) -> Array:
 
 def leave_one_out(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:
     """Relative error for each row of a fit to all the others, shape (rows,)."""
-    design, errors = formula.design(rows), []
-    for index in range(len(rows)):
-        others = np.arange(len(rows)) != index
-        errors.append(design[index] @ solve(design[others], seconds[others]) / seconds[index] - 1)
-    return np.array(errors)
+    design = formula.design(rows)
+    return left_out(design, range(len(rows)), lambda others: solve(design[others], seconds[others])) / seconds - 1
 
 
 def repeat_error(spread: Spread, numbers: Array) -> float:
@@ -238,15 +216,9 @@ def rounded(seconds: Array, half_unit: Array) -> Callable[[np.random.Generator],
 
 
 def repeated(seconds: Array, numbers: Array, spread: Spread) -> Callable[[np.random.Generator], Array]:
-    """Measured points as they might come out again: a t-distributed error on the logarithm of each.
+    """Measured points as they might come out again: an error on the logarithm of each (statistics.log_errors).
 
     seconds: mean step of each point, shape (points,); numbers: invocations behind each; spread: the stack's, pooled
     over its points. Without a spread nothing is known of the error, and every draw is missing (NaN).
     """
-    error = spread.sd / np.sqrt(numbers) if spread.degrees else np.full(len(seconds), np.nan)
-
-    # With one degree of freedom a draw can leave the range of a float: e^50 times as slow is slow enough.
-    def draw(random: np.random.Generator) -> Array:
-        return seconds * np.exp(np.clip(error * random.standard_t(max(spread.degrees, 1), len(seconds)), -50, 50))
-
-    return draw
+    return lambda random: seconds * np.exp(log_errors(random, spread, numbers, len(seconds)))

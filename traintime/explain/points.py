@@ -14,6 +14,7 @@ from traintime.store.table import ALIKE
 OF_A_RESULT = ["versions", "path", "told"]
 COLUMNS = ["status", "invocations", "disturbed", "runs", "started"]
 COLUMNS += ["step_s", "low_s", "high_s", "typical_s", "peak_bytes"]
+NUMBERS = (1, 3, 5, 10)  # of invocations, of which the noise table tells how far two sets land apart
 
 
 def points(table: pd.DataFrame) -> pd.DataFrame:
@@ -75,20 +76,30 @@ def counted(table: pd.DataFrame) -> pd.DataFrame:
 
 def pooled_spreads(times: pd.DataFrame, value: str = "median_s") -> dict[tuple[str, str], Spread]:
     """Run-to-run error of each machine's stacks, pooled over all their points: (machine, stack) -> Spread."""
-    groups: dict[tuple[str, str], list[np.ndarray]] = {}
-    for names, group in times.groupby(ALIKE, sort=False, dropna=False):
-        groups.setdefault(names[:2], []).append(group[value].to_numpy(float))
-    return {name: statistics.pooled_spread(each) for name, each in groups.items()}
+    return {name: statistics.pooled_spread(each) for name, each in _seconds(times, value).items()}
 
 
 def noise_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Noise floor of each machine's stacks (statistics.noise_table), from the medians that comparisons are made of.
+    """Noise floors, one row a machine and stack: the difference below which nothing is said.
 
-    table: one row an invocation. Two invocations are of the same thing where all of ALIKE agrees.
+    table: one row an invocation; two are of the same thing where all of ALIKE agrees. Columns: machine, stack, spread
+    (sd of logs), degrees, and one for each of NUMBERS, labelled by it: the 95 % noise floor of two sets of so many
+    invocations, a share. All from the medians, of which comparisons are made.
     """
-    times = counted(table)
-    group = times.groupby(ALIKE, dropna=False, sort=False).ngroup()
-    return statistics.noise_table(times.assign(group=group, step_s=times["median_s"]))
+    rows = []
+    for (machine, stack), medians in sorted(_seconds(counted(table), "median_s").items()):
+        spread = statistics.pooled_spread(medians)
+        row = {"machine": machine, "stack": stack, "spread": spread.sd, "degrees": spread.degrees}
+        rows.append(row | {number: statistics.noise(medians, number) for number in NUMBERS})
+    return pd.DataFrame(rows, columns=["machine", "stack", "spread", "degrees", *NUMBERS])
+
+
+def _seconds(times: pd.DataFrame, value: str) -> dict[tuple[str, str], list[np.ndarray]]:
+    """Of each machine's stacks the seconds of the invocations, one array a point and way of measuring it."""
+    groups: dict[tuple[str, str], list[np.ndarray]] = {}
+    for names, group in times.groupby(ALIKE, sort=False, dropna=False):
+        groups.setdefault(names[:2], []).append(group[value].to_numpy(float))
+    return groups
 
 
 def _placed(table: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtri, ndtri, stdtrit
 from scipy.stats import binomtest
@@ -145,6 +144,12 @@ def _quantile(degrees: float) -> float:
     return float(stdtrit(degrees, (1 + LEVEL) / 2))
 
 
+def _student(value: float, error: float, degrees: float) -> Interval:
+    """Interval around a value by its standard error and that one's degrees of freedom."""
+    half = _quantile(degrees) * error
+    return Interval(value, value - half, value + half)
+
+
 def _around(value: float, centre: float, error: float, degrees: float) -> Interval:
     """Interval from the centre's logarithm, its standard error and its degrees of freedom (NaN where none)."""
     if not degrees > 0:
@@ -191,8 +196,7 @@ def average(values: Array) -> Interval:
     value = float(np.mean(values))
     if len(values) < 2:
         return Interval(value)
-    reach = _quantile(len(values) - 1) * float(np.std(values, ddof=1) / np.sqrt(len(values)))
-    return Interval(value, value - reach, value + reach)
+    return _student(value, float(np.std(values, ddof=1) / np.sqrt(len(values))), len(values) - 1)
 
 
 def share(happened: Array) -> Interval:
@@ -225,18 +229,6 @@ def ratio(
     return _around(value, centre, float(np.sqrt(total)), degrees)
 
 
-def _line(sizes: ArrayLike, groups: Sequence[ArrayLike]) -> tuple[Array, Array, Array]:
-    """Centred log sizes, centred logs of the points' geometric means, and the points' numbers of invocations."""
-    x = np.log(_seconds(sizes))
-    if len(x) != len(groups):
-        raise ValueError(f"{len(x)} sizes for {len(groups)} configurations")
-    if np.ptp(x) == 0:
-        raise ValueError("a slope needs two different sizes")
-    logs = [np.log(_seconds(group)) for group in groups]
-    y = np.array([group.mean() for group in logs])
-    return x - x.mean(), y - y.mean(), np.array([len(group) for group in logs])
-
-
 def slope(sizes: ArrayLike, groups: Sequence[ArrayLike], spread: Spread | None = None) -> Interval:
     """Apparent exponent of time in a size: 1 means proportional, 0 that the size does not matter.
 
@@ -245,28 +237,22 @@ def slope(sizes: ArrayLike, groups: Sequence[ArrayLike], spread: Spread | None =
     for fewer than two different sizes.
 
     The interval holds run-to-run error alone, not lack of fit: it says where the slope of *these* sizes would land if
-    they were run again, also where the law is no power. `residual` says how far the points are from the line.
+    they were run again, also where the law is no power.
     """
-    x, y, numbers = _line(sizes, groups)
+    x = np.log(_seconds(sizes))
+    if len(x) != len(groups):
+        raise ValueError(f"{len(x)} sizes for {len(groups)} configurations")
+    if np.ptp(x) == 0:
+        raise ValueError("a slope needs two different sizes")
+    y = np.array([np.log(_seconds(group)).mean() for group in groups])
+    x, y, numbers = x - x.mean(), y - y.mean(), np.array([len(group) for group in groups])
     if spread is None or not spread.degrees:
         spread = pooled_spread(groups)
     square = float(x @ x)
     value = float(x @ y) / square
     if not spread.degrees:
         return Interval(value)
-    half = _quantile(spread.degrees) * spread.sd * float(np.sqrt(x**2 @ (1 / numbers))) / square
-    return Interval(value, value - half, value + half)
-
-
-def residual(sizes: ArrayLike, groups: Sequence[ArrayLike]) -> float:
-    """How far the points lie from the line of `slope`: standard deviation of log seconds around it, a share.
-
-    Degrees of freedom points - 2; NaN with two points, through which every line passes. Lack of fit and run-to-run
-    error of the points' means are both in it.
-    """
-    x, y, _ = _line(sizes, groups)
-    rest = y - x * (x @ y) / (x @ x)
-    return float(np.sqrt(rest @ rest / (len(x) - 2))) if len(x) > 2 else NAN
+    return _student(value, spread.sd * float(np.sqrt(x**2 @ (1 / numbers))) / square, spread.degrees)
 
 
 def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float:
@@ -285,6 +271,16 @@ def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float
     return float(np.expm1(np.quantile(np.abs(drawn[0] - drawn[1]), LEVEL)))
 
 
+def log_errors(random: np.random.Generator, spread: Spread, numbers: ArrayLike, draws: int) -> Array:
+    """Errors of the logarithm of a step, t-distributed, shape (draws,); missing (NaN) without a spread.
+
+    numbers: invocations behind the step, one number or one for each draw.
+    """
+    error = spread.sd / np.sqrt(numbers) if spread.degrees else NAN
+    # With one degree of freedom a draw can leave the range of a float: e^50 times as slow is slow enough.
+    return np.clip(error * random.standard_t(max(spread.degrees, 1), draws), -50, 50)
+
+
 def redrawn(
     groups: Sequence[ArrayLike], spreads: Sequence[Spread], arithmetic: bool = True, draws: int = DRAWS, seed: int = 0
 ) -> tuple[Array, Array]:
@@ -298,12 +294,8 @@ def redrawn(
     if not all(len(group) for group in groups):
         raise KeyError("a step without invocations")
     means = [np.mean(group) if arithmetic else np.exp(np.log(_seconds(group)).mean()) for group in groups]
-    random, errors = np.random.default_rng(seed), []
-    for group, pooled in zip(groups, spreads, strict=True):
-        spread = spread_of(group, pooled)
-        error = spread.sd / np.sqrt(len(group)) if spread.degrees else NAN
-        # With one degree of freedom a draw can leave the range of a float: e^50 times as slow is slow enough.
-        errors.append(np.clip(error * random.standard_t(max(spread.degrees, 1), draws), -50, 50))
+    random, own = np.random.default_rng(seed), zip(groups, spreads, strict=True)
+    errors = [log_errors(random, spread_of(group, spread), len(group), draws) for group, spread in own]
     return np.array(means), np.array(means)[:, None] * np.exp(errors)
 
 
@@ -405,8 +397,7 @@ def difference(one: ArrayLike, other: ArrayLike) -> Interval:
     if not squares.any():  # no spread, and nothing to reckon with
         return Interval(value, value, value)
     degrees = squares.sum() ** 2 / sum(square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True))
-    half = _quantile(degrees) * float(np.sqrt(squares.sum()))
-    return Interval(value, value - half, value + half)
+    return _student(value, float(np.sqrt(squares.sum())), degrees)
 
 
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
@@ -424,17 +415,8 @@ def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
     return rejected
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What may be said of a comparison: the name of the faster one, or None, and why."""
-
-    comparison: Comparison
-    faster: str | None
-    reason: Reason
-
-
-def verdicts(comparisons: Sequence[Comparison], least: float = LEAST) -> list[Verdict]:
-    """Verdicts of one table, in its order.
+def verdicts(comparisons: Sequence[Comparison], least: float = LEAST) -> list[tuple[str | None, Reason]]:
+    """What may be said of each comparison of one table, in its order: the name of the faster one, or None, and why.
 
     Two things differ significantly where Holm's procedure over the table rejects that they are the same, the interval
     of their ratio excludes 1 (so that a reader never sees two marks that disagree), and they differ by `least` or more.
@@ -443,37 +425,19 @@ def verdicts(comparisons: Sequence[Comparison], least: float = LEAST) -> list[Ve
     does not.
     """
     rejected = holm([comparison.p if comparison.interleaved else NAN for comparison in comparisons])
-    judged = []
-    for comparison, apart in zip(comparisons, rejected, strict=True):
-        value = comparison.ratio.value
-        faster, reason = None, "within noise"
-        if not comparison.interleaved:
-            reason = "not interleaved"
-        elif np.isnan(comparison.p):
-            reason = "one run"
-        elif apart and comparison.ratio.excludes(1):
-            if max(value, 1 / value) >= 1 + least:
-                faster, reason = (comparison.below if value > 1 else comparison.above), "significant"
-            else:
-                reason = "less than 5 %"
-        elif comparison.ratio.excludes(1):
-            reason = "significant before correction"
-        judged.append(Verdict(comparison, faster, reason))
-    return judged
+    return [_verdict(comparison, apart, least) for comparison, apart in zip(comparisons, rejected, strict=True)]
 
 
-def noise_table(rows: pd.DataFrame, numbers: Sequence[int] = (1, 3, 5, 10)) -> pd.DataFrame:
-    """Noise floors, one row a machine and stack: the difference below which nothing is said.
-
-    rows: one an invocation, columns machine, stack, group (a label of what counts as the same thing) and step_s
-    (seconds; one without a time does not count). Columns: machine, stack, spread (sd of logs), degrees, and one a
-    number of invocations, labelled by that number: the 95 % noise floor of two sets of so many, a share.
-    """
-    timed = rows[rows["step_s"].notna()]
-    table = []
-    for (machine, stack), part in timed.groupby(["machine", "stack"]):
-        groups = [group.to_numpy(float) for _, group in part.groupby("group")["step_s"]]
-        spread = pooled_spread(groups)
-        row = {"machine": machine, "stack": stack, "spread": spread.sd, "degrees": spread.degrees}
-        table.append(row | {number: noise(groups, number) for number in numbers})
-    return pd.DataFrame(table, columns=["machine", "stack", "spread", "degrees", *numbers])
+def _verdict(comparison: Comparison, apart: bool, least: float) -> tuple[str | None, Reason]:
+    ratio = comparison.ratio
+    if not comparison.interleaved:
+        return None, "not interleaved"
+    if np.isnan(comparison.p):
+        return None, "one run"
+    if not ratio.excludes(1):
+        return None, "within noise"
+    if not apart:
+        return None, "significant before correction"
+    if max(ratio.value, 1 / ratio.value) < 1 + least:
+        return None, "less than 5 %"
+    return (comparison.below if ratio.value > 1 else comparison.above), "significant"

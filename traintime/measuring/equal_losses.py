@@ -12,6 +12,7 @@ from traintime.measuring import stacks
 from traintime.measuring.measure import measure
 from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
+from traintime.store import derived
 
 FILE = paths.DERIVED / "losses.csv"
 STEPS = 200
@@ -47,8 +48,8 @@ def table(ways: list[tuple[str, str]], steps: int = STEPS, **changes: object) ->
 
 
 def stored() -> pd.DataFrame:
-    """What was trained last; empty where nothing was."""
-    return pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=COLUMNS)
+    """What was trained last."""
+    return derived.read("losses")
 
 
 if __name__ == "__main__":

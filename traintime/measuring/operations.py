@@ -10,6 +10,7 @@ from traintime.errors import InputError
 from traintime.measuring import stacks
 from traintime.measuring.measure import default_threads, run_worker
 from traintime.point import Point, make_point
+from traintime.store import derived
 
 FILE = paths.DERIVED / "operations.csv"
 STACKS = ("2017-tensorflow", "2020-tensorflow", "2026-tensorflow", "2026-jax", "2026-torch")
@@ -54,8 +55,8 @@ def table() -> pd.DataFrame:
 
 
 def stored() -> pd.DataFrame:
-    """What was counted last; empty where nothing was."""
-    return pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=COLUMNS)
+    """What was counted last."""
+    return derived.read("operations")
 
 
 if __name__ == "__main__":

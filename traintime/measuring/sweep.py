@@ -24,7 +24,7 @@ from traintime.measuring.measure import LOCK, Together, measure, process_of, thr
 from traintime.measuring.protocol import Protocol
 from traintime.measuring.stacks import Stack
 from traintime.point import Point, make_point
-from traintime.store import code, derived, records
+from traintime.store import code, records
 from traintime.workloads.base import validated
 
 SEED = 2017
@@ -355,8 +355,7 @@ def _refuse_impossible(tasks: list[Task]) -> None:
     for task in tasks:
         threads_of(task.point)
         if task.sentinel or not task.plan.beyond_memory:
-            stack, free = task.stack.name, available[task.point.run.device]
-            memory.refuse_beyond_memory(task.point, stack, derived.footprint(stack), free)
+            memory.refuse_beyond_memory(task.point, task.stack.name, available[task.point.run.device])
 
 
 def _by_process(tasks: Iterable[Task]) -> list[Task]:

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from traintime.explain.memory import MemoryModel, memory_model
 from traintime.explain.terms import PARTS
-from traintime.predict import holdings
 from traintime.predict.answer import WAIT, Help
-from traintime.predict.holdings import MemoryModel
 from traintime.predict.prices import Prices
 from traintime.predict.request import DEFERRED, SPARSE, ModelDescription
 from traintime.workloads.base import SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
@@ -46,7 +45,7 @@ class PricedWork:
     @cached_property
     def memory_model(self) -> MemoryModel:
         """What its stack holds in memory. Raises InputError for a stack that was never measured."""
-        return holdings.of_stack(self.model.stack)
+        return memory_model(self.model.stack)
 
 
 def limited_by(parts: Mapping[str, float]) -> str:

@@ -20,11 +20,12 @@ import numpy as np
 import pandas as pd
 
 from traintime.errors import InputError, unknown
+from traintime.explain.memory import memory_model
 from traintime.explain.statistics import Interval
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
 from traintime.point import Run, make_point
-from traintime.predict import bench_models, holdings, record, resident
+from traintime.predict import bench_models, record, resident
 from traintime.predict.answer import Estimate
 from traintime.predict.estimate import estimate
 from traintime.store import records
@@ -190,13 +191,13 @@ def run(
 
 
 def _fitting(backend: str, kind: str, draw: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], int]:
-    """Sizes that the stack's holdings put within MOST_MEMORY of this machine's, and how many draws were not.
+    """Sizes that the stack's memory model puts within MOST_MEMORY of this machine's, and how many draws were not.
 
     Of the 2017 post's kind alone: no other has sizes that could fill a machine. Nothing is built or trained for it.
     """
     sizes, redrawn = draw(), 0
     if kind == "classifier" or kind in bench_models.BEYONDS:
-        held, limit = holdings.of_stack(f"2026-{backend}"), MOST_MEMORY * machine.describe()["memory_bytes"]
+        held, limit = memory_model(f"2026-{backend}"), MOST_MEMORY * machine.describe()["memory_bytes"]
         while held.peak_bytes(make_point(**sizes).work, sizes["optimizer"]) > limit:
             sizes, redrawn = draw(), redrawn + 1
     return sizes, redrawn

@@ -20,25 +20,27 @@ errors of the rule before it:
   step and for cuDNN's time steps, and nothing kept a peak from being passed. Of what was left out 86 % (by weight) lay
   within ×/÷ 2, and the interval spanned 6.2 and covered 89 %. The second, this one, was written after those errors.
 
-`python -m traintime.predict.cards` writes data/derived/cards.csv, what is missed, and card-costs.csv, the costs in use,
-which are fitted to everything; a test holds that both are what the trainings give.
+Two derived tables hold it: cards.csv, what is missed, and card-costs.csv, the costs in use, fitted to everything.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import least_squares, nnls
 from scipy.special import ndtri
 
 from traintime import paths
+from traintime.explain.least_squares import Array, Mask
+from traintime.explain.terms import TERMS
 from traintime.point import Point, make_point
 from traintime.predict import prices
 from traintime.predict.answer import LEVEL
-from traintime.predict.prices import LAYER, Array
-from traintime.store import derived, records
+from traintime.predict.fits import steps_s
+from traintime.predict.prices import FACTORS, LAYER
+from traintime.store import derived
 from traintime.workloads.base import FLOAT, Work, product, updates
 
 THE_DOCUMENTS, TITAN = "K40m", "TitanX-Maxwell"
@@ -60,11 +62,9 @@ WITHIN, WIDTH, COVERED = 2.0, 6.0, (0.85, 0.95)  # the goal
 LEAST = {"operations": 1.0, "bytes": 1.0}  # no card passes its peaks
 COLUMNS = ["left_out", "source", "device", "stack", "kernel", "key"]
 COLUMNS += ["took_s", "foretold_s", "low_s", "high_s", "weight"]
-Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Training:
+class Training(NamedTuple):
     """A step that somebody timed on a card: whose figure it is, the card as data/external/hardware.csv names it, the
     software, what computes its products (prices.kernel_of), a name, its work, and seconds.
     """
@@ -77,77 +77,77 @@ class Training:
     work: Work
     took_s: float
 
-    @property
-    def terms(self) -> Array:
-        """Seconds of the step for a unit of each factor, shape (FACTORS,)."""
-        return prices.unit_costs(self.device, self.stack, self.kernel) @ prices.design([self.work])[0]
-
 
 # What counts
 
 
-def trainings() -> list[Training]:
-    """All steps that were published, or that we measured, on a card with all their sizes."""
-    return [*_document(), *_rnn_benchmarks(), *_embedding(), *_implementations(), *_layers(), *_networks(), *_ours()]
+def trainings() -> pd.DataFrame:
+    """All steps that were published, or that we measured, on a card with all their sizes, a row each: columns as
+    Training's, and for each of FACTORS the seconds of the step for a unit of it.
+    """
+    sources = (_document, _rnn_benchmarks, _embedding, _implementations, _layers, _networks, _ours)
+    given = [one for source in sources for one in source()]
+    return pd.DataFrame(given).join(pd.DataFrame([_by_factor(one) for one in given]))
+
+
+def _by_factor(one: Training) -> dict[str, float]:
+    least, found = prices.card_rates(one.device, one.stack, one.kernel).least, dict.fromkeys(FACTORS, 0.0)
+    amounts = dict(zip(TERMS, prices.design([one.work])[0].tolist(), strict=True))
+    for term, factor in prices.factors_of(one.stack, one.kernel).items():
+        found[factor] += least[term] * amounts[term]
+    return found
+
+
+def _external(name: str) -> Iterator[Any]:
+    """The lines of a file of data/external."""
+    return pd.read_csv(paths.EXTERNAL / f"{name}.csv").itertuples()
 
 
 def _of_point(source: str, device: str, stack: str, kernel: str, point: Point, took_s: float) -> Training:
     return Training(source, device, stack, kernel, point.key, point.work, took_s)
 
 
-def _document() -> list[Training]:
+def _document() -> Iterator[Training]:
     """The 2017 post's cells of its GPU: data/original/s0-*.csv."""
     cells = pd.concat([pd.read_csv(paths.ORIGINAL / f"s0-{name}.csv") for name in ("vocabulary", "batch")])
-    return [
-        _of_point(
-            "2017 post",
-            THE_DOCUMENTS,
-            OTHERS[one.backend],
-            "loop",
-            make_point(vocabulary=int(one.vocabulary), batch=int(one.batch), length=int(one.length)),
-            one.epoch_s / (one.sentences / one.batch),
-        )
-        for one in cells[cells["device"] == "GPU"].itertuples()
-    ]
+    for one in cells[cells["device"] == "GPU"].itertuples():
+        point = make_point(vocabulary=int(one.vocabulary), batch=int(one.batch), length=int(one.length))
+        took_s = one.epoch_s / (one.sentences / one.batch)
+        yield _of_point("2017 post", THE_DOCUMENTS, OTHERS[one.backend], "loop", point, took_s)
 
 
-def _rnn_benchmarks() -> list[Training]:
-    """LSTMs on a Titan X, with as many inputs as units, trained by SGD: data/external/benchmarks.csv."""
-    rows = pd.read_csv(paths.EXTERNAL / "benchmarks.csv").query("name == 'rnn-benchmarks'")
-    found = []
-    for one in rows.itertuples():
-        sizes = {"inputs": int(one.units), "units": int(one.units), "length": int(one.length), "batch": int(one.batch)}
-        point = make_point("lstm", **sizes, optimizer="sgd")
-        took_s = one.seconds_per_sample * one.batch
-        found.append(_of_point("rnn-benchmarks", TITAN, OTHERS[one.framework], "loop", point, took_s))
-    return found
+def _rnn_benchmarks() -> Iterator[Training]:
+    """LSTMs on a Titan X, with as many inputs as units, trained by SGD."""
+    for one in _external("benchmarks"):
+        if one.name == "rnn-benchmarks":
+            sizes = {name: int(getattr(one, name)) for name in ("units", "length", "batch")}
+            point = make_point("lstm", inputs=sizes["units"], **sizes, optimizer="sgd")
+            took_s = one.seconds_per_sample * one.batch
+            yield _of_point("rnn-benchmarks", TITAN, OTHERS[one.framework], "loop", point, took_s)
 
 
-def _embedding() -> list[Training]:
-    """A table of embeddings with nothing behind it, trained by Adam on a K40: data/external/benchmarks.csv."""
-    one = pd.read_csv(paths.EXTERNAL / "benchmarks.csv").set_index("name").loc["tensorflow-14075"]
-    numbers = int(one["vocabulary"] * one["embedding"])
-    work = Work(**updates(numbers, numbers, "adam"), flops=0, product_bytes=0, activation_bytes=0, launches=2)
-    key = f"embedding-v{one['vocabulary']:.0f}-e{one['embedding']:.0f}-adam"
-    stack = OTHERS[one["framework"]]
-    return [Training("TensorFlow 14075", one["device"], stack, "matmul", key, work, float(one["seconds_per_step"]))]
+def _embedding() -> Iterator[Training]:
+    """A table of embeddings with nothing behind it, trained by Adam on a K40."""
+    for one in _external("benchmarks"):
+        if one.name == "tensorflow-14075":
+            numbers = int(one.vocabulary * one.embedding)
+            work = Work(**updates(numbers, numbers, "adam"), flops=0, product_bytes=0, activation_bytes=0, launches=2)
+            key = f"embedding-v{one.vocabulary:.0f}-e{one.embedding:.0f}-adam"
+            stack = OTHERS[one.framework]
+            yield Training("TensorFlow 14075", one.device, stack, "matmul", key, work, float(one.seconds_per_step))
 
 
-def _implementations() -> list[Training]:
-    """One LSTM in several implementations on a GTX 1080: data/external/lstm-implementations.csv."""
-    found = []
-    for one in pd.read_csv(paths.EXTERNAL / "lstm-implementations.csv").itertuples():
+def _implementations() -> Iterator[Training]:
+    """One LSTM in several implementations on a GTX 1080."""
+    for one in _external("lstm-implementations"):
         point = make_point("lstm", inputs=one.inputs, units=one.units, length=one.length, batch=one.batch)
         stack, kernel = OTHERS[one.framework], WAYS[one.way]
-        device, took_s = one.device.replace(" ", ""), one.printed_ms / 1e3
-        found.append(_of_point("Braun 2018", device, stack, kernel, point, took_s))
-    return found
+        yield _of_point("Braun 2018", one.device.replace(" ", ""), stack, kernel, point, one.printed_ms / 1e3)
 
 
-def _layers() -> list[Training]:
-    """cuDNN's LSTM by itself on five cards: data/external/cudnn-lstm.csv. Its inputs are not multiplied there."""
-    found = []
-    for one in pd.read_csv(paths.EXTERNAL / "cudnn-lstm.csv").itertuples():
+def _layers() -> Iterator[Training]:
+    """cuDNN's LSTM by itself on five cards. Its inputs are not multiplied there."""
+    for one in _external("cudnn-lstm"):
         flops, moved = (one.length * each for each in product(one.batch, one.units, 4 * one.units))
         kept = FLOAT * 18 * one.units * one.batch * one.length
         work = Work(
@@ -163,25 +163,27 @@ def _layers() -> list[Training]:
         )
         took_s = (one.forward_ms + one.backward_inputs_ms + one.backward_weights_ms) / 1e3
         key = f"lstm-u{one.units}-l{one.length}-b{one.batch}-recurrent"
-        found.append(Training("DeepBench", one.device, LAYER, "cudnn", key, work, took_s))
-    return found
+        yield Training("DeepBench", one.device, LAYER, "cudnn", key, work, took_s)
 
 
-def _networks() -> list[Training]:
-    """Convolutional networks on an A100, as our fits have them: data/external/cnn-a100.csv."""
-    return [
-        Training(
-            "A100 networks",
-            "A100-80GB-PCIe",
-            "2026-tensorflow",
-            "convolution",
-            f"cnn-d{one.depth}-f{one.filters}-b{batch}-adam",
-            network(one.depth, one.filters, batch),
-            one.step_s + batch * one.sample_s,
-        )
-        for one in pd.read_csv(paths.EXTERNAL / "cnn-a100.csv").itertuples()
-        for batch in EVERY_NETWORK
-    ]
+def _networks() -> Iterator[Training]:
+    """Convolutional networks on an A100, as our fits have them."""
+    for one in _external("cnn-a100"):
+        for batch in EVERY_NETWORK:
+            key, took_s = f"cnn-d{one.depth}-f{one.filters}-b{batch}-adam", one.step_s + batch * one.sample_s
+            work = network(one.depth, one.filters, batch)
+            about = ("A100 networks", "A100-80GB-PCIe", "2026-tensorflow", "convolution")
+            yield Training(*about, key, work, took_s)
+
+
+def _ours() -> Iterator[Training]:
+    """Our own steps on our card: the mean over the invocations that count."""
+    machine, device = OURS
+    for one in derived.measured(machine):
+        run = one.point.run
+        if run.device == "gpu" and (seconds := steps_s(one)):
+            kernel = "cudnn" if run.kernel == "cudnn" else "loop"
+            yield _of_point("our H200", device, one.stack, kernel, one.point, float(np.mean(seconds)))
 
 
 def network(depth: int, filters: int, batch: int) -> Work:
@@ -215,43 +217,23 @@ def network(depth: int, filters: int, batch: int) -> Work:
     )
 
 
-def _ours() -> list[Training]:
-    """Our own steps on our card: the mean over the invocations that count."""
-    machine, device = OURS
-    found = []
-    for path in records.files(paths.MEASUREMENTS, machine):
-        record = records.read(path)
-        if records.is_sentinel(path) or record.point.run.device != "gpu":
-            continue
-        timings = [
-            one.result.timing
-            for one in record.invocations
-            if one.status == "ok" and not one.disturbed and one.result is not None
-        ]
-        if timings:
-            took_s = float(np.mean([np.mean(timing.steps_ns[timing.warmup :]) for timing in timings])) / 1e9
-            kernel = "cudnn" if record.point.run.kernel == "cudnn" else "loop"
-            found.append(_of_point("our H200", device, record.stack, kernel, record.point, took_s))
-    return found
-
-
 # The split
 
 
-def folds(given: Sequence[Training]) -> dict[str, Mask]:
+def folds(given: pd.DataFrame) -> dict[str, Mask]:
     """What is left out together, by name, "card …" or "source …": which of the trainings it is, shape (trainings,)."""
     found: dict[str, Mask] = {}
-    for what, names in (("card", [one.device for one in given]), ("source", [one.source for one in given])):
-        for name in dict.fromkeys(names):
-            mask = np.array([each == name for each in names])
+    for what, names in (("card", given["device"]), ("source", given["source"])):
+        for name in names.unique():
+            mask = (names == name).to_numpy()
             if not any(np.array_equal(mask, other) for other in found.values()):
                 found[f"{what} {name}"] = mask
     return found
 
 
-def weights(given: Sequence[Training]) -> Array:
+def weights(given: pd.DataFrame) -> Array:
     """The weight of each training, shape (trainings,): those of a source with n of them have √n together."""
-    sources = [one.source for one in given]
+    sources = list(given["source"])
     return np.array([sources.count(each) ** -0.5 for each in sources])
 
 
@@ -266,7 +248,7 @@ def fit(terms: Array, seconds: Array, weight: Array) -> Array:
     root = np.sqrt(weight)
     scale = np.maximum((terms / seconds[:, None]).max(axis=0), 1e-300)  # seconds a step and shares: orders apart
     units = terms / seconds[:, None] / scale
-    least = scale * np.array([LEAST.get(name, 0.0) for name in prices.FACTORS])
+    least = scale * np.array([LEAST.get(name, 0.0) for name in FACTORS])
     start = np.maximum(nnls(units * root[:, None], root)[0], least) + 1e-3
     found = least_squares(lambda factors: root * np.log(units @ factors), start, bounds=(least, np.inf), xtol=1e-12)
     return np.where(terms.any(axis=0), np.where(found.x < least + 1e-9, least, found.x) / scale, 0.0)
@@ -279,11 +261,16 @@ def quantile(errors: Array, weight: Array) -> float:
     return float(errors[order][np.searchsorted(summed, LEVEL * summed[-1])])
 
 
-def held_out(given: Sequence[Training]) -> pd.DataFrame:
+def _terms(given: pd.DataFrame) -> Array:
+    # Row by row: in which order a sum is made decides its last digit.
+    return np.array(given[list(FACTORS)], order="C")
+
+
+def held_out(given: pd.DataFrame) -> pd.DataFrame:
     """A row for each training and fold that it is left out in: columns COLUMNS, of which foretold_s is predicted by the
     factors of all trainings outside the fold, and low_s and high_s are its interval by the errors of the other folds.
     """
-    terms, seconds = np.array([one.terms for one in given]), np.array([one.took_s for one in given])
+    terms, seconds = _terms(given), given["took_s"].to_numpy()
     masks, weight = folds(given), weights(given)
     shared = weight / sum(mask.astype(float) for mask in masks.values())  # a training of two folds counts half in each
 
@@ -301,35 +288,26 @@ def held_out(given: Sequence[Training]) -> pd.DataFrame:
             others.append(missed[rest])
             of_others.append(shared[rest])
         foretold, factor = predicted(mask), np.exp(quantile(np.concatenate(others), np.concatenate(of_others)))
-        for place in np.flatnonzero(mask):
-            one = given[place]
-            about = (name, one.source, one.device, one.stack, one.kernel, one.key, one.took_s)
-            ends = (foretold[place], foretold[place] / factor, foretold[place] * factor, shared[place])
-            parts.append(dict(zip(COLUMNS, (*about, *ends), strict=True)))
-    return pd.DataFrame(parts)
+        its = given.assign(left_out=name, foretold_s=foretold, low_s=foretold / factor, high_s=foretold * factor)
+        parts.append(its.assign(weight=shared).loc[mask, COLUMNS])
+    return pd.concat(parts, ignore_index=True)
 
 
 # What is kept
 
 
+@functools.cache
 def derive() -> pd.DataFrame:
     """What each training is predicted to take by costs that it was not fitted to (held_out)."""
     return held_out(trainings())
 
 
-def costs(left_out: pd.DataFrame) -> pd.DataFrame:
+def costs() -> pd.DataFrame:
     """The costs fitted to all trainings, and how far those left out are missed: columns factor (each of prices.FACTORS,
     and "error", the standard deviation of a logarithm whose interval at LEVEL has nine tenths of them) and value.
     """
-    given = trainings()
-    terms, seconds = np.array([one.terms for one in given]), np.array([one.took_s for one in given])
-    found = dict(zip(prices.FACTORS, fit(terms, seconds, weights(given)), strict=True))
+    given, left_out = trainings(), derive()
+    found = dict(zip(FACTORS, fit(_terms(given), given["took_s"].to_numpy(), weights(given)), strict=True))
     missed = np.abs(np.log(left_out["foretold_s"] / left_out["took_s"])).to_numpy()
     found["error"] = quantile(missed, left_out["weight"].to_numpy()) / ndtri(0.5 + LEVEL / 2)
     return pd.DataFrame({"factor": list(found), "value": list(found.values())})
-
-
-if __name__ == "__main__":
-    table = derive()
-    for name, rows in (("cards", table), ("card-costs", costs(table))):
-        derived.write(name, rows)

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 
 from traintime.errors import InputError, unknown
-from traintime.explain.memory import GIB
+from traintime.explain.memory import GIB, memory_model
 from traintime.measuring import machine, stacks
 from traintime.point import Point
-from traintime.predict import durations, here, holdings, prices, resident, scaling
+from traintime.predict import durations, here, prices, resident, scaling
 from traintime.predict.answer import LEVEL, TIERS, Estimate, amount, bytes_of
 from traintime.predict.evidence import Evidence, conclude
 from traintime.predict.probe import StepTrainer
@@ -282,5 +282,5 @@ def _lacking(work: ModelDescription | None) -> str:
     """
     if work is None or resident.gpu_peak(work.stack.removeprefix("2026-")) is not None:
         return ""
-    needed, free = holdings.of_stack(work.stack).beyond_idle(work.work, work.how, work.frozen), machine.free_memory()
+    needed, free = memory_model(work.stack).beyond_idle(work.work, work.how, work.frozen), machine.free_memory()
     return f"needs about {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free" if needed > free else ""

@@ -1,8 +1,5 @@
 """What the book's machines took for each point, compared with what a formula expects of them: what a run is held
-against.
-
-`python -m traintime.predict.normal` writes data/derived/normal.csv from the stored measurements; a test holds that the
-file is what they give.
+against: the derived table normal.csv.
 """
 
 import functools
@@ -81,7 +78,7 @@ def derive() -> pd.DataFrame:
 @functools.cache
 def stored() -> pd.DataFrame:
     """The derived table, with `beyond`: logarithm of what a step took over what the formula expects of its machine."""
-    rows = pd.read_csv(paths.DERIVED / "normal.csv", keep_default_na=False, na_values={"faults": [""]})
+    rows = derived.read("normal").fillna({"path": ""})
     return rows.assign(beyond=np.log(rows["step_s"] / rows["expected_s"]))
 
 
@@ -125,7 +122,3 @@ def spread() -> MachineSpread:
             around.extend(beyond - np.median(beyond))
     of_machine, of_point_ = (NORMAL_SD * float(np.median(np.abs(each))) for each in (shifts, around))
     return MachineSpread(of_machine, of_point_, rows["stack"].nunique())
-
-
-if __name__ == "__main__":
-    derived.write("normal", derive(), digits=5)

@@ -5,29 +5,25 @@ A stack's efficiency factor is how many times the least possible time an operati
 from what the device reaches at best (Rates). A launch, and the per-step overhead, cost seconds that a processor needs
 on any device. Under an allocator that gives large blocks back (glibc) a byte also costs the page faults of the fresh
 pages mapped for it; under one that keeps them (tcmalloc) it does not, nor on a card, whose frameworks keep what they
-have had. `python -m traintime.predict.prices` fits the efficiency factors to the stored measurements
-(data/derived/habits.csv); a test holds that the file is what they give. A card's costs are fitted to what others timed
-on cards (predict.cards).
+have had. Processors' efficiency factors are fitted to the stored measurements (predict.fits), those on cards to what
+others timed on cards (predict.cards).
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from traintime import paths
 from traintime.errors import InputError, unknown
-from traintime.explain import points
+from traintime.explain.least_squares import Array
 from traintime.explain.terms import TERMS
 from traintime.measuring.machine import RATES, rated
 from traintime.point import Point, Run
-from traintime.store import derived, records
-from traintime.store.table import table
+from traintime.store import derived
 from traintime.workloads.base import BY_ROW, FLOAT32, Work
 
 ERRORS = ["error", "kinds", "elsewhere"]
@@ -46,8 +42,6 @@ CUDNN = (*COMPILED, "2026-torch")  # those to which Keras hands an LSTM or a GRU
 LAYER = "cudnn"  # no stack: a recurrent layer by itself, as others timed it
 FIXED = tuple(name for name, term in TERMS.items() if term.every_batch)  # what a batch pays however full it is
 USUAL, KEEPS = "glibc", "tcmalloc"  # the usual allocator, and one that keeps the memory that it has had
-Array = NDArray[np.float64]
-Solve = Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True)
@@ -64,6 +58,10 @@ class Rates:
         """
         each = {"": 1.0, "operations": 1 / self.flops, "bytes": 1 / self.bytes}
         return {name: term.weight * each[term.rate] for name, term in TERMS.items()}
+
+    def seconds(self, factors: Mapping[str, float]) -> dict[str, float]:
+        """Seconds of a unit of each term by its efficiency factor; a term without one costs nothing."""
+        return {term: factors.get(term, 0.0) * least for term, least in self.least.items()}
 
 
 @dataclass(frozen=True)
@@ -94,37 +92,6 @@ def design(works: Sequence[Work]) -> Array:
     return np.array([[float(getattr(work, name)) if name else 1.0 for name in amounts] for work in works])
 
 
-def pays(stack: str) -> Array:
-    """1 for each term that the stack pays, 0 for one that others alone do."""
-    return np.array([float(not term.stacks or stack in term.stacks) for term in TERMS.values()])
-
-
-def solve(values: Array, seconds: Array) -> Array:
-    """Costs by non-negative least squares in relative error; values: shape (steps, terms), seconds: (steps,).
-
-    Of terms that are in proportion in all these steps the first has the cost of them all and the others none: which
-    of them it were otherwise, a processor's rounding would decide.
-    """
-    # Each term in units of its own largest value: operations and launches are nine orders of magnitude apart.
-    scale = np.maximum(values.max(axis=0), 1e-300)
-    units = values / scale
-    first = np.sort(np.unique(np.round(units, 9), axis=1, return_index=True)[1])
-    found = np.zeros(values.shape[1])
-    found[first] = nnls(units[:, first] / seconds[:, None], np.ones(len(seconds)))[0]
-    return found / scale
-
-
-def left_out(values: Array, seconds: Array, groups: Sequence[object], solve: Solve = solve) -> Array:
-    """Logarithm of measured over predicted for each step, from costs fitted (by solve) to those of all other groups."""
-    names = np.array([str(group) for group in groups])
-    errors = np.full(len(seconds), np.nan)
-    for name in dict.fromkeys(names):
-        here = names == name
-        predicted = values[here] @ solve(values[~here], seconds[~here])
-        errors[here] = np.log(seconds[here] / np.maximum(predicted, 1e-9))
-    return errors
-
-
 def usable(point: Point, allocator: str = USUAL) -> bool:
     """Whether a point is an ordinary step under this allocator: on a CPU, nothing else unusual about how it is run."""
     sizes = point.sizes
@@ -149,81 +116,6 @@ def own_rates(machine: str, root: Path = paths.MEASUREMENTS) -> Rates:
     return Rates(middle["matmul_flop_per_s"], middle["bandwidth_bytes_per_s"])
 
 
-def derive() -> pd.DataFrame:
-    """Efficiency factors of every stack that has enough points under an allocator, a row for each term.
-
-    Columns: stack, allocator, term; habit: seconds of a step and a launch, else times the least possible; points,
-    workloads, machines: what it was fitted to. Errors, each a root mean square of the logarithm of measured over
-    predicted: error, of points that were left out; kinds, of whole workloads that were, each counted once however many
-    points it has; elsewhere, of machines that were; repeat: of measuring again. Missing where there is nothing to
-    leave out.
-    """
-    steps, repeats = [], {}
-    for machine in sorted(path.name for path in paths.MEASUREMENTS.iterdir() if (path / "rates.json").exists()):
-        least = np.array(list(own_rates(machine).least.values()))
-        for (_, stack), spread in points.pooled_spreads(points.counted(table(paths.MEASUREMENTS, machine))).items():
-            repeats.setdefault(stack, []).append(spread)
-        for path in records.files(paths.MEASUREMENTS, machine):
-            if records.is_sentinel(path):
-                continue
-            record = records.read(path)
-            allocator = record.point.run.allocator
-            if allocator not in (USUAL, KEEPS) or not usable(record.point, allocator):
-                continue
-            ended = [one for one in record.invocations if one.status == "ok" and not one.disturbed]
-            if timings := [one.result.timing for one in ended if one.result]:
-                means = [np.mean(timing.steps_ns[timing.warmup :]) / 1e9 for timing in timings]
-                values = design([record.point.work])[0] * least * pays(record.stack)
-                whose = record.stack, allocator
-                steps.append((whose, machine, record.point.workload, values, float(np.mean(means))))
-    rows = []
-    for stack, allocator in sorted({each[0] for each in steps}):
-        these = [each for each in steps if each[0] == (stack, allocator)]
-        _, machines, workloads, values, seconds = map(list, zip(*these, strict=True))
-        if len(seconds) < FEWEST:
-            continue
-        terms, measured = np.array(values), np.array(seconds)
-        degrees = sum(spread.degrees for spread in repeats[stack])
-        about = {
-            "points": len(seconds),
-            "workloads": " ".join(sorted(set(workloads))),
-            "machines": len(set(machines)),
-            "error": rms(left_out(terms, measured, range(len(seconds)))),
-            "kinds": _of_kinds(terms, measured, workloads),
-            "elsewhere": rms(elsewhere(terms, measured, machines, workloads)),
-            "repeat": np.sqrt(sum(each.degrees * each.sd**2 for each in repeats[stack] if each.degrees) / degrees),
-        }
-        rows += [
-            {"stack": stack, "allocator": allocator, "term": term, "habit": habit} | about
-            for term, habit in zip(TERMS, solve(terms, measured), strict=True)
-        ]
-    return pd.DataFrame(rows)
-
-
-def _of_kinds(values: Array, seconds: Array, workloads: list[str]) -> float:
-    """Root mean square over the kinds of what each is missed by when it is left out: another kind is one more of them,
-    not one more point. NaN where efficiency factors cannot be fitted without any one of them: of fewer than three
-    kinds, or with too few points of the others.
-    """
-    if len(set(workloads)) < 3 or len(workloads) - max(map(workloads.count, workloads)) < FEWEST:
-        return np.nan
-    errors = pd.Series(left_out(values, seconds, workloads))
-    return rms(errors.groupby(workloads).agg(rms).to_numpy())
-
-
-def elsewhere(values: Array, seconds: Array, machines: list[str], workloads: list[str]) -> Array:
-    """As left_out by machine, for the steps whose workload another machine has trained too."""
-    trained = {(machine, workload) for machine, workload in zip(machines, workloads, strict=True)}
-    known = [
-        any((other, workload) in trained for other in set(machines) - {machine})
-        for machine, workload in zip(machines, workloads, strict=True)
-    ]
-    # A machine whose others trained less than it did would be left with habits that nothing has determined.
-    most = max(sorted(set(machines)), key=lambda machine: sum(name == machine for name, _ in trained))
-    chosen = np.array(known) & (np.array(machines) != most)
-    return left_out(values, seconds, machines)[chosen] if chosen.any() else np.empty(0)
-
-
 def rms(errors: Array) -> float:
     """Root mean square; NaN of nothing."""
     return float(np.sqrt(np.mean(np.square(errors)))) if len(errors) else np.nan
@@ -232,7 +124,7 @@ def rms(errors: Array) -> float:
 @functools.cache
 def habits(allocator: str = USUAL) -> pd.DataFrame:
     """The derived table of the efficiency factors under an allocator, by stack and term."""
-    rows = pd.read_csv(paths.DERIVED / "habits.csv")
+    rows = derived.read("habits")
     return rows[rows["allocator"] == allocator].drop(columns="allocator").set_index(["stack", "term"])
 
 
@@ -253,10 +145,9 @@ def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Pri
     if stack not in known(allocator):
         remedy = f"It is known of: {', '.join(known(allocator))}." if known(allocator) else f"Take {USUAL} or {KEEPS}."
         raise InputError("allocator", allocator, f"was not measured with {stack}", remedy)
-    least, (habit, error) = rates.least, _habit(stack, allocator)
-    seconds = {term: habit[term] * least[term] for term in TERMS}
+    factors, error = _habit(stack, allocator)
     under = "" if allocator == USUAL else f" under {allocator}"
-    return Prices(f"{stack} on {name}{under}", seconds, error)
+    return Prices(f"{stack} on {name}{under}", rates.seconds(factors), error)
 
 
 @functools.cache
@@ -318,27 +209,18 @@ def factors_of(stack: str, kernel: str) -> dict[str, str]:
     return costs if stack == LAYER else {"overhead": "step"} | costs
 
 
-def computes_in_tf32(stack: str, kernel: str) -> bool:
-    """Whether a stack's float32 products are computed in TF32 by a card that can.
+@functools.cache
+def card_rates(device: str, stack: str, kernel: str) -> Rates:
+    """The peaks of a card's data sheet; that of TF32 where a card has it and the stack computes float32 products so.
 
-    By default TensorFlow's are (tf.config.experimental.enable_tensor_float_32_execution), and JAX's (its page "Matmul
-    precision"); of torch's those of cuDNN (torch.backends.cudnn.allow_tf32), and not the matmuls, since 1.12
+    By default TensorFlow does (tf.config.experimental.enable_tensor_float_32_execution), and JAX (its page "Matmul
+    precision"); torch does for products of cuDNN (torch.backends.cudnn.allow_tf32), and not for matmuls, since 1.12
     (torch.backends.cuda.matmul.allow_tf32).
     """
-    return stack in COMPILED or (stack == "2026-torch" and kernel in ("convolution", "cudnn"))
-
-
-@functools.cache
-def unit_costs(device: str, stack: str, kernel: str) -> Array:
-    """What a unit of each term takes on a card for a unit of each factor, s: shape (FACTORS, terms)."""
     figures = sheet(device)
-    peak = figures["float32 peak"]
-    if computes_in_tf32(stack, kernel):
-        peak = figures.get("TF32 peak", peak)
-    least, found = Rates(peak, figures["bandwidth peak"]).least, np.zeros((len(FACTORS), len(TERMS)))
-    for term, factor in factors_of(stack, kernel).items():
-        found[FACTORS.index(factor), list(TERMS).index(term)] = least[term]
-    return found
+    tf32 = stack in COMPILED or (stack == "2026-torch" and kernel in ("convolution", "cudnn"))
+    peak = "TF32 peak" if tf32 and "TF32 peak" in figures else "float32 peak"
+    return Rates(float(figures[peak]), float(figures["bandwidth peak"]))
 
 
 def kernel_of(stack: str, work: Work, convolutions: bool = False) -> str:
@@ -364,14 +246,15 @@ def published(device: str, stack: str, kernel: str = "matmul") -> Prices:
         return replace(of_rates(device, rates, stack), of=f"{stack} on {device}")
     if stack not in known():
         raise unknown("stack", stack, known())
-    seconds = card_costs()[list(FACTORS)].to_numpy() @ unit_costs(device, stack, kernel)
-    return Prices(f"{stack} on {device}", dict(zip(TERMS, seconds.tolist(), strict=True)), on_cards())
+    costs = card_costs()
+    factors = {term: float(costs[factor]) for term, factor in factors_of(stack, kernel).items()}
+    return Prices(f"{stack} on {device}", card_rates(device, stack, kernel).seconds(factors), on_cards())
 
 
 @functools.cache
 def card_costs() -> "pd.Series[float]":
     """FACTORS as predict.cards fitted them, and "error" (on_cards)."""
-    return pd.read_csv(paths.DERIVED / "card-costs.csv").set_index("factor")["value"]
+    return derived.read("card-costs", "factor")["value"]
 
 
 def on_cards() -> float:
@@ -379,7 +262,3 @@ def on_cards() -> float:
     logarithm whose interval has nine tenths of them.
     """
     return float(card_costs()["error"])
-
-
-if __name__ == "__main__":
-    derived.write("habits", derive())

@@ -1,9 +1,7 @@
 """How often answers of each kind were right: of models that were predicted, then trained (`traintime bench-predict`).
 
-`python -m traintime.predict.record` derives it from data/predicted (data/derived/record.csv), how far off the peaks of
-memory were (peaks.csv), and how often `fit` slept before it returned (sleeps.csv); a test holds that the files are what
-they give. The points that the holdings are fitted to do not tell how far off peaks are: they are trained by the
-workers' own loop, and `fit` holds more, on other models, in a process that loaded more before.
+Three derived tables hold it, from data/predicted: record.csv, how far off the peaks of memory were (peaks.csv), and how
+often `fit` slept before it returned (sleeps.csv).
 """
 
 import functools
@@ -117,14 +115,9 @@ def derive() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@functools.cache
-def _stored(name: str, *index: str) -> pd.DataFrame:
-    return pd.read_csv(paths.DERIVED / f"{name}.csv").set_index(list(index))
-
-
 def of(tier: str) -> TrackRecord:
     """What came of answers of this tier."""
-    row = _stored("record", "tier").loc[tier]
+    row = derived.read("record", "tier").loc[tier]
     counts = (int(row[name]) for name in ("version", "models", "held", "longer"))
     return TrackRecord(*counts, float(row["half"]), float(row["longest_s"]))
 
@@ -144,7 +137,7 @@ def derive_peaks() -> pd.DataFrame:
 
 def peak_error(tier: str, stack: str) -> float:
     """Root mean square of the logarithm of a peak over what this tier predicts on this stack, or on the others."""
-    rows = _stored("peaks", "tier", "stack")
+    rows = derived.read("peaks", "tier", "stack")
     return float(rows.loc[(tier, stack if (tier, stack) in rows.index else OTHERS), "error"])
 
 
@@ -159,10 +152,5 @@ def derive_sleeps() -> pd.DataFrame:
 
 def slept() -> tuple[int, int]:
     """How many trainings on TensorFlow slept before `fit` returned, and of how many."""
-    return tuple(map(int, _stored("sleeps", "slept", "trainings").index[0]))
-
-
-if __name__ == "__main__":
-    derived.write("peaks", derive_peaks())
-    derived.write("sleeps", derive_sleeps())
-    derived.write("record", derive())
+    row = derived.read("sleeps").iloc[0]
+    return int(row["slept"]), int(row["trainings"])

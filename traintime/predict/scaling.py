@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traintime.predict import holdings
+from traintime.explain.memory import memory_model
 from traintime.predict.answer import amount
 from traintime.predict.prices import FIXED, TERMS, USUAL, Prices
 from traintime.predict.request import ModelDescription
@@ -60,7 +60,7 @@ def scale(small: ModelDescription, large: ModelDescription, batch: int, prices: 
     before, after = prices.parts(small.work), prices.parts(large.work)
     was, now = sum(before.values()), sum(after.values())
     apart = float(np.linalg.norm([after[term] / now - before[term] / was for term in TERMS]))
-    forward, memory = prices.step_s(small.forward), holdings.of_stack(large.stack)
+    forward, memory = prices.step_s(small.forward), memory_model(large.stack)
 
     def held(one: ModelDescription) -> float:
         return memory.beyond_idle(one.work, one.how, one.frozen)

@@ -11,11 +11,11 @@ from dataclasses import replace
 import psutil
 
 from traintime.errors import InputError
+from traintime.explain.memory import CONTEXT
 from traintime.predict import advice, here, prices, record, resident
 from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, amount, digits, lasting
 from traintime.predict.evidence import Evidence
-from traintime.predict.holdings import CONTEXT
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, Trainer, probe, quarter
 from traintime.predict.request import ModelDescription, Request

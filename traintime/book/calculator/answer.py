@@ -10,9 +10,10 @@ import numpy as np
 from traintime.book import original, stored
 from traintime.book.calculator import choices, formulas
 from traintime.errors import InputError
+from traintime.explain.memory import CONTEXT, memory_model
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
-from traintime.predict import advice, holdings, prices
+from traintime.predict import advice, prices
 from traintime.predict.answer import LEVEL, SURE, around
 from traintime.predict.cards import OURS, THE_DOCUMENTS
 from traintime.predict.prices import FIXED, USUAL, Prices, Rates
@@ -103,13 +104,13 @@ class Answer:
 
 def answer(settings: Settings) -> Answer:
     """What to expect, and why. Raises InputError for what the stack cannot train."""
-    work, its, held = settings.sizes.work(), prices_of(settings), holdings.of_stack(settings.stack)
+    work, its, held = settings.sizes.work(), prices_of(settings), memory_model(settings.stack)
     terms, how, steps = its.parts(work), settings.sizes.how, -(-settings.sentences // settings.batch)
     parts = by_part(terms)
     epoch = within(_epoch_s(settings, terms), its.error)
     card = settings.machine in choices.machines() and choices.machines()[settings.machine].card
     # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
-    peak = held.beyond_idle(work, how) + (holdings.CONTEXT if card else held.idle)
+    peak = held.beyond_idle(work, how) + (CONTEXT if card else held.idle)
     return Answer(
         step=within(sum(parts.values()), its.error),
         epoch=epoch,

@@ -7,8 +7,9 @@ from typing import Any
 
 from traintime.book import stored
 from traintime.book.calculator.formulas import OPTIMIZERS
+from traintime.explain import memory
 from traintime.measuring import stacks
-from traintime.predict import holdings, prices
+from traintime.predict import prices
 from traintime.predict.cards import OURS
 from traintime.predict.prices import KEEPS, USUAL
 from traintime.workloads.base import BY_ROW
@@ -143,8 +144,8 @@ def devices() -> list[str]:
 
 @functools.cache
 def stack_names() -> list[str]:
-    """Stacks whose efficiency factors and holdings are known, the newest first, and of these the usual one."""
-    known = set(prices.known()) & set(holdings.stacks())
+    """Stacks whose efficiency factors and memory model are known, the newest first, and of these the usual one."""
+    known = set(prices.known()) & set(memory.stacks())
     years = {name: int(name[:4]) if name[:4].isdigit() else 0 for name in known}
     return sorted(known, key=lambda name: (-years[name], name != STACK, name))
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import sympy
 
+from traintime.explain.memory import MemoryModel
 from traintime.explain.terms import TERMS
-from traintime.predict.holdings import MemoryModel
 from traintime.predict.prices import FIXED, Rates
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn

@@ -16,9 +16,10 @@ from traintime.book.calculator.choices import Machine, Number
 from traintime.book.chapters import batch
 from traintime.book.plots.look import PALETTE
 from traintime.explain.formula import STEP
+from traintime.explain.memory import CONTEXT, memory_model
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import PARTS, TERMS
-from traintime.predict import advice, holdings
+from traintime.predict import advice
 from traintime.predict.cards import THE_DOCUMENTS
 from traintime.predict.prices import REACHED, Prices
 from traintime.workloads.rnn import Rnn
@@ -97,7 +98,7 @@ def data() -> dict[str, Any]:
         "holdings": {stack: _held(stack) for stack in names},
         "seconds": SECONDS,
         "bytes": BYTES,
-        "context": holdings.CONTEXT,
+        "context": CONTEXT,
     }
 
 
@@ -145,7 +146,7 @@ def _misses(machine: str) -> dict[str, Any]:
 
 
 def _held(stack: str) -> dict[str, Any]:
-    held = holdings.of_stack(stack)
+    held = memory_model(stack)
     hows = {name: Rnn.model_construct(optimizer=way[0], frozen=way[1]).how for name, way in formulas.WAYS.items()}
     its = {name: value for name, value in asdict(held).items() if name not in ("stack", "copies")}
     return its | {"copies": {name: held.copies_of(how) for name, how in hows.items()}}

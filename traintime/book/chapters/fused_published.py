@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import sympy
-from scipy.optimize import nnls
 
 from traintime.book import claims, external, original, stored
 from traintime.book.claims import Finding, Judge
@@ -251,7 +250,7 @@ def kernel_costs(rows: pd.DataFrame) -> "pd.Series[float]":
     """Three non-negative costs, fitted to cards' rows in relative error: seconds per time step, and how many times the
     data sheet's seconds the weights and the arithmetic take.
     """
-    solution, _ = nnls(rows[COSTS].div(rows["step_s"], axis=0).to_numpy(), np.ones(len(rows)))
+    solution = formula.solve(rows[COSTS].to_numpy(), rows["step_s"].to_numpy())
     return pd.Series(solution, COSTS)
 
 

@@ -142,8 +142,8 @@ def gaps(book: Measurements) -> pd.DataFrame:
             row = {"stack": stack, "runs": len(point), "ratio": gap.value, "low": gap.low, "high": gap.high}
             row |= {name: point[name].iloc[0] for name in ("vocabulary", "batch", "length", "told")}
             rows.append(row | {name: point[name].mean() for name in ("step_s", "fit_step_s")})
-    for row, verdict in zip(rows, statistics.verdicts(comparisons), strict=True):
-        row["faster"] = verdict.faster or SAME
+    for row, (faster, _) in zip(rows, statistics.verdicts(comparisons), strict=True):
+        row["faster"] = faster or SAME
     columns = ["stack", "vocabulary", "batch", "length", "told", "runs", "ratio", "low", "high", "faster"]
     return stored.in_order(pd.DataFrame(rows, columns=[*columns, "step_s", "fit_step_s"]))
 

@@ -31,9 +31,9 @@ from traintime.book.chapters.memory_held import (
 from traintime.book.claims import Finding, above, below, claim, every_stack, higher, within
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
+from traintime.explain import memory
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
-from traintime.predict import holdings
 from traintime.store.records import Record
 from traintime.workloads.base import FLOAT
 
@@ -53,7 +53,7 @@ def worked(measured: pd.Series, **fields: Any) -> pd.DataFrame:
     work = make_point(**fields).work
     rows = []
     for stack, peak in measured.items():
-        held = holdings.of_stack(str(stack))
+        held = memory.memory_model(str(stack))
         copied = held.copies * FLOAT * work.parameters
         row = {"stack": stack, "framework": held.idle + held.runtime, "copies": copied}
         row |= {"activations": held.of_model(work) - copied, "predicted": held.peak_bytes(work), "measured": peak}
@@ -93,7 +93,7 @@ def worked_table(found: pd.DataFrame) -> HTML:
 
 def coefficients_table() -> HTML:
     """The coefficients of each stack with Adam: R, k, q of other layers and of an LSTM, and the error of a peak."""
-    rows = [holdings.of_stack(stack) for stack in stored.stack_order(holdings.stacks())]
+    rows = [memory.memory_model(stack) for stack in stored.stack_order(memory.stacks())]
     return page.columns(
         pd.DataFrame(map(vars, rows)),
         stack="stack",
@@ -110,10 +110,10 @@ def here_table(run: Measurements) -> HTML:
 
     def predicted(row: pd.Series) -> float:
         fields = {name: row[name] for name in SIZES}
-        return holdings.of_stack(row["stack"]).peak_bytes(make_point(**fields).work, row["how"])
+        return memory.memory_model(row["stack"]).peak_bytes(make_point(**fields).work, row["how"])
 
     points = peaks(run)
-    points = points[points["stack"].isin(holdings.stacks())]
+    points = points[points["stack"].isin(memory.stacks())]
     return page.columns(
         points.assign(predicted=[predicted(row) for _, row in points.iterrows()]),
         fold="This run's peaks, predicted and measured",
@@ -338,9 +338,9 @@ def _range(values: Iterable[float], spec: str = ".2f", unit: str = "") -> str:
     return " to ".join(dict.fromkeys(f"{end:{spec}}" for end in (ordered[0], ordered[-1]))) + unit
 
 
-def _coefficient(value: Callable[[holdings.MemoryModel], float]) -> pd.Series:
+def _coefficient(value: Callable[[memory.MemoryModel], float]) -> pd.Series:
     """A coefficient of the recipe by stack of Keras 3."""
-    return pd.Series({stack: value(holdings.of_stack(stack)) for stack in KERAS3})
+    return pd.Series({stack: value(memory.memory_model(stack)) for stack in KERAS3})
 
 
 def _off(found: pd.DataFrame) -> str:

@@ -15,7 +15,6 @@ from traintime.book.stored import ANY, Measurements
 from traintime.explain import memory
 from traintime.explain.memory import READY
 from traintime.point import make_point
-from traintime.store import derived
 from traintime.workloads.base import FLOAT
 
 MIB = 2**20
@@ -96,27 +95,21 @@ def peaks(book: Measurements) -> pd.DataFrame:
 
 def idle(stack: str) -> float:
     """Bytes that a stack holds when it is imported and its model built; 0 where nobody measured it."""
-    return derived.footprint(stack).idle_bytes or 0.0
+    return memory.idle_bytes(stack, 0.0)
 
 
-@functools.cache
-def holdings(book: Measurements) -> pd.DataFrame:
-    """What each stack holds when it trains with Adam, where enough points ran, a row a stack. Columns: stack, and
-
-    fit (memory.Holding); error: relative, of a point from the others, the mean of their sizes; worst: the largest of
-    them with its sign; at: the sizes of that point.
+def three_part_errors(book: Measurements) -> "pd.Series[float]":
+    """By how much a runtime, copies and activations that are fitted to the other points miss what a point holds with
+    Adam, a share, the mean over the points: by stack, of those where enough points ran.
     """
-    rows = []
+    found = {}
     for stack, points in stored.chosen(peaks(book), how="adam").groupby("stack", sort=False):
-        parameters, activations = points["parameter_bytes"], points["activation_bytes"]
+        parameters, activations, held = points["parameter_bytes"], points["activation_bytes"], points["held"]
         if len(points) > 3 and parameters.nunique() > 2 and activations.nunique() > 1:
-            fit = memory.holding(parameters, activations, points["held"])
-            far = int(np.abs(fit.left_out).argmax())
-            point = points.iloc[far]
-            sizes = f"{point['vocabulary']:,} rows, batch {point['batch']:,}, length {point['length']}"
-            row = {"stack": stack, "fit": fit, "error": float(np.abs(fit.left_out).mean())}
-            rows.append(row | {"worst": float(fit.left_out[far]), "at": sizes})
-    return pd.DataFrame(rows, columns=["stack", "fit", "error", "worst", "at"])
+            design = np.column_stack([np.ones(len(points)), parameters, activations])
+            _, by_others = memory.told_apart(design, held.to_numpy(float), held.to_numpy(float))
+            found[stack] = np.abs(by_others / held - 1).mean()
+    return pd.Series(found, dtype=float)
 
 
 @claim(
@@ -125,7 +118,7 @@ def holdings(book: Measurements) -> pd.DataFrame:
     "seen within 10 % on average on today's stacks and within 20 % on the older ones.",
 )
 def three_parts(book: Measurements) -> Finding:
-    errors = holdings(book).set_index("stack")["error"].astype(float)
+    errors = three_part_errors(book)
     old = errors.index.isin(KERAS2)
     if old.all() or not old.any():
         raise KeyError("stacks of both kinds are needed")

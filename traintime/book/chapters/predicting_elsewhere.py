@@ -17,6 +17,7 @@ from traintime.book.stored import ANY, Measurements
 from traintime.explain.statistics import Interval
 from traintime.predict import cards, compare, prices
 from traintime.predict.answer import LEVEL, SURE, around
+from traintime.store import derived
 
 ODD = "amd-epyc-2-cores-24-gib"  # machine A
 TWICE = (0.5, 2.0)
@@ -142,7 +143,7 @@ def left_out() -> pd.DataFrame:
     (predict.cards): the columns of data/derived/cards.csv, times (predicted over true) and held (whether the interval
     covers it, which the errors of what else was left out gave).
     """
-    rows = pd.read_csv(paths.DERIVED / "cards.csv")
+    rows = derived.read("cards")
     held = rows["took_s"].between(rows["low_s"], rows["high_s"])
     return rows.assign(times=rows["foretold_s"] / rows["took_s"], held=held)
 

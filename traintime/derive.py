@@ -1,0 +1,38 @@
+"""What `make derived` writes into data/derived, in order: a table may rest on those before it, the verdicts on all.
+
+`python -m traintime.derive` writes everything again, with names of tables these alone.
+"""
+
+import sys
+
+from traintime.explain import memory
+from traintime.predict import cards, fits, normal, record
+from traintime.store import derived
+
+TABLES = {
+    "warm-up": lambda: derived.derive_warmup(derived.measured()),
+    "memory": lambda: memory.derive(derived.measured()),
+    "habits": fits.habits,
+    "peaks": record.derive_peaks,
+    "sleeps": record.derive_sleeps,
+    "record": record.derive,
+    "holdings": fits.memory_models,
+    "cards": cards.derive,
+    "card-costs": cards.costs,
+    "normal": normal.derive,
+}
+DIGITS = {"normal": 5}  # significant ones; the others have six
+
+
+def main(*names: str) -> None:
+    """Write these tables, or all of them and the verdicts."""
+    for name in names or TABLES:
+        derived.write(name, TABLES[name](), DIGITS.get(name, 6))
+    if not names:
+        from traintime.book import verdicts  # here: what it imports may read a table
+
+        verdicts.update()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
