@@ -28,7 +28,6 @@ from traintime.explain import memory, points
 from traintime.learning import run as learning
 from traintime.learning.trial import Trial
 from traintime.measuring import allocators, history, stacks, sweep
-from traintime.measuring import bench_rows as rows_bench
 from traintime.measuring import check as checker
 from traintime.measuring import machine as machines
 from traintime.measuring import measure as measuring
@@ -461,31 +460,6 @@ def bench_formula(as_json: Json = False) -> None:
         show(grid(pd.DataFrame(cells, columns=sharp.HEADS), machine))
 
 
-@app.command("bench-rows")
-def bench_rows(
-    stack: Annotated[list[str] | None, typer.Option(help="Stack to try; those of Keras 3 by default.")] = None,
-    vocabulary: Annotated[list[int] | None, typer.Option(min=1, help="Rows of the table; 5,000 to 2,000,000.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Invocations of each way, in turn.")] = 1,
-    as_json: Json = False,
-) -> None:
-    """What the rows of a table cost in `fit`: dense Adam, the same Adam deferred, and a frozen table, in turn."""
-    chosen = [stacks.get(name) for name in stack] if stack else [one for one in stacks.ALL.values() if one.present]
-    chosen = [one for one in chosen if stack or one.api == "keras3"]
-    for one in chosen:
-        stacks.refuse_impossible(make_point(optimizer="adam-deferred"), one)
-    found = []
-    for one in rows_bench.run(chosen, tuple(vocabulary or rows_bench.VOCABULARIES), rounds):
-        found.append(one)
-        if not as_json:
-            err.print(
-                ", ".join(f"{head} {cell}" for head, cell in zip(rows_bench.HEADS, one.cells, strict=True) if cell),
-                soft_wrap=True,
-            )
-    if as_json:
-        return print_json([one.plain for one in found])
-    show(grid(pd.DataFrame([one.cells for one in found], columns=rows_bench.HEADS)))
-
-
 SAMPLES = 1_000_000  # of an epoch, where nothing else is said of a model's sizes
 STATUS = {True: 0, False: 1, None: 3}
 
@@ -706,6 +680,20 @@ def refuse_overlong(words: list[str]) -> None:
             raise InputError(option or before, f"{value[:9]}…", problem, f"Give at most {LARGEST:,}.")
 
 
+# Commands of the last version, and what takes their place.
+GONE = {
+    "bench-rows": "Run: traintime sweep --profile full --only rows --to FOLDER; it measures the same, and more.",
+}
+
+
+def refuse_gone(words: list[str]) -> None:
+    """Raise InputError for a command, or an option of one, that the last version had."""
+    for gone, instead in GONE.items():
+        command, *option = gone.split()
+        if words[:1] == [command] and set(option) <= set(words):
+            raise InputError("command", gone, "is gone", instead)
+
+
 INTERRUPTED = 130  # exit status of a program that Ctrl-C has ended
 
 
@@ -715,6 +703,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):  # a terminal without a sign shows a question mark in its place
             stream.reconfigure(errors="replace")
     try:
+        refuse_gone(sys.argv[1:])
         refuse_overlong(sys.argv[1:])
         app()
     except (InputError, RuntimeError, OSError, ModuleNotFoundError) as error:

@@ -20,7 +20,7 @@ import yaml
 from traintime import cli, paths, workloads
 from traintime.errors import InputError
 from traintime.learning import run as learning
-from traintime.measuring import allocators, bench_rows, machine, measure, stacks, sweep
+from traintime.measuring import allocators, machine, measure, stacks, sweep
 from traintime.measuring.protocol import QUICK
 from traintime.point import make_point
 from traintime.predict import bench
@@ -225,7 +225,6 @@ def test_a_stack_that_is_not_here_is_refused_with_the_command_that_adds_it(train
         ("measure --allocator mimalloc", "allocator", "mimalloc", "'glibc', 'glibc-keep', "),
         ("measure --loop epoch", "sentences", None, "Give the samples of the epoch."),
         ("measure --dropout 1.5", "dropout", 1.5, "Give a value that it takes."),
-        ("bench-rows --stack 2017-theano", "optimizer", "adam-deferred", "Take a stack of keras3."),
     ],
 )
 def test_what_cannot_be_measured_is_refused(traintime, fake_measure, words, field, value, remedy):
@@ -252,8 +251,7 @@ def test_what_this_machine_does_not_have_is_refused(traintime, fake_measure, mon
     [
         *(f"measure --stack numpy --{name} {{}}" for name in ("vocabulary", "batch", "steps", "threads")),
         *(f"estimate --{name} {{}}" for name in ("samples", "epochs", "vocabulary", "validation")),
-        *("estimate --samples={}", "check --at-least {}", "bench-rows --stack 2026-jax --vocabulary {}"),
-        "sweep --within {}",
+        *("estimate --samples={}", "check --at-least {}", "sweep --within {}"),
     ],
 )
 def test_a_number_of_400_digits_is_refused_by_its_option(traintime, fake_measure, words):
@@ -805,20 +803,12 @@ def test_data_that_cannot_be_fetched_are_told_before_anything_is_trained(trainti
     assert_refused(answer, "task", "imdb", "Connect to the network.")
 
 
-# Rows
-
-
-def test_what_rows_cost_is_shown_or_given(traintime, monkeypatch):
-    ways = {"dense": 2.0, "deferred": 0.05, "frozen": 0.04}
-    found = bench_rows.RowCosts("2026-torch", 1000, ways, ways)
-    monkeypatch.setattr(bench_rows, "run", lambda chosen, vocabularies, rounds: iter([found] * len(vocabularies)))
-    answer = traintime("bench-rows", "--stack", "2026-torch", "--json")
-    assert answer.status == 0
-    assert [row["dense_over_deferred"] for row in json.loads(answer.out)] == [40.0] * len(bench_rows.VOCABULARIES)
-    assert "40.00" in traintime("bench-rows", "--stack", "2026-torch", "--vocabulary", "1000").out
-
-
 # Help
+
+
+@pytest.mark.parametrize("words", cli.GONE)
+def test_what_is_gone_names_what_takes_its_place(traintime, words):
+    assert_refused(traintime(*words.split(), "--json"), "command", words, cli.GONE[words])
 
 
 def commands(command, *words):
