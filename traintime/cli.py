@@ -13,7 +13,6 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-import numpy as np
 import pandas as pd
 import typer
 from rich.console import Console
@@ -410,42 +409,6 @@ def machine(
     out.print(f"matmul {rates['matmul_flop_per_s'] / 1e9:.0f} GFLOP/s in float32")
 
 
-@app.command()
-def bench(
-    stack: Annotated[list[str] | None, typer.Option(help="Stack to try; all that are here by default.")] = None,
-    steps: Annotated[int, typer.Option(min=2, help="Steps in a block.")] = 5,
-    blocks: Annotated[int, typer.Option(min=2, help="Blocks of each kind.")] = 100,
-    as_json: Json = False,
-) -> None:
-    """What measuring itself costs: measured steps against a bare loop of the same steps, in turn in one process."""
-    from scipy.stats import quantile_test  # as slow to load as all the rest together, and nothing else here needs it
-
-    chosen = [stacks.get(name) for name in stack or stacks.ALL]
-    rows = []
-    for one in chosen:
-        if not one.present:
-            continue
-        # Short steps, so that what the timing adds would show, and many pairs fit into a few seconds.
-        point = make_point(vocabulary=1000, batch=16, length=5)
-        record = measuring.measure(point, one, task="bench", steps=steps, blocks=blocks)
-        if record["status"] != "ok":
-            raise RuntimeError(f"{one.name}: {record['status']}: {record['error']}")
-        times = record["result"]["bench"]
-        ratios = np.array(times["measured_ns"]) / np.array(times["bare_ns"])
-        # By order statistics: what a shared machine does to single pairs has no part in it.
-        low, high = quantile_test(ratios, p=0.5).confidence_interval()
-        row = {"stack": one.name, "step_ms": statistics.median(times["bare_ns"]) / steps / 1e6}
-        row |= {"ratio": float(np.median(ratios)), "low": low, "high": high, "blocks": len(ratios)}
-        row |= {"lowest": float(ratios.min()), "highest": float(ratios.max())}
-        rows.append(row)
-        if not as_json:
-            text = "{stack:16} bare step {step_ms:6.2f} ms; measured / bare {ratio:.3f} ({low:.3f} to {high:.3f}), "
-            text += "single pairs {lowest:.2f} to {highest:.2f}"
-            out.print(text.format(**row), highlight=False, soft_wrap=True)
-    if as_json:
-        print_json(rows)
-
-
 @app.command("bench-formula")
 def bench_formula(as_json: Json = False) -> None:
     """How sharp the formula is: its error for points that it has not seen, next to that of measuring them again."""
@@ -682,6 +645,7 @@ def refuse_overlong(words: list[str]) -> None:
 
 # Commands of the last version, and what takes their place.
 GONE = {
+    "bench": "A loop of the framework's own is the measure: traintime measure --loop fit --json has both.",
     "bench-rows": "Run: traintime sweep --profile full --only rows --to FOLDER; it measures the same, and more.",
 }
 

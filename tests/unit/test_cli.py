@@ -93,8 +93,8 @@ def fake_measure(monkeypatch, invocation):
     def make(status="ok", evidence=None):
         calls = []
 
-        def answer(point, stack, protocol=QUICK, *, progress=None, **task):
-            calls.append(SimpleNamespace(point=point, stack=stack.name, protocol=protocol, task=task))
+        def answer(point, stack, protocol=QUICK, *, progress=None):
+            calls.append(SimpleNamespace(point=point, stack=stack.name, protocol=protocol))
             protocol = protocol.model_copy(update={"warmup": 2})
             hash_ = code.current(point.workload, stack.api)
             started = f"2026-01-02T03:{len(calls) // 60:02}:{len(calls) % 60:02}Z"
@@ -104,9 +104,6 @@ def fake_measure(monkeypatch, invocation):
                 steps = [900_000_000, 800_000_000] + [3_000_000] * protocol.steps
                 made["result"]["timing"] |= {"steps_ns": steps}
                 made["result"]["evidence"] |= evidence or {}
-            if status == "ok" and task:
-                ratios = [1.01, 1.01, 1.0, 1.03, 1.01, 1.02, 1.01, 0.99]
-                made["result"] = {"bench": {"bare_ns": [100] * 8, "measured_ns": [100 * ratio for ratio in ratios]}}
             return {name: value for name, value in made.items() if name not in ("sweep", "round", "seed")}
 
         monkeypatch.setattr(measure, "measure", answer)
@@ -540,20 +537,6 @@ def test_a_failed_measurement_says_why_and_has_exit_status_1(traintime, fake_mea
     assert f"{status}: made up" in answer.err
     if words:
         assert json.loads(answer.out)["status"] == status
-
-
-def test_a_failed_bench_is_one_error_and_exit_status_1(traintime, fake_measure):
-    fake_measure("crashed")
-    answer = traintime("bench", "--stack", "numpy")
-    assert (answer.status, answer.err) == (1, "error: numpy: crashed: made up\n")
-
-
-def test_a_bench_tells_the_median_of_the_ratios(traintime, fake_measure):
-    calls = fake_measure()
-    assert "measured / bare 1.010 (0.990 to 1.030)" in traintime("bench", "--stack", "numpy", "--steps", 2).words
-    (row,) = json.loads(traintime("bench", "--stack", "numpy", "--json").out)
-    assert (row["stack"], row["ratio"], row["blocks"]) == ("numpy", pytest.approx(1.01), 8)
-    assert calls[1].task == {"task": "bench", "steps": 5, "blocks": 100}
 
 
 def test_a_sweep_is_measured_checked_and_shown(traintime, fake_measure, rates, profile, tmp_path):
