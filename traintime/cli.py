@@ -338,50 +338,34 @@ def check(
         bool | None,
         typer.Option("--history/--no-history", help="Look for committed invocations that are gone; in a git checkout."),
     ] = None,
-    contribution: Annotated[
-        bool, typer.Option("--contribution", help="From somebody else: is it safe to merge, and what would it add?")
-    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Check a folder of measurement files alone: keys, counts, rounds, sources. Exit status 1 when one is wrong.
-
-    With --contribution it is 2, and then nothing of the folder may be merged.
-    """
-    paths.of_checkout(paths.MEASUREMENTS if contribution else folder)
+    """Check a folder of measurement files alone: keys, counts, rounds, sources. Exit status 1 when one is wrong."""
     if not folder.is_dir():
         raise InputError("folder", str(folder), "does not exist", "Name a folder of measurement files.")
     if (folder / "machine.json").exists():
         raise InputError("folder", str(folder), "is a machine's own", "Name the folder that holds it.")
-    repository = None if contribution or past is False else history.checkout(folder)
+    repository = None if past is False else history.checkout(folder)
     if past and repository is None:
         raise InputError("history", str(folder), "lies in no git checkout with a commit", "Leave --history out.")
-    found = list(checker.findings(folder, at_least, sent=contribution))
-    if contribution:
-        found += checker.collisions(folder, paths.MEASUREMENTS)
+    found = list(checker.findings(folder, at_least))
     faults = [finding.sentence for finding in found if finding.fault]
     notes = [finding.sentence for finding in found if not finding.fault]
     if repository:
         faults += history.lost(folder, repository)
         if history.shallow(repository):
             notes.append("history could not be read: the clone is shallow; complete it with git fetch --unshallow")
-    if contribution and not faults:
-        notes += [remark.sentence for remark in checker.outside(folder)]
     for sentence in notes:
         err.print(f"note: {sentence}", markup=False, highlight=False, soft_wrap=True)
-    adds = checker.additions(folder, paths.MEASUREMENTS) if contribution and not faults else None
     if as_json:
-        told = {"faults": faults, "notes": notes, "adds": asdict(adds) if adds else None}
-        print_json(told if contribution else faults)
+        print_json(faults)
     else:
         for fault in faults:
             print(fault)
-        number = len(list(records.files(folder)))
-        problems = f"{len(faults)} problems" + (": nothing of it may be merged" if contribution else "")
-        err.print(f"{number} files, {problems if faults else 'all well'}")
-        if adds:
-            print(adds.text)
+        problems = f"{len(faults)} problems" if faults else "all well"
+        err.print(f"{len(list(records.files(folder)))} files, {problems}")
     if faults:
-        raise typer.Exit(2 if contribution else 1)
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -647,6 +631,7 @@ def refuse_overlong(words: list[str]) -> None:
 GONE = {
     "bench": "A loop of the framework's own is the measure: traintime measure --loop fit --json has both.",
     "bench-rows": "Run: traintime sweep --profile full --only rows --to FOLDER; it measures the same, and more.",
+    "check --contribution": "Copy the folder into data/measurements on a branch; then: git diff, and traintime check.",
 }
 
 

@@ -1,6 +1,8 @@
 """The checker: a good folder passes, each kind of damage is one sentence that names the file and the key."""
 
 import contextlib
+import copy
+import itertools
 import json
 import os
 import random
@@ -46,13 +48,15 @@ def at(minute):
 
 @pytest.fixture
 def make(invocation):
-    """Build an invocation as today's sweeps make it."""
+    """Build an invocation as today's sweeps make it: no two took the same time."""
+    first_ns = itertools.count(50_000_000)
 
     def build(point, minute, status="ok", stack="numpy", **changes):
         made = invocation(status, started=at(minute), code=CODE, **changes)
         if made.get("result"):
             made["result"]["facts"]["parameters"] = point.work.parameters
             made["result"]["facts"]["path"]["allocator"] = point.run.allocator
+            made["result"]["timing"]["first_ns"] = next(first_ns)
         return as_on(stack, made)
 
     return build
@@ -525,6 +529,14 @@ def test_a_path_of_somebodys_machine_is_named(root, path, home, error):
 # One invocation
 
 
+def test_a_run_that_does_not_say_what_measured_it_is_named_since_all_do(root, path):
+    for index, started in ((0, "2026-11-21T15:00:00Z"), (1, "2026-11-22T00:00:00Z")):
+        change(path, "invocations", index, "code", value=None)
+        change(path, "invocations", index, "started", value=started)
+    (problem,) = (problem for problem in faults(root) if "code is missing" in problem)
+    assert problem.startswith(f"{NAME}: key invocations.1.code is missing")
+
+
 def test_sources_that_nobody_knows_are_named(root, path):
     unlisted = " ".join(faults(root, known=None))
     assert all(f"{NAME}: key invocations.{index}.code" in unlisted for index in range(3))
@@ -634,7 +646,10 @@ def test_what_was_measured_by_older_sources_is_noted_and_not_compared(root):
         path = file(root, stack, point, sentinel)
         made[path] = json.loads(path.read_text())["invocations"]
     for path, before in made.items():
-        later = [each | {"started": each["started"].replace("T03", "T09"), "code": "cccccccccccc"} for each in before]
+        later = copy.deepcopy(before)
+        for each in later:
+            each |= {"started": each["started"].replace("T03", "T09"), "code": "cccccccccccc"}
+            each["result"]["timing"]["first_ns"] += 10**6
         change(path, "invocations", value=[*before, *later])
     both = {CODE, "cccccccccccc"}
     assert faults(root, known=both) == []
@@ -681,7 +696,7 @@ def test_a_sweep_that_is_killed_and_goes_on_is_without_fault_at_any_time(bare, i
     monkeypatch.setattr(records.os, "fsync", lambda file: None)
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
     monkeypatch.setattr(machine, "this", lambda: MACHINE)
-    chance, clock = random.Random(seed), [datetime(2026, 1, 2, 3, 4, 5)]
+    chance, clock, first_ns = random.Random(seed), [datetime(2026, 1, 2, 3, 4, 5)], itertools.count(10**6)
     pairs = [(POINT, stacks.get("numpy")), (POINT, stacks.get("2026-jax")), (POINT, stacks.get("2026-torch"))]
     plans = [sweep.Plan(name, pairs, 4, Protocol(steps=3)) for name in ("one", "two")]
 
@@ -696,7 +711,7 @@ def test_a_sweep_that_is_killed_and_goes_on_is_without_fault_at_any_time(bare, i
         made = invocation(status, started=started, code=hash_, protocol=steps)
         if status == "ok":
             made["result"]["facts"]["parameters"] = point.work.parameters
-            made["result"]["timing"]["steps_ns"] = [10**6] * (2 + protocol.steps)
+            made["result"]["timing"] |= {"first_ns": next(first_ns), "steps_ns": [10**6] * (2 + protocol.steps)}
             made["result"]["evidence"]["others_cpu_s"] = chance.choice([0.0, 0.0, 0.0, 5.0])
         return as_on(stack.name, made)
 
@@ -797,101 +812,22 @@ def test_older_files_that_mix_protocols_and_sweeps_are_noted(old):
     ) in notes(old(sweeps))
 
 
-# A folder from somebody else
+# Stored twice
 
 
-@pytest.fixture
-def sent(tmp_path):
-    """Where the folder of somebody else lies."""
-    (tmp_path / "sent").mkdir()
-    return tmp_path / "sent"
-
-
-def send(sent, source=REAL, patterns=("2026-jax/*epoch*.json", "sentinel/2026-jax/*.json", "machine.json")):
-    """Real files of the sweep epoch."""
-    for pattern in patterns:
-        for path in source.glob(pattern):
-            target = sent / source.name / path.relative_to(source)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, target)
-            if path.name not in records.BESIDE:
-                runs = json.loads(path.read_text())["invocations"]
-                change(target, "invocations", value=[run for run in runs if run["sweep"] == "epoch"])
-    return sent / source.name
-
-
-def told(sent, here):
-    """What a maintainer is told of it."""
-    found = [*check.findings(sent, sent=True), *check.collisions(sent, here)]
-    return [each.sentence for each in found if each.fault]
-
-
-def test_what_is_new_may_be_merged_and_is_told(sent, tmp_path):
-    folder = send(sent)
-    here = tmp_path / "here"
-    assert told(sent, here) == []
-    adds = check.additions(sent, here)
-    assert (adds.machines, adds.sweeps) == ([MACHINE], ["epoch"])
-    assert len(adds.files) == len(list(folder.rglob("*.json")))
-    assert adds.invocations == sum(len(records.read(path).invocations) for path in records.files(sent))
-    shutil.copytree(sent, here)
-    assert told(sent, here) == []
-    assert check.additions(sent, here) == check.Additions([], [], 0, [])
-
-
-def test_what_is_here_with_other_content_is_not_overwritten(sent, tmp_path):
-    here = tmp_path / "here"
-    shutil.copytree(send(sent), here / MACHINE)
-    for path in [*records.files(here), here / MACHINE / "machine.json"]:
-        path.write_text(path.read_text() + "\n")
-    found = told(sent, here)
-    assert len(found) == len(list(sent.rglob("*.json")))
-    assert all("would overwrite" in each for each in found)
-
-
-def test_a_machine_of_the_same_name_and_other_facts_is_told_by_the_fact(sent, tmp_path):
-    here = tmp_path / "here"
-    shutil.copytree(send(sent), here / MACHINE)
-    change(here / MACHINE / "machine.json", "stepping", value=7)
-    assert any(each.startswith(f"{MACHINE}/machine.json: key stepping is 1,") for each in told(sent, here))
-
-
-@pytest.mark.parametrize("added_ns", [0, 1])
-def test_measurements_of_another_machine_under_a_new_name_are_known_again(sent, tmp_path, added_ns):
-    """By their times, by the first of them where others were changed, and by the machine's rates."""
-    here = tmp_path / "here"
-    folder = send(sent)
-    shutil.copytree(folder, here / MACHINE)
-    other = MACHINE.replace("24-gib", "99-gib")
-    folder.rename(sent / other)
-    for path in records.files(sent):
-        change(path, "machine", value=other)
-        for index, run in enumerate(json.loads(path.read_text())["invocations"]):
-            change(path, "invocations", index, "started", value=run["started"].replace("2026", "2027"))
-            steps = [each + added_ns for each in run["result"]["timing"]["steps_ns"]]
-            change(path, "invocations", index, "result", "timing", "steps_ns", value=steps)
-    change(sent / other / "machine.json", "machine", value=other)
-    change(sent / other / "machine.json", "memory_bytes", value=99 * 2**30)
-    rates, *found = told(sent, here)
-    assert rates.startswith(f"{other}: key bandwidth_bytes_per_s holds rates that {MACHINE} measured")
-    assert len(found) == len(list(records.files(sent)))
-    assert all(f"stored in {MACHINE}/" in each for each in found)
-
-
-def test_of_somebody_else_no_older_records_are_taken(sent, old):
-    root = old(f"numpy/{make_point(vocabulary=5000).key}.json")
-    found = [each.sentence for each in check.findings(root, sent=True) if each.fault]
-    assert any("machine.json: key schema_version is 1" in each for each in found)
-    assert any("code is missing" in each for each in found)
-
-
-def test_of_configurations_that_no_profile_has_there_is_a_note(sent):
-    path = next(records.files(send(sent).parent))
-    assert list(check.outside(sent)) == []
-    change_all(path, "sweep", value="my-own")
-    (remark,) = check.outside(sent)
-    assert not remark.fault
-    assert records.name_of(path) in remark.sentence
+@pytest.mark.parametrize("place", ["another machine", "another configuration"])
+def test_a_run_that_is_stored_a_second_time_is_named(root, path, place):
+    if place == "another machine":
+        shutil.copytree(root / MACHINE, root / "copied")
+        where, files = "copied", len(THINGS)
+    else:
+        copied = json.loads(path.read_text())["invocations"]
+        point = make_point(vocabulary=12, **SIZES)
+        write(root, "numpy", point, False, copied)
+        where, files = f"{MACHINE}/numpy/{point.key}.json", 1
+    twice = [problem for problem in faults(root) if "3 of its invocations are stored in" in problem]
+    assert len(twice) == files
+    assert all(problem.startswith(where) for problem in twice)
 
 
 def test_a_folder_that_would_fill_the_memory_is_not_read(root, monkeypatch):

@@ -102,7 +102,7 @@ def fake_measure(monkeypatch, invocation):
             if status == "ok":
                 made["result"]["facts"] |= {"parameters": point.work.parameters, "versions": {"numpy": np.__version__}}
                 steps = [900_000_000, 800_000_000] + [3_000_000] * protocol.steps
-                made["result"]["timing"] |= {"steps_ns": steps}
+                made["result"]["timing"] |= {"first_ns": 50_000_000 + len(calls), "steps_ns": steps}
                 made["result"]["evidence"] |= evidence or {}
             return {name: value for name, value in made.items() if name not in ("sweep", "round", "seed")}
 
@@ -697,25 +697,6 @@ def test_a_check_as_json(traintime, folder):
     found = json.loads(answer.out)
     assert answer.status == 1
     assert any(problem.startswith(f"{MACHINE}/machine.json: missing") for problem in found)
-
-
-def test_a_contribution_is_told_what_it_adds_or_refused_with_exit_status_2(
-    traintime, fake_measure, rates, profile, tmp_path, monkeypatch
-):
-    fake_measure()
-    sent, here = tmp_path / "sent", tmp_path / "here"
-    monkeypatch.setattr(paths, "MEASUREMENTS", here)
-    traintime("sweep", "--profile", profile, "--to", sent)
-    answer = traintime("check", "--contribution", sent)
-    assert (answer.status, "some-2-cores-8-gib" in answer.out) == (0, True)
-    adds = json.loads(traintime("check", "--contribution", sent, "--json").out)["adds"]
-    assert (adds["machines"], len(adds["files"])) == (["some-2-cores-8-gib"], 5)
-    (sent / "notes.txt").write_text("hello")
-    answer = traintime("check", "--contribution", sent)
-    assert (answer.status, "notes.txt" in answer.out) == (2, True)
-    assert json.loads(traintime("check", "--contribution", sent, "--json").out)["adds"] is None
-    own = next(sent.glob("some*"))
-    assert_refused(traintime("check", "--contribution", own), "folder", str(own), "Name the folder that holds it.")
 
 
 # History

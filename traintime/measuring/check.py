@@ -6,14 +6,14 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from traintime import paths
 from traintime.errors import InputError
 from traintime.explain import statistics
-from traintime.measuring import history, machine, rounds, stacks, sweep
+from traintime.measuring import machine, rounds, stacks
 from traintime.measuring.history import WITHDRAWN, Withdrawal, withdrawals
 from traintime.measuring.rounds import Remark, StoredRun, note
 from traintime.measuring.stacks import Stack
@@ -37,6 +37,7 @@ LOOPS = {"steps": 0, "fit": 4, "epoch": 9}  # that a worker times: short and lon
 # Versions that no lock names, of machines whose owners could not choose: a maintainer who trusts others adds them.
 BESIDE_THE_LOCKS = {"numpy": {"2.5.2"}, "jax": {"0.11.2"}, "torch": {"2.11.0"}}
 ALIASES = {"tensorflow-cpu": "tensorflow", "theano-pymc": "theano"}
+CODED_SINCE = "2026-11-21T15:48:00Z"  # from when on every invocation records the sources that measured it
 Known = Mapping[str, Mapping[str, str]]
 # What one file may hold in several ways; the table keeps them apart (store.table.ALIKE), and a note says so.
 WAYS = {
@@ -51,21 +52,18 @@ WAYS = {
 }
 
 
-def findings(
-    root: Path, at_least: int = 3, known: Collection[str] | None = None, sent: bool = False
-) -> Iterator[Remark]:
+def findings(root: Path, at_least: int = 3, known: Collection[str] | None = None) -> Iterator[Remark]:
     """Faults and notes of the folder, machine by machine: one sentence each, of a fault with its file and key.
 
     at_least: rounds that each point of a sweep must have once others have them; known: hashes of the sources whose
-    measurements are accepted, those of the workloads' code.csv by default; sent: somebody else measured it, so that
-    today's rules hold for all of it.
+    measurements are accepted, those of the workloads' code.csv by default.
     """
     accepted: Known = code.known() if known is None else {version: {} for version in known}
-    for remark in _findings(root, at_least, accepted, sent):
+    for remark in _findings(root, at_least, accepted):
         yield replace(remark, sentence=records.printable(remark.sentence))
 
 
-def _findings(root: Path, at_least: int, known: Known, sent: bool) -> Iterator[Remark]:
+def _findings(root: Path, at_least: int, known: Known) -> Iterator[Remark]:
     files, wrong = _places(root)
     yield from wrong
     if (size := sum(path.lstat().st_size for path in files)) > MOST:
@@ -77,8 +75,9 @@ def _findings(root: Path, at_least: int, known: Known, sent: bool) -> Iterator[R
     machines.pop("machines.csv", None)
     if not any(path.name not in records.BESIDE for found in machines.values() for path in found):
         yield Remark(f"{root}: no measurement file below it")
+    seen: dict[tuple[int, ...], str] = {}
     for name, found in machines.items():
-        yield from _machine(root / name, found, at_least, known, sent)
+        yield from _machine(root / name, found, at_least, known, seen)
 
 
 def _places(root: Path) -> tuple[list[Path], list[Remark]]:
@@ -114,7 +113,9 @@ def _misplaced(below: str, state: os.stat_result) -> str:
     return ""
 
 
-def _machine(folder: Path, files: list[Path], at_least: int, known: Known, sent: bool) -> Iterator[Remark]:
+def _machine(
+    folder: Path, files: list[Path], at_least: int, known: Known, seen: dict[tuple[int, ...], str]
+) -> Iterator[Remark]:
     description: Description | None = None
     try:
         if folder / "rates.json" in files:
@@ -124,7 +125,7 @@ def _machine(folder: Path, files: list[Path], at_least: int, known: Known, sent:
     try:
         if folder / "machine.json" in files:
             description = records.described(folder / "machine.json")
-            yield from _description(folder.name, description, sent)
+            yield from _description(folder.name, description)
         elif not os.path.lexists(folder / "machine.json"):
             yield Remark(f"{folder.name}/machine.json: missing; run traintime machine --to {folder.parent}")
     except InputError as error:
@@ -142,10 +143,11 @@ def _machine(folder: Path, files: list[Path], at_least: int, known: Known, sent:
         stack = stacks.KNOWN.get(record.stack)
         for run in _runs(path, record):
             runs.append(run)
-            yield from _invocation(run, record, known, description, sent)
+            yield from _invocation(run, record, known, description)
             if stack and run.invocation.result:
                 yield from _as_asked(run, record, stack, run.invocation.result)
     yield from _folder(folder, folder / WITHDRAWN in files, runs, at_least)
+    yield from _twice(runs, seen)
 
 
 def _refused(error: InputError) -> Remark:
@@ -174,7 +176,7 @@ def _runs(path: Path, record: Record) -> list[StoredRun]:
 # The machine
 
 
-def _description(folder: str, description: Description, sent: bool) -> Iterator[Remark]:
+def _description(folder: str, description: Description) -> Iterator[Remark]:
     """Since family and model are part of it, a machine's key follows from its description."""
     name = f"{folder}/machine.json"
     if description.machine != folder:
@@ -182,11 +184,6 @@ def _description(folder: str, description: Description, sent: bool) -> Iterator[
     keys = [make(description.model_dump()) for make in (machine.key, machine.further_key)]
     if description.schema_version == records.SCHEMA and folder not in keys:
         yield Remark(f"{name}: describes {keys[0]!r}, the folder is {folder!r}")
-    if sent and description.schema_version < records.SCHEMA:
-        remedy = "measure with the present version: git pull, make setup, make measure"
-        yield Remark(
-            f"{name}: key schema_version is {description.schema_version}, today's is {records.SCHEMA}; {remedy}"
-        )
 
 
 def _processor(description: Description | None) -> str | None:
@@ -219,9 +216,7 @@ def _record(path: Path, machine_key: str, record: Record) -> Iterator[Remark]:
         yield Remark(f"{name}: key invocations is empty")
 
 
-def _invocation(
-    run: StoredRun, record: Record, known: Known, description: Description | None, sent: bool
-) -> Iterator[Remark]:
+def _invocation(run: StoredRun, record: Record, known: Known, description: Description | None) -> Iterator[Remark]:
     """One invocation by itself, and on this machine."""
     invocation, where, asked = run.invocation, run.where, record.point.run
     if description and invocation.threads != (wanted := asked.threads or description.cores):
@@ -242,7 +237,7 @@ def _invocation(
         yield from _sources(where, record, invocation.code, known)
         if not invocation.protocol.fixed:
             yield Remark(f"{where}.protocol is {invocation.protocol.text!r}: the steps were not fixed beforehand")
-    elif sent:
+    elif invocation.started >= CODED_SINCE:
         yield Remark(f"{where}.code is missing: nobody can tell what measured it; measure it with the present version")
     if invocation.result is not None:
         yield from _result(where, record, invocation, _processor(description))
@@ -339,6 +334,23 @@ def _withdrawn(machine_key: str, withdrawn: list[Withdrawal], runs: list[StoredR
         yield note(f"{machine_key}: {len(withdrawn)} invocations are withdrawn, see {WITHDRAWN}")
 
 
+def _twice(runs: list[StoredRun], seen: dict[tuple[int, ...], str]) -> Iterator[Remark]:
+    """Files with runs that another file holds: no two runs ever took the same times, to the nanosecond.
+
+    seen: the file of each run by its times, to which these are added.
+    """
+    copies: Counter[tuple[str, str]] = Counter()
+    for run in runs:
+        if run.invocation.result:
+            timing = run.invocation.result.timing
+            times = (timing.first_ns, *timing.steps_ns)
+            if times in seen:
+                copies[run.file, seen[times]] += 1
+            seen.setdefault(times, run.file)
+    for (file, other), number in copies.items():
+        yield Remark(f"{file}: {number} of its invocations are stored in {other}, too; take them out of one of them")
+
+
 def _older(machine_key: str, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
     """Files that hold only measurements of before the sources were recorded, fewer than are asked for today."""
     few = [
@@ -383,104 +395,3 @@ def _sentinels(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
                 yield note(
                     f"{machine_key}/{records.SENTINEL}/{stack}: two runs of the same thing differ by {noise:.0%}"
                 )
-
-
-# A folder from somebody else
-
-
-@dataclass(frozen=True)
-class Additions:
-    """What merging a folder would add to the measurements here: new machines, and what their files hold."""
-
-    machines: list[str]
-    files: list[str]
-    invocations: int
-    sweeps: list[str]
-
-    @property
-    def text(self) -> str:
-        """In words."""
-        machines, sweeps = (", ".join(names) or "none" for names in (self.machines, self.sweeps))
-        beside = [name for name in self.files if Path(name).name in records.BESIDE]
-        held = f"{len(self.files) - len(beside)} files with {self.invocations} invocations"
-        return f"it may be merged, and adds the machines: {machines}; {held}; of the sweeps: {sweeps}"
-
-
-def additions(sent: Path, here: Path) -> Additions:
-    """What merging would add, of a folder without faults."""
-    new = [path for path in _places(sent)[0] if not (here / path.relative_to(sent)).exists()]
-    machines = sorted({path.relative_to(sent).parts[0] for path in new if path.name == "machine.json"})
-    found = [run for path in new if path.name not in records.BESIDE for run in records.read(path).invocations]
-    names = [path.relative_to(sent).as_posix() for path in new]
-    return Additions(machines, names, len(found), sorted({run.sweep for run in found}))
-
-
-def collisions(sent: Path, here: Path) -> Iterator[Remark]:
-    """What merging would change here, or store twice: a machine of another description, a file of other content."""
-    # By times and rates alone: no two ever were the same to the last digit, whatever machine and day they are said to
-    # be of. At the same configuration one time is enough, so that a copy is known again whose steps were changed.
-    stored: dict[Any, str] = {}
-    for path in records.files(here):
-        for each in history.identities(path.read_bytes()):
-            if each.times:
-                stored[each.times] = stored[path.stem, each.times[0]] = records.name_of(path)
-    rates = {rate: folder.name for folder in _machines(here) for rate in _rates(folder)}
-    for folder in _machines(sent):
-        for other in sorted({rates[rate] for rate in _rates(folder) if rate in rates} - {folder.name}):
-            problem = f"holds rates that {other} measured; send only what this machine measured"
-            yield Remark(records.printable(f"{folder.name}: key bandwidth_bytes_per_s {problem}"))
-    for path in _places(sent)[0]:
-        name, ours = path.relative_to(sent).as_posix(), here / path.relative_to(sent)
-        try:
-            content = records.text(path).encode()
-            if ours.exists() and ours.read_bytes() != content:
-                yield Remark(records.printable(f"{name}: {_differs(path, ours)}"))
-        except (InputError, UnicodeDecodeError):  # `findings` names it
-            continue
-        timed = [each.times for each in history.identities(content) if each.times]
-        found = [stored.get(times) or stored.get((path.stem, times[0])) for times in timed]
-        for other, number in sorted(Counter(filter(None, found)).items()):
-            if other != name:
-                problem = f"{number} of its invocations are stored in {other}; send only what this machine measured"
-                yield Remark(records.printable(f"{name}: {problem}"))
-
-
-def _machines(root: Path) -> list[Path]:
-    return sorted(path for path in root.glob("*") if path.is_dir() and not path.is_symlink())
-
-
-def _rates(folder: Path) -> set[float]:
-    """The bandwidths that a machine measured; none where its files cannot be read (`findings` names them)."""
-    try:
-        return {rates["bandwidth_bytes_per_s"] for rates in machine.rated(folder)}
-    except InputError:
-        return set()
-
-
-def _differs(path: Path, ours: Path) -> str:
-    """How a file differs from ours of the same name."""
-    if path.name == "machine.json":
-        theirs, here = (records.described(each).model_dump(exclude={"rates"}) for each in (path, ours))
-        for field, value in here.items():
-            if theirs[field] != value:
-                return f"key {field} is {theirs[field]!r}, and here a machine of this name has {value!r}; rename theirs"
-        return "would overwrite ours, which describes the same machine; put ours in its place"
-    return "is here with other content, which merging would overwrite; leave it out, or send only new files"
-
-
-def outside(sent: Path) -> Iterator[Remark]:
-    """A note on configurations that no profile's sweep of that name has: a chapter's own, or a profile's of theirs."""
-    planned = {
-        (plan.name, stack.name, point.key)
-        for profile in paths.PROFILES.glob("*.yaml")
-        for plan in sweep.plans(profile.stem)
-        for point, stack in plan.pairs
-    }
-    found = []
-    for path in _places(sent)[0]:
-        if path.name not in records.BESIDE and not records.is_sentinel(path):
-            record = records.read(path)
-            if any((run.sweep, record.stack, record.key) not in planned for run in record.invocations):
-                found.append(records.name_of(path))
-    if found:
-        yield note(f"{len(found)} files have configurations that no profile's sweep of the name has, first {found[0]}")
