@@ -334,9 +334,8 @@ def without_fields(rows: pd.DataFrame) -> pd.DataFrame:
 def check(
     folder: From = paths.MEASUREMENTS,
     at_least: Annotated[int, typer.Option(min=1, help="Invocations each configuration must have.")] = 3,
-    past: Annotated[
-        bool | None,
-        typer.Option("--history/--no-history", help="Look for committed invocations that are gone; in a git checkout."),
+    since: Annotated[
+        str | None, typer.Option(help="Commit since which none may be lost; usually where the branch left main.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -345,16 +344,10 @@ def check(
         raise InputError("folder", str(folder), "does not exist", "Name a folder of measurement files.")
     if (folder / "machine.json").exists():
         raise InputError("folder", str(folder), "is a machine's own", "Name the folder that holds it.")
-    repository = None if past is False else history.checkout(folder)
-    if past and repository is None:
-        raise InputError("history", str(folder), "lies in no git checkout with a commit", "Leave --history out.")
     found = list(checker.findings(folder, at_least))
     faults = [finding.sentence for finding in found if finding.fault]
     notes = [finding.sentence for finding in found if not finding.fault]
-    if repository:
-        faults += history.lost(folder, repository)
-        if history.shallow(repository):
-            notes.append("history could not be read: the clone is shallow; complete it with git fetch --unshallow")
+    faults += history.lost(folder, since)
     for sentence in notes:
         err.print(f"note: {sentence}", markup=False, highlight=False, soft_wrap=True)
     if as_json:
@@ -632,6 +625,7 @@ GONE = {
     "bench": "A loop of the framework's own is the measure: traintime measure --loop fit --json has both.",
     "bench-rows": "Run: traintime sweep --profile full --only rows --to FOLDER; it measures the same, and more.",
     "check --contribution": "Copy the folder into data/measurements on a branch; then: git diff, and traintime check.",
+    "check --history": "Files are compared with where the branch left main, or with a commit: check --since COMMIT.",
 }
 
 

@@ -4,7 +4,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -388,7 +387,7 @@ def test_a_missing_allocator_is_refused_with_the_command_that_adds_it(traintime,
         ("table {}/nowhere", "folder", "{}/nowhere", "make measure"),
         ("table {}/empty", "folder", "{}/empty", "make measure"),
         ("check {}/nowhere", "folder", "{}/nowhere", "Name a folder of measurement files."),
-        ("check {} --history", "history", "{}", "Leave --history out."),
+        ("check {} --since never", "since", "never", "Leave --since out"),
     ],
 )
 def test_a_table_or_a_check_of_what_is_not_there_is_refused(traintime, folder, words, field, value, remedy):
@@ -711,24 +710,14 @@ def checkout(folder):
     return folder
 
 
-def test_a_check_looks_for_what_history_had(traintime, checkout):
+def test_a_check_looks_for_what_was_committed(traintime, checkout):
     next(records.files(checkout)).unlink()
     gone = f"{make_point(**TINY).key}.json: key invocations: the one of 2026-01-02T03:11:01Z is gone"
     assert gone in traintime("check", checkout).out
-    assert gone in traintime("check", checkout, "--history").out
-    assert gone not in traintime("check", checkout, "--no-history").out
-
-
-def test_a_check_of_a_shallow_clone_says_that_it_cannot_read_history(traintime, checkout, tmp_path):
-    clone = tmp_path / "clone"
-    command = ["git", "clone", "-q", "--depth", "1", f"file://{checkout.parent}", str(clone)]
-    subprocess.run(command, check=True)
-    shutil.copytree(checkout, clone / "measurements", dirs_exist_ok=True)
-    assert "note: history could not be read: the clone is shallow" in traintime("check", clone / "measurements").words
+    assert gone in traintime("check", checkout, "--since", "HEAD").out
 
 
 def test_a_check_prints_notes_beside_what_is_wrong(traintime, folder):
-    assert "history could" not in traintime("check", folder).words
     next(path for path in records.files(folder) if "v12" in path.name).unlink()
     answer = traintime("check", folder)
     assert f"note: {MACHINE}: the sweep made-up is unfinished" in answer.err
