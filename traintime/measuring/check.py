@@ -1,14 +1,11 @@
 """Check a folder of measurement files by itself: nothing is run, only read."""
 
 import functools
-import os
 import re
-import stat
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from traintime import paths
 from traintime.errors import InputError
@@ -19,18 +16,11 @@ from traintime.measuring.rounds import Remark, StoredRun, note
 from traintime.measuring.stacks import Stack
 from traintime.measuring.worker import process
 from traintime.store import code, records
-from traintime.store.records import Description, Invocation, Record, Result
+from traintime.store.records import Description, Record, Result
 
 # Two runs of the sentinel further apart than this mean a stack on which hardly anything can be compared.
 LOUD = 0.5
 PATH_OR_HOST = re.compile(r"(?<![\w.])/(?:home|root|Users|work|content|mnt|tmp)/\w")
-# What may lie below a folder of measurements: folders, and files.
-SLUG = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
-FOLDERS = re.compile(rf"{SLUG}(/sentinel)?(/{SLUG})?(?<!\.json)(?<!\.csv)")
-FILES = re.compile(
-    rf"machines\.csv|{SLUG}/({'|'.join(map(re.escape, records.BESIDE))}|(sentinel/)?{SLUG}/{SLUG}\.json)"
-)
-MOST = 128 * 2**20  # bytes of a whole folder: thirteen times what seven machines have
 MEMORY = {"imported", "built", "first_step", "peak"}
 ON_A_GPU = {"device_allocated", "device_reserved", "device_in_use"}
 LOOPS = {"steps": 0, "fit": 4, "epoch": 9}  # that a worker times: short and long ones, an epoch amid them
@@ -38,6 +28,7 @@ LOOPS = {"steps": 0, "fit": 4, "epoch": 9}  # that a worker times: short and lon
 BESIDE_THE_LOCKS = {"numpy": {"2.5.2"}, "jax": {"0.11.2"}, "torch": {"2.11.0"}}
 ALIASES = {"tensorflow-cpu": "tensorflow", "theano-pymc": "theano"}
 CODED_SINCE = "2026-11-21T15:48:00Z"  # from when on every invocation records the sources that measured it
+Read = TypeVar("Read")
 Known = Mapping[str, Mapping[str, str]]
 # What one file may hold in several ways; the table keeps them apart (store.table.ALIKE), and a note says so.
 WAYS = {
@@ -59,118 +50,50 @@ def findings(root: Path, at_least: int = 3, known: Collection[str] | None = None
     measurements are accepted, those of the workloads' code.csv by default.
     """
     accepted: Known = code.known() if known is None else {version: {} for version in known}
-    for remark in _findings(root, at_least, accepted):
-        yield replace(remark, sentence=records.printable(remark.sentence))
-
-
-def _findings(root: Path, at_least: int, known: Known) -> Iterator[Remark]:
-    files, wrong = _places(root)
-    yield from wrong
-    if (size := sum(path.lstat().st_size for path in files)) > MOST:
-        yield Remark(f"{root}: {size / 2**20:,.0f} MiB of files, more than the {MOST / 2**20:.0f} that are read")
-        return
-    machines: dict[str, list[Path]] = {}
-    for path in files:
-        machines.setdefault(path.relative_to(root).parts[0], []).append(path)
-    machines.pop("machines.csv", None)
-    if not any(path.name not in records.BESIDE for found in machines.values() for path in found):
+    folders = sorted(path for path in root.glob("*") if path.is_dir())
+    if not (files := set(records.files(root))):
         yield Remark(f"{root}: no measurement file below it")
+    files |= {root / "machines.csv", *(folder / name for folder in folders for name in records.BESIDE)}
+    for path in sorted(set(root.rglob("*")) - files):
+        if path.is_file():
+            yield Remark(f"{path.relative_to(root)}: is no file of measurements; remove it")
     seen: dict[tuple[int, ...], str] = {}
-    for name, found in machines.items():
-        yield from _machine(root / name, found, at_least, known, seen)
+    for folder in folders:
+        yield from _machine(folder, at_least, accepted, seen)
 
 
-def _places(root: Path) -> tuple[list[Path], list[Remark]]:
-    """The files below the folder that may lie where they are; and what else there is: links, pipes, stray files."""
-    files: list[Path] = []
+def _machine(folder: Path, at_least: int, known: Known, seen: dict[tuple[int, ...], str]) -> Iterator[Remark]:
     wrong: list[Remark] = []
-    problems: list[OSError] = []
-    for place, folders, names in os.walk(root, onerror=problems.append):
-        for name in [*sorted(folders), *sorted(names)]:
-            path = Path(place, name)
-            below = path.relative_to(root).as_posix()
-            if problem := _misplaced(below, path.lstat()):
-                wrong.append(Remark(f"{below}: {problem}"))
-                if name in folders:
-                    folders.remove(name)
-            elif name not in folders:
-                files.append(path)
-    wrong += [Remark(f"{error.filename}: cannot be read ({error.strerror})") for error in problems if root.is_dir()]
-    return sorted(files), wrong
-
-
-def _misplaced(below: str, state: os.stat_result) -> str:
-    """Why what lies there may not; "" where it may. below: its place below the folder."""
-    folder, file = stat.S_ISDIR(state.st_mode), stat.S_ISREG(state.st_mode)
-    if stat.S_ISLNK(state.st_mode):
-        return "is a link; remove it, or send the file itself"
-    if not folder and not file:
-        return "is neither a file nor a folder; remove it"
-    if not (FOLDERS if folder else FILES).fullmatch(below):
-        return f"is no {'folder' if folder else 'file'} of measurements; remove it"
-    if file and state.st_size > records.LARGEST:
-        return f"has more than {records.LARGEST / 2**20:.0f} MiB; measure it again"
-    return ""
-
-
-def _machine(
-    folder: Path, files: list[Path], at_least: int, known: Known, seen: dict[tuple[int, ...], str]
-) -> Iterator[Remark]:
-    description: Description | None = None
-    try:
-        if folder / "rates.json" in files:
-            records.rated(folder / "rates.json")
-    except InputError as error:
-        yield _refused(error)
-    try:
-        if folder / "machine.json" in files:
-            description = records.described(folder / "machine.json")
-            yield from _description(folder.name, description)
-        elif not os.path.lexists(folder / "machine.json"):
-            yield Remark(f"{folder.name}/machine.json: missing; run traintime machine --to {folder.parent}")
-    except InputError as error:
-        yield _refused(error)
+    _read(records.rated, folder / "rates.json", wrong)
+    description = _read(records.described, folder / "machine.json", wrong)
+    withdrawn = _read(withdrawals, folder, wrong) or []
+    if not (folder / "machine.json").exists():
+        yield Remark(f"{folder.name}/machine.json: missing; run traintime machine --to {folder.parent}")
+    if description:
+        yield from _description(folder.name, description)
     runs: list[StoredRun] = []
-    for path in files:
-        if path.name in records.BESIDE:
-            continue
-        try:
-            record = records.read(path)
-        except InputError as error:
-            yield _refused(error)
-            continue
-        yield from _record(path, folder.name, record)
-        stack = stacks.KNOWN.get(record.stack)
-        for run in _runs(path, record):
-            runs.append(run)
-            yield from _invocation(run, record, known, description)
-            if stack and run.invocation.result:
-                yield from _as_asked(run, record, stack, run.invocation.result)
-    yield from _folder(folder, folder / WITHDRAWN in files, runs, at_least)
+    for path in records.files(folder.parent, folder.name):
+        if record := _read(records.read, path, wrong):
+            yield from _record(path, folder.name, record)
+            place = (record.stack, record.key, record.point, records.is_sentinel(path))
+            for number, each in enumerate(record.invocations):
+                runs.append(StoredRun(records.name_of(path), number, *place, each))
+                yield from _invocation(runs[-1], known, description)
+    yield from wrong
+    yield from _withdrawn(folder.name, withdrawn, runs)
+    yield from rounds.check(folder.name, runs, withdrawn, at_least)
+    yield from _mixed(folder.name, runs)
+    yield from _sentinels(folder.name, runs)
     yield from _twice(runs, seen)
 
 
-def _refused(error: InputError) -> Remark:
-    return Remark(f"{error.value}: {error.problem}. {error.remedy}")
-
-
-def _folder(folder: Path, some_withdrawn: bool, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
-    """What concerns several files of the machine."""
-    withdrawn: list[Withdrawal] = []
+def _read(read: Callable[[Path], Read], path: Path, wrong: list[Remark]) -> Read | None:
+    """What `read` makes of a file that is there; None, and one more remark, where it refuses it."""
     try:
-        withdrawn = withdrawals(folder) if some_withdrawn else []
+        return read(path) if path.exists() else None
     except InputError as error:
-        yield _refused(error)
-    yield from _withdrawn(folder.name, withdrawn, runs)
-    yield from rounds.check(folder.name, runs, withdrawn, at_least)
-    yield from _older(folder.name, runs, at_least)
-    yield from _mixed(folder.name, runs)
-    yield from _sentinels(folder.name, runs)
-
-
-def _runs(path: Path, record: Record) -> list[StoredRun]:
-    place = (record.stack, record.key, records.is_sentinel(path))
-    return [StoredRun(records.name_of(path), number, *place, each) for number, each in enumerate(record.invocations)]
+        wrong.append(Remark(f"{error.value}: {error.problem}. {error.remedy}"))
+        return None
 
 
 # The machine
@@ -216,9 +139,9 @@ def _record(path: Path, machine_key: str, record: Record) -> Iterator[Remark]:
         yield Remark(f"{name}: key invocations is empty")
 
 
-def _invocation(run: StoredRun, record: Record, known: Known, description: Description | None) -> Iterator[Remark]:
+def _invocation(run: StoredRun, known: Known, description: Description | None) -> Iterator[Remark]:
     """One invocation by itself, and on this machine."""
-    invocation, where, asked = run.invocation, run.where, record.point.run
+    invocation, where, asked = run.invocation, run.where, run.point.run
     if description and invocation.threads != (wanted := asked.threads or description.cores):
         yield Remark(f"{where}.threads is {invocation.threads}, and {wanted} follow from the key and machine.json")
     if description and asked.device == "gpu" and not description.gpus:
@@ -234,56 +157,54 @@ def _invocation(run: StoredRun, record: Record, known: Known, description: Descr
         remedy = f"withdraw it (see {WITHDRAWN}) and measure the configuration again with traintime sweep"
         yield Remark(f"{where}.shared {problem}; {remedy}")
     if invocation.code is not None:
-        yield from _sources(where, record, invocation.code, known)
+        yield from _sources(run, invocation.code, known)
         if not invocation.protocol.fixed:
             yield Remark(f"{where}.protocol is {invocation.protocol.text!r}: the steps were not fixed beforehand")
     elif invocation.started >= CODED_SINCE:
         yield Remark(f"{where}.code is missing: nobody can tell what measured it; measure it with the present version")
     if invocation.result is not None:
-        yield from _result(where, record, invocation, _processor(description))
+        yield from _result(run, invocation.result, _processor(description))
+        if run.stack in stacks.KNOWN:
+            yield from _as_asked(run, stacks.KNOWN[run.stack], invocation.result)
 
 
-def _sources(where: str, record: Record, version: str, known: Known) -> Iterator[Remark]:
+def _sources(run: StoredRun, version: str, known: Known) -> Iterator[Remark]:
     """Whether the sources that measured are known, and are those of the workload on the stack's API."""
     if version not in known:
-        yield Remark(f"{where}.code is {version!r}, sources that code.csv does not list")
+        yield Remark(f"{run.where}.code is {version!r}, sources that code.csv does not list")
         return
-    stack = stacks.KNOWN.get(record.stack)
-    wanted = {"workload": record.point.workload, "api": stack.api if stack else None}
+    stack = stacks.KNOWN.get(run.stack)
+    wanted = {"workload": run.point.workload, "api": stack.api if stack else None}
     for name, value in wanted.items():
         if value and known[version].get(name, value) != value:
-            yield Remark(f"{where}.code is {version!r}, sources for the {name} {known[version][name]}, not {value}")
+            yield Remark(f"{run.where}.code is {version!r}, sources for the {name} {known[version][name]}, not {value}")
 
 
-def _result(where: str, record: Record, invocation: Invocation, processor: str | None) -> Iterator[Remark]:
+def _result(run: StoredRun, result: Result, processor: str | None) -> Iterator[Remark]:
     """What was measured, by itself."""
-    assert invocation.result
-    facts, timing, protocol = invocation.result.facts, invocation.result.timing, invocation.protocol
-    if facts.parameters != record.point.work.parameters:
-        yield Remark(f"{where}.result.facts.parameters is {facts.parameters}, not {record.point.work.parameters}")
+    where, point, protocol = f"{run.where}.result", run.point, run.invocation.protocol
+    facts, timing, loops = result.facts, result.timing, result.loops
+    if facts.parameters != point.work.parameters:
+        yield Remark(f"{where}.facts.parameters is {facts.parameters}, not {point.work.parameters}")
     counted = len(timing.steps_ns) - timing.warmup
-    if protocol.fixed:
-        wanted, right = f"{protocol.steps}", counted == protocol.steps
-    else:
-        fewest = min(protocol.steps, protocol.fewest or protocol.steps)
-        wanted, right = f"at least {fewest}", counted >= fewest
-    if not right:
-        yield Remark(f"{where}.result.timing.steps_ns has {counted} counted steps of {wanted}")
-    loops, number = invocation.result.loops, LOOPS[record.point.run.loop]
+    fewest = protocol.steps if protocol.fixed else min(protocol.steps, protocol.fewest or protocol.steps)
+    if counted < fewest or (protocol.fixed and counted > fewest):
+        wanted = f"{fewest}" if protocol.fixed else f"at least {fewest}"
+        yield Remark(f"{where}.timing.steps_ns has {counted} counted steps of {wanted}")
+    kind, number = point.run.loop, LOOPS[point.run.loop]
     lines = [loops] if number < LOOPS["epoch"] else [loops[: number // 2], loops[number // 2 + 1 :]]
     if len(loops) != number or (number and any(len({loop.sentences for loop in line}) < 2 for line in lines)):
-        kind = record.point.run.loop
-        yield Remark(f"{where}.result.loops has {len(loops)}, where {kind} has {number}, short and long ones in turn")
+        yield Remark(f"{where}.loops has {len(loops)}, where {kind} has {number}, short and long ones in turn")
     if any(loop.trained_ns is not None and loop.trained_ns > loop.ns for loop in loops):
-        yield Remark(f"{where}.result.loops: a trained_ns is above its ns")
+        yield Remark(f"{where}.loops: a trained_ns is above its ns")
     ran_on = facts.path.processor
-    if invocation.code is not None and processor and ran_on != processor:
-        yield Remark(f"{where}.result.facts.path.processor is {ran_on!r}, machine.json says {processor!r}")
+    if run.invocation.code is not None and processor and ran_on != processor:
+        yield Remark(f"{where}.facts.path.processor is {ran_on!r}, machine.json says {processor!r}")
 
 
-def _as_asked(run: StoredRun, record: Record, stack: Stack, result: Result) -> Iterator[Remark]:
+def _as_asked(run: StoredRun, stack: Stack, result: Result) -> Iterator[Remark]:
     """Whether what ran is what the file's name says: backend, device, precision, threads, versions, memory."""
-    asked, where, memory = record.point.run, f"{run.where}.result", result.memory.keys()
+    asked, where, memory = run.point.run, f"{run.where}.result", result.memory.keys()
     job = {"backend": stack.backend, "run": asked.model_dump(), "threads": run.invocation.threads}
     try:
         process.check_facts(job, result.facts.model_dump())  # what a worker refuses to measure in the first place
@@ -351,17 +272,6 @@ def _twice(runs: list[StoredRun], seen: dict[tuple[int, ...], str]) -> Iterator[
         yield Remark(f"{file}: {number} of its invocations are stored in {other}, too; take them out of one of them")
 
 
-def _older(machine_key: str, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
-    """Files that hold only measurements of before the sources were recorded, fewer than are asked for today."""
-    few = [
-        name
-        for name, each in rounds.grouped(runs, lambda run: run.file).items()
-        if len(each) < at_least and not each[0].sentinel and not any(run.invocation.code for run in each)
-    ]
-    if few:
-        yield note(f"{machine_key}: {len(few)} files of older records hold fewer than {at_least} runs, first {few[0]}")
-
-
 def _mixed(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
     """Which files hold runs of several kinds: no two kinds are pooled, and old sweeps were not interleaved."""
     for name, way in WAYS.items():
@@ -377,21 +287,14 @@ def _mixed(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
 
 
 def _sentinels(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
-    """Older measurements have a sentinel somewhere; those of today one a stack and sweep (see rounds)."""
-    watches = [run for run in runs if run.sentinel]
-    old = [run for run in runs if not run.sentinel and run.invocation.code is None]
-    if not watches and (old or not runs):
-        yield Remark(f"{machine_key}/{records.SENTINEL}: no sentinel, so nobody can tell noise from a difference")
+    """Stacks on which two runs of the same thing differ widely; that there is a sentinel is said in `rounds`."""
     seconds: dict[str, dict[object, list[float]]] = {}
-    for run in watches:
+    for run in runs:
         result = run.invocation.result
-        if result and not run.invocation.disturbed and (steps := result.timing.steps_ns[result.timing.warmup :]):
+        if run.sentinel and result and not run.invocation.disturbed:
+            steps = result.timing.steps_ns[result.timing.warmup :]
             alike = (run.invocation.protocol.text, code.same(run.invocation.code), run.invocation.threads)
             seconds.setdefault(run.stack, {}).setdefault(alike, []).append(sum(steps) / len(steps) / 1e9)
     for stack, groups in seconds.items():
-        if all(value > 0 for group in groups.values() for value in group):
-            noise = statistics.noise(list(groups.values()), 1)
-            if noise > LOUD:
-                yield note(
-                    f"{machine_key}/{records.SENTINEL}/{stack}: two runs of the same thing differ by {noise:.0%}"
-                )
+        if (noise := statistics.noise(list(groups.values()), 1)) > LOUD:
+            yield note(f"{machine_key}/{records.SENTINEL}/{stack}: two runs of the same thing differ by {noise:.0%}")

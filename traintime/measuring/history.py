@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import io
 import json
 import subprocess
 from collections.abc import Iterator
@@ -15,13 +14,12 @@ from traintime.errors import InputError
 from traintime.store import records
 
 WITHDRAWN = "withdrawn.csv"
-COLUMNS = ["stack", "key", "started", "reason"]
 
 
 class Withdrawal(BaseModel):
     """An invocation that was taken out of the files, and why (a row of withdrawn.csv)."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     stack: records.Slug
     key: records.Slug
@@ -38,18 +36,12 @@ def withdrawals(folder: Path) -> list[Withdrawal]:
     if not path.exists():
         return []
     try:
-        columns, *rows = [row for row in csv.reader(io.StringIO(records.text(path), newline="")) if row] or [[]]
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
     except (csv.Error, UnicodeDecodeError) as error:
         problem = f"has text that is no CSV ({error})"
-    else:
-        problem = "has a row with more cells than columns" if any(len(row) > len(COLUMNS) for row in rows) else ""
-        if columns != COLUMNS:
-            problem = f"has the columns {', '.join(columns)}, not {', '.join(COLUMNS)}"
-    if problem:
-        remedy = "Take it from version control."
-        raise InputError("measurement file", records.name_of(path), records.printable(problem), remedy)
-    given = [dict(zip(COLUMNS, row, strict=False)) for row in rows]
-    return records.validated(path, lambda: WITHDRAWALS.validate_python(given), "Say what was withdrawn, and why.")
+        raise InputError("measurement file", records.name_of(path), problem, "Take it from version control.") from None
+    return records.validated(path, lambda: WITHDRAWALS.validate_python(rows), "Say what was withdrawn, and why.")
 
 
 class Identity(NamedTuple):

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from traintime.measuring.history import Withdrawal
+from traintime.point import Point
 from traintime.store import code
 from traintime.store.records import Invocation
 
@@ -40,6 +41,7 @@ class StoredRun:
     index: int
     stack: str
     key: str
+    point: Point
     sentinel: bool
     invocation: Invocation
 
