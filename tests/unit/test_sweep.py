@@ -409,15 +409,6 @@ def test_a_look_keeps_what_was_disturbed_as_it_is_and_does_only_what_crashed_onc
     assert left([look], root) == []
 
 
-@pytest.mark.parametrize("status", ["oom", "timeout"])
-def test_what_does_not_fit_is_done(root, fake_measure, status):
-    measure = fake_measure(status=status)
-    run([plan()], root, measure)
-    assert len(measure.calls) == 16
-    assert stored(root) == planned([plan()])
-    assert left([plan()], root) == []
-
-
 def test_a_repetition_that_a_kill_prevented_is_made_up_for(root, fake_measure):
     measure = fake_measure(ends={3: "crashed"}, interrupted_before=8)
     with pytest.raises(KeyboardInterrupt):
@@ -569,37 +560,15 @@ def test_each_invocation_keeps_its_sweep_and_seed_and_has_its_sweeps_protocol_a_
     assert steps == {(False, Protocol(steps=7)), (True, Protocol())}
 
 
-@pytest.fixture
-def slow_measure(fake_measure, monkeypatch):
-    """A stand-in for measure() that takes ten seconds by a clock of its own."""
-    now = [1000.0]
-    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: now[0]))
-
-    def make():
-        inner = fake_measure()
-
-        def measure(*args, **options):
-            now[0] += 10
-            return inner(*args, **options)
-
-        measure.calls = inner.calls
-        return measure
-
-    return make
-
-
 @pytest.mark.parametrize(("within_s", "started"), [(0, 0), (10, 1), (25, 3), (float("inf"), 16)])
-def test_nothing_is_started_after_the_time_that_was_given(root, slow_measure, within_s, started):
-    total = len(left([plan()], root))
-    assert total == 16, "twelve, and in each of the two rounds a sentinel on each of the two stacks"
-    measure = slow_measure()
+def test_nothing_is_started_after_the_time_that_was_given(root, fake_measure, monkeypatch, within_s, started):
+    """By a clock of its own an invocation takes ten seconds."""
+    measure = fake_measure()
+    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: 1000.0 + 10 * len(measure.calls)))
     progress = run([plan()], root, measure, within_s=within_s)
     assert len(measure.calls) == progress.finished == started == everything(root)
-    assert progress.total == total
-    assert progress.seconds == [10.0] * started
+    assert (progress.total, progress.seconds) == (16, [10.0] * started)
     assert stored(root) + counted(left([plan()], root)) == planned([plan()]), "the rest is outstanding"
-    run([plan()], root, slow_measure())
-    assert stored(root) == planned([plan()])
 
 
 # Together, for a quick look
@@ -687,14 +656,25 @@ def history(root):
     return json.loads((root / MACHINE / "rates.json").read_text())
 
 
-def test_the_machine_is_described_once_and_its_rates_at_the_start_of_every_round(root, fake_measure):
+@pytest.mark.parametrize(
+    ("now", "names"),
+    [
+        ({"bandwidth_bytes_per_s": 86.0}, []),
+        ({"bandwidth_bytes_per_s": 116.0, "matmul_flop_per_s": 100.0}, ["bandwidth_bytes_per_s", "matmul_flop_per_s"]),
+    ],
+)
+def test_the_machine_is_described_once_and_its_rates_are_measured_each_round_and_held_against_its_range(
+    root, fake_measure, now, names
+):
     run([plan(rounds=1)], root, fake_measure())
-    first = (root / MACHINE / "machine.json").read_text()
-    run([plan(rounds=3)], root, fake_measure(), rates=lambda: RATES | {"matmul_flop_per_s": 210.0})
-    description = json.loads(first)
-    assert (description["machine"], description["rates"]) == (MACHINE, RATES)
-    assert (root / MACHINE / "machine.json").read_text() == first
-    assert [rates["matmul_flop_per_s"] for rates in history(root)] == [200.0, 210.0, 210.0]
+    described, said = (root / MACHINE / "machine.json").read_text(), []
+    assert (json.loads(described)["machine"], json.loads(described)["rates"]) == (MACHINE, RATES)
+    run([plan(rounds=2)], root, fake_measure(), rates=lambda: RATES | now, warn=said.append)
+    assert (root / MACHINE / "machine.json").read_text() == described
+    assert history(root) == [RATES, RATES | now]
+    assert [sentence.split()[0] for sentence in said] == names
+    assert {(each.round, each.rates_off) for _, each in invocations(root)} == {(1, False), (2, bool(names))}
+    assert left([plan(rounds=2)], root) == [], "flagged, and not done again"
 
 
 def test_an_older_description_is_completed_and_keeps_what_it_said(root, fake_measure, monkeypatch):
@@ -707,22 +687,6 @@ def test_an_older_description_is_completed_and_keeps_what_it_said(root, fake_mea
     assert description == old | {"schema_version": records.SCHEMA, "stepping": 1}
     assert len(history(root)) == 2, "the first rates are the first of its range"
     assert len(said) == 1
-
-
-@pytest.mark.parametrize(
-    ("now", "names"),
-    [
-        ({"bandwidth_bytes_per_s": 86.0}, []),
-        ({"bandwidth_bytes_per_s": 116.0, "matmul_flop_per_s": 100.0}, ["bandwidth_bytes_per_s", "matmul_flop_per_s"]),
-    ],
-)
-def test_rates_that_leave_the_machines_range_are_said_and_flag_the_invocations(root, fake_measure, now, names):
-    run([plan(rounds=1)], root, fake_measure())
-    said = []
-    run([plan(rounds=2)], root, fake_measure(), rates=lambda: RATES | now, warn=said.append)
-    assert [sentence.split()[0] for sentence in said] == names
-    assert {(each.round, each.rates_off) for _, each in invocations(root)} == {(1, False), (2, bool(names))}
-    assert left([plan(rounds=2)], root) == [], "flagged, and not done again"
 
 
 # Refused before anything is started
