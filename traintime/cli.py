@@ -622,7 +622,7 @@ def refuse_overlong(words: list[str]) -> None:
 
 # Commands of the last version, and what takes their place.
 GONE = {
-    "bench": "A loop of the framework's own is the measure: traintime measure --loop fit --json has both.",
+    "bench": "Run: traintime measure --loop fit --json; it has single steps beside the framework's own loop.",
     "bench-rows": "Run: traintime sweep --profile full --only rows --to FOLDER; it measures the same, and more.",
     "check --contribution": "Copy the folder into data/measurements on a branch; then: git diff, and traintime check.",
     "check --history": "Files are compared with where the branch left main, or with a commit: check --since COMMIT.",

@@ -138,7 +138,7 @@ def _believed(outcome: dict[str, Any], task: str) -> dict[str, Any]:
     about = {name: value for name, value in outcome.items() if name != "result"}
     # A framework colours what it prints, and redraws its bars: a file holds lines of text.
     shown = "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in error)
-    return about | {"status": status, "error": without_paths(shown)[:2000]}
+    return about | {"status": status, "error": shown[:2000]}
 
 
 def _now() -> str:
@@ -304,7 +304,7 @@ class Worker:
                 self.process.wait(min(30, max(0.1, deadline - time.monotonic())))
         if answer is not None:
             if "error" in answer:
-                answer["error"] = without_paths(answer["error"].encode(errors="replace").decode())[:2000]
+                answer["error"] = without_paths(answer["error"])[:2000]
             return {key: answer[key] for key in ("status", "result", "error") if key in answer}
         if self.process.poll() is None:
             return {"status": "timeout", "error": f"no result after {timeout_s:g} s"}
