@@ -332,17 +332,60 @@ def test_a_point_of_two_sweeps_is_measured_in_both(root, fake_measure):
 # What is left to do
 
 
-def test_everything_is_outstanding_at_first_and_nothing_at_the_end(root, fake_measure):
-    tasks = left([plan()], root)
-    assert counted(tasks) == planned([plan()])
-    progress = run([plan()], root, fake_measure())
-    assert progress.finished == progress.total == len(tasks) == 2 * (6 + 2)
-    assert stored(root) == planned([plan()])
-    assert stored(root, sentinel=True) == counted(tasks, sentinel=True) == planned([plan()], sentinel=True)
-    assert left([plan()], root) == []
-    measure, rates = fake_measure(), history(root)
-    assert run([plan()], root, measure).total == 0
-    assert (measure.calls, history(root)) == ([], rates), "no further sentinel, and no rates"
+def interrupted(*numbers):
+    """Before so many invocations each time."""
+
+    def happen(go, missing):
+        for number in numbers:
+            with pytest.raises(KeyboardInterrupt):
+                go(interrupted_before=number)
+
+    return happen
+
+
+def lacking(name):
+    """A stack or an allocator is left out, and so is nothing else."""
+
+    def happen(go, missing):
+        missing.add(name)
+        calls = go()
+        assert calls and not any(name in (stack, *key.split("-")) for stack, key, _ in calls)
+        missing.clear()
+
+    return happen
+
+
+BEFORE = {
+    "nothing": lambda go, missing: None,
+    "fewer rounds": lambda go, missing: go(rounds=1),
+    **{f"interrupted {numbers}": interrupted(*numbers) for numbers in ([0], [15], [3, 0, 4, 1])},
+    **{f"{name} is missing": lacking(name) for name in ("2026-jax", "jemalloc")},
+    "all of it": lambda go, missing: go(),
+}
+
+
+@pytest.mark.parametrize("happen", BEFORE.values(), ids=BEFORE)
+def test_whatever_came_before_the_same_command_measures_what_is_left_and_nothing_twice(
+    root, fake_measure, missing, happen
+):
+    made, calls = plan(vocabulary=[10, 20], allocator=["glibc", "jemalloc"]), []
+
+    def go(rounds=2, **options):
+        measure = fake_measure(**options)
+        calls.append(measure.calls)
+        run([replace(made, rounds=rounds)], root, measure)
+        return measure.calls
+
+    happen(go, missing)
+    assert everything(root) == sum(map(len, calls)), "each is stored as soon as it ends"
+    tasks, rates = left([made], root), history(root)
+    assert counted(tasks) == planned([made]) - stored(root)
+    assert [(stack, key) for stack, key, _ in go()] == [(task.stack.name, task.point.key) for task in tasks]
+    assert (stored(root), stored(root, sentinel=True)) == (planned([made]), planned([made], sentinel=True))
+    assert left([made], root) == []
+    assert len(history(root)) == len(rates) + len({task.round for task in tasks}), "no rates where nothing is left"
+    for path in records.files(root):
+        assert [each.round for each in records.read(path).invocations] == [1, 2]
 
 
 def of_another_machine(monkeypatch):
@@ -419,31 +462,6 @@ def test_a_repetition_that_a_kill_prevented_is_made_up_for(root, fake_measure):
     assert left([plan(rounds=1)], root) == [], "given up after two"
 
 
-# Stacks and allocators that are not here
-
-
-@pytest.mark.parametrize(
-    ("lacking", "made"),
-    [("2026-jax", plan()), ("jemalloc", plan(vocabulary=10, allocator=["glibc", "jemalloc"]))],
-    ids=["stack", "allocator"],
-)
-def test_a_missing_stack_or_allocator_is_left_out_and_made_up_for_later(root, fake_measure, missing, lacking, made):
-    missing.add(lacking)
-    first = fake_measure()
-    run([made], root, first)
-    assert first.calls
-    assert not any(lacking in (stack, *key.split("-")) for stack, key, _ in first.calls)
-    assert left([made], root) == []
-    before = stored(root, sentinel=True)
-    missing.clear()
-    added = left([made], root)
-    assert all(lacking in (task.stack.name, task.point.run.allocator) for task in added if not task.sentinel)
-    assert {task.round for task in added if task.sentinel} == ({1, 2} if lacking == "2026-jax" else set())
-    run([made], root, fake_measure())
-    assert stored(root) == planned([made])
-    assert stored(root, sentinel=True) == before + counted(added, sentinel=True)
-
-
 def test_a_point_that_is_the_sentinel_too_is_counted_apart(root, fake_measure):
     point, stack = make_point(vocabulary=20_000), stacks.get("numpy")
     shared = sweep.Plan("shared", [(point, stack)], 2, Protocol())
@@ -453,25 +471,6 @@ def test_a_point_that_is_the_sentinel_too_is_counted_apart(root, fake_measure):
 
 
 # Killed
-
-
-@pytest.mark.parametrize("kills", [[0], [15], [3, 0, 4, 1]])
-def test_an_interrupted_sweep_goes_on_where_it_was(root, fake_measure, kills):
-    done = 0
-    for number in kills:
-        measure = fake_measure(interrupted_before=number)
-        assert left([plan()], root)
-        with pytest.raises(KeyboardInterrupt):
-            run([plan()], root, measure)
-        done += number
-        assert everything(root) == done
-        assert set(stored(root).values()) <= {1}, "no round of a point twice"
-    run([plan()], root, fake_measure())
-    assert stored(root) == planned([plan()])
-    assert stored(root, sentinel=True) == planned([plan()], sentinel=True)
-    assert left([plan()], root) == []
-    for path in records.files(root):
-        assert [invocation.round for invocation in records.read(path).invocations] == [1, 2]
 
 
 # One process that forks: the imports are done once, and each child is a whole sweep until it is killed.
@@ -653,7 +652,8 @@ def test_what_shares_processes_is_refused_among_the_stored_measurements(tmp_path
 
 
 def history(root):
-    return json.loads((root / MACHINE / "rates.json").read_text())
+    path = root / MACHINE / "rates.json"
+    return json.loads(path.read_text()) if path.exists() else []
 
 
 @pytest.mark.parametrize(
