@@ -11,7 +11,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench bench-formula bench-rows bench-predict derived figures links lint lock browser clean
+.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench-formula bench-predict derived figures links lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -67,14 +67,8 @@ colab: .stacks/colab/.ready  ## Add an environment like Colab's, to try the read
 	$(BIN)/uv pip install --quiet --python .stacks/colab/bin/python -r env/colab.txt
 	@touch $@
 
-bench: $(READY)  ## Show what measuring itself costs, per stack
-	@$(BIN)/traintime bench
-
 bench-formula: $(READY)  ## Show the formula's error beside the error of measuring again
 	@$(BIN)/traintime bench-formula
-
-bench-rows: $(READY)  ## Show what a table's rows cost: dense Adam, deferred, frozen (20 minutes)
-	@$(BIN)/traintime bench-rows
 
 bench-predict: $(READY)  ## Predict models drawn at random, then train them: how often it is right (40 minutes)
 	@$(BIN)/traintime bench-predict

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-import numpy as np
 import pandas as pd
 import typer
 from rich.console import Console
@@ -28,7 +27,6 @@ from traintime.explain import memory, points
 from traintime.learning import run as learning
 from traintime.learning.trial import Trial
 from traintime.measuring import allocators, history, stacks, sweep
-from traintime.measuring import bench_rows as rows_bench
 from traintime.measuring import check as checker
 from traintime.measuring import machine as machines
 from traintime.measuring import measure as measuring
@@ -336,54 +334,31 @@ def without_fields(rows: pd.DataFrame) -> pd.DataFrame:
 def check(
     folder: From = paths.MEASUREMENTS,
     at_least: Annotated[int, typer.Option(min=1, help="Invocations each configuration must have.")] = 3,
-    past: Annotated[
-        bool | None,
-        typer.Option("--history/--no-history", help="Look for committed invocations that are gone; in a git checkout."),
+    since: Annotated[
+        str | None, typer.Option(help="Commit since which none may be lost; usually where the branch left main.")
     ] = None,
-    contribution: Annotated[
-        bool, typer.Option("--contribution", help="From somebody else: is it safe to merge, and what would it add?")
-    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Check a folder of measurement files alone: keys, counts, rounds, sources. Exit status 1 when one is wrong.
-
-    With --contribution it is 2, and then nothing of the folder may be merged.
-    """
-    paths.of_checkout(paths.MEASUREMENTS if contribution else folder)
+    """Check a folder of measurement files alone: keys, counts, rounds, sources. Exit status 1 when one is wrong."""
     if not folder.is_dir():
         raise InputError("folder", str(folder), "does not exist", "Name a folder of measurement files.")
     if (folder / "machine.json").exists():
         raise InputError("folder", str(folder), "is a machine's own", "Name the folder that holds it.")
-    repository = None if contribution or past is False else history.checkout(folder)
-    if past and repository is None:
-        raise InputError("history", str(folder), "lies in no git checkout with a commit", "Leave --history out.")
-    found = list(checker.findings(folder, at_least, sent=contribution))
-    if contribution:
-        found += checker.collisions(folder, paths.MEASUREMENTS)
+    found = list(checker.findings(folder, at_least))
     faults = [finding.sentence for finding in found if finding.fault]
     notes = [finding.sentence for finding in found if not finding.fault]
-    if repository:
-        faults += history.lost(folder, repository)
-        if history.shallow(repository):
-            notes.append("history could not be read: the clone is shallow; complete it with git fetch --unshallow")
-    if contribution and not faults:
-        notes += [remark.sentence for remark in checker.outside(folder)]
+    faults += history.lost(folder, since)
     for sentence in notes:
         err.print(f"note: {sentence}", markup=False, highlight=False, soft_wrap=True)
-    adds = checker.additions(folder, paths.MEASUREMENTS) if contribution and not faults else None
     if as_json:
-        told = {"faults": faults, "notes": notes, "adds": asdict(adds) if adds else None}
-        print_json(told if contribution else faults)
+        print_json(faults)
     else:
         for fault in faults:
             print(fault)
-        number = len(list(records.files(folder)))
-        problems = f"{len(faults)} problems" + (": nothing of it may be merged" if contribution else "")
-        err.print(f"{number} files, {problems if faults else 'all well'}")
-        if adds:
-            print(adds.text)
+        problems = f"{len(faults)} problems" if faults else "all well"
+        err.print(f"{len(list(records.files(folder)))} files, {problems}")
     if faults:
-        raise typer.Exit(2 if contribution else 1)
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -411,42 +386,6 @@ def machine(
     out.print(f"matmul {rates['matmul_flop_per_s'] / 1e9:.0f} GFLOP/s in float32")
 
 
-@app.command()
-def bench(
-    stack: Annotated[list[str] | None, typer.Option(help="Stack to try; all that are here by default.")] = None,
-    steps: Annotated[int, typer.Option(min=2, help="Steps in a block.")] = 5,
-    blocks: Annotated[int, typer.Option(min=2, help="Blocks of each kind.")] = 100,
-    as_json: Json = False,
-) -> None:
-    """What measuring itself costs: measured steps against a bare loop of the same steps, in turn in one process."""
-    from scipy.stats import quantile_test  # as slow to load as all the rest together, and nothing else here needs it
-
-    chosen = [stacks.get(name) for name in stack or stacks.ALL]
-    rows = []
-    for one in chosen:
-        if not one.present:
-            continue
-        # Short steps, so that what the timing adds would show, and many pairs fit into a few seconds.
-        point = make_point(vocabulary=1000, batch=16, length=5)
-        record = measuring.measure(point, one, task="bench", steps=steps, blocks=blocks)
-        if record["status"] != "ok":
-            raise RuntimeError(f"{one.name}: {record['status']}: {record['error']}")
-        times = record["result"]["bench"]
-        ratios = np.array(times["measured_ns"]) / np.array(times["bare_ns"])
-        # By order statistics: what a shared machine does to single pairs has no part in it.
-        low, high = quantile_test(ratios, p=0.5).confidence_interval()
-        row = {"stack": one.name, "step_ms": statistics.median(times["bare_ns"]) / steps / 1e6}
-        row |= {"ratio": float(np.median(ratios)), "low": low, "high": high, "blocks": len(ratios)}
-        row |= {"lowest": float(ratios.min()), "highest": float(ratios.max())}
-        rows.append(row)
-        if not as_json:
-            text = "{stack:16} bare step {step_ms:6.2f} ms; measured / bare {ratio:.3f} ({low:.3f} to {high:.3f}), "
-            text += "single pairs {lowest:.2f} to {highest:.2f}"
-            out.print(text.format(**row), highlight=False, soft_wrap=True)
-    if as_json:
-        print_json(rows)
-
-
 @app.command("bench-formula")
 def bench_formula(as_json: Json = False) -> None:
     """How sharp the formula is: its error for points that it has not seen, next to that of measuring them again."""
@@ -459,31 +398,6 @@ def bench_formula(as_json: Json = False) -> None:
     for machine in dict.fromkeys(one.machine for one in found):
         cells = [one.cells for one in found if one.machine == machine]
         show(grid(pd.DataFrame(cells, columns=sharp.HEADS), machine))
-
-
-@app.command("bench-rows")
-def bench_rows(
-    stack: Annotated[list[str] | None, typer.Option(help="Stack to try; those of Keras 3 by default.")] = None,
-    vocabulary: Annotated[list[int] | None, typer.Option(min=1, help="Rows of the table; 5,000 to 2,000,000.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Invocations of each way, in turn.")] = 1,
-    as_json: Json = False,
-) -> None:
-    """What the rows of a table cost in `fit`: dense Adam, the same Adam deferred, and a frozen table, in turn."""
-    chosen = [stacks.get(name) for name in stack] if stack else [one for one in stacks.ALL.values() if one.present]
-    chosen = [one for one in chosen if stack or one.api == "keras3"]
-    for one in chosen:
-        stacks.refuse_impossible(make_point(optimizer="adam-deferred"), one)
-    found = []
-    for one in rows_bench.run(chosen, tuple(vocabulary or rows_bench.VOCABULARIES), rounds):
-        found.append(one)
-        if not as_json:
-            err.print(
-                ", ".join(f"{head} {cell}" for head, cell in zip(rows_bench.HEADS, one.cells, strict=True) if cell),
-                soft_wrap=True,
-            )
-    if as_json:
-        return print_json([one.plain for one in found])
-    show(grid(pd.DataFrame([one.cells for one in found], columns=rows_bench.HEADS)))
 
 
 SAMPLES = 1_000_000  # of an epoch, where nothing else is said of a model's sizes
@@ -706,6 +620,23 @@ def refuse_overlong(words: list[str]) -> None:
             raise InputError(option or before, f"{value[:9]}…", problem, f"Give at most {LARGEST:,}.")
 
 
+# Commands of the last version, and what takes their place.
+GONE = {
+    "bench": "Run: traintime measure --loop fit --json; it has single steps beside the framework's own loop.",
+    "bench-rows": "Run: traintime sweep --profile full --only rows --to FOLDER; it measures the same, and more.",
+    "check --contribution": "Copy the folder into data/measurements on a branch; then: git diff, and traintime check.",
+    "check --history": "Files are compared with where the branch left main, or with a commit: check --since COMMIT.",
+}
+
+
+def refuse_gone(words: list[str]) -> None:
+    """Raise InputError for a command, or an option of one, that the last version had."""
+    for gone, instead in GONE.items():
+        command, *option = gone.split()
+        if words[:1] == [command] and set(option) <= set(words):
+            raise InputError("command", gone, "is gone", instead)
+
+
 INTERRUPTED = 130  # exit status of a program that Ctrl-C has ended
 
 
@@ -715,6 +646,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):  # a terminal without a sign shows a question mark in its place
             stream.reconfigure(errors="replace")
     try:
+        refuse_gone(sys.argv[1:])
         refuse_overlong(sys.argv[1:])
         app()
     except (InputError, RuntimeError, OSError, ModuleNotFoundError) as error:

@@ -1,7 +1,6 @@
 """Who answers malloc: what the worker's environment gets, and what to type where a library is missing."""
 
 import sys
-from typing import get_args
 
 import pytest
 
@@ -37,24 +36,11 @@ def test_each_allocator_has_its_variables(name, expected):
     assert allocators.environment(name, "jax") == expected
 
 
-@pytest.mark.parametrize("name", KEEPING)
-def test_glibc_is_told_to_map_no_block_and_to_give_none_back(name):
-    environment = allocators.environment(name, "jax")
-    assert environment["MALLOC_MMAP_MAX_"] == "0"
-    assert int(environment["MALLOC_TRIM_THRESHOLD_"]) > 2**37, "more than any machine here has"
-    assert "LD_PRELOAD" not in environment
-    assert all(isinstance(value, str) for value in environment.values())
-
-
-def test_the_two_ways_to_keep_differ_in_the_arenas_alone():
+def test_glibc_is_told_to_map_no_block_and_to_give_none_back():
     one, many = (allocators.environment(name, "jax") for name in KEEPING)
-    assert one == many | {"MALLOC_ARENA_MAX": "1"}
-    assert one != many
-
-
-def test_every_allocator_of_a_point_has_its_variables():
-    for name in get_args(get_args(Run.__annotations__["allocator"])[0]):
-        assert isinstance(allocators.environment(name, "jax"), dict)
+    assert many["MALLOC_MMAP_MAX_"] == "0"
+    assert int(many["MALLOC_TRIM_THRESHOLD_"]) > 2**37, "more than any machine here has"
+    assert one == many | {"MALLOC_ARENA_MAX": "1"} != many, "and to have one arena"
 
 
 def test_the_larger_tcmalloc_will_do(installed):
@@ -74,12 +60,9 @@ def test_a_missing_library_is_refused_with_the_command_that_adds_it(installed, n
 
 
 def test_glibc_needs_no_library(installed):
+    assert [name for name in NAMES if allocators.present(name)] == NAMES
     installed.clear()
     assert [name for name in NAMES if allocators.present(name)] == ["glibc", *KEEPING]
-
-
-def test_with_its_libraries_a_linux_has_every_allocator():
-    assert [name for name in NAMES if allocators.present(name)] == NAMES
 
 
 def test_elsewhere_than_on_linux_there_is_only_what_comes_with_the_system(monkeypatch):
@@ -111,9 +94,3 @@ def test_each_framework_has_its_own_switch_for_the_pool_of_a_gpu(stack, switch):
     stack = stacks.get(stack)
     usual, chosen = (stack.environment(2, Run(device="gpu", allocator=name)) for name in ("glibc", "no-pool"))
     assert chosen == usual | switch
-
-
-def test_a_worker_is_not_started_without_its_allocator(installed):
-    installed.clear()
-    with pytest.raises(InputError, match=r"^allocator: 'jemalloc' is not here"):
-        stacks.get("2026-jax").environment(2, Run(allocator="jemalloc"))

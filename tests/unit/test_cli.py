@@ -4,7 +4,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import yaml
 from traintime import cli, paths, workloads
 from traintime.errors import InputError
 from traintime.learning import run as learning
-from traintime.measuring import allocators, bench_rows, machine, measure, stacks, sweep
+from traintime.measuring import allocators, machine, measure, stacks, sweep
 from traintime.measuring.protocol import QUICK
 from traintime.point import make_point
 from traintime.predict import bench
@@ -93,8 +92,8 @@ def fake_measure(monkeypatch, invocation):
     def make(status="ok", evidence=None):
         calls = []
 
-        def answer(point, stack, protocol=QUICK, *, progress=None, **task):
-            calls.append(SimpleNamespace(point=point, stack=stack.name, protocol=protocol, task=task))
+        def answer(point, stack, protocol=QUICK, *, progress=None):
+            calls.append(SimpleNamespace(point=point, stack=stack.name, protocol=protocol))
             protocol = protocol.model_copy(update={"warmup": 2})
             hash_ = code.current(point.workload, stack.api)
             started = f"2026-01-02T03:{len(calls) // 60:02}:{len(calls) % 60:02}Z"
@@ -102,11 +101,8 @@ def fake_measure(monkeypatch, invocation):
             if status == "ok":
                 made["result"]["facts"] |= {"parameters": point.work.parameters, "versions": {"numpy": np.__version__}}
                 steps = [900_000_000, 800_000_000] + [3_000_000] * protocol.steps
-                made["result"]["timing"] |= {"steps_ns": steps}
+                made["result"]["timing"] |= {"first_ns": 50_000_000 + len(calls), "steps_ns": steps}
                 made["result"]["evidence"] |= evidence or {}
-            if status == "ok" and task:
-                ratios = [1.01, 1.01, 1.0, 1.03, 1.01, 1.02, 1.01, 0.99]
-                made["result"] = {"bench": {"bare_ns": [100] * 8, "measured_ns": [100 * ratio for ratio in ratios]}}
             return {name: value for name, value in made.items() if name not in ("sweep", "round", "seed")}
 
         monkeypatch.setattr(measure, "measure", answer)
@@ -225,7 +221,6 @@ def test_a_stack_that_is_not_here_is_refused_with_the_command_that_adds_it(train
         ("measure --allocator mimalloc", "allocator", "mimalloc", "'glibc', 'glibc-keep', "),
         ("measure --loop epoch", "sentences", None, "Give the samples of the epoch."),
         ("measure --dropout 1.5", "dropout", 1.5, "Give a value that it takes."),
-        ("bench-rows --stack 2017-theano", "optimizer", "adam-deferred", "Take a stack of keras3."),
     ],
 )
 def test_what_cannot_be_measured_is_refused(traintime, fake_measure, words, field, value, remedy):
@@ -252,8 +247,7 @@ def test_what_this_machine_does_not_have_is_refused(traintime, fake_measure, mon
     [
         *(f"measure --stack numpy --{name} {{}}" for name in ("vocabulary", "batch", "steps", "threads")),
         *(f"estimate --{name} {{}}" for name in ("samples", "epochs", "vocabulary", "validation")),
-        *("estimate --samples={}", "check --at-least {}", "bench-rows --stack 2026-jax --vocabulary {}"),
-        "sweep --within {}",
+        *("estimate --samples={}", "check --at-least {}", "sweep --within {}"),
     ],
 )
 def test_a_number_of_400_digits_is_refused_by_its_option(traintime, fake_measure, words):
@@ -393,7 +387,7 @@ def test_a_missing_allocator_is_refused_with_the_command_that_adds_it(traintime,
         ("table {}/nowhere", "folder", "{}/nowhere", "make measure"),
         ("table {}/empty", "folder", "{}/empty", "make measure"),
         ("check {}/nowhere", "folder", "{}/nowhere", "Name a folder of measurement files."),
-        ("check {} --history", "history", "{}", "Leave --history out."),
+        ("check {} --since never", "since", "never", "Leave --since out"),
     ],
 )
 def test_a_table_or_a_check_of_what_is_not_there_is_refused(traintime, folder, words, field, value, remedy):
@@ -542,20 +536,6 @@ def test_a_failed_measurement_says_why_and_has_exit_status_1(traintime, fake_mea
     assert f"{status}: made up" in answer.err
     if words:
         assert json.loads(answer.out)["status"] == status
-
-
-def test_a_failed_bench_is_one_error_and_exit_status_1(traintime, fake_measure):
-    fake_measure("crashed")
-    answer = traintime("bench", "--stack", "numpy")
-    assert (answer.status, answer.err) == (1, "error: numpy: crashed: made up\n")
-
-
-def test_a_bench_tells_the_median_of_the_ratios(traintime, fake_measure):
-    calls = fake_measure()
-    assert "measured / bare 1.010 (0.990 to 1.030)" in traintime("bench", "--stack", "numpy", "--steps", 2).words
-    (row,) = json.loads(traintime("bench", "--stack", "numpy", "--json").out)
-    assert (row["stack"], row["ratio"], row["blocks"]) == ("numpy", pytest.approx(1.01), 8)
-    assert calls[1].task == {"task": "bench", "steps": 5, "blocks": 100}
 
 
 def test_a_sweep_is_measured_checked_and_shown(traintime, fake_measure, rates, profile, tmp_path):
@@ -718,25 +698,6 @@ def test_a_check_as_json(traintime, folder):
     assert any(problem.startswith(f"{MACHINE}/machine.json: missing") for problem in found)
 
 
-def test_a_contribution_is_told_what_it_adds_or_refused_with_exit_status_2(
-    traintime, fake_measure, rates, profile, tmp_path, monkeypatch
-):
-    fake_measure()
-    sent, here = tmp_path / "sent", tmp_path / "here"
-    monkeypatch.setattr(paths, "MEASUREMENTS", here)
-    traintime("sweep", "--profile", profile, "--to", sent)
-    answer = traintime("check", "--contribution", sent)
-    assert (answer.status, "some-2-cores-8-gib" in answer.out) == (0, True)
-    adds = json.loads(traintime("check", "--contribution", sent, "--json").out)["adds"]
-    assert (adds["machines"], len(adds["files"])) == (["some-2-cores-8-gib"], 5)
-    (sent / "notes.txt").write_text("hello")
-    answer = traintime("check", "--contribution", sent)
-    assert (answer.status, "notes.txt" in answer.out) == (2, True)
-    assert json.loads(traintime("check", "--contribution", sent, "--json").out)["adds"] is None
-    own = next(sent.glob("some*"))
-    assert_refused(traintime("check", "--contribution", own), "folder", str(own), "Name the folder that holds it.")
-
-
 # History
 
 
@@ -749,24 +710,14 @@ def checkout(folder):
     return folder
 
 
-def test_a_check_looks_for_what_history_had(traintime, checkout):
+def test_a_check_looks_for_what_was_committed(traintime, checkout):
     next(records.files(checkout)).unlink()
     gone = f"{make_point(**TINY).key}.json: key invocations: the one of 2026-01-02T03:11:01Z is gone"
     assert gone in traintime("check", checkout).out
-    assert gone in traintime("check", checkout, "--history").out
-    assert gone not in traintime("check", checkout, "--no-history").out
-
-
-def test_a_check_of_a_shallow_clone_says_that_it_cannot_read_history(traintime, checkout, tmp_path):
-    clone = tmp_path / "clone"
-    command = ["git", "clone", "-q", "--depth", "1", f"file://{checkout.parent}", str(clone)]
-    subprocess.run(command, check=True)
-    shutil.copytree(checkout, clone / "measurements", dirs_exist_ok=True)
-    assert "note: history could not be read: the clone is shallow" in traintime("check", clone / "measurements").words
+    assert gone in traintime("check", checkout, "--since", "HEAD").out
 
 
 def test_a_check_prints_notes_beside_what_is_wrong(traintime, folder):
-    assert "history could" not in traintime("check", folder).words
     next(path for path in records.files(folder) if "v12" in path.name).unlink()
     answer = traintime("check", folder)
     assert f"note: {MACHINE}: the sweep made-up is unfinished" in answer.err
@@ -805,20 +756,12 @@ def test_data_that_cannot_be_fetched_are_told_before_anything_is_trained(trainti
     assert_refused(answer, "task", "imdb", "Connect to the network.")
 
 
-# Rows
-
-
-def test_what_rows_cost_is_shown_or_given(traintime, monkeypatch):
-    ways = {"dense": 2.0, "deferred": 0.05, "frozen": 0.04}
-    found = bench_rows.RowCosts("2026-torch", 1000, ways, ways)
-    monkeypatch.setattr(bench_rows, "run", lambda chosen, vocabularies, rounds: iter([found] * len(vocabularies)))
-    answer = traintime("bench-rows", "--stack", "2026-torch", "--json")
-    assert answer.status == 0
-    assert [row["dense_over_deferred"] for row in json.loads(answer.out)] == [40.0] * len(bench_rows.VOCABULARIES)
-    assert "40.00" in traintime("bench-rows", "--stack", "2026-torch", "--vocabulary", "1000").out
-
-
 # Help
+
+
+@pytest.mark.parametrize("words", cli.GONE)
+def test_what_is_gone_names_what_takes_its_place(traintime, words):
+    assert_refused(traintime(*words.split(), "--json"), "command", words, cli.GONE[words])
 
 
 def commands(command, *words):

@@ -16,7 +16,6 @@ import pytest
 from traintime import paths
 from traintime.errors import InputError
 from traintime.measuring import machine, stacks, sweep
-from traintime.measuring import measure as measuring
 from traintime.store import code, records
 
 pytestmark = pytest.mark.timeout(120)
@@ -245,28 +244,3 @@ def test_a_clock_that_is_set_back_changes_nothing(run, undisturbed, tmp_path, mo
     for path in records.files(root):
         times = [each.started for each in records.read(path).invocations]
         assert times == sorted(times, reverse=True), "as they were run, whatever the clock said"
-
-
-GARBAGE = """
-import json, os, sys
-job = json.loads(sys.stdin.read())
-os.write(job["channel"], {line!r} + b"\\n")
-"""
-
-
-@pytest.mark.fault(
-    "A worker answers nonsense on its channel",
-    "it counts as crashed, with what it said, and the sweep goes on",
-)
-@pytest.mark.parametrize("line", [b"no JSON", b'{"event": "result", "status": "ok"}', b"[" * 100_000])
-def test_a_worker_that_talks_nonsense_has_crashed_and_the_sweep_goes_on(tmp_path, monkeypatch, line):
-    worker = tmp_path / "worker.py"
-    worker.write_text(GARBAGE.format(line=line))
-    monkeypatch.setattr(paths, "WORKER", worker)
-    monkeypatch.setattr(code, "current", lambda workload, api: "0123456789ab")
-    root, plan = tmp_path / "nonsense", sweep.Plan.from_profile("small", FIELDS | {"rounds": 1, "vocabulary": 11})
-    progress = sweep.run([plan], root, measure=measuring.measure, rates=lambda: dict(RATES))
-    assert progress.finished == progress.total == 2 * 2, "the point and the sentinel, each once more"
-    stored = [each for path in records.files(root) for each in records.read(path).invocations]
-    assert {(each.status, bool(each.error), each.result) for each in stored} == {("crashed", True, None)}
-    assert sweep.outstanding([plan], root, MACHINE) == []

@@ -1,4 +1,4 @@
-"""History: what was committed is still there, wherever it stands now, or is withdrawn with a reason."""
+"""What was committed is still there, wherever it stands now, or is withdrawn with a reason."""
 
 import json
 import shutil
@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from traintime import paths
+from traintime.errors import InputError
 from traintime.measuring import history
 from traintime.point import make_point
 from traintime.store import records
@@ -36,7 +37,7 @@ def repository(tmp_path):
     for point in (POINT, OTHER):
         name = f"{MACHINE}/{STACK}/{point.key}.json"
         shutil.copy(paths.MEASUREMENTS / name, repository / "data" / name)
-    git(repository, "init", "-q")
+    git(repository, "init", "-q", "-b", "main")
     commit(repository)
     return repository
 
@@ -68,90 +69,86 @@ def withdraw(root, started, reason="measured beside a build"):
 
 
 def test_nothing_that_this_repository_committed_is_lost():
-    repository = history.checkout(paths.MEASUREMENTS)
-    if repository is None:
+    if not history.commits(paths.MEASUREMENTS):
         pytest.skip("not in a git checkout")
-    assert history.lost(paths.MEASUREMENTS, repository) == []
+    assert history.lost(paths.MEASUREMENTS) == []
 
 
-@pytest.mark.parametrize("committed", [True, False])
-def test_an_invocation_that_is_gone_is_named(root, repository, committed):
-    taken = take_out(root / NAME)
-    if committed:
-        commit(repository)
-    assert history.lost(root, repository) == [
-        f"{NAME}: key invocations: the one of {taken['started']} is gone; restore it, or withdraw it"
-    ]
-
-
-def test_a_file_that_is_gone_is_named_invocation_by_invocation(root, repository):
-    number = len(json.loads((root / NAME).read_text())["invocations"])
+def unlink(root):
     (root / NAME).unlink()
-    commit(repository)
-    assert len(history.lost(root, repository)) == number >= 2
 
 
-def test_a_withdrawn_invocation_may_be_gone(root, repository):
-    withdraw(root, take_out(root / NAME)["started"])
-    commit(repository)
-    assert history.lost(root, repository) == []
-
-
-def test_a_withdrawal_of_another_invocation_excuses_nothing(root, repository):
-    withdraw(root, "2020-01-01T00:00:00Z")
-    take_out(root / NAME)
-    assert len(history.lost(root, repository)) == 1
-
-
-def test_an_invocation_that_came_and_went_between_is_lost_too(root, repository):
-    """Neither the first nor the last commit has it."""
-    put_in(root / NAME)
-    commit(repository)
-    take_out(root / NAME, -1)
-    commit(repository)
-    (sentence,) = history.lost(root, repository)
-    assert "2026-11-22T00:00:00Z is gone" in sentence
-
-
-def test_one_that_a_side_branch_had_is_lost_too(root, repository):
-    main = git(repository, "rev-parse", "--abbrev-ref", "HEAD")
-    git(repository, "checkout", "-q", "-b", "side")
-    put_in(root / NAME)
-    commit(repository)
-    git(repository, "checkout", "-q", main)
-    (repository / "else").write_text("")
-    commit(repository)
-    git(repository, "merge", "-q", "-s", "ours", "-m", "merge", "side")
-    assert len(history.lost(root, repository)) == 1
-
-
-def test_times_that_were_changed_are_named(root, repository):
+def change_times(root):
     whole = json.loads((root / NAME).read_text())
-    whole["invocations"][1]["result"]["timing"]["steps_ns"][0] += 1
+    whole["invocations"][0]["result"]["timing"]["steps_ns"][0] += 1
     (root / NAME).write_text(records.dumps(whole))
-    started = whole["invocations"][1]["started"]
-    assert history.lost(root, repository) == [
-        f"{NAME}: key invocations: the one of {started} no longer has the times that were committed; "
-        "restore it, or withdraw it"
-    ]
 
 
-def test_a_file_may_be_renamed_and_brought_to_todays_schema(root, repository):
+def rename_file(root):
+    """To another point, and to today's schema."""
     record = records.read(root / NAME)
-    assert json.loads((root / NAME).read_text())["schema_version"] < records.SCHEMA
     point = make_point(vocabulary=20_000, allocator="glibc-keep-arenas")
     renamed = record.model_copy(update={"point": point, "key": point.key})
     path = records.file_of(root, MACHINE, STACK, point.key)
     path.write_text(records.dumps(renamed.model_dump(mode="json", exclude_none=True)))
     (root / NAME).unlink()
-    commit(repository)
-    assert history.lost(root, repository) == []
 
 
-def test_a_machines_folder_may_be_renamed(root, repository):
+def rename_machine(root):
     (root / MACHINE).rename(root / "another-name")
+
+
+def withdraw_what_is_taken_out(root):
+    withdraw(root, take_out(root / NAME)["started"])
+
+
+def withdraw_another(root):
+    withdraw(root, "2020-01-01T00:00:00Z")
+    take_out(root / NAME)
+
+
+RUNS = [each["started"] for each in json.loads((paths.MEASUREMENTS / NAME).read_text())["invocations"]]
+GONE = "is gone"
+CHANGED = "no longer has the times that were committed"
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize(
+    ("happen", "runs", "rest"),
+    [
+        (lambda root: take_out(root / NAME), RUNS[:1], GONE),
+        (unlink, RUNS, GONE),
+        (change_times, RUNS[:1], CHANGED),
+        (withdraw_another, RUNS[:1], GONE),
+        (withdraw_what_is_taken_out, [], ""),
+        (rename_file, [], ""),
+        (rename_machine, [], ""),
+        (lambda root: put_in(root / NAME), [], ""),
+    ],
+)
+def test_an_invocation_that_is_gone_or_changed_is_named(root, repository, happen, runs, rest, committed):
+    happen(root)
+    if committed:
+        commit(repository)
+    assert history.lost(root) == [
+        f"{NAME}: key invocations: the one of {started} {rest}; restore it, or withdraw it" for started in sorted(runs)
+    ]
+
+
+def test_a_branch_is_held_against_where_it_left_main_and_any_other_commit_may_be_named(root, repository):
+    """Its last commit but one loses an invocation of main; what came and went between is its own affair."""
+    git(repository, "checkout", "-q", "-b", "mine")
+    put_in(root / NAME)
+    between = commit(repository)
+    take_out(root / NAME, -1)
+    take_out(root / NAME)
     commit(repository)
-    assert history.lost(root, repository) == []
+    (repository / "else").write_text("")
+    commit(repository)
+    assert len(history.lost(root)) == 1
+    assert len(history.lost(root, between)) == 2
+    with pytest.raises(InputError, match="since: 'never' is no commit"):
+        history.lost(root, "never")
 
 
 def test_damaged_and_other_files_have_no_invocations(root, repository):
@@ -160,38 +157,20 @@ def test_damaged_and_other_files_have_no_invocations(root, repository):
     (root / MACHINE / STACK / "cut.json").write_text('{"stack": "')
     commit(repository)
     (root / MACHINE / STACK / "cut.json").unlink()
-    assert history.lost(root, repository) == []
+    assert history.lost(root) == []
 
 
 def test_a_failed_invocation_is_told_by_its_start(root, repository):
     put_in(root / NAME, status="oom", error="made up", result=None)
     commit(repository)
-    assert history.lost(root, repository) == []
+    assert history.lost(root) == []
     take_out(root / NAME, -1)
-    assert len(history.lost(root, repository)) == 1
+    assert len(history.lost(root)) == 1
 
 
-def test_a_folder_outside_of_any_checkout_or_in_one_without_a_commit_has_no_history(tmp_path):
-    assert history.checkout(tmp_path) is None
-    assert history.checkout(tmp_path / "nowhere") is None
+def test_a_folder_outside_of_any_checkout_or_without_git_is_compared_with_nothing(root, tmp_path, monkeypatch):
+    assert history.commits(tmp_path) == history.commits(tmp_path / "nowhere") == []
     git(tmp_path, "init", "-q")
-    assert history.checkout(tmp_path) is None
-
-
-def test_a_checkout_without_git_has_no_history(root, monkeypatch, tmp_path):
+    assert history.commits(tmp_path) == []
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert history.checkout(root) is None
-
-
-def test_a_folder_in_a_checkout_knows_it(root, repository):
-    assert history.checkout(root) == repository
-    assert not history.shallow(repository)
-
-
-def test_a_shallow_clone_says_so(repository, tmp_path):
-    (repository / "else").write_text("")
-    commit(repository)
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", str(clone))
-    assert history.shallow(clone)
-    assert history.lost(clone / "data", clone) == []
+    assert history.commits(root) == []

@@ -40,9 +40,6 @@ def script():
     return write
 
 
-OF_2017 = ("Keras==2.0.4", "Theano==0.9.0", "numpy==1.16.6")
-
-
 def stamp(stack):
     """What an installed stack says of its lock."""
     return hashlib.sha256((paths.LOCKS / stack.lock).read_bytes()).hexdigest()
@@ -107,21 +104,7 @@ def test_what_a_stack_cannot_do_is_refused_there_and_only_there(changes, field, 
     assert refused == names
 
 
-@pytest.mark.parametrize("stack", stacks.ALL.values(), ids=lambda stack: stack.name)
-def test_what_every_stack_can_do_is_refused_nowhere(stack):
-    for changes in ({}, {"tokens": "zipf"}, {"words": 5}, {"loop": "fit"}, {"allocator": "jemalloc"}, {"frozen": True}):
-        stacks.refuse_impossible(make_point(**changes), stack)
-
-
 # Present or not
-
-
-def test_a_stack_is_present_once_its_python_packages_and_stamp_are_there(house):
-    stack = stacks.get("2020-theano")
-    assert not stack.present
-    install(stack, "Keras==2.3.1", "Theano-PyMC==1.0.11", "numpy==1.18.5")
-    assert stack.present
-    assert stack.versions() == {"keras": "2.3.1", "theano": "1.0.11", "numpy": "1.18.5"}
 
 
 @pytest.mark.parametrize(
@@ -134,10 +117,13 @@ def test_a_stack_is_present_once_its_python_packages_and_stamp_are_there(house):
     ],
     ids=["no Python", "no stamp", "no package", "another lock"],
 )
-def test_half_an_installation_or_one_of_another_lock_is_not_present(house, spoil):
+def test_a_stack_is_present_once_all_of_it_is_there_and_then_left_alone(house, commands, spoil):
     stack = stacks.get("2017-theano")
-    install(stack, *OF_2017)
+    assert not stack.present
+    install(stack, "Keras==2.0.4", "Theano-PyMC==1.0.11", "numpy==1.16.6")
     assert stack.present
+    assert stack.versions() == {"keras": "2.0.4", "theano": "1.0.11", "numpy": "1.16.6"}
+    assert (stacks.add(stack), commands) == (False, [])
     spoil(stack)
     assert not stack.present
 
@@ -181,16 +167,9 @@ def places(tmp_path, monkeypatch, script):
     return put
 
 
-@pytest.mark.parametrize("place", ["path", "pyenv", "conda", "uv"])
-def test_a_python_is_found_wherever_it_is(places, place):
+def test_a_python_is_found_on_the_path_then_by_pyenv_then_conda_then_uv(places):
     assert stacks.find_python("3.6") is None
-    python = places(place)
-    assert stacks.find_python("3.6") == python
-
-
-def test_the_path_comes_first_then_pyenv_then_conda_then_uv(places):
     uv, conda, pyenv, path = (places(place) for place in ("uv", "conda", "pyenv", "path"))
-    assert list(stacks.python_candidates("3.6"))[:2] == [path, pyenv]
     for gone, next_one in ((path, pyenv), (pyenv, conda), (conda, uv)):
         assert stacks.find_python("3.6") == gone
         gone.unlink()
@@ -249,13 +228,6 @@ def test_a_missing_python_says_what_to_type(house, places, name, version, with_u
     assert f"pyenv install {version}" in caught.value.remedy
     assert f"conda create -n python{version} python={version}" in caught.value.remedy
     assert ("uv python install" in caught.value.remedy) == with_uv
-
-
-def test_a_present_stack_is_left_alone(house, commands):
-    stack = stacks.get("2017-theano")
-    install(stack, *OF_2017)
-    assert stacks.add(stack) is False
-    assert commands == []
 
 
 def test_adding_makes_an_environment_installs_the_lock_and_stamps_it(house, commands, monkeypatch):
@@ -326,22 +298,11 @@ def test_a_workers_environment_has_only_names_from_the_list(house, monkeypatch, 
     if stack.backend == "theano":
         give_openblas(stack)
         names |= {"LD_LIBRARY_PATH", "THEANO_FLAGS"}
-    environment = stack.environment(2)
+    environment = stack.environment(7)
     assert set(environment) == names
     assert "from outside" not in environment.values()
-
-
-@pytest.mark.parametrize("threads", [1, 2, 7])
-def test_every_library_gets_the_same_number_of_threads(threads):
-    environment = stacks.get("2026-tensorflow").environment(threads)
-    assert {value for name, value in environment.items() if name.endswith("_NUM_THREADS")} == {str(threads)}
-
-
-def test_the_home_of_the_worker_is_the_stacks_own(house):
-    stack = stacks.get("2020-tensorflow")
-    home = Path(stack.environment(2)["HOME"])
-    assert home.is_relative_to(stack.home)
-    assert home != Path.home()
+    assert {value for name, value in environment.items() if name.endswith("_NUM_THREADS")} == {"7"}
+    assert Path(environment["HOME"]).is_relative_to(stack.home)
 
 
 def test_a_cpu_worker_sees_no_gpu_and_a_gpu_worker_the_chosen_one(monkeypatch):

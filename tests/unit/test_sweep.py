@@ -153,20 +153,18 @@ def test_a_sweep_may_have_further_sets_joined_to_its_values():
 @pytest.mark.parametrize(
     ("changes", "field", "value"),
     [
-        *[({"rounds": value}, "rounds", value) for value in (0, -1, "many", 1.5)],
-        *[({field: [10, value]}, field, value) for field in ("vocabulary", "batch") for value in (0, -1, "many", 1.5)],
+        *[({"rounds": value}, "rounds", value) for value in (0, "many", 1.5)],
+        *[({field: [10, value]}, field, value) for field in ("vocabulary", "batch") for value in (0, "many", 1.5)],
         ({"stacks": ["numpy", "2016-theano"]}, "stack", "2016-theano"),
+        ({"stacks": []}, "stacks", []),
+        ({"vocabulary": []}, "vocabulary", []),
         ({"workload": "cnn"}, "workload", "cnn"),
         ({"vocabluary": 5}, "field of a configuration", "vocabluary"),
         ({"also": [{"vocabluary": 5}]}, "field of a configuration", "vocabluary"),
         ({"together": True}, "field of a configuration", "together"),
         ({"protocol": {"stepz": 5}}, "field of a protocol", "stepz"),
         ({"protocol": {"steps": 0}}, "steps", 0),
-        ({"protocol": {"seconds": 2}}, "field of a protocol", "seconds"),
-        ({"stacks": []}, "stacks", []),
-        ({"vocabulary": []}, "vocabulary", []),
         ({"optimizer": ["adam", "adam-rows"]}, "optimizer", "adam-rows"),
-        ({"words": 5, "mask": [False, True]}, "mask", True),
         ({"device": ["cpu", "gpu"]}, "device", "gpu"),
         ({"words": [5, 26]}, "words", 26),
     ],
@@ -193,36 +191,20 @@ def test_all_sweeps_of_a_profile_or_only_the_named_ones(profile):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "- a\n- b\n", "only words", "7", "{", "a: [", "sweeps: [", "\0", "1: 2", "9" * 5000, "sweeps:\n  one:\n\tx: 1"]
-    + ["sweeps: 3", "sweeps: [one]", "sweeps:\n  one:", "sweeps:\n  one: [a]", "sweeps:\n  1: {vocabulary: 5}"]
+    ["", "- a\n- b\n", "only words", "{", "a: [", "\0", "1: 2", "sweeps: 3", "sweeps:\n  one:"]
     + ['sweeps: {"<b>": {vocabulary: 5}}', "sweeps: {../out: {vocabulary: 5}}"]
     + [
         f"sweeps: {{one: {{vocabulary: 5, {fields}}}}}"
         for fields in (
-            *(
-                "also: 3",
-                "also: [3]",
-                "protocol: 3",
-                "protocol: [3]",
-                "beyond_memory: maybe",
-                "rounds: 99999",
-                "rounds:",
-            ),
-            *("stacks: [[numpy]]", "stacks: {numpy: 1}", "workload: [[rnn]]", "units: {a: 1}", "stacks: 3", "batch:"),
-            *(f"units: {'9' * 400}", f"rounds: {'9' * 400}", f"protocol: {{steps: {'9' * 400}}}"),
+            *("also: [3]", "protocol: 3", "beyond_memory: maybe", "rounds: 99999", "stacks: [[numpy]]", "stacks: 3"),
+            *("workload: [[rnn]]", "units: {a: 1}", "batch:", f"units: {'9' * 400}"),
         )
     ],
     ids=lambda text: text[:60],
 )
 def test_a_profile_that_is_none_is_refused(profile, text):
     (paths.PROFILES / "wrong.yaml").write_text(text)
-    with pytest.raises(InputError):
-        sweep.plans("wrong")
-
-
-def test_a_profile_is_a_file_of_its_folder_alone(profile, tmp_path):
-    (tmp_path.parent / "outside.yaml").write_text("sweeps: {}")
-    for name in ("../outside", str(tmp_path.parent / "outside"), "x" * 300, "\0"):
+    for name in ("wrong", "../wrong", "\0"):  # a file of its folder alone
         with pytest.raises(InputError):
             sweep.plans(name)
 
@@ -254,39 +236,22 @@ def test_a_round_has_every_point_on_every_stack_once(points, seed, number):
 @given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 99))
 def test_the_sentinels_are_spread_evenly(points, on, seed):
     made = plan(vocabulary=list(range(1, points + 1)), stacks=list(stacks.ALL)[:on])
-    order = made.order(1, seed)
-    before, places = 0, []
-    for task in order:
-        if task.sentinel:
-            places.append(before)
-        else:
-            before += 1
-    share = before / on
-    assert len(places) == on
-    for number, place in enumerate(places):
-        assert abs(place - (number + 0.5) * share) <= 0.5, "in the middle of its share of the round"
-
-
-def test_the_sentinels_order_is_random_too():
-    made = plan(stacks=list(stacks.ALL))
-    orders = {tuple(t.stack.name for t in made.order(number, 7) if t.sentinel) for number in range(1, 6)}
-    assert len(orders) > 1
+    watched = [place for place, task in enumerate(made.order(1, seed)) if task.sentinel]
+    assert len(watched) == on
+    for number, place in enumerate(watched):
+        assert abs(place - number - (number + 0.5) * points) <= 0.5, "in the middle of its share of the round"
 
 
 @pytest.mark.parametrize(
-    ("made", "usual"),
+    ("made", "device"),
     [
-        (plan(), {}),
-        (plan(vocabulary=99, protocol={"steps": 50}), {}),
-        (plan(stacks=["2026-jax"], device="gpu"), {"device": "gpu"}),
+        (plan(vocabulary=99, protocol={"steps": 50}), "cpu"),
+        (plan(stacks=["2026-jax"], device="gpu"), "gpu"),
     ],
-    ids=["a sweep", "another sweep", "a sweep on a GPU"],
 )
-def test_a_sentinel_is_one_small_point_on_the_sweeps_device_with_the_usual_protocol(made, usual):
-    watched = [task for task in made.order(1) if task.sentinel]
-    assert {(task.point.key, task.protocol) for task in watched} == {
-        (make_point(vocabulary=20_000, **usual).key, Protocol())
-    }
+def test_a_sentinel_is_one_small_point_on_the_sweeps_device_with_the_usual_protocol(made, device):
+    watched = {(task.point.key, task.protocol) for task in made.order(1) if task.sentinel}
+    assert watched == {(make_point(vocabulary=20_000, device=device).key, Protocol())}
 
 
 def test_the_order_follows_from_seed_sweep_and_round_alone():
@@ -299,13 +264,6 @@ def test_the_order_follows_from_seed_sweep_and_round_alone():
     assert plan(vocabulary=[30, 20, 10], stacks=["2026-jax", "numpy"]).order(1, seed=2017) == order
     others = [plan().order(1, 8), plan().order(2, 2017), plan("other").order(1, 2017)]
     assert len({tuple((task.stack.name, task.point.key) for task in each) for each in (order, *others)}) == 4
-
-
-def test_both_sides_of_a_comparison_lie_in_the_same_round():
-    made = plan(stacks=["numpy"], vocabulary=list(range(1, 11)), allocator=["glibc", "tcmalloc"], rounds=3)
-    for number in (1, 2, 3):
-        names = [t.point.run.allocator for t in made.order(number, 7) if not t.sentinel]
-        assert names != sorted(names) and names != sorted(names, reverse=True), "mixed, not one after the other"
 
 
 # Several sweeps
@@ -374,58 +332,87 @@ def test_a_point_of_two_sweeps_is_measured_in_both(root, fake_measure):
 # What is left to do
 
 
-def test_everything_is_outstanding_at_first_and_nothing_at_the_end(root, fake_measure):
-    tasks = left([plan()], root)
-    assert counted(tasks) == planned([plan()])
-    progress = run([plan()], root, fake_measure())
-    assert progress.finished == progress.total == len(tasks) == 2 * (6 + 2)
-    assert stored(root) == planned([plan()])
-    assert stored(root, sentinel=True) == counted(tasks, sentinel=True) == planned([plan()], sentinel=True)
-    assert left([plan()], root) == []
-    measure, rates = fake_measure(), history(root)
-    assert run([plan()], root, measure).total == 0
-    assert (measure.calls, history(root)) == ([], rates), "no further sentinel, and no rates"
+def interrupted(*numbers):
+    """Before so many invocations each time."""
+
+    def happen(go, missing):
+        for number in numbers:
+            with pytest.raises(KeyboardInterrupt):
+                go(interrupted_before=number)
+
+    return happen
 
 
-def test_more_rounds_add_only_what_is_new(root, fake_measure):
-    run([plan(rounds=1)], root, fake_measure())
-    more = left([plan(rounds=3)], root)
-    assert counted(more) == planned([plan(rounds=3)]) - planned([plan(rounds=1)])
-    assert {task.round for task in more} == {2, 3}, "a round that is done gets no further sentinel"
-    measure = fake_measure()
-    run([plan(rounds=3)], root, measure)
-    assert [(name, key) for name, key, _ in measure.calls] == [(task.stack.name, task.point.key) for task in more]
-    assert stored(root) == planned([plan(rounds=3)])
+def lacking(name):
+    """A stack or an allocator is left out, and so is nothing else."""
+
+    def happen(go, missing):
+        missing.add(name)
+        calls = go()
+        assert calls and not any(name in (stack, *key.split("-")) for stack, key, _ in calls)
+        missing.clear()
+
+    return happen
 
 
-def test_another_machines_results_do_not_count(root, fake_measure, monkeypatch):
+BEFORE = {
+    "nothing": lambda go, missing: None,
+    "fewer rounds": lambda go, missing: go(rounds=1),
+    **{f"interrupted {numbers}": interrupted(*numbers) for numbers in ([0], [15], [3, 0, 4, 1])},
+    **{f"{name} is missing": lacking(name) for name in ("2026-jax", "jemalloc")},
+    "all of it": lambda go, missing: go(),
+}
+
+
+@pytest.mark.parametrize("happen", BEFORE.values(), ids=BEFORE)
+def test_whatever_came_before_the_same_command_measures_what_is_left_and_nothing_twice(
+    root, fake_measure, missing, happen
+):
+    made, calls = plan(vocabulary=[10, 20], allocator=["glibc", "jemalloc"]), []
+
+    def go(rounds=2, **options):
+        measure = fake_measure(**options)
+        calls.append(measure.calls)
+        run([replace(made, rounds=rounds)], root, measure)
+        return measure.calls
+
+    happen(go, missing)
+    assert everything(root) == sum(map(len, calls)), "each is stored as soon as it ends"
+    tasks, rates = left([made], root), history(root)
+    assert counted(tasks) == planned([made]) - stored(root)
+    assert [(stack, key) for stack, key, _ in go()] == [(task.stack.name, task.point.key) for task in tasks]
+    assert (stored(root), stored(root, sentinel=True)) == (planned([made]), planned([made], sentinel=True))
+    assert left([made], root) == []
+    assert len(history(root)) == len(rates) + len({task.round for task in tasks}), "no rates where nothing is left"
+    for path in records.files(root):
+        assert [each.round for each in records.read(path).invocations] == [1, 2]
+
+
+def of_another_machine(monkeypatch):
     monkeypatch.setattr(machine, "this", lambda: "another-machine")
-    run([plan()], root, fake_measure())
-    assert counted(left([plan()], root)) == planned([plan()])
 
 
-def test_what_other_code_measured_does_not_count(root, fake_measure, monkeypatch):
+def of_other_sources(monkeypatch):
+    monkeypatch.setattr(code, "current", lambda workload, api: f"new{api}")
+
+
+@pytest.mark.parametrize(
+    ("happen", "changes"),
+    [(of_another_machine, {}), (of_other_sources, {}), (lambda _: None, {"protocol": {"steps": 12}})],
+    ids=["another machine", "other sources", "another number of steps"],
+)
+def test_what_was_measured_in_another_way_does_not_count_and_is_kept(root, fake_measure, monkeypatch, happen, changes):
     run([plan()], root, fake_measure())
-    now = code.current
-    monkeypatch.setattr(
-        code, "current", lambda workload, api: "new" + now(workload, api) if api == "numpy" else now(workload, api)
-    )
-    again = left([plan()], root)
-    assert {task.stack.name for task in again} == {"numpy"}
-    assert counted(again) == Counter({key: n for key, n in planned([plan()]).items() if key[1] == "numpy"})
+    before = everything(root)
+    happen(monkeypatch)
+    made, here = plan(**changes), machine.this()
+    again = sweep.outstanding([made], root, here)
+    assert counted(again) == planned([made])
     assert not any(task.again for task in again), "it is no repetition"
-    run([plan()], root, fake_measure())
-    assert left([plan()], root) == []
-    assert stored(root) == planned([plan()]) + counted(again), "and nothing of the older is dropped"
-
-
-def test_what_was_measured_with_another_number_of_steps_does_not_count(root, fake_measure):
-    run([plan()], root, fake_measure())
-    again = left([plan(protocol={"steps": 12})], root)
-    assert counted(again) == planned([plan()])
-    assert {task.stack.name for task in again if task.sentinel} == set()
-    run([plan(protocol={"steps": 12})], root, fake_measure())
-    assert left([plan(protocol={"steps": 12})], root) == left([plan()], root) == []
+    measure = fake_measure()
+    run([made], root, measure)
+    assert sweep.outstanding([made], root, here) == []
+    assert everything(root) == before + len(measure.calls)
 
 
 # What is done once more
@@ -465,31 +452,6 @@ def test_a_look_keeps_what_was_disturbed_as_it_is_and_does_only_what_crashed_onc
     assert left([look], root) == []
 
 
-@pytest.mark.parametrize("status", ["oom", "timeout"])
-def test_what_does_not_fit_is_done(root, fake_measure, status):
-    measure = fake_measure(status=status)
-    run([plan()], root, measure)
-    assert len(measure.calls) == 16
-    assert stored(root) == planned([plan()])
-    assert left([plan()], root) == []
-
-
-def test_nothing_is_done_again_for_its_value(root, fake_measure):
-    """A hundred times slower, and a first step slower still: kept as it is."""
-    inner = fake_measure()
-
-    def measure(*args, **options):
-        made = inner(*args, **options)
-        made["result"]["timing"]["steps_ns"] = [10**11] * 5
-        made["result"]["evidence"] |= {"minor_faults": 10**9}
-        return made
-
-    run([plan()], root, measure)
-    assert len(inner.calls) == 16
-    assert not any(each.again for _, each in invocations(root))
-    assert left([plan()], root) == []
-
-
 def test_a_repetition_that_a_kill_prevented_is_made_up_for(root, fake_measure):
     measure = fake_measure(ends={3: "crashed"}, interrupted_before=8)
     with pytest.raises(KeyboardInterrupt):
@@ -498,39 +460,6 @@ def test_a_repetition_that_a_kill_prevented_is_made_up_for(root, fake_measure):
     assert (again.again, (again.stack.name, again.point.key)) == (True, measure.calls[3][:2])
     run([plan(rounds=1)], root, fake_measure(ends={0: "crashed"}))
     assert left([plan(rounds=1)], root) == [], "given up after two"
-
-
-# Stacks and allocators that are not here
-
-
-@pytest.mark.parametrize(
-    ("lacking", "made"),
-    [("2026-jax", plan()), ("jemalloc", plan(vocabulary=10, allocator=["glibc", "jemalloc"]))],
-    ids=["stack", "allocator"],
-)
-def test_a_missing_stack_or_allocator_is_left_out_and_made_up_for_later(root, fake_measure, missing, lacking, made):
-    missing.add(lacking)
-    first = fake_measure()
-    run([made], root, first)
-    assert first.calls
-    assert not any(lacking in (stack, *key.split("-")) for stack, key, _ in first.calls)
-    assert left([made], root) == []
-    before = stored(root, sentinel=True)
-    missing.clear()
-    added = left([made], root)
-    assert all(lacking in (task.stack.name, task.point.run.allocator) for task in added if not task.sentinel)
-    assert {task.round for task in added if task.sentinel} == ({1, 2} if lacking == "2026-jax" else set())
-    run([made], root, fake_measure())
-    assert stored(root) == planned([made])
-    assert stored(root, sentinel=True) == before + counted(added, sentinel=True)
-
-
-def test_a_point_of_a_missing_allocator_need_not_fit_into_memory(root, fake_measure, missing):
-    """What is not run is not refused either."""
-    missing.add("jemalloc")
-    large = plan("large", vocabulary=900_000_000, allocator="jemalloc")
-    run([plan(), large], root, fake_measure())
-    assert stored(root) == planned([plan()])
 
 
 def test_a_point_that_is_the_sentinel_too_is_counted_apart(root, fake_measure):
@@ -542,50 +471,6 @@ def test_a_point_that_is_the_sentinel_too_is_counted_apart(root, fake_measure):
 
 
 # Killed
-
-
-@pytest.mark.parametrize("kills", [[0], [5], [15], [3, 0, 4, 1], [8, 7]])
-def test_an_interrupted_sweep_goes_on_where_it_was(root, fake_measure, kills):
-    done = 0
-    for number in kills:
-        measure = fake_measure(interrupted_before=number)
-        assert left([plan()], root)
-        with pytest.raises(KeyboardInterrupt):
-            run([plan()], root, measure)
-        done += number
-        assert everything(root) == done
-        assert set(stored(root).values()) <= {1}, "no round of a point twice"
-    run([plan()], root, fake_measure())
-    assert stored(root) == planned([plan()])
-    assert stored(root, sentinel=True) == planned([plan()], sentinel=True)
-    assert left([plan()], root) == []
-    for path in records.files(root):
-        assert [invocation.round for invocation in records.read(path).invocations] == [1, 2]
-
-
-def test_an_interrupt_while_storing_loses_at_most_that_invocation(root, fake_measure, monkeypatch):
-    run([plan(rounds=1)], root, fake_measure())
-    before = {path: path.read_text() for path in records.files(root)}
-    replace, calls = records.os.replace, []
-
-    def interrupted(source, target):
-        if target.suffix == ".json" and target.parent.parent.name == MACHINE:
-            calls.append(target)
-            raise KeyboardInterrupt
-        replace(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(records.os, "replace", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            run([plan()], root, fake_measure())
-    assert len(calls) == 1
-    now = {path: path.read_text() for path in records.files(root)}
-    assert {path: now[path] for path in before if not records.is_sentinel(path)} == {
-        path: text for path, text in before.items() if not records.is_sentinel(path)
-    }
-    assert not list(root.rglob("*.part"))
-    run([plan()], root, fake_measure())
-    assert stored(root) == planned([plan()])
 
 
 # One process that forks: the imports are done once, and each child is a whole sweep until it is killed.
@@ -674,42 +559,15 @@ def test_each_invocation_keeps_its_sweep_and_seed_and_has_its_sweeps_protocol_a_
     assert steps == {(False, Protocol(steps=7)), (True, Protocol())}
 
 
-@pytest.fixture
-def slow_measure(fake_measure, monkeypatch):
-    """A stand-in for measure() that takes ten seconds by a clock of its own."""
-    now = [1000.0]
-    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: now[0]))
-
-    def make():
-        inner = fake_measure()
-
-        def measure(*args, **options):
-            now[0] += 10
-            return inner(*args, **options)
-
-        measure.calls = inner.calls
-        return measure
-
-    return make
-
-
-@pytest.mark.parametrize(("within_s", "started"), [(0, 0), (1, 1), (10, 1), (25, 3), (10_000, 16), (float("inf"), 16)])
-def test_nothing_is_started_after_the_time_that_was_given(root, slow_measure, within_s, started):
-    total = len(left([plan()], root))
-    assert total == 16, "twelve, and in each of the two rounds a sentinel on each of the two stacks"
-    measure = slow_measure()
+@pytest.mark.parametrize(("within_s", "started"), [(0, 0), (10, 1), (25, 3), (float("inf"), 16)])
+def test_nothing_is_started_after_the_time_that_was_given(root, fake_measure, monkeypatch, within_s, started):
+    """By a clock of its own an invocation takes ten seconds."""
+    measure = fake_measure()
+    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: 1000.0 + 10 * len(measure.calls)))
     progress = run([plan()], root, measure, within_s=within_s)
     assert len(measure.calls) == progress.finished == started == everything(root)
-    assert progress.total == total
-    assert progress.seconds == [10.0] * started
+    assert (progress.total, progress.seconds) == (16, [10.0] * started)
     assert stored(root) + counted(left([plan()], root)) == planned([plan()]), "the rest is outstanding"
-    run([plan()], root, slow_measure())
-    assert stored(root) == planned([plan()])
-
-
-def test_the_time_that_is_left_follows_from_the_invocations_so_far():
-    assert sweep.SweepProgress(total=10).left_s is None
-    assert sweep.SweepProgress(total=10, finished=2, seconds=[1.0, 3.0]).left_s == 2.0 * 8
 
 
 # Together, for a quick look
@@ -751,47 +609,34 @@ def test_points_that_share_a_process_follow_each_other_and_the_order_is_random_a
     assert groups != sorted(groups)
 
 
-def test_what_was_measured_together_is_told_and_used_again(root, fake_together):
-    run([together()], root, None)
-    assert {each.shared for _, each in invocations(root)} == {1}
-    before = len(fake_together.calls)
-    progress = run([together()], root, None)
-    assert (progress.total, len(fake_together.calls)) == (0, before)
-
-
-def test_a_sweep_whose_points_have_processes_of_their_own_uses_nothing_of_it_and_the_other_way_round(
+def test_what_was_measured_together_is_told_and_is_nothing_to_a_sweep_whose_points_have_processes_of_their_own(
     root, fake_together, fake_measure
 ):
-    fresh = replace(together(), together=False)
+    fresh, measure = replace(together(), together=False), fake_measure()
     run([together()], root, None)
-    measure = fake_measure()
+    assert {each.shared for _, each in invocations(root)} == {1}
+    assert run([together()], root, None).total == 0
     run([fresh], root, measure)
     assert len(measure.calls) == len(fresh.pairs)
     other = root.parent / "other"
     run([fresh], other, fake_measure())
-    assert run([together()], other, None).total == 0
+    assert run([together()], other, None).total == 0, "the other way round it counts"
 
 
-@pytest.mark.parametrize("made", [plan(rounds=1), together()], ids=["alone", "together"])
-def test_a_report_comes_before_and_after_each_invocation(root, fake_together, fake_measure, made):
+def test_a_report_comes_before_and_after_each_invocation_with_the_time_that_is_left(root, fake_measure):
     seen, measure = [], fake_measure()
 
     def report(task, progress, record):
         seen.append((task.stack.name, task.point.key, progress.finished, record and record["status"]))
 
-    progress = run([made], root, measure, report=report)
+    progress = run([plan(rounds=1)], root, measure, report=report)
     before, after = seen[::2], seen[1::2]
     assert [status for *_, status in before] == [None] * progress.total
     assert [status for *_, status in after] == ["ok"] * progress.total
     assert [finished for *_, finished, _ in before] == list(range(progress.total))
-    called = [call[:2] for call in (fake_together if made.together else measure).calls]
-    assert [each[:2] for each in before] == [each[:2] for each in after] == called
-
-
-def test_what_crashed_together_is_done_once_more(root, fake_together, fake_measure, monkeypatch):
-    monkeypatch.setattr(sweep.Together, "noted", staticmethod(fake_measure(ends={1: "crashed"})))
-    made = together()
-    assert run([made], root, None).total == len(made.pairs) + 1
+    assert [each[:2] for each in before] == [each[:2] for each in after] == [call[:2] for call in measure.calls]
+    assert sweep.SweepProgress(total=10).left_s is None
+    assert sweep.SweepProgress(total=10, finished=2, seconds=[1.0, 3.0]).left_s == 2.0 * 8
 
 
 def test_what_shares_processes_is_refused_among_the_stored_measurements(tmp_path, fake_together, monkeypatch):
@@ -807,17 +652,29 @@ def test_what_shares_processes_is_refused_among_the_stored_measurements(tmp_path
 
 
 def history(root):
-    return json.loads((root / MACHINE / "rates.json").read_text())
+    path = root / MACHINE / "rates.json"
+    return json.loads(path.read_text()) if path.exists() else []
 
 
-def test_the_machine_is_described_once_and_its_rates_at_the_start_of_every_round(root, fake_measure):
+@pytest.mark.parametrize(
+    ("now", "names"),
+    [
+        ({"bandwidth_bytes_per_s": 86.0}, []),
+        ({"bandwidth_bytes_per_s": 116.0, "matmul_flop_per_s": 100.0}, ["bandwidth_bytes_per_s", "matmul_flop_per_s"]),
+    ],
+)
+def test_the_machine_is_described_once_and_its_rates_are_measured_each_round_and_held_against_its_range(
+    root, fake_measure, now, names
+):
     run([plan(rounds=1)], root, fake_measure())
-    first = (root / MACHINE / "machine.json").read_text()
-    run([plan(rounds=3)], root, fake_measure(), rates=lambda: RATES | {"matmul_flop_per_s": 210.0})
-    description = json.loads(first)
-    assert (description["machine"], description["rates"]) == (MACHINE, RATES)
-    assert (root / MACHINE / "machine.json").read_text() == first
-    assert [rates["matmul_flop_per_s"] for rates in history(root)] == [200.0, 210.0, 210.0]
+    described, said = (root / MACHINE / "machine.json").read_text(), []
+    assert (json.loads(described)["machine"], json.loads(described)["rates"]) == (MACHINE, RATES)
+    run([plan(rounds=2)], root, fake_measure(), rates=lambda: RATES | now, warn=said.append)
+    assert (root / MACHINE / "machine.json").read_text() == described
+    assert history(root) == [RATES, RATES | now]
+    assert [sentence.split()[0] for sentence in said] == names
+    assert {(each.round, each.rates_off) for _, each in invocations(root)} == {(1, False), (2, bool(names))}
+    assert left([plan(rounds=2)], root) == [], "flagged, and not done again"
 
 
 def test_an_older_description_is_completed_and_keeps_what_it_said(root, fake_measure, monkeypatch):
@@ -832,80 +689,38 @@ def test_an_older_description_is_completed_and_keeps_what_it_said(root, fake_mea
     assert len(said) == 1
 
 
-@pytest.mark.parametrize(
-    ("now", "names"),
-    [
-        ({"bandwidth_bytes_per_s": 86.0}, []),
-        ({"bandwidth_bytes_per_s": 116.0, "matmul_flop_per_s": 100.0}, ["bandwidth_bytes_per_s", "matmul_flop_per_s"]),
-    ],
-)
-def test_rates_that_leave_the_machines_range_are_said_and_flag_the_invocations(root, fake_measure, now, names):
-    run([plan(rounds=1)], root, fake_measure())
-    said = []
-    run([plan(rounds=2)], root, fake_measure(), rates=lambda: RATES | now, warn=said.append)
-    assert [sentence.split()[0] for sentence in said] == names
-    assert {(each.round, each.rates_off) for _, each in invocations(root)} == {(1, False), (2, bool(names))}
-    assert left([plan(rounds=2)], root) == [], "flagged, and not done again"
-
-
 # Refused before anything is started
 
 
-def test_a_point_beyond_the_memory_is_refused_before_anything_is_started_or_tried_where_the_sweep_says_so(
-    root, fake_measure
-):
-    measure, large = fake_measure(status="oom"), {"vocabulary": [10, 900_000_000]}
-    with pytest.raises(InputError) as caught:
-        run([plan(**large)], root, measure)
-    assert (caught.value.field, caught.value.value) == ("vocabulary", 900_000_000)
-    assert (measure.calls, everything(root)) == ([], 0)
-    run([plan(**large, beyond_memory=True)], root, measure)
-    assert stored(root) == planned([plan(**large)])
+def a_file_for_a_folder(root):
+    paths.STACKS.write_text("a file in the place of the folder")
 
 
-@pytest.mark.parametrize("described", [False, True])
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_started(
-    root, fake_measure, monkeypatch, described
-):
-    if described:
-        sweep.describe_machine(root, MACHINE, lambda: RATES)
-
-    def refused(*args, **kwargs):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(records.tempfile, "TemporaryFile", refused)
-    measure = fake_measure()
-    with pytest.raises(InputError, match=r"^folder: .*Permission denied"):
-        run([plan()], root, measure)
-    assert measure.calls == []
+def a_broken_file(root):
+    records.write_atomically(records.file_of(root, MACHINE, "numpy", plan().points[0].key), "{")
 
 
 @pytest.mark.parametrize(
-    ("changes", "field"), [({"stacks": ["2026-jax"], "device": "gpu"}, "device"), ({"threads": [1, 3]}, "threads")]
+    ("changes", "happen", "field"),
+    [
+        ({"vocabulary": [10, 900_000_000]}, None, "vocabulary"),
+        ({"stacks": ["2026-jax"], "device": "gpu"}, None, "device"),
+        ({"threads": [1, 3]}, None, "threads"),
+        ({}, a_file_for_a_folder, "folder"),
+        ({}, a_broken_file, "measurement file"),
+    ],
 )
-def test_what_needs_more_than_is_here_is_refused_before_anything_is_started(
-    root, fake_measure, monkeypatch, changes, field
-):
+def test_what_cannot_be_is_refused_before_anything_is_started(root, fake_measure, monkeypatch, changes, happen, field):
     monkeypatch.setattr(machine, "gpus", list)
+    if happen:
+        happen(root)
     measure = fake_measure()
     with pytest.raises(InputError) as caught:
         run([plan(), plan("other", **changes)], root, measure)
     assert (caught.value.field, measure.calls) == (field, [])
 
 
-def test_a_stack_whose_folder_cannot_be_made_is_refused_before_anything_is_started(root, fake_measure):
-    paths.STACKS.write_text("a file in the place of the folder")
-    measure = fake_measure()
-    with pytest.raises(InputError, match=r"^folder: .*stacks"):
-        run([plan()], root, measure)
-    assert measure.calls == []
-
-
-def test_a_broken_file_is_named_before_anything_is_started(root, fake_measure):
-    run([plan(rounds=1)], root, fake_measure())
-    path = records.file_of(root, MACHINE, "numpy", plan().points[0].key)
-    path.write_text("{")
-    measure = fake_measure()
-    with pytest.raises(InputError, match="is not whole JSON"):
-        run([plan()], root, measure)
-    assert measure.calls == []
+def test_a_point_beyond_the_memory_is_tried_where_the_sweep_says_so(root, fake_measure):
+    large = plan(vocabulary=[10, 900_000_000], beyond_memory=True)
+    run([large], root, fake_measure(status="oom"))
+    assert stored(root) == planned([large])

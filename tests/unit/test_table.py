@@ -92,12 +92,6 @@ def test_a_failed_invocation_has_holes_and_not_zeros(add, status):
     assert failed.vocabulary == 11
 
 
-def test_what_keeps_rows_apart_is_in_every_table(add, root):
-    for status in ("crashed", "ok"):
-        add(status)
-        assert set(ALIKE) | set(MEASURED) <= set(table(root).columns)
-
-
 @pytest.mark.parametrize(
     ("changes", "column"),
     [
@@ -131,12 +125,6 @@ def test_the_time_of_a_step_of_fit_and_of_its_start_are_taken_apart(add, step_ns
     assert row.step_s == pytest.approx(0.003), "single steps are told beside it"
 
 
-def test_a_drift_between_the_two_pairs_of_loops_is_shared(add):
-    loops = [{"sentences": 6 * steps, "ns": ms * 10**6} for steps, ms in ((30, 100), (60, 160), (30, 120), (60, 180))]
-    row = add(of=FIT, result={"loops": loops})
-    assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
-
-
 def with_epoch(before, after, ns):
     """The short loops of an epoch's point on both sides of the epoch itself."""
     return [*fit_loops(*before), {"sentences": EPOCH["sentences"], "ns": ns}, *fit_loops(*after)]
@@ -147,7 +135,8 @@ def test_the_epoch_stands_in_the_middle_and_has_no_part_in_the_lines_through_the
     row = add(of=EPOCH, result={"loops": loops})
     assert row.epoch_s == 3.21
     assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
-    assert row.fit_after_s == pytest.approx(0.003)
+    assert row.fit_mean_s == pytest.approx(0.002 + 4 * 0.05 / 180), "all the time of short loops over all their steps"
+    assert (row.fit_after_s, row.fit_mean_after_s) == pytest.approx((0.003, 0.003 + 4 * 0.01 / 180))
     assert math.isnan(row.epoch_idle_s), "nobody told when the last step was done"
 
 
@@ -160,13 +149,6 @@ def test_what_a_loop_does_after_its_last_step_is_kept_out_of_the_lines(add):
     assert (row.fit_step_s, row.fit_start_s) == pytest.approx((0.002, 0.05))
     assert (row.epoch_s, row.epoch_idle_s) == pytest.approx((10, 6.79))
     assert row.sentences == 1000
-
-
-def test_all_the_time_of_short_loops_over_all_their_steps(add):
-    loops = with_epoch((2_000_000, 90_000_000), (3_000_000, 0), 3_210_000_000)
-    row = add(of=EPOCH, result={"loops": loops})
-    assert row.fit_mean_s == pytest.approx(0.002 + 4 * 0.09 / 180)
-    assert row.fit_mean_after_s == pytest.approx(0.003)
 
 
 @pytest.mark.parametrize("missing", [None, 0, 3])

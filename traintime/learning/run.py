@@ -1,7 +1,6 @@
 """Which seeds of which trials are missing, and their training, several processes at a time."""
 
 import hashlib
-import itertools
 import json
 import os
 import subprocess
@@ -17,6 +16,7 @@ from traintime import paths
 from traintime.errors import InputError
 from traintime.learning import results, tasks
 from traintime.learning.trial import Trial, make_trial
+from traintime.measuring.sweep import combinations
 
 SEEDS = 20
 FETCHED = ("imdb",)  # tasks whose data ship with no package
@@ -38,15 +38,9 @@ class TrialPlan:
         seeds = fields.pop("seeds", SEEDS)
         if type(seeds) is not int or seeds < 1:
             raise InputError("seeds", seeds, "is refused", "Give a whole number of 1 or more.")
-        also = fields.pop("also", [])
-        trials = {trial.key: trial for extra in [{}, *also] for trial in _combinations(fields | extra)}
-        return cls(name, list(trials.values()), seeds)
-
-
-def _combinations(fields: dict[str, Any]) -> Iterator[Trial]:
-    lists = {name: value if isinstance(value, list) else [value] for name, value in fields.items()}
-    for row in itertools.product(*lists.values()):
-        yield make_trial(**dict(zip(lists, row, strict=True)))
+        each = [fields | extra for extra in [{}, *fields.pop("also", [])]]
+        trials = [make_trial(**row) for one in each for row in combinations(one, f"the trials {name}")]
+        return cls(name, list({trial.key: trial for trial in trials}.values()), seeds)
 
 
 def outstanding(plans: list[TrialPlan], root: Path) -> list[tuple[Trial, list[int]]]:

@@ -1,42 +1,34 @@
 """Check a folder of measurement files by itself: nothing is run, only read."""
 
 import functools
-import os
 import re
-import stat
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from traintime import paths
 from traintime.errors import InputError
 from traintime.explain import statistics
-from traintime.measuring import history, machine, rounds, stacks, sweep
+from traintime.measuring import machine, rounds, stacks
 from traintime.measuring.history import WITHDRAWN, Withdrawal, withdrawals
 from traintime.measuring.rounds import Remark, StoredRun, note
 from traintime.measuring.stacks import Stack
 from traintime.measuring.worker import process
 from traintime.store import code, records
-from traintime.store.records import Description, Invocation, Record, Result
+from traintime.store.records import Description, Record, Result
 
 # Two runs of the sentinel further apart than this mean a stack on which hardly anything can be compared.
 LOUD = 0.5
 PATH_OR_HOST = re.compile(r"(?<![\w.])/(?:home|root|Users|work|content|mnt|tmp)/\w")
-# What may lie below a folder of measurements: folders, and files.
-SLUG = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
-FOLDERS = re.compile(rf"{SLUG}(/sentinel)?(/{SLUG})?(?<!\.json)(?<!\.csv)")
-FILES = re.compile(
-    rf"machines\.csv|{SLUG}/({'|'.join(map(re.escape, records.BESIDE))}|(sentinel/)?{SLUG}/{SLUG}\.json)"
-)
-MOST = 128 * 2**20  # bytes of a whole folder: thirteen times what seven machines have
 MEMORY = {"imported", "built", "first_step", "peak"}
 ON_A_GPU = {"device_allocated", "device_reserved", "device_in_use"}
 LOOPS = {"steps": 0, "fit": 4, "epoch": 9}  # that a worker times: short and long ones, an epoch amid them
 # Versions that no lock names, of machines whose owners could not choose: a maintainer who trusts others adds them.
 BESIDE_THE_LOCKS = {"numpy": {"2.5.2"}, "jax": {"0.11.2"}, "torch": {"2.11.0"}}
 ALIASES = {"tensorflow-cpu": "tensorflow", "theano-pymc": "theano"}
+CODED_SINCE = "2026-11-21T15:48:00Z"  # from when on every invocation records the sources that measured it
+Read = TypeVar("Read")
 Known = Mapping[str, Mapping[str, str]]
 # What one file may hold in several ways; the table keeps them apart (store.table.ALIKE), and a note says so.
 WAYS = {
@@ -51,130 +43,63 @@ WAYS = {
 }
 
 
-def findings(
-    root: Path, at_least: int = 3, known: Collection[str] | None = None, sent: bool = False
-) -> Iterator[Remark]:
+def findings(root: Path, at_least: int = 3, known: Collection[str] | None = None) -> Iterator[Remark]:
     """Faults and notes of the folder, machine by machine: one sentence each, of a fault with its file and key.
 
     at_least: rounds that each point of a sweep must have once others have them; known: hashes of the sources whose
-    measurements are accepted, those of the workloads' code.csv by default; sent: somebody else measured it, so that
-    today's rules hold for all of it.
+    measurements are accepted, those of the workloads' code.csv by default.
     """
     accepted: Known = code.known() if known is None else {version: {} for version in known}
-    for remark in _findings(root, at_least, accepted, sent):
-        yield replace(remark, sentence=records.printable(remark.sentence))
-
-
-def _findings(root: Path, at_least: int, known: Known, sent: bool) -> Iterator[Remark]:
-    files, wrong = _places(root)
-    yield from wrong
-    if (size := sum(path.lstat().st_size for path in files)) > MOST:
-        yield Remark(f"{root}: {size / 2**20:,.0f} MiB of files, more than the {MOST / 2**20:.0f} that are read")
-        return
-    machines: dict[str, list[Path]] = {}
-    for path in files:
-        machines.setdefault(path.relative_to(root).parts[0], []).append(path)
-    machines.pop("machines.csv", None)
-    if not any(path.name not in records.BESIDE for found in machines.values() for path in found):
+    folders = sorted(path for path in root.glob("*") if path.is_dir())
+    if not (files := set(records.files(root))):
         yield Remark(f"{root}: no measurement file below it")
-    for name, found in machines.items():
-        yield from _machine(root / name, found, at_least, known, sent)
+    files |= {root / "machines.csv", *(folder / name for folder in folders for name in records.BESIDE)}
+    for path in sorted(set(root.rglob("*")) - files):
+        if path.is_file():
+            yield Remark(f"{path.relative_to(root)}: is no file of measurements; remove it")
+    seen: dict[tuple[int, ...], str] = {}
+    for folder in folders:
+        yield from _machine(folder, at_least, accepted, seen)
 
 
-def _places(root: Path) -> tuple[list[Path], list[Remark]]:
-    """The files below the folder that may lie where they are; and what else there is: links, pipes, stray files."""
-    files: list[Path] = []
+def _machine(folder: Path, at_least: int, known: Known, seen: dict[tuple[int, ...], str]) -> Iterator[Remark]:
     wrong: list[Remark] = []
-    problems: list[OSError] = []
-    for place, folders, names in os.walk(root, onerror=problems.append):
-        for name in [*sorted(folders), *sorted(names)]:
-            path = Path(place, name)
-            below = path.relative_to(root).as_posix()
-            if problem := _misplaced(below, path.lstat()):
-                wrong.append(Remark(f"{below}: {problem}"))
-                if name in folders:
-                    folders.remove(name)
-            elif name not in folders:
-                files.append(path)
-    wrong += [Remark(f"{error.filename}: cannot be read ({error.strerror})") for error in problems if root.is_dir()]
-    return sorted(files), wrong
-
-
-def _misplaced(below: str, state: os.stat_result) -> str:
-    """Why what lies there may not; "" where it may. below: its place below the folder."""
-    folder, file = stat.S_ISDIR(state.st_mode), stat.S_ISREG(state.st_mode)
-    if stat.S_ISLNK(state.st_mode):
-        return "is a link; remove it, or send the file itself"
-    if not folder and not file:
-        return "is neither a file nor a folder; remove it"
-    if not (FOLDERS if folder else FILES).fullmatch(below):
-        return f"is no {'folder' if folder else 'file'} of measurements; remove it"
-    if file and state.st_size > records.LARGEST:
-        return f"has more than {records.LARGEST / 2**20:.0f} MiB; measure it again"
-    return ""
-
-
-def _machine(folder: Path, files: list[Path], at_least: int, known: Known, sent: bool) -> Iterator[Remark]:
-    description: Description | None = None
-    try:
-        if folder / "rates.json" in files:
-            records.rated(folder / "rates.json")
-    except InputError as error:
-        yield _refused(error)
-    try:
-        if folder / "machine.json" in files:
-            description = records.described(folder / "machine.json")
-            yield from _description(folder.name, description, sent)
-        elif not os.path.lexists(folder / "machine.json"):
-            yield Remark(f"{folder.name}/machine.json: missing; run traintime machine --to {folder.parent}")
-    except InputError as error:
-        yield _refused(error)
+    _read(records.rated, folder / "rates.json", wrong)
+    description = _read(records.described, folder / "machine.json", wrong)
+    withdrawn = _read(withdrawals, folder, wrong) or []
+    if not (folder / "machine.json").exists():
+        yield Remark(f"{folder.name}/machine.json: missing; run traintime machine --to {folder.parent}")
+    if description:
+        yield from _description(folder.name, description)
     runs: list[StoredRun] = []
-    for path in files:
-        if path.name in records.BESIDE:
-            continue
-        try:
-            record = records.read(path)
-        except InputError as error:
-            yield _refused(error)
-            continue
-        yield from _record(path, folder.name, record)
-        stack = stacks.KNOWN.get(record.stack)
-        for run in _runs(path, record):
-            runs.append(run)
-            yield from _invocation(run, record, known, description, sent)
-            if stack and run.invocation.result:
-                yield from _as_asked(run, record, stack, run.invocation.result)
-    yield from _folder(folder, folder / WITHDRAWN in files, runs, at_least)
-
-
-def _refused(error: InputError) -> Remark:
-    return Remark(f"{error.value}: {error.problem}. {error.remedy}")
-
-
-def _folder(folder: Path, some_withdrawn: bool, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
-    """What concerns several files of the machine."""
-    withdrawn: list[Withdrawal] = []
-    try:
-        withdrawn = withdrawals(folder) if some_withdrawn else []
-    except InputError as error:
-        yield _refused(error)
+    for path in records.files(folder.parent, folder.name):
+        if record := _read(records.read, path, wrong):
+            yield from _record(path, folder.name, record)
+            place = (record.stack, record.key, record.point, records.is_sentinel(path))
+            for number, each in enumerate(record.invocations):
+                runs.append(StoredRun(records.name_of(path), number, *place, each))
+                yield from _invocation(runs[-1], known, description)
+    yield from wrong
     yield from _withdrawn(folder.name, withdrawn, runs)
     yield from rounds.check(folder.name, runs, withdrawn, at_least)
-    yield from _older(folder.name, runs, at_least)
     yield from _mixed(folder.name, runs)
     yield from _sentinels(folder.name, runs)
+    yield from _twice(runs, seen)
 
 
-def _runs(path: Path, record: Record) -> list[StoredRun]:
-    place = (record.stack, record.key, records.is_sentinel(path))
-    return [StoredRun(records.name_of(path), number, *place, each) for number, each in enumerate(record.invocations)]
+def _read(read: Callable[[Path], Read], path: Path, wrong: list[Remark]) -> Read | None:
+    """What `read` makes of a file that is there; None, and one more remark, where it refuses it."""
+    try:
+        return read(path) if path.exists() else None
+    except InputError as error:
+        wrong.append(Remark(f"{error.value}: {error.problem}. {error.remedy}"))
+        return None
 
 
 # The machine
 
 
-def _description(folder: str, description: Description, sent: bool) -> Iterator[Remark]:
+def _description(folder: str, description: Description) -> Iterator[Remark]:
     """Since family and model are part of it, a machine's key follows from its description."""
     name = f"{folder}/machine.json"
     if description.machine != folder:
@@ -182,11 +107,6 @@ def _description(folder: str, description: Description, sent: bool) -> Iterator[
     keys = [make(description.model_dump()) for make in (machine.key, machine.further_key)]
     if description.schema_version == records.SCHEMA and folder not in keys:
         yield Remark(f"{name}: describes {keys[0]!r}, the folder is {folder!r}")
-    if sent and description.schema_version < records.SCHEMA:
-        remedy = "measure with the present version: git pull, make setup, make measure"
-        yield Remark(
-            f"{name}: key schema_version is {description.schema_version}, today's is {records.SCHEMA}; {remedy}"
-        )
 
 
 def _processor(description: Description | None) -> str | None:
@@ -219,11 +139,9 @@ def _record(path: Path, machine_key: str, record: Record) -> Iterator[Remark]:
         yield Remark(f"{name}: key invocations is empty")
 
 
-def _invocation(
-    run: StoredRun, record: Record, known: Known, description: Description | None, sent: bool
-) -> Iterator[Remark]:
+def _invocation(run: StoredRun, known: Known, description: Description | None) -> Iterator[Remark]:
     """One invocation by itself, and on this machine."""
-    invocation, where, asked = run.invocation, run.where, record.point.run
+    invocation, where, asked = run.invocation, run.where, run.point.run
     if description and invocation.threads != (wanted := asked.threads or description.cores):
         yield Remark(f"{where}.threads is {invocation.threads}, and {wanted} follow from the key and machine.json")
     if description and asked.device == "gpu" and not description.gpus:
@@ -239,56 +157,54 @@ def _invocation(
         remedy = f"withdraw it (see {WITHDRAWN}) and measure the configuration again with traintime sweep"
         yield Remark(f"{where}.shared {problem}; {remedy}")
     if invocation.code is not None:
-        yield from _sources(where, record, invocation.code, known)
+        yield from _sources(run, invocation.code, known)
         if not invocation.protocol.fixed:
             yield Remark(f"{where}.protocol is {invocation.protocol.text!r}: the steps were not fixed beforehand")
-    elif sent:
+    elif invocation.started >= CODED_SINCE:
         yield Remark(f"{where}.code is missing: nobody can tell what measured it; measure it with the present version")
     if invocation.result is not None:
-        yield from _result(where, record, invocation, _processor(description))
+        yield from _result(run, invocation.result, _processor(description))
+        if run.stack in stacks.KNOWN:
+            yield from _as_asked(run, stacks.KNOWN[run.stack], invocation.result)
 
 
-def _sources(where: str, record: Record, version: str, known: Known) -> Iterator[Remark]:
+def _sources(run: StoredRun, version: str, known: Known) -> Iterator[Remark]:
     """Whether the sources that measured are known, and are those of the workload on the stack's API."""
     if version not in known:
-        yield Remark(f"{where}.code is {version!r}, sources that code.csv does not list")
+        yield Remark(f"{run.where}.code is {version!r}, sources that code.csv does not list")
         return
-    stack = stacks.KNOWN.get(record.stack)
-    wanted = {"workload": record.point.workload, "api": stack.api if stack else None}
+    stack = stacks.KNOWN.get(run.stack)
+    wanted = {"workload": run.point.workload, "api": stack.api if stack else None}
     for name, value in wanted.items():
         if value and known[version].get(name, value) != value:
-            yield Remark(f"{where}.code is {version!r}, sources for the {name} {known[version][name]}, not {value}")
+            yield Remark(f"{run.where}.code is {version!r}, sources for the {name} {known[version][name]}, not {value}")
 
 
-def _result(where: str, record: Record, invocation: Invocation, processor: str | None) -> Iterator[Remark]:
+def _result(run: StoredRun, result: Result, processor: str | None) -> Iterator[Remark]:
     """What was measured, by itself."""
-    assert invocation.result
-    facts, timing, protocol = invocation.result.facts, invocation.result.timing, invocation.protocol
-    if facts.parameters != record.point.work.parameters:
-        yield Remark(f"{where}.result.facts.parameters is {facts.parameters}, not {record.point.work.parameters}")
+    where, point, protocol = f"{run.where}.result", run.point, run.invocation.protocol
+    facts, timing, loops = result.facts, result.timing, result.loops
+    if facts.parameters != point.work.parameters:
+        yield Remark(f"{where}.facts.parameters is {facts.parameters}, not {point.work.parameters}")
     counted = len(timing.steps_ns) - timing.warmup
-    if protocol.fixed:
-        wanted, right = f"{protocol.steps}", counted == protocol.steps
-    else:
-        fewest = min(protocol.steps, protocol.fewest or protocol.steps)
-        wanted, right = f"at least {fewest}", counted >= fewest
-    if not right:
-        yield Remark(f"{where}.result.timing.steps_ns has {counted} counted steps of {wanted}")
-    loops, number = invocation.result.loops, LOOPS[record.point.run.loop]
+    fewest = protocol.steps if protocol.fixed else min(protocol.steps, protocol.fewest or protocol.steps)
+    if counted < fewest or (protocol.fixed and counted > fewest):
+        wanted = f"{fewest}" if protocol.fixed else f"at least {fewest}"
+        yield Remark(f"{where}.timing.steps_ns has {counted} counted steps of {wanted}")
+    kind, number = point.run.loop, LOOPS[point.run.loop]
     lines = [loops] if number < LOOPS["epoch"] else [loops[: number // 2], loops[number // 2 + 1 :]]
     if len(loops) != number or (number and any(len({loop.sentences for loop in line}) < 2 for line in lines)):
-        kind = record.point.run.loop
-        yield Remark(f"{where}.result.loops has {len(loops)}, where {kind} has {number}, short and long ones in turn")
+        yield Remark(f"{where}.loops has {len(loops)}, where {kind} has {number}, short and long ones in turn")
     if any(loop.trained_ns is not None and loop.trained_ns > loop.ns for loop in loops):
-        yield Remark(f"{where}.result.loops: a trained_ns is above its ns")
+        yield Remark(f"{where}.loops: a trained_ns is above its ns")
     ran_on = facts.path.processor
-    if invocation.code is not None and processor and ran_on != processor:
-        yield Remark(f"{where}.result.facts.path.processor is {ran_on!r}, machine.json says {processor!r}")
+    if run.invocation.code is not None and processor and ran_on != processor:
+        yield Remark(f"{where}.facts.path.processor is {ran_on!r}, machine.json says {processor!r}")
 
 
-def _as_asked(run: StoredRun, record: Record, stack: Stack, result: Result) -> Iterator[Remark]:
+def _as_asked(run: StoredRun, stack: Stack, result: Result) -> Iterator[Remark]:
     """Whether what ran is what the file's name says: backend, device, precision, threads, versions, memory."""
-    asked, where, memory = record.point.run, f"{run.where}.result", result.memory.keys()
+    asked, where, memory = run.point.run, f"{run.where}.result", result.memory.keys()
     job = {"backend": stack.backend, "run": asked.model_dump(), "threads": run.invocation.threads}
     try:
         process.check_facts(job, result.facts.model_dump())  # what a worker refuses to measure in the first place
@@ -339,15 +255,21 @@ def _withdrawn(machine_key: str, withdrawn: list[Withdrawal], runs: list[StoredR
         yield note(f"{machine_key}: {len(withdrawn)} invocations are withdrawn, see {WITHDRAWN}")
 
 
-def _older(machine_key: str, runs: list[StoredRun], at_least: int) -> Iterator[Remark]:
-    """Files that hold only measurements of before the sources were recorded, fewer than are asked for today."""
-    few = [
-        name
-        for name, each in rounds.grouped(runs, lambda run: run.file).items()
-        if len(each) < at_least and not each[0].sentinel and not any(run.invocation.code for run in each)
-    ]
-    if few:
-        yield note(f"{machine_key}: {len(few)} files of older records hold fewer than {at_least} runs, first {few[0]}")
+def _twice(runs: list[StoredRun], seen: dict[tuple[int, ...], str]) -> Iterator[Remark]:
+    """Files with runs that another file holds: no two runs ever took the same times, to the nanosecond.
+
+    seen: the file of each run by its times, to which these are added.
+    """
+    copies: Counter[tuple[str, str]] = Counter()
+    for run in runs:
+        if run.invocation.result:
+            timing = run.invocation.result.timing
+            times = (timing.first_ns, *timing.steps_ns)
+            if times in seen:
+                copies[run.file, seen[times]] += 1
+            seen.setdefault(times, run.file)
+    for (file, other), number in copies.items():
+        yield Remark(f"{file}: {number} of its invocations are stored in {other}, too; take them out of one of them")
 
 
 def _mixed(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
@@ -365,122 +287,14 @@ def _mixed(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
 
 
 def _sentinels(machine_key: str, runs: list[StoredRun]) -> Iterator[Remark]:
-    """Older measurements have a sentinel somewhere; those of today one a stack and sweep (see rounds)."""
-    watches = [run for run in runs if run.sentinel]
-    old = [run for run in runs if not run.sentinel and run.invocation.code is None]
-    if not watches and (old or not runs):
-        yield Remark(f"{machine_key}/{records.SENTINEL}: no sentinel, so nobody can tell noise from a difference")
+    """Stacks on which two runs of the same thing differ widely; that there is a sentinel is said in `rounds`."""
     seconds: dict[str, dict[object, list[float]]] = {}
-    for run in watches:
+    for run in runs:
         result = run.invocation.result
-        if result and not run.invocation.disturbed and (steps := result.timing.steps_ns[result.timing.warmup :]):
+        if run.sentinel and result and not run.invocation.disturbed:
+            steps = result.timing.steps_ns[result.timing.warmup :]
             alike = (run.invocation.protocol.text, code.same(run.invocation.code), run.invocation.threads)
             seconds.setdefault(run.stack, {}).setdefault(alike, []).append(sum(steps) / len(steps) / 1e9)
     for stack, groups in seconds.items():
-        if all(value > 0 for group in groups.values() for value in group):
-            noise = statistics.noise(list(groups.values()), 1)
-            if noise > LOUD:
-                yield note(
-                    f"{machine_key}/{records.SENTINEL}/{stack}: two runs of the same thing differ by {noise:.0%}"
-                )
-
-
-# A folder from somebody else
-
-
-@dataclass(frozen=True)
-class Additions:
-    """What merging a folder would add to the measurements here: new machines, and what their files hold."""
-
-    machines: list[str]
-    files: list[str]
-    invocations: int
-    sweeps: list[str]
-
-    @property
-    def text(self) -> str:
-        """In words."""
-        machines, sweeps = (", ".join(names) or "none" for names in (self.machines, self.sweeps))
-        beside = [name for name in self.files if Path(name).name in records.BESIDE]
-        held = f"{len(self.files) - len(beside)} files with {self.invocations} invocations"
-        return f"it may be merged, and adds the machines: {machines}; {held}; of the sweeps: {sweeps}"
-
-
-def additions(sent: Path, here: Path) -> Additions:
-    """What merging would add, of a folder without faults."""
-    new = [path for path in _places(sent)[0] if not (here / path.relative_to(sent)).exists()]
-    machines = sorted({path.relative_to(sent).parts[0] for path in new if path.name == "machine.json"})
-    found = [run for path in new if path.name not in records.BESIDE for run in records.read(path).invocations]
-    names = [path.relative_to(sent).as_posix() for path in new]
-    return Additions(machines, names, len(found), sorted({run.sweep for run in found}))
-
-
-def collisions(sent: Path, here: Path) -> Iterator[Remark]:
-    """What merging would change here, or store twice: a machine of another description, a file of other content."""
-    # By times and rates alone: no two ever were the same to the last digit, whatever machine and day they are said to
-    # be of. At the same configuration one time is enough, so that a copy is known again whose steps were changed.
-    stored: dict[Any, str] = {}
-    for path in records.files(here):
-        for each in history.identities(path.read_bytes()):
-            if each.times:
-                stored[each.times] = stored[path.stem, each.times[0]] = records.name_of(path)
-    rates = {rate: folder.name for folder in _machines(here) for rate in _rates(folder)}
-    for folder in _machines(sent):
-        for other in sorted({rates[rate] for rate in _rates(folder) if rate in rates} - {folder.name}):
-            problem = f"holds rates that {other} measured; send only what this machine measured"
-            yield Remark(records.printable(f"{folder.name}: key bandwidth_bytes_per_s {problem}"))
-    for path in _places(sent)[0]:
-        name, ours = path.relative_to(sent).as_posix(), here / path.relative_to(sent)
-        try:
-            content = records.text(path).encode()
-            if ours.exists() and ours.read_bytes() != content:
-                yield Remark(records.printable(f"{name}: {_differs(path, ours)}"))
-        except (InputError, UnicodeDecodeError):  # `findings` names it
-            continue
-        timed = [each.times for each in history.identities(content) if each.times]
-        found = [stored.get(times) or stored.get((path.stem, times[0])) for times in timed]
-        for other, number in sorted(Counter(filter(None, found)).items()):
-            if other != name:
-                problem = f"{number} of its invocations are stored in {other}; send only what this machine measured"
-                yield Remark(records.printable(f"{name}: {problem}"))
-
-
-def _machines(root: Path) -> list[Path]:
-    return sorted(path for path in root.glob("*") if path.is_dir() and not path.is_symlink())
-
-
-def _rates(folder: Path) -> set[float]:
-    """The bandwidths that a machine measured; none where its files cannot be read (`findings` names them)."""
-    try:
-        return {rates["bandwidth_bytes_per_s"] for rates in machine.rated(folder)}
-    except InputError:
-        return set()
-
-
-def _differs(path: Path, ours: Path) -> str:
-    """How a file differs from ours of the same name."""
-    if path.name == "machine.json":
-        theirs, here = (records.described(each).model_dump(exclude={"rates"}) for each in (path, ours))
-        for field, value in here.items():
-            if theirs[field] != value:
-                return f"key {field} is {theirs[field]!r}, and here a machine of this name has {value!r}; rename theirs"
-        return "would overwrite ours, which describes the same machine; put ours in its place"
-    return "is here with other content, which merging would overwrite; leave it out, or send only new files"
-
-
-def outside(sent: Path) -> Iterator[Remark]:
-    """A note on configurations that no profile's sweep of that name has: a chapter's own, or a profile's of theirs."""
-    planned = {
-        (plan.name, stack.name, point.key)
-        for profile in paths.PROFILES.glob("*.yaml")
-        for plan in sweep.plans(profile.stem)
-        for point, stack in plan.pairs
-    }
-    found = []
-    for path in _places(sent)[0]:
-        if path.name not in records.BESIDE and not records.is_sentinel(path):
-            record = records.read(path)
-            if any((run.sweep, record.stack, record.key) not in planned for run in record.invocations):
-                found.append(records.name_of(path))
-    if found:
-        yield note(f"{len(found)} files have configurations that no profile's sweep of the name has, first {found[0]}")
+        if (noise := statistics.noise(list(groups.values()), 1)) > LOUD:
+            yield note(f"{machine_key}/{records.SENTINEL}/{stack}: two runs of the same thing differ by {noise:.0%}")

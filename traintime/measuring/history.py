@@ -1,8 +1,7 @@
-"""What history had and the files no longer have: an invocation once committed stays, or is withdrawn with a reason."""
+"""What was committed and the files no longer have: an invocation stays as it was, or is withdrawn with a reason."""
 
 import contextlib
 import csv
-import io
 import json
 import subprocess
 from collections.abc import Iterator
@@ -15,13 +14,12 @@ from traintime.errors import InputError
 from traintime.store import records
 
 WITHDRAWN = "withdrawn.csv"
-COLUMNS = ["stack", "key", "started", "reason"]
 
 
 class Withdrawal(BaseModel):
     """An invocation that was taken out of the files, and why (a row of withdrawn.csv)."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     stack: records.Slug
     key: records.Slug
@@ -38,18 +36,12 @@ def withdrawals(folder: Path) -> list[Withdrawal]:
     if not path.exists():
         return []
     try:
-        columns, *rows = [row for row in csv.reader(io.StringIO(records.text(path), newline="")) if row] or [[]]
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
     except (csv.Error, UnicodeDecodeError) as error:
         problem = f"has text that is no CSV ({error})"
-    else:
-        problem = "has a row with more cells than columns" if any(len(row) > len(COLUMNS) for row in rows) else ""
-        if columns != COLUMNS:
-            problem = f"has the columns {', '.join(columns)}, not {', '.join(COLUMNS)}"
-    if problem:
-        remedy = "Take it from version control."
-        raise InputError("measurement file", records.name_of(path), records.printable(problem), remedy)
-    given = [dict(zip(COLUMNS, row, strict=False)) for row in rows]
-    return records.validated(path, lambda: WITHDRAWALS.validate_python(given), "Say what was withdrawn, and why.")
+        raise InputError("measurement file", records.name_of(path), problem, "Take it from version control.") from None
+    return records.validated(path, lambda: WITHDRAWALS.validate_python(rows), "Say what was withdrawn, and why.")
 
 
 class Identity(NamedTuple):
@@ -60,56 +52,64 @@ class Identity(NamedTuple):
     times: tuple[int | None, ...]  # the first step and all others, ns; empty for a run that failed
 
 
-def _git(folder: Path, *words: str, given: str | None = None) -> bytes | None:
+def _git(folder: Path, *words: str) -> str | None:
     """What git answers, or None where there is no git, no checkout, or no such thing in it."""
-    command = ["git", "-C", str(folder), *words]
     try:
-        answer = subprocess.run(command, input=given.encode() if given else None, capture_output=True, check=False)
+        answer = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=False)
     except OSError:
         return None
-    return answer.stdout if answer.returncode == 0 else None
+    return answer.stdout.decode(errors="replace").strip() if answer.returncode == 0 else None
 
 
-def checkout(folder: Path) -> Path | None:
-    """The git checkout with at least one commit that the folder lies in, or None."""
-    top = _git(folder, "rev-parse", "--show-toplevel") if folder.is_dir() else None
-    if top is None or _git(folder, "rev-parse", "--verify", "HEAD") is None:
-        return None
-    return Path(top.decode().strip())
+def commits(folder: Path) -> list[str]:
+    """The commits that a folder is compared with: the last one, and where its branch left main, or the one before.
+
+    Empty where it lies in no git checkout with a commit.
+    """
+    head = _git(folder, "rev-parse", "--verify", "HEAD")
+    left = [_git(folder, "merge-base", "HEAD", main) for main in ("origin/main", "main")]
+    earlier = [*(each for each in left if each != head), _git(folder, "rev-parse", "--verify", "HEAD~")]
+    return list(filter(None, [head, next(filter(None, earlier), None)]))
 
 
-def shallow(repository: Path) -> bool:
-    """Whether the checkout holds only the newest part of its history."""
-    return (_git(repository, "rev-parse", "--is-shallow-repository") or b"").strip() == b"true"
-
-
-def lost(root: Path, repository: Path) -> list[str]:
+def lost(root: Path, since: str | None = None) -> list[str]:
     """One sentence for each committed invocation that the files below root no longer have as it was.
 
-    Every committed version of each file counts, whatever its name or schema; one that is listed in its machine's
-    withdrawn.csv may be gone.
+    It may stand in another file; one that is listed in its machine's withdrawn.csv may be gone. since: the commit to
+    compare with, in the place of `commits`. Raises InputError where there is none of that name.
     """
+    before: dict[Identity, str] = {}
+    for commit in commits(root) if since is None else [since]:
+        for name, text in _changed(root, commit):
+            before |= dict.fromkeys(identities(text), name)
     here, withdrawn = set(), set()
-    for path in records.files(root):
-        with contextlib.suppress(ValueError):  # the checker names it
-            here |= identities(records.text(path).encode())
-    starts = {(identity.stack, identity.started) for identity in here}
+    for path in records.files(root) if before else ():
+        here |= identities(path.read_text(errors="replace"))
     for folder in root.iterdir():
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError):  # the checker names it
             withdrawn |= {(row.stack, row.started) for row in withdrawals(folder)}
-    sentences = {}
-    for name, text in _versions(root, repository):
-        for identity in identities(text) - here:
-            stack, started, _ = identity
-            if (stack, started) not in withdrawn:
-                file = records.name_of(Path(name))
-                rest = "no longer has the times that were committed" if (stack, started) in starts else "is gone"
-                told = f"{file}: key invocations: the one of {started} {rest}; restore it, or withdraw it"
-                sentences[identity] = records.printable(told)
-    return sorted(sentences.values())
+    starts = {(identity.stack, identity.started) for identity in here}
+    sentences = []
+    for identity in before.keys() - here:
+        stack, started, _ = identity
+        if (stack, started) not in withdrawn:
+            file = records.name_of(Path(before[identity]))
+            rest = "no longer has the times that were committed" if (stack, started) in starts else "is gone"
+            sentences.append(f"{file}: key invocations: the one of {started} {rest}; restore it, or withdraw it")
+    return sorted(sentences)
 
 
-def identities(text: bytes) -> set[Identity]:
+def _changed(root: Path, since: str) -> Iterator[tuple[str, str]]:
+    """Name and text, as they were at a commit, of each JSON file below root that is gone or other now."""
+    names = _git(root, "diff", "--name-only", "--relative", "--no-renames", "--diff-filter=DMT", "-z", since, "--", ".")
+    if names is None:
+        raise InputError("since", since, "is no commit of this checkout", "Leave --since out, or name another.")
+    for name in names.split("\0"):
+        if name.endswith(".json"):
+            yield name, _git(root, "show", f"{since}:./{name}") or ""
+
+
+def identities(text: str) -> set[Identity]:
     """The invocations of a measurement file of any schema; none of any other file, or a damaged one."""
     try:
         raw = json.loads(text)
@@ -121,19 +121,3 @@ def identities(text: bytes) -> set[Identity]:
 def _times(invocation: dict[str, Any]) -> tuple[int | None, ...]:
     timing = (invocation.get("result") or {}).get("timing")
     return (timing["first_ns"], *timing["steps_ns"]) if timing else ()
-
-
-def _versions(root: Path, repository: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and text of every committed version of every JSON file below root, read in two calls of git."""
-    below = str(root.resolve().relative_to(repository.resolve()))
-    listed = _git(repository, "rev-list", "--full-history", "--objects", "HEAD", "--", below) or b""
-    names = dict(line.split(" ", 1) for line in listed.decode().splitlines() if line.endswith(".json"))
-    blobs = "".join(f"{blob}\n" for blob in names)
-    texts = (_git(repository, "cat-file", "--batch", given=blobs) if names else None) or b""
-    place = 0
-    while place < len(texts):
-        head = texts.index(b"\n", place)
-        blob, _, size = texts[place:head].decode().split()
-        place = head + 1 + int(size)
-        yield names[blob], texts[head + 1 : place]
-        place += 1  # the newline after each

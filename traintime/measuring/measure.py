@@ -27,6 +27,7 @@ from traintime.measuring.stacks import Stack, refuse_impossible
 from traintime.point import Point
 from traintime.store import code, derived, records
 
+Progress = Callable[[dict[str, Any]], None]  # is told each message of a worker but its result
 READY_S = 60.0  # within which a process must have let go what a job left in it
 LOCK = Path(tempfile.gettempdir()) / "traintime-measure.lock"
 BROKEN = "the worker's answer cannot be used"
@@ -53,13 +54,12 @@ def threads_of(point: Point) -> int:
     return threads
 
 
+def _unheard(message: dict[str, Any]) -> None:
+    """In the place of somebody who follows a worker's messages."""
+
+
 def measure(
-    point: Point,
-    stack: Stack,
-    protocol: Protocol = QUICK,
-    *,
-    progress: Callable[[dict[str, Any]], None] = lambda message: None,
-    **task: Any,
+    point: Point, stack: Stack, protocol: Protocol = QUICK, *, progress: Progress = _unheard, **task: Any
 ) -> dict[str, Any]:
     """Run one point once on one stack, in a fresh process, and return the record of that invocation.
 
@@ -138,7 +138,7 @@ def _believed(outcome: dict[str, Any], task: str) -> dict[str, Any]:
     about = {name: value for name, value in outcome.items() if name != "result"}
     # A framework colours what it prints, and redraws its bars: a file holds lines of text.
     shown = "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in error)
-    return about | {"status": status, "error": without_paths(shown)[:2000]}
+    return about | {"status": status, "error": shown[:2000]}
 
 
 def _now() -> str:
@@ -175,7 +175,10 @@ class Together:
     """
 
     def __init__(self) -> None:
-        self._living: _Living | None = None
+        self._ending = contextlib.ExitStack()
+        self._worker: Worker | None = None
+        self._key: tuple[Any, ...] = ()  # what points have in common that share the worker
+        self._padding = self._jobs = 0
 
     def __enter__(self) -> Self:
         return self
@@ -184,26 +187,19 @@ class Together:
         self._end()
 
     def measure(
-        self,
-        point: Point,
-        stack: Stack,
-        protocol: Protocol = QUICK,
-        *,
-        progress: Callable[[dict[str, Any]], None] = lambda message: None,
-        **task: Any,
+        self, point: Point, stack: Stack, protocol: Protocol = QUICK, *, progress: Progress = _unheard, **task: Any
     ) -> dict[str, Any]:
         """As `measure` does; the record's `shared` counts the configurations that ran before it in its process."""
-
         refuse_impossible(point, stack)
         common = process_of(point, stack) if stack.present else None
         if common is None:
             return measure(point, stack, protocol, progress=progress, **task)
 
         def shared(job: dict[str, Any], environment: dict[str, str], timeout_s: float) -> dict[str, Any]:
-            living = self._ready((*common, code.current(point.workload, stack.api)), stack, environment)
-            before = {"padding": living.padding, "shared": living.jobs}
-            living.jobs += 1
-            outcome = living.worker.answer(job, timeout_s, progress, more=True)
+            worker = self._ready((*common, code.current(point.workload, stack.api)), stack, environment)
+            before = {"padding": self._padding, "shared": self._jobs}
+            self._jobs += 1
+            outcome = worker.answer(job, timeout_s, progress, more=True)
             if outcome["status"] != "ok":
                 self._end()
             return before | outcome
@@ -211,32 +207,18 @@ class Together:
         return _record(point, stack, protocol, task, shared)
 
     def _end(self) -> None:
-        if self._living:
-            self._living.end()
-            self._living = None
+        self._ending.close()
+        self._worker = None
 
-    def _ready(self, key: tuple[Any, ...], stack: Stack, environment: dict[str, str]) -> "_Living":
+    def _ready(self, key: tuple[Any, ...], stack: Stack, environment: dict[str, str]) -> "Worker":
         """The process that waits for a job of this kind; a new one where there is none, or it has ended or hangs."""
-        living = self._living
-        if living and living.key == key and living.worker.next("ready", time.monotonic() + READY_S):
-            return living
+        if self._worker and self._key == key and self._worker.next("ready", time.monotonic() + READY_S):
+            return self._worker
         self._end()
         command = [str(stack.executable), str(paths.WORKER / "several.py")]
-        ending = contextlib.ExitStack()
-        worker = ending.enter_context(_started(command, environment))
-        self._living = _Living(key, worker, ending.close, len(environment["TRAINTIME_PADDING"]))
-        return self._living
-
-
-@dataclass
-class _Living:
-    """A process that has done some jobs and can take another. key: what points have in common that share it."""
-
-    key: tuple[Any, ...]
-    worker: "Worker"
-    end: Callable[[], None]
-    padding: int
-    jobs: int = 0
+        self._worker = self._ending.enter_context(_started(command, environment))
+        self._key, self._padding, self._jobs = key, len(environment["TRAINTIME_PADDING"]), 0
+        return self._worker
 
 
 # One process
@@ -247,7 +229,7 @@ def run_worker(
     job: dict[str, Any],
     environment: dict[str, str],
     timeout_s: float,
-    progress: Callable[[dict[str, Any]], None] = lambda message: None,
+    progress: Progress = _unheard,
 ) -> dict[str, Any]:
     """Start the process, hand it the job, follow its messages; return `status` and `result` or `error`.
 
@@ -310,11 +292,7 @@ class Worker:
     rest: bytes = b""
 
     def answer(
-        self,
-        job: dict[str, Any],
-        timeout_s: float,
-        progress: Callable[[dict[str, Any]], None] = lambda message: None,
-        more: bool = False,
+        self, job: dict[str, Any], timeout_s: float, progress: Progress = _unheard, more: bool = False
     ) -> dict[str, Any]:
         """Hand it the job, follow its messages; return `status` and `result` or `error`. more: others may follow."""
         deadline = time.monotonic() + timeout_s
@@ -326,7 +304,7 @@ class Worker:
                 self.process.wait(min(30, max(0.1, deadline - time.monotonic())))
         if answer is not None:
             if "error" in answer:
-                answer["error"] = without_paths(answer["error"].encode(errors="replace").decode())[:2000]
+                answer["error"] = without_paths(answer["error"])[:2000]
             return {key: answer[key] for key in ("status", "result", "error") if key in answer}
         if self.process.poll() is None:
             return {"status": "timeout", "error": f"no result after {timeout_s:g} s"}
@@ -348,12 +326,7 @@ class Worker:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
 
-    def next(
-        self,
-        event: str,
-        deadline: float,
-        progress: Callable[[dict[str, Any]], None] = lambda message: None,
-    ) -> dict[str, Any] | None:
+    def next(self, event: str, deadline: float, progress: Progress = _unheard) -> dict[str, Any] | None:
         """The next message of this kind, those before it passed on; None at the pipe's end or the deadline, and where
         it answers a job that it was not asked about.
         """

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from traintime.measuring.history import Withdrawal
+from traintime.point import Point
 from traintime.store import code
 from traintime.store.records import Invocation
 
@@ -40,6 +41,7 @@ class StoredRun:
     index: int
     stack: str
     key: str
+    point: Point
     sentinel: bool
     invocation: Invocation
 
@@ -164,23 +166,19 @@ def _interleaved(machine: str, sweep: str, firsts: list[StoredRun]) -> Iterator[
     rounds = sorted(grouped(firsts, lambda run: run.invocation.round).items())
     for place, (number, group) in enumerate(rounds):
         later = [run for _, runs in rounds[place + 1 :] for run in runs]
-        if later:
-            yield from _over_before(number, group, min(later, key=_started), sweep)
+        following = min(later, key=_started, default=None)
+        late = [run for run in group if following and _started(run) > _started(following)]
+        if following and late:
+            last, begin = max(late, key=_started), _started(following)
+            yield Remark(
+                f"{last.where}.started is {_started(last)}, in round {number} of the sweep {sweep}, after round"
+                f" {following.invocation.round} had begun ({begin}): {len(late)} of the round's {len(group)} runs are"
+                " not interleaved with what they are compared with"
+            )
         times = sorted(datetime.fromisoformat(_started(run)) for run in group)
         pause = max(((b - a).total_seconds() for a, b in itertools.pairwise(times)), default=0.0)
         if pause > LONG_PAUSE:
             yield note(f"{machine}: round {number} of the sweep {sweep} was interrupted for {pause / 3600:.1f} hours")
-
-
-def _over_before(number: int, group: list[StoredRun], following: StoredRun, sweep: str) -> Iterator[Remark]:
-    begin = _started(following)
-    late = sorted((run for run in group if _started(run) > begin), key=_started)
-    if late:
-        yield Remark(
-            f"{late[-1].where}.started is {_started(late[-1])}, in round {number} of the sweep {sweep}, after round"
-            f" {following.invocation.round} had begun ({begin}): {len(late)} of the round's {len(group)} runs are not"
-            " interleaved with what they are compared with"
-        )
 
 
 def _started(run: StoredRun) -> str:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -205,8 +204,7 @@ def python_candidates(version: str) -> Iterator[Path]:
     if python := shutil.which(f"python{version}"):
         yield Path(python)
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    newest_first = sorted(pyenv.glob(f"versions/{version}.*"), key=lambda folder: _numbers(folder.name), reverse=True)
-    yield from (folder / "bin" / "python" for folder in newest_first)
+    yield from sorted(pyenv.glob(f"versions/{version}.*/bin/python"))
     if conda := shutil.which("conda"):
         answer = subprocess.run([conda, "env", "list", "--json"], capture_output=True, text=True, check=False)
         if answer.returncode == 0:
@@ -216,10 +214,6 @@ def python_candidates(version: str) -> Iterator[Path]:
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         if answer.returncode == 0:
             yield Path(answer.stdout.strip())
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def python_version(executable: Path) -> str | None:

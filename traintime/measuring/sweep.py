@@ -79,9 +79,13 @@ class Plan:
             raise InputError("sweep", name, "is no name that a file can hold", remedy) from None
         entry = validated(Entry, fields, "field of a sweep")
         protocol = validated(Protocol, entry.protocol, "field of a protocol")
+        where = f"the sweep {name}"
         pairs: dict[tuple[str, str], tuple[Point, Stack]] = {}
         for extra in [{}, *entry.also]:
-            for point, stack in _combinations(name, (entry.model_extra or {}) | extra):
+            wanted = {"stacks": list(stacks.ALL)} | (entry.model_extra or {}) | extra
+            chosen = [stacks.get(row["stacks"]) for row in combinations({"stacks": wanted.pop("stacks")}, where)]
+            points = [make_point(**row) for row in combinations(wanted, where)]
+            for point, stack in itertools.product(points, chosen):
                 stacks.refuse_impossible(point, stack)
                 pairs.setdefault((stack.name, point.key), (point, stack))
         return cls(name, [pairs[key] for key in sorted(pairs)], entry.rounds, protocol, entry.beyond_memory)
@@ -155,22 +159,22 @@ class Task:
         return attempt.settled or (attempt.status == "ok" and not self.plan.settle)
 
 
-def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[Point, Stack]]:
+def combinations(fields: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
+    """Every combination of the values of these fields, one or a list each; where: the profile's entry that has them.
+
+    Raises InputError for an empty list, and for what is no single value.
+    """
     lists = {key: value if isinstance(value, list) else [value] for key, value in fields.items()}
-    lists.setdefault("stacks", list(stacks.ALL))
     for key, values in lists.items():
         if not values:
-            raise InputError(key, values, f"is empty in the sweep {name}", "Name at least one value.")
+            raise InputError(key, values, f"is empty in {where}", "Name at least one value.")
         for value in values:
             if isinstance(value, list | dict):
-                raise InputError(key, value, f"is no single value in the sweep {name}", "List single values.")
+                raise InputError(key, value, f"is no single value in {where}", "List single values.")
             if isinstance(value, int) and abs(value) > LARGEST:
-                problem = f"has {len(str(abs(value)))} digits in the sweep {name}"
+                problem = f"has {len(str(abs(value)))} digits in {where}"
                 raise InputError(key, value, problem, f"Give at most {LARGEST:,}.")
-    names = lists.pop("stacks")
-    for row in itertools.product(*lists.values()):
-        point = make_point(**dict(zip(lists, row, strict=True)))
-        yield from ((point, stacks.get(stack)) for stack in names)
+    yield from (dict(zip(lists, row, strict=True)) for row in itertools.product(*lists.values()))
 
 
 def load_profile(name: str) -> dict[str, Any]:
@@ -226,16 +230,12 @@ def outstanding(plans: list[Plan], root: Path, machine_key: str) -> list[Task]:
                 continue
             path = task.path(root, machine_key)
             if path not in files:
-                files[path] = _invocations(path)
+                files[path] = records.read(path).invocations if path.exists() else []
             if attempt := _next_attempt(task, files[path]):
                 left.append(attempt)
     # A round whose points are all there needs no sentinel any more.
     open_rounds = {(task.sweep, task.round) for task in left if not task.sentinel}
     return [task for task in left if not task.sentinel or (task.sweep, task.round) in open_rounds]
-
-
-def _invocations(path: Path) -> list[records.Invocation]:
-    return records.read(path).invocations if path.exists() else []
 
 
 def _next_attempt(task: Task, invocations: list[records.Invocation]) -> Task | None:

@@ -1,11 +1,9 @@
 """What a measurement file holds, how it is written, and how it is read: an older one as today's, with nothing lost."""
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
-import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -39,16 +37,6 @@ STOLEN_SINCE = "2026-11-22T07:49:00Z"  # from when on an invocation that lost ti
 DISTURBED = 0.2  # processors that others, or the host, kept busy while the counted steps ran
 
 
-LARGEST = 4 * 2**20  # bytes of one file; that of most invocations has 0.3 MB
-LONGEST, MOST_OF_AN_ERROR = 1_000, 5_000  # characters of a sentence about a file, and of one that a file holds
-
-
-def printable(text: str, most: int = LONGEST) -> str:
-    """A text of somebody else as a terminal can show it: on one line, no escapes, and not too long."""
-    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text[:most])
-    return shown if len(text) <= most else f"{shown}…"
-
-
 def _a_time(text: str) -> str:
     datetime.fromisoformat(text)  # raises ValueError for the 31st of February
     return text
@@ -60,7 +48,7 @@ def _lines(text: str) -> str:
     return text
 
 
-# What files hold comes from strangers and ends up on pages and in terminals. No text but an error may hold a sign that
+# What files hold may come from strangers and ends up on pages. No text but an error may hold a sign that
 # HTML, Markdown or mathematics gives a meaning, and every number has a range in which it can be summed and shown.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 .,:+()/@!_-]*$", max_length=100)]
 Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=200)]
@@ -71,7 +59,7 @@ Time = Annotated[
     Field(pattern=r"^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
     AfterValidator(_a_time),
 ]
-Lines = Annotated[str, Field(max_length=MOST_OF_AN_ERROR), AfterValidator(_lines)]
+Lines = Annotated[str, Field(max_length=5_000), AfterValidator(_lines)]
 Ordinal = Annotated[int, Field(ge=0, le=10**6)]
 Natural = Annotated[int, Field(ge=1, le=10**6)]
 Total = Annotated[int, Field(ge=0, le=10**15)]
@@ -333,18 +321,14 @@ def read(path: Path) -> Record:
     raw = parsed(path)
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if isinstance(version, int) and version > SCHEMA:
-        problem = f"has schema version {printable(repr(version), 40)}, newer than {SCHEMA}"
+        problem = f"has schema version {version}, newer than {SCHEMA}"
         raise InputError("measurement file", name_of(path), problem, "Update traintime: git pull, then make setup.")
     remedy = "Measure the configuration again, or take the file out."
     try:
-        return validated(path, lambda: Record.model_validate(upgraded(raw)), remedy)
-    except InputError as error:
-        if error.field == "measurement file":
-            raise
-        problem = f"has a wrong key point ({error})"
+        raw = upgraded(raw)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        problem = f"lacks a key ({error})"
-    raise InputError("measurement file", name_of(path), printable(problem), remedy)
+        raise InputError("measurement file", name_of(path), f"lacks a key ({error})", remedy) from None
+    return validated(path, lambda: Record.model_validate(raw), remedy)
 
 
 DESCRIBE = "On the machine that it describes, run: traintime machine --to FOLDER"
@@ -366,58 +350,24 @@ def validated(path: Path, validate: Callable[[], Some], remedy: str) -> Some:
         return validate()
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-    where = printable(".".join(str(part) for part in first["loc"]), 150)
-    value = "" if first["type"] == "missing" else f"; it is {printable(repr(first['input']), 60)}"
+    where = ".".join(str(part) for part in first["loc"])
+    value = "" if first["type"] == "missing" else f"; it is {repr(first['input'])[:60]}"
     why = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
     if first["type"] == "extra_forbidden":
         why = "nothing else is kept, so that no name of a person or a host gets in"
-    problem = f"has a wrong key {where} ({why}{value})"
-    raise InputError("measurement file", name_of(path), printable(problem), remedy)
-
-
-def text(path: Path) -> str:
-    """The text of a file from a stranger; raises InputError for what is no ordinary file of a bearable size, and
-    UnicodeDecodeError. A link could lead anywhere, and a pipe would never end.
-    """
-    try:
-        # Opened so, a pipe answers at once, and nobody can put a link in the place of what was looked at.
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                problem = "is no file"
-            elif len(content := file.read(LARGEST + 1)) > LARGEST:
-                problem = f"has more than {LARGEST / 2**20:.0f} MiB"
-            else:
-                return content.decode()
-    except OSError as error:
-        linked = error.errno in (errno.ELOOP, errno.EMLINK)
-        problem = "is a link" if linked else "is no file" if error.errno == errno.EISDIR else "cannot be read"
-    raise InputError("measurement file", name_of(path), problem, "Put the file itself there, as it was measured.")
+    raise InputError("measurement file", name_of(path), f"has a wrong key {where} ({why}{value})", remedy)
 
 
 def parsed(path: Path) -> Any:
-    """What a JSON file holds; raises InputError as `text` does, for what is no JSON, and for a key that comes twice."""
+    """What a JSON file holds; raises InputError for one that cannot be read, or is no JSON."""
     try:
-        return json.loads(text(path), object_pairs_hook=_once, parse_constant=_no_number)
-    except RecursionError:
-        problem = "is nested too deeply"
-    except InputError:
-        raise
-    except ValueError as error:
+        return json.loads(path.read_bytes())
+    except OSError:
+        problem, remedy = "cannot be read", "Put the file itself there, as it was measured."
+    except (ValueError, RecursionError) as error:
         problem = f"is not whole JSON ({error})"
-    remedy = "Take it as it was measured, from version control or its sender, or measure the configuration again."
-    raise InputError("measurement file", name_of(path), printable(problem), remedy)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        twice = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
-        raise ValueError(f"the key {printable(twice, 60)} is there twice")
-    return made
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")
+        remedy = "Take it as it was measured, from version control or its sender, or measure the configuration again."
+    raise InputError("measurement file", name_of(path), problem, remedy)
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -475,9 +425,6 @@ def append(path: Path, machine: str, stack: str, point: Point, invocation: dict[
         if (record.machine, record.stack, record.point) != (machine, stack, point):
             wanted = f"{stack} {point.key} of {machine}"
             raise ValueError(f"{path.name} holds {record.stack} {record.key} of {record.machine}, not {wanted}")
-        if error := invocation.get("error"):  # a framework's last words may be in colour
-            shown = (each if each in "\n\t" else printable(each) for each in error)
-            invocation = invocation | {"error": "".join(shown)[:MOST_OF_AN_ERROR]}
         added = Invocation.model_validate(invocation)
         record.invocations.append(added)
         write_atomically(path, dumps(record.model_dump(mode="json", exclude_none=True)))
