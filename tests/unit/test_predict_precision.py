@@ -9,12 +9,11 @@ from traintime import paths
 from traintime.explain.terms import TERMS
 from traintime.measuring import machine
 from traintime.point import make_point
-from traintime.predict import advice, here, precision, prices, resident
-from traintime.predict.estimate import estimate
-from traintime.predict.evidence import conclude
+from traintime.predict import advice, precision, prices, process
+from traintime.predict.estimate import conclude, estimate
+from traintime.predict.evidence import formula_evidence, priced_work
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.request import ModelDescription, Request
-from traintime.predict.tiers import formula_evidence, priced_work
 
 RATES = Rates(1e11, 2e10)
 PRICED = Prices("made up", dict.fromkeys(TERMS, 1.0), 0.1)
@@ -24,7 +23,7 @@ STACKS = ("2026-tensorflow", "2026-jax", "2026-torch")
 @pytest.fixture
 def processor(monkeypatch):
     """Give this machine's processor these instruction sets, and known rates."""
-    monkeypatch.setattr(here, "rates", lambda: RATES)
+    monkeypatch.setattr(process, "rates", lambda: RATES)
 
     def of(*sets):
         found = machine.processor() | {"instruction_sets": ["avx2", *sets]}
@@ -89,7 +88,7 @@ def test_another_device_or_software_has_no_price_for_it(processor, asked):
 
 def test_a_gpu_has_no_price_for_it(processor, monkeypatch):
     processor(*precision.needed())
-    monkeypatch.setattr(resident, "gpu_peak", lambda backend: 1 if backend == "jax" else None)
+    monkeypatch.setattr(process, "gpu_peak", lambda backend: 1 if backend == "jax" else None)
     jax, torch = (replace(ModelDescription.from_point(LARGE), stack=stack) for stack in ("2026-jax", "2026-torch"))
     assert advice.PRECISION not in priced_work(jax, PRICED).alternatives
     assert advice.PRECISION in priced_work(torch, PRICED).alternatives
@@ -98,8 +97,8 @@ def test_a_gpu_has_no_price_for_it(processor, monkeypatch):
 def foretold(dtype, **given):
     """By the formula, of the large model in this type."""
     model = replace(ModelDescription.from_point(LARGE), stack="2026-torch", dtype=dtype)
-    request = Request(1000, 32)
-    return conclude(request, formula_evidence(request, model, **{"rates": RATES} | given))
+    request = Request(1000, 32, **given)
+    return conclude(request, formula_evidence(request, model, RATES))
 
 
 def test_a_model_in_half_precision_has_its_prices_and_is_not_told_to_take_it(processor):
@@ -115,7 +114,7 @@ def test_a_model_in_half_precision_has_its_prices_and_is_not_told_to_take_it(pro
     ("dtype", "given", "sets"),
     [
         *[(dtype, {}, precision.needed()) for dtype in ("float16", "float64")],
-        ("bfloat16", {"device": "T4", "rates": None}, precision.needed()),
+        ("bfloat16", {"device": "T4"}, precision.needed()),
         ("bfloat16", {}, ()),  # a processor without the instructions
     ],
 )
