@@ -34,7 +34,7 @@ from traintime.measuring import machine as machines
 from traintime.measuring import measure as measuring
 from traintime.measuring.protocol import Protocol
 from traintime.point import Point, fields, make_point, sizes_fields
-from traintime.predict.answer import SAID, Estimate, cost_of_an_hour
+from traintime.predict.answer import SAID, Estimate, amount, cost_of_an_hour
 from traintime.store import derived, records
 from traintime.store.table import ALIKE
 from traintime.store.table import table as tidy_table
@@ -543,7 +543,8 @@ def estimate(
     from traintime.predict.estimate import estimate as predict
 
     asked = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves, "tier": tier, "device": on}
-    asked |= {"stack": stack, "deadline": deadline, "memory": memory, "probe": probe, "probe_batch": probe_batch}
+    asked |= {"stack": stack, "deadline": deadline, "memory": memory, "seconds": seconds}
+    asked |= {"probe": probe, "probe_batch": probe_batch}
     if per_hour is not None:
         cost_of_an_hour(per_hour)
     given |= {"workload": workload}
@@ -555,7 +556,7 @@ def estimate(
         if stack is not None and not chosen.present:
             raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
         backend = chosen.backend if stack else None
-        asked |= {"batch_size": batch, "length": length, "seconds": seconds, "data": data}
+        asked |= {"batch_size": batch, "length": length, "data": data}
         with err.status(f"{target}: for {seconds:.0f} s"):
             answer = Estimate.from_dict(file.ask(target, backend, give_up, **asked))
     elif data is not None:
@@ -622,8 +623,7 @@ def side_by_side(
     **given: Any,
 ) -> None:
     """Time and memory of a training by a model's sizes, on each stack here and each device with a data sheet."""
-    from traintime.predict import prices
-    from traintime.predict.estimate import comparison
+    from traintime.predict import durations, prices
     from traintime.predict.estimate import side_by_side as compared
     from traintime.predict.request import Request
 
@@ -633,7 +633,13 @@ def side_by_side(
     rows = compared(request, point, prices.devices(on) if on else ())
     if as_json:
         return print_json([one.to_dict() for one in rows])
-    out.print(grid(comparison(rows), point.key))
+    cells = []
+    for one in rows:
+        time, low, high = (durations.text(seconds) for seconds in (one.total.value, one.total.low, one.total.high))
+        limit = one.limited_by.split(":")[0].split(",")[0]
+        cells.append((one.of, time, f"{low} to {high}", amount(one.memory.value) if one.memory else "", limit))
+    heads = ["where", "time", "90 % interval", "memory", "limited by"]
+    out.print(grid(pd.DataFrame(cells, columns=heads), point.key))
 
 
 @app.command()

@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from traintime.errors import InputError
 from traintime.explain.memory import GIB
 from traintime.explain.statistics import Interval
@@ -14,7 +12,7 @@ from traintime.explain.terms import by_part
 from traintime.measuring import machine, stacks
 from traintime.point import Point
 from traintime.predict import advice, durations, precision, prices, process, record
-from traintime.predict.answer import LEVEL, SURE, WAIT, Estimate, amount, around, bytes_of, lasting
+from traintime.predict.answer import LEVEL, SURE, WAIT, Estimate, around, bytes_of, lasting
 from traintime.predict.evidence import Evidence, costs, formula_evidence, probed_evidence, scaled_evidence, tf_data_end
 from traintime.predict.probe import StepTrainer
 from traintime.predict.request import SECONDS, ModelDescription, Request, is_module, sizes
@@ -284,18 +282,3 @@ def side_by_side(request: Request, point: Point, devices: Sequence[str] = ()) ->
     asked = [replace(request, stack=stack, device=device) for stack, device in places]
     found = [conclude(each, formula_evidence(each, model, rates)) for each in asked]
     return sorted(found, key=lambda one: one.total.value)
-
-
-def comparison(estimates: list[Estimate]) -> pd.DataFrame:
-    """Estimates as a reader compares them, a row each."""
-    cells = [
-        {
-            "where": one.of,
-            "time": durations.text(one.total.value),
-            "90 % interval": f"{durations.text(one.total.low)} to {durations.text(one.total.high)}",
-            "memory": amount(one.memory.value) if one.memory else "",
-            "limited by": one.limited_by.split(":")[0].split(",")[0],
-        }
-        for one in estimates
-    ]
-    return pd.DataFrame(cells)
