@@ -231,11 +231,9 @@ def test_a_whole_number_may_be_written_as_a_float():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"samples": 0}, "samples: 0"),
         ({"samples": 1000.5}, "samples: 1000.5"),
         ({"samples": math.inf}, "samples: inf"),
         ({"samples": True}, "samples: True"),
-        ({"samples": 50}, "batch_size: 100 is more than the 50 samples"),
         ({"epochs": 0}, "epochs: 0"),
         ({"level": 90}, "level: 90"),
         ({"seconds": 0}, "seconds: 0"),

@@ -15,12 +15,11 @@ from traintime.errors import InputError
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
 from traintime.predict import durations, evidence, holdings, normal, prices, process
-from traintime.predict.advice import PricedWork
 from traintime.predict.answer import around
 from traintime.predict.estimate import conclude, estimate
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, Trained, Trainer
-from traintime.predict.process import ONCE, Copies
+from traintime.predict.process import Copies
 from traintime.predict.request import ModelDescription, Request
 from traintime.predict.work import of_forward
 
@@ -168,18 +167,10 @@ def test_the_samples_themselves_are_in_the_memory(monkeypatch):
     assert not any("samples themselves" in note for note in probed().notes)
 
 
-def peak(samples, copies=ONCE, loaded=6e8):
-    """Predicted of the smallest point on JAX, bytes, with samples of a kilobyte each."""
-    its = replace(model(), stack="2026-jax", sample_bytes=1000)
-    request, priced = Request(samples, 100), PricedWork(its, replace(PRICES, error=0.1), {})
-    return conclude(request, evidence.of_costs(request, priced, loaded, copies)).memory.value
-
-
 def test_samples_count_as_often_as_fit_holds_them():
     """They may be held once more before the first step, and that is the peak where they are more than all else."""
-    without = peak(1000) - 1e6
-    assert peak(100_000, Copies(3)) == pytest.approx(without + 3e8)
-    assert peak(10_000_000, Copies(2.0, 3.0)) == pytest.approx(6e8 + 4 * make_point().work.parameters + 3e10)
+    for samples, copies, expected in ((1e6, Copies(3), 7e8 + 3e6), (1e10, Copies(2.0, 3.0), 6e8 + 3e10)):
+        assert evidence._with_samples(7e8, 6e8, samples, copies)[0] == expected
 
 
 @pytest.mark.parametrize(("loaded", "more"), [(None, 0.0), ((0.0, 9e9), 0.0), ((7e9, 9e9), 7e9), ((0.0, 1e3), 1e3)])
@@ -203,16 +194,6 @@ def test_a_cards_memory_is_the_cards(monkeypatch):
 
 
 # The formula
-
-
-def test_a_points_answer_is_the_prices_of_its_work():
-    point = make_point(vocabulary=50_000)
-    one = estimate(point, samples=1050, epochs=2, stack="2026-jax")
-    priced = prices.of_rates("x", RATES, "2026-jax")
-    assert one.step.value == pytest.approx(priced.step_s(point.work))
-    full = 2 * 10 * priced.step_s(point.work)
-    assert full < one.total.value < full * 1.1 + 2 * priced.step_s(point.work)
-    assert one.memory.value == pytest.approx(holdings.of_stack("2026-jax").peak_bytes(point.work))
 
 
 def test_validation_is_the_forward_pass_of_the_work():

@@ -68,7 +68,7 @@ def formula_evidence(request: Request, model: ModelDescription, rates: Rates | N
     """The work of a step at the costs of the requested stack, on the requested device, which has a data sheet, or on
     this machine (rates: known already). Raises InputError for a device or a stack whose costs are unknown.
     """
-    stack, device, notes, copies = request.stack or model.stack, request.device, (), ONCE
+    stack, device, told = request.stack or model.stack, request.device, ()
     card = device is not None and prices.is_card(device)
     # What another stack's process would hold, or another device's, this one does not tell.
     least, most = model.loaded_bytes if model.loaded_bytes and stack == model.stack and not device else (0.0, math.inf)
@@ -78,41 +78,34 @@ def formula_evidence(request: Request, model: ModelDescription, rates: Rates | N
         priced = PricedWork(model, prices.published(device, stack, kernel), {})
         of_others = "costs fitted to what others timed on cards"
         taken = of_others if card else f"the efficiency factors of {stack} on processors"
-        notes = (f"this model on {device} was not measured: the answer is from a data sheet, and {taken}",)
+        told = (f"this model on {device} was not measured: the answer is from a data sheet, and {taken}",)
     else:
         if stack in prices.known() and stack not in prices.known(model.allocator):
             taken = f"its efficiency factors under {USUAL} are taken"
-            notes = (f"{stack} was not measured under {model.allocator}: {taken}",)
+            told = (f"{stack} was not measured under {model.allocator}: {taken}",)
             model = replace(model, allocator=USUAL)
         priced = priced_here(model, rates or process.rates())
-    loaded_bytes = min(max(model.memory.idle, least), most)
-    if card:  # it holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere
-        loaded_bytes, copies = CONTEXT, ELSEWHERE
-        notes += (f"{amount(CONTEXT)} of the memory are the card's context, as others saw it",)
-    evidence = of_costs(request, priced, loaded_bytes, copies).after(*notes)
-    return evidence if device is None else replace(evidence, stack="")
-
-
-def of_costs(request: Request, priced: PricedWork, loaded_bytes: float, copies: Copies) -> Evidence:
-    """The whole training at these costs, in a process that holds so many bytes before, and the samples so often."""
-    model, terms = priced.model, priced.terms
     model.refuse_unpriced()
+    terms, forward = priced.terms, priced.prices.step_s(model.forward)
     step = sum(terms.values())
     # A batch that is not full has less of everything but the update, the launches and the step as such.
     fixed = sum(terms[name] for name in FIXED)
     last = fixed + (step - fixed) * request.rest / request.batch if request.rest else 0.0
-    forward = priced.prices.step_s(model.forward)
     parts = {
         "steps": request.epochs * request.full_batches * step,
         "last batches": request.epochs * last,
         "validation": request.epochs * request.validation / request.batch * forward,
     }
+    loaded, copies = min(max(model.memory.idle, least), most), ONCE
+    if card:  # it holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere
+        loaded, copies = CONTEXT, ELSEWHERE
+        told += (f"{amount(CONTEXT)} of the memory are the card's context, as others saw it",)
     samples_bytes, begun = model.sample_bytes * (request.samples + request.validation), FLOAT * model.work.parameters
-    peak, notes = _with_samples(loaded_bytes + model.beyond_idle, loaded_bytes + begun, samples_bytes, copies)
-    notes += precision.other(model.dtype, priced.prices)
+    peak, notes = _with_samples(loaded + model.beyond_idle, loaded + begun, samples_bytes, copies)
+    notes = (*told, *notes, *precision.other(model.dtype, priced.prices))
     warnings = ("saving is not counted by this tier",) if request.saves else ()
     errors, error = ((priced.prices.error, SURE),), model.memory.error
-    about = {"notes": notes, "warnings": warnings, "stack": model.stack}
+    about = {"notes": notes, "warnings": warnings, "stack": "" if device else model.stack}
     return Evidence("formula", priced.prices.of, step, errors, parts, peak, error, priced, **about)
 
 
