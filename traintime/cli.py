@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from traintime import paths
+from traintime import __version__, paths
 from traintime.errors import LARGEST, REMEDIES, InputError, missing, of_system, unknown
 from traintime.explain import memory, points
 from traintime.learning import run as learning
@@ -31,8 +31,8 @@ from traintime.measuring import check as checker
 from traintime.measuring import machine as machines
 from traintime.measuring import measure as measuring
 from traintime.measuring.protocol import Protocol
-from traintime.point import fields, make_point, sizes_fields
-from traintime.predict.answer import SAID, Estimate, cost_of_an_hour
+from traintime.point import Point, fields, make_point, sizes_fields
+from traintime.predict.answer import SAID, Estimate, amount, cost_of_an_hour
 from traintime.store import records
 from traintime.store.table import ALIKE
 from traintime.store.table import table as tidy_table
@@ -112,7 +112,7 @@ def plain(annotation: Any) -> Any:
     return plain(inner[0]) if inner else annotation
 
 
-def field_option(name: str, field: Any) -> inspect.Parameter:
+def field_option(name: str, field: Any, hidden: bool) -> inspect.Parameter:
     """The option of a point's field: its name, description and usual value; None where it is not given."""
     kind = plain(field.annotation)
     dashed = name.replace("_", "-")
@@ -125,6 +125,7 @@ def field_option(name: str, field: Any) -> inspect.Parameter:
         help=field.description + usual,
         metavar="|".join(choices) or None,
         rich_help_panel="Sizes" if name in sizes_fields() else "How it is run",
+        hidden=hidden,
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
@@ -132,10 +133,13 @@ def field_option(name: str, field: Any) -> inspect.Parameter:
 
 
 def with_fields(command: Callable[..., None]) -> Callable[..., None]:
-    """Give the command an option for each field that a point can have; they arrive as its last keywords."""
-    own = [each for each in inspect.signature(command).parameters.values() if each.kind is not each.VAR_KEYWORD]
-    every = [*own, *(field_option(name, field) for name, field in fields().items())]
-    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    """Give the command an option for each field that a point can have, beside its own; they arrive as its last
+    keywords. The help of `measure` alone lists them.
+    """
+    *own, _ = inspect.signature(command).parameters.values()
+    names, hidden = {each.name for each in own}, command.__name__ != "measure"
+    more = [field_option(name, field, hidden) for name, field in fields().items() if name not in names]
+    command.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
     return command
 
 
@@ -151,8 +155,7 @@ def measure(
     **given: Any,
 ) -> None:
     """Measure one point once, in a fresh process, and print the time of a step and the peak memory."""
-    point = make_point(workload, **{name: value for name, value in given.items() if value is not None})
-    chosen = stacks.get(stack)
+    point, chosen = given_point(given | {"workload": workload}), stacks.get(stack)
     stacks.refuse_impossible(point, chosen)
     if not chosen.present:
         raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
@@ -400,99 +403,84 @@ def bench_formula(as_json: Json = False) -> None:
         show(grid(pd.DataFrame(cells, columns=sharp.HEADS), machine))
 
 
+# What a training will take
+
 SAMPLES = 1_000_000  # of an epoch, where nothing else is said of a model's sizes
 STATUS = {True: 0, False: 1, None: 3}
+# Each --help is a screen of 40 lines at 80 columns: a text of 46 characters, its default included, is one of them.
+Samples = Annotated[float | None, typer.Option(help="Of an epoch; by default those of the data.")]
+Epochs = Annotated[int, typer.Option(help="Times over all samples.")]
+Validation = Annotated[int, typer.Option(help="Samples to evaluate per epoch.")]
+On = Annotated[str | None, typer.Option(help="A device with a data sheet (T4, A100, ...).")]
+OnStack = Annotated[str | None, typer.Option(help="Software stack; of a file, its Keras backend.")]
+Workload = Annotated[str | None, typer.Option(help="One of the book's (rnn), sized as in measure.")]
+
+
+def given_point(given: dict[str, Any]) -> Point:
+    """The point that has these fields, as far as they were given."""
+    return make_point(**{name: value for name, value in given.items() if value is not None})
 
 
 @app.command()
 @with_fields
 def estimate(
     target: Annotated[
-        str | None, typer.Argument(help="file.py:name, which builds a Keras model, or trains on n samples.")
+        str | None, typer.Argument(help="file.py:name, where name() builds the model, or name(n) trains on n samples.")
     ] = None,
-    samples: Annotated[
-        int | None, typer.Option(min=1, help="Samples of an epoch; of a file, those of its data.")
-    ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs.")] = 1,
-    validation: Annotated[int, typer.Option(min=0, help="Samples that are evaluated after each epoch.")] = 0,
-    saves: Annotated[int, typer.Option(min=0, help="Times that the model is written to a file.")] = 0,
-    probe: Annotated[
-        str | None, typer.Option(help="file.py:name of a smaller model, to try in the place of one that is too large.")
-    ] = None,
-    probe_batch: Annotated[int | None, typer.Option(min=1, help="Samples a step of what is tried.")] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(help="file.py:name of what `fit` gets: (x, y), x or batches, or a function that returns them."),
-    ] = None,
-    tier: Annotated[
-        str | None,
-        typer.Option(help="formula (nothing runs), probed (the model runs), scaled (a smaller one, see --probe)."),
-    ] = None,
-    on: Annotated[
-        str | None, typer.Option(help="A device with a data sheet (T4, A100, ...), not this machine.")
-    ] = None,
-    stack: Annotated[str | None, typer.Option(help="Software stack; for a file, its Keras backend.")] = None,
-    seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long to probe.")] = 60.0,
-    give_up: Annotated[float | None, typer.Option(min=1, help="Seconds until a file's process is ended.")] = None,
-    deadline: Annotated[str | None, typer.Option(help="Answer yes or no: it ends within 8h, 90m, 2d 4h.")] = None,
-    memory: Annotated[str | None, typer.Option(help="Answer yes or no: it fits into 16GB, 512MiB.")] = None,
-    per_hour: Annotated[float | None, typer.Option(help="Cost of a machine hour; adds the total cost.")] = None,
-    largest: Annotated[
-        str | None, typer.Option(help="Instead: the largest batch, length or rows that fit into --memory.")
-    ] = None,
-    compare: Annotated[bool, typer.Option(help="Stacks here, and devices with a data sheet, side by side.")] = False,
+    samples: Samples = None,
+    batch: Annotated[int | None, typer.Option(help="Samples per step; Keras' own default is 32.")] = None,
+    length: Annotated[int | None, typer.Option(help="What stands for an unknown dimension.")] = None,
+    epochs: Epochs = 1,
+    validation: Validation = 0,
+    saves: Annotated[int, typer.Option(help="Times that the model is written.")] = 0,
+    data: Annotated[str | None, typer.Option(help="file.py:name of (x, y), or what returns it.")] = None,
+    probe: Annotated[str | None, typer.Option(help="file.py:name of a smaller model to try.")] = None,
+    probe_batch: Annotated[int | None, typer.Option(help="Samples per step of what is tried.")] = None,
+    tier: Annotated[str | None, typer.Option(help="formula (nothing runs), probed, or scaled.")] = None,
+    on: On = None,
+    stack: OnStack = None,
+    seconds: Annotated[float, typer.Option(help="How long to probe.")] = 60.0,
+    give_up: Annotated[float | None, typer.Option(help="Seconds until a file's process is ended.")] = None,
+    deadline: Annotated[str | None, typer.Option(help="Ask whether it ends within 8h, 90m, 2d 4h.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Ask whether it fits into 16GB, 512MiB.")] = None,
+    per_hour: Annotated[float | None, typer.Option(help="What an hour of the machine costs.")] = None,
+    workload: Workload = None,
     details: Annotated[bool, typer.Option("--details", help="All else that is known.")] = False,
     as_json: Json = False,
     **given: Any,
 ) -> None:
-    """Predict time and memory of a training, by a model's sizes or from a file, before it starts.
+    """Predict time and memory of a training, from a file or by a model's sizes, before it starts.
 
-    With --deadline or --memory the exit status answers: 0 yes, 1 no, 3 too close to call; 2 is bad input.
+    The exit status answers --deadline and --memory: 0 yes, 1 no, 3 too close to call; 2 is bad input.
     """
-    from traintime.predict import ask, prices
-    from traintime.predict.estimate import comparison, side_by_side
+    from traintime.predict import file, prices
     from traintime.predict.estimate import estimate as predict
-    from traintime.predict.request import Request
 
-    sizes = {name: value for name, value in given.items() if value is not None}
-    if target is None:
-        samples = samples or SAMPLES
-    about: dict[str, Any] = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves}
-    limits = {"deadline": deadline, "memory": memory}
+    asked = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves, "tier": tier, "device": on}
+    asked |= {"stack": stack, "deadline": deadline, "memory": memory, "seconds": seconds}
+    asked |= {"probe": probe, "probe_batch": probe_batch}
     if per_hour is not None:
         cost_of_an_hour(per_hour)
-    if compare and target is not None:
-        raise InputError("compare", target, "is for a model's sizes", "Leave out the file.")
-    if largest is not None:
-        return _print_largest(largest, target, memory, samples, on, sizes, as_json)
-    if compare and per_hour is not None:
-        raise InputError("per_hour", per_hour, "is of one machine", "Leave out --compare, or --per-hour.")
-    # A short name may mean several devices: by a model's sizes each answers, and none decides.
-    several = [] if on is None or target or deadline or memory or per_hour else prices.devices(on)
-    if compare or len(several) > 1:
-        point = make_point(**sizes)
-        rows = side_by_side(Request(batch=point.sizes.batch, **about), point, stack, several)
-        if as_json:
-            return print_json([one.to_dict() for one in rows])
-        return out.print(grid(comparison(rows), point.key))
-    if data is not None and target is None:
-        raise InputError("data", data, "is for a file's model", "Name the file that defines both.")
+    given |= {"workload": workload}
     if target is not None:
-        for name in [name for name in sizes if name not in ("batch", "length")]:
-            raise InputError(name, sizes[name], "is what the file says itself", "Leave it out.")
+        for name in [name for name, value in given.items() if value is not None]:
+            raise InputError(name, given[name], "is what the file says itself", "Leave it out.")
         if stack is not None and (chosen := stacks.get(stack)).api != "keras3":
             raise InputError("stack", stack, "runs no Keras 3", "Take one of 2026-tensorflow, 2026-jax, 2026-torch.")
         if stack is not None and not chosen.present:
             raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
-        asked = about | {"batch_size": sizes.get("batch"), "length": sizes.get("length"), "tier": tier}
-        asked |= {"device": on, "stack": stack, "seconds": seconds, "probe": probe, "probe_batch": probe_batch}
-        asked |= {"data": data} | limits
+        backend = chosen.backend if stack else None
+        asked |= {"batch_size": batch, "length": length, "data": data}
         with err.status(f"{target}: for {seconds:.0f} s"):
-            found = ask.ask(target, stacks.get(stack).backend if stack else None, give_up, **asked)
-        answer = Estimate.from_dict(found)
+            answer = Estimate.from_dict(file.ask(target, backend, give_up, **asked))
+    elif data is not None:
+        raise InputError("data", data, "is for a file's model", "Name the file that defines both.")
     else:
-        tried = {"probe": probe, "probe_batch": probe_batch}
-        answer = predict(make_point(**sizes), **about, **limits, tier=tier, device=on, stack=stack, **tried)
+        given |= {"batch": batch, "length": length}
+        # A short name may mean several devices: each answers, unless one has to decide.
+        if on and not (deadline or memory or per_hour) and len(prices.devices(on)) > 1:
+            return side_by_side(samples, epochs, validation, on, stack, as_json=as_json, **given)
+        answer = predict(given_point(given), **asked | {"samples": SAMPLES if samples is None else samples})
     verdict = answer.meets() if deadline or memory else True
     costs = None if per_hour is None else answer.cost(per_hour)
     if as_json:
@@ -508,23 +496,64 @@ def estimate(
         raise typer.Exit(status)
 
 
-def _print_largest(
-    of: str, target: str | None, memory: str | None, samples: int, on: str | None, sizes: dict[str, Any], as_json: bool
+@app.command()
+@with_fields
+def largest(
+    of: Annotated[str, typer.Argument(help="What is asked for: batch, length or rows.")] = "batch",
+    memory: Annotated[str | None, typer.Option(help="How much there is: 16GB, 512MiB.")] = None,
+    samples: Samples = None,
+    on: On = None,
+    workload: Workload = None,
+    as_json: Json = False,
+    **given: Any,
 ) -> None:
-    """Print the largest size that fits; the exit status is 1 where none does."""
-    from traintime.predict.largest import largest
+    """The largest batch, length or table with which a training fits into memory, by a model's sizes.
 
-    if target is not None:
-        raise InputError("largest", of, "is for a model's sizes", "In Python: traintime.largest(model, memory=…).")
+    The exit status is 1 where none fits. Of a model of your own: traintime.largest(model, memory="16GB") in Python.
+    """
+    from traintime.predict.largest import largest as that_fits
+
     if memory is None:
         raise InputError("largest", of, "needs to know how much memory there is", "Add --memory 16GB.")
-    found = largest(make_point(**sizes), of, memory=memory, samples=samples, device=on)
+    found = that_fits(given_point(given | {"workload": workload}), of, memory=memory, samples=samples, device=on)
     if as_json:
         print_json(found.to_dict())
     else:
         out.print(str(found), highlight=False, markup=False, soft_wrap=True)
     if not found.surely:
         raise typer.Exit(1)
+
+
+@app.command("side-by-side")
+@with_fields
+def side_by_side(
+    samples: Samples = None,
+    epochs: Epochs = 1,
+    validation: Validation = 0,
+    on: On = None,
+    stack: OnStack = None,
+    workload: Workload = None,
+    as_json: Json = False,
+    **given: Any,
+) -> None:
+    """Time and memory of a training by a model's sizes, on each stack here and each device with a data sheet."""
+    from traintime.predict import durations, prices
+    from traintime.predict.estimate import side_by_side as compared
+    from traintime.predict.request import Request
+
+    point = given_point(given | {"workload": workload})
+    samples = SAMPLES if samples is None else samples
+    request = Request(samples, point.sizes.batch, epochs, validation, stack=stack)
+    rows = compared(request, point, prices.devices(on) if on else ())
+    if as_json:
+        return print_json([one.to_dict() for one in rows])
+    cells = []
+    for one in rows:
+        time, low, high = (durations.text(seconds) for seconds in (one.total.value, one.total.low, one.total.high))
+        limit = one.limited_by.split(":")[0].split(",")[0]
+        cells.append((one.of, time, f"{low} to {high}", amount(one.memory.value) if one.memory else "", limit))
+    heads = ["where", "time", "90 % interval", "memory", "limited by"]
+    out.print(grid(pd.DataFrame(cells, columns=heads), point.key))
 
 
 @app.command()
@@ -611,6 +640,16 @@ def lab(
     os.execv(command[0], command)
 
 
+MOVED = {"--largest": "largest", "--compare": "side-by-side"}  # options of `estimate` before, named for one version
+
+
+def refuse_moved(words: list[str]) -> None:
+    """Raise InputError for an option of `estimate` that is a command of its own now."""
+    for word in words if words[:1] == ["estimate"] else []:
+        if (option := word.partition("=")[0]) in MOVED:
+            raise InputError("option", option, "is a command of its own", f"Type: traintime {MOVED[option]} --help.")
+
+
 def refuse_overlong(words: list[str]) -> None:
     """Raise InputError for a number that overflows where it is divided, whatever option it belongs to."""
     for before, word in zip(["", *words], words, strict=False):
@@ -645,9 +684,12 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal without a sign shows a question mark in its place
             stream.reconfigure(errors="replace")
+    if sys.argv[1:] == ["--version"]:
+        return print(f"traintime {__version__}")
     try:
         refuse_gone(sys.argv[1:])
         refuse_overlong(sys.argv[1:])
+        refuse_moved(sys.argv[1:])
         app()
     except (InputError, RuntimeError, OSError, ModuleNotFoundError) as error:
         if isinstance(error, ModuleNotFoundError):

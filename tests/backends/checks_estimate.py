@@ -10,10 +10,10 @@ import pytest
 import traintime
 from traintime.errors import InputError
 from traintime.measuring import machine
-from traintime.predict import here
+from traintime.predict import process
 from traintime.predict.keras_trainer import TRIED_BYTES, KerasTrainer
 from traintime.predict.prices import Rates
-from traintime.predict.resident import ONCE
+from traintime.predict.process import ONCE
 
 # Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -23,7 +23,7 @@ BACKEND = keras.backend.backend()
 
 @pytest.fixture(autouse=True)
 def machine_of_known_rates(monkeypatch):
-    monkeypatch.setattr(here, "rates", lambda: Rates(1e11, 2e10))
+    monkeypatch.setattr(process, "rates", lambda: Rates(1e11, 2e10))
 
 
 def reader(**compiled):

@@ -11,7 +11,7 @@ from keras import layers, ops
 import traintime
 from traintime import deferred
 from traintime.errors import InputError
-from traintime.predict import here
+from traintime.predict import process
 from traintime.predict.keras_trainer import KerasTrainer
 from traintime.predict.prices import Rates
 
@@ -23,7 +23,7 @@ BACKEND = keras.backend.backend()
 
 @pytest.fixture(autouse=True)
 def machine_of_known_rates(monkeypatch):
-    monkeypatch.setattr(here, "rates", lambda: Rates(1e11, 2e10))
+    monkeypatch.setattr(process, "rates", lambda: Rates(1e11, 2e10))
     keras.utils.set_random_seed(0)
 
 

@@ -26,10 +26,10 @@ from traintime.explain.terms import PARTS, TERMS
 from traintime.point import make_point
 from traintime.predict import prices
 from traintime.predict.cards import OURS
-from traintime.predict.evidence import conclude
+from traintime.predict.estimate import conclude
+from traintime.predict.evidence import formula_evidence
 from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription, Request
-from traintime.predict.tiers import formula_evidence
 from traintime.store import derived
 from traintime.workloads.rnn import Rnn
 
@@ -164,8 +164,8 @@ def test_the_answer_is_that_of_the_formula_tier(sizes, way, sentences, epochs):
 
 def test_on_a_card_too_but_for_the_range():
     chosen = Settings(machine="K40m")
-    request, model = Request(1_000_000, 100, 10), ModelDescription.from_point(make_point())
-    expected = conclude(request, formula_evidence(request, replace(model, stack=chosen.stack), "K40m"))
+    request = Request(1_000_000, 100, 10, device="K40m", stack=chosen.stack)
+    expected = conclude(request, formula_evidence(request, ModelDescription.from_point(make_point())))
     found = answer.answer(chosen)
     assert found.total.value == pytest.approx(expected.total.value)
     assert found.peak.value == pytest.approx(expected.memory.value)

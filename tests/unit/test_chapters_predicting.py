@@ -15,7 +15,7 @@ from traintime import cli, paths
 from traintime.book import page, stored
 from traintime.book.chapters import predicting, predicting_elsewhere, predicting_long, predicting_tried, question
 from traintime.errors import InputError
-from traintime.predict import bench, bench_models, prices, tiers
+from traintime.predict import bench, bench_models, evidence, prices
 from traintime.predict.answer import Estimate, around
 from traintime.predict.bench import Case
 
@@ -415,8 +415,8 @@ def test_a_training_outside_of_its_interval_is_said_to_be(took, says):
 
 @pytest.mark.parametrize("where", ["probe", "training"])
 def test_a_disturbed_training_is_not_compared_with_its_interval(where, monkeypatch):
-    monkeypatch.setattr(predicting.here, "crowd", lambda *_: 1.5 * (where == "training"))
-    told = (f"others used 1.5 of 2 processors: {tiers.BUSY}",) if where == "probe" else ()
+    monkeypatch.setattr(predicting.process, "crowd", lambda *_: 1.5 * (where == "training"))
+    told = (f"others used 1.5 of 2 processors: {evidence.BUSY}",) if where == "probe" else ()
     text = predicting.landed(replace(said("probed", 20.0, 1e9, 0.12), warnings=told), 60.0).data
     assert "judges nothing" in text
     assert "**" not in text

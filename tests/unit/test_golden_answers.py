@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from traintime import cli
-from traintime.predict import here
+from traintime.predict import process
 from traintime.predict.prices import Rates
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "answers.json"
@@ -77,7 +77,7 @@ def answered(words: str, capsys) -> list[str]:
 
 @pytest.mark.parametrize("words", [*ANSWERS, *REFUSED])
 def test_it_answers_what_was_reviewed(words, capsys, monkeypatch, request, tmp_path):
-    monkeypatch.setattr(here, "rates", lambda: Rates(1e11, 2e10))
+    monkeypatch.setattr(process, "rates", lambda: Rates(1e11, 2e10))
     monkeypatch.setattr(sys, "argv", ["traintime"])
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)

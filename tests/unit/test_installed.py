@@ -46,9 +46,9 @@ def installed(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("words", ["--vocabulary 20000 --on T4", "--compare"])
+@pytest.mark.parametrize("words", ["estimate --vocabulary 20000 --on T4", "side-by-side"])
 def test_it_predicts(installed, words):
-    answer = installed("-m", "traintime", "estimate", *words.split())
+    answer = installed("-m", "traintime", *words.split())
     assert (answer.returncode, answer.stderr) == (0, "")
 
 

@@ -8,8 +8,8 @@ import pytest
 from traintime.point import make_point
 from traintime.predict import cards, prices
 from traintime.predict.answer import SURE, around
+from traintime.predict.evidence import formula_evidence
 from traintime.predict.request import ModelDescription, Request
-from traintime.predict.tiers import formula_evidence
 from traintime.store import derived
 
 FEW = ("Braun 2018", "2017 post", "rnn-benchmarks", "our H200")  # four cards, one of them with two sources
@@ -125,10 +125,11 @@ def test_keras_hands_an_lstm_to_cudnn_and_a_loop_around_a_cell_to_nobody(stack, 
 
 
 def test_on_torch_convolutions_alone_are_computed_in_tf32():
-    model, request = ModelDescription.from_point(make_point("blocks")), Request(samples=1000, batch=32)
+    model = ModelDescription.from_point(make_point("blocks"))
+    request = Request(samples=1000, batch=32, device="A100-40GB")
     assert model.convolutions
     assert not ModelDescription.from_point(make_point("dense")).convolutions
     for stack, quicker in (("2026-torch", True), ("2026-jax", False)):
         both = [replace(model, stack=stack, convolutions=are) for are in (True, False)]
-        first, second = (formula_evidence(request, one, "A100-40GB").step_s for one in both)
+        first, second = (formula_evidence(request, one).step_s for one in both)
         assert (first < second, first == second) == (quicker, not quicker)

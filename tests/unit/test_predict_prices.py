@@ -9,7 +9,7 @@ from traintime.errors import InputError
 from traintime.explain.terms import TERMS, by_part
 from traintime.measuring import machine
 from traintime.point import make_point
-from traintime.predict import fits, here, prices
+from traintime.predict import fits, prices, process
 from traintime.predict.prices import Prices, Rates
 
 
@@ -115,12 +115,12 @@ def test_this_machine_s_rates_are_measured_by_another_process(monkeypatch):
         raise AssertionError("measured in this process")
 
     monkeypatch.setattr(machine, "rates", in_this_process)
-    rates = here.rates()
+    rates = process.rates()
     assert rates.bytes > 1e8
     assert rates.flops > 1e8
 
 
 def test_rates_that_cannot_be_measured_are_an_error_that_says_why(monkeypatch):
-    monkeypatch.setattr(here, "run_worker", lambda *_: {"status": "crashed", "error": "exit status 1"})
+    monkeypatch.setattr(process, "run_worker", lambda *_: {"status": "crashed", "error": "exit status 1"})
     with pytest.raises(RuntimeError, match="rates: crashed: exit status 1"):
-        here.rates()
+        process.rates()

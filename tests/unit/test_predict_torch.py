@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 import traintime  # noqa: E402
 from traintime.errors import InputError  # noqa: E402
 from traintime.explain.terms import TERMS  # noqa: E402
-from traintime.predict import advice, here  # noqa: E402
+from traintime.predict import advice, process  # noqa: E402
 from traintime.predict.advice import PricedWork  # noqa: E402
 from traintime.predict.prices import Prices, Rates  # noqa: E402
 from traintime.predict.request import ModelDescription  # noqa: E402
@@ -26,7 +26,7 @@ OF_UPDATE = Prices("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
 
 @pytest.fixture(autouse=True)
 def machine_of_known_rates(monkeypatch):
-    monkeypatch.setattr(here, "rates", lambda: Rates(1e11, 2e10))
+    monkeypatch.setattr(process, "rates", lambda: Rates(1e11, 2e10))
 
 
 @pytest.fixture(autouse=True)
@@ -447,7 +447,7 @@ def test_a_snapshot_without_keras_keeps_momentum_and_learning_rate():
 
 
 def test_a_file_may_return_a_module_and_what_trains_it(tmp_path):
-    from traintime.predict import ask
+    from traintime.predict.file import ask
 
     file = tmp_path / "train.py"
     file.write_text("""
@@ -462,11 +462,11 @@ def build():
 def more():
     return build() | {"epochs": 3}
 """)
-    one = ask.ask(f"{file}:build", samples=800, batch_size=8, seconds=1.0)
+    one = ask(f"{file}:build", samples=800, batch_size=8, seconds=1.0)
     assert one["tier"] == "probed"
     assert one["terms"]
     with pytest.raises(InputError, match="returned a dict with epochs"):
-        ask.ask(f"{file}:more", samples=800, batch_size=8, seconds=1.0)
+        ask(f"{file}:more", samples=800, batch_size=8, seconds=1.0)
 
 
 def test_a_generator_that_ends_while_it_is_probed_is_refused_for_that():

@@ -15,7 +15,7 @@ import pytest
 from traintime import workloads
 from traintime.errors import InputError
 from traintime.point import make_point
-from traintime.predict import advice, prices, resident, updates
+from traintime.predict import advice, prices, process, updates
 from traintime.predict.estimate import estimate
 from traintime.predict.layers import LAYERS, MADE_OF, OPERATIONS
 from traintime.predict.prices import Rates
@@ -667,7 +667,7 @@ def test_a_deferred_table_is_advice_where_it_would_train(name, keras, layers, mo
     assert bool(found.row_by_row) == deferrable
     told = advice.PricedWork(found, prices.of_rates("x", Rates(1e11, 2e10), found.stack), {})
     assert any("deferred" in one.what for one in advice.helps(told, BATCH)) == deferrable
-    monkeypatch.setattr(resident, "gpu_peak", lambda backend: 1)
+    monkeypatch.setattr(process, "gpu_peak", lambda backend: 1)
     assert not ModelDescription.from_model(model, BATCH).row_by_row  # nobody has measured it there
 
 

@@ -243,7 +243,7 @@ def run_worker(
 def _started(command: list[str], environment: dict[str, str]) -> Iterator["Worker"]:
     reading, writing = os.pipe()
     mark = uuid.uuid4().hex
-    # A worker may start workers of its own (predict.ask): they have its mark, too.
+    # A worker may start workers of its own (predict.file): they have its mark, too.
     environment = environment | {OWN: environment.get(OWN, "") + mark}
     with tempfile.TemporaryFile() as output, os.fdopen(reading, "rb") as channel:
         try:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from traintime.explain.memory import MemoryModel, memory_model
 from traintime.explain.terms import PARTS
 from traintime.predict.answer import WAIT, Help
 from traintime.predict.prices import Prices
@@ -42,11 +41,6 @@ class PricedWork:
         """Seconds of a step by term."""
         return self.prices.parts(self.model.work)
 
-    @cached_property
-    def memory_model(self) -> MemoryModel:
-        """What its stack holds in memory. Raises InputError for a stack that was never measured."""
-        return memory_model(self.model.stack)
-
 
 def limited_by(parts: Mapping[str, float]) -> str:
     """The largest part of a step in words, with its share. parts: seconds a step (terms.by_part), and WAIT."""
@@ -59,18 +53,14 @@ def helps(priced: PricedWork, batch: int, waits: float = 0.0) -> tuple[Help, ...
     """Changes that save time or memory, the one that saves most time first. batch: samples a step; waits: share of a
     step that is spent waiting for data, which none of them saves.
     """
-    model, held = priced.model, priced.memory_model
-    per_sample = sum(priced.terms.values()) / batch
-
-    def memory(one: ModelDescription) -> float:
-        return held.peak_bytes(one.work, one.how, one.frozen) / held.peak_bytes(model.work, model.how, model.frozen)
-
+    model, per_sample = priced.model, sum(priced.terms.values()) / batch
+    idle, held = model.memory.idle, model.beyond_idle
     changes = [(*each, priced.prices) for each in _changes(model, batch)]
     changes += [(what, model, batch, others) for what, others in priced.alternatives.items()]
     worthwhile = []
     for what, changed, samples, costs in changes:
         time = waits + (1 - waits) * costs.step_s(changed.work) / samples / per_sample
-        one = Help(what, time, memory(changed))
+        one = Help(what, time, (idle + changed.beyond_idle) / (idle + held))
         if min(one.time, one.memory) < WORTH and one.time < 1 / WORTH:
             worthwhile.append(one)
     return tuple(sorted(worthwhile, key=lambda one: one.time)[:MOST])
@@ -78,13 +68,9 @@ def helps(priced: PricedWork, batch: int, waits: float = 0.0) -> tuple[Help, ...
 
 def _changes(model: ModelDescription, batch: int) -> Iterator[tuple[str, ModelDescription, int]]:
     """What is changed, the model and its step then, and the step's samples."""
-    work, table, optimizer = model.work, model.table, model.optimizer
+    work, table, optimizer, many = model.work, model.table, model.optimizer, batch * TIMES
     larger = {name: getattr(work, name) * TIMES for name in BY_SAMPLE}
-    yield (
-        f"batches {TIMES} times as large ({batch * TIMES})",
-        replace(model, work=replace(work, **larger)),
-        batch * TIMES,
-    )
+    yield f"batches {TIMES} times as large ({many})", replace(model, work=replace(work, **larger)), many
     if SLOTS.get(optimizer):
         shares = (each["sgd"] / each[optimizer] for each in (UPDATE_BYTES, UPDATE_FLOPS))
         plain = replace(model, work=_with_update(work, work.trained, *shares), how="sgd")

@@ -96,6 +96,10 @@ class Help:
     time: float
     memory: float
 
+    def __str__(self) -> str:
+        changes = ((self.time, "time"), (self.memory, "memory"))
+        return f"{self.what}: {', '.join(_change(share, of) for share, of in changes if abs(share - 1) >= 0.02)}"
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -166,7 +170,7 @@ class Estimate:
     @property
     def rows(self) -> list[tuple[str, str]]:
         """The answer line by line, MOST_ROWS at most: what, and how much."""
-        steps, trained = math.ceil(self.samples / self.batch_size), _number(self.epochs, "epoch")
+        steps, trained = math.ceil(self.samples / self.batch_size), f"{self.epochs:,} epoch{'s' * (self.epochs != 1)}"
         step = self.step.text(".3g", 1e3, "ms") if self.step.value < 1 else _time(self.step)
         limits = self._limits(self.deadline_s, self.memory_limit)
         told = ", ".join(f"{text} ({SAID[one]})" if len(limits) > 1 else text for text, one in limits)
@@ -180,7 +184,7 @@ class Estimate:
             lines.append(("limited by", self._largest()))
         evidence = ("evidence", "; ".join(filter(None, (f"{self.tier}, {self.of}", self.record))))
         lines += [("beware", each) for each in self.warnings][: MOST_ROWS - 2 - len(lines)]
-        tries = [("to try", f"{one.what}: {_factors(one)}") for one in self.helps[:3]]
+        tries = [("to try", str(one)) for one in self.helps[:3]]
         return [*lines, *tries[: MOST_ROWS - 1 - len(lines)], evidence]
 
     @property
@@ -207,7 +211,7 @@ class Estimate:
             lines += [("limited by", self.limited_by), ("spent on", ", ".join(told))]
         lines.append(("evidence", TIERS[self.tier]))
         shown = {what for _, what in self.rows}
-        lines += [("to try", each) for one in self.helps if (each := f"{one.what}: {_factors(one)}") not in shown]
+        lines += [("to try", each) for each in map(str, self.helps) if each not in shown]
         return _text(lines + [("note", each) for each in (*self.warnings, *self.notes) if each not in shown])
 
     def __str__(self) -> str:
@@ -257,17 +261,8 @@ def lasting(seconds: float) -> str:
     return durations.text(seconds) if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}" + "s" * (count != 1)
-
-
-def _factors(one: Help) -> str:
-    """In words, what changes: "12% less time, 30% more memory", "5 times less time"."""
-    changes = ((one.time, "time"), (one.memory, "memory"))
-    return ", ".join(_change(share, what) for share, what in changes if abs(share - 1) >= 0.02)
-
-
 def _change(share: float, what: str) -> str:
+    """A factor in words: "12% less time", "30% more memory", "5 times less time"."""
     if share < 0.5:  # what is left of much is the formula's word alone
         return f"over 5 times less {what}" if share < 0.2 else f"{digits(1 / share, 2)} times less {what}"
     return f"{abs(share - 1):.0%} {'less' if share < 1 else 'more'} {what}"

@@ -25,7 +25,7 @@ from traintime.explain.statistics import Interval
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_worker
 from traintime.point import Run, make_point
-from traintime.predict import bench_models, record, resident
+from traintime.predict import bench_models, process, record
 from traintime.predict.answer import Estimate
 from traintime.predict.estimate import estimate
 from traintime.store import records
@@ -333,7 +333,7 @@ def _train_loop(step: Step, job: dict[str, Any]) -> dict[str, Any]:
             left -= batch
         ends.append(time.perf_counter())
     took = ends[-1] - ends[0]
-    return {"fit_s": took, "done_s": took, "epochs_s": np.diff(ends).tolist(), "peak": resident.peak()}
+    return {"fit_s": took, "done_s": took, "epochs_s": np.diff(ends).tolist(), "peak": process.peak()}
 
 
 def _train(model: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -351,7 +351,7 @@ def _train(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     model.fit(x, y, batch_size=job["sizes"]["batch"], epochs=job["epochs"], verbose=0, callbacks=[noted])
     took = time.perf_counter() - start
     epochs_s = np.diff([start, *ends]).tolist()
-    return {"fit_s": took, "done_s": done[0] - start, "epochs_s": epochs_s, "peak": resident.peak()}
+    return {"fit_s": took, "done_s": done[0] - start, "epochs_s": epochs_s, "peak": process.peak()}
 
 
 def main() -> None:

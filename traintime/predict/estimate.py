@@ -1,62 +1,44 @@
 """How long will it train, and in how much memory: `estimate` takes the best evidence that there is, and answers."""
 
+import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
-from traintime.errors import InputError, unknown
-from traintime.explain.memory import GIB, memory_model
+from traintime.errors import InputError
+from traintime.explain.memory import GIB
+from traintime.explain.statistics import Interval
+from traintime.explain.terms import by_part
 from traintime.measuring import machine, stacks
 from traintime.point import Point
-from traintime.predict import durations, here, prices, resident, scaling
-from traintime.predict.answer import LEVEL, TIERS, Estimate, amount, bytes_of
-from traintime.predict.evidence import Evidence, conclude
+from traintime.predict import advice, durations, prices, process, record
+from traintime.predict.answer import LEVEL, SURE, WAIT, Estimate, around, bytes_of, lasting
+from traintime.predict.evidence import Evidence, costs, formula_evidence, probed_evidence, scaled_evidence, tf_data_end
 from traintime.predict.probe import StepTrainer
-from traintime.predict.request import ModelDescription, Request, is_module, sizes
-from traintime.predict.tiers import formula_evidence, probed_evidence, scaled_evidence
-from traintime.workloads.base import FLOAT
+from traintime.predict.request import SECONDS, ModelDescription, Request, is_module, sizes
+from traintime.workloads.base import FLOAT, FLOAT32
 
-SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class _Options:
-    """How a model or a point is estimated, each as `estimate` takes it."""
-
-    tier: str | None
-    device: str | None
-    stack: str | None
-    probe: Any
-    probe_batch: int | None
-    data: Any
-    length: int | None
-    loss: Any
-    optimizer: Any
-    seconds: float
-    keep: bool
-
-    @property
-    def prices_alone(self) -> bool:
-        """Whether an answer from costs is requested, and nothing is to be trained."""
-        return self.tier == "formula" or self.device is not None
+FAR = 0.99  # level of the interval around the formula's step: what takes longer is spent on something else
+CURE = (
+    "A Dataset whose pipeline is not tuned does not: options = tf.data.Options(); options.autotune.enabled = False; "
+    "dataset = dataset.with_options(options)"
+)
 
 
 def estimate(
     model: Any = None,
     *,
-    samples: int | None = None,
-    batch_size: int | None = None,
-    epochs: int = 1,
+    samples: float | None = None,
+    batch_size: float | None = None,
+    epochs: float = 1,
     deadline: Any = None,
     memory: str | float | None = None,
     step: Callable[[int], Any] | None = None,
     probe: Any = None,
     probe_batch: int | None = None,
     data: Any = None,
-    validation: int = 0,
-    saves: int = 0,
+    validation: float = 0,
+    saves: float = 0,
     loss: Any = None,
     optimizer: Any = None,
     length: int | None = None,
@@ -94,193 +76,209 @@ def estimate(
     """
     if (model is None) == (step is None):
         raise InputError("model", model, "and step are two ways to ask", "Give one of them: a model, or step=.")
-    if tier is not None and tier not in TIERS:
-        raise unknown("tier", tier, list(TIERS))
-    if not 1 <= seconds <= 3600:
-        raise InputError("seconds", seconds, "is refused", "Give 1 to 3600.")
-    tier = _tier(tier, model, probe, probe_batch)
-    if device is not None and tier in ("probed", "scaled"):
-        raise InputError("device", device, f"cannot be {tier} from here", "Take tier='formula'.")
-    if device is not None:
-        device = prices.one_device(device)
-    options = _Options(tier, device, stack, probe, probe_batch, data, length, loss, optimizer, seconds, keep)
     if isinstance(model, Point):
         if batch_size not in (None, model.sizes.batch):
-            raise InputError(
-                "batch_size", batch_size, f"differs from the configuration's {model.sizes.batch}", "Leave it out."
-            )
+            problem = f"differs from the configuration's {model.sizes.batch}"
+            raise InputError("batch_size", batch_size, problem, "Leave it out.")
         batch_size = model.sizes.batch
     samples, batch_size = sizes(model, data, samples, batch_size)
     deadline_s = None if deadline is None else durations.seconds(deadline, "deadline")
     limit = None if memory is None else bytes_of(memory)
-    request = Request(samples, batch_size, epochs, validation, saves, level, deadline_s, limit)
-    if model is None:
-        if options.prices_alone:
+    device = None if device is None else prices.one_device(device)
+    where = {"tier": tier, "device": device, "stack": stack, "probe": probe, "probe_batch": probe_batch}
+    how = {"data": data, "length": length, "loss": loss, "optimizer": optimizer, "seconds": seconds, "keep": keep}
+    request = Request(samples, batch_size, epochs, validation, saves, level, deadline_s, limit, **where, **how)
+    _refuse_tier(request, model)
+    if step is not None:
+        if request.calculated:
             raise InputError("tier", tier or "formula", "cannot look into a function", "Take tier='probed'.")
         if data is not None:
-            raise InputError(
-                "data", type(data).__name__, "is for models; a step makes batches of its own", "Leave it out."
-            )
-        with here.shown():
-            evidence = probed_evidence(request, None, StepTrainer(step), seconds)
+            problem = "is for models; a step makes batches of its own"
+            raise InputError("data", type(data).__name__, problem, "Leave it out.")
+        with process.shown():
+            evidence = probed_evidence(request, None, StepTrainer(step))
     elif isinstance(model, Point):
         if tier == "probed":
             raise InputError("tier", tier, "is for models and steps", "Measure the configuration: traintime measure.")
-        evidence = _from_prices(request, ModelDescription.from_point(model), options)
-    elif is_module(model):
-        evidence = _from_module(request, model, options)
-    elif tier == "scaled":
-        evidence = _from_smaller(request, model, options)
+        evidence = formula_evidence(request, ModelDescription.from_point(model))
     else:
-        evidence = _from_model(request, model, options)
+        evidence = _from_smaller(request, model) if request.smaller else _from_model(request, model)
     return conclude(request, evidence)
 
 
-def side_by_side(
-    request: Request, point: Point, stack: str | None = None, devices: Sequence[str] = ()
-) -> list[Estimate]:
-    """The formula's answer for this machine on each stack that can train the point, and for each device with a data
-    sheet on one of them (by default the usual one), the quickest first; or for these devices alone.
-
-    What this machine's rates are is measured once, for all stacks.
-    """
-    model = ModelDescription.from_point(point)
-    chosen = stack or model.stack
-    if not _can_train(chosen, point):
-        raise InputError("stack", chosen, "cannot train this", "Take another stack.")
-    places: list[tuple[str, str | None]] = [(chosen, device) for device in devices]
-    rates = None
-    if not devices:
-        rates = here.rates()
-        places = [(each, None) for each in prices.known() if _can_train(each, point)]
-        places += [(chosen, device) for device in sorted(prices.sheets()["device"].unique(), key=str.lower)]
-    model = replace(model, allocator=prices.USUAL)
-    evidence = [formula_evidence(request, replace(model, stack=each), device, rates) for each, device in places]
-    return sorted((conclude(request, one) for one in evidence), key=lambda one: one.total.value)
-
-
-def _can_train(stack: str, point: Point) -> bool:
-    try:
-        stacks.refuse_impossible(point, stacks.get(stack))
-    except InputError:
-        return False
-    return True
-
-
-def comparison(estimates: list[Estimate]) -> pd.DataFrame:
-    """Estimates as a reader compares them, a row each."""
-    cells = [
-        {
-            "where": one.of,
-            "time": durations.text(one.total.value),
-            "90 % interval": f"{durations.text(one.total.low)} to {durations.text(one.total.high)}",
-            "memory": amount(one.memory.value) if one.memory else "",
-            "limited by": one.limited_by.split(":")[0].split(",")[0],
-        }
-        for one in estimates
-    ]
-    return pd.DataFrame(cells)
-
-
-def _tier(tier: str | None, model: Any, probe: Any, probe_batch: int | None) -> str | None:
-    """The tier, "scaled" where something smaller is to be tried. Raises InputError where that cannot be."""
-    if probe is None and probe_batch is None:
-        if tier == "scaled":
-            raise InputError("tier", tier, "needs something smaller to try", "Give probe=, or probe_batch=.")
-        return tier
-    field, value = ("probe", probe) if probe is not None else ("probe_batch", probe_batch)
-    if tier not in (None, "scaled"):
+def _refuse_tier(request: Request, model: Any) -> None:
+    """Raise InputError where what is to be tried in the model's place does not go with the tier, or with the model."""
+    tier, field = request.tier, "probe" if request.probe is not None else "probe_batch"
+    if not request.smaller and tier == "scaled":
+        raise InputError("tier", tier, "needs something smaller to try", "Give probe=, or probe_batch=.")
+    if request.smaller and tier not in (None, "scaled"):
         raise InputError("tier", tier, f"tries nothing smaller, but {field} is given", "Leave one of them out.")
-    if model is None or isinstance(model, Point) or is_module(model):
+    if request.smaller and (model is None or isinstance(model, Point) or is_module(model)):
         what = "a function" if model is None else "a point's sizes" if isinstance(model, Point) else "a module"
-        raise InputError(field, value, f"is for Keras models; {what} cannot be scaled", f"Leave {field} out.")
-    if probe_batch is not None and (type(probe_batch) is not int or probe_batch < 1):
-        raise InputError("probe_batch", probe_batch, "is refused", "Give a whole number of 1 or more.")
-    return "scaled"
+        problem = f"is for Keras models; {what} cannot be scaled"
+        raise InputError(field, getattr(request, field), problem, f"Leave {field} out.")
+    if request.device is not None and (request.smaller or tier == "probed"):
+        tried = "scaled" if request.smaller else tier
+        raise InputError("device", request.device, f"cannot be {tried} from here", "Take tier='formula'.")
 
 
-def _from_smaller(request: Request, model: Any, options: _Options) -> Evidence:
+def _from_smaller(request: Request, model: Any) -> Evidence:
     """From a smaller model, trained for a moment at its own batch size; both must be of known layers."""
     from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
 
-    probe, batch = model if options.probe is None else options.probe, options.probe_batch or request.batch
-    trainer = KerasTrainer(probe, options.data, options.length)
+    probe = model if request.probe is None else request.probe
+    trainer = KerasTrainer(probe, request.data, request.length)
     if trainer.own_batches:
-        kind, remedy = type(options.data).__name__, "Give arrays, (x, y), or no data."
+        kind, remedy = type(request.data).__name__, "Give arrays, (x, y), or no data."
         raise InputError("data", kind, "has batches of its own, which cannot be smaller", remedy)
-    small = ModelDescription.from_model(probe, batch, None, options.length)
-    large = ModelDescription.from_model(model, request.batch, options.optimizer or probe.optimizer, options.length)
+    small = ModelDescription.from_model(probe, request.probe_batch or request.batch, None, request.length)
+    large = ModelDescription.from_model(model, request.batch, request.optimizer or probe.optimizer, request.length)
     present = 0 if model is probe else FLOAT * large.work.parameters
-    with trainer.restored(values=options.keep), here.shown():
-        costs = here.costs(trainer.stack, here.allocator(), here.rates())
-        scale = scaling.scale(small, large, batch, costs, present)
-        return scaled_evidence(request, large, trainer, options.seconds, scale)
+    with trainer.restored(values=request.keep), process.shown():
+        base = costs(trainer.stack, process.allocator(), process.rates())
+        return scaled_evidence(request, small, large, trainer, base, present)
 
 
-def _from_model(request: Request, model: Any, options: _Options) -> Evidence:
-    """From the model itself: trained for a moment, or calculated where that is requested or it cannot be trained."""
-    work, trainer, reason = None, None, ""
-    try:
-        work = ModelDescription.from_model(model, request.batch, options.optimizer, options.length)
-    except InputError as error:
-        if options.prices_alone or error.field in ("batch_size", "length"):
-            raise
-    compiled = getattr(model, "compiled", False) and getattr(model, "optimizer", None) is not None
-    if work and options.tier is None and not options.prices_alone and not compiled:
-        reason = "not probed: the model is not compiled"
-    elif not options.prices_alone:
-        from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
-
-        trainer = KerasTrainer(model, options.data, options.length)
-        if (lacking := _lacking(work)) and options.tier is not None:
-            remedy = "Take tier='formula', a smaller batch, or a smaller model."
-            raise InputError("model", model.name, lacking, remedy)
-        reason = f"not probed: it {lacking}" if lacking else ""
-    if trainer is None or reason:
-        evidence = _from_prices(request, work, options)
-        return evidence.after(reason) if reason else evidence
-    with trainer.restored(values=options.keep), here.shown():
-        evidence = probed_evidence(request, work, trainer, options.seconds)
-    reason = "what a step is spent on is not told: the model has parts whose work is not known"
-    return evidence if work else evidence.after(reason)
-
-
-def _from_module(request: Request, module: Any, options: _Options) -> Evidence:
-    """From a PyTorch module: trained for a moment, or calculated where that is requested."""
-    from traintime.predict.torch_trainer import TorchTrainer
-
-    trainer = TorchTrainer(module, options.loss, options.optimizer, options.data)
-    own = getattr(options.data, "batch_size", None)
-    if trainer.own_batches and own not in (None, request.batch):
-        raise InputError("batch_size", request.batch, f"is not the DataLoader's {own}", "Leave it out.")
-    work, reason = None, ""
-    try:
-        work = ModelDescription.from_module(trainer, request.batch)
-    except InputError as error:
-        if options.prices_alone:
-            raise
-        reason = f"what a step is spent on is not told: the module {error.problem}"
-    if options.prices_alone:
-        return _from_prices(request, work, options)
-    with trainer.restored(values=options.keep), here.shown():
-        evidence = probed_evidence(request, work, trainer, options.seconds)
-    return evidence.after(reason) if reason else evidence
-
-
-def _from_prices(request: Request, model: ModelDescription, options: _Options) -> Evidence:
-    """By the formula, on the requested stack."""
-    stack = options.stack or model.stack
-    # What another stack's process would hold, or another device's, this one does not tell.
-    same = stack == model.stack and options.device is None
-    model = replace(model, stack=stack, loaded_bytes=model.loaded_bytes if same else None)
-    return formula_evidence(request, model, options.device)
-
-
-def _lacking(work: ModelDescription | None) -> str:
-    """What a model that does not fit into this machine's memory needs; "" for one that fits, is on a GPU, or whose work
-    is unknown.
+def _from_model(request: Request, model: Any) -> Evidence:
+    """From a Keras model or a PyTorch module itself: trained for a moment, or calculated where that is requested or it
+    cannot be trained.
     """
-    if work is None or resident.gpu_peak(work.stack.removeprefix("2026-")) is not None:
-        return ""
-    needed, free = memory_model(work.stack).beyond_idle(work.work, work.how, work.frozen), machine.free_memory()
-    return f"needs about {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free" if needed > free else ""
+    module, work, untold = is_module(model), None, ""
+    trainer = trainer_of(request, model) if module else None
+    own = getattr(request.data, "batch_size", None)
+    if trainer and trainer.own_batches and own not in (None, request.batch):
+        raise InputError("batch_size", request.batch, f"is not the DataLoader's {own}", "Leave it out.")
+    try:
+        work = description_of(request, model, trainer)
+    except InputError as error:
+        if request.calculated or error.field in ("batch_size", "length"):
+            raise
+        why = f"the module {error.problem}" if module else "the model has parts whose work is not known"
+        untold = f"what a step is spent on is not told: {why}"
+    if request.calculated:
+        return formula_evidence(request, work)
+    if trainer is None:
+        compiled = getattr(model, "compiled", False) and getattr(model, "optimizer", None) is not None
+        if work and request.tier is None and not compiled:
+            return formula_evidence(request, work).after("not probed: the model is not compiled")
+        trainer = trainer_of(request, model)
+        on_gpu = process.gpu_peak(trainer.backend) is not None
+        needed, free = work.beyond_idle if work and not on_gpu else 0.0, machine.free_memory()
+        if needed > free:
+            lacking = f"needs about {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free"
+            if request.tier is not None:
+                remedy = "Take tier='formula', a smaller batch, or a smaller model."
+                raise InputError("model", model.name, lacking, remedy)
+            return formula_evidence(request, work).after(f"not probed: it {lacking}")
+    with trainer.restored(values=request.keep), process.shown():
+        evidence = probed_evidence(request, work, trainer)
+    return evidence.after(untold) if untold else evidence
+
+
+def trainer_of(request: Request, model: Any) -> Any:
+    """What trains a Keras model or a PyTorch module in this process, as it is asked about."""
+    if is_module(model):
+        from traintime.predict.torch_trainer import TorchTrainer
+
+        return TorchTrainer(model, request.loss, request.optimizer, request.data)
+    from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
+
+    return KerasTrainer(model, request.data, request.length)
+
+
+def description_of(request: Request, model: Any, trainer: Any = None) -> ModelDescription:
+    """The work of a point, a Keras model or a PyTorch module, as it is asked about. trainer: the module's."""
+    if isinstance(model, Point):
+        return ModelDescription.from_point(model)
+    if is_module(model):
+        return ModelDescription.from_module(trainer, request.batch)
+    return ModelDescription.from_model(model, request.batch, request.optimizer, request.length)
+
+
+def conclude(request: Request, evidence: Evidence) -> Estimate:
+    """The estimate of what is asked that follows from a tier's evidence."""
+
+    def interval(seconds: float) -> Interval:
+        return around(seconds, *evidence.errors, level=request.level)
+
+    total_s, notes, warnings = sum(evidence.parts.values()), evidence.notes, evidence.warnings
+    once_s = evidence.parts.get("first step", 0.0) + evidence.parts.get("saving", 0.0)
+    epoch, total = interval((total_s - once_s) / request.epochs), interval(total_s)
+    peak = evidence.peak_bytes
+    terms, limited_by, helps = None, "", ()
+    if (priced := evidence.priced) is not None:
+        # How large which term is, is the prices' opinion; how long they take together, the tier may have seen.
+        by_formula = sum(priced.terms.values())
+        waits_s = min(evidence.wait_s, evidence.step_s)
+        computes_s = evidence.step_s - waits_s
+        if computes_s > around(by_formula, (priced.prices.error, SURE), level=FAR).high:
+            told = f"{lasting(computes_s)} a step, of which it makes {lasting(by_formula)}"
+            limited_by = f"the formula does not explain this: {told}"
+        else:
+            terms = {part: seconds * computes_s / by_formula for part, seconds in by_part(priced.terms).items()}
+            terms |= {WAIT: waits_s} if waits_s else {}
+            limited_by = advice.limited_by(terms)
+            helps = advice.helps(priced, request.batch, waits_s / evidence.step_s)
+            if priced.model.dtype == FLOAT32:
+                notes += (advice.PRECISION,)
+    came = record.of(evidence.tier) if evidence.stack else None
+    if came:
+        notes += (came.sentence,)
+        warnings += came.beyond(total_s)
+    parts = dict(evidence.parts)
+    # An epoch that takes as long as it may can end after a pause that the expected one does not meet.
+    longest_s = tf_data_end(epoch.high) - epoch.high if evidence.sleeps else 0.0
+    if longest_s >= 0.01 * epoch.value:
+        slept, trainings = record.slept()
+        expected_s = tf_data_end(epoch.value) - epoch.value
+        sleep_s = slept / trainings * expected_s
+        parts["sleep after epochs"] = request.epochs * sleep_s
+        epoch = Interval(epoch.value + sleep_s, epoch.low, epoch.high + longest_s)
+        total = Interval(sum(parts.values()), total.low, total.high + request.epochs * longest_s)
+        most, counted = durations.text(max(expected_s, longest_s)), durations.text(sleep_s)
+        often = f"{slept} of {trainings} trainings that we timed did, and {counted} an epoch are counted"
+        notes += (f"`fit` may sleep up to {most} after an epoch, on TensorFlow: {often}. {CURE}",)
+    return Estimate(
+        tier=evidence.tier,
+        of=evidence.source,
+        samples=request.samples,
+        batch_size=request.batch,
+        epochs=request.epochs,
+        step=interval(evidence.step_s),
+        epoch=epoch,
+        total=total,
+        memory=None if peak is None else around(peak, (evidence.peak_error, SURE), level=request.level),
+        parts=parts,
+        terms=terms,
+        limited_by=limited_by,
+        helps=helps,
+        notes=notes,
+        record=came.brief if came else "",
+        level=request.level,
+        warnings=warnings,
+        deadline_s=request.deadline_s,
+        memory_limit=request.memory_limit,
+    )
+
+
+def side_by_side(request: Request, point: Point, devices: Sequence[str] = ()) -> list[Estimate]:
+    """The formula's answer for this machine on each stack that can train the point, and for each device with a data
+    sheet on the requested one (by default the usual one), the quickest first; or for these devices alone.
+
+    What this machine's rates are is measured once, for all stacks.
+    """
+    model = replace(ModelDescription.from_point(point), allocator=prices.USUAL)
+    chosen, rates, able = request.stack or model.stack, None, []
+    for stack in prices.known():
+        with contextlib.suppress(InputError):
+            stacks.refuse_impossible(point, stacks.get(stack))
+            able.append(stack)
+    if chosen not in able:
+        raise InputError("stack", chosen, "cannot train this", "Take another stack.")
+    places: list[tuple[str, str | None]] = [(chosen, device) for device in devices]
+    if not devices:
+        rates, places = process.rates(), [(stack, None) for stack in able]
+        places += [(chosen, device) for device in sorted(prices.sheets()["device"].unique(), key=str.lower)]
+    asked = [replace(request, stack=stack, device=device) for stack, device in places]
+    found = [conclude(each, formula_evidence(each, model, rates)) for each in asked]
+    return sorted(found, key=lambda one: one.total.value)

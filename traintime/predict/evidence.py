@@ -1,21 +1,31 @@
-"""What one tier knows of a training, and the estimate that follows from it."""
+"""What each tier knows of a training, from a request and a model's work: formula, which calculates the work, and probed
+and scaled, which have trained the model, or a smaller one, for a moment.
+"""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from traintime.explain.statistics import Interval
-from traintime.explain.terms import by_part
-from traintime.predict import advice, durations, record
-from traintime.predict.advice import PricedWork
-from traintime.predict.answer import SURE, WAIT, Estimate, around, lasting
-from traintime.predict.request import Request
-from traintime.workloads.base import FLOAT32
+import numpy as np
+import psutil
 
-FAR = 0.99  # level of the interval around the formula's step: what takes longer is spent on something else
-CURE = (
-    "A Dataset whose pipeline is not tuned does not: options = tf.data.Options(); options.autotune.enabled = False; "
-    "dataset = dataset.with_options(options)"
-)
+from traintime.explain.memory import CONTEXT
+from traintime.explain.terms import TERMS
+from traintime.predict import advice, prices, process, record
+from traintime.predict.advice import PricedWork
+from traintime.predict.answer import SURE, amount, digits, lasting
+from traintime.predict.prices import FIXED, KEEPS, USUAL, Prices, Rates
+from traintime.predict.probe import Trainer, probe, quarter
+from traintime.predict.process import ONCE, Copies
+from traintime.predict.request import ModelDescription, Request
+from traintime.workloads.base import FLOAT, FLOAT32
+
+# Of a probe of one block alone, as of a training's (predict.blocks): at 90 % it lies within half and twice.
+ALONE = (math.log(2) / 1.645, SURE)
+BUSY = "ask again without them"
+ELSEWHERE = Copies(0.0, 0.0)  # samples that are not in the memory that is counted: a card's
+ALIKE = 0.2  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
+FRESH = 2**25  # bytes of a block beyond which glibc maps fresh pages whenever it is asked for one (M_MMAP_THRESHOLD)
 
 
 @dataclass(frozen=True)
@@ -45,81 +55,231 @@ class Evidence:
     stack: str = ""
     wait_s: float = 0.0
 
-    def warned(self, *warnings: str) -> "Evidence":
-        """The same, with warnings before its own."""
-        return replace(self, warnings=(*warnings, *self.warnings))
-
     def after(self, *notes: str) -> "Evidence":
         """The same, with notes before its own: why it is this tier's."""
         return replace(self, notes=(*notes, *self.notes))
 
 
-def conclude(request: Request, evidence: Evidence) -> Estimate:
-    """The estimate of what is asked that follows from a tier's evidence."""
+# From costs
 
-    def interval(seconds: float) -> Interval:
-        return around(seconds, *evidence.errors, level=request.level)
 
-    total_s, notes, warnings = sum(evidence.parts.values()), evidence.notes, evidence.warnings
-    once_s = evidence.parts.get("first step", 0.0) + evidence.parts.get("saving", 0.0)
-    epoch, total = interval((total_s - once_s) / request.epochs), interval(total_s)
-    peak = evidence.peak_bytes
-    terms, limited_by, helps = None, "", ()
-    if (priced := evidence.priced) is not None:
-        # How large which term is, is the prices' opinion; how long they take together, the tier may have seen.
-        by_formula = sum(priced.terms.values())
-        waits_s = min(evidence.wait_s, evidence.step_s)
-        computes_s = evidence.step_s - waits_s
-        if computes_s > around(by_formula, (priced.prices.error, SURE), level=FAR).high:
-            told = f"{lasting(computes_s)} a step, of which it makes {lasting(by_formula)}"
-            limited_by = f"the formula does not explain this: {told}"
-        else:
-            terms = {part: seconds * computes_s / by_formula for part, seconds in by_part(priced.terms).items()}
-            terms |= {WAIT: waits_s} if waits_s else {}
-            limited_by = advice.limited_by(terms)
-            helps = advice.helps(priced, request.batch, waits_s / evidence.step_s)
-            if priced.model.dtype == FLOAT32:
-                notes += (advice.PRECISION,)
-    came = record.of(evidence.tier) if evidence.stack else None
-    if came:
-        notes += (came.sentence,)
-        warnings += came.beyond(total_s)
-    parts = dict(evidence.parts)
-    # An epoch that takes as long as it may can end after a pause that the expected one does not meet.
-    longest_s = tf_data_end(epoch.high) - epoch.high if evidence.sleeps else 0.0
-    if longest_s >= 0.01 * epoch.value:
-        slept, trainings = record.slept()
-        expected_s = tf_data_end(epoch.value) - epoch.value
-        sleep_s = slept / trainings * expected_s
-        parts["sleep after epochs"] = request.epochs * sleep_s
-        epoch = Interval(epoch.value + sleep_s, epoch.low, epoch.high + longest_s)
-        total = Interval(sum(parts.values()), total.low, total.high + request.epochs * longest_s)
-        often = (
-            f"{slept} of {trainings} trainings that we timed did, and {durations.text(sleep_s)} an epoch are counted"
-        )
-        most = durations.text(max(expected_s, longest_s))
-        notes += (f"`fit` may sleep up to {most} after an epoch, on TensorFlow: {often}. {CURE}",)
-    return Estimate(
-        tier=evidence.tier,
-        of=evidence.source,
-        samples=request.samples,
-        batch_size=request.batch,
-        epochs=request.epochs,
-        step=interval(evidence.step_s),
-        epoch=epoch,
-        total=total,
-        memory=None if peak is None else around(peak, (evidence.peak_error, SURE), level=request.level),
+def formula_evidence(request: Request, model: ModelDescription, rates: Rates | None = None) -> Evidence:
+    """The work of a step at the costs of the requested stack, on the requested device, which has a data sheet, or on
+    this machine (rates: known already). Raises InputError for a device or a stack whose costs are unknown.
+    """
+    stack, device, told = request.stack or model.stack, request.device, ()
+    card = device is not None and prices.is_card(device)
+    # What another stack's process would hold, or another device's, this one does not tell.
+    least, most = model.loaded_bytes if model.loaded_bytes and stack == model.stack and not device else (0.0, math.inf)
+    model = replace(model, stack=stack)
+    if device is not None:
+        kernel = prices.kernel_of(stack, model.work, model.convolutions)
+        priced = PricedWork(model, prices.published(device, stack, kernel), {})
+        of_others = "costs fitted to what others timed on cards"
+        taken = of_others if card else f"the efficiency factors of {stack} on processors"
+        told = (f"this model on {device} was not measured: the answer is from a data sheet, and {taken}",)
+    else:
+        if stack in prices.known() and stack not in prices.known(model.allocator):
+            taken = f"its efficiency factors under {USUAL} are taken"
+            told = (f"{stack} was not measured under {model.allocator}: {taken}",)
+            model = replace(model, allocator=USUAL)
+        priced = priced_here(model, rates or process.rates())
+    model.refuse_unpriced()
+    terms, forward = priced.terms, priced.prices.step_s(model.forward)
+    step = sum(terms.values())
+    # A batch that is not full has less of everything but the update, the launches and the step as such.
+    fixed = sum(terms[name] for name in FIXED)
+    last = fixed + (step - fixed) * request.rest / request.batch if request.rest else 0.0
+    parts = {
+        "steps": request.epochs * request.full_batches * step,
+        "last batches": request.epochs * last,
+        "validation": request.epochs * request.validation / request.batch * forward,
+    }
+    loaded, copies = min(max(model.memory.idle, least), most), ONCE
+    if card:  # it holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere
+        loaded, copies = CONTEXT, ELSEWHERE
+        told += (f"{amount(CONTEXT)} of the memory are the card's context, as others saw it",)
+    samples_bytes, begun = model.sample_bytes * (request.samples + request.validation), FLOAT * model.work.parameters
+    peak, notes = _with_samples(loaded + model.beyond_idle, loaded + begun, samples_bytes, copies)
+    notes = (*told, *notes)
+    if model.dtype != FLOAT32:
+        other = f"its matmuls are computed in {model.dtype}, which has no known cost here"
+        notes += (f"{other}: its time is that of {FLOAT32}",)
+    warnings = ("saving is not counted by this tier",) if request.saves else ()
+    errors, error = ((priced.prices.error, SURE),), model.memory.error
+    about = {"notes": notes, "warnings": warnings, "stack": "" if device else model.stack}
+    return Evidence("formula", priced.prices.of, step, errors, parts, peak, error, priced, **about)
+
+
+def costs(stack: str, allocator: str, rates: Rates) -> Prices:
+    """A stack's costs at this machine's rates; under the usual allocator where they are not known under this one."""
+    return prices.of_rates("this machine", rates, stack, allocator if stack in prices.known(allocator) else USUAL)
+
+
+def priced_here(model: ModelDescription, rates: Rates) -> PricedWork:
+    """The work of a step at this machine's rates, under the model's allocator; and, where that is the usual one, under
+    one that keeps its memory.
+    """
+    keeps = model.allocator == USUAL and model.stack in prices.known(KEEPS)
+    others = {advice.ALLOCATOR: costs(model.stack, KEEPS, rates)} if keeps else {}
+    return PricedWork(model, costs(model.stack, model.allocator, rates), others)
+
+
+# From training
+
+
+def probed_evidence(request: Request, model: ModelDescription | None, trainer: Trainer) -> Evidence:
+    """The model's own steps, trained for about request.seconds, at the batch size that is asked for and a smaller one,
+    and everything around them. model: for what a step is spent on, if that is known.
+    """
+    evidence = _trained_evidence(request, trainer)
+    if model is None:
+        return evidence
+    if model.unpriced is not None:
+        name, value = model.unpriced
+        return evidence.after(f"what a step is spent on is not told: {name}={value} has no known cost")
+    return replace(evidence, priced=priced_here(model, process.rates()))
+
+
+def scaled_evidence(
+    request: Request, small: ModelDescription, large: ModelDescription, trainer: Trainer, base: Prices, present: int = 0
+) -> Evidence:
+    """The training of a smaller model, at one batch size, times what the costs make of the difference.
+
+    A model that is too large to try, or too slow, can be tried with fewer rows, positions, units or samples a step. A
+    formula that predicts both is wrong about them in much the same way, so that its error mostly cancels in their
+    quotient. To see what a batch pays however full it is, by a second batch size, and to scale that by itself was tried
+    and made no better answers (chapter 15): what the line through two leaves there is not the update alone, and grows
+    tenfold with it.
+    present: bytes of the larger model that this process holds already, which are in the peak that is measured.
+    """
+    times, more_s, error, notes = scale(small, large, base)
+    sample = large.sample_bytes / small.sample_bytes if small.sample_bytes else 1.0
+    seen = _trained_evidence(request, trainer, sample, large.beyond_idle - small.beyond_idle - present)
+    step, after = seen.step_s * times + more_s, base.parts(large.work)
+    forward = base.step_s(small.forward)
+    parts = dict(seen.parts) | {"steps": request.epochs * request.full_batches * step}
+    if request.rest:  # one batch size alone was trained: as the costs share the step out
+        fixed = sum(after[term] for term in FIXED) / sum(after.values())
+        parts["last batches"] = request.epochs * step * (fixed + (1 - fixed) * request.rest / request.batch)
+    if "validation" in parts:
+        parts["validation"] *= base.step_s(large.forward) / forward if forward else times
+    if "saving" in parts:
+        parts["saving"] *= large.work.parameters / max(small.work.parameters, 1)
+    taken = f"its step of {lasting(seen.step_s)} is taken {digits(step / seen.step_s)} times"
+    batch = request.probe_batch or request.batch
+    told = f"a smaller one was trained, at batch {batch}: {taken}, as the formula makes the larger one"
+    return replace(
+        seen,
+        tier="scaled",
+        source=f"{seen.source}; costs: {base.of}",
+        step_s=step,
+        errors=(*seen.errors, (error, SURE)),
         parts=parts,
-        terms=terms,
-        limited_by=limited_by,
-        helps=helps,
-        notes=notes,
-        record=came.brief if came else "",
-        level=request.level,
-        warnings=warnings,
-        deadline_s=request.deadline_s,
-        memory_limit=request.memory_limit,
+        peak_error=record.peak_error("scaled", trainer.stack),
+        priced=PricedWork(large, base, {}),
+        notes=(told, *notes, *seen.notes),
     )
+
+
+def scale(
+    small: ModelDescription, large: ModelDescription, base: Prices
+) -> tuple[float, float, float, tuple[str, ...]]:
+    """From the one model's step to the other's: factor, seconds beyond that, the standard deviation of the logarithm of
+    what comes out, and notes on that.
+
+    Each term's cost is off by about the formula's error, independently, so that the quotient is off by as much as the
+    terms' shares of the two steps differ. Where the larger one alone may have fresh pages mapped for its activations at
+    each step, as on JAX for those of a large softmax, nothing of the error cancels.
+    """
+    for model in (small, large):
+        model.refuse_unpriced()
+    before, after = base.parts(small.work), base.parts(large.work)
+    was, now = sum(before.values()), sum(after.values())
+    apart = float(np.linalg.norm([after[term] / now - before[term] / was for term in TERMS]))
+    few, many = (2 * one.work.activation_bytes for one in (small, large))
+    fresh = large.allocator == USUAL and few < FRESH <= many
+    # An update that fits into caches, in memory that is kept, tells nothing of one that does not.
+    more_s = 0.0
+    if FLOAT * small.work.trained < FRESH <= FLOAT * large.work.trained:
+        more_s = sum(seconds for term, seconds in after.items() if TERMS[term].part == "update")
+    note = f"activations with their gradients grow from {amount(few)} to {amount(many)}: glibc may map fresh pages for "
+    note += "them at each step, which the smaller model did not pay; a larger one would"
+    error = base.error * float(np.hypot(apart, 1.0 if fresh or more_s else ALIKE))
+    return (now - more_s) / was, more_s, error, (note,) if fresh else ()
+
+
+def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, more_bytes: float = 0.0) -> Evidence:
+    """What a trainer's model shows of the whole training, if each step is as its own. sample: what the bytes of its
+    samples are multiplied by; more_bytes: what is added to its peak.
+    """
+    batch, seconds = request.probe_batch or request.batch, request.seconds
+    before = process.now() if process.gpu_peak(trainer.backend) is None else 0  # a process lies elsewhere
+    one_size = trainer.one_batch_size or request.smaller
+    # The other batch size to try: the epoch's last one where it is no scrap, else a quarter; 0 for none.
+    other = request.rest if request.rest * 8 >= request.batch else quarter(request.batch) or 0
+    begun = process.processor_s()
+    trial = probe(trainer, batch, seconds, 0 if one_size else other)
+    others = process.crowd(begun, trial.took_s)
+    full, notes, warnings = trial.full, (), ()
+    if others:
+        warnings += (f"others used {others:.1f} of {psutil.cpu_count()} processors, the time is unsure: {BUSY}",)
+    parts = {
+        "first step": full.start_s,
+        "steps": request.epochs * request.full_batches * full.step_s,
+        "last batches": request.epochs * trial.step_s(request.rest) if request.rest else 0.0,
+        "between epochs": request.epochs * (full.epoch_s + trainer.between_s()),
+    }
+    if request.rest and (trial.smaller or request.smaller):  # another shape is compiled anew, once
+        parts["first step"] += (trial.smaller or full).start_s
+    tested = 4 if 8 * full.step_s < seconds else 1  # twice as many are evaluated
+    if request.validation and (forward := trainer.test_s(batch, tested)) is not None:
+        parts["validation"] = request.epochs * math.ceil(request.validation / request.batch) * forward
+    elif request.validation:
+        warnings += ("validation is not counted: it can be timed for a model with arrays, or a module",)
+    if request.saves and (saving := trainer.save_s()) is not None:
+        parts["saving"] = request.saves * saving
+    elif request.saves:
+        warnings += ("saving is not counted: it can be timed for a Keras model",)
+    if not trial.smaller and not one_size and request.batch > 1:
+        notes += ("one batch size alone was tried: the time was used up",)
+    if full.step_s > seconds:
+        took = lasting(full.step_s)
+        warnings += (f"one step takes {took}, longer than the {seconds:g} s of the probe: few were trained",)
+    peak = None
+    if full.peak_bytes is not None:
+        samples, own = request.samples + request.validation, trainer.own_bytes
+        trained_bytes = trainer.array_bytes(full.steps * batch)
+        samples_bytes, copies = trainer.array_bytes(samples) * sample, trainer.copies(batch, samples)
+        # The reader's own arrays were there before, and what was trained on is a view of them.
+        without = full.peak_bytes - own - copies.training * trained_bytes + min(own, trained_bytes)
+        peak, told = _with_samples(max(without + more_bytes, 0.0), before - own, samples_bytes, copies)
+        beside = f"the card's context of about {amount(CONTEXT)} comes on top"
+        notes += (f"this process held {amount(before)} before it was probed" if before else beside, *told)
+    repeat = prices.habits()["repeat"].groupby("stack").first()
+    repeat_error = repeat[trainer.stack] if trainer.stack in repeat else repeat.max()
+    blocks = len(full.blocks_s)
+    errors = ((float(repeat_error), SURE), (full.error, blocks - 1) if blocks > 1 else ALONE)
+    # What an allocator keeps of the probing, the process that trains may not have: as far off as others were.
+    error = record.peak_error("probed", trainer.stack)
+    wait_s, varied = trainer.reading(full.step_s)
+    if varied:
+        warnings = ("batches differ in size; the first ones alone were tried", *warnings)
+    source = f"{trial.took_s:.0f} s on {trainer.stack.removeprefix('2026-')}"
+    about = {"notes": notes, "warnings": warnings, "sleeps": trainer.sleeps, "stack": trainer.stack, "wait_s": wait_s}
+    return Evidence("probed", source, full.step_s, errors, parts, peak, error, **about)
+
+
+def _with_samples(trained: float, loaded: float, samples_bytes: float, copies: Copies) -> tuple[float, tuple[str, ...]]:
+    """Peak memory with the samples, bytes, and what is said of them where they are more than a trifle of it.
+
+    trained, loaded: without the samples, of a process that trains, and of one that has the model and has not begun: at
+    its start `fit` may hold the samples once more, when the step is not there yet.
+    """
+    peak = max(trained + copies.training * samples_bytes, loaded + copies.start * samples_bytes)
+    samples_bytes *= copies.training
+    note = f"{amount(samples_bytes)} of the memory are the samples themselves, as `fit` holds them"
+    return peak, (note,) if samples_bytes > 0.01 * peak else ()
 
 
 def tf_data_end(seconds: float) -> float:

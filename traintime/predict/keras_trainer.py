@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
-from traintime.predict import resident
+from traintime.predict import process
 from traintime.predict.probe import Trainer, refusal, words
-from traintime.predict.resident import ONCE, Copies
+from traintime.predict.process import ONCE, Copies
 from traintime.predict.snapshot import Snapshot
 from traintime.predict.work import losses, refuse_other_batch, takes_classes
 
@@ -101,7 +101,7 @@ class _Start(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch, logs=None):
         if not self.now:
-            self.now, self.peak = resident.now(), resident.peak()
+            self.now, self.peak = process.now(), process.peak()
 
 
 class _Scattered(keras.utils.PyDataset):
@@ -287,14 +287,14 @@ class KerasTrainer(Trainer):
     @property
     def own_bytes(self) -> int:
         """Bytes of the reader's own arrays, which this process holds anyway. Of a file that is mapped it holds none."""
-        if self.arrays is None or resident.gpu_peak(self.backend) is not None:
+        if self.arrays is None or process.gpu_peak(self.backend) is not None:
             return 0
         kept = [each for each in keras.tree.flatten(self.arrays) if not isinstance(each, np.memmap)]
         return sum(np.asarray(each).nbytes for each in kept)
 
     def array_bytes(self, samples: int) -> int:
         """Bytes of so many samples as arrays, once. On a GPU they are the host's affair, and none are counted."""
-        return 0 if resident.gpu_peak(self.backend) is not None else samples * self.sample_bytes
+        return 0 if process.gpu_peak(self.backend) is not None else samples * self.sample_bytes
 
     def copies(self, batch: int, samples: int) -> Copies:
         """How often `fit` holds so many samples, by one step over some of them, or more. Few count once."""
@@ -303,7 +303,7 @@ class KerasTrainer(Trainer):
         tried = max(TRIED_BYTES, ROOM * self.fitted_bytes)
         data = self.samples(int(tried // self.sample_bytes))
         gc.collect()  # models of before, which could be freed meanwhile
-        seen, before = _Start(), resident.now()
+        seen, before = _Start(), process.now()
         self.forget_peak()
         self._fit(data, batch_size=batch, steps_per_epoch=1, epochs=1, callbacks=[seen])
         KerasTrainer.fitted_bytes = int(tried)

@@ -1,5 +1,6 @@
 """The largest batch, length or table that fits into an amount of memory, by the formula; tried by a step if wanted."""
 
+import bisect
 import functools
 import math
 from collections.abc import Callable
@@ -10,12 +11,12 @@ from traintime.errors import InputError, unknown
 from traintime.explain.statistics import Interval
 from traintime.measuring import machine
 from traintime.point import Point, make_point
-from traintime.predict import here, prices, resident
+from traintime.predict import prices, process
 from traintime.predict.answer import LEVEL, SURE, amount, amounts, around, bytes_of
+from traintime.predict.estimate import description_of, trainer_of
+from traintime.predict.evidence import formula_evidence
 from traintime.predict.prices import Rates
-from traintime.predict.probe import Trainer
 from traintime.predict.request import ModelDescription, Request, is_module, samples_of
-from traintime.predict.tiers import formula_evidence
 from traintime.workloads.base import Work
 
 FIELDS = {"batch": "batch", "length": "length", "rows": "vocabulary"}  # what is asked for -> a point's field
@@ -23,7 +24,6 @@ SAMPLES = 1_000_000
 MOST = 2**40  # beyond which nobody asks
 ANY_RATES = Rates(1.0, 1.0)  # memory does not depend on how fast a machine is
 BATCHES = (8, 16)  # at which a module is looked at
-Describe = Callable[[int], tuple[ModelDescription, int]]  # a size -> the model's work, and its batch
 TRIALS, NEAR = 8, 0.05  # sizes that are tried at most; of a size, near enough to the first that does not fit
 STEPS = 2  # that are tried: the first makes the optimizer's state, the second has it from its start
 
@@ -84,7 +84,7 @@ def largest(
     of: str = "batch",
     *,
     memory: str | float,
-    samples: int | None = None,
+    samples: float | None = None,
     batch_size: int | None = None,
     device: str | None = None,
     level: float = LEVEL,
@@ -99,40 +99,84 @@ def largest(
     one with a data sheet. samples: of an epoch, which `fit` holds: those of the data, or SAMPLES; a batch is not
     larger. batch_size: samples a step, where a Keras model's length is asked. verify: whether the model is trained for
     a step at what is found and, by halving, at sizes up to the first that does not fit; it is afterwards as it was.
-    trained: data, and of a module loss and optimizer, as `traintime.estimate` takes them. Raises InputError for
-    anything else.
+    trained: data, loss and optimizer, as `traintime.estimate` takes them. Raises InputError for anything else.
     """
     if of not in FIELDS:
         raise unknown("of", of, list(FIELDS))
     if unknown_names := sorted(set(trained) - {"data", "loss", "optimizer"}):
         raise unknown("argument", unknown_names[0], ["data", "loss", "optimizer"])
-    limit, samples = bytes_of(memory), samples or samples_of(trained.get("data")) or SAMPLES
-    device = None if device is None else prices.one_device(device)
+    limit, device = bytes_of(memory), None if device is None else prices.one_device(device)
     if verify and (device is not None or isinstance(model, Point)):
         problem = "a card that is not here" if device else "a point's sizes"
         raise InputError("verify", verify, f"cannot train on {problem}", "Leave it out, or give the model itself.")
-    trainer = _trainer(model, trained, of) if is_module(model) else None
-    describe, most = _described(model, of, batch_size, trainer)
-    if of == "batch":
-        most = min(most, samples)
+    _refuse_size(model, of, batch_size)
+    samples = samples_of(trained.get("data")) or SAMPLES if samples is None else samples
+    request = Request(samples, 1, level=level, device=device, **trained)
+    of_module = _of_module(_trainer(request, model)) if is_module(model) else None
+
+    def at_size(number: int) -> tuple[Request, Any]:
+        """The request and the model."""
+        sized, batch, length = model, number if of == "batch" else batch_size, number if of == "length" else None
+        if isinstance(model, Point):
+            given = {name: value for name, value in model.fields.items() if value is not None}
+            sized = make_point(**given | {FIELDS[of]: number})
+            batch = sized.sizes.batch
+        return replace(request, samples=max(request.samples, batch), batch=batch, length=length), sized
 
     @functools.cache
     def peak(number: int) -> Interval:
-        description, batch = describe(number)
-        request = Request(samples=max(samples, batch), batch=batch, level=level)
-        evidence = formula_evidence(request, description, device, ANY_RATES)
+        asked, sized = at_size(number)
+        work = of_module(number) if of_module else description_of(asked, sized)
+        evidence = formula_evidence(asked, work, ANY_RATES)
         assert evidence.peak_bytes is not None
         return around(evidence.peak_bytes, (evidence.peak_error, SURE), level=level)
 
+    most = request.samples if of == "batch" else MOST
     surely = _last(lambda number: peak(number).high <= limit, most)
     likely = _last(lambda number: peak(number).value <= limit, most)
     tried: dict[int, Tried] = {}
     number = max(surely, 1)
-    with here.shown():
+    with process.shown():
         while verify and number not in tried and len(tried) < TRIALS:
-            tried[number] = _tried(number, peak(number), trained, model, of, batch_size, samples)
+            tried[number] = Tried(number, _tried_bytes(*at_size(number), peak(number)))
             number = _next(tried, limit, likely + 1, most)
     return Largest(of, surely, likely, peak(max(surely, 1)), limit, level, tuple(tried[one] for one in sorted(tried)))
+
+
+def _refuse_size(model: Any, of: str, batch_size: int | None) -> None:
+    """Raise InputError where this size cannot be asked of the model."""
+    if isinstance(model, Point):
+        if FIELDS[of] not in model.fields:
+            raise InputError("of", of, f"is no size of {model.workload}", "Ask for the batch.")
+    elif is_module(model) and of != "batch":
+        raise InputError("of", of, "is not told by a module", "Ask for the batch.")
+    elif of == "rows":
+        raise InputError("of", of, "is what the model's layers say", "Ask for the batch, or by sizes (make_point).")
+    elif of == "length" and batch_size is None:
+        raise InputError("batch_size", batch_size, "is needed to ask for the length", "Give batch_size=32, say.")
+
+
+def _trainer(request: Request, model: Any) -> Any:
+    """What trains the model. Raises InputError for data whose batches have a size of their own."""
+    trainer = trainer_of(request, model)
+    if trainer.own_batches:
+        kind = type(request.data).__name__
+        raise InputError("data", kind, "has batches of its own size", "Give arrays, data=(x, y).")
+    return trainer
+
+
+def _tried_bytes(request: Request, model: Any, peak: Interval) -> int | None:
+    """What a training took, the samples of an epoch with it, seen in STEPS steps; None where this machine may have no
+    room for it.
+    """
+    if peak.high > machine.free_memory() + process.now():
+        return None
+    trainer = _trainer(request, model)
+    with trainer.restored():
+        trainer.forget_peak()
+        trainer.train(request.batch, 1, STEPS)
+        held = trainer.peak_bytes()
+    return held + trainer.array_bytes(request.samples - request.batch) - trainer.own_bytes
 
 
 def _next(tried: dict[int, Tried], limit: int, likely: int, most: int) -> int:
@@ -144,92 +188,26 @@ def _next(tried: dict[int, Tried], limit: int, likely: int, most: int) -> int:
     return low if low and high - low <= NEAR * low else max(round(math.sqrt(low * high)), high // 4, 1)
 
 
-def _trainer(model: Any, trained: dict[str, Any], of: str, length: int | None = None) -> Trainer:
-    """What trains the model; length: of its inputs, where that is asked for."""
-    data = trained.get("data")
-    found: Any
-    if is_module(model):
-        from traintime.predict.torch_trainer import TorchTrainer
-
-        if of != "batch":
-            raise InputError("of", of, "is not told by a module", "Ask for the batch.")
-        found = TorchTrainer(model, trained.get("loss"), trained.get("optimizer"), data)
-    else:
-        from traintime.predict.keras_trainer import KerasTrainer
-
-        found = KerasTrainer(model, data, length)
-    if found.own_batches:
-        raise InputError("data", type(data).__name__, "has batches of its own size", "Give arrays, data=(x, y).")
-    return found
-
-
-def _tried(
-    number: int, peak: Interval, trained: dict[str, Any], model: Any, of: str, batch: int | None, samples: int
-) -> Tried:
-    """A size, trained for STEPS steps where this machine has room for it."""
-    if peak.high > machine.free_memory() + resident.now():
-        return Tried(number, None)
-    trainer = _trainer(model, trained, of, number if of == "length" else None)
-    size = number if of == "batch" else batch
-    assert size is not None
-    with trainer.restored():
-        trainer.forget_peak()
-        trainer.train(size, 1, STEPS)
-        held = trainer.peak_bytes()
-    assert held is not None
-    return Tried(number, held + trainer.array_bytes(max(samples - size, 0)) - trainer.own_bytes)
-
-
-def _described(model: Any, of: str, batch: int | None, trainer: Trainer | None) -> tuple[Describe, int]:
-    """What gives the model's work and batch at a size, and the largest size to try."""
-    if isinstance(model, Point):
-        field = FIELDS[of]
-        if field not in model.fields:
-            raise InputError("of", of, f"is no size of {model.workload}", "Ask for the batch.")
-        given = {name: value for name, value in model.fields.items() if value is not None and name != field}
-
-        def of_point(number: int) -> tuple[ModelDescription, int]:
-            point = make_point(**given | {field: number})
-            return ModelDescription.from_point(point), point.sizes.batch
-
-        return of_point, MOST
-    if of == "rows":
-        raise InputError("of", of, "is what the model's layers say", "Ask for the batch, or by sizes (make_point).")
-    if is_module(model):
-        return _of_module(trainer), MOST
-    if of == "length":
-        if batch is None:
-            raise InputError("batch_size", batch, "is needed to ask for the length", "Give batch_size=32, say.")
-        return lambda number: (ModelDescription.from_model(model, batch, length=number), batch), MOST
-    return lambda number: (ModelDescription.from_model(model, number), number), MOST
-
-
-def _of_module(trainer: Trainer | None) -> Describe:
+def _of_module(trainer: Any) -> Callable[[int], ModelDescription]:
     """A module's work at any batch: each count is what its parameters make of it and so much for each sample, which two
     batches tell.
     """
     small, large = (ModelDescription.from_module(trainer, batch) for batch in BATCHES)
 
-    def of_batch(number: int) -> tuple[ModelDescription, int]:
+    def of_batch(number: int) -> ModelDescription:
         place = (number - BATCHES[0]) / (BATCHES[1] - BATCHES[0])
         counts = {
             name: round(one + place * (getattr(large.work, name) - one)) for name, one in vars(small.work).items()
         }
         tokens = min(round(small.tokens + place * (large.tokens - small.tokens)), small.table)
-        return replace(small, work=Work(**counts), tokens=tokens), number
+        return replace(small, work=Work(**counts), tokens=tokens)
 
     return of_batch
 
 
 def _last(fits: Callable[[int], bool], most: int) -> int:
     """The largest number from 1 to `most` that fits, where all below it do; 0 for none."""
-    if not fits(1):
-        return 0
-    low, high = 1, 2
+    high = 1
     while high <= most and fits(high):
-        low, high = high, 2 * high
-    high = min(high, most + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        high *= 2
+    return bisect.bisect_left(range(1, min(high, most + 1)), True, key=lambda number: not fits(number))

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from traintime.errors import InputError
 from traintime.measuring.worker.process import means_out_of_memory
-from traintime.predict import resident
-from traintime.predict.resident import ONCE, Copies
+from traintime.predict import process
+from traintime.predict.process import ONCE, Copies
 
 BLOCK_S = 0.5  # a block of steps is at least this long: clock, epoch and a scheduler's slice are small next to it
 BLOCKS = (3, 24)  # fewest and most of a batch size: the spread between blocks is the evidence of its interval
@@ -99,11 +99,11 @@ class Trainer(Protocol):
 
     def peak_bytes(self) -> int | None:
         """Highest memory of the process since `forget_peak`, bytes; of the GPU's where the model is on one."""
-        return resident.gpu_peak(self.backend) or resident.peak()
+        return process.gpu_peak(self.backend) or process.peak()
 
     def forget_peak(self) -> None:
         """Start counting the peak again."""
-        resident.forget(self.backend)
+        process.forget(self.backend)
 
 
 class StepTrainer(Trainer):

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from traintime.errors import InputError
+from traintime.errors import LARGEST, InputError, unknown
+from traintime.explain.memory import MemoryModel, memory_model
 from traintime.point import Point, Run
-from traintime.predict import here, resident
+from traintime.predict import process
+from traintime.predict.answer import LEVEL, TIERS
 from traintime.predict.layers import nbytes
 from traintime.predict.prices import USUAL
 from traintime.predict.work import PROBED, of_forward, work
@@ -19,13 +21,18 @@ DEFERRED, SPARSE = "adam-deferred", "sparse"  # what moves the rows in use alone
 PRICED = ("allocator",)  # fields of a run that the formula's prices follow
 KERAS_BATCH = 32  # samples a step of `fit`, where it is not told
 LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlow: 2.4, seen once)
+SECONDS = 60.0  # of a probe
 
 
 @dataclass(frozen=True)
 class Request:
-    """The training that is asked about: samples of an epoch and of its validation, samples a step, epochs; saves:
-    times that the model is written; level: of the answer's intervals; deadline_s, memory_limit: seconds and bytes that
-    are to be kept. Raises InputError for what cannot be.
+    """All that is asked about the training of a model, as `estimate` takes it.
+
+    samples: of an epoch, batch: of a step, validation: of an evaluation after each epoch; saves: times that the model
+    is written; level: of the answer's intervals; deadline_s, memory_limit: seconds and bytes that are to be kept; tier,
+    device, stack: where the evidence is to come from; probe, probe_batch: what is tried in the model's place; data,
+    length, loss, optimizer: what it is trained with; seconds: of a probe; keep: whether it leaves the weights as they
+    were. Raises InputError for what cannot be, of whatever model.
     """
 
     samples: int
@@ -33,20 +40,35 @@ class Request:
     epochs: int = 1
     validation: int = 0
     saves: int = 0
-    level: float = 0.9
+    level: float = LEVEL
     deadline_s: float | None = None
     memory_limit: float | None = None
+    tier: str | None = None
+    device: str | None = None
+    stack: str | None = None
+    probe: Any = None
+    probe_batch: int | None = None
+    data: Any = None
+    length: int | None = None
+    loss: Any = None
+    optimizer: Any = None
+    seconds: float = SECONDS
+    keep: bool = True
 
     def __post_init__(self) -> None:
         for name, least in (("samples", 1), ("batch", 1), ("epochs", 1), ("validation", 0), ("saves", 0)):
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                field = "batch_size" if name == "batch" else name
-                raise InputError(field, value, "is refused", f"Give a whole number of {least} or more.")
+            field = "batch_size" if name == "batch" else name
+            object.__setattr__(self, name, whole(field, getattr(self, name), least))
+        if self.probe_batch is not None:
+            object.__setattr__(self, "probe_batch", whole("probe_batch", self.probe_batch))
         if self.batch > self.samples:
             raise InputError("batch_size", self.batch, f"is more than the {self.samples} samples", "Give less.")
         if not 0 < self.level < 1:
             raise InputError("level", self.level, "is no share", "Give a number between 0 and 1, such as 0.9.")
+        if self.tier is not None and self.tier not in TIERS:
+            raise unknown("tier", self.tier, list(TIERS))
+        if not 1 <= self.seconds <= 3600:
+            raise InputError("seconds", self.seconds, "is refused", "Give 1 to 3600.")
 
     @property
     def full_batches(self) -> int:
@@ -57,6 +79,24 @@ class Request:
     def rest(self) -> int:
         """Samples of an epoch's last batch where it is not full, else 0."""
         return self.samples % self.batch
+
+    @property
+    def smaller(self) -> bool:
+        """Whether something smaller is to be tried in the model's place."""
+        return self.probe is not None or self.probe_batch is not None
+
+    @property
+    def calculated(self) -> bool:
+        """Whether an answer from costs is asked for, and nothing is to be trained."""
+        return self.tier == "formula" or self.device is not None
+
+
+def whole(field: str, value: Any, least: int = 1) -> int:
+    """The number as an int, 1e6 too. Raises InputError for what is not whole, or is less."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not least <= value <= LARGEST or value != int(value):
+        raise InputError(field, value, "is refused", f"Give a whole number of {least} or more.")
+    return int(value)
 
 
 @dataclass(frozen=True)
@@ -114,35 +154,26 @@ class ModelDescription:
         import keras
 
         counted = work(model, batch, optimizer, length=length)
-        chosen = optimizer or model.optimizer
-        tables = counted.tables
+        chosen, backend = optimizer or model.optimizer, keras.backend.backend()
+        tables, on_gpu = counted.tables, process.gpu_peak(backend) is not None
         about = {"forward_work": counted.forward, "unpriced": _unpriced(model), "frozen": counted.frozen}
         # From how many rows on it pays was measured on processors alone.
-        defers = resident.gpu_peak(keras.backend.backend()) is None and len({*map(id, tables)}) == len(tables)
+        defers = not on_gpu and len({*map(id, tables)}) == len(tables)
         about["row_by_row"] = DEFERRED if defers and all(_defers(one, chosen) for one in tables) else ""
         about["rows"] = max((one.input_dim for one in tables), default=0)
         name = chosen if isinstance(chosen, str) else type(chosen).__name__
         name = "momentum" if name == "SGD" and getattr(chosen, "momentum", 0) else name.lower()
         table = counted.table_parameters
         tokens = sum(one.work.activation_bytes // FLOAT for one in counted.layers if one.kind == "Embedding")
-        stack, sample_bytes = f"2026-{keras.backend.backend()}", (counted.input_bytes + counted.target_bytes) // batch
-        about |= {"allocator": here.allocator(), "loaded_bytes": _loaded_bytes(model)}
+        stack, sample_bytes = f"2026-{backend}", (counted.input_bytes + counted.target_bytes) // batch
+        # A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under whatever
+        # it computes with (its serialize_keras_object asks whether an object is a tf.TensorShape).
+        variables = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
+        loaded = None if on_gpu else _loaded_bytes([nbytes(one) for one in variables])
+        about |= {"allocator": process.allocator(), "loaded_bytes": loaded}
         about["convolutions"] = "Conv" in max(counted.layers, key=lambda one: one.cost.flops).kind
         dtype = counted.compute_dtype
         return cls(counted.total, table, min(tokens, table), name, name, stack, sample_bytes, dtype, **about)
-
-    @property
-    def forward(self) -> Work:
-        """The work of a forward pass; where layers are not known one product of three, and half of the launches."""
-        if self.forward_work is not None:
-            return self.forward_work
-        third = {name: getattr(self.work, name) // 3 for name in ("flops", "product_bytes")}
-        return of_forward(replace(self.work, launches=self.work.launches // 2, **third))
-
-    def refuse_unpriced(self) -> None:
-        """Raise InputError where a step is run in a way that has no known cost."""
-        if self.unpriced is not None:
-            raise InputError(*self.unpriced, "has no known cost", f"Leave it out. {PROBED}")
 
     @classmethod
     def from_module(cls, trainer: Any, batch: int) -> "ModelDescription":
@@ -157,11 +188,34 @@ class ModelDescription:
         name = "momentum" if name == "sgd" and optimizer.defaults.get("momentum") else name
         sizes = counted.table, counted.tokens
         tensors = [*trainer.module.parameters(), *trainer.module.buffers()]
-        loaded = None if trainer.backend == "torch" else _apart_from([each.nbytes for each in tensors])
-        about = {"allocator": here.allocator(), "loaded_bytes": loaded, "frozen": counted.frozen}
+        loaded = None if trainer.backend == "torch" else _loaded_bytes([each.nbytes for each in tensors])
+        about = {"allocator": process.allocator(), "loaded_bytes": loaded, "frozen": counted.frozen}
         about["row_by_row"] = "" if any(group.get("weight_decay") for group in optimizer.param_groups) else SPARSE
         about["convolutions"] = any("Conv" in type(each).__name__ for each in trainer.module.modules())
         return cls(counted.work, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **about)
+
+    @property
+    def forward(self) -> Work:
+        """The work of a forward pass; where layers are not known one product of three, and half of the launches."""
+        if self.forward_work is not None:
+            return self.forward_work
+        third = {name: getattr(self.work, name) // 3 for name in ("flops", "product_bytes")}
+        return of_forward(replace(self.work, launches=self.work.launches // 2, **third))
+
+    @property
+    def memory(self) -> MemoryModel:
+        """What its stack holds. Raises InputError for a stack that was never measured."""
+        return memory_model(self.stack)
+
+    @property
+    def beyond_idle(self) -> float:
+        """Memory that its training takes beside what its stack holds before, without the samples, bytes."""
+        return self.memory.beyond_idle(self.work, self.how, self.frozen)
+
+    def refuse_unpriced(self) -> None:
+        """Raise InputError where a step is run in a way that has no known cost."""
+        if self.unpriced is not None:
+            raise InputError(*self.unpriced, "has no known cost", f"Leave it out. {PROBED}")
 
 
 def samples_of(data: Any) -> int | None:
@@ -173,7 +227,7 @@ def samples_of(data: Any) -> int | None:
     return None
 
 
-def sizes(model: Any, data: Any, samples: int | None, batch: int | None) -> tuple[int, int]:
+def sizes(model: Any, data: Any, samples: float | None, batch: float | None) -> tuple[float, float]:
     """Samples of an epoch, and of a step, from the data where they are not given. Raises InputError for none."""
     samples = samples_of(data) if samples is None else samples
     if batch is None:
@@ -225,25 +279,10 @@ def _defers(layer: Any, optimizer: Any) -> bool:
     return type(optimizer) in {type(keras.optimizers.Adam()), Adam}
 
 
-def _loaded_bytes(model: Any) -> tuple[float, float] | None:
-    """What this process holds apart from the model, which it may train, between a least and a most: its framework, and
-    all else that is loaded.
-
-    What drawing a large table has left behind is taken again by the training, and looks like a library. None on a
-    GPU. A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under
-    whatever it computes with (its serialize_keras_object asks whether an object is a tf.TensorShape).
+def _loaded_bytes(tables: list[int]) -> tuple[float, float]:
+    """What this process holds apart from a model's arrays of so many bytes each, which it may train, between a least
+    and a most: its framework, and all else that is loaded. What drawing the largest array has left behind is taken
+    again by the training, and looks like a library.
     """
-    import keras
-
-    if resident.gpu_peak(keras.backend.backend()) is not None:
-        return None
-    variables = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
-    return _apart_from([nbytes(one) for one in variables])
-
-
-def _apart_from(each: list[int]) -> tuple[float, float]:
-    """Memory of this process without these tables, bytes, between a least and a most: drawing the largest may have left
-    some behind.
-    """
-    most = max(resident.now() - sum(each), 1.0)
-    return max(most - LEFT * max(each, default=0), 1.0), most
+    most = max(process.now() - sum(tables), 1.0)
+    return max(most - LEFT * max(tables, default=0), 1.0), most

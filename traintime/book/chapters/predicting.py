@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
-import psutil
 from IPython.display import HTML, Markdown
 
 from traintime import paths
@@ -31,11 +30,11 @@ from traintime.book.chapters.predicting_tried import (
 )
 from traintime.book.page import Prose
 from traintime.book.stored import Measurements
-from traintime.predict import durations, here, record
+from traintime.predict import durations, process, record
 from traintime.predict.answer import Estimate
 from traintime.predict.bench import Case, kept
 from traintime.predict.bench_models import BEYONDS, DOMAINS, NARROW, WHOLE
-from traintime.predict.tiers import BUSY
+from traintime.predict.evidence import BUSY
 
 CARD = "card"
 REMOVED = "calibrated"  # the tier that until version 8 took the costs of a machine from probes of other models
@@ -197,12 +196,12 @@ def landed(answer: Estimate, took_s: float, begun: tuple[float, float] | None = 
     """Whether a training landed inside the interval that had been predicted for it, as a sentence for the page; not
     where others used the processors while it ran, or while its model was tried.
 
-    begun: here.processor_s() before it.
+    begun: process.processor_s() before it.
     """
     total = answer.total
     ends = f"{durations.text(total.low)} to {durations.text(total.high)}"
     took = f"The training took {durations.text(took_s)}"
-    others = here.crowd(begun, took_s, psutil.cpu_count() or 1)
+    others = process.crowd(begun, took_s)
     if others or any(BUSY in each for each in answer.warnings):
         return Markdown(
             f"{took}; the interval is {ends}. Others used this machine's processors meanwhile, so this judges nothing."

@@ -1,7 +1,8 @@
 """Ask about a model or a step that a file defines, in a process of its own: what it prints or breaks stays there.
 
-Run as `python -m traintime.predict.ask`, with a job (JSON) on standard input: file, name, and the keywords of
-`estimate`. It answers on its channel as the workers do (measuring.measure.run_worker).
+Run as `python -m traintime.predict.file`, with a job (JSON) on standard input: file, names in it by what they stand for
+(target, probe, data), and the keywords of `estimate`. It answers on its channel as the workers do
+(measuring.measure.run_worker).
 """
 
 import importlib.util
@@ -26,6 +27,7 @@ BUILT = "built"  # said on the channel when what is to be trained is there
 BY_SIZES = "Ask by its sizes, which builds nothing (traintime estimate --vocabulary …), or let it build a smaller one."
 OURS = "That is no fault of the file's; please report it. --tier formula may answer, which trains nothing."
 SMALLER = "Take a smaller batch or model, or --tier formula, which trains nothing."
+SLOW = "A step may take as long: wait longer (--give-up), or take a smaller batch, or --tier formula."
 
 
 def split(target: str, field: str = "target") -> tuple[Path, str]:
@@ -48,133 +50,38 @@ def ask(target: str, backend: str | None = None, give_up_s: float | None = None,
     answer came in time, and where its process was killed, as it is when memory runs out.
     """
     path, name = split(target)
-    beside = {}
+    names = {"target": name}
     for field in ("probe", "data"):
-        given = asked.pop(field, None)
-        where, beside[field] = split(given, field) if given is not None else (path, None)
-        if where.resolve() != path.resolve():
-            raise InputError(field, given, f"is not in {path.name}", "Let one file define both.")
+        if (given := asked.pop(field, None)) is not None:
+            where, names[field] = split(given, field)
+            if where.resolve() != path.resolve():
+                raise InputError(field, given, f"is not in {path.name}", "Let one file define both.")
+    if give_up_s is not None and give_up_s < 1:
+        raise InputError("give_up", give_up_s, "is refused", "Give 1 second or more.")
     give_up_s = give_up_s or PATIENCE * asked.get("seconds", 60.0) + START_S
-    job = {
-        "file": str(path.resolve()),
-        "name": name,
-        "smaller": beside["probe"],
-        "data": beside["data"],
-        "asked": asked,
-    }
+    job = {"file": str(path.resolve()), "names": names, "asked": asked}
     environment = dict(os.environ) | ({"KERAS_BACKEND": backend} if backend else {})
-    command = [sys.executable, "-m", "traintime.predict.ask"]
+    command = [sys.executable, "-m", "traintime.predict.file"]
     said: list[str] = []
     answer = run_worker(command, job, environment, give_up_s, lambda message: said.append(message["event"]))
     if answer["status"] == "ok":
         return answer["result"]
     if answer["status"] == "refused":
         raise InputError(*answer["result"])
+    built = BUILT in said
+    when = "while it trained" if built else "while it was built"
     if answer["status"] == "timeout":
-        remedy = "Let it return sooner, or wait longer: --give-up."
-        if BUILT in said:
-            remedy = "A step may take as long: wait longer (--give-up), or take a smaller batch, or --tier formula."
-        raise InputError("target", target, f"gave no answer within {give_up_s:.0f} s", remedy)
-    if answer.get("killed"):
-        when, remedy = ("trained", SMALLER) if BUILT in said else ("was built", BY_SIZES)
-        raise InputError("target", target, f"was killed while it {when}: memory ran out, most likely", remedy)
-    last = answer["error"].strip().splitlines()[-1][:300] if answer.get("error") else "it said nothing"
-    when = "while it trained" if BUILT in said else "while it was built"
-    raise InputError(
-        "target", target, f"ended its process {when} ({last})", "Run the file by itself until it does not."
-    )
-
-
-def _raised(field: str, value: str, error: Exception, remedy: str) -> InputError:
-    """What is said where the reader's code has raised: the remedy, or a better one for what is known to happen."""
-    if means_out_of_memory(error):
-        remedy = BY_SIZES
-    elif isinstance(error, ModuleNotFoundError) and error.name in ("tensorflow", "jax", "torch"):
-        remedy = f"Install {error.name}, or take a backend that is here: --stack (traintime stacks lists them)."
-    return refusal(error) or InputError(field, value, f"raised {type(error).__name__}: {words(error)}", remedy)
-
-
-def _loaded(path: Path) -> ModuleType:
-    """The file, run. Raises InputError where it raises."""
-    sys.path.insert(0, str(path.parent))
-    specification = importlib.util.spec_from_file_location(path.stem, path)
-    assert specification and specification.loader
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[path.stem] = module
-    try:
-        specification.loader.exec_module(module)
-    except Exception as error:
-        raise _raised("target", path.name, error, "Run the file by itself until it does not.") from error
-    return module
-
-
-def _named(module: ModuleType, name: str, field: str = "target") -> Any:
-    """What the file calls by this name. Raises InputError where it has no such thing."""
-    if not hasattr(module, name):
-        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
-        file = Path(str(module.__file__)).name
-        raise InputError(field, name, f"is not in {file}", f"It has: {', '.join(known) or 'no function'}.")
-    return getattr(module, name)
-
-
-def _answered(job: dict[str, Any]) -> dict[str, Any]:
-    from traintime.predict.estimate import estimate
-
-    module, asked, smaller = _loaded(Path(job["file"])), job["asked"], job["smaller"]
-    thing = _named(module, job["name"])
-    if callable(thing) and not hasattr(thing, "fit") and len(_needed(thing)) == 1:
-        asked |= {"step": thing, "probe": smaller, "data": job["data"]}
+        problem = f"gave no answer within {give_up_s:.0f} s"
+        remedy = SLOW if built else "Let it return sooner, or wait longer: --give-up."
+    elif answer.get("killed"):
+        problem, remedy = f"was killed {when}: memory ran out, most likely", SMALLER if built else BY_SIZES
     else:
-        if smaller is not None:
-            asked |= {"probe": _built(_named(module, smaller, "probe"), smaller, "probe")}
-        built = _built(thing, job["name"], "target")
-        asked |= (built if isinstance(built, dict) else {"model": built}) | {"keep": False}
-        if job["data"] is not None:
-            asked |= {"data": _data(module, job["data"])}
-    _say(job, event=BUILT)
-    return estimate(**asked).to_dict()
+        last = answer["error"].strip().splitlines()[-1][:300] if answer.get("error") else "it said nothing"
+        problem, remedy = f"ended its process {when} ({last})", "Run the file by itself until it does not."
+    raise InputError("target", target, problem, remedy)
 
 
-def _needed(function: Any) -> list[inspect.Parameter]:
-    """The arguments that a function cannot be called without."""
-    return [
-        each
-        for each in inspect.signature(function).parameters.values()
-        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
-
-
-def _built(thing: Any, name: str, field: str) -> Any:
-    """The model that a function without arguments builds, or that is there."""
-    if not callable(thing) or hasattr(thing, "fit"):
-        return thing
-    model = _called(thing, name, field, "builds a model, or step(n)")
-    if isinstance(model, dict) and field == "target":
-        if unknown := sorted(set(model) - OF_A_MODULE):
-            remedy = f"It may have: {', '.join(sorted(OF_A_MODULE))}."
-            raise InputError(field, name, f"returned a dict with {', '.join(map(str, unknown))}", remedy)
-    elif not hasattr(model, "fit"):
-        remedy = "Let it return a compiled Keras model, or of a PyTorch module dict(model=, loss=, optimizer=, data=)."
-        raise InputError(field, name, f"returned {type(model).__name__}, no model", remedy)
-    return model
-
-
-def _called(function: Any, name: str, field: str, does: str) -> Any:
-    """What a function without arguments returns. Raises InputError where it has arguments, or raises."""
-    if needed := _needed(function):
-        remedy = f"Give a function without arguments that {does}."
-        raise InputError(field, name, f"needs {len(needed)} arguments", remedy)
-    try:
-        return function()
-    except Exception as error:
-        raise _raised(field, name, error, f"Call {name}() by itself until it returns.") from error
-
-
-def _data(module: ModuleType, name: str) -> Any:
-    """What the file calls by this name, or what that returns, where it is a function or a class."""
-    thing = _named(module, name, "data")
-    calls = inspect.isroutine(thing) or inspect.isclass(thing)
-    return _called(thing, name, "data", "returns the data") if calls else thing
+# In the process that is asked
 
 
 def main() -> None:
@@ -193,13 +100,98 @@ def main() -> None:
             said = f"{words(error)} ({Path(last.filename).name}, line {last.lineno})"
             problem = f"got no answer, since traintime itself raised {type(error).__name__}: {said}"
             remedy = OURS
-        answer = {"status": "refused", "result": ["target", job["name"], problem, remedy]}
+        answer = {"status": "refused", "result": ["target", job["names"]["target"], problem, remedy]}
     _say(job, event="result", **answer)
 
 
 def _say(job: dict[str, Any], **message: Any) -> None:
     """A message to the process that asks."""
     os.write(job["channel"], json.dumps(message).encode() + b"\n")
+
+
+def _answered(job: dict[str, Any]) -> dict[str, Any]:
+    from traintime.predict.estimate import estimate
+
+    module, names, asked = _loaded(Path(job["file"])), job["names"], job["asked"]
+    thing = _named(module, "target", names["target"])
+    if callable(thing) and not hasattr(thing, "fit") and len(_needed(thing)) == 1:
+        asked |= {"step": thing, "probe": names.get("probe"), "data": names.get("data")}
+    else:
+        if "probe" in names:
+            asked |= {"probe": _built(_named(module, "probe", names["probe"]), "probe", names["probe"])}
+        built = _built(thing, "target", names["target"])
+        asked |= (built if isinstance(built, dict) else {"model": built}) | {"keep": False}
+        if "data" in names:
+            data = _named(module, "data", names["data"])
+            calls = inspect.isroutine(data) or inspect.isclass(data)
+            asked |= {"data": _called(data, "data", names["data"], "returns the data") if calls else data}
+    _say(job, event=BUILT)
+    return estimate(**asked).to_dict()
+
+
+def _loaded(path: Path) -> ModuleType:
+    """The file, run. Raises InputError where it raises."""
+    sys.path.insert(0, str(path.parent))
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    assert specification and specification.loader
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[path.stem] = module
+    try:
+        specification.loader.exec_module(module)
+    except Exception as error:
+        raise _raised("target", path.name, error, "Run the file by itself until it does not.") from error
+    return module
+
+
+def _named(module: ModuleType, field: str, name: str) -> Any:
+    """What the file calls by this name. Raises InputError where it has no such thing."""
+    if not hasattr(module, name):
+        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
+        file = Path(str(module.__file__)).name
+        raise InputError(field, name, f"is not in {file}", f"It has: {', '.join(known) or 'no function'}.")
+    return getattr(module, name)
+
+
+def _built(thing: Any, field: str, name: str) -> Any:
+    """The model that a function without arguments builds, or that is there."""
+    if not callable(thing) or hasattr(thing, "fit"):
+        return thing
+    model = _called(thing, field, name, "builds a model, or step(n)")
+    if isinstance(model, dict) and field == "target":
+        if unknown := sorted(set(model) - OF_A_MODULE):
+            remedy = f"It may have: {', '.join(sorted(OF_A_MODULE))}."
+            raise InputError(field, name, f"returned a dict with {', '.join(map(str, unknown))}", remedy)
+    elif not hasattr(model, "fit"):
+        remedy = "Let it return a compiled Keras model, or of a PyTorch module dict(model=, loss=, optimizer=, data=)."
+        raise InputError(field, name, f"returned {type(model).__name__}, no model", remedy)
+    return model
+
+
+def _called(function: Any, field: str, name: str, does: str) -> Any:
+    """What a function without arguments returns. Raises InputError where it has arguments, or raises."""
+    if needed := _needed(function):
+        remedy = f"Give a function without arguments that {does}."
+        raise InputError(field, name, f"needs {len(needed)} arguments", remedy)
+    try:
+        return function()
+    except Exception as error:
+        raise _raised(field, name, error, f"Call {name}() by itself until it returns.") from error
+
+
+def _needed(function: Any) -> list[inspect.Parameter]:
+    """The arguments that a function cannot be called without."""
+    given = inspect.signature(function).parameters.values()
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [each for each in given if each.default is each.empty and each.kind in by_place]
+
+
+def _raised(field: str, value: str, error: Exception, remedy: str) -> InputError:
+    """What is said where the reader's code has raised: the remedy, or a better one for what is known to happen."""
+    if means_out_of_memory(error):
+        remedy = BY_SIZES
+    elif isinstance(error, ModuleNotFoundError) and error.name in ("tensorflow", "jax", "torch"):
+        remedy = f"Install {error.name}, or take a backend that is here: --stack (traintime stacks lists them)."
+    return refusal(error) or InputError(field, value, f"raised {type(error).__name__}: {words(error)}", remedy)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,335 @@
+"""What the tiers know: probed and scaled from a trainer of known steps, formula from known costs, memory from both."""
+
+import itertools
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import traintime
+from traintime import paths
+from traintime.errors import InputError
+from traintime.explain.memory import CONTEXT, memory_model
+from traintime.explain.terms import TERMS
+from traintime.point import make_point
+from traintime.predict import advice, durations, evidence, normal, prices, process
+from traintime.predict.answer import around
+from traintime.predict.estimate import conclude, estimate
+from traintime.predict.prices import Prices, Rates
+from traintime.predict.probe import Probe, Trained, Trainer
+from traintime.predict.process import Copies
+from traintime.predict.request import ModelDescription, Request
+from traintime.predict.work import of_forward
+
+RATES = Rates(1e11, 2e10)
+PAID = {"overhead": 1e-3, "matmul": 1e-11, "update": 1e-10, "touch": 1e-10}
+PRICES = Prices("made up", dict.fromkeys(TERMS, 0.0) | PAID, 0.4)
+
+
+@pytest.fixture(autouse=True)
+def machine_of_known_rates(monkeypatch):
+    """Nothing is measured here."""
+    monkeypatch.setattr(process, "rates", lambda: RATES)
+
+
+class Fake(Trainer):
+    """A trainer with a step of 10 ms at 100 samples, half of it whatever the batch, and 4 % between blocks."""
+
+    stack = "2026-jax"
+    fixed_s, sample_s, spread = 0.005, 0.00005, 0.04
+
+    def __init__(self):
+        self.random, self.batches, self.samples = np.random.default_rng(0), set(), 0
+
+    def train(self, batch, steps, epochs):
+        self.batches.add(batch)
+        self.samples = max(self.samples, batch * steps)
+        took = steps * (self.fixed_s + self.sample_s * batch)
+        return took * np.exp(self.spread * self.random.standard_normal(epochs))
+
+    def peak_bytes(self):
+        return 2 * 10**9
+
+    def forget_peak(self):
+        pass
+
+    def between_s(self):
+        return 0.25
+
+    def array_bytes(self, samples):
+        return 400 * samples
+
+    def test_s(self, batch, steps):
+        return 0.002
+
+    def save_s(self):
+        return 0.5
+
+
+def probed(**asked):
+    request = Request(**({"samples": 10_000, "batch": 100, "seconds": 2.0} | asked))
+    return conclude(request, evidence.probed_evidence(request, None, Fake()))
+
+
+def model(**sizes):
+    return ModelDescription.from_point(make_point(**sizes))
+
+
+# Probed
+
+
+def test_a_training_is_the_sum_of_its_parts():
+    one = probed(samples=10_050, epochs=3, validation=1000, saves=2)
+    assert sum(one.parts.values()) == pytest.approx(one.total.value)
+    assert one.step.value == pytest.approx(0.010, rel=0.05)
+    assert one.parts["steps"] == pytest.approx(3 * 100 * one.step.value)
+    assert one.parts["last batches"] == pytest.approx(3 * 0.0075, rel=0.1)
+    assert one.parts["validation"] == pytest.approx(3 * 10 * 0.002)
+    assert one.parts["saving"] == 1.0
+    once = one.parts["first step"] + one.parts["saving"]
+    assert one.epoch.value == pytest.approx((one.total.value - once) / 3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0.005, 0.01), (0.02, 0.03), (9, 10.23), (41, 81.91), (82, 141.91), (142, 201.91)]
+)
+def test_a_pipeline_ends_when_its_thread_wakes(seconds, expected):
+    assert evidence.tf_data_end(seconds) == pytest.approx(expected)
+
+
+def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
+    awake = probed(samples=30_000, epochs=3)
+    sleep = evidence.tf_data_end(awake.epoch.high) - awake.epoch.high
+    monkeypatch.setattr(Fake, "sleeps", True)
+    asleep = probed(samples=30_000, epochs=3)
+    assert sleep > 0.1
+    assert asleep.epoch.high == pytest.approx(awake.epoch.high + sleep)
+    assert asleep.total.high == pytest.approx(awake.total.high + 3 * sleep)
+    assert asleep.total.low == awake.total.low
+    expected = asleep.parts["sleep after epochs"]
+    assert 0 < expected < 3 * sleep
+    assert asleep.total.value == pytest.approx(awake.total.value + expected)
+    assert asleep.epoch.value == pytest.approx(awake.epoch.value + expected / 3)
+    # The expected epoch may meet a longer pause.
+    most = max(sleep, evidence.tf_data_end(awake.epoch.value) - awake.epoch.value)
+    assert any(f"may sleep up to {durations.text(most)}" in note for note in asleep.notes)
+
+
+def test_an_interval_is_never_narrower_than_measuring_again():
+    repeat = prices.habits()["repeat"].groupby("stack").first()["2026-jax"]
+    step = probed().step
+    assert step.high / step.value >= math.exp(1.6448 * repeat)
+
+
+def test_one_slow_step_is_an_answer_within_half_and_twice_that_says_so(monkeypatch):
+    slow = Trained(100, 32.0, 1, (31.0,), 0.0, None)
+    monkeypatch.setattr(evidence, "probe", lambda *asked: Probe(slow, None, 63.0))
+    one = probed()
+    assert one.step.value == 31
+    assert one.step.low <= 31 / 2
+    assert one.step.high >= 31 * 2
+    assert any("longer than the 2 s" in each for each in one.warnings)
+
+
+@pytest.mark.parametrize(
+    ("own_s", "others_s", "cores", "told"),
+    [
+        (19.0, 0.5, 2, 0.0),  # nobody else works
+        (6.0, 14.0, 2, 1.4),
+        (14.0, 6.0, 16, 0.0),  # there is room for both
+        (150.0, 10.0, 16, 1.0),
+    ],
+)
+def test_others_are_in_the_way_where_the_machine_is_full(own_s, others_s, cores, told, monkeypatch):
+    monkeypatch.setattr(process, "processor_s", lambda: (100 + own_s, 1000 + others_s))
+    monkeypatch.setattr(process.psutil, "cpu_count", lambda: cores)
+    assert process.crowd((100.0, 1000.0), 10.0) == pytest.approx(told)
+    assert process.crowd(None, 10.0) == 0.0
+
+
+def test_what_this_process_has_started_is_no_other():
+    before, work = process.processor_s(), "import time; sum(range(10**7)); print(time.process_time())"
+    used_s = float(subprocess.run([sys.executable, "-c", work], check=True, capture_output=True).stdout)
+    assert process.processor_s()[0] - before[0] >= used_s
+
+
+# Memory
+
+
+def test_the_samples_themselves_are_in_the_memory(monkeypatch):
+    made_up = probed(samples=10_000_000).memory.value
+    assert made_up == pytest.approx(2e9 + 4e9, rel=0.01)
+    monkeypatch.setattr(Fake, "own_bytes", 1_000_000_000)  # the reader's own arrays, in the 2e9 that were seen
+    assert probed(samples=10_000_000).memory.value == pytest.approx(made_up - 1e9, rel=0.01)
+    assert any("samples themselves" in note for note in probed(samples=10_000_000).notes)
+    assert not any("samples themselves" in note for note in probed().notes)
+
+
+def test_samples_count_as_often_as_fit_holds_them():
+    """They may be held once more before the first step, and that is the peak where they are more than all else."""
+    for samples, copies, expected in ((1e6, Copies(3), 7e8 + 3e6), (1e10, Copies(2.0, 3.0), 6e8 + 3e10)):
+        assert evidence._with_samples(7e8, 6e8, samples, copies)[0] == expected
+
+
+@pytest.mark.parametrize(("loaded", "more"), [(None, 0.0), ((0.0, 9e9), 0.0), ((7e9, 9e9), 7e9), ((0.0, 1e3), 1e3)])
+def test_a_process_holds_what_is_usual_as_far_as_it_does_not_deny_it(loaded, more):
+    its = replace(model(), loaded_bytes=loaded)
+    found = evidence.formula_evidence(Request(1000, 100), its)
+    assert found.peak_bytes == pytest.approx((more or its.memory.idle) + its.beyond_idle)
+    other = evidence.formula_evidence(Request(1000, 100, stack="2026-jax"), its)
+    assert other.peak_bytes == pytest.approx(memory_model("2026-jax").peak_bytes(its.work))
+
+
+def test_a_cards_memory_is_the_cards(monkeypatch):
+    """However much this process holds before: it lies elsewhere."""
+    monkeypatch.setattr(process, "gpu_peak", lambda backend: 5e8)
+    monkeypatch.setattr(process, "now", lambda: 9e9)
+    monkeypatch.setattr(Fake, "peak_bytes", lambda self: 5e8)
+    monkeypatch.setattr(Fake, "array_bytes", lambda self, samples: 0)
+    assert probed().memory.value == 5e8
+    card = estimate(make_point(vocabulary=100), samples=1000, device="T4").memory
+    assert card.value > CONTEXT
+
+
+# The formula
+
+
+def test_validation_is_the_forward_pass_of_the_work():
+    """However little of a step the way back is."""
+    whole = make_point(vocabulary=100).work
+    most = replace(of_forward(whole), flops=whole.flops // 2)
+    its = ModelDescription(whole, 0, 0, "adam", "adam", "2026-jax", forward_work=most)
+    request = Request(1000, 100, epochs=2, validation=500)
+    forward_s = prices.of_rates("x", RATES, "2026-jax").step_s(most)
+    assert evidence.formula_evidence(request, its).parts["validation"] == pytest.approx(2 * 5 * forward_s)
+    known = replace(its, forward_work=None)
+    assert known.forward.flops == whole.flops // 3
+    assert known.forward.launches == whole.launches // 2
+    assert known.forward.update_bytes == known.forward.update_flops == 0
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_a_model_in_another_type_is_priced_as_float32_and_told_of(dtype):
+    request = Request(1000, 100, stack="2026-torch")
+    one, full = (
+        conclude(request, evidence.formula_evidence(request, replace(model(), dtype=each), RATES))
+        for each in (dtype, "float32")
+    )
+    assert one.step == full.step
+    assert any(f"computed in {dtype}, which has no known cost here" in note for note in one.notes)
+    assert (advice.PRECISION in one.notes, advice.PRECISION in full.notes) == (False, True)
+
+
+# From a smaller model to a larger one
+
+
+@pytest.mark.parametrize(("few", "many", "apart"), [(20_000, 20_000, 0), (10_000, 20_000, 0), (20_000, 2_000_000, 1)])
+def test_a_step_is_scaled_by_what_the_costs_make_of_both(few, many, apart):
+    """Costs that are all off alike scale alike; an update that caches hold is no measure of one that they do not."""
+    small, large = model(vocabulary=few), model(vocabulary=many)
+    dearer = replace(PRICES, seconds={name: 3 * each for name, each in PRICES.seconds.items()})
+    times, more_s, error, _ = evidence.scale(small, large, PRICES)
+    assert times * PRICES.step_s(small.work) + more_s == pytest.approx(PRICES.step_s(large.work))
+    assert more_s == pytest.approx(apart * PRICES.parts(large.work)["update"])
+    assert evidence.scale(small, large, dearer)[0] == pytest.approx(times)
+    if few == many:
+        assert error == pytest.approx(PRICES.error * evidence.ALIKE)
+
+
+def test_what_was_not_seen_in_the_smaller_one_is_in_doubt():
+    """The update of a larger table is more of the step; a step that is all update already only grows."""
+    small, large, huge = (model(vocabulary=rows) for rows in (5_000, 50_000, 500_000))
+    update = replace(PRICES, seconds=dict.fromkeys(TERMS, 0.0) | {"update": 1e-10})
+    assert evidence.scale(small, large, PRICES)[2] > evidence.scale(small, large, update)[2]
+    assert evidence.scale(small, huge, PRICES)[2] > evidence.scale(large, huge, PRICES)[2]
+
+
+def test_memory_that_the_larger_one_alone_has_mapped_anew_is_in_the_interval_and_said():
+    """A softmax over 20,000 words for each position, from one over 2,000: on JAX half of its step are page faults."""
+
+    def found(few, many, allocator="glibc"):
+        works = [replace(model().work, activation_bytes=size) for size in (few, many)]
+        return evidence.scale(*(replace(model(), work=each, allocator=allocator) for each in works), PRICES)[2:]
+
+    error, notes = found(7_000_000, 58_000_000)
+    assert error >= PRICES.error
+    assert "from 0.014 GB to 0.116 GB" in notes[0]
+    for error, notes in (found(7_000_000, 15_000_000), found(58e6, 580e6), found(7e6, 58e6, "tcmalloc")):
+        assert error < 0.8 * PRICES.error
+        assert not notes
+
+
+def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
+    monkeypatch.setattr(process, "now", lambda: 0)
+    small, large = model(vocabulary=20_000, batch=32), model(vocabulary=200_000, batch=100)
+    monkeypatch.setattr(Fake, "spread", 0.0)
+    monkeypatch.setattr(Fake, "fixed_s", PRICES.step_s(small.work))
+    monkeypatch.setattr(Fake, "sample_s", 0.0)
+    request = Request(10_050, 100, epochs=2, validation=1000, saves=1, probe_batch=32, seconds=1.0)
+    answers = []
+    for present in (0, 1_000_000):
+        trainer = Fake()
+        found = evidence.scaled_evidence(request, small, large, trainer, PRICES, present)
+        answers.append(conclude(request, found))
+    one, beside = answers
+    assert trainer.batches == {32}
+    assert one.tier == "scaled"
+    assert one.step.value == pytest.approx(PRICES.step_s(large.work), rel=1e-3)
+    assert one.parts["steps"] == pytest.approx(200 * one.step.value)
+    assert one.step.value / 2 < one.parts["last batches"] / 2 < one.step.value
+    assert one.parts["saving"] == pytest.approx(0.5 * large.work.parameters / small.work.parameters)
+    more = large.beyond_idle - small.beyond_idle
+    trained = 2e9 - 400 * trainer.samples + more  # without the samples that were there
+    assert one.memory.value == pytest.approx(trained + 400 * 11_050, rel=1e-9)
+    assert one.memory.value - beside.memory.value == pytest.approx(1_000_000), "what is there is not counted twice"
+    assert any("at batch 32" in note for note in one.notes)
+    assert one.step.high / one.step.value >= math.exp(1.6 * evidence.scale(small, large, PRICES)[2])
+    assert sum(one.terms.values()) == pytest.approx(one.step.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"tier": "scaled"}, "tier"),
+        ({"tier": "formula", "probe_batch": 10}, "tier"),
+        ({"probe_batch": 0}, "probe_batch"),
+        ({"probe": object(), "device": "K40m"}, "device"),
+        ({"model": make_point(), "batch_size": 100, "probe_batch": 10}, "probe_batch.*a point's sizes"),
+        ({"model": None, "step": print, "probe": object()}, "probe.*a function cannot be scaled"),
+    ],
+)
+def test_what_cannot_be_scaled_is_refused(asked, field):
+    with pytest.raises(InputError, match=f"^{field}"):
+        traintime.estimate(**{"model": object(), "samples": 1000, "batch_size": 100} | asked)
+
+
+def test_the_books_own_points_lie_where_a_tenth_of_them_says():
+    """What ALIKE rests on: each point of a machine, from one of a fourth or less in one size, by the habits."""
+    machine = "intel-xeon-family6-model167-2-cores-24-gib-stepping1"
+    rates, found = prices.own_rates(machine), normal.points_by_key(paths.MEASUREMENTS, machine)
+    rows = normal.measured(paths.MEASUREMENTS, machine)
+    inside, beyond = [], []
+    for stack in ("2026-tensorflow", "2026-jax", "2026-torch"):
+        steps = rows[rows["stack"] == stack].set_index("key")["step_s"]
+        points = [(found[key], step) for key, step in steps.items() if prices.usable(found[key])]
+        for (small, was), (large, now) in itertools.permutations(points, 2):
+            a, b = small.model_dump()["sizes"], large.model_dump()["sizes"]
+            differ = [name for name in a if a[name] != b.get(name)]
+            if (
+                small.workload != large.workload
+                or len(differ) != 1
+                or differ[0] not in ("vocabulary", "batch", "length")
+            ):
+                continue
+            if 4 <= b[differ[0]] / a[differ[0]] <= 20:
+                works = ModelDescription.from_point(small), ModelDescription.from_point(large)
+                times, _, error, _ = evidence.scale(*works, prices.of_rates("it", rates, stack))
+                interval = around(was * times, (error, 1e6))
+                inside.append(now in interval)
+                beyond.append(abs(was * times / now - 1))
+    assert len(inside) >= 20
+    assert 0.85 <= np.mean(inside) <= 1
+    assert np.mean(beyond) < 0.25

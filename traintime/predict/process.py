@@ -1,0 +1,107 @@
+"""This process as the predictor sees it: who answers malloc, memory, processor time, and what the machine reaches."""
+
+import contextlib
+import os
+import resource
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+
+from traintime.measuring.measure import run_worker
+from traintime.measuring.worker import process as worker
+from traintime.predict.prices import USUAL, Rates
+from traintime.store.records import DISTURBED
+
+RATES_TIMEOUT_S = 120.0
+FULL = 0.8  # share of a machine's processors in use from which others are in the way
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How often `fit` holds its samples, their own arrays included: while it trains, and for a moment at its start."""
+
+    training: float = 1.0
+    start: float = 1.0
+
+
+ONCE = Copies()
+peak = worker.peak_memory  # bytes since `forget`; or since its start, where the system cannot
+
+
+def now() -> int:
+    """Resident memory of this process, bytes."""
+    return psutil.Process().memory_info().rss
+
+
+def forget(backend: str = "") -> None:
+    """Start counting anew: Linux forgets VmHWM when 5 is written to clear_refs (proc(5)); elsewhere nothing happens."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    if backend == "torch" and (torch := sys.modules.get("torch")) and torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    if backend == "tensorflow" and (tf := sys.modules.get("tensorflow")) and tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.reset_memory_stats("GPU:0")
+
+
+def gpu_peak(backend: str) -> int | None:
+    """Highest memory that the framework held on its first GPU, bytes, since `forget` (JAX: since its start)."""
+    if backend == "torch" and (torch := sys.modules.get("torch")) and torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    if backend == "tensorflow" and (tf := sys.modules.get("tensorflow")) and tf.config.list_physical_devices("GPU"):
+        return tf.config.experimental.get_memory_info("GPU:0")["peak"]
+    if backend == "jax" and (jax := sys.modules.get("jax")) and jax.devices()[0].platform == "gpu":
+        return jax.devices()[0].memory_stats()["peak_bytes_in_use"]
+    return None
+
+
+def allocator() -> str:
+    """The allocator of this process; the usual one where nobody can tell."""
+    return worker.allocator() or USUAL
+
+
+def rates() -> Rates:
+    """What this machine reaches, measured now; takes some seconds.
+
+    By a process of its own: an allocator that keeps its memory would keep the half gibibyte that it takes, and a probe
+    of this process would count it as the model's. Raises RuntimeError where that process fails.
+    """
+    answer = run_worker([sys.executable, "-m", "traintime.measuring.machine"], {}, dict(os.environ), RATES_TIMEOUT_S)
+    if answer["status"] != "ok":
+        raise RuntimeError(f"measuring this machine's rates: {answer['status']}: {answer.get('error')}")
+    reached = answer["result"]
+    return Rates(reached["matmul_flop_per_s"], reached["bandwidth_bytes_per_s"])
+
+
+def processor_s() -> tuple[float, float] | None:
+    """Processor time so far, s: of this process and all that it has started, and of everybody else, the host included.
+
+    None where the system does not tell.
+    """
+    seen, ended = worker.counters(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    children_s = ended.ru_utime + ended.ru_stime
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            children_s += sum(child.cpu_times()[:2])
+    if "others_cpu_s" not in seen:
+        return None
+    return seen["own_cpu_s"] + children_s, seen["others_cpu_s"] - children_s + seen["steal_s"]
+
+
+def crowd(before: tuple[float, float] | None, seconds: float) -> float:
+    """Processors that others have kept busy since `before` (processor_s), so many seconds ago, where that left this
+    process too few; else 0. Steps that wait for each other's threads get slower by far more than they lose.
+    """
+    if before is None or (after := processor_s()) is None or seconds <= 0:
+        return 0.0
+    own, others = ((then - begun) / seconds for then, begun in zip(after, before, strict=True))
+    return others if others > DISTURBED and own + others > FULL * (psutil.cpu_count() or 1) else 0.0
+
+
+def shown() -> contextlib.AbstractContextManager[Any]:
+    """A context in which a terminal shows that a model is trained."""
+    told = Console(stderr=True).status("trains your model for a moment, then puts it back as it was")
+    return told if sys.stderr.isatty() else contextlib.nullcontext()
