@@ -21,8 +21,7 @@ from traintime.predict.layers import LAYERS, MADE_OF, OPERATIONS
 from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription
 from traintime.predict.work import ModelWork, UnknownLayer, work
-from traintime.workloads.base import SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
-from traintime.workloads.base import updates as of_workload
+from traintime.workloads.base import UPDATES, Update, Work
 
 # Keras' own, of NumPy 2, where it hands a learning rate to NumPy on torch and JAX.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -197,7 +196,6 @@ def test_states_that_are_handed_in_need_their_gradient_where_the_layer_is_frozen
     model = keras.Model([source, target], decoder(target, initial_state=states))
     found = next(layer for layer in work(model, BATCH, "sgd").layers if layer.name == "decoder")
     assert found.work.flops == 2 * (1 * BATCH * 8 * 5 * 28 + 2 * 8 * BATCH * 7 * 28)
-    assert found.backward
 
 
 def test_bidirectional_is_two_layers_and_what_joins_them(layers, stacked):
@@ -486,7 +484,6 @@ def test_a_shared_layer_is_computed_each_time_and_its_weights_are_there_once(ker
     found = next(
         layer for layer in work(keras.Model([inputs, other], outputs), BATCH, "adam").layers if "D" in layer.kind
     )
-    assert found.calls == 2
     assert found.work.parameters == 6 * 7
     assert found.work.flops == (2 + 3) * 2 * BATCH * 5 * 7
     assert found.work.launches == 4
@@ -523,7 +520,6 @@ def test_a_frozen_model_inside_is_computed_forward_alone(keras, layers, stacked)
     assert done.total.trained == 7 * 2
     assert done.total.flops == 2 * BATCH * (5 * 7 + 7 * 6) + 2 * 2 * BATCH * 6 * 2
     assert done.total.launches == 3 + 2
-    assert [layer.backward for layer in done.layers] == [False, False, False, False, True]
 
 
 def test_a_gradient_passes_a_frozen_layer_to_what_is_trained_before_it(layers, stacked):
@@ -797,15 +793,6 @@ def test_an_optimizers_name_stands_for_its_usual_arguments(name, keras):
     assert updates.of(name.upper()) == updates.of(made)
 
 
-@pytest.mark.parametrize("name", sorted(set(SLOTS) & {*updates.NAMED}))
-@pytest.mark.parametrize("steps", [1, 4])
-def test_an_update_costs_what_the_workloads_say(name, steps):
-    update = updates.of(name)
-    assert (update.slots, update.bytes, update.flops) == (SLOTS[name], UPDATE_BYTES[name], UPDATE_FLOPS[name])
-    accumulated = updates.Update(update.slots, update.flops, accumulated=steps)
-    assert accumulated.parts(1000, 777) == of_workload(1000, 777, name, steps)
-
-
 def test_a_norm_is_known_when_all_gradients_have_been_read(keras):
     plain, clipped = (updates.of(keras.optimizers.Adam(global_clipnorm=norm)) for norm in (None, 1.0))
     assert clipped.bytes == plain.bytes + 4
@@ -819,9 +806,9 @@ def test_an_optimizer_of_ones_own_is_asked_for_its_variables(keras):
             super().build(variables)
             self.third = self.add_optimizer_variables(variables, "third")
 
-    assert updates.of(Mine()) == updates.Update(3, 2 + 5 * 3)
-    assert updates.of(keras.optimizers.Lamb()) == updates.Update(2, 12)
-    assert updates.of(Mine(use_ema=True, gradient_accumulation_steps=3)) == updates.Update(4, 22, accumulated=3)
+    assert updates.of(Mine()) == Update(3, 2 + 5 * 3)
+    assert updates.of(keras.optimizers.Lamb()) == Update(2, 12)
+    assert updates.of(Mine(use_ema=True, gradient_accumulation_steps=3)) == Update(4, 22, accumulated=3)
 
 
 def test_an_optimizer_that_is_none_or_cannot_be_made_again_is_refused(keras):
@@ -841,7 +828,7 @@ def test_the_compiled_models_optimizer_is_taken(keras, layers, stacked):
         work(model, BATCH)
     model.compile(keras.optimizers.SGD(momentum=0.9), "mse")
     assert work(model, BATCH).total == work(model, BATCH, "momentum").total
-    assert work(model, BATCH, "sgd").total.update_bytes == 42 * UPDATE_BYTES["sgd"]
+    assert work(model, BATCH, "sgd").total.update_bytes == 42 * UPDATES["sgd"].bytes
 
 
 # What is refused

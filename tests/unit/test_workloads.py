@@ -10,7 +10,7 @@ from traintime import paths, workloads
 from traintime.errors import InputError
 from traintime.point import Run, make_point
 from traintime.store import code
-from traintime.workloads.base import APIS, BY_ROW, SLOTS, UPDATE_BYTES, UPDATE_FLOPS, InKey, Sizes, Work, product
+from traintime.workloads.base import APIS, BY_ROW, UPDATES, InKey, Sizes, Work, matmul
 
 each = pytest.mark.parametrize("name", workloads.ALL)
 
@@ -163,13 +163,13 @@ def test_the_update_by_rows_is_refused_where_no_weight_has_rows(name):
 
 
 def test_every_optimizer_has_its_operations_and_bytes():
-    assert set(UPDATE_BYTES) == set(UPDATE_FLOPS) == {"adam", "sgd", "momentum", "rmsprop"} | set(BY_ROW) == set(SLOTS)
-    assert (UPDATE_BYTES["adam"], UPDATE_BYTES["sgd"], UPDATE_BYTES["momentum"]) == (32, 16, 24)
+    assert set(UPDATES) == {"adam", "sgd", "momentum", "rmsprop"} | set(BY_ROW)
+    assert (UPDATES["adam"].bytes, UPDATES["sgd"].bytes, UPDATES["momentum"].bytes) == (32, 16, 24)
 
 
 def test_a_product_is_done_once_forward_and_twice_backward():
     """2 x 3 by 3 x 5: thirty multiplications and as many additions, over 6, 15 and 10 numbers of four bytes."""
-    assert product(2, 3, 5) == (3 * 60, 3 * 4 * (6 + 15 + 10))
+    assert matmul(2, 3, 5) == Work(flops=3 * 60, product_bytes=3 * 4 * (6 + 15 + 10))
 
 
 def test_sizes_without_a_closed_form_say_so():

@@ -9,12 +9,12 @@ from scipy.optimize import nnls
 from traintime.errors import InputError
 from traintime.point import Point
 from traintime.store.derived import Footprint
-from traintime.workloads.base import ACCUMULATED, BY_ROW, FLOAT, SLOTS
+from traintime.workloads.base import ACCUMULATED, BY_ROW, FLOAT, UPDATES
 
 GIB = 2**30
 # The least that an optimizer needs, in copies of the parameters: parameter, gradient, moments.
-LEAST_COPIES = {name: 2.0 + slots for name, slots in SLOTS.items()} | dict.fromkeys(BY_ROW, 3.0) | {"frozen": 1.0}
-LEAST_COPIES |= {name + ACCUMULATED: 3.0 + slots for name, slots in SLOTS.items() if name not in BY_ROW}
+LEAST_COPIES = {name: 2.0 + each.slots for name, each in UPDATES.items()} | dict.fromkeys(BY_ROW, 3.0) | {"frozen": 1.0}
+LEAST_COPIES |= {name + ACCUMULATED: 3.0 + each.slots for name, each in UPDATES.items() if name not in BY_ROW}
 READY = 16  # batches that a worker holds all the time: none of a model's memory (measuring/worker/samples.POOL)
 IDLE = float(GIB)  # of a stack that was never measured: no framework here holds more before it trains
 

@@ -162,8 +162,7 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
             one.gradients += numbers * each.element_size() * each.requires_grad
     saved = sum(one.saved for one in memory.modules.values())
     batch_bytes = sum(each.nbytes for each in _tensors(batch))
-    work = Work(
-        **update.parts(parameters, trained),
+    work = update.work(parameters, trained) + Work(
         flops=products.flops,
         product_bytes=products.bytes,
         activation_bytes=saved + batch_bytes,
