@@ -22,7 +22,7 @@ from traintime.predict.prices import Rates
 from traintime.predict.probe import Probe, Trained, Trainer
 from traintime.predict.request import ModelDescription, Request, sizes
 from traintime.predict.tiers import probed_evidence
-from traintime.predict.work import of_forward
+from traintime.predict.work.graph import of_forward
 
 RATES = Rates(1e11, 2e10)
 

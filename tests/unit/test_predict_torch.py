@@ -17,7 +17,7 @@ from traintime.predict.prices import Prices, Rates  # noqa: E402
 from traintime.predict.request import ModelDescription  # noqa: E402
 from traintime.predict.snapshot import Snapshot  # noqa: E402
 from traintime.predict.torch_trainer import TorchTrainer, _scattered  # noqa: E402
-from traintime.predict.torch_work import step_work  # noqa: E402
+from traintime.predict.work.torch import step_work  # noqa: E402
 from traintime.workloads.base import matmul  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional

@@ -15,12 +15,13 @@ import pytest
 from traintime import workloads
 from traintime.errors import InputError
 from traintime.point import make_point
-from traintime.predict import advice, prices, resident, updates
+from traintime.predict import advice, prices, resident
 from traintime.predict.estimate import estimate
-from traintime.predict.layers import LAYERS, MADE_OF, OPERATIONS
 from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription
-from traintime.predict.work import ModelWork, UnknownLayer, work
+from traintime.predict.work import optimizers
+from traintime.predict.work.graph import ModelWork, UnknownLayer, work
+from traintime.predict.work.layers import LAYERS, MADE_OF, OPERATIONS
 from traintime.workloads.base import UPDATES, Update, Work
 
 # Keras' own, of NumPy 2, where it hands a learning rate to NumPy on torch and JAX.
@@ -329,7 +330,7 @@ def test_a_deferred_table_writes_the_rows_of_a_batch(rows, trained, layers, stac
     from traintime import deferred
 
     table, adam = deferred.Embedding(rows, 5), deferred.Adam()
-    assert updates.of(adam) == updates.of("adam")
+    assert optimizers.of(adam) == optimizers.of("adam")
     model = stacked((6,), table, layers.Dense(1), dtype="int32")
     model.compile(adam, "mse")
     done = work(model, BATCH)
@@ -561,9 +562,8 @@ def test_the_model_is_left_as_it_was(keras, layers, stacked):
 
 
 def test_keras_is_not_imported_before_a_model_is_there():
-    script = (
-        "import sys; import traintime.predict.work; print({'keras', 'tensorflow', 'jax', 'torch'} & {*sys.modules})"
-    )
+    loaded = "{'keras', 'tensorflow', 'jax', 'torch'} & {*sys.modules}"
+    script = f"import sys; import traintime.predict.work.graph; print({loaded})"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "set()\n"
 
 
@@ -780,23 +780,23 @@ configured = [f"{name}-{'-'.join(given)}" for name, given in CONFIGURED]
 @pytest.mark.parametrize(("name", "given"), CONFIGURED, ids=configured)
 def test_the_slots_of_an_optimizer_are_those_that_it_makes(name, given, keras):
     optimizer = getattr(keras.optimizers, name)(**given)
-    update = updates.of(optimizer)
+    update = optimizers.of(optimizer)
     optimizer.build([keras.Variable("zeros", shape=(3, 5))])
     made = [each for each in optimizer.variables if tuple(each.shape) == (3, 5)]
     assert update.slots == len(made) - (update.accumulated > 1)
-    assert updates._slots_made(optimizer) == update.slots
+    assert optimizers._slots_made(optimizer) == update.slots
 
 
-@pytest.mark.parametrize("name", updates.NAMED)
+@pytest.mark.parametrize("name", optimizers.NAMED)
 def test_an_optimizers_name_stands_for_its_usual_arguments(name, keras):
     made = keras.optimizers.SGD(momentum=0.9) if name == "momentum" else keras.optimizers.get(name)
-    assert updates.of(name.upper()) == updates.of(made)
+    assert optimizers.of(name.upper()) == optimizers.of(made)
 
 
 def test_a_norm_is_known_when_all_gradients_have_been_read(keras):
-    plain, clipped = (updates.of(keras.optimizers.Adam(global_clipnorm=norm)) for norm in (None, 1.0))
+    plain, clipped = (optimizers.of(keras.optimizers.Adam(global_clipnorm=norm)) for norm in (None, 1.0))
     assert clipped.bytes == plain.bytes + 4
-    scaled = updates.of(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam()))
+    scaled = optimizers.of(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam()))
     assert (scaled.slots, scaled.bytes, scaled.flops) == (2, plain.bytes + 4, plain.flops + 1)
 
 
@@ -806,9 +806,9 @@ def test_an_optimizer_of_ones_own_is_asked_for_its_variables(keras):
             super().build(variables)
             self.third = self.add_optimizer_variables(variables, "third")
 
-    assert updates.of(Mine()) == Update(3, 2 + 5 * 3)
-    assert updates.of(keras.optimizers.Lamb()) == Update(2, 12)
-    assert updates.of(Mine(use_ema=True, gradient_accumulation_steps=3)) == Update(4, 22, accumulated=3)
+    assert optimizers.of(Mine()) == Update(3, 2 + 5 * 3)
+    assert optimizers.of(keras.optimizers.Lamb()) == Update(2, 12)
+    assert optimizers.of(Mine(use_ema=True, gradient_accumulation_steps=3)) == Update(4, 22, accumulated=3)
 
 
 def test_an_optimizer_that_is_none_or_cannot_be_made_again_is_refused(keras):
@@ -818,7 +818,7 @@ def test_an_optimizer_that_is_none_or_cannot_be_made_again_is_refused(keras):
 
     for given, problem in ((Mine(1), "cannot be asked"), ("adan", "is not a known"), (7, "is no Keras 3 optimizer")):
         with pytest.raises(InputError, match=problem) as caught:
-            updates.of(given)
+            optimizers.of(given)
         assert caught.value.field == "optimizer"
 
 
@@ -996,8 +996,8 @@ def test_a_batch_that_the_model_fixes_is_kept(keras, layers):
 COUNTED = """
 import json, math, jax, keras, numpy as np
 from keras import layers
-from traintime.predict import updates
-from traintime.predict.work import work
+from traintime.predict.work import optimizers
+from traintime.predict.work.graph import work
 
 # No values are needed, and drawing them would be compiled anew for each shape.
 for each in (keras.initializers.GlorotUniform, keras.initializers.Orthogonal):
@@ -1037,7 +1037,7 @@ for number, (name, given) in enumerate(CONFIGURED):
     arguments = [each.value for each in optimizer.variables], [variable.value], [variable.value]
     costs = jax.jit(optimizer.stateless_apply).lower(*arguments).cost_analysis()
     each = (costs["flops"] + costs.get("transcendentals", 0)) / 100**2
-    found["update"][f"{number} {name} {given}"] = [each, updates.of(optimizer).flops]
+    found["update"][f"{number} {name} {given}"] = [each, optimizers.of(optimizer).flops]
 print(json.dumps(found))
 """
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from traintime.errors import InputError, unknown
-from traintime.predict.layers import HOMES
+from traintime.predict.work.layers import HOMES
 from traintime.workloads.base import ADAM, UPDATES, Update
 
 DECAY = 3  # two scalings and a difference

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from traintime.errors import InputError
-from traintime.predict import layers, updates
-from traintime.predict.layers import Call, tensors
+from traintime.predict.work import layers, optimizers
+from traintime.predict.work.layers import Call, tensors
 from traintime.workloads.base import FLOAT, FLOAT32, UPDATES, Update, Work
 
 PROBED = "Ask traintime.estimate, which trains it for a moment (tier='probed')."
@@ -108,7 +108,7 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
     if optimizer is None:
         remedy = "Call model.compile(optimizer, loss) first, or give optimizer=…."
         raise InputError("optimizer", None, "is known of no model that is not compiled", remedy)
-    update = updates.of(optimizer)
+    update = optimizers.of(optimizer)
     shapes = _shapes(graph, batch_size, length)
     trained: set[int] = {id(each) for each in model.trainable_variables}
     walk, forward = _Walk(trained, update), _Walk(set(), update)

@@ -315,7 +315,7 @@ HARMLESS = {"build", "get_config", "from_config", "compute_output_shape", "compu
 HARMLESS |= {"compute_mask", "get_build_config", "build_from_config", "save_own_variables", "load_own_variables"}
 HOMES = ("keras.", "traintime.deferred.")  # where classes come from that the rules are written for
 
-# Layers that are made of others, whose work is that of those; see traintime.predict.work.
+# Layers that are made of others, whose work is that of those (graph.py).
 MADE_OF = {
     "Sequential": lambda layer: layer._functional.operations,
     "Functional": lambda layer: layer.operations,
@@ -372,13 +372,9 @@ def why_unknown(operation: Any) -> str:
 def _changed(operation: Any) -> list[str]:
     """Methods that a user's subclass computes with instead of Keras'."""
     home, bases = _home(operation), type(operation).__mro__
-    own = [(name, value) for each in bases[: bases.index(home)] for name, value in vars(each).items()]
+    own = [each for base in bases[: bases.index(home)] for each in vars(base).items()]
+    methods = {name for name, one in own if callable(one) or isinstance(one, property | staticmethod | classmethod)}
+    special = {name for name in methods if name.startswith("__") and name != "__call__"}
     # Not what a backend's own base class has, such as torch's Module.half.
     of_keras = {name for each in home.__mro__ if each.__module__.startswith(HOMES) for name in vars(each)}
-    return sorted({name for name, value in own if _is_method(name, value) and name in of_keras})
-
-
-def _is_method(name: str, value: Any) -> bool:
-    special = name.startswith("__") and name != "__call__"
-    method = callable(value) or isinstance(value, property | staticmethod | classmethod)
-    return method and not special and name not in HARMLESS
+    return sorted(methods & of_keras - special - HARMLESS)
