@@ -76,8 +76,8 @@ class Update:
 
     @property
     def bytes(self) -> int:
-        """Bytes moved for each parameter at the least: zero the gradient, read it, the parameter and the slots, write
-        the parameter and the slots. SGD without a velocity: Keras 2 keeps one even at momentum 0, which adds 8.
+        """Bytes moved for each parameter at the least: zero the gradient; read it, the parameter and the state; write
+        those two. SGD without a velocity: Keras 2 keeps one even at momentum 0, which adds 8.
         """
         return FLOAT * (1 + self.again + 2 + self.slots + 1 + self.slots)
 
