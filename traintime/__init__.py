@@ -13,7 +13,7 @@ PUBLIC = {
     "TrainingLoop": "traintime.predict.track",
     "estimate": "traintime.predict.estimate",
     "largest": "traintime.predict.largest",
-    "module_memory": "traintime.predict.torch_work",
+    "module_memory": "traintime.predict.work.torch",
     "track": "traintime.predict.track",
 }
 

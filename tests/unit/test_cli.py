@@ -24,7 +24,7 @@ from traintime.measuring.protocol import QUICK
 from traintime.point import make_point
 from traintime.predict import bench
 from traintime.store import code, records
-from traintime.workloads.base import Batch, Optimizer, Sizes, Work, updates
+from traintime.workloads.base import UPDATES, Batch, Optimizer, Sizes, Work
 
 MACHINE = "some-machine"
 TINY = {"vocabulary": 11, "embedding": 3, "units": 4, "length": 5, "batch": 6}
@@ -358,7 +358,7 @@ def test_a_field_that_the_workload_does_not_have_is_refused(traintime, fake_meas
         optimizer: Optimizer = "adam"
 
         def work(self):
-            return Work(**updates(1, 1, self.optimizer), flops=1, product_bytes=1, activation_bytes=1, launches=1)
+            return UPDATES[self.optimizer].work(1, 1) + Work(flops=1, product_bytes=1, activation_bytes=1, launches=1)
 
     monkeypatch.setitem(workloads.ALL, "other", Other)
     calls = fake_measure()

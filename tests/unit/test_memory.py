@@ -13,7 +13,7 @@ from traintime.explain.memory import GIB, IDLE, LARGE, LEAST_COPIES, memory_mode
 from traintime.measuring import stacks
 from traintime.point import make_point
 from traintime.store import records
-from traintime.workloads.base import BY_ROW, UPDATE_BYTES
+from traintime.workloads.base import BY_ROW, UPDATES
 
 NAMES = list(stacks.ALL)
 SEEN = [(stack, how) for stack in NAMES for how in memory.copies(stack)]
@@ -43,8 +43,8 @@ def test_without_a_measurement_the_least_possible_counts_and_a_gibibyte_of_the_f
 
 
 def test_every_way_of_training_has_a_least():
-    moved = [{"optimizer": name} for name in UPDATE_BYTES]
-    summed = [{"optimizer": name, "accumulated": 2} for name in UPDATE_BYTES if name not in BY_ROW]
+    moved = [{"optimizer": name} for name in UPDATES]
+    summed = [{"optimizer": name, "accumulated": 2} for name in UPDATES if name not in BY_ROW]
     assert {make_point(**fields).sizes.how for fields in moved + summed} | {"frozen"} == set(LEAST_COPIES)
 
 

@@ -73,7 +73,7 @@ def test_nine_tenths_of_the_weight_and_not_of_the_number():
 
 def test_the_networks_on_the_a100_have_the_work_of_their_layers():
     keras = pytest.importorskip("keras")
-    from traintime.predict.work import work
+    from traintime.predict.work.graph import work
 
     depth, filters = 3, 2
     network = keras.Sequential([keras.Input((32, 32, 3))])

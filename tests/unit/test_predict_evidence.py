@@ -22,7 +22,7 @@ from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, Trained, Trainer
 from traintime.predict.process import Copies
 from traintime.predict.request import ModelDescription, Request
-from traintime.predict.work import of_forward
+from traintime.predict.work.graph import of_forward
 
 RATES = Rates(1e11, 2e10)
 PAID = {"overhead": 1e-3, "matmul": 1e-11, "update": 1e-10, "touch": 1e-10}

@@ -17,8 +17,8 @@ from traintime.predict.prices import Prices, Rates  # noqa: E402
 from traintime.predict.request import ModelDescription  # noqa: E402
 from traintime.predict.snapshot import Snapshot  # noqa: E402
 from traintime.predict.torch_trainer import TorchTrainer, _scattered  # noqa: E402
-from traintime.predict.torch_work import step_work  # noqa: E402
-from traintime.workloads.base import product  # noqa: E402
+from traintime.predict.work.torch import step_work  # noqa: E402
+from traintime.workloads.base import matmul  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
 OF_UPDATE = Prices("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
@@ -207,9 +207,9 @@ def of(module, data, loss=functional.mse_loss, kind=torch.optim.Adam, **how):
 def test_the_work_of_dense_layers_is_the_closed_form():
     module = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 3))
     work = step_work(of(module, (torch.randn(5, 20), torch.randn(5, 3))), 32).work
-    forms = product(32, 20, 64, fed_by_data=True), product(32, 64, 3)
-    assert work.flops == sum(flops for flops, _ in forms)
-    assert work.product_bytes == pytest.approx(sum(moved for _, moved in forms), rel=0.05)  # biases are read, too
+    form = matmul(32, 20, 64, gradients=1) + matmul(32, 64, 3)
+    assert work.flops == form.flops
+    assert work.product_bytes == pytest.approx(form.product_bytes, rel=0.05)  # biases are read, too
     assert work.parameters == work.trained == 20 * 64 + 64 + 64 * 3 + 3
     assert work.update_bytes == 32 * work.trained
 
@@ -241,8 +241,8 @@ def test_a_recurrent_layer_counts_its_products(kind, gates, both):
     module = Steps(kind, **({"bidirectional": True} if both else {}))
     work = step_work(of(module, (torch.randn(6, 10, 16), torch.randn(6, 1))), 6).work
     columns, ways = gates * 32, 1 + both
-    inputs, states = product(60, 16, columns, fed_by_data=True)[0], product(60, 32, columns)[0]
-    last = product(6, 32 * ways, 1)[0]
+    inputs, states = matmul(60, 16, columns, gradients=1).flops, matmul(60, 32, columns).flops
+    last = matmul(6, 32 * ways, 1).flops
     # In one call the gradient of the inputs is computed whether anybody needs it or not.
     least, most = ways * (inputs + states) + last, ways * (3 * inputs / 2 + states) + last
     assert least * 0.9 <= work.flops <= most * 1.01

@@ -16,13 +16,13 @@ from traintime.explain.least_squares import Array, Mask, left_out, solve
 from traintime.point import Point
 from traintime.store import derived
 from traintime.store.records import Record
-from traintime.workloads.base import ACCUMULATED, BY_ROW, FLOAT, SLOTS, Work
+from traintime.workloads.base import ACCUMULATED, BY_ROW, FLOAT, UPDATES, Work
 
 GIB = 2**30
 ADAM = "adam"
 # The least that an optimizer needs, in copies of the parameters: parameter, gradient, moments.
-LEAST_COPIES = {name: 2.0 + slots for name, slots in SLOTS.items()} | dict.fromkeys(BY_ROW, 3.0) | {"frozen": 1.0}
-LEAST_COPIES |= {name + ACCUMULATED: 3.0 + slots for name, slots in SLOTS.items() if name not in BY_ROW}
+LEAST_COPIES = {name: 2.0 + each.slots for name, each in UPDATES.items()} | dict.fromkeys(BY_ROW, 3.0) | {"frozen": 1.0}
+LEAST_COPIES |= {name + ACCUMULATED: 3.0 + each.slots for name, each in UPDATES.items() if name not in BY_ROW}
 READY = 16  # batches that a worker holds all the time: none of a model's memory (measuring/worker/samples.POOL)
 IDLE = float(GIB)  # of a stack that was never measured: no framework here holds more before it trains
 LARGE = 280_000  # rows from which on the table, and nothing else, decides the peak

@@ -9,7 +9,7 @@ from traintime.explain.terms import PARTS
 from traintime.predict.answer import WAIT, Help
 from traintime.predict.prices import Prices
 from traintime.predict.request import DEFERRED, SPARSE, ModelDescription
-from traintime.workloads.base import SLOTS, UPDATE_BYTES, UPDATE_FLOPS, Work
+from traintime.workloads.base import UPDATES, Work
 
 BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "recurrent_bytes", "slice_bytes")
 TIMES = 4  # of the batch, where a larger one is priced
@@ -71,8 +71,8 @@ def _changes(model: ModelDescription, batch: int) -> Iterator[tuple[str, ModelDe
     work, table, optimizer, many = model.work, model.table, model.optimizer, batch * TIMES
     larger = {name: getattr(work, name) * TIMES for name in BY_SAMPLE}
     yield f"batches {TIMES} times as large ({many})", replace(model, work=replace(work, **larger)), many
-    if SLOTS.get(optimizer):
-        shares = (each["sgd"] / each[optimizer] for each in (UPDATE_BYTES, UPDATE_FLOPS))
+    if (update := UPDATES.get(optimizer)) and update.slots:
+        shares = UPDATES["sgd"].bytes / update.bytes, UPDATES["sgd"].flops / update.flops
         plain = replace(model, work=_with_update(work, work.trained, *shares), how="sgd")
         yield "SGD, which learns differently", plain, batch
     if work.slice_bytes:
@@ -86,7 +86,7 @@ def _changes(model: ModelDescription, batch: int) -> Iterator[tuple[str, ModelDe
         return _with_update(work, work.trained - table + model.tokens, *shares)
 
     if model.row_by_row == DEFERRED and optimizer == "adam" and model.rows > DEFERRED_ABOVE.get(model.stack, math.inf):
-        deferred = of_rows(UPDATE_FLOPS[DEFERRED] / UPDATE_FLOPS["adam"])
+        deferred = of_rows(UPDATES[DEFERRED].flops / UPDATES["adam"].flops)
         yield "traintime.deferred for the tables, the same Adam", replace(model, work=deferred, how=DEFERRED), batch
     if model.row_by_row == SPARSE and optimizer in SPARSE_WITH:
         without = replace(model, frozen=model.frozen + table) if optimizer == "sgd" else model

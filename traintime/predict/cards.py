@@ -41,7 +41,7 @@ from traintime.predict.answer import LEVEL
 from traintime.predict.fits import steps_s
 from traintime.predict.prices import FACTORS, LAYER
 from traintime.store import derived
-from traintime.workloads.base import FLOAT, Work, product, updates
+from traintime.workloads.base import FLOAT, UPDATES, Work, matmul
 
 THE_DOCUMENTS, TITAN = "K40m", "TitanX-Maxwell"
 # The software of the time, by what a source calls it. 2017-torch is no stack of ours; like the others it runs one
@@ -131,7 +131,7 @@ def _embedding() -> Iterator[Training]:
     for one in _external("benchmarks"):
         if one.name == "tensorflow-14075":
             numbers = int(one.vocabulary * one.embedding)
-            work = Work(**updates(numbers, numbers, "adam"), flops=0, product_bytes=0, activation_bytes=0, launches=2)
+            work = UPDATES["adam"].work(numbers, numbers) + Work(launches=2)
             key = f"embedding-v{one.vocabulary:.0f}-e{one.embedding:.0f}-adam"
             stack = OTHERS[one.framework]
             yield Training("TensorFlow 14075", one.device, stack, "matmul", key, work, float(one.seconds_per_step))
@@ -148,19 +148,9 @@ def _implementations() -> Iterator[Training]:
 def _layers() -> Iterator[Training]:
     """cuDNN's LSTM by itself on five cards. Its inputs are not multiplied there."""
     for one in _external("cudnn-lstm"):
-        flops, moved = (one.length * each for each in product(one.batch, one.units, 4 * one.units))
         kept = FLOAT * 18 * one.units * one.batch * one.length
-        work = Work(
-            parameters=4 * one.units**2,
-            trained=0,
-            flops=flops,
-            product_bytes=moved,
-            update_flops=0,
-            update_bytes=0,
-            activation_bytes=kept,
-            launches=2 * one.length,
-            recurrent_bytes=kept,
-        )
+        work = matmul(one.batch, one.units, 4 * one.units, copies=one.length)
+        work += Work(parameters=4 * one.units**2, activation_bytes=kept, launches=2 * one.length, recurrent_bytes=kept)
         took_s = (one.forward_ms + one.backward_inputs_ms + one.backward_weights_ms) / 1e3
         key = f"lstm-u{one.units}-l{one.length}-b{one.batch}-recurrent"
         yield Training("DeepBench", one.device, LAYER, "cudnn", key, work, took_s)
@@ -196,7 +186,7 @@ def network(depth: int, filters: int, batch: int) -> Work:
     products, parameters, numbers = [], 0, side**2 * maps
     for _ in range(depth):
         for _ in range(2):
-            products.append(product(batch * side**2, 9 * maps, wide, fed_by_data=not products))
+            products.append(matmul(batch * side**2, 9 * maps, wide, gradients=2 if products else 1))
             parameters += (9 * maps + 1) * wide
             numbers += side**2 * wide
             maps = wide
@@ -204,17 +194,12 @@ def network(depth: int, filters: int, batch: int) -> Work:
         numbers += side**2 * maps
     inner = side**2 * maps
     for units in (128, 10):
-        products.append(product(batch, inner, units))
+        products.append(matmul(batch, inner, units))
         parameters += (inner + 1) * units
         numbers += units
         inner = units
-    return Work(
-        **updates(parameters, parameters, "adam"),
-        flops=sum(flops for flops, _ in products),
-        product_bytes=sum(moved for _, moved in products),
-        activation_bytes=FLOAT * batch * numbers,
-        launches=2 * (3 * depth + 2),
-    )
+    others = Work(activation_bytes=FLOAT * batch * numbers, launches=2 * (3 * depth + 2))
+    return sum(products, UPDATES["adam"].work(parameters, parameters) + others)
 
 
 # The split

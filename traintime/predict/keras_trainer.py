@@ -20,7 +20,7 @@ from traintime.predict import process
 from traintime.predict.probe import Trainer, refusal, words
 from traintime.predict.process import ONCE, Copies
 from traintime.predict.snapshot import Snapshot
-from traintime.predict.work import losses, refuse_other_batch, takes_classes
+from traintime.predict.work.graph import losses, refuse_other_batch, takes_classes
 
 MOST_BYTES = 2**27  # of made-up data at a time
 TRIED_BYTES = 2**27  # of samples at the least, where it is tried how often `fit` holds them

@@ -11,9 +11,9 @@ from traintime.explain.memory import MemoryModel, memory_model
 from traintime.point import Point, Run
 from traintime.predict import process
 from traintime.predict.answer import LEVEL, TIERS
-from traintime.predict.layers import nbytes
 from traintime.predict.prices import USUAL
-from traintime.predict.work import PROBED, of_forward, work
+from traintime.predict.work.graph import PROBED, of_forward, work
+from traintime.predict.work.layers import nbytes
 from traintime.workloads.base import BY_ROW, FLOAT, FLOAT32, Work
 
 TENSORFLOW = "2026-tensorflow"
@@ -149,7 +149,7 @@ class ModelDescription:
     @classmethod
     def from_model(cls, model: Any, batch: int, optimizer: Any = None, length: int | None = None) -> "ModelDescription":
         """That of a Keras model; optimizer: another than the compiled one; length: what stands for an unknown dimension
-        of its inputs. Raises InputError where its work is unknown (see predict.work.work).
+        of its inputs. Raises InputError where its work is unknown (see work.graph.work).
         """
         import keras
 
@@ -178,9 +178,9 @@ class ModelDescription:
     @classmethod
     def from_module(cls, trainer: Any, batch: int) -> "ModelDescription":
         """That of a PyTorch module, its trainer given (torch_trainer.TorchTrainer). Raises InputError where its work
-        is not known without training it (torch_work.step_work).
+        is not known without training it (work.torch.step_work).
         """
-        from traintime.predict import torch_work  # loads torch
+        from traintime.predict.work import torch as torch_work  # loads torch
 
         counted = torch_work.step_work(trainer, batch)
         optimizer = trainer.optimizer

@@ -12,26 +12,96 @@ APIS = ("keras2", "keras3", "numpy")
 FLOAT = 4  # bytes of a float32
 FLOAT32 = "float32"  # what is computed in if nothing else is said
 
-# Running means or velocities that an optimizer keeps for each parameter.
-SLOTS = {"adam": 2, "adam-rows": 2, "adam-deferred": 2, "sgd": 0, "momentum": 1, "rmsprop": 1}
 
-# Bytes that a dense float32 update must move for each parameter, at the least:
-# zero the gradient (4) + read gradient and parameter, and the slots + write parameter, and the slots.
-# SGD without a velocity: Keras 2 keeps one even at momentum 0, which adds 8.
-UPDATE_BYTES = {name: FLOAT + FLOAT * (2 + slots) + FLOAT * (1 + slots) for name, slots in SLOTS.items()}
+@dataclass(frozen=True)
+class Work:
+    """What one training step has to do, whatever runs it (float32); added field by field.
 
-# Operations of a dense update for each parameter, the root counted as one. Adam: a mean takes 3 (subtract, scale, add),
-# the mean of squares 4, the step 5 (scale, root, add, divide, subtract); Kingma & Ba 2015, as Keras 3 writes it.
-# Momentum: two scalings, a difference, a sum. RMSprop: the mean of squares, and the step.
-# Deferred: what a row has missed as well, a polynomial of six terms in a root and a quotient, and two means faded.
+    parameters: all of the model's, frozen ones included; trained: those that the optimizer writes at each step; flops:
+    operations of the matmuls, forward and backward; product_bytes: what those move if each product reads its two
+    factors and writes its result once; update_flops, update_bytes: operations of the optimizer's update and the bytes
+    it must move at the least; activation_bytes: of the activations; launches: operations that must wait for one
+    another, one a layer or time step, forward and backward; recurrent_bytes: of activation_bytes, what recurrent layers
+    keep of their time steps; slice_bytes: what a layer that reads an array time step by time step writes where each
+    reading's gradient is as large as that array (torch's SelectBackward), as Keras' LSTM and GRU read their inputs'
+    product on torch.
+    """
+
+    parameters: int = 0
+    trained: int = 0
+    flops: int = 0
+    product_bytes: int = 0
+    update_flops: int = 0
+    update_bytes: int = 0
+    activation_bytes: int = 0
+    launches: int = 0
+    recurrent_bytes: int = 0
+    slice_bytes: int = 0
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
+
+def product(multiplications: int, numbers: int, gradients: int) -> Work:
+    """One product forward, and one backward for each factor whose gradient a step needs; 2 operations a multiplication.
+
+    numbers: of both factors and of the result, which each product reads or writes once, as float32.
+    """
+    times = 1 + gradients
+    return Work(flops=times * 2 * multiplications, product_bytes=times * FLOAT * numbers)
+
+
+def matmul(rows: int, inner: int, columns: int, gradients: int = 2, copies: int = 1) -> Work:
+    """Products of (rows × inner) by (inner × columns), as many as `copies`.
+
+    gradients: factors that need one: both, or the weights alone in a layer that data feed.
+    """
+    numbers = rows * inner + inner * columns + rows * columns
+    return product(copies * rows * inner * columns, copies * numbers, gradients)
+
+
+@dataclass(frozen=True)
+class Update:
+    """A dense float32 update, for each trained parameter.
+
+    slots: numbers of optimizer state moved with the parameter (moments, velocities, the average of the weights);
+    flops: operations, a root counted as one; again: further times that the gradient is read, before the update can
+    begin; accumulated: steps whose gradients are added up before an update.
+    """
+
+    slots: int
+    flops: int
+    again: int = 0
+    accumulated: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved for each parameter at the least: zero the gradient; read it, the parameter and the state; write
+        those two. SGD without a velocity: Keras 2 keeps one even at momentum 0, which adds 8.
+        """
+        return FLOAT * (1 + self.again + 2 + self.slots + 1 + self.slots)
+
+    def work(self, parameters: int, trained: int) -> Work:
+        """What it adds to a step of a model; where gradients are added up, the mean over the steps."""
+        flops, moved, steps = self.flops, self.bytes, self.accumulated
+        if steps > 1:
+            # A step zeroes and reads its gradient, reads the sum and writes it; the update has its gradient at hand.
+            flops, moved = flops + steps, moved - 2 * FLOAT + 4 * FLOAT * steps
+        return Work(parameters, trained, update_flops=trained * flops // steps, update_bytes=trained * moved // steps)
+
+
+# Operations as Keras 3 writes each update; Kingma & Ba 2015. Adam: a mean takes 3 (subtract, scale, add), the mean of
+# squares 4, the step 5 (scale, root, add, divide, subtract). Deferred: what a row has missed as well, a polynomial of
+# six terms in a root and a quotient, and two means faded. Momentum: two scalings, a difference, a sum. RMSprop: the
+# mean of squares, and the step.
 ADAM = 3 + 4 + 5
-UPDATE_FLOPS = {
-    "adam": ADAM,
-    "adam-rows": ADAM,
-    "adam-deferred": ADAM + 2 * 6 + 6,
-    "sgd": 2,
-    "momentum": 4,
-    "rmsprop": 9,
+UPDATES = {
+    "adam": Update(2, ADAM),
+    "adam-rows": Update(2, ADAM),
+    "adam-deferred": Update(2, ADAM + 2 * 6 + 6),
+    "sgd": Update(0, 2),
+    "momentum": Update(1, 4),
+    "rmsprop": Update(1, 9),
 }
 # Optimizers that write only the rows of a table which a batch uses, and the API that has them.
 BY_ROW = {"adam-rows": "numpy", "adam-deferred": "keras3"}
@@ -89,32 +159,6 @@ Optimizer = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Work:
-    """What one training step has to do, whatever runs it (float32).
-
-    parameters: all of the model's, frozen ones included; trained: those that the optimizer writes at each step; flops:
-    operations of the matmuls, forward and backward; product_bytes: what those move if each product reads its two
-    factors and writes its result once; update_flops, update_bytes: operations of the optimizer's update and the bytes
-    it must move at the least; activation_bytes: of the activations; launches: operations that must wait for one
-    another, one a layer or time step, forward and backward; recurrent_bytes: of activation_bytes, what recurrent layers
-    keep of their time steps; slice_bytes: what a layer that reads an array time step by time step writes where each
-    reading's gradient is as large as that array (torch's SelectBackward), as Keras' LSTM and GRU read their inputs'
-    product on torch.
-    """
-
-    parameters: int
-    trained: int
-    flops: int
-    product_bytes: int
-    update_flops: int
-    update_bytes: int
-    activation_bytes: int
-    launches: int
-    recurrent_bytes: int = 0
-    slice_bytes: int = 0
-
-
 class Sizes(Fields):
     """Base of a workload's sizes; each has at least `batch` and `optimizer`."""
 
@@ -150,33 +194,6 @@ class Sizes(Fields):
         if only != api:
             remedy = f"Take {'the stack numpy' if only == 'numpy' else f'a stack of {only}'}."
             raise InputError("optimizer", self.optimizer, f"is nothing that {api} has", remedy)
-
-
-def updates(parameters: int, trained: int, optimizer: str, accumulated: int = 1) -> dict[str, int]:
-    """The part of Work that the optimizer sets: parameters and trained, operations and bytes of its update.
-
-    accumulated: steps whose gradients are added up before an update; what such a step pays is the mean over them.
-    """
-    flops, moved = UPDATE_FLOPS[optimizer], UPDATE_BYTES[optimizer]
-    if accumulated > 1:
-        # A step zeroes and reads its gradient, reads the sum and writes it; the update then has its gradient at hand.
-        flops, moved = flops + accumulated, moved - 2 * FLOAT + 4 * FLOAT * accumulated
-    return {
-        "parameters": parameters,
-        "trained": trained,
-        "update_flops": trained * flops // accumulated,
-        "update_bytes": trained * moved // accumulated,
-    }
-
-
-def product(rows: int, inner: int, columns: int, fed_by_data: bool = False) -> tuple[int, int]:
-    """Operations and bytes of a layer's products in one step: (rows × inner) by (inner × columns).
-
-    One product forward and two backward, each over the same three arrays in another order, 2 operations a number; data
-    need no gradient, so a layer that they feed has one product backward.
-    """
-    times = 2 if fed_by_data else 3
-    return times * 2 * rows * inner * columns, times * FLOAT * (rows * inner + inner * columns + rows * columns)
 
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -18,7 +18,7 @@ from traintime.book.stored import Measurements
 from traintime.explain import statistics
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
-from traintime.workloads.base import FLOAT, UPDATE_BYTES, UPDATE_FLOPS
+from traintime.workloads.base import FLOAT, UPDATES
 
 FAVOURITE = make_point()  # the 2017 post's favourite configuration
 S1_RATIO = 100  # S1: fetching from main memory, over computing, "about 100 times or more"
@@ -88,7 +88,7 @@ def rates_reached(book: Measurements) -> dict[str, Interval]:
     its GPU's, all of b and of c counted as theirs; the interval holds the rounding of its figures. Raises
     KeyError where one was not measured.
     """
-    row_flops, flops = UPDATE_FLOPS["adam"] * FAVOURITE.sizes.embedding, FAVOURITE.work.flops
+    row_flops, flops = UPDATES["adam"].flops * FAVOURITE.sizes.embedding, FAVOURITE.work.flops
     if book.machine == original.FIGURES:
         gpu, work = original.s0_fits()["GPU"], {"b": row_flops, "c": make_point(batch=1).work.flops}
         rates = (
@@ -126,7 +126,7 @@ def operand_time(book: Measurements) -> Interval:
 
 def document_cpu_bytes() -> float:
     """Bytes a second that the 2017 post's CPU moved for Adam, counted at the least."""
-    return UPDATE_BYTES["adam"] * FAVOURITE.sizes.embedding / original.s0_fits()["CPU"].coefficients["b"]
+    return UPDATES["adam"].bytes * FAVOURITE.sizes.embedding / original.s0_fits()["CPU"].coefficients["b"]
 
 
 @claim(
@@ -332,8 +332,8 @@ PROSE = Prose(
     ceiling=lambda _: (
         f"{k40m().flop_per_s * original.s0_fits()['CPU'].coefficients['c'] / make_point(batch=1).work.flops:.0f}"
     ),
-    adam_flops=lambda _: str(UPDATE_FLOPS["adam"]),
-    adam_bytes=lambda _: str(UPDATE_BYTES["adam"]),
+    adam_flops=lambda _: str(UPDATES["adam"].flops),
+    adam_bytes=lambda _: str(UPDATES["adam"].bytes),
     update=lambda _: f"{works().iloc[0]:.2g}",
     products=lambda _: f"{works().iloc[1]:.0f}",
     per_update=lambda _: f"{FLOAT * works().iloc[0]:.1f}",

@@ -16,7 +16,7 @@ from traintime.book.page import Prose
 from traintime.book.stored import Measurements, Sides
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
-from traintime.workloads.base import FLOAT, SLOTS
+from traintime.workloads.base import FLOAT, UPDATES
 
 STACKS = ["2026-tensorflow", "2026-jax", "2026-torch"]
 # What limits a step of each: matmuls, the update of a table's rows, time steps that wait for one another.
@@ -285,7 +285,7 @@ def for_each(
 PROSE = Prose(
     "fst",
     wait=lambda book: f"{WAIT_S * 1e3:.0f} ms",
-    saved=lambda book: f"{FLOAT * (1 + SLOTS['adam']) * make_point(**MODELS['table']).work.trained / 1e6:.0f}",
+    saved=lambda book: f"{FLOAT * (1 + UPDATES['adam'].slots) * make_point(**MODELS['table']).work.trained / 1e6:.0f}",
     predicted_fetching=lambda book: predictions.told("13", "5"),
     predicted_batch=lambda book: predictions.told("13", "11"),
     **{feed: lambda book, feed=feed: f"{feed_ms(book, feed):.0f}" for feed in FEEDS},

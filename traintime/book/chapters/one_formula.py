@@ -22,7 +22,7 @@ from traintime.explain import formula
 from traintime.explain.formula import Array, Fit, Formula
 from traintime.explain.statistics import Interval, central
 from traintime.point import make_point
-from traintime.workloads.base import UPDATE_BYTES
+from traintime.workloads.base import UPDATES
 
 DOCUMENT = {"vocabulary": 280_000, "batch": 100, "length": 25}
 DRAWS = 1000  # behind each interval of a fit
@@ -184,7 +184,7 @@ def fitting() -> pd.Series:
 
 def k40m_row_s(embedding: int) -> float:
     """The least seconds that Adam's update of a row of so many numbers takes the 2017 post's card."""
-    return UPDATE_BYTES["adam"] * embedding / external.hardware("K40m")["bandwidth measured"]
+    return UPDATES["adam"].bytes * embedding / external.hardware("K40m")["bandwidth measured"]
 
 
 ISSUE = ("seen", "rows", "all", "floor")

@@ -17,7 +17,7 @@ from traintime.book.plots import short
 from traintime.book.stored import ANY, Measurements, interval
 from traintime.explain.statistics import Interval, pooled_spread
 from traintime.point import make_point
-from traintime.workloads.base import Work, product
+from traintime.workloads.base import Work, matmul
 
 NAMES = {"2026-tensorflow": "tf", "2026-jax": "jax", "2026-torch": "torch"}  # as the prose's numbers end
 STACKS = TENSORFLOW, JAX, TORCH = list(NAMES)
@@ -102,8 +102,8 @@ def trained_over_frozen() -> float:
     Of the LSTM's input product one of three parts, the gradient of the words' vectors, is needed for a table alone.
     """
     sizes, whole = make_point().sizes, large_step_work(DENSE).flops
-    inputs, _ = product(sizes.batch * sizes.length, sizes.embedding, 4 * sizes.units)
-    return whole / (whole - inputs / 3)
+    inputs = matmul(sizes.batch * sizes.length, sizes.embedding, 4 * sizes.units)
+    return whole / (whole - inputs.flops / 3)
 
 
 @claim(

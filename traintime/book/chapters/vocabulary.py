@@ -16,7 +16,7 @@ from traintime.book.stored import Measurements, largest, smallest
 from traintime.explain import statistics
 from traintime.explain.statistics import Interval
 from traintime.point import fields
-from traintime.workloads.base import UPDATE_BYTES
+from traintime.workloads.base import UPDATES
 
 VOCABULARIES = [5_000, 20_000, 80_000, 280_000, 800_000, 2_000_000]  # rows, of the full-size sweep
 PRICED = (80_000, 280_000)  # rows between which the price of a row is taken
@@ -38,7 +38,7 @@ def by_vocabulary(book: Measurements) -> pd.DataFrame:
 
 def bytes_a_row() -> int:
     """Bytes that Adam must move for each row of the table at every step."""
-    return UPDATE_BYTES["adam"] * fields()["embedding"].default
+    return UPDATES["adam"].bytes * fields()["embedding"].default
 
 
 def floor_s(book: Measurements) -> float:

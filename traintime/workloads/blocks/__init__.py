@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from traintime.errors import InputError
-from traintime.workloads.base import FLOAT, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
+from traintime.workloads.base import FLOAT, UPDATES, Batch, Count, InKey, Optimizer, Sizes, Work, matmul
 
 COLOURS = 3
 WINDOW = 3 * 3  # pixels under a filter
@@ -82,10 +82,10 @@ class Blocks(Sizes):
         parameters += (self.last + 1) * self.outputs
         places = self.batch * self.side**2
         products = [
-            product(places, under * maps, gives, fed_by_data=place == 0)
+            matmul(places, under * maps, gives, gradients=2 if place else 1)
             for place, (under, maps, gives) in enumerate(self.read)
         ]
-        products.append(product(self.batch, self.last, self.outputs))
+        products.append(matmul(self.batch, self.last, self.outputs))
         each = self.width * (2 if self.relu else 1)
         joined = {
             "plain": 0,
@@ -95,10 +95,8 @@ class Blocks(Sizes):
             "aggregated": (self.depth + 1) * self.width,
         }
         maps = COLOURS + len(self.read) * each + joined[self.structure]
-        return Work(
-            **updates(parameters, parameters, self.optimizer),
-            flops=sum(flops for flops, _ in products),
-            product_bytes=sum(moved for _, moved in products),
+        others = Work(
             activation_bytes=FLOAT * (places * maps + self.batch * (self.last + self.outputs)),
             launches=2 * (len(self.read) * (2 if self.relu else 1) + 2),
         )
+        return sum(products, UPDATES[self.optimizer].work(parameters, parameters) + others)

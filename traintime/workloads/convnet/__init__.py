@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from traintime.errors import InputError
-from traintime.workloads.base import FLOAT, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
+from traintime.workloads.base import FLOAT, UPDATES, Batch, Count, InKey, Optimizer, Sizes, Work, matmul
 
 
 class Convnet(Sizes):
@@ -56,14 +56,8 @@ class Convnet(Sizes):
         """
         places, pooled = self.convolved**2, (self.convolved // 2) ** 2 * self.filters
         parameters = (self.window**2 + 1) * self.filters + (pooled + 1) * self.outputs
-        products = [
-            product(self.batch * places, self.window**2, self.filters, fed_by_data=True),
-            product(self.batch, pooled, self.outputs),
-        ]
-        return Work(
-            **updates(parameters, parameters, self.optimizer),
-            flops=sum(flops for flops, _ in products),
-            product_bytes=sum(moved for _, moved in products),
-            activation_bytes=FLOAT * self.batch * (self.side**2 + places * self.filters + pooled + self.outputs),
-            launches=2 * 3,
-        )
+        convolved = matmul(self.batch * places, self.window**2, self.filters, gradients=1)
+        numbers = self.side**2 + places * self.filters + pooled + self.outputs
+        others = Work(activation_bytes=FLOAT * self.batch * numbers, launches=2 * 3)
+        update = UPDATES[self.optimizer].work(parameters, parameters)
+        return update + convolved + matmul(self.batch, pooled, self.outputs) + others

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from traintime.workloads.base import FLOAT, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
+from traintime.workloads.base import FLOAT, UPDATES, Batch, Count, InKey, Optimizer, Sizes, Work, matmul
 
 
 class Dense(Sizes):
@@ -33,11 +33,6 @@ class Dense(Sizes):
         widths = [self.inputs, *[self.hidden] * self.layers, self.outputs]
         pairs = list(pairwise(widths))
         parameters = sum((inner + 1) * columns for inner, columns in pairs)
-        products = [product(self.batch, *pair, fed_by_data=place == 0) for place, pair in enumerate(pairs)]
-        return Work(
-            **updates(parameters, parameters, self.optimizer),
-            flops=sum(flops for flops, _ in products),
-            product_bytes=sum(moved for _, moved in products),
-            activation_bytes=FLOAT * self.batch * sum(widths),
-            launches=2 * len(pairs),
-        )
+        products = [matmul(self.batch, *pair, gradients=2 if place else 1) for place, pair in enumerate(pairs)]
+        others = Work(activation_bytes=FLOAT * self.batch * sum(widths), launches=2 * len(pairs))
+        return sum(products, UPDATES[self.optimizer].work(parameters, parameters) + others)

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from traintime.errors import InputError
-from traintime.workloads.base import FLOAT, Batch, Count, InKey, Optimizer, Sizes, Work, product, updates
+from traintime.workloads.base import FLOAT, UPDATES, Batch, Count, InKey, Optimizer, Sizes, Work, matmul
 from traintime.workloads.rnn import lstm_parameters
 
 # Where an algorithm exists beside the default: API and backend, "" for each of the API's.
@@ -61,18 +61,15 @@ class Lstm(Sizes):
         """
         positions, gates = self.batch * self.length, 4 * self.units
         parameters = lstm_parameters(self.inputs, self.units) + self.units + 1
-        of_state = product(self.batch, self.units, gates)
         products = [
-            product(positions, self.inputs, gates, fed_by_data=True),
-            tuple(self.length * each for each in of_state),
-            product(self.batch, self.units, 1),
+            matmul(positions, self.inputs, gates, gradients=1),
+            matmul(self.batch, self.units, gates, copies=self.length),
+            matmul(self.batch, self.units, 1),
         ]
-        return Work(
-            **updates(parameters, parameters, self.optimizer),
-            flops=sum(flops for flops, _ in products),
-            product_bytes=sum(moved for _, moved in products),
-            activation_bytes=4 * (self.inputs + 18 * self.units) * positions,
+        others = Work(
+            activation_bytes=FLOAT * (self.inputs + 18 * self.units) * positions,
             launches=2 * (1 + (1 if self.algorithm == "native" else self.length)),
             recurrent_bytes=FLOAT * 18 * self.units * positions,
             slice_bytes=self.length * FLOAT * positions * gates if self.algorithm in SLICED else 0,
         )
+        return sum(products, UPDATES[self.optimizer].work(parameters, parameters) + others)

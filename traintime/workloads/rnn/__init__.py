@@ -4,6 +4,7 @@ Source: S0 (V = 280K, E = 300, U = 128, L = 25, B = 100, dropout 0.5).
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -14,14 +15,14 @@ from traintime.workloads.base import (
     ACCUMULATED,
     BY_ROW,
     FLOAT,
+    UPDATES,
     Batch,
     Count,
     InKey,
     Optimizer,
     Sizes,
     Work,
-    product,
-    updates,
+    matmul,
 )
 
 
@@ -103,15 +104,16 @@ class Rnn(Sizes):
         rows = 0 if self.frozen else self.vocabulary
         if self.optimizer in BY_ROW:
             rows = least(rows, tokens)
-        wide_flops, wide_bytes = product(tokens, self.factor, self.embedding) if self.factor else (0, 0)
-        input_flops, input_bytes = product(tokens, self.embedding, gates)
-        state_flops, state_bytes = product(self.batch, self.units, gates)
-        return Work(
-            **updates(self.vocabulary * width + others, rows * width + others, self.optimizer, self.accumulated),
-            flops=wide_flops + input_flops + self.length * state_flops,
-            product_bytes=wide_bytes + input_bytes + self.length * state_bytes,
-            activation_bytes=4 * (2 * self.embedding + (self.factor or 0) + 18 * self.units) * tokens,
+        update = replace(UPDATES[self.optimizer], accumulated=self.accumulated)
+        products = [
+            matmul(tokens, self.factor, self.embedding) if self.factor else Work(),
+            matmul(tokens, self.embedding, gates),
+            matmul(self.batch, self.units, gates, copies=self.length),
+        ]
+        kept = Work(
+            activation_bytes=FLOAT * (2 * self.embedding + (self.factor or 0) + 18 * self.units) * tokens,
             launches=2 * (self.length + 2),
             recurrent_bytes=FLOAT * 18 * self.units * tokens,
             slice_bytes=0 if self.mask else self.length * FLOAT * tokens * gates,  # a mask leads to another loop
         )
+        return sum(products, update.work(self.vocabulary * width + others, rows * width + others) + kept)

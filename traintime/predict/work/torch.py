@@ -12,8 +12,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
@@ -26,10 +25,10 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from traintime.errors import InputError
-from traintime.predict import updates
 from traintime.predict.probe import words
 from traintime.predict.torch_trainer import TorchTrainer
-from traintime.predict.work import PROBED
+from traintime.predict.work import optimizers
+from traintime.predict.work.graph import PROBED
 from traintime.workloads.base import Work
 
 WHOLE = "the module itself"
@@ -95,36 +94,37 @@ def _asked(trainer: TorchTrainer) -> list[Any]:
     """Answers to what the module asks of its numbers in a forward pass, in order: those of two samples, because batch
     normalisation refuses one, or of a DataLoader's batch.
     """
-    module, asked = trainer.module, _Asked()
-    buffers = {name: each.clone() for name, each in module.named_buffers()}
-
-    def call(*given: Any, **by_name: Any) -> Any:
-        return torch.func.functional_call(module, buffers, given, by_name)
-
-    with trainer.restored(values=False), _uncompiled(), asked:
-        module.train()
-        trainer.loss_of(trainer.batch(2), call)
+    buffers = {name: each.clone() for name, each in trainer.module.named_buffers()}
+    with trainer.restored(values=False), _uncompiled(), _Asked() as asked:
+        _loss(trainer, buffers, trainer.batch(2))
     return asked.answers
 
 
 def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> StepWork:
     """One step without numbers. answers: to what the module asks of them."""
-    module = trainer.module
-    memory, products = _Memory(module), _Products(answers)
+    memory, products = _Memory(trainer.module), _Products(answers)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    named = [*module.named_parameters(), *module.named_buffers()]
+    named = [*trainer.module.named_parameters(), *trainer.module.named_buffers()]
     state = {name: mode.from_tensor(each) for name, each in named}
-
-    def call(*given: Any, **by_name: Any) -> Any:
-        return torch.func.functional_call(module, state, given, by_name)
-
     with trainer.restored(values=False):
         batch = _without_numbers(mode, trainer, samples)
         memory.known |= {_storage(each) for each in [*state.values(), *_tensors(batch)]}
-        with _uncompiled(), mode, products, memory.hooks(), memory.saving():
-            module.train()
-            trainer.loss_of(batch, call).backward()
+        begins = register_module_forward_pre_hook(memory.begins)
+        ends = register_module_forward_hook(memory.ends, always_call=True)
+        saves = saved_tensors_hooks(memory.saves, lambda tensor: tensor)
+        with _uncompiled(), mode, products, begins, ends, saves:
+            _loss(trainer, state, batch).backward()
     return _summed(trainer, memory, products, batch)
+
+
+def _loss(trainer: TorchTrainer, state: dict[str, torch.Tensor], batch: Any) -> torch.Tensor:
+    """The loss of a batch as the module trains, these tensors in the place of its own of those names."""
+
+    def call(*given: Any, **by_name: Any) -> Any:
+        return torch.func.functional_call(trainer.module, state, given, by_name)
+
+    trainer.module.train()
+    return trainer.loss_of(batch, call)
 
 
 @contextlib.contextmanager
@@ -137,7 +137,7 @@ def _uncompiled() -> Iterator[None]:
 
 def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", batch: Any) -> StepWork:
     optimizer = trainer.optimizer
-    update = updates.of_torch(optimizer)
+    update = optimizers.of_torch(optimizer)
     trained_ids = {id(each) for group in optimizer.param_groups for each in group["params"] if each.requires_grad}
     counted: set[int] = set()
     parameters = trained = table = tokens = frozen = 0
@@ -162,8 +162,7 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
             one.gradients += numbers * each.element_size() * each.requires_grad
     saved = sum(one.saved for one in memory.modules.values())
     batch_bytes = sum(each.nbytes for each in _tensors(batch))
-    work = Work(
-        **update.parts(parameters, trained),
+    work = update.work(parameters, trained) + Work(
         flops=products.flops,
         product_bytes=products.bytes,
         activation_bytes=saved + batch_bytes,
@@ -227,57 +226,39 @@ def _of_recurrent(args: Any) -> int:
     return 2 * math.prod(inputs.shape[:-1]) * numbers
 
 
+ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+ATTENTION_BACK = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 # What torch's table leaves out: layers in one call, and attention on a processor.
 FURTHER = {
     torch.ops.aten.mkldnn_rnn_layer: _of_recurrent,
     torch.ops.aten.mkldnn_rnn_layer_backward: lambda args: 2 * _of_recurrent(args),
     torch.ops.aten._cudnn_rnn: _of_recurrent,
     torch.ops.aten._cudnn_rnn_backward: lambda args: 2 * _of_recurrent(args),
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: lambda args: sdpa_flop_count(
-        *(each.shape for each in args[:3])
-    ),
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda args: sdpa_backward_flop_count(
-        *(each.shape for each in args[:4])
-    ),
+    ATTENTION: lambda args: sdpa_flop_count(*(each.shape for each in args[:3])),
+    ATTENTION_BACK: lambda args: sdpa_backward_flop_count(*(each.shape for each in args[:4])),
 }
 
 
-@dataclass
 class _Memory:
     """Follows a forward pass from module to module, and what is saved in each for the backward pass."""
 
-    module: torch.nn.Module
-    modules: dict[str, ModuleMemory] = field(init=False)
-    known: set[int] = field(default_factory=set)  # storages that are parameters, the batch's, or counted already
-    recurrent: set[str] = field(default_factory=set)
-    launches: int = 0  # modules without modules inside that were called: a kernel at the least
-    rows: Counter[str] = field(default_factory=Counter)  # that were read from tables, by the module's name
-
-    def __post_init__(self) -> None:
-        named = list(self.module.named_modules())
+    def __init__(self, module: torch.nn.Module) -> None:
+        named = list(module.named_modules())
         self.modules = {name: ModuleMemory(name or WHOLE, type(each).__name__) for name, each in named}
+        self.known: set[int] = set()  # storages that are parameters, the batch's, or counted already
+        self.recurrent: set[str] = set()
+        self.launches = 0  # modules without modules inside that were called: a kernel at the least
+        self.rows: Counter[str] = Counter()  # that were read from tables, by the module's name
         self._names = {id(each): name for name, each in named}
         self._stack = [""]
         self._kept: list[torch.Tensor] = []  # so that no storage is freed and its address taken by another
 
-    def hooks(self) -> Any:
-        """A context in which every module that begins and ends is noted."""
-        stack = ExitStack()
-        for one in (
-            register_module_forward_pre_hook(self._begins),
-            register_module_forward_hook(self._ends, always_call=True),
-        ):
-            stack.callback(one.remove)
-        return stack
-
-    def saving(self) -> saved_tensors_hooks:
-        """A context in which what is saved for the backward pass is noted."""
-        return saved_tensors_hooks(self._saved, lambda tensor: tensor)
-
-    def _begins(self, module: Any, given: Any) -> None:
+    def begins(self, module: Any, given: Any) -> None:
+        """Note a module that begins."""
         self._stack.append(self._names.get(id(module), self._stack[-1]))
 
-    def _ends(self, module: Any, given: Any, outputs: Any) -> None:
+    def ends(self, module: Any, given: Any, outputs: Any) -> None:
+        """Note a module that ends."""
         self._stack.pop()
         name = self._names.get(id(module))
         if name is None:
@@ -293,7 +274,8 @@ class _Memory:
             read = _tensors(given)[0].numel() if bags and given else outputs.numel() // module.embedding_dim
             self.rows[name] += read
 
-    def _saved(self, tensor: torch.Tensor) -> torch.Tensor:
+    def saves(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Note a tensor that is saved for the backward pass."""
         storage = _storage(tensor)
         if storage not in self.known:
             self.known.add(storage)
@@ -306,11 +288,9 @@ def _kept_of_steps(module: torch.nn.RNNBase, inputs: torch.Tensor) -> int:
     """Bytes that the time steps of a recurrent layer keep at the least: gates and states of each token; what a layer in
     one call keeps for itself, torch's fake tensors do not tell.
     """
-    gates = {"LSTM": 4, "GRU": 4}.get(module.mode, 1)
-    states = 2 if module.mode == "LSTM" else 1
-    directions = 2 if module.bidirectional else 1
-    tokens = math.prod(inputs.shape[:-1])
-    return tokens * module.num_layers * directions * (gates + states) * module.hidden_size * inputs.element_size()
+    of_unit = {"LSTM": 4 + 2, "GRU": 4 + 1}.get(module.mode, 1 + 1)  # gates, and states
+    ways = module.num_layers * (2 if module.bidirectional else 1)
+    return math.prod(inputs.shape[:-1]) * ways * of_unit * module.hidden_size * inputs.element_size()
 
 
 def _tensors(thing: Any) -> list[torch.Tensor]:

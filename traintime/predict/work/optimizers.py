@@ -1,69 +1,36 @@
-"""What an optimizer's update costs for each trained parameter: numbers that it keeps, operations, bytes."""
+"""What an optimizer's update costs for each trained parameter, of Keras' optimizers and of PyTorch's."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from traintime.errors import InputError, unknown
-from traintime.predict.layers import HOMES
-from traintime.workloads.base import ADAM, FLOAT, UPDATE_FLOPS
+from traintime.predict.work.layers import HOMES
+from traintime.workloads.base import ADAM, UPDATES, Update
 
-
-@dataclass(frozen=True)
-class Update:
-    """A dense float32 update, for each trained parameter.
-
-    slots: numbers of optimizer state moved with the parameter (moments, velocities, the average of the weights);
-    flops: operations, a root counted as one; again: further times that the gradient is read, before the update can
-    begin; accumulated: steps whose gradients are added up before an update.
-    """
-
-    slots: int
-    flops: int
-    again: int = 0
-    accumulated: int = 1
-
-    @property
-    def bytes(self) -> int:
-        """Bytes moved for each parameter at the least, as in workloads.base.UPDATE_BYTES."""
-        return FLOAT * (1 + self.again + 2 + self.slots + 1 + self.slots)
-
-    def parts(self, parameters: int, trained: int) -> dict[str, int]:
-        """The part of Work that the optimizer sets; what workloads.base.updates gives for the optimizers it knows."""
-        flops, moved, steps = self.flops, self.bytes, self.accumulated
-        if steps > 1:
-            flops, moved = flops + steps, moved - 2 * FLOAT + 4 * FLOAT * steps
-        return {
-            "parameters": parameters,
-            "trained": trained,
-            "update_flops": trained * flops // steps,
-            "update_bytes": trained * moved // steps,
-        }
-
-
-# Operations as Keras 3 writes each update. Kingma & Ba 2015 (Adam, Adamax), Duchi et al. 2011 (Adagrad), Zeiler 2012
-# (Adadelta), Dozat 2016 (Nadam), Chen et al. 2023 (Lion), McMahan et al. 2013 (FTRL).
-ADAGRAD = 2 + 5  # the sum of squares; the step: scale, add, root, divide, subtract
-ADADELTA = 4 + 4 + 4 + 3 + 2  # two means of squares; two roots of sums; the step: multiply, divide, negate; scale, add
-NADAM = 3 + 4 + 5 + 1 + 5  # Adam's two means; the mean that looks ahead; the other one corrected; the step
-ADAMAX = 3 + 3 + 5  # the mean; the largest gradient; the step
-LION = 6 + 3  # the sign of a mean, scaled and subtracted; the mean
-FTRL = 2 + 2 + 7 + 3 + 4  # shrinkage; sum of squares; linear term, a power counted as one; quadratic one; the step
 DECAY = 3  # two scalings and a difference
 
-# Slots and operations of each optimizer with the arguments that Keras gives it where none are given.
+# The update of each optimizer with the arguments that Keras gives it where none are given; operations as Keras 3 writes
+# it. Kingma & Ba 2015 (Adam, Adamax), Duchi et al. 2011 (Adagrad), Zeiler 2012 (Adadelta), Dozat 2016 (Nadam), Chen et
+# al. 2023 (Lion), McMahan et al. 2013 (FTRL).
 USUAL = {
-    "adam": (2, ADAM),
-    "adamw": (2, ADAM),
-    "sgd": (0, UPDATE_FLOPS["sgd"]),
-    "rmsprop": (1, UPDATE_FLOPS["rmsprop"]),
-    "adagrad": (1, ADAGRAD),
-    "adadelta": (2, ADADELTA),
-    "nadam": (2, NADAM),
-    "adamax": (2, ADAMAX),
-    "lion": (1, LION),
-    "ftrl": (2, FTRL),
+    "adam": UPDATES["adam"],
+    "adamw": UPDATES["adam"],
+    "sgd": UPDATES["sgd"],
+    "rmsprop": UPDATES["rmsprop"],
+    # the sum of squares; the step: scale, add, root, divide, subtract
+    "adagrad": Update(1, 2 + 5),
+    # two means of squares; two roots of sums; the step: multiply, divide, negate; scale, add
+    "adadelta": Update(2, 4 + 4 + 4 + 3 + 2),
+    # Adam's two means; the mean that looks ahead; the other one corrected; the step
+    "nadam": Update(2, 3 + 4 + 5 + 1 + 5),
+    # the mean; the largest gradient; the step
+    "adamax": Update(2, 3 + 3 + 5),
+    # the sign of a mean, scaled and subtracted; the mean
+    "lion": Update(1, 6 + 3),
+    # shrinkage; sum of squares; linear term, a power counted as one; quadratic one; the step
+    "ftrl": Update(2, 2 + 2 + 7 + 3 + 4),
 }
 # What an argument adds where it is set: slots, operations, and times that the gradient is read before the update.
 ADDS = {
@@ -80,10 +47,7 @@ ADDS = {
 NESTEROV = 3  # where there is a velocity: two scalings and a difference more
 
 # By name: an argument's part where the name alone says that it is set; "momentum" is SGD with a velocity.
-NAMED = {name: Update(*each) for name, each in USUAL.items()}
-NAMED |= {"adamw": Update(2, ADAM + DECAY), "momentum": Update(1, UPDATE_FLOPS["momentum"])}
-
-DEFERRED = Update(2, UPDATE_FLOPS["adam-deferred"])  # of a deferred table's rows, each of a batch once
+NAMED = USUAL | {"adamw": Update(2, ADAM + DECAY), "momentum": UPDATES["momentum"]}
 
 
 def of(optimizer: Any) -> Update:
@@ -103,7 +67,7 @@ def of(optimizer: Any) -> Update:
         raise InputError("optimizer", optimizer, "is no Keras 3 optimizer", "Give one, or its name.")
     if kind.__name__ == "LossScaleOptimizer":
         inner = of(optimizer.inner_optimizer)
-        return Update(inner.slots, inner.flops + 1, inner.again + 1, inner.accumulated)
+        return replace(inner, flops=inner.flops + 1, again=inner.again + 1)
     steps = optimizer.gradient_accumulation_steps or 1
     if not kind.__module__.startswith(HOMES) or kind.__name__.lower() not in USUAL:
         slots = _slots_made(optimizer)
@@ -121,8 +85,7 @@ def of_torch(optimizer: Any) -> Update:
 
 def _with_arguments(name: str, argument: Callable[[str], Any], accumulated: int = 1) -> Update:
     """The update of an optimizer in USUAL; argument: what it was given by an argument's name."""
-    slots, flops = USUAL[name.lower()]
-    again = 0
+    slots, flops, again = USUAL[name.lower()].slots, USUAL[name.lower()].flops, 0
     for each, (more_slots, more_flops, more_reads) in ADDS.items():
         if argument(each):
             slots, flops, again = slots + more_slots, flops + more_flops, again + more_reads

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from traintime.errors import InputError
-from traintime.predict import layers, updates
-from traintime.predict.layers import Call, Cost
-from traintime.predict.updates import Update
-from traintime.workloads.base import FLOAT, FLOAT32, Work
+from traintime.predict.work import layers, optimizers
+from traintime.predict.work.layers import Call, tensors
+from traintime.workloads.base import FLOAT, FLOAT32, UPDATES, Update, Work
 
 PROBED = "Ask traintime.estimate, which trains it for a moment (tier='probed')."
 
@@ -28,20 +27,16 @@ class LayerWork:
     """The work of one layer in a step, all its calls together.
 
     name: with the names of the models that it is in, "encoder/dense"; kind: its class; dtype: that it computes with;
-    update: of its trained parameters, a deferred table's own; calls: times that a step computes it; backward: whether a
-    gradient passes it or its weights need one (if not, its launches and products are the forward pass's alone, and its
-    activations are kept only if the next layer needs it); cost: with the launches of both directions; frozen:
-    parameters that nothing trains; table: those of a table that is trained whole; rows: of a deferred table that a step
-    reads.
+    update: of its trained parameters, a deferred table's own; cost: all but the update (where no gradient passes it and
+    its weights need none, launches and products are the forward pass's alone); frozen: parameters that nothing trains;
+    table: those of a table that is trained whole; rows: of a deferred table that a step reads.
     """
 
     name: str
     kind: str
     dtype: str
     update: Update
-    calls: int = 0
-    backward: bool = False
-    cost: Cost = field(default_factory=Cost)
+    cost: Work = field(default_factory=Work)
     parameters: int = 0
     trained: int = 0
     frozen: int = 0
@@ -51,7 +46,7 @@ class LayerWork:
     @property
     def work(self) -> Work:
         """All of it, the update included."""
-        return Work(**self.update.parts(self.parameters, self.trained), **vars(self.cost))
+        return self.update.work(self.parameters, self.trained) + self.cost
 
 
 @dataclass(frozen=True)
@@ -113,7 +108,7 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
     if optimizer is None:
         remedy = "Call model.compile(optimizer, loss) first, or give optimizer=…."
         raise InputError("optimizer", None, "is known of no model that is not compiled", remedy)
-    update = updates.of(optimizer)
+    update = optimizers.of(optimizer)
     shapes = _shapes(graph, batch_size, length)
     trained: set[int] = {id(each) for each in model.trainable_variables}
     walk, forward = _Walk(trained, update), _Walk(set(), update)
@@ -240,10 +235,9 @@ def refuse_other_batch(inputs: Iterable[Any], batch_size: int) -> None:
 def _total(works: Iterable[LayerWork], update: Update) -> Work:
     """The sum over the layers; the optimizer's part divided once, where gradients of several steps are added up."""
     own = [each for each in works if each.update is update]
-    parts = [update.parts(sum(each.parameters for each in own), sum(each.trained for each in own))]
-    parts += [each.update.parts(each.parameters, each.trained) for each in works if each.update is not update]
-    of_update = {name: sum(each[name] for each in parts) for name in parts[0]}
-    return Work(**of_update, **vars(sum((each.cost for each in works), Cost())))
+    others = [each.update.work(each.parameters, each.trained) for each in works if each.update is not update]
+    start = update.work(sum(each.parameters for each in own), sum(each.trained for each in own))
+    return sum([*others, *(each.cost for each in works)], start)
 
 
 class _Walk:
@@ -268,17 +262,17 @@ class _Walk:
 
     def inputs(self, graph: Any, shapes: list[tuple[int, ...]]) -> list[Any]:
         """A tensor for each input of the whole model."""
-        tensors = []
+        made = []
         for place, shape in zip(graph.inputs, shapes, strict=True):
-            tensors.append(self.keras.KerasTensor(shape, dtype=place.dtype))
+            made.append(self.keras.KerasTensor(shape, dtype=place.dtype))
             layer = place._keras_history.operation
-            cost = Cost(activation_bytes=layers.nbytes(tensors[-1]))
-            self.works[id(layer)] = LayerWork(layer.name, "InputLayer", place.dtype, self.update, 1, cost=cost)
-        return tensors
+            cost = Work(activation_bytes=layers.nbytes(made[-1]))
+            self.works[id(layer)] = LayerWork(layer.name, "InputLayer", place.dtype, self.update, cost)
+        return made
 
-    def model(self, graph: Any, tensors: list[Any], path: str) -> list[Any]:
+    def model(self, graph: Any, given: list[Any], path: str) -> list[Any]:
         """What comes out of a functional model for these inputs."""
-        values = {id(place): tensor for place, tensor in zip(graph.inputs, tensors, strict=True)}
+        values = {id(place): tensor for place, tensor in zip(graph.inputs, given, strict=True)}
         for depth in sorted(graph._nodes_by_depth, reverse=True):
             for node in graph._nodes_by_depth[depth]:
                 if node.is_input:
@@ -342,7 +336,7 @@ class _Walk:
             if any(None in each.shape for each in outputs):  # the layer was made for any length: trace it for this one
                 outputs = flatten(trace(operation, *arguments, **named))
         except ValueError as error:
-            sizes = ", ".join(str(tuple(each.shape)) for each in _tensors((arguments, named)))
+            sizes = ", ".join(str(tuple(each.shape)) for each in tensors((arguments, named)))
             problem = f"is nothing that it can take ({error})"
             raise InputError(name, sizes, problem, "Give another length or batch size.") from error
         for each in outputs:
@@ -357,7 +351,7 @@ class _Walk:
         kind = type(call.layer).__name__
         dtype = getattr(call.layer, "compute_dtype", None) or call.outputs[0].dtype
         layer = self.works.setdefault(id(call.layer), LayerWork(full, kind, dtype, self.update))
-        needed = any(self.needs(each) for each in [*_tensors(call.given), *weights])
+        needed = any(self.needs(each) for each in [*tensors(call.given), *weights])
         floats = [each for each in call.outputs if "float" in each.dtype]
         if name == "StopGradient" or not floats:
             needed = False
@@ -366,14 +360,13 @@ class _Walk:
         cost = rule(call)
         # A mask is computed beside what it masks.
         launches = 0 if all(each.dtype == "bool" for each in call.outputs) else cost.launches * (2 if needed else 1)
-        layer.calls, layer.backward = layer.calls + 1, layer.backward or needed
         layer.cost += replace(cost, launches=launches)
         before = layer.trained
         self._count(layer, weights)
         if layers.is_deferred(call.layer):  # its update writes the rows that a batch reads, each once
             layer.rows = min(call.layer.input_dim, layer.rows + layers.size(call.inputs))
             layer.trained = layer.rows * call.layer.output_dim * bool(layer.trained)
-            layer.update = updates.DEFERRED
+            layer.update = UPDATES["adam-deferred"]
         elif name == "Embedding":
             layer.table += layer.trained - before
             self.tables += [call.layer] * bool(layer.table)
@@ -394,14 +387,3 @@ class _Walk:
             self._count(layer, rest)
             layer.trained = 0
             self.works[id(model)] = layer
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    """Every Keras tensor in a nest of lists, tuples and dicts."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from _tensors(each)
-    elif type(value).__name__ == "KerasTensor":
-        yield value

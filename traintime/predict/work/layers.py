@@ -1,4 +1,4 @@
-"""The work of each Keras layer, one rule a kind: products, activations, operations that wait for one another.
+"""The work of each Keras layer, one rule a kind: matmuls, activations, operations that wait for one another.
 
 A rule reads the layer's weights and the shapes of what goes in and comes out; Keras itself is not imported. At the end:
 which operations of a graph there are rules for.
@@ -6,26 +6,11 @@ which operations of a graph there are rules for.
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from traintime.workloads.base import FLOAT
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a call of a layer costs, as in Work; launches: of the forward pass alone."""
-
-    flops: int = 0
-    product_bytes: int = 0
-    activation_bytes: int = 0
-    launches: int = 0
-    recurrent_bytes: int = 0
-    slice_bytes: int = 0
-
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+from traintime.workloads.base import Work, matmul, product
 
 
 @dataclass(frozen=True)
@@ -52,7 +37,7 @@ class Call:
         return itemsize(self.layer.compute_dtype)
 
 
-Rule = Callable[[Call], Cost]
+Rule = Callable[[Call], Work]  # of one call, without the update; its launches are those of the forward pass alone
 
 
 def size(tensor: Any) -> int:
@@ -71,43 +56,36 @@ def nbytes(tensor: Any) -> int:
     return size(tensor) * itemsize(tensor.dtype)
 
 
-# Products
-
-
-def product(multiplications: int, numbers: int, *gradients: bool) -> Cost:
-    """One product forward, and one backward for each gradient that a step needs; 2 operations a multiplication.
-
-    numbers: of both factors and of the result: each product reads or writes all of them once, as float32.
-    """
-    times = 1 + sum(gradients)
-    return Cost(flops=times * 2 * multiplications, product_bytes=times * FLOAT * numbers)
-
-
-def matrices(rows: int, inner: int, columns: int, *gradients: bool, copies: int = 1) -> Cost:
-    """Products of (rows × inner) by (inner × columns), as many as `copies`; with both gradients workloads.base's."""
-    numbers = rows * inner + inner * columns + rows * columns
-    return product(copies * rows * inner * columns, copies * numbers, *gradients)
+def tensors(value: Any) -> Iterator[Any]:
+    """Every Keras tensor in a nest of lists, tuples and dicts."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from tensors(each)
+    elif type(value).__name__ == "KerasTensor":
+        yield value
 
 
 # What a layer hands on
 
 
-def handed_on(call: Call) -> Cost:
+def handed_on(call: Call) -> Work:
     """The bytes of what comes out."""
-    return Cost(activation_bytes=sum(nbytes(each) for each in call.outputs))
+    return Work(activation_bytes=sum(nbytes(each) for each in call.outputs))
 
 
-def nothing(call: Call) -> Cost:
+def nothing(call: Call) -> Work:
     """The same numbers under another shape."""
-    return Cost()
+    return Work()
 
 
-def applied(call: Call) -> Cost:
+def applied(call: Call) -> Work:
     """An operation over all numbers: an activation that is a layer, a pooling, a normalisation."""
-    return handed_on(call) + Cost(launches=1)
+    return handed_on(call) + Work(launches=1)
 
 
-def dropped(call: Call) -> Cost:
+def dropped(call: Call) -> Work:
     """Numbers dropped or disturbed; none at a rate of 0."""
     return nothing(call) if getattr(call.layer, "rate", None) == 0 else handed_on(call)
 
@@ -115,8 +93,8 @@ def dropped(call: Call) -> Cost:
 # Layers with products; the activation that a layer was given as an argument is a part of it
 
 
-def contracted(call: Call) -> Cost:
-    """An einsum of two: a multiplication for each combination of its indices. Dense: (numbers / I × I) by (I × U)."""
+def einsum(call: Call) -> Work:
+    """A multiplication for each combination of the indices of two. Dense: (numbers / I × I) by (I × U)."""
     layer = call.layer
     left, right = call.given.get("operands") or (call.inputs, layer.kernel)
     equation = getattr(layer, "subscripts", None) or getattr(layer, "equation", "...i,iu->...u")
@@ -125,10 +103,8 @@ def contracted(call: Call) -> Cost:
     for letters, tensor in zip(inputs.split(","), (left, right), strict=True):
         for label, length in zip(_labels(letters, len(tensor.shape)), tensor.shape, strict=True):
             sizes[label] = max(length, sizes.get(label, 1))
-    rank = max((label for label in sizes if isinstance(label, int)), default=0)
-    result = math.prod(sizes[label] for label in _labels(output, len(output.replace("...", "")) + rank))
-    numbers = size(left) + size(right) + result
-    return product(math.prod(sizes.values()), numbers, call.needs(left), call.needs(right)) + applied(call)
+    result = math.prod(length for label, length in sizes.items() if isinstance(label, int) or label in output)
+    return _of_two(call, left, right, math.prod(sizes.values()), result)
 
 
 def _labels(letters: str, rank: int) -> list[Any]:
@@ -138,40 +114,59 @@ def _labels(letters: str, rank: int) -> list[Any]:
     return [*before, *missing, *after]
 
 
-def convolution(call: Call) -> Cost:
+def dot(call: Call) -> Work:
+    """For each sample (rows × D) by (D × columns), D the axis that is summed over: the last one of a Matmul."""
+    left, right = call.inputs if isinstance(call.inputs, list | tuple) else call.given.values()
+    axes = getattr(call.layer, "axes", -1)
+    result = size(call.outputs[0])
+    return _of_two(call, left, right, result * left.shape[axes if isinstance(axes, int) else axes[0]], result)
+
+
+def _of_two(call: Call, left: Any, right: Any, multiplications: int, result: int) -> Work:
+    """result: numbers that come out."""
+    numbers = size(left) + size(right) + result
+    return product(multiplications, numbers, call.needs(left) + call.needs(right)) + applied(call)
+
+
+def convolution(call: Call) -> Work:
     """(places × window C) by (window C × F); with G groups as many products of a G-th of the maps on either side."""
-    kernel, groups, inputs = call.layer.kernel, call.layer.groups, call.inputs
-    rows, filters = size(call.outputs[0]) // kernel.shape[-1], kernel.shape[-1] // groups
-    gradients = call.needs(inputs), call.needs(kernel)
-    return matrices(rows, math.prod(kernel.shape[:-1]), filters, *gradients, copies=groups) + applied(call)
+    kernel, results = call.layer.kernel, size(call.outputs[0])
+    places = results // kernel.shape[-1]
+    return _windows(call, kernel, places, results, call.needs(call.inputs), call.layer.groups) + applied(call)
 
 
-def transposed(call: Call) -> Cost:
+def transposed(call: Call) -> Work:
     """(places of the input × C) by (C × window F): a convolution's gradient as a layer."""
-    kernel, inputs = call.layer.kernel, call.inputs
-    inner, columns = kernel.shape[-1], math.prod(kernel.shape[:-1])
-    return matrices(size(inputs) // inner, inner, columns, call.needs(inputs), call.needs(kernel)) + applied(call)
+    kernel, inputs = call.layer.kernel, size(call.inputs)
+    return _windows(call, kernel, inputs // kernel.shape[-1], inputs, call.needs(call.inputs)) + applied(call)
 
 
-def depthwise(call: Call) -> Cost:
+def depthwise(call: Call) -> Work:
     """For each map that it reads, (places × window) by (window × multiplier)."""
-    kernel, inputs = call.layer.kernel, call.inputs
-    *window, maps, multiplier = kernel.shape
-    rows = size(call.outputs[0]) // (maps * multiplier)
-    gradients = call.needs(inputs), call.needs(kernel)
-    return matrices(rows, math.prod(window), multiplier, *gradients, copies=maps) + applied(call)
+    kernel, results = call.layer.kernel, size(call.outputs[0])
+    places = results // math.prod(kernel.shape[-2:])
+    return _windows(call, kernel, places, results, call.needs(call.inputs)) + applied(call)
 
 
-def separable(call: Call) -> Cost:
+def separable(call: Call) -> Work:
     """A depthwise convolution, and of its maps a convolution by 1 × 1: two operations, one after the other."""
-    layer, inputs = call.layer, call.inputs
-    first, second = layer.depthwise_kernel, layer.pointwise_kernel
-    *window, maps, multiplier = first.shape
-    rows, between = size(call.outputs[0]) // second.shape[-1], maps * multiplier
-    reached = call.needs(inputs) or call.needs(first)
-    one = matrices(rows, math.prod(window), multiplier, call.needs(inputs), call.needs(first), copies=maps)
-    two = matrices(rows, between, second.shape[-1], reached, call.needs(second))
-    return one + two + applied(call) + Cost(activation_bytes=rows * between * call.number, launches=1)
+    first, second = call.layer.depthwise_kernel, call.layer.pointwise_kernel
+    results, needed = size(call.outputs[0]), call.needs(call.inputs)
+    places = results // second.shape[-1]
+    between = places * math.prod(first.shape[-2:])
+    one = _windows(call, first, places, between, needed)
+    two = _windows(call, second, places, results, needed or call.needs(first))
+    return one + two + applied(call) + Work(activation_bytes=between * call.number, launches=1)
+
+
+def _windows(call: Call, kernel: Any, places: int, numbers: int, needed: bool, groups: int = 1) -> Work:
+    """Unrolled windows by a kernel, each of whose numbers multiplies once at every place.
+
+    numbers: those on the kernel's other side, of the results or of a transposed one's inputs; needed: whether a step
+    needs the gradient of what comes in.
+    """
+    unrolled = places * groups * math.prod(kernel.shape[:-1])
+    return product(places * size(kernel), unrolled + size(kernel) + numbers, needed + call.needs(kernel))
 
 
 # Recurrent cells: the states that each keeps. LSTM: Gers et al. 2000, GRU: Cho et al. 2014.
@@ -187,7 +182,7 @@ def _states(cell: Any) -> int:
     return next(STATES[each.__name__] for each in type(cell).__mro__ if each.__name__ in STATES)
 
 
-def recurrent(call: Call) -> Cost:
+def recurrent(call: Call) -> Work:
     """G gates (LSTM 4, GRU 3, simple 1): inputs (positions × I) by (I × G U) at once, states (batch × U) by (U × G U).
 
     The states are multiplied one position after the other, each cell's in turn. A GRU that resets before it multiplies
@@ -196,24 +191,20 @@ def recurrent(call: Call) -> Cost:
     """
     batch, length = call.inputs.shape[:2]
     wanted = call.needs(call.inputs)
-    states = call.given.get("initial_state")
-    states = list(states.values()) if isinstance(states, dict) else states or []
-    started = any(call.needs(each) for each in (states if isinstance(states, list | tuple) else [states]))
-    cost = Cost()
+    started = any(call.needs(each) for each in tensors(call.given.get("initial_state")))
+    work = Work()
     for cell in cells(call.layer):
         kernel, own = cell.kernel, cell.recurrent_kernel
         columns, units = kernel.shape[1], cell.units
-        cost += matrices(batch * length, *kernel.shape, wanted, call.needs(kernel))
+        work += matmul(batch * length, *kernel.shape, wanted + call.needs(kernel))
         wanted = wanted or started or any(call.needs(each) for each in cell.weights)  # from here on, by the state
         split = (2 * units, units) if getattr(cell, "reset_after", True) is False else (columns,)
         for part in split:
-            cost += matrices(batch, units, part, wanted, call.needs(own), copies=length)
-        kept = 4 * columns + _states(cell) * units
-        of_positions = batch * length * kept * call.number
-        cost += Cost(activation_bytes=of_positions, recurrent_bytes=of_positions, launches=length)
-        if by_slices(call) and wanted:
-            cost += Cost(slice_bytes=length * batch * length * columns * call.number)
-    return cost
+            work += matmul(batch, units, part, wanted + call.needs(own), copies=length)
+        of_positions = batch * length * (4 * columns + _states(cell) * units) * call.number
+        slices = length * batch * length * columns * call.number if by_slices(call) and wanted else 0
+        work += Work(activation_bytes=of_positions, launches=length, recurrent_bytes=of_positions, slice_bytes=slices)
+    return work
 
 
 def by_slices(call: Call) -> bool:
@@ -226,7 +217,7 @@ def by_slices(call: Call) -> bool:
 # Attention
 
 
-def attention(call: Call) -> Cost:
+def attention(call: Call) -> Work:
     """Projections of query, key and value, scores, what they weigh, projection of that; Vaswani et al. 2017.
 
     Scores: (queries × D) by (D × keys) a head, weighed: (queries × keys) by (keys × D). With fewer heads of keys and
@@ -246,51 +237,31 @@ def attention(call: Call) -> Cost:
     of_value, valued, value_needed = _projected(call, value, layer._value_dense, repeats)
     scores, mixed = queried // depth * keys, queried // depth * wide  # for each query and head
     weights_needed = query_needed or key_needed
-    of_scores = product(scores * depth, queried + keyed + scores, query_needed, key_needed)
-    of_weighed = product(scores * wide, scores + valued + mixed, weights_needed, value_needed)
     needed = weights_needed or value_needed
+    work = of_query + of_key + of_value
+    work += product(scores * depth, queried + keyed + scores, query_needed + key_needed)
+    work += product(scores * wide, scores + valued + mixed, weights_needed + value_needed)
     dropout = getattr(layer, "_dropout", None) or getattr(layer, "dropout", 0)
     kept = (3 if dropout else 2) * scores + mixed
-    cost = of_query + of_key + of_value + of_scores + of_weighed
     if (gate := getattr(layer, "_gate_dense", None)) is not None:
         of_gate, _, gate_needed = _projected(call, query, gate)
-        cost, kept, needed = cost + of_gate, kept + mixed, needed or gate_needed
+        work, kept, needed = work + of_gate, kept + mixed, needed or gate_needed
     kernel, inner = layer._output_dense.kernel, heads * wide
-    cost += matrices(mixed // inner, inner, size(kernel) // inner, needed, call.needs(kernel))
-    return cost + Cost(activation_bytes=kept * call.number + nbytes(call.outputs[0]), launches=4)
+    work += matmul(mixed // inner, inner, size(kernel) // inner, needed + call.needs(kernel))
+    return work + Work(activation_bytes=kept * call.number + nbytes(call.outputs[0]), launches=4)
 
 
-def _projected(call: Call, tensor: Any, part: Any, repeats: int = 1) -> tuple[Cost, int, bool]:
-    """(positions × I) by (I × heads D): cost, numbers that come out and are repeated, whether their gradient is needed.
+def _projected(call: Call, tensor: Any, part: Any, repeats: int = 1) -> tuple[Work, int, bool]:
+    """(positions × I) by (I × heads D): work, numbers that come out and are repeated, whether their gradient is needed.
 
     part: the layer inside that projects.
     """
     kernel, inner = part.kernel, tensor.shape[-1]
     rows, columns = size(tensor) // inner, size(kernel) // inner
-    cost = matrices(rows, inner, columns, call.needs(tensor), call.needs(kernel))
+    work = matmul(rows, inner, columns, call.needs(tensor) + call.needs(kernel))
     kept = rows * columns * (1 if repeats == 1 else 1 + repeats)
     needed = call.needs(tensor) or any(call.needs(each) for each in part.weights)
-    return cost + Cost(activation_bytes=kept * call.number, launches=1), rows * columns * repeats, needed
-
-
-def dot(call: Call) -> Cost:
-    """For each sample (rows × D) by (D × columns), D the axis that is summed over."""
-    left, right = call.inputs
-    axes = call.layer.axes
-    inner = left.shape[axes if isinstance(axes, int) else axes[0]]
-    return _of_two(call, left, right, inner)
-
-
-def matmul(call: Call) -> Cost:
-    """(… × rows × D) by (… × D × columns)."""
-    left, right = call.given["x1"], call.given["x2"]
-    return _of_two(call, left, right, left.shape[-1])
-
-
-def _of_two(call: Call, left: Any, right: Any, inner: int) -> Cost:
-    result = size(call.outputs[0])
-    numbers = size(left) + size(right) + result
-    return product(result * inner, numbers, call.needs(left), call.needs(right)) + applied(call)
+    return work + Work(activation_bytes=kept * call.number, launches=1), rows * columns * repeats, needed
 
 
 def _each(rule: Rule, names: str) -> dict[str, Rule]:
@@ -313,7 +284,7 @@ LAYERS: dict[str, Rule] = (
     | _each(applied, "BatchNormalization LayerNormalization GroupNormalization UnitNormalization RMSNormalization")
     # Rows looked up, no product: the table's gradient, as large as the table, is the update's to zero and to read.
     | _each(applied, "Embedding")
-    | _each(contracted, "Dense EinsumDense")
+    | _each(einsum, "Dense EinsumDense")
     | _each(convolution, "Conv*")
     | _each(transposed, "Conv*Transpose")
     | _each(depthwise, "DepthwiseConv1D DepthwiseConv2D")
@@ -330,12 +301,10 @@ OPERATIONS: dict[str, Rule] = (
     | _each(applied, "Divide TrueDivide Power Negative Absolute Abs Exp Log Log1p Expm1 Sqrt Rsqrt Square Reciprocal")
     | _each(applied, "Sin Cos Tanh Erf Clip Sign Round Floor Ceil Mod Where Cast OnesLike ZerosLike OneHot Take")
     | _each(applied, "Equal NotEqual Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr LogicalNot")
-    | _each(
-        applied, "ReLU Relu Relu6 Sigmoid Softplus Softsign Silu LogSigmoid LeakyRelu HardSigmoid HardSilu Elu Selu"
-    )
-    | _each(applied, "Gelu Celu Glu Softmax LogSoftmax")
+    | _each(applied, "ReLU Relu Relu6 Sigmoid Softplus Softsign Silu LogSigmoid LeakyRelu HardSigmoid HardSilu Elu")
+    | _each(applied, "Selu Gelu Celu Glu Softmax LogSoftmax")
     | _each(applied, "Sum Mean Max Min Amax Amin Prod Var Std Any All Argmax Argmin Logsumexp Norm Normalize Cumsum")
-    | {"Matmul": matmul, "Einsum": contracted}
+    | {"Matmul": dot, "Einsum": einsum}
 )
 
 # Which operations there are rules for: those of Keras, and subclasses that compute nothing else. What a class is, its
@@ -346,7 +315,7 @@ HARMLESS = {"build", "get_config", "from_config", "compute_output_shape", "compu
 HARMLESS |= {"compute_mask", "get_build_config", "build_from_config", "save_own_variables", "load_own_variables"}
 HOMES = ("keras.", "traintime.deferred.")  # where classes come from that the rules are written for
 
-# Layers that are made of others, whose work is that of those; see traintime.predict.work.
+# Layers that are made of others, whose work is that of those (graph.py).
 MADE_OF = {
     "Sequential": lambda layer: layer._functional.operations,
     "Functional": lambda layer: layer.operations,
@@ -403,13 +372,9 @@ def why_unknown(operation: Any) -> str:
 def _changed(operation: Any) -> list[str]:
     """Methods that a user's subclass computes with instead of Keras'."""
     home, bases = _home(operation), type(operation).__mro__
-    own = [(name, value) for each in bases[: bases.index(home)] for name, value in vars(each).items()]
+    own = [each for base in bases[: bases.index(home)] for each in vars(base).items()]
+    methods = {name for name, one in own if callable(one) or isinstance(one, property | staticmethod | classmethod)}
+    special = {name for name in methods if name.startswith("__") and name != "__call__"}
     # Not what a backend's own base class has, such as torch's Module.half.
     of_keras = {name for each in home.__mro__ if each.__module__.startswith(HOMES) for name in vars(each)}
-    return sorted({name for name, value in own if _is_method(name, value) and name in of_keras})
-
-
-def _is_method(name: str, value: Any) -> bool:
-    special = name.startswith("__") and name != "__call__"
-    method = callable(value) or isinstance(value, property | staticmethod | classmethod)
-    return method and not special and name not in HARMLESS
+    return sorted(methods & of_keras - special - HARMLESS)
