@@ -9,12 +9,12 @@ __version__ = "0.1.0"
 # Keras takes seconds to import, and the package has to be there without it.
 PUBLIC = {
     "Estimate": "traintime.predict.answer",
-    "Eta": "traintime.predict.eta",
-    "TrainingLoop": "traintime.predict.track",
+    "Eta": "traintime.predict.ending.eta",
+    "TrainingLoop": "traintime.predict.ending.loop",
     "estimate": "traintime.predict.estimate",
     "largest": "traintime.predict.largest",
     "module_memory": "traintime.predict.work.torch",
-    "track": "traintime.predict.track",
+    "track": "traintime.predict.ending.loop",
 }
 
 

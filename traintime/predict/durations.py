@@ -8,30 +8,11 @@ from numbers import Real
 from traintime.errors import InputError
 
 REMEDY = 'Give a time such as "8h", "90m", "1h30m", "2d 4h" or "45s".'
-# Names of each unit and its seconds, the longest first: the order in which they have to come.
-UNITS = (
-    (("d", "day", "days"), 86_400.0),
-    (("h", "hour", "hours"), 3600.0),
-    (("m", "min", "minute", "minutes"), 60.0),
-    (("s", "sec", "second", "seconds"), 1.0),
-)
-SECONDS = {name: unit for names, unit in UNITS for name in names}
+UNITS = {"d|days?": 86_400.0, "h|hours?": 3600.0, "m|min|minutes?": 60.0, "s|sec|seconds?": 1.0}
+# A unit twice or after a shorter one ("5m 2h") is rather a slip of the pen than a sum.
+WORDS = re.compile(r"(-?)\s*" + "".join(rf"(?:(\d+(?:\.\d+)?)\s*(?:{names})\s*)?" for names in UNITS))
 LIMIT = 2**1000  # where Python's whole numbers outgrow its floats
 YEARS, YEAR_S = 10_000, 365.25 * 86_400  # a calendar has no more years than so many
-PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
-
-
-def _read(given: str, words: str, field: str) -> float:
-    """Seconds of the words, which are the text without a sign."""
-    total, before, place = 0.0, math.inf, 0
-    while place < len(words) or not words:
-        found = PART.match(words, place)
-        unit = SECONDS.get(found[2]) if found else None
-        # A unit twice or after a shorter one ("5m 2h") is rather a slip of the pen than a sum.
-        if found is None or unit is None or not unit < before:
-            raise InputError(field, given, "is no duration", REMEDY)
-        total, before, place = total + float(found[1]) * unit, unit, found.end()
-    return total
 
 
 def seconds(given: str | float | timedelta, field: str = "duration") -> float:
@@ -40,19 +21,19 @@ def seconds(given: str | float | timedelta, field: str = "duration") -> float:
     Units are d, h, m or min, and s, or their names; each occurs once at most, longer ones first. Raises InputError,
     which names `field`, for what is no duration, is negative, is not finite, or is longer than YEARS.
     """
-    negative = False
-    if isinstance(given, timedelta):
-        found = given.total_seconds()
-    elif isinstance(given, str):
-        words = given.strip().lower()
-        negative = words.startswith("-")
-        found = _read(given, words[negative:].lstrip(), field)
+    words = WORDS.fullmatch(given.strip().lower()) if isinstance(given, str) else None
+    if words and any(words.groups()[1:]):
+        sign, *numbers = words.groups()
+        found = sum(float(number or 0) * unit for number, unit in zip(numbers, UNITS.values(), strict=True))
+        negative = sign == "-"
+    elif isinstance(given, timedelta):
+        found, negative = given.total_seconds(), given.total_seconds() < 0
     elif isinstance(given, Real) and not isinstance(given, bool):
         # NaN, too, is not below the limit.
         found, negative = float(given) if abs(given) < LIMIT else math.inf, given < 0
     else:
         raise InputError(field, given, "is no duration", REMEDY)
-    if negative or found < 0:
+    if negative:
         raise InputError(field, given, "is negative", REMEDY)
     if not math.isfinite(found):
         raise InputError(field, given, "is not finite", REMEDY)

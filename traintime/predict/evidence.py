@@ -20,7 +20,7 @@ from traintime.predict.process import ONCE, Copies
 from traintime.predict.request import ModelDescription, Request
 from traintime.workloads.base import FLOAT, FLOAT32
 
-# Of a probe of one block alone, as of a training's (predict.blocks): at 90 % it lies within half and twice.
+# Of a probe of one block alone, as of a training's (ending.blocks): at 90 % it lies within half and twice.
 ALONE = (math.log(2) / 1.645, SURE)
 BUSY = "ask again without them"
 ELSEWHERE = Copies(0.0, 0.0)  # samples that are not in the memory that is counted: a card's

@@ -70,7 +70,7 @@ class _Epochs(keras.callbacks.Callback):
 
 
 class _Moments(keras.callbacks.Callback):
-    """Seconds from an epoch's beginning until each step was done, and the epoch (as Eta's: predict.eta tells why its
+    """Seconds from an epoch's beginning until each step was done, and the epoch (as Eta's: ending.eta tells why its
     hook for the end of a batch leaves the dispatching as it is).
     """
 

@@ -4,9 +4,8 @@ from typing import Any
 
 import keras
 
-from traintime.predict.ending import Ending, refuse_unknown
-from traintime.predict.lines import EndEstimate
-from traintime.predict.progress import Progress
+from traintime.predict.ending.announce import EndEstimate, Ending, refuse_unknown
+from traintime.predict.ending.progress import Progress
 
 
 class Eta(keras.callbacks.Callback):

@@ -3,44 +3,12 @@
 import math
 
 from traintime.explain.statistics import Interval
-from traintime.predict.blocks import FEWEST, BlockMeans
+from traintime.predict.ending.blocks import FEWEST, NOTHING, BlockMeans
 
 # A step of validation before one was seen, in steps of training: a forward pass is a third of forward and back, which
 # are two matrix products for one. What else a step does, and how well each part runs, makes it a quarter to a half.
 FORWARD = Interval(1 / 3, 1 / 4, 1 / 2)
-NOTHING = Interval(0.0, 0.0, 0.0)
 EVEN = 1e-6  # by which places of validations are off, in their distance
-
-
-class Once:
-    """Durations of something that comes once an epoch, of which the first counts only until there is a second.
-
-    The first validation and the first checkpoint do what is done once: compile, make folders, fill caches.
-    """
-
-    def __init__(self) -> None:
-        self.first: Interval | None = None
-        self.later = BlockMeans()
-
-    def add(self, seconds: float, without_once: float | None = None) -> None:
-        """One more took so long; without_once: seconds that are expected of the next, where the first can tell."""
-        if self.first is not None:
-            self.later.add(seconds)
-            return
-        value = seconds if without_once is None else without_once
-        # From a single one: half to twice, as BlockMeans has it, and that all may be as before.
-        self.first = Interval(value, value / 2, max(2 * value, seconds))
-
-    @property
-    def mean(self) -> float:
-        """Seconds of one; 0 where none was seen."""
-        return self.later.mean if len(self.later) else (self.first or NOTHING).value
-
-    def total(self, times: int, level: float) -> Interval:
-        """Seconds of so many more; nothing where none was seen."""
-        if self.first is None or times <= 0:
-            return NOTHING
-        return self.later.total(times, level) if len(self.later) else self.first.scaled(times)
 
 
 class Progress:
@@ -55,16 +23,11 @@ class Progress:
     """
 
     def __init__(
-        self,
-        epochs: int,
-        steps: int | None,
-        start: float,
-        validation_steps: int | None = None,
-        level: float = 0.9,
+        self, epochs: int, steps: int | None, start: float, validation_steps: int | None = None, level: float = 0.9
     ) -> None:
-        self.epochs, self.steps, self.start, self.level = epochs, steps, start, level
-        self.validation_steps = validation_steps
-        self.within, self.beginnings, self.validations, self.ends = BlockMeans(), BlockMeans(), Once(), Once()
+        self.epochs, self.steps, self.start, self.validation_steps = epochs, steps, start, validation_steps
+        self.within, self.beginnings = BlockMeans(level), BlockMeans(level)
+        self.validations, self.ends = BlockMeans(level, once=True), BlockMeans(level, once=True)
         self.first_epoch: int | None = None
         self.epoch = 0
         self.done = 0  # steps of this epoch
@@ -75,21 +38,17 @@ class Progress:
         self._whole: int | None = None  # steps of the last epoch that is over
         self._from = 0  # steps of this epoch that were done before training was resumed
         self._run = 0  # steps that were run
-        self._last = start  # when the last thing happened that what is left is counted from
-        self._trained = start  # when the last step was done
-        self._began = start  # when this epoch did
+        self._since = start  # when what runs now began: moved on by as much as a validation took meanwhile
         self._validation_began: float | None = None
-        self._validated_s = 0.0  # of validation since the last step
         self._first_tested: tuple[int, float] | None = None  # batches of this validation's first call, and its moment
         self._tested = 0  # batches of this validation
         self._resumed = 0.0  # where training began, in epochs
         self._validated: list[float] = []  # where the last two validations were, in epochs
-        self._validated_at: int | None = None  # steps of this epoch before the last of them, until another follows
 
     # What happens
 
     def epoch_begins(self, epoch: int, time: float, steps: int | None = None, first_step: int = 0) -> None:
-        """An epoch begins; numbers count from 0.
+        """An epoch begins, and the one before is over; numbers count from 0.
 
         steps: how many it has, where that is known; first_step: the one that comes first where others were done before
         training was resumed.
@@ -98,13 +57,13 @@ class Progress:
             self.first_epoch = epoch
             self._resumed = epoch + (first_step / self.steps if self.steps else 0.0)
         else:
-            self.ends.add(max(time - self._trained - self._validated_s, 0.0))
+            self.epoch_ends()
+            self.ends.add(max(time - self._since, 0.0))
         if steps is not None and steps != self._told:  # else as many as the last one had, whatever it was said to have
             self.steps = self._told = steps
         self.epoch, self.over = epoch, False
         self.done = self._from = first_step
-        self._began, self._validated_s, self._validated_at = time, 0.0, None
-        self._last = max(self._last, time)
+        self._since = time
 
     def step_done(self, batch: int, time: float) -> None:
         """The step of this number was done, and all before it; numbers count from 0 in each epoch.
@@ -120,20 +79,14 @@ class Progress:
             return
         if self.steps is not None and done > self.steps:  # the last epoch was left early, and this one is not
             self.steps = max(self._told or 0, done)
-        if self._validated_at is not None:  # that was no end of an epoch
-            if self.steps is not None:
-                self._validated[-1] = self.epoch + self._validated_at / self.steps
-            self._validated_at = None
-        time = max(time, self._trained)
-        begins = self.done == self._from
-        seconds = max(time - (self._began if begins else self._trained) - self._validated_s, 0.0)
-        if not begins:
+        seconds = max(time - self._since, 0.0)
+        if self.done > self._from:
             self.within.add(seconds, new)
         else:
             self.executed = new
             if self.epoch != self.first_epoch:
                 self.beginnings.add(seconds)
-        self.done, self._trained, self._last, self._validated_s = done, time, time, 0.0
+        self.done, self._since = done, max(time, self._since)
         self._run += new
 
     def validation_begins(self, time: float) -> None:
@@ -152,31 +105,32 @@ class Progress:
         began, self._validation_began = self._validation_began, None
         if began is None or not self._run:
             return
-        seconds = max(time - max(began, self._trained), 0.0)
-        without_once = None
-        if self._first_tested is not None and self._tested > self._first_tested[0]:
+        seconds = max(time - max(began, self._since), 0.0)
+        expected = seconds
+        if not len(self.validations) and self._first_tested is not None and self._tested > self._first_tested[0]:
             # The first batch of the first validation compiles: the others tell what all will take.
             first, at = self._first_tested
-            without_once = min(max(time - at, 0.0) * self._tested / (self._tested - first), seconds)
-        self.validations.add(seconds, without_once)
-        if self.epoch + 1 not in self._validated[-1:]:  # an epoch may be validated twice
-            self._validated = [*self._validated[-1:], self.epoch + 1]
-        self._validated_s, self._validated_at = self._validated_s + seconds, self.done
-        self._last = max(time, self._last)
+            expected = min(max(time - at, 0.0) * self._tested / (self._tested - first), seconds)
+        self.validations.add(expected)
+        self._since += seconds
+        if self._place not in self._validated[-1:]:  # a place may be validated twice
+            self._validated = [*self._validated[-1:], self._place]
 
     def validated(self, time: float) -> None:
         """A validation is over of which nobody told when it began: after the last step, or the validation before it."""
-        self.validation_begins(self._trained + self._validated_s)
+        self.validation_begins(self._since)
         self.validation_ends(time)
 
     def epoch_ends(self) -> None:
         """The epoch's steps and its validation are over, and all of them were told of."""
-        self.over = True
         self.steps_end()
+        self.over = True
 
     def steps_end(self) -> None:
         """The epoch's steps are over; its validation may come."""
         if self.done:
+            if self._validated[-1:] == [self._place]:
+                self._validated[-1] = self.epoch + 1.0  # an end, also where more steps were told of
             self.steps = self._whole = self.done
 
     def training_ends(self) -> None:
@@ -193,8 +147,8 @@ class Progress:
     @property
     def unseen(self) -> bool:
         """Whether there may be validation and nothing tells how long: none was seen, and no epoch has ended."""
-        started = self.first_epoch is not None and self.epoch == self.first_epoch
-        return self.validations.first is None and self.validation_steps is None and started and not self.over
+        first = self.epoch == self.first_epoch and not self.over
+        return first and not len(self.validations) and self.validation_steps is None
 
     @property
     def finished(self) -> float:
@@ -203,7 +157,7 @@ class Progress:
         Steps that were done before training was resumed are not in it.
         """
         if self.first_epoch is None or self.steps is None:
-            return float("nan") if self._run else 0.0
+            return math.nan if self._run else 0.0
         every = self._run + self._left()
         return self._run / every if every > 0 else 1.0
 
@@ -212,7 +166,8 @@ class Progress:
 
         It cannot before a second step was done, and before an epoch has ended whose steps nobody counted. Validation
         before one was seen is FORWARD of as many steps of training where `validation_steps` says how many, else it is
-        not counted. The ends of epochs count from the first one that was seen.
+        not counted. The ends of epochs count from the first one that was seen. First steps of epochs are like any other
+        until one was seen besides that of the first epoch.
         """
         if self.ended:
             return NOTHING
@@ -221,14 +176,19 @@ class Progress:
         later = self.epochs - 1 - self.epoch  # epochs that have not begun
         between = self.over or self.done >= self.steps
         begins = not between and self.done == self._from
-        beginning = later * min(self.executed, self._usual) + begins * min(self.executed, self.steps - self.done)
-        steps, begun = self._of_steps(self._left() - beginning), self._of_beginnings(later + begins)
-        if steps is None or begun is None:
+        begun = later + begins if len(self.beginnings) else 0
+        steps = max(self._left() - begun * min(self.executed, self._usual), 0)
+        if steps and not len(self.within):
             return None
-        validations = self._of_validations(self._validations_left(self.over))
-        parts = [steps, begun, validations, self.ends.total(later + 1, self.level)]
+        validations = self._of_validations(self._validations_left())
+        parts = [self.within.total(steps), self.beginnings.total(begun), validations, self.ends.total(later + 1)]
         # What runs now has run for some time already; it is not over before something says so.
-        passed = min(max(now - self._last, 0.0), self._running(between, later))
+        running = self.within.total(self.executed).value
+        if between or begins:
+            running = self.beginnings.total(1).value or running
+        if between:
+            running += self.ends.total(1).value + self._of_validations(1).value
+        passed = min(max(now - self._since, 0.0), running)
         # Ends add to ends: parts of one training run on one machine, and are slow together.
         ends = (sum(getattr(part, end) for part in parts) for end in ("value", "low", "high"))
         return Interval(*(max(end - passed, 0.0) for end in ends))
@@ -243,41 +203,19 @@ class Progress:
         rest = 0 if self.over else max(self.steps - self.done, 0)
         return max(rest + (self.epochs - 1 - self.epoch) * self._usual, 0)
 
-    def _running(self, between: bool, later: int) -> float:
-        """Seconds that what runs now should take in all: a step, or what lies between the steps of two epochs."""
-        step = self.executed * self.within.mean
-        beginning = self.beginnings.mean if len(self.beginnings) else step
-        if not between:
-            return beginning if self.done == self._from else step
-        seconds = self.ends.mean + (beginning if later else 0.0)
-        if self._validations_left(self.over) > self._validations_left(True):  # that of this epoch is still to come
-            seconds += self._of_validations(1).value
-        return seconds
-
-    def _of_steps(self, number: int) -> Interval | None:
-        if number <= 0:
-            return NOTHING
-        return self.within.total(number, self.level) if len(self.within) else None
-
-    def _of_beginnings(self, number: int) -> Interval | None:
-        """First steps of epochs, like any other where none was seen but that of the first epoch."""
-        if number <= 0:
-            return NOTHING
-        if len(self.beginnings):
-            return self.beginnings.total(number, self.level)
-        return self._of_steps(number * self.executed)
-
     def _of_validations(self, number: int) -> Interval:
-        if self.validations.first is not None or not self.validation_steps or not number:
-            return self.validations.total(number, self.level)
-        steps = self._of_steps(number * self.validation_steps) or NOTHING
+        if len(self.validations) or not self.validation_steps:
+            return self.validations.total(number)
+        steps = self.within.total(number * self.validation_steps)
         return Interval(steps.value * FORWARD.value, steps.low * FORWARD.low, steps.high * FORWARD.high)
 
-    def _validations_left(self, over: bool) -> int:
-        """Validations to come, in even distances as so far; over: without one at this epoch's end.
+    @property
+    def _place(self) -> float:
+        """Where training is, in epochs: at 1 when the first one ends, at 0.5 in its middle."""
+        return self.epoch + (1.0 if self.over or not self.steps else min(self.done / self.steps, 1.0))
 
-        Places are counted in epochs: that at the end of the first epoch is at 1, one in its middle at 0.5.
-        """
+    def _validations_left(self) -> int:
+        """Validations to come, in even distances as so far."""
         if self._validated:
             last = self._validated[-1]
             # The first one tells the distance from where training began, in an epoch's middle only if it was in one.
@@ -289,8 +227,6 @@ class Progress:
             return 0
         if every <= 0:  # validated twice at one place
             return 0
-        place = self.epoch + (1.0 if over else min(self.done / self.steps, 1.0))
-        passed = (place - last) / every  # in distances
-        # One that is due may still come, before the next step.
-        passed = math.floor(passed + EVEN) if over or not self.done else math.ceil(passed - EVEN) - 1
+        may_come = self.done and not self.over  # one that is due, before the next step
+        passed = math.floor((self._place - last) / every + (-EVEN if may_come else EVEN))
         return max(math.floor((self.epochs - last) / every + EVEN) - max(passed, 0), 0)

@@ -13,9 +13,8 @@ from rich.live import Live
 from rich.text import Text
 
 from traintime.errors import InputError
-from traintime.predict.ending import PAUSE_S, Ending, refuse_unknown
-from traintime.predict.lines import EndEstimate
-from traintime.predict.progress import Progress
+from traintime.predict.ending.announce import PAUSE_S, EndEstimate, Ending, refuse_unknown
+from traintime.predict.ending.progress import Progress
 
 Batch = TypeVar("Batch")
 
@@ -54,7 +53,7 @@ class TrainingLoop:
         if type(first_step) is not int or first_step < 0:
             raise InputError("first_step", first_step, "is no number of a step", "Give a whole number of 0 or more.")
         self.epochs, self._first, self._epoch = epochs, first_epoch, first_epoch
-        self._done = self._first_step = first_step  # steps of this epoch
+        self._done = self._first_step = first_step  # steps of this epoch, and those that the next one leaves out
         self._live: Live | None = None
         console = Console()
         if "say" not in asked and console.is_interactive and console.file.isatty():
@@ -78,15 +77,14 @@ class TrainingLoop:
         epoch without a batch.
         """
         if steps is None and (length := _length(batches)) is not None:
-            steps = length + (self._first_step if self._epoch == self._first else 0)
-        number = self._epoch
+            steps = length + self._first_step
         self.epoch(steps)
         for batch in batches:
             yield batch
             self.step()
         if not self._done:
             remedy = "Give what can be gone through again, such as a list or a DataLoader."
-            raise InputError("batches", type(batches).__name__, f"gave nothing in epoch {number}", remedy)
+            raise InputError("batches", type(batches).__name__, f"gave nothing in epoch {self._epoch - 1}", remedy)
         self._ending.tell(Progress.steps_end)
         if self._epoch == self.epochs and self._live:
             self._live.stop()
@@ -97,22 +95,18 @@ class TrainingLoop:
         steps: how many it has, with those before `first_step`, or None where nobody knows. Raises InputError where all
         epochs are over, and for any other value.
         """
-        first = self._epoch == self._first
         if self._epoch >= self.epochs:
             raise InputError("epochs", self.epochs, "are over, and another begins", "Say how many there are.")
         if steps is not None and (not isinstance(steps, Integral) or steps < 1):
             remedy = "Give a whole number of 1 or more, or None."
             raise InputError(self._ending.argument, steps, "is no number of steps", remedy)
-        if first and steps is not None and self._first_step > steps:
+        if steps is not None and self._first_step > steps:
             remedy = "Steps count from 0 in each epoch. Say how many the whole one has."
             raise InputError("first_step", self._first_step, f"is no step of an epoch of {steps}", remedy)
-        self._done = self._first_step if first else 0
-        if first:
+        if self._epoch == self._first:
             self._ending.begins(self.epochs, steps)
-        else:
-            self._ending.tell(Progress.epoch_ends)
-        self._ending.tell(Progress.epoch_begins, self._epoch, self._ending.clock(), steps, self._done)
-        self._epoch += 1
+        self._ending.tell(Progress.epoch_begins, self._epoch, self._ending.clock(), steps, self._first_step)
+        self._epoch, self._done, self._first_step = self._epoch + 1, self._first_step, 0
         self._ending.speak(begins=True)
 
     def step(self) -> None:
@@ -179,9 +173,8 @@ def track(
     refuse_unknown(asked, track, TrainingLoop, Ending)
     loop = TrainingLoop(epochs, deadline, **asked)
     loop._ending.argument = "total"
-    left_out = asked.get("first_step", 0)
-    for _ in range(loop.epochs - asked.get("first_epoch", 0)):
+    for _ in range(loop._epoch, epochs):
         steps = _length(batches) if total is None else total
-        yield from loop.batches(itertools.islice(batches, left_out, None) if left_out else batches, steps)
-        left_out = 0
+        rest = itertools.islice(batches, loop._first_step, None) if loop._first_step else batches
+        yield from loop.batches(rest, steps)
     loop.ends()

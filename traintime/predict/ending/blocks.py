@@ -16,6 +16,7 @@ COARSE = (8, 4)  # numbers of groups that the blocks are put together to
 WANDER = 0.04
 LEAST = 0.005  # the same, where little is left: shorter than what was seen
 FARTHEST = 4.0  # how many times the square of a drift that was seen may go on to grow
+NOTHING = Interval(0.0, 0.0, 0.0)
 Array = NDArray[np.float64]
 
 
@@ -29,9 +30,12 @@ class BlockMeans:
     the three t intervals holds (after Flyvbjerg & Petersen 1989, Journal of Chemical Physics 91).
 
     When MOST are full, two and two become one, twice as long. The block under way does not count before it is full.
+    level: of intervals, between 0 and 1. once: the first duration counts only until there is a second, since it holds
+    what is done once: to compile, make folders, fill caches.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, level: float, once: bool = False) -> None:
+        self._level, self._once = level, once
         self._seconds: list[float] = []
         self._steps: list[int] = []
         self._size = 1  # of a block, in calls of `add`
@@ -41,13 +45,10 @@ class BlockMeans:
         """How many blocks are full."""
         return len(self._steps)
 
-    @property
-    def mean(self) -> float:
-        """Seconds of a step, of all that full blocks hold; 0 without one."""
-        return sum(self._seconds) / sum(self._steps) if self._steps else 0.0
-
     def add(self, seconds: float, steps: int = 1) -> None:
         """So many steps took so many seconds."""
+        if self._once and self._steps:
+            self._seconds, self._steps, self._once = [], [], False
         block = self._open
         block[0] += seconds
         block[1] += steps
@@ -61,8 +62,9 @@ class BlockMeans:
                 self._steps = [sum(self._steps[i : i + 2]) for i in range(0, MOST, 2)]
                 self._size *= 2
 
-    def total(self, steps: int, level: float) -> Interval:
-        """Seconds of so many further steps, with an interval that holds them in a share `level` of trainings.
+    def total(self, steps: int) -> Interval:
+        """Seconds of so many further steps, with an interval that holds them in a share `level` of trainings; nothing
+        where none are to come, or no block is full yet.
 
         The value is the mean of the last blocks, as many as there are steps to come (a quarter of them and 8 at the
         least), so that a machine which has become slower counts as slower. One block alone that stands out above the
@@ -77,30 +79,26 @@ class BlockMeans:
           No interval is narrower than that.
 
         It reaches up to the plain mean at least: a disturbance may come again as often as it came. From fewer than
-        FEWEST blocks it lies within half and twice the value, and from one alone it is that. Raises ValueError without
-        any block, and for a level that does not lie between 0 and 1.
+        FEWEST blocks it lies within half and twice the value, and from one alone it is that.
 
-        tests/unit/test_predict_eta.py counts how many of simulated trainings are held. Fewer are where all steps so
+        tests/unit/test_predict_ending.py counts how many of simulated trainings are held. Fewer are where all steps so
         far are alike and later ones are not: noise that lasts longer than what was seen, or a machine that goes on to
         become slower by a fifth.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"a level lies between 0 and 1, not {level}")
-        if not self._steps:
-            raise ValueError("no block is full yet")
-        if steps <= 0:
-            return Interval(0.0, 0.0, 0.0)
+        if steps <= 0 or not self._steps:
+            return NOTHING
         past, number = sum(self._steps), len(self._steps)
         window = min(number, max(math.ceil(steps * number / past), math.ceil(number / 4), COARSE[0]))
         lengths = np.array(self._steps[-window:], float)
         seconds = np.array(self._seconds[-window:])
-        plain = float(seconds.sum() / lengths.sum())
-        means = _without_one(seconds / lengths)
+        plain, means = float(seconds.sum() / lengths.sum()), seconds / lengths
+        if window >= FEWEST:
+            means = np.minimum(means, np.sort(means)[-2])  # the highest as high as the next (one-sided winsorising)
         value = float(means @ lengths / lengths.sum())
         if window == 1:
             return Interval(value * steps, value * steps / 2, value * steps * 2)
-        variance = _of_the_means(means, float(lengths.mean()), steps, level)
-        normal = float(ndtri((1 + level) / 2))
+        normal = float(ndtri((1 + self._level) / 2))
+        variance = _of_the_means(means, float(lengths.mean()), steps, self._level)
         variance += normal**2 * _drift(means) * min(1 + steps / float(lengths.sum()), FARTHEST)
         variance += (normal * value) ** 2 * max(WANDER**2 * steps / (past + steps), LEAST**2)
         half = math.sqrt(variance)
@@ -108,14 +106,6 @@ class BlockMeans:
         if window < FEWEST:
             low, high = max(low, value / 2), min(high, value * 2)
         return Interval(value * steps, low * steps, high * steps)
-
-
-def _without_one(means: Array) -> Array:
-    """The highest as high as the next (one-sided winsorising), where there are enough to tell."""
-    if len(means) < FEWEST:
-        return means
-    highest = means.argmax()
-    return np.where(np.arange(len(means)) == highest, np.delete(means, highest).max(), means)
 
 
 def _of_the_means(means: Array, size: float, steps: int, level: float) -> float:

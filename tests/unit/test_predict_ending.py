@@ -1,0 +1,779 @@
+"""When a training ends: durations, deadlines, intervals from blocks, what is left, what is said, loops of one's own."""
+
+import importlib.util
+import io
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import traintime
+from traintime import paths
+from traintime.errors import InputError
+from traintime.explain.statistics import Interval
+from traintime.predict import durations
+from traintime.predict.ending import blocks
+from traintime.predict.ending.announce import Deadline, Ending, after, shown
+from traintime.predict.ending.blocks import BlockMeans
+from traintime.predict.ending.loop import TrainingLoop, track
+from traintime.predict.ending.progress import Progress
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that goes on where it is told to."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+# Durations
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ("8h", 28_800),
+        ("1h30m", 5400),
+        ("2d 4h", 187_200),
+        (" 1.5 H ", 5400),
+        ("1 hour 20 minutes", 4800),
+        ("0s", 0),
+        ("5min3sec", 303),
+        ("200000 days", 200_000 * 86_400),
+        (0.5, 0.5),
+        (np.int64(7), 7),
+        (timedelta(hours=2), 7200),
+    ],
+)
+def test_a_duration_is_read(given, seconds):
+    assert durations.seconds(given) == seconds
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        *[
+            (text, "is no duration")
+            for text in ("", "-", "8", "8x", "5ms", "1e5s", "30m 2h", "1h1h", "inf", None, True)
+        ],
+        *[(given, "is negative") for given in ("-5m", "- 5m", timedelta(seconds=-1), -math.inf)],
+        *[(given, "is not finite") for given in ("9" * 400 + "s", math.inf, math.nan, 10**400)],
+        *[(given, "is longer than 10,000 years") for given in (1e300, "9" * 100 + "h")],
+    ],
+)
+def test_what_is_no_duration_is_refused_by_name(given, problem):
+    with pytest.raises(InputError) as error:
+        durations.seconds(given, "deadline")
+    assert (error.value.field, error.value.value, error.value.problem) == ("deadline", given, problem)
+    assert '"8h"' in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (4.21, "4.2 s"),
+        (9.96, "10 s"),
+        (59.6, "1 min"),
+        (200, "3 min 20 s"),
+        (3599.6, "1 h"),
+        (4321, "1 h 12 min"),
+        (86_399, "1 d"),
+        (187_200, "2 d 4 h"),
+        (1e300, "more than 10,000 years"),
+    ],
+)
+def test_a_duration_as_a_reader_sees_it(seconds, text):
+    assert durations.text(seconds) == text
+
+
+@given(st.floats(0, 1e8))
+def test_what_is_shown_is_read_back(seconds):
+    read = durations.seconds(text := durations.text(seconds))
+    assert abs(read - seconds) <= max(0.0501, 0.051 * seconds)  # half of the unit shown, which is a tenth at most
+    assert durations.text(read) == text
+
+
+# Deadlines
+
+
+@pytest.mark.parametrize(
+    ("given", "elapsed", "now", "left"),
+    [
+        ("8h", 3600, NOON, 7 * 3600),
+        (timedelta(hours=1), 4000, NOON, -400),
+        # The calendar's clock alone counts: the other one stands while a computer sleeps.
+        (NOON + timedelta(hours=1), 10, NOON + timedelta(minutes=59), 60),
+        (datetime(2026, 3, 1, 13), 0, datetime(2026, 3, 1, 12), 3600),
+        (datetime(2026, 3, 1, 13).astimezone(), 0, datetime(2026, 3, 1, 12), 3600),
+    ],
+)
+def test_a_deadline_is_a_time_after_the_start_or_a_moment(given, elapsed, now, left):
+    assert Deadline(given, lambda: now).left(elapsed, now) == left
+
+
+def test_hours_later_are_hours_also_in_the_night_when_the_clocks_change():
+    evening = datetime(2026, 3, 28, 23, tzinfo=ZoneInfo("Europe/Vienna"))
+    morning = after(evening, 8 * 3600)
+    assert (morning.hour, morning.utcoffset()) == (8, timedelta(hours=2))
+    assert Deadline(morning, lambda: evening).left(0, evening) == 8 * 3600
+    assert after(datetime(2026, 1, 1), 60).tzinfo is not None
+    assert after(evening, 1e18).year == 9999
+
+
+def test_a_moment_is_shown_with_its_day_where_it_is_another_one():
+    assert shown(NOON + timedelta(hours=2), NOON) == "14:00"
+    assert shown(NOON + timedelta(hours=13), NOON) == "Mon 2 Mar 01:00"
+    assert shown(NOON, NOON, precise=True) == "12:00:00"
+    assert Deadline("90m").shown(NOON) == "1 h 30 min after the start"
+    assert Deadline(NOON + timedelta(hours=2), lambda: NOON).shown(NOON) == "14:00"
+
+
+# Intervals from blocks
+
+
+def filled(seconds, steps=1):
+    found = BlockMeans(level=0.9)
+    for each in seconds:
+        found.add(float(each), steps)
+    return found
+
+
+OFTEN = np.where(np.arange(2000) % 40 == 7, 20.0, 1.0)
+ONCE = [1.0] * 50 + [200.0] + [1.0] * 49
+SLOWER = np.linspace(0.8, 1.2, 1000)
+
+
+@pytest.mark.parametrize(
+    ("seen", "further", "value", "low", "high"),
+    [
+        pytest.param([3.0], 10, 30, 15, 60, id="from one block half to twice"),
+        pytest.param([1.0, 5.0], 10, 30, 15, 60, id="no more from fewer than five"),
+        pytest.param([3.0, 3.0], 10, 30, 28.2, 31.8, id="less where they agree"),
+        pytest.param([0.25] * 1000, 1000, 250, 238.3, 261.7, id="a machine goes up and down"),
+        pytest.param([0.25] * 10_000, 10, 2.5, 2.479, 2.521, id="and less so soon"),
+        pytest.param(ONCE, 1000, 1000, 937, 2990, id="one disturbed step is no rule but may come again"),
+        pytest.param(OFTEN, 4000, 4000 * OFTEN.mean(), 5510, 6320, id="one that comes often counts in full"),
+        pytest.param(SLOWER, 10, 11.5, 10.3, 12.6, id="near the end the last quarter tells"),
+        pytest.param(SLOWER, 1000, 998, 510, 1487, id="what became slower may go on to"),
+        pytest.param([], 10, 0, 0, 0, id="nothing was seen"),
+        pytest.param([1.0], 0, 0, 0, 0, id="nothing is to come"),
+    ],
+)
+def test_what_further_steps_will_take(seen, further, value, low, high):
+    found = filled(seen).total(further)
+    assert found.value == pytest.approx(value, rel=0.02)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=0.05)
+
+
+def test_memory_stays_bounded_and_steps_of_one_call_are_as_many():
+    found = filled(range(100_000), steps=4)
+    assert len(found) < blocks.MOST
+    assert found.total(4).value == pytest.approx(100_000, rel=0.15)  # the last quarter of what was
+
+
+# What is left
+
+
+def left(progress, clock):
+    return progress.remaining(clock.now)
+
+
+@dataclass
+class Training:
+    """A made-up training. Times are seconds: first_s of the first step beside its own; validation_s of each batch.
+
+    told: steps of an epoch as they are told before; execution: steps of a call.
+    """
+
+    step_s: float | Iterator[float] = 0.5
+    epochs: int = 3
+    steps: int = 20
+    told: int | None = 20
+    execution: int = 1
+    first_epoch: int = 0
+    first_s: float = 0.0
+    begin_s: float = 0.0
+    validation_s: tuple[float, ...] = ()
+    validation_freq: int = 1
+    validation_steps: int | None = None
+    end_s: float = 0.0
+
+    def seen(self, look=left):
+        """The moment and what look(progress, clock) gave after each event, and when it ended."""
+        one = iter(lambda: self.step_s, None) if isinstance(self.step_s, float) else self.step_s
+        clock, seen = Clock(), []
+        progress = Progress(self.epochs, self.told, clock.now, self.validation_steps)
+        clock.now += 1.0
+
+        def happens(event, *values):
+            event(*values)
+            seen.append((clock.now, look(progress, clock)))
+
+        for epoch in range(self.first_epoch, self.epochs):
+            happens(progress.epoch_begins, epoch, clock.now)
+            clock.now += self.begin_s + (self.first_s if epoch == self.first_epoch else 0.0)
+            for begin in range(0, self.steps, self.execution):
+                clock.now += sum(next(one) for _ in range(min(self.execution, self.steps - begin)))
+                happens(progress.step_done, begin + self.execution - 1, clock.now)
+            if self.validation_s and (epoch + 1) % self.validation_freq == 0:
+                progress.validation_begins(clock.now)
+                for batch, seconds in enumerate(self.validation_s):
+                    clock.now += seconds
+                    progress.validation_step_done(batch, clock.now)
+                happens(progress.validation_ends, clock.now)
+            progress.epoch_ends()
+            clock.now += self.end_s
+            happens(lambda: None)
+        happens(progress.training_ends)
+        return seen, clock.now
+
+
+VALIDATED = {"epochs": 8, "validation_s": (0.2,) * 5}
+
+
+@pytest.mark.parametrize(
+    ("training", "exact", "nothing", "off"),
+    [
+        pytest.param(Training(), 2, 2, 0, id="even steps"),
+        pytest.param(Training(first_s=60), 2, 2, 0, id="compiling counts once"),
+        pytest.param(Training(begin_s=3, end_s=2, epochs=4), 45, 2, 0, id="epochs begin and end"),
+        *[
+            pytest.param(Training(**VALIDATED, validation_freq=each), each * 23, 2, 0, id=f"validation every {each}")
+            for each in (1, 2, 3)
+        ],
+        pytest.param(Training(epochs=10, first_epoch=8, validation_s=(1.0,)), 24, 2, 0, id="from an epoch on"),
+        pytest.param(Training(told=100), 21, 2, 0, id="fewer steps than were told"),
+        pytest.param(Training(told=None), 21, 21, 0, id="nobody counts the steps"),
+        pytest.param(Training(steps=10, told=10, execution=4, epochs=20), 35, 2, 0, id="steps of one call"),
+        # The last call counts in full, in each epoch alike; that call is a little shorter.
+        pytest.param(Training(steps=10, told=None, execution=4, epochs=20), 35, 4, 0.05, id="so many, uncounted"),
+        pytest.param(Training(steps=4, told=4, execution=4, epochs=6), 4, 4, 0, id="an epoch of a single call"),
+        pytest.param(Training(steps=4, told=None, execution=4, epochs=6), 4, 4, 0, id="such ones, uncounted"),
+    ],
+)
+def test_the_end_is_where_it_is_told_to_be_once_all_that_repeats_was_seen(training, exact, nothing, off):
+    """exact: events before each end that is told is the one that comes; nothing: before one is told at all."""
+    seen, end = training.seen()
+    assert [found for _, found in seen[:nothing]] == [None] * nothing
+    assert all(found is not None for _, found in seen[nothing:])
+    ends = [now + found.value for now, found in seen[exact:]]
+    assert ends == pytest.approx([end] * len(ends), rel=off or 1e-6)
+    assert seen[-1][1] == Interval(0, 0, 0)
+
+
+def test_the_first_validation_compiles_and_the_others_do_not():
+    seen, end = Training(epochs=2, validation_s=(0.25,) * 4).seen()
+    compiled, later = Training(epochs=2, validation_s=(10.25, 0.25, 0.25, 0.25)).seen()
+    assert compiled[23][1].value == pytest.approx(seen[23][1].value)
+    assert later > end
+
+
+def test_validation_before_one_was_seen_is_a_forward_pass_where_its_steps_are_known():
+    def unseen(progress, clock):
+        return progress.remaining(clock.now), progress.unseen
+
+    without, with_it, none = (
+        Training(0.6, epochs=2, validation_s=(0.2,) * 5, validation_steps=steps).seen(unseen)[0][10][1]
+        for steps in (None, 5, 0)
+    )
+    assert without[1] and not with_it[1] and not none[1]
+    assert with_it[0].value - without[0].value == pytest.approx(10 * 0.6 / 3)
+    assert with_it[0].low - without[0].low == pytest.approx(10 * 0.6 / 4, rel=0.1)
+    assert with_it[0].high - without[0].high == pytest.approx(10 * 0.6 / 2, rel=0.1)
+    assert none[0] == without[0]
+
+
+def test_a_validation_that_did_not_come_where_it_was_due_is_over_with_its_epoch():
+    # After epoch 2 alone, every epoch seems to have one; epoch 3 has none, so that at most that of epoch 4 is left.
+    seen, _ = Training(epochs=5, first_epoch=2, validation_s=(1.0,), validation_freq=3).seen()
+    assert [found.value for _, found in seen[44:46]] == pytest.approx([11, 11])
+
+
+def begun(epochs, steps, done):
+    """A training of which the first steps are done, each in a second."""
+    progress = Progress(epochs, steps, 0.0)
+    progress.epoch_begins(0, 0.0)
+    for batch in range(done):
+        progress.step_done(batch, batch + 1.0)
+    return progress
+
+
+def test_news_that_pass_each_other_are_taken_as_they_come():
+    progress = begun(1, 20, 2)
+    for batch in (3, 2, 4, 5, 7, 6, 8, 9):
+        progress.step_done(batch, batch + 1.0)
+    assert progress.done == 10
+    assert progress.remaining(10.0).value == pytest.approx(10)
+    progress.step_done(10, 9.9)  # read before the other one, told of after it: no step takes less than nothing
+    assert progress.done == 11
+    assert 6 < progress.remaining(10.0).value < 9
+
+
+def test_steps_that_were_under_way_when_validation_began_are_no_validation():
+    progress = begun(2, 10, 5)
+    progress.validation_begins(5.0)  # all steps were handed over
+    for batch in range(5, 10):
+        progress.step_done(batch, batch + 1.0)
+    progress.validation_step_done(0, 11.0)
+    progress.validation_step_done(1, 12.0)
+    progress.validation_ends(12.0)
+    assert progress.remaining(12.0).value == pytest.approx(12)
+
+
+def test_two_validations_at_one_place_are_one():
+    progress = begun(4, 2, 2)
+    for begin in (2.0, 5.0):
+        progress.validation_begins(begin)
+        progress.validation_ends(begin + 1)
+    progress.epoch_ends()
+    progress.validation_ends(7.0)  # one that never began
+    assert progress.remaining(7.0).value == pytest.approx(3 * 2 + 3 * 1 - 2)  # the third has passed what runs may take
+
+
+def test_what_runs_is_taken_off_as_it_runs_but_is_not_over_before_its_end():
+    progress = begun(1, 10, 6)
+    assert progress.remaining(6.5).value == pytest.approx(3.5)
+    assert progress.remaining(60.0).value == pytest.approx(3)  # a computer that slept, say
+    assert progress.remaining(60.0).low >= 0
+
+
+def correlated(random, number, walk=0.0, slope=0.0, correlation=0.9, sd=0.1):
+    """Durations around 1 s: noise in which a step is like the one before, and a speed that goes for a walk or down."""
+    noise, last = np.empty(number), random.normal()
+    for index, new in enumerate(random.normal(size=number) * math.sqrt(1 - correlation**2)):
+        last = noise[index] = correlation * last + new
+    speed = np.cumsum(random.normal(size=number)) * walk / math.sqrt(number) + np.linspace(0, slope, number)
+    return np.maximum(1 + sd * noise + speed, 0.1)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5, 0.8])
+@pytest.mark.parametrize("drift", [{"walk": 0.08}, {"slope": 0.08}], ids=["walk", "slope"])
+def test_nine_of_ten_intervals_hold_the_end(drift, share):
+    """Trainings of four epochs that compile first, with noise in which neighbours are alike, and drift."""
+
+    def then(progress, clock):
+        return progress.remaining(clock.now) if abs(progress.finished - share) < 1e-9 else None
+
+    random, held = np.random.default_rng(5), []
+    for _ in range(200):
+        steps = iter(correlated(random, 800, **drift))
+        seen, end = Training(steps, epochs=4, steps=200, told=200, first_s=20).seen(then)
+        now, found = next((now, found) for now, found in seen if found is not None)
+        held.append(end - now in found)
+    assert 0.85 <= np.mean(held) <= 0.98
+
+
+# What is said
+
+
+class Speaker:
+    """Says what is due of a training of which it is made up how it stands."""
+
+    def __init__(self, deadline=None, **asked):
+        self.clock, self.said = Clock(), []
+        self.ending = Ending(deadline, say=self.said.append, clock=self.clock, wall=lambda: NOON, **asked)
+        known = {"steps": 100, "observed": True, "unseen": False, "finished": 0.1}
+        self.progress = SimpleNamespace(start=0.0, epochs=3, epoch=0, first_epoch=0, **known)
+        self.ending._progress = self.progress
+
+    def at(self, elapsed, remaining=1000.0, spread=0.1, begins=False, **stands):
+        """The lines that come so long after the start. remaining: seconds; spread: half of the interval, a share."""
+        self.clock.now = elapsed
+        self.said.clear()
+        found = Interval(remaining, remaining * (1 - spread), remaining * (1 + spread))
+        vars(self.progress).update(stands, remaining=lambda now: found)
+        self.ending.speak(begins)
+        return list(self.said)
+
+
+def test_a_line_as_a_reader_sees_it():
+    interval = "90 %: 57 min 36 s to 1 h 26 min"
+    assert Speaker().at(2, 4320, 0.2) == [f"10 % done, 1 h 12 min left ({interval}). Ends at 13:12."]
+    assert "(80 %: " in Speaker(level=0.8).at(2)[0]
+    assert "Ends at 12:01:40." in Speaker().at(1, 100)[0], "what ends soon is told to the second"
+    assert "validation, if there is any, comes on top" in Speaker().at(1, unseen=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("deadline", "moments", "spread", "first"),
+    [
+        (None, (1, 2), 0.2, 1),  # the interval is narrow
+        (None, (5, 64, 65, 66), 0.9, 65),  # time has passed
+        ("30m", (1, 2.9, 3, 4), 0.9, 3),  # training may be over soon
+        ("10h", (1, 2), 0.9, 1),  # however wide it is, the deadline will be met
+    ],
+)
+def test_the_first_line_comes_when_there_is_something_to_say(deadline, moments, spread, first):
+    speaker = Speaker(deadline)
+    assert next(moment for moment in moments if speaker.at(moment, 1800, spread)) == first
+
+
+def test_little_was_seen_and_nothing_is_said_unless_a_deadline_may_pass():
+    assert not Speaker().at(50, observed=False)
+    assert Speaker("30m").at(3, observed=False)
+
+
+@pytest.mark.parametrize(
+    ("every", "moments"),
+    [("doubling", [1, 2, 4, 8, 16, 25, 50]), ("epoch", [1, 25, 75]), ("1m", [1, 61]), (20, [1, 21, 41, 61, 81])],
+)
+def test_lines_come_when_the_time_has_doubled_with_each_epoch_or_after_a_time(every, moments):
+    speaker = Speaker(every=every)
+    epochs = {at: (at >= 25) + (at >= 75) for at in range(1, 100)}
+    assert [at for at, epoch in epochs.items() if speaker.at(at, begins=at in (25, 75), epoch=epoch)] == moments
+
+
+BEGINS = "Deadline (30 min after the start): "
+
+
+def test_a_missed_deadline_is_said_at_once_and_so_is_each_change():
+    speaker = Speaker("30m")
+    for elapsed, remaining, spread, said in (
+        (600, 3600, 0.1, f"{BEGINS}will be missed by 40 min. 10 % done, 1 h left (90 %: 54 min to 1 h 6 min)."),
+        (601, 3600, 0.1, None),
+        (602, 1200, 0.1, None),  # too close to call is no change
+        (603, 3600, 0.1, None),
+        (604, 596, 0.1, f"{BEGINS}will be met after all, with 10 min to spare. 10 % done, "),
+        (605, 600, 0.1, None),
+        (606, 3600, 0.1, f"{BEGINS}will be missed by "),
+    ):
+        lines = speaker.at(elapsed, remaining, spread)
+        assert len(lines) == (said is not None) and all(line.startswith(said) for line in lines), elapsed
+
+
+def test_a_deadline_that_will_be_met_is_said_with_the_other_lines():
+    speaker = Speaker("30m")
+    assert speaker.at(10, 600)[0].endswith(f"{BEGINS}will be met.")
+    assert not speaker.at(11, 600)
+    assert speaker.at(20, 1780)[0].endswith(f"{BEGINS}too close to call.")
+    assert speaker.at(21, 6000)[0].startswith(f"{BEGINS}will be missed by ")
+
+
+def test_a_deadline_is_met_only_with_room_for_validation_that_nobody_has_seen():
+    assert [Speaker("30m").at(3, 1600, unseen=unseen)[0][-9:] for unseen in (False, True)] == ["l be met.", " to call."]
+
+
+def test_an_unknown_number_of_steps_and_a_deadline_that_passes_meanwhile_are_said_once():
+    speaker = Speaker("30m")
+    assert speaker.at(1, steps=None) == [
+        "Nobody knows how many steps an epoch has before one is over; then the end can be predicted."
+    ]
+    assert [speaker.at(elapsed) for elapsed in (2, 1801, 1802)] == [[], [f"{BEGINS}has passed."], []]
+    assert not speaker.at(2000, 60, 0.9, steps=100), "it was said to be missed"
+    assert "the end of this training is unknown" in Speaker().at(1, steps=None, epoch=2)[0]
+
+
+# A loop of one's own
+
+
+def gone_over(loop, clock, look=lambda: None):
+    for _ in range(3):
+        for _ in loop.batches(range(40)):
+            look()
+            clock.now += 0.5
+        with loop.validation():
+            clock.now += 7.0
+
+
+def told_of_events(loop, clock, look):
+    for _ in range(3):
+        loop.epoch(40)
+        for _ in range(40):
+            look()
+            clock.now += 0.5
+            loop.step()
+        clock.now += 7.0
+        loop.validated()
+
+
+def test_events_and_batches_predict_the_same():
+    def seen(train):
+        clock, lines, told = Clock(), [], []
+        loop = TrainingLoop(3, "1h", say=lines.append, clock=clock)
+        train(loop, clock, lambda: told.append(loop.estimate and (loop.estimate.remaining, loop.estimate.finished)))
+        loop.ends()
+        assert loop.estimate.remaining.value == 0 and loop.estimate.finished == 1
+        return told, len(lines)
+
+    assert seen(told_of_events) == seen(gone_over)
+    assert len(seen(gone_over)[0]) == 3 * 40
+
+
+def test_a_training_that_goes_on_in_an_epoch_counts_what_is_left_and_what_was_run():
+    clock, seen = Clock(), []
+    loop = TrainingLoop(3, first_epoch=1, first_step=60, say=None, clock=clock)
+    for epoch in (1, 2):
+        for step in loop.batches(range(60, 100) if epoch == 1 else range(100)):
+            if loop.estimate:
+                seen.append((clock.now + loop.estimate.remaining.value, loop.estimate.finished))
+            clock.now += 30.0 if (epoch, step) == (1, 60) else 0.5  # to where it goes on, and compiling
+    assert len(seen) == 138, "from the second step on that was run"
+    assert [end for end, _ in seen] == pytest.approx([clock.now] * len(seen))
+    assert [seen[38][1], seen[88][1]] == pytest.approx([40 / 140, 90 / 140])
+
+
+@pytest.mark.parametrize("given", [{}, {"first_epoch": 1}])
+def test_track_leaves_out_what_was_done(given):
+    epochs = 2 - given.get("first_epoch", 0)
+    numbers = list(track(range(5), 2, first_step=3, say=None, **given))
+    assert numbers == [3, 4, *list(range(5)) * (epochs - 1)]
+
+
+def test_a_training_may_go_on_where_an_epoch_ended():
+    loop = TrainingLoop(2, first_step=5, say=None)
+    assert list(loop.batches([], steps=5)) == []
+    assert list(loop.batches(range(5))) == [0, 1, 2, 3, 4]
+
+
+def test_where_nobody_knows_the_steps_an_epoch_that_goes_on_counts_whole():
+    clock = Clock()
+    loop = TrainingLoop(3, first_step=60, say=None, clock=clock)
+    for _ in loop.batches(iter(range(60, 100))):
+        clock.now += 1.0
+    assert loop.estimate.remaining.value == pytest.approx(200)
+
+
+def test_an_epoch_has_its_own_steps_and_those_to_come_as_many_as_the_last():
+    clock, left = Clock(), {}
+    loop = TrainingLoop(4, say=None, clock=clock)
+    for epoch, steps in enumerate((100, 50, 50, 200)):
+        for step in loop.batches(range(steps)):
+            if step == 40:
+                left[epoch] = loop.estimate.remaining.value, loop.estimate.finished
+            clock.now += 1.0
+    assert left[0] == pytest.approx((60 + 3 * 100, 40 / 400))
+    assert left[1] == pytest.approx((10 + 2 * 100, 140 / 350))
+    assert left[2] == pytest.approx((10 + 50, 190 / 250))
+    assert left[3] == pytest.approx((160, 240 / 400))
+
+
+def test_an_epoch_that_goes_on_where_the_last_was_left_has_what_it_was_said_to_have():
+    clock, left = Clock(), {}
+    loop = TrainingLoop(2, say=None, clock=clock)
+    for epoch, last in enumerate((20, 100)):
+        for step in loop.batches(range(100)):
+            if step == last:
+                break
+            left[epoch, step] = loop.estimate and loop.estimate.remaining.value
+            clock.now += 1.0
+    assert left[1, 10] == pytest.approx(10), "as the last one"
+    assert left[1, 50] == pytest.approx(50)
+
+
+@pytest.mark.parametrize(("every", "first_step"), [(250, 0), (250, 500), (100, 0), (1000, 0)])
+def test_validation_in_the_middle_of_an_epoch_is_no_step_and_comes_as_often(every, first_step):
+    clock, ends = Clock(), {}
+    loop = TrainingLoop(first_step=first_step, say=None, clock=clock)
+    loop.epoch(1000)
+    loop.validated()  # before any step: it comes once
+    for step in range(first_step + 1, 1001):
+        clock.now += 0.1
+        loop.step()
+        if step % every == 0:
+            clock.now += 20.0
+            loop.validated()
+        ends[step] = loop.estimate and clock.now + loop.estimate.remaining.value
+    seen = [ends[step] for step in range(first_step + every, 1001)]
+    assert seen == pytest.approx([clock.now] * len(seen))
+    assert ends[first_step + 2] == pytest.approx(clock.now - 20.0 * (1000 - first_step) / every)
+
+
+@pytest.mark.parametrize("steps", [3, 30, 5000])
+@pytest.mark.parametrize(("compiles", "validation_s"), [(0.0, 0.0), (2.0, 1.0), (5.5, 0.0)])
+@pytest.mark.parametrize("deadline", ["8h", 7.0])
+def test_a_training_of_six_seconds_is_told_of_where_there_is_a_deadline(steps, compiles, deadline, validation_s):
+    random, clock, lines = np.random.default_rng(steps), Clock(), []
+    steps_s = random.lognormal(0, 1, size=2 * steps)  # so uneven that no interval becomes narrow
+    steps_s *= (6.0 - compiles - 2 * validation_s) / steps_s.sum()
+    seconds = iter(steps_s)
+    loop = TrainingLoop(2, deadline, say=lines.append, clock=clock)
+    for epoch in range(2):
+        for step in loop.batches(range(steps)):
+            clock.now += next(seconds) + compiles * (epoch == step == 0)
+        with loop.validation():
+            clock.now += validation_s
+    assert clock.now == pytest.approx(106.0)
+    assert lines and "Deadline" in lines[0]
+
+
+class Terminal(io.StringIO):
+    """Standard output that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_has_one_line_that_is_kept_up_to_date(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    clock = Clock()
+    for step in track(range(50), 2, "1h", clock=clock):
+        clock.now += 2.0
+        if step == 30:
+            print("loss 0.5")
+    text = terminal.getvalue()
+    assert sys.stdout is terminal, "as it was"
+    assert text.count(" left ") > 50 and text.count("will be met") > 50, "at each step"
+    assert text.count("\x1b[1A") == 1, "what is above it is not touched, but to leave nothing behind"
+    assert text.count("\n") < 10 and text.count("loss 0.5\n") == 2
+    assert text.endswith("\x1b[2K"), "nothing of it is left behind"
+
+
+@pytest.mark.parametrize("given", [{}, {"say": print}])
+def test_elsewhere_lines_are_printed(given, capsys, monkeypatch):
+    if given:  # that is a wish for lines, on a terminal, too
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    clock = Clock()
+    for _ in track(range(50), 2, clock=clock, **given):
+        clock.now += 2.0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text and 3 < text.count(" left ") == text.count("\n") < 10
+
+
+@pytest.mark.parametrize(("deadline", "verdict"), [("1h", "will be met."), (60.0, "will be missed by ")])
+def test_track_hands_every_batch_on_and_says_the_end(deadline, verdict):
+    clock, lines, handed = Clock(), [], []
+    for number in track(range(50), 2, deadline, say=lines.append, clock=clock):
+        handed.append(number)
+        clock.now += 2.0
+    assert handed == [*range(50), *range(50)]
+    assert " left " in lines[0] and verdict in lines[0] and "validation" not in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("batches", "given", "known"),
+    [
+        (iter(range(50)), {}, True),
+        (enumerate(range(50)), {}, False),
+        (enumerate(range(50)), {"total": 50}, True),
+        (enumerate(range(50)), {"total": 50, "first_step": 10}, True),
+    ],
+)
+def test_an_end_is_predicted_where_the_number_is_known_and_else_it_is_asked_for(batches, given, known):
+    clock, lines = Clock(), []
+    for number, _ in enumerate(track(batches, say=lines.append, clock=clock, **given)):
+        assert number or bool(lines) != known, "at once"
+        clock.now += 2.0
+    assert ["`total`" in line for line in lines] == ([False] * len(lines) if known else [True])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"epochs": 0}, "epochs: 0"),
+        ({"epochs": 2.5}, "epochs: 2.5"),
+        ({"epochs": 3, "first_epoch": 3}, "first_epoch: 3"),
+        ({"first_step": -1}, "first_step: -1"),
+        ({"deadline": "soon"}, "deadline: 'soon' is no duration"),
+        ({"deadline": "0s"}, "deadline: '0s' leaves no time at all"),
+        ({"deadline": NOON, "wall": lambda: NOON}, "deadline: .* has passed"),
+        ({"deadline": datetime(2020, 1, 1)}, "deadline: '2020.* has passed"),
+        ({"every": "often"}, 'every: .*"doubling"'),
+        ({"every": 0}, "every: 0 is no time at all"),
+        ({"say": 5}, "say: 5"),
+        ({"clock": 5}, "clock: 5"),
+        ({"wall": None}, "wall: None"),
+        ({"validation_steps": 10**400}, "validation_steps: 1000"),
+        ({"validation_steps": 2.5}, "validation_steps: 2.5"),
+        ({"level": 2}, "level: 2"),
+        ({"level": "0.9"}, "level: '0.9'"),
+        ({"cost": len}, "cost: .*Leave it out"),
+        ({"steps": 3}, "argument: 'steps'.*first_epoch"),
+        ({"total": 0}, "total"),
+    ],
+)
+@pytest.mark.parametrize("start", [TrainingLoop, lambda **given: next(track(range(3), **given))])
+def test_bad_input_is_refused_by_name(start, given, said):
+    with pytest.raises(InputError, match=said):
+        start(**given)
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda: TrainingLoop(say=None).step(), "step: 0"),
+        (lambda: TrainingLoop(say=None).epoch(2.5), r"steps: 2\.5"),
+        (lambda: list(TrainingLoop(first_step=6, say=None).batches([], steps=5)), "first_step: 6"),
+        (
+            lambda: list(track((number for number in range(3)), 2, say=None)),
+            "batches: 'generator' gave nothing in epoch 1",
+        ),
+        (lambda: gone_over(TrainingLoop(2, say=None), Clock()), "epochs: 2 are over"),
+    ],
+)
+def test_what_cannot_go_on_is_refused_by_name(act, said):
+    with pytest.raises(InputError, match=said):
+        act()
+
+
+# Callbacks for other libraries' trainers, told of a training of 40 steps that goes on from the tenth
+
+
+def of_hugging_face(eta):
+    state = SimpleNamespace(is_world_process_zero=True, global_step=10, max_steps=40)
+    eta.on_evaluate(None, state, None)  # an evaluation outside of training
+    eta.on_train_begin(None, state, None)
+    for step in range(11, 41):
+        yield
+        eta.on_step_end(None, state, None)
+        if step % 10 == 0:
+            eta.on_evaluate(None, state, None)
+    eta.on_train_end(None, state, None)
+
+
+def of_lightning(eta):
+    trainer = SimpleNamespace(is_global_zero=True, global_step=10, estimated_stepping_batches=40)
+    eta.on_validation_end(trainer, None)  # its trial before a training
+    eta.on_train_start(trainer, None)
+    for batch in range(60):
+        trainer.global_step += batch % 2  # gradients of two batches are accumulated
+        if batch % 2:
+            yield
+        eta.on_train_batch_end(trainer, None, None, None, batch)
+        if batch % 20 == 19:
+            eta.on_validation_end(trainer, None)
+    eta.on_train_end(trainer, None)
+
+
+@pytest.mark.parametrize(
+    ("file", "library", "base", "train"),
+    [
+        ("huggingface", "transformers", "TrainerCallback", of_hugging_face),
+        ("lightning", "lightning.pytorch", "Callback", of_lightning),
+    ],
+)
+def test_the_examples_tell_of_the_end_in_other_trainers(file, library, base, train, monkeypatch):
+    for name in (library.split(".")[0], library):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(**{base: object}))
+    spec = importlib.util.spec_from_file_location(file, paths.ROOT / "examples" / f"eta_{file}.py")
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    clock, lines, shares = Clock(), [], []
+    eta = module.EtaCallback("1h", say=lines.append, clock=clock)
+    for _ in train(eta):
+        shares.append(eta.loop.estimate and eta.loop.estimate.finished)
+        clock.now += 2.0
+    assert shares == [None, None, *(pytest.approx(done / 30) for done in range(2, 30))]
+    assert eta.loop is None
+    assert lines and "Deadline (1 h after the start): will be met." in lines[0]
+
+
+def test_the_package_is_there_without_keras():
+    code = "import sys, traintime; assert 'Eta' in dir(traintime); assert 'keras' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (traintime.track, traintime.TrainingLoop) == (track, TrainingLoop)

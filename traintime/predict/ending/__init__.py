@@ -1,0 +1,1 @@
+"""When a training under way will end: Keras' `fit` (eta) and any other loop (loop)."""
