@@ -229,7 +229,7 @@ def small_batches_learn_less_a_step() -> Finding:
 # What the page shows
 
 # The tasks of digits, as the figure names them: at the usual rate forty epochs end before the network has learned.
-SHOWN = {DIGITS: "stopped early (rate 0.001)", LATE: "trained out (rate 0.003)"}
+SHOWN = {DIGITS: "the usual rate, 0.001", LATE: "three times that, 0.003"}
 DIFFERENCES = {"a forget bias": "forget bias 0 for 1", "gates, dropout, bias": "all three"}  # causes in the figure
 
 
