@@ -151,8 +151,6 @@ def assert_refused(answer, field, value, remedy):
     ("words", "field", "value", "remedy"),
     [
         ("measure --stack 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
-        ("bench --stack 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
-        ("bench --stack numpy --stack 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
         ("stacks add 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
         ("stacks add 2017-theano 2016-theano", "stack", "2016-theano", "Choose one of: 2017-theano, "),
         ("stacks add", "stack", "", "or give --all"),
@@ -181,8 +179,6 @@ def test_an_unknown_name_is_refused_and_the_known_ones_are_named(traintime, tmp_
         ("measure --timeout 0", "--timeout"),
         ("sweep --within -1", "--within"),
         ("check --at-least 0", "--at-least"),
-        ("bench --blocks 1", "--blocks"),
-        ("bench --steps 1", "--steps"),
         ("lab --port 0", "--port"),
         ("lab --port 70000", "--port"),
     ],

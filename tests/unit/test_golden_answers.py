@@ -72,7 +72,8 @@ def answered(words: str, capsys) -> list[str]:
     except SystemExit as end:
         status = end.code or 0
     out, err = capsys.readouterr()
-    return [f"status {status}", *(line.rstrip() for line in (out + err).splitlines())]
+    lines = [line.rstrip() for line in (out + err).splitlines()]
+    return [f"status {status}", *(line for line in lines if not line.startswith(("Usage: ", "Try ")))]
 
 
 @pytest.mark.parametrize("words", [*ANSWERS, *REFUSED])
