@@ -95,7 +95,8 @@ def whole(field: str, value: Any, least: int = 1) -> int:
     """The number as an int, 1e6 too. Raises InputError for what is not whole, or is less."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not least <= value <= LARGEST or value != int(value):
-        raise InputError(field, value, "is refused", f"Give a whole number of {least} or more.")
+        shown = int(value) if isinstance(value, float) and value.is_integer() else value
+        raise InputError(field, shown, "is refused", f"Give a whole number of {least} or more.")
     return int(value)
 
 
