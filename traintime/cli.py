@@ -133,7 +133,7 @@ def field_option(name: str, field: Any, hidden: bool) -> inspect.Parameter:
 
 
 def with_fields(command: Callable[..., None]) -> Callable[..., None]:
-    """Give the command an option for each field that a point can have, beside its own; they arrive as its last
+    """Give the command an option for each field that a point can have, in addition to its own; they arrive as its last
     keywords. The help of `measure` alone lists them.
     """
     *own, _ = inspect.signature(command).parameters.values()
@@ -661,7 +661,7 @@ def refuse_overlong(words: list[str]) -> None:
 
 # Commands of the last version, and what takes their place.
 GONE = {
-    "bench": "Run: traintime measure --loop fit --json; it has single steps beside the framework's own loop.",
+    "bench": "Run: traintime measure --loop fit --json; it has single steps next to the framework's own loop.",
     "bench-rows": "Run: traintime sweep --profile full --only rows --to FOLDER; it measures the same, and more.",
     "check --contribution": "Copy the folder into data/measurements on a branch; then: git diff, and traintime check.",
     "check --history": "Files are compared with where the branch left main, or with a commit: check --since COMMIT.",

@@ -210,7 +210,7 @@ class ModelDescription:
 
     @property
     def beyond_idle(self) -> float:
-        """Memory that its training takes beside what its stack holds before, without the samples, bytes."""
+        """Memory that its training takes in addition to what its stack holds before, without the samples, bytes."""
         return self.memory.beyond_idle(self.work, self.how, self.frozen)
 
     def refuse_unpriced(self) -> None:
