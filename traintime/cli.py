@@ -374,7 +374,6 @@ def machine(
         key = machines.this()
         for sentence in sweep.describe_machine(to, key, machines.rates):
             err.print(f"the machine is not as it was: {sentence}", style="yellow", soft_wrap=True)
-        # Of an older schema it was completed now; one that lacks something else is refused.
         described = records.described(to / key / "machine.json").model_dump(exclude_unset=True)
         description = {"gpus": []} | described | {"rates": machines.rated(to / key)[-1]}
     else:

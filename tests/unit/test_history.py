@@ -85,7 +85,6 @@ def change_times(root):
 
 
 def rename_file(root):
-    """To another point, and to today's schema."""
     record = records.read(root / NAME)
     point = make_point(vocabulary=20_000, allocator="glibc-keep-arenas")
     renamed = record.model_copy(update={"point": point, "key": point.key})

@@ -214,16 +214,22 @@ def change(path, *keys, value):
     path.write_text(json.dumps(record))
 
 
-def test_a_file_of_a_newer_schema_asks_for_an_update(add):
+@pytest.mark.parametrize(
+    ("version", "problem", "remedy"),
+    [
+        (records.SCHEMA + 1, f"has schema version 4, newer than {records.SCHEMA}", "Update traintime"),
+        (records.SCHEMA - 1, f"has schema version 2, not {records.SCHEMA}", "Measure the configuration again"),
+        (None, f"has schema version None, not {records.SCHEMA}", "Measure the configuration again"),
+    ],
+)
+def test_a_file_of_another_schema_is_refused_by_name(add, version, problem, remedy):
     path = add()
-    change(path, "schema_version", value=records.SCHEMA + 1)
-    change(path, "a_key_of_the_future", value=1)
-    with pytest.raises(
-        InputError, match=f"has schema version {records.SCHEMA + 1}, newer than {records.SCHEMA}"
-    ) as caught:
+    change(path, "schema_version", value=version)
+    change(path, "a_key_of_another_schema", value=1)
+    with pytest.raises(InputError, match=problem) as caught:
         records.read(path)
     assert POINT.key in caught.value.value
-    assert "Update traintime" in caught.value.remedy
+    assert remedy in caught.value.remedy
 
 
 def test_sizes_that_nobody_can_train_are_refused(add, path):
@@ -339,3 +345,14 @@ def test_the_files_of_a_folder_are_the_points_and_the_sentinels_and_nothing_else
     assert list(records.files(root, "some-machine")) == [path, sentinel]
     assert list(records.files(root, "another-machine")) == []
     assert [records.is_sentinel(file) for file in (path, sentinel)] == [False, True]
+
+
+def test_every_stored_file_is_read_as_its_own_name_and_is_the_same_written_anew():
+    for path in records.files(paths.MEASUREMENTS):
+        record = records.read(path)
+        assert record.point.key == record.key == path.stem, path
+        assert record.stack == path.parent.name
+        assert record.machine == path.relative_to(paths.MEASUREMENTS).parts[0]
+        assert record.invocations, path
+        text = records.dumps(record.model_dump(mode="json", exclude_none=True))
+        assert records.Record.model_validate(json.loads(text)) == record, path

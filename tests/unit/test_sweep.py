@@ -677,18 +677,6 @@ def test_the_machine_is_described_once_and_its_rates_are_measured_each_round_and
     assert left([plan(rounds=2)], root) == [], "flagged, and not done again"
 
 
-def test_an_older_description_is_completed_and_keeps_what_it_said(root, fake_measure, monkeypatch):
-    old = {"schema_version": 2, "machine": MACHINE, "cpu": "As it was", "rates": RATES, "extra": 1}
-    records.write_atomically(root / MACHINE / "machine.json", records.dumps(old))
-    monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "stepping": 1})
-    said = []
-    run([plan(rounds=1)], root, fake_measure(), rates=lambda: RATES | {"matmul_flop_per_s": 100.0}, warn=said.append)
-    description = json.loads((root / MACHINE / "machine.json").read_text())
-    assert description == old | {"schema_version": records.SCHEMA, "stepping": 1}
-    assert len(history(root)) == 2, "the first rates are the first of its range"
-    assert len(said) == 1
-
-
 # Refused before anything is started
 
 

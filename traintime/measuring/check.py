@@ -105,7 +105,7 @@ def _description(folder: str, description: Description) -> Iterator[Remark]:
     if description.machine != folder:
         yield Remark(f"{name}: key machine is {description.machine!r}, the folder is {folder!r}")
     keys = [make(description.model_dump()) for make in (machine.key, machine.further_key)]
-    if description.schema_version == records.SCHEMA and folder not in keys:
+    if folder not in keys:
         yield Remark(f"{name}: describes {keys[0]!r}, the folder is {folder!r}")
 
 

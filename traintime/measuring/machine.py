@@ -120,7 +120,7 @@ def this(root: Path = paths.MEASUREMENTS) -> str:
 
 
 def described(folder: Path) -> dict[str, Any]:
-    """What machine.json in a machine's folder says, of whatever schema; {} where there is none.
+    """What machine.json in a machine's folder says; {} where there is none.
 
     Raises InputError for a file that holds no description.
     """

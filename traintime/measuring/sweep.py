@@ -370,19 +370,15 @@ def _by_process(tasks: Iterable[Task]) -> list[Task]:
 
 
 def describe_machine(root: Path, machine_key: str, rates: Callable[[], dict[str, Any]] = machine.rates) -> list[str]:
-    """Keep what the machine is (machine.json) and its rates now (rates.json); say which rates left their range.
-
-    A description of an older schema is completed, once; what it said stays.
-    """
+    """Keep what the machine is (machine.json) and its rates now (rates.json); say which rates left their range."""
     folder = root / machine_key
     path, history = folder / "machine.json", folder / "rates.json"
     with records.lock(path):
         description, before = machine.described(folder), machine.rated(folder)
         with filelock.FileLock(LOCK, mode=0o666):
             now = rates()
-        if description.get("schema_version") != records.SCHEMA:
-            schema = {"schema_version": records.SCHEMA}
-            complete = schema | {"machine": machine_key} | machine.describe() | {"rates": now} | description | schema
-            records.write_atomically(path, records.dumps(complete))
+        if not description:
+            named = {"schema_version": records.SCHEMA, "machine": machine_key}
+            records.write_atomically(path, records.dumps(named | machine.describe() | {"rates": now}))
         records.write_atomically(history, records.dumps([*before, now]))
     return machine.off(now, before)

@@ -1,1 +1,1 @@
-"""Measurement files: one a point, written whole or not at all, upgraded when they are read, gathered in one table."""
+"""Measurement files: one a point, written whole or not at all, gathered in one table."""

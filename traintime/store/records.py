@@ -1,4 +1,4 @@
-"""What a measurement file holds, how it is written, and how it is read: an older one as today's, with nothing lost."""
+"""What a measurement file holds, how it is written, and how it is read."""
 
 import contextlib
 import hashlib
@@ -26,9 +26,6 @@ from traintime.errors import InputError, of_system
 from traintime.point import Point
 
 SCHEMA = 3  # 3: sizes and run apart, code path and source hash, evidence over the counted steps
-# Fields of schema 1 and 2 that said how a point is run.
-OF_RUN = ("loop", "sentences", "allocator", "device", "cudnn")
-KERNELS = {None: "auto", True: "cudnn", False: "loop-of-cells"}
 SENTINEL = "sentinel"  # folder beside the stacks' folders: repeats of one fixed point on each stack
 BESIDE = ("machine.json", "rates.json", "withdrawn.csv")  # of a machine, beside the stacks' folders
 Some = TypeVar("Some")
@@ -276,7 +273,7 @@ class MeasuredRates(_Strict):
 class Description(_Strict):
     """What a machine is (machine.json): nothing that names a host or a user."""
 
-    schema_version: Annotated[int, Field(ge=1, le=SCHEMA)]
+    schema_version: Annotated[int, Field(ge=SCHEMA, le=SCHEMA)]
     machine: Slug
     cpu: Name
     vendor: Name | None = None
@@ -317,17 +314,15 @@ def name_of(path: Path) -> str:
 
 
 def read(path: Path) -> Record:
-    """One measurement file, of whatever schema; raises InputError that names the file and the key."""
+    """One measurement file; raises InputError that names the file and the key."""
     raw = parsed(path)
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if isinstance(version, int) and version > SCHEMA:
         problem = f"has schema version {version}, newer than {SCHEMA}"
         raise InputError("measurement file", name_of(path), problem, "Update traintime: git pull, then make setup.")
     remedy = "Measure the configuration again, or take the file out."
-    try:
-        raw = upgraded(raw)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InputError("measurement file", name_of(path), f"lacks a key ({error})", remedy) from None
+    if version != SCHEMA:
+        raise InputError("measurement file", name_of(path), f"has schema version {version}, not {SCHEMA}", remedy)
     return validated(path, lambda: Record.model_validate(raw), remedy)
 
 
@@ -453,46 +448,3 @@ def files(root: Path, machine: str | None = None) -> Iterator[Path]:
         for path in [*sorted(folder.glob("*/*.json")), *sorted(folder.glob(f"{SENTINEL}/*/*.json"))]:
             if path.parent.name != SENTINEL:
                 yield path
-
-
-# Older schemas
-
-
-def upgraded(raw: dict[str, Any]) -> dict[str, Any]:
-    """The record in today's schema; one that has it already is returned as it is."""
-    if raw["schema_version"] == SCHEMA:
-        return raw
-    if raw["schema_version"] not in range(1, SCHEMA):
-        raise KeyError("schema_version")
-    raw = dict(raw, schema_version=SCHEMA)
-    raw["point"] = _upgraded_point(raw["point"])
-    raw["invocations"] = [_upgraded_invocation(invocation) for invocation in raw.get("invocations", [])]
-    return raw
-
-
-def _upgraded_point(old: dict[str, Any]) -> dict[str, Any]:
-    """Schema 1 and 2 had sizes and run in one flat dict, and sentences also where there was no epoch."""
-    old = dict(old)
-    run = {name: old.pop(name) for name in OF_RUN if name in old}
-    run["kernel"] = KERNELS[run.pop("cudnn", None)]
-    if run.get("loop") != "epoch":
-        run.pop("sentences", None)
-    return {"workload": old.pop("workload"), "sizes": old, "run": run}
-
-
-def _upgraded_invocation(old: dict[str, Any]) -> dict[str, Any]:
-    """Page faults of a step were counted over all steps but the first, warm-up and all; who disturbed, not at all."""
-    if not old.get("result"):
-        return old
-    result = dict(old["result"])
-    facts = dict(result["facts"])
-    path = {name: facts.pop(name, None) for name in ("allocator", "openmp")}
-    path["implementation"] = facts.pop("lstm_implementation", None)
-    facts.pop("blas", None)  # a Theano without BLAS never became a result
-    faults = result.pop("faults")
-    evidence = {}
-    if "minor_in_steps" in faults:
-        evidence = {"minor_faults": faults["minor_in_steps"], "faults_steps": len(result["timing"]["steps_ns"])}
-    evidence |= {"all_minor_faults": faults["minor"], "all_major_faults": faults["major"]}
-    result |= {"facts": facts | {"path": path}, "evidence": evidence}
-    return dict(old, result=result)
