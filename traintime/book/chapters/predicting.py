@@ -69,27 +69,29 @@ def predicted_by(book: Measurements, tier: str) -> list[Case]:
     return [one for one in of_machine if tier in one.predicted and (one.kind in BEYONDS) == (tier == "scaled")]
 
 
-def width(book: Measurements, tier: str) -> float:
+def width(book: Measurements, tier: str, version: int | None = None) -> float:
     """The upper end of a tier's interval over the lower one: the median. Raises KeyError where none was kept."""
-    ends = [one.predicted[tier].total for one in predicted_by(book, tier)]
+    ends = [one.predicted[tier].total for one in predicted_by(book, tier) if version in (None, one.version)]
     return float(np.median(stored.measured([each.high / each.low for each in ends])))
 
 
-def of_tier(book: Measurements, tier: str) -> pd.DataFrame:
-    """The models that this tier predicted, as `cases`. Raises KeyError without any."""
+def of_tier(book: Measurements, tier: str, version: int | None = None) -> pd.DataFrame:
+    """The models that this tier predicted, as `cases`; version: of the predictor, all if it is not given. Raises
+    KeyError without any.
+    """
     models = beyond(book) if tier == "scaled" else cases(book)
-    return some(models[models["way"] == tier])
+    return some(models[(models["way"] == tier) & ((models["version"] == version) | (version is None))])
+
+
+def now(book: Measurements, stack: str, way: str = "probed") -> pd.DataFrame:
+    """Models that the newest version with a record predicted on a stack. Raises KeyError without any."""
+    models = stored.chosen(cases(book), stack=stack, way=way)
+    return some(models[models["version"] == record.of("probed").version])
 
 
 def too_low(models: pd.DataFrame) -> str:
     """How many were predicted to take less than they took: "58 of 66"."""
     return f"{(some(models)['times'] < 1).sum()} of {len(models)}"
-
-
-def _versions(models: pd.DataFrame) -> str:
-    """The versions of the predictor that predicted these models: "versions 5, 6"."""
-    numbers = sorted(map(str, models["version"].unique()))
-    return f"version{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
 
 
 def _held(models: pd.DataFrame) -> str:
@@ -98,14 +100,14 @@ def _held(models: pd.DataFrame) -> str:
     return f"{int(held.sum())} of {len(held)}"
 
 
-def _cells(tier: str) -> dict[str, Callable[[Measurements], str]]:
-    """A tier's cells in the tables, each of one machine."""
+def _cells(tier: str, version: int | None = None) -> dict[str, Callable[[Measurements], str]]:
+    """A tier's cells in the tables, each of one machine; version: as `of_tier` takes it."""
     return {
         "models": lambda book: f"{len(of_tier(book, tier))} ({_range(book, tier)})",
-        "error": lambda book: _percent(errors(of_tier(book, tier), tier).mean()),
+        "error": lambda book: _percent(errors(of_tier(book, tier, version), tier).mean()),
         "low": lambda book: too_low(of_tier(book, tier)),
-        "width": lambda book: f"{width(book, tier):.1f}",
-        "held": lambda book: _held(of_tier(book, tier)),
+        "width": lambda book: f"{width(book, tier, version):.1f}",
+        "held": lambda book: _held(of_tier(book, tier, version)),
     }
 
 
@@ -125,9 +127,10 @@ def lead_table(book: Measurements) -> HTML:
             texts["width"] = f"{elsewhere.of_all()['width']:.1f}"
             texts["held"] = f"{np.average(models['held'], weights=models['weight']):.0%}"
         else:
-            of = shown() if tier == "scaled" else book
-            texts = {key: page.or_not_measured(lambda give=give, of=of: give(of)) for key, give in _cells(tier).items()}
-            on = page.or_not_measured(lambda of=of, tier=tier: f"{of.title}<br>{_versions(of_tier(of, tier))}")
+            of, version = shown() if tier == "scaled" else book, record.of(tier).version
+            cells = _cells(tier, version)
+            texts = {key: page.or_not_measured(lambda give=give, of=of: give(of)) for key, give in cells.items()}
+            on = f"{of.title}<br>version {version}"
         whole = {key: text.replace(" ", NO_BREAK) for key, text in (texts | {"on": on}).items()}
         table.append(whole | {"runs": runs, "name": name})
     return page.columns(
@@ -235,9 +238,8 @@ def _earlier(give: Callable[[Measurements], str]) -> Callable[[Measurements], st
     return lambda _: give(shown())
 
 
-def _on_tensorflow(book: Measurements) -> pd.DataFrame:
-    """The probe's answers on TensorFlow, whose `fit` may sleep."""
-    return stored.chosen(of_tier(book, "probed"), stack="2026-tensorflow")
+def _error_now(stack: str, way: str = "probed") -> Callable[[Measurements], str]:
+    return lambda book: _percent(errors(now(book, stack, way), way).mean())
 
 
 def _baselines(book: Measurements) -> pd.Series:
@@ -270,13 +272,11 @@ PROSE = Prose(
     earlier=lambda _: page.title(shown(), cases(shown())),
     models=lambda book: str(some(cases(book))["number"].nunique()),
     models_earlier=_earlier(lambda book: str(some(cases(book))["number"].nunique())),
-    again=_error("again"),
+    **{f"again_{name}": _error_now(f"2026-{name}", "again") for name in ("jax", "tensorflow", "torch")},
+    **{f"now_{name}": _error_now(f"2026-{name}") for name in ("jax", "tensorflow", "torch")},
     formula_width=lambda book: f"{width(book, 'formula'):.0f}",
     jax=_error_on("2026-jax", "probed"),
-    torch=_error_on("2026-torch", "probed"),
-    tensorflow=_error_on("2026-tensorflow", "probed"),
-    asleep=lambda book: _held(_on_tensorflow(book)),
-    asleep_low=lambda book: too_low(_on_tensorflow(book)),
+    asleep=lambda book: _held(now(book, "2026-tensorflow")),
     one_batch=_error_on("2026-jax", "one batch"),
     peak=lambda book: _percent(_baselines(book)["FLOPs / peak"]),
     memory=_error("probed memory"),
@@ -285,7 +285,7 @@ PROSE = Prose(
     probing_longer=lambda book: f"{sum(spent > true for spent, true in _spent(book))} of {len(_spent(book))}",
     record=lambda _: f"{record.of('probed').held} of {record.of('probed').models}",
     record_version=lambda _: str(record.of("probed").version),
-    version_tried=lambda book: str(some(cases(book))["version"].max()),
+    record_longest=lambda _: durations.text(record.of("probed").longest_s),
     scaled=_scaled("scaled"),
     line=_scaled("line"),
     printed=lambda _: str(sum(printed(stored.of(name))["number"].nunique() for name in stored.named())),
