@@ -4,7 +4,7 @@ A claim is a sentence above the function that judges it:
 
     @claim("03.5", "With the table frozen, a row costs less than 5 % of what it costs with Adam, on every stack.")
     def frozen_is_free(book):
-        return every_stack(share_of_adam(book, "frozen"), below(0.05), ".1%")
+        return every_stack(shares(book, "frozen"), below(0.05), ".1%")
 
 The prose is written against one machine (`on`) and says there what `says` names. A page that is built from other data
 shows that a claim does not hold there; it never fails.

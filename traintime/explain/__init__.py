@@ -1,1 +1,1 @@
-"""Statistics, the formula and the memory of a step: no process is started here, and no file is read."""
+"""Statistics, the formula and the memory of a step: no process is started here."""

@@ -3,7 +3,7 @@
 All but `difference` works on logarithms of seconds, since run-to-run error is a share of the step, not a number of
 milliseconds.
 A point has few invocations (3 to 10), so its own spread says little; the spread is pooled over the points of a stack.
-The rules are 15 to 18 of the measuring method; tests/unit/test_statistics.py checks by simulation, with the residuals
+tests/unit/test_statistics.py checks by simulation, with the residuals
 of the stored runs, that intervals have their stated coverage and that tables of identical things stay silent.
 """
 
