@@ -14,7 +14,6 @@ from traintime.predict import compare
 from traintime.store.table import table
 
 BOOKS = "amd-epyc-family26-model2-2-cores-24-gib"  # machine B, which TensorFlow uses oneDNN on
-WITHOUT = "amd-epyc-2-cores-24-gib"  # machine A, which it does not
 
 
 def folder(root: Path) -> Path:

@@ -174,14 +174,13 @@ class Training:
     begin_s: float = 0.0
     validation_s: tuple[float, ...] = ()
     validation_freq: int = 1
-    validation_steps: int | None = None
     end_s: float = 0.0
 
     def seen(self, look=left):
         """The moment and what look(progress, clock) gave after each event, and when it ended."""
         one = iter(lambda: self.step_s, None) if isinstance(self.step_s, float) else self.step_s
         clock, seen = Clock(), []
-        progress = Progress(self.epochs, self.told, clock.now, self.validation_steps)
+        progress = Progress(self.epochs, self.told, clock.now)
         clock.now += 1.0
 
         def happens(event, *values):
