@@ -495,6 +495,67 @@ def test_a_step_of_more_rows_than_there_is_room_for_is_refused_and_costs_no_weig
     assert np.isfinite(trained(model, 3)).all()
 
 
+class Mirrored(keras.Model):
+    """A model of a class of its own, which nobody builds before it is fitted, and which reads its table twice."""
+
+    def __init__(self, words, last):
+        super().__init__()
+        self.words, self.last = words, last
+
+    def call(self, inputs):
+        return self.last(self.words(inputs) + self.words(ROWS - 1 - inputs))
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+@alike
+def test_a_model_that_is_built_in_fit_trains(kind, mirrored):
+    table = kind(ROWS, WIDTH, keras.initializers.Constant(start()))
+    last = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(1, kernel_initializer="ones")])
+    model = Mirrored(table, last) if mirrored else keras.Sequential([table, last])  # which makes floats of the inputs
+    model.compile(adam(kind), "mse")
+    return model, trained(model, 20)
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_a_table_that_another_layer_uses_is_refused(eagerly):
+    table = Embedding(ROWS, WIDTH)
+    model = Mirrored(table, lambda read: ops.matmul(read, ops.transpose(ops.convert_to_tensor(table.embeddings))))
+    model.compile(deferred.Adam(), "mse", run_eagerly=eagerly)
+    with pytest.raises(REFUSAL, match=r"embeddings: .* is used by another layer"):
+        trained(model, 1)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "random_normal", "glorot_uniform", "ones"])
+def test_the_table_starts_as_keras_would_start_it(kind):
+    start = keras.initializers.get(kind)
+    config = start.get_config() | ({} if kind == "ones" else {"seed": 5})
+    for shape in ((1000, 40), (3, 2)):
+        layer, keras_own = Embedding(*shape, type(start).from_config(config)), type(start).from_config(config)
+        layer.build()
+        assert far(layer.get_weights()[0], ops.convert_to_numpy(keras_own(shape, "float32"))) < 1e-6
+
+
+def test_configurations_make_the_same_again():
+    layer = Embedding.from_config(Embedding(5, 2, mask_zero=True, most=99, name="words").get_config())
+    assert (layer.input_dim, layer.output_dim, layer.mask_zero, layer.most, layer.name) == (5, 2, True, 99, "words")
+    optimizer = deferred.Adam(SCHEDULE, beta_1=0.8, beta_2=0.99, epsilon=1e-3)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(optimizer))
+    assert (again.beta_1, again.beta_2, again.epsilon) == (0.8, 0.99, 1e-3)
+    assert again.get_config() == optimizer.get_config()
+
+
+def test_the_table_goes_from_layer_to_layer_and_stays_where_it_was():
+    """JAX gives the memory of a table to the next one: not that of another model, which was only read."""
+    dense, model = made(keras.layers.Embedding(ROWS, WIDTH)), made(Embedding(np.int64(ROWS), WIDTH))
+    model.layers[0].embeddings.assign(dense.layers[0].embeddings)
+    trained(model, 3)
+    assert (table_of(dense) == start()).all()
+    model.layers[0].set_weights([start()])
+    dense.layers[0].set_weights(model.layers[0].get_weights())
+    assert (table_of(model) == start()).all()
+    assert (table_of(dense) == start()).all()
+
+
 @alike
 def test_a_table_that_starts_frozen_and_thaws_twice_trains_as_keras_does(kind):
     table = kind(ROWS, WIDTH)
@@ -505,6 +566,32 @@ def test_a_table_that_starts_frozen_and_thaws_twice_trains_as_keras_does(kind):
         table.trainable = thawed
         model.compile(adam(kind, **of_adam), "binary_crossentropy")
         losses += [*trained(model, 8), model.train_on_batch(*data(1))]  # which, unlike `fit`, leaves rows behind
+    return model, losses
+
+
+def test_an_optimizer_that_another_has_replaced_is_refused():
+    model = made(Embedding(ROWS, WIDTH))
+    other = keras.Sequential([keras.Input((LENGTH,), dtype="int32"), *model.layers])
+    other.compile(adam(Embedding), "binary_crossentropy")
+    for one in (model, other):
+        one.train_on_batch(*data(1))
+    with refused(model, "was last trained by another one"):
+        model.train_on_batch(*data(1))
+        model.get_weights()  # on JAX a step can say nothing by itself
+
+
+@pytest.mark.skipif(BACKEND == "jax", reason="on JAX Keras' optimizers take one model only")
+@alike
+def test_an_optimizer_that_two_models_share_counts_the_steps_of_both(kind):
+    model, shared, losses = made(kind(ROWS, WIDTH)), adam(kind), []
+    other = keras.Sequential([keras.Input((LENGTH,)), keras.layers.Dense(1, kernel_initializer="zeros")])
+    shared.build([*model.trainable_variables, *other.trainable_variables])
+    for one in (model, other):
+        one.compile(shared, "binary_crossentropy")
+    for seed in range(20):
+        inputs, targets = data(1, seed)
+        losses.append(float(model.train_on_batch(inputs, targets)))
+        other.train_on_batch(inputs.astype("float32") / ROWS, targets)
     return model, losses
 
 

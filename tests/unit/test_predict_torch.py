@@ -15,7 +15,8 @@ from traintime.predict import advice, process  # noqa: E402
 from traintime.predict.advice import PricedWork  # noqa: E402
 from traintime.predict.prices import Prices, Rates  # noqa: E402
 from traintime.predict.request import ModelDescription  # noqa: E402
-from traintime.predict.torch_trainer import TorchTrainer  # noqa: E402
+from traintime.predict.snapshot import Snapshot  # noqa: E402
+from traintime.predict.torch_trainer import TorchTrainer, _scattered  # noqa: E402
 from traintime.predict.work.torch import step_work  # noqa: E402
 from traintime.workloads.base import matmul  # noqa: E402
 
@@ -125,9 +126,40 @@ def test_a_loader_counts_as_fast_as_it_is(workers):
     assert one.parts["steps"] == pytest.approx(9 * (len(Slow()) // 8) * one.step.value)
 
 
-def test_a_sparse_table_is_updated_where_it_was_read():
+class Lengths(torch.utils.data.IterableDataset):
+    """Sentences that become longer."""
+
+    def __iter__(self):
+        return ((torch.randn(length, 20), torch.zeros(length, 1)) for length in range(1, 65))
+
+
+def test_batches_come_from_all_over_a_sorted_epoch_or_it_is_said():
+    data = [(torch.randn(length, 20), torch.zeros(length, 1)) for length in range(1, 65)]
+    lengths = [len(x[0]) for x, _ in _scattered(torch.utils.data.DataLoader(data))]
+    assert sorted(lengths) == list(range(1, 65)) != lengths
+    shuffled, module = torch.utils.data.DataLoader(data, shuffle=True), nn.Linear(20, 1)
+    assert _scattered(shuffled) is shuffled
+    asked = {"loss": nn.MSELoss(), "optimizer": torch.optim.SGD(module.parameters(), lr=0.1), "seconds": 1}
+    ordered, endless = map(torch.utils.data.DataLoader, (data, Lengths()))
+    for source, told in ((ordered, False), (shuffled, False), (endless, True)):
+        one = traintime.estimate(module, data=source, samples=64, **asked)
+        assert any("differ in size" in each for each in one.warnings) == told
+
+
+def test_a_module_that_is_compiled_stays_so():
+    compiled = torch.compile(nn.Linear(20, 1), backend="eager")
+    asked = {"loss": nn.MSELoss(), "optimizer": torch.optim.SGD(compiled.parameters(), lr=0.1)}
+    traintime.module_memory(compiled, data=(torch.randn(8, 20), torch.zeros(8, 1)), **asked)
+    graphs = torch._dynamo.utils.counters["stats"]
+    before = graphs["unique_graphs"]
+    compiled(torch.randn(8, 20))
+    assert graphs["unique_graphs"] > before
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+def test_a_sparse_table_is_updated_where_it_was_read(kind):
     def described(sparse):
-        module = nn.Sequential(nn.Embedding(5000, 8, sparse=sparse), nn.Flatten(), nn.LazyLinear(1))
+        module = nn.Sequential(kind(5000, 8, sparse=sparse), nn.Flatten(), nn.LazyLinear(1))
         rows = torch.randint(0, 5000, (40, 6))
         module(rows)
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
@@ -263,13 +295,27 @@ def test_memory_is_told_for_what_does_not_fit_here_and_nothing_is_changed():
     assert numbers(setup) == before
 
 
-def test_shared_parameters_count_once():
+def test_shared_parameters_count_once_and_depth_sums():
     module = WithItsLoss(False)
     module.out.weight = module.words.weight
     ids = torch.randint(0, 50, (30, 6))
     asked = {"optimizer": torch.optim.Adam(module.parameters()), "data": {"input_ids": ids, "labels": ids}}
     each = traintime.module_memory(module, **asked)
     assert each["parameters"].sum() == 4 * (50 * 8 + 50)
+    whole = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), nn.Linear(4, 1))
+    asked = {"loss": functional.mse_loss, "optimizer": torch.optim.SGD(whole.parameters(), lr=1)}
+    table = traintime.module_memory(whole, **asked, data=(torch.randn(8, 4), torch.randn(8, 1)), depth=1)
+    assert table.loc["0", "parameters"] == 4 * 2 * 20
+    assert table.loc["0", "kind"] == "Sequential"
+
+
+def test_a_card_is_answered_by_the_formula_and_nothing_is_trained():
+    setup = images()
+    before = numbers(setup)
+    one = traintime.estimate(**setup, samples=50_000, batch_size=256, epochs=10, device="A100-80GB-SXM")
+    assert one.tier == "formula"
+    assert one.memory.value > 0
+    assert numbers(setup) == before
 
 
 class ByNumbers(nn.Module):
@@ -307,8 +353,19 @@ class ByShapes(nn.Linear):
         return super().forward(x[x[:, 0] > 0])
 
 
-def test_a_module_that_cannot_be_followed_is_probed_and_says_so():
-    module = ByShapes(4, 1)
+class AsksOnTheWayBack(nn.Linear):
+    """What its gradient is depends on numbers, which a forward pass does not ask."""
+
+    def forward(self, x):
+        out = super().forward(x)
+        if out.requires_grad:
+            out.register_hook(lambda gradient: gradient if gradient.sum().item() > -1e9 else None)
+        return out
+
+
+@pytest.mark.parametrize("kind", [ByShapes, AsksOnTheWayBack])
+def test_a_module_that_cannot_be_followed_is_probed_and_says_so(kind):
+    module = kind(4, 1)
     asked = {"loss": lambda y, wanted: y.mean(), "optimizer": torch.optim.Adam(module.parameters())}
     asked |= {"data": (torch.randn(8, 4), torch.randn(8, 1)), "samples": 80, "batch_size": 8}
     one = traintime.estimate(module, **asked, seconds=1)
@@ -318,6 +375,20 @@ def test_a_module_that_cannot_be_followed_is_probed_and_says_so():
         traintime.estimate(module, **asked, tier="formula")
 
 
+class Raises(nn.Linear):
+    def forward(self, x):
+        raise ValueError("shapes that do not fit")
+
+
+def on_meta():
+    module = nn.Linear(4, 1, device="meta")
+    return {"model": module, "optimizer": torch.optim.Adam(module.parameters())}
+
+
+def of_batches(batches, **more):
+    return {"data": batches, "samples": 8, "batch_size": 4} | more
+
+
 PAIR = (torch.randn(8, 4), torch.randn(8, 1))
 
 
@@ -325,13 +396,23 @@ PAIR = (torch.randn(8, 4), torch.randn(8, 1))
     ("asked", "field"),
     [
         ({"optimizer": None}, "optimizer"),
+        ({"optimizer": torch.optim.Adam([torch.zeros(3, requires_grad=True)])}, "optimizer"),
         ({"optimizer": [torch.optim.SGD([torch.zeros(3, requires_grad=True)])] * 2}, "optimizer"),
+        ({"data": torch.utils.data.TensorDataset(*PAIR)}, "data"),
         ({"loss": nn.MSELoss}, "loss"),
         ({"loss": "mse"}, "loss"),
+        ({"loss": None}, "loss"),
+        ({"data": None}, "data"),
         ({"data": (PAIR[0], PAIR[1][:5])}, "data"),
+        ({"data": (PAIR[0][:0], PAIR[1][:0])}, "data"),
         ({"data": PAIR[0]}, "data"),
+        (of_batches(iter([])), "data"),
+        (of_batches([(1, 2, 3)] * 2), "data"),
+        (of_batches(loader(PAIR), batch_size=5), "batch_size"),
         ({"batch_size": None}, "batch_size"),
+        ({"tier": "calibrated"}, "tier"),  # one there was until version 8
         ({"probe_batch": 2}, "probe_batch"),
+        (on_meta(), "model"),
         ({"model": nn.LazyLinear(3)}, "model"),
     ],
 )
@@ -341,6 +422,28 @@ def test_what_cannot_be_trained_is_refused_by_name(asked, field):
     with pytest.raises(InputError) as refused:
         traintime.estimate(**usual | {"data": PAIR, "samples": 8, "batch_size": 4, "seconds": 1} | asked)
     assert refused.value.field == field
+
+
+def test_what_the_module_raises_is_told_with_its_words():
+    module = Raises(4, 1)
+    asked = {"loss": functional.mse_loss, "optimizer": torch.optim.Adam(module.parameters()), "data": PAIR}
+    with pytest.raises(InputError, match="shapes that do not fit") as refused:
+        traintime.estimate(module, **asked, samples=8, batch_size=4, seconds=1)
+    assert refused.value.field == "model"
+
+
+def test_a_snapshot_without_keras_keeps_momentum_and_learning_rate():
+    module = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    before = Snapshot(module, optimizer)
+    optimizer.param_groups[0]["lr"] = 5.0
+    module(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    assert optimizer.state
+    before.put_back()
+    assert optimizer.param_groups[0]["lr"] == 0.1
+    assert not optimizer.state
+    assert module.weight.grad is None
 
 
 def test_a_file_may_return_a_module_and_what_trains_it(tmp_path):
@@ -355,7 +458,22 @@ def build():
     data = torch.randn(80, 4), torch.randn(80, 1)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     return {"model": module, "loss": torch.nn.functional.mse_loss, "optimizer": optimizer, "data": data}
+
+def more():
+    return build() | {"epochs": 3}
 """)
     one = ask(f"{file}:build", samples=800, batch_size=8, seconds=1.0)
     assert one["tier"] == "probed"
     assert one["terms"]
+    with pytest.raises(InputError, match="returned a dict with epochs"):
+        ask(f"{file}:more", samples=800, batch_size=8, seconds=1.0)
+
+
+def test_a_generator_that_ends_while_it_is_probed_is_refused_for_that():
+    setup = images()
+    x, y = setup["data"]
+    batches = ((x[:8], y[:8]) for _ in range(3))
+    with pytest.raises(InputError) as caught:
+        traintime.estimate(**setup | {"data": batches}, samples=1000, batch_size=8, seconds=2)
+    assert caught.value.field == "data"
+    assert "ended after 3 batches" in caught.value.problem
