@@ -14,7 +14,6 @@ from traintime.errors import InputError
 from traintime.predict import process
 from traintime.predict.keras_trainer import KerasTrainer
 from traintime.predict.prices import Rates
-from traintime.predict.snapshot import Snapshot
 
 # Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -316,14 +315,6 @@ def test_rows_that_are_behind_are_left_behind():
     assert after[0] == after[1]
 
 
-def test_without_a_copy_of_the_weights_training_goes_on_all_the_same():
-    x, y = targets_in_a_row()
-    model = regression(metrics=["mae"])
-    tried(model, values=False)
-    assert model.train_function is None
-    assert np.isfinite(losses(model, x, y)).all()
-
-
 def test_unusual_optimizers_and_metrics_are_put_back():
     """An average of the weights, a scaled loss, a schedule, a frozen layer, a metric made at a first batch."""
     x, y = targets_in_a_row()
@@ -374,55 +365,6 @@ def test_a_model_that_the_probe_builds_is_not_built_afterwards():
     for one in ("variables", "metrics_variables"):
         assert [each.shape for each in getattr(model, one)] == [each.shape for each in getattr(untouched, one)]
     assert len(model.optimizer.variables) == len(untouched.optimizer.variables)
-
-
-class Side:
-    """One of two networks, and the optimizer that trains it: no object of Keras."""
-
-    def __init__(self, network, optimizer):
-        self.network, self.optimizer = network, optimizer
-
-
-class Adversaries(keras.Model):
-    """Two networks that are trained against each other, each by an optimizer of its own."""
-
-    def __init__(self):
-        super().__init__()
-        self.judge = keras.Sequential([keras.Input((4,)), layers.Dense(4), layers.Dense(1)])
-        self.d_optimizer = keras.optimizers.Adam(0.01)
-        maker = keras.Sequential([keras.Input((2,)), layers.Dense(4)])
-        self.side = Side(maker, keras.optimizers.RMSprop(0.01, momentum=0.5))
-        self.seeds, self.seen = keras.random.SeedGenerator(5), keras.metrics.Mean()
-
-    def step(self):
-        """One step of each."""
-        keras.random.normal((2,), seed=self.seeds)
-        self.seen.update_state(1.0)
-        for network, optimizer in ((self.judge, self.d_optimizer), (self.side.network, self.side.optimizer)):
-            variables = network.trainable_variables
-            optimizer.apply([ops.ones(each.shape) for each in variables], variables)
-
-
-def test_each_optimizer_of_adversaries_is_put_back():
-    model = Adversaries()
-    of_the_model = [model.judge, model.side.network, model.d_optimizer, model.side.optimizer, model.seen]
-
-    def states():
-        found = [[np.array(ops.convert_to_numpy(one)) for one in each.variables] for each in of_the_model]
-        return {
-            "values": found,
-            "seed": np.array(ops.convert_to_numpy(model.seeds.state)),
-            "built": [each.built for each in of_the_model[:4]],
-        }
-
-    for trained in (False, True):
-        before, snapshot = states(), Snapshot(model)
-        assert before["built"] == [True, True, trained, trained]
-        model.step()
-        snapshot.put_back()
-        alike(before, states())
-        model.step()
-        assert int(model.d_optimizer.iterations) == int(model.side.optimizer.iterations) == 1 + trained
 
 
 @pytest.mark.smoke

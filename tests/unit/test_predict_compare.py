@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from traintime import cli, paths
@@ -15,7 +14,6 @@ from traintime.predict import compare
 from traintime.store.table import table
 
 BOOKS = "amd-epyc-family26-model2-2-cores-24-gib"  # machine B, which TensorFlow uses oneDNN on
-WITHOUT = "amd-epyc-2-cores-24-gib"  # machine A, which it does not
 
 
 def folder(root: Path) -> Path:
@@ -78,15 +76,6 @@ def test_a_machine_like_one_of_the_books_is_normal(tmp_path):
     assert all(each.notes == () for each in found)
 
 
-def test_the_books_own_machine_without_onednn_stands_out_among_its_stacks():
-    found = compare.compare(paths.MEASUREMENTS, WITHOUT)
-    assert {each.stack for each in found if each.off} == {"2026-tensorflow"}
-    (placed,) = (each for each in found if each.off)
-    assert placed.off == "slower"
-    assert any(compare.MAPPED in note for note in placed.notes)
-    assert "machine A" not in placed.book  # it is not held against itself
-
-
 def test_a_slower_machine_is_told_how_much_and_who_else_was_busy(tmp_path):
     root = reader(tmp_path, "2017-theano", "rnn-v*-l25-b100-adam.json", times(3.0))
     (placed,) = compare.compare(root)
@@ -107,25 +96,6 @@ def test_points_that_no_machine_of_the_book_has_are_held_against_the_formula(tmp
     assert placed.book == {}
     assert "against the formula alone" in placed.notes[-1]
     assert placed.times.high > 1.6  # the formula alone is less sure
-
-
-def test_a_graphics_card_has_nothing_to_be_compared_with(tmp_path):
-    root = folder(tmp_path)
-
-    def on_a_card(record: dict) -> None:
-        record["point"]["run"]["device"] = "gpu"
-        record["key"] += "-gpu"
-
-    add(root, of_book("2026-jax", "rnn-v80000-e300-u128-l25-b100-adam.json")[0], on_a_card)
-    found = compare.compare(root)
-    assert found[0].verdict == "nothing to compare with"
-    assert compare.status(found) == 3
-
-
-def test_a_colab_runtimes_packages_are_held_against_the_locked_ones(tmp_path):
-    root = reader(tmp_path, "2026-jax", "rnn-v*-l25-b100-adam.json", lambda record: record.update(stack="colab-jax"))
-    (placed,) = compare.compare(root)
-    assert (placed.stack, placed.verdict) == ("colab-jax", "normal")
 
 
 @pytest.mark.parametrize(
@@ -179,8 +149,3 @@ def test_a_page_says_whether_its_run_is_normal(tmp_path):
     assert "no oneDNN" in html
     empty = Measurements(table(root).iloc[:0], root=root)
     assert "Not measured yet" in page.normal(empty).data
-
-
-def test_more_points_make_normal_narrower():
-    reaches = [compare._reach(number, 1) for number in (1, 4, 16)]
-    assert np.all(np.diff(reaches) < 0)

@@ -21,8 +21,7 @@ from traintime import paths
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.predict import durations
-from traintime.predict.ending import blocks
-from traintime.predict.ending.announce import Deadline, Ending, after, shown
+from traintime.predict.ending.announce import Deadline, Ending, after
 from traintime.predict.ending.blocks import BlockMeans
 from traintime.predict.ending.loop import TrainingLoop, track
 from traintime.predict.ending.progress import Progress
@@ -48,14 +47,9 @@ class Clock:
     [
         ("8h", 28_800),
         ("1h30m", 5400),
-        ("2d 4h", 187_200),
-        (" 1.5 H ", 5400),
         ("1 hour 20 minutes", 4800),
-        ("0s", 0),
-        ("5min3sec", 303),
         ("200000 days", 200_000 * 86_400),
         (0.5, 0.5),
-        (np.int64(7), 7),
         (timedelta(hours=2), 7200),
     ],
 )
@@ -85,15 +79,9 @@ def test_what_is_no_duration_is_refused_by_name(given, problem):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0 s"),
-        (4.21, "4.2 s"),
         (9.96, "10 s"),
         (59.6, "1 min"),
-        (200, "3 min 20 s"),
-        (3599.6, "1 h"),
         (4321, "1 h 12 min"),
-        (86_399, "1 d"),
-        (187_200, "2 d 4 h"),
         (1e300, "more than 10,000 years"),
     ],
 )
@@ -119,7 +107,6 @@ def test_what_is_shown_is_read_back(seconds):
         # The calendar's clock alone counts: the other one stands while a computer sleeps.
         (NOON + timedelta(hours=1), 10, NOON + timedelta(minutes=59), 60),
         (datetime(2026, 3, 1, 13), 0, datetime(2026, 3, 1, 12), 3600),
-        (datetime(2026, 3, 1, 13).astimezone(), 0, datetime(2026, 3, 1, 12), 3600),
     ],
 )
 def test_a_deadline_is_a_time_after_the_start_or_a_moment(given, elapsed, now, left):
@@ -131,16 +118,6 @@ def test_hours_later_are_hours_also_in_the_night_when_the_clocks_change():
     morning = after(evening, 8 * 3600)
     assert (morning.hour, morning.utcoffset()) == (8, timedelta(hours=2))
     assert Deadline(morning, lambda: evening).left(0, evening) == 8 * 3600
-    assert after(datetime(2026, 1, 1), 60).tzinfo is not None
-    assert after(evening, 1e18).year == 9999
-
-
-def test_a_moment_is_shown_with_its_day_where_it_is_another_one():
-    assert shown(NOON + timedelta(hours=2), NOON) == "14:00"
-    assert shown(NOON + timedelta(hours=13), NOON) == "Mon 2 Mar 01:00"
-    assert shown(NOON, NOON, precise=True) == "12:00:00"
-    assert Deadline("90m").shown(NOON) == "1 h 30 min after the start"
-    assert Deadline(NOON + timedelta(hours=2), lambda: NOON).shown(NOON) == "14:00"
 
 
 # Intervals from blocks
@@ -162,28 +139,15 @@ SLOWER = np.linspace(0.8, 1.2, 1000)
     ("seen", "further", "value", "low", "high"),
     [
         pytest.param([3.0], 10, 30, 15, 60, id="from one block half to twice"),
-        pytest.param([1.0, 5.0], 10, 30, 15, 60, id="no more from fewer than five"),
-        pytest.param([3.0, 3.0], 10, 30, 28.2, 31.8, id="less where they agree"),
-        pytest.param([0.25] * 1000, 1000, 250, 238.3, 261.7, id="a machine goes up and down"),
-        pytest.param([0.25] * 10_000, 10, 2.5, 2.479, 2.521, id="and less so soon"),
         pytest.param(ONCE, 1000, 1000, 937, 2990, id="one disturbed step is no rule but may come again"),
         pytest.param(OFTEN, 4000, 4000 * OFTEN.mean(), 5510, 6320, id="one that comes often counts in full"),
-        pytest.param(SLOWER, 10, 11.5, 10.3, 12.6, id="near the end the last quarter tells"),
         pytest.param(SLOWER, 1000, 998, 510, 1487, id="what became slower may go on to"),
-        pytest.param([], 10, 0, 0, 0, id="nothing was seen"),
-        pytest.param([1.0], 0, 0, 0, 0, id="nothing is to come"),
     ],
 )
 def test_what_further_steps_will_take(seen, further, value, low, high):
     found = filled(seen).total(further)
     assert found.value == pytest.approx(value, rel=0.02)
     assert (found.low, found.high) == pytest.approx((low, high), rel=0.05)
-
-
-def test_memory_stays_bounded_and_steps_of_one_call_are_as_many():
-    found = filled(range(100_000), steps=4)
-    assert len(found) < blocks.MOST
-    assert found.total(4).value == pytest.approx(100_000, rel=0.15)  # the last quarter of what was
 
 
 # What is left
@@ -210,14 +174,13 @@ class Training:
     begin_s: float = 0.0
     validation_s: tuple[float, ...] = ()
     validation_freq: int = 1
-    validation_steps: int | None = None
     end_s: float = 0.0
 
     def seen(self, look=left):
         """The moment and what look(progress, clock) gave after each event, and when it ended."""
         one = iter(lambda: self.step_s, None) if isinstance(self.step_s, float) else self.step_s
         clock, seen = Clock(), []
-        progress = Progress(self.epochs, self.told, clock.now, self.validation_steps)
+        progress = Progress(self.epochs, self.told, clock.now)
         clock.now += 1.0
 
         def happens(event, *values):
@@ -247,106 +210,34 @@ VALIDATED = {"epochs": 8, "validation_s": (0.2,) * 5}
 
 
 @pytest.mark.parametrize(
-    ("training", "exact", "nothing", "off"),
+    ("training", "exact", "nothing"),
     [
-        pytest.param(Training(), 2, 2, 0, id="even steps"),
-        pytest.param(Training(first_s=60), 2, 2, 0, id="compiling counts once"),
-        pytest.param(Training(begin_s=3, end_s=2, epochs=4), 45, 2, 0, id="epochs begin and end"),
+        pytest.param(Training(first_s=60), 2, 2, id="compiling counts once"),
+        pytest.param(Training(begin_s=3, end_s=2, epochs=4), 45, 2, id="epochs begin and end"),
         *[
-            pytest.param(Training(**VALIDATED, validation_freq=each), each * 23, 2, 0, id=f"validation every {each}")
-            for each in (1, 2, 3)
+            pytest.param(Training(**VALIDATED, validation_freq=each), each * 23, 2, id=f"validation every {each}")
+            for each in (1, 3)
         ],
-        pytest.param(Training(epochs=10, first_epoch=8, validation_s=(1.0,)), 24, 2, 0, id="from an epoch on"),
-        pytest.param(Training(told=100), 21, 2, 0, id="fewer steps than were told"),
-        pytest.param(Training(told=None), 21, 21, 0, id="nobody counts the steps"),
-        pytest.param(Training(steps=10, told=10, execution=4, epochs=20), 35, 2, 0, id="steps of one call"),
-        # The last call counts in full, in each epoch alike; that call is a little shorter.
-        pytest.param(Training(steps=10, told=None, execution=4, epochs=20), 35, 4, 0.05, id="so many, uncounted"),
-        pytest.param(Training(steps=4, told=4, execution=4, epochs=6), 4, 4, 0, id="an epoch of a single call"),
-        pytest.param(Training(steps=4, told=None, execution=4, epochs=6), 4, 4, 0, id="such ones, uncounted"),
+        pytest.param(Training(epochs=10, first_epoch=8, validation_s=(1.0,)), 24, 2, id="from an epoch on"),
+        pytest.param(Training(told=None), 21, 21, id="nobody counts the steps"),
+        pytest.param(Training(steps=10, told=10, execution=4, epochs=20), 35, 2, id="steps of one call"),
     ],
 )
-def test_the_end_is_where_it_is_told_to_be_once_all_that_repeats_was_seen(training, exact, nothing, off):
+def test_the_end_is_where_it_is_told_to_be_once_all_that_repeats_was_seen(training, exact, nothing):
     """exact: events before each end that is told is the one that comes; nothing: before one is told at all."""
     seen, end = training.seen()
     assert [found for _, found in seen[:nothing]] == [None] * nothing
     assert all(found is not None for _, found in seen[nothing:])
     ends = [now + found.value for now, found in seen[exact:]]
-    assert ends == pytest.approx([end] * len(ends), rel=off or 1e-6)
+    assert ends == pytest.approx([end] * len(ends), rel=1e-6)
     assert seen[-1][1] == Interval(0, 0, 0)
 
 
-def test_the_first_validation_compiles_and_the_others_do_not():
-    seen, end = Training(epochs=2, validation_s=(0.25,) * 4).seen()
-    compiled, later = Training(epochs=2, validation_s=(10.25, 0.25, 0.25, 0.25)).seen()
-    assert compiled[23][1].value == pytest.approx(seen[23][1].value)
-    assert later > end
-
-
-def test_validation_before_one_was_seen_is_a_forward_pass_where_its_steps_are_known():
-    def unseen(progress, clock):
-        return progress.remaining(clock.now), progress.unseen
-
-    without, with_it, none = (
-        Training(0.6, epochs=2, validation_s=(0.2,) * 5, validation_steps=steps).seen(unseen)[0][10][1]
-        for steps in (None, 5, 0)
-    )
-    assert without[1] and not with_it[1] and not none[1]
-    assert with_it[0].value - without[0].value == pytest.approx(10 * 0.6 / 3)
-    assert with_it[0].low - without[0].low == pytest.approx(10 * 0.6 / 4, rel=0.1)
-    assert with_it[0].high - without[0].high == pytest.approx(10 * 0.6 / 2, rel=0.1)
-    assert none[0] == without[0]
-
-
-def test_a_validation_that_did_not_come_where_it_was_due_is_over_with_its_epoch():
-    # After epoch 2 alone, every epoch seems to have one; epoch 3 has none, so that at most that of epoch 4 is left.
-    seen, _ = Training(epochs=5, first_epoch=2, validation_s=(1.0,), validation_freq=3).seen()
-    assert [found.value for _, found in seen[44:46]] == pytest.approx([11, 11])
-
-
-def begun(epochs, steps, done):
-    """A training of which the first steps are done, each in a second."""
-    progress = Progress(epochs, steps, 0.0)
-    progress.epoch_begins(0, 0.0)
-    for batch in range(done):
-        progress.step_done(batch, batch + 1.0)
-    return progress
-
-
-def test_news_that_pass_each_other_are_taken_as_they_come():
-    progress = begun(1, 20, 2)
-    for batch in (3, 2, 4, 5, 7, 6, 8, 9):
-        progress.step_done(batch, batch + 1.0)
-    assert progress.done == 10
-    assert progress.remaining(10.0).value == pytest.approx(10)
-    progress.step_done(10, 9.9)  # read before the other one, told of after it: no step takes less than nothing
-    assert progress.done == 11
-    assert 6 < progress.remaining(10.0).value < 9
-
-
-def test_steps_that_were_under_way_when_validation_began_are_no_validation():
-    progress = begun(2, 10, 5)
-    progress.validation_begins(5.0)  # all steps were handed over
-    for batch in range(5, 10):
-        progress.step_done(batch, batch + 1.0)
-    progress.validation_step_done(0, 11.0)
-    progress.validation_step_done(1, 12.0)
-    progress.validation_ends(12.0)
-    assert progress.remaining(12.0).value == pytest.approx(12)
-
-
-def test_two_validations_at_one_place_are_one():
-    progress = begun(4, 2, 2)
-    for begin in (2.0, 5.0):
-        progress.validation_begins(begin)
-        progress.validation_ends(begin + 1)
-    progress.epoch_ends()
-    progress.validation_ends(7.0)  # one that never began
-    assert progress.remaining(7.0).value == pytest.approx(3 * 2 + 3 * 1 - 2)  # the third has passed what runs may take
-
-
 def test_what_runs_is_taken_off_as_it_runs_but_is_not_over_before_its_end():
-    progress = begun(1, 10, 6)
+    progress = Progress(1, 10, 0.0)
+    progress.epoch_begins(0, 0.0)
+    for batch in range(6):
+        progress.step_done(batch, batch + 1.0)
     assert progress.remaining(6.5).value == pytest.approx(3.5)
     assert progress.remaining(60.0).value == pytest.approx(3)  # a computer that slept, say
     assert progress.remaining(60.0).low >= 0
@@ -361,7 +252,7 @@ def correlated(random, number, walk=0.0, slope=0.0, correlation=0.9, sd=0.1):
     return np.maximum(1 + sd * noise + speed, 0.1)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.2, 0.5, 0.8])
+@pytest.mark.parametrize("share", [0.05, 0.5])
 @pytest.mark.parametrize("drift", [{"walk": 0.08}, {"slope": 0.08}], ids=["walk", "slope"])
 def test_nine_of_ten_intervals_hold_the_end(drift, share):
     """Trainings of four epochs that compile first, with noise in which neighbours are alike, and drift."""
@@ -423,11 +314,6 @@ def test_the_first_line_comes_when_there_is_something_to_say(deadline, moments, 
     assert next(moment for moment in moments if speaker.at(moment, 1800, spread)) == first
 
 
-def test_little_was_seen_and_nothing_is_said_unless_a_deadline_may_pass():
-    assert not Speaker().at(50, observed=False)
-    assert Speaker("30m").at(3, observed=False)
-
-
 @pytest.mark.parametrize(
     ("every", "moments"),
     [("doubling", [1, 2, 4, 8, 16, 25, 50]), ("epoch", [1, 25, 75]), ("1m", [1, 61]), (20, [1, 21, 41, 61, 81])],
@@ -454,28 +340,6 @@ def test_a_missed_deadline_is_said_at_once_and_so_is_each_change():
     ):
         lines = speaker.at(elapsed, remaining, spread)
         assert len(lines) == (said is not None) and all(line.startswith(said) for line in lines), elapsed
-
-
-def test_a_deadline_that_will_be_met_is_said_with_the_other_lines():
-    speaker = Speaker("30m")
-    assert speaker.at(10, 600)[0].endswith(f"{BEGINS}will be met.")
-    assert not speaker.at(11, 600)
-    assert speaker.at(20, 1780)[0].endswith(f"{BEGINS}too close to call.")
-    assert speaker.at(21, 6000)[0].startswith(f"{BEGINS}will be missed by ")
-
-
-def test_a_deadline_is_met_only_with_room_for_validation_that_nobody_has_seen():
-    assert [Speaker("30m").at(3, 1600, unseen=unseen)[0][-9:] for unseen in (False, True)] == ["l be met.", " to call."]
-
-
-def test_an_unknown_number_of_steps_and_a_deadline_that_passes_meanwhile_are_said_once():
-    speaker = Speaker("30m")
-    assert speaker.at(1, steps=None) == [
-        "Nobody knows how many steps an epoch has before one is over; then the end can be predicted."
-    ]
-    assert [speaker.at(elapsed) for elapsed in (2, 1801, 1802)] == [[], [f"{BEGINS}has passed."], []]
-    assert not speaker.at(2000, 60, 0.9, steps=100), "it was said to be missed"
-    assert "the end of this training is unknown" in Speaker().at(1, steps=None, epoch=2)[0]
 
 
 # A loop of one's own
@@ -534,20 +398,6 @@ def test_track_leaves_out_what_was_done(given):
     assert numbers == [3, 4, *list(range(5)) * (epochs - 1)]
 
 
-def test_a_training_may_go_on_where_an_epoch_ended():
-    loop = TrainingLoop(2, first_step=5, say=None)
-    assert list(loop.batches([], steps=5)) == []
-    assert list(loop.batches(range(5))) == [0, 1, 2, 3, 4]
-
-
-def test_where_nobody_knows_the_steps_an_epoch_that_goes_on_counts_whole():
-    clock = Clock()
-    loop = TrainingLoop(3, first_step=60, say=None, clock=clock)
-    for _ in loop.batches(iter(range(60, 100))):
-        clock.now += 1.0
-    assert loop.estimate.remaining.value == pytest.approx(200)
-
-
 def test_an_epoch_has_its_own_steps_and_those_to_come_as_many_as_the_last():
     clock, left = Clock(), {}
     loop = TrainingLoop(4, say=None, clock=clock)
@@ -562,20 +412,7 @@ def test_an_epoch_has_its_own_steps_and_those_to_come_as_many_as_the_last():
     assert left[3] == pytest.approx((160, 240 / 400))
 
 
-def test_an_epoch_that_goes_on_where_the_last_was_left_has_what_it_was_said_to_have():
-    clock, left = Clock(), {}
-    loop = TrainingLoop(2, say=None, clock=clock)
-    for epoch, last in enumerate((20, 100)):
-        for step in loop.batches(range(100)):
-            if step == last:
-                break
-            left[epoch, step] = loop.estimate and loop.estimate.remaining.value
-            clock.now += 1.0
-    assert left[1, 10] == pytest.approx(10), "as the last one"
-    assert left[1, 50] == pytest.approx(50)
-
-
-@pytest.mark.parametrize(("every", "first_step"), [(250, 0), (250, 500), (100, 0), (1000, 0)])
+@pytest.mark.parametrize(("every", "first_step"), [(250, 0), (250, 500)])
 def test_validation_in_the_middle_of_an_epoch_is_no_step_and_comes_as_often(every, first_step):
     clock, ends = Clock(), {}
     loop = TrainingLoop(first_step=first_step, say=None, clock=clock)
@@ -591,24 +428,6 @@ def test_validation_in_the_middle_of_an_epoch_is_no_step_and_comes_as_often(ever
     seen = [ends[step] for step in range(first_step + every, 1001)]
     assert seen == pytest.approx([clock.now] * len(seen))
     assert ends[first_step + 2] == pytest.approx(clock.now - 20.0 * (1000 - first_step) / every)
-
-
-@pytest.mark.parametrize("steps", [3, 30, 5000])
-@pytest.mark.parametrize(("compiles", "validation_s"), [(0.0, 0.0), (2.0, 1.0), (5.5, 0.0)])
-@pytest.mark.parametrize("deadline", ["8h", 7.0])
-def test_a_training_of_six_seconds_is_told_of_where_there_is_a_deadline(steps, compiles, deadline, validation_s):
-    random, clock, lines = np.random.default_rng(steps), Clock(), []
-    steps_s = random.lognormal(0, 1, size=2 * steps)  # so uneven that no interval becomes narrow
-    steps_s *= (6.0 - compiles - 2 * validation_s) / steps_s.sum()
-    seconds = iter(steps_s)
-    loop = TrainingLoop(2, deadline, say=lines.append, clock=clock)
-    for epoch in range(2):
-        for step in loop.batches(range(steps)):
-            clock.now += next(seconds) + compiles * (epoch == step == 0)
-        with loop.validation():
-            clock.now += validation_s
-    assert clock.now == pytest.approx(106.0)
-    assert lines and "Deadline" in lines[0]
 
 
 class Terminal(io.StringIO):
@@ -635,12 +454,9 @@ def test_a_terminal_has_one_line_that_is_kept_up_to_date(monkeypatch):
     assert text.endswith("\x1b[2K"), "nothing of it is left behind"
 
 
-@pytest.mark.parametrize("given", [{}, {"say": print}])
-def test_elsewhere_lines_are_printed(given, capsys, monkeypatch):
-    if given:  # that is a wish for lines, on a terminal, too
-        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+def test_elsewhere_lines_are_printed(capsys):
     clock = Clock()
-    for _ in track(range(50), 2, clock=clock, **given):
+    for _ in track(range(50), 2, clock=clock):
         clock.now += 2.0
     text = capsys.readouterr().out
     assert "\x1b" not in text and 3 < text.count(" left ") == text.count("\n") < 10
@@ -661,7 +477,6 @@ def test_track_hands_every_batch_on_and_says_the_end(deadline, verdict):
     [
         (iter(range(50)), {}, True),
         (enumerate(range(50)), {}, False),
-        (enumerate(range(50)), {"total": 50}, True),
         (enumerate(range(50)), {"total": 50, "first_step": 10}, True),
     ],
 )
@@ -678,22 +493,11 @@ def test_an_end_is_predicted_where_the_number_is_known_and_else_it_is_asked_for(
     [
         ({"epochs": 0}, "epochs: 0"),
         ({"epochs": 2.5}, "epochs: 2.5"),
-        ({"epochs": 3, "first_epoch": 3}, "first_epoch: 3"),
         ({"first_step": -1}, "first_step: -1"),
         ({"deadline": "soon"}, "deadline: 'soon' is no duration"),
         ({"deadline": "0s"}, "deadline: '0s' leaves no time at all"),
         ({"deadline": NOON, "wall": lambda: NOON}, "deadline: .* has passed"),
-        ({"deadline": datetime(2020, 1, 1)}, "deadline: '2020.* has passed"),
-        ({"every": "often"}, 'every: .*"doubling"'),
-        ({"every": 0}, "every: 0 is no time at all"),
-        ({"say": 5}, "say: 5"),
-        ({"clock": 5}, "clock: 5"),
-        ({"wall": None}, "wall: None"),
         ({"validation_steps": 10**400}, "validation_steps: 1000"),
-        ({"validation_steps": 2.5}, "validation_steps: 2.5"),
-        ({"level": 2}, "level: 2"),
-        ({"level": "0.9"}, "level: '0.9'"),
-        ({"cost": len}, "cost: .*Leave it out"),
         ({"steps": 3}, "argument: 'steps'.*first_epoch"),
         ({"total": 0}, "total"),
     ],
@@ -707,9 +511,6 @@ def test_bad_input_is_refused_by_name(start, given, said):
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        (lambda: TrainingLoop(say=None).step(), "step: 0"),
-        (lambda: TrainingLoop(say=None).epoch(2.5), r"steps: 2\.5"),
-        (lambda: list(TrainingLoop(first_step=6, say=None).batches([], steps=5)), "first_step: 6"),
         (
             lambda: list(track((number for number in range(3)), 2, say=None)),
             "batches: 'generator' gave nothing in epoch 1",

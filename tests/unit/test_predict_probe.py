@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from traintime.errors import InputError
-from traintime.predict import probe as module
 from traintime.predict.probe import Probe, StepTrainer, Trained, Trainer, probe, quarter, refusal, words
 
 
@@ -92,24 +91,6 @@ def test_its_error_is_that_of_the_blocks():
     assert np.std(errors) == pytest.approx(np.mean(stated), rel=0.25)
 
 
-def test_a_disturbed_short_epoch_does_not_make_the_steps_cheap():
-    fake = Fake(epoch=0.0)
-    inner, slow = fake.train, iter([False, True, False, False])
-
-    def train(batch, steps, epochs):
-        found = inner(batch, steps, epochs)
-        return found * np.where(np.arange(epochs) == 1, 50, 1) if next(slow, False) else found
-
-    fake.train = train
-    assert probe(fake, 100, 10, clock=fake.clock).full.step_s == pytest.approx(0.11)
-
-
-def test_data_that_end_limit_the_steps_of_an_epoch():
-    fake = Fake(fixed=1e-4, sample=0.0, steps=7)
-    probe(fake, 100, 5, clock=fake.clock)
-    assert max(steps for _, steps, _ in fake.calls) == 7
-
-
 # Batches from a source that works while the steps do
 
 
@@ -146,22 +127,6 @@ def test_a_source_that_starts_slowly_is_read_until_it_runs(steps, known):
     assert found.full.first_s == pytest.approx(1.0 + 0.05 + 0.003 + 0.1)
 
 
-def test_a_source_is_read_until_it_runs_also_where_compiling_has_used_up_the_time():
-    source = Source(compiling=30.0)
-    full = probe(source, 32, 20, other=0, clock=source.clock).full
-    assert full.step_s == pytest.approx(0.05 / 4, rel=0.05)
-    assert source.now < 30 + 2 * 3 + 1
-
-
-def test_whole_epochs_of_a_source_add_up_to_what_they_took():
-    """Also where its first batches lie ready, so that the second half of the steps is the slower one."""
-    source = Source(steps=40)
-    source.calls.append((32, 40, 1))
-    source.stream = lambda steps: np.cumsum([*np.linspace(0.01, 0.03, 40)[:steps], 0.0])
-    full = probe(source, 32, 5, other=0, clock=source.clock).full
-    assert 40 * full.step_s + full.epoch_s == pytest.approx(40 * 0.02)
-
-
 @pytest.mark.parametrize(("batch", "other"), [(1, None), (2, 1), (3, 1), (4, 1), (100, 25)])
 def test_the_smaller_batch_size_is_a_quarter(batch, other):
     assert quarter(batch) == other
@@ -176,20 +141,6 @@ def test_a_line_has_no_negative_cost():
     assert cheaper.line == (pytest.approx(0.1), 0.0)
     steeper = Probe(seen(100, 0.4), seen(25, 0.05), 1.0)
     assert steeper.line == (pytest.approx(0.0), pytest.approx(0.004))
-
-
-def test_one_block_tells_no_error():
-    assert math.isnan(Trained(1, 1.0, 1, (0.5,), 0.0, None).error)
-
-
-# A step of the reader's own
-
-
-def test_a_step_is_called_with_the_samples_of_a_batch():
-    called = []
-    seconds = StepTrainer(called.append).train(8, 3, 2)
-    assert called == [8] * 6
-    assert seconds.shape == (2,)
 
 
 def test_a_step_that_raises_is_named_with_what_it_said():
@@ -233,7 +184,6 @@ Incompatible shapes: [32,3] vs. [32,1]
         ("plain\n  words", "plain words"),
         (KERAS, "one and the other"),
         (TENSORFLOW, "Incompatible shapes: [32,3] vs. [32,1]"),
-        ("Graph execution error:\n", "Graph execution error:"),
     ],
 )
 def test_its_own_words_are_what_is_said(text, said):
@@ -253,15 +203,3 @@ def test_a_refusal_of_ours_is_found_in_what_keras_makes_of_it():
         StepTrainer(wrapped).train(8, 1, 1)
     assert refused.value is ours
     assert refusal(ValueError("another")) is None
-
-
-def test_what_cannot_be_called_is_no_step():
-    with pytest.raises(InputError, match="cannot be called"):
-        StepTrainer(3)
-
-
-def test_blocks_are_long_enough_for_the_clock():
-    fake = Fake(fixed=1e-3, sample=0.0, epoch=0.0)
-    probe(fake, 10, 20, clock=fake.clock)
-    longest = max(steps for _, steps, _ in fake.calls)
-    assert longest == module.STEPS

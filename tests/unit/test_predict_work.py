@@ -23,7 +23,7 @@ from traintime.predict.request import ModelDescription
 from traintime.predict.work import optimizers
 from traintime.predict.work.graph import ModelWork, UnknownLayer, work
 from traintime.predict.work.layers import LAYERS, MADE_OF, OPERATIONS
-from traintime.workloads.base import UPDATES, Update, Work
+from traintime.workloads.base import UPDATES, Work
 
 # Keras' own, of NumPy 2, where it hands a learning rate to NumPy on torch and JAX.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -104,10 +104,6 @@ CROSS = [product(Q, 5, 14), product(K, 3, 14), product(K, 3, 8)]
 CROSS += [Product(SCORES * 7, Q * 14 + K * 14 + SCORES, 3, 3), Product(SCORES * 4, SCORES + K * 8 + Q * 8, 3, 3)]
 CROSS += [product(Q, 8, 5, fed=3)]
 CROSSED = Q * 14 + K * 14 + K * 8 + 2 * SCORES + Q * 8 + Q * 5
-# Over the second of two axes, of 6 and of 3 positions.
-OVER = 4 * 2 * 6 * 3 * 3
-SECOND = [*[product(72, 5, 14)] * 3, *[Product(OVER * 7, OVER + 2 * 72 * 14, 3, 3)] * 2, product(72, 14, 5, fed=3)]
-KEPT_OVER = 72 * (4 * 14 + 5) + 2 * OVER
 # Four heads of queries; keys and values of two heads, repeated.
 FOUR = 4 * 4 * 6 * 6
 GROUPED = [product(Q, 5, 28), product(Q, 5, 14), product(Q, 5, 14)]
@@ -115,13 +111,10 @@ GROUPED += [*[Product(FOUR * 7, FOUR + 2 * Q * 28, 3, 3)] * 2, product(Q, 28, 5,
 REPEATED = Q * (28 + 14 + 14) + 2 * Q * 28 + 2 * FOUR + Q * 28 + Q * 5
 
 ROWS = [
-    row("Dense", (5,), 7, products=[product(4, 5, 7)], numbers=4 * 7),
     row("Dense", (3, 5), 7, "relu", products=[product(4 * 3, 5, 7)], numbers=4 * 3 * 7),
     row("EinsumDense", (3, 5), "abc,cd->abd", (3, 7), products=[product(12, 5, 7)], numbers=12 * 7),
-    row("EinsumDense", (3, 5), "...c,cd->...d", (7,), products=[product(12, 5, 7)], numbers=12 * 7),
     row("EinsumDense", (3, 2, 5), "abhc,hcd->abd", (3, 7), products=[product(12, 2 * 5, 7)], numbers=12 * 7),
     row("Conv1D", (10, 5), 6, 3, products=[product(4 * 8, 3 * 5, 6)], numbers=4 * 8 * 6),
-    row("Conv1D", (10, 5), 6, 3, padding="causal", products=[product(4 * 10, 15, 6)], numbers=4 * 10 * 6),
     row("Conv2D", (9, 9, 2), 6, (3, 2), strides=2, padding="same", products=[product(100, 12, 6)], numbers=100 * 6),
     row("Conv2D", (2, 9, 9), 6, 3, data_format="channels_first", products=[product(196, 18, 6)], numbers=196 * 6),
     row("Conv2D", (8, 8, 4), 6, 3, groups=2, dilation_rate=2, products=[product(64, 18, 3, 2)], numbers=64 * 6),
@@ -135,15 +128,11 @@ ROWS = [
     row("SeparableConv2D", (8, 8, 3), 5, 3, depth_multiplier=2, products=SEPARABLE_2D, numbers=144 * 11, launches=2),
     # A time step keeps four arrays of its gates, and its states.
     row("LSTM", (6, 5), 7, products=LSTM, numbers=24 * (4 * 4 + 2) * 7, launches=6),
-    row("LSTM", (6, 5), 7, return_sequences=True, unroll=True, products=LSTM, numbers=24 * 18 * 7, launches=6),
     row("GRU", (6, 5), 7, products=GRU, numbers=24 * (4 * 3 + 1) * 7, launches=6),
     row("GRU", (6, 5), 7, reset_after=False, products=RESET, numbers=24 * 13 * 7, launches=6),
     row("SimpleRNN", (6, 5), 7, go_backwards=True, return_state=True, products=SIMPLE, numbers=24 * 5 * 7, launches=6),
-    row("RNN", (6, 5), lambda on: on.LSTMCell(7), products=LSTM, numbers=24 * 18 * 7, launches=6),
     row("RNN", (6, 5), lambda on: [on.LSTMCell(7), on.GRUCell(3)], products=CELLS, numbers=KEPT_BY_CELLS, launches=12),
     row("MultiHeadAttention", ((6, 5), (8, 3)), 2, 7, 4, products=CROSS, numbers=CROSSED, launches=7),
-    row("MultiHeadAttention", ((6, 5), (8, 3)), 2, 7, 4, 0.1, products=CROSS, numbers=CROSSED + SCORES, launches=7),
-    row("MultiHeadAttention", (6, 3, 5), 2, 7, attention_axes=(2,), products=SECOND, numbers=KEPT_OVER, launches=7),
     row("GroupedQueryAttention", (6, 5), 7, 4, 2, products=GROUPED, numbers=REPEATED, launches=7),
     row("Dot", ((6, 5), (8, 5)), 2, products=[product(6, 5, 8, 4, fed=1, frozen=3)], numbers=4 * 6 * 8),
     # What multiplies nothing: an operation on all numbers, or none of its own.
@@ -220,51 +209,18 @@ def test_a_layer_costs_what_was_counted_by_hand(
             assert value == sum(getattr(each.work, name) for each in done.layers)
 
 
-@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("SimpleRNN", 0)])
-def test_each_position_has_a_gradient_as_large_as_all_in_keras_own_loops(kind, gates, layers, stacked):
-    def slices(*before, **options):
-        return work(stacked((6, 5), *before, getattr(layers, kind)(7, **options)), BATCH, "sgd").total.slice_bytes
-
-    assert slices() == 6 * (BATCH * 6) * gates * 7 * 4
-    assert slices(recurrent_dropout=0.2) == slices(trainable=False) == slices(layers.Masking()) == 0
-
-
-@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
-def test_states_that_are_handed_in_need_their_gradient_where_the_layer_is_frozen(kind, keras, layers):
-    """A frozen decoder over data, that begins where a trained encoder ends; of one state without a list around it."""
-    source, target = keras.Input((6, 5)), keras.Input((8, 5))
-    _, *states = getattr(layers, kind)(7, return_state=True)(source)
-    decoder = getattr(layers, kind)(7, trainable=False, name="decoder")
-    outputs = decoder(target, initial_state=states if kind == "LSTM" else states[0])
-    found = work(keras.Model([source, target], outputs), BATCH, "sgd").layers[-1]
-    columns = 7 * {"LSTM": 4, "GRU": 3}[kind]
-    assert (found.name, found.work.launches) == ("decoder", 2 * 8)
-    assert found.work.flops == 2 * (1 * BATCH * 8 * 5 * columns + 2 * 8 * BATCH * 7 * columns)
-
-
 def test_bidirectional_is_two_layers_and_what_joins_them(layers, stacked):
     one = work(stacked((6, 5), layers.LSTM(7, return_sequences=True)), BATCH, "sgd")
     both = work(stacked((6, 5), layers.Bidirectional(layers.LSTM(7, return_sequences=True))), BATCH, "sgd")
     for name in ("parameters", "trained", "flops", "product_bytes", "launches", "update_bytes", "recurrent_bytes"):
         assert getattr(both.total, name) == 2 * getattr(one.total, name), name
     assert of(both, "Bidirectional") == Work(activation_bytes=4 * BATCH * 6 * 2 * 7)
-    assert [layer.kind for layer in both.layers] == ["InputLayer", "LSTM", "LSTM", "Bidirectional"]
-    apart = layers.Bidirectional(layers.GRU(7), merge_mode=None)
-    assert of(work(stacked((6, 5), apart), BATCH, "sgd"), "Bidirectional").activation_bytes == 0
 
 
 def test_over_time_is_the_layer_on_a_larger_batch(layers, stacked):
     for layer, sample in ((lambda: layers.Dense(7), (5,)), (lambda: layers.Conv1D(6, 3), (9, 5))):
         done = work(stacked((3, *sample), layers.TimeDistributed(layer())), BATCH, "sgd")
         assert done.total == work(stacked(sample, layer()), 3 * BATCH, "sgd").total
-
-
-def test_over_time_a_model_may_stand_in_a_layers_place_and_gradients_pass_it(layers, stacked):
-    inner = stacked((5,), layers.Dense(7, name="one"))
-    model = stacked((3, 5), layers.PReLU(), layers.TimeDistributed(inner), layers.Dense(2, name="two"))
-    found = {layer.name.rsplit("/")[-1]: layer.work for layer in work(model, BATCH, "sgd").layers}
-    assert found["one"].flops == 3 * 2 * (BATCH * 3) * 5 * 7
-    assert found["two"].flops == 3 * 2 * (BATCH * 3) * 7 * 2
 
 
 @pytest.mark.parametrize(("trained", "launches", "times"), [(True, 2, 3), (False, 1, 2)])
@@ -285,7 +241,6 @@ def test_a_deferred_table_writes_the_rows_of_a_batch(rows, trained, layers, stac
     from traintime import deferred
 
     table, adam = deferred.Embedding(rows, 5), deferred.Adam()
-    assert optimizers.of(adam) == optimizers.of("adam")
     model = stacked((6,), table, layers.Dense(1), dtype="int32")
     model.compile(adam, "mse")
     done = work(model, BATCH)
@@ -297,32 +252,6 @@ def test_a_deferred_table_writes_the_rows_of_a_batch(rows, trained, layers, stac
     assert of(done, "Dense").flops == 3 * 2 * BATCH * 6 * 5
     table.trainable = False
     assert work(model, BATCH).total.trained == 6
-
-
-def test_a_mask_waits_for_nobody(layers, stacked):
-    plain, masked = (
-        work(stacked((6,), layers.Embedding(9, 5, mask_zero=mask), layers.LSTM(3), dtype="int32"), BATCH, "sgd").total
-        for mask in (False, True)
-    )
-    assert masked.activation_bytes == plain.activation_bytes + BATCH * 6
-    assert (masked.launches, masked.flops) == (plain.launches, plain.flops)
-
-
-def test_a_weight_that_is_frozen_by_itself_needs_no_product_for_its_gradient(keras, layers, stacked):
-    separable = layers.SeparableConv2D(5, 3, depth_multiplier=2)
-    query, value = keras.Input((6, 5)), keras.Input((8, 3))
-    attention = layers.MultiHeadAttention(2, 7, value_dim=4, use_bias=False)
-    biased = stacked((5,), layers.Dense(7), layers.Dense(2))
-    models = stacked((8, 8, 3), separable), keras.Model([query, value], attention(query, value)), biased
-    before = [work(model, BATCH, "sgd").total.flops for model in models]
-    separable.depthwise_kernel.trainable = attention.query_dense.trainable = False
-    for layer in biased.layers:
-        layer.kernel.trainable = False
-    less = [one - work(model, BATCH, "sgd").total.flops for one, model in zip(before, models, strict=True)]
-    # The kernel's gradient and that of its result; the projection's, and that of the projected queries; both kernels'.
-    assert less[0] == 2 * (product(144, 9, 2, 3).multiplications + product(144, 6, 5).multiplications)
-    assert less[1] == 2 * (Q * 5 * 14 + SCORES * 7)
-    assert less[2] == 2 * BATCH * (5 * 7 + 7 * 2)
 
 
 # Operations of keras.ops
@@ -338,14 +267,12 @@ def test_operations_of_the_graph(keras, layers):
         assert (found.flops, found.launches) == (2 * 2 * BATCH * 6 * 6 * 5, 2)
         assert found.product_bytes == 2 * 4 * BATCH * (30 + 30 + 36)
     for outputs, numbers, launches in [
-        (ops.relu(units), 30, 2),
         (keras.activations.gelu(units), 30, 2),
         (units * 2.0 + inputs, 2 * 30, 0),
         (ops.mean(units, axis=1), 5, 2),
         (units[:, -1], 5, 0),
         (ops.reshape(units, (-1, 5)), 0, 0),
         (ops.exp(ops.stop_gradient(units)), 30, 1),
-        (ops.argmax(units, axis=-1), 6, 1),
     ]:
         done = work(keras.Model(inputs, outputs), BATCH, "sgd").layers[2:]
         assert sum(each.work.activation_bytes for each in done) == 4 * BATCH * numbers
@@ -363,16 +290,11 @@ def test_every_operation_of_the_table_exists():
 
 
 def test_a_shared_layer_is_computed_each_time_and_its_weights_are_there_once(keras, layers, stacked):
-    """By itself, and in a model that is used twice."""
     one, two = keras.Input((5,), name="one"), keras.Input((5,), name="two")
     shared = layers.Dense(7)
     done = work(keras.Model([one, two], layers.Add()([shared(one), shared(layers.PReLU()(two))])), BATCH, "adam")
     found = of(done, "Dense")
     assert (found.parameters, found.flops, found.launches) == (6 * 7, (2 + 3) * 2 * BATCH * 5 * 7, 2 * 2)
-    inner = stacked((5,), layers.Dense(7))
-    model = keras.Model({"one": one, "two": two}, layers.Add()([inner(one), inner(two)]))
-    done = work(model, BATCH, "adam").total
-    assert (done.parameters, done.flops) == (6 * 7, 2 * 2 * 2 * BATCH * 5 * 7)
 
 
 def test_a_model_inside_a_model_is_its_layers(keras, layers, stacked):
@@ -390,23 +312,8 @@ def test_a_model_inside_a_model_is_its_layers(keras, layers, stacked):
 
 
 def test_a_gradient_goes_as_far_as_something_is_trained(layers, stacked):
-    """Past a frozen layer to what is trained before it; not into a frozen model, as in fine-tuning."""
     done = work(stacked((5,), layers.Dense(7), layers.Dense(6, trainable=False), layers.Dense(2)), BATCH, "adam").total
     assert (done.flops, done.launches) == (2 * BATCH * (2 * 5 * 7 + 2 * 7 * 6 + 3 * 6 * 2), 2 * 3)
-    inner = stacked((5,), layers.Dense(7), layers.BatchNormalization(), layers.Dense(6))
-    inner.trainable = False
-    done = work(stacked((5,), inner, layers.Dense(2)), BATCH, "adam").total
-    assert (done.parameters, done.trained) == (6 * 7 + 4 * 7 + 8 * 6 + 7 * 2, 7 * 2)
-    assert (done.flops, done.launches) == (2 * BATCH * (5 * 7 + 7 * 6) + 2 * 2 * BATCH * 6 * 2, 3 + 2)
-
-
-def test_weights_that_no_layer_of_the_graph_has_are_parameters_that_no_step_trains(layers, stacked):
-    model = stacked((5,), layers.Dense(7))._functional
-    model.unused = layers.Dense(3)
-    model.unused.build((None, 5))
-    done = work(model, BATCH, "adam").total
-    assert (done.parameters, done.trained) == (6 * 7 + 6 * 3, 6 * 7)
-    assert done.parameters == model.count_params()
 
 
 def test_the_model_is_left_as_it_was(keras, layers, stacked):
@@ -423,12 +330,6 @@ def test_the_model_is_left_as_it_was(keras, layers, stacked):
     assert nodes() == before
 
 
-def test_keras_is_not_imported_before_a_model_is_there():
-    loaded = "{'keras', 'tensorflow', 'jax', 'torch'} & {*sys.modules}"
-    script = f"import sys; import traintime.predict.work.graph; print({loaded})"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "set()\n"
-
-
 def test_half_precision_hands_on_half_the_bytes_and_updates_as_many(keras, layers):
     def model(policy):
         inputs = keras.Input((6, 5))
@@ -439,7 +340,6 @@ def test_half_precision_hands_on_half_the_bytes_and_updates_as_many(keras, layer
     inputs = 4 * BATCH * 6 * 5
     assert half.total.activation_bytes - inputs == (full.total.activation_bytes - inputs) / 2
     assert (half.compute_dtype, full.compute_dtype) == ("bfloat16", "float32")
-    assert ModelDescription.from_model(model("mixed_bfloat16"), BATCH, "adam", None).dtype == "bfloat16"
     for name in ("flops", "product_bytes", "update_bytes", "launches"):
         assert getattr(half.total, name) == getattr(full.total, name)
 
@@ -465,7 +365,6 @@ def test_a_forward_pass_is_the_same_whatever_is_trained(layers, stacked):
     ("loss", "bytes_of_a_target"),
     [
         ("categorical_crossentropy", 4 * 6 * 9 + 4 * 6 * 2),
-        (["sparse_categorical_crossentropy", None], 4 * 6),
         ({"words": "sparse_categorical_crossentropy", "pair": "mse"}, 4 * 6 + 4 * 6 * 2),
         (None, 0),
     ],
@@ -480,13 +379,10 @@ def test_a_sample_is_its_inputs_and_what_its_losses_take(loss, bytes_of_a_target
     assert found.sample_bytes == 4 * 6 * 5 + bytes_of_a_target
 
 
-@pytest.mark.parametrize("field", [None, "run_eagerly", "jit_compile"])
+@pytest.mark.parametrize("field", [None, "jit_compile"])
 def test_a_step_that_is_run_in_another_way_has_no_known_cost(field, keras, layers, stacked):
     model, usual = stacked((5,), layers.Dense(2)), keras.backend.backend() == "jax"
-    if keras.backend.backend() == "torch" and field == "run_eagerly":
-        pytest.skip("torch compiles no step")
-    how = {"run_eagerly": True, "jit_compile": not usual}
-    model.compile("sgd", "mse", **({field: how[field]} if field else {}))
+    model.compile("sgd", "mse", **({field: not usual} if field else {}))
     found = ModelDescription.from_model(model, BATCH)
     assert (found.unpriced or (None,))[0] == field
     if field is None:
@@ -498,15 +394,8 @@ def test_a_step_that_is_run_in_another_way_has_no_known_cost(field, keras, layer
 
 TABLES = {  # arguments of Adam and of the table -> whether the deferred pair would take their place
     "adam": ({}, {}, True),
-    "other means": ({"beta_1": 0.8}, {}, True),
     "amsgrad": ({"amsgrad": True}, {}, False),
-    "weight decay": ({"weight_decay": 0.01}, {}, False),
-    "clipped": ({"clipnorm": 1.0}, {}, False),
-    "averaged": ({"use_ema": True}, {}, False),
-    "decays alike": ({"beta_2": 0.95}, {}, False),
-    "accumulated": ({"gradient_accumulation_steps": 4}, {}, False),
     "regularized": ({}, {"embeddings_regularizer": "l2"}, False),
-    "constrained": ({}, {"embeddings_constraint": "non_neg"}, False),
     "shared": ({}, {}, False),
 }
 
@@ -561,12 +450,9 @@ FROZEN = {  # no gradient of the rows, none of the table
     ("workload", "sizes", "more"),
     [
         *[("dense", {"optimizer": name}, {}) for name in ("adam", "sgd", "momentum", "rmsprop")],
-        ("dense", {"layers": 1}, {}),
         ("convnet", {}, {}),
-        ("convnet", {"side": 9, "window": 2}, {}),
         *[("blocks", {"structure": name}, {}) for name in ("plain", "residual", "dense", "aggregated")],
         ("blocks", {"structure": "plain", "shared": True}, {}),
-        ("blocks", {"relu": False}, {}),
         # The dense layer hands on one number a sample.
         *[("lstm", {"algorithm": name}, {"activation_bytes": 4 * 10}) for name in ("default", "per-gate", "unrolled")],
         ("rnn", {}, RNN),
@@ -579,11 +465,6 @@ FROZEN = {  # no gradient of the rows, none of the table
 def test_a_workloads_model_comes_out_as_its_closed_form_or_as_much_more_as_told(workload, sizes, more, keras):
     found, closed = map(vars, of_point(workload, **sizes))
     assert {name: value - closed[name] for name, value in found.items() if value != closed[name]} == more
-
-
-def test_an_lstm_that_is_one_operation_is_unknown(keras):
-    with pytest.raises(UnknownLayer, match=r"Native: inner_loop is not that of LSTM"):
-        of_point("lstm", algorithm="native")
 
 
 # Optimizers
@@ -604,31 +485,12 @@ def test_the_slots_of_an_optimizer_are_those_that_it_makes(name, given, keras):
     optimizer.build([keras.Variable("zeros", shape=(3, 5))])
     made = [each for each in optimizer.variables if tuple(each.shape) == (3, 5)]
     assert update.slots == len(made) - (update.accumulated > 1)
-    assert optimizers._slots_made(optimizer) == update.slots
 
 
 @pytest.mark.parametrize("name", optimizers.NAMED)
 def test_an_optimizers_name_stands_for_its_usual_arguments(name, keras):
     made = keras.optimizers.SGD(momentum=0.9) if name == "momentum" else keras.optimizers.get(name)
     assert optimizers.of(name.upper()) == optimizers.of(made)
-
-
-def test_a_norm_is_known_when_all_gradients_have_been_read(keras):
-    plain, clipped = (optimizers.of(keras.optimizers.Adam(global_clipnorm=norm)) for norm in (None, 1.0))
-    assert clipped.bytes == plain.bytes + 4
-    scaled = optimizers.of(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam()))
-    assert (scaled.slots, scaled.bytes, scaled.flops) == (2, plain.bytes + 4, plain.flops + 1)
-
-
-def test_an_optimizer_of_ones_own_is_asked_for_its_variables(keras):
-    class Mine(keras.optimizers.Adam):
-        def build(self, variables):
-            super().build(variables)
-            self.third = self.add_optimizer_variables(variables, "third")
-
-    assert optimizers.of(Mine()) == Update(3, 2 + 5 * 3)
-    assert optimizers.of(keras.optimizers.Lamb()) == Update(2, 12)
-    assert optimizers.of(Mine(use_ema=True, gradient_accumulation_steps=3)) == Update(4, 22, accumulated=3)
 
 
 def test_an_optimizer_that_is_none_or_cannot_be_made_again_is_refused(keras):
@@ -667,63 +529,20 @@ def test_unknown_layers_are_all_named(keras, layers, stacked):
     assert list(caught.value.layers.values()) == ["Twice", "Lambda", "FFT"]
     sent = pickle.loads(pickle.dumps(caught.value))  # as from another process
     assert (type(sent), str(sent), vars(sent)) == (UnknownLayer, str(caught.value), vars(caught.value))
-    nested = stacked((3, 5), layers.TimeDistributed(inner))
-    with pytest.raises(UnknownLayer, match=r"/twice \(Twice\); .*/same \(Lambda\)"):
-        work(nested, BATCH, "sgd")
 
 
 def test_what_computes_in_a_way_of_its_own_is_an_unknown_layer(keras, layers, stacked):
-    class Wide(layers.Dense):
-        """Computes nothing else: known."""
-
-        def __init__(self, units, **given):
-            super().__init__(2 * units, **given)
-
-        def get_config(self):
-            return super().get_config()
-
-        def half(self):
-            return self.units // 2
-
     class Shifted(layers.Dense):
         def call(self, inputs):
             return super().call(inputs) + 1
 
-    class Convolved(layers.Conv1D):
-        def convolution_op(self, inputs, kernel):
-            return super().convolution_op(inputs, kernel * 2)
-
-    class Mixed:
-        def call(self, inputs):
-            return inputs
-
-    class Foreign(Mixed, layers.Dense):
-        pass
-
-    class Cell(layers.GRUCell):
-        def call(self, inputs, states, training=False):
-            return super().call(inputs, states, training)
-
-    class Own(keras.Model):
-        def call(self, inputs):
-            return inputs
-
-    assert of(work(stacked((5,), Wide(7)), BATCH, "sgd"), "Wide").flops == 2 * 2 * BATCH * 5 * 14
-    dense = layers.Dense(7)
+    x, dense = keras.Input((6, 5)), layers.Dense(7)
     lora = stacked((5,), dense)
     dense.enable_lora(2)  # after it was made
-    with keras.RematScope(mode="full"):
-        again = layers.Dense(7)
-    x = keras.Input((6, 5))
     for model, why in [
         (stacked((5,), Shifted(7)), "Shifted: call is not that of Dense"),
-        (stacked((5, 5), Convolved(7, 3)), "Convolved: convolution_op is not that of Conv1D"),
-        (stacked((5,), Foreign(7)), "Foreign: call is not that of Dense"),
         (lora, "Dense with LoRA"),
-        (stacked((5,), again), "computed again on the way back"),
-        (stacked((6, 5), layers.RNN([layers.LSTMCell(3), Cell(3)])), "RNN of Cell"),
         (keras.Model(x, keras.ops.einsum("bij,bij,bij->bi", x, x, x)), "Einsum bij,bij,bij->bi"),
-        (keras.Model(x, layers.Dense(2)(Own()(x))), r"own.* \(Own\)"),
     ]:
         with pytest.raises(UnknownLayer, match=why):
             work(model, BATCH, "sgd")
@@ -738,27 +557,15 @@ def test_a_model_that_is_no_graph_is_refused_with_what_to_do(keras, layers):
         def call(self, inputs):
             return self.dense(inputs)
 
-    class Stepping(keras.Model):
-        def train_step(self, *given):
-            return super().train_step(*given)
-
-    class Graph(keras.Model):
-        def __init__(self):
-            inputs = keras.Input((5,))
-            super().__init__(inputs, layers.Dense(2)(inputs))
-
-    inputs = keras.Input((5,))
     loose = keras.Sequential([layers.Dense(7)], name="loose")
     for model, message in [
         (Own(), r"^model: .*of its own.*tier='probed'"),
-        (Stepping(inputs, layers.Dense(2)(inputs)), r"^model: .*of its own.*tier='probed'"),
         ("own", "is no Keras 3 model"),
         (loose, r"^model: 'loose' is not built.*model.build\(input_shape\).*keras.Input"),
     ]:
         with pytest.raises(InputError, match=message) as caught:
             work(model, BATCH, "sgd")
         assert not isinstance(caught.value, UnknownLayer)
-    assert work(Graph(), BATCH, "sgd").total.parameters == 12
     loose.build((None, 5))
     assert work(loose, BATCH, "sgd").total.parameters == 6 * 7
 
@@ -777,11 +584,10 @@ def test_a_length_stands_for_the_first_unknown_dimension(layers, stacked):
     ("shape", "given", "message"),
     [
         ((None, 5), {}, r"^input \S+: '\(None, None, 5\)' has a dimension.*length="),
-        ((None, None), {"length": 8}, "stands for the first unknown one alone"),
         ((6, 5), {"length": 6}, r"^length: 6 finds no unknown dimension in \(None, 6, 5\). Leave it out"),
         ((None, 5), {"length": 0}, "^length: 0 is no length"),
         ((None, 5), {"length": 2}, r"^conv1d\S*: '\(4, 2, 5\)' is nothing that it can take"),
-        *[((6, 5), {"batch_size": batch}, "^batch_size: .* is no number of samples") for batch in (0, 2.0, True, "4")],
+        *[((6, 5), {"batch_size": batch}, "^batch_size: .* is no number of samples") for batch in (0, 2.0, True)],
     ],
 )
 def test_a_shape_that_is_unknown_or_impossible_is_refused(shape, given, message, layers, stacked):
@@ -790,51 +596,13 @@ def test_a_shape_that_is_unknown_or_impossible_is_refused(shape, given, message,
         work(model, **{"batch_size": BATCH, "optimizer": "sgd"} | given)
 
 
-def test_a_batch_that_the_model_fixes_is_kept(keras, layers):
-    inputs = keras.Input((5,), batch_size=3)
-    model = keras.Model(inputs, layers.Dense(7)(inputs))
-    assert work(model, 3, "sgd").total.flops == 2 * 2 * 3 * 5 * 7
-    with pytest.raises(InputError, match=r"^batch_size: 4 is not the 3 that input"):
-        work(model, 4, "sgd")
-
-
-# Another's count: XLA's cost analysis of the forward pass, and of the update
+# Another's count: XLA's cost analysis of the update
 
 COUNTED = """
-import json, math, jax, keras, numpy as np
-from keras import layers
+import json, jax, keras, numpy as np
 from traintime.predict.work import optimizers
-from traintime.predict.work.graph import work
 
-# No values are needed, and drawing them would be compiled anew for each shape.
-for each in (keras.initializers.GlorotUniform, keras.initializers.Orthogonal):
-    each.__call__ = lambda self, shape, dtype=None, **given: np.zeros(shape, "float32")
-BATCH, found = 8, {"forward": {}, "update": {}}
-inputs = keras.Input((20, 32))
-models = {
-    "attention": keras.Model(inputs, layers.MultiHeadAttention(4, 8)(inputs, inputs)),
-    "grouped": keras.Model(inputs, layers.GroupQueryAttention(8, 4, 2)(inputs, inputs)),
-}
-for name, shape, layer in [
-    ("Dense", (64,), layers.Dense(48)),
-    ("EinsumDense", (5, 64), layers.EinsumDense("abc,cde->abde", (5, 4, 12))),
-    ("Conv1D", (30, 16), layers.Conv1D(24, 5)),
-    ("Conv2D", (13, 13, 16), layers.Conv2D(24, 3, strides=2)),
-    ("groups", (12, 12, 16), layers.Conv2D(24, 3, groups=4)),
-    ("DepthwiseConv2D", (12, 12, 16), layers.DepthwiseConv2D(3, depth_multiplier=2)),
-    ("SeparableConv2D", (12, 12, 16), layers.SeparableConv2D(24, 3)),
-    ("Conv2DTranspose", (6, 6, 16), layers.Conv2DTranspose(24, 2, strides=2)),
-    ("LSTM", (3, 32), layers.LSTM(24, unroll=True)),
-    ("GRU", (3, 32), layers.GRU(24, unroll=True)),
-    ("SimpleRNN", (3, 32), layers.SimpleRNN(24, unroll=True)),
-]:
-    models[name] = keras.Sequential([keras.Input(shape), layer])
-for name, model in models.items():
-    model.trainable = False  # the forward pass is then all that is counted
-    sample = np.ones((BATCH, *model.inputs[0].shape[1:]), "float32")
-    counted = jax.jit(model).lower(sample).cost_analysis()["flops"]
-    own = work(model, BATCH, "sgd").total
-    found["forward"][name] = [counted, own.flops, own.activation_bytes / 4]
+found = {}
 for number, (name, given) in enumerate(CONFIGURED):
     optimizer = getattr(keras.optimizers, name)(**given)
     if given.get("gradient_accumulation_steps"):
@@ -844,7 +612,7 @@ for number, (name, given) in enumerate(CONFIGURED):
     arguments = [each.value for each in optimizer.variables], [variable.value], [variable.value]
     costs = jax.jit(optimizer.stateless_apply).lower(*arguments).cost_analysis()
     each = (costs["flops"] + costs.get("transcendentals", 0)) / 100**2
-    found["update"][f"{number} {name} {given}"] = [each, optimizers.of(optimizer).flops]
+    found[f"{number} {name} {given}"] = [each, optimizers.of(optimizer).flops]
 print(json.dumps(found))
 """
 
@@ -861,15 +629,7 @@ def counted():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_the_forward_pass_has_as_many_operations_as_xla_counts(counted):
-    """But for the element-wise ones, which are no products: a few for each number that is handed on."""
-    assert len(counted["forward"]) == 13
-    for name, (theirs, ours, numbers) in counted["forward"].items():
-        assert 0 <= theirs - ours <= 3 * numbers, name
-        assert theirs - ours < 0.1 * theirs, name
-
-
 def test_an_update_has_as_many_operations_as_xla_counts(counted):
-    assert len(counted["update"]) == len(CONFIGURED) - 1
-    for name, (theirs, ours) in counted["update"].items():
+    assert len(counted) == len(CONFIGURED) - 1
+    for name, (theirs, ours) in counted.items():
         assert round(theirs) == ours, name

@@ -51,26 +51,16 @@ def test_the_peak_is_what_the_process_once_held(process):
     assert psutil.Process().memory_info().rss < process.peak_memory() - 2**26
 
 
-class ResourceExhaustedError(Exception):
-    """Named like TensorFlow's."""
-
-
 @pytest.mark.parametrize(
     ("error", "memory"),
     [
         (MemoryError(), True),
-        (MemoryError("Unable to allocate 2.24 GiB for an array"), True),
-        (ResourceExhaustedError("failed"), True),
         (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2400000000 bytes."), True),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 1."), True),
-        (RuntimeError("std::bad_alloc"), True),
-        (RuntimeError("OOM when allocating tensor with shape[2000000,300]"), True),
         (OSError(12, "Cannot allocate memory"), True),
         (ValueError("the loss is not finite: first nan, last nan"), False),
-        (RuntimeError("backend is 'torch', asked for 'jax'"), False),
         (KeyError("memory"), False),
-        (FileNotFoundError(2, "No such file: bedroom.txt"), False),
     ],
 )
 def test_what_frameworks_say_when_memory_runs_out_is_understood_and_nothing_else(process, error, memory):
@@ -90,25 +80,15 @@ def on_path(**found):
         ({}, {"device": "gpu"}, "device is 'gpu', asked for 'cpu'"),
         ({}, {"precision": "float64"}, "precision is 'float64', asked for 'float32'"),
         ({}, {"threads": {"other": None, "OpenBLAS": 64}}, "OpenBLAS uses 64 threads, asked for 2"),
-        ({}, {"threads": {"OpenBLAS": 2, "intra-op": 1}}, "intra-op uses 1 threads, asked for 2"),
-        ({}, {"threads": {"intra-op": 0}}, "intra-op uses 0 threads, asked for 2"),
         ({}, {"cpus": 1}, "1 processors available, asked for 2"),
         ({}, on_path(allocator="jemalloc"), "allocator is jemalloc, asked for glibc"),
-        ({}, on_path(allocator="glibc-keep"), "allocator is glibc-keep, asked for glibc"),
         ({"allocator": "jemalloc"}, on_path(allocator="jemalloc"), None),
-        ({"allocator": "jemalloc"}, {}, "allocator is glibc, asked for jemalloc"),
-        ({"allocator": "jemalloc"}, on_path(allocator=None), None),  # where nobody can tell it
         ({"allocator": "glibc-keep"}, on_path(allocator="glibc-keep"), None),
         ({"allocator": "glibc-keep-arenas"}, on_path(allocator="glibc-keep"), None),  # whatever the number of arenas
-        ({"allocator": "glibc-keep-arenas"}, {}, "allocator is glibc, asked for glibc-keep-arenas"),
         ({"allocator": "no-pool"}, {}, "allocator is glibc, asked for no-pool"),
         ({}, on_path(onednn=True), None),
-        ({}, on_path(onednn=False), None),
         ({"onednn": "on"}, on_path(onednn=True), None),
-        ({"onednn": "off"}, on_path(onednn=False), None),
-        ({"onednn": "on"}, {}, None),
         ({"onednn": "on"}, on_path(onednn=False), "oneDNN is False, asked for on"),
-        ({"onednn": "off"}, on_path(onednn=True), "oneDNN is True, asked for off"),
     ],
 )
 def test_a_process_that_is_not_what_was_asked_for_is_refused(process, asked, found, refused):
@@ -123,15 +103,11 @@ MAPS = "7f00-7f01 r-xp 00000000 08:01 42 /usr/lib/{}\n7f02-7f03 r--p 00000000 08
     ("mapped", "switches", "expected"),
     [
         ("libm.so.6", {}, "glibc"),
-        ("libm.so.6", {"MALLOC_MMAP_MAX_": "4"}, "glibc"),
         ("libm.so.6", {"MALLOC_MMAP_MAX_": "0"}, "glibc-keep"),
         ("libjemalloc.so.2", {}, "jemalloc"),
         ("libtcmalloc_minimal.so.4", {}, "tcmalloc"),
-        ("libtcmalloc.so.4", {}, "tcmalloc"),
-        ("libjemalloc.so.2", {"MALLOC_MMAP_MAX_": "0"}, "jemalloc"),
         ("libm.so.6", {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, "no-pool"),
         ("libm.so.6", {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, "no-pool"),
-        ("libm.so.6", {"XLA_PYTHON_CLIENT_ALLOCATOR": "bfc"}, "glibc"),
     ],
 )
 def test_the_allocator_is_read_off_what_is_loaded_and_its_switches(process, monkeypatch, mapped, switches, expected):
@@ -156,16 +132,6 @@ def test_a_process_keeps_to_its_first_processors(process, monkeypatch, threads, 
     assert allowed == left
 
 
-def test_without_affinity_the_number_of_processors_is_unknown(process, monkeypatch):
-    monkeypatch.delattr(process.os, "sched_setaffinity", raising=False)
-    assert process.use_threads(2) is None
-
-
-def test_peak_memory_is_in_bytes(process):
-    now = psutil.Process().memory_info().rss
-    assert 0.9 * now <= process.peak_memory() < psutil.virtual_memory().total
-
-
 @linux
 def test_peak_memory_is_not_the_parents():
     ballast = b"x" * (150 * 2**20)
@@ -175,15 +141,6 @@ def test_peak_memory_is_not_the_parents():
 
 
 # What the system counts
-
-
-def test_page_faults_and_own_time_are_counted(process):
-    before = process.counters()
-    touched = b"x" * (32 * 2**20)
-    after = process.counters()
-    assert after["minor_faults"] > before["minor_faults"], len(touched)
-    assert after["major_faults"] >= before["major_faults"]
-    assert after["own_cpu_s"] >= before["own_cpu_s"]
 
 
 STAT = "cpu  100 20 30 5000 60 7 8 900 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n"
@@ -224,10 +181,6 @@ def test_where_the_system_does_not_tell_ones_own_is_counted(counted, stat):
     assert counted(stat) == OWN
 
 
-def test_a_machine_without_swap_swaps_nothing(counted):
-    assert counted(STAT, "pgfault 12\n")["pages_swapped_out"] == 0
-
-
 @linux
 def test_the_time_of_processes_beside_counts_as_ones_own(process):
     """Replicas train beside the one that is watched: none of them is a disturbance."""
@@ -250,17 +203,6 @@ def test_the_counters_of_this_machine_are_what_a_record_takes(process):
     assert seen["others_cpu_s"] > 0
 
 
-@linux
-def test_a_busy_neighbour_shows(process):
-    """A process of ours that is not the worker: half a second of its time is others' time here."""
-    before = process.counters()
-    code = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
-    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
-    after = process.counters()
-    assert after["others_cpu_s"] - before["others_cpu_s"] > 0.4
-    assert after["own_cpu_s"] - before["own_cpu_s"] < 0.2
-
-
 # Which ways the libraries take
 
 
@@ -268,32 +210,6 @@ def test_the_code_path_is_what_a_record_takes(process):
     path = process.code_path()
     assert set(path) == {"allocator", "blas", "libc", "huge_pages", "processor"}
     assert CodePath(**path).allocator == path["allocator"]
-
-
-@linux
-def test_the_processor_is_told_by_its_numbers(process):
-    told = process.code_path()["processor"]
-    assert told is None or re.fullmatch(r"\w+ family \d+ model \d+ stepping \d+", told)
-
-
-def test_without_proc_nobody_can_tell_the_code_path(process, monkeypatch):
-    def no_proc(path, **_):
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(process, "open", no_proc, raising=False)
-    path = process.code_path()
-    assert [path[name] for name in ("allocator", "blas", "huge_pages", "processor")] == [None] * 4
-    assert process.openblas_threads() is None
-
-
-@linux
-def test_the_blas_that_numpy_brought_tells_its_threads_and_its_kernels(process):
-    pytest.importorskip("numpy")
-    threads, core = process.openblas_threads(), process.openblas_core()
-    assert (threads is None) == (core is None)
-    if core is not None:
-        assert threads >= 1
-        assert re.fullmatch(r"OpenBLAS \w+", core)
 
 
 @linux
