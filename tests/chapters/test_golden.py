@@ -28,16 +28,17 @@ def held(notebook: Path) -> dict[str, list[str]]:
         tree = uses.ast.parse(source)
         if LIVE.search(source) or uses.names(tree, uses.ast.Load) & live:
             live |= uses.names(tree, uses.ast.Store)
-        elif lines := [line for output in cell["outputs"] for line in _lines(output)]:
-            found[cell["id"]] = lines
+        else:
+            # What is printed arrives in pieces, others at each run.
+            said = "".join(_text(output.get("text", "")) for output in cell["outputs"]).splitlines()
+            if lines := [line for output in cell["outputs"] for line in _lines(output)] + said:
+                found[cell["id"]] = lines
     return found
 
 
 def _lines(output: dict) -> list[str]:
     if name := output.get("metadata", {}).get("scrapbook", {}).get("name"):
         return [f"{name}: {_text(output['data'][glue.PREFIX + 'text/plain'])}"]
-    if output["output_type"] == "stream":
-        return _text(output["text"]).splitlines()
     rows = re.findall(r"<tr.*?</tr>", _text(output.get("data", {}).get("text/html", "")), re.DOTALL)
     return [" | ".join(map(_plain, re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL))) for row in rows]
 
