@@ -165,7 +165,7 @@ def pytest_sessionfinish(session, exitstatus):
 
 
 def pytest_xdist_make_scheduler(config, log):
-    """With `-n 2`: which tests go to which process, in the order in which they were collected."""
+    """With `-n`: which tests go to which process, in the order in which they were collected."""
     config.option.loadscopereorder = False
     return ByWhatTheyShare(config, log)
 

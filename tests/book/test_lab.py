@@ -1,5 +1,10 @@
-"""A reader's notebook in JupyterLab, opened and run in a real browser."""
+"""A reader's notebook in JupyterLab, opened and run in a real browser.
 
+Every chapter runs on Colab's versions in tests/colab. These alone protect what JupyterLab itself makes of a reader's
+notebook: one that measures nothing, one that starts workers, and one whose last cell draws while a training runs.
+"""
+
+import contextlib
 import json
 import os
 import re
@@ -12,10 +17,10 @@ import nbformat
 import pytest
 
 from traintime import paths
-from traintime.book import reader
 
 QUICK = "09-cpu-vs-gpu"  # measures nothing
-CHAPTERS = [pytest.param(chapter, marks=() if chapter == QUICK else pytest.mark.rest) for chapter in reader.chapters()]
+OTHERS = ["03-vocabulary", "15-predict-yours"]
+CHAPTERS = [QUICK, *(pytest.param(chapter, marks=pytest.mark.rest) for chapter in OTHERS)]
 TOKEN = "for-this-test"
 RAW = re.compile(r"\{[\w:-]+\}`|^:::", flags=re.MULTILINE)
 
@@ -66,9 +71,10 @@ def test_a_chapter_runs_from_top_to_bottom_and_shows_no_raw_role(lab, browser, c
     while time.monotonic() < deadline:
         page.wait_for_timeout(2000)
         page.keyboard.press("Control+s")
-        cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-        if all(cell.execution_count for cell in cells):
-            break
+        with contextlib.suppress(nbformat.reader.NotJSONError):  # read while it was being saved
+            cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+            if all(cell.execution_count for cell in cells):
+                break
     seen = []
     page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollTo(0, 0)")
     page.wait_for_timeout(500)

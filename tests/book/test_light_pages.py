@@ -61,22 +61,6 @@ def test_a_page_keeps_within_its_budget(opened, name):
     assert sum(without.values()) + sum(figures.values()) <= whole, without | figures
 
 
-def test_nothing_of_mathjax_and_of_the_icon_font_is_left(html):
-    names = [path.name.lower() for path in html.rglob("*") if path.suffix != ".txt"]
-    assert [name for name in names if "mathjax" in name or "awesome" in name or name.startswith("fa-")] == []
-    for page in html.rglob("*.html"):
-        text = re.sub(r'class="[^"]*"|<!--.*?-->', "", page.read_text())
-        assert "MathJax" not in text, page
-        assert not re.search("fontawesome|fa-(solid|brands)", text), page
-    assert "Awesome" not in re.sub(r"/\*.*?\*/", "", (html / "_static" / "pages.css").read_text(), flags=re.DOTALL)
-
-
-def test_only_the_search_page_loads_what_searches(opened):
-    index = {"searchtools.js", "searchindex.js", "language_data.js"}
-    assert index.isdisjoint(sizes(opened(CHAPTER).loaded))
-    assert index <= set(sizes(opened("search.html").loaded))
-
-
 def test_figures_wait_until_they_are_near_and_leave_their_place_free(opened):
     page = opened(CHAPTER)
     last = page.locator("article figure img").last
@@ -138,15 +122,6 @@ def test_code_can_be_copied(opened):
     code.locator("button.copybtn").click()
     page.locator("button.copybtn.success").wait_for()
     assert page.evaluate("navigator.clipboard.readText()").strip() == code.locator("pre").inner_text().strip()
-
-
-def test_folded_parts_open(opened):
-    page = opened(CHAPTER)
-    for fold in (page.locator("details.book-fold").first, page.locator("details.hide").first):
-        inside = fold.locator("> :not(summary)").first
-        assert not inside.is_visible()
-        fold.locator("summary").click()
-        assert inside.is_visible()
 
 
 def test_the_menu_of_downloads_opens(opened):
@@ -228,22 +203,6 @@ def test_formulas_are_set_in_the_books_own_font(opened, name):
     ]
     assert used
     assert [family for family, custom in used if not custom] == []
-
-
-def test_a_bracket_is_as_tall_as_what_it_holds(opened):
-    page = opened("chapters/15-predict-yours.html")
-    heights = page.locator("article math mo").evaluate_all(
-        "all => all.filter(one => one.textContent === '⌈').map(one => one.getBoundingClientRect().height)"
-    )
-    line = page.locator("article math mi").first.bounding_box()["height"]
-    assert max(heights) > 1.5 * line
-
-
-@pytest.mark.parametrize("name", WITH_FORMULAS)
-def test_a_formula_wider_than_a_phone_scrolls_in_its_place(opened, name):
-    page = opened(name, PHONE)
-    wide = "all => all.filter(one => one.getBoundingClientRect().right > innerWidth).length"
-    assert page.locator("article div.math, article span.math").evaluate_all(wide) == 0
 
 
 # Without scripts

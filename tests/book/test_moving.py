@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from traintime import paths
 from traintime.book import stored
 from traintime.book.calculator import moving
-from traintime.book.chapters import fused, fused_published, one_formula
+from traintime.book.chapters import fused, one_formula
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PAGES = {
@@ -31,7 +31,7 @@ def site(tmp_path_factory):
     (folder / "_static").mkdir()
     shutil.copy(moving.SCRIPT, folder / "_static")
     figures = {name: moving.classifier(stored.of(), name) for name in UNITS}
-    figures["lstm"] = moving.lstm(fused_published.lstm_machine())
+    figures["lstm"] = moving.lstm(fused.lstm_machine())
     style = (paths.ROOT / "_static" / "book.css").read_text()
     (folder / "chapters").mkdir()
     for name, figure in figures.items():
@@ -98,27 +98,27 @@ def move(tab, line: str, **sizes: int) -> str:
 @pytest.mark.parametrize("against", list(UNITS))
 def test_it_reads_out_each_stored_step_and_what_the_formula_says(opened, against):
     moves, texts = [], []
-    for stack, one in one_formula.straight(stored.of()).items():
-        for _, row in one.rows.iterrows():
+    for stack, fit in one_formula.straight(stored.of()).items():
+        for _, row in one_formula.usual(stored.of())[stack].iterrows():
             moves.append({"line": stack, "sizes": {name: int(row[name]) for name in UNITS}})
-            texts.append(expected(row, one.fit, against, UNITS[against]))
+            texts.append(expected(row, fit, against, UNITS[against]))
     assert opened(against).evaluate(MOVE, moves) == texts
     assert len(texts) > 50
 
 
-def test_it_reads_out_every_way_of_running_an_lstm(opened):
-    machine, moves, texts = fused_published.lstm_machine(), [], []
-    points = fused.lstm_points(machine).dropna(subset="step_s")
+def test_it_reads_out_the_loop_and_the_kernel_of_every_stack(opened):
+    machine, moves, texts = fused.lstm_machine(), [], []
+    points = fused.lstm_points(machine).dropna(subset="step_s").query("how in @fused.SHOWN")
     for (stack, how), fit in machine.lines(points, moving.POSITIONS).items():
         for _, row in stored.chosen(points, stack=stack, how=how).iterrows():
             moves.append({"line": f"{stack}, {how}", "sizes": {name: int(row[name]) for name in ("length", "batch")}})
             texts.append(expected(row, fit, "length", "time steps"))
     assert opened("lstm").evaluate(MOVE, moves) == texts
-    assert len(texts) > 50
+    assert len(texts) > 40
 
 
 def test_a_size_that_was_not_measured_has_the_formulas_value_alone(opened):
-    tab, fit = opened(), one_formula.straight(stored.of())["numpy"].fit
+    tab, fit = opened(), one_formula.straight(stored.of())["numpy"]
     sizes = {"vocabulary": 50_000, "batch": 40, "length": 12}
     formula = float(fit.predict(pd.DataFrame([sizes]))[0])
     text = f"50,000 rows: {milliseconds(formula, formula)} ms by the formula, not measured"
@@ -126,7 +126,7 @@ def test_a_size_that_was_not_measured_has_the_formulas_value_alone(opened):
 
 
 def test_a_stack_measured_at_one_length_has_no_other(opened):
-    lengths = {stack: one.rows["length"].nunique() for stack, one in one_formula.straight(stored.of()).items()}
+    lengths = {stack: rows["length"].nunique() for stack, rows in one_formula.usual(stored.of()).items()}
     alone = next(stack for stack, number in lengths.items() if number == 1)
     several = next(stack for stack, number in lengths.items() if number > 1)
     tab = opened("length")
@@ -169,7 +169,7 @@ def test_keys_go_from_one_measured_point_to_the_next(opened):
         values.append(int(tab.evaluate("document.activeElement.dataset.value")))
         assert reading(tab).startswith(f"{values[-1]:,} rows: ")
         assert "ms measured" in reading(tab)
-    here = stored.chosen(one_formula.straight(stored.of())["2026-tensorflow"].rows, batch=100, length=25)
+    here = stored.chosen(one_formula.usual(stored.of())["2026-tensorflow"], batch=100, length=25)
     sizes = sorted(here["vocabulary"])
     assert values == [sizes[0], sizes[1], sizes[2], sizes[1], sizes[-1], sizes[-1]]
     assert tab.locator('.moving svg [tabindex="0"]').count() == 1
@@ -228,10 +228,6 @@ def test_without_scripts_and_on_paper_it_is_not_there(opened):
     expect(tab.locator(".moving")).to_be_hidden()
 
 
-def test_the_script_is_small():
-    assert moving.SCRIPT.stat().st_size <= 20_000
-
-
 # In the book
 
 
@@ -277,9 +273,3 @@ def test_it_is_dark_where_the_book_is(browser, html):
         ground, text = tab.locator(place).first.evaluate(lightness)
         assert ground < 80 < 150 < text, place
     context.close()
-
-
-def test_only_those_pages_load_its_script(html):
-    having = {path.stem for path in html.rglob("*.html") if moving.SCRIPT.name in path.read_text()}
-    assert having == set(PAGES)
-    assert (html / "_static" / moving.SCRIPT.name).read_bytes() == moving.SCRIPT.read_bytes()

@@ -1,5 +1,6 @@
 """The built pages in a real browser: at a desk, on a phone, in the dark, and without a network."""
 
+import base64
 import io
 import re
 from urllib.parse import unquote
@@ -7,15 +8,12 @@ from urllib.parse import unquote
 import pandas as pd
 import pytest
 
-from traintime import paths
-from traintime.book import build, printed
+from traintime.book import build
 
 PAGES = [
     "index.html",
     "learned.html",
     "claims.html",
-    "predictions.html",
-    "faults.html",
     *(f"chapters/{chapter}.html" for chapter in build.chapters()),
 ]
 DESKTOP, TABLET, PHONE = {"width": 1280, "height": 900}, {"width": 1024, "height": 768}, {"width": 390, "height": 844}
@@ -129,24 +127,39 @@ def test_the_data_of_every_figure_can_be_saved(opened):
         assert len(table.columns) > 1
 
 
+def test_a_configuration_has_one_value_on_all_pages(html):
+    values = {}
+    for page in html.glob("chapters/*.html"):
+        for encoded in re.findall(r'href="data:text/csv;base64,([^"]+)"', page.read_text()):
+            table = pd.read_csv(io.BytesIO(base64.b64decode(encoded)))
+            names = ["machine", "stack", "key"]
+            # Not where each run has a row.
+            if {*names, "step_s"} <= set(table.columns) and not table.duplicated(names).any():
+                for row in table.dropna(subset="step_s").itertuples():
+                    name = row.machine, row.stack, row.key
+                    values.setdefault(name, {}).setdefault(f"{row.step_s:.6g}", page.name)
+    assert len(values) > 50
+    assert {name: found for name, found in values.items() if len(found) > 1} == {}
+
+
 def test_the_prose_shows_numbers_and_no_leftovers(opened):
     page = opened(DESKTOP)
     code = page.locator("article div.cell_input, article pre")
     code.evaluate_all("all => all.forEach(one => one.hidden = true)")
     text = page.locator("article").inner_text()
     code.evaluate_all("all => all.forEach(one => one.hidden = false)")
-    for leftover in ("{glue", "{{", "nan ms", "None", "Traceback", "DEFAULT"):
+    for leftover in ("{eval", "{{", "nan ms", "None", "Traceback", "DEFAULT"):
         assert leftover not in text
 
 
 def test_the_answer_is_on_a_chapters_first_screen(opened):
-    """Title, answer, key figure and take-away, at 1,280 pixels wide."""
+    """Title, answer, take-away, and at least the head of the key figure, at 1,280 pixels wide."""
     page = opened(DESKTOP)
     if "/chapters/" not in page.url:
         return
     box = page.locator("article .admonition.tip").first.bounding_box()
     figure = page.locator("article figure, article table").first.bounding_box()
-    assert figure["y"] < box["y"]
+    assert figure["y"] < 1000
     assert box["y"] + box["height"] <= 1000
 
 
@@ -158,41 +171,20 @@ def test_a_chapter_is_not_endless_on_a_phone(opened):
         assert page.evaluate("document.querySelector('article').scrollHeight") - sum(printed) <= 12_000
 
 
-def test_dark_mode_is_dark(opened):
-    page = opened(DESKTOP)
-    before = page.evaluate("document.documentElement.dataset.theme")
-    page.emulate_media(color_scheme="dark")
-    page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    colours = "el => getComputedStyle(el).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)"
-    assert max(page.locator("body").evaluate(colours)) < 80
-    page.emulate_media(color_scheme="light")
-    page.evaluate("theme => document.documentElement.dataset.theme = theme", before)
-
-
 def test_links_inside_the_book_lead_somewhere(html):
     pages = list(html.rglob("*.html"))
     assert len(pages) > len(PAGES)
     for page in pages:
         links = re.findall(r'<a\s[^>]*href="([^"#?]+)', page.read_text())
-        # The front page shows the link to the PDF where there is one (test_printed.py).
-        inside = {unquote(link) for link in links if not re.match(r"\w+:|//", link)} - {printed.NAME}
+        inside = {unquote(link) for link in links if not re.match(r"\w+:|//", link)}
         assert [link for link in inside if not (page.parent / link).exists()] == [], page.name
-
-
-def test_the_front_page_shows_a_stored_figure_and_the_answer(browser, html):
-    page = browser.new_page()
-    page.goto((html / "index.html").as_uri())
-    assert page.locator("article h1").inner_text().startswith("How long will it train?")
-    assert page.locator("article img").count() == 1
-    assert page.locator("article .sd-card").count() == 2
-    page.close()
 
 
 def test_the_download_is_the_readers_copy(html):
     for chapter in build.chapters():
         text = (html / "_sources" / "chapters" / f"{chapter}.ipynb").read_text()
         assert "reader-bootstrap" in text
-        assert "{glue:text}" not in text
+        assert "{eval}" not in text
 
 
 def test_the_appendix_has_every_document_and_leads_to_the_claims_tables(browser, html):
@@ -219,13 +211,3 @@ def test_words_are_linked_to_the_glossary(html):
     }
     assert len(linked) > 8
     assert linked <= anchors
-
-
-def test_the_repository_has_a_button_where_its_address_is_known_and_only_there(html):
-    page = (html / "index.html").read_text()
-    assert ("btn-source-repository-button" in page) == (build.repository_url() is not None)
-
-
-def test_the_key_figures_are_drawn(html):
-    for name in ("document", "vocabulary", "interventions", "length"):
-        assert (paths.ROOT / "figures" / f"{name}.svg").read_text().count("<path") > 20

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from traintime.book import execute, glue, uses
+from traintime.book import execute, numbers, uses
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 # What this machine does now: another run, or another machine, gives other numbers.
@@ -19,14 +19,18 @@ LIVE = re.compile(r"\brun\.run\(|perf_counter|\btraintime\.estimate\(|\b(here|pr
 
 
 def held(notebook: Path) -> dict[str, list[str]]:
-    """By cell, in order: "name: value" of numbers for the prose, rows of tables, and lines that were printed."""
+    """By cell, in order: "expression: value" of numbers in the text, rows of tables, lines that were printed."""
     found, live = {}, set()
     for cell in json.loads(notebook.read_text())["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] != "code":
             continue
+        if cell["id"] == numbers.CELL:
+            given = cell["outputs"][0]["data"][numbers.KIND]
+            found[cell["id"]] = [f"{each}: {given[each]!r}" for each in given if not _is_live(each, live)]
+            continue
         tree = uses.ast.parse(source)
-        if LIVE.search(source) or uses.names(tree, uses.ast.Load) & live:
+        if _is_live(source, live):
             live |= uses.names(tree, uses.ast.Store)
         else:
             # What is printed arrives in pieces, others at each run.
@@ -36,9 +40,11 @@ def held(notebook: Path) -> dict[str, list[str]]:
     return found
 
 
+def _is_live(source: str, live: set[str]) -> bool:
+    return bool(LIVE.search(source) or uses.names(uses.ast.parse(source), uses.ast.Load) & live)
+
+
 def _lines(output: dict) -> list[str]:
-    if name := output.get("metadata", {}).get("scrapbook", {}).get("name"):
-        return [f"{name}: {_text(output['data'][glue.PREFIX + 'text/plain'])}"]
     rows = re.findall(r"<tr.*?</tr>", _text(output.get("data", {}).get("text/html", "")), re.DOTALL)
     return [" | ".join(map(_plain, re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL))) for row in rows]
 

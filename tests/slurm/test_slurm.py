@@ -198,10 +198,7 @@ def test_each_node_measures_all_of_it_into_a_folder_of_its_own(cluster, undistur
         assert all("sentinel" in fault for fault in json.loads(said.stdout))
 
 
-@pytest.mark.fault(
-    "SLURM ends a sweep's job at its time limit",
-    "the same command goes on, and measures what was left",
-)
+@pytest.mark.fault("SLURM ends a sweep's job at its time limit", "the same command goes on, and measures what was left")
 def test_a_time_limit_stops_the_sweep_and_the_same_command_goes_on(cluster, undisturbed):
     to = cluster.folder / "limited"
     # SLURM may send the signal a minute early: so it comes half a minute after the start at the earliest.
@@ -231,10 +228,7 @@ def test_a_job_on_a_lost_node_is_not_started_again_and_the_same_command_goes_on(
     assert stored(to / "one") == undisturbed["one"]
 
 
-@pytest.mark.fault(
-    "SLURM is told to requeue a sweep's job",
-    "it refuses",
-)
+@pytest.mark.fault("SLURM is told to requeue a sweep's job", "it refuses")
 def test_a_job_is_not_requeued(cluster, tmp_path):
     job = cluster.submit("long", cluster.folder / "requeued")
     until(lambda: "RUNNING" in cluster.state(job), "it runs")

@@ -18,8 +18,10 @@ OURS = verdicts.every_claim()
 
 
 def test_what_the_documents_claim_names_claims_of_ours():
-    named = " ".join(f"{one.judged} {one.related}" for one in appendix.answers()).replace("!", "").split()
-    assert [label for label in named if label not in OURS] == []
+    closed = {label for label, _ in verdicts.closed()}
+    judged, related = (" ".join(getattr(one, kind) for one in appendix.answers()) for kind in ("judged", "related"))
+    assert set(judged.replace("!", "").split()) <= set(OURS)
+    assert set(related.split()) <= set(OURS) | closed
 
 
 def test_every_claim_of_ours_that_has_a_document_stands_beside_it():
@@ -45,9 +47,7 @@ def test_the_ids_of_a_document_are_given_once():
         ("a", {"a": ["holds", "inconclusive"]}, "confirmed"),
         ("!a", {"a": ["holds"]}, "not confirmed"),
         ("a b", {"a": ["holds"], "b": ["does not hold"]}, "confirmed in part"),
-        ("a", {"a": ["holds", "does not hold"]}, "confirmed in part"),
         ("a", {"a": ["inconclusive"]}, "inconclusive"),
-        ("a", {"a": []}, NOT_MEASURED),
         ("", {}, NOT_MEASURED),
         ("some", {"some": ["holds"]}, "confirmed in part"),
         ("some", {"some": ["does not hold"]}, "not confirmed"),
@@ -58,7 +58,7 @@ def test_a_verdict_is_on_the_documents_own_sentence(judged, machines, verdict, m
     says a part.
     """
     sentences = {"some": "It is so on at least one stack."}
-    claims = {label: Claim(label, sentences.get(label, ""), "ours", lambda book: None) for label in machines}
+    claims = {label: Claim(label, sentences.get(label, ""), lambda book: None) for label in machines}
     monkeypatch.setattr(
         appendix, "found", lambda label: [Judged(claims[label], "m", came, "") for came in machines[label]]
     )
@@ -69,7 +69,6 @@ def test_a_verdict_is_on_the_documents_own_sentence(judged, machines, verdict, m
     "document, judged, verdict",
     [
         ("S0", "1:holds", "agrees with its own figures"),
-        ("S0", "1:no", "contradicts its own figures"),
         ("S1", "1:holds 1:no", "agrees in part with published figures"),
         ("S0", "+:holds", "true by arithmetic"),
         ("S0", "m:no +:holds", "true by arithmetic, not confirmed on our machines"),
@@ -77,7 +76,7 @@ def test_a_verdict_is_on_the_documents_own_sentence(judged, machines, verdict, m
     ],
 )
 def test_figures_and_arithmetic_confirm_nothing_on_our_machines(document, judged, verdict, monkeypatch):
-    claim = Claim("a", "", "ours, from S0's tables", lambda book: None)
+    claim = Claim("a", "", lambda book: None, "ours, from S0's tables")
     by = {"1": original.FIGURES, "+": original.ARITHMETIC, "m": "machine B"}
     came = {"no": "does not hold"}
 
@@ -87,13 +86,6 @@ def test_figures_and_arithmetic_confirm_nothing_on_our_machines(document, judged
 
     monkeypatch.setattr(appendix, "found", found)
     assert DocumentClaim(document, "C1", "", judged, "", "").verdict == verdict
-
-
-@pytest.mark.parametrize(
-    "label, by", [("09.5", original.FIGURES), ("08.22", original.FIGURES), ("11.1", original.ARITHMETIC)]
-)
-def test_a_claim_that_no_machine_measured_is_judged_on_figures_or_by_arithmetic(label, by):
-    assert [one.machine for one in appendix.found(label)] == [by]
 
 
 def test_a_claim_of_a_documents_tables_is_judged_on_those_whoever_measured_the_same():
@@ -113,7 +105,7 @@ def test_each_document_has_a_table_with_a_verdict_for_each_claim():
 def test_it_says_how_many_claims_two_machines_decide():
     said = appendix.claims(f"{appendix.WITNESSES} {appendix.CLAIMS}")
     every, once, twice = (int(number) for number in re.findall(r"\d+", said.partition(".")[0]))
-    assert every == len(verdicts.every_claim()) > once > twice > 50
+    assert every == len(verdicts.every_claim()) > once > twice > 30
 
 
 def test_no_answer_to_a_document_has_a_measured_number_in_it():
@@ -126,21 +118,21 @@ def test_no_answer_to_a_document_has_a_measured_number_in_it():
 def test_every_verdict_can_be_saved():
     rows = list(csv.DictReader(io.StringIO(appendix.every_verdict())))
     assert {row["claim"] for row in rows} == set(OURS)
-    needs_none = [row["machine"] for row in rows if row["claim"] in ("08.24", "10.1", "11.1")]
-    assert needs_none == [original.FIGURES, original.FIGURES, original.ARITHMETIC]
+    needs_none = [row["machine"] for row in rows if row["claim"] in ("10.1", "11.1")]
+    assert needs_none == [original.FIGURES, original.ARITHMETIC]
     assert {row["verdict"] for row in rows} >= {"holds", "does not hold"}
 
 
-def test_every_prediction_stands_as_it_was_written():
-    text = appendix.predictions(appendix.PREDICTIONS)
-    assert text.count("<tr>") >= len(predictions.read())
-    assert "written after its first runs" in text and "by its own word" in text
+def test_every_prediction_can_be_saved_as_it_was_written():
+    rows = list(csv.DictReader(io.StringIO(appendix.every_prediction())))
+    assert [row["prediction"] for row in rows] == [one.prediction for one in predictions.read()]
+    assert {"written after its first runs", "by its own word"} < {row["how dated"] for row in rows}
 
 
 # Faults
 
 
-def test_a_fault_in_the_appendix_is_one_that_a_test_tries_and_held():
+def test_a_fault_that_is_listed_is_one_that_a_test_tries_and_held():
     """`make faults` tries them all and writes the file; one that did not hold is mended, not listed."""
     tried = set()
     for path in (paths.ROOT / "tests").rglob("test_*.py"):
@@ -150,4 +142,3 @@ def test_a_fault_in_the_appendix_is_one_that_a_test_tries_and_held():
     rows = pd.read_csv(paths.DATA / "faults.csv")
     assert set(rows[["fault", "holds"]].itertuples(index=False, name=None)) <= tried
     assert (rows["failed"] == 0).all()
-    assert appendix.faults("<!-- every fault -->").count("<tr>") == 1 + len(rows)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from traintime import cli
 from traintime.book import bench_formula, stored
 from traintime.book.bench_formula import GOAL, Sharpness, sharpness
-from traintime.explain.statistics import Interval, Spread
+from traintime.explain.statistics import Interval
 
 VOCABULARIES = [5_000, 20_000, 80_000, 280_000, 800_000, 2_000_000]
 STAR = [{"vocabulary": v} for v in VOCABULARIES]
@@ -34,7 +34,6 @@ def the(found):
 def test_where_the_formula_is_true_it_is_as_sharp_as_measuring_again():
     one = the(sharpness(measurements(rows("numpy", STAR, line))))
     assert (one.points, one.terms) == (12, "a l b c")
-    assert one.spread.sd == pytest.approx(0.02, rel=0.4)
     assert one.repeat == pytest.approx(0.8 * 0.02 * np.sqrt(2 / 3), rel=0.4)
     assert one.ratio.value == pytest.approx(one.left_out / one.repeat)
     assert one.ratio.value < GOAL
@@ -43,23 +42,8 @@ def test_where_the_formula_is_true_it_is_as_sharp_as_measuring_again():
 def test_where_it_is_not_true_it_is_not():
     made = measurements(rows("numpy", STAR, bent))
     straight = the(sharpness(made))
-    assert straight.within is False
     assert straight.verdict == "missed"
     assert the(sharpness(made, bend=True)).left_out < straight.left_out / 3
-
-
-def test_the_spread_is_that_of_these_points_alone():
-    """Under another allocator the stack repeats far worse; that would make the goal easy."""
-    loud = [point | {"allocator": "tcmalloc"} for point in STAR]
-    made = measurements(rows("numpy", STAR, line, error=0.01), rows("numpy", loud, line, error=0.2))
-    assert the(sharpness(made)).spread.sd < 0.02
-    assert the(sharpness(made, "tcmalloc")).spread.sd > 0.1
-
-
-def test_what_is_trained_otherwise_is_no_point():
-    others = [{"vocabulary": 1000, "frozen": True}, {"vocabulary": 1000, "optimizer": "sgd"}]
-    one = the(sharpness(measurements(rows("numpy", STAR, line), rows("numpy", others, line))))
-    assert one.points == len(STAR)
 
 
 @pytest.mark.parametrize(
@@ -76,38 +60,12 @@ def test_the_terms_follow_from_what_varies(points, terms):
     assert the(sharpness(measurements(rows("numpy", points, line)))).terms == terms
 
 
-@pytest.mark.parametrize("points", [STAR[:3], STAR[9:]])
-def test_too_few_points_are_listed_as_such(points):
-    one = the(sharpness(measurements(rows("numpy", points, line))))
-    assert one.verdict == "too few points"
-    assert one.cells[4:] == ["", "", "", "too few points"]
-
-
-def test_four_points_are_enough_for_a_line_and_not_for_a_bend():
-    made = measurements(rows("numpy", STAR[:4], line))
-    assert the(sharpness(made)).verdict != "too few points"
-    assert the(sharpness(made, bend=True)).verdict == "too few points"
-
-
-def test_a_stack_that_nobody_repeated_has_an_error_and_no_ratio():
-    one = the(sharpness(measurements(rows("numpy", STAR, line, rounds=1))))
-    assert one.left_out < 0.1
-    assert np.isnan(one.ratio.value)
-    assert (one.within, one.verdict) == (None, "no repeats")
-
-
 @pytest.mark.parametrize(
-    ("ratio", "within", "verdict"),
-    [
-        (Interval(0.9, 0.6, 1.2), True, "met"),
-        (Interval(0.9, 0.6, 1.4), None, "met, not surely"),
-        (Interval(1.5, 1.2, 1.9), None, "missed, not surely"),
-        (Interval(2.0, 1.4, 3.0), False, "missed"),
-    ],
+    ("ratio", "verdict"),
+    [(Interval(0.9, 0.6, 1.2), "met"), (Interval(0.9, 0.6, 1.4), "open"), (Interval(2.0, 1.4, 3.0), "missed")],
 )
-def test_the_interval_decides_whether_the_goal_is_surely_met(ratio, within, verdict):
-    one = Sharpness("m", "numpy", "glibc", 12, "a b", Spread(0.02, 24), 0.02, 0.03, ratio)
-    assert (one.within, one.verdict) == (within, verdict)
+def test_the_interval_decides_whether_the_goal_is_met(ratio, verdict):
+    assert Sharpness("m", "numpy", "glibc", 12, "a b", 0.02, 0.03, ratio).verdict == verdict
 
 
 def test_the_bend_begins_where_a_table_is_as_large_as_what_glibc_maps_anew():

@@ -3,10 +3,9 @@
 import re
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
-import yaml
 
+from traintime import paths
 from traintime.book import build
 
 # Where the sources are
@@ -15,7 +14,6 @@ from traintime.book import build
 @pytest.fixture
 def remote(monkeypatch):
     """Set what git says of its remote."""
-    monkeypatch.delenv("TRAINTIME_REPOSITORY", raising=False)
 
     def answer(url):
         monkeypatch.setattr(build.subprocess, "run", lambda *args, **kwargs: SimpleNamespace(stdout=url))
@@ -39,9 +37,9 @@ def test_the_address_follows_from_the_git_remote(remote, url, expected):
     assert build.repository_url() == expected
 
 
-def test_the_environment_has_the_first_word(remote, monkeypatch):
+def test_the_settings_have_the_first_word(remote, monkeypatch):
     remote("https://example.org/someone/traintime\n")
-    monkeypatch.setenv("TRAINTIME_REPOSITORY", "git@example.org:other/traintime.git")
+    monkeypatch.setattr(build, "_config", lambda: {"repository": {"url": "https://example.org/other/traintime"}})
     assert build.repository_url() == "https://example.org/other/traintime"
 
 
@@ -49,9 +47,14 @@ def test_a_machine_without_git_has_no_address(monkeypatch):
     def run(*args, **kwargs):
         raise FileNotFoundError
 
-    monkeypatch.delenv("TRAINTIME_REPOSITORY", raising=False)
     monkeypatch.setattr(build.subprocess, "run", run)
     assert build.repository_url() is None
+
+
+@pytest.mark.parametrize("name", ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff"])
+def test_no_document_names_another_address_of_the_book_than_the_settings(name):
+    named = re.findall(r"https?://[^\s)>]*how-long-will-it-train[^\s)>]*", (paths.ROOT / name).read_text())
+    assert all((url := build._config()["repository"]["url"]) and one.startswith(url) for one in named)
 
 
 # New pages in the place of old ones
@@ -89,16 +92,6 @@ def test_a_build_that_is_stopped_before_the_last_moment_leaves_the_old_pages(out
     assert (html / "index.html").read_text() == "newer"
 
 
-def test_pages_of_an_older_version_a_plain_folder_are_replaced_too(tmp_path):
-    (tmp_path / "html").mkdir()
-    (tmp_path / "html" / "index.html").write_text("older")
-    made = tmp_path / "html-new"
-    made.mkdir()
-    (made / "index.html").write_text("new")
-    build.publish(made, tmp_path / "html")
-    assert (tmp_path / "html" / "index.html").read_text() == "new"
-
-
 # What lies ready for Jupyter Book
 
 CITED = {"title": "T", "version": "1", "date-released": "2026-11-21", "authors": [{"name": "A"}]}
@@ -113,12 +106,11 @@ def staged(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "PAGES", ("index.md", "claims.md"))
     monkeypatch.setattr(build, "chapters", lambda: {"one": tmp_path / "chapters" / "one.ipynb"})
     monkeypatch.setattr(build.calculator, "fragments", lambda: {})
-    monkeypatch.setattr(build.calculator, "values", lambda: {})
-    monkeypatch.setattr(
-        build.glue, "front_page", lambda pages: {"fixed": "0.6 s", "unused": "1", "predict_demo": "4 s"}
-    )
-    monkeypatch.setattr(build.appendix, "PAGES", {"claims.md": lambda template: template})
+    monkeypatch.setattr(build.calculator, "values", lambda: {"fixed": "0.6 s", "unused": "1"})
+    monkeypatch.setattr(build, "demonstration", lambda pages: "4 s")
+    monkeypatch.setattr(build.appendix, "claims", lambda template: template)
     monkeypatch.setattr(build, "_settings", lambda values: str(values))
+    monkeypatch.setattr(build, "repository_url", lambda: None)
     monkeypatch.setattr(build.citation, "read", lambda: CITED)
     for name, text in {
         "index.md": "It takes {{ fixed }}.",
@@ -152,23 +144,6 @@ def test_only_what_has_changed_is_staged_again(staged, tmp_path):
     assert changed == {"index.md"}
     assert (folder / "_build").exists(), "what Sphinx knows of the other pages"
     assert "unused" not in (folder / "_config.yml").read_text()
-
-
-def test_the_citation_is_staged_and_names_where_the_sources_are(staged, monkeypatch):
-    monkeypatch.setattr(build, "repository_url", lambda: "https://example.org/book")
-    assert "url = {https://example.org/book}" in (staged() / "citation.bib").read_text()
-
-
-def test_the_settings_have_the_citations_title_and_when_something_was_last_measured(monkeypatch):
-    monkeypatch.setattr(build.citation, "read", lambda: CITED)
-    rows = pd.DataFrame({"started": ["2026-11-23T10:00:00", "2026-11-24T10:00:00", "2026-11-22T10:00:00"]})
-    monkeypatch.setattr(
-        build.stored, "of", lambda name: SimpleNamespace(rows=rows, title="machine B", machine="some-cores")
-    )
-    settings = yaml.safe_load(build._settings({}))
-    assert (settings["title"], settings["author"]) == ("T", "A")
-    foot = settings["sphinx"]["config"]["html_theme_options"]["extra_footer"]
-    assert re.search(r"2026-11-24.*machine B.*some-cores", foot)
 
 
 def test_other_settings_or_contents_begin_anew(staged, tmp_path):
@@ -211,7 +186,7 @@ def test_a_changed_style_is_on_the_pages_though_no_page_has_changed(staged, tmp_
         (staging / "_build" / "html" / name).write_text(text)
     (tmp_path / "_static" / "book.css").write_text("new")
     monkeypatch.setattr(build.subprocess, "run", lambda *a, **k: SimpleNamespace(returncode=0, stdout=""))
-    monkeypatch.setattr(build.appendix, "every_verdict", lambda: "")
+    monkeypatch.setattr(build.appendix, "FILES", {})
     monkeypatch.setattr(build.finish, "finish", lambda folder: None)
     monkeypatch.setattr(build.reader, "write", lambda *a: [])
     monkeypatch.setattr(build.reader, "notebook", lambda *a: None)

@@ -5,7 +5,6 @@ import pytest
 from made_up import made_up, verdict, verdicts
 from tables import cells
 
-from traintime.book import stored
 from traintime.book.chapters import generations
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -59,75 +58,57 @@ def allocators(kept=0.2, own=6.0, plain=0.8, freed_in="one"):
     ]
 
 
-def frozen():
-    return [(name, {"vocabulary": 20_000, "frozen": True}, a) for name, (a, _) in PARTS.items()]
+def kernels(own=0.105, haswell=0.0525, tried_in="one"):
+    """5,000 rows on both Theanos with OpenBLAS's own choice of kernels and with Haswell's."""
+    return [
+        (stack, {"vocabulary": 5_000, "openblas": name}, seconds, {"sweep": tried_in if name == "Haswell" else "one"})
+        for _, stack in generations.RIVALS.values()
+        for name, seconds in (("auto", own), ("Haswell", haswell))
+    ]
 
 
 # Ratios
 
 
-def test_the_rivals_are_compared_against_both_sizes():
-    book = made_up(*sweep(), *batches())
-    assert generations.rivals_by_size(book)["vocabulary"].tolist() == SIZES * 2
-    assert generations.rivals_by_size(book)["ratio"].iloc[0] == pytest.approx(0.14 / 0.105)
-    assert generations.rivals_by_batch(book)["batch"].tolist() == [1024, 1024]
+def test_a_table_of_ratios_has_a_row_a_generation_and_says_what_is_inconclusive():
+    found = cells(generations.answer_table(made_up(*sweep(y2017_tensorflow=(0.1, 1e-6)))))
+    titles, small, large = zip(*found, strict=True)
+    assert titles == tuple(generations.TITLES.values())[:3]
+    assert [text.endswith("inconclusive") for text in small] == [True, False, False]
+    assert [text.split("<br>")[0] for text in large] == ["1.00", "3.91", "1.50"]
 
 
-def test_of_the_book_s_machines_the_sweep_counts_and_of_a_reader_s_run_every_size():
-    other = [("numpy", {"vocabulary": rows}, 1.0) for rows in (1_000, 5_000)]
-    assert set(generations.sweep(made_up(*other, machine="this run"))["vocabulary"]) == {1_000, 5_000}
-    assert set(generations.sweep(made_up(*other, machine=stored.reference()))["vocabulary"]) == {5_000}
+def test_an_allocator_shifts_a_ratio_by_the_runs_of_the_same_rounds_alone():
+    shift = generations.allocator_shift(made_up(*allocators())).most
+    assert shift.value == pytest.approx(0.2 / 0.8)
+    assert shift.low < shift.value < shift.high
+    assert np.isnan(generations.allocator_shift(made_up(*allocators(freed_in="another"))).most.low)
 
 
-def test_the_lines_cross_where_one_framework_has_the_smaller_part_of_each():
-    book = made_up(*sweep())
-    assert generations.line_crossing(book, "2020") == pytest.approx(0.098 / 4.3e-6, rel=0.01)
-    assert generations.line_crossing(book, "2017") is None
+def test_kernels_are_compared_on_each_theano():
+    found = generations.with_haswell(made_up(*kernels()))
+    assert {name: number.value for name, number in found.items()} == pytest.approx(
+        {"2017-theano": 0.5, "2020-theano": 0.5}
+    )
+    rows = cells(generations.blas_table(made_up(*kernels(), ("2017-tensorflow", {"vocabulary": 5_000}, 0.12))))
+    assert [row[0] for row in rows] == [
+        "Theano 0.9, OpenBLAS's choice",
+        "Theano 0.9, Haswell's kernels",
+        "TensorFlow 1.1, its own kernels",
+        "Theano-PyMC, OpenBLAS's choice",
+        "Theano-PyMC, Haswell's kernels",
+    ]
 
 
-def test_a_table_of_ratios_marks_what_is_inconclusive():
-    book = made_up(*sweep(y2020_tensorflow=(0.04, 8e-6)))
-    table = cells(generations.ratio_grid(generations.successors(book), "rows", "vocabulary", "pair"))
-    assert [(row[0], row[2].endswith("?")) for row in table] == [
-        ("5,000", False), ("20,000", True), ("80,000", False), ("280,000", False)
-    ]  # fmt: skip
-
-
-def test_a_ratio_grows_by_the_runs_of_the_same_rounds_alone():
-    sizes = {"vocabulary": 5_000}, {"vocabulary": 280_000}
-    times = generations.grown(made_up(*sweep()), generations.RIVALS["2017"], *sizes)
-    assert times.value == pytest.approx((1.24 / 0.38) / (0.14 / 0.105))
-    assert times.low < times.value < times.high
-    apart = [(*step, {"sweep": "later"}) if step[1] == sizes[1] else step for step in sweep()]
-    assert np.isnan(generations.grown(made_up(*apart), generations.RIVALS["2017"], *sizes).low)
-
-
-# Parts
-
-
-def test_the_two_parts_of_each_stack():
-    found = generations.two_parts(made_up(*sweep(), *frozen())).set_index("stack")
-    assert found.loc["2017-tensorflow", "row"].value == pytest.approx(4e-6, rel=0.01)
-    assert found.loc["2017-tensorflow", "rest"] == pytest.approx(0.12, rel=0.02)
-    assert found.loc["2020-theano", "frozen"] == pytest.approx(0.1)
-
-
-def test_a_stack_with_one_size_has_no_price_and_no_line():
-    found = generations.two_parts(made_up(("2017-theano", {"vocabulary": 5_000}, 1.0)))
-    assert found[["row", "rest", "frozen"]].isna().all(axis=None)
-
-
-def test_faults_are_counted_in_blocks_of_the_table_s_size():
-    mapped = generations.blocks(made_up(*allocators()))
-    assert mapped["2020-tensorflow", "glibc"] == pytest.approx(9)
-    assert mapped["2017-theano", "tcmalloc"] == 0
+def test_the_kernels_that_openblas_chose_are_named_by_the_records():
+    assert generations.blas(made_up(*kernels(), path="OpenBLAS Barcelona")) == "Barcelona"
 
 
 # Claims
 
 
 def everything(**changes):
-    return [*sweep(**changes), *batches(), *allocators(), *frozen()]
+    return [*sweep(**changes), *batches(), *allocators(), *kernels()]
 
 
 def test_a_machine_like_the_ones_of_the_book_holds_the_claims():
@@ -139,17 +120,12 @@ def test_a_machine_like_the_ones_of_the_book_holds_the_claims():
     ("label", "steps"),
     [
         ("07.1", sweep(y2020_tensorflow=(0.02, 1.5e-6))),
-        ("07.2", sweep(y2017_tensorflow=(0.01, 1e-6))),
         ("07.3", sweep(y2020_tensorflow=(0.02, 5e-7))),
-        ("07.4", sweep(y2017_tensorflow=(0.4, 1e-6))),
         ("07.5", batches(tensorflow=3.0)),
-        ("07.6", sweep(y2020_tensorflow=(0.2, 1e-7))),
-        ("07.7", sweep(y2020_tensorflow=(0.5, 4e-6))),
         ("07.8", allocators(kept=0.75)),
-        ("07.9", allocators(own=0.1)),
         ("07.10", sweep(y2026_tensorflow=(0.5, 5e-6))),
         ("07.11", sweep(y2020_tensorflow=(0.02, 1e-6))),
-        ("07.12", allocators(kept=0.9)),
+        ("07.13", kernels(haswell=0.103)),
     ],
 )
 def test_a_machine_that_is_otherwise_does_not(label, steps):
@@ -158,29 +134,12 @@ def test_a_machine_that_is_otherwise_does_not(label, steps):
 
 @pytest.mark.parametrize("noise", [(0.1, 10.0, 1.0), (1.0,)])
 def test_noise_and_single_runs_decide_nothing(noise):
-    found = verdicts(CHAPTER, made_up(*everything(), noise=noise))
-    assert found.pop("07.9"), "which counts pages"
+    # Two sweeps with one run each would be two runs of what both have.
+    found = verdicts(CHAPTER, made_up(*sweep(), *batches(), *allocators(), noise=noise))
+    found |= {"07.13": verdict("07.13", made_up(*kernels(), noise=noise))}
     assert found == dict.fromkeys(found, "inconclusive")
 
 
-@pytest.mark.parametrize("stack", PARTS)
-def test_a_machine_that_lacks_a_stack_raises_nothing(monkeypatch, stack):
-    reference = {stored.reference(): {}}
-    monkeypatch.setattr(stored, "listed", lambda: reference)  # what the prose says of another machine is no part of it
-    book = made_up(*(step for step in everything() if step[0] != stack))
-    assert verdicts(CHAPTER, book)
-    assert generations.PROSE.values(book)
-
-
-@pytest.mark.parametrize("label", ["07.8", "07.12"])
-def test_what_ran_at_other_times_decides_nothing(label):
-    assert verdict(label, made_up(*allocators(freed_in="another"))) == "inconclusive"
-
-
-# The prose
-
-
-def test_the_numbers_are_those_of_the_steps():
-    given = generations.PROSE.values(made_up(*everything()))
-    assert given["tf-new"] == "2.2", "at 280,000 rows"
-    assert (given["tf-turned-tcmalloc"], given["tf-gain-2020"]) == ("0.80", "4.0")
+def test_what_ran_at_other_times_decides_nothing():
+    assert verdict("07.8", made_up(*allocators(freed_in="another"))) == "inconclusive"
+    assert verdict("07.13", made_up(*kernels(tried_in="another"))) == "inconclusive"

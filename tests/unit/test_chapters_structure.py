@@ -1,65 +1,60 @@
-"""Networks of one size in four structures: the same work, what predicts a step, single changes; on made-up data."""
+"""Networks of one size: the same work, what predicts a step, single changes, deep against wide; on made-up data."""
 
 import pytest
 from made_up import made_up, verdict
-from tables import cells
 
-from traintime.book import original, plots, stored
+from traintime.book import original
 from traintime.book.chapters import structure
 from traintime.errors import InputError
 from traintime.point import make_point
 
 pytestmark = pytest.mark.usefixtures("few_draws")
-FAST, SLOW = "2026-jax", "2026-torch"
+BARE = {"structure": "residual", "depth": 8, "width": 32, "relu": False}
 
 
 def by_bytes(**fields):
     """A step that takes a millisecond and a nanosecond for each byte of activations."""
-    return 1e-3 + 1e-9 * make_point("blocks", **fields).work.activation_bytes
+    return 1e-3 + 1e-9 * structure.work(**fields).activation_bytes
 
 
 def by_parameters(**fields):
     """A step that takes a microsecond for each parameter."""
-    return 1e-6 * make_point("blocks", **fields).work.parameters
+    return 1e-6 * structure.work(**fields).parameters
 
 
-def networks():
-    """The sweep's networks with their ReLUs and the usual compiler."""
-    found = [structure.sizes(name, depth) for name in structure.STRUCTURES for depth in structure.DEPTHS]
-    found += [structure.sizes(name, 8) | {"side": 16} for name in structure.STRUCTURES]
-    return [*found, {"structure": "dense", "depth": 8, "width": 11}, {"structure": "plain", "depth": 8, "width": 16}]
+def slow(*names, by=2.0):
+    """A step that takes a tenth of a second, and `by` times as long in networks of these structures."""
+    return lambda **fields: 0.1 * (by if fields["structure"] in names else 1)
 
 
-def machine(cost=by_bytes, **more):
-    """Today's stacks, each with a step of its own making: stack -> a function of a network's fields."""
+def machine(cost=by_bytes, bare=0.95, **more):
+    """Today's stacks: cost: of a network's fields; bare: what a step takes without ReLUs, a share."""
+    networks = [structure.sizes(name, depth) for name in structure.STRUCTURES for depth in structure.DEPTHS]
+    networks += [structure.sizes(name, 8) | {"side": 16} for name in structure.STRUCTURES]
+    networks += [{"structure": "dense", "depth": 8, "width": 11}, {"structure": "plain", "depth": 8, "width": 16}]
+    steps = [(fields, cost(**fields)) for fields in networks] + [(BARE, bare * cost(**BARE | {"relu": True}))]
+    return made_up(
+        *((stack, {"workload": "blocks", **fields}, s) for stack in structure.STACKS for fields, s in steps), **more
+    )
+
+
+def deep(convolutions=1.0, dense=1.0, **more):
+    """Today's stacks: the deepest network of each kind takes so many times as long as the others."""
+    times = {structure.CONVOLUTIONS: convolutions, structure.DENSE_LAYERS: dense}
     steps = [
-        (stack, {"workload": "blocks", **fields}, cost(**fields)) for stack in structure.STACKS for fields in networks()
+        (fields, 0.1 * (times[kind] if fields is shapes[-1] else 1))
+        for kind, shapes in structure.SHAPES.items()
+        for fields in shapes
     ]
-    bare = {"structure": "residual", "depth": 8, "width": 32, "relu": False}
-    steps += [
-        (stack, {"workload": "blocks", **bare}, 0.95 * cost(**bare | {"relu": True})) for stack in structure.STACKS
-    ]
-    for name in structure.STRUCTURES:
-        fields = structure.sizes(name, 8)
-        steps.append(("2026-tensorflow", {"workload": "blocks", **fields, "jit": "off"}, 0.5 * cost(**fields)))
-    return made_up(*steps, **more)
+    return made_up(*((stack, fields, seconds) for stack in structure.STACKS for fields, seconds in steps), **more)
 
 
 @pytest.mark.parametrize("depth", structure.DEPTHS)
 def test_the_structures_of_a_depth_have_the_same_parameters_and_arithmetic(depth):
-    works = [make_point("blocks", **structure.sizes(name, depth)).work for name in structure.STRUCTURES]
+    works = [structure.work(**structure.sizes(name, depth)) for name in structure.STRUCTURES]
     for name in ("parameters", "flops"):
         counts = [getattr(work, name) for work in works]
         assert max(counts) / min(counts) < 1.05, name
-
-
-def test_half_of_the_parameters_can_write_as_many_bytes():
-    few, many = (
-        make_point("blocks", depth=structure.MIDDLE, **network).work for network in (structure.FEW, structure.MANY)
-    )
-    assert few.parameters / many.parameters == pytest.approx(0.5, abs=0.05)
-    assert few.flops / many.flops == pytest.approx(0.5, abs=0.05)
-    assert few.activation_bytes / many.activation_bytes == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.parametrize(("name", "depth", "field"), [("ring", 8, "structures"), ("dense", 5, "depths")])
@@ -68,86 +63,81 @@ def test_a_size_that_nobody_worked_out_is_refused(name, depth, field):
         structure.sizes(name, depth)
 
 
-def test_what_makes_the_time_predicts_it_best():
+def inverse(**fields):
+    """A step that is the shorter the more parameters there are."""
+    return 1 / by_parameters(**fields)
+
+
+@pytest.mark.parametrize(
+    ("number", "holds", "fails", "open_"),
+    [
+        (1, {}, {"cost": slow("residual")}, {"cost": slow()}),
+        (2, {}, {"cost": lambda **one: one["depth"] if one["structure"] == "residual" else 1.0}, {"cost": slow()}),
+        (3, {}, {"cost": slow("aggregated")}, {"cost": slow()}),
+        (4, {"cost": slow("dense")}, {"cost": by_parameters}, {"cost": slow()}),
+        (5, {}, {"cost": by_parameters}, None),
+        (6, {}, {"bare": 0.7}, {"bare": 0.9}),
+        (7, {"cost": slow()}, {"cost": slow("residual")}, {"cost": slow("residual", by=1 / 0.9)}),
+        (9, {"cost": by_parameters}, {"cost": inverse}, None),
+        (10, {"cost": by_parameters}, {"cost": inverse}, None),
+    ],
+)
+def test_a_claim_holds_fails_or_stays_open(number, holds, fails, open_):
+    """What has no interval is never open."""
+    for told, made in (("holds", holds), ("does not hold", fails), ("inconclusive", open_)):
+        assert made is None or verdict(f"12.{number}", machine(**made)) == told
+
+
+@pytest.mark.parametrize(
+    ("number", "times", "told"),
+    [
+        (13, {"convolutions": 3.0}, "holds"),
+        (13, {"convolutions": 1.0}, "does not hold"),
+        (13, {"convolutions": 2.0}, "inconclusive"),
+        (14, {"dense": 1.5}, "holds"),
+        (14, {"dense": 1.0}, "does not hold"),
+        (14, {"dense": 1.2}, "inconclusive"),
+    ],
+)
+def test_deep_is_compared_with_wide(number, times, told):
+    assert verdict(f"12.{number}", deep(**times)) == told
+    assert verdict(f"12.{number}", machine()) == "not measured"
+
+
+def test_single_runs_decide_nothing():
+    once = machine(noise=(1.0,))
+    assert {verdict(f"12.{number}", once) for number in (1, 2, 3, 4, 6, 7)} == {"inconclusive"}
+    assert {verdict(f"12.{number}", deep(noise=(1.0,))) for number in (13, 14)} == {"inconclusive"}
+
+
+@pytest.mark.parametrize(("kind", "more"), [(structure.CONVOLUTIONS, 1.01), (structure.DENSE_LAYERS, 1.15)])
+def test_the_shapes_have_the_same_parameters_and_nearly_the_same_arithmetic(kind, more):
+    """The first layer has no gradient of its inputs to compute, and is a larger part of a shallow network."""
+    works = [make_point(**fields).work for fields in structure.SHAPES[kind]]
+    for name, most in (("parameters", 1.01), ("flops", more)):
+        counts = [getattr(work, name) for work in works]
+        assert max(counts) / min(counts) < most, name
+
+
+def test_the_shapes_are_none_of_the_four_structures_networks():
+    """But for the one that both sweeps have."""
+    found = structure.points(deep())[["depth", "width"]].drop_duplicates()
+    assert found.to_numpy().tolist() == [[16, 32]]
+
+
+def test_each_quantity_by_hand():
     book = machine()
-    errors = structure.prediction_errors(book)
-    assert set(errors.index) == set(structure.STACKS)
-    assert (errors["bytes of activations"] < 0.01).all()
-    assert (errors["parameters"] > 0.2).all()
-    assert verdict("12.5", book) == "holds"
-    other = machine(by_parameters)
-    assert structure.prediction_errors(other)["parameters"].max() < 0.01
-    assert verdict("12.5", other) == "does not hold"
-
-
-def test_more_bytes_at_the_same_arithmetic_take_longer():
-    book = machine()
-    ratios = stored.chosen(structure.ratios(book), above="dense", below="residual")
-    assert ratios["depth"].tolist() == structure.DEPTHS * 3
-    assert all(rows["ratio"].is_monotonic_increasing for _, rows in ratios.groupby("stack"))
-    assert [verdict(f"12.{number}", book) for number in (1, 2, 3)] == ["holds"] * 3
-    flat = machine(lambda **fields: 0.1)
-    assert [verdict(f"12.{number}", flat) for number in (2, 3)] == ["inconclusive"] * 2
-
-
-def test_a_smaller_network_may_be_the_slower_one():
-    assert verdict("12.4", machine(by_parameters)) == "does not hold"
-    slow = machine(lambda **fields: 0.2 if fields["structure"] == "dense" else 0.1)
-    assert verdict("12.4", slow) == "holds"
-    assert structure.with_smaller(slow)[SLOW].value == pytest.approx(2, rel=0.01)
-
-
-def test_a_square_and_what_relus_and_shortcuts_add_are_counted():
-    arithmetic = original.document(original.ARITHMETIC)
-    assert [verdict(label, arithmetic) for label in ("12.11", "12.12")] == ["holds"] * 2
-    assert [verdict(label, machine()) for label in ("12.11", "12.12")] == ["not measured"] * 2
+    assert structure.structure_ratio(machine(slow("dense")), "dense", "residual")["2026-jax"].value == pytest.approx(2)
+    assert structure.with_smaller(machine(slow("dense")))["2026-jax"].value == pytest.approx(2, rel=0.01)
+    assert structure.depth_exponents(machine(slow()), "dense")["2026-jax"].value == pytest.approx(0, abs=0.01)
+    assert structure.mean_errors(book, "bytes of activations").most.value < 0.01
+    assert structure.mean_errors(book, "parameters").least.value > 0.2
+    assert structure.fewer_is_faster(book, "activation_bytes").least.value == 1
+    assert structure.misranked(book, "activation_bytes").range == "0 to 0"
+    assert [verdict(f"12.{number}", original.document(original.ARITHMETIC)) for number in (11, 12)] == ["holds"] * 2
     # Convolution n joins the maps of the n - 1 before it: four more at each depth copy 4 x 4 times the maps more.
-    dense = [structure._values(depth, **structure.FEW) for depth in (4, 8, 12)]
-    assert dense[2] - 2 * dense[1] + dense[0] == 16 * structure.FEW["width"] * 32 * 32 * 32
-
-
-def test_fewer_parameters_are_faster_where_they_make_the_time():
-    assert min(structure.fewer_is_faster(machine(by_parameters)).values()) == 1
-    assert max(structure.fewer_is_faster(machine(lambda **fields: 1 / by_parameters(**fields))).values()) == 0
-    assert [verdict(label, machine(by_parameters)) for label in ("12.9", "12.10")] == ["holds"] * 2
-    assert verdict("12.10", machine(lambda **fields: 1 / by_parameters(**fields))) == "does not hold"
-    assert min(structure.fewer_is_faster(machine(), "activation_bytes").values()) == 1
-
-
-def test_single_changes_have_ratios():
-    book = machine()
-    assert structure.relu_ratios(book)[FAST].value == pytest.approx(1 / 0.95, rel=0.01)
-    assert structure.xla_ratio(book, "dense").value == pytest.approx(2, rel=0.01)
-    assert [verdict(f"12.{number}", book) for number in (6, 8)] == ["holds"] * 2
-    names = {row[0] for row in cells(structure.changed_table(book))}
-    assert names == {"without ReLUs", "without shortcuts", "without XLA"}
-
-
-def test_tables_have_a_row_for_each_network():
-    book = machine()
-    assert [row[0] for row in cells(structure.work_table())] == structure.STRUCTURES
-    assert len(cells(structure.here_table(book))) == len(structure.points(book))
-    assert len(cells(structure.predicted_table(book))) == 3
-
-
-def test_the_figure_has_a_panel_a_stack_and_a_line_a_structure():
-    found = structure.points(machine())
-    figure = plots.depths(structure.matched(found))
-    assert [axis.get_title(loc="left") for axis in figure.axes] == structure.STACKS
-    assert {len(axis.get_lines()) >= 4 for axis in figure.axes} == {True}
-
-
-def test_what_predicts_a_step_lies_on_the_diagonal():
-    found = structure.left_out(machine())
-    panels = plots.left_out(found, structure.ALONE).axes
-    assert [axis.get_title(loc="left") for axis in panels] == structure.ALONE
-    _, *stacks = panels[2].get_lines()
-    assert len(stacks) == len(structure.STACKS)
-    assert all(line.get_ydata() == pytest.approx(line.get_xdata(), rel=0.05) for line in stacks)
-
-
-def test_the_bytes_that_the_recipe_prints_are_the_formulas():
-    """From Keras' output shapes the page gets 93, 122 and 90 MB."""
+    dense = [structure.work(depth=depth, **structure.FEW).activation_bytes for depth in (4, 8, 12)]
+    assert dense[2] - 2 * dense[1] + dense[0] == 4 * 16 * structure.FEW["width"] * 32 * 32 * 32
+    # From Keras' output shapes the page gets 93, 122 and 90 MB.
     networks = [structure.sizes("residual", 8), structure.sizes("dense", 8), {"depth": 8} | structure.FEW]
-    counted = [round(make_point("blocks", **fields).work.activation_bytes / 1e6) for fields in networks]
-    assert counted == [93, 122, 90]
+    assert [round(structure.work(**one).activation_bytes / 1e6) for one in networks] == [93, 122, 90]

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from traintime.book import claims, page
+from traintime.book import claims
 from traintime.book.claims import Claim, Finding, every, judge
 from traintime.book.stored import Measurements
 
@@ -11,7 +11,7 @@ ROWS = pd.DataFrame({"machine": ["m"], "stack": ["numpy"], "status": ["ok"]})
 
 
 def claim(find):
-    return Claim("01.1", "It is so.", "ours", find)
+    return Claim("01.1", "It is so.", find)
 
 
 @pytest.mark.parametrize(("holds", "verdict"), [(True, "holds"), (False, "does not hold"), (None, "inconclusive")])
@@ -34,7 +34,6 @@ def test_a_finding_becomes_a_verdict_with_its_figure(holds, verdict):
 )
 def test_a_machine_that_lacks_the_points_has_not_measured(find):
     assert judge(claim(lambda book: find(book.rows)), Measurements(ROWS)).verdict == "not measured"
-    assert page.or_not_measured(lambda: find(ROWS)) == page.NOT_MEASURED
 
 
 def test_a_machine_without_a_measurement_is_not_asked():
@@ -58,7 +57,6 @@ def test_nothing_to_judge_is_nothing_measured():
         every()
 
 
-def test_machines_that_say_the_same_share_a_line_and_who_did_not_measure_comes_last():
+def test_machines_that_say_the_same_share_a_line_and_who_did_not_measure_has_none():
     found = [("A", "holds", "2"), ("B", "not measured", ""), ("C", "holds", "2"), ("D", "does not hold", "3")]
-    assert claims.by_machine(found) == ["A, C: **holds**, 2", "D: **does not hold**, 3", "B: not measured"]
-    assert claims.by_machine(found[:1]) == ["A: **holds**, 2"]
+    assert claims.by_machine(found) == ["A, C: **holds**, 2", "D: **does not hold**, 3"]

@@ -16,46 +16,6 @@ from traintime.errors import InputError
 # The parameters cell
 
 
-def test_a_parameters_cell_gets_its_values_and_keeps_its_comments():
-    source = "\n".join(
-        [
-            "# What to measure.",
-            "vocabularies = [5000, 20000]  # rows of the table",
-            "rounds = 3",
-            "seconds=2.0  # counted seconds, at least",
-            "",
-            "unset = 'left alone'  # a word",
-        ]
-    )
-    given = {"vocabularies": [7], "rounds": 1, "seconds": 0.3}
-    assert execute.with_values(source, given).splitlines() == [
-        "# What to measure.",
-        "vocabularies = [7]  # rows of the table",
-        "rounds = 1",
-        "seconds = 0.3  # counted seconds, at least",
-        "",
-        "unset = 'left alone'  # a word",
-    ]
-
-
-def test_a_list_that_does_not_fit_a_line_gets_a_line_an_item():
-    names = ["a rather long name of a stack", "another name that is long", "and a third one of them"]
-    rewritten = execute.with_values("names = []  # to measure, names", {"names": names})
-    assert max(map(len, rewritten.splitlines())) <= 79
-    assert rewritten.startswith("names = [  # to measure, names\n")
-    variables = {}
-    exec(rewritten, variables)
-    assert variables["names"] == names
-
-
-def test_a_cell_without_given_values_or_that_only_mentions_them_is_left_as_it_is():
-    source = "rounds  =  3   # rounds\nx = 1"
-    assert execute.with_values(source, {}) == source
-    assert execute.with_values(source, {"other": 1}) == source
-    source = "# rounds = 3\nmore_rounds = 4\nprint(rounds)"
-    assert execute.with_values(source, {"rounds": 1}) == source
-
-
 values = st.one_of(
     st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.text(), st.lists(st.text())
 )
@@ -91,19 +51,6 @@ def shelf(tmp_path, monkeypatch):
     return set_profile
 
 
-def test_the_chapters_are_the_notebooks_of_the_contents(shelf):
-    assert list(execute.chapters()) == ["one"]
-    assert execute.chapters()["one"] == paths.ROOT / "chapters" / "one.ipynb"
-
-
-@pytest.mark.parametrize(
-    ("chapters", "given"), [({"one": {"rounds": 1}}, {"rounds": 1}), ({}, {}), ({"one": None}, {})]
-)
-def test_a_profile_sets_what_a_chapter_declares_or_leaves_it_to_its_defaults(shelf, chapters, given):
-    shelf(chapters)
-    assert execute.parameters("mine", "one") == given
-
-
 @pytest.mark.parametrize(
     ("chapters", "profile", "chapter", "field", "value", "known"),
     [
@@ -123,16 +70,6 @@ def test_an_unknown_name_is_refused_and_the_known_ones_are_named(
     assert known in caught.value.remedy
 
 
-def test_a_chapter_with_bad_parameters_is_not_started(shelf, tmp_path, monkeypatch):
-    shelf({"one": {"rouds": 1}})
-    started = []
-    monkeypatch.setattr(execute.papermill, "execute_notebook", lambda *args, **kwargs: started.append(args))
-    with pytest.raises(InputError):
-        execute.run_chapter("one", "mine", tmp_path / "out.ipynb", tmp_path / "results")
-    assert started == []
-    assert not (tmp_path / "results").exists()
-
-
 # Pages
 
 
@@ -148,12 +85,6 @@ def executed():
     return nbformat.v4.new_notebook(cells=cells, metadata={"papermill": papermill})
 
 
-def test_a_page_does_not_say_where_its_files_were(executed):
-    execute.prepare_page(executed, {"rounds": 1})
-    assert executed.metadata["papermill"] == {"parameters": {"rounds": 1}, "duration": 2.0}
-    assert ".ipynb" not in nbformat.writes(executed)
-
-
 def test_a_page_shows_what_it_ran_with_in_one_place(executed):
     execute.prepare_page(executed, {"rounds": 1})
     assert [cell.source for cell in executed.cells] == ["rounds = 1  # rounds", "rounds = 1", "print(rounds)"]
@@ -162,18 +93,6 @@ def test_a_page_shows_what_it_ran_with_in_one_place(executed):
         ["injected-parameters", "remove-cell"],
         None,
     ]
-
-
-def test_a_page_that_ran_with_its_defaults_shows_them(executed):
-    del executed.cells[1]
-    execute.prepare_page(executed, {})
-    assert executed.cells[0].source == "rounds = 3  # rounds"
-
-
-def test_a_notebook_that_papermill_has_not_seen_can_be_a_page():
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("text")])
-    execute.prepare_page(notebook, {"rounds": 1})
-    assert notebook.cells[0].source == "text"
 
 
 # What is measured, and what is only drawn
@@ -227,16 +146,6 @@ def test_however_a_name_is_set_it_is_found(chapter, cell):
     assert all(line in part() for line in cell.splitlines() if line)
 
 
-def test_a_sentence_or_a_figure_changes_nothing_that_is_measured(chapter):
-    cells = ["from traintime.book import run", "figure = draw(rounds)", "live = run.run('one', steps)"]
-    chapter(*cells)
-    before = part()
-    chapter(cells[0], "figure = draw_another(rounds)\nmore = 1", cells[2], "another_figure()")
-    assert part() == before
-    chapter(*cells[:2], "live = run.run('two', steps)")
-    assert part() != before
-
-
 def test_the_part_that_measures_runs_with_the_profiles_values(chapter, tmp_path, monkeypatch):
     chapter("from traintime.book import run", "print('on the page')", "live = run.run('one', rounds, steps)")
     seen = []
@@ -244,12 +153,6 @@ def test_the_part_that_measures_runs_with_the_profiles_values(chapter, tmp_path,
     workflow.measure_chapter("one", "mine", tmp_path / "results", seen.append)
     assert seen == [(("one", 1, 10), str(tmp_path / "results"))]
     assert RESULTS not in os.environ
-
-
-def test_a_chapter_that_measures_nothing_has_nothing_to_run(shelf, tmp_path):
-    assert workflow.measuring_part("one") is None
-    workflow.measure_chapter("one", "mine", tmp_path / "results", print)
-    assert not (tmp_path / "results").exists()
 
 
 def test_what_goes_wrong_while_measuring_names_the_chapter(chapter, tmp_path, monkeypatch):
@@ -261,7 +164,7 @@ def test_what_goes_wrong_while_measuring_names_the_chapter(chapter, tmp_path, mo
 @pytest.mark.parametrize("name", list(execute.chapters()))
 def test_of_every_chapter_the_part_that_measures_is_a_few_plain_lines(name):
     """Nothing of it opens a stored measurement or draws: it is planned in no time."""
-    found = workflow.measuring_part(name) or ""
+    found = workflow.measuring_part(name)
     assert "run.run(" in found or "run.run(" not in execute.chapters()[name].read_text()
     assert "plots." not in found.replace("from traintime.book.plots", "")
     assert "stored.of" not in found

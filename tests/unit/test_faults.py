@@ -203,8 +203,7 @@ def test_a_disk_that_is_full_loses_nothing_that_was_stored(run, undisturbed, tmp
 
 
 @pytest.mark.fault(
-    "The folder of the measurements may only be read",
-    "refused before anything is measured, with what to do",
+    "The folder of the measurements may only be read", "refused before anything is measured, with what to do"
 )
 @pytest.mark.parametrize("kind", ["open", "mkdir"])
 def test_a_folder_that_may_only_be_read_is_refused_before_anything_is_measured(run, tmp_path, monkeypatch, kind):
@@ -216,10 +215,7 @@ def test_a_folder_that_may_only_be_read_is_refused_before_anything_is_measured(r
     assert content(root) == {}
 
 
-@pytest.mark.fault(
-    "A killed sweep leaves half-written files",
-    "the next sweep takes them away",
-)
+@pytest.mark.fault("A killed sweep leaves half-written files", "the next sweep takes them away")
 def test_what_a_killed_writer_had_begun_is_taken_away_even_where_nothing_is_left_to_do(run, undisturbed, tmp_path):
     root = tmp_path / "killed"
     run(root)
@@ -230,8 +226,7 @@ def test_what_a_killed_writer_had_begun_is_taken_away_even_where_nothing_is_left
 
 
 @pytest.mark.fault(
-    "The clock is set back during a sweep",
-    "the same command then gives what an undisturbed sweep gives",
+    "The clock is set back during a sweep", "the same command then gives what an undisturbed sweep gives"
 )
 @pytest.mark.parametrize("stopped", [None, 3])
 def test_a_clock_that_is_set_back_changes_nothing(run, undisturbed, tmp_path, monkeypatch, stopped):

@@ -13,8 +13,9 @@ from traintime.point import make_point
 from traintime.store import records
 
 MACHINE, STACK = "amd-epyc-2-cores-24-gib", "2017-theano"
-POINT, OTHER = make_point(vocabulary=20_000), make_point(vocabulary=5000)
+POINT = make_point(vocabulary=20_000)
 NAME = f"{MACHINE}/{STACK}/{POINT.key}.json"
+FAILED = "2026-11-21T00:00:00Z"
 
 
 def git(folder, *words):
@@ -31,12 +32,13 @@ def commit(repository, message="change"):
 
 @pytest.fixture
 def repository(tmp_path):
-    """A checkout that holds two real files of two invocations or more, committed."""
+    """A checkout that holds a real file of two invocations or more, and one that failed, committed."""
     repository = tmp_path / "checkout"
-    (repository / "data" / MACHINE / STACK).mkdir(parents=True)
-    for point in (POINT, OTHER):
-        name = f"{MACHINE}/{STACK}/{point.key}.json"
-        shutil.copy(paths.MEASUREMENTS / name, repository / "data" / name)
+    path = repository / "data" / NAME
+    path.parent.mkdir(parents=True)
+    shutil.copy(paths.MEASUREMENTS / NAME, path)
+    put_in(path, started=FAILED, status="oom", error="made up", result=None)
+    (repository / "data" / MACHINE / "machine.json").write_text("{}")
     git(repository, "init", "-q", "-b", "main")
     commit(repository)
     return repository
@@ -55,16 +57,16 @@ def take_out(path, index=0):
     return taken
 
 
-def put_in(path, **changes):
+def put_in(path, started="2026-11-22T00:00:00Z", **changes):
     """Add one more invocation to a file."""
     whole = json.loads(path.read_text())
-    extra = whole["invocations"][0] | {"started": "2026-11-22T00:00:00Z"} | changes
+    extra = whole["invocations"][0] | {"started": started} | changes
     extra = {name: value for name, value in extra.items() if value is not None}
     path.write_text(records.dumps(whole | {"invocations": [*whole["invocations"], extra]}))
 
 
-def withdraw(root, started, reason="measured beside a build"):
-    row = f"{STACK},{POINT.key},{started},{reason}"
+def withdraw(root, started):
+    row = f"{STACK},{POINT.key},{started},measured beside a build"
     (root / MACHINE / "withdrawn.csv").write_text(f"stack,key,started,reason\n{row}\n")
 
 
@@ -72,10 +74,6 @@ def test_nothing_that_this_repository_committed_is_lost():
     if not history.commits(paths.MEASUREMENTS):
         pytest.skip("not in a git checkout")
     assert history.lost(paths.MEASUREMENTS) == []
-
-
-def unlink(root):
-    (root / NAME).unlink()
 
 
 def change_times(root):
@@ -93,14 +91,6 @@ def rename_file(root):
     (root / NAME).unlink()
 
 
-def rename_machine(root):
-    (root / MACHINE).rename(root / "another-name")
-
-
-def withdraw_what_is_taken_out(root):
-    withdraw(root, take_out(root / NAME)["started"])
-
-
 def withdraw_another(root):
     withdraw(root, "2020-01-01T00:00:00Z")
     take_out(root / NAME)
@@ -116,12 +106,13 @@ CHANGED = "no longer has the times that were committed"
     ("happen", "runs", "rest"),
     [
         (lambda root: take_out(root / NAME), RUNS[:1], GONE),
-        (unlink, RUNS, GONE),
+        (lambda root: take_out(root / NAME, -1), [FAILED], GONE),
+        (lambda root: (root / NAME).unlink(), [*RUNS, FAILED], GONE),
         (change_times, RUNS[:1], CHANGED),
         (withdraw_another, RUNS[:1], GONE),
-        (withdraw_what_is_taken_out, [], ""),
+        (lambda root: withdraw(root, take_out(root / NAME)["started"]), [], ""),
         (rename_file, [], ""),
-        (rename_machine, [], ""),
+        (lambda root: (root / MACHINE).rename(root / "another-name"), [], ""),
         (lambda root: put_in(root / NAME), [], ""),
     ],
 )
@@ -148,23 +139,6 @@ def test_a_branch_is_held_against_where_it_left_main_and_any_other_commit_may_be
     assert len(history.lost(root, between)) == 2
     with pytest.raises(InputError, match="since: 'never' is no commit"):
         history.lost(root, "never")
-
-
-def test_damaged_and_other_files_have_no_invocations(root, repository):
-    (root / MACHINE / "machine.json").write_text("{}")
-    (root / MACHINE / "rates.json").write_text("[]")
-    (root / MACHINE / STACK / "cut.json").write_text('{"stack": "')
-    commit(repository)
-    (root / MACHINE / STACK / "cut.json").unlink()
-    assert history.lost(root) == []
-
-
-def test_a_failed_invocation_is_told_by_its_start(root, repository):
-    put_in(root / NAME, status="oom", error="made up", result=None)
-    commit(repository)
-    assert history.lost(root) == []
-    take_out(root / NAME, -1)
-    assert len(history.lost(root)) == 1
 
 
 def test_a_folder_outside_of_any_checkout_or_without_git_is_compared_with_nothing(root, tmp_path, monkeypatch):

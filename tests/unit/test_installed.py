@@ -1,6 +1,7 @@
 """The package where its wheel alone is installed: no checkout, and no package that only the book needs."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def installed(tmp_path_factory):
     source, site = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
     for name in ("traintime", "data/derived", "data/external"):
         shutil.copytree(paths.ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.py", "pyproject.toml", "README.md"):
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "_config.yml"):
         shutil.copy(paths.ROOT / name, source)
     build = [sys.executable, "-m", "uv", "build", "-q", "--wheel", "--no-build-isolation", "-o", site, source]
     subprocess.run(build, check=True)
@@ -44,6 +45,13 @@ def installed(tmp_path_factory):
         return subprocess.run([sys.executable, *words], cwd=site, env=environment, capture_output=True, text=True)
 
     return run
+
+
+def test_an_index_can_show_what_it_says(installed):
+    code = "import importlib.metadata as m; print(m.metadata('how-long-will-it-train'))"
+    text = installed("-c", code).stdout
+    assert "Description-Content-Type: text/markdown" in text
+    assert not re.search(r"\]\((?!https?://)", text)
 
 
 @pytest.mark.parametrize("words", ["estimate --vocabulary 20000 --on T4", "side-by-side"])

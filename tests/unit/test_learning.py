@@ -8,7 +8,6 @@ import pytest
 
 from traintime.errors import InputError
 from traintime.learning import results, run, tasks
-from traintime.learning.run import TrialPlan
 from traintime.learning.trial import Trial, make_trial
 
 
@@ -69,43 +68,42 @@ def test_changing_any_one_field_changes_the_key():
 
 
 def test_a_plan_is_every_combination_and_what_is_added():
-    plan = TrialPlan.from_profile("x", {"batch": [16, 64], "seeds": 3, "also": [{"gates": "hard", "batch": 16}]})
-    assert [trial.key for trial in plan.trials] == [
+    plan = run.planned("x", {"batch": [16, 64], "seeds": 3, "also": [{"gates": "hard", "batch": 16}]})
+    assert [trial.key for trial, _ in plan] == [
         "mnist1d-u64-b16-n40",
         "mnist1d-u64-b64-n40",
         "mnist1d-u64-b16-n40-hard-gates",
     ]
-    assert plan.seeds == 3
+    assert {seeds for _, seeds in plan} == {3}
 
 
 @pytest.mark.parametrize("seeds", [0, 1.5, "many"])
 def test_a_number_of_seeds_that_is_none_is_refused(seeds):
     with pytest.raises(InputError, match=r"^seeds: "):
-        TrialPlan.from_profile("x", {"seeds": seeds})
+        run.planned("x", {"seeds": seeds})
 
 
 def test_only_missing_seeds_are_trained_and_a_shared_trial_once(tmp_path):
-    few, more = (TrialPlan("x", [make_trial()], number) for number in (2, 4))
-    assert run.run([few], tmp_path, jobs=2, train=fake) == 2
-    assert run.outstanding([few, more], tmp_path) == [(make_trial(), [2, 3])]
-    seen = []
-    assert run.run([few, more], tmp_path, jobs=1, report=lambda trial, one: seen.append(one["seed"]), train=fake) == 2
+    few, more = [(make_trial(), 2)], [(make_trial(), 4)]
+    assert run.run(run.outstanding(few, tmp_path), tmp_path, jobs=2, train=fake) == 2
+    assert run.outstanding([*few, *more], tmp_path) == [(make_trial(), [2, 3])]
+    seen, todo = [], run.outstanding(more, tmp_path)
+    assert run.run(todo, tmp_path, jobs=1, report=lambda trial, one: seen.append(one["seed"]), train=fake) == 2
     assert sorted(seen) == [2, 3]
-    assert run.outstanding([few, more], tmp_path) == []
+    assert run.outstanding([*few, *more], tmp_path) == []
 
 
 def test_lazy_adam_is_read_and_trained_no_more(tmp_path):
     from traintime.learning import train
 
-    plan = TrialPlan("x", [make_trial(), make_trial(task="moods", table="lazy-adam")], 1)
-    for start in (lambda: run.run([plan], tmp_path, train=fake), lambda: train.model(plan.trials[1], None)):
+    lazy = make_trial(task="moods", table="lazy-adam")
+    for start in (lambda: run.outstanding([(lazy, 1)], tmp_path), lambda: train.model(lazy, None)):
         with pytest.raises(InputError, match=r"^table: 'lazy-adam' is trained no more. Take deferred"):
             start()
-    assert results.table(tmp_path).empty
-    for trial in plan.trials:
+    for trial in (make_trial(), lazy):
         results.append(tmp_path, trial, *fake(trial, [0]))
     assert results.table(tmp_path)["table"].tolist() == ["dense", "lazy-adam"]
-    assert run.outstanding([plan], tmp_path) == []
+    assert run.outstanding([(lazy, 1)], tmp_path) == []
 
 
 def test_what_came_before_a_failure_is_kept(tmp_path):
@@ -114,7 +112,7 @@ def test_what_came_before_a_failure_is_kept(tmp_path):
         raise RuntimeError("out of luck")
 
     with pytest.raises(RuntimeError, match="out of luck"):
-        run.run([TrialPlan("x", [make_trial()], 3)], tmp_path, jobs=1, train=breaks)
+        run.run([(make_trial(), [0, 1, 2])], tmp_path, jobs=1, train=breaks)
     assert results.seeds(tmp_path, make_trial()) == {0}
 
 
@@ -122,7 +120,7 @@ def test_what_came_before_a_failure_is_kept(tmp_path):
 
 
 def test_results_are_a_table_of_one_row_a_seed_with_the_code_that_made_them(tmp_path):
-    run.run([TrialPlan("x", [make_trial(), make_trial(gates="hard")], 2)], tmp_path, train=fake)
+    run.run([(make_trial(), [0, 1]), (make_trial(gates="hard"), [0, 1])], tmp_path, train=fake)
     found = results.table(tmp_path)
     assert found[["gates", "seed"]].to_numpy().tolist() == [["hard", 0], ["hard", 1], ["sigmoid", 0], ["sigmoid", 1]]
     assert found["code"].unique().tolist() == [run.code(make_trial())]

@@ -1,11 +1,10 @@
-"""The documents' own figures: they load, and they say what the book says of them."""
+"""The documents' own figures, and those of others: they load, and they say what the book says of them."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from traintime import paths
-from traintime.book import original
+from traintime.book import external, original
 from traintime.explain import formula, statistics
 
 
@@ -18,36 +17,12 @@ def test_every_file_loads_and_says_where_each_figure_stands(path):
     assert rows.get("place", pd.Series(["in the document"])).str.len().gt(0).all()
 
 
-def test_every_document_that_gives_figures_has_a_file():
-    names = {path.stem.partition("-")[0] for path in paths.ORIGINAL.glob("*.csv")}
-    assert names == {"claims", "s0", "s2", "s3", "s4"}
-
-
-@pytest.mark.parametrize(
-    ("printed", "expected"), [("2.7", 0.05), ("25", 0.5), ("4.", 0.5), ("0.76", 0.005), ("2", 0.5), ("2.10", 0.005)]
-)
-def test_half_a_unit_of_the_last_printed_digit(printed, expected):
-    assert original.half_unit(pd.Series([printed]))[0] == pytest.approx(expected)
-
-
 # S0
 
 
 @pytest.fixture(scope="module")
 def s0():
     return original.s0()
-
-
-def test_the_tables_have_three_sizes_a_sweep_and_a_device(s0):
-    assert s0.groupby(["sweep", "device"]).size().to_dict() == {
-        (sweep, device): 3 for sweep in ("vocabulary", "batch") for device in ("CPU", "GPU")
-    }
-    assert set(s0.loc[s0["sweep"] == "vocabulary", "batch"]) == {100}
-    assert set(s0.loc[s0["sweep"] == "batch", "vocabulary"]) == {280_000}
-
-
-def test_what_is_printed_is_the_time_in_thousands(s0):
-    assert (s0["printed"].astype(float) * 1000).tolist() == pytest.approx(s0["epoch_s"].tolist())
 
 
 def test_a_cell_in_seconds_a_step_by_hand(s0):
@@ -59,20 +34,8 @@ def test_a_cell_in_seconds_a_step_by_hand(s0):
 
 
 @pytest.fixture(scope="module")
-def fits(s0):
-    """The three-term formula on each device."""
-    made = {}
-    for device, rows in s0.groupby("device"):
-        seconds = rows["step_s"].to_numpy()
-        redraw = formula.rounded(seconds, rows["half_step_s"].to_numpy())
-        made[device] = formula.fit(formula.THREE_TERMS, rows, seconds, redraw, draws=400)
-    return made
-
-
-@pytest.mark.parametrize("device", ["CPU", "GPU"])
-def test_three_terms_explain_the_six_cells_of_a_device(fits, device):
-    assert fits[device].mean_error < 0.02
-    assert len(fits[device].errors) == 6
+def fits():
+    return original.s0_fits(draws=400)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("b", 15.4), ("c", 12.5)])
@@ -84,24 +47,30 @@ def test_the_lead_of_the_gpu_tends_to_the_ratio_of_the_coefficients(fits, name, 
     assert found.high < 20, "the document's guess lies outside"
 
 
-def test_the_document_contradicts_itself_no_more_than_its_rounding_allows(s0):
-    """The point that both sweeps nearly share: more sentences in a step never take it less time."""
-    for _, rows in s0[s0["vocabulary"] == 280_000].groupby("device"):
-        steps = rows.sort_values("batch")
-        assert (np.diff(steps["step_s"]) > -steps["half_step_s"].max()).all()
+# Figures of others
 
 
-# S3
+def test_the_data_sheets_arithmetic_is_two_operations_a_cycle_and_core():
+    card = external.hardware("K40m")
+    assert card["float32 peak"] == pytest.approx(2 * card["cores"] * card["base clock"], rel=1e-3)
+    assert card["float32 peak"] == 3 * card["float64 peak"]
+    assert card["bandwidth measured"] < card["bandwidth peak"]
 
 
-def test_a_fixed_part_a_batch_and_a_part_an_image_explain_s3():
-    rows = original.read("s3-batch")
-    predicted = 841 + 361 / rows["batch"]
-    assert (predicted / rows["total_s"] - 1).abs().max() < 0.017
+def test_every_published_figure_names_its_unit_and_source():
+    rows = pd.read_csv(paths.EXTERNAL / "hardware.csv")
+    assert not rows.isna().any(axis=None)
+    assert not rows.duplicated(["device", "name"]).any()
+    assert set(rows["unit"]) <= {"core", "Hz", "FLOP/s", "byte/s", "byte"}
+    assert set(rows["kind"]) == {"card", "processor"}
+    assert (rows.groupby("device")["kind"].nunique() == 1).all()
 
 
-def test_the_two_parts_of_s3_are_the_fits_own():
-    rows = original.read("s3-batch")
-    terms = np.column_stack([np.ones(len(rows)), 1 / rows["batch"]]) / rows["total_s"].to_numpy()[:, None]
-    solution, *_ = np.linalg.lstsq(terms, np.ones(len(rows)))
-    assert solution == pytest.approx([841, 361], abs=1)
+def test_the_ratio_of_two_fits_lies_between_the_ratios_of_their_coefficients(fits):
+    rows = pd.DataFrame({"vocabulary": [1, 280_000, 10**9], "batch": [1, 100, 1]})
+    ratios = formula.ratio(fits["CPU"], fits["GPU"], rows)
+    terms = [fits["CPU"].coefficients[name] / fits["GPU"].coefficients[name] for name in "abc"]
+    assert ratios["ratio"].between(min(terms), max(terms)).all()
+    assert (ratios["low"] <= ratios["ratio"]).all()
+    assert (ratios["ratio"] <= ratios["high"]).all()
+    assert ratios["ratio"].iloc[2] == pytest.approx(terms[1], rel=1e-3), "a large vocabulary: the rows' own ratio"

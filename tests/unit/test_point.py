@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from traintime import workloads
 from traintime.errors import InputError
 from traintime.point import Point, Run, axis_label, fields, make_point, sizes_fields
-from traintime.workloads.base import BY_ROW, Batch, Fields
+from traintime.workloads.base import BY_ROW
 
 SIZES = ("vocabulary", "embedding", "units", "length", "batch")
 
@@ -84,60 +84,23 @@ any_point = st.sampled_from(sorted(workloads.ALL)).flatmap(
     lambda workload: possible(workload).map(lambda chosen: make_point(workload, **chosen))
 )
 
-
-def test_every_field_of_a_point_is_drawn():
-    for workload, of_workload in workloads.ALL.items():
-        assert set(every_field(workload)) == {*of_workload.model_fields, *Run.model_fields}
-
-
-# Keys
-
-
-def test_the_default_is_the_point_of_the_2017_document():
-    point = make_point()
-    sizes = point.sizes
-    numbers = (sizes.vocabulary, sizes.embedding, sizes.units, sizes.length, sizes.batch, sizes.dropout)
-    assert numbers == (280_000, 300, 128, 25, 100, 0.5)
-    assert point.run == Run()
-    assert point.key == "rnn-v280000-e300-u128-l25-b100-adam"
-
-
-def test_what_is_computed_again_stands_in_the_key_and_is_refused_where_no_layer_can():
-    assert make_point("dense", recompute=True).key == f"{make_point('dense').key}-recompute"
-    for workload in set(workloads.ALL) - {"dense"}:
-        with pytest.raises(InputError, match=f"recompute: True is nothing that {workload} can do"):
-            make_point(workload, recompute=True)
-
-
 USUAL = "rnn-v280000-e300-u128-l25-b100-adam"
 
 
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
+        ({}, USUAL),
         ({"optimizer": "sgd"}, "rnn-v280000-e300-u128-l25-b100-sgd"),
-        ({"frozen": True}, f"{USUAL}-frozen"),
-        ({"dropout": 0}, f"{USUAL}-d0"),
-        ({"dropout": 0.25, "device": "gpu"}, f"{USUAL}-d0.25-gpu"),
         ({"vocabulary": 1, "embedding": 2, "units": 3, "length": 4, "batch": 5}, "rnn-v1-e2-u3-l4-b5-adam"),
+        ({"dropout": 0}, f"{USUAL}-d0"),
         ({"optimizer": "adam-rows"}, f"{USUAL}-rows"),
-        ({"tokens": "zipf"}, f"{USUAL}-zipf"),
-        ({"words": 10}, f"{USUAL}-w10"),
-        ({"words": 10, "mask": True}, f"{USUAL}-w10-mask"),
-        ({"loop": "fit"}, f"{USUAL}-fit"),
         ({"loop": "epoch", "sentences": 1_000_000}, f"{USUAL}-epoch1000000"),
-        ({"loop": "epoch", "sentences": 500}, f"{USUAL}-epoch500"),
-        ({"allocator": "glibc-keep"}, f"{USUAL}-glibc-keep"),
-        ({"allocator": "glibc-keep-arenas"}, f"{USUAL}-glibc-keep-arenas"),
-        ({"allocator": "tcmalloc"}, f"{USUAL}-tcmalloc"),
+        ({"allocator": "glibc-keep-arenas", "threads": 1}, f"{USUAL}-glibc-keep-arenas-t1"),
         ({"onednn": "off"}, f"{USUAL}-no-onednn"),
-        ({"onednn": "on"}, f"{USUAL}-onednn"),
-        ({"threads": 1}, f"{USUAL}-t1"),
         ({"loop": "fit", "steps_per_execution": 16}, f"{USUAL}-fit-spe16"),
-        ({"save_every": 10}, f"{USUAL}-save10"),
         ({"save_every": 10, "save_aside": True}, f"{USUAL}-save10-aside"),
         ({"replicas": 2}, f"{USUAL}-x2"),
-        ({"device": "gpu", "kernel": "cudnn"}, f"{USUAL}-gpu-cudnn"),
         ({"device": "gpu", "kernel": "loop-of-cells"}, f"{USUAL}-gpu-loop-of-cells"),
         (
             {"frozen": True, "dropout": 0.2, "tokens": "zipf", "words": 10, "mask": True, "loop": "fit"},
@@ -178,36 +141,10 @@ def test_changing_any_one_field_changes_the_key(workload, name):
 
 
 @given(any_point)
-def test_a_key_can_be_a_file_name(point):
-    assert re.fullmatch(r"[a-z0-9.-]+", point.key)
-    assert point.key.startswith(point.workload + "-")
-
-
-def test_two_dropout_rates_that_are_close_have_two_keys():
-    assert make_point(dropout=0.1234567).key != make_point(dropout=0.1234568).key
-
-
-def test_a_field_that_is_forgotten_in_the_key_is_noticed():
-    class Forgotten(Fields):
-        size: int = 1
-
-    with pytest.raises(StopIteration):
-        Forgotten().shown(False)
-
-
-# What a point is
-
-
-@given(any_point)
-def test_a_point_survives_being_stored(point):
+def test_a_point_survives_being_stored_and_its_key_can_be_a_file_name(point):
     assert Point.model_validate(point.model_dump(mode="json")) == point
     assert make_point(**point.fields) == point
-
-
-def test_a_point_cannot_be_changed():
-    for part, name in ((make_point(), "workload"), (make_point().sizes, "vocabulary"), (make_point().run, "loop")):
-        with pytest.raises(ValidationError):
-            setattr(part, name, "other")
+    assert re.fullmatch(rf"{point.workload}-[a-z0-9.-]+", point.key)
 
 
 def test_every_field_has_a_description_and_an_axis_label():
@@ -223,8 +160,8 @@ def test_every_field_has_a_description_and_an_axis_label():
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *itertools.product([*SIZES, "words", "sentences", "threads", "save_every"], [0, -1, "many", 1.5, True]),
-        *itertools.product(SIZES, ["100", None]),
+        *itertools.product(["vocabulary", "words", "save_every"], [0, "many", 1.5, True]),
+        *itertools.product(["batch"], ["100", None]),
     ],
 )
 def test_a_number_that_is_none_is_refused_with_field_value_and_remedy(field, value):
@@ -232,12 +169,6 @@ def test_a_number_that_is_none_is_refused_with_field_value_and_remedy(field, val
         make_point(**{field: value})
     assert (caught.value.field, caught.value.value) == (field, value)
     assert caught.value.remedy == "Give a whole number of 1 or more."
-
-
-@pytest.mark.parametrize("value", [1, -0.1, 2, "half", float("nan")])
-def test_a_dropout_rate_outside_zero_to_one_is_refused(value):
-    with pytest.raises(InputError, match=r"^dropout: "):
-        make_point(dropout=value)
 
 
 CHOICES = {
@@ -253,17 +184,12 @@ def test_an_unknown_choice_is_refused_and_the_choices_are_named(field):
     assert all(f"'{name}'" in str(caught.value) for name in CHOICES[field])
 
 
-def test_an_unknown_field_is_refused_and_the_fields_are_named():
+def test_an_unknown_field_or_workload_is_refused_and_the_known_ones_are_named():
     with pytest.raises(InputError, match="'vocabluary' is not a known field") as caught:
         make_point(vocabluary=10)
     assert all(name in caught.value.remedy for name in (*SIZES, *Run.model_fields))
-
-
-def test_an_unknown_workload_is_refused_and_the_workloads_are_named():
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"^workload: 'cnn' .*rnn"):
         make_point(workload="cnn")
-    assert (caught.value.field, caught.value.value) == ("workload", "cnn")
-    assert "rnn" in caught.value.remedy
     with pytest.raises(ValidationError, match="'cnn'"):
         Point.model_validate(make_point().model_dump() | {"workload": "cnn"})
 
@@ -273,10 +199,10 @@ def test_an_unknown_workload_is_refused_and_the_workloads_are_named():
     [
         ({"words": 26}, "words", 26, "is more than the length 25", "Give the length or less."),
         ({"words": 1, "vocabulary": 1}, "vocabulary", 1, "has no row but the padding's", "Give 2 or more."),
+        ({"dropout": 1}, "dropout", 1, "is refused", "Give a value that it takes."),
         ({"loop": "epoch", "sentences": 99}, "sentences", 99, "does not fill a batch of 100", "Give more."),
         ({"loop": "epoch"}, "sentences", None, "is missing for the loop epoch", "Give the samples of the epoch."),
         ({"sentences": 5000}, "sentences", 5000, "is for the loop epoch, not steps", "or give the loop epoch."),
-        ({"sentences": 5000, "loop": "fit"}, "sentences", 5000, "is for the loop epoch, not fit", "Leave it out"),
         (
             {"accumulated": 2, "optimizer": "adam-deferred"},
             "accumulated",
@@ -287,14 +213,12 @@ def test_an_unknown_workload_is_refused_and_the_workloads_are_named():
         ({"mask": True}, "mask", True, "finds no padding to skip", "Give the number of words that are not padding."),
         ({"allocator": "no-pool"}, "allocator", "no-pool", "is for a GPU", "Take another, or give the device gpu."),
         ({"kernel": "cudnn"}, "kernel", "cudnn", "is for a GPU", "Leave it out, or give the device gpu."),
-        ({"kernel": "loop-of-cells"}, "kernel", "loop-of-cells", "is for a GPU", "or give the device gpu."),
         ({"steps_per_execution": 2}, "steps_per_execution", 2, "is for the loops fit and epoch", "or take fit."),
         ({"save_aside": True}, "save_aside", True, "finds nothing to save", "Give save_every"),
         ({"replicas": 3}, "replicas", 3, "cannot share a batch of 100 evenly", "Take a batch that they divide."),
         ({"replicas": 2, "loop": "fit"}, "replicas", 2, "are for single steps on a CPU", "Leave out loop"),
-        ({"replicas": 2, "device": "gpu"}, "replicas", 2, "are for single steps on a CPU", "device"),
-        ({"replicas": 2, "save_every": 5}, "replicas", 2, "without saving", "save_every"),
         ({"feed": "decoded"}, "feed", "decoded", "makes images, which rnn does not read", "Take the workload blocks."),
+        ({"recompute": True}, "recompute", True, "is nothing that rnn can do", "Take the workload dense."),
     ],
 )
 def test_fields_that_do_not_fit_together_are_refused(chosen, field, value, problem, remedy):
@@ -303,31 +227,3 @@ def test_fields_that_do_not_fit_together_are_refused(chosen, field, value, probl
     assert (caught.value.field, caught.value.value) == (field, value)
     assert problem in caught.value.problem
     assert remedy in caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        {"words": 25},
-        {"words": 25, "vocabulary": 2},
-        {"loop": "epoch", "sentences": 100},
-        {"device": "gpu", "kernel": "loop-of-cells"},
-        {"device": "gpu", "allocator": "no-pool"},
-    ],
-)
-def test_fields_that_just_fit_together_are_taken(chosen):
-    point = make_point(**chosen)
-    assert {name: point.fields[name] for name in chosen} == chosen
-
-
-def test_sizes_of_another_workload_are_refused(monkeypatch):
-    class Other(workloads.Sizes):
-        name = "other"
-        batch: Batch = 100
-
-    monkeypatch.setitem(workloads.ALL, "other", Other)
-    with pytest.raises(ValidationError, match="sizes"):
-        Point(workload="rnn", sizes=Other())
-    with pytest.raises(ValidationError, match="sizes"):
-        Point(workload="other", sizes=make_point().sizes)
-    assert Point(workload="other", sizes={"batch": 3}).key == "other-b3"

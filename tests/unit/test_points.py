@@ -12,12 +12,10 @@ from traintime.point import fields, make_point
 from traintime.store.table import ALIKE, table
 
 
-def row(
-    step_s=np.nan, status="ok", stack="numpy", disturbed=False, started="2026-01-02T03:04:05Z", how=None, **changes
-):
+def row(step_s=np.nan, status="ok", stack="numpy", disturbed=False, how=None, **changes):
     """One row of the table, of which a failed run tells little; how: values of ALIKE that are not the usual ones."""
     told = dict.fromkeys(["versions", "path", "told"], np.nan) if status != "ok" else {}
-    run = {"status": status, "disturbed": disturbed, "started": started} | told | (how or {})
+    run = {"status": status, "disturbed": disturbed} | told | (how or {})
     return made_up.row(stack, make_point(**changes), 1, step_s, median_s=step_s / 2, peak_bytes=1000 * step_s, **run)
 
 
@@ -25,47 +23,40 @@ def frame(*rows):
     return pd.DataFrame(list(rows))
 
 
-def test_a_point_has_means_and_the_largest_peak():
-    point = points(frame(row(1.0), row(2.0), row(6.0))).iloc[0]
-    assert (point.status, point.invocations, point.step_s, point.peak_bytes) == ("ok", 3, 3.0, 6000)
-    assert point.typical_s == pytest.approx(12 ** (1 / 3) / 2)
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([row(1.0), row(2.0), row(6.0)], {"status": "ok", "invocations": 3, "step_s": 3.0, "peak_bytes": 6000}),
+        ([row(1.0), row(4.0)], {"typical_s": 1.0}),
+        ([row(1.0), row(status="timeout"), row(3.0)], {"status": "timeout", "invocations": 3, "step_s": 2.0}),
+        ([row(1.0), row(9.0, disturbed=True), row(3.0)], {"invocations": 3, "disturbed": 1, "step_s": 2.0}),
+        ([row(1.0, disturbed=True), row(3.0, disturbed=True)], {"disturbed": 2, "step_s": 2.0}),  # all there is
+        ([row(status="oom"), row(status="oom")], {"status": "oom", "invocations": 2, "step_s": None, "low_s": None}),
+    ],
+)
+def test_a_point_has_the_times_of_what_counts_and_says_what_failed_or_was_disturbed(runs, expected):
+    found = points(frame(*runs, row(9.0, vocabulary=10))).set_index("vocabulary").loc[[280_000]]
+    assert len(found) == 1
+    point = found.iloc[0]
+    for name, value in expected.items():
+        assert pd.isna(point[name]) if value is None else point[name] == pytest.approx(value), name
 
 
-def test_the_interval_has_the_spread_of_the_stacks_points():
+def test_the_interval_has_the_spread_of_the_stacks_points_and_a_single_run_none_without():
     quiet = [row(step, vocabulary=10) for step in (2.0, 2.0, 2.0)]
     loud = [row(step, vocabulary=20) for step in (1.0, 2.0, 4.0)]
     others = [row(step, stack="2026-jax") for step in (1.0, 9.0)]
-    found = points(frame(*quiet, *loud, *others)).set_index(["stack", "vocabulary"])
+    alone = row(1.0, stack="2026-torch")
+    found = points(frame(*quiet, *loud, row(3.0, vocabulary=30), *others, alone)).set_index(["stack", "vocabulary"])
     spread = statistics.pooled_spread([[2.0] * 3, [1.0, 2.0, 4.0]])
-    for vocabulary, steps in ((10, [2.0] * 3), (20, [1.0, 2.0, 4.0])):
+    for vocabulary, steps in ((10, [2.0] * 3), (20, [1.0, 2.0, 4.0]), (30, [3.0])):
         expected = statistics.mean(steps, spread)
         point = found.loc[("numpy", vocabulary)]
         assert (point.step_s, point.low_s, point.high_s) == (expected.value, expected.low, expected.high)
+    assert found.loc[("2026-torch", 280_000), ["low_s", "high_s"]].isna().all()
 
 
-def test_a_single_run_has_an_interval_only_where_its_stack_was_repeated():
-    alone = points(frame(row(1.0))).iloc[0]
-    assert alone.step_s == 1.0
-    assert alone[["low_s", "high_s"]].isna().all()
-    beside = points(frame(row(1.0), row(2.0, vocabulary=10), row(2.2, vocabulary=10))).set_index("vocabulary")
-    assert beside.loc[280_000].low_s < 1.0 < beside.loc[280_000].high_s
-
-
-# What failed or was disturbed
-
-
-@pytest.mark.parametrize("status", ["oom", "timeout", "crashed", "missing"])
-def test_a_point_that_never_ended_well_has_a_status_and_no_time(status):
-    found = points(frame(row(status=status), row(status=status), row(2.0, vocabulary=10)))
-    point = found.set_index("vocabulary").loc[280_000]
-    assert (point.status, point.invocations) == (status, 2)
-    assert point[["step_s", "low_s", "high_s", "typical_s", "peak_bytes"]].isna().all()
-
-
-def test_a_point_that_failed_once_says_so_and_keeps_the_times_of_the_others():
-    found = points(frame(row(1.0), row(status="timeout"), row(3.0)))
-    assert len(found) == 1
-    assert tuple(found.loc[0, ["status", "invocations", "step_s", "versions"]]) == ("timeout", 3, 2.0, "x 1")
+# What is kept apart
 
 
 def test_a_failure_that_may_belong_to_two_ways_stands_alone():
@@ -75,38 +66,17 @@ def test_a_failure_that_may_belong_to_two_ways_stands_alone():
     assert list(found.invocations) == [1, 1, 1]
 
 
-def test_a_disturbed_invocation_is_counted_and_its_time_is_not():
-    found = points(frame(row(1.0), row(9.0, disturbed=True), row(3.0)))
-    assert tuple(found.loc[0, ["invocations", "disturbed", "step_s", "peak_bytes"]]) == (3, 1, 2.0, 3000)
-
-
-def test_where_every_invocation_was_disturbed_their_times_are_all_there_is():
-    found = points(frame(row(1.0, disturbed=True), row(3.0, disturbed=True), row(9.0, vocabulary=10)))
-    assert tuple(found.set_index("vocabulary").loc[280_000, ["disturbed", "step_s"]]) == (2, 2.0)
-
-
-# What is kept apart
-
-
-def test_points_that_differ_in_any_field_are_kept_apart():
-    changes = [{}, {"vocabulary": 10}, {"batch": 7}, {"optimizer": "sgd"}, {"frozen": True}, {"length": 3}]
-    changes += [{"onednn": "off"}, {"words": 5}, {"words": 5, "mask": True}, {"loop": "fit"}]
+def test_points_that_differ_in_any_field_are_kept_apart_in_order_of_stack_and_size():
+    changes = [{"vocabulary": 20}, {"vocabulary": 10}, {"batch": 7}, {"frozen": True}, {"words": 5}]
+    changes += [{"words": 5, "mask": True}, {"loop": "fit"}]
     found = points(frame(*(row(1.0, **change) for change in changes), row(1.0, stack="2026-jax")))
-    assert list(found.invocations) == [1] * 11
+    assert list(found.invocations) == [1] * 8
+    assert list(found["stack"]) == ["2026-jax"] + ["numpy"] * 7
+    assert [rows for rows in found.vocabulary if rows < 280_000] == [10, 20]
 
 
 @pytest.mark.parametrize(
-    "how",
-    [
-        {"threads": 1},
-        {"versions": "numpy 2.1.0"},
-        {"code": ""},
-        {"protocol": "2+30"},
-        {"path": "OpenBLAS SkylakeX"},
-        {"path": np.nan},
-        {"told": True},
-    ],
-    ids=str,
+    "how", [{"threads": 1}, {"versions": "numpy 2.1.0"}, {"code": ""}, {"protocol": "2+30"}, {"path": np.nan}], ids=str
 )
 def test_what_must_not_be_pooled_is_kept_apart(how):
     assert set(how) <= set(ALIKE)
@@ -114,13 +84,6 @@ def test_what_must_not_be_pooled_is_kept_apart(how):
     assert sorted(zip(found.invocations, found.step_s, strict=True)) == [(1, 8.0), (2, 1.5)]
     spread = pooled_spreads(frame(row(1.0), row(2.0), row(8.0, how=how)), "step_s")["made-up", "numpy"]
     assert spread == statistics.pooled_spread([[1.0, 2.0], [8.0]])
-
-
-def test_points_come_in_order_of_stack_and_size():
-    found = points(frame(*(row(1.0, vocabulary=v, stack=s) for v in (20, 5, 10) for s in ("numpy", "2026-jax"))))
-    assert list(found["stack"]) == ["2026-jax"] * 3 + ["numpy"] * 3
-    assert list(found.vocabulary) == [5, 10, 20] * 2
-    assert list(found.index) == list(range(6))
 
 
 def test_a_table_of_nothing_has_no_points_and_all_columns(tmp_path):

@@ -109,7 +109,7 @@ def test_every_stack_and_device_stands_side_by_side_the_fastest_first():
 
 def helped(known, seconds=(0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-11, 1e-10, 1e-11)):
     priced = prices.Prices("made up", dict(zip(TERMS, seconds, strict=True)), 0.1)
-    found = advice.helps(advice.PricedWork(replace(known, stack="2026-tensorflow"), priced, {}), 100)
+    found = advice.helps(advice.PricedWork(replace(known, stack="2026-tensorflow"), priced), 100)
     return {one.what.split(",")[0].split(":")[0].split(" (")[0]: one for one in found}, priced
 
 
@@ -139,7 +139,7 @@ def test_a_deferred_table_is_advised_above_the_rows_of_chapter_16_alone(stack):
     of_rates = prices.Prices("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
     for count, told in ((least, False), (least + 1, True)):
         model = replace(ModelDescription.from_point(make_point(vocabulary=int(count))), stack=stack)
-        found = advice.helps(advice.PricedWork(model, of_rates, {}), 100)
+        found = advice.helps(advice.PricedWork(model, of_rates), 100)
         assert any("deferred" in one.what for one in found) == told
 
 

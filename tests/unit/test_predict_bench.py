@@ -45,12 +45,11 @@ def test_ten_times_a_smaller_model_is_as_large_as_the_document_at_most():
 
 def test_a_slow_step_shortens_a_training_and_nothing_else_does():
     usual = bench.TRAINED_S
-    assert bench._batches(0.001, usual) == bench.BATCHES[1]
-    assert bench._batches(0.1, usual) == usual / 0.1
-    assert bench._batches(3.0, usual) == bench.BATCHES[0]
-    assert bench._batches(10.0, usual) == bench.SLOW * usual / 10
-    assert bench._batches(1000.0, usual) == bench.LEAST
-    assert bench._batches(0.01, 600.0) == 60_000
+    wanted = {0.001: bench.BATCHES[1], 0.1: usual / 0.1, 3.0: bench.BATCHES[0]}
+    wanted |= {10.0: bench.SLOW * usual / 10, 1000.0: bench.LEAST}
+    assert {step_s: bench._training(step_s, 1, usual)["samples"] for step_s in wanted} == wanted
+    long = bench._training(0.01, 1, 600.0)
+    assert long["samples"] * long["epochs"] == 60_000
 
 
 def test_what_would_not_fit_is_drawn_anew_from_its_sizes_alone_and_counted(monkeypatch):

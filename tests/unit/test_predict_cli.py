@@ -115,8 +115,6 @@ def test_the_largest_that_fits_is_found(traintime):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--largest", "batch"), "'--largest' is a command of its own. Type: traintime largest --help."),
-        (("--compare",), "'--compare' is a command of its own. Type: traintime side-by-side --help."),
         (("--per-hour", "nan"), "per_hour: nan"),
         (("--samples", 0), "samples: 0"),
         (("--probe-batch", 10), "probe_batch: 10 is for Keras models"),

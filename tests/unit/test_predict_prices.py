@@ -55,8 +55,6 @@ def test_of_terms_in_proportion_the_first_has_the_price_whatever_the_rounding():
 def test_what_one_stack_alone_pays_is_no_other_ones():
     paid = {name: prices.of_rates("x", Rates(1e11, 1e10), name).seconds["slice"] for name in prices.known()}
     assert {name for name, seconds in paid.items() if seconds} <= {"2026-torch"}  # a fit may find that it costs nothing
-    assert fits.pays("2026-torch").all()
-    assert fits.pays("numpy").sum() == len(TERMS) - 1
 
 
 def test_what_is_not_known_is_refused_by_name():
@@ -89,7 +87,7 @@ def test_a_processor_has_the_habits_of_processors_and_a_card_those_of_cards():
     on_card = prices.published("T4", "2026-torch")
     assert [found.of, on_card.of] == ["2026-torch on i7-7700K", "2026-torch on T4"]
     assert on_card.seconds["overhead"] == prices.card_costs()["step"]
-    assert on_card.error == prices.on_cards()
+    assert on_card.error == prices.card_costs()["error"]
 
 
 def test_every_device_has_both_rates_and_prices():
@@ -121,6 +119,6 @@ def test_this_machine_s_rates_are_measured_by_another_process(monkeypatch):
 
 
 def test_rates_that_cannot_be_measured_are_an_error_that_says_why(monkeypatch):
-    monkeypatch.setattr(process, "run_worker", lambda *_: {"status": "crashed", "error": "exit status 1"})
+    monkeypatch.setattr(process, "run_module", lambda *_: {"status": "crashed", "error": "exit status 1"})
     with pytest.raises(RuntimeError, match="rates: crashed: exit status 1"):
         process.rates()

@@ -169,8 +169,8 @@ def test_a_sparse_table_is_updated_where_it_was_read(kind):
     dense, sparse = described(False), described(True)
     assert dense.work.trained - sparse.work.trained == 8 * (5000 - 10 * 6)
     assert (dense.frozen, sparse.frozen) == (0, 8 * 5000)
-    assert any("sparse=True" in one.what for one in advice.helps(PricedWork(dense, OF_UPDATE, {}), 10))
-    assert not any("sparse" in one.what for one in advice.helps(PricedWork(sparse, OF_UPDATE, {}), 10))
+    assert any("sparse=True" in one.what for one in advice.helps(PricedWork(dense, OF_UPDATE), 10))
+    assert not any("sparse" in one.what for one in advice.helps(PricedWork(sparse, OF_UPDATE), 10))
 
 
 class WithItsLoss(nn.Module):
@@ -206,7 +206,7 @@ def of(module, data, loss=functional.mse_loss, kind=torch.optim.Adam, **how):
 
 def test_the_work_of_dense_layers_is_the_closed_form():
     module = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 3))
-    work = step_work(of(module, (torch.randn(5, 20), torch.randn(5, 3))), 32).work
+    work = step_work(of(module, (torch.randn(5, 20), torch.randn(5, 3))), 32).total
     form = matmul(32, 20, 64, gradients=1) + matmul(32, 64, 3)
     assert work.flops == form.flops
     assert work.product_bytes == pytest.approx(form.product_bytes, rel=0.05)  # biases are read, too
@@ -239,7 +239,7 @@ class Steps(nn.Module):
 @pytest.mark.parametrize("both", [False, True])
 def test_a_recurrent_layer_counts_its_products(kind, gates, both):
     module = Steps(kind, **({"bidirectional": True} if both else {}))
-    work = step_work(of(module, (torch.randn(6, 10, 16), torch.randn(6, 1))), 6).work
+    work = step_work(of(module, (torch.randn(6, 10, 16), torch.randn(6, 1))), 6).total
     columns, ways = gates * 32, 1 + both
     inputs, states = matmul(60, 16, columns, gradients=1).flops, matmul(60, 32, columns).flops
     last = matmul(6, 32 * ways, 1).flops
@@ -280,7 +280,7 @@ def test_what_is_kept_for_the_way_back_is_what_torch_keeps(module, shape):
     """Told without numbers, it is the same to the byte as in a step with numbers."""
     inputs = torch.randn(12, *shape)
     trainer = of(module, (inputs, torch.zeros_like(module(inputs))))
-    counted = sum(one.saved for one in step_work(trainer, 12).modules)
+    counted = sum(one.saved for one in step_work(trainer, 12).layers)
     assert counted == kept_by_a_real_step(trainer, 12)
 
 

@@ -6,14 +6,14 @@ import subprocess
 import pytest
 
 from traintime import paths
-from traintime.book import chapters, predictions, stored
+from traintime.book import chapters, predictions, stored, verdicts
 from traintime.book.claims import Judged
 from traintime.book.predictions import Prediction
 
-LABELS = {claim.label for chapter in chapters.MODULES for claim in chapters.of(chapter)}
+LABELS = {*verdicts.every_claim(), *(label for label, _ in verdicts.closed())}
 
 
-def verdicts(*words):
+def came(*words):
     return [(Judged(None, "m", word.lstrip("!"), ""), word[0] == "!") for word in words]
 
 
@@ -33,7 +33,7 @@ def verdicts(*words):
     ],
 )
 def test_the_outcome_follows_from_the_claims(words, outcome, monkeypatch):
-    monkeypatch.setattr(Prediction, "judged", verdicts(*words))
+    monkeypatch.setattr(Prediction, "judged", came(*words))
     assert predictions.read()[0].outcome == outcome
 
 

@@ -6,24 +6,16 @@ import re
 import nbformat
 import pytest
 
-from traintime.book import reader
-from traintime.book.glue import PREFIX
+from traintime.book import numbers, reader
 
 URL = "https://github.com/somebody/book"
 VALUES = {"step": "12 ms", "share": "40 %"}
 
 
 def executed(path, values=VALUES):
-    """A chapter that glued these values."""
-    outputs = [
-        nbformat.v4.new_output(
-            "display_data",
-            {PREFIX + "text/plain": repr(value)},
-            metadata={"scrapbook": {"name": name, "mime_prefix": PREFIX}},
-        )
-        for name, value in values.items()
-    ]
-    cell = nbformat.v4.new_code_cell("page.glue()", outputs=outputs)
+    """A chapter whose text names these values, as it ran."""
+    output = nbformat.v4.new_output("display_data", {numbers.KIND: values})
+    cell = nbformat.v4.new_code_cell("numbers.give()", outputs=[output], id=numbers.CELL)
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
     return path
 
@@ -32,12 +24,11 @@ def executed(path, values=VALUES):
 def chapter(tmp_path, monkeypatch):
     """A chapter's source, and the same as it ran; returns what makes its reader's copy."""
     cells = [
-        nbformat.v4.new_markdown_cell("# 3. Title\n\nA step takes {glue:text}`step` {cite}`s0`."),
+        nbformat.v4.new_markdown_cell("# 3. Title\n\nA step takes {eval}`step` {cite}`s0`."),
         nbformat.v4.new_code_cell("rounds = 1  # count", metadata={"tags": ["parameters"]}),
-        nbformat.v4.new_code_cell("page.glue(**values)", metadata={"tags": ["remove-cell"]}),
         nbformat.v4.new_code_cell(
             "plots.steps(x);",
-            metadata={"tags": ["hide-input"], "mystnb": {"figure": {"caption": "It grows by {glue:text}`share`."}}},
+            metadata={"tags": ["hide-input"], "mystnb": {"figure": {"caption": "It grows by {eval}`share`."}}},
         ),
         nbformat.v4.new_code_cell("seen = 1"),
     ]
@@ -53,7 +44,7 @@ def test_numbers_are_filled_in_and_sources_named(chapter):
     text = "\n".join(cell.source for cell in chapter().cells)
     assert "A step takes 12 ms (Estimating the Training Time of a Deep Model)." in text
     assert "*It grows by 40 %.*" in text
-    assert not reader.ROLE.search(text)
+    assert "{eval}" not in text
 
 
 def test_the_first_code_fetches_the_package_where_there_is_none(chapter):
@@ -80,50 +71,21 @@ def test_without_a_network_the_first_code_says_what_to_do(chapter, tmp_path, mon
     assert not (tmp_path / "book").exists()
 
 
-def test_a_book_without_an_address_says_what_to_do(chapter):
-    first = next(cell for cell in chapter(None).cells if cell.cell_type == "code")
-    assert "git" not in first.source
-    assert "make lab" in first.source
-
-
-def test_what_the_page_hides_is_collapsed_and_what_glues_is_gone(chapter):
-    cells = {cell.source.split("\n")[0]: cell for cell in chapter().cells}
-    assert cells["plots.steps(x);"].metadata["jupyter"]["source_hidden"]
-    assert "jupyter" not in cells["seen = 1"].metadata
-    assert "page.glue(**values)" not in cells
-
-
 def test_the_sizes_of_a_gpu_follow_the_parameters(chapter):
     sources = [cell.source for cell in chapter().cells]
     assert 'colab.sizes("03-vocabulary")' in sources[sources.index("rounds = 1  # count") + 1]
 
 
-def test_every_cell_has_an_id_of_its_own(chapter):
-    made = chapter()
-    nbformat.validate(made)
-    assert len({cell.id for cell in made.cells}) == len(made.cells)
-
-
 def test_a_number_that_the_run_did_not_give_is_an_error():
     with pytest.raises(KeyError, match="nowhere"):
-        reader.plain("{glue:text}`nowhere`", VALUES)
-
-
-@pytest.mark.parametrize("text", ["{unheard-of}`x`", ":::{unheard-of}\nx\n:::\n"])
-def test_what_has_no_reading_is_an_error(text):
-    with pytest.raises(ValueError, match="unheard-of"):
-        reader.plain(text, VALUES)
+        reader.plain("{eval}`nowhere`", VALUES)
 
 
 @pytest.mark.parametrize(
     ("text", "plain"),
     [
         ("a {term}`stack` and {term}`launches <launch>`", "a stack and launches"),
-        (":::{admonition} Take away\n:class: tip\n\n- {glue:text}`step`\n:::\nx", "> **Take away**\n>\n> - 12 ms\nx"),
-        (":::{margin}\nAside.\n:::\n\nx", "> Aside.\n\nx"),
-        ("```{note}\nSo.\n```\n", "> **Note**\n>\n> So.\n"),
-        (":::{dropdown} More\nSo.\n:::\n", "<details><summary>More</summary>\n\nSo.\n\n</details>\n"),
-        ("(label)=\n## Head", "## Head"),
+        (":::{admonition} Take away\n:class: tip\n\n- {eval}`step`\n:::\nx", "> **Take away**\n>\n> - 12 ms\nx"),
         ("```python\nx = {1: 2}\n```", "```python\nx = {1: 2}\n```"),
     ],
 )

@@ -1,10 +1,6 @@
 """Measurements as chapters ask for them: chosen by every field, never pooled unseen, compared only side by side."""
 
-import json
-import shutil
-
 import numpy as np
-import pandas as pd
 import pytest
 
 from traintime import paths
@@ -52,6 +48,8 @@ def test_a_field_that_nobody_has_is_refused(folder):
     root = folder("m", "numpy", 10)
     with pytest.raises(InputError, match="vocabulry"):
         of(root).points(vocabulry=3)
+    with pytest.raises(KeyError, match=r"'stack': 'numpy', 'vocabulary': 3.*was not measured"):
+        of(root).sides({}, {"vocabulary": 3}, stack="numpy")
 
 
 def test_other_sources_are_another_point_and_the_fuller_one_is_shown_with_its_values_alone(folder):
@@ -98,23 +96,6 @@ def test_fields_that_are_none_do_not_break_a_pair_and_other_sizes_make_no_false_
     assert found["ratio"].iloc[0] == pytest.approx(10 / 12, rel=0.1)
 
 
-def test_two_settings_of_one_stack_are_compared_stack_by_stack(folder):
-    for stack in ("numpy", "2026-jax"):
-        folder("m", stack, 10)
-        root = folder("m", stack, 5, allocator="tcmalloc")
-    m = of(root)
-    found = m.ratios(m.invocations(allocator=["glibc", "tcmalloc"]), [("glibc", "tcmalloc")], of="allocator")
-    assert found["stack"].tolist() == ["2026-jax", "numpy"]
-    assert found["ratio"].tolist() == pytest.approx([2, 2], rel=0.1)
-
-
-def test_without_pairs_there_is_an_empty_table_with_its_columns(folder):
-    root = folder("m", "numpy", 10)
-    found = of(root).ratios(of(root).invocations(), [("2017-tensorflow", "2017-theano")])
-    assert found.empty
-    assert {"above", "below", "ratio", "low", "high", "faster", "reason", "vocabulary"} <= set(found)
-
-
 def test_an_exponent_has_an_interval_and_a_single_run_has_none(folder):
     for length in (10, 100):
         root = folder("m", "numpy", length, length=length)
@@ -137,33 +118,6 @@ def test_lines_have_draws_of_their_own(folder):
     assert abs(np.corrcoef(one.draws["b"], two.draws["b"])[0, 1]) < 0.2
 
 
-def test_a_failed_point_has_a_status_and_no_time(folder):
-    root = folder("m", "numpy", 0, status="oom", rounds=1)
-    (row,) = of(root).points().itertuples()
-    assert row.status == "oom"
-    assert np.isnan(row.step_s)
-
-
-def test_an_empty_folder_has_no_points_and_the_same_columns(tmp_path):
-    found = Measurements(table(tmp_path)).points()
-    assert found.empty
-    assert {"stack", "vocabulary", "step_s", "low_s", "how"} <= set(found)
-
-
-def test_gpu_rows_are_found_on_every_machine_with_either_kernel(folder):
-    root = folder("chip", "2026-jax", 10, vocabulary=10)
-    folder("card", "2026-jax", 10, vocabulary=10, device="gpu")
-    folder("card", "2026-jax", 10, vocabulary=10, device="gpu", kernel="cudnn")
-    for machine in ("chip", "card"):
-        (root / machine / "machine.json").write_text("{}")
-    stored.of.cache_clear()
-    found = stored.on_gpus(vocabulary=10)
-    assert set(found["machine"]) == {"card"}
-    assert len(found) == 2
-    assert stored.on_gpus(vocabulary=999).empty
-    stored.of.cache_clear()
-
-
 # The machines of the book
 
 
@@ -179,40 +133,27 @@ def test_the_reference_is_pinned_and_comes_first():
     assert all((paths.MEASUREMENTS / machine).is_dir() for machine in stored.listed())
 
 
-def test_a_machine_with_more_files_changes_no_page(tmp_path, monkeypatch):
-    """A contributor's folder, however full, is not the reference, and is not shown before somebody lists it."""
-    stored.of.cache_clear()
-    before = stored.of().points(vocabulary=ANY), list(stored.listed()), stored.described()
-    copy = tmp_path / "measurements"
-    shutil.copytree(paths.MEASUREMENTS, copy)
-    theirs = copy / "somebody-elses-64-cores-512-gib"
-    shutil.copytree(copy / stored.reference(), theirs)
-    for path in sorted(theirs.glob("numpy/*.json"))[:40]:
-        text = path.read_text().replace(stored.reference(), theirs.name)
-        path.with_name("more-" + path.name).write_text(text)
-        path.write_text(text)
-    description = json.loads((theirs / "machine.json").read_text()) | {"machine": theirs.name}
-    (theirs / "machine.json").write_text(json.dumps(description))
-    monkeypatch.setattr(paths, "MEASUREMENTS", copy)
-    stored.of.cache_clear()
-    stored.listed.cache_clear()
-    after = stored.of().points(vocabulary=ANY), list(stored.listed()), stored.described()
-    pd.testing.assert_frame_equal(before[0], after[0])
-    assert before[1:] == after[1:]
-    stored.of.cache_clear()
-    stored.listed.cache_clear()
+def test_a_folder_that_nobody_listed_changes_no_page(tmp_path, monkeypatch):
+    """A contributor's, however full: nothing looks into it."""
+    known = stored.named()
+    books = {name: stored.of(name) for name in ("", *known)}
+    for path in paths.MEASUREMENTS.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "somebody-elses-64-cores-512-gib").symlink_to(tmp_path / stored.reference())
+    monkeypatch.setattr(paths, "MEASUREMENTS", tmp_path)
+    monkeypatch.setattr(stored, "of", lambda name="": books[name])
+    stored.first()
+    stored.on_gpus()
+    stored.best(lambda book: None)
+    stored.having(books[""], lambda book: [])
+    assert stored.named.__wrapped__() == known
 
 
-def test_one_round_of_recorded_sources_does_not_stand_for_several_older_ones(folder):
-    for stack, ms in (("2017-theano", 10), ("2017-tensorflow", 20)):
-        folder("m", stack, ms, rounds=4, code=None)
-        folder("m", stack, 5 * ms * (2 if stack == "2017-tensorflow" else 1), rounds=1)
-    root = folder("m", "numpy", 1)
+def test_sweeps_of_the_code_that_measured_last_are_pooled_and_older_code_is_history(folder):
+    for stack, ms, before in (("2017-theano", 10, 50), ("2017-tensorflow", 20, 500)):
+        folder("m", stack, before, rounds=4, code=None)
+        folder("m", stack, ms, rounds=1)
+        root = folder("m", stack, ms, rounds=2, sweep="both")
     m = of(root)
     (row,) = m.ratios(m.invocations(), [("2017-tensorflow", "2017-theano")]).itertuples()
-    assert (row.number, row.ratio) == (4, pytest.approx(2, rel=0.1))
-    for stack, ms in (("2017-theano", 10), ("2017-tensorflow", 40)):
-        folder("m", stack, ms, rounds=3)
-    m = of(root)
-    (row,) = m.ratios(m.invocations(), [("2017-tensorflow", "2017-theano")]).itertuples()
-    assert row.ratio == pytest.approx(4, rel=0.3)
+    assert (row.number, row.sweep, row.ratio) == (3, "both, vocabulary", pytest.approx(2, rel=0.1))

@@ -2,6 +2,7 @@
 
 import csv
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 import pytest
@@ -10,14 +11,14 @@ from made_up import made_up
 from traintime.book import VERDICTS, chapters, original, stored, verdicts
 from traintime.book.claims import Claim, Finding, judge
 from traintime.book.stored import Measurements
-from traintime.book.verdicts import Row
+from traintime.book.verdicts import Basis, Row
 
 ROWS = pd.DataFrame({"machine": ["m"], "stack": ["numpy"], "status": ["ok"]})
 CLAIMS = verdicts.every_claim()
 
 
 def claim(find, label="00.1"):
-    return Claim(label, "It is so.", "ours", find)
+    return Claim(label, "It is so.", find)
 
 
 # What is committed
@@ -31,7 +32,7 @@ def rows():
 def test_every_claim_has_a_verdict_for_every_machine_and_rests_on_todays_data_and_code(rows):
     """One that fails here: `make derived` judges what has changed."""
     assert list(rows) == [(label, machine) for label in CLAIMS for machine in stored.named()]
-    assert verdicts.stale(rows) == []
+    assert verdicts.fresh(verdicts.FILE) == rows
 
 
 @pytest.mark.parametrize("share", [0.02, pytest.param(1, marks=pytest.mark.rest)])
@@ -65,15 +66,19 @@ def file(tmp_path, monkeypatch):
     monkeypatch.setattr(verdicts, "basis", lambda chapter: "today's")
     monkeypatch.delenv(VERDICTS, raising=False)
 
-    def write(*rows, head=Row._fields):
-        with verdicts.FILE.open("w", newline="") as opened:
-            csv.writer(opened, lineterminator="\n").writerows([head, *rows])
+    def write(*rows, basis="today's"):
+        bases = [Basis._fields, (QUESTION, basis)]
+        written = {verdicts.FILE: [Row._fields, *rows], verdicts.bases(verdicts.FILE): bases}
+        for path, lines in written.items():
+            with path.open("w", newline="") as opened:
+                csv.writer(opened, lineterminator="\n").writerows(lines)
         verdicts._rows.cache_clear()
 
     yield write
     verdicts._rows.cache_clear()
 
 
+QUESTION = "01-the-question"
 FIRST = claim(lambda book: Finding(False, "judged now"), "01.1")
 
 
@@ -83,32 +88,27 @@ def of_it(monkeypatch):
     return lambda: (lambda one: (one.verdict, one.figure))(verdicts.on(FIRST, stored.reference()))
 
 
-def test_a_row_that_holds_is_shown(file, of_it):
-    file(Row("01.1", stored.reference(), "holds", "1.2 (1.1 to 1.3), it says", "today's"))
+def test_a_row_that_is_fresh_is_shown(file, of_it):
+    file(Row("01.1", stored.reference(), "holds", "1.2 (1.1 to 1.3), it says"))
     assert of_it() == ("holds", "1.2 (1.1 to 1.3), it says")
 
 
 @pytest.mark.parametrize(
-    "row",
+    ("row", "differs"),
     [
-        Row("01.1", stored.reference(), "holds", "1.2", "yesterday's"),
-        Row("01.2", stored.reference(), "holds", "1.2", "today's"),
-        Row("01.1", "another machine", "holds", "1.2", "today's"),
-        Row("01.1", stored.reference(), "surely", "1.2", "today's"),
-        ("01.1", stored.reference(), "holds"),
+        (Row("01.1", stored.reference(), "holds", "1.2"), {"basis": "yesterday's"}),
+        (Row("01.2", stored.reference(), "holds", "1.2"), {}),
+        (Row("01.1", "another machine", "holds", "1.2"), {}),
+        (("01.1", stored.reference(), "holds"), {}),
     ],
 )
-def test_a_row_that_is_stale_strange_or_missing_is_never_shown(file, of_it, row):
-    file(row)
+def test_a_row_that_is_stale_strange_or_missing_is_never_shown(file, of_it, row, differs):
+    file(row, **differs)
     assert of_it() == ("does not hold", "judged now")
 
 
-def test_a_file_of_another_version_or_none_is_not_read(file, of_it):
-    file(
-        Row("01.1", stored.reference(), "holds", "1.2", "today's"),
-        head=("claim", "machine", "verdict", "figure", "hash"),
-    )
-    assert of_it() == ("does not hold", "judged now")
+def test_a_damaged_file_or_none_is_not_read(file):
+    file(Row("01.1", stored.reference(), "holds", "1.2"))
     verdicts.FILE.write_bytes(b"\xff\x00")
     assert verdicts.read(verdicts.FILE) == {}
     verdicts.FILE.unlink()
@@ -116,33 +116,21 @@ def test_a_file_of_another_version_or_none_is_not_read(file, of_it):
 
 
 def test_only_what_does_not_hold_is_judged_again(tmp_path, monkeypatch, rows):
-    """A chapter with a stale row and one with a missing row are judged; the file then is as the committed one is."""
+    """A chapter on an old basis and one with a missing row are judged; the file then is as the committed one is."""
     asked = []
 
-    class Pool:
-        def __init__(self, *args, **kwargs):
-            pass
+    def rows_of(chapter):
+        asked.append(chapter)
+        return {name: row for name, row in rows.items() if chapters.of_label(row.claim) == chapter}
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            pass
-
-        def submit(self, judge, chapter):
-            asked.append(chapter)
-            return [row for row in rows.values() if chapters.of_label(row.claim) == chapter]
-
-    class Done(list):
-        def result(self):
-            return self
-
-    monkeypatch.setattr(verdicts, "ProcessPoolExecutor", Pool)
-    monkeypatch.setattr(verdicts, "as_completed", lambda futures: [Done(future) for future in futures])
+    monkeypatch.setattr(verdicts, "rows_of", rows_of)
+    monkeypatch.setattr(verdicts, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
     whole = verdicts.FILE.read_text()
     lines = whole.splitlines(keepends=True)
     damaged = tmp_path / "committed.csv"
-    damaged.write_text("".join([*(lines[:1]), lines[1].rsplit(",", 1)[0] + ",old\n", *lines[2:-1]]))
+    damaged.write_text("".join(lines[:-1]))
+    first, *others = verdicts.bases(verdicts.FILE).read_text().splitlines(keepends=True)[1:]
+    verdicts.bases(damaged).write_text("".join(["chapter,basis\n", first.split(",")[0] + ",old\n", *others]))
     monkeypatch.setattr(verdicts, "FILE", damaged)
     said = []
     verdicts.update(tmp_path / "built.csv", said.append)
@@ -156,40 +144,20 @@ def test_only_what_does_not_hold_is_judged_again(tmp_path, monkeypatch, rows):
 
 
 def test_what_a_verdict_rests_on_changes_with_data_and_with_code(monkeypatch):
-    chapter = "03-vocabulary"
-    before = verdicts.basis.__wrapped__(chapter)
-    monkeypatch.setattr(verdicts, "_data", lambda: "other")
-    assert verdicts.basis.__wrapped__(chapter).split("-")[0] == before.split("-")[0]
-    assert verdicts.basis.__wrapped__(chapter) != before
-    behind = verdicts.uses.judging(chapters.module(chapter))
-    assert {"traintime.explain.statistics", "traintime.book.stored", chapters.module(chapter)} <= behind
+    chapter, real = "03-vocabulary", verdicts.uses.kept.digest
+    files = []
+    monkeypatch.setattr(verdicts.uses.kept, "digest", lambda given: files.extend(given) or real(given))
+    verdicts.basis.__wrapped__(chapter)
+    assert {verdicts.uses.file_of(chapters.module(chapter)), verdicts.paths.MEASUREMENTS / "machines.csv"} <= set(files)
+    assert not {verdicts.FILE, verdicts.bases(verdicts.FILE), verdicts.paths.DATA / "sleeps.csv"} & set(files)
 
 
 @pytest.mark.parametrize("chapter", list(chapters.MODULES))
 def test_what_only_draws_is_no_part_of_a_verdict(chapter):
-    behind = verdicts.uses.judging(chapters.module(chapter))
+    behind = verdicts.uses.closure([chapters.module(chapter)], showing=False)
     assert chapters.module(chapter) in behind
     assert not {"traintime.book.page", "traintime.book.workflow", "traintime.book.verdicts"} & behind
     assert not any("plots" in name for name in behind)
-
-
-@pytest.mark.parametrize(
-    ("changed", "same"),
-    [("TABLE", True), ("LIMIT", False)],
-)
-def test_what_only_a_page_shows_of_a_chapter_is_no_part_of_its_verdicts(tmp_path, monkeypatch, changed, same):
-    text = (
-        "from claims import claim\n\nLIMIT = 3\nTABLE = 'a head'\n\n\n"
-        '@claim("99.1", "It is so.")\ndef so(book):\n    return judged(book)\n\n\n'
-        "def judged(book):\n    return LIMIT\n\n\ndef table(book):\n    return TABLE\n"
-    )
-    meanings: list[str] = []
-    for version in (text, text.replace(f"{changed} = ", f"{changed} = 4 or ")):
-        path = tmp_path / f"{len(meanings)}.py"
-        path.write_text(version)
-        monkeypatch.setattr(verdicts.uses, "file_of", lambda module, path=path: path)
-        meanings.append(verdicts.uses.meaning(["chapter"], "chapter"))
-    assert (meanings[0] == meanings[1]) is same
 
 
 def test_a_verdict_that_rests_on_a_rule_younger_than_its_runs_says_so(monkeypatch):

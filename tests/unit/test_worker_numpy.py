@@ -1,12 +1,8 @@
-"""The network by hand: its gradients, its updates, its size."""
+"""The network by hand: its gradients and its updates."""
 
 import numpy as np
 import pytest
 from by_hand import check_gradient
-from hypothesis import given
-from hypothesis import strategies as st
-
-from traintime.point import make_point
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +16,6 @@ def trainer(module, tiny):
     return lambda **changes: module.Trainer(tiny.sizes.model_dump() | changes, tiny.run.model_dump(), 2)
 
 
-def in_double(trainer):
-    """Its network with larger weights in float64, so that finite differences are exact enough."""
-    network = trainer.network
-    network.weights = [4 * weight.astype("float64") for weight in network.weights]
-    network.trained = network.weights[-len(network.trained) :]
-    return network
-
-
 def loss_and_gradients(module, network, tokens, labels, keep):
     probabilities, hidden, tape = network.forward(tokens, keep)
     gradients = network.backward(tokens, labels, probabilities, hidden, keep, tape)
@@ -36,9 +24,12 @@ def loss_and_gradients(module, network, tokens, labels, keep):
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_gradients_agree_with_finite_differences(module, trainer, frozen):
+    """With larger weights in float64, so that finite differences are exact enough."""
     trainer = trainer(frozen=frozen)
     tokens, labels = next(trainer.batches)
-    network = in_double(trainer)
+    network = trainer.network
+    network.weights = [4 * weight.astype("float64") for weight in network.weights]
+    network.trained = network.weights[-len(network.trained) :]
     keep = (np.random.default_rng(0).random((6, 4)) < 0.5) * 2.0
     _, gradients = loss_and_gradients(module, network, tokens, labels, keep)
     assert len(gradients) == len(network.trained) == (5 if frozen else 6)
@@ -50,13 +41,14 @@ def test_gradients_agree_with_finite_differences(module, trainer, frozen):
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "adam-rows"])
-def test_a_frozen_embedding_is_left_alone_and_the_rest_is_trained(trainer, optimizer):
+def test_a_frozen_embedding_is_left_alone_and_the_rest_is_trained_in_single_precision(trainer, optimizer):
     trainer = trainer(frozen=True, optimizer=optimizer)
     before = [weight.copy() for weight in trainer.weights]
     for _ in range(3):
-        trainer.step()
+        assert isinstance(trainer.step(), float)
     np.testing.assert_array_equal(trainer.weights[0], before[0])
     assert not any(np.array_equal(new, old) for new, old in zip(trainer.weights[1:], before[1:], strict=True))
+    assert {array.dtype for array in trainer.weights} == {np.dtype("float32")}
 
 
 def test_sgd_takes_a_hundredth_of_the_gradient_away(module, trainer):
@@ -88,36 +80,15 @@ def test_adam_follows_the_textbook(trainer):
         np.testing.assert_allclose(new, wanted, atol=1e-6)
 
 
-def test_everything_stays_in_single_precision(trainer):
-    trainer = trainer()
-    loss = trainer.step()
-    assert isinstance(loss, float)
-    kept = trainer.weights + trainer.optimizer.first + trainer.optimizer.second
-    assert {array.dtype for array in kept} == {np.dtype("float32")}
-
-
-def test_without_dropout_two_trainers_have_the_same_losses(trainer):
-    one, other = trainer(dropout=0.0).losses(5), trainer(dropout=0.0).losses(5)
-    assert one == other
-    assert len(one) == 6
-    assert one[0] == one[1], "the loss of the starting weights, as the first step sees it"
-
-
-# Adam over the rows of the batch alone
-
-
-@pytest.fixture
-def both(trainer):
-    """A trainer that updates every row and one that updates the batch's, on a table of which a batch is a part."""
-    return [trainer(vocabulary=90, dropout=0.0, optimizer=optimizer) for optimizer in ("adam", "adam-rows")]
+# Adam over the rows of the batch alone, on a table of which a batch is a part
 
 
 def table_state(trainer):
     return [array.copy() for array in (trainer.weights[0], trainer.optimizer.first[0], trainer.optimizer.second[0])]
 
 
-def test_by_rows_the_rows_that_are_not_in_the_batch_stay_as_they_are(both):
-    _, rows = both
+def test_by_rows_the_rows_that_are_not_in_the_batch_stay_as_they_are(trainer):
+    rows = trainer(vocabulary=90, dropout=0.0, optimizer="adam-rows")
     for tokens, labels in [next(rows.batches) for _ in range(3)]:
         rows.batches = iter([(tokens, labels)])
         used, others = np.unique(tokens), np.setdiff1d(np.arange(90), tokens)
@@ -129,37 +100,22 @@ def test_by_rows_the_rows_that_are_not_in_the_batch_stay_as_they_are(both):
             assert (new[used] != old[used]).any(axis=1).all(), "every row of the batch moves, its moments too"
 
 
-def test_by_rows_the_first_step_is_adams(both):
+def test_by_rows_the_first_step_and_its_losses_are_adams_until_a_row_moves_without_its_word(trainer):
     """From moments of zero a row without a gradient stays where it is under Adam, too."""
-    dense, rows = both
+    ways = ("adam", "adam-rows")
+    dense, rows = (trainer(vocabulary=90, dropout=0.0, optimizer=optimizer) for optimizer in ways)
     assert dense.step() == rows.step()
-    for one, other in (
-        (dense.weights, rows.weights),
-        (dense.optimizer.first, rows.optimizer.first),
-        (dense.optimizer.second, rows.optimizer.second),
-    ):
-        for expected, found in zip(one, other, strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
-
-
-def test_by_rows_the_losses_are_adams_until_a_row_moves_without_its_word(trainer):
-    """Enough steps for a word to be missing from a batch after it was in an earlier one."""
-    dense, rows = (
-        trainer(vocabulary=90, dropout=0.0, optimizer=optimizer).losses(40) for optimizer in ("adam", "adam-rows")
-    )
+    for expected, found in zip(table_state(dense), table_state(rows), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    dense, rows = (trainer(vocabulary=90, dropout=0.0, optimizer=optimizer).losses(40) for optimizer in ways)
     assert rows[:3] == pytest.approx(dense[:3], abs=1e-6)
-    assert rows[3:] != pytest.approx(dense[3:], abs=1e-6)
+    assert rows[3:] != pytest.approx(dense[3:], abs=1e-6), "a word is missing from a batch after an earlier one"
 
 
-# The loop
-
-
-@pytest.mark.parametrize(("sentences", "steps"), [(6, 1), (12, 2), (13, 3), (5, 1)])
+@pytest.mark.parametrize(("sentences", "steps"), [(12, 2), (13, 3)])
 def test_fit_takes_every_sentence_once_and_leaves_the_pool_of_batches(trainer, sentences, steps):
     trainer = trainer()
-    pool = trainer.batches
-    seen = []
-    whole = trainer.network.forward
+    pool, seen, whole = trainer.batches, [], trainer.network.forward
 
     def forward(tokens, keep):
         seen.append(tokens)
@@ -171,29 +127,3 @@ def test_fit_takes_every_sentence_once_and_leaves_the_pool_of_batches(trainer, s
     assert trainer.optimizer.steps == len(seen) == steps
     np.testing.assert_array_equal(np.concatenate(seen), tokens)
     assert trainer.batches is pool
-
-
-def test_fit_trains_as_single_steps_do(trainer):
-    one, other = trainer(), trainer()
-    batches = [next(one.batches) for _ in range(2)]
-    for _ in range(2):
-        other.step()
-    one.fit(*(np.concatenate(part) for part in zip(*batches, strict=True)))
-    for fitted, stepped in zip(one.weights, other.weights, strict=True):
-        np.testing.assert_array_equal(fitted, stepped)
-
-
-@given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 30))
-def test_the_parameters_are_counted_as_the_formula_says(module, vocabulary, embedding, units):
-    point = make_point(vocabulary=vocabulary, embedding=embedding, units=units, length=2, batch=2)
-    trainer = module.Trainer(point.sizes.model_dump(), point.run.model_dump(), 2)
-    counted = sum(weight.size for weight in trainer.weights)
-    assert counted == vocabulary * embedding + 4 * units * (embedding + units + 1) + units + 1
-    assert counted == point.work.parameters
-
-
-def test_the_facts_name_backend_device_and_precision(trainer):
-    facts = trainer().facts()
-    assert (facts["backend"], facts["device"], facts["precision"]) == ("numpy", "cpu", "float32")
-    assert facts["versions"] == {"numpy": np.__version__}
-    assert facts["parameters"] == 166

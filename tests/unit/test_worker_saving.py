@@ -6,45 +6,23 @@ import numpy as np
 import pytest
 
 
-@pytest.fixture
-def saver(worker_module, tmp_path, monkeypatch):
+@pytest.mark.parametrize("aside", [False, True])
+def test_weights_and_slots_are_saved_every_so_many_steps_as_they_were_then(worker_module, tmp_path, monkeypatch, aside):
     monkeypatch.setenv("HOME", str(tmp_path))
-    made = []
-
-    def make(every, aside):
-        made.append(worker_module("saving").Saver(every, aside))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.folder.cleanup()
-
-
-def model():
     weights, slots = [np.zeros(3, np.float32)], [np.ones((2, 2), np.float32)]
-    return SimpleNamespace(weights=weights, optimizer=SimpleNamespace(variables=slots))
-
-
-def saved(saver):
-    with np.load(saver.file) as file:
-        return [file[name] for name in file.files]
-
-
-def test_weights_and_slots_are_saved_every_so_many_steps(saver, tmp_path):
-    trained, saving = model(), saver(2, aside=False)
-    saving.after_step(trained)
-    assert not list(tmp_path.rglob("*.npz"))
-    trained.weights[0] += 1
-    saving.after_step(trained)
-    assert [part.tolist() for part in saved(saving)] == [[1, 1, 1], [[1, 1], [1, 1]]]
-
-
-def test_aside_what_is_saved_is_what_it_was_at_that_step(saver):
-    trained, saving = model(), saver(1, aside=True)
-    saving.after_step(trained)
-    trained.weights[0] += 5
-    saving.writing.join()
-    assert saved(saving)[0].tolist() == [0, 0, 0]
-    saving.after_step(trained)
-    saving.writing.join()
-    assert saved(saving)[0].tolist() == [5, 5, 5]
+    trained = SimpleNamespace(weights=weights, optimizer=SimpleNamespace(variables=slots))
+    saver = worker_module("saving").Saver(2, aside)
+    try:
+        saver.after_step(trained)
+        assert not list(tmp_path.rglob("*.npz"))
+        for value in (1, 5):
+            weights[0][:] = value
+            saver.after_step(trained)
+            weights[0] += 7
+            if aside:
+                saver.writing.join()
+            with np.load(saver.file) as file:
+                assert [file[name].tolist() for name in file.files] == [[value] * 3, [[1, 1], [1, 1]]]
+            saver.after_step(trained)
+    finally:
+        saver.folder.cleanup()

@@ -33,9 +33,11 @@ class FakeClock:
         return step
 
 
-@pytest.fixture
-def timing(worker_module):
-    return worker_module("timing")
+@pytest.fixture(scope="module")
+def timing():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(paths.WORKER))
+        yield importlib.import_module("timing")
 
 
 @pytest.fixture
@@ -44,37 +46,19 @@ def clock():
 
 
 def test_the_first_step_is_kept_apart_and_warm_up_is_kept_but_not_counted(timing, clock):
-    step = clock.steps([1000, 10, 20, 30, 40, 50])
-    measured, _ = timing.measure(step, PROTOCOL, now=clock)
-    assert measured["first_ns"] == 1000
-    assert measured["steps_ns"] == [10, 20, 30, 40, 50]
-    assert measured["warmup"] == 2
-
-
-def test_the_first_and_the_last_loss_are_reported(timing, clock):
-    measured, _ = timing.measure(clock.steps([1] * 6, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]), PROTOCOL, now=clock)
-    assert (measured["first_loss"], measured["last_loss"]) == (0.9, 0.4)
-
-
-def test_memory_is_read_between_the_first_step_and_the_second(timing, clock):
-    seen = []
-    timing.measure(clock.steps(itertools.repeat(7)), PROTOCOL, now=clock, after_first=lambda: seen.append(clock.time))
-    assert seen == [7]
-
-
-@pytest.fixture(scope="module")
-def measure():
-    """The function itself, for tests with many examples."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(paths.WORKER))
-        yield importlib.import_module("timing").measure
+    """Memory is read between the first step and the second; first and last loss are told."""
+    seen, step = [], clock.steps([1000, 10, 20, 30, 40, 50], [0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
+    measured, _ = timing.measure(step, PROTOCOL, now=clock, after_first=lambda: seen.append(clock.time))
+    times = {"first_ns": 1000, "steps_ns": [10, 20, 30, 40, 50], "warmup": 2}
+    assert measured == times | {"first_loss": 0.9, "last_loss": 0.4}
+    assert seen == [1000]
 
 
 nanoseconds = st.integers(0, 10**12) | st.integers(-(10**12), 10**12)
 
 
 @given(st.integers(0, 9), st.integers(1, 30), st.lists(nanoseconds, min_size=1), st.integers(0, 10**12))
-def test_it_runs_exactly_as_many_steps_as_were_asked_for_whatever_the_clock_does(measure, warmup, steps, jumps, slow):
+def test_it_runs_exactly_as_many_steps_as_were_asked_for_whatever_the_clock_does(timing, warmup, steps, jumps, slow):
     """Neither a long time nor a short one, nor a clock that stands still or goes backwards, ends it or goes on."""
     time, jumps, done = [0], itertools.cycle(jumps), []
 
@@ -87,13 +71,9 @@ def test_it_runs_exactly_as_many_steps_as_were_asked_for_whatever_the_clock_does
         done.append(1)
         return 0.5
 
-    measured, _ = measure(step, {"warmup": warmup, "steps": steps}, now=now)
+    measured, _ = timing.measure(step, {"warmup": warmup, "steps": steps}, now=now)
     assert len(done) == 1 + warmup + steps
     assert len(measured["steps_ns"]) == warmup + steps
-    assert measured["warmup"] == warmup
-
-
-# What the system counted
 
 
 class Counting:
@@ -113,48 +93,38 @@ class Counting:
         return 0.5
 
 
-@pytest.mark.parametrize(("warmup", "gained", "seconds"), [(2, 3, 3), (0, 201, 2001), (1, 102, 1002)])
-def test_evidence_is_of_the_counted_steps_alone(timing, clock, warmup, gained, seconds):
+@pytest.mark.parametrize(("warmup", "gained", "seconds"), [(2, 3, 3), (0, 201, 2001)])
+def test_evidence_is_of_the_counted_steps_alone_and_is_not_read_between_them(timing, clock, warmup, gained, seconds):
+    """Reading /proc between steps would be part of what is measured."""
     counting = Counting(clock)
     protocol = {"warmup": warmup, "steps": 3}
     _, evidence = timing.measure(counting.step, protocol, counters=counting.counters, now=clock)
     assert evidence == {"minor_faults": gained, "others_cpu_s": round(gained / 8, 3), "seconds": seconds}
     assert type(evidence["minor_faults"]) is int
-
-
-def test_the_counters_are_not_read_while_a_counted_step_follows_another(timing, clock):
-    """Reading /proc between steps would be part of what is measured."""
-    counting = Counting(clock)
-    timing.measure(counting.step, {"warmup": 2, "steps": 50}, counters=counting.counters, now=clock)
     assert counting.read <= 3
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("position", [0, -1])
-def test_a_loss_that_is_not_finite_is_refused(timing, clock, bad, position):
+@pytest.mark.parametrize(("position", "bad"), [(0, float("nan")), (-1, float("inf"))])
+def test_a_loss_that_is_not_finite_is_refused(timing, clock, position, bad):
     losses = [0.5] * 6
     losses[position] = bad
     with pytest.raises(ValueError, match="not finite"):
         timing.measure(clock.steps([1] * 6, losses), PROTOCOL, now=clock)
 
 
-def test_progress_is_sent_at_most_once_a_second_and_never_below_zero(timing, clock):
+def test_progress_is_sent_at_most_once_a_second_and_is_not_part_of_a_steps_time(timing, clock):
     messages = []
-    step = clock.steps(itertools.repeat(SECOND * 3 // 10))
-    protocol = {"warmup": 6, "steps": 20}
-    timing.measure(step, protocol, send=lambda message: messages.append((clock.time, message)), now=clock)
-    times = [time for time, _ in messages]
-    assert len(messages) > 3
-    assert all(later - sooner > SECOND for sooner, later in itertools.pairwise(times))
-    assert all(0 <= message["done"] < message["of"] == 20 for _, message in messages)
 
-
-def test_reporting_is_not_part_of_a_steps_time(timing, clock):
     def slow_send(message):
+        messages.append((clock.time, message))
         clock.time += 5 * SECOND
 
-    measured, _ = timing.measure(clock.steps(itertools.repeat(2 * SECOND)), PROTOCOL, send=slow_send, now=clock)
-    assert set(measured["steps_ns"]) == {2 * SECOND}
+    step = clock.steps(itertools.repeat(SECOND * 3 // 10))
+    measured, _ = timing.measure(step, {"warmup": 6, "steps": 20}, send=slow_send, now=clock)
+    assert len(messages) > 3
+    assert all(later - sooner > 6 * SECOND for (sooner, _), (later, _) in itertools.pairwise(messages))
+    assert all(0 <= message["done"] < message["of"] == 20 for _, message in messages)
+    assert set(measured["steps_ns"]) == {SECOND * 3 // 10}
 
 
 def test_bench_takes_bare_and_measured_blocks_in_turn(timing, clock, monkeypatch):
@@ -177,42 +147,26 @@ def test_bench_takes_bare_and_measured_blocks_in_turn(timing, clock, monkeypatch
     assert result == {"bare_ns": [30] * 3, "measured_ns": [30] * 3, "steps": 3}
 
 
-class FakeTraining:
-    """Training that takes a microsecond a sentence and a millisecond to start; making its data takes an hour."""
+@pytest.mark.parametrize("tells", [False, True])
+def test_loops_are_timed_without_the_warm_up_and_without_making_the_data(timing, clock, tells):
+    """A microsecond a sentence, a millisecond to start and seven seconds asleep; making the data takes an hour."""
+    fitted = []
 
-    def __init__(self, clock):
-        self.clock = clock
-        self.made, self.fitted = [], []
-
-    def make(self, sentences):
-        self.clock.time += 3600 * SECOND
-        self.made.append(sentences)
+    def make(sentences):
+        clock.time += 3600 * SECOND
         return [f"token {sentences}"] * sentences, [f"label {sentences}"] * sentences
 
-    def fit(self, tokens, labels):
-        slow = 0 if self.fitted else 60 * SECOND  # the first run compiles
-        self.clock.time += slow + 1_000_000 + 1000 * len(tokens)
-        self.fitted.append((len(tokens), tokens[0], labels[0]))
-
-
-def test_loops_are_timed_without_the_warm_up_and_without_making_the_data(timing, clock):
-    training = FakeTraining(clock)
-    timed = timing.loops(training.fit, training.make, [2, 30, 60, 30], now=clock)
-    assert timed == [
-        {"sentences": 30, "ns": 1_030_000},
-        {"sentences": 60, "ns": 1_060_000},
-        {"sentences": 30, "ns": 1_030_000},
-    ], "this framework does not tell when its last step was done"
-    assert training.made == [2, 30, 60, 30]
-    assert training.fitted == [(n, f"token {n}", f"label {n}") for n in (2, 30, 60, 30)], "each on data of its own"
-
-
-def test_what_fit_does_after_its_last_step_is_told_apart(timing, clock):
     def fit(tokens, labels):
-        clock.time += 1000 * len(tokens)
+        slow = 0 if fitted else 60 * SECOND  # the first run compiles
+        clock.time += slow + 1_000_000 + 1000 * len(tokens)
+        fitted.append((len(tokens), tokens[0], labels[0]))
         trained = clock.time
-        clock.time += 7 * SECOND  # asleep
-        return trained
+        clock.time += 7 * SECOND
+        return trained if tells else None
 
-    timed = timing.loops(fit, lambda count: ([0] * count, [0] * count), [2, 30], now=clock)
-    assert timed == [{"sentences": 30, "ns": 30_000 + 7 * SECOND, "trained_ns": 30_000}]
+    timed = timing.loops(fit, make, [2, 30, 60, 30], now=clock)
+    assert fitted == [(n, f"token {n}", f"label {n}") for n in (2, 30, 60, 30)], "each on data of its own"
+    trained = [1_030_000, 1_060_000, 1_030_000]
+    expected = [{"sentences": n, "ns": ns + 7 * SECOND} for n, ns in zip((30, 60, 30), trained, strict=True)]
+    told = [{"trained_ns": ns} if tells else {} for ns in trained]  # where it tells when its last step was done
+    assert timed == [one | other for one, other in zip(expected, told, strict=True)]

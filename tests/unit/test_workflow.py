@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import filelock
 import pytest
 
 from traintime import paths
-from traintime.book import progress, workflow
+from traintime.book import execute, uses, workflow
 from traintime.errors import InputError
 
 CHAPTERS = dict.fromkeys(("one", "two", "three", "four"))
@@ -34,36 +35,21 @@ def ran(work, name, seconds):
 
 
 def test_a_chapter_is_run_when_it_never_was_or_rests_on_something_new(work):
-    assert progress.stale(work) == ["three"]
-    workflow._write(work / "inputs" / "one", "another sentence")
-    os.utime(work / "inputs" / "one", (2e9, 2e9))
-    assert progress.stale(work) == ["one", "three"]
-
-
-def test_what_rests_on_the_same_is_not_touched(work):
-    path = work / "inputs" / "two"
-    os.utime(path, (1e9, 1e9))
-    workflow._write(path, 1)
-    assert path.stat().st_mtime == 1e9
-    workflow._write(path, 2)
-    assert path.stat().st_mtime > 1e9
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"), [({"one": 6}, "about 10 s"), ({"one": 100}, "about 50 s"), ({"one": 600}, "about 5 min")]
-)
-def test_how_long_is_told_from_how_long_it_took(work, seconds, said):
-    assert progress.about(["one"], seconds) == said
-    assert progress.about(["never ran"], seconds) == said, "like the others"
+    os.utime(work / "executed" / "two.ipynb", (1e9, 1e9))
+    os.utime(work / "inputs" / "two", (1e9, 1e9))
+    workflow._write(work / "inputs" / "two", 1)  # as it was
+    assert execute.stale(work) == ["three"]
+    workflow._write(work / "inputs" / "two", "another sentence")
+    assert execute.stale(work) == ["two", "three"]
 
 
 def test_a_person_is_told_how_many_chapters_are_left_and_about_how_long(work, capsys):
     (work / "plan.json").write_text(json.dumps({"book": list(CHAPTERS), "seconds": {"one": 40.0, "four": 40.0}}))
     (work / "executed" / "four.ipynb").unlink()
-    progress.say_how_far(work, "one", 30.2)
+    execute.say_how_far(work, "one", 30.2)
     assert capsys.readouterr().out == "one ran in 30 s; 2 left, about 40 s\n"
     ran(work, "three", 1)
-    progress.say_how_far(work, "four", 30.2)
+    execute.say_how_far(work, "four", 30.2)
     assert capsys.readouterr().out == "four ran in 30 s; now the pages\n"
 
 
@@ -97,7 +83,10 @@ def test_bad_input_is_one_line_and_exit_status_2():
 def test_every_page_and_all_data_count_for_the_built_pages():
     found = {path.relative_to(paths.ROOT).as_posix() for path in workflow._pages()}
     assert {"index.md", "_config.yml", "_static/book.css", "references.bib", "CITATION.cff"} <= found
-    assert {"traintime/book/calculator/calculator.js", "traintime/book/reader.py", "data/original/claims.csv"} <= found
+    assert "traintime/book/calculator/calculator.js" in found
+    building = uses.closure(["traintime.book.build"])
+    assert "traintime.book.reader" in building
+    assert paths.ORIGINAL / "claims.csv" in uses.data(building)
 
 
 def test_a_home_that_cannot_be_written_is_replaced_for_the_build(tmp_path, monkeypatch):
@@ -109,6 +98,15 @@ def test_a_home_that_cannot_be_written_is_replaced_for_the_build(tmp_path, monke
         workflow.make("quick")
     assert homes == [str(tmp_path / "home"), str(tmp_path)]
     assert os.access(homes[0], os.W_OK)
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_where_no_home_can_be_written_the_environment_holds_the_cache_of_its_installer(tmp_path, writable):
+    home = tmp_path if writable else Path("/proc/nowhere")
+    command = ["make", "-s", "--eval", "cache:; @echo $$UV_CACHE_DIR", "cache"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    shown = subprocess.run(command, cwd=paths.ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == (f"{tmp_path}/.cache/uv" if writable else ".venv/uv-cache")
 
 
 # It answers no mild signal, and says who it and a chapter of it are.
