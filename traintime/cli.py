@@ -46,7 +46,7 @@ app = typer.Typer(
 )
 stacks_app = typer.Typer(help="List the software stacks, or add one.", invoke_without_command=True)
 app.add_typer(stacks_app, name="stacks")
-out, err = Console(), Console(stderr=True)
+out, err = (Console(stderr=stderr, highlight=False, markup=False) for stderr in (False, True))
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Folder = Annotated[Path, typer.Option("--to", help="Folder of the measurement files.")]
@@ -98,7 +98,7 @@ def add_stack(
             remedy = stacks.how_to_get_python(stack.python or "")
             err.print(f"{stack.name}: left out, no Python {stack.python}. {remedy}")
             continue
-        done = stacks.add(stack, again, python, say=lambda line: err.print(f"  {line}", highlight=False))
+        done = stacks.add(stack, again, python, say=lambda line: err.print(f"  {line}"))
         err.print(f"{stack.name}: {'added' if done else 'is here already'}")
     if missing and strict:
         raise typer.Exit(1)
@@ -180,12 +180,11 @@ def measure(
         out.print(f"{stack}  {point.key}")
         out.print(
             f"a step takes {statistics.mean(seconds) * 1e3:.1f} ms (median {statistics.median(seconds) * 1e3:.1f}, "
-            f"{len(seconds)} steps); the first took {timing['first_ns'] / 1e9:.1f} s",
-            highlight=False,
+            f"{len(seconds)} steps); the first took {timing['first_ns'] / 1e9:.1f} s"
         )
-        out.print(f"peak memory {record['result']['memory']['peak'] / memory.GIB:.2f} GiB", highlight=False)
+        out.print(f"peak memory {record['result']['memory']['peak'] / memory.GIB:.2f} GiB")
     if record["status"] != "ok":
-        err.print(f"{record['status']}: {record['error']}", markup=False)
+        err.print(f"{record['status']}: {record['error']}")
         raise typer.Exit(1)
 
 
@@ -202,7 +201,7 @@ def run_sweep(
     if dry_run:
         tasks = sweep.outstanding(plans, to, machines.this())
         for task in tasks:
-            out.print(f"round {task.round}  {task.stack.name}  {task.point.key}", highlight=False)
+            out.print(f"round {task.round}  {task.stack.name}  {task.point.key}")
         err.print(f"{len(tasks)} invocations are outstanding")
         return
     for name in sorted({point.run.allocator for plan in plans for point in plan.points}):
@@ -221,7 +220,7 @@ def run_sweep(
             bar.update(line, total=progress.total, completed=progress.finished, description=name, left=left)
             if record is not None:
                 text = f"{record['status']:8} {progress.seconds[-1]:6.1f} s  {name}  ({left})"
-                bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
+                bar.console.print(text, soft_wrap=True)
 
         def warn(sentence: str) -> None:
             bar.console.print(f"the machine is not as it was: {sentence}", style="yellow", soft_wrap=True)
@@ -247,22 +246,21 @@ def learn(
         if name not in entries:
             raise unknown("trials", name, sorted(entries))
     chosen = {name: sweep.settings("trials", name, entries[name]) for name in only or entries}
-    plans = [learning.TrialPlan.from_profile(name, fields) for name, fields in chosen.items()]
+    plans = [each for name, fields in chosen.items() for each in learning.planned(name, fields)]
     todo = learning.outstanding(plans, to)
     number = sum(len(seeds) for _, seeds in todo)
     if dry_run:
         for trial, seeds in todo:
-            out.print(f"{trial.key}  {len(seeds)} seeds", highlight=False)
+            out.print(f"{trial.key}  {len(seeds)} seeds")
         err.print(f"{number} trainings are outstanding")
         return
 
     def report(trial: Trial, result: dict[str, Any]) -> None:
         text = f"{trial.key}  seed {result['seed']}  accuracy {result['accuracy']:.3f}  {result['seconds']:.0f} s"
-        out.print(text, highlight=False, soft_wrap=True)
+        out.print(text, soft_wrap=True)
 
     records.check_writable(to)
-    learning.fetch(todo)
-    err.print(f"{learning.run(plans, to, jobs, report)} of {number} trained")
+    err.print(f"{learning.run(todo, to, jobs, report)} of {number} trained")
 
 
 @app.command()
@@ -301,16 +299,13 @@ def table(
         floors = points.noise_table(invocations)
         for name, part in rows.groupby("machine"):
             show(grid(without_fields(part), str(name)), width=200)
-            err.print(grid(as_shares(floors[floors["machine"] == name]), NOISE))
+            mine = floors[floors["machine"] == name]
+            columns = ("spread", *points.NUMBERS)
+            shares = {f"{column}": mine[column].map("{:.1%}".format) for column in columns}
+            err.print(grid(mine[["stack", "degrees"]].assign(**shares), NOISE))
 
 
 NOISE = "Noise: 95 % of pairs of sets of so many invocations of one configuration differ by less"
-
-
-def as_shares(floors: pd.DataFrame) -> pd.DataFrame:
-    """Noise floors of one machine as a person reads them."""
-    shares = {f"{name}": floors[name].map("{:.1%}".format) for name in floors.columns[2:] if name != "degrees"}
-    return floors[["stack", "degrees"]].assign(**shares)
 
 
 def grid(rows: pd.DataFrame, title: str = "") -> Table:
@@ -352,7 +347,7 @@ def check(
     notes = [finding.sentence for finding in found if not finding.fault]
     faults += history.lost(folder, since)
     for sentence in notes:
-        err.print(f"note: {sentence}", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"note: {sentence}", soft_wrap=True)
     if as_json:
         print_json(faults)
     else:
@@ -381,7 +376,7 @@ def machine(
     if as_json:
         return print_json(description)
     rates = description["rates"]
-    out.print(description["machine"], highlight=False)
+    out.print(description["machine"])
     out.print(f"{description['cpu']}, {description['cores']} cores, {description['memory_bytes'] / memory.GIB:.1f} GiB")
     out.print(f"GPU: {', '.join(gpu['name'] for gpu in description['gpus']) or 'none'}")
     out.print(f"memory {rates['bandwidth_bytes_per_s'] / 1e9:.1f} GB/s, read and write counted")
@@ -486,11 +481,11 @@ def estimate(
         extra = {"answer": SAID[verdict]} if deadline or memory else {}
         print_json(answer.to_dict() | extra | ({"cost": asdict(costs)} if costs else {}))
     else:
-        out.print(str(answer), highlight=False, markup=False, soft_wrap=True)
+        out.print(str(answer), soft_wrap=True)
         if costs:
-            out.print(f"costs {costs.text(',.2f')} at {per_hour:g} per hour", highlight=False)
+            out.print(f"costs {costs.text(',.2f')} at {per_hour:g} per hour")
         if details:
-            out.print(answer.details, highlight=False, markup=False, soft_wrap=True)
+            out.print(answer.details, soft_wrap=True)
     if status := STATUS[verdict]:
         raise typer.Exit(status)
 
@@ -518,7 +513,7 @@ def largest(
     if as_json:
         print_json(found.to_dict())
     else:
-        out.print(str(found), highlight=False, markup=False, soft_wrap=True)
+        out.print(str(found), soft_wrap=True)
     if not found.surely:
         raise typer.Exit(1)
 
@@ -574,7 +569,7 @@ def compare(
         show(grid(comparing.table(found), comparing.TITLE))
         for one in found:
             for sentence in one.notes:
-                out.print(f"{one.stack}: {sentence}", highlight=False, markup=False, soft_wrap=True)
+                out.print(f"{one.stack}: {sentence}", soft_wrap=True)
     if status := comparing.status(found):
         raise typer.Exit(status)
 
@@ -606,8 +601,10 @@ def bench_predict(
         found.append(one)
         kept = bench.keep(one, folder)
         text = ", ".join(f"{way} {error:+.0%}" for way, error in one.errors().items())
-        err.print(f"{one.stack} {one.kind}: {one.true_s:.1f} s; {text}", highlight=False, soft_wrap=True)
-    err.print(f"kept in {kept}", highlight=False, soft_wrap=True)
+        err.print(f"{one.stack} {one.kind}: {one.true_s:.1f} s; {text}", soft_wrap=True)
+    if not found:
+        raise InputError("kind", kind, f"is drawn for none of {', '.join(backends)}", "Leave out --kind or --backend.")
+    err.print(f"kept in {kept}", soft_wrap=True)
     if as_json:
         return print_json([one.plain for one in found])
     rows = bench.summary(found)
@@ -639,18 +636,8 @@ def lab(
     os.execv(command[0], command)
 
 
-MOVED = {"--largest": "largest", "--compare": "side-by-side"}  # options of `estimate` before, named for one version
-
-
-def refuse_moved(words: list[str]) -> None:
-    """Raise InputError for an option of `estimate` that is a command of its own now."""
-    for word in words if words[:1] == ["estimate"] else []:
-        if (option := word.partition("=")[0]) in MOVED:
-            raise InputError("option", option, "is a command of its own", f"Type: traintime {MOVED[option]} --help.")
-
-
-def refuse_overlong(words: list[str]) -> None:
-    """Raise InputError for a number that overflows where it is divided, whatever option it belongs to."""
+def refuse(words: list[str]) -> None:
+    """Raise InputError for a number, of whatever option, that overflows where it is divided."""
     for before, word in zip(["", *words], words, strict=False):
         option, _, value = word.rpartition("=")
         if value.strip("+-").isdigit() and len(value.strip("+-")) > len(str(LARGEST)):
@@ -658,24 +645,8 @@ def refuse_overlong(words: list[str]) -> None:
             raise InputError(option or before, f"{value[:9]}…", problem, f"Give at most {LARGEST:,}.")
 
 
-# Commands of the last version, and what takes their place.
-GONE = {
-    "bench": "Run: traintime measure --loop fit --json; it has single steps next to the framework's own loop.",
-    "bench-rows": "Run: traintime sweep --profile full --only rows --to FOLDER; it measures the same, and more.",
-    "check --contribution": "Copy the folder into data/measurements on a branch; then: git diff, and traintime check.",
-    "check --history": "Files are compared with where the branch left main, or with a commit: check --since COMMIT.",
-}
-
-
-def refuse_gone(words: list[str]) -> None:
-    """Raise InputError for a command, or an option of one, that the last version had."""
-    for gone, instead in GONE.items():
-        command, *option = gone.split()
-        if words[:1] == [command] and set(option) <= set(words):
-            raise InputError("command", gone, "is gone", instead)
-
-
 INTERRUPTED = 130  # exit status of a program that Ctrl-C has ended
+RESUMED = ("bench-predict", "learn", "sweep")  # what these have done is stored
 
 
 def main() -> None:
@@ -686,9 +657,9 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         return print(f"traintime {__version__}")
     try:
-        refuse_gone(sys.argv[1:])
-        refuse_overlong(sys.argv[1:])
-        refuse_moved(sys.argv[1:])
+        if sys.platform == "win32":
+            raise InputError("system", "Windows", "is not supported", "Use Linux, macOS or WSL.")
+        refuse(sys.argv[1:])
         app()
     except (InputError, RuntimeError, OSError, ModuleNotFoundError) as error:
         if isinstance(error, ModuleNotFoundError):
@@ -697,10 +668,10 @@ def main() -> None:
             if error.errno not in REMEDIES:
                 raise
             error = of_system(error)
-        err.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"error: {error}", style="red", soft_wrap=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            sentence = "stopped; to go on, run the same command again: what it has stored is not done twice"
-            err.print(sentence, soft_wrap=True)
+            again = "to go on, run the same command again: what it has stored is not done twice"
+            err.print(f"stopped; {again if sys.argv[1] in RESUMED else 'nothing of it is kept'}", soft_wrap=True)
         raise

@@ -18,9 +18,9 @@ class Run(Fields):
         Field(
             description="what is timed apart from single steps: nothing, `fit` over two numbers of batches, an epoch"
         ),
-        InKey(),
+        InKey({"steps": "", "fit": "fit", "epoch": ""}),  # an epoch's part is its samples
     ] = "steps"
-    sentences: Annotated[Count | None, Field(description="samples of the epoch"), InKey(joined=True)] = None
+    sentences: Annotated[Count | None, Field(description="samples of the epoch"), InKey("epoch{}")] = None
     allocator: Annotated[
         Literal["glibc", "glibc-keep", "glibc-keep-arenas", "jemalloc", "tcmalloc", "no-pool"],
         Field(description="who answers malloc; no-pool: a GPU is asked for each block itself"),
@@ -30,6 +30,11 @@ class Run(Fields):
         Literal["auto", "on", "off"],
         Field(description="TensorFlow's oneDNN, which it switches on by the processor"),
         InKey({"auto": "", "on": "onednn", "off": "no-onednn"}),
+    ] = "auto"
+    openblas: Annotated[
+        Literal["auto", "Haswell"],
+        Field(description="the processor whose kernels OpenBLAS runs: by its own choice, or as named"),
+        InKey({"auto": "", "Haswell": "openblas-haswell"}),
     ] = "auto"
     device: Annotated[Literal["cpu", "gpu"], Field(description="cpu or gpu"), InKey()] = "cpu"
     kernel: Annotated[
@@ -145,10 +150,7 @@ class Point(BaseModel):
     @property
     def key(self) -> str:
         """The file name: every size, then what differs from the usual."""
-        text = self.workload
-        for part, joined in [*self.sizes.shown(True), *self.sizes.shown(False), *self.run.shown(False)]:
-            text += part if joined else f"-{part}"
-        return text
+        return "-".join([self.workload, *self.sizes.shown(True), *self.sizes.shown(False), *self.run.shown(False)])
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -169,8 +171,8 @@ def make_point(workload: str = "rnn", **fields: Any) -> Point:
     for name in fields:
         if name not in known:
             raise unknown("field of a configuration", name, sorted(known))
-    sizes = validated(of_workload, fields, "field of a configuration", known)
-    parts = {"workload": workload, "sizes": sizes, "run": validated(Run, run, "field of a configuration", known)}
+    sizes = validated(of_workload, fields, "field of a configuration")
+    parts = {"workload": workload, "sizes": sizes, "run": validated(Run, run, "field of a configuration")}
     return validated(Point, parts, "field of a configuration")
 
 

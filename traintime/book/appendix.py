@@ -1,16 +1,10 @@
-"""The appendices: the claims of the five documents with a verdict each, every prediction, as first written, and what
-was tried against measuring and building.
-"""
+"""The appendix: the claims of the five documents with a verdict each, and files of all verdicts and predictions."""
 
-import csv
-import io
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
 
-from traintime import paths
-from traintime.book import execute, markup, original, stored, verdicts
+from traintime.book import markup, original, stored, verdicts
 from traintime.book import predictions as registered
 from traintime.book.chapters import of_label
 from traintime.book.claims import NOT_MEASURED, Judged, by_machine, judge
@@ -25,9 +19,6 @@ TITLES = {
 }
 CLAIMS = "<!-- every claim -->"  # in claims.md: where the tables go
 WITNESSES = "<!-- decided -->"  # and where it says on how many machines
-PREDICTIONS = "<!-- every prediction -->"  # in predictions.md: where they go
-FAULTS = "<!-- every fault -->"  # in faults.md: where the table goes
-CSV = "verdicts.csv"  # what claims.md links to
 OURS = "our machines"
 # What a claim of ours may say of a document's: it is so, it is not, it is in part.
 WORDS = {
@@ -54,29 +45,22 @@ class DocumentClaim:
     related: str
     answer: str
 
-    def outcomes(self) -> Iterator[tuple[Judged, bool | None]]:
-        """By each deciding claim and all that judged it: whether theirs was confirmed; None: inconclusive."""
-        for label in self.judged.split():
-            for one in found(label.lstrip("!")):
-                undecided = one.verdict not in ("holds", "does not hold")
-                confirmed = None if undecided else (one.verdict == "holds") != label.startswith("!")
-                yield one, confirmed
-                if confirmed and SOME in one.claim.sentence:
-                    yield one, False
-
     @property
     def verdict(self) -> str:
         """The verdict on their sentence: by arithmetic, by published figures, and on our machines."""
-        came: dict[str, set[bool | None]] = {}
+        came: dict[str, set[bool]] = {}
         own = "its own"
-        for one, confirmed in self.outcomes():
-            came.setdefault(one.machine if one.machine in WORDS else OURS, set()).add(confirmed)
-            if one.machine == original.FIGURES and self.document not in one.claim.source:
-                own = "published"
+        for label in self.judged.split():
+            for one in found(label.lstrip("!")):
+                decided = came.setdefault(one.machine if one.machine in WORDS else OURS, set())
+                if one.verdict in ("holds", "does not hold"):
+                    confirmed = (one.verdict == "holds") != label.startswith("!")
+                    decided |= {True, False} if confirmed and SOME in one.claim.sentence else {confirmed}
+                if one.machine == original.FIGURES and self.document not in one.claim.source:
+                    own = "published"
         parts = []
         for by in filter(came.__contains__, WORDS):
-            decided = came[by] - {None}
-            word = WORDS[by][2 if len(decided) == 2 else decided == {False}] if decided else "inconclusive"
+            word = WORDS[by][2 if len(came[by]) == 2 else came[by] == {False}] if came[by] else "inconclusive"
             parts.append(word.format(own))
         return f"{', '.join(parts)} on {OURS}" if len(parts) > 1 else "".join(parts) or NOT_MEASURED
 
@@ -95,41 +79,35 @@ def found(label: str) -> list[Judged]:
 
 def claims(template: str) -> str:
     """The appendix of the documents' claims: the template with a table for each document."""
-    parts = []
+    heads, parts = ["", "it claims", "verdict", "what we found"], []
     for document, title in TITLES.items():
         rows = [_row(one) for one in answers() if one.document == document]
-        heads = ["", "it claims", "verdict", "what we found"]
-        parts += [
-            f"## {document}: {title}\n",
-            f"From {{cite}}`{document.lower()}`:\n",
-            markup.table(heads, rows, right=False),
-            "",
-        ]
+        parts += [f"## {document}: {title}\n", f"From {{cite}}`{document.lower()}`:\n"]
+        parts += [markup.table(heads, rows, right=False), ""]
     return template.replace(WITNESSES, witnesses()).replace(CLAIMS, "\n".join(parts))
 
 
 def witnesses() -> str:
-    """How many of our claims are decided, and on how many machines; one figure on several is one machine's."""
+    """How many of our claims are decided, and on how many machines."""
     on = []
     for claim in verdicts.every_claim().values():
         each = [verdicts.on(claim, machine) for machine in stored.named()]
-        on.append(len({one.figure for one in each if one.verdict in ("holds", "does not hold")}))
+        on.append(sum(one.verdict in ("holds", "does not hold") for one in each))
     return (
         f"Of our {len(on)} claims, {sum(number > 0 for number in on)} are decided on at least one machine and "
-        f"{sum(number > 1 for number in on)} on two or more."
+        f"{sum(number > 1 for number in on)} on two or more; trainings, which depend on no machine, count as one."
     )
 
 
 def _row(one: DocumentClaim) -> list[str]:
     judged, related = one.judged.replace("!", "").split(), one.related.split()
-    links = ", ".join(dict.fromkeys(map(_link, judged + related)))
-    figures = "".join(f"<p>{_link(label)}: {'; '.join(_figures(label))}</p>" for label in dict.fromkeys(judged))
+    links = ", ".join(dict.fromkeys(_link(label) for label in judged + related if label in verdicts.every_claim()))
+    figures = ""
+    for label in dict.fromkeys(judged):
+        said = by_machine((by.machine, by.verdict, by.figure) for by in found(label))
+        figures += f"<p>{_link(label)}: <em>{verdicts.every_claim()[label].sentence}</em> {'; '.join(said)}</p>"
     evidence = f"<details><summary>evidence</summary>{figures}</details>" if figures else ""
-    return [one.id, one.claim, f"**{one.verdict}**", f"{one.answer} ({links}){evidence}"]
-
-
-def _figures(label: str) -> list[str]:
-    return by_machine((one.machine, one.verdict, one.figure) for one in found(label))
+    return [one.id, one.claim, f"**{one.verdict}**", f"{one.answer}{links and f' ({links})'}{evidence}"]
 
 
 def _link(label: str) -> str:
@@ -138,53 +116,33 @@ def _link(label: str) -> str:
 
 def every_verdict() -> str:
     """All our claims on all machines, as CSV: label, sentence, source, machine, verdict, figure."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["claim", "sentence", "source", "machine", "verdict", "figure"])
-    for claim in verdicts.every_claim().values():
-        for one in verdicts.everywhere(claim):
-            writer.writerow([claim.label, claim.sentence, claim.source, one.machine, one.verdict, one.figure])
-    return text.getvalue()
-
-
-def predictions(template: str) -> str:
-    """The appendix of predictions: the template with a table of outcomes and a folded table for each chapter."""
-    every = registered.read()
-    counts = pd.crosstab([one.outcome for one in every], [one.how_dated for one in every], margins=True)
-    counts = counts.rename(index={"All": "all"}, columns={"All": "all"})
-    heads = ["outcome", *counts.columns]
-    parts = [markup.table(heads, [[name, *map(str, row)] for name, row in counts.T.items()])]
-    for chapter in execute.chapters():
-        rows = [_prediction(one) for one in every if one.chapter == chapter[:2]]
-        if rows:
-            table = markup.table(["", "prediction, as first written", "dated", "outcome"], rows, right=False)
-            summary = f"{len(rows)} prediction{'s' * (len(rows) != 1)}"
-            parts += [f"\n## Chapter {int(chapter[:2])}\n", markup.fold(summary, table)]
-    return template.replace(PREDICTIONS, "\n".join(parts))
-
-
-def _prediction(one: registered.Prediction) -> list[str]:
-    decided = [
-        f"{claim.claim.label}{', which says the contrary,' * contrary} {claim.verdict}: {claim.figure}".rstrip(": ")
-        for claim, contrary in one.judged
+    heads = ["claim", "sentence", "source", "machine", "verdict", "figure"]
+    rows = [
+        [claim.label, claim.sentence, claim.source, one.machine, one.verdict, one.figure]
+        for claim in verdicts.every_claim().values()
+        for one in verdicts.everywhere(claim)
     ]
-    said = ["; ".join(decided), one.note]
-    if one.later_wording:
-        said.append(f"Reworded later: *{one.later_wording.split(' [')[0]}*")
-    outcome = "<br>".join([f"**{one.outcome}** on {stored.of(one.machine).title}", *filter(None, said)])
-    return [one.number, one.prediction, f"{one.registered[:16].replace('T', ' ')}, {one.how_dated}", outcome]
+    return pd.DataFrame(rows, columns=heads).to_csv(index=False)
 
 
-def faults(template: str) -> str:
-    """The appendix of faults: the template with a row for each of data/faults.csv, which the tests of them write."""
-    found = pd.read_csv(paths.DATA / "faults.csv")
-    heads = ["", "what happens", "what should come of it", "tried", "did", "last tried"]
-    held, numbers = found["tried"] - found["failed"], (found.index + 1).map(str)
-    rows = zip(
-        numbers, found["fault"], found["holds"], found["tried"].map(str), held.map(str), found["on"], strict=True
-    )
-    return template.replace(FAULTS, markup.table(heads, rows, right=False))
+def every_prediction() -> str:
+    """Every prediction as it was first written, with its outcome, as CSV."""
+    heads = ["chapter", "number", "machine", "prediction", "dated", "how dated", "outcome", "decided by", "note"]
+    rows = []
+    for one in registered.read():
+        decided = [
+            f"{by.claim.label}{', which says the contrary,' * contrary} {by.verdict}: {by.figure}".rstrip(": ")
+            for by, contrary in one.judged
+        ]
+        dated = [one.registered[:16].replace("T", " "), one.how_dated, one.outcome, "; ".join(decided)]
+        title = stored.named()[one.machine]["title"]
+        rows.append([one.chapter, one.number, title, one.prediction, *dated, one.note, one.later_wording])
+    return pd.DataFrame(rows, columns=[*heads, "reworded later"]).to_csv(index=False)
 
 
-# What writes each of them into its page.
-PAGES = {"claims.md": claims, "predictions.md": predictions, "faults.md": faults}
+# Files next to the pages that claims.md links, and what writes them.
+FILES = {
+    "verdicts.csv": every_verdict,
+    "predictions.csv": every_prediction,
+    "closed.csv": verdicts.CLOSED.read_text,
+}

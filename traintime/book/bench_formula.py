@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from traintime.book import stored
+from traintime.book.claims import below
 from traintime.book.stored import Measurements
 from traintime.explain import formula, statistics
 from traintime.explain.formula import Formula
@@ -23,6 +24,7 @@ GOAL = 1.3  # leave-one-out error over repeat error
 ALLOCATORS = ("glibc", "tcmalloc")
 SPARE = 2  # points beyond the terms
 DRAWS = 2000
+MET = {True: "met", False: "missed", None: "open"}
 HEADS = ["stack", "allocator", "points", "terms", "measured again", "left out", "ratio", f"goal {GOAL:g}"]
 
 
@@ -48,24 +50,13 @@ def mapped_rows(rows: pd.DataFrame) -> int:
     return MAPPED_FROM // (FLOAT * int(rows["embedding"].iloc[0]))
 
 
-def repeat_error(measurements: Measurements, rows: pd.DataFrame) -> tuple[float, Spread]:
-    """Error of measuring these points again (formula.repeat_error), and the spread of one invocation behind it.
-
-    The spread is pooled over these points alone: a stack repeats better under another allocator.
-    """
-    values = measurements.values(rows)
-    spread = statistics.pooled_spread(values)
-    return formula.repeat_error(spread, np.array([len(each) for each in values])), spread
-
-
 @dataclass(frozen=True)
 class Sharpness:
     """The formula on one stack under one allocator.
 
-    points: how many it is fitted to; terms: the coefficients' names; spread: run-to-run error of one invocation,
-    pooled over these points; repeat: error of measuring the points again; left_out: error for points left out of the
-    fit, both mean absolute relative errors; ratio: left_out / repeat. The last three are missing (NaN) where there
-    are too few points.
+    points: how many it is fitted to; terms: the coefficients' names; repeat: error of measuring the points again;
+    left_out: error for points left out of the fit, both mean absolute relative errors; ratio: left_out / repeat. The
+    last three are missing (NaN) where there are too few points.
     """
 
     machine: str
@@ -73,33 +64,20 @@ class Sharpness:
     allocator: str
     points: int
     terms: str
-    spread: Spread
     repeat: float
     left_out: float
     ratio: Interval
 
     @property
-    def within(self) -> bool | None:
-        """Whether the ratio is within the goal: None where its interval does not decide."""
-        if np.isnan(self.ratio.low) or GOAL in self.ratio:
-            return None
-        return self.ratio.value < GOAL
-
-    @property
     def verdict(self) -> str:
-        """Whether the goal is met, in words."""
-        if np.isnan(self.left_out):
-            return "too few points"
-        if np.isnan(self.repeat):
-            return "no repeats"
-        told = "" if self.within is not None else ", not surely"
-        return ("met" if self.ratio.value <= GOAL else "missed") + told
+        """Whether the goal is met, in a word."""
+        return "too few points" if np.isnan(self.left_out) else MET[below(GOAL)(self.ratio)]
 
     @property
     def plain(self) -> dict[str, Any]:
         """All of it for a program to read; what is missing is None."""
-        given = vars(self) | {"spread": self.spread.sd, "degrees": self.spread.degrees, "verdict": self.verdict}
-        given |= {"ratio": self.ratio.value, "low": self.ratio.low, "high": self.ratio.high}
+        given = vars(self) | {"verdict": self.verdict, "ratio": self.ratio.value}
+        given |= {"low": self.ratio.low, "high": self.ratio.high}
         return {name: None if value != value else value for name, value in given.items()}
 
     @property
@@ -119,11 +97,14 @@ def sharpness(measurements: Measurements, allocator: str = "glibc", bend: bool =
         shape = formula.shape(rows)
         if bend:
             shape = formula.bent(shape, mapped_rows(rows))
-        repeat, spread = repeat_error(measurements, rows)
-        name = (measurements.title, stack, allocator, len(rows), " ".join(shape.terms), spread)
+        name = (measurements.title, stack, allocator, len(rows), " ".join(shape.terms))
         if not enough(rows, shape):
             yield Sharpness(*name, np.nan, np.nan, Interval(np.nan))
             continue
+        # Pooled over these points alone: a stack repeats better under another allocator.
+        values = measurements.values(rows)
+        spread = statistics.pooled_spread(values)
+        repeat = formula.repeat_error(spread, np.array([len(each) for each in values]))
         errors = np.abs(formula.leave_one_out(shape, rows, rows["step_s"].to_numpy()))
         yield Sharpness(*name, repeat, float(errors.mean()), ratio(errors, repeat, spread))
 

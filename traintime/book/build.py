@@ -1,39 +1,45 @@
 """Stage the executed chapters and build the HTML."""
 
+import importlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import yaml
 
 from traintime import paths
-from traintime.book import appendix, citation, finish, glue, reader, stored
+from traintime.book import appendix, citation, finish, numbers, reader, stored
+from traintime.book import chapters as chapters_of
 from traintime.book.calculator import moving
 from traintime.book.calculator import page as calculator
 from traintime.book.execute import chapters
 
-PAGES = tuple(
-    f"{name}.md"
-    for name in (
-        *("index", "learned", "claims", "predictions", "faults"),
-        *("calculator", "glossary", "bibliography", "CHANGELOG"),
-    )
-)
+PAGES = ("index.md", "learned.md", "claims.md", "calculator.md", "glossary.md", "bibliography.md", "CHANGELOG.md")
+
+
+def _git(*words: str) -> str:
+    """What git says of these sources; "" where it cannot."""
+    command = ["git", "-C", str(paths.ROOT), *words]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
+
+
+def _config() -> dict[str, Any]:
+    """The book's settings as they are committed."""
+    return yaml.safe_load((paths.ROOT / "_config.yml").read_text())
 
 
 def repository_url() -> str | None:
-    """Where the sources are published: TRAINTIME_REPOSITORY, else the git remote; None leaves the button out."""
-    url = os.environ.get("TRAINTIME_REPOSITORY", "")
-    if not url:
-        command = ["git", "-C", str(paths.ROOT), "remote", "get-url", "origin"]
-        try:
-            url = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-        except OSError:
-            return None
+    """Where the sources are published: _config.yml, else the git remote; None leaves the button out."""
+    url = _config()["repository"]["url"] or _git("remote", "get-url", "origin")
     if match := re.fullmatch(r"git@([^:]+):(.+)", url):
         url = f"https://{match[1]}/{match[2]}"
     # A remote may carry a user name or a token; a page must not.
@@ -43,12 +49,7 @@ def repository_url() -> str | None:
 
 def published_version() -> str:
     """What a reader's notebook fetches: the tag of this very commit, else the branch main."""
-    command = ["git", "-C", str(paths.ROOT), "describe", "--tags", "--exact-match"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return "main"
-    return answer.stdout.strip() or "main"
+    return _git("describe", "--tags", "--exact-match") or "main"
 
 
 def stage(profile: str, staging: Path) -> None:
@@ -65,26 +66,38 @@ def stage(profile: str, staging: Path) -> None:
     staged |= {f"figures/{path.name}": path.read_bytes() for path in (work / "figures").glob("*.*")}
     staged |= {f"_static/{path.name}": path.read_bytes() for path in (paths.ROOT / "_static").iterdir()}
     staged |= {name: text.encode() for name, text in calculator.fragments().items()}
-    staged |= {name: write(staged[name].decode()).encode() for name, write in appendix.PAGES.items()}
+    staged["claims.md"] = appendix.claims(staged["claims.md"].decode()).encode()
+    # The pages without code name what the chapters' modules compute.
+    names: dict[str, object] = {"book": stored.of()}
+    for chapter, name in chapters_of.MODULES.items():
+        names[name] = importlib.import_module(chapters_of.module(chapter))
+    for name in PAGES:
+        text = staged[name].decode()
+        said = numbers.evaluated(numbers.EVAL.findall(text), names)
+        staged[name] = numbers.fill(text, said).encode()
     named = set(re.findall(r"{{ (\w+) }}", "".join(staged[name].decode() for name in PAGES)))
-    values = glue.front_page(pages) | calculator.values()
-    values |= {"profile": profile, "install": _install(), "front_machine": stored.of().title}
-    staged["front-answer.txt"] = f"{values['predict_demo']}\n".encode()
-    staged["citation.bib"] = citation.bibtex(citation.read(), repository_url()).encode()
-    if lacking := sorted(named - set(values)):
-        raise RuntimeError(f"the pages name numbers that no chapter gives: {', '.join(lacking)}")
-    staged["_config.yml"] = _settings({name: values[name] for name in sorted(named)}).encode()
-    changed = [name for name, content in staged.items() if not _same(staging / name, content)]
+    values = calculator.values() | {"profile": profile, "install": _install()}
+    staged["front-answer.txt"] = f"{demonstration(pages)}\n".encode()
+    staged["citation.bib"] = citation.bibtex(repository_url()).encode()
+    staged["_config.yml"] = _settings({name: values[name] for name in sorted(named & values.keys())}).encode()
+    there = {name: staging / name for name in staged}
+    changed = [name for name, path in there.items() if not path.exists() or path.read_bytes() != staged[name]]
     if {"_toc.yml", "_config.yml"} & set(changed):
         shutil.rmtree(staging, ignore_errors=True)
         changed = list(staged)
     for name in changed:
-        (staging / name).parent.mkdir(parents=True, exist_ok=True)
-        (staging / name).write_bytes(staged[name])
+        there[name].parent.mkdir(parents=True, exist_ok=True)
+        there[name].write_bytes(staged[name])
     for folder in ("chapters", "figures", "_static"):
         for path in (staging / folder).iterdir():
             if f"{folder}/{path.name}" not in staged:
                 path.unlink()
+
+
+def demonstration(pages: Iterable[Path]) -> str:
+    """The answer that the front page shows: of the executed chapter that predicts and then trains."""
+    given = (numbers.given(nbformat.read(page, as_version=4)) for page in pages)
+    return next(texts["demo"] for texts in given if "demo" in texts)
 
 
 def _install() -> str:
@@ -99,16 +112,13 @@ def _last_measured() -> str:
     return f"<p>Last measured on {book.rows['started'].max()[:10]}, {book.title} ({book.machine}).</p>"
 
 
-def _same(path: Path, content: bytes) -> bool:
-    return path.exists() and path.read_bytes() == content
-
-
 def _settings(values: dict[str, str]) -> str:
     """The book's settings with what is known only now: where it is published, and the numbers of the front pages."""
-    config = yaml.safe_load((paths.ROOT / "_config.yml").read_text())
+    config = _config()
     cited = citation.read()
-    config |= {"title": cited["title"], "author": ", ".join(citation.authors(cited))}
+    config |= {"title": cited["title"], "author": citation.author(cited)}
     config["sphinx"]["config"]["html_theme_options"]["extra_footer"] = _last_measured()
+    del config["repository"]
     if url := repository_url():
         # What a launch button opens is the reader's copy, and that lies beside the published pages.
         config["repository"] = {"url": url, "branch": "gh-pages", "path_to_book": "_sources"}
@@ -131,20 +141,20 @@ def build(profile: str) -> None:
     program = Path(sys.executable).with_name("jupyter-book")
     command = [str(program), "build", str(staging), "-W", "-n", "--keep-going", "-q"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        # What Sphinx has kept of pages with a warning it would not warn of again.
-        shutil.rmtree(staging / "_build", ignore_errors=True)
-        raise RuntimeError(f"jupyter-book failed:\n{answer.stdout[-4000:]}\n{answer.stderr[-6000:]}")
     made = staging / "_build" / "html"
     pages = ["index.html", *(f"chapters/{chapter}.html" for chapter in chapters())]
-    if missing := [page for page in pages if not (made / page).exists()]:
+    missing = [page for page in pages if not (made / page).exists()]
+    if answer.returncode or missing:
+        # What Sphinx has kept of pages with a warning it would not warn of again.
         shutil.rmtree(staging / "_build", ignore_errors=True)
-        raise RuntimeError(f"the build wrote no {', '.join(missing)}")
+        said = f"{answer.stdout[-4000:]}\n{answer.stderr[-6000:]}"
+        raise RuntimeError(f"jupyter-book failed; pages that it did not write: {missing or 'none'}\n{said}")
     aside = paths.BUILD / f"html-{os.getpid()}"
     shutil.copytree(made, aside)
     # Sphinx copies these only where a page has changed, too.
     shutil.copytree(staging / "_static", aside / "_static", dirs_exist_ok=True)
-    (aside / appendix.CSV).write_text(appendix.every_verdict())
+    for name, write in appendix.FILES.items():
+        (aside / name).write_text(write())
     shutil.copy(moving.SCRIPT, aside / "_static")
     finish.finish(aside)
     published = (repository_url(), published_version())
@@ -158,8 +168,6 @@ def build(profile: str) -> None:
 
 def publish(made: Path, output: Path) -> None:
     """Put the folder in the place of the output in one step: `output` is a link, and the link is replaced."""
-    if output.is_dir() and not output.is_symlink():  # of an older version
-        output.rename(output.with_name(f"html-{os.getpid()}-old"))
     link = output.with_name("html-next")
     link.unlink(missing_ok=True)
     link.symlink_to(made.name)

@@ -12,27 +12,17 @@ def read() -> dict[str, Any]:
     return yaml.safe_load((paths.ROOT / "CITATION.cff").read_text())
 
 
-def authors(cited: dict[str, Any]) -> list[str]:
-    """The authors' names as people write them; of a group, which has no given name, the group's."""
-    return [_name(author) for author in cited["authors"]]
+def author(cited: dict[str, Any]) -> str:
+    """Who is named as the author: a group."""
+    return cited["authors"][0]["name"]
 
 
-def bibtex(cited: dict[str, Any], url: str | None = None) -> str:
-    """The entry for a bibliography; url: where the book is, if CITATION.cff does not say."""
-    # Braces keep BibTeX from taking a group's name apart, and a title's capitals from it.
-    written = [f"{{{author['name']}}}" if "name" in author else _name(author) for author in cited["authors"]]
-    fields = {
-        "author": " and ".join(written),
-        "title": f"{{{cited['title']}}}",
-        "year": str(cited["date-released"])[:4],
-        "note": f"Version {cited['version']}",
-        "url": cited.get("repository-code", url),
-    }
+def bibtex(url: str | None) -> str:
+    """The entry for a bibliography. url: where the book is published, None where nobody knows."""
+    cited = read()
+    year = cited["date-released"][:4]
+    # Braces keep BibTeX from taking the group's name apart, and the title's capitals from it.
+    fields = {"author": f"{{{author(cited)}}}", "title": f"{{{cited['title']}}}", "year": year}
+    fields |= {"note": f"Version {cited['version']}", "url": url or ""}
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
-    return "\n".join([f"@misc{{traintime{fields['year']},", *lines, "}"]) + "\n"
-
-
-def _name(author: dict[str, str]) -> str:
-    return author.get("name") or " ".join(
-        author[part] for part in ("given-names", "name-particle", "family-names") if part in author
-    )
+    return "\n".join([f"@misc{{traintime{year},", *lines, "}"]) + "\n"

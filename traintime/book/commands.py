@@ -39,12 +39,12 @@ def make_command(
 @app.command("chapter")
 def chapter_command(profile: str, name: str) -> None:
     """Execute one chapter."""
-    from traintime.book import execute, progress
+    from traintime.book import execute
 
     die_with_parent()
     start, work = time.monotonic(), paths.BUILD / profile
     execute.run_chapter(name, profile, work / "executed" / f"{name}.ipynb", work / "results" / name)
-    progress.say_how_far(work, name, time.monotonic() - start)
+    execute.say_how_far(work, name, time.monotonic() - start)
 
 
 @app.command("figures")
@@ -97,11 +97,16 @@ def judge_command(label: Annotated[str, typer.Argument(help="A claim's number, s
 
 @app.command("check-notebooks")
 def check_notebooks_command() -> None:
-    """Fail when a source notebook holds outputs, lacks its parameters cell, or has a measured number in its prose."""
-    from traintime.book import prose
+    """Fail when a source notebook holds outputs, lacks its parameters cell, has a measured number in its prose, or
+    names a number there that nothing defines.
+    """
+    from traintime.book import numbers, prose
 
     notebooks = sorted(paths.CHAPTERS.glob("*.ipynb"))
-    _end(prose.notebooks_with_outputs(notebooks) + [one for path in notebooks for one in prose.typed_numbers(path)])
+    problems = prose.notebooks_with_outputs(notebooks)
+    for path in notebooks:
+        problems += prose.typed_numbers(path) + numbers.unknown(path)
+    _end(problems)
 
 
 @app.command("check-words")
@@ -109,8 +114,7 @@ def check_words_command() -> None:
     """Fail when a docstring, message or page has a private word, or a page says what came of a claim by itself."""
     from traintime.book import words
 
-    pages = words.pages()
-    _end(words.private_words(words.modules()) + words.private_words_on_pages(pages) + words.typed_outcomes(pages))
+    _end(words.problems())
 
 
 def _end(problems: list[str]) -> None:

@@ -1,12 +1,14 @@
-"""Run chapters with papermill, for their pages."""
+"""Run chapters with papermill, for their pages; how far a build is, and how long the rest will take."""
 
-import contextlib
 import functools
+import json
+import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nbformat
 import papermill
@@ -15,18 +17,18 @@ from nbclient.exceptions import DeadKernelError
 from papermill.iorw import load_notebook_node
 
 from traintime import paths
-from traintime.book import PROFILE, RESULTS
+from traintime.book import PROFILE, RESULTS, numbers
 from traintime.errors import unknown
 from traintime.measuring import sweep
 
 WIDEST = 79  # characters of a line of code that fit a page
+USUAL_S = 12  # seconds of a chapter that has never run here
 
 
 def chapters() -> dict[str, Path]:
     """Source notebook of every chapter in the table of contents, by name, in reading order."""
     files = _files((paths.ROOT / "_toc.yml").read_text())
-    notebooks = [paths.ROOT / f"{file}.ipynb" for file in files if file.startswith("chapters/")]
-    return {path.stem: path for path in notebooks}
+    return {Path(file).name: paths.ROOT / f"{file}.ipynb" for file in files if file.startswith("chapters/")}
 
 
 @functools.cache  # a build asks some five hundred times
@@ -58,22 +60,14 @@ def run_chapter(chapter: str, profile: str, output: Path, results: Path) -> None
     Raises RuntimeError with the cell's own error where the chapter fails.
     """
     given = parameters(profile, chapter)
-    source = chapters()[chapter]
     results.mkdir(parents=True, exist_ok=True)
     output.parent.mkdir(parents=True, exist_ok=True)
-    aside = results / source.name
-    _execute(chapter, source, aside, given, profile, results)
-    notebook = load_notebook_node(str(aside))
-    prepare_page(notebook, given)
-    nbformat.write(notebook, aside)
-    aside.replace(output)
-
-
-def _execute(chapter: str, source: Path, aside: Path, given: dict[str, Any], profile: str, results: Path) -> None:
-    with environment({RESULTS: str(results), PROFILE: profile}):
-        try:
+    aside, asking = results / f"{chapter}.ipynb", results / f"{chapter}-asking.ipynb"
+    nbformat.write(numbers.with_cell(nbformat.read(chapters()[chapter], as_version=4)), asking)
+    try:
+        with mock.patch.dict(os.environ, {RESULTS: str(results), PROFILE: profile}):
             papermill.execute_notebook(
-                str(source),
+                str(asking),
                 str(aside),
                 parameters=given,
                 kernel_name="python3",
@@ -83,20 +77,18 @@ def _execute(chapter: str, source: Path, aside: Path, given: dict[str, Any], pro
                 autosave_cell_every=0,
                 extra_arguments=["--IPKernelApp.log_level=50"],  # its own words; cells say theirs
             )
-        except papermill.PapermillExecutionError as error:
-            raise RuntimeError(f"{chapter} failed in cell {error.exec_count}: {error.ename}: {error.evalue}") from None
-        except DeadKernelError:
-            cell = running(load_notebook_node(str(aside)))
-            raise RuntimeError(f"{chapter}: its kernel ended by itself {cell}; was there too little memory?") from None
-
-
-def running(notebook: nbformat.NotebookNode) -> str:
-    """Where a notebook that papermill was executing stands: "in cell 3 (model = build())"."""
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    for place, cell in enumerate(code, 1):
-        if cell.metadata.get("papermill", {}).get("status") == "running":
-            return f"in cell {place} ({cell.source.strip().splitlines()[0]})"
-    return "between two cells"
+    except papermill.PapermillExecutionError as error:
+        raise RuntimeError(f"{chapter} failed in cell {error.exec_count}: {error.ename}: {error.evalue}") from None
+    except DeadKernelError:
+        cells = load_notebook_node(str(aside)).cells
+        running = [cell.source for cell in cells if cell.metadata.get("papermill", {}).get("status") == "running"]
+        where = f"in the cell {running[0].strip().splitlines()[0]!r}" if running else "between two cells"
+        raise RuntimeError(f"{chapter}: its kernel ended by itself {where}; was there too little memory?") from None
+    notebook = load_notebook_node(str(aside))
+    prepare_page(notebook, given)
+    numbers.fill_in(notebook, numbers.given(notebook))
+    nbformat.write(notebook, aside)
+    aside.replace(output)
 
 
 def prepare_page(notebook: nbformat.NotebookNode, given: dict[str, Any]) -> None:
@@ -126,16 +118,35 @@ def with_values(source: str, given: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@contextlib.contextmanager
-def environment(values: dict[str, str]) -> Iterator[None]:
-    """These variables for the kernel that papermill starts."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+def stale(work: Path) -> list[str]:
+    """Chapters that are to be run."""
+    made = {chapter: work / "executed" / f"{chapter}.ipynb" for chapter in chapters()}
+    changed = {chapter: (work / "inputs" / chapter).stat().st_mtime for chapter in made}
+    return [name for name, page in made.items() if not page.exists() or page.stat().st_mtime < changed[name]]
+
+
+def durations(work: Path) -> dict[str, float]:
+    """What each chapter took when it last ran here, s."""
+    made = (work / "executed").glob("*.ipynb")
+    return {path.stem: json.loads(path.read_text())["metadata"]["papermill"]["duration"] for path in made}
+
+
+def about(left: Iterable[str], seconds: dict[str, float]) -> str:
+    """How long these chapters will take. seconds: what chapters took before; one that never ran takes their mean."""
+    usual = sum(seconds.values()) / len(seconds) if seconds else USUAL_S
+    expected = sum(seconds.get(chapter, usual) for chapter in left) / 2  # two at a time
+    return f"about {expected / 60:.0f} min" if expected > 100 else f"about {10 * math.ceil(expected / 10)} s"
+
+
+def say_how_far(work: Path, chapter: str, took_s: float) -> None:
+    """Say that a chapter is done, how many are left, and about how long those take."""
+    plan = json.loads((work / "plan.json").read_text())
+    left = [name for name in stale(work) if name != chapter]
+    seconds = plan["seconds"] | durations(work) | {chapter: took_s}
+    rest = f"{len(left)} left, {about(left, seconds)}" if left else "now the pages"
+    say(f"{chapter} ran in {took_s:.0f} s; {rest}")
+
+
+def say(line: str) -> None:
+    """Print a line at once, also into a pipe."""
+    print(line, flush=True)

@@ -23,7 +23,7 @@ def accuracies(data: str) -> "pd.Series[float]":
 
 
 def networks_on_a100() -> pd.DataFrame:
-    """Our fits to other people's Keras networks on an A100, a row each (traintime.book.a100 makes the file)."""
+    """Our fits to other people's Keras networks on an A100, a row each."""
     return pd.read_csv(paths.EXTERNAL / "cnn-a100.csv")
 
 

@@ -1,7 +1,5 @@
 """Draw the book's key figures from data/ alone into figures/: `python -m traintime.book.figures`."""
 
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -39,25 +37,14 @@ def document() -> Figure:
     return plots.document_tables(original.s0(), original.s0_fits())
 
 
-DRAWN: dict[str, Callable[[], Figure]] = {
-    "document": document,
-    "front": front,
-    "vocabulary": vocabulary,
-    "interventions": interventions,
-    "length": length,
-}
+DRAWN = {figure.__name__: figure for figure in (document, front, vocabulary, interventions, length)}
 
 
 def draw(folder: Path = paths.FIGURES) -> None:
-    """Draw all into a folder; each takes the old one's place when it is whole."""
-    with tempfile.TemporaryDirectory(dir=paths.BUILD) as aside:
-        for name, figure in DRAWN.items():
-            plots.save(figure(), Path(aside), name)
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in Path(aside).iterdir():
-            path.replace(folder / path.name)
+    """Draw all into a folder."""
+    for name, figure in DRAWN.items():
+        plots.save(figure(), folder, name)
 
 
 if __name__ == "__main__":
-    paths.BUILD.mkdir(exist_ok=True)
     draw()

@@ -6,6 +6,7 @@ module an extension of Sphinx that writes the formulas, so that no page needs a 
 """
 
 import functools
+import itertools
 import os
 import re
 import textwrap
@@ -17,30 +18,27 @@ from urllib.parse import unquote, urlsplit
 import math_core
 import pydata_sphinx_theme
 import tinycss2
-from bs4 import BeautifulSoup, Comment, Tag
+from bs4 import BeautifulSoup
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
-from sphinx.util.math import get_node_equation_number
 from sphinx.writers.html5 import HTML5Translator
 
 # A formula has the size of type of its paragraph.
 CONVERTER = math_core.LatexToMathML(macros={"small": ""})
 
 STYLES = Path("_static", "pages.css")  # what the pages use of all style sheets
+UNUSED = {"fontawesome.js", "bootstrap.js", "design-tabs.js"}
 SEARCH = {"searchtools.js", "language_data.js", "searchindex.js"}
 ADDRESS = re.compile(r"""url\((?!["']?(?:data:|#))["']?([^"')]+)["']?\)""")
-OPEN_GRAPH = re.compile("og:(title|description|type)")
 
 ICON_SCRIPT = Path(pydata_sphinx_theme.__file__).parent.joinpath(
     "theme", "pydata_sphinx_theme", "static", "scripts", "fontawesome.js"
 )
-ICON_SOURCE = "Icons: Font Awesome Free 6.5.2, https://fontawesome.com, CC BY 4.0"
-ICON_FAMILY = re.compile(r"fa[srb]?|fa-(solid|regular|brands)")
+ICON_SOURCE = "/*! Icons: Font Awesome Free 6.5.2, https://fontawesome.com, CC BY 4.0 */"
 # In style sheets an icon is a character of the icon font, often by way of a variable.
 ICON_CHARACTER = re.compile(r'content:(?:var\(--(pst-icon-[\w-]+)\)|"(\\f\w{3}|[\ue000-\uf8ff])")')
 ICON_FONT = re.compile(r"font(?:-family)?:(?:var\(--fa-font-\w+\)|Font Awesome[^;]*);?")
-ICON_NAME = re.compile(r"--(?:pst-icon|fa)-[\w-]+:[^;}]+;?")
 # As a mask it has the colour of the text, like a character.
 MASK = (
     'content:"";display:inline-block;width:1em;height:1em;background:currentColor;'
@@ -60,7 +58,7 @@ MODE = """
 
 def setup(app: Sphinx) -> dict[str, object]:
     """The renderer `mathml` for Sphinx (`html_math_renderer: mathml`); a formula that cannot be read is a warning."""
-    app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math_block, None))
+    app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math, None))
     # Pages that another version of this code wrote are written again.
     return {"env_version": zlib.crc32(Path(__file__).read_bytes()), "parallel_read_safe": True}
 
@@ -73,64 +71,57 @@ def mathml(formula: str, block: bool) -> str:
         raise ValueError(f"the formula {formula!r} cannot be read: {problem}") from problem
 
 
-def _visit_math(translator: HTML5Translator, node: nodes.math) -> None:
-    translator.body.append(translator.starttag(node, "span", "", CLASS="math notranslate nohighlight"))
-    _append_formula(translator, node, node.astext(), block=False)
-    translator.body.append("</span>")
-    raise nodes.SkipNode
-
-
-def _visit_math_block(translator: HTML5Translator, node: nodes.math_block) -> None:
-    translator.body.append(translator.starttag(node, "div", CLASS="math notranslate nohighlight"))
-    if node["number"]:
-        translator.body.append(f'<span class="eqno">({get_node_equation_number(translator, node)})</span>')
+def _visit_math(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
+    block = isinstance(node, nodes.math_block)
+    name = "div" if block else "span"
+    translator.body.append(translator.starttag(node, name, "", CLASS="math notranslate nohighlight"))
     for part in node.astext().split(r"\qquad"):  # on a phone the parts have a line each
-        _append_formula(translator, node, part, block=True)
-    translator.body.append("</div>\n")
+        try:
+            translator.body.append(mathml(part.strip(), block))
+        except ValueError as problem:
+            # With its place. The build fails for warnings when all pages are written: it names all such formulas.
+            logging.getLogger(__name__).warning("%s", problem, location=node)
+    translator.body.append(f"</{name}>")
     raise nodes.SkipNode
-
-
-def _append_formula(translator: HTML5Translator, node: nodes.Element, formula: str, block: bool) -> None:
-    try:
-        translator.body.append(mathml(formula.strip(), block))
-    except ValueError as problem:
-        # With its place. The build fails for warnings when all pages are written: it names all such formulas.
-        logging.getLogger(__name__).warning("%s", problem, location=node)
 
 
 # Pages
 
 
 def finish(folder: Path) -> None:
-    """Finish the built pages of a folder, in place; finished pages stay as they are.
+    """Finish the pages of a folder in place, as Sphinx leaves them.
 
-    Raises RuntimeError for an icon that the theme does not have, FileNotFoundError for a script, style sheet or figure
-    that a page names and the folder does not have.
+    Raises KeyError for an icon that the theme does not have, FileNotFoundError for a script, style sheet or figure that
+    a page names and the folder does not have.
     """
     paths = [path for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]
     pages = {path: BeautifulSoup(path.read_text(), "html.parser") for path in paths}
     for path, page in pages.items():
         _draw_icons(page)
         _replace_bootstrap(page)
-        _defer_scripts(page, search=path.name == "search.html")
-        _choose_mode(page)
+        _defer_scripts(page, UNUSED if path.name == "search.html" else UNUSED | SEARCH)
+        page.head.find("script", attrs={"data-cfasync": True}).string = MODE
+        page.html["data-theme"] = "light"  # where scripts are off
         _describe(page)
         _size_images(page, path)
         _make_accessible(page)
         _set_formulas(page)
-    _join_styles(pages, folder)
+    style = _join_styles(pages, folder)
+    written = style + "".join(map(str, pages.values()))
     for path, page in pages.items():
-        path.write_text(re.sub(r"^\s*(<!DOCTYPE html>)\s*", r"\1\n", str(page)))  # the parser adds a line there
-    _remove_unused(pages, folder)
+        path.write_text(str(page))
+    # Of the theme's files, and of drawings of earlier builds, what no page names; licences stay.
+    for file in [*(folder / "_static").rglob("*.*"), *(folder / "_images").iterdir()]:
+        if file.is_file() and file.suffix != ".txt" and file.name not in written:
+            file.unlink()
 
 
 def _draw_icons(page: BeautifulSoup) -> None:
     """Replace each icon, an empty element with the icon's name among its classes, by its drawing."""
-    marks = page.find_all(["i", "span"], class_=lambda name: bool(name and ICON_FAMILY.fullmatch(name)))
-    for mark in marks:
-        classes = [name for name in mark["class"] if not ICON_FAMILY.fullmatch(name)]
-        name = next(name for name in classes if name.startswith("fa-") and name != "fa-lg")
-        width, height, path = icon(name.removeprefix("fa-"))
+    for mark in page.select(".fas, .fa-solid"):
+        classes = [each for each in mark["class"] if each not in ("fas", "fa-solid")]
+        name = next(each for each in classes if each.startswith("fa-") and each != "fa-lg")
+        width, height, path = _icons()[name.removeprefix("fa-")]
         attributes = {key: value for key, value in mark.attrs.items() if key.startswith("data-")}
         attributes["class"] = ["book-icon", *(each.replace("fa-lg", "large") for each in classes if each != name)]
         # In lower case, like what the parser reads; in a browser both are the same attribute.
@@ -138,22 +129,11 @@ def _draw_icons(page: BeautifulSoup) -> None:
         drawing = page.new_tag("svg", attrs=attributes)
         drawing.append(page.new_tag("path", attrs={"d": path}))
         mark.replace_with(drawing)
-    if marks:
-        page.head.append(Comment(f" {ICON_SOURCE} "))
-
-
-def icon(name: str) -> tuple[str, str, str]:
-    """Width, height and path of an icon, by its name ("moon") or its place in the icon font ("f186").
-
-    Raises RuntimeError for an unknown one.
-    """
-    if name not in _icons():
-        raise RuntimeError(f"the theme has no icon {name!r}")
-    return _icons()[name]
 
 
 @functools.cache
 def _icons() -> dict[str, tuple[str, str, str]]:
+    """Width, height and path of the theme's icons, by name ("moon") and by place in the icon font ("f186")."""
     written = r'[{,]"?([\w-]+)"?:\[(\d+),(\d+),\[[^\]]*\],"(\w+)","([^"]+)"\]'
     icons = {}
     # Outlines come before the solid icons, which are those that the theme shows.
@@ -174,39 +154,20 @@ def _replace_bootstrap(page: BeautifulSoup) -> None:
             del element[name]
 
 
-def _defer_scripts(page: BeautifulSoup, search: bool) -> None:
+def _defer_scripts(page: BeautifulSoup, unused: set[str]) -> None:
     """Leave out scripts that the page does not use, and let it be shown before the others run."""
-    unused = {ICON_SCRIPT.name, "bootstrap.js"} | (set() if search else SEARCH)
-    if not page.select_one(".sd-tab-set"):
-        unused.add("design-tabs.js")
     for preload in page.find_all("link", rel="preload"):
-        _remove(preload)
+        preload.decompose()
     for script in page.find_all("script", src=True):
         name = Path(urlsplit(script["src"]).path).name
         if name in unused:
-            _remove(script)
+            script.decompose()
         elif name != "documentation_options.js":  # the page's own lines of script read it
             script["defer"] = ""
 
 
-def _remove(element: Tag) -> None:
-    """Remove an element and the end of its line."""
-    if str(element.next_sibling).isspace():
-        element.next_sibling.extract()
-    element.decompose()
-
-
-def _choose_mode(page: BeautifulSoup) -> None:
-    """Light or dark as the reader chose or as the system is; light where scripts are off."""
-    if choosing := page.head.find("script", attrs={"data-cfasync": True}):
-        choosing.string = MODE
-        page.html["data-theme"] = "light"
-
-
 def _describe(page: BeautifulSoup) -> None:
     """What search engines and messengers show of the page: its title, and its first paragraph in about 200 letters."""
-    for old in page.head.find_all("meta", attrs={"name": "description"}) + page.head.find_all(property=OPEN_GRAPH):
-        old.decompose()
     title = re.sub(" [—-] [^—]*$", "", page.title.text)  # without the book's
     first = page.select_one("article section > p")
     text = textwrap.shorten(first.text if first else title, 200, placeholder=" …")
@@ -219,22 +180,30 @@ def _describe(page: BeautifulSoup) -> None:
 def _size_images(page: BeautifulSoup, path: Path) -> None:
     """Keep each figure's place free until it is loaded: the first one at once, others when they are nearly in sight."""
     for number, image in enumerate(page.select("article img")):
-        if urlsplit(image["src"]).scheme:
-            continue  # not the book's
         start = _file(path, image["src"]).read_bytes()[:2000]
         if size := re.search(rb'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"', start):
             width, height = (round(float(points) * 4 / 3) for points in size.groups())
-            image.attrs |= {"width": str(width), "height": str(height), "style": f"--ratio: {width / height:.3f}"}
+            image.attrs |= {"width": str(width), "height": str(height)}
         if number:
             image["loading"] = "lazy"
 
 
 def _make_accessible(page: BeautifulSoup) -> None:
-    """What is scrolled sideways on a phone can be scrolled by keyboard; what folds is called what is written on it."""
+    """What is scrolled sideways on a phone can be scrolled by keyboard; what folds is called what is written on it;
+    the contents are a landmark, a table's corner heads nothing, and a list of sources is plain text.
+    """
     for figure in page.select("article figure"):
         figure["tabindex"] = "0"
     for summary in page.select("article summary[aria-label]"):
         del summary["aria-label"]
+    for contents in page.select("div.bd-sidebar-primary"):
+        contents.attrs |= {"role": "navigation", "aria-label": "Book"}
+    for head in page.select("article th"):
+        if not head.text.strip():
+            head.name = "td"
+            head.attrs.pop("scope", None)
+    for source in page.select("article .citation-list, article .citation"):
+        del source["role"]
 
 
 def _set_formulas(page: BeautifulSoup) -> None:
@@ -249,17 +218,17 @@ def _set_formulas(page: BeautifulSoup) -> None:
 # Style sheets
 
 
-def _join_styles(pages: dict[Path, BeautifulSoup], folder: Path) -> None:
-    """Write what the pages use of their style sheets into one, and name that on each page instead."""
+def _join_styles(pages: dict[Path, BeautifulSoup], folder: Path) -> str:
+    """Write what the pages use of their style sheets into one, name that on each page instead, and return it."""
     links = {path: page.find_all("link", rel="stylesheet") for path, page in pages.items()}
     files = {_file(path, link["href"]): None for path, several in links.items() for link in several}  # in their order
-    style = purge("".join(_sheet(file, folder / STYLES) for file in files), _used(pages))
+    style = ICON_SOURCE + purge("".join(_sheet(file, folder / STYLES) for file in files), _used(pages))
     (folder / STYLES).write_text(style)
     for path, (first, *others) in links.items():
-        address = f"{os.path.relpath(folder / STYLES, path.parent)}?v={zlib.crc32(style.encode()):08x}"
-        first.replace_with(pages[path].new_tag("link", attrs={"rel": "stylesheet", "href": address}))
+        first["href"] = f"{os.path.relpath(folder / STYLES, path.parent)}?v={zlib.crc32(style.encode()):08x}"
         for link in others:
-            _remove(link)
+            link.decompose()
+    return style
 
 
 def _sheet(file: Path, seen_from: Path) -> str:
@@ -276,20 +245,16 @@ def _used(pages: dict[Path, BeautifulSoup]) -> set[str]:
             used |= {element.name, element.get("id", ""), *element.get("class", ())}
         for script in page.find_all("script"):
             scripts.add(_file(path, script["src"]).read_text() if script.has_attr("src") else script.text)
-    words = {word for script in scripts for word in re.findall(r"[\w-]+", script)}
-    return used | {word for word in words if not word.startswith("fa-")}
+    return used.union(*(re.findall(r"\b(?!fa-)[\w-]+", script) for script in scripts))
 
 
 def purge(style: str, used: set[str]) -> str:
     """A style sheet without the rules for elements, classes and ids that are not among the used ones.
 
-    Icons are drawings there, too, and need no font. Raises RuntimeError for one that the theme does not have.
+    Icons are drawings there, too, and need no font. Raises KeyError for one that the theme does not have.
     """
     variables = dict(re.findall(r"--(pst-icon-[\w-]+):([^;}]+)", style))
-    rules = list(_rules(tinycss2.parse_stylesheet(style, skip_whitespace=True), used, variables))
-    animations = {rule.split("{")[0].split()[1]: rule for rule in rules if rule.startswith("@keyframes")}
-    rest = "".join(rule for rule in rules if not rule.startswith("@keyframes"))
-    return rest + "".join(rule for name, rule in animations.items() if re.search(rf"\b{name}\b", rest))
+    return "".join(_rules(tinycss2.parse_stylesheet(style, skip_whitespace=True), used, variables))
 
 
 def _rules(rules: Iterable[tinycss2.ast.Node], used: set[str], variables: dict[str, str]) -> Iterator[str]:
@@ -298,37 +263,24 @@ def _rules(rules: Iterable[tinycss2.ast.Node], used: set[str], variables: dict[s
         if rule.type == "comment" and rule.value.startswith("!"):  # a licence
             yield rule.serialize()
         elif rule.type == "qualified-rule":
-            selectors = [each for each in _selectors(rule.prelude) if used.issuperset(_names(each))]
-            declarations = _with_drawings(tinycss2.serialize(rule.content).strip(), variables) if selectors else ""
-            if declarations:
-                yield f"{','.join(tinycss2.serialize(each).strip() for each in selectors)}{{{declarations}}}"
+            parts = itertools.groupby(rule.prelude, lambda token: token == ",")
+            several = [list(part) for comma, part in parts if not comma]
+            selectors = [tinycss2.serialize(each).strip() for each in several if used.issuperset(_names(each))]
+            if selectors:
+                yield f"{','.join(selectors)}{{{_with_drawings(tinycss2.serialize(rule.content).strip(), variables)}}}"
         elif rule.type == "at-rule" and rule.at_keyword in ("media", "supports"):
             inner = "".join(_rules(tinycss2.parse_rule_list(rule.content, skip_whitespace=True), used, variables))
             if inner:
                 yield f"@{rule.at_keyword}{tinycss2.serialize(rule.prelude)}{{{inner}}}"
-        elif rule.type == "at-rule" and "Font Awesome" not in tinycss2.serialize(rule.content or ()):
+        elif rule.type == "at-rule" and not re.search("Font Awesome|@keyframes fa-", rule.serialize()):
             yield rule.serialize()
-
-
-def _selectors(prelude: Iterable[tinycss2.ast.Node]) -> Iterator[list[tinycss2.ast.Node]]:
-    """The selectors of a rule, which commas part."""
-    selector: list[tinycss2.ast.Node] = []
-    for token in prelude:
-        if token == ",":
-            yield selector
-            selector = []
-        else:
-            selector.append(token)
-    yield selector
 
 
 def _names(selector: list[tinycss2.ast.Node]) -> Iterator[str]:
     """The elements, classes and ids without which a selector matches nothing; not those in `:is()` and `:not()`."""
-    before = None
-    for token in selector:
+    for before, token in itertools.pairwise([None, *selector]):
         if token.type == "hash" or (token.type == "ident" and before != ":"):
             yield token.value
-        before = token
 
 
 def _with_drawings(declarations: str, variables: dict[str, str]) -> str:
@@ -338,29 +290,12 @@ def _with_drawings(declarations: str, variables: dict[str, str]) -> str:
         character = match[2] or f"var(--{match[1]})"
         while character.startswith("var("):
             character = variables[character[len("var(--") : -1]].strip('"')
-        width, height, path = icon(character[1:] if len(character) > 1 else f"{ord(character):x}")
+        width, height, path = _icons()[character[1:] if len(character) > 1 else f"{ord(character):x}"]
         svg = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}'><path d='{path}'/></svg>"
         return f'mask-image:url("data:image/svg+xml,{svg}")'
 
-    drawn, count = ICON_CHARACTER.subn(drawing, ICON_NAME.sub("", declarations))
+    drawn, count = ICON_CHARACTER.subn(drawing, declarations)
     return (MASK if count else "") + ICON_FONT.sub("", drawn)
-
-
-# Files
-
-
-def _remove_unused(pages: dict[Path, BeautifulSoup], folder: Path) -> None:
-    """Remove the theme's files, and drawings of earlier builds, that no page names; licences stay."""
-    style = folder / STYLES
-    named = {style, *(_file(style, address) for address in ADDRESS.findall(style.read_text()))}
-    for path, page in pages.items():
-        named |= {_file(path, each[key]) for key in ("href", "src") for each in page.find_all(attrs={key: True})}
-    for kind in ("_static", "_images"):
-        for file in sorted((folder / kind).rglob("*"), reverse=True):  # what a folder holds before the folder
-            if file.is_dir() and not any(file.iterdir()):
-                file.rmdir()
-            elif file.is_file() and file not in named and file.suffix != ".txt":
-                file.unlink()
 
 
 def _file(page: Path, address: str) -> Path:

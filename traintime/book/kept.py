@@ -13,12 +13,6 @@ import pandas as pd
 from traintime import paths
 from traintime.store.records import write_atomically
 
-try:
-    import pyarrow as pa
-    from pyarrow import parquet
-except ImportError:  # the package without what builds the book
-    parquet = None
-
 
 def digest(files: Iterable[Path]) -> str:
     """Hash of the files' places in the checkout and their contents: 24 hexadecimal digits."""
@@ -40,7 +34,7 @@ def readers() -> str:
     """Hash of the code that reads measurement files and makes points of them, and of the pandas that keeps them."""
     folders = ("store", "explain", "workloads")
     sources = [path for name in folders for path in (paths.PACKAGE / name).rglob("*") if path.suffix in (".py", ".csv")]
-    return digest([*sources, paths.PACKAGE / "point.py"]) + pd.__version__
+    return digest([*sources, paths.PACKAGE / "point.py", paths.PACKAGE / "book" / "stored.py"]) + pd.__version__
 
 
 def table(name: str, key: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
@@ -48,21 +42,17 @@ def table(name: str, key: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame
 
     A file that is damaged, or was made with another key, is replaced. A missing value is NaN.
     """
-    if parquet is None:
-        return _with_nan(make())
-    path = paths.TABLES / f"{name}.parquet"
-    with contextlib.suppress(OSError, pa.ArrowException, KeyError):
-        if parquet.read_metadata(path).metadata[b"traintime_key"].decode() == key:
-            whole = parquet.read_table(path, page_checksum_verification=True)
-            return _with_nan(whole.to_pandas())
+    path = paths.TABLES / name / f"{key}.parquet"
+    with contextlib.suppress(OSError, ValueError, ImportError):
+        return _with_nan(pd.read_parquet(path, page_checksum_verification=True))
     made = _with_nan(make())
-    with contextlib.suppress(OSError):  # without a place to keep it, it is made at each use
+    with contextlib.suppress(OSError, ImportError):  # without a place to keep it, or pyarrow, it is made at each use
         path.parent.mkdir(parents=True, exist_ok=True)
-        whole = pa.Table.from_pandas(made)
-        whole = whole.replace_schema_metadata((whole.schema.metadata or {}) | {b"traintime_key": key.encode()})
         aside = path.with_suffix(f".{os.getpid()}.part")
-        parquet.write_table(whole, aside, write_page_checksum=True)
+        made.to_parquet(aside, write_page_checksum=True)
         os.replace(aside, path)
+        for old in set(path.parent.glob("*.parquet")) - {path}:
+            old.unlink()
     return made
 
 

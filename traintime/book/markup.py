@@ -61,7 +61,7 @@ def fold(summary: str, content: str) -> str:
     return f'<details class="book-fold">\n<summary>{inline(summary)}</summary>\n{content}\n</details>'
 
 
-def box(title: str, content: str, kind: str = "note") -> str:
-    """HTML in a titled box; kind: one of the theme's (note, tip, seealso)."""
+def box(title: str, content: str) -> str:
+    """HTML in a titled box."""
     title = f'<p class="admonition-title">{inline(title)}</p>'
-    return f'<div class="admonition {kind} book-box">\n{title}\n{content}\n</div>'
+    return f'<div class="admonition note book-box">\n{title}\n{content}\n</div>'

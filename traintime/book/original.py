@@ -16,28 +16,20 @@ def read(name: str) -> pd.DataFrame:
     return pd.read_csv(paths.ORIGINAL / f"{name}.csv")
 
 
-def half_unit(printed: pd.Series) -> pd.Series:
-    """Half a unit of the last printed digit: 0.05 for "2.7", 0.5 for "25"."""
-    decimals = printed.str.partition(".")[2].str.len()
-    return 0.5 * 10.0**-decimals
-
-
 def s0() -> pd.DataFrame:
     """The two surviving tables of S0, one row a cell.
 
     Columns: sweep ("vocabulary" or "batch"), device ("CPU" or "GPU"), vocabulary, batch, length, sentences,
     epoch_s, step_s, and half_step_s: what rounding the printed figure may hide, in seconds a step.
     """
-    tables = []
-    for sweep in ("vocabulary", "batch"):
-        table = pd.read_csv(paths.ORIGINAL / f"s0-{sweep}.csv", dtype={"printed": str})
-        table.insert(0, "sweep", sweep)
-        tables.append(table)
-    rows = pd.concat(tables, ignore_index=True)
+    sweeps = ("vocabulary", "batch")
+    tables = [pd.read_csv(paths.ORIGINAL / f"s0-{sweep}.csv", dtype={"printed": str}) for sweep in sweeps]
+    rows = pd.concat(tables, keys=sweeps, names=["sweep", None]).reset_index("sweep").reset_index(drop=True)
     steps = rows["sentences"] / rows["batch"]
     rows["step_s"] = rows["epoch_s"] / steps
-    # Printed in thousands of seconds.
-    rows["half_step_s"] = half_unit(rows["printed"]) * 1000 / steps
+    # Printed in thousands of seconds: half a unit of the last digit is 0.05 of "2.7", 0.5 of "25".
+    decimals = rows["printed"].str.partition(".")[2].str.len()
+    rows["half_step_s"] = 0.5 * 10.0**-decimals * 1000 / steps
     return rows
 
 

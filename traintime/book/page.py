@@ -3,17 +3,15 @@
 import base64
 import io
 import os
-import re
 import zipfile
 from collections.abc import Callable, Sequence, Sized
 from typing import Any
 
 import pandas as pd
-from IPython.display import HTML, Markdown, display
+from IPython.display import HTML
 
-from traintime.book import PROFILE, chapters, markup, original, plots, stored
-from traintime.book.claims import Claim, by_machine, power, span  # noqa: F401 (tables name them)
-from traintime.book.glue import PREFIX
+from traintime.book import PROFILE, RESULTS, chapters, markup, original, plots, stored
+from traintime.book.claims import by_machine, span  # noqa: F401 (chapters name it)
 from traintime.book.stored import Measurements
 from traintime.book.verdicts import judged
 from traintime.explain.statistics import Interval
@@ -52,7 +50,10 @@ def columns(data: pd.DataFrame, fold: str = "", remedy: str = "", **heads: Colum
 def _written(row: pd.Series, name: str, column: Column) -> str:
     if isinstance(column, tuple) and len(column) == 2:
         return column[1](row)
-    value, (scale, spec) = row[name], column[1:] if isinstance(column, tuple) else (1.0, "")
+    return _text(row[name], *(column[1:] if isinstance(column, tuple) else ()))
+
+
+def _text(value: Any, scale: float = 1.0, spec: str = "") -> str:
     if isinstance(value, Interval):
         return value.text(spec, scale)
     if isinstance(value, str):
@@ -64,19 +65,13 @@ def frame(data: pd.DataFrame) -> HTML:
     """A data frame as a table, its index first; a missing value is an empty cell."""
     data = data.reset_index()
     heads = ["" if name == "index" else str(name) for name in data.columns]
-    return table(heads, [[_plain(value) for value in row] for row in data.to_numpy()])
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if pd.isna(value) else f"{value:,.10g}"
+    return table(heads, [[_text(value, spec=",.10g") for value in row] for row in data.to_numpy()])
 
 
 MOST = 6  # columns that fit a page
 
 
-def step_table(points: pd.DataFrame, against: str = "vocabulary", fold: str = "") -> HTML:
+def step_table(points: pd.DataFrame, against: str = "vocabulary") -> HTML:
     """Milliseconds a step with the half-width of the interval, a row a stack, a column a size; holes say why.
 
     Of more sizes than fit a page the least and the largest.
@@ -86,12 +81,10 @@ def step_table(points: pd.DataFrame, against: str = "vocabulary", fold: str = ""
         order = [order[0], *order[2 - MOST :]]
     rows = []
     for name, of_one in points.groupby(["stack", "how"], sort=False):
-        cells = []
-        for size in order:
-            at = of_one[of_one[against] == size]
-            cells.append(_cell(at.iloc[0]) if len(at) else "not measured yet")
-        rows.append([name[0] if points["how"].nunique() == 1 else ", ".join(name), *cells])
-    return table(["ms per step", *(plots.short(size) for size in order)], rows, fold=fold)
+        cells = {row[against]: _cell(row) for _, row in of_one.iterrows()}
+        head = name[0] if points["how"].nunique() == 1 else ", ".join(name)
+        rows.append([head, *(cells.get(size, "not measured yet") for size in order)])
+    return table(["ms per step", *(f"{against} {plots.short(size)}" for size in order)], rows)
 
 
 def _cell(row: pd.Series) -> str:
@@ -112,14 +105,19 @@ def nothing(remedy: str = "") -> HTML:
 def data_link(table: pd.DataFrame, name: str) -> HTML:
     """A link under a figure that saves the figure's data as CSV; the data lie in the page itself.
 
-    Of measured points only what differs, and what was measured, is kept.
+    Of measured points only which they are, what differs, and what was measured, is kept.
     """
-    same = [name for name in (*fields(), *ALIKE) if name in table and table[name].nunique(dropna=False) == 1]
+    known = ("machine", "stack", "key")
+    names = [name for name in (*fields(), *ALIKE) if name in table and name not in known]
+    same = [name for name in names if table[name].nunique(dropna=False) == 1]
     table = table.drop(columns=same if len(table) > 1 else [])
     text = table.to_csv(index=not isinstance(table.index, pd.RangeIndex))
-    encoded = base64.b64encode(text.encode()).decode()
-    link = f'<a class="data-link" download="{name}.csv" href="data:text/csv;base64,{encoded}">{name}.csv</a>'
-    return HTML(f'<p class="data-link">The figure\'s data: {link}</p>')
+    return _saved("The figure's data", f"{name}.csv", "text/csv", text.encode())
+
+
+def _saved(what: str, name: str, kind: str, data: bytes) -> HTML:
+    source = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+    return HTML(f'<p class="data-link">{what}: <a class="data-link" download="{name}" href="{source}">{name}</a></p>')
 
 
 def download(run: Measurements) -> HTML:
@@ -133,48 +131,7 @@ def download(run: Measurements) -> HTML:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(run.root.rglob("*.json")):
             archive.write(path, path.relative_to(run.root))
-    encoded = base64.b64encode(packed.getvalue()).decode()
-    link = f'<a class="data-link" download="measurements.zip" href="data:application/zip;base64,{encoded}">'
-    return HTML(f'<p class="data-link">What this run measured: {link}measurements.zip</a></p>')
-
-
-def glue(**values: Any) -> None:
-    """Give numbers a name by which the prose of the page can show them: {glue:text}`name`."""
-    for name, value in values.items():
-        data = {PREFIX + "text/plain": repr(markup.signs(str(value)))}  # quoted: bare, "9,600" would be read as a tuple
-        metadata = {"scrapbook": {"name": name, "mime_prefix": PREFIX}}
-        display(data, raw=True, metadata=metadata)
-
-
-NOT_MEASURED = "(not measured)"  # in a sentence
-
-
-class Prose:
-    """The numbers of a page's sentences, by name: `Prose("voc", floor=lambda book: f"{floor_s(book) * 1e9:.0f} ns")`.
-
-    prefix: what all names begin with; a name's underscores become hyphens. A number is a function of the machine that
-    the page shows; one that the machine has not measured says so.
-    """
-
-    def __init__(self, prefix: str, **numbers: Callable[[Measurements], str]) -> None:
-        self.numbers = {f"{prefix}-{name}".strip("-").replace("_", "-"): give for name, give in numbers.items()}
-
-    def values(self, book: Measurements) -> dict[str, str]:
-        """Every number as text."""
-        return {name: or_not_measured(lambda give=give: give(book)) for name, give in self.numbers.items()}
-
-
-def or_not_measured(give: Callable[[], str]) -> str:
-    """A text for the prose, or that the machine which the page shows has not measured what it needs."""
-    text = stored.or_none(give)
-    return NOT_MEASURED if text is None or re.search(r"\bnan\b", text) else text
-
-
-def on_each_machine(say: Callable[[Measurements], str], without: str = "") -> list[str]:
-    """What a function says of each machine that the book shows; nothing of one that has not measured it."""
-    books = [stored.of(name) for name in stored.listed() if name != without]
-    texts = [or_not_measured(lambda book=book: say(book)) for book in books]
-    return [text for text in texts if text != NOT_MEASURED]
+    return _saved("What this run measured", "measurements.zip", "application/zip", packed.getvalue())
 
 
 def title(book: Measurements, found: Sized) -> str:
@@ -190,14 +147,15 @@ A_LOOK = (
 )
 
 
-def claims(chapter: str | Sequence[Claim], run: Measurements | None = None) -> HTML:
+def claims(chapter: str, run: Measurements | None = None) -> HTML:
     """What a chapter ("03") asserts, on each machine that the book shows and on this run: verdict and deciding figure.
 
-    A quick look decides nothing, and has no part in it.
+    A quick look decides nothing, and has no part in it; nor has what a build measured while others kept it busy, since
+    the page does not show it.
     """
-    asserted = chapters.of(chapters.of_label(chapter)) if isinstance(chapter, str) else chapter
-    rows, found = [], judged(asserted, None if run is None or run.look else run)
-    for each in found:
+    hidden = run is None or run.look or (run.busy and RESULTS in os.environ)
+    rows = []
+    for each in judged(chapters.of(chapters.of_label(chapter)), None if hidden else run):
         claim, machines = each[0].claim, [(one.machine, one.verdict, one.figure) for one in each]
         rows.append([claim.label, f"{claim.sentence} *({claim.source})*", "<br>".join(by_machine(machines))])
     return table(["", "claim", "measured"], rows, right=False)
@@ -242,8 +200,8 @@ def _placed(one: compare.Placed) -> list[str]:
     return [times, f"{one.times.low:.2f} to {one.times.high:.2f}", f"**{one.verdict}**" if one.off else one.verdict]
 
 
-def made_by(run_here: Measurements | None = None, *references: str) -> Markdown:
-    """The foot of a page: which profile, machines, versions and dates made its numbers.
+def made_by(run_here: Measurements | None = None, *references: str) -> HTML:
+    """The foot of a page, folded: which profile, machines, versions and dates made its numbers.
 
     run_here: what this run measured; references: the machines whose stored measurements the page shows ("" for the
     usual one).
@@ -264,7 +222,8 @@ def made_by(run_here: Measurements | None = None, *references: str) -> Markdown:
                 f"{ended} of steps decided beforehand: they may end after a slow step, and read a little high. "
                 "They are pooled whatever that time was."
             )
-    return Markdown("\n\n".join(lines))
+    said = "".join(f"<p>{markup.inline(line)}</p>" for line in lines)
+    return HTML(markup.fold("The main machines behind this page, with dates and versions", said))
 
 
 def _dates(rows: pd.DataFrame) -> str:

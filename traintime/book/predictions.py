@@ -42,8 +42,7 @@ class Prediction:
     @functools.cached_property
     def judged(self) -> list[tuple[Judged, bool]]:
         """Each deciding claim on the prediction's machine, with whether the claim says the contrary."""
-        labels, claims = self.claims.split(), verdicts.every_claim()
-        return [(verdicts.on(claims[label.lstrip("!")], self.machine), label[0] == "!") for label in labels]
+        return [(verdicts.of_label(each.lstrip("!"), self.machine), each[0] == "!") for each in self.claims.split()]
 
     @property
     def outcome(self) -> str:

@@ -1,10 +1,11 @@
-"""The book as one PDF: its built pages, joined into one document that headless Chromium prints (_static/print.css)."""
+"""The book as one PDF: its built pages, joined into one document that headless Chromium prints (_static/print.css).
+
+Jupyter Book's own `pdfhtml` has no contents with page numbers, no bookmarks and no feet.
+"""
 
 import contextlib
 import html
-import io
 import json
-import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,17 +29,15 @@ FLAGS = [
     # Without a network Chromium would load lazy figures from further away than a reader's does: it is told of one.
     "--force-effective-connection-type=4G",
 ]
-NOTES = (
-    "Text and figures: CC BY 4.0. Code: MIT. Measurements: CC0 1.0.",
-    "What is folded on the pages is left out: solutions, claims on each machine, predictions one by one.",
-)
-LINK = re.compile(r'(<p class="?printed-link"?) hidden(?:="")?')  # on the front page (index.md)
+LICENCES = "Text and figures: CC BY 4.0. Code: MIT. Measurements: CC0 1.0."
+PLACE = "<!-- the book as one PDF -->"  # on the front page (index.md): where its link goes
+LINK = f'<p>The whole book is also <a href="{NAME}">one PDF</a>.</p>'
 
 
 def make() -> tuple[Path, int]:
-    """Print the built pages, put the PDF next to them, and show its link on the front page; the PDF, and its pages.
+    """Print the built pages, put the PDF next to them, and link it on the front page; the PDF, and its pages.
 
-    Raises InputError where the book is not built or there is no Chromium.
+    Raises InputError where there is no Chromium.
     """
     built, output = paths.BUILD / "html", paths.BUILD / NAME
     contents = yaml.safe_load((paths.ROOT / "_toc.yml").read_text())
@@ -46,7 +45,7 @@ def make() -> tuple[Path, int]:
     count = write(built, {"": [contents["root"]]} | parts, output)
     shutil.copyfile(output, built / NAME)
     front = built / "index.html"
-    front.write_text(LINK.sub(r"\1", front.read_text()))
+    front.write_text(front.read_text().replace(PLACE, LINK))
     return output, count
 
 
@@ -54,26 +53,18 @@ def write(pages: Path, parts: Mapping[str, Sequence[str]], output: Path) -> int:
     """Print pages into one PDF with a cover, contents, bookmarks and page numbers; returns how many pages it has.
 
     pages: folder of the built HTML; parts: names of its pages without ".html", by the caption of their part, in
-    reading order. Raises InputError for a page that is not there or where there is no Chromium, RuntimeError for a
-    figure that does not load.
+    reading order. Raises InputError where there is no Chromium.
     """
-    styles, articles = joined(pages.absolute(), [name for names in parts.values() for name in names])
-    cited = citation.read()
+    styles, articles = _joined(pages.absolute(), [name for names in parts.values() for name in names])
+    numbers: dict[str, int] = {}
     with chromium() as browser:
         # The contents' page numbers are known when all is printed: it is printed again with them.
-        first = _print(browser, _document(cited, styles, articles, parts, {}), output)
-        last = _print(browser, _document(cited, styles, articles, parts, _numbers(first)), output)
-    writer = pypdf.PdfWriter(clone_from=io.BytesIO(last))
-    writer.add_metadata(
-        {
-            "/Title": cited["title"],
-            "/Author": ", ".join(citation.authors(cited)),
-            "/Subject": cited["abstract"],
-            "/Keywords": ", ".join(cited["keywords"]),
-        }
-    )
-    writer.write(output)
-    return len(writer.pages)
+        for _ in range(2):
+            _print(browser, _document(styles, articles, parts, numbers), output)
+            made = pypdf.PdfReader(output)
+            for name, target in made.named_destinations.items():
+                numbers[name.lstrip("/")] = made.get_destination_page_number(target) + 1
+    return len(made.pages)
 
 
 @contextlib.contextmanager
@@ -90,29 +81,27 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def joined(pages: Path, names: Sequence[str]) -> tuple[str, dict[str, Tag]]:
+def _joined(pages: Path, names: Sequence[str]) -> tuple[str, dict[str, Tag]]:
     """What the heads of all pages say of style, and their articles by name, as parts of one document.
 
-    Scripts and folded parts are left out. An identifier begins with its page's, a link to another page of these leads
-    to its article, and other files are named by their whole address.
+    Scripts are left out, and what is folded is open. An identifier begins with its page's, a link to another page of
+    these leads to its article, and other files are named by their whole address.
     """
     places = {(pages / f"{name}.html").as_uri(): name for name in names}
     styles: dict[str, None] = {}
     articles = {}
     for place, name in places.items():
-        path = pages / f"{name}.html"
-        if not path.exists():
-            raise InputError("page", str(path), "is not built", "Build the book first: make book.")
-        page = BeautifulSoup(path.read_text(), "html.parser")
-        for sheet in page.select('head > link[rel="stylesheet"], head > style'):
-            if "href" in sheet.attrs:
-                sheet["href"] = urljoin(place, sheet["href"])
+        page = BeautifulSoup((pages / f"{name}.html").read_text(), "html.parser")
+        for sheet in page.select('head > link[rel="stylesheet"]'):
+            sheet["href"] = urljoin(place, sheet["href"])
             styles[str(sheet)] = None
         article = articles[name] = page.select_one("article.bd-article")
-        _without_folds(article)
-        for tag in article.find_all(id=True):
-            if not tag.find_parent("svg"):
-                tag["id"] = _anchor(name, tag["id"])
+        for tag in article.select("script, a.headerlink"):
+            tag.decompose()
+        for tag in article.select("details"):
+            tag["open"] = ""
+        for tag in article.select("[id]"):
+            tag["id"] = _anchor(name, tag["id"])
         article["id"] = _anchor(name)
         for tag in article.select("[src]"):
             tag["src"] = urljoin(place, tag["src"])
@@ -123,10 +112,6 @@ def joined(pages: Path, names: Sequence[str]) -> tuple[str, dict[str, Tag]]:
                 link["href"] = f"#{_anchor(places[target], fragment)}"
             elif target.startswith("file:"):
                 del link["href"]
-    known = {tag["id"] for article in articles.values() for tag in [article, *article.find_all(id=True)]}
-    for link in (link for article in articles.values() for link in article.select('a[href^="#"]')):
-        if link["href"][1:] not in known:  # it was folded
-            link["href"] = link["href"].partition("--")[0]
     return "\n".join(styles), articles
 
 
@@ -134,28 +119,11 @@ def _anchor(name: str, fragment: str = "") -> str:
     return name.replace("/", "_") + (f"--{fragment}" if fragment else "")
 
 
-def _without_folds(article: Tag) -> None:
-    """Take out scripts, headings' own links, folded parts, and what then has nothing below its heading."""
-    for tag in article.select("script, a.headerlink, details:not([open])"):
-        if tag.decomposed:  # it lay in another
-            continue
-        place = tag.parent
-        tag.decompose()
-        while place is not article and not _shows(place):
-            place, empty = place.parent, place
-            empty.decompose()
-
-
-def _shows(tag: Tag) -> bool:
-    heading = tag.find(re.compile("h[1-6]"), recursive=False)
-    said = tag.get_text().strip() != (heading.get_text().strip() if heading else "")
-    return said or tag.find(["img", "svg"]) is not None
-
-
 def _document(
-    cited: dict, styles: str, articles: dict[str, Tag], parts: Mapping[str, Sequence[str]], numbers: Mapping[str, int]
+    styles: str, articles: dict[str, Tag], parts: Mapping[str, Sequence[str]], numbers: Mapping[str, int]
 ) -> str:
     """The book as one page of HTML; numbers: the contents' page numbers by article, where they are known."""
+    cited = citation.read()
     feet, contents = [], []
     for caption, names in parts.items():
         contents.append(f"<p>{html.escape(caption)}</p>" if caption else "")
@@ -166,8 +134,9 @@ def _document(
             number = numbers.get(anchor, 0)
             contents.append(f'<a href="#{anchor}">{html.escape(title)}<span></span><b>{number}</b></a>')
     own = "\n".join([(paths.ROOT / "_static" / "print.css").read_text(), "@page { size: A4; }", *feet])
-    written = (", ".join(citation.authors(cited)), f"Version {cited['version']}, {cited['date-released']}")
-    about = "".join(f"<p>{html.escape(line)}</p>" for line in (*written, *NOTES, cited["abstract"]))
+    version = f"Version {cited['version']}, {cited['date-released']}"
+    lines = (citation.author(cited), version, LICENCES, cited["abstract"])
+    about = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
     title = html.escape(cited["title"])
     return f"""<!doctype html>
 <html lang="en" data-theme="light">
@@ -179,24 +148,14 @@ def _document(
 </html>"""
 
 
-def _print(browser: Browser, document: str, output: Path) -> bytes:
-    """The joined pages as PDF. They lie next to the output meanwhile: a page of its own origin may not read files."""
+def _print(browser: Browser, document: str, output: Path) -> None:
+    """Print the joined pages. They lie next to the PDF meanwhile: a page of its own origin may not read files."""
     source = output.with_suffix(".html")
     source.write_text(document)
     page = browser.new_page(color_scheme="light", offline=True)
     try:
         page.goto(source.absolute().as_uri())
-        broken = "images => images.filter(image => !image.naturalWidth).map(image => image.src)"
-        if lost := page.locator("img").evaluate_all(broken):
-            raise RuntimeError(f"figures that do not load: {', '.join(lost)}")
-        return page.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
+        page.pdf(path=output, prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
     finally:
         page.close()
         source.unlink()
-
-
-def _numbers(printed: bytes) -> dict[str, int]:
-    """The number of the page on which each link's target is, by the target's identifier."""
-    reader = pypdf.PdfReader(io.BytesIO(printed))
-    found = reader.named_destinations.items()
-    return {name.lstrip("/"): reader.get_destination_page_number(target) + 1 for name, target in found}

@@ -15,13 +15,9 @@ def die_with_parent(by: int = signal.SIGTERM) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
 
 
-def end_all(of: int) -> None:
-    """End the process with this number and all that it has started, at once; kill what does not go within seconds."""
-    try:
-        top = psutil.Process(of)
-        family = [*top.children(recursive=True), top]
-    except psutil.NoSuchProcess:  # Ctrl-C has ended it, too, and its children end with it
-        return
+def end_children() -> None:
+    """End all that this process has started, at once; kill what does not go within seconds."""
+    family = psutil.Process().children(recursive=True)
     for process in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()

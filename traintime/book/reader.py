@@ -1,11 +1,9 @@
 """Reader's notebooks: the chapters as people meet them in JupyterLab and on Colab, which know nothing of MyST.
 
-The sources name numbers and sources with roles and frame notes with directives; here the numbers of the built page are
-filled in, a source is a link, a frame is a quotation, a caption follows its figure. What the page hides is collapsed,
-and a first cell fetches the package where there is none.
+The numbers of the built page are filled in, a source is a link, a box is a quotation, a caption follows its figure.
+What the page hides is collapsed, and a first cell fetches the package where there is none.
 """
 
-import copy
 import functools
 import hashlib
 import json
@@ -16,17 +14,11 @@ import nbformat
 from pybtex.database import BibliographyData, parse_file
 
 from traintime import paths
-from traintime.book import glue
+from traintime.book import numbers
 from traintime.book.execute import chapters
 
 HIDDEN = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
-ROLE = re.compile(r"\{(?P<name>[\w:+.-]+)\}`(?P<text>[^`]*)`")
-DIRECTIVE = re.compile(
-    r"^(?P<fence>:{3,}|`{3,})\{(?P<name>[\w-]+)\} ?(?P<title>[^\n]*)\n"
-    r"(?P<options>(?::[\w-]+:[^\n]*\n)*)(?P<body>.*?)^(?P=fence)[ ]*$\n?",
-    re.MULTILINE | re.DOTALL,
-)
-TITLES = {"margin": "", "note": "Note", "tip": "Tip", "warning": "Warning", "seealso": "See also"}
+BOX = re.compile(r"^:::\{admonition\} ([^\n]+)\n(?::[\w-]+:[^\n]*\n)*(.*?)^:::[ ]*$\n?", re.MULTILINE | re.DOTALL)
 MANIFEST = "written.json"
 
 NOTICE = """\
@@ -47,22 +39,14 @@ if importlib.util.find_spec("traintime") is None:
     clone = ["git", "clone", "-q", "--depth=1", f"--branch={{tag}}", url]
     if not fetched.exists() and subprocess.run([*clone, fetched]).returncode:
         raise SystemExit(
-            f"No copy of {{url}} at {{tag}}: is there a network? "
-            "Without one, clone the book elsewhere and type: make lab"
+            f"The book cannot be fetched from {{url}} at {{tag}}: is there a "
+            "network? Without one, clone it elsewhere and type: make lab"
         )
     sys.path.insert(0, str(fetched))
     from traintime.book import colab
 
     colab.prepare()"""
-
-NO_ADDRESS = """\
-# This copy of the book does not know where it is published.
-import importlib.util
-
-if importlib.util.find_spec("traintime") is None:
-    raise SystemExit(
-        "The package traintime is not here. In a clone of the book: make lab"
-    )"""
+UNKNOWN = "an unknown address"
 
 SIZES = """\
 # On a GPU runtime: the sizes of profile colab. Delete this to use yours.
@@ -77,21 +61,18 @@ def notebook(chapter: str, executed: Path, url: str | None, tag: str) -> nbforma
     url: where the book is published (None where nobody knows); tag: the tag or branch that the copy fetches from there.
     Raises KeyError for a number that the text names and the run did not give.
     """
-    made = copy.deepcopy(nbformat.read(chapters()[chapter], as_version=4))
-    values = glue.glued(executed)
-    cells = [nbformat.v4.new_markdown_cell(NOTICE, id="reader-notice")]
-    text = BOOTSTRAP.format(url=url, tag=tag) if url else NO_ADDRESS
-    cells.append(_collapsed(nbformat.v4.new_code_cell(text, id="reader-bootstrap")))
+    made = nbformat.read(chapters()[chapter], as_version=4)
+    values = numbers.given(nbformat.read(executed, as_version=4))
+    bootstrap = nbformat.v4.new_code_cell(BOOTSTRAP.format(url=url or UNKNOWN, tag=tag), id="reader-bootstrap")
+    cells = [nbformat.v4.new_markdown_cell(NOTICE, id="reader-notice"), _collapsed(bootstrap)]
     for cell in made.cells:
         tags = set(cell.metadata.get("tags", []))
         if cell.cell_type == "markdown":
             cell.source = plain(cell.source, values)
-        elif "page.glue(" in cell.source:
-            continue  # its numbers are filled in
         elif tags & HIDDEN:
             _collapsed(cell)
         cells.append(cell)
-        if caption := cell.metadata.get("mystnb", {}).get("figure", {}).get("caption"):
+        if caption := cell.metadata.pop("mystnb", {}).get("figure", {}).get("caption"):
             cells.append(nbformat.v4.new_markdown_cell(f"*{plain(caption, values)}*", id=f"{cell.id}-caption"))
         if "parameters" in tags:
             cells.append(nbformat.v4.new_code_cell(SIZES.format(chapter=chapter), id="reader-sizes"))
@@ -107,45 +88,28 @@ def _collapsed(cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 
 def plain(text: str, values: dict[str, str]) -> str:
-    """MyST as plain Markdown. Raises KeyError for a number without a value, ValueError for a role without a reading."""
-    text = re.sub(r"^\([\w-]+\)=\n", "", text, flags=re.MULTILINE)
-    text = DIRECTIVE.sub(lambda match: _framed(match["name"], match["title"], match["body"]), text)
-    return ROLE.sub(lambda match: _read(match["name"], match["text"], values), text)
+    """MyST as plain Markdown, as far as chapters use it. Raises KeyError for a number without a value."""
+    text = BOX.sub(lambda box: _quoted(f"**{box[1]}**\n\n{box[2].strip()}"), text)
+    text = re.sub(r"\{cite\}`([^`]*)`", lambda cited: ", ".join(map(_source, cited[1].split(","))), text)
+    text = re.sub(r"\{term\}`([^`<]*[^`< ])[^`]*`", r"\1", text)  # of `text <term>` the text
+    return numbers.fill(text, values)
 
 
-def _read(role: str, text: str, values: dict[str, str]) -> str:
-    if role == "glue:text":
-        return values[text]
-    if role == "cite":
-        return ", ".join(_source(key) for key in text.split(","))
-    if role in ("term", "ref", "doc"):
-        return re.sub(r"\s*<[^>]*>$", "", text)
-    raise ValueError(f"the role {{{role}}} has no reading as plain Markdown")
+def _quoted(text: str) -> str:
+    return "".join(f"> {line}".rstrip() + "\n" for line in text.splitlines())
 
 
 @functools.cache
-def _references(path: Path) -> BibliographyData:
-    return parse_file(str(path))
+def _references() -> BibliographyData:
+    return parse_file(str(paths.ROOT / "references.bib"))
 
 
 def _source(key: str) -> str:
     """A source as a link, where it has an address."""
-    entry = _references(paths.ROOT / "references.bib").entries[key]
-    title = re.sub(r"[{}]", "", entry.fields["title"])
-    doi = entry.fields.get("doi")
-    address = f"https://doi.org/{doi}" if doi else entry.fields.get("url")
+    fields = _references().entries[key].fields
+    title = re.sub(r"[{}]", "", fields["title"])
+    address = f"https://doi.org/{fields['doi']}" if "doi" in fields else fields.get("url")
     return f"([{title}]({address}))" if address else f"({title})"
-
-
-def _framed(name: str, title: str, body: str) -> str:
-    """A directive's content as a quotation, or behind a line that opens it."""
-    title = title.strip() or TITLES.get(name, "")
-    if name == "dropdown":
-        return f"<details><summary>{title}</summary>\n\n{body.strip()}\n\n</details>\n"
-    if name not in ("admonition", *TITLES):
-        raise ValueError(f"the directive {{{name}}} has no reading as plain Markdown")
-    lines = [*([f"**{title}**", ""] if title else []), *body.strip().splitlines()]
-    return "".join(f"> {line}".rstrip() + "\n" for line in lines)
 
 
 def write(executed: Path, output: Path, url: str | None, tag: str) -> list[Path]:
@@ -155,18 +119,17 @@ def write(executed: Path, output: Path, url: str | None, tag: str) -> list[Path]
     """
     output.mkdir(parents=True, exist_ok=True)
     manifest = output / MANIFEST
-    before = json.loads(manifest.read_text()) if manifest.exists() else {}
-    kept, after = [], {}
+    written = json.loads(manifest.read_text()) if manifest.exists() else {}
+    kept = []
     for chapter in chapters():
         path = output / f"{chapter}.ipynb"
         text = nbformat.writes(notebook(chapter, executed / path.name, url, tag)) + "\n"
-        if path.exists() and _digest(path.read_text()) not in (before.get(path.name), _digest(text)):
+        if path.exists() and _digest(path.read_text()) not in (written.get(path.name), _digest(text)):
             kept.append(path)
-            after[path.name] = before.get(path.name, "")
-            continue
-        path.write_text(text)
-        after[path.name] = _digest(text)
-    manifest.write_text(json.dumps(after, indent=1) + "\n")
+        else:
+            path.write_text(text)
+            written[path.name] = _digest(text)
+    manifest.write_text(json.dumps(written, indent=1) + "\n")
     return kept
 
 

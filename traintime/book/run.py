@@ -12,7 +12,7 @@ from IPython.display import Markdown, display
 from traintime import paths
 from traintime.book import PROFILE, RESULTS
 from traintime.book.stored import ANY, Measurements
-from traintime.errors import InputError
+from traintime.errors import InputError, unknown
 from traintime.measuring import allocators, machine, stacks, sweep
 from traintime.measuring.protocol import Protocol
 from traintime.store import records
@@ -74,17 +74,16 @@ def _by_device(fields: dict[str, Any], device: str) -> list[dict[str, Any]]:
         return [fields]
     able = [each for each in _listed(fields["stacks"]) if stacks.get(each).api == "keras3"]
     others = [each for each in _listed(fields["stacks"]) if each not in able]
-    return [fields | {"stacks": able, "device": device}, _on_cpu(fields) | {"stacks": others}]
+    on_cpu = dict(fields)
+    for name in GPU_ALONE.keys() & fields.keys():
+        on_cpu[name] = [each for each in _listed(fields[name]) if each not in GPU_ALONE[name]]
+        if not on_cpu[name]:
+            del on_cpu[name]  # so that it has its usual value
+    return [fields | {"stacks": able, "device": device}, on_cpu | {"stacks": others}]
 
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _on_cpu(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields without what a GPU alone can be told; a field of which nothing is left is left out."""
-    kept = {name: [each for each in _listed(fields.get(name, [])) if each not in GPU_ALONE[name]] for name in GPU_ALONE}
-    return {name: value for name, value in (fields | kept).items() if name not in kept or value}
 
 
 def _crashes(root: Path) -> list[str]:
@@ -101,12 +100,13 @@ def _crashes(root: Path) -> list[str]:
 def _disturbed(root: Path) -> list[str]:
     """What a reader should know of a look at a machine that was busy: how many of its runs were disturbed."""
     runs = [one for path in records.files(root) for one in records.read(path).invocations if one.status == "ok"]
-    disturbed = sum(one.disturbed for one in runs)
-    if not disturbed:
+    if not (disturbed := sum(one.disturbed for one in runs)):
         return []
-    sentence = f"Something else kept this machine busy while {disturbed} of these {len(runs)} runs were timed"
-    # The page's style sheet greys what the next cell shows of them.
-    return [f'<em class="rough-look">{sentence}: their times are a rough look.</em>']
+    # The page's style sheet greys what the next cell shows of some disturbed runs, and hides it where all were.
+    if disturbed == len(runs) and os.environ.get(RESULTS):
+        return ['<em class="busy-build">The machine was busy while this page was built; run it yourself.</em>']
+    said = f"Something else kept this machine busy while {disturbed} of these {len(runs)} runs were timed: their times"
+    return [f'<em class="rough-look">{said} are a rough look.</em>']
 
 
 def run(
@@ -121,16 +121,12 @@ def run(
     Raises InputError for a device that is not here, before anything is started.
     """
     if device not in ("cpu", "gpu"):
-        raise InputError("device", device, "is neither cpu nor gpu", 'Set device = "cpu".')
+        raise unknown("device", device, ["cpu", "gpu"])
     if device == "gpu" and not machine.gpus():
         raise InputError("device", device, "is not here: nvidia-smi lists no card", 'Set device = "cpu".')
     together = _together(chapter)
-    plans = [
-        replace(
-            planned(name, fields | {"rounds": rounds, "protocol": protocol.model_dump()}, device), together=together
-        )
-        for name, fields in sweeps.items()
-    ]
+    told = {"rounds": rounds, "protocol": protocol.model_dump()}
+    plans = [replace(planned(name, fields | told, device), together=together) for name, fields in sweeps.items()]
     missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})
     for name in missing:
         display(Markdown(f"*{name} is not on this machine. {stacks.get(name).remedy}*"))

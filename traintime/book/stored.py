@@ -25,14 +25,10 @@ from traintime.store import records
 from traintime.store.table import ALIKE, table
 from traintime.workloads.base import ACCUMULATED
 
-ENOUGH = 3  # rounds that a comparison needs before a newer sweep takes an older one's place
 ANY = object()  # a field that may have any value
-# Old records stopped when a time was over, and that time differs from round to round: kept apart by it, three rounds
-# of a point would be three points of one run each. They are pooled, and page.made_by says so on every page.
-ENDED_BY_TIME = r", \S+ to \S+ s$"
-
-
 Some = TypeVar("Some")
+# The stacks of today, by the name of their framework.
+TODAY = {"2026-tensorflow": "TensorFlow", "2026-jax": "JAX", "2026-torch": "torch"}
 ROLES = ("reference", "shown", "in part")
 
 
@@ -56,6 +52,11 @@ def listed() -> dict[str, dict[str, str]]:
 def reference() -> str:
     """The machine that the prose is written against."""
     return next(iter(listed()))
+
+
+def second() -> "Measurements":
+    """What is stored of the listed machine that follows the reference."""
+    return of(list(listed())[1])
 
 
 def first() -> str:
@@ -118,9 +119,8 @@ def sentinel_of(machine: str = "") -> pd.DataFrame:
 
 
 def on_gpus(**wanted: Any) -> pd.DataFrame:
-    """Stored points on the GPU of any machine, whichever kernel ran the LSTM; empty without one."""
-    everywhere = sorted(path.parent.name for path in paths.MEASUREMENTS.glob("*/machine.json"))
-    found = [of(name).points(**{"device": "gpu", "kernel": ANY} | wanted) for name in everywhere]
+    """Stored points on the GPU of any machine of the book, whichever kernel ran the LSTM; empty without one."""
+    found = [of(name).points(**{"device": "gpu", "kernel": ANY} | wanted) for name in sorted(named())]
     return pd.concat([each for each in found if len(each)] or found[:1], ignore_index=True)
 
 
@@ -181,13 +181,8 @@ def _chosen(found: pd.DataFrame, wanted: dict[str, Any], usual_here: dict[str, A
     workload = wanted.get("workload", "rnn")
     of_point = {**workloads.get(workload).model_fields, **Run.model_fields}
     usual = {"workload": workload} | {name: field.default for name, field in of_point.items()}
-    for name in wanted:
-        if name not in usual and name != "stack":
-            owners = [other for other, sizes in workloads.ALL.items() if name in sizes.model_fields]
-            remedy = f"Choose one of: {', '.join(sorted(usual))}."
-            if owners:
-                remedy = f"It is one of the workload {' or '.join(owners)}: add workload={owners[0]!r}."
-            raise InputError("field", name, "is no field of a configuration", remedy)
+    if strange := wanted.keys() - usual.keys() - {"stack"}:
+        raise unknown(f"field of the workload {workload}", min(strange), sorted(usual))
     here = np.ones(len(found), bool)
     # What a chapter asks for first: it leaves few rows, or none, for the usual values to be compared with.
     asked = wanted | {name: value for name, value in (usual | usual_here).items() if name not in wanted}
@@ -206,10 +201,9 @@ def _chosen(found: pd.DataFrame, wanted: dict[str, Any], usual_here: dict[str, A
             break
     found = found[here]
     # Beside another workload's rows, which lack them, whole numbers have become fractions.
-    whole = {name: type(field.default) for name, field in of_point.items() if type(field.default) in (int, bool)}
-    whole = {name: kind for name, kind in whole.items() if name in found and found[name].dtype != kind}
-    whole = {name: kind for name, kind in whole.items() if found[name].notna().all()}
-    return found.astype(whole) if whole else found
+    kinds = {name: type(field.default) for name, field in of_point.items() if name in found}
+    whole = {name: kind for name, kind in kinds.items() if kind in (int, bool) and found[name].notna().all()}
+    return found.astype(whole)
 
 
 class Measurements:
@@ -231,7 +225,9 @@ class Measurements:
         self.root = root or paths.MEASUREMENTS
         self.whole = whole or self
         self.usual = usual or {}
-        self.rows = rows.replace({"protocol": ENDED_BY_TIME}, ", until a time", regex=True)
+        # How many steps a sweep counts changes the error of a step and not the step: a configuration's sweeps are
+        # pooled, so that it has one value on all pages, and what differs between them is run-to-run error.
+        self.rows = rows.assign(protocol="")
         self.machine = machine
 
     def only(self, rows: pd.Series) -> "Measurements":
@@ -251,6 +247,11 @@ class Measurements:
     def look(self) -> bool:
         """Whether this is a quick look, in which points shared processes: no verdict is given on it."""
         return "others_before" in self.rows and bool(self.rows["others_before"].gt(0).any())
+
+    @property
+    def busy(self) -> bool:
+        """Whether others disturbed all of its invocations."""
+        return "disturbed" in self.rows and len(self.rows) > 0 and bool(self.rows["disturbed"].all())
 
     @property
     def title(self) -> str:
@@ -287,15 +288,34 @@ class Measurements:
         return json.loads(path.read_text()) if path.is_file() else None
 
     @functools.cached_property
+    def current(self) -> pd.DataFrame:
+        """The invocations by the code that measured their configuration last; what older code measured is history."""
+        last = self.rows[self.rows["status"] == "ok"].sort_values("started", kind="stable")
+        last = last.drop_duplicates(["stack", "key"], keep="last").set_index(["stack", "key"])["code"]
+        code = pd.MultiIndex.from_frame(self.rows[["stack", "key"]]).map(last.to_dict())
+        return self.rows[pd.isna(code) | (self.rows["code"] == code)]
+
+    @functools.cached_property
     def every(self) -> pd.DataFrame:
-        """One row for each point and way of measuring it (explain.points), with a column `how`."""
-        found = points.points(self.rows)
-        return found.assign(how=how(found))
+        """One row for each point and way of measuring it (explain.points), with a column `how`.
+
+        step_s, low_s, high_s: the geometric mean of the runs' median steps, by which two things are compared, so that
+        a figure and a ratio agree; the arithmetic mean where steps differ by design, as with gradients added up.
+        """
+        found = points.points(self.current)
+        found = found.assign(how=how(found))
+        alike = found["runs"].gt(0)
+        for name in {"accumulated", "save_every"} & set(found):
+            alike &= ~found[name].gt(1)
+        for row, runs in zip(found.index[alike], self.values(found[alike]), strict=True):
+            step = statistics.geometric(runs, self.spread(found.at[row, "stack"]))
+            found.loc[row, ["step_s", "low_s", "high_s"]] = step.value, step.low, step.high
+        return found
 
     @functools.cached_property
     def good(self) -> pd.DataFrame:
         """The invocations whose times count (explain.points.counted)."""
-        return points.counted(self.rows)
+        return points.counted(self.current)
 
     def invocations(self, **wanted: Any) -> pd.DataFrame:
         """The invocations whose times count, chosen by fields: field=value, field=[values] or field=ANY.
@@ -308,20 +328,21 @@ class Measurements:
     def points(self, **wanted: Any) -> pd.DataFrame:
         """One row a point, chosen as `invocations` does.
 
-        Of a point that was measured in several ways that must not be pooled (other sources, steps, versions), the way
-        with the most invocations, of several such the newest.
+        Of a point that was measured in several ways that must not be pooled (other versions, another code path), the
+        way with the most invocations, of several such the newest.
         """
         found = _chosen(self.every, wanted, self.usual).sort_values(["invocations", "started"], kind="stable")
         return in_order(found.drop_duplicates(["machine", "stack", "key"], keep="last"))
 
-    def values(self, found: pd.DataFrame, value: str = "step_s") -> list[np.ndarray]:
-        """A value (mean step by default, s) of each good invocation behind each row of `found` (see points)."""
+    def values(self, found: pd.DataFrame, value: str = "median_s") -> list[np.ndarray]:
+        """A value (median step by default, s) of each good invocation behind each row of `found` (see points)."""
         groups = self._groups(value)
         return [groups.get(tuple(str(row[name]) for name in ALIKE), np.array([])) for _, row in found.iterrows()]
 
     @functools.cache  # noqa: B019 (a machine's measurements live as long as the process)
     def _groups(self, value: str) -> dict[tuple[str, ...], np.ndarray]:
-        grouped = self.good.groupby(ALIKE, dropna=False)[value]
+        # History, too: its runs say how far two of the same thing land apart.
+        grouped = points.counted(self.rows).groupby(ALIKE, dropna=False)[value]
         return {tuple(map(str, names)): group.to_numpy() for names, group in grouped}
 
     @functools.cache  # noqa: B019
@@ -347,7 +368,8 @@ class Measurements:
         configurations: the fields in which each differs from the usual point; shared: those in which all do. Raises
         KeyError where one was not measured.
         """
-        frames = [measured(self.invocations(**shared, **fields)) for fields in configurations]
+        asked = [shared | dict(fields) for fields in configurations]
+        frames = [measured(self.invocations(**each), f"{each} was not measured") for each in asked]
         for frame in frames:
             if (names := list(frame["stack"].unique()))[1:]:
                 raise InputError("stack", names, "are several on one side", "Name one: stack=…")
@@ -355,7 +377,7 @@ class Measurements:
         return Sides(common, self, sweep, rounds)
 
     def interval(self, function: Callable[[np.ndarray], np.ndarray], found: pd.DataFrame) -> Interval:
-        """A function of the steps (means, s) of some points with the interval that their run-to-run error gives it.
+        """A function of the steps (s) of some points with the interval that their run-to-run error gives it.
 
         found: rows of `points`; function: of shape (points,) a number, of shape (points, draws) one a draw. Raises
         KeyError where a point has no time.
@@ -364,7 +386,7 @@ class Measurements:
         return statistics.central(function(drawn), float(function(steps)))
 
     def redrawn(
-        self, names: Sequence[str], groups: Sequence[np.ndarray], value: str = "step_s"
+        self, names: Sequence[str], groups: Sequence[np.ndarray], value: str = "median_s"
     ) -> tuple[np.ndarray, np.ndarray]:
         """Steps and as they might have come out (statistics.redrawn), by the error of the stack that each belongs to.
 
@@ -389,7 +411,7 @@ class Measurements:
         for seed, (name, group) in enumerate(groups):
             if len(group) > len(shape.terms):
                 seconds = group["step_s"].to_numpy()
-                redraw = formula.repeated(seconds, group["runs"].to_numpy(), self.spread(name[0], "step_s"))
+                redraw = formula.repeated(seconds, group["runs"].to_numpy(), self.spread(name[0]))
                 fits[name] = formula.fit(shape, group, seconds, redraw, seed=seed)
         return fits
 
@@ -419,31 +441,25 @@ class Measurements:
         same = [name for name in ("stack", *fields()) if name != of and name in found]
         usable = found.assign(_same=found.groupby(same, dropna=False).ngroup())
         result, comparisons = [], []
-        for above, below in pairs:
-            sides = [usable[usable[of] == value] for value in (above, below)]
-            for label in sorted(set(sides[0]["_same"]) & set(sides[1]["_same"])):
-                one, two = (side[side["_same"] == label] for side in sides)
-                common, sweep, _ = same_rounds(one, two)
+        for place, (above, below) in enumerate(pairs):
+            sides = [dict(list(usable[usable[of] == value].groupby("_same"))) for value in (above, below)]
+            for label in sorted(sides[0].keys() & sides[1].keys()):
+                common, sweep, _ = same_rounds(sides[0][label], sides[1][label])
                 compared = [
-                    statistics.Side(str(name), side["median_s"].to_numpy(), self.groups(whole["stack"].iloc[0]))
-                    for name, side, whole in zip((above, below), common, (one, two), strict=True)
+                    statistics.Side(str(name), side["median_s"].to_numpy(), self.groups(side["stack"].iloc[0]))
+                    for name, side in zip((above, below), common, strict=True)
                 ]
                 comparison = statistics.compare(*compared, interleaved=bool(sweep))
                 comparisons.append(comparison)
-                row = {"above": above, "below": below, "ratio": comparison.ratio.value, "low": comparison.ratio.low}
-                row |= {"high": comparison.ratio.high, "number": comparison.number, "sweep": sweep}
-                result.append(row | {name: one[name].iloc[0] for name in same})
+                row = {"_place": place, "above": above, "below": below, "ratio": comparison.ratio.value}
+                row |= {"low": comparison.ratio.low, "high": comparison.ratio.high, "number": comparison.number}
+                row |= {"sweep": sweep} | {name: common[0][name].iloc[0] for name in same}
+                result.append(row)
         for row, (faster, reason) in zip(result, statistics.verdicts(comparisons), strict=True):
             row |= {"faster": faster, "reason": reason}
         columns = ["above", "below", "ratio", "low", "high", "number", "sweep", *same, "faster", "reason"]
-        table = pd.DataFrame(result, columns=columns)
-        order = {pair: place for place, pair in enumerate(pairs)}
-        place = [order[pair] for pair in zip(table["above"], table["below"], strict=True)]
-        return (
-            table.assign(_place=place)
-            .sort_values(["_place", against], kind="stable", ignore_index=True)
-            .drop(columns="_place")
-        )
+        table = pd.DataFrame(result, columns=["_place", *columns])
+        return table.sort_values(["_place", against], kind="stable", ignore_index=True)[columns]
 
     def records(self, **wanted: Any) -> list[records.Record]:
         """Whole stored records of these points, every single step among them; chosen as `invocations` does."""
@@ -453,29 +469,22 @@ class Measurements:
 
 
 def same_rounds(*sides: pd.DataFrame) -> tuple[list[pd.DataFrame], str, int]:
-    """Of several configurations' invocations those of the rounds that measured all of them, the sweep, and how many
+    """Of several configurations' invocations those of the rounds that measured all of them, the sweeps, and how many
     rounds; where no sweep measured them together all there are, "" and 0.
-
-    The book's one rule: of several sweeps one with enough such rounds, then one whose sources were recorded, then the
-    one with the most rounds, then the last by name.
     """
-    best: tuple[int, bool, int, str] = (0, False, 0, "")
-    common = list(sides)
-    for (sweep, recorded), mine in sides[0].groupby(["sweep", sides[0]["code"] != ""]):
-        parts = [mine, *(side[(side["sweep"] == sweep) & ((side["code"] != "") == recorded)] for side in sides[1:])]
-        rounds = set.intersection(*(set(part["round"]) for part in parts))
-        rank = (min(len(rounds), ENOUGH), bool(recorded), len(rounds), str(sweep))
-        if rounds and rank > best:
-            best = rank
-            common = [part[part["round"].isin(rounds)] for part in parts]
-    return common, best[3], best[2]
+    rounds = [pd.MultiIndex.from_frame(side[["sweep", "round"]]) for side in sides]
+    common = functools.reduce(pd.MultiIndex.intersection, rounds).unique()
+    if common.empty:
+        return list(sides), "", 0
+    sweeps = ", ".join(sorted(set(common.get_level_values("sweep"))))
+    return [side[of.isin(common)] for side, of in zip(sides, rounds, strict=True)], sweeps, len(common)
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Invocations of several configurations in the same rounds of the same sweep (see same_rounds).
+    """Invocations of several configurations in the same rounds of the same sweeps (see same_rounds).
 
-    frames: one a configuration, in their order; book: the machine's measurements; sweep, rounds: which sweep measured
+    frames: one a configuration, in their order; book: the machine's measurements; sweep, rounds: which sweeps measured
     all of them in how many common rounds; "" and 0 where none did, and the frames hold all invocations there are.
     """
 
@@ -518,16 +527,6 @@ def ratio_by_stack(table: pd.DataFrame, stacks: Iterable[str] | None = None, **w
         stack: Interval(one["ratio"]) if one["reason"] == "not interleaved" else interval(one)
         for stack, one in found.items()
     }
-
-
-def largest(values: Mapping[Any, Interval]) -> Any:
-    """The name of the largest value. Raises KeyError without any."""
-    return max(measured(values), key=lambda name: values[name].value)
-
-
-def smallest(values: Mapping[Any, Interval]) -> Any:
-    """The name of the smallest value. Raises KeyError without any."""
-    return min(measured(values), key=lambda name: values[name].value)
 
 
 def interval(row: Any, value: str = "ratio") -> Interval:

@@ -1,7 +1,7 @@
 """Every claim on every stored machine, judged once: data/derived/verdicts.csv, from which all pages read.
 
-`python -m traintime.book.verdicts` judges again what has changed. A row holds as long as its `basis` does, a hash of
-the data and of what the code does that judges it; a row that no longer holds is judged again and never shown.
+`python -m traintime.book.verdicts` judges the chapters again whose verdicts rest on something that has changed: next to
+the file, judged.csv keeps each chapter's `basis`, a hash of that. A verdict on an old basis is never shown.
 """
 
 import csv
@@ -13,56 +13,70 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from traintime import paths
 from traintime.book import VERDICTS, chapters, kept, original, stored, uses
-from traintime.book.claims import NOT_MEASURED, Claim, Judged, Verdict, judge
+from traintime.book.claims import NOT_MEASURED, Claim, Judged, judge
 from traintime.book.processes import die_with_parent
 from traintime.book.stored import Measurements
+from traintime.errors import InputError
 
-FILE = paths.DERIVED / "verdicts.csv"
+FILE, CLOSED = paths.DERIVED / "verdicts.csv", paths.DATA / "closed.csv"
 
 
 class Row(NamedTuple):
-    """One claim on one machine. figure: the value that decides, as text; basis: hash of what the verdict rests on."""
+    """One claim on one machine. figure: the value that decides, as text."""
 
     claim: str
     machine: str
     verdict: str
     figure: str
+
+
+class Basis(NamedTuple):
+    """What the verdicts of a chapter were judged on, as a hash."""
+
+    chapter: str
     basis: str
 
 
-def read(path: Path) -> dict[tuple[str, str], Row]:
-    """Rows of a file by claim and machine; none of a file that is missing, damaged or of another version."""
+def bases(path: Path) -> Path:
+    """The file next to a file of verdicts that says what they rest on."""
+    return path.with_name("judged.csv")
+
+
+def _lines(path: Path, kind: type) -> list:
+    """Rows of a file; none of one that is missing or damaged, as by a merge."""
     try:
-        first, *lines = csv.reader(io.StringIO(path.read_text()))
-        rows = [Row(*line) for line in lines]
-    except (OSError, ValueError, TypeError, csv.Error):
-        return {}
-    if tuple(first) != Row._fields or not {row.verdict for row in rows} <= set(get_args(Verdict)):
-        return {}
-    return {(row.claim, row.machine): row for row in rows}
+        _, *lines = csv.reader(io.StringIO(path.read_text()))
+        return [kind(*line) for line in lines]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def read(path: Path) -> dict[tuple[str, str], Row]:
+    """Rows of a file by claim and machine; none of a file that is missing or damaged."""
+    return {(row.claim, row.machine): row for row in _lines(path, Row)}
+
+
+def fresh(path: Path) -> dict[tuple[str, str], Row]:
+    """The rows of a file that rest on today's data and code."""
+    given = dict(_lines(bases(path), Basis))
+    known = {chapter for chapter in chapters.MODULES if given.get(chapter) == basis(chapter)}
+    return {name: row for name, row in read(path).items() if chapters.of_label(row.claim) in known}
 
 
 @functools.cache
 def basis(chapter: str) -> str:
-    """Hash of what the chapter's verdicts rest on: all data, and what the judging code and all behind it does."""
-    module = chapters.module(chapter)
-    return f"{uses.meaning(uses.judging(module), module)}-{_data()}"
-
-
-@functools.cache
-def _data() -> str:
-    beside = (FILE, paths.DATA / "faults.csv")  # what tests tried decides no claim
-    files = (path for path in paths.DATA.rglob("*") if path.suffix in (".json", ".csv") and path not in beside)
-    return kept.digest(files)[:12]
+    """Hash of what the chapter's verdicts rest on: its judging code, all behind it, and the data that they read."""
+    behind = uses.closure([chapters.module(chapter)], showing=False)
+    return uses.digest(behind, without=(FILE, bases(FILE)))[:12]
 
 
 @functools.cache
 def _rows() -> dict[tuple[str, str], Row]:
-    return read(Path(os.environ.get(VERDICTS) or FILE))
+    return read(Path(told)) if (told := os.environ.get(VERDICTS)) else fresh(FILE)
 
 
 def judge_stored(claim: Claim, machine: str) -> Judged:
@@ -72,10 +86,8 @@ def judge_stored(claim: Claim, machine: str) -> Judged:
     on them.
     """
     book = stored.of(machine)
-    judged = judge(claim, book)
-    if book.before_the_rule is None:
-        return judged
-    otherwise = judge(claim, book.before_the_rule).verdict
+    judged, before = judge(claim, book), book.before_the_rule
+    otherwise = judge(claim, before).verdict if before else judged.verdict
     if otherwise == judged.verdict:
         return judged
     return replace(judged, figure=f"{judged.figure}; *{otherwise}* {COUNTED}".removeprefix("; "))
@@ -87,9 +99,34 @@ COUNTED = "if runs that the host disturbed count, too, as they did before there 
 def on(claim: Claim, machine: str) -> Judged:
     """The claim on a stored machine: from the file, or judged now where the file's row does not hold."""
     row = _rows().get((claim.label, machine))
-    if row and (os.environ.get(VERDICTS) or row.basis == basis(chapters.of_label(claim.label))):
+    if row:
         return Judged(claim, stored.of(machine).title, row.verdict, row.figure)
     return judge_stored(claim, machine)
+
+
+@functools.cache
+def closed() -> dict[tuple[str, str], Judged]:
+    """The last verdicts on claims that the book no longer judges, by label and machine (data/closed.csv)."""
+    found = {}
+    with CLOSED.open(newline="") as file:
+        for row in csv.DictReader(file):
+            claim = Claim(row["claim"], row["sentence"], lambda book: None, row["source"])
+            title = stored.named().get(row["machine"], {"title": row["machine"]})["title"]
+            found[row["claim"], row["machine"]] = Judged(claim, title, row["verdict"], row["figure"])
+    return found
+
+
+def of_label(label: str, machine: str) -> Judged:
+    """The claim of a label on a stored machine; of one that was closed its last verdict there.
+
+    Raises KeyError for a label that no claim has or had.
+    """
+    if label in every_claim():
+        return on(every_claim()[label], machine)
+    if (label, machine) in closed():
+        return closed()[label, machine]
+    elsewhere = {name: one for (name, _), one in closed().items()}[label]
+    return replace(elsewhere, machine=stored.named()[machine]["title"], verdict=NOT_MEASURED, figure="")
 
 
 def everywhere(claim: Claim) -> list[Judged]:
@@ -121,30 +158,26 @@ def judged(claims: Sequence[Claim], run: Measurements | None = None) -> list[lis
     return [_or_without(list(row)) for row in zip(*columns, strict=True)]
 
 
-def rows_of(chapter: str) -> list[Row]:
-    """The chapter's claims on every stored machine, judged now."""
-    rows = []
-    for claim in chapters.of(chapter):
-        for machine in stored.named():
-            one = judge_stored(claim, machine)
-            rows.append(Row(claim.label, machine, one.verdict, one.figure, basis(chapter)))
-    return rows
-
-
-def _holds(row: Row) -> bool:
-    return row.basis == basis(chapters.of_label(row.claim))
+def rows_of(chapter: str) -> dict[tuple[str, str], Row]:
+    """The chapter's claims on every stored machine, judged now, by claim and machine."""
+    each = ((claim.label, name, judge_stored(claim, name)) for claim in chapters.of(chapter) for name in stored.named())
+    return {(label, name): Row(label, name, one.verdict, one.figure) for label, name, one in each}
 
 
 def stale(rows: dict[tuple[str, str], Row]) -> list[str]:
-    """Chapters of which a row is missing, or does not hold any more."""
-    left = {chapters.of_label(name[0]) for name in _names() if name not in rows or not _holds(rows[name])}
+    """Chapters of which a row is missing."""
+    left = {chapters.of_label(name[0]) for name in _names() if name not in rows}
     return [chapter for chapter in chapters.MODULES if chapter in left]
 
 
 @functools.cache
 def every_claim() -> dict[str, Claim]:
-    """Every chapter's claims by label, in their order."""
-    return {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
+    """Every chapter's claims by label, in their order. Raises InputError for the number of one that was closed."""
+    found = {claim.label: claim for chapter in chapters.MODULES for claim in chapters.of(chapter)}
+    if used := found.keys() & {label for label, _ in closed()}:
+        remedy = "Give yours a number that neither the chapter nor data/closed.csv has."
+        raise InputError("claim", min(used), "is the number of a claim that was closed", remedy)
+    return found
 
 
 def _names() -> list[tuple[str, str]]:
@@ -153,31 +186,35 @@ def _names() -> list[tuple[str, str]]:
 
 
 def update(path: Path = FILE, say: Callable[[str], None] = print) -> None:
-    """Write a file in which every row holds: those of data/derived that do, and the others judged now.
+    """Write a file of which every row is fresh: those of data/derived that are, and the others judged now.
 
     Each chapter is written as soon as it is judged, so that a build that is stopped goes on where it was.
     """
-    rows = {name: row for each in (FILE, path) for name, row in read(each).items() if _holds(row)}
+    rows = fresh(FILE) | fresh(path)
     _write(path, rows)
-    left = stale(rows)
-    if not left:
+    if not (left := stale(rows)):
         return
     say(f"Claims of {len(left)} chapters rest on something new: judging them, about {5 * len(left)} s")
     # Two processes of their own: this one may have threads, and a fork of it could hang.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=spawn, initializer=die_with_parent) as pool:
         for count, done in enumerate(as_completed([pool.submit(rows_of, chapter) for chapter in left]), 1):
-            rows |= {(row.claim, row.machine): row for row in done.result()}
+            rows |= done.result()
             _write(path, rows)
             say(f"  {count} of {len(left)} judged")
 
 
 def _write(path: Path, rows: dict[tuple[str, str], Row]) -> None:
-    """Replace the file where it differs; rows in the order of the claims, then of the machines."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([Row._fields, *(rows[name] for name in _names() if name in rows)])
-    kept.write_where_it_differs(path, text.getvalue())
+    """Replace the files where they differ; rows in the order of the claims, then of the machines."""
+    done = [chapter for chapter in chapters.MODULES if chapter not in stale(rows)]
+    written = {
+        path: [Row._fields, *(rows[name] for name in _names() if name in rows)],
+        bases(path): [Basis._fields, *((chapter, basis(chapter)) for chapter in done)],
+    }
+    for file, lines in written.items():
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(lines)
+        kept.write_where_it_differs(file, text.getvalue())
 
 
 if __name__ == "__main__":

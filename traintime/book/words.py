@@ -5,10 +5,10 @@ and messages of the package, and in the text of pages and chapters.
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from traintime import paths, workloads
+from traintime import paths
 from traintime.book.prose import NO_PROSE
 
 # Pattern, matched as whole words -> replacement. A pattern is as narrow as the ordinary uses of its word demand.
@@ -33,10 +33,8 @@ WORDS = {
     r"critical batch(?:es)?": "break-even batch",
 }
 IN_MESSAGES = {r"(?<!key\s)(?<!percentage\s)points?": "configuration"}  # in docstrings it is the class Point as well
-
-# Not a word but a name: a module (predict.prices), a value; in docstrings an argument (prices: by term).
-WORD = r"(?<![\w\"./-])(?:{})(?![\w\"/-]|\.\w)"
-NO_ARGUMENT = r"(?!:)"
+# Not a word but a name: a module (predict.prices), a value, an argument (prices: by term).
+WORD = r"(?<![\w\"./-])(?:{})(?![\w\"/:-]|\.\w)"
 # What came of a claim or a prediction. Code says it, as it gives a number: other data may turn it round.
 OUTCOME = re.compile(
     r"(?i)\b(?:(?:confirm|refut)(?:s|ed)|came true|as (?:we )?predicted"
@@ -45,113 +43,72 @@ OUTCOME = re.compile(
 )
 # Nothing has come of what a sentence asks, or says that somebody predicted or that a test checks.
 OPEN = re.compile(r"(?i)\b(?:whether|we predicted|predicted that|test checks|rule)\b|\?$")
-CODE = re.compile(r"`[^`]*`")
-SPOKEN = {"echo", "print", "Option", "Argument", "Field", "Typer"}  # calls whose text people read; and every `raise`
-SKIPPED = {"claim", "Prose", "table"}  # calls whose text is a page's
-FEWEST = 4  # words of a message; fewer are a value, unless other text is put in between
+FEWEST = 4  # words of a message; fewer are a value
+# Sources whose hash is part of every measurement (store.code): they stay as they are.
+HASHED = re.compile(r"/measuring/worker/|/deferred/|/workloads/\w+/(?:data|on_\w+)\.py$")
 
 
-def private_words(modules: Iterable[Path]) -> list[str]:
-    """One line for each private word in the docstrings and messages of these modules: file, line, word, replacement."""
+def problems() -> list[str]:
+    """One line for each private word of the package, its pages and chapters, and for each outcome typed into them."""
+    # What the changelog said, it said.
+    pages = [path for path in sorted(paths.ROOT.glob("*.md")) if path.name != "CHANGELOG.md"]
+    pages += sorted(paths.CHAPTERS.glob("*.ipynb"))
     found = []
-    for module in modules:
-        for line, text, words, ending in _texts(module):
-            text = CODE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)  # as long as before
-            for place, word, replacement in _private(text, words, ending):
-                number = line + text[:place].count("\n")
-                found.append(f"{module.relative_to(paths.ROOT)}:{number}: {word!r}: {replacement}")
+    for path in sorted(paths.PACKAGE.rglob("*.py")):
+        if not HASHED.search(path.as_posix()):
+            found += [line for text, words in of_module(path) for line in private(path, text, words)]
+    for path in pages:
+        # To its developers a point is the class of that name.
+        words = WORDS if path.name == "CONTRIBUTING.md" else WORDS | IN_MESSAGES
+        for text in of_page(path):
+            found += private(path, text, words)
+            if path.suffix == ".ipynb" or path.name in ("index.md", "learned.md"):
+                found += typed_outcomes(path, text)
     return found
 
 
-def private_words_on_pages(pages: Iterable[Path]) -> list[str]:
-    """One line for each private word in the text of Markdown files and notebooks: file, sentence, word, replacement."""
-    found = []
-    for page in pages:
-        for text in _prose(page):
-            text = NO_PROSE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)
-            for_developers = page.name == "CONTRIBUTING.md"  # where a point is the class of that name
-            for place, word, replacement in _private(text, WORDS if for_developers else WORDS | IN_MESSAGES, ""):
-                context = " ".join(text[max(place - 40, 0) : place + 40].split())
-                found.append(f"{page.relative_to(paths.ROOT)}: {word!r} in {context!r}: {replacement}")
-    return found
+def private(path: Path, text: str, words: dict[str, str]) -> Iterator[str]:
+    """One line for each private word of a text that is not code: file, word, its surroundings, replacement."""
+    text = NO_PROSE.sub("_", text)
+    for pattern, replacement in words.items():
+        for match in re.finditer(WORD.format(pattern.replace(" ", r"\s+")), text, re.IGNORECASE):
+            context = " ".join(text[max(match.start() - 40, 0) : match.end() + 40].split())
+            yield f"{path.relative_to(paths.ROOT)}: {match[0]!r} in {context!r}: {replacement}"
 
 
-def typed_outcomes(pages: Iterable[Path]) -> list[str]:
-    """One line for each sentence of chapters, and of pages that tell results, that says what came of a claim."""
-    found = []
-    for page in (each for each in pages if each.suffix == ".ipynb" or each.name in ("index.md", "learned.md")):
-        for text in _prose(page):
-            plain = NO_PROSE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)
-            for sentence in re.split(r"(?<=[.!?:;])\s+|\n\s*\n", plain):
-                if (outcome := OUTCOME.search(" ".join(sentence.split()))) and not OPEN.search(sentence):
-                    said = " ".join(sentence.split())
-                    found.append(f"{page.name} has {outcome[0]!r} typed into its prose; let code say it: {said[:120]}")
-    return found
+def typed_outcomes(path: Path, text: str) -> Iterator[str]:
+    """One line for each sentence of a page that says by itself what came of a claim."""
+    for sentence in re.split(r"(?<=[.!?:;])\s+|\n\s*\n", NO_PROSE.sub("_", text)):
+        said = " ".join(sentence.split())
+        if (outcome := OUTCOME.search(said)) and not OPEN.search(said):
+            yield f"{path.name} has {outcome[0]!r} typed into its prose; let code say it: {said[:120]}"
 
 
-def pages() -> list[Path]:
-    """The texts that readers see: pages, README and chapters; what the changelog said, it said."""
-    texts = set(paths.ROOT.glob("*.md")) - {paths.ROOT / "CHANGELOG.md"}
-    return [*sorted(texts), *sorted(paths.CHAPTERS.glob("*.ipynb"))]
-
-
-def _prose(page: Path) -> Iterator[str]:
-    if page.suffix == ".md":
-        yield page.read_text()
+def of_page(path: Path) -> Iterator[str]:
+    """The texts of a page: of Markdown all, of a notebook its prose, captions and descriptions of figures."""
+    if path.suffix == ".md":
+        yield path.read_text()
         return
-    for cell in json.loads(page.read_text())["cells"]:
+    for cell in json.loads(path.read_text())["cells"]:
         if cell["cell_type"] == "markdown":
             yield "".join(cell["source"])
         shown = cell["metadata"].get("mystnb", {})
         yield from filter(None, (shown.get("figure", {}).get("caption"), shown.get("image", {}).get("alt")))
 
 
-def _private(text: str, words: dict[str, str], ending: str) -> Iterator[tuple[int, str, str]]:
-    """Each private word of a text: where it begins, the word, its replacement."""
-    for pattern, replacement in words.items():
-        for match in re.finditer(WORD.format(pattern.replace(" ", r"\s+")) + ending, text, re.IGNORECASE):
-            yield match.start(), " ".join(match[0].split()), replacement
-
-
-def modules() -> list[Path]:
-    """The package's modules, without the sources whose hash is part of every measurement (store.code)."""
-    hashed = {*paths.WORKER.glob("*.py"), *paths.DEFERRED.glob("*.py")}
-    for sizes in workloads.ALL.values():
-        hashed |= {sizes.folder / "data.py", *sizes.folder.glob("on_*.py")}
-    return sorted(set(paths.PACKAGE.rglob("*.py")) - hashed)
-
-
-def _texts(module: Path) -> Iterator[tuple[int, str, dict[str, str], str]]:
-    """Docstrings and messages of a module: line, text, the words that it must not hold, and what may not follow them.
-
-    Messages are all texts outside of traintime/book; in it, where texts are pages, those that are raised or printed.
+def of_module(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Docstrings and messages of a module, each with the words that it must not hold; in traintime/book, whose other
+    texts are pages, docstrings and what is raised.
     """
-    tree = ast.parse(module.read_text())
+    tree = ast.parse(path.read_text())
     docstrings = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
             docstrings.add(node.body[0].value)
-            yield node.body[0].lineno, node.body[0].value.value, WORDS, NO_ARGUMENT
-    yield from _messages(tree, paths.PACKAGE / "book" not in module.parents, docstrings)
-
-
-def _messages(node: ast.AST, spoken: bool, passed: set[ast.AST]) -> Iterator[tuple[int, str, dict[str, str], str]]:
-    """Messages below a node. spoken: whether people read its texts; passed: texts that are docstrings."""
-    if isinstance(node, ast.Raise):
-        spoken = True
-    elif isinstance(node, ast.Call):
-        name = ast.unparse(node.func).rpartition(".")[2]
-        if name in SKIPPED:
-            return
-        spoken = spoken or name in SPOKEN
-    elif isinstance(node, ast.Constant):
-        if spoken and isinstance(node.value, str) and node not in passed:
-            yield node.lineno, node.value, WORDS | IN_MESSAGES, ""
-        return
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.Constant) and _is_value(child)) or isinstance(node, ast.JoinedStr):
-            yield from _messages(child, spoken, passed)
-
-
-def _is_value(text: ast.Constant) -> bool:
-    return len(str(text.value).split()) < FEWEST
+            yield node.body[0].value.value, WORDS
+    in_book = paths.PACKAGE / "book" in path.parents
+    spoken = [node for node in ast.walk(tree) if isinstance(node, ast.Raise)] if in_book else [tree]
+    for node in (each for one in spoken for each in ast.walk(one)):
+        text = node.value if isinstance(node, ast.Constant) and node not in docstrings else None
+        if isinstance(text, str) and len(text.split()) >= FEWEST:
+            yield text, WORDS | IN_MESSAGES

@@ -18,20 +18,19 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from unittest import mock
 
 import filelock
-import psutil
 
 from traintime import paths
-from traintime.book import PROFILE, RESULTS, VERDICTS, build, execute, kept, progress, run, uses, verdicts
-from traintime.book.processes import die_with_parent, end_all
+from traintime.book import PROFILE, RESULTS, VERDICTS, build, chapters, execute, kept, run, uses, verdicts
+from traintime.book.processes import die_with_parent, end_children
 from traintime.errors import InputError
 from traintime.measuring import sweep
 from traintime.store.records import write_atomically
 
 BUILD = paths.BUILD
-HTML = BUILD / "html"
-JUDGED = BUILD / "verdicts.csv"
+HTML, JUDGED = BUILD / "html", BUILD / "verdicts.csv"
 MEASURES = re.compile(r"\w+ = run\.run\(")  # the one call in a chapter that measures
 
 
@@ -60,34 +59,29 @@ def make(profile: str) -> None:
 
 def _make(profile: str, given: dict[str, dict]) -> None:
     work = BUILD / profile
-    verdicts.update(JUDGED, progress.say)
+    verdicts.update(JUDGED, execute.say)
     measured = _measure(profile, work / "results")
     rows = list(verdicts.read(JUDGED).values())
     for chapter, notebook in execute.chapters().items():
-        of_chapter = [row for row in rows if row.claim.startswith(chapter[:2])]
+        of_chapter = [row for row in rows if chapters.of_label(row.claim) == chapter]
         _write(work / "inputs" / chapter, uses.page(notebook), given[chapter], measured[chapter], of_chapter)
-    drawing = uses.closure(["traintime.book.figures"])
-    _write(work / "inputs" / "figures", kept.digest({uses.file_of(name) for name in drawing} | uses.data(drawing)))
-    _write(BUILD / "inputs", profile, kept.digest(_pages()))
+    _write(work / "inputs" / "figures", uses.digest(uses.closure(["traintime.book.figures"])))
+    _write(BUILD / "inputs", profile, uses.digest(uses.closure(["traintime.book.build"]), *_pages()))
     if not (HTML / "index.html").exists():
         (BUILD / "built").unlink(missing_ok=True)
-    left, seconds = progress.stale(work), progress.durations(work)
+    left, seconds = execute.stale(work), execute.durations(work)
     write_atomically(work / "plan.json", json.dumps({"book": list(given), "seconds": seconds}))
     if left:
-        progress.say(f"{len(left)} of {len(given)} chapters to run, {progress.about(left, seconds)}")
+        execute.say(f"{len(left)} of {len(given)} chapters to run, {execute.about(left, seconds)}")
     _snakemake(profile)
 
 
 def _pages() -> Iterable[Path]:
-    """What the pages are built from, besides the chapters and figures: texts, styles, and what makes the HTML."""
-    building = uses.closure(["traintime.book.build"])
+    """What the pages are built from, besides the chapters, the figures and what makes the HTML: texts and styles."""
     texts = (*build.PAGES, "_toc.yml", "_config.yml", "references.bib", "CITATION.cff")
     yield from (paths.ROOT / name for name in texts)
-    yield from (
-        path for folder in ("_static", "traintime/book/calculator") for path in (paths.ROOT / folder).rglob("*.*")
-    )
-    yield from (uses.file_of(name) for name in building)
-    yield from uses.data(building)
+    for folder in ("_static", "traintime/book/calculator"):
+        yield from (paths.ROOT / folder).rglob("*.*")
 
 
 def _measure(profile: str, results: Path) -> dict[str, str]:
@@ -105,27 +99,24 @@ def _measure(profile: str, results: Path) -> dict[str, str]:
         measure_chapter(chapter, profile, results / chapter, follow)
         if lines:
             erase = "\r\033[K" if sys.stdout.isatty() else ""
-            progress.say(f"{erase}{title}, {len(lines)} runs in {time.monotonic() - start:.0f} s")
+            execute.say(f"{erase}{title}, {len(lines)} runs in {time.monotonic() - start:.0f} s")
     return {chapter: kept.digest((results / chapter).rglob("*.json")) for chapter in execute.chapters()}
 
 
-def measuring_part(chapter: str) -> str | None:
-    """The statements of the chapter that its measuring call needs, as source; None where it measures nothing.
+def measuring_part(chapter: str) -> str:
+    """The statements of the chapter that its measuring call needs, as source; "" where it measures nothing.
 
     They are found backwards from the call, by the names that each one needs: what only draws is not among them, so
     that a changed figure measures nothing again.
     """
-    lines = ast.parse(uses.code_of(execute.chapters()[chapter])).body
-    places = [n for n, node in enumerate(lines) if MEASURES.match(ast.unparse(node))]
-    if not places:
-        return None
     needed: set[str] = set()
-    part = []
-    for node in reversed(lines[: places[-1] + 1]):
-        if node is lines[places[-1]] or needed & uses.names(node, ast.Store):
+    part: list[str] = []
+    for node in reversed(ast.parse(uses.code_of(execute.chapters()[chapter])).body):
+        text = ast.unparse(node)
+        if (not part and MEASURES.match(text)) or needed & uses.names(node, ast.Store):
             needed |= uses.names(node, ast.Load)
-            part.append(ast.unparse(node))
-    return "\n".join(reversed(part)) + "\n"
+            part.insert(0, text)
+    return "\n".join(part)
 
 
 def measure_chapter(chapter: str, profile: str, results: Path, say: Callable[[str], None]) -> None:
@@ -134,19 +125,12 @@ def measure_chapter(chapter: str, profile: str, results: Path, say: Callable[[st
     In this very process: the statements that plan it are few, and a kernel would have to import the package first.
     say: called with a line for each invocation. Raises RuntimeError with the chapter's own error.
     """
-    part = measuring_part(chapter)
-    if part is None:
-        return
-    results.mkdir(parents=True, exist_ok=True)
-    given = execute.parameters(profile, chapter)
-    tree = ast.parse(part)
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in given:
-            node.value = ast.parse(repr(given[node.targets[0].id]), mode="eval").body
-    with execute.environment({RESULTS: str(results), PROFILE: profile}), contextlib.redirect_stdout(io.StringIO()):
+    part = execute.with_values(measuring_part(chapter), execute.parameters(profile, chapter))
+    told = {RESULTS: str(results), PROFILE: profile}
+    with mock.patch.dict(os.environ, told), contextlib.redirect_stdout(io.StringIO()):
         run.follow = say
         try:
-            exec(compile(ast.fix_missing_locations(tree), chapter, "exec"), {"__name__": chapter})
+            exec(compile(part, chapter, "exec"), {"__name__": chapter})
         except InputError:
             raise
         except Exception as error:
@@ -164,9 +148,7 @@ def _snakemake(profile: str) -> None:
     try:
         answer = subprocess.Popen(command, cwd=paths.ROOT, env=told, preexec_fn=ends).wait()
     except BaseException:
-        # Snakemake by itself would wait for the chapters that run. It may have been started this very moment.
-        for child in psutil.Process().children():
-            end_all(child.pid)
+        end_children()  # Snakemake by itself would wait for the chapters that run
         raise
     if answer:
         raise RuntimeError("the book was not built; see the errors above. The pages are as they were before")

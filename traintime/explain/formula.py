@@ -69,7 +69,6 @@ FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
 BY_PARAMETERS = Formula({"a": sympy.Integer(1), "p": P})
 BY_OPERATIONS = Formula({"a": sympy.Integer(1), "o": N})
 BY_BYTES = Formula({"a": sympy.Integer(1), "t": A})
-BY_BOTH = Formula({"a": sympy.Integer(1), "o": N, "t": A})
 # Any model's step, by the table of terms.
 _SYMBOLS = {"": sympy.Integer(1)} | {column: sympy.Symbol(letter, positive=True) for letter, column in WORK.items()}
 STEP = Formula({name: _SYMBOLS[term.amount] for name, term in TERMS.items()})
@@ -95,11 +94,8 @@ class Fit:
 
     def parts(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Seconds that each term contributes, one column a coefficient."""
-        return pd.DataFrame(
-            self.formula.design(rows) * np.array(list(self.coefficients.values())),
-            columns=list(self.coefficients),
-            index=rows.index,
-        )
+        amounts = pd.DataFrame(self.formula.design(rows), rows.index, list(self.coefficients))
+        return amounts * pd.Series(self.coefficients)
 
     def interval(self, name: str) -> Interval:
         """One coefficient with the interval of its draws; the fitted value is always inside it."""
@@ -131,14 +127,9 @@ def fit(
     solution = solve(design, seconds)
     random = np.random.default_rng(seed)
     drawn = np.array([solve(design, redraw(random)) for _ in range(draws)])
-    names = list(formula.terms)
-    predicted = design @ solution
-    return Fit(
-        formula,
-        dict(zip(names, solution.tolist(), strict=True)),
-        pd.DataFrame(drawn, columns=names),
-        predicted / seconds - 1,
-    )
+    coefficients = dict(zip(formula.terms, solution.tolist(), strict=True))
+    errors = design @ solution / seconds - 1
+    return Fit(formula, coefficients, pd.DataFrame(drawn, columns=list(coefficients)), errors)
 
 
 def ratio(above: Fit, below: Fit, rows: pd.DataFrame) -> pd.DataFrame:
@@ -200,14 +191,9 @@ def varied(rows: pd.DataFrame) -> pd.DataFrame:
 def shape(rows: pd.DataFrame) -> Formula:
     """The formula's terms that these rows can distinguish, by which of the three sizes has more than one value."""
     vocabulary, batch, length = (rows[size].nunique() > 1 for size in SIZES.values())
-    terms = {"a": FOUR_TERMS.terms["a"]}
-    if length:
-        terms["l"] = L
-    if vocabulary:
-        terms["b"] = V
-    if batch:
-        terms["c"] = B * L if length else B
-    return Formula(terms)
+    told_apart = {"a": True, "l": length, "b": vocabulary, "c": batch}
+    terms = {**FOUR_TERMS.terms, "c": B * L if length else B}
+    return Formula({name: term for name, term in terms.items() if told_apart[name]})
 
 
 def rounded(seconds: Array, half_unit: Array) -> Callable[[np.random.Generator], Array]:

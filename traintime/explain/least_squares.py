@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -17,6 +16,8 @@ def solve(design: Array, values: Array, over: Array | None = None, scale: Array 
     values themselves if it is not given; scale: of the terms, where they are orders of magnitude apart. Where a value
     is missing (NaN), so are all costs.
     """
+    from scipy.optimize import nnls  # half a second of import, which few predictions need
+
     if np.isnan(values).any():
         return np.full(design.shape[1], np.nan)
     over = values if over is None else over

@@ -1,12 +1,10 @@
 """From invocations to points: one row a point, with its time and how sure it is."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
 from traintime.explain import statistics
-from traintime.explain.statistics import NAN, Spread
+from traintime.explain.statistics import Spread
 from traintime.point import fields
 from traintime.store.table import ALIKE
 
@@ -47,18 +45,14 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
         row |= {"status": "ok" if bad.empty else bad.iloc[0], "invocations": len(group)}
         row |= {"disturbed": int(group["disturbed"].sum()), "started": group["started"].max()}
         good = times.loc[times.index.intersection(group.index)]
-        rows.append(row | _times(good, spreads.get((row["machine"], row["stack"]))))
+        row["runs"] = len(good)
+        if len(good):  # else the times are missing
+            step = statistics.mean(good["step_s"], spreads.get((row["machine"], row["stack"])))
+            row |= {"step_s": step.value, "low_s": step.low, "high_s": step.high}
+            row |= {"typical_s": statistics.geometric(good["median_s"]).value, "peak_bytes": good["peak_bytes"].max()}
+        rows.append(row)
     table = pd.DataFrame(rows, columns=[*keys, *COLUMNS])
     return table.sort_values(["machine", "stack", *names, *ALIKE[2:]], ignore_index=True)
-
-
-def _times(good: pd.DataFrame, spread: Spread | None) -> dict[str, Any]:
-    if good.empty:
-        return {"runs": 0, "step_s": NAN, "low_s": NAN, "high_s": NAN, "typical_s": NAN, "peak_bytes": NAN}
-    step = statistics.mean(good["step_s"], spread)
-    typical = statistics.geometric(good["median_s"])
-    times = {"step_s": step.value, "low_s": step.low, "high_s": step.high, "typical_s": typical.value}
-    return times | {"runs": len(good), "peak_bytes": good["peak_bytes"].max()}
 
 
 def counted(table: pd.DataFrame) -> pd.DataFrame:

@@ -7,14 +7,13 @@ tests/unit/test_statistics.py checks by simulation, with the residuals
 of the stored runs, that intervals have their stated coverage and that tables of identical things stay silent.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtri, ndtri, stdtrit
-from scipy.stats import binomtest
 
 Array = NDArray[np.float64]
 Reason = Literal[
@@ -139,24 +138,18 @@ def spread_of(values: ArrayLike, pooled: Spread | None = None) -> Spread:
     return Spread(own.sd, pooled.degrees) if clearly else pooled
 
 
-def _quantile(degrees: float) -> float:
-    """Standard errors from the middle of an interval to its ends, by Student's t."""
-    return float(stdtrit(degrees, (1 + LEVEL) / 2))
+def _around(
+    value: float, centre: float, error: float, degrees: float, back: Callable[[float], float] = np.exp
+) -> Interval:
+    """Interval by Student's t from the centre, its standard error and its degrees of freedom; none without these.
 
-
-def _student(value: float, error: float, degrees: float) -> Interval:
-    """Interval around a value by its standard error and that one's degrees of freedom."""
-    half = _quantile(degrees) * error
-    return Interval(value, value - half, value + half)
-
-
-def _around(value: float, centre: float, error: float, degrees: float) -> Interval:
-    """Interval from the centre's logarithm, its standard error and its degrees of freedom (NaN where none)."""
+    back: from the scale of the centre to that of the value, which is a logarithm's.
+    """
     if not degrees > 0:
         return Interval(value)
-    half = _quantile(degrees) * error
+    half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error
     # Rounding, or a mean far from its stack's ordinary scatter, must not leave the value outside its own interval.
-    return Interval(value, min(value, float(np.exp(centre - half))), max(value, float(np.exp(centre + half))))
+    return Interval(value, min(value, float(back(centre - half))), max(value, float(back(centre + half))))
 
 
 def geometric(values: ArrayLike, spread: Spread | None = None) -> Interval:
@@ -196,11 +189,13 @@ def average(values: Array) -> Interval:
     value = float(np.mean(values))
     if len(values) < 2:
         return Interval(value)
-    return _student(value, float(np.std(values, ddof=1) / np.sqrt(len(values))), len(values) - 1)
+    return _around(value, value, float(np.std(values, ddof=1) / np.sqrt(len(values))), len(values) - 1, float)
 
 
 def share(happened: Array) -> Interval:
     """How often something happened, with its exact 95 % interval (Clopper and Pearson 1934)."""
+    from scipy.stats import binomtest  # half a second of import, which no prediction needs
+
     ends = binomtest(int(np.sum(happened)), len(happened)).proportion_ci(method="exact")
     return Interval(float(np.mean(happened)), float(ends.low), float(ends.high))
 
@@ -214,19 +209,17 @@ def ratio(
     pooled spreads; two sides with the same spread (one stack, two settings) share one estimate, so its degrees are not
     counted twice. No interval where a side has neither repeats nor a spread.
     """
-    up, down = np.log(_seconds(above)), np.log(_seconds(below))
-    spread_up, spread_down = spread_of(above, spread_above), spread_of(below, spread_below)
-    centre = float(up.mean() - down.mean())
-    value = float(np.exp(centre))
-    if not (spread_up.degrees and spread_down.degrees):
-        return Interval(value)
-    variances = spread_up.sd**2 / len(up), spread_down.sd**2 / len(down)
-    total = sum(variances)
-    if spread_up == spread_down or total == 0:
-        degrees = float(min(spread_up.degrees, spread_down.degrees))
-    else:
-        degrees = total**2 / (variances[0] ** 2 / spread_up.degrees + variances[1] ** 2 / spread_down.degrees)
-    return _around(value, centre, float(np.sqrt(total)), degrees)
+    logs = [np.log(_seconds(side)) for side in (above, below)]
+    spreads = [spread_of(above, spread_above), spread_of(below, spread_below)]
+    centre = float(logs[0].mean() - logs[1].mean())
+    if not all(spread.degrees for spread in spreads):
+        return Interval(float(np.exp(centre)))
+    squares = [spread.sd**2 / len(values) for spread, values in zip(spreads, logs, strict=True)]
+    total = sum(squares)
+    degrees = float(min(spread.degrees for spread in spreads))
+    if spreads[0] != spreads[1] and total:
+        degrees = total**2 / sum(square**2 / each.degrees for square, each in zip(squares, spreads, strict=True))
+    return _around(float(np.exp(centre)), centre, float(np.sqrt(total)), degrees)
 
 
 def slope(sizes: ArrayLike, groups: Sequence[ArrayLike], spread: Spread | None = None) -> Interval:
@@ -250,9 +243,7 @@ def slope(sizes: ArrayLike, groups: Sequence[ArrayLike], spread: Spread | None =
         spread = pooled_spread(groups)
     square = float(x @ x)
     value = float(x @ y) / square
-    if not spread.degrees:
-        return Interval(value)
-    return _student(value, spread.sd * float(np.sqrt(x**2 @ (1 / numbers))) / square, spread.degrees)
+    return _around(value, value, spread.sd * float(np.sqrt(x**2 @ (1 / numbers))) / square, spread.degrees, float)
 
 
 def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float:
@@ -397,7 +388,7 @@ def difference(one: ArrayLike, other: ArrayLike) -> Interval:
     if not squares.any():  # no spread, and nothing to reckon with
         return Interval(value, value, value)
     degrees = squares.sum() ** 2 / sum(square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True))
-    return _student(value, float(np.sqrt(squares.sum())), degrees)
+    return _around(value, value, float(np.sqrt(squares.sum())), degrees, float)
 
 
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:

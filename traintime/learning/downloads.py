@@ -8,18 +8,13 @@ from typing import Any
 from traintime.errors import InputError
 
 
-def file_of(name: str) -> Path:
-    """Where Keras keeps a data set's file ($KERAS_HOME, or .keras in the user's folder)."""
-    return Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras") / "datasets" / name
-
-
 def load(name: str, reader: Callable[[], Any], field: str, value: str, instead: str) -> Any:
     """What the reader makes of the file of this name.
 
     field, value: what was asked for; instead: what needs no file. Raises InputError where the file cannot be had: one
     that is damaged, which Keras removes and would fetch again, is named, and where a sound one belongs.
     """
-    path = file_of(name)
+    path = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras") / "datasets" / name  # where Keras keeps it
     was_there = path.exists()  # before Keras looks at it
     try:
         return reader()

@@ -14,39 +14,34 @@ SCHEMA = 1
 COLUMNS = ["key", "seed", "accuracy", "loss", "training_loss", "seconds"]
 
 
-def file_of(root: Path, trial: Trial) -> Path:
-    """The file that takes the trial's results."""
-    return root / f"{trial.key}.json"
-
-
-def read(path: Path) -> dict[str, Any]:
-    """A trial's fields and results by seed; without results where there is no file yet."""
+def _read(root: Path, trial: Trial) -> dict[str, Any]:
+    """What a trial's file holds; no results where there is none yet."""
+    path = root / f"{trial.key}.json"
     return json.loads(path.read_text()) if path.exists() else {"schema_version": SCHEMA, "trial": {}, "results": []}
 
 
 def seeds(root: Path, trial: Trial) -> set[int]:
     """The seeds that have a result."""
-    return {each["seed"] for each in read(file_of(root, trial))["results"]}
+    return {each["seed"] for each in _read(root, trial)["results"]}
 
 
 def append(root: Path, trial: Trial, result: dict[str, Any]) -> None:
     """Store one seed's result, whole or not at all; one that is there already stays."""
-    path = file_of(root, trial)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    root.mkdir(parents=True, exist_ok=True)
+    path = root / f"{trial.key}.json"
     with records.lock(path):
-        stored = read(path)
-        if result["seed"] in {each["seed"] for each in stored["results"]}:
+        if result["seed"] in seeds(root, trial):
             return
-        stored["trial"] = trial.model_dump()
+        stored = _read(root, trial) | {"trial": trial.model_dump()}
         stored["results"] = sorted([*stored["results"], result], key=lambda each: each["seed"])
         records.write_atomically(path, records.dumps(stored))
 
 
 def table(root: Path = paths.TRIALS) -> pd.DataFrame:
-    """One row a seed: the trial's fields and its result. Raises InputError for a file whose name is not its trial's."""
+    """One row a seed: the trial's fields and its result. Raises InputError for a field that no trial has."""
     rows = []
     for path in sorted(root.glob("*.json")):
-        stored = read(path)
+        stored = json.loads(path.read_text())
         trial = make_trial(**stored["trial"])
         rows += [{"key": trial.key, **trial.model_dump(), **result} for result in stored["results"]]
     return pd.DataFrame(rows, columns=[*Trial.model_fields, *COLUMNS] if not rows else None)

@@ -6,9 +6,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,32 +22,24 @@ FETCHED = ("imdb",)  # tasks whose data ship with no package
 CPU = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
-@dataclass(frozen=True)
-class TrialPlan:
-    """Trials as a profile names them, and how many seeds each gets."""
-
-    name: str
-    trials: list[Trial]
-    seeds: int = SEEDS
-
-    @classmethod
-    def from_profile(cls, name: str, fields: dict[str, Any]) -> "TrialPlan":
-        """Read one entry of a profile's `trials`: every combination of the listed values, and of each in `also`."""
-        fields = dict(fields)
-        seeds = fields.pop("seeds", SEEDS)
-        if type(seeds) is not int or seeds < 1:
-            raise InputError("seeds", seeds, "is refused", "Give a whole number of 1 or more.")
-        each = [fields | extra for extra in [{}, *fields.pop("also", [])]]
-        trials = [make_trial(**row) for one in each for row in combinations(one, f"the trials {name}")]
-        return cls(name, list({trial.key: trial for trial in trials}.values()), seeds)
+def planned(name: str, fields: dict[str, Any]) -> list[tuple[Trial, int]]:
+    """The trials of one entry of a profile's `trials`, each with how many seeds it gets: every combination of the
+    listed values, and of each in `also`.
+    """
+    fields = dict(fields)
+    seeds = fields.pop("seeds", SEEDS)
+    if type(seeds) is not int or seeds < 1:
+        raise InputError("seeds", seeds, "is refused", "Give a whole number of 1 or more.")
+    each = [fields | extra for extra in [{}, *fields.pop("also", [])]]
+    trials = [make_trial(**row) for one in each for row in combinations(one, f"the trials {name}")]
+    return [(trial, seeds) for trial in {trial.key: trial for trial in trials}.values()]
 
 
-def outstanding(plans: list[TrialPlan], root: Path) -> list[tuple[Trial, list[int]]]:
+def outstanding(plans: Iterable[tuple[Trial, int]], root: Path) -> list[tuple[Trial, list[int]]]:
     """The trials that lack results, with the seeds they lack. Raises InputError for one that is trained no more."""
     wanted: dict[str, tuple[Trial, int]] = {}
-    for plan in plans:
-        for trial in plan.trials:
-            wanted[trial.key] = (trial, max(plan.seeds, wanted.get(trial.key, (trial, 0))[1]))
+    for trial, number in plans:
+        wanted[trial.key] = (trial, max(number, wanted.get(trial.key, (trial, 0))[1]))
     left = []
     for trial, number in wanted.values():
         missing = sorted(set(range(number)) - results.seeds(root, trial))
@@ -58,17 +49,8 @@ def outstanding(plans: list[TrialPlan], root: Path) -> list[tuple[Trial, list[in
     return left
 
 
-def fetch(todo: list[tuple[Trial, list[int]]]) -> None:
-    """Have the data that must come over a network, once and before any process asks for them.
-
-    Raises InputError where they cannot be had, or are damaged.
-    """
-    for name in sorted({trial.task for trial, _ in todo} & set(FETCHED)):
-        tasks.load(name)
-
-
 def run(
-    plans: list[TrialPlan],
+    todo: list[tuple[Trial, list[int]]],
     root: Path,
     jobs: int = 0,
     report: Callable[[Trial, dict[str, Any]], None] = lambda trial, result: None,
@@ -76,10 +58,12 @@ def run(
 ) -> int:
     """Train what is outstanding and store each result as it comes; return how many came.
 
-    jobs: processes at a time, of one thread each (0: one a processor): seconds mean nothing here. Raises RuntimeError
+    Data that must come over a network are fetched before, once. jobs: processes at a time, of one thread each (0: one a
+    processor): seconds mean nothing here. Raises InputError where data cannot be had, or are damaged, and RuntimeError
     with a process's last words where one fails; what came before is kept.
     """
-    todo = outstanding(plans, root)
+    for name in sorted({trial.task for trial, _ in todo} & set(FETCHED)):
+        tasks.load(name)
     jobs = jobs or len(os.sched_getaffinity(0))
 
     def one(trial: Trial, seeds: list[int]) -> int:

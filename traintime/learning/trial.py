@@ -70,8 +70,7 @@ class Trial(Fields):
     @property
     def key(self) -> str:
         """The file name: task, sizes, then what differs from the usual."""
-        parts = [part for part, _ in [*self.shown(True), *self.shown(False)]]
-        return "-".join(parts)
+        return "-".join([*self.shown(True), *self.shown(False)])
 
 
 def make_trial(**fields: object) -> Trial:

@@ -14,7 +14,6 @@ from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 from traintime.store import derived
 
-FILE = paths.DERIVED / "losses.csv"
 STEPS = 200
 # Words as frequent as real ones: some stand in a batch many times, most in few of the batches.
 SIZES = {"vocabulary": 5_000, "embedding": 32, "units": 32, "tokens": "zipf", "dropout": 0.0}
@@ -53,4 +52,4 @@ def stored() -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    table(WAYS).to_csv(FILE, index=False)
+    table(WAYS).to_csv(paths.DERIVED / "losses.csv", index=False)

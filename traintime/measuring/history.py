@@ -4,9 +4,8 @@ import contextlib
 import csv
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -27,9 +26,6 @@ class Withdrawal(BaseModel):
     reason: Annotated[records.Lines, Field(pattern=r"\S")]
 
 
-WITHDRAWALS = TypeAdapter(list[Withdrawal])
-
-
 def withdrawals(folder: Path) -> list[Withdrawal]:
     """The machine's withdrawn invocations; raises InputError for a file with other columns, or that is no CSV."""
     path = folder / WITHDRAWN
@@ -41,15 +37,8 @@ def withdrawals(folder: Path) -> list[Withdrawal]:
     except (csv.Error, UnicodeDecodeError) as error:
         problem = f"has text that is no CSV ({error})"
         raise InputError("measurement file", records.name_of(path), problem, "Take it from version control.") from None
-    return records.validated(path, lambda: WITHDRAWALS.validate_python(rows), "Say what was withdrawn, and why.")
-
-
-class Identity(NamedTuple):
-    """What identifies an invocation, whatever its file: a run keeps its step times when its file is renamed."""
-
-    stack: str
-    started: str
-    times: tuple[int | None, ...]  # the first step and all others, ns; empty for a run that failed
+    whole = TypeAdapter(list[Withdrawal])
+    return records.validated(path, lambda: whole.validate_python(rows), "Say what was withdrawn, and why.")
 
 
 def _git(folder: Path, *words: str) -> str | None:
@@ -78,46 +67,44 @@ def lost(root: Path, since: str | None = None) -> list[str]:
     It may stand in another file; one that is listed in its machine's withdrawn.csv may be gone. since: the commit to
     compare with, in the place of `commits`. Raises InputError where there is none of that name.
     """
-    before: dict[Identity, str] = {}
+    changed = ("diff", "--name-only", "--relative", "--no-renames", "--diff-filter=DMT", "-z")
+    before: dict[tuple[str, str, tuple[int, ...]], str] = {}
     for commit in commits(root) if since is None else [since]:
-        for name, text in _changed(root, commit):
-            before |= dict.fromkeys(identities(text), name)
+        names = _git(root, *changed, commit, "--", ".")
+        if names is None:
+            raise InputError("since", commit, "is no commit of this checkout", "Leave --since out, or name another.")
+        for name in names.split("\0"):
+            if name.endswith(".json"):
+                before |= dict.fromkeys(_identities(_git(root, "show", f"{commit}:./{name}") or ""), name)
     here, withdrawn = set(), set()
     for path in records.files(root) if before else ():
-        here |= identities(path.read_text(errors="replace"))
+        here |= _identities(path.read_text(errors="replace"))
     for folder in root.iterdir():
         with contextlib.suppress(ValueError):  # the checker names it
             withdrawn |= {(row.stack, row.started) for row in withdrawals(folder)}
-    starts = {(identity.stack, identity.started) for identity in here}
+    starts = {(stack, started) for stack, started, _ in here}
     sentences = []
-    for identity in before.keys() - here:
-        stack, started, _ = identity
+    for stack, started, times in before.keys() - here:
         if (stack, started) not in withdrawn:
-            file = records.name_of(Path(before[identity]))
+            file = records.name_of(Path(before[stack, started, times]))
             rest = "no longer has the times that were committed" if (stack, started) in starts else "is gone"
             sentences.append(f"{file}: key invocations: the one of {started} {rest}; restore it, or withdraw it")
     return sorted(sentences)
 
 
-def _changed(root: Path, since: str) -> Iterator[tuple[str, str]]:
-    """Name and text, as they were at a commit, of each JSON file below root that is gone or other now."""
-    names = _git(root, "diff", "--name-only", "--relative", "--no-renames", "--diff-filter=DMT", "-z", since, "--", ".")
-    if names is None:
-        raise InputError("since", since, "is no commit of this checkout", "Leave --since out, or name another.")
-    for name in names.split("\0"):
-        if name.endswith(".json"):
-            yield name, _git(root, "show", f"{since}:./{name}") or ""
+def _identities(text: str) -> set[tuple[str, str, tuple[int, ...]]]:
+    """What identifies the invocations of a measurement file, whatever its name and schema: stack, start, step times.
 
-
-def identities(text: str) -> set[Identity]:
-    """The invocations of a measurement file of any schema; none of any other file, or a damaged one."""
+    Times are of the first step and of all others, ns; none of a run that failed. Empty for any other file, or a
+    damaged one.
+    """
+    found = set()
     try:
         raw = json.loads(text)
-        return {Identity(raw["stack"], each["started"], _times(each)) for each in raw["invocations"]}
+        for each in raw["invocations"]:
+            timing = (each.get("result") or {}).get("timing")
+            times = (timing["first_ns"], *timing["steps_ns"]) if timing else ()
+            found.add((raw["stack"], each["started"], times))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return set()
-
-
-def _times(invocation: dict[str, Any]) -> tuple[int | None, ...]:
-    timing = (invocation.get("result") or {}).get("timing")
-    return (timing["first_ns"], *timing["steps_ns"]) if timing else ()
+    return found

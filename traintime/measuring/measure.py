@@ -1,12 +1,14 @@
 """One invocation: start a worker, watch it, bring back its result or what went wrong; or several in one worker."""
 
 import contextlib
+import functools
 import json
 import os
 import random
 import selectors
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -14,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import filelock
 import psutil
@@ -28,6 +30,7 @@ from traintime.point import Point
 from traintime.store import code, derived, records
 
 Progress = Callable[[dict[str, Any]], None]  # is told each message of a worker but its result
+Run = Callable[[dict[str, Any], dict[str, str], float], dict[str, Any]]  # of a job, its environment and time limit (s)
 READY_S = 60.0  # within which a process must have let go what a job left in it
 LOCK = Path(tempfile.gettempdir()) / "traintime-measure.lock"
 BROKEN = "the worker's answer cannot be used"
@@ -69,33 +72,20 @@ def measure(
     Raises InputError for a point that the stack has no way to run.
     """
     command = [str(stack.executable), str(paths.WORKER)]
-
-    def fresh(job: dict[str, Any], environment: dict[str, str], timeout_s: float) -> dict[str, Any]:
-        return run_worker(command, job, environment, timeout_s, progress)
-
-    return _record(point, stack, protocol, task, fresh)
+    return _record(point, stack, protocol, task, functools.partial(run_worker, command, progress=progress))
 
 
-def _record(
-    point: Point,
-    stack: Stack,
-    protocol: Protocol,
-    task: dict[str, Any],
-    run: Callable[[dict[str, Any], dict[str, str], float], dict[str, Any]],
-) -> dict[str, Any]:
-    """The record of what `run` makes of the job, its environment and its time limit (s)."""
+def _record(point: Point, stack: Stack, protocol: Protocol, task: dict[str, Any], run: Run) -> dict[str, Any]:
+    """The record of what `run` makes of the task."""
     refuse_impossible(point, stack)
     threads = threads_of(point)
     if protocol.warmup is None:
         protocol = protocol.model_copy(update={"warmup": derived.warmup(stack.name)})
-    record: dict[str, Any] = {
-        "threads": threads,
-        "protocol": protocol.model_dump(),
-        "code": code.current(point.workload, stack.api),
-    }
+    sources = code.current(point.workload, stack.api)
+    record: dict[str, Any] = {"threads": threads, "protocol": protocol.model_dump(), "code": sources}
     if not stack.present:
-        missing = {"status": "missing", "error": f"{stack.name} is not installed; add it: {stack.add_command}"}
-        return {"started": _now()} | record | missing
+        error = f"{stack.name} is not installed; add it: {stack.add_command}"
+        return {"started": _now()} | record | {"status": "missing", "error": error}
     job = {
         "workload": str(point.sizes.folder),
         "api": stack.api,
@@ -122,6 +112,10 @@ def _record(
     return record | _believed(outcome, job["task"])
 
 
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _believed(outcome: dict[str, Any], task: str) -> dict[str, Any]:
     """The outcome, where a record can hold it; else that the worker crashed, with what is wrong with its answer."""
     status, error = outcome["status"], outcome.get("error") or "the worker did not say why"
@@ -139,10 +133,6 @@ def _believed(outcome: dict[str, Any], task: str) -> dict[str, Any]:
     # A framework colours what it prints, and redraws its bars: a file holds lines of text.
     shown = "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in error)
     return about | {"status": status, "error": shown[:2000]}
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # Several in one process
@@ -166,7 +156,7 @@ def process_of(point: Point, stack: Stack) -> tuple[Any, ...] | None:
     return stack.name, point.workload, threads, environment, run.recompute and stack.backend == "jax"
 
 
-class Together:
+class Together(contextlib.ExitStack):
     """Measures points that can share a process one after the other in one: a framework is loaded once for all.
 
     For a quick look: what ran before in the same process leaves its traces (a heap that has grown, caches), so that
@@ -174,17 +164,13 @@ class Together:
     did not end well, and for a point that needs another kind of process, it starts a new one.
     """
 
-    def __init__(self) -> None:
-        self._ending = contextlib.ExitStack()
-        self._worker: Worker | None = None
-        self._key: tuple[Any, ...] = ()  # what points have in common that share the worker
-        self._padding = self._jobs = 0
+    _worker: "Worker | None" = None
+    _key: tuple[Any, ...] = ()  # what points have in common that share the worker
+    _padding = _jobs = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
+    def __exit__(self, *why: Any) -> bool | None:
+        self._worker = None  # also where the next cannot be started: then the one after it is tried again
+        return super().__exit__(*why)
 
     def measure(
         self, point: Point, stack: Stack, protocol: Protocol = QUICK, *, progress: Progress = _unheard, **task: Any
@@ -196,29 +182,20 @@ class Together:
             return measure(point, stack, protocol, progress=progress, **task)
 
         def shared(job: dict[str, Any], environment: dict[str, str], timeout_s: float) -> dict[str, Any]:
-            worker = self._ready((*common, code.current(point.workload, stack.api)), stack, environment)
+            key = (*common, code.current(point.workload, stack.api))
+            if self._key != key or not self._worker or not self._worker.next("ready", time.monotonic() + READY_S):
+                self.close()
+                command = [str(stack.executable), str(paths.WORKER / "several.py")]
+                self._worker = self.enter_context(_started(command, environment))
+                self._key, self._padding, self._jobs = key, len(environment["TRAINTIME_PADDING"]), 0
             before = {"padding": self._padding, "shared": self._jobs}
             self._jobs += 1
-            outcome = worker.answer(job, timeout_s, progress, more=True)
+            outcome = self._worker.answer(job, timeout_s, progress, more=True)
             if outcome["status"] != "ok":
-                self._end()
+                self.close()
             return before | outcome
 
         return _record(point, stack, protocol, task, shared)
-
-    def _end(self) -> None:
-        self._ending.close()
-        self._worker = None
-
-    def _ready(self, key: tuple[Any, ...], stack: Stack, environment: dict[str, str]) -> "Worker":
-        """The process that waits for a job of this kind; a new one where there is none, or it has ended or hangs."""
-        if self._worker and self._key == key and self._worker.next("ready", time.monotonic() + READY_S):
-            return self._worker
-        self._end()
-        command = [str(stack.executable), str(paths.WORKER / "several.py")]
-        self._worker = self._ending.enter_context(_started(command, environment))
-        self._key, self._padding, self._jobs = key, len(environment["TRAINTIME_PADDING"]), 0
-        return self._worker
 
 
 # One process
@@ -237,6 +214,17 @@ def run_worker(
     """
     with _started(command, environment) as worker:
         return worker.answer(job, timeout_s, progress)
+
+
+def run_module(
+    name: str, job: dict[str, Any], environment: dict[str, str], timeout_s: float, progress: Progress = _unheard
+) -> dict[str, Any]:
+    """`run_worker` for a module of this package, by this interpreter.
+
+    The process is told where this package lies: on Colab `sys.path` alone names the folder, and no child inherits that.
+    """
+    found = os.pathsep.join(filter(None, (str(paths.ROOT), environment.get("PYTHONPATH"))))
+    return run_worker([sys.executable, "-m", name], job, environment | {"PYTHONPATH": found}, timeout_s, progress)
 
 
 @contextlib.contextmanager
@@ -297,7 +285,12 @@ class Worker:
         """Hand it the job, follow its messages; return `status` and `result` or `error`. more: others may follow."""
         deadline = time.monotonic() + timeout_s
         printed = os.fstat(self.output.fileno()).st_size
-        self._hand_over(job, more)
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(job | {"channel": self.number}).encode() + b"\n")
+            self.process.stdin.flush()
+            if not more:
+                self.process.stdin.close()
         answer = self.next("result", deadline, progress)
         if answer is None or (answer["status"] == "ok" and not more):
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -316,15 +309,6 @@ class Worker:
         names = {number.value: number.name for number in signal.Signals}  # those of real time have none
         cause = f"signal {-code} ({names.get(-code, 'real-time')})" if code < 0 else f"exit status {code}"
         return {"status": "crashed", "error": f"{cause}\n{last}".strip(), "killed": code == -signal.SIGKILL}
-
-    def _hand_over(self, job: dict[str, Any], more: bool) -> None:
-        assert self.process.stdin
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(job | {"channel": self.number}).encode() + b"\n")
-            self.process.stdin.flush()
-        if not more:
-            with contextlib.suppress(BrokenPipeError):
-                self.process.stdin.close()
 
     def next(self, event: str, deadline: float, progress: Progress = _unheard) -> dict[str, Any] | None:
         """The next message of this kind, those before it passed on; None at the pipe's end or the deadline, and where

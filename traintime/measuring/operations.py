@@ -12,7 +12,6 @@ from traintime.measuring.measure import default_threads, run_worker
 from traintime.point import Point, make_point
 from traintime.store import derived
 
-FILE = paths.DERIVED / "operations.csv"
 STACKS = ("2017-tensorflow", "2020-tensorflow", "2026-tensorflow", "2026-jax", "2026-torch")
 ALGORITHMS = ("default", "per-gate", "combined", "unrolled", "native")
 LENGTHS = (10, 50)
@@ -60,4 +59,4 @@ def stored() -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    table().to_csv(FILE, index=False)
+    table().to_csv(paths.DERIVED / "operations.csv", index=False)

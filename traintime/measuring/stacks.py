@@ -54,13 +54,11 @@ class Stack:
         """Installed version of each package the stack needs; a package that is not installed is left out."""
         folders = [str(path) for path in self.home.glob("lib/python*/site-packages")] if self.python else sys.path
         aliases = {"tensorflow": ("tensorflow", "tensorflow-cpu"), "theano": ("theano", "theano-pymc")}
-        versions = {}
+        versions: dict[str, str] = {}
         for package in self.packages:
-            installed = (
-                each for name in aliases.get(package, (package,)) for each in distributions(name=name, path=folders)
-            )
-            if distribution := next(installed, None):
-                versions[package] = distribution.version
+            for name in aliases.get(package, (package,)):
+                for installed in distributions(name=name, path=folders):
+                    versions.setdefault(package, installed.version)
         return versions
 
     @property
@@ -90,22 +88,21 @@ class Stack:
             "PYTHONNOUSERSITE": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
-            "OMP_NUM_THREADS": str(threads),
-            "OPENBLAS_NUM_THREADS": str(threads),
-            "MKL_NUM_THREADS": str(threads),
+            **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
             "TF_CPP_MIN_LOG_LEVEL": "2",
         }
         if self.api != "numpy":
             environment["KERAS_BACKEND"] = self.backend
         if run.onednn != "auto":
             environment["TF_ENABLE_ONEDNN_OPTS"] = "1" if run.onednn == "on" else "0"
+        if run.openblas != "auto":
+            environment["OPENBLAS_CORETYPE"] = run.openblas
         if run.device == "cpu":
             environment["CUDA_VISIBLE_DEVICES"] = ""
             environment["JAX_PLATFORMS"] = "cpu"
         else:  # the framework's own libraries need the loader's path and the card that was chosen
-            for name in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "PYTHONPATH"):
-                if name in os.environ:
-                    environment[name] = os.environ[name]
+            names = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "PYTHONPATH")
+            environment |= {name: os.environ[name] for name in names if name in os.environ}
         if self.backend == "theano":
             blas = self._openblas()
             environment["LD_LIBRARY_PATH"] = str(blas.parent)
@@ -180,26 +177,26 @@ def refuse_impossible(point: Point, stack: Stack) -> None:
     """Raise InputError for a point that the stack has no way to run."""
     point.sizes.refuse_impossible(stack.api, stack.backend)
     run = point.run
-    switches_onednn = on_tensorflow = stack.api == "keras3" and stack.backend == "tensorflow"
-    compiles = stack.api == "keras3" and stack.backend != "torch"
-    replicates = stack.api == "keras3" and stack.backend == "torch"
+    today = stack.api == "keras3"
+    on_torch, on_tensorflow = (today and stack.backend == name for name in ("torch", "tensorflow"))
+    compiles = today and not on_torch
     for field, wanted, possible, remedy in (
         ("allocator", run.allocator == "no-pool", stack.backend in allocators.NO_POOL, "Take 2026-torch or 2026-jax."),
-        ("device", run.device == "gpu", stack.api == "keras3", "Take a stack of 2026."),
-        ("onednn", run.onednn != "auto", switches_onednn, "Take 2026-tensorflow."),
-        ("precision", run.precision != "float32", stack.api == "keras3", "Take a stack of 2026."),
-        ("jit", run.jit != "auto", stack.api == "keras3", "Take a stack of 2026."),
-        ("recompute", run.recompute, stack.api == "keras3", "Take a stack of 2026."),
+        ("device", run.device == "gpu", today, "Take a stack of 2026."),
+        ("onednn", run.onednn != "auto", on_tensorflow, "Take 2026-tensorflow."),
+        ("precision", run.precision != "float32", today, "Take a stack of 2026."),
+        ("jit", run.jit != "auto", today, "Take a stack of 2026."),
+        ("recompute", run.recompute, today, "Take a stack of 2026."),
         ("steps_per_execution", run.steps_per_execution > 1, compiles, "Take 2026-tensorflow or 2026-jax."),
         ("feed", run.feed != "ready", on_tensorflow, "Take 2026-tensorflow."),
-        ("save_every", run.save_every is not None, stack.api == "keras3", "Take a stack of 2026."),
-        ("replicas", run.replicas > 1, replicates, "Take 2026-torch."),
+        ("save_every", run.save_every is not None, today, "Take a stack of 2026."),
+        ("replicas", run.replicas > 1, on_torch, "Take 2026-torch."),
     ):
         if wanted and not possible:
             raise InputError(field, getattr(run, field), f"is nothing that {stack.name} can do", remedy)
 
 
-def python_candidates(version: str) -> Iterator[Path]:
+def _candidates(version: str) -> Iterator[Path]:
     """Places where a Python of this version may be: the PATH, pyenv, conda, uv. Each may turn out to be another."""
     if python := shutil.which(f"python{version}"):
         yield Path(python)
@@ -228,10 +225,7 @@ def python_version(executable: Path) -> str | None:
 
 def find_python(version: str) -> Path | None:
     """A Python of exactly this major.minor version that runs, or None."""
-    for path in python_candidates(version):
-        if path.exists() and python_version(path) == version:
-            return path
-    return None
+    return next((path for path in _candidates(version) if path.exists() and python_version(path) == version), None)
 
 
 def how_to_get_python(version: str) -> str:
@@ -264,22 +258,22 @@ def add(
         raise InputError("stack", stack.name, "is what a Colab runtime has preinstalled", "Open a chapter on Colab.")
     if stack.python is None:
         if stack.lock is None or stack.lock == "requirements.txt":
-            raise InputError(
-                "stack", stack.name, "is part of the book's environment, which lacks it", "Run: make setup"
-            )
+            problem = "is part of the book's environment, which lacks it"
+            raise InputError("stack", stack.name, problem, "Run: make setup")
         _pip(Path(sys.executable), "-r", str(paths.LOCKS / stack.lock), say=say)
         return True
-    if python is not None:
-        version = python_version(python)
-        if version != stack.python:
-            problem = f"is Python {version}, not {stack.python}" if version else "does not run"
-            raise InputError("python", str(python), problem, how_to_get_python(stack.python))
-    else:
+    remedy = how_to_get_python(stack.python)
+    if python is None:
         python = find_python(stack.python)
         if python is None:
-            raise InputError(
-                "stack", stack.name, f"needs Python {stack.python}, which is not here", how_to_get_python(stack.python)
-            )
+            raise InputError("stack", stack.name, f"needs Python {stack.python}, which is not here", remedy)
+    elif (version := python_version(python)) != stack.python:
+        problem = f"is Python {version}, not {stack.python}" if version else "does not run"
+        raise InputError("python", str(python), problem, remedy)
+    if stack.backend == "theano" and not shutil.which("g++"):
+        raise InputError(
+            "compiler", "g++", "is not here, and Theano compiles each model", "Install it: apt-get install g++"
+        )
     assert stack.lock
     records.check_writable(paths.STACKS)
     say(f"{stack.name}: new environment with Python {stack.python}")

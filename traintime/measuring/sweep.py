@@ -231,19 +231,12 @@ def outstanding(plans: list[Plan], root: Path, machine_key: str) -> list[Task]:
             path = task.path(root, machine_key)
             if path not in files:
                 files[path] = records.read(path).invocations if path.exists() else []
-            if attempt := _next_attempt(task, files[path]):
-                left.append(attempt)
+            attempts = [each for each in files[path] if task.attempted_by(each)]
+            if len(attempts) < ATTEMPTS and not any(task.settled_by(each) for each in attempts):
+                left.append(replace(task, again=bool(attempts)))
     # A round whose points are all there needs no sentinel any more.
     open_rounds = {(task.sweep, task.round) for task in left if not task.sentinel}
     return [task for task in left if not task.sentinel or (task.sweep, task.round) in open_rounds]
-
-
-def _next_attempt(task: Task, invocations: list[records.Invocation]) -> Task | None:
-    """The task as it is to be tried now; None where it is done, or given up."""
-    attempts = [invocation for invocation in invocations if task.attempted_by(invocation)]
-    if len(attempts) >= ATTEMPTS or any(task.settled_by(attempt) for attempt in attempts):
-        return None
-    return replace(task, again=bool(attempts))
 
 
 @dataclass
@@ -257,9 +250,7 @@ class SweepProgress:
     @property
     def left_s(self) -> float | None:
         """Expected seconds to the end; None before the first invocation."""
-        if not self.seconds:
-            return None
-        return sum(self.seconds) / len(self.seconds) * (self.total - self.finished)
+        return sum(self.seconds) / len(self.seconds) * (self.total - self.finished) if self.seconds else None
 
 
 def run(
@@ -290,8 +281,15 @@ def run(
     with _alone(root / machine_key), Together() as shared:
         records.clear(root / machine_key)
         tasks = outstanding(plans, root, machine_key)
-        _refuse_impossible(tasks)
-        for folder in {task.path(root, machine_key).parent for task in tasks}:
+        devices = {task.point.run.device for task in tasks}
+        for device in devices:
+            machine.refuse_missing(device)
+        available = {device: machine.free_memory(device) for device in devices}
+        for task in tasks:
+            threads_of(task.point)
+            if task.sentinel or not task.plan.beyond_memory:
+                memory.refuse_beyond_memory(task.point, task.stack.name, available[task.point.run.device])
+        for folder in {task.path(root, machine_key).parent for task in tasks} | {task.stack.state for task in tasks}:
             records.check_writable(folder)
         progress = SweepProgress(len(tasks))
         for _, round_tasks in itertools.groupby(tasks, key=lambda task: (task.sweep, task.round)):
@@ -342,20 +340,6 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _refuse_impossible(tasks: list[Task]) -> None:
-    """Raise InputError for a point that needs what is not here: threads, a device, a folder, or more memory."""
-    devices = {task.point.run.device for task in tasks}
-    for device in devices:
-        machine.refuse_missing(device)
-    for stack in {task.stack.name: task.stack for task in tasks}.values():
-        records.check_writable(stack.state)
-    available = {device: machine.free_memory(device) for device in devices}
-    for task in tasks:
-        threads_of(task.point)
-        if task.sentinel or not task.plan.beyond_memory:
-            memory.refuse_beyond_memory(task.point, task.stack.name, available[task.point.run.device])
 
 
 def _by_process(tasks: Iterable[Task]) -> list[Task]:

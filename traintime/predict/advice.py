@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from traintime.explain.terms import PARTS
@@ -28,13 +28,11 @@ PRECISION = "half precision has no known cost here: what it saves depends on mod
 
 @dataclass(frozen=True)
 class PricedWork:
-    """A model's work in a step and its costs. alternatives: by what could be changed in how the step is run, the
-    costs then.
-    """
+    """A model's work in a step and its costs. keeping: those under ALLOCATOR, where they are known and other ones."""
 
     model: ModelDescription
     prices: Prices
-    alternatives: Mapping[str, Prices] = field(hash=False)
+    keeping: Prices | None = None
 
     @cached_property
     def terms(self) -> dict[str, float]:
@@ -56,7 +54,7 @@ def helps(priced: PricedWork, batch: int, waits: float = 0.0) -> tuple[Help, ...
     model, per_sample = priced.model, sum(priced.terms.values()) / batch
     idle, held = model.memory.idle, model.beyond_idle
     changes = [(*each, priced.prices) for each in _changes(model, batch)]
-    changes += [(what, model, batch, others) for what, others in priced.alternatives.items()]
+    changes += [(ALLOCATOR, model, batch, priced.keeping)] if priced.keeping else []
     worthwhile = []
     for what, changed, samples, costs in changes:
         time = waits + (1 - waits) * costs.step_s(changed.work) / samples / per_sample

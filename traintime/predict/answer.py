@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import ByteSize, Field, TypeAdapter, ValidationError
 from scipy.special import stdtrit
 
-from traintime.errors import InputError, missing
+from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.predict import durations
 
@@ -226,23 +226,6 @@ class Estimate:
         )
         table = f"<table class='dataframe'><caption>{self.level:.0%} intervals</caption><tbody>{rows}</tbody></table>"
         return f"{table}<details><summary>Details</summary><pre>{html.escape(self.details)}</pre></details>"
-
-    def plot(self, axes: Any = None) -> Any:
-        """The step as one bar, by what is paid for, or else the training by its parts; returns matplotlib's axes."""
-        try:
-            import matplotlib.pyplot as plt
-        except ModuleNotFoundError as error:
-            raise missing(error) from None
-        shares, unit = (self.terms, "ms per step") if self.terms else (self.parts, "s in all")
-        axes = axes or plt.subplots(figsize=(7, 1.6), layout="constrained")[1]
-        left, scale = 0.0, 1e3 if self.terms else 1.0
-        for name, seconds in shares.items():
-            if seconds > 0:
-                axes.barh([0], [seconds * scale], left=left, label=name)
-                left += seconds * scale
-        axes.set(yticks=[], xlabel=unit, xlim=(0, left or 1))
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.6), ncols=3, frameon=False)
-        return axes
 
 
 def _text(rows: list[tuple[str, str]]) -> str:

@@ -23,13 +23,13 @@ from traintime.errors import InputError, unknown
 from traintime.explain.memory import memory_model
 from traintime.explain.statistics import Interval
 from traintime.measuring import allocators, machine
-from traintime.measuring.measure import run_worker
+from traintime.measuring.measure import run_module
 from traintime.point import Run, make_point
 from traintime.predict import bench_models, process, record
 from traintime.predict.answer import Estimate
 from traintime.predict.estimate import estimate
 from traintime.store import records
-from traintime.workloads.base import FLOAT, validated
+from traintime.workloads.base import validated
 
 TRAINED_S = 20.0  # that a training should take, so that it is one, if nothing else is asked for
 BATCHES = (20, 5000)  # fewest and most of such a training
@@ -102,11 +102,6 @@ class Case:
         """Seconds of the training: the mean of all processes."""
         return float(np.mean(self.fit_s))
 
-    @property
-    def busy_s(self) -> float:
-        """The same until the last step was done, where that was kept."""
-        return float(np.mean(self.done_s or self.fit_s))
-
     def errors(self) -> dict[str, float]:
         """Each way's prediction over the truth, less one; "again": the second training over the first.
 
@@ -116,16 +111,13 @@ class Case:
         found = {}
         if len(self.fit_s) > 1:
             found |= {"again": self.fit_s[1] / self.fit_s[0] - 1, "again memory": self.peaks[1] / self.peaks[0] - 1}
-        found |= {tier: one.total.value / self.true_s - 1 for tier, one in self.predicted.items()}
-        without = {"one batch": self.one_batch_s, "FLOPs / peak": self.flops_s}
-        without |= {"XLA's count": self.counted_s, "line": self.line_s}
-        found |= {way: seconds / self.true_s - 1 for way, seconds in without.items() if seconds is not None}
-        for tier, one in self.predicted.items():
-            if one.memory:
-                found[f"{tier} memory"] = one.memory.value / peak - 1
-        if self.torchinfo_bytes is not None:
-            found["torchinfo memory"] = self.torchinfo_bytes / peak - 1
-        return found
+        seconds: dict[str, float | None] = {tier: one.total.value for tier, one in self.predicted.items()}
+        seconds |= {"one batch": self.one_batch_s, "FLOPs / peak": self.flops_s}
+        seconds |= {"XLA's count": self.counted_s, "line": self.line_s}
+        found |= {way: value / self.true_s - 1 for way, value in seconds.items() if value is not None}
+        held = {way: one.value for way, one in self.intervals().items() if way.endswith(" memory")}
+        held |= {"torchinfo memory": self.torchinfo_bytes} if self.torchinfo_bytes is not None else {}
+        return found | {way: value / peak - 1 for way, value in held.items()}
 
     def intervals(self) -> dict[str, Interval]:
         """What was predicted, of time by tier, and of memory by tier and " memory"."""
@@ -143,19 +135,18 @@ def summary(cases: list[Case]) -> pd.DataFrame:
     factor of two, how many intervals held the truth and the median of their upper over their lower ends (both missing
     for a way that has none).
     """
-    rows = []
-    for stack in dict.fromkeys(case.stack for case in cases):
-        mine = [case for case in cases if case.stack == stack]
-        for way in dict.fromkeys(way for case in mine for way in case.errors()):
-            errors = np.array([case.errors()[way] for case in mine if way in case.errors()])
-            held = [case.inside()[way] for case in mine if way in case.inside()]
-            widths = [ends[way].high / ends[way].low for case in mine if way in (ends := case.intervals())]
-            one = {"stack": stack, "way": way, "models": len(errors), "mean_error": float(np.abs(errors).mean())}
-            one["too_low"] = float(np.mean(errors < 0))
-            one["within_twice"] = float(np.mean(np.abs(np.log1p(errors)) <= math.log(2)))
-            one["held"] = float(np.mean(held)) if held else math.nan
-            rows.append(one | {"width": float(np.median(widths)) if widths else math.nan})
-    return pd.DataFrame(rows)
+    rows, stacks = [], list(dict.fromkeys(case.stack for case in cases))
+    for case in sorted(cases, key=lambda case: stacks.index(case.stack)):
+        inside, intervals = case.inside(), case.intervals()
+        for way, error in case.errors().items():
+            one = {"stack": case.stack, "way": way, "mean_error": abs(error), "too_low": error < 0}
+            one["within_twice"] = abs(math.log1p(error)) <= math.log(2)
+            one["held"] = float(inside.get(way, math.nan))
+            rows.append(one | {"width": intervals[way].high / intervals[way].low if way in intervals else math.nan})
+    by = pd.DataFrame(rows).groupby(["stack", "way"], sort=False)
+    found = by.mean().assign(width=by["width"].median())
+    found.insert(0, "models", by.size())
+    return found.reset_index()
 
 
 def run(
@@ -251,89 +242,53 @@ def _ask(backend: str, job: dict[str, Any]) -> dict[str, Any]:
     environment = dict(os.environ) | {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "2"}
     environment |= allocators.environment(job["allocator"], backend)
     patience_s = max(TIMEOUT_S, 2 * SLOW * job["trained_s"])
-    answer = run_worker([sys.executable, "-m", "traintime.predict.bench"], job, environment, patience_s)
+    answer = run_module("traintime.predict.bench", job, environment, patience_s)
     if answer["status"] != "ok":
         raise RuntimeError(f"{backend} {job['kind']} {job['sizes']}: {answer['status']}: {answer.get('error')}")
     return answer["result"]
 
 
-def _answers(training: dict[str, int], asked: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Estimates of a training by tier, and the seconds that each took. asked: by tier, what else `estimate` takes."""
-    answers: dict[str, Any] = {name: training[name] for name in ("samples", "epochs")}
-    answers |= {"predicted": {}, "spent_s": {}}
-    for tier, arguments in asked.items():
-        start = time.perf_counter()
-        answers["predicted"][tier] = estimate(**training, **arguments).to_dict()
-        answers["spent_s"][tier] = time.perf_counter() - start
-    return answers
-
-
-def _batches(step_s: float, trained_s: float) -> int:
-    """Of a training of about so long, if a step takes so many seconds; of a slow one no more than SLOW allows."""
-    fewest, most = BATCHES
-    batches = int(np.clip(trained_s / step_s, fewest, most * trained_s / TRAINED_S))
-    return max(min(batches, int(SLOW * trained_s / step_s)), LEAST)
+# In the processes that predict and train
 
 
 def _training(step_s: float, batch: int, trained_s: float, most: float = math.inf) -> dict[str, int]:
-    """About as many samples as take the time that a training should have, and a last batch that is not full; a long
-    one has several epochs of them. most: batches of an epoch.
+    """About as many samples as take the time that a training should have, if a step takes so many seconds (slow ones
+    as many as SLOW allows), and a last batch that is not full; a long one has several epochs of them. most: batches of
+    an epoch.
     """
-    batches, epochs = _batches(step_s, trained_s), 1
-    if trained_s > LONG_S:
-        epochs = max(LONG_EPOCHS, math.ceil(batches / max(most, 1)))
+    wanted = np.clip(trained_s / step_s, BATCHES[0], BATCHES[1] * trained_s / TRAINED_S)
+    batches = max(int(min(wanted, SLOW * trained_s / step_s)), LEAST)
+    epochs = max(LONG_EPOCHS, math.ceil(batches / max(most, 1))) if trained_s > LONG_S else 1
     batches = max(LEAST, min(batches // epochs, most))
     return {"samples": batches * batch + batch // 3, "batch_size": batch, "epochs": epochs}
 
 
-def _training_of(model: Any, batch: int, sample_bytes: int, trained_s: float) -> dict[str, int]:
-    """A Keras model's, by the formula's step."""
-    step_s = estimate(model, samples=batch, batch_size=batch, tier="formula").step.value
-    return _training(step_s, batch, trained_s, MOST_BYTES // (batch * sample_bytes))
+def _answers(training: dict[str, int], asked: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Estimates of a training by tier, and the seconds that each took. asked: by tier, what else `estimate` takes."""
+    predicted, spent_s = {}, {}
+    for tier, arguments in asked.items():
+        start = time.perf_counter()
+        predicted[tier] = estimate(**training, **arguments).to_dict()
+        spent_s[tier] = time.perf_counter() - start
+    about = {name: training[name] for name in ("samples", "epochs")}
+    return about | {"predicted": predicted, "spent_s": spent_s}
 
 
 def _predict(model: Any, job: dict[str, Any]) -> dict[str, Any]:
+    """By the formula and probed; a classifier of BEYONDS from one a tenth as large in one size."""
     from traintime.predict.keras_trainer import KerasTrainer
 
-    training = _training_of(model, job["sizes"]["batch"], KerasTrainer(model).sample_bytes, job["trained_s"])
-    probed = {"model": model, "tier": "probed", "seconds": job["seconds"], "keep": False}
-    return _answers(training, {"formula": {"model": model, "tier": "formula"}, "probed": probed})
-
-
-def _predict_beyond(model: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """From a model a tenth as large in one size."""
-    size, large = job["kind"].removeprefix("beyond-"), job["sizes"]
-    small = large | {size: large[size] // bench_models.BEYOND}
-    training = _training_of(model, large["batch"], large["length"] * FLOAT, job["trained_s"])
+    sizes, batch = job["sizes"], job["sizes"]["batch"]
+    step_s = estimate(model, samples=batch, batch_size=batch, tier="formula").step.value
+    training = _training(step_s, batch, job["trained_s"], MOST_BYTES // (batch * KerasTrainer(model).sample_bytes))
+    trained = {"model": model, "seconds": job["seconds"], "keep": False}
+    if job["kind"] not in bench_models.BEYONDS:
+        formula = {"model": model, "tier": "formula"}
+        return _answers(training, {"formula": formula, "probed": trained | {"tier": "probed"}})
+    size = job["kind"].removeprefix("beyond-")
+    small = sizes | {size: sizes[size] // bench_models.BEYOND}
     smaller = {"probe": bench_models.build(job["kind"], small), "probe_batch": small["batch"]}
-    return _answers(training, {"scaled": smaller | {"model": model, "seconds": job["seconds"], "keep": False}})
-
-
-def _predict_loop(step: Step, job: dict[str, Any]) -> dict[str, Any]:
-    training = {"samples": job["samples"], "batch_size": job["sizes"]["batch"], "epochs": job["epochs"]}
-    return _answers(training, {"probed": {"step": step, "seconds": job["seconds"]}})
-
-
-def _size_loop(step: Step, job: dict[str, Any]) -> dict[str, int]:
-    """The training of a loop, whose steps nobody can count: by the shortest step of some."""
-    batch, times = job["sizes"]["batch"], list[float]()
-    while sum(times) < ROUGH_S or len(times) < LEAST:
-        start = time.perf_counter()
-        step(batch)
-        times.append(time.perf_counter() - start)
-    return _training(min(times), batch, job["trained_s"])
-
-
-def _train_loop(step: Step, job: dict[str, Any]) -> dict[str, Any]:
-    batch, ends = job["sizes"]["batch"], [time.perf_counter()]
-    for _ in range(job["epochs"]):
-        left = job["samples"]
-        while left > 0:
-            step(min(batch, left))
-            left -= batch
-        ends.append(time.perf_counter())
-    took = ends[-1] - ends[0]
-    return {"fit_s": took, "done_s": took, "epochs_s": np.diff(ends).tolist(), "peak": process.peak()}
+    return _answers(training, {"scaled": trained | smaller})
 
 
 def _train(model: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -354,17 +309,38 @@ def _train(model: Any, job: dict[str, Any]) -> dict[str, Any]:
     return {"fit_s": took, "done_s": done[0] - start, "epochs_s": epochs_s, "peak": process.peak()}
 
 
+def _size_loop(step: Step, job: dict[str, Any]) -> dict[str, int]:
+    """The training of a loop, whose steps nobody can count: by the shortest step of some."""
+    batch, times = job["sizes"]["batch"], list[float]()
+    while sum(times) < ROUGH_S or len(times) < LEAST:
+        start = time.perf_counter()
+        step(batch)
+        times.append(time.perf_counter() - start)
+    return _training(min(times), batch, job["trained_s"])
+
+
+def _predict_loop(step: Step, job: dict[str, Any]) -> dict[str, Any]:
+    training = {"samples": job["samples"], "batch_size": job["sizes"]["batch"], "epochs": job["epochs"]}
+    return _answers(training, {"probed": {"step": step, "seconds": job["seconds"]}})
+
+
+def _train_loop(step: Step, job: dict[str, Any]) -> dict[str, Any]:
+    batch, ends = job["sizes"]["batch"], [time.perf_counter()]
+    for _ in range(job["epochs"]):
+        for begun in range(0, job["samples"], batch):
+            step(min(batch, job["samples"] - begun))
+        ends.append(time.perf_counter())
+    took = ends[-1] - ends[0]
+    return {"fit_s": took, "done_s": took, "epochs_s": np.diff(ends).tolist(), "peak": process.peak()}
+
+
 def main() -> None:
     """Answer one job on its channel."""
     job = json.loads(sys.stdin.read())
-    kind, sizes = job["kind"], job["sizes"]
-    if kind in bench_models.LOOPS:
-        made = bench_models.loop(kind, sizes)
-        tasks = {"size": _size_loop, "predict": _predict_loop, "train": _train_loop}
-    else:
-        made = bench_models.build(kind, sizes)
-        tasks = {"predict": _predict_beyond if kind in bench_models.BEYONDS else _predict, "train": _train}
-    result = tasks[job["task"]](made, job)
+    build, tasks = bench_models.build, {"predict": _predict, "train": _train}
+    if job["kind"] in bench_models.LOOPS:
+        build, tasks = bench_models.loop, {"size": _size_loop, "predict": _predict_loop, "train": _train_loop}
+    result = tasks[job["task"]](build(job["kind"], job["sizes"]), job)
     os.write(job["channel"], json.dumps({"event": "result", "status": "ok", "result": result}).encode() + b"\n")
 
 

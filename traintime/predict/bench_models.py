@@ -1,5 +1,6 @@
 """Models that nobody here has fitted anything to, drawn at random: what the predictor's bench holds it against."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -60,15 +61,14 @@ LOOPS: dict[str, dict[str, Any]] = {
 
 def draw(kind: str, random: np.random.Generator) -> dict[str, Any]:
     """Sizes of a model of this kind."""
-    before = draw("classifier", random) if kind in BEYONDS else {}
-    return before | {size: _one(values, random) for size, values in (KINDS | BEYONDS | LOOPS)[kind].items()}
-
-
-def _one(values: Any, random: np.random.Generator) -> Any:
-    if isinstance(values, list):
-        return random.choice(values).item()
-    low, high, *times = values
-    return math.prod(times) * round(math.exp(random.uniform(math.log(low), math.log(high))))
+    sizes = draw("classifier", random) if kind in BEYONDS else {}
+    for size, values in (KINDS | BEYONDS | LOOPS)[kind].items():
+        if isinstance(values, list):
+            sizes[size] = random.choice(values).item()
+        else:
+            low, high, *times = values
+            sizes[size] = math.prod(times) * round(math.exp(random.uniform(math.log(low), math.log(high))))
+    return sizes
 
 
 def build(kind: str, sizes: dict[str, Any]) -> Any:
@@ -188,13 +188,8 @@ def _network(forward: Callable[[Any, Any], Any], **parts: Any) -> Any:
     """A module of these parts, by name, that computes forward(module, inputs)."""
     from torch import nn
 
-    class Network(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            for name, part in parts.items():
-                self.add_module(name, part)
-
-        def forward(self, inputs: Any) -> Any:
-            return forward(self, inputs)
-
-    return Network()
+    network: Any = nn.Module()
+    for name, part in parts.items():
+        network.add_module(name, part)
+    network.forward = functools.partial(forward, network)
+    return network

@@ -3,7 +3,7 @@ they miss cards and sources that they were not fitted to.
 
 A step costs, on any card: something as a step, something for each launch (of an operation by itself, of one in a
 compiled step, of a time step of cuDNN's), and its operations, bytes and activations as many times as long as the data
-sheet's peaks allow at the least (prices.FACTORS; prices.factors_of says which software pays which).
+sheet's peaks allow at the least (prices.FACTORS; prices.on_card says which software pays which).
 
 What follows was fixed before any error of such a fit was computed, though the times themselves were known, and the
 errors of the rule before it:
@@ -25,17 +25,16 @@ Two derived tables hold it: cards.csv, what is missed, and card-costs.csv, the c
 
 import functools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import least_squares, nnls
 from scipy.special import ndtri
 
 from traintime import paths
 from traintime.explain.least_squares import Array, Mask
 from traintime.explain.terms import TERMS
-from traintime.point import Point, make_point
+from traintime.point import make_point
 from traintime.predict import prices
 from traintime.predict.answer import LEVEL
 from traintime.predict.fits import steps_s
@@ -63,39 +62,29 @@ LEAST = {"operations": 1.0, "bytes": 1.0}  # no card passes its peaks
 COLUMNS = ["left_out", "source", "device", "stack", "kernel", "key"]
 COLUMNS += ["took_s", "foretold_s", "low_s", "high_s", "weight"]
 
-
-class Training(NamedTuple):
-    """A step that somebody timed on a card: whose figure it is, the card as data/external/hardware.csv names it, the
-    software, what computes its products (prices.kernel_of), a name, its work, and seconds.
-    """
-
-    source: str
-    device: str
-    stack: str
-    kernel: str
-    key: str
-    work: Work
-    took_s: float
+Row = dict[str, Any]
 
 
 # What counts
 
 
 def trainings() -> pd.DataFrame:
-    """All steps that were published, or that we measured, on a card with all their sizes, a row each: columns as
-    Training's, and for each of FACTORS the seconds of the step for a unit of it.
-    """
+    """All steps that were published, or that we measured, on a card with all their sizes, a row each (_training)."""
     sources = (_document, _rnn_benchmarks, _embedding, _implementations, _layers, _networks, _ours)
-    given = [one for source in sources for one in source()]
-    return pd.DataFrame(given).join(pd.DataFrame([_by_factor(one) for one in given]))
+    return pd.DataFrame([one for source in sources for one in source()])
 
 
-def _by_factor(one: Training) -> dict[str, float]:
-    least, found = prices.card_rates(one.device, one.stack, one.kernel).least, dict.fromkeys(FACTORS, 0.0)
-    amounts = dict(zip(TERMS, prices.design([one.work])[0].tolist(), strict=True))
-    for term, factor in prices.factors_of(one.stack, one.kernel).items():
-        found[factor] += least[term] * amounts[term]
-    return found
+def _training(source: str, device: str, stack: str, kernel: str, key: str, work: Work, took_s: float) -> Row:
+    """A step that somebody timed on a card: whose figure it is, the card as data/external/hardware.csv names it, the
+    software, what computes its products (prices.kernel_of), a name, seconds, and for each of FACTORS the seconds of the
+    step for a unit of it.
+    """
+    row = {"source": source, "device": device, "stack": stack, "kernel": kernel, "key": key, "took_s": took_s}
+    row |= dict.fromkeys(FACTORS, 0.0)
+    amounts = dict(zip(TERMS, prices.design([work])[0].tolist(), strict=True))
+    for term, (factor, least) in prices.on_card(device, stack, kernel).items():
+        row[factor] += least * amounts[term]
+    return row
 
 
 def _external(name: str) -> Iterator[Any]:
@@ -103,30 +92,26 @@ def _external(name: str) -> Iterator[Any]:
     return pd.read_csv(paths.EXTERNAL / f"{name}.csv").itertuples()
 
 
-def _of_point(source: str, device: str, stack: str, kernel: str, point: Point, took_s: float) -> Training:
-    return Training(source, device, stack, kernel, point.key, point.work, took_s)
-
-
-def _document() -> Iterator[Training]:
+def _document() -> Iterator[Row]:
     """The 2017 post's cells of its GPU: data/original/s0-*.csv."""
     cells = pd.concat([pd.read_csv(paths.ORIGINAL / f"s0-{name}.csv") for name in ("vocabulary", "batch")])
     for one in cells[cells["device"] == "GPU"].itertuples():
         point = make_point(vocabulary=int(one.vocabulary), batch=int(one.batch), length=int(one.length))
-        took_s = one.epoch_s / (one.sentences / one.batch)
-        yield _of_point("2017 post", THE_DOCUMENTS, OTHERS[one.backend], "loop", point, took_s)
+        took_s, stack = one.epoch_s / (one.sentences / one.batch), OTHERS[one.backend]
+        yield _training("2017 post", THE_DOCUMENTS, stack, "loop", point.key, point.work, took_s)
 
 
-def _rnn_benchmarks() -> Iterator[Training]:
+def _rnn_benchmarks() -> Iterator[Row]:
     """LSTMs on a Titan X, with as many inputs as units, trained by SGD."""
     for one in _external("benchmarks"):
         if one.name == "rnn-benchmarks":
             sizes = {name: int(getattr(one, name)) for name in ("units", "length", "batch")}
             point = make_point("lstm", inputs=sizes["units"], **sizes, optimizer="sgd")
-            took_s = one.seconds_per_sample * one.batch
-            yield _of_point("rnn-benchmarks", TITAN, OTHERS[one.framework], "loop", point, took_s)
+            took_s, stack = one.seconds_per_sample * one.batch, OTHERS[one.framework]
+            yield _training("rnn-benchmarks", TITAN, stack, "loop", point.key, point.work, took_s)
 
 
-def _embedding() -> Iterator[Training]:
+def _embedding() -> Iterator[Row]:
     """A table of embeddings with nothing behind it, trained by Adam on a K40."""
     for one in _external("benchmarks"):
         if one.name == "tensorflow-14075":
@@ -134,18 +119,18 @@ def _embedding() -> Iterator[Training]:
             work = UPDATES["adam"].work(numbers, numbers) + Work(launches=2)
             key = f"embedding-v{one.vocabulary:.0f}-e{one.embedding:.0f}-adam"
             stack = OTHERS[one.framework]
-            yield Training("TensorFlow 14075", one.device, stack, "matmul", key, work, float(one.seconds_per_step))
+            yield _training("TensorFlow 14075", one.device, stack, "matmul", key, work, float(one.seconds_per_step))
 
 
-def _implementations() -> Iterator[Training]:
+def _implementations() -> Iterator[Row]:
     """One LSTM in several implementations on a GTX 1080."""
     for one in _external("lstm-implementations"):
         point = make_point("lstm", inputs=one.inputs, units=one.units, length=one.length, batch=one.batch)
-        stack, kernel = OTHERS[one.framework], WAYS[one.way]
-        yield _of_point("Braun 2018", one.device.replace(" ", ""), stack, kernel, point, one.printed_ms / 1e3)
+        about = ("Braun 2018", one.device.replace(" ", ""), OTHERS[one.framework], WAYS[one.way])
+        yield _training(*about, point.key, point.work, one.printed_ms / 1e3)
 
 
-def _layers() -> Iterator[Training]:
+def _layers() -> Iterator[Row]:
     """cuDNN's LSTM by itself on five cards. Its inputs are not multiplied there."""
     for one in _external("cudnn-lstm"):
         kept = FLOAT * 18 * one.units * one.batch * one.length
@@ -153,27 +138,26 @@ def _layers() -> Iterator[Training]:
         work += Work(parameters=4 * one.units**2, activation_bytes=kept, launches=2 * one.length, recurrent_bytes=kept)
         took_s = (one.forward_ms + one.backward_inputs_ms + one.backward_weights_ms) / 1e3
         key = f"lstm-u{one.units}-l{one.length}-b{one.batch}-recurrent"
-        yield Training("DeepBench", one.device, LAYER, "cudnn", key, work, took_s)
+        yield _training("DeepBench", one.device, LAYER, "cudnn", key, work, took_s)
 
 
-def _networks() -> Iterator[Training]:
+def _networks() -> Iterator[Row]:
     """Convolutional networks on an A100, as our fits have them."""
+    about = ("A100 networks", "A100-80GB-PCIe", "2026-tensorflow", "convolution")
     for one in _external("cnn-a100"):
         for batch in EVERY_NETWORK:
             key, took_s = f"cnn-d{one.depth}-f{one.filters}-b{batch}-adam", one.step_s + batch * one.sample_s
-            work = network(one.depth, one.filters, batch)
-            about = ("A100 networks", "A100-80GB-PCIe", "2026-tensorflow", "convolution")
-            yield Training(*about, key, work, took_s)
+            yield _training(*about, key, network(one.depth, one.filters, batch), took_s)
 
 
-def _ours() -> Iterator[Training]:
+def _ours() -> Iterator[Row]:
     """Our own steps on our card: the mean over the invocations that count."""
     machine, device = OURS
     for one in derived.measured(machine):
         run = one.point.run
         if run.device == "gpu" and (seconds := steps_s(one)):
-            kernel = "cudnn" if run.kernel == "cudnn" else "loop"
-            yield _of_point("our H200", device, one.stack, kernel, one.point, float(np.mean(seconds)))
+            about = ("our H200", device, one.stack, "cudnn" if run.kernel == "cudnn" else "loop")
+            yield _training(*about, one.point.key, one.point.work, float(np.mean(seconds)))
 
 
 def network(depth: int, filters: int, batch: int) -> Work:
@@ -230,6 +214,8 @@ def fit(terms: Array, seconds: Array, weight: Array) -> Array:
 
     terms: seconds for a unit of each factor, shape (trainings, FACTORS); seconds, weight: shape (trainings,).
     """
+    from scipy.optimize import least_squares, nnls  # half a second of import, which a prediction does not need
+
     root = np.sqrt(weight)
     scale = np.maximum((terms / seconds[:, None]).max(axis=0), 1e-300)  # seconds a step and shares: orders apart
     units = terms / seconds[:, None] / scale

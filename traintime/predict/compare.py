@@ -61,17 +61,6 @@ class Placed:
         return asdict(self) | {"verdict": self.verdict, "why": list(self.notes)}
 
 
-def machines(root: Path) -> list[str]:
-    """The machines whose measurements a folder holds. Raises InputError for one that holds none."""
-    if not root.is_dir():
-        raise InputError("folder", str(root), "does not exist", "Name a folder of measurement files.")
-    found = sorted(path.name for path in root.iterdir() if (path / "machine.json").exists())
-    if not found:
-        remedy = "Name the folder that holds a machine's folder, as `traintime sweep --to` made it."
-        raise InputError("folder", str(root), "holds no machine's measurements", remedy)
-    return found
-
-
 def compare(root: Path, machine: str | None = None) -> list[Placed]:
     """Each stack of a machine among the book's.
 
@@ -79,7 +68,12 @@ def compare(root: Path, machine: str | None = None) -> list[Placed]:
     among them). One of the book's own is held against the others. Raises InputError for a folder without
     measurements, an unknown machine, or one without rates.
     """
-    known = machines(root)
+    if not root.is_dir():
+        raise InputError("folder", str(root), "does not exist", "Name a folder of measurement files.")
+    known = sorted(path.name for path in root.iterdir() if (path / "machine.json").exists())
+    if not known:
+        remedy = "Name the folder that holds a machine's folder, as `traintime sweep --to` made it."
+        raise InputError("folder", str(root), "holds no machine's measurements", remedy)
     if machine is None:
         machine = known[0] if len(known) == 1 else this()
         if machine not in known:
@@ -165,9 +159,9 @@ def _reach(numbers: int, asked: int, error: float = 0.0) -> float:
     Two things move it: the machine's whole stack (error: the formula's, where it is alone), and its single
     points. asked: how many such means are looked at together.
     """
-    usual = normal.spread()
-    error = math.hypot(max(usual.machine, error), usual.point / math.sqrt(numbers))
-    return float(stdtrit(usual.degrees, 1 - (1 - LEVEL) / 2 / asked)) * error
+    of_machine, of_point, degrees = normal.spread()
+    error = math.hypot(max(of_machine, error), of_point / math.sqrt(numbers))
+    return float(stdtrit(degrees, 1 - (1 - LEVEL) / 2 / asked)) * error
 
 
 def _notes(pairs: list[tuple[Any, pd.DataFrame]], off: Off, disturbed: int, runs: int) -> Iterator[str]:

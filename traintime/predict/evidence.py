@@ -11,7 +11,7 @@ import psutil
 
 from traintime.explain.memory import CONTEXT
 from traintime.explain.terms import TERMS
-from traintime.predict import advice, prices, process, record
+from traintime.predict import prices, process, record
 from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, amount, digits, lasting
 from traintime.predict.prices import FIXED, KEEPS, USUAL, Prices, Rates
@@ -24,7 +24,7 @@ from traintime.workloads.base import FLOAT, FLOAT32
 ALONE = (math.log(2) / 1.645, SURE)
 BUSY = "ask again without them"
 ELSEWHERE = Copies(0.0, 0.0)  # samples that are not in the memory that is counted: a card's
-ALIKE = 0.2  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
+ALIKE = 0.3  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
 FRESH = 2**25  # bytes of a block beyond which glibc maps fresh pages whenever it is asked for one (M_MMAP_THRESHOLD)
 
 
@@ -74,7 +74,7 @@ def formula_evidence(request: Request, model: ModelDescription, rates: Rates | N
     model = replace(model, stack=stack)
     if device is not None:
         kernel = prices.kernel_of(stack, model.work, model.convolutions)
-        priced = PricedWork(model, prices.published(device, stack, kernel), {})
+        priced = PricedWork(model, prices.published(device, stack, kernel))
         of_others = "costs fitted to what others timed on cards"
         taken = of_others if card else f"the efficiency factors of {stack} on processors"
         told = (f"this model on {device} was not measured: the answer is from a data sheet, and {taken}",)
@@ -121,8 +121,8 @@ def priced_here(model: ModelDescription, rates: Rates) -> PricedWork:
     one that keeps its memory.
     """
     keeps = model.allocator == USUAL and model.stack in prices.known(KEEPS)
-    others = {advice.ALLOCATOR: costs(model.stack, KEEPS, rates)} if keeps else {}
-    return PricedWork(model, costs(model.stack, model.allocator, rates), others)
+    keeping = costs(model.stack, KEEPS, rates) if keeps else None
+    return PricedWork(model, costs(model.stack, model.allocator, rates), keeping)
 
 
 # From training
@@ -177,7 +177,7 @@ def scaled_evidence(
         errors=(*seen.errors, (error, SURE)),
         parts=parts,
         peak_error=record.peak_error("scaled", trainer.stack),
-        priced=PricedWork(large, base, {}),
+        priced=PricedWork(large, base),
         notes=(told, *notes, *seen.notes),
     )
 

@@ -2,7 +2,7 @@
 
 Run as `python -m traintime.predict.file`, with a job (JSON) on standard input: file, names in it by what they stand for
 (target, probe, data), and the keywords of `estimate`. It answers on its channel as the workers do
-(measuring.measure.run_worker).
+(measuring.measure.run_module).
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from traintime.errors import InputError
-from traintime.measuring.measure import run_worker
+from traintime.measuring.measure import run_module
 from traintime.measuring.worker.process import die_with_parent, first_to_go, means_out_of_memory
 from traintime.predict.probe import refusal, words
 
@@ -61,9 +61,9 @@ def ask(target: str, backend: str | None = None, give_up_s: float | None = None,
     give_up_s = give_up_s or PATIENCE * asked.get("seconds", 60.0) + START_S
     job = {"file": str(path.resolve()), "names": names, "asked": asked}
     environment = dict(os.environ) | ({"KERAS_BACKEND": backend} if backend else {})
-    command = [sys.executable, "-m", "traintime.predict.file"]
     said: list[str] = []
-    answer = run_worker(command, job, environment, give_up_s, lambda message: said.append(message["event"]))
+    module = "traintime.predict.file"
+    answer = run_module(module, job, environment, give_up_s, lambda message: said.append(message["event"]))
     if answer["status"] == "ok":
         return answer["result"]
     if answer["status"] == "refused":

@@ -13,7 +13,6 @@ from traintime.explain import least_squares, memory, points
 from traintime.explain.least_squares import Array
 from traintime.explain.statistics import pooled_spread
 from traintime.explain.terms import TERMS
-from traintime.point import Point
 from traintime.predict import record
 from traintime.predict.prices import FEWEST, KEEPS, USUAL, design, own_rates, rms, usable
 from traintime.store import derived
@@ -42,11 +41,6 @@ def left_out(terms: Array, seconds: Array, groups: Iterable[object]) -> Array:
     return np.log(seconds / np.maximum(predicted, 1e-9))
 
 
-def pays(stack: str) -> Array:
-    """1 for each term that the stack pays, 0 for one that others alone do."""
-    return np.array([float(not term.stacks or stack in term.stacks) for term in TERMS.values()])
-
-
 def steps_s(record: Record) -> list[float]:
     """Mean step of each invocation that ended well and undisturbed, s."""
     results = [one.result for one in record.invocations if one.status == "ok" and not one.disturbed]
@@ -71,7 +65,8 @@ def habits() -> pd.DataFrame:
         for one in derived.measured(machine):
             stack, point, allocator = one.stack, one.point, one.point.run.allocator
             if allocator in (USUAL, KEEPS) and usable(point, allocator) and (each := steps_s(one)):
-                terms = design([point.work])[0] * least * pays(stack)
+                pays = [not term.stacks or stack in term.stacks for term in TERMS.values()]
+                terms = design([point.work])[0] * least * pays
                 about = {"stack": stack, "allocator": allocator, "machine": machine, "workload": point.workload}
                 steps.append(about | {"terms": terms, "seconds": np.mean(each)})
     rows = []
@@ -128,9 +123,14 @@ def memory_models() -> pd.DataFrame:
     for one in derived.measured():
         peaks = [each.result.memory["peak"] for each in one.invocations if each.status == "ok" and each.result]
         if peaks and usable(one.point) and one.point.sizes.how == memory.ADAM:
-            work, row = one.point.work, {"stack": one.stack, "peaks": peaks, "ready": _lie_ready(one.point)}
-            row |= {"runtime": 1, "copies": FLOAT * work.parameters, "kept": work.activation_bytes}
-            found.append(row | {"more": work.activation_bytes - work.recurrent_bytes, "loop": work.recurrent_bytes > 0})
+            work, sizes = one.point.work, one.point.sizes
+            data = importlib.import_module(f"traintime.workloads.{one.point.workload}.data")
+            sample = data.samples(sizes.model_dump(), 1, np.random.RandomState(0))
+            # The batches that a worker holds all the time, which are not the model's.
+            ready = memory.READY * sizes.batch * sum(array.nbytes for array in sample)
+            row = {"stack": one.stack, "peaks": peaks, "ready": ready, "loop": work.recurrent_bytes > 0, "runtime": 1}
+            row |= {"copies": FLOAT * work.parameters, "kept": work.activation_bytes}
+            found.append(row | {"more": work.activation_bytes - work.recurrent_bytes})
     rows = []
     for stack, its in pd.DataFrame(found).groupby("stack"):
         # What others hold, they hold beyond the recurrent ones' price: few of them do not come out at nothing then.
@@ -144,10 +144,3 @@ def memory_models() -> pd.DataFrame:
         row |= {"recurrent": recurrent, "error": error, "repeat": pooled_spread(its["peaks"]).sd}
         rows.append(row | {"points": len(its)})
     return pd.DataFrame(rows)
-
-
-def _lie_ready(point: Point) -> int:
-    """Bytes of the batches that a worker holds all the time, which are not the model's."""
-    data = importlib.import_module(f"traintime.workloads.{point.workload}.data")
-    sample = data.samples(point.sizes.model_dump(), 1, np.random.RandomState(0))
-    return memory.READY * point.sizes.batch * sum(array.nbytes for array in sample)

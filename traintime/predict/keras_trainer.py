@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traintime.errors import InputError
-from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import process
-from traintime.predict.probe import Trainer, refusal, words
+from traintime.predict.probe import Trainer, named
 from traintime.predict.process import ONCE, Copies
 from traintime.predict.snapshot import Snapshot
 from traintime.predict.work.graph import losses, refuse_other_batch, takes_classes
@@ -34,74 +33,48 @@ DATA = "data=(x, y), on the command line --data file.py:name"
 Array = NDArray[Any]
 
 
-class _Epochs(keras.callbacks.Callback):
-    """Seconds of each epoch from its first batch to its end, and of what lay between one's end and the next's first.
-
-    No hook that ends a batch: Keras dispatches steps as it does without it. From the first batch, since TensorFlow may
-    sleep before an epoch's input begins (evidence.tf_data_end), which a short epoch would take for its steps.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seconds: list[float] = []
-        self.between: list[float] = []
-        self.tested: list[float] = []
-        self.began: float | None = None
-        self.ended: float | None = None
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.began = None
-
-    def on_train_batch_begin(self, batch, logs=None):
-        if self.began is None:
-            self.began = time.perf_counter()
-            if self.ended is not None:
-                self.between.append(self.began - self.ended)
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.ended = time.perf_counter()
-        self.seconds.append(self.ended - (self.began or self.ended))
-
-    def on_test_begin(self, logs=None):
-        self.began_test = time.perf_counter()
-
-    def on_test_end(self, logs=None):
-        self.tested.append(time.perf_counter() - self.began_test)
-
-
 class _Moments(keras.callbacks.Callback):
-    """Seconds from an epoch's beginning until each step was done, and the epoch (as Eta's: ending.eta tells why its
-    hook for the end of a batch leaves the dispatching as it is).
+    """When each epoch's first batch began, when each step of the last epoch was done, and when each epoch was.
+
+    An epoch over arrays counts from its first batch, since TensorFlow may sleep before its input begins
+    (evidence.tf_data_end), which a short epoch would take for its steps. The hook for the end of a batch leaves Keras'
+    dispatching as it is, as Eta's does (ending.eta).
     """
 
     async_safe = True
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[float] = []
+        self.ended: list[float] = []
+
     def on_epoch_begin(self, epoch, logs=None):
-        self.done: list[tuple[int, float]] = []
-        self.began = time.perf_counter()
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.done.append((batch + 1, time.perf_counter() - self.began))
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.took = time.perf_counter() - self.began
-
-    @property
-    def seconds(self) -> Array:
-        """Of each step, also of those that are executed several at once, and of the epoch."""
-        steps, seconds = zip((0, 0.0), *self.done, strict=True)
-        each = np.interp(np.arange(1, max(steps) + 1), *map(sorted, (steps, seconds)))
-        return np.append(each, self.took)
-
-
-class _Start(keras.callbacks.Callback):
-    """What this process holds, and the most that it has held since it was last asked, when a first batch begins."""
-
-    now, peak = 0, 0
+        self.start, self.done = time.perf_counter(), []
 
     def on_train_batch_begin(self, batch, logs=None):
-        if not self.now:
-            self.now, self.peak = process.now(), process.peak()
+        if len(self.begun) == len(self.ended):
+            self.begun.append(time.perf_counter())
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.done.append((batch + 1, time.perf_counter()))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.ended.append(time.perf_counter())
+
+    def on_test_begin(self, logs=None):
+        self.start = time.perf_counter()
+
+    def on_test_end(self, logs=None):
+        self.tested_s = time.perf_counter() - self.start
+
+    @property
+    def of_epoch(self) -> Array:
+        """Seconds of the last epoch: 0, when each step was done, also of those that are executed several at once, and
+        when the epoch was, shape (steps + 2,).
+        """
+        steps, moments = zip((0, self.start), *self.done, strict=True)
+        each = np.interp(np.arange(max(steps) + 1), *map(sorted, (steps, moments)))
+        return np.append(each, self.ended[-1]) - self.start
 
 
 class _Scattered(keras.utils.PyDataset):
@@ -134,6 +107,10 @@ class KerasTrainer(Trainer):
     raises, with its words.
     """
 
+    backend = keras.backend.backend()
+    stack = f"2026-{backend}"
+    fitted_bytes = 0  # the most samples that a `fit` of this process had
+
     def __init__(self, model: Any, data: Any = None, length: int | None = None) -> None:
         if not isinstance(model, keras.Model):
             remedy = "Give a keras.Model, of a wrapper the one inside; or step=, a function that trains on n samples."
@@ -141,6 +118,7 @@ class KerasTrainer(Trainer):
         if getattr(model, "optimizer", None) is None or not getattr(model, "compiled", False):
             raise InputError("model", model.name, "is not compiled", "Call model.compile(optimizer, loss) first.")
         self.model, self.whole, self.arrays = model, None, None
+        self.on = MADE_UP if data is None else " of the given samples"
         self.between: list[float] = []
         if data is None:
             inputs = _structure(model, "input")
@@ -160,21 +138,10 @@ class KerasTrainer(Trainer):
                 raise InputError("data", sorted(sizes), problem, "Give x and y of one length.")
         else:
             self.whole = _Scattered(data) if isinstance(data, keras.utils.PyDataset) and data.num_batches else data
-
-    backend = keras.backend.backend()
-    stack = f"2026-{backend}"
-    fitted_bytes = 0  # the most samples that a `fit` of this process had
-
-    @property
-    def own_batches(self) -> bool:
-        """Whether the data come in batches of their own size."""
-        return self.whole is not None
-
-    @property
-    def one_batch_size(self) -> bool:
-        """Whether it trains at one batch size alone: that of the given batches, or the one that its inputs declare."""
-        inputs = getattr(self.model, "inputs", None) or []
-        return self.own_batches or any(tensor.shape[0] is not None for tensor in inputs)
+        self.own_batches = self.whole is not None  # whether the data come in batches of their own size
+        inputs = getattr(model, "inputs", None) or []
+        self.one_batch_size = self.own_batches or any(tensor.shape[0] is not None for tensor in inputs)
+        self.sleeps = self.backend == "tensorflow" and not self.own_batches  # evidence.tf_data_end
 
     @property
     def sample_bytes(self) -> int:
@@ -185,33 +152,35 @@ class KerasTrainer(Trainer):
 
     def most_steps(self, batch: int) -> int:
         """Steps of an epoch that data of at most a gibibyte allow, or the given batches."""
-        if self.own_batches:
-            with contextlib.suppress(TypeError, AttributeError):
-                known = len(self.whole)
-                return max(1, known) if known >= 0 else 10**9
-            return 10**9
-        return max(1, MOST_BYTES // max(1, self.sample_bytes * batch))
+        if not self.own_batches:
+            return max(1, MOST_BYTES // max(1, self.sample_bytes * batch))
+        with contextlib.suppress(TypeError, AttributeError):
+            if (known := len(self.whole)) >= 0:
+                return max(1, known)
+        return super().most_steps(batch)
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:
         """Seconds of each of so many epochs of `fit` over arrays, shape (epochs,)."""
         refuse_other_batch(getattr(self.model, "inputs", None) or [], batch)
-        clock = _Epochs()
-        self._fit(self.samples(batch * steps), batch_size=batch, epochs=epochs, callbacks=[clock])
+        moments = _Moments()
+        self._fit(self.samples(batch * steps), batch_size=batch, epochs=epochs, callbacks=[moments])
         KerasTrainer.fitted_bytes = max(self.fitted_bytes, batch * steps * self.sample_bytes)
-        self.between += clock.between
-        return np.array(clock.seconds)
+        self.between += np.subtract(moments.begun[1:], moments.ended[:-1]).tolist()
+        return np.subtract(moments.ended, moments.begun)
 
     def stream(self, steps: int) -> Array | None:
-        """Seconds until each step of an epoch over the given batches was done, and the epoch; None over arrays."""
+        """Seconds of an epoch over the given batches: 0, when each step was done, and when the epoch was; None over
+        arrays.
+        """
         if not self.own_batches:
             return None
-        clock = _Moments()
+        moments = _Moments()
         # A finite source is gone through anew for each epoch, an endless one is read on.
         few = {} if steps >= self.most_steps(1) else {"steps_per_epoch": steps}
-        self._fit((self.whole,), callbacks=[clock], **few)
-        if not clock.done:
+        self._fit((self.whole,), callbacks=[moments], **few)
+        if not moments.done:
             raise InputError("data", type(self.whole).__name__, "gave no batch", "Give what can be gone through again.")
-        return clock.seconds
+        return moments.of_epoch
 
     def reading(self, step_s: float) -> tuple[float, bool]:
         """Seconds of a step that it waits for a batch, and whether they differ in size: of a source that can be gone
@@ -233,28 +202,14 @@ class KerasTrainer(Trainer):
         waits = each if not ahead or each >= ALL * step_s else 0.0
         return min(waits, step_s), len(sizes) > 1 and not isinstance(self.whole, _Scattered)
 
-    @contextlib.contextmanager
-    def _named(self, method: str, on: str = "") -> Iterator[None]:
-        """What the model raises here is an InputError, which tells a fault of the model's from one of ours."""
-        try:
-            yield
-        except Exception as error:
-            if own := refusal(error):
-                raise own from error
-            if means_out_of_memory(error):
-                raise
-            problem = f"raised {type(error).__name__} in `{method}`{on}: {words(error)}"
-            remedy = f"Call {method} by itself until it does not."
-            if on == MADE_UP:
-                remedy += f" If it never does, what was made up is wrong: give {DATA}."
-            raise InputError("model", self.model.name, problem, remedy) from error
-
-    @property
-    def _on(self) -> str:
-        return MADE_UP if self.arrays is None and self.whole is None else " of the given samples"
+    def _named(self, method: str, on: str = "") -> contextlib.AbstractContextManager[None]:
+        remedy = f"Call {method} by itself until it does not."
+        if on == MADE_UP:
+            remedy += f" If it never does, what was made up is wrong: give {DATA}."
+        return named("model", self.model.name, f" in `{method}`{on}", remedy)
 
     def _fit(self, data: tuple[Any, ...], **how: Any) -> None:
-        with self._named("fit", self._on):
+        with self._named("fit", self.on):
             self.model.fit(**dict(zip(PARTS, data, strict=False)), verbose=0, **how)
         if self.backend == "jax":
             # Where it averages weights, Keras leaves two variables one array, which JAX refuses to train a second time.
@@ -267,22 +222,15 @@ class KerasTrainer(Trainer):
         """Seconds from the end of an epoch to the next one's first batch: the least seen, which nothing disturbed."""
         return min(self.between, default=0.0)
 
-    @property
-    def sleeps(self) -> bool:
-        """Whether `fit` may sleep after an epoch: on TensorFlow over arrays (evidence.tf_data_end)."""
-        return self.backend == "tensorflow" and not self.own_batches
-
     def test_s(self, batch: int, steps: int) -> float | None:
         """Seconds of a step of `evaluate`, compiled before; None where the data come in batches of their own."""
         if self.own_batches:
             return None
-        clock = _Epochs()
-        data = self.samples(batch * steps)
-        with self._named("evaluate", self._on):
+        moments, given = _Moments(), dict(zip(PARTS, self.samples(batch * steps), strict=False))
+        with self._named("evaluate", self.on):
             for _ in range(2):
-                given = dict(zip(PARTS, data, strict=False))
-                self.model.evaluate(**given, batch_size=batch, verbose=0, callbacks=[clock])
-        return clock.tested[-1] / steps
+                self.model.evaluate(**given, batch_size=batch, verbose=0, callbacks=[moments])
+        return moments.tested_s / steps
 
     @property
     def own_bytes(self) -> int:
@@ -302,12 +250,15 @@ class KerasTrainer(Trainer):
             return ONCE
         tried = max(TRIED_BYTES, ROOM * self.fitted_bytes)
         data = self.samples(int(tried // self.sample_bytes))
+        held: list[int] = []  # when the step begins, and at the most until then
+        look = keras.callbacks.Callback()
+        look.on_train_batch_begin = lambda batch, logs: held.extend((process.now(), process.peak()))
         gc.collect()  # models of before, which could be freed meanwhile
-        seen, before = _Start(), process.now()
+        before = process.now()
         self.forget_peak()
-        self._fit(data, batch_size=batch, steps_per_epoch=1, epochs=1, callbacks=[seen])
+        self._fit(data, batch_size=batch, steps_per_epoch=1, epochs=1, callbacks=[look])
         KerasTrainer.fitted_bytes = int(tried)
-        return Copies(*(1 + max(held - before, 0) / tried for held in (seen.now, seen.peak)))
+        return Copies(*(1 + max(each - before, 0) / tried for each in held))
 
     def save_s(self) -> float:
         """Seconds of writing the model with its optimizer to a file."""

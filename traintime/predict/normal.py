@@ -3,7 +3,6 @@ against: the derived table normal.csv.
 """
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -93,22 +92,11 @@ def of_point(stack: str, key: str, without: str = "") -> pd.DataFrame:
     return rows[known] if known.any() else rows
 
 
-@dataclass(frozen=True)
-class MachineSpread:
-    """How far the book's own machines lie off each other once the formula has allowed for their rates.
-
-    Standard deviations of logarithms: machine, of a machine's whole stack; point, of its single points around that;
-    degrees: of freedom of the first.
-    """
-
-    machine: float
-    point: float
-    degrees: int
-
-
 @functools.cache
-def spread() -> MachineSpread:
-    """Of the book's own machines, each held against the others.
+def spread() -> tuple[float, float, int]:
+    """How far the book's own machines lie off each other once the formula has allowed for their rates: standard
+    deviations of logarithms, of a machine's whole stack and of its single points around that, and the degrees of
+    freedom of the first.
 
     By medians, since one of them is known to be off (TensorFlow without oneDNN): it must not make normal wide.
     """
@@ -120,5 +108,5 @@ def spread() -> MachineSpread:
         if len(beyond) >= FEWEST:
             shifts.append(beyond.mean())
             around.extend(beyond - np.median(beyond))
-    of_machine, of_point_ = (NORMAL_SD * float(np.median(np.abs(each))) for each in (shifts, around))
-    return MachineSpread(of_machine, of_point_, rows["stack"].nunique())
+    of_machine, of_points = (NORMAL_SD * float(np.median(np.abs(each))) for each in (shifts, around))
+    return of_machine, of_points, rows["stack"].nunique()

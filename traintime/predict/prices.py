@@ -11,7 +11,7 @@ others timed on cards (predict.cards).
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from traintime.explain.terms import TERMS
 from traintime.measuring.machine import RATES, rated
 from traintime.point import Point, Run
 from traintime.store import derived
-from traintime.workloads.base import BY_ROW, FLOAT32, Work
+from traintime.workloads.base import BY_ROW, Work
 
 ERRORS = ["error", "kinds", "elsewhere"]
 FEWEST = 12  # points that a stack's habits may be fitted to
@@ -59,23 +59,18 @@ class Rates:
         each = {"": 1.0, "operations": 1 / self.flops, "bytes": 1 / self.bytes}
         return {name: term.weight * each[term.rate] for name, term in TERMS.items()}
 
-    def seconds(self, factors: Mapping[str, float]) -> dict[str, float]:
-        """Seconds of a unit of each term by its efficiency factor; a term without one costs nothing."""
-        return {term: factors.get(term, 0.0) * least for term, least in self.least.items()}
-
 
 @dataclass(frozen=True)
 class Prices:
     """Seconds a unit of each term of the formula (explain.formula.STEP), and how far off they are for a model unseen.
 
     of: whose they are; seconds: term -> s a launch, an operation, a byte; "overhead": s a step; error: standard
-    deviation of the logarithm of measured over predicted; dtype: in which products are computed.
+    deviation of the logarithm of measured over predicted.
     """
 
     of: str
     seconds: Mapping[str, float] = field(hash=False)
     error: float
-    dtype: str = FLOAT32
 
     def parts(self, work: Work) -> dict[str, float]:
         """Seconds of a step by term."""
@@ -133,6 +128,7 @@ def known(allocator: str = USUAL) -> list[str]:
     return list(habits(allocator).index.get_level_values("stack").unique())
 
 
+@functools.cache
 def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Prices:
     """Costs of a device of which its rates are known: the stack's efficiency factors there.
 
@@ -145,18 +141,11 @@ def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Pri
     if stack not in known(allocator):
         remedy = f"It is known of: {', '.join(known(allocator))}." if known(allocator) else f"Take {USUAL} or {KEEPS}."
         raise InputError("allocator", allocator, f"was not measured with {stack}", remedy)
-    factors, error = _habit(stack, allocator)
+    rows, usual = habits(allocator).loc[stack], habits().groupby("stack")[ERRORS].first()
+    error = rows[ERRORS].iloc[0].fillna(usual.loc[stack]).fillna(usual.median()).max()
     under = "" if allocator == USUAL else f" under {allocator}"
-    return Prices(f"{stack} on {name}{under}", rates.seconds(factors), error)
-
-
-@functools.cache
-def _habit(stack: str, allocator: str) -> tuple[dict[str, float], float]:
-    """A stack's efficiency factors by term, and the error of its costs (see of_rates)."""
-    rows, usual = habits(allocator), habits().groupby("stack")[ERRORS].first()
-    errors = rows.groupby("stack")[ERRORS].first().loc[stack]
-    own = errors.fillna(usual.loc[stack]).fillna(usual.median())
-    return rows.loc[stack]["habit"].astype(float).to_dict(), float(own.max())
+    seconds = {term: float(rows["habit"][term]) * least for term, least in rates.least.items()}
+    return Prices(f"{stack} on {name}{under}", seconds, float(error))
 
 
 @functools.cache
@@ -197,30 +186,27 @@ def is_card(device: str) -> bool:
     return bool((sheets().set_index("device").loc[[one_device(device)], "kind"] == "card").all())
 
 
-def factors_of(stack: str, kernel: str) -> dict[str, str]:
-    """Which of FACTORS each term costs on a card; a term that is not named costs nothing there.
+@functools.cache
+def on_card(device: str, stack: str, kernel: str) -> dict[str, tuple[str, float]]:
+    """For each term that costs something on a card: which of FACTORS, and seconds of a unit of it at the least.
 
-    What is compiled updates each parameter in one pass; else each operation of the update is a pass of its own.
+    What is compiled updates each parameter in one pass; else each operation of the update is a pass of its own. The
+    peak of the data sheet is that of TF32 where a card has it and the stack computes float32 products so. By default
+    TensorFlow does (tf.config.experimental.enable_tensor_float_32_execution), and JAX (its page "Matmul precision");
+    torch does for products of cuDNN (torch.backends.cudnn.allow_tf32), and not for matmuls, since 1.12
+    (torch.backends.cuda.matmul.allow_tf32).
     """
     compiled = stack == "2026-jax" or (stack == "2026-tensorflow" and kernel != "cudnn")
     launch = "cudnn" if kernel == "cudnn" else "compiled" if compiled else "launch"
     update = "update" if compiled else "elementwise"
     costs = {"launch": launch, "matmul": "operations", "move": "bytes", update: "bytes", "touch": "activations"}
-    return costs if stack == LAYER else {"overhead": "step"} | costs
-
-
-@functools.cache
-def card_rates(device: str, stack: str, kernel: str) -> Rates:
-    """The peaks of a card's data sheet; that of TF32 where a card has it and the stack computes float32 products so.
-
-    By default TensorFlow does (tf.config.experimental.enable_tensor_float_32_execution), and JAX (its page "Matmul
-    precision"); torch does for products of cuDNN (torch.backends.cudnn.allow_tf32), and not for matmuls, since 1.12
-    (torch.backends.cuda.matmul.allow_tf32).
-    """
+    if stack != LAYER:
+        costs = {"overhead": "step"} | costs
     figures = sheet(device)
     tf32 = stack in COMPILED or (stack == "2026-torch" and kernel in ("convolution", "cudnn"))
     peak = "TF32 peak" if tf32 and "TF32 peak" in figures else "float32 peak"
-    return Rates(float(figures[peak]), float(figures["bandwidth peak"]))
+    least = Rates(float(figures[peak]), float(figures["bandwidth peak"])).least
+    return {term: (factor, least[term]) for term, factor in costs.items()}
 
 
 def kernel_of(stack: str, work: Work, convolutions: bool = False) -> str:
@@ -242,23 +228,16 @@ def published(device: str, stack: str, kernel: str = "matmul") -> Prices:
     """
     if not is_card(device):
         figures = sheet(device)
-        rates = Rates(*(float(figures[name]) * share for name, share in REACHED.items()))
-        return replace(of_rates(device, rates, stack), of=f"{stack} on {device}")
+        return of_rates(device, Rates(*(float(figures[name]) * share for name, share in REACHED.items())), stack)
     if stack not in known():
         raise unknown("stack", stack, known())
-    costs = card_costs()
-    factors = {term: float(costs[factor]) for term, factor in factors_of(stack, kernel).items()}
-    return Prices(f"{stack} on {device}", card_rates(device, stack, kernel).seconds(factors), on_cards())
+    costs, terms = card_costs(), on_card(device, stack, kernel)
+    seconds = {term: float(costs[factor]) * least for term, (factor, least) in terms.items()}
+    return Prices(f"{stack} on {device}", dict.fromkeys(TERMS, 0.0) | seconds, float(costs["error"]))
 
 
-@functools.cache
 def card_costs() -> "pd.Series[float]":
-    """FACTORS as predict.cards fitted them, and "error" (on_cards)."""
-    return derived.read("card-costs", "factor")["value"]
-
-
-def on_cards() -> float:
-    """How far costs on cards missed the cards and sources that they were not fitted to: the standard deviation of a
-    logarithm whose interval has nine tenths of them.
+    """FACTORS as predict.cards fitted them, and "error": how far they missed the cards and sources that they were not
+    fitted to, the standard deviation of a logarithm whose interval has nine tenths of them.
     """
-    return float(card_costs()["error"])
+    return derived.read("card-costs", "factor")["value"]

@@ -10,9 +10,9 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,36 +34,26 @@ FRAMEWORKS = ("torch", "jax", "tensorflow")
 Array = NDArray[np.float64]
 
 
-class Trainer(Protocol):
-    """Trains one model, and tells what a whole training of it is made of; by default a loop of steps and no more."""
+class Trainer:
+    """Trains one model, and tells what a whole training of it is made of; by default a loop of steps and no more.
+
+    stack: the book's name of the software that trains it; one_batch_size: whether it trains at one batch size alone;
+    own_bytes: bytes of the reader's own arrays, which this process holds anyway (what a step reads is not among them);
+    sleeps: whether it may sleep after an epoch (evidence.tf_data_end).
+    """
 
     backend: str = "torch"  # whose GPU's memory counts, where the model is on one
-
-    @property
-    def stack(self) -> str:
-        """The book's name of the software that trains it."""
-
-    @property
-    def one_batch_size(self) -> bool:
-        """Whether it trains at one batch size alone."""
-        return False
-
-    @property
-    def own_bytes(self) -> int:
-        """Bytes of the reader's own arrays, which this process holds anyway; what a step reads is not among them."""
-        return 0
-
-    @property
-    def sleeps(self) -> bool:
-        """Whether it may sleep after an epoch (evidence.tf_data_end)."""
-        return False
+    stack: str
+    one_batch_size: bool = False
+    own_bytes: int = 0
+    sleeps: bool = False
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:
         """Seconds of each of so many epochs of so many steps, shape (epochs,)."""
 
     def stream(self, steps: int) -> Array | None:
-        """Seconds from the beginning of an epoch of so many steps until each was done, and until the epoch was, shape
-        (steps + 1,), fewer where the data end sooner; None where no source of batches starts with an epoch.
+        """Seconds from the beginning of an epoch of so many steps: 0, when each was done, and when the epoch was, shape
+        (steps + 2,), fewer where the data end sooner; None where no source of batches starts with an epoch.
         """
         return None
 
@@ -126,8 +116,8 @@ class StepTrainer(Trainer):
         """
         seen = [self._answer]
         with contextlib.suppress(TypeError):  # of what is no function of Python's
-            named = inspect.getclosurevars(self.step)
-            seen += [*named.nonlocals.values(), *named.globals.values()]
+            used = inspect.getclosurevars(self.step)
+            seen += [*used.nonlocals.values(), *used.globals.values()]
         homes = [each.__name__ if inspect.ismodule(each) else type(each).__module__ for each in seen]
         roots = {home.split(".")[0].removesuffix("lib") for home in homes} | (set(sys.modules) - self._before)
         if "keras" in roots:
@@ -137,26 +127,34 @@ class StepTrainer(Trainer):
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:
         """Seconds of each of so many epochs of so many steps, shape (epochs,)."""
-        seconds = []
-        for _ in range(epochs):
-            start = time.perf_counter()
-            for _ in range(steps):
-                self._answer = self._one(batch)
-            _wait_for(self._answer)
-            seconds.append(time.perf_counter() - start)
+        seconds, call = [], f"{getattr(self.step, '__name__', 'step')}({batch})"
+        small = "Take a smaller batch: memory ran out."
+        with named("step", call, "", f"Call {call} by itself until it trains.", small):
+            for _ in range(epochs):
+                start = time.perf_counter()
+                for _ in range(steps):
+                    self._answer = self.step(batch)
+                if (jax := sys.modules.get("jax")) is not None:
+                    jax.block_until_ready(self._answer)
+                if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
+                    torch.cuda.synchronize()
+                seconds.append(time.perf_counter() - start)
         return np.array(seconds)
 
-    def _one(self, batch: int) -> Any:
-        try:
-            return self.step(batch)
-        except Exception as error:
-            if own := refusal(error):
-                raise own from error
-            name = getattr(self.step, "__name__", "step")
-            said = f"raised {type(error).__name__}: {words(error)}"
-            small = "Take a smaller batch: memory ran out."
-            remedy = small if means_out_of_memory(error) else f"Call {name}({batch}) by itself until it trains."
-            raise InputError("step", f"{name}({batch})", said, remedy) from error
+
+@contextlib.contextmanager
+def named(field: str, value: str, where: str, remedy: str, small: str = "") -> Iterator[None]:
+    """What a reader's code raises here is an InputError, which tells a fault of theirs from one of ours; but what says
+    that memory ran out, unless there is a remedy for that: small.
+    """
+    try:
+        yield
+    except Exception as error:
+        own, full = refusal(error), means_out_of_memory(error)
+        if own is error or (full and not own and not small):
+            raise
+        problem = f"raised {type(error).__name__}{where}: {words(error)}"
+        raise own or InputError(field, value, problem, small if full else remedy) from error
 
 
 def refusal(error: BaseException | None) -> InputError | None:
@@ -178,14 +176,6 @@ def words(error: BaseException) -> str:
         about = ("Graph execution error", "Detected at node", "<stack traces", "Stack trace for op")
         text = "\n".join(line for line in told if not line.startswith(about)) or text
     return " ".join(re.sub(r"\x1b\[\d+m", "", text).split())[:WORDS].rstrip(".")
-
-
-def _wait_for(answer: Any) -> None:
-    """Wait until what a step has started is done."""
-    if (jax := sys.modules.get("jax")) is not None:
-        jax.block_until_ready(answer)
-    if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 @dataclass(frozen=True)
@@ -237,22 +227,15 @@ class Probe:
     smaller: Trained | None
     took_s: float
 
-    @property
-    def line(self) -> tuple[float, float]:
-        """Seconds of a step whatever its batch, and of each sample: the line through both batch sizes, neither below 0.
-
-        One batch size tells no line, and all of it counts as the samples'.
+    def step_s(self, batch: int) -> float:
+        """Seconds of a step at another batch size, on the line through both that were tried: neither what it takes
+        whatever its batch nor what a sample takes is below 0. One batch size tells no line, and all counts as samples'.
         """
         full, smaller = self.full, self.smaller
         slope = most = full.step_s / full.batch
         if smaller:
             slope = min(max((full.step_s - smaller.step_s) / (full.batch - smaller.batch), 0.0), most)
-        return full.step_s - slope * full.batch if smaller else 0.0, slope
-
-    def step_s(self, batch: int) -> float:
-        """Seconds of a step at another batch size, on the line through those that were tried."""
-        fixed, sample = self.line
-        return fixed + sample * batch
+        return full.step_s + slope * (batch - full.batch)
 
 
 def quarter(batch: int) -> int | None:
@@ -261,19 +244,13 @@ def quarter(batch: int) -> int | None:
 
 
 def probe(
-    trainer: Trainer,
-    batch: int,
-    within_s: float = 60.0,
-    other: int | None = None,
-    clock: Callable[[], float] = time.perf_counter,
+    trainer: Trainer, batch: int, within_s: float, other: int, clock: Callable[[], float] = time.perf_counter
 ) -> Probe:
     """Train at the batch size asked for, and at a smaller one, for about so many seconds in all.
 
-    other: the smaller batch size, a quarter by default, 0 for none. It is left out where its compiling alone would
-    overrun.
+    other: the smaller batch size, 0 for none. It is left out where its compiling alone would overrun.
     """
     start = clock()
-    other = quarter(batch) if other is None else other
     full = trained(trainer, batch, start + within_s * (SHARE if other else 1.0), clock)
     smaller, left = None, start + within_s - clock()
     # What compiled once compiles again for another shape; without time for it, and some steps, there is no line.
@@ -282,12 +259,10 @@ def probe(
     return Probe(full, smaller, clock() - start)
 
 
-def trained(
-    trainer: Trainer, batch: int, until: float, clock: Callable[[], float], block_s: float = BLOCK_S
-) -> Trained:
+def trained(trainer: Trainer, batch: int, until: float, clock: Callable[[], float]) -> Trained:
     """Train one batch size: the first step apart, epochs of one step, then blocks until the time is used.
 
-    until: by the clock; block_s: seconds of a block, about.
+    until: by the clock.
     """
     trainer.forget_peak()
     started = clock()
@@ -297,7 +272,7 @@ def trained(
     first = clock() - started
     short = trainer.train(batch, 1, 2 if 2 * first < until - clock() else 1)
     single = float(short[-1])
-    if (least := float(short.min())) >= block_s:  # a step is a block, and there is time for so many more
+    if (least := float(short.min())) >= BLOCK_S:  # a step is a block, and there is time for so many more
         more = int(min((until - clock()) // least, BLOCKS[1]))
         found = [short, trainer.train(batch, 1, more)] if more > 0 else [short]
         few = more <= BLOCKS[0]  # then the first of a `fit`, which starts its input anew, counts as well
@@ -307,7 +282,7 @@ def trained(
     several = 10 * SHORT * single < until - clock()
     if several:
         single = min(single, float(trainer.train(batch, 1, SHORT + 1)[1:].min()))
-    steps = int(np.clip(math.ceil(block_s / max(single, 1e-9)), 1, min(STEPS, trainer.most_steps(batch))))
+    steps = int(np.clip(math.ceil(BLOCK_S / max(single, 1e-9)), 1, min(STEPS, trainer.most_steps(batch))))
     # A first block tells what the later ones take: an epoch of one step is a poor guess where steps overlap, unless a
     # step is a block.
     each = float(trainer.train(batch, steps, 1)[-1]) or 1e-9 if steps > 1 else single
@@ -330,17 +305,17 @@ def _streamed(trainer: Trainer, batch: int, first: float, until: float, clock: C
     data; then the last is repeated while there is time. Its second half tells what a step takes, all of it what it
     costs besides.
     """
-    most, seen = trainer.most_steps(batch), [_epoch(trainer, 1)]
+    most, seen = trainer.most_steps(batch), [trainer.stream(1)]
     while True:
         steps, whole = len(seen[-1]) - 2, float(seen[-1][-1])
         each = float(_per_step(seen[-1]).mean())
         left = max(until - clock(), LEAST_S)
         more = int(min(GROWS * steps, most, (left - max(whole - steps * each, 0.0)) / each))
         if more > steps:
-            seen = [_epoch(trainer, more)]
+            seen = [trainer.stream(more)]
             most = most if len(seen[0]) - 2 == more else len(seen[0]) - 2
         elif len(seen) < BLOCKS[1] and whole < until - clock():
-            seen.append(_epoch(trainer, steps))
+            seen.append(trainer.stream(steps))
         else:
             break
     seen = seen[1:] or seen  # the first that is whole compiles for a last batch that is smaller
@@ -349,13 +324,6 @@ def _streamed(trainer: Trainer, batch: int, first: float, until: float, clock: C
     blocks_s *= min(whole / (steps * blocks_s.mean()), 1.0)  # where the first half was the faster one
     epoch_s = whole - steps * float(blocks_s.mean())
     return Trained(batch, first, steps, tuple(blocks_s.tolist()), max(epoch_s, 0.0), trainer.peak_bytes())
-
-
-def _epoch(trainer: Trainer, steps: int) -> Array:
-    """Seconds at which an epoch begins (0), at which each of its steps is done, and the epoch, shape (steps + 2,)."""
-    moments = trainer.stream(steps)
-    assert moments is not None
-    return np.concatenate([[0.0], moments])
 
 
 def _per_step(moments: Array) -> Array:

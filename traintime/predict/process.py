@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 from rich.console import Console
 
-from traintime.measuring.measure import run_worker
+from traintime.measuring.measure import run_module
 from traintime.measuring.worker import process as worker
 from traintime.predict.prices import USUAL, Rates
 from traintime.store.records import DISTURBED
@@ -37,7 +37,7 @@ def now() -> int:
     return psutil.Process().memory_info().rss
 
 
-def forget(backend: str = "") -> None:
+def forget(backend: str) -> None:
     """Start counting anew: Linux forgets VmHWM when 5 is written to clear_refs (proc(5)); elsewhere nothing happens."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
@@ -69,7 +69,7 @@ def rates() -> Rates:
     By a process of its own: an allocator that keeps its memory would keep the half gibibyte that it takes, and a probe
     of this process would count it as the model's. Raises RuntimeError where that process fails.
     """
-    answer = run_worker([sys.executable, "-m", "traintime.measuring.machine"], {}, dict(os.environ), RATES_TIMEOUT_S)
+    answer = run_module("traintime.measuring.machine", {}, dict(os.environ), RATES_TIMEOUT_S)
     if answer["status"] != "ok":
         raise RuntimeError(f"measuring this machine's rates: {answer['status']}: {answer.get('error')}")
     reached = answer["result"]

@@ -67,7 +67,7 @@ class TrackRecord:
     def beyond(self, seconds: float) -> tuple[str, ...]:
         """What is said of a training that is longer than any that was tried."""
         times, longest = digits(seconds / self.longest_s, 2), durations.text(self.longest_s)
-        said = f"{times} times as long as any that was tried ({longest}): no drift is covered"
+        said = f"{times} times as long as any that such intervals were tried on ({longest}): no drift is covered"
         return (said,) if seconds > self.longest_s else ()
 
 
@@ -117,9 +117,7 @@ def derive() -> pd.DataFrame:
 
 def of(tier: str) -> TrackRecord:
     """What came of answers of this tier."""
-    row = derived.read("record", "tier").loc[tier]
-    counts = (int(row[name]) for name in ("version", "models", "held", "longer"))
-    return TrackRecord(*counts, float(row["half"]), float(row["longest_s"]))
+    return TrackRecord(**derived.read("record", "tier").to_dict("index")[tier])
 
 
 def derive_peaks() -> pd.DataFrame:

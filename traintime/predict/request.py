@@ -14,7 +14,7 @@ from traintime.predict.answer import LEVEL, TIERS
 from traintime.predict.prices import USUAL
 from traintime.predict.work.graph import PROBED, of_forward, work
 from traintime.predict.work.layers import nbytes
-from traintime.workloads.base import BY_ROW, FLOAT, FLOAT32, Work
+from traintime.workloads.base import BY_ROW, FLOAT32, Work
 
 TENSORFLOW = "2026-tensorflow"
 DEFERRED, SPARSE = "adam-deferred", "sparse"  # what moves the rows in use alone
@@ -164,17 +164,16 @@ class ModelDescription:
         about["rows"] = max((one.input_dim for one in tables), default=0)
         name = chosen if isinstance(chosen, str) else type(chosen).__name__
         name = "momentum" if name == "SGD" and getattr(chosen, "momentum", 0) else name.lower()
-        table = counted.table_parameters
-        tokens = sum(one.work.activation_bytes // FLOAT for one in counted.layers if one.kind == "Embedding")
-        stack, sample_bytes = f"2026-{backend}", (counted.input_bytes + counted.target_bytes) // batch
+        sizes = counted.table_parameters, counted.tokens
+        stack, sample_bytes = f"2026-{backend}", counted.batch_bytes // batch
         # A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under whatever
         # it computes with (its serialize_keras_object asks whether an object is a tf.TensorShape).
         variables = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
         loaded = None if on_gpu else _loaded_bytes([nbytes(one) for one in variables])
         about |= {"allocator": process.allocator(), "loaded_bytes": loaded}
-        about["convolutions"] = "Conv" in max(counted.layers, key=lambda one: one.cost.flops).kind
+        about["convolutions"] = "Conv" in max(counted.layers, key=lambda one: one.work.flops).kind
         dtype = counted.compute_dtype
-        return cls(counted.total, table, min(tokens, table), name, name, stack, sample_bytes, dtype, **about)
+        return cls(counted.total, *sizes, name, name, stack, sample_bytes, dtype, **about)
 
     @classmethod
     def from_module(cls, trainer: Any, batch: int) -> "ModelDescription":
@@ -187,13 +186,13 @@ class ModelDescription:
         optimizer = trainer.optimizer
         name = type(optimizer).__name__.lower()
         name = "momentum" if name == "sgd" and optimizer.defaults.get("momentum") else name
-        sizes = counted.table, counted.tokens
+        sizes = counted.table_parameters, counted.tokens
         tensors = [*trainer.module.parameters(), *trainer.module.buffers()]
         loaded = None if trainer.backend == "torch" else _loaded_bytes([each.nbytes for each in tensors])
         about = {"allocator": process.allocator(), "loaded_bytes": loaded, "frozen": counted.frozen}
         about["row_by_row"] = "" if any(group.get("weight_decay") for group in optimizer.param_groups) else SPARSE
         about["convolutions"] = any("Conv" in type(each).__name__ for each in trainer.module.modules())
-        return cls(counted.work, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **about)
+        return cls(counted.total, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **about)
 
     @property
     def forward(self) -> Work:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 HOMES = ("keras.", "torch.nn.", "torch.optim.")  # modules of the classes whose objects are looked into
+TENSORS = ("torch.Tensor", "tensorflow.Variable")  # which training changes in place
 
 
 class Snapshot:
@@ -27,7 +28,6 @@ class Snapshot:
         self._values: list[tuple[Callable[[Any], Any], Any]] = []
         seeds = _seeds_of_keras()
         self._random = [*_random_states(), seeds]
-        keras_variable = getattr(sys.modules.get("keras"), "Variable", ())
         homes = (*HOMES, f"{type(trained[0]).__module__}.")
         seen, left = {}, [*trained, seeds[1]]
         while left:
@@ -45,11 +45,11 @@ class Snapshot:
                 left += thing
             elif isinstance(thing, tuple):
                 left += thing
-            elif _is_tensor(thing):
+            elif _is_a(thing, *TENSORS):
                 self._values += _of_tensor(thing, values)
-            elif _is_generator(thing):
+            elif _is_a(thing, "torch.Generator"):
                 self._values.append((thing.set_state, thing.get_state()))
-            elif isinstance(thing, keras_variable):
+            elif _is_a(thing, "keras.Variable"):
                 self._variable(thing, values)
                 left.append(thing._value)
             elif any(f"{each.__module__}.".startswith(homes) for each in type(thing).__mro__):
@@ -62,7 +62,7 @@ class Snapshot:
         self._values.append((vars(variable).update, others))
         if variable._value is None:  # a variable of a model that is not built, without numbers yet
             self._values.append((lambda none: setattr(variable, "_value", none), None))
-        elif values and not _is_tensor(variable._value):
+        elif values and not _is_a(variable._value, *TENSORS):
             # A deferred table's own `assign` would first train the rows that are behind.
             put_back = functools.partial(sys.modules["keras"].Variable.assign, variable)
             self._values.append((put_back, np.array(variable._value)))
@@ -102,15 +102,10 @@ def _refill(thing: Any, content: list[Any]) -> None:
         fill(thing, content)
 
 
-def _is_tensor(thing: Any) -> bool:
-    """Whether it is a tensor of PyTorch or a variable of TensorFlow, which training changes in place."""
-    torch, tf = sys.modules.get("torch"), sys.modules.get("tensorflow")
-    return bool(torch and isinstance(thing, torch.Tensor)) or bool(tf and isinstance(thing, tf.Variable))
-
-
-def _is_generator(thing: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return bool(torch and isinstance(thing, torch.Generator))
+def _is_a(thing: Any, *kinds: str) -> bool:
+    """Whether it is of one of these classes, of modules that may not be loaded."""
+    homes = (kind.split(".") for kind in kinds)
+    return isinstance(thing, tuple(getattr(sys.modules.get(home), name, ()) for home, name in homes))
 
 
 def _of_tensor(tensor: Any, values: bool) -> list[tuple[Callable[[Any], Any], Any]]:

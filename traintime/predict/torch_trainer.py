@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, RandomSampler, SequentialSampler
 
 from traintime.errors import InputError
-from traintime.measuring.worker.process import means_out_of_memory
-from traintime.predict.probe import Trainer, words
+from traintime.predict.probe import Trainer, named
 from traintime.predict.snapshot import Snapshot
 
 SCATTERED = 4096  # batches
@@ -65,34 +64,25 @@ class TorchTrainer(Trainer):
         self.device = parameters[0].device
         self.backend = "torch" if self.device.type == "cuda" else "cpu"
         self._arrays = _arrays(data, loss)
+        self.own_batches = self.one_batch_size = self._arrays is None
         self._loader: Iterator[Any] | None = None
         self._at = 0  # the next sample of the arrays
         self._starts: list[float] = []  # seconds until a DataLoader's first batch came
         self._waits: list[float] = []  # seconds until a further one did
         self._sizes: set[Any] = set()  # of the samples in a DataLoader's batches
-        self._source = data if self._arrays else _scattered(data)
-
-    @property
-    def own_batches(self) -> bool:
-        """Whether the data come in batches of their own size."""
-        return self._arrays is None
-
-    @property
-    def one_batch_size(self) -> bool:
-        """Whether it trains at one batch size alone: that of a DataLoader's batches."""
-        return self.own_batches
+        self._source = _scattered(data) if self.own_batches else data
 
     @property
     def own_bytes(self) -> int:
         """Bytes of the reader's own arrays, which this process holds anyway."""
-        kept = [] if self._arrays is None or self.backend == "torch" else _leaves(self._arrays)
-        return sum(each.nbytes for each in kept if not isinstance(each, np.memmap))
+        return sum(each.nbytes for each in self._held() if not isinstance(each, np.memmap))
 
     def array_bytes(self, samples: int) -> int:
         """Bytes of so many samples as arrays, once; on a GPU they are the host's affair."""
-        if self._arrays is None or self.backend == "torch":
-            return 0
-        return sum(each.nbytes // len(each) for each in _leaves(self._arrays)) * samples
+        return sum(each.nbytes // len(each) for each in self._held()) * samples
+
+    def _held(self) -> list[Any]:
+        return [] if self.own_batches or self.backend == "torch" else _leaves(self._arrays)
 
     def train(self, batch: int, steps: int, epochs: int) -> NDArray[Any]:
         """Seconds of each of so many epochs of so many steps, shape (epochs,). A DataLoader is read on, so that its
@@ -100,15 +90,15 @@ class TorchTrainer(Trainer):
         """
         seconds = []
         self.module.train()
-        for _ in range(epochs):
-            start, begun = time.perf_counter(), len(self._starts)
-            for _ in range(steps):
-                with self._named("a step"):
+        with self._named("a step"):
+            for _ in range(epochs):
+                start, begun = time.perf_counter(), len(self._starts)
+                for _ in range(steps):
                     self.optimizer.zero_grad()
                     self.loss_of(self.batch(batch)).backward()
                     self.optimizer.step()
-            self._wait()
-            seconds.append(time.perf_counter() - start - sum(map(self._beyond_a_batch, self._starts[begun:])))
+                self._wait()
+                seconds.append(time.perf_counter() - start - sum(map(self._beyond_a_batch, self._starts[begun:])))
         return np.array(seconds)
 
     def between_s(self) -> float:
@@ -126,16 +116,13 @@ class TorchTrainer(Trainer):
     def test_s(self, batch: int, steps: int) -> float:
         """Seconds of a step of an evaluation: forward and loss, without gradients."""
         self.module.eval()
-        seconds = 0.0
-        with torch.no_grad():
+        with torch.no_grad(), self._named("an evaluation"):
             for _ in range(2):  # the second counts
                 start = time.perf_counter()
                 for _ in range(steps):
-                    with self._named("an evaluation"):
-                        self.loss_of(self.batch(batch))
+                    self.loss_of(self.batch(batch))
                 self._wait()
-                seconds = time.perf_counter() - start
-        return seconds / steps
+            return (time.perf_counter() - start) / steps
 
     def save_s(self) -> float:
         """Seconds of writing the states of the module and its optimizer to a file."""
@@ -163,9 +150,11 @@ class TorchTrainer(Trainer):
     def batch(self, samples: int) -> Batch:
         """The next batch, on the module's device: so many samples of the arrays, or the DataLoader's next."""
         if self._arrays is None:
-            return _on(self.device, self._split(self._next()))
-        at, self._at = self._at, self._at + samples
-        return _on(self.device, tuple(_mapped(lambda array: _slice(array, at, samples), part) for part in self._arrays))
+            batch = self._split(self._next())
+        else:
+            batch = _mapped(lambda array: _slice(array, self._at, samples), self._arrays)
+            self._at += samples
+        return _mapped(lambda each: torch.as_tensor(each).to(self.device), batch)
 
     def loss_of(self, batch: Batch, call: Callable[..., Any] | None = None) -> torch.Tensor:
         """The loss of a batch; call: what is called in the module's place. Raises InputError where there is none."""
@@ -209,20 +198,10 @@ class TorchTrainer(Trainer):
         problem = f"ended after {given_before} batches, which the probe used up" if given_before else "gave no batch"
         raise InputError("data", type(self.data).__name__, problem, "Give a DataLoader, which can be read again.")
 
-    @contextlib.contextmanager
-    def _named(self, what: str) -> Iterator[None]:
-        """What the module or its data raise here is an InputError, which tells a fault of theirs from one of ours."""
-        try:
-            yield
-        except InputError:
-            raise
-        except Exception as error:
-            if means_out_of_memory(error):
-                raise
-            problem = f"raised {type(error).__name__} in {what}: {words(error)}"
-            without = "Give loss=…, if it returns none. " if self.loss is None else ""
-            remedy = f"{without}Train one batch by yourself until that works. {BY_STEP}"
-            raise InputError("model", type(self.module).__name__, problem, remedy) from error
+    def _named(self, what: str) -> contextlib.AbstractContextManager[None]:
+        without = "Give loss=…, if it returns none. " if self.loss is None else ""
+        remedy = f"{without}Train one batch by yourself until that works. {BY_STEP}"
+        return named("model", type(self.module).__name__, f" in {what}", remedy)
 
     def _wait(self) -> None:
         """Wait until what the device was given is done."""
@@ -295,7 +274,3 @@ def _slice(array: Any, at: int, samples: int) -> Any:
     if at + samples <= len(array):
         return array[at : at + samples]
     return array[(np.arange(samples) + at) % len(array)]
-
-
-def _on(device: torch.device, thing: Any) -> Any:
-    return _mapped(lambda each: torch.as_tensor(each).to(device), thing)

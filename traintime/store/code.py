@@ -25,13 +25,9 @@ def sources(workload: str, api: str) -> list[Path]:
 
 def current(workload: str, api: str) -> str:
     """Hash of those sources as they are now, twelve hexadecimal digits."""
-    return _hash(tuple((path, *_state(path)) for path in sources(workload, api)))
-
-
-def _state(path: Path) -> tuple[int, int]:
     # A sweep runs for hours and each of its workers reads the sources anew: so does the hash, once they have changed.
-    state = path.stat()
-    return state.st_mtime_ns, state.st_size
+    states = ((path, path.stat()) for path in sources(workload, api))
+    return _hash(tuple((path, state.st_mtime_ns, state.st_size) for path, state in states))
 
 
 @functools.cache

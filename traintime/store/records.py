@@ -308,21 +308,21 @@ def is_sentinel(path: Path) -> bool:
 
 def name_of(path: Path) -> str:
     """The file's place below the measurements' folder, for messages."""
-    return "/".join(
-        path.parts[-2:] if path.name in BESIDE else path.parts[-4:] if is_sentinel(path) else path.parts[-3:]
-    )
+    depth = 2 if path.name in BESIDE else 4 if is_sentinel(path) else 3
+    return "/".join(path.parts[-depth:])
 
 
 def read(path: Path) -> Record:
     """One measurement file; raises InputError that names the file and the key."""
     raw = parsed(path)
     version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if isinstance(version, int) and version > SCHEMA:
-        problem = f"has schema version {version}, newer than {SCHEMA}"
-        raise InputError("measurement file", name_of(path), problem, "Update traintime: git pull, then make setup.")
     remedy = "Measure the configuration again, or take the file out."
     if version != SCHEMA:
-        raise InputError("measurement file", name_of(path), f"has schema version {version}, not {SCHEMA}", remedy)
+        problem = f"has schema version {version}, not {SCHEMA}"
+        if isinstance(version, int) and version > SCHEMA:
+            problem = f"has schema version {version}, newer than {SCHEMA}"
+            remedy = "Update traintime: git pull, then make setup."
+        raise InputError("measurement file", name_of(path), problem, remedy)
     return validated(path, lambda: Record.model_validate(raw), remedy)
 
 
@@ -445,6 +445,5 @@ def dumps(value: Any) -> str:
 def files(root: Path, machine: str | None = None) -> Iterator[Path]:
     """Every measurement file below root, the sentinels' among them."""
     for folder in sorted(root.glob(machine or "*")):
-        for path in [*sorted(folder.glob("*/*.json")), *sorted(folder.glob(f"{SENTINEL}/*/*.json"))]:
-            if path.parent.name != SENTINEL:
-                yield path
+        yield from (path for path in sorted(folder.glob("*/*.json")) if path.parent.name != SENTINEL)
+        yield from sorted(folder.glob(f"{SENTINEL}/*/*.json"))

@@ -67,9 +67,8 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
             "path": result.facts.path.text,
             "versions": " ".join(f"{k} {v}" for k, v in sorted(result.facts.versions.items())),
         }
-        row |= _loops(record, result.loops)
         if record.point.run.loop != "steps":
-            row["told"] = all(loop.trained_ns is not None for loop in result.loops)
+            row |= _loops(record, result.loops)
     return row
 
 
@@ -88,15 +87,11 @@ def _loops(record: Record, loops: list[Loop]) -> dict[str, float]:
         slope, start = np.polyfit(steps, seconds, 1)
         return float(slope), float(start), sum(seconds) / sum(steps)
 
-    kind = record.point.run.loop
-    if kind == "steps":
-        return {}
-    if kind == "fit":
-        return dict(zip(BEFORE, line(loops), strict=True))
-    middle = len(loops) // 2
-    before = dict(zip(BEFORE, line(loops[:middle]), strict=True))
-    after_s, _, mean_after_s = line(loops[middle + 1 :])
-    epoch = loops[middle]
-    idle_s = np.nan if epoch.trained_ns is None else (epoch.ns - epoch.trained_ns) / 1e9
-    after = {"fit_after_s": after_s, "fit_mean_after_s": mean_after_s}
-    return before | after | {"epoch_s": epoch.ns / 1e9, "epoch_idle_s": idle_s}
+    middle = len(loops) // 2 if record.point.run.loop == "epoch" else len(loops)
+    row = dict(zip(BEFORE, line(loops[:middle]), strict=True))
+    if record.point.run.loop == "epoch":
+        epoch = loops[middle]
+        idle_s = np.nan if epoch.trained_ns is None else (epoch.ns - epoch.trained_ns) / 1e9
+        row["fit_after_s"], _, row["fit_mean_after_s"] = line(loops[middle + 1 :])
+        row |= {"epoch_s": epoch.ns / 1e9, "epoch_idle_s": idle_s}
+    return row | {"told": all(loop.trained_ns is not None for loop in loops)}

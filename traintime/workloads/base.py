@@ -112,13 +112,12 @@ ACCUMULATED = "-accumulated"  # after an optimizer's name: it gets the gradients
 class InKey:
     """How a field appears in a point's key, and so in the name of its file.
 
-    form: "{}" is the value, or a text for each value; always: also where the field has its usual value, which is its
-    default; joined: follows what is before it without a dash.
+    form: "{}" is the value, or a text for each value, which may be empty; always: also where the field has its usual
+    value, which is its default.
     """
 
     form: str | dict[Any, str] = "{}"
     always: bool = False
-    joined: bool = False
 
     def text(self, value: Any) -> str:
         """The value as it appears in a key."""
@@ -137,14 +136,14 @@ class Fields(BaseModel):
         """How the field appears in a key."""
         return next(item for item in cls.model_fields[name].metadata if isinstance(item, InKey))
 
-    def shown(self, always: bool) -> list[tuple[str, bool]]:
-        """The parts of the key, with whether each is joined to the one before: those that always stand, or the rest."""
+    def shown(self, always: bool) -> list[str]:
+        """The parts of the key: those that always stand, or the rest."""
         parts = []
         for name, field in type(self).model_fields.items():
             how, value = self.in_key(name), getattr(self, name)
             if how.always == always and (always or value != field.default):
-                parts.append((how.text(value), how.joined))
-        return parts
+                parts.append(how.text(value))
+        return [part for part in parts if part]
 
 
 Count = Annotated[int, Field(gt=0, strict=True)]
@@ -168,6 +167,7 @@ class Sizes(Fields):
     table: ClassVar[bool] = False  # whether a weight has rows of which a batch uses some
     pictures: ClassVar[bool] = False  # whether a sample is a picture in colour, for the feeds
     recomputes: ClassVar[bool] = False  # whether the way back can compute activations a second time
+    only: ClassVar[dict[str, str]] = {}  # fields of which one API alone has another value than the usual, and that API
 
     # A workload declares both where they stand in its key: pydantic would put a base's fields first.
     if TYPE_CHECKING:
@@ -188,21 +188,23 @@ class Sizes(Fields):
         if not (self.folder / f"on_{api}.py").exists():
             has = [name for name in APIS if (self.folder / f"on_{name}.py").exists()]
             raise InputError("workload", self.name, f"has no model for {api}", f"It has one for {', '.join(has)}.")
-        only = BY_ROW.get(self.optimizer, api)
         if self.optimizer in BY_ROW and not self.table:
             raise InputError("optimizer", self.optimizer, "finds no table whose rows to write", "Take adam or sgd.")
-        if only != api:
-            remedy = f"Take {'the stack numpy' if only == 'numpy' else f'a stack of {only}'}."
-            raise InputError("optimizer", self.optimizer, f"is nothing that {api} has", remedy)
+        usual = {name: field.default for name, field in type(self).model_fields.items()}
+        wanted = {name: only for name, only in self.only.items() if getattr(self, name) != usual[name]}
+        for name, only in ({"optimizer": BY_ROW.get(self.optimizer, api)} | wanted).items():
+            if only != api:
+                remedy = f"Take {'the stack numpy' if only == 'numpy' else f'a stack of {only}'}."
+                raise InputError(name, getattr(self, name), f"is nothing that {api} has", remedy)
 
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validated(model: type[Model], fields: dict[str, Any], kind: str, known: list[str] | None = None) -> Model:
+def validated(model: type[Model], fields: dict[str, Any], kind: str) -> Model:
     """Build the model from plain values; what pydantic refuses becomes an InputError.
 
-    kind: what a field is called when its name is unknown ("field of a configuration"); known: the names to offer then.
+    kind: what a field is called when its name is unknown ("field of a configuration").
     """
     try:
         return model(**fields)
@@ -212,7 +214,8 @@ def validated(model: type[Model], fields: dict[str, Any], kind: str, known: list
             raise cause from None
         field = str(first["loc"][0])
         if first["type"] == "extra_forbidden":
-            raise unknown(kind, field, sorted(known or model.model_fields)) from None
+            raise unknown(kind, field, sorted(model.model_fields)) from None
         whole = first["type"] in ("greater_than", "int_type", "int_from_float", "int_parsing")
         remedy = "Give a whole number of 1 or more." if whole else "Give a value that it takes."
-        raise InputError(field, first["input"], f"is refused ({first['msg'].lower()})", remedy) from None
+        problem = first["msg"][:1].lower() + first["msg"][1:]
+        raise InputError(field, first["input"], f"is refused ({problem})", remedy) from None

@@ -2,8 +2,7 @@
 
 import functools
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,15 +37,11 @@ class Settings:
     epochs: int = int(choices.NUMBERS["epochs"].usual)
     optimizer: str = "adam"
     frozen: bool = False
-    machine: str = ""
+    machine: str = field(default_factory=lambda: next(iter(choices.machines())))
     stack: str = choices.STACK
     allocator: str = USUAL
     gflops: float = choices.NUMBERS["gflops"].usual
     gbytes: float = choices.NUMBERS["gbytes"].usual
-
-    def __post_init__(self) -> None:
-        if not self.machine:
-            object.__setattr__(self, "machine", next(iter(choices.machines())))
 
     @property
     def sizes(self) -> Rnn:
@@ -60,13 +55,7 @@ class Settings:
         if self.allocator not in choices.allocators(self.machine, self.stack):
             problem = f"has no known costs with {self.stack} on {self.machine}"
             raise InputError("allocator", self.allocator, problem, f"Take {USUAL}, or another stack or machine.")
-        named = {name: getattr(self, name) for name in Rnn.model_fields if hasattr(self, name)}
-        return Rnn(**named)
-
-    @property
-    def as_data(self) -> dict[str, Any]:
-        """The same as the page has it."""
-        return asdict(self)
+        return Rnn(**{name: getattr(self, name) for name in Rnn.model_fields if hasattr(self, name)})
 
 
 @dataclass(frozen=True)
@@ -82,7 +71,7 @@ class Answer:
     """Seconds of a step, an epoch and all epochs, bytes at the peak; seconds of a step by part; which is the largest.
 
     All of it is predicted. measured: what was measured with these settings, None where nobody did; changes: of
-    choices.CHANGES, by name: how many times as fast each makes an epoch, the best first.
+    choices.CHANGES, by name: how many times as fast each makes an epoch, the best first; measured where both steps are.
     """
 
     step: Interval
@@ -108,8 +97,8 @@ def answer(settings: Settings) -> Answer:
     terms, how, steps = its.parts(work), settings.sizes.how, -(-settings.sentences // settings.batch)
     parts = by_part(terms)
     epoch = within(_epoch_s(settings, terms), its.error)
-    card = settings.machine in choices.machines() and choices.machines()[settings.machine].card
     # A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
+    card = settings.machine in choices.machines() and choices.machines()[settings.machine].card
     peak = held.beyond_idle(work, how) + (CONTEXT if card else held.idle)
     return Answer(
         step=within(sum(parts.values()), its.error),
@@ -160,14 +149,31 @@ def steps_of(machine: str) -> dict[Settings, Measured]:
     return found
 
 
-def worst(machine: str, stack: str) -> tuple[float, Settings] | None:
-    """The measured step that is predicted worst: how many times as long as predicted it took, and where; or None."""
-    found = [
-        (known.step.value / prices_of(at).step_s(at.sizes.work()), at)
-        for at, known in steps_of(machine).items()
-        if known.step.value > 0 and at.stack == stack
-    ]
-    return max(found, key=lambda one: abs(math.log(one[0])), default=None)
+def misses(machine: str) -> list[tuple[float, Settings]]:
+    """How many times as long as predicted each measured step of a machine took, and where: the worst miss first."""
+    found = [(_off(at, known), at) for at, known in steps_of(machine).items() if known.step.value > 0]
+    return sorted(found, key=lambda one: -abs(math.log(one[0])))
+
+
+def _off(at: Settings, known: Measured) -> float:
+    """How many times as long as predicted a step took."""
+    return known.step.value / prices_of(at).step_s(at.sizes.work())
+
+
+def slow_without_vnni() -> dict[str, dict[str, str]]:
+    """How far off the formula was for today's TensorFlow on processors without AVX512-VNNI: a sentence for each."""
+    lacking = choices.without_vnni()
+    found = {at: ratio for name in lacking for ratio, at in misses(name) if at.stack == choices.STACK}
+    times = f"{min(found.values()):.1f} to {max(found.values()):.1f} times"
+    ran = ", ".join(sorted({stored.named()[at.machine]["title"] for at in found}))
+    said = f"Without AVX512-VNNI, TensorFlow took {times} as long as predicted ({ran})."
+    return {choices.STACK: dict.fromkeys([*lacking, choices.BY_RATES], said)}
+
+
+def worst_misses(number: int = 10) -> list[tuple[float, Settings]]:
+    """The same of all machines: the worst of them."""
+    found = (miss for machine in choices.machines() for miss in misses(machine))
+    return sorted(found, key=lambda one: -abs(math.log(one[0])))[:number]
 
 
 def _epoch_s(settings: Settings, terms: dict[str, float]) -> float:
@@ -202,32 +208,30 @@ def habits(stack: str, allocator: str = USUAL) -> Prices:
     """A stack's efficiency factors as if they were costs: seconds of a step and of a launch, else times the least
     possible.
     """
-    unit = Rates(1.0, 1.0)
-    found = prices.of_rates("any", unit, stack, allocator)
+    found = prices.of_rates("any", unit := Rates(1.0, 1.0), stack, allocator)
     return replace(found, seconds={term: seconds / unit.least[term] for term, seconds in found.seconds.items()})
 
 
 def changed(settings: Settings, change: choices.Change) -> Settings | None:
     """The settings with the change; None where it changes nothing, or is not to be had."""
     new = {name: max(int(getattr(settings, name) * factor), 1) for name, factor in change.times.items()} | change.sets
-    if all(getattr(settings, name) == value for name, value in new.items()):
-        return None
-    if any(value > choices.NUMBERS[name].highest for name, value in new.items() if name in choices.NUMBERS):
-        return None
-    if new.get("batch", 0) > settings.sentences:
-        return None
-    if new.get("allocator", settings.allocator) not in choices.allocators(settings.machine, settings.stack):
-        return None
-    rows = advice.DEFERRED_ABOVE.get(settings.stack, math.inf)
-    if new.get("optimizer") == choices.DEFERRED and settings.vocabulary <= rows:
-        return None
-    return replace(settings, **new)
+    rows, known = advice.DEFERRED_ABOVE.get(settings.stack, math.inf), choices.NUMBERS
+    refused = (
+        all(getattr(settings, name) == value for name, value in new.items())
+        or any(value > known[name].highest for name, value in new.items() if name in known)
+        or new.get("batch", 0) > settings.sentences
+        or new.get("allocator", settings.allocator) not in choices.allocators(settings.machine, settings.stack)
+        or (new.get("optimizer") == choices.DEFERRED and settings.vocabulary <= rows)
+    )
+    return None if refused else replace(settings, **new)
 
 
 def _worthwhile(settings: Settings, epoch_s: float) -> dict[str, float]:
-    factors = {}
+    here, factors = measured(settings), {}
     for change in choices.CHANGES:
         if other := changed(settings, change):
-            factors[change.name] = epoch_s / _epoch_s(other, prices_of(other).parts(other.sizes.work()))
-    worth = {name: factor for name, factor in factors.items() if factor >= choices.WORTH}
-    return dict(sorted(worth.items(), key=lambda item: -item[1]))
+            factor = epoch_s / _epoch_s(other, prices_of(other).parts(other.sizes.work()))
+            known = here and measured(other)
+            factors[change.name] = factor * (_off(settings, here) / _off(other, known) if here and known else 1)
+    worth = [item for item in factors.items() if item[1] >= choices.WORTH]
+    return dict(sorted(worth, key=lambda item: -item[1]))

@@ -9,8 +9,7 @@ const field = (name) => form.elements.namedItem(name);
 const place = (name) => calculator.querySelector(`[data-part="${name}"]`);
 const problemOf = (name) => calculator.querySelector(`[data-problem="${name}"]`);
 const BY_RATES = "rates", DEFERRED = "adam-deferred";
-const NUMBERS = Object.keys(DATA.numbers);
-const RATES = DATA.rates;
+const NUMBERS = Object.keys(DATA.numbers), RATES = DATA.rates;
 const SELECTS = ["optimizer", "machine", "stack", "allocator"];
 const TERMS = Object.keys(DATA.terms), PARTS = Object.keys(DATA.parts);
 
@@ -61,7 +60,7 @@ function answer(settings, withChanges = true) {
     error: prices.error,
     measured: measured(settings),
   };
-  if (withChanges) found.changes = worthwhile(settings, found.epoch.value);
+  if (withChanges) found.changes = worthwhile(settings, found);
   return found;
 }
 
@@ -80,11 +79,15 @@ function changed(settings, change) {
   return {...settings, ...values};
 }
 
-function worthwhile(settings, seconds) {
+function worthwhile(settings, found) {
+  const lasts = (one, known) => (known ? fromMeasured(one, one.epoch) : one.epoch).value; // known: both were measured
   return DATA.changes
     .map((change) => ({change, settings: changed(settings, change)}))
     .filter((each) => each.settings)
-    .map((each) => ({...each, factor: seconds / answer(each.settings, false).epoch.value}))
+    .map((each) => {
+      const there = answer(each.settings, false), known = found.measured?.value > 0 && there.measured?.value > 0;
+      return {...each, known, factor: lasts(found, known) / lasts(there, known)};
+    })
     .filter((each) => each.factor >= DATA.worth)
     .sort((one, other) => other.factor - one.factor);
 }
@@ -113,8 +116,8 @@ function missed(ratio) {
 }
 const counted = (number) => number.toLocaleString("en");
 const percent = (share) => `${(100 * share).toFixed(share < 0.01 && share > 0 ? 1 : 0)}\u00a0%`;
-const times = (factor) => `${factor < 10 ? factor.toPrecision(2) : Math.round(factor).toLocaleString("en")} times`;
 const level = percent(DATA.level);
+const times = (factor) => `${factor < 10 ? factor.toPrecision(2) : Math.round(factor).toLocaleString("en")} times`;
 const short = (number) => {
   const [size, letter] = number >= 1e6 ? [1e6, "M"] : number >= 1e3 ? [1e3, "K"] : [1, ""];
   return `${Number((number / size).toPrecision(3))}${letter}`;
@@ -129,33 +132,18 @@ function element(kind, attributes = {}, ...inside) {
 
 // Reading the fields
 
-class Refused extends Error {}
-
-function numberOf(name, text) {
-  const {label, lowest, highest, whole} = DATA.numbers[name];
-  const value = Number(text), range = `from ${counted(lowest)} to ${counted(highest)}`;
-  if (text === "" || !Number.isFinite(value) || value < lowest || value > highest || (whole && value % 1)) {
-    throw new Refused(`${label}: give a ${whole ? "whole number" : "number"} ${range}.`);
-  }
-  return value;
-}
-
 // The settings, and what is wrong with each field that is.
 function read() {
-  const settings = {frozen: field("frozen").checked};
+  const settings = {frozen: field("frozen").checked}, problems = {};
   for (const name of SELECTS) settings[name] = field(name).value;
-  const problems = {};
-  const take = (name, make) => {
-    try {
-      settings[name] = make();
-    } catch (problem) {
-      if (!(problem instanceof Refused)) throw problem;
-      problems[name] = problem.message;
-    }
-  };
   for (const name of NUMBERS) {
+    const {label, lowest, highest, whole} = DATA.numbers[name], text = field(name).value.trim(), value = Number(text);
     if (RATES.includes(name) && settings.machine !== BY_RATES) settings[name] = DATA.usual[name];
-    else take(name, () => numberOf(name, field(name).value.trim()));
+    else if (text !== "" && value >= lowest && value <= highest && !(whole && value % 1)) settings[name] = value;
+    else {
+      const range = `from ${counted(lowest)} to ${counted(highest)}`;
+      problems[name] = `${label}: give a ${whole ? "whole number" : "number"} ${range}.`;
+    }
   }
   if (settings.batch > settings.sentences) {
     problems.batch = `Batch: ${counted(settings.batch)} is more than the ${counted(settings.sentences)} sentences.`;
@@ -187,9 +175,7 @@ function hashOf(settings) {
 // Fill the fields with the usual values, then with the link's; give what the link asks for in vain.
 function fill(hash) {
   const usual = DATA.usual, refused = [];
-  for (const name of NUMBERS) field(name).value = usual[name];
-  for (const name of SELECTS) field(name).value = usual[name];
-  field("frozen").checked = usual.frozen;
+  put(usual);
   if (!hash.includes("=")) return refused;
   // A sentence's full stop or bracket may have come along with the link.
   const asked = new URLSearchParams(hash.replace(/^#/, "").replace(/[\s.,;:!?)\]>"'”’]+$/, ""));
@@ -258,6 +244,7 @@ function update() {
       for (const name of ["value", "low", "high"]) delete each.dataset[name];
     }
     place("known").textContent = "No answer yet: a field above needs another value.";
+    place("thin").textContent = place("known").textContent;
     place("sure").textContent = "";
     say(Object.values(problems).join(" "));
     return;
@@ -271,7 +258,7 @@ function update() {
 }
 
 function showAnswer(settings, found) {
-  const texts = {}, known = found.measured?.value && found.measured;
+  const texts = {}, first = {}, known = found.measured?.value && found.measured;
   for (const name of ["step", "epoch", "total", "peak"]) {
     const units = name === "peak" ? DATA.bytes : DATA.seconds, to = calculator.querySelector(`[data-answer="${name}"]`);
     const predicted = found[name], inWords = shown(predicted.value, units);
@@ -282,10 +269,11 @@ function showAnswer(settings, found) {
     for (const each of ["value", "low", "high"]) to.dataset[each] = best[each];
     to.replaceChildren(value, ...lines.map((line) => element("small", {}, line)));
     texts[name] = [value, ...lines].join(", ");
+    first[name] = value;
   }
-  const number = settings.epochs;
   place("step-label").textContent = `A step, ${known ? "measured" : "predicted"}`;
-  place("total-label").textContent = number === 1 ? "One epoch" : `All ${counted(number)} epochs`;
+  place("thin").textContent = `A step ${first.step}, an epoch ${first.epoch}, memory ${first.peak}`;
+  place("total-label").textContent = settings.epochs === 1 ? "One epoch" : `All ${counted(settings.epochs)} epochs`;
   place("known").replaceChildren(...knownOf(settings, found));
   const factor = Math.exp(DATA.z * found.error).toPrecision(2);
   place("sure").textContent = `An epoch has ${counted(found.steps)} step${found.steps === 1 ? "" : "s"}. A prediction ` +
@@ -297,7 +285,7 @@ function showAnswer(settings, found) {
 
 // Where nothing was measured, and where the predictions for this machine and stack were worst.
 function knownOf({machine, stack, ...others}, {measured}) {
-  const parts = [], miss = DATA.misses[machine]?.[stack];
+  const slow = DATA.without_vnni[stack]?.[machine], parts = slow ? [`${slow} `] : [], miss = DATA.misses[machine]?.[stack];
   if (measured && !measured.value) parts.push("These sizes were measured there only while others kept the machine busy. ");
   if (!measured && machine !== BY_RATES) parts.push("Nobody measured these sizes there. ");
   if (miss) {
@@ -318,8 +306,8 @@ function showReasons(settings, found) {
   }
   const limit = DATA.parts[found.limit], share = (name) => found.parts[name] / found.step.value;
   const most = element("strong", {}, `${found.limit[0].toUpperCase()}${found.limit.slice(1)}`);
-  const why = element("a", {href: limit.page}, "Why");
-  place("limit").replaceChildren(most, `, ${percent(share(found.limit))} of a predicted step: ${limit.explanation}. `, why);
+  place("limit").replaceChildren(most, `, ${percent(share(found.limit))} of a predicted step: ${limit.explanation}. `,
+    element("a", {href: limit.page}, "Why"));
   const paid = PARTS.filter((name) => found.parts[name] > 0);
   place("bar").replaceChildren(...paid.map((name) => {
     const one = element("span", {title: `${name}, ${percent(share(name))}`});
@@ -332,37 +320,34 @@ function showReasons(settings, found) {
     colour.style.background = `var(--calculator-${name})`;
     const seconds = found.parts[name], attributes = {"data-share": name, "data-value": seconds};
     const time = element("td", attributes, seconds ? shown(seconds) : "0");
-    const of = element("td", {}, percent(share(name)));
-    return element("tr", {}, element("th", {scope: "row"}, colour, name), time, of);
+    return element("tr", {}, element("th", {scope: "row"}, colour, name), time, element("td", {}, percent(share(name))));
   }));
-  place("changes").replaceChildren(...found.changes.map(({change, settings: other, factor}) => {
+  place("changes").replaceChildren(...found.changes.map(({change, settings: other, factor, known}) => {
     const button = element("button", {type: "button", "aria-label": `Try it: ${change.words}`}, "Try it");
     button.addEventListener("click", () => {
       put(other);
       update();
     });
-    const link = element("a", {href: change.page}, change.words), effect = `: an epoch goes ${times(factor)} as fast.`;
+    const link = element("a", {href: change.page}, change.words), how = known ? ", measured" : "";
+    const effect = `: an epoch goes ${times(factor)} as fast${how}.`;
     const line = element("div", {}, element("span", {}, link, effect), button);
     return element("li", {"data-change": change.name, "data-factor": factor}, line);
   }));
   place("no-change").hidden = found.changes.length > 0;
-  place("no-change").textContent = "None of the changes that we know of would make an epoch much shorter.";
 }
 
 function put(settings) {
-  for (const name of NUMBERS) field(name).value = settings[name];
-  for (const name of SELECTS) field(name).value = settings[name];
+  for (const name of [...NUMBERS, ...SELECTS]) field(name).value = settings[name];
   field("frozen").checked = settings.frozen;
 }
 
 // A screen reader hears the answer once the reader's hand rests, not at every stop of a slider.
-let speaking = 0;
 function say(text) {
   clearTimeout(speaking);
   speaking = setTimeout(() => { place("status").textContent = text; }, 700);
 }
 
-let keeping = 0, touched = false;
+let speaking = 0, keeping = 0, touched = false;
 function keep(settings) {
   const hash = hashOf(settings), link = location.href.split("#")[0] + hash;
   document.getElementById("calculator-link").value = link;

@@ -18,6 +18,8 @@ from traintime.workloads.rnn import Rnn
 BY_RATES = "rates"  # a machine that is none of ours
 DEFERRED = "adam-deferred"
 STACK = "2026-tensorflow"  # what the page starts with
+VNNI = {"avx512_vnni", "avx_vnni"}
+WITHOUT_VNNI = ("i7-7700", "i7-7700K", "i7-8700K", "Ryzen-5-3600", "Ryzen-9-5950X")  # of the data sheets' processors
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,7 @@ CURVES = {
 }
 
 OPTIMIZER_NAMES = dict(
-    zip(
-        OPTIMIZERS,
-        ("Adam", "SGD", "SGD with momentum", "RMSprop", "Adam, with the deferred embedding"),
-        strict=True,
-    )
+    zip(OPTIMIZERS, ("Adam", "SGD", "SGD with momentum", "RMSprop", "Adam, with the deferred embedding"), strict=True)
 )
 
 ALLOCATOR_NAMES = {USUAL: "glibc, the usual one on Linux", KEEPS: "tcmalloc, which keeps freed memory"}
@@ -91,10 +89,7 @@ CHANGES = (
         sets={"optimizer": DEFERRED},
     ),
     Change(
-        "allocator",
-        "An allocator that keeps freed memory",
-        "chapters/04-memory-pool.html",
-        sets={"allocator": KEEPS},
+        "allocator", "An allocator that keeps freed memory", "chapters/04-memory-pool.html", {}, {"allocator": KEEPS}
     ),
     Change("sgd", "SGD, which keeps no moments", "chapters/13-faster.html", sets={"optimizer": "sgd"}),
     Change("vocabulary", "Half the vocabulary", "chapters/03-vocabulary.html", times={"vocabulary": 0.5}),
@@ -134,6 +129,12 @@ def machines() -> dict[str, Machine]:
         about = f"Predicted from its data sheet, with {costs}."
         found[device] = Machine(device, f"{title} ({what}, by its data sheet)", about, card=card)
     return found
+
+
+def without_vnni() -> list[str]:
+    """Processors without the instructions for which today's TensorFlow turns oneDNN on (AVX512-VNNI, AVX-VNNI)."""
+    has = {name: stored.described(name)["instruction_sets"] for name in stored.named() if name != OURS[0]}
+    return [name for name in machines() if name in WITHOUT_VNNI or (name in has and not {*has[name]} & VNNI)]
 
 
 def devices() -> list[str]:

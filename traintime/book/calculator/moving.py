@@ -8,7 +8,7 @@ paper and in JupyterLab nothing of the figure is shown.
 import html
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -17,12 +17,13 @@ from IPython.display import HTML
 
 from traintime.book import stored
 from traintime.book.chapters import fused, one_formula
-from traintime.book.chapters.fused_published import POSITIONS
 from traintime.book.stored import Measurements
-from traintime.explain.formula import SIZES, Fit
+from traintime.explain.formula import SIZES, B, Fit, Formula, L
 from traintime.workloads.rnn import Rnn
 
 SCRIPT = Path(__file__).with_name("moving.js")  # the build copies it into _static
+# One LSTM: a per-step overhead, each time step that waits for the one before, each token of the batch.
+POSITIONS = Formula({"a": sympy.Integer(1), "l": L, "c": B * L})
 ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)  # tenths of a power of ten at which a slider stops
 Lines = Mapping[str, tuple[pd.DataFrame, Fit]]
 
@@ -50,21 +51,22 @@ CLASSIFIER = Kind(
 LSTM = Kind(
     {"length": ("Length", "time steps"), "batch": ("Batch", "sequences")},
     {"length": 50, "batch": 32},
-    "2026-torch, loop",
+    "2026-tensorflow, loop",
     "Stack and way",
     "the sum of three costs above",
 )
 
 
-def classifier(book: Measurements, against: str) -> HTML:
+def classifier(book: Measurements, against: str, formula: str = CLASSIFIER.formula) -> HTML:
     """The 2017 post's classifier on a machine, a line a stack, against a size: "vocabulary", "batch" or "length"."""
-    lines = {stack: (one.rows, one.fit) for stack, one in one_formula.straight(book).items()}
-    return figure(CLASSIFIER, lines, against, book.title)
+    points = one_formula.usual(book)
+    lines = {stack: (points[stack], fit) for stack, fit in one_formula.straight(book).items()}
+    return figure(replace(CLASSIFIER, formula=formula), lines, against, book.title)
 
 
 def lstm(book: Measurements) -> HTML:
-    """One LSTM on a machine, a line a stack and way of running it, against the time steps."""
-    points = fused.lstm_points(book).dropna(subset="step_s")
+    """One LSTM on a machine, the loop and the fused kernel of each stack, a line each, against the time steps."""
+    points = fused.lstm_points(book).dropna(subset="step_s").query("how in @fused.SHOWN")
     lines = {
         f"{stack}, {how}": (stored.chosen(points, stack=stack, how=how), fit)
         for (stack, how), fit in book.lines(points, POSITIONS).items()

@@ -11,7 +11,20 @@ from typing import Any
 
 from traintime.book import markup, stored
 from traintime.book.calculator import choices, formulas
-from traintime.book.calculator.answer import LEVEL, THEIRS, Measured, Settings, Z, answer, habits, on, steps_of, worst
+from traintime.book.calculator.answer import (
+    LEVEL,
+    THEIRS,
+    Measured,
+    Settings,
+    Z,
+    answer,
+    habits,
+    misses,
+    on,
+    slow_without_vnni,
+    steps_of,
+    worst_misses,
+)
 from traintime.book.calculator.choices import Machine, Number
 from traintime.book.chapters import batch
 from traintime.book.plots.look import PALETTE
@@ -25,9 +38,8 @@ from traintime.predict.prices import REACHED, Prices
 from traintime.workloads.rnn import Rnn
 
 HERE = Path(__file__).parent
-# The page includes the second by name (calculator.md); the first holds everything that moves.
-CALCULATOR, EXAMPLES = "calculator.html", "calculator-examples.html"
-TWO_STEPS = "two-steps.html"  # what the front page includes
+# Pages include these by name (calculator.md, index.md); the first holds everything that moves.
+CALCULATOR, EXAMPLES, TWO_STEPS = "calculator.html", "calculator-examples.html", "two-steps.html"
 GB = 1e9
 DAY = 86_400.0
 # Up to which value, in a unit of what size, under what name; the last has no end.
@@ -41,6 +53,7 @@ SECONDS = (
     (None, 365.25 * DAY, "years"),
 )
 BYTES = ((GB, 1e6, "MB"), (1000 * GB, GB, "GB"), (None, 1000 * GB, "TB"))
+SET = (*formulas.SIZES, "optimizer", "frozen", "allocator")  # what a measured step depends on, on a machine and stack
 NAMED = 2.0  # how far off the worst prediction for a machine and stack has to be for an answer to name it
 A_LINE = 2  # terms of the formula, so that a phone shows it
 Units = Sequence[tuple[float | None, float, str]]
@@ -73,8 +86,14 @@ def milliseconds(known: Measured) -> str:
 def data() -> dict[str, Any]:
     """All that the script computes with and that is no formula."""
     machines, names = choices.machines(), choices.stack_names()
+    reached = (
+        "Give what your machine reaches, not what its data sheet promises: of that we take "
+        f"{_percent(REACHED['float32 peak'])} for arithmetic and {_percent(REACHED['bandwidth peak'])} for memory. "
+        "The software's efficiency factors come from processors, not from cards."
+    )
+    other = Machine(choices.BY_RATES, "Another machine, by its rates", reached)
     return {
-        "usual": Settings().as_data,
+        "usual": asdict(Settings()),
         "numbers": {number.name: asdict(number) for number in choices.SIZES + choices.RATES},
         "rates": [number.name for number in choices.RATES],
         "curves": choices.CURVES,
@@ -84,7 +103,7 @@ def data() -> dict[str, Any]:
         "worth": choices.WORTH,
         "level": LEVEL,
         "z": Z,
-        "machines": {name: asdict(machine) for name, machine in machines.items()} | _others(),
+        "machines": {name: asdict(machine) for name, machine in (machines | {other.name: other}).items()},
         "deferred": choices.with_deferred(),
         "deferred_above": advice.DEFERRED_ABOVE,
         "prices": {
@@ -95,20 +114,12 @@ def data() -> dict[str, Any]:
         "sizes": formulas.SIZES,
         "measured": {machine: _measured(machine) for machine in machines},
         "misses": {machine: _misses(machine) for machine in machines},
+        "without_vnni": slow_without_vnni(),
         "holdings": {stack: _held(stack) for stack in names},
         "seconds": SECONDS,
         "bytes": BYTES,
         "context": CONTEXT,
     }
-
-
-def _others() -> dict[str, dict[str, Any]]:
-    reached = (
-        "Give what your machine reaches, not what its data sheet promises: of that we take "
-        f"{_percent(REACHED['float32 peak'])} for arithmetic and {_percent(REACHED['bandwidth peak'])} for memory. "
-        "The software's efficiency factors come from processors, not from cards."
-    )
-    return {choices.BY_RATES: asdict(Machine(choices.BY_RATES, "Another machine, by its rates", reached))}
 
 
 def _prices_under(under: Callable[[str], Prices], machine: str, stack: str) -> dict[str, Any]:
@@ -131,18 +142,37 @@ def _measured(machine: str) -> dict[str, list[list[Any]]]:
 
 def _misses(machine: str) -> dict[str, Any]:
     """The worst prediction for each stack on a machine, where it is NAMED: how far off, where, and these settings."""
-    usual, found = Settings(machine=machine), {}
-    for stack in choices.stack_names():
-        ratio, at = worst(machine, stack) or (1.0, usual)
-        if (off := max(ratio, 1 / ratio)) <= NAMED:
-            continue
-        its = {name: getattr(at, name) for name in (*formulas.SIZES, "optimizer", "frozen", "allocator")}
-        named = {"optimizer": choices.OPTIMIZER_NAMES[at.optimizer], "frozen": "a frozen table"}
-        named["allocator"] = at.allocator
-        words = [named.get(name) or f"{name} {value:,}" for name, value in its.items() if value != getattr(usual, name)]
-        far = f"{off:#.2g}".rstrip(".") + f" times too {'short' if ratio > 1 else 'long'}"
-        found[stack] = {"off": far, "where": ", ".join(words) or "the sizes of the 2017 post", "at": its}
+    found: dict[str, Any] = {}
+    for ratio, at in misses(machine):
+        if at.stack not in found and max(ratio, 1 / ratio) > NAMED:
+            its = {name: getattr(at, name) for name in SET}
+            found[at.stack] = {"off": _far(ratio), "where": _where(at), "at": its}
     return found
+
+
+def _far(ratio: float) -> str:
+    """How far off a prediction was; ratio: of measured to predicted."""
+    off = f"{max(ratio, 1 / ratio):#.2g}".rstrip(".")
+    return f"{off} times too {'short' if ratio > 1 else 'long'}"
+
+
+def _where(at: Settings) -> str:
+    """What differs from the sizes of the 2017 post, in words."""
+    usual, named = Settings(machine=at.machine), {"frozen": "a frozen table", "allocator": at.allocator}
+    named["optimizer"] = choices.OPTIMIZER_NAMES[at.optimizer]
+    values = {name: getattr(at, name) for name in SET}
+    words = [named.get(name) or f"{name} {value:,}" for name, value in values.items() if value != getattr(usual, name)]
+    return ", ".join(words) or "the sizes of the 2017 post"
+
+
+def _worst() -> str:
+    """The worst predictions of all machines and stacks, folded: measured against predicted steps."""
+    heads, rows = ["machine", "software", "sizes", "measured", "predicted", "the prediction is"], []
+    for ratio, at in worst_misses():
+        known, title = steps_of(at.machine)[at], choices.machines()[at.machine].title.split(" (")[0]
+        took_s, once = known.step.value, " (one run)" * (known.runs == 1)
+        rows.append([title, at.stack, _where(at), shown(took_s) + once, shown(took_s / ratio), _far(ratio)])
+    return markup.fold("The formula's ten worst misses among all measured steps", markup.table(heads, rows))
 
 
 def _held(stack: str) -> dict[str, Any]:
@@ -189,22 +219,21 @@ def _calculator() -> str:
     body = (HERE / "calculator.html").read_text()
     for place, made in _places().items():
         body = body.replace(f"<!-- {place} -->", made)
-    return "\n".join(
-        [
-            f"<style>\n{style}</style>",
-            body,
-            f'<script type="application/json" id="calculator-data">{its}</script>',
-            f"<script>\n{script}\n</script>",
-            "",
-        ]
-    )
+    return f"""<style>
+{style}</style>
+{body}
+<script type="application/json" id="calculator-data">{its}</script>
+<script>
+{script}
+</script>
+"""
 
 
 def _two_steps() -> str:
     """Hours from the step times at two batch sizes: a form that starts with the front page's example."""
-    one, two, *_ = batch.example_steps(stored.of())
+    _, two, one, _ = batch.example_steps(stored.of())  # of its largest and its smallest batch: the answer lies between
     usual = {"one": f"{one * 1e3:.1f}", "two": f"{two * 1e3:.1f}"}
-    usual |= dict(zip(("small", "large", "batch"), map(str, batch.EXAMPLE), strict=True))
+    usual |= dict(zip(("batch", "large", "small"), map(str, batch.EXAMPLE), strict=True))
     form = (HERE / "two_steps.html").read_text()
     for place, value in usual.items():
         form = form.replace(f"<!-- {place} -->", value)
@@ -217,6 +246,7 @@ def _places() -> dict[str, str]:
     machines = {name: each["title"] for name, each in data()["machines"].items()}
     model, training = ("vocabulary", "embedding", "units", "length"), ("batch", "sentences", "epochs")
     return {
+        "worst": _worst(),
         "model": "\n".join(numbers[name] for name in model),
         "training": "\n".join(numbers[name] for name in training),
         "rates": "\n".join(numbers[number.name] for number in choices.RATES),
@@ -229,11 +259,10 @@ def _places() -> dict[str, str]:
 
 
 def _options(titles: dict[str, str], chosen: str) -> str:
-    lines = [
+    return "\n".join(
         f'<option value="{html.escape(name)}"{" selected" * (name == chosen)}>{html.escape(title)}</option>'
         for name, title in titles.items()
-    ]
-    return "\n".join(lines)
+    )
 
 
 def _number(number: Number) -> str:
@@ -252,9 +281,8 @@ def _number(number: Number) -> str:
 
 
 def _examples() -> str:
-    usual = Settings()
     rows = {
-        "The 2017 post's network": usual,
+        "The 2017 post's network": Settings(),
         "… with a vocabulary of 20,000": Settings(vocabulary=20_000),
         "… with batches of 1,024": Settings(batch=1_024),
         "… with the table frozen": Settings(frozen=True),

@@ -7,7 +7,7 @@ from traintime.book.claims import REGISTERED, Claim
 MODULES = {
     "01-the-question": "question",
     "02-how-we-measure": "measuring",
-    "03-vocabulary": "vocabulary_card",
+    "03-vocabulary": "vocabulary",
     "04-memory-pool": "pool",
     "05-batch-size": "batch",
     "06-sentence-length": "length",
@@ -18,10 +18,13 @@ MODULES = {
     "11-memory": "memory",
     "12-parameters-are-not-time": "structure",
     "13-faster": "faster",
-    "14-one-formula": "formula_bend",
+    "14-one-formula": "one_formula",
     "15-predict-yours": "predicting",
-    "16-beat-the-formula": "alternatives",
+    "16-beat-the-formula": "rows",
+    "17-fused-learns": "fused_learns",
 }
+# Claims of a chapter that was divided: data and documents name them by their old numbers, the other chapter shows them.
+MOVED = dict.fromkeys(("08.8", "08.9", "08.17", "08.21"), "17-fused-learns")
 
 
 def module(chapter: str) -> str:
@@ -32,10 +35,10 @@ def module(chapter: str) -> str:
 def of(chapter: str) -> list[Claim]:
     """The chapter's claims, in the order of their numbers."""
     importlib.import_module(module(chapter))
-    mine = [label for label in REGISTERED if label.startswith(f"{chapter[:2]}.")]
+    mine = [label for label in REGISTERED if of_label(label) == chapter]
     return [REGISTERED[label] for label in sorted(mine, key=lambda label: int(label[3:]))]
 
 
 def of_label(label: str) -> str:
-    """The chapter of a claim's label: "03-vocabulary" of "03.1"."""
-    return next(chapter for chapter in MODULES if chapter[:2] == label[:2])
+    """The chapter that shows the claim of a label: "03-vocabulary" of "03.1"."""
+    return MOVED.get(label) or next(chapter for chapter in MODULES if chapter[:2] == label[:2])

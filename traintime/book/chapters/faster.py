@@ -1,62 +1,59 @@
-"""Chapter 13, faster: one change at a time on three models with different bottlenecks, and what each change costs."""
+"""Chapter 13, faster: one change at a time on three models with different bottlenecks, its gain and its cost."""
 
 import functools
-from collections import ChainMap
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Callable, Mapping
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import page, stored
-from traintime.book.chapters import measuring
-from traintime.book.chapters.faster_costs import LEARNED, WHEN_READ, accuracy_cost
-from traintime.book.chapters.faster_transfers import (
-    EVERY,
-    MODELS,
-    SELDOM,
-    SMALL,
-    STACKS,
-    chapter_machine,
-    for_each,
-    interleaved,
-    saving_machine,
-    times_as_fast,
-)
-from traintime.book.claims import Finding, above, below, claim, every_stack, judged_together, within
-from traintime.book.page import Prose
-from traintime.book.stored import Measurements
+from traintime.book import claims, page, stored
+from traintime.book.claims import Finding
+from traintime.book.stored import Measurements, Sides
+from traintime.book.values import Values, exact, quantity
 from traintime.errors import unknown
-from traintime.explain.statistics import Interval
+from traintime.explain.statistics import difference
+from traintime.learning import results
 from traintime.measuring import stacks
 from traintime.point import make_point
 
-WORTH = 1.1  # times as fast, from which on a change is listed
-# What limits a step, and how to recognise it, in the order of figure and table.
+STACKS = list(stored.TODAY)
+# What limits a step of each: matmuls, the update of a table's rows, time steps that wait for one another.
+MODELS: dict[str, dict[str, Any]] = {
+    "arithmetic": {"workload": "blocks", "structure": "plain", "side": 32, "width": 32, "depth": 8, "batch": 32},
+    "table": {"workload": "rnn", "vocabulary": 80_000, "batch": 100},
+    "loop": {"workload": "lstm", "batch": 32, "length": 50},
+}
+NAMES = {"arithmetic": "convolutions", "table": "large table", "loop": "LSTM"}
+# What limits a step, and how to recognise it, in the order in which to ask.
 LIMITS = {
-    "arithmetic": ("matmuls", "four times the batch takes about four times as long, or longer"),
-    "table": ("update of a table", "four times the batch takes far less than that; most parameters are in a table"),
     "loop": ("loop over time steps", "a recurrent layer"),
+    "arithmetic": ("matmuls", "no recurrent layer; four times the batch takes about four times as long, or longer"),
+    "table": ("update of a table", "a large table; four times the batch takes up to about twice as long"),
     "data": ("waiting for data", "training on one batch again and again is faster"),
     "saving": ("saving", "a step that saves takes far longer than the others"),
     "starts": ("starting a step", "a step takes a few milliseconds"),
 }
+FEEDS = ["ready"] + [f"{kind}{how}" for kind in ("decoded", "fetched") for how in ("", "-ahead", "-parallel")]
+WAIT_S = 0.002  # a fetched sample's (the worker's feeds)
+EVERY = 10  # steps between two saves of the model with the table
+SELDOM = 100  # steps between two saves, as the document has it
+SMALL = {"vocabulary": 5000, "length": 10}  # of which two hundred steps can be waited for
+WORTH = 1.1  # times as fast, from which on a change is listed
+WITHOUT_HALF = "amd-epyc-family25-model1-2-cores-24-gib"  # a processor without instructions for bfloat16
+claim = claims.of_chapter("13")
 
 
-def models_table() -> HTML:
-    """The three models: what a step of each has to do."""
-    work = {name: make_point(**fields).work for name, fields in MODELS.items()}
-    return page.columns(
-        pd.DataFrame({"model": list(work)}),
-        model="model",
-        parameters=("parameters", lambda row: f"{work[row['model']].parameters:,}"),
-        flops=("operations per step (10⁹)", lambda row: f"{work[row['model']].flops / 1e9:.2f}"),
-        launches=("serial launches", lambda row: f"{work[row['model']].launches:,}"),
-        limit=("limited by", lambda row: LIMITS[row["model"]][0]),
-    )
+def chapter_machine() -> Measurements:
+    """The book's machine if it ran the chapter's sweeps, else the first that did."""
+    return stored.having(stored.of(), feeds)
+
+
+def saving_machine() -> Measurements:
+    """The same for the sweep that saves at each and at every hundredth step."""
+    return stored.having(chapter_machine(), lambda book: gains(book, *RARELY))
 
 
 # One change at a time, on each model
@@ -75,7 +72,6 @@ ACCELERATIONS: dict[str, tuple[str, Any, Any]] = {
     "without XLA": ("jit", "auto", "off"),
     "without oneDNN": ("onednn", "auto", "off"),
 }
-OTHERWISE = (*LEARNED, "table frozen", "shared weights")  # changes after which something else may be learned
 
 
 def settings(model: str, change: str) -> tuple[str, list[Any]]:
@@ -119,7 +115,7 @@ def changes(book: Measurements) -> pd.DataFrame:
             runs = runs.assign(median_s=runs["median_s"] * usual / runs["batch"])
         table = book.ratios(runs, [(usual, other)], of=field, against="stack")
         for row in stored.in_order(table[table["sweep"] != ""]).to_dict("records"):
-            mine = stored.chosen(runs, stack=row["stack"], sweep=row["sweep"])
+            mine = stored.chosen(runs, stack=row["stack"])
             both = (mine[mine[field] == value] for value in (usual, other))
             row["told"] = stored.interval(row).one_of(table["stack"].nunique()).excludes(1)
             rows.append(row | {"model": model, "change": change} | beside(*both))
@@ -134,15 +130,84 @@ def beside(usual: pd.DataFrame, other: pd.DataFrame) -> dict[str, Any]:
     return {"memory": other["peak_bytes"].max() / usual["peak_bytes"].max(), "disturbed": disturbed}
 
 
-def gains(book: Measurements, model: str, change: str, on: list[str] = STACKS) -> dict[str, Interval]:
-    """Times as fast with a change, by stack. Raises KeyError where one was not measured."""
-    rows = stored.chosen(changes(book), model=model, change=change)
-    return {stack: stored.interval(stored.row(rows, stack=stack)) for stack in on}
+# Two ways to run one thing
+
+PROCESSES = "two processes of one thread"
+WHEN_READ = "deferred rows (chapter 16), 200,000 rows"
+RARELY = "saving", f"every {SELDOM} steps, not every step"
+AT_EACH = SMALL | {"save_every": 1}
+AT_ONCE = "starts", "16 steps per execution"
+FIT = {"vocabulary": 1000, "length": 10, "loop": "fit"}  # a step of milliseconds
+PAIRS = {  # by what limits the usual one, and the name of the other: the fields of the usual one, and what changes
+    ("arithmetic", PROCESSES): (MODELS["arithmetic"], {"replicas": 2}),
+    ("table", PROCESSES): (MODELS["table"], {"replicas": 2}),
+    ("table", WHEN_READ): ({"vocabulary": 200_000}, {"optimizer": "adam-deferred"}),
+    **{
+        ("data", f"{name}: {word}"): (MODELS["arithmetic"] | {"feed": feed}, {"feed": f"{feed}-{how}"})
+        for feed, name in (("fetched", "fetching"), ("decoded", "decoding"))
+        for how, word in (("ahead", "ahead"), ("parallel", "in parallel"))
+    },
+    RARELY: (AT_EACH, {"save_every": SELDOM}),
+    ("saving", "asynchronous, each step"): (AT_EACH, {"save_aside": True}),
+    ("saving", f"asynchronous, every {EVERY} steps"): (MODELS["table"] | {"save_every": EVERY}, {"save_aside": True}),
+    AT_ONCE: (FIT, {"steps_per_execution": 16}),
+}
 
 
-def gains_of_models(book: Measurements, change: str, *models: str) -> dict[str, Interval]:
-    """The same on all three stacks, by model and stack."""
-    return {f"{model}, {stack}": one for model in models for stack, one in gains(book, model, change).items()}
+def interleaved(book: Measurements, *configurations: Mapping[str, Any]) -> dict[str, Sides]:
+    """Invocations of these configurations (fields of a point) in common rounds, by stack that measured all of them."""
+    frames = [book.invocations(**fields) for fields in configurations]
+    common = {stack: stored.same_rounds(*(stored.chosen(frame, stack=stack) for frame in frames)) for stack in STACKS}
+    return {stack: Sides(sides, book, sweep, rounds) for stack, (sides, sweep, rounds) in common.items() if rounds}
+
+
+@quantity
+def gains(book: Measurements, limit: str, change: str) -> Values:
+    """How many times as fast a change makes a model, or a thing so limited, by stack that ran both in common rounds."""
+    if (limit, change) not in PAIRS:
+        rows = stored.chosen(changes(book), model=limit, change=change)
+        return Values({row["stack"]: stored.interval(row) for _, row in rows.iterrows()})
+    usual, other = PAIRS[limit, change]
+    value = "fit_step_s" if (limit, change) == AT_ONCE else "step_s"
+    sides = interleaved(book, usual, usual | other)
+    return Values({stack: each.interval(lambda s: s[0] / s[1], value) for stack, each in sides.items()})
+
+
+def with_batch(book: Measurements, model: str) -> Values:
+    """How many times as long a step of a model takes with four times the batch, by stack."""
+    return gains(book, model, "batch × 4").inverse(4).written(".1f")
+
+
+# Batches that are made while the training runs, and saves
+
+
+@functools.cache
+def feeds(book: Measurements) -> pd.DataFrame:
+    """A step on TensorFlow with each feed; empty unless all were measured in common rounds.
+
+    Columns: feed, step_s with low_s and high_s, waited_s (of the step, for the batch), own_cores (processors that the
+    process kept busy, on average).
+    """
+    configurations = [MODELS["arithmetic"] | {"feed": feed} for feed in FEEDS]
+    sides, rows = interleaved(book, *configurations).get("2026-tensorflow"), []
+    for place, frame in enumerate(sides.frames if sides else []):
+        step = sides.interval(lambda s, place=place: s[place], "step_s")
+        row = {"feed": FEEDS[place], "step_s": step.value, "low_s": step.low, "high_s": step.high}
+        rows.append(row | frame[["waited_s", "own_cores"]].mean().to_dict())
+    return pd.DataFrame(rows, columns=["feed", "step_s", "low_s", "high_s", "waited_s", "own_cores"])
+
+
+@quantity
+def recovered(book: Measurements) -> Values:
+    """What decoding ahead or in parallel recovers of what decoding costs in turn, a share, on TensorFlow."""
+    made = [MODELS["arithmetic"] | {"feed": feed} for feed in ("ready", "decoded", "decoded-ahead", "decoded-parallel")]
+    sides = interleaved(book, *made)["2026-tensorflow"]
+    cost_s = float(sides.frames[1]["waited_s"].mean())
+    ways = {"ahead": 2, "in parallel": 3}
+    return Values({how: sides.interval(lambda s, at=at: (s[1] - s[at]) / cost_s, "step_s") for how, at in ways.items()})
+
+
+# What a change costs
 
 
 def shared_parameters(model: str) -> float:
@@ -151,139 +216,94 @@ def shared_parameters(model: str) -> float:
     return one / own
 
 
-def change_table(book: Measurements, fold: str = "") -> HTML:
-    """Times as fast, a row a model and change, a column a stack."""
-    table, rows = changes(book), []
-    if table.empty:
-        return page.nothing()
-    names = stored.stack_order(table["stack"])
-    for (model, change), group in table.groupby(["model", "change"], sort=False):
-        cells = {row["stack"]: _span(row) for _, row in group.iterrows()}
-        rows.append([f"{model}: {change}", *(cells.get(name, "") for name in names)])
-    return page.table(["times as fast", *names], rows, fold=fold)
+DIGITS, SENTENCES = {"task": "mnist1d"}, {"task": "moods", "units": 32, "epochs": 5}
+# Of a change: the trials without it, with it (the best of several counts), and what they were.
+LEARNED: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str]] = {
+    "bfloat16": (DIGITS, [{"precision": "mixed-bfloat16"}], "digits"),
+    "float16": (DIGITS, [{"precision": "mixed-float16"}], "digits"),
+    "batch × 4": (DIGITS, [{"batch": 512}], "digits, batch 512 for 100, as many epochs"),
+    "SGD": (SENTENCES, [{"optimizer": "sgd", "rate": rate} for rate in (0.1, 1.0)], "sentences, the better rate"),
+    WHEN_READ: (SENTENCES, [{"table": "deferred"}], "sentences"),
+}
+OTHERWISE = (*LEARNED, "table frozen", "shared weights")  # changes after which something else may be learned
+trials = functools.cache(results.table)  # every stored training, a row a seed
 
 
-@claim(
-    "13.1",
-    "bfloat16 makes the convolutions at least 1.3 times as fast on torch, and neither the table nor the loop on "
-    "any stack.",
-    "S1",
+def learned() -> Values:
+    """Accuracy with a change less that without, in points, by change that was trained more than once."""
+    found = {}
+    for change, (usual, ways, _) in LEARNED.items():
+        tried = [stored.chosen(trials(), **results.settings(**usual | way))["accuracy"] for way in ({}, *ways)]
+        changed = max(tried[1:], key=lambda each: each.mean() if len(each) else -1)
+        if min(len(tried[0]), len(changed)) > 1:
+            found[change] = difference(changed, tried[0])
+    return Values(found, "+.1f", 100)
+
+
+def epochs() -> Values:
+    """Epochs to one training loss at each of Adam's rates: that which the smallest rate has reached at its end.
+
+    By rate, the mean over the seeds that get there. Empty where one rate was tried.
+    """
+    usual = results.settings("mnist1d")
+    tried = stored.chosen(trials(), **{name: value for name, value in usual.items() if name != "rate"})
+    curves = {rate: np.array(group["training_loss"].tolist()) for rate, group in tried.groupby("rate")}
+    found = {}
+    for rate, losses in curves.items() if len(curves) > 1 else ():
+        there = losses <= curves[min(curves)][:, -1].mean()
+        reached = there.argmax(axis=1)[there.any(axis=1)] + 1
+        found[f"{rate:g}"] = float(reached.mean()) if len(reached) else np.nan
+    return exact(found, ".1f")
+
+
+def smaller_rates_take_longer(book: Measurements) -> Finding:
+    """Judged on the chapter's machine alone: what is learned depends on none, and one is enough."""
+    if book.machine != chapter_machine().machine:
+        raise KeyError(book.machine)
+    found = [each for rate, each in epochs().items() if float(rate) <= 0.003]
+    falls = [one.value > other.value for one, other in pairwise(found)]
+    return Finding(all(stored.measured(falls)), "; ".join(f"rate {one.name}: {one.alone} epochs" for one in found))
+
+
+claim(
+    6,
+    "Where the training keeps all processors busy, decoding ahead or in parallel recovers less than half of what "
+    "decoding costs in turn.",
+    lambda book: recovered(book) < 0.5,
     says="inconclusive",
     on=chapter_machine,
 )
-def bfloat16_needs_products_of_its_own(book: Measurements) -> Finding:
-    return judged_together(
-        every_stack(gains(book, "arithmetic", "bfloat16", ["2026-torch"]), above(1.3)),
-        every_stack(gains_of_models(book, "bfloat16", "table", "loop"), below(1.3)),
-    )
-
-
-@claim("13.20", "bfloat16 makes the convolutions at least 1.3 times as fast on torch.", "S1", on=chapter_machine)
-def bfloat16_helps_convolutions(book: Measurements) -> Finding:
-    return every_stack(gains(book, "arithmetic", "bfloat16", ["2026-torch"]), above(1.3))
-
-
-@claim(
-    "13.2",
-    "With float16 the convolutions are slower than in float32, on all three stacks.",
-    "S1",
-    on=chapter_machine,
-    says="inconclusive",
-)
-def float16_is_slower(book: Measurements) -> Finding:
-    return every_stack(gains(book, "arithmetic", "float16"), below(1), ".3f")
-
-
-@claim(
-    "13.4",
-    "Sharing one set of weights among eight convolutions changes a step by less than 10 %, on all three stacks.",
-    "S1",
-    says="inconclusive",
+claim(
+    14,
+    "From a rate of 0.003 down to 0.0001 each smaller one needs more epochs to the same training loss.",
+    smaller_rates_take_longer,
+    source="S1",
     on=chapter_machine,
 )
-def shared_weights_change_little(book: Measurements) -> Finding:
-    return every_stack(gains(book, "arithmetic", "shared weights"), within(1 / 1.1, 1 / 0.9))
-
-
-@claim(
-    "13.11",
-    "tcmalloc makes the table at least 1.2 times as fast on torch, and neither the convolutions nor the loop on "
-    "any stack.",
-    says="inconclusive",
+claim(
+    16,
+    "Saved every 100 steps a training is at least 1.5 times as fast as saved after each, on all three stacks.",
+    lambda book: gains(book, *RARELY).only(*STACKS) > 1.5,
+    source="S1",
+    on=saving_machine,
+)
+claim(
+    19,
+    "Where a batch has to be fetched, a step is faster if it is fetched ahead than in turn, on TensorFlow.",
+    lambda book: gains(book, "data", "fetching: ahead") > 1,
+    source="S1",
     on=chapter_machine,
 )
-def tcmalloc_is_for_tables(book: Measurements) -> Finding:
-    return judged_together(
-        every_stack(gains(book, "table", "tcmalloc", ["2026-torch"]), above(1.2)),
-        every_stack(gains_of_models(book, "tcmalloc", "arithmetic", "loop"), below(1.2)),
-    )
-
-
-@claim(
-    "13.12",
-    "Four times the batch makes a sample of the loop at least 1.5 times as fast and one of the convolutions less "
-    "than 1.2 times, on all three stacks.",
-    says="does not hold",
+claim(
+    20,
+    "bfloat16 makes the convolutions at least 1.3 times as fast on torch.",
+    lambda book: gains(book, "arithmetic", "bfloat16").only("2026-torch") > 1.3,
+    source="S1",
     on=chapter_machine,
 )
-def a_larger_batch_is_for_loops(book: Measurements) -> Finding:
-    loop, arithmetic = (gains_of_models(book, "batch × 4", model) for model in ("loop", "arithmetic"))
-    return judged_together(every_stack(loop, above(1.5)), every_stack(arithmetic, below(1.2)))
 
 
 # What to try first: all that was tried, by what limits the step, with its gain and its cost as measured
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two ways to run one thing. name: of the second one; usual: fields of the first; change: what the second has
-    instead; value: the seconds that are meant.
-    """
-
-    limit: str
-    name: str
-    usual: dict[str, Any]
-    change: dict[str, Any]
-    value: str = "step_s"
-
-    @property
-    def both(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self.usual, self.usual | self.change
-
-
-FIT = {"vocabulary": 1000, "length": 10, "loop": "fit"}  # a step of milliseconds
-AT_ONCE = Pair("starts", "16 steps per execution", FIT, {"steps_per_execution": 16}, "fit_step_s")
-AS_READ = Pair("table", WHEN_READ, {"vocabulary": 200_000}, {"optimizer": "adam-deferred"})
-PAIRS = [
-    Pair("arithmetic", "two processes of one thread", MODELS["arithmetic"], {"replicas": 2}),
-    Pair("table", "two processes of one thread", MODELS["table"], {"replicas": 2}),
-    AS_READ,
-    *(
-        Pair("data", f"{name}: {word}", MODELS["arithmetic"] | {"feed": feed}, {"feed": f"{feed}-{how}"})
-        for feed, name in (("fetched", "fetching"), ("decoded", "decoding"))
-        for how, word in (("ahead", "ahead"), ("parallel", "in parallel"))
-    ),
-    Pair("saving", f"every {SELDOM} steps, not every step", SMALL | {"save_every": 1}, {"save_every": SELDOM}),
-    Pair("saving", "asynchronous, each step", SMALL | {"save_every": 1}, {"save_aside": True}),
-    Pair("saving", f"asynchronous, every {EVERY} steps", MODELS["table"] | {"save_every": EVERY}, {"save_aside": True}),
-    AT_ONCE,
-]
-
-
-def pair_gains(book: Measurements, pair: Pair) -> dict[str, Interval]:
-    """How many times as fast the second way is, by stack that ran both in common rounds."""
-    return times_as_fast(book, *pair.both, pair.value)
-
-
-@claim(
-    "13.13",
-    "`steps_per_execution=16` makes a step of `fit` at least 1.1 times as fast on TensorFlow and JAX.",
-    says="inconclusive",
-    on=chapter_machine,
-)
-def several_steps_at_once_help(book: Measurements) -> Finding:
-    by_stack = pair_gains(book, AT_ONCE)
-    return every_stack({stack: by_stack[stack] for stack in ("2026-tensorflow", "2026-jax")}, above(1.1))
 
 
 @functools.cache
@@ -291,44 +311,95 @@ def comparisons(book: Measurements, saved: Measurements) -> pd.DataFrame:
     """Every comparison of the chapter: a row a limit, change and stack, by limit; of a limit the largest gain first.
 
     saved: the machine that saved after every hundredth step. Columns: limit, change, stack, ratio with low and high,
-    memory, disturbed, told (as in `changes`). A comparison of disturbed runs alone is among them; one
-    that nobody measured has a row without a stack.
+    memory, disturbed, told (as in `changes`; never of disturbed runs), helps (whether the change is worth listing: a
+    significant gain on some stack). One that nobody measured has a row without a stack.
     """
-    counted = _compared(book, saved)
-    # Of a point's runs the disturbed ones are left out; where nothing is left to compare with, they are shown as such.
-    every = _compared(_undisturbed(book), _undisturbed(saved)).assign(disturbed=True, told=False)
-    table = pd.concat([counted, every]).drop_duplicates(["limit", "change", "stack"])
-    if table["stack"].isna().all():
-        return table.iloc[:0]
-    change = ["limit", "change"]
-    table = table[table["stack"].notna() | ~table.duplicated(change, keep=False)]
-    best = table["ratio"].where(table["told"]).groupby([table[name] for name in change]).transform("max").fillna(0)
-    place = table["limit"].map(list(LIMITS).index)
-    return table.iloc[np.lexsort([-best, place])].reset_index(drop=True)
-
-
-@functools.cache
-def _undisturbed(book: Measurements) -> Measurements:
-    """The same measurements, as if no run had been disturbed."""
-    return Measurements(book.rows.assign(disturbed=False), book.machine, book.root, book.usual)
-
-
-def _compared(book: Measurements, saved: Measurements) -> pd.DataFrame:
-    alone = changes(book)
-    rows = alone.assign(limit=alone["model"]).to_dict("records")
-    for pair in PAIRS:
-        machine = saved if pair.usual.items() >= SMALL.items() else book
-        common, sides = {"limit": pair.limit, "change": pair.name}, interleaved(machine, *pair.both)
-        gains = pair_gains(machine, pair)
-        for stack, gain in gains.items():
+    rows = changes(book).assign(limit=changes(book)["model"]).to_dict("records")
+    for (limit, change), (usual, other) in PAIRS.items():
+        machine = saved if usual.items() >= SMALL.items() else book
+        common, found = {"limit": limit, "change": change}, gains(machine, limit, change)
+        sides = interleaved(machine, usual, usual | other)
+        for stack, gain in found.items():
             row = {"stack": stack, "ratio": gain.value, "low": gain.low, "high": gain.high}
-            row["told"] = gain.one_of(len(gains)).excludes(1)
+            row["told"] = gain.one_of(len(found)).excludes(1)
             rows.append(common | row | beside(*sides[stack].frames))
-        if not sides:
+        if not found:
             rows.append(common | {"stack": None, "told": False, "disturbed": False})
     columns = ["limit", "change", "stack", "ratio", "low", "high", "memory", "disturbed", "told"]
     table = pd.DataFrame(rows, columns=columns)
-    return table.assign(told=table["told"] & ~table["disturbed"])
+    table["told"] &= ~table["disturbed"]
+    told = table["ratio"].where(table["told"])
+    best = told.groupby([table["limit"], table["change"]]).transform("max").fillna(0)
+    table["helps"] = best >= WORTH
+    if table["stack"].isna().all():
+        return table.iloc[:0]
+    return table.iloc[np.lexsort([-best, table["limit"].map(list(LIMITS).index)])].reset_index(drop=True)
+
+
+def worth_trying(book: Measurements, saved: Measurements) -> pd.DataFrame:
+    """The rows of `comparisons` of each change that helps on some stack, with the bottleneck as a reader reads it."""
+    table = comparisons(book, saved)
+    table = table[table["helps"]].dropna(subset="stack").drop(columns="helps")
+    return table.assign(limit=table["limit"].map({name: words[0] for name, words in LIMITS.items()}))
+
+
+# What the page shows
+
+
+def models_table(book: Measurements) -> HTML:
+    """The three models: what a step of each has to do, and what it takes with four times the batch."""
+    work = {name: make_point(**fields).work for name, fields in MODELS.items()}
+    longer = {name: with_batch(book, name) for name in MODELS}
+    if not all(longer.values()):
+        return page.nothing()
+    return page.columns(
+        pd.DataFrame({"model": list(work)}),
+        model=("model", lambda row: NAMES[row["model"]]),
+        parameters=("parameters", lambda row: f"{work[row['model']].parameters:,}"),
+        flops=("operations per step (10⁹)", lambda row: f"{work[row['model']].flops / 1e9:.1f}"),
+        length=("time steps in a row", lambda row: str(MODELS[row["model"]].get("length", ""))),
+        batch=("times as long with four times the batch", lambda row: longer[row["model"]].range),
+    )
+
+
+def change_table(book: Measurements) -> HTML:
+    """Times as fast, a row a model and change, a column a stack."""
+    table, rows = changes(book), []
+    if table.empty:
+        return page.nothing()
+    names = stored.stack_order(table["stack"])
+    for (model, change), group in table.groupby(["model", "change"], sort=False):
+        cells = {row["stack"]: _span(row) for _, row in group.iterrows()}
+        rows.append([f"{NAMES[model]}: {change}", *(cells.get(name, "") for name in names)])
+    return page.table(["times as fast", *names], rows)
+
+
+def bottleneck_table(book: Measurements, saved: Measurements) -> HTML:
+    """What limits a step, how to see it, which changes help then, and how many times as fast they make training."""
+    table, rows, known = comparisons(book, saved), [], learned()
+    for limit, of_limit in table[table["helps"]].groupby("limit", sort=False):
+        rows.append(["**{}: {}**".format(*LIMITS[limit]), *[""] * len(STACKS)])
+        for change, each in of_limit.groupby("change", sort=False):
+            name = f"{change} †" if change in known and known[change].high < 0 else change
+            rows.append([name, *_by_stack(each, _gain)])
+    heads = ["what limits a step, and what helps", *stored.TODAY.values()]
+    return page.table(heads, rows) if rows else page.nothing()
+
+
+def tried_table(book: Measurements, saved: Measurements) -> HTML:
+    """Every comparison with its interval, and what the change costs; folded."""
+    rows = []
+    for (limit, change), each in comparisons(book, saved).groupby(["limit", "change"], sort=False):
+        rows.append([LIMITS[limit][0], change, *_by_stack(each, _times), _cost(limit, change, each)])
+    heads = ["what limits a step", "change", *stored.TODAY.values(), "cost"]
+    fold = "Every change that we tried, with intervals and costs"
+    return page.table(heads, rows, right=False, fold=fold) if rows else page.nothing()
+
+
+def _by_stack(rows: pd.DataFrame, written: Callable[[pd.Series], str]) -> list[str]:
+    """A cell for each stack, of a change's rows of `comparisons`."""
+    cells = {row["stack"]: written(row) for _, row in rows.dropna(subset="stack").iterrows()}
+    return [cells.get(name, "" if cells else "not measured yet") for name in STACKS]
 
 
 def _cost(limit: str, change: str, rows: pd.DataFrame) -> str:
@@ -337,49 +408,13 @@ def _cost(limit: str, change: str, rows: pd.DataFrame) -> str:
     parts = [f"peak memory × {' to '.join(memory)}" if memory else "memory: not measured"]
     if change == "shared weights":
         parts.append(f"parameters × {shared_parameters(limit):.2f}")
-    if change in OTHERWISE:
-        parts.append(accuracy_cost(change))
+    if change in (known := learned()):
+        parts.append(f"accuracy {known[change]} points, {LEARNED[change][2]}")
+    elif change in OTHERWISE:
+        parts.append("accuracy: not measured")
     if limit == "saving" and str(SELDOM) in change:
         parts.append(f"up to {SELDOM - 1} steps lost in a crash")
     return "; ".join(parts)
-
-
-def _helps(rows: pd.DataFrame) -> bool:
-    """Whether a change is worth listing: a significant gain on some stack. rows: of one change."""
-    return bool((rows["told"] & (rows["ratio"] >= WORTH)).any())
-
-
-def worth_trying(book: Measurements, saved: Measurements) -> pd.DataFrame:
-    """The rows of `comparisons` of each change that helps on some stack, with the bottleneck as a reader reads it."""
-    table = comparisons(book, saved).dropna(subset="stack")
-    table = table.groupby(["limit", "change"], sort=False).filter(_helps)
-    return table.assign(limit=table["limit"].map({name: words[0] for name, words in LIMITS.items()}))
-
-
-def first_table(book: Measurements, saved: Measurements) -> HTML:
-    """What to try first for each limit: the changes that are worth it on some stack, and those not measured yet."""
-    return _comparison_table(comparisons(book, saved), True, "Every change that helps, with intervals and costs")
-
-
-def rest_table(book: Measurements, saved: Measurements) -> HTML:
-    """What was tried and helped nowhere, or was inconclusive, behind a line that opens it."""
-    return _comparison_table(comparisons(book, saved), False, "Changes that did not help, or are inconclusive")
-
-
-def _comparison_table(table: pd.DataFrame, worth: bool, fold: str) -> HTML:
-    rows = []
-    for limit, of_limit in table.groupby("limit", sort=False):
-        first = "<br>".join(LIMITS[limit])
-        for change, each in of_limit.groupby("change", sort=False):
-            if worth != (_helps(each) or bool(each["stack"].isna().any())):
-                continue
-            cells = {row["stack"]: _times(row) for _, row in each.iterrows() if pd.notna(row["stack"])}
-            empty = "" if cells else "not measured yet"
-            rows.append([first, change, *(cells.get(name, empty) for name in STACKS), _cost(limit, change, each)])
-            first = ""
-    names = [stack.removeprefix("2026-") for stack in STACKS]
-    heads = ["bottleneck, how to see it", "change", *names, "cost"]
-    return page.table(heads, rows, fold=fold) if rows else page.nothing()
 
 
 def _span(row: pd.Series) -> str:
@@ -387,64 +422,13 @@ def _span(row: pd.Series) -> str:
     return page.span(row, spec=".3f" if row["ratio"] < 0.1 else ".2f", below=True)
 
 
+def _gain(row: pd.Series) -> str:
+    """Times as fast without its interval, in bold where it is significant."""
+    return f"**{row['ratio']:.1f}**" if row["told"] else f"{row['ratio']:.1f}"
+
+
 def _times(row: pd.Series) -> str:
-    """The same, in bold where it is significant."""
+    """The same with its interval."""
     value, *interval = _span(row).split("<br>")
     marks = ["*all disturbed*"] if row["disturbed"] else []
     return "<br>".join([f"**{value}**" if row["told"] else value, *interval, *marks])
-
-
-# The numbers of the sentences
-
-
-def _by_stack(model: str, change: str, end: str, say: Callable[[Interval], str]) -> dict[str, Callable[..., str]]:
-    """A number of the prose about a change for each stack: "table-SGD-jax", and "table-SGD-slower-jax" of `end`."""
-    name = f"{model}-{change.replace(' ', '-').replace('×', 'x')}{end}"
-    return for_each(STACKS, name, lambda book, stack: say(gains(book, model, change, [stack])[stack]))
-
-
-def _slower(gain: Interval) -> str:
-    """Times as slow, of times as fast: without digits where that is many times."""
-    return Interval(1 / gain.value, 1 / gain.high, 1 / gain.low).text(",.0f" if gain.value < 0.1 else ".1f")
-
-
-def _about(gain: Interval) -> str:
-    return f"{gain.value:.2f}" if gain.value > 0.1 else f"{1 / gain.value:,.0f} times slower"
-
-
-WITHOUT_HALF = "amd-epyc-family25-model1-2-cores-24-gib"  # a processor without instructions for bfloat16
-
-
-def _there(change: str, stack: str) -> Interval:
-    """Times as fast the convolutions are trained there with a change."""
-    return gains(stored.of(WITHOUT_HALF), "arithmetic", change, [stack])[stack]
-
-
-def _feed_there(name: str) -> str:
-    """Times as fast a step is there with one of PAIRS for batches."""
-    (pair,) = (each for each in PAIRS if each.name == name)
-    return pair_gains(stored.of(WITHOUT_HALF), pair)["2026-tensorflow"].text()
-
-
-ANSWER = [("arithmetic", "bfloat16"), ("arithmetic", "float16"), ("loop", "fused kernel"), ("table", "batch × 4")]
-SLOWER = [("arithmetic", "float16"), *product(("arithmetic", "table"), ["without oneDNN"]), ("loop", "bfloat16")]
-PROSE = Prose(
-    "fst",
-    there=lambda book: page.title(book, changes(book)),
-    compared=lambda book: f"{comparisons(book, saving_machine())['stack'].count()}",
-    shared=lambda book: f"{1 / shared_parameters('arithmetic'):.1f}",
-    **dict(ChainMap(*(_by_stack(*each, "", Interval.text) for each in product(MODELS, ACCELERATIONS)))),
-    **dict(ChainMap(*(_by_stack(*each, "-about", _about) for each in ANSWER))),
-    **dict(ChainMap(*(_by_stack(*each, "-slower", _slower) for each in SLOWER))),
-    slept=lambda _: measuring.slept_of("arrays", "dataset"),
-    slept_untuned=lambda _: measuring.slept_of("untuned"),
-    waited=lambda _: measuring.waited().text(".0%"),
-    without_half=lambda _: stored.of(WITHOUT_HALF).title,
-    **for_each(STACKS, "emulated", lambda _, stack: _there("bfloat16", stack).text(".2f")),
-    emulated_slower=lambda _: f"{1 / _there('bfloat16', '2026-torch').value:.1f}",
-    batch_slower=lambda _: _slower(_there("batch × 4", "2026-jax")),
-    fetched_there=lambda _: _feed_there("fetching: ahead"),
-    fetched_parallel_there=lambda _: _feed_there("fetching: in parallel"),
-    decoded_there=lambda _: _feed_there("decoding: ahead"),
-    **for_each(STACKS, "when-read", lambda book, stack: pair_gains(book, AS_READ)[stack].text()),
-)

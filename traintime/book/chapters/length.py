@@ -1,32 +1,28 @@
-"""Chapter 6, sentence length: how a step grows with it, and what keeps it from growing in proportion.
-
-padding.py has what padding costs.
-"""
+"""Chapter 6, sentence length: how a step grows with it, what keeps it from growing in proportion, and padding."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import markup, page, plots, predictions, stored
-from traintime.book.chapters import padding, question  # noqa: F401 (padding's claims are the chapter's, too)
-from traintime.book.claims import Finding, above, below, claim, every, every_stack, higher, within
-from traintime.book.page import Prose
+from traintime.book import claims, markup, page, stored
+from traintime.book.chapters import question, vocabulary
+from traintime.book.claims import Finding, above, every, higher
 from traintime.book.plots import short
-from traintime.book.stored import ANY, Measurements, largest, smallest
-from traintime.explain import statistics
+from traintime.book.prose import joined
+from traintime.book.stored import ANY, Measurements
+from traintime.book.values import Values, exact, quantity
 from traintime.explain.statistics import Interval
 
 TABLE = 280_000  # rows, the 2017 post's
-SMALLER = [20_000, 1_000]  # rows
-LENGTHS = [3, 10, 25, 100, 400]  # tokens
-AT = 25  # tokens, where the prediction is made from
-SHORT, LONG = 3, 100  # tokens between which a step's growth is told; from the longer on the exponent is taken again
-UNDER_BOTH = [3, 25, 100]  # tokens that ran under two allocators
-Exponents = Mapping[str, Interval]  # by stack
+SMALL_TABLE = 20_000  # rows
+SMALLER = [SMALL_TABLE, 1_000]  # rows
+SHORT, LONG, LONGEST = 3, 100, 400  # tokens between which a step's growth is told
+claim = claims.of_chapter("06")
 
 
 # How a step grows with the length
@@ -64,23 +60,18 @@ def slopes(book: Measurements, table: int = TABLE) -> pd.DataFrame:
     return book.exponents(by_length(book, table), "length")
 
 
-def intervals(rows: pd.DataFrame) -> dict[str, Interval]:
-    """Exponents of a table by stack. Raises KeyError without any."""
-    if rows.empty:
-        raise KeyError("not measured")
-    return {row["stack"]: stored.interval(row, "exponent") for _, row in rows.iterrows()}
+def exponents_of(rows: pd.DataFrame) -> Values:
+    """Exponents of a table (Measurements.exponents) by stack."""
+    return Values({row["stack"]: stored.interval(row, "exponent") for _, row in rows.iterrows()})
 
 
-def length_exponents(book: Measurements, way: str, table: int = TABLE, whole: bool = False) -> dict[str, Interval]:
-    """Exponents of one way of training, or of a smaller table ("20K rows"), by stack. Raises KeyError without any.
-
-    whole: of the stacks alone that were measured from 3 to 400 tokens.
-    """
-    rows = stored.chosen(slopes(book, table), how=way)
-    return intervals(rows[(rows["from"] <= LENGTHS[0]) & (rows["to"] >= LENGTHS[-1])] if whole else rows)
+@quantity
+def length_exponents(book: Measurements, way: str, table: int = TABLE) -> Values:
+    """Exponents of one way of training, or of a smaller table ("20K rows"), by stack."""
+    return exponents_of(stored.chosen(slopes(book, table), how=way))
 
 
-def rising(lines: Mapping[str, Exponents]) -> Finding:
+def rising(lines: Mapping[str, Values]) -> Finding:
     """Whether each line's exponent lies above that of the line before, by their intervals, on every stack of both."""
     parts = {
         (stack, larger): higher(lines[larger][stack], lines[smaller][stack])
@@ -89,8 +80,8 @@ def rising(lines: Mapping[str, Exponents]) -> Finding:
         if stack in lines[larger]
     }
     hidden = dict.fromkeys(stack for (stack, _), holds in parts.items() if holds is None)
-    ranges = [f"{name} {_lowest(line)} to {_highest(line)}" for name, line in lines.items()]
-    overlap = [f"intervals overlap on {_joined(hidden)}"] if hidden else []
+    ranges = [f"{name} {line.range}" for name, line in lines.items()]
+    overlap = [f"intervals overlap on {joined(list(hidden))}"] if hidden else []
     return Finding(every(*parts.values()), "; ".join(ranges + overlap))
 
 
@@ -99,214 +90,142 @@ def on_table(table: int, finding: Finding) -> Finding:
     return Finding(finding.holds, f"{table:,} rows: {finding.figure}")
 
 
-def _lowest(values: Mapping[str, Interval]) -> str:
-    return f"{values[smallest(values)].value:.2f}"
-
-
-def _highest(values: Mapping[str, Interval]) -> str:
-    return f"{values[largest(values)].value:.2f}"
-
-
-def _joined(stacks: Sequence[str] | Mapping[str, None]) -> str:
-    """Names as a sentence has them: "numpy", "numpy and 2017-theano"."""
-    *others, last = stacks
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-@claim(
-    "06.1",
-    "Time grows sub-linearly with sentence length: with a large trained table the exponent is below 1 on every stack.",
-    source="S0, C4",
-)
 def sub_linear(book: Measurements) -> Finding:
+    """Whether the exponents with Adam lie below 1, on the largest table that has them."""
     table = table_of(book, frozen=False)
-    return on_table(table, every_stack(length_exponents(book, "adam", table), below(1)))
+    return on_table(table, length_exponents(book, "adam", table) < 1)
 
 
-@claim("06.2", "With Adam on 280,000 rows the exponent from 3 to 400 tokens is below 0.5.")
-def adam_below_a_half(book: Measurements) -> Finding:
-    return every_stack(length_exponents(book, "adam", whole=True), below(0.5))
-
-
-@claim("06.3", "The table's update is the cause: with the table frozen the exponent is higher, on every stack.")
 def frozen_is_steeper(book: Measurements) -> Finding:
+    """Whether freezing the table raises the exponents."""
     table = table_of(book)
-    return on_table(table, rising({way: length_exponents(book, way, table) for way in ("adam", "frozen")}))
+    lines = {way: length_exponents(book, way, table) for way in ("adam", "frozen")}
+    stored.measured(lines["adam"]), stored.measured(lines["frozen"])
+    return on_table(table, rising(lines))
 
 
-@claim("06.4", "With 280,000 rows frozen the exponent from 3 to 400 tokens is above 0.85.", says="inconclusive")
-def frozen_is_steep(book: Measurements) -> Finding:
-    return every_stack(length_exponents(book, "frozen", whole=True), above(0.85))
-
-
-@claim("06.5", "With fewer rows in the table the exponent is higher, on every stack.")
-def smaller_tables_are_steeper(book: Measurements) -> Finding:
-    sizes = {"280K rows": "adam", "20K rows": "20K rows", "1K rows": "1K rows"}
-    measured = set(slopes(book)["how"])
-    return rising({name: length_exponents(book, way) for name, way in sizes.items() if way in measured})
-
-
-@claim(
-    "06.6",
-    "With plain SGD the exponent lies between those with Adam and with the frozen table, on every stack.",
-    says="not measured",
-)
-def sgd_lies_between(book: Measurements) -> Finding:
-    table = table_of(book)
-    lines = {way: length_exponents(book, way, table) for way in ("adam", "sgd", "frozen")}
-    both = [stack for stack in lines["sgd"] if stack in lines["adam"] and stack in lines["frozen"]]
-    return on_table(table, rising({way: {stack: line[stack] for stack in both} for way, line in lines.items()}))
-
-
-@claim(
-    "06.7", "Adam that updates only the batch's rows has an exponent above 0.85 on NumPy, and above that of dense Adam."
-)
 def row_wise_is_steep(book: Measurements) -> Finding:
+    """Whether NumPy's row-wise Adam is nearly in proportion, and more so than dense Adam."""
     table = table_of(book)
     dense, rows = (length_exponents(book, way, table)["numpy"] for way in ("adam", "adam-rows"))
-    holds = every(higher(rows, dense), above(0.85)(rows))
-    return on_table(table, Finding(holds, f"{rows.text()} against {dense.text()}"))
+    return on_table(table, Finding(every(higher(rows, dense), above(0.85)(rows)), f"{rows} against {dense}"))
 
 
-@functools.cache
-def growths(book: Measurements, frozen: bool = False) -> dict[str, Interval]:
-    """How many times as long a step of LONG tokens takes as one of SHORT, by stack."""
-    ends = [{"length": tokens, "frozen": frozen} for tokens in (SHORT, LONG)]
-    stacks = length_exponents(book, "frozen" if frozen else "adam")
-    sides = {stack: book.sides(*ends, stack=stack, vocabulary=TABLE) for stack in stacks}
-    return {stack: side.interval(lambda s: s[1] / s[0]) for stack, side in sides.items()}
+claim(
+    1,
+    "Time grows sub-linearly with sentence length: with a large trained table the exponent is below 1 on every stack.",
+    sub_linear,
+    source="S0, C4",
+)
+claim(
+    3,
+    "The table's update is the cause: with the table frozen the exponent is higher, on every stack.",
+    frozen_is_steeper,
+)
+claim(
+    7,
+    "Adam that updates only the batch's rows has an exponent above 0.85 on NumPy, and above that of dense Adam.",
+    row_wise_is_steep,
+)
 
 
-@functools.cache
-def trained_less_frozen(book: Measurements) -> pd.DataFrame:
-    """Seconds that training the table adds to a step of SHORT and of LONG tokens, a row a stack (short, long)."""
+@quantity
+def growths(book: Measurements, start: int = SHORT, end: int = LONG, **asked: Any) -> Values:
+    """How many times as long a step with `end` tokens takes as one with `start`, by stack that ran both.
+
+    asked: the fields that differ from the usual ones.
+    """
+    ran = book.points(vocabulary=TABLE, length=[start, end], **asked).dropna(subset="step_s")
+    lengths = ran.groupby("stack", sort=False)["length"].nunique()
+    ends = [{"length": tokens} for tokens in (start, end)]
+    sides = {stack: book.sides(*ends, stack=stack, vocabulary=TABLE, **asked) for stack in lengths.index[lengths == 2]}
+    return Values({stack: side.interval(lambda s: s[1] / s[0]) for stack, side in sides.items()}, ".1f")
+
+
+# The table and the overhead, whose cost does not grow with the length
+
+
+@quantity
+def added_growths(book: Measurements) -> Values:
+    """How many times as much training the table adds to a step of LONG tokens as to one of SHORT, by stack."""
     points = stored.chosen(by_length(book).dropna(subset="step_s"), vocabulary=TABLE)
     steps = points.pivot_table("step_s", "stack", ["how", "length"], sort=False)
-    ends = {"short": SHORT, "long": LONG}
-    added = {name: steps.loc[:, ("adam", at)] - steps.loc[:, ("frozen", at)] for name, at in ends.items()}
-    return pd.DataFrame(added).dropna()
+    short_s, long_s = (steps["adam", at] - steps["frozen", at] for at in (SHORT, LONG))
+    return exact((long_s / short_s).dropna().to_dict(), ".1f")
 
 
-# What two measurements predict
+def table_shares(book: Measurements) -> "pd.Series[float]":
+    """The share of a step with 280,000 rows that one with 5,000 does not take, at 25 tokens, by stack."""
+    points = book.points(vocabulary=[5_000, TABLE])
+    steps = points.pivot_table("step_s", "stack", "vocabulary", sort=False)
+    return (1 - steps[5_000] / steps[TABLE]).dropna()
 
 
-def log_slope(lengths: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Apparent exponent of steps of shape (lengths,) or (lengths, draws): the slope of their logarithms."""
-    x = np.log(lengths) - np.log(lengths).mean()
-    return x @ np.log(steps) / (x @ x)
+ON_GPU: dict[str, Any] = {"device": "gpu", "kernel": "cudnn"}
+CELLS: dict[str, Any] = {"device": "gpu", "kernel": "loop-of-cells"}
+# The first process of its session, three times as long as with more tokens; doubtful while it is the only run.
+DOUBTFUL = ("2026-torch", "cudnn", SHORT)
 
 
-def expected(lengths: np.ndarray, pair: np.ndarray) -> np.ndarray:
-    """The exponent that follows from the step at 25 tokens on 5,000 rows and on 280,000 (pair, of shape (2, ...)).
-
-    What does not grow with the length is the table's share, the difference of the two; the rest is in proportion.
-    """
-    small, large = pair
-    return log_slope(lengths, np.maximum(large - small, 0) + np.multiply.outer(lengths / AT, small))
+def on_gpu(book: Measurements) -> pd.DataFrame:
+    """Steps on the machine's GPU by length, with cuDNN's kernel and as a loop of cells; empty without one."""
+    kernels = [each["kernel"] for each in (ON_GPU, CELLS)]
+    points = book.points(vocabulary=TABLE, length=[SHORT, 25, LONG], device="gpu", kernel=kernels)
+    return points.dropna(subset="step_s").sort_values(["stack", "kernel", "length"])
 
 
-def predicted_from(book: Measurements) -> dict[str, pd.DataFrame]:
-    """The points that the prediction is made from, by stack: 5,000 rows, then 280,000."""
-    points = book.points(vocabulary=[5_000, TABLE]).dropna(subset="step_s").sort_values("vocabulary", kind="stable")
-    order = stored.stack_order(points["stack"])
-    return {stack: pair for stack in order if len(pair := stored.chosen(points, stack=stack)) == 2}
+@quantity
+def gpu_table_shares(book: Measurements) -> Values:
+    """The share of a step with 280,000 rows that one with 20,000 does not take, on the GPU, by stack."""
+    smaller = vocabulary.card_growth(book, TABLE).inverse().by_name
+    shares = {stack: Interval(1 - of.value, 1 - of.high, 1 - of.low) for stack, of in smaller.items()}
+    return Values(shares, ".0f", 100, "%")
 
 
-@functools.cache
-def predicted_exponents(book: Measurements) -> pd.DataFrame:
-    """What two measurements at 25 tokens say of the exponent over LENGTHS, a row a stack that has both.
-
-    Columns: share (the table's, of the step on 280,000 rows), exponent (Interval, by the error of the two).
-    """
-    rows = {}
-    for stack, pair in predicted_from(book).items():
-        small, large = pair["step_s"]
-        rows[stack] = [1 - small / large, book.interval(functools.partial(expected, np.array(LENGTHS)), pair)]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["share", "exponent"]).rename_axis("stack")
-
-
-@functools.cache
-def prediction_errors(book: Measurements) -> dict[str, Interval]:
-    """How far the measured exponent with Adam lies above the predicted one, by stack. Raises KeyError without any."""
-    off, lines = {}, stored.chosen(by_length(book), how="adam").dropna(subset="step_s")
-    for stack, pair in predicted_from(book).items():
-        line = stored.chosen(lines, stack=stack)
-        if line.empty:
-            continue
-        lengths, spreads = line["length"].to_numpy(float), [book.spread(stack)] * len(line)
-        # Another seed than the pair's, so that their errors are not alike.
-        measured = statistics.redrawn(book.values(line, "median_s"), spreads, arithmetic=False, seed=1)
-        before = book.redrawn([stack, stack], book.values(pair))
-        value, drawn = (log_slope(lengths, s) - expected(lengths, p) for s, p in zip(measured, before, strict=True))
-        off[stack] = statistics.central(drawn, float(value))
-    if not off:
-        raise KeyError("no stack has both")
-    return off
+def gpu_table(book: Measurements) -> HTML:
+    """Milliseconds a step on the GPU by length, a row a stack and kernel; of several runs how many they are."""
+    texts: dict[str, dict[str, str]] = {}
+    for row in on_gpu(book).itertuples():
+        doubtful = row.runs == 1 and (row.stack, row.kernel, row.length) == DOUBTFUL
+        remark = " (doubtful)" if doubtful else f" ({row.runs} runs)" if row.runs > 1 else ""
+        way = f"{row.stack}, {'loop of cells' if row.kernel == CELLS['kernel'] else 'cuDNN'}"
+        texts.setdefault(way, {})[f"{row.length} tokens"] = f"{row.step_s * 1e3:.1f}{remark}"
+    table = pd.DataFrame(texts).T.rename_axis("way").reset_index()
+    return page.columns(table, way="ms per step", **{name: name for name in table.columns[1:]})
 
 
-@claim(
-    "06.8",
-    "Two measurements at 25 tokens, with 280,000 rows and with 5,000, predict the exponent with Adam to within 0.1.",
-    says="inconclusive",
-)
-def prediction_is_near(book: Measurements) -> Finding:
-    return every_stack(prediction_errors(book), within(-0.1, 0.1), "+.2f")
+# Padding: what it costs, and what a mask saves
 
 
-# Long sentences, and the allocator
+PADDED, WORDS = 100, 25  # tokens of a padded sentence, and how many of them are words
+ALONE, PADDING, MASKED, WHOLE = "25 words", "25 words padded to 100", "25 words padded to 100, masked", "100 words"
+CASES: dict[str, dict[str, Any]] = {
+    ALONE: {"length": WORDS},
+    PADDING: {"length": PADDED, "words": WORDS},
+    MASKED: {"length": PADDED, "words": WORDS, "mask": True},
+    WHOLE: {"length": PADDED},
+}
 
 
-def tail(book: Measurements) -> pd.DataFrame:
-    """The frozen model's exponent between its longest sentences, 100 tokens and more, a row a stack."""
-    points = stored.chosen(by_length(book), how="frozen")
-    return book.exponents(points[points["length"] >= LONG], "length")
+def padded_steps(book: Measurements) -> pd.DataFrame:
+    """Typical step of CASES, s, a column each, a row for each stack on which a mask was measured."""
+    points = {name: book.points(vocabulary=SMALL_TABLE, **case).dropna(subset="step_s") for name, case in CASES.items()}
+    steps = pd.DataFrame({name: each.set_index("stack")["step_s"] for name, each in points.items()})
+    return steps.reindex(points[MASKED]["stack"]).rename_axis("stack")
 
 
-@claim(
-    "06.9", "With the table frozen the exponent from 100 tokens on is above 0.9 on every stack.", says="inconclusive"
-)
-def long_sentences_are_in_proportion(book: Measurements) -> Finding:
-    return every_stack(intervals(tail(book)), above(0.9))
+@quantity
+def padding(book: Measurements, below: str, above: str) -> Values:
+    """How many times as long a step of one of CASES takes as one of another, by stack on which a mask was measured."""
+    ends = [CASES[below], CASES[above]]
+    sides = {stack: book.sides(*ends, stack=stack, vocabulary=SMALL_TABLE) for stack in padded_steps(book).index}
+    return Values({stack: each.interval(lambda s: s[1] / s[0]) for stack, each in sides.items()})
 
 
-def under_allocators(book: Measurements) -> pd.DataFrame:
-    """Exponents from 3 to 100 tokens by stack under glibc, and under an allocator that keeps freed memory.
-
-    Columns glibc and tcmalloc hold intervals, of the stacks that have both. Two sweeps at different times: no verdict.
-    """
-    columns = {}
-    for name in ("glibc", "tcmalloc"):
-        rows = book.exponents(book.points(vocabulary=TABLE, length=UNDER_BOTH, allocator=name), "length")
-        rows = stored.chosen(rows, points=len(UNDER_BOTH))
-        columns[name] = pd.Series(intervals(rows) if len(rows) else {}, dtype=object)
-    return pd.DataFrame(columns).dropna().rename_axis("stack")
-
-
-@claim(
-    "06.12",
-    "Under tcmalloc, too, the exponent from 3 to 100 tokens with Adam on 280,000 rows is below 1 on every stack.",
-)
-def not_the_allocators(book: Measurements) -> Finding:
-    return every_stack(under_allocators(book)["tcmalloc"].to_dict(), below(1))
-
-
-@claim("06.13", "With 280,000 rows frozen the exponent from 3 to 400 tokens is above 0.7.", source="ours, as predicted")
-def frozen_as_predicted(book: Measurements) -> Finding:
-    return every_stack(length_exponents(book, "frozen", whole=True), above(0.7))
-
-
-# What the page shows
-
-
-def exponent_table(book: Measurements) -> HTML:
-    """Exponents by way and stack, below the predicted ones."""
-    rows = slopes(book)
-    rows = rows.assign(text=[page.span(row, "exponent", below=True) for _, row in rows.iterrows()])
-    texts = rows.pivot_table("text", "how", "stack", aggfunc="first").reindex(list(plots.WAY)).dropna(how="all")
-    guesses = {stack: one.text().replace(" (", "<br>(") for stack, one in predicted_exponents(book)["exponent"].items()}
-    guessed = pd.DataFrame([guesses], index=["adam, predicted"]).reindex(columns=texts.columns)
-    table = page.frame(pd.concat([guessed, texts]).rename_axis("exponent"))
-    return HTML(markup.fold(f"The exponents on {book.title}", table.data))
+def padded_table(book: Measurements) -> HTML:
+    """Milliseconds a step of 25 words, of the same padded to 100 tokens without and with a mask, and of 100 words."""
+    rows = padded_steps(book)
+    return page.columns(rows.reset_index(), stack="ms per step", **{name: (name, 1e3, ".0f") for name in rows})
 
 
 def lost_table() -> HTML:
@@ -314,114 +233,3 @@ def lost_table() -> HTML:
     return HTML(
         markup.fold("The lost table, reconstructed", question.reconstructed_table(question.reconstructed()).data)
     )
-
-
-def _apart(book: Measurements) -> str:
-    """On how many stacks frozen's interval lies above Adam's."""
-    adam, frozen = length_exponents(book, "adam"), length_exponents(book, "frozen")
-    both = [stack for stack in adam if stack in frozen]
-    apart = [stack for stack in both if higher(frozen[stack], adam[stack])]
-    return f"on all {len(both)} stacks" if apart == both else f"on {len(apart)} of {len(both)} stacks"
-
-
-def _most_moved(book: Measurements) -> str:
-    """Where the allocator changes the exponent most: "from 0.10 to 0.31 on 2020-tensorflow"."""
-    pairs = {stack: (row["glibc"].value, row["tcmalloc"].value) for stack, row in under_allocators(book).iterrows()}
-    stack = largest({stack: Interval(abs(new - old)) for stack, (old, new) in pairs.items()})
-    return "from {:.2f} to {:.2f} on {}".format(*pairs[stack], stack)
-
-
-def _under_tcmalloc(book: Measurements) -> str:
-    """The exponents under tcmalloc, least and most, and of how many stacks."""
-    exponents = under_allocators(book)["tcmalloc"].to_dict()
-    return f"{_lowest(exponents)} to {_highest(exponents)} on {len(exponents)} stacks"
-
-
-def _worst(book: Measurements) -> str:
-    """The stack whose exponent is farthest from the predicted one. Raises KeyError without any."""
-    return largest({stack: Interval(abs(value.value)) for stack, value in prediction_errors(book).items()})
-
-
-def _reach(book: Measurements) -> str:
-    """Where the interval of the longest sentences' exponent lies, stack by stack."""
-    values = intervals(tail(book))
-    sides = {"includes": lambda value: 1 in value, "lies above": above(1), "lies below": below(1)}
-    stacks = {words: [stack for stack, value in values.items() if judge(value)] for words, judge in sides.items()}
-    if len(stacks["includes"]) == len(values):
-        return "every interval includes 1"
-    said = [f"{words} 1 on {_joined(names)}" for words, names in stacks.items() if names]
-    return f"the interval {', and '.join(said)}"
-
-
-def _invocations(book: Measurements) -> str:
-    """How many invocations a point has, the median. Raises KeyError without any."""
-    if slopes(book).empty:
-        raise KeyError("not measured")
-    return f"{by_length(book)['invocations'].median():.0f}"
-
-
-def _noise(book: Measurements) -> pd.Series:
-    """Noise floors of three invocations, by stack, of those that the chapter shows. Raises KeyError without any."""
-    return book.noise().set_index("stack")[3].loc[list(intervals(slopes(book)))]
-
-
-def _tilt(share: float) -> float:
-    """By how much the exponent over LENGTHS is off where the longest step is off by a share."""
-    return float(log_slope(np.array(LENGTHS), np.array([1.0] * (len(LENGTHS) - 1) + [1 + share])))
-
-
-def _growth(pick: Callable[[Exponents], str], frozen: bool = False) -> Callable[[Measurements], str]:
-    """The smallest or largest growth of a step from SHORT to LONG tokens."""
-    return lambda book: f"{growths(book, frozen)[pick(growths(book, frozen))].value:.{0 if frozen else 1}f}"
-
-
-def _added(column: str, stack: str) -> Callable[[Measurements], str]:
-    return lambda book: f"{trained_less_frozen(book).loc[stack, column] * 1e3:.0f} ms"
-
-
-def _added_growth(book: Measurements) -> "pd.Series[float]":
-    """How many times as much training the table adds at LONG tokens as at SHORT, by stack."""
-    added = stored.measured(trained_less_frozen(book))
-    return added["long"] / added["short"]
-
-
-PROSE = Prose(
-    "len",
-    grow_low=_growth(smallest),
-    grow_high=_growth(largest),
-    frozen_grow_least=_growth(smallest, frozen=True),
-    added_short=_added("short", "2026-tensorflow"),
-    added_long=_added("long", "2026-tensorflow"),
-    added_low=lambda book: f"{_added_growth(book).min():.1f}",
-    added_high=lambda book: f"{_added_growth(book).max():.1f} ({_added_growth(book).idxmax()})",
-    predicted_low=lambda book: _lowest(predicted_exponents(book)["exponent"].to_dict()),
-    predicted_high=lambda book: _highest(predicted_exponents(book)["exponent"].to_dict()),
-    adam_low=lambda book: _lowest(length_exponents(book, "adam")),
-    adam_high=lambda book: _highest(length_exponents(book, "adam")),
-    frozen_low=lambda book: _lowest(length_exponents(book, "frozen")),
-    frozen_high=lambda book: _highest(length_exponents(book, "frozen")),
-    frozen_end=lambda book: f"{max(one.high for one in length_exponents(book, 'frozen').values()):.2f}",
-    tiny_low=lambda book: _lowest(length_exponents(book, "1K rows")),
-    tiny_high=lambda book: _highest(length_exponents(book, "1K rows")),
-    apart=_apart,
-    rows=lambda book: length_exponents(book, "adam-rows")["numpy"].text(),
-    numpy=lambda book: length_exponents(book, "adam")["numpy"].text(),
-    rows_outcome=lambda _: predictions.told("06", "4"),
-    off=lambda book: prediction_errors(book)[_worst(book)].text("+.2f"),
-    off_stack=_worst,
-    off_outcome=lambda _: predictions.told("06", "exponent"),
-    tail_low=lambda book: _lowest(intervals(tail(book))),
-    tail_high=lambda book: _highest(intervals(tail(book))),
-    tail_reach=_reach,
-    kept=lambda book: _most_moved(stored.having(book, under_allocators)),
-    kept_range=lambda book: _under_tcmalloc(stored.having(book, under_allocators)),
-    kept_where=lambda book: stored.having(book, under_allocators).title,
-    runs=_invocations,
-    noise_low=lambda book: f"{_noise(book).min():.0%}",
-    noise_high=lambda book: f"{_noise(book).max():.0%}",
-    tilt=lambda book: f"{_tilt(_noise(book).max()):.2f}",
-    gpu_table=lambda _: question.PROSE.numbers["GPU-table-share"](question.document()),
-    gpu_overhead=lambda _: question.PROSE.numbers["GPU-overhead-share"](question.document()),
-    double_cpu=lambda _: question.doubled("CPU"),
-    double_gpu=lambda _: question.doubled("GPU"),
-)

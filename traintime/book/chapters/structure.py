@@ -1,7 +1,7 @@
-"""Chapter 12, parameters are not time: four structures of one size, and what predicts the time of a step."""
+"""Chapter 12, parameters are not time: four structures of one size, what predicts a step, deep against wide."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
@@ -9,22 +9,22 @@ import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import claims, original, page, predictions, stored
-from traintime.book.claims import Finding, above, any_stack, below, every, every_stack, higher, judged_together
-from traintime.book.page import Prose
+from traintime.book import claims, original, page, stored
+from traintime.book.claims import Finding, every, higher
 from traintime.book.stored import ANY, Measurements
+from traintime.book.values import Values, exact, quantity
 from traintime.errors import InputError
 from traintime.explain import formula
 from traintime.explain.formula import Formula
-from traintime.explain.statistics import Interval
 from traintime.point import make_point
-from traintime.workloads.base import FLOAT, Work
+from traintime.workloads.base import Work
 
-STACKS = ["2026-tensorflow", "2026-jax", "2026-torch"]
+STACKS = list(stored.TODAY)
 STRUCTURES = ["plain", "residual", "dense", "aggregated"]
 PAIRS = [("dense", "residual"), ("dense", "aggregated"), ("residual", "plain")]  # to compare
-SIZES: dict[str, Any] = {"workload": "blocks", "structure": ANY, "width": ANY, "depth": ANY}
 DEPTHS = [4, 8, 16]
+# The networks of the four structures, by their sizes: other networks of the machine are none of these.
+SIZES: dict[str, Any] = {"workload": "blocks", "structure": ANY, "width": [8, 11, 15, 16, 20, 30, 32], "depth": DEPTHS}
 DEEP, MIDDLE = DEPTHS[-1], 8  # MIDDLE: the depth at which single things are changed
 # Maps a convolution gives, so that all structures of a depth have the same parameters and the same arithmetic.
 WIDTHS = {"plain": dict.fromkeys(DEPTHS, 32), "residual": dict.fromkeys(DEPTHS, 32)}
@@ -36,13 +36,21 @@ PREDICTORS: dict[str, Formula] = {
     "parameters": formula.BY_PARAMETERS,
     "operations": formula.BY_OPERATIONS,
     "bytes of activations": formula.BY_BYTES,
-    "operations and bytes": formula.BY_BOTH,
 }
-ALONE = list(PREDICTORS)[:3]
+ALONE = list(PREDICTORS)
 FEWEST = 6  # networks of a stack, for a line to be judged by those it leaves out
+# From shallow and wide to deep and narrow, at the same parameters; the operations of the dense layers differ by 15 %.
+CONVOLUTIONS, DENSE_LAYERS = "{depth} convolutions of {width} maps", "{layers} dense layers of {hidden:,} units"
+PLAIN: dict[str, Any] = {"workload": "blocks", "structure": "plain"}
+SHAPES: dict[str, list[dict[str, Any]]] = {
+    CONVOLUTIONS: [PLAIN | {"depth": depth, "width": width} for depth, width in ((2, 90), (4, 64), (16, 32), (64, 16))],
+    DENSE_LAYERS: [{"workload": "dense", "layers": n, "hidden": wide} for n, wide in ((2, 1024), (8, 478), (32, 243))],
+}
+shapes_machine = functools.partial(stored.of, "amd-epyc-family25-model17-2-cores-24-gib")  # that trained them
+claim = functools.partial(claims.of_chapter("12"), source="S1")
 
 
-# The networks and their steps
+# The networks, what a step of them has to do, and what it takes
 
 
 def sizes(structure: str, depth: int) -> dict[str, Any]:
@@ -57,21 +65,21 @@ def sizes(structure: str, depth: int) -> dict[str, Any]:
     return {"structure": structure, "depth": depth, "width": WIDTHS[structure][depth]}
 
 
-def step_work(structure: str, depth: int = DEEP) -> Work:
-    """What a step of this network has to do: parameters, flops, activation_bytes."""
-    return make_point("blocks", **sizes(structure, depth)).work
+def work(**fields: Any) -> Work:
+    """What a step of a network with these fields has to do: parameters, flops, activation_bytes."""
+    return make_point("blocks", **fields).work
 
 
 @functools.cache
 def points(book: Measurements) -> pd.DataFrame:
-    """Every network of the sweep with its ReLUs and its stack's usual compiler.
+    """Every network of the four structures with its ReLUs and its stack's usual compiler.
 
     Columns in addition to those of Measurements.points: `how`, its structure, and what a step of it has to do:
     parameters, flops, activation_bytes.
     """
     networks = _with_columns(book.points(**SIZES, side=ANY))
     names = ["structure", "side", "width", "depth", "outputs", "batch", "optimizer", "relu"]
-    works = [make_point("blocks", **{name: row[name] for name in names}).work for _, row in networks.iterrows()]
+    works = [work(**{name: row[name] for name in names}) for _, row in networks.iterrows()]
     for column in ("parameters", "flops", "activation_bytes"):
         networks[column] = [float(getattr(each, column)) for each in works]
     return networks.assign(how=networks["structure"])
@@ -79,15 +87,17 @@ def points(book: Measurements) -> pd.DataFrame:
 
 def _with_columns(networks: pd.DataFrame) -> pd.DataFrame:
     """The same; where nobody ran one, no rows that have the columns of a network."""
-    return networks if len(networks) else networks.assign(structure="", width=0, depth=0, side=0, relu=True, jit="")
+    return networks if len(networks) else networks.assign(structure="", width=0, depth=0, side=0, relu=True)
+
+
+def machines() -> Iterator[Measurements]:
+    """The machines that compared the structures, in the book's order."""
+    return (book for book in map(stored.of, stored.named()) if structure_ratio(book, "dense", "residual"))
 
 
 def measured() -> Measurements:
-    """The machine that the page shows: the first that ran the sweep."""
-    return stored.having(stored.of(), points)
-
-
-claim = functools.partial(claims.claim, on=measured)
+    """The machine that the page shows: the first that compared the structures."""
+    return next(machines(), stored.of())
 
 
 def matched(networks: pd.DataFrame) -> pd.DataFrame:
@@ -98,7 +108,7 @@ def matched(networks: pd.DataFrame) -> pd.DataFrame:
 
 
 def invocations(book: Measurements, **wanted: Any) -> pd.DataFrame:
-    """The sweep's invocations, chosen by fields."""
+    """Invocations of those networks, chosen by fields."""
     return _with_columns(book.invocations(**SIZES | wanted))
 
 
@@ -108,103 +118,96 @@ def invocations(book: Measurements, **wanted: Any) -> pd.DataFrame:
 @functools.cache
 def ratios(book: Measurements) -> pd.DataFrame:
     """Ratio of the steps of two structures, PAIRS, of equal parameters and arithmetic (Measurements.ratios)."""
-    table = book.ratios(matched(invocations(book)).assign(width=0), PAIRS, of="structure", against="depth")
-    return table.sort_values(["above", "below", "stack", "depth"], ignore_index=True)
+    return book.ratios(matched(invocations(book)).assign(width=0), PAIRS, of="structure", against="depth")
 
 
-def structure_ratio(book: Measurements, above: str, below: str, depth: int = DEEP) -> dict[str, Interval]:
-    """One structure's step over another's of as many parameters, by stack. Raises KeyError without one of STACKS."""
-    return stored.ratio_by_stack(ratios(book), STACKS, above=above, below=below, depth=depth)
+@quantity
+def structure_ratio(book: Measurements, above: str, below: str, depth: int = DEEP) -> Values:
+    """One structure's step over another's of as many parameters, by stack."""
+    return Values(stored.ratio_by_stack(ratios(book), STACKS, above=above, below=below, depth=depth))
 
 
-def depth_exponents(book: Measurements, structure: str) -> dict[str, Interval]:
+@quantity
+def depth_exponents(book: Measurements, structure: str) -> Values:
     """Exponent of a step in the depth, at equal parameters and arithmetic, by stack."""
     table = stored.chosen(book.exponents(matched(points(book)), "depth"), how=structure)
-    return {row["stack"]: stored.interval(row, "exponent") for _, row in table.iterrows()}
+    return Values({stack: stored.interval(stored.row(table, stack=stack), "exponent") for stack in STACKS})
 
 
-def with_smaller(book: Measurements) -> dict[str, Interval]:
+@quantity
+def with_smaller(book: Measurements) -> Values:
     """The dense network of 11 maps over the one with shortcuts and 32: half of the parameters, as many bytes."""
     runs = invocations(book, depth=MIDDLE)
     runs = pd.concat([stored.chosen(runs, **FEW), stored.chosen(runs, **MANY)]).assign(width=0)
-    return stored.ratio_by_stack(book.ratios(runs, PAIRS[:1], of="structure", against="depth"), STACKS)
+    return Values(stored.ratio_by_stack(book.ratios(runs, PAIRS[:1], of="structure", against="depth"), STACKS))
 
 
-@claim(
-    "12.1",
-    "At equal parameters and equal arithmetic the densely joined network of depth 16 takes longer than the one with "
-    "shortcuts, on all three stacks.",
-    source="S1",
-)
-def dense_is_slower(book: Measurements) -> Finding:
-    return every_stack(structure_ratio(book, "dense", "residual"), above(1))
-
-
-@claim(
-    "12.2",
-    "From depth 4 to 16, at equal parameters and arithmetic, the densely joined network's time grows by more than that "
-    "of the one with shortcuts, on all three stacks.",
-    source="S1",
-    says="inconclusive",
-)
-def dense_grows_faster(book: Measurements) -> Finding:
+def dense_grows_more(book: Measurements) -> Finding:
+    """Whether each stack's exponent of the dense network lies above that of the one with shortcuts."""
     dense, residual = depth_exponents(book, "dense"), depth_exponents(book, "residual")
-    figures = (f"{stack} {dense[stack].text()} against {residual[stack].text()}" for stack in STACKS)
+    figures = (f"{stack} {dense[stack]} against {residual[stack]}" for stack in STACKS)
     return Finding(every(*(higher(dense[stack], residual[stack]) for stack in STACKS)), "; ".join(figures))
 
 
-def _values(depth: int, **fields: Any) -> int:
-    """Values that a network's forward pass computes: its activations."""
-    return make_point("blocks", depth=depth, **fields).work.activation_bytes // FLOAT
+def dense_is_quadratic(_: Measurements) -> Finding:
+    """By counting: second differences over the depth that are constant, and not those of a line."""
+    depths = (4, 8, 12, 16, 20)
+    dense, residual = ([work(depth=depth, **one).activation_bytes for depth in depths] for one in (FEW, MANY))
+    square = set(np.diff(dense, 2)) == {dense[2] - 2 * dense[1] + dense[0]} != {0}
+    figures = f"dense {dense[3] / dense[0]:.1f} times, residual {residual[3] / residual[0]:.1f} times"
+    return Finding(square and not np.diff(residual, 2).any(), f"from depth 4 to 16: {figures}")
 
 
-@claims.claim_without_machine(
-    "12.11",
-    "At a fixed number of maps the activations of the densely joined network grow with the square of the depth, those "
-    "of the one with shortcuts along a line.",
-    "S1",
-    original.ARITHMETIC,
+def relus_and_shortcuts_compute(_: Measurements) -> Finding:
+    """By counting: what is left of the values without either."""
+    without = {"ReLUs": MANY | {"relu": False}, "shortcuts": MANY | {"structure": "plain"}}
+    whole = work(depth=MIDDLE, **MANY).activation_bytes
+    left = {name: work(depth=MIDDLE, **fields).activation_bytes / whole for name, fields in without.items()}
+    return Finding(max(left.values()) < 1, ", ".join(f"without {name} {of:.0%} of them" for name, of in left.items()))
+
+
+claim(
+    1,
+    "At equal parameters and equal arithmetic the densely joined network of depth 16 takes longer than the one with "
+    "shortcuts, on all three stacks.",
+    lambda book: structure_ratio(book, "dense", "residual") > 1,
+    on=measured,
 )
-def dense_is_quadratic() -> Finding:
-    dense, residual = ([_values(depth, **one) for depth in (4, 8, 12, 16, 20)] for one in (FEW, MANY))
-    square = set(np.diff(dense, 2)) == {dense[2] - 2 * dense[1] + dense[0]} != {0}  # constant, and not that of a line
-    figures = (
-        f"{name} {values[3] / values[0]:.1f} times" for name, values in {"dense": dense, "residual": residual}.items()
-    )
-    return Finding(square and not np.diff(residual, 2).any(), f"from depth 4 to 16: {', '.join(figures)}")
-
-
-@claims.claim_without_machine(
-    "12.12",
-    "With its ReLUs, and with its shortcuts, the network with shortcuts computes more values in a step.",
-    "S1",
-    original.ARITHMETIC,
+claim(
+    2,
+    "From depth 4 to 16, at equal parameters and arithmetic, the densely joined network's time grows by more than that "
+    "of the one with shortcuts, on all three stacks.",
+    dense_grows_more,
+    says="inconclusive",
+    on=measured,
 )
-def relus_and_shortcuts_compute() -> Finding:
-    whole = _values(MIDDLE, **MANY)
-    less = {"ReLUs": _values(MIDDLE, **MANY, relu=False), "shortcuts": _values(MIDDLE, **MANY | {"structure": "plain"})}
-    texts = (f"without {name} {values / whole:.0%} of them" for name, values in less.items())
-    return Finding(max(less.values()) < whole, ", ".join(texts))
-
-
-@claim(
-    "12.3",
+claim(
+    3,
     "At depth 16 the network that joins its maps once is faster than the densely joined one, on all three stacks.",
-    source="S1",
+    lambda book: structure_ratio(book, "dense", "aggregated") > 1,
     says="does not hold",
+    on=measured,
 )
-def joined_once_is_faster(book: Measurements) -> Finding:
-    return every_stack(structure_ratio(book, "dense", "aggregated"), above(1))
-
-
-@claim(
-    "12.4",
+claim(
+    4,
     "With half of the parameters and of the arithmetic, and as many bytes of activations, the densely joined network "
     "takes longer than the one with shortcuts, on at least one stack.",
-    source="S1",
+    lambda book: with_smaller(book).some > 1,
+    on=measured,
 )
-def smaller_is_slower(book: Measurements) -> Finding:
-    return any_stack(with_smaller(book), above(1))
+claim(
+    11,
+    "At a fixed number of maps the activations of the densely joined network grow along a parabola in the depth, those "
+    "of the one with shortcuts along a line.",
+    dense_is_quadratic,
+    without=original.ARITHMETIC,
+)
+claim(
+    12,
+    "With its ReLUs, and with its shortcuts, the network with shortcuts computes more values in a step.",
+    relus_and_shortcuts_compute,
+    without=original.ARITHMETIC,
+)
 
 
 # What predicts a step?
@@ -219,11 +222,8 @@ def left_out(book: Measurements) -> pd.DataFrame:
     for _, ran in points(book).dropna(subset="step_s").groupby("stack", sort=False):
         if len(ran) >= FEWEST:
             seconds = ran["step_s"].to_numpy(float)
-            parts.append(
-                ran.assign(
-                    **{f"{n} error": formula.leave_one_out(line, ran, seconds) for n, line in PREDICTORS.items()}
-                )
-            )
+            errors = {f"{n} error": formula.leave_one_out(line, ran, seconds) for n, line in PREDICTORS.items()}
+            parts.append(ran.assign(**errors))
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
@@ -235,19 +235,39 @@ def prediction_errors(book: Measurements) -> pd.DataFrame:
     """
     rows = []
     for stack, ran in left_out(book).groupby("stack", sort=False):
-        repeat = formula.repeat_error(book.spread(str(stack), "step_s"), ran["runs"].to_numpy())
+        repeat = formula.repeat_error(book.spread(str(stack)), ran["runs"].to_numpy())
         errors = {name: ran[f"{name} error"].abs().mean() for name in PREDICTORS}
         rows.append({"stack": stack} | errors | {"networks": len(ran), "repeat": repeat})
     return pd.DataFrame(rows, columns=["stack", *PREDICTORS, "networks", "repeat"]).set_index("stack")
 
 
-@claim(
-    "12.5",
-    "Of three predictors of a step, bytes of activations have the smallest error and parameters the largest, at least "
-    "twice as large, on all three stacks.",
-    source="S1",
-)
+@quantity
+def mean_errors(book: Measurements, name: str) -> Values:
+    """One column of `prediction_errors`, in percent."""
+    return exact(prediction_errors(book).loc[STACKS, name].to_dict(), ".0f", 100)
+
+
+@quantity
+def fewer_is_faster(book: Measurements, count: str = "parameters") -> Values:
+    """Of all pairs of a stack's networks whose parameters differ: the share in which the one with less of a count
+    (a column of `points`) is the faster, by stack.
+    """
+    shares = {}
+    for stack, ran in points(book).dropna(subset="step_s").groupby("stack", sort=False):
+        rows = zip(ran["parameters"], ran[count], ran["step_s"], strict=True)
+        apart = [(a, b) for a, b in combinations(rows, 2) if abs(np.log(a[0] / b[0])) > SAME]
+        if apart:
+            shares[str(stack)] = float(np.mean([(a[1] < b[1]) == (a[2] < b[2]) for a, b in apart]))
+    return exact(shares, ".0%", unit="of pairs").only(*STACKS)
+
+
+def misranked(book: Measurements, count: str = "parameters") -> Values:
+    """Of the same pairs, the share in which the one with less of a count is the slower, in percent, by stack."""
+    return exact({name: 1 - share.value for name, share in fewer_is_faster(book, count).items()}, ".0f", 100)
+
+
 def bytes_predict_best(book: Measurements) -> Finding:
+    """Whether the errors of the three counts are in that order on each stack, the largest twice the smallest."""
     table = prediction_errors(book).loc[STACKS, ALONE]
     least, most = table.min(axis=1), table.max(axis=1)
     holds = (table[ALONE[2]] == least) & (table[ALONE[0]] == most) & (most >= 2 * least)
@@ -255,7 +275,31 @@ def bytes_predict_best(book: Measurements) -> Finding:
     return Finding(bool(holds.all()), "; ".join(figures))
 
 
-# One change at a time
+claim(
+    5,
+    "Of three predictors of a step, bytes of activations have the smallest error and parameters the largest, at least "
+    "twice as large, on all three stacks.",
+    bytes_predict_best,
+    on=measured,
+)
+claim(
+    9,
+    "Of two networks the one with fewer parameters is the faster one in more than nine of ten pairs, on all three "
+    "stacks.",
+    lambda book: fewer_is_faster(book) > 0.9,
+    says="does not hold",
+    on=measured,
+)
+claim(
+    10,
+    "Of two networks the one with fewer parameters is usually the faster one: in more than half of the pairs, on all "
+    "three stacks.",
+    lambda book: fewer_is_faster(book) > 0.5,
+    on=measured,
+)
+
+
+# One change at a time; deep and narrow, or shallow and wide
 
 
 def without_relu(book: Measurements) -> pd.DataFrame:
@@ -264,88 +308,45 @@ def without_relu(book: Measurements) -> pd.DataFrame:
     return book.ratios(runs, [(True, False)], of="relu", against="depth")
 
 
-def without_xla(book: Measurements) -> pd.DataFrame:
-    """A step of TensorFlow compiled by XLA, which is its default, over one without (Measurements.ratios)."""
-    runs = matched(invocations(book, depth=MIDDLE, jit=["auto", "off"], stack=STACKS[0]))
-    return book.ratios(runs.assign(width=0), [("auto", "off")], of="jit", against="depth")
-
-
-def relu_ratios(book: Measurements) -> dict[str, Interval]:
-    """The network with shortcuts with its ReLUs over the same without, by stack."""
-    return stored.ratio_by_stack(without_relu(book), STACKS, structure="residual")
-
-
-def xla_ratio(book: Measurements, structure: str) -> Interval:
-    """TensorFlow's step of a structure with XLA over the one without."""
-    return stored.ratio_by_stack(without_xla(book), STACKS[:1], structure=structure)[STACKS[0]]
-
-
-@claim(
-    "12.6",
+claim(
+    6,
     "Without its ReLUs the network with shortcuts takes less than 10 % less time, on all three stacks.",
-    source="S1",
+    lambda book: Values(stored.ratio_by_stack(without_relu(book), STACKS, structure="residual")) < 1 / 0.9,
     says="inconclusive",
+    on=measured,
 )
-def relus_are_cheap(book: Measurements) -> Finding:
-    return every_stack(relu_ratios(book), below(1 / 0.9))
-
-
-@claim(
-    "12.7",
+claim(
+    7,
     "Without its shortcuts it takes less than 10 % less time, on all three stacks.",
-    source="S1",
+    lambda book: structure_ratio(book, "residual", "plain", MIDDLE) < 1 / 0.9,
     says="inconclusive",
+    on=measured,
 )
-def shortcuts_are_cheap(book: Measurements) -> Finding:
-    return every_stack(structure_ratio(book, "residual", "plain", MIDDLE), below(1 / 0.9))
 
 
-@claim(
-    "12.8",
-    "Without XLA a step on TensorFlow is faster than with it, in all four structures.",
-    says="inconclusive",
-)
-def xla_is_slower(book: Measurements) -> Finding:
-    return judged_together(*(every_stack({name: xla_ratio(book, name)}, above(1)) for name in STRUCTURES))
+@quantity
+def deeper(book: Measurements, kind: str, shallow: int = 0, deep: int = -1) -> Values:
+    """A deep and narrow network's step over a shallow and wide one's, by stack. shallow, deep: places in SHAPES."""
+    pair = [SHAPES[kind][shallow], SHAPES[kind][deep]]
+    return Values({stack: book.sides(*pair, stack=stack).interval(lambda s: s[1] / s[0]) for stack in STACKS})
 
 
-# Fewer parameters, less time?
-
-
-def fewer_is_faster(book: Measurements, count: str = "parameters") -> dict[str, float]:
-    """Of all pairs of a stack's networks whose parameters differ: the share in which the one with less of a count
-    (a column of `points`) is the faster.
-    """
-    shares = {}
-    for stack, ran in points(book).dropna(subset="step_s").groupby("stack", sort=False):
-        rows = zip(ran["parameters"], ran[count], ran["step_s"], strict=True)
-        apart = [(a, b) for a, b in combinations(rows, 2) if abs(np.log(a[0] / b[0])) > SAME]
-        if apart:
-            shares[str(stack)] = float(np.mean([(a[1] < b[1]) == (a[2] < b[2]) for a, b in apart]))
-    return shares
-
-
-@claim(
-    "12.9",
-    "Of two networks the one with fewer parameters is the faster one in more than nine of ten pairs, on all three "
-    "stacks.",
-    source="S1",
+claim(
+    13,
+    "64 convolutions of 16 maps take at least twice as long as 4 of 64 maps on all three stacks.",
+    lambda book: deeper(book, CONVOLUTIONS, shallow=1) > 2,
+    source="ours",
     says="does not hold",
+    on=shapes_machine,
 )
-def fewer_are_faster(book: Measurements) -> Finding:
-    shares = {stack: fewer_is_faster(book)[stack] for stack in STACKS}
-    figure = "; ".join(f"{stack} {share:.0%} of pairs" for stack, share in shares.items())
-    return Finding(min(shares.values()) > 0.9, figure)
-
-
-@claim(
-    "12.10",
-    "Of two networks the one with fewer parameters is usually the faster one: in more than half of the pairs, on all "
-    "three stacks.",
-    source="S1",
+claim(
+    14,
+    "32 layers of 243 units take at least 1.2 times as long as 2 of 1,024 on all three stacks.",
+    lambda book: deeper(book, DENSE_LAYERS) > 1.2,
+    source="ours",
+    says="inconclusive",
+    on=shapes_machine,
 )
-def fewer_are_usually_faster(book: Measurements) -> Finding:
-    return Finding(min(fewer_is_faster(book)[stack] for stack in STACKS) > 0.5, fewer_are_faster(book).figure)
 
 
 # What the page shows
@@ -354,7 +355,7 @@ def fewer_are_usually_faster(book: Measurements) -> Finding:
 def work_table(depth: int = MIDDLE) -> HTML:
     """What a step of each structure has to do at this depth."""
     return page.columns(
-        pd.DataFrame([sizes(name, depth) | vars(step_work(name, depth)) for name in STRUCTURES]),
+        pd.DataFrame([sizes(name, depth) | vars(work(**sizes(name, depth))) for name in STRUCTURES]),
         structure="",
         width="maps",
         parameters=("parameters", 1, ","),
@@ -363,24 +364,17 @@ def work_table(depth: int = MIDDLE) -> HTML:
     )
 
 
-def comparison_table(book: Measurements) -> HTML:
-    """Ratios of steps on every machine that ran the sweep, a column each: at equal parameters and operations, and at
-    half of both.
-    """
-    if points(book).empty:
-        return page.nothing()
-    machines = [each for each in map(stored.of, stored.named()) if len(points(each))]
-    compared: dict[str, Callable[[Measurements], dict[str, Interval]]] = {
-        f"dense / residual, depth {DEEP}": lambda each: structure_ratio(each, "dense", "residual"),
-        f"dense / joined once, depth {DEEP}": lambda each: structure_ratio(each, "dense", "aggregated"),
-        f"small dense / residual, depth {MIDDLE}": with_smaller,
-    }
-    rows = []
-    for name, ratios_of in compared.items():
-        found = [stored.or_none(functools.partial(ratios_of, each)) or {} for each in machines]
-        for stack in STACKS:
-            rows.append([name, stack, *(each[stack].text() if stack in each else "" for each in found)])
-    return page.table(["steps", "stack", *(each.title for each in machines)], rows)
+def comparison_table() -> HTML:
+    """Ratios of steps on every machine that compared them: at equal parameters and operations, and at half of both."""
+    compared = {f"{a} / {b}, depth {DEEP}": functools.partial(structure_ratio, above=a, below=b) for a, b in PAIRS[:2]}
+    compared[f"small dense / residual, depth {MIDDLE}"] = with_smaller
+    rows = [[f"{name}, {book.title}", *_cells(of(book))] for name, of in compared.items() for book in machines()]
+    return page.table(["steps", *stored.TODAY.values()], rows) if rows else page.nothing()
+
+
+def _cells(found: Values) -> list[str]:
+    """A cell for each stack: its value with the interval, or that nobody measured it."""
+    return [str(found[stack]) if stack in found else "not measured yet" for stack in STACKS]
 
 
 def predicted_table(book: Measurements) -> HTML:
@@ -391,98 +385,13 @@ def predicted_table(book: Measurements) -> HTML:
     )
 
 
-def changed_table(book: Measurements) -> HTML:
-    """What one change at a time takes off a step: ReLUs, shortcuts, XLA; folded."""
-    bare = stored.chosen(ratios(book), above="residual", below="plain", depth=MIDDLE).assign(structure="residual")
-    changes = {"without ReLUs": without_relu(book), "without shortcuts": bare, "without XLA": without_xla(book)}
-    return page.columns(
-        pd.concat([table.assign(change=change) for change, table in changes.items() if len(table)] or [bare]),
-        fold="Each change, with its interval",
-        change="",
-        stack="stack",
-        structure="network",
-        ratio=("with / without", page.span),
-    )
-
-
-def here_table(book: Measurements) -> HTML:
-    """The networks of a run: what they have to do, and what a step takes."""
-    return page.columns(
-        points(book).sort_values(["stack", "depth", "structure"]),
-        stack="stack",
-        network=("network, depth", lambda row: f"{row['structure']}, {row['depth']}"),
-        parameters=("parameters", 1, ",.0f"),
-        activation_bytes=("activations (MB)", 1e-6, ".0f"),
-        step_s=("step here (ms)", lambda row: f"{row['step_s'] * 1e3:,.1f}" if row["step_s"] > 0 else row["status"]),
-    )
-
-
-def _by_stack(name: str, values: Callable[[Measurements], Mapping[str, Any]]) -> dict[str, Any]:
-    """Numbers of the prose, one a stack: an Interval with its ends, a share in percent."""
-
-    def text(stack: str, book: Measurements) -> str:
-        value = values(book)[stack]
-        return value.text() if isinstance(value, Interval) else f"{value:.0%}"
-
-    return {f"{name}_{stack[5:]}": functools.partial(text, stack) for stack in STACKS}
-
-
-def _ends(values: Mapping[str, Any], spec: str = ".1f", scale: float = 1.0) -> str:
-    """The smallest and the largest of the stacks' values: "1.7 to 2.0"."""
-    found = [scale * (one.value if isinstance(one, Interval) else one) for one in (values[stack] for stack in STACKS)]
-    return f"{min(found):{spec}} to {max(found):{spec}}"
-
-
-def _errors(name: str) -> Callable[[Measurements], str]:
-    return lambda book: _ends(prediction_errors(book)[name].to_dict(), ".0f", 100) + "%"
-
-
-def second(book: Measurements) -> Measurements:
-    """The first other machine that ran the sweep. Raises KeyError where there is none."""
-    others = (stored.of(name) for name in stored.named() if name != book.machine)
-    return stored.measured([other for other in others if len(points(other))])[0]
-
-
-def _bytes(structure: str, depth: int, width: int) -> int:
-    return make_point("blocks", structure=structure, depth=depth, width=width).work.activation_bytes
-
-
-def _growth(structure: str) -> float:
-    """Bytes of activations at the largest depth over those at the smallest, at the widths of equal parameters."""
-    small, large = (_bytes(structure, depth, WIDTHS[structure][depth]) for depth in (DEPTHS[0], DEEP))
-    return large / small
-
-
-PROSE = Prose(
-    "str",
-    there=lambda book: page.title(book, points(book)),
-    second=lambda book: second(book).title,
-    networks=lambda book: f"{prediction_errors(book)['networks'].max()}",
-    dense=lambda book: _ends(structure_ratio(book, "dense", "residual")),
-    dense_second=lambda book: _ends(structure_ratio(second(book), "dense", "residual")),
-    smaller=lambda book: _ends(with_smaller(book), ".2f"),
-    parameters=_errors("parameters"),
-    bytes=_errors("bytes of activations"),
-    repeat=_errors("repeat"),
-    pairs=lambda book: _ends(fewer_is_faster(book), ".0f", 100) + "%",
-    pairs_bytes=lambda book: _ends(fewer_is_faster(book, "activation_bytes"), ".0f", 100) + "%",
-    pairs_operations=lambda book: _ends(fewer_is_faster(book, "flops"), ".0f", 100) + "%",
-    **_by_stack("operations", lambda book: prediction_errors(book)["operations"]),
-    **_by_stack("bytes", lambda book: prediction_errors(book)["bytes of activations"]),
-    **_by_stack("once", lambda book: structure_ratio(book, "dense", "aggregated")),
-    once_second=lambda book: _ends(structure_ratio(second(book), "dense", "aggregated")),
-    grows_dense=lambda book: _ends(depth_exponents(book, "dense"), ".2f"),
-    grows_residual=lambda book: _ends(depth_exponents(book, "residual"), ".2f"),
-    wider=lambda _: f"{_bytes('dense', DEEP, FEW['width']) / _bytes('dense', DEPTHS[0], FEW['width']):.1f}",
-    matched_dense=lambda _: f"{_growth('dense'):.1f}",
-    matched_residual=lambda _: f"{_growth('residual'):.1f}",
-    dense_mb=lambda _: f"{step_work('dense').activation_bytes / 1e6:.0f} MB",
-    residual_mb=lambda _: f"{step_work('residual').activation_bytes / 1e6:.0f} MB",
-    thin=lambda _: str(sizes("dense", DEEP)["width"]),
-    wide=lambda _: str(sizes("residual", DEEP)["width"]),
-    few=lambda _: f"{make_point('blocks', depth=MIDDLE, **FEW).work.parameters:,}",
-    many=lambda _: f"{make_point('blocks', depth=MIDDLE, **MANY).work.parameters:,}",
-    predicted_bytes=lambda _: predictions.told("12", "5"),
-    predicted_once=lambda _: predictions.told("12", "3"),
-    predicted_relu=lambda _: predictions.told("12", "6"),
-)
+def shapes_table(book: Measurements) -> HTML:
+    """A step of each shape over that of the shallowest of its kind, by stack, next to what a step has to do; folded."""
+    rows, found = [], deeper(book, CONVOLUTIONS) or deeper(book, DENSE_LAYERS)
+    for kind, shapes in SHAPES.items():
+        for place, fields in enumerate(shapes):
+            of = make_point(**fields).work
+            cells = _cells(deeper(book, kind, 0, place)) if place else ["1"] * len(STACKS)
+            rows.append([kind.format(**fields), f"{of.flops / 1e9:.1f}", f"{of.activation_bytes / 1e6:.0f}", *cells])
+    heads = ["step / the shallowest", "operations (10⁹)", "activations (MB)", *stored.TODAY.values()]
+    return page.table(heads, rows, fold="Every shape: its work and its step") if found else page.nothing()

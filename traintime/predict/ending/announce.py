@@ -62,17 +62,14 @@ class Deadline:
     a moment that has passed.
     """
 
-    def __init__(self, given: str | float | timedelta | datetime, wall: Callable[[], datetime] = datetime.now) -> None:
-        self.moment: datetime | None = None
-        self.seconds = 0.0
-        if isinstance(given, datetime):
-            self.moment = given.astimezone(UTC)
-            if self.moment <= wall().astimezone(UTC):
-                raise InputError("deadline", str(given), "has passed", "Give a moment that is still to come.")
-            return
-        self.seconds = durations.seconds(given, "deadline")
-        if not self.seconds > 0:
-            raise InputError("deadline", given, "leaves no time at all", durations.REMEDY)
+    def __init__(self, given: str | float | timedelta | datetime, wall: Callable[[], datetime]) -> None:
+        self.moment = given.astimezone(UTC) if isinstance(given, datetime) else None
+        if self.moment is None:
+            self.seconds = durations.seconds(given, "deadline")
+            if not self.seconds > 0:
+                raise InputError("deadline", given, "leaves no time at all", durations.REMEDY)
+        elif self.moment <= wall().astimezone(UTC):
+            raise InputError("deadline", str(given), "has passed", "Give a moment that is still to come.")
 
     def left(self, elapsed: float, now: datetime) -> float:
         """Seconds until then, negative afterwards; elapsed: seconds since training began.
@@ -219,7 +216,9 @@ class Ending:
 
     def _lines(self, progress: Progress, begins: bool) -> list[str]:
         elapsed = self.clock() - progress.start
-        if progress.steps is not None and not progress.observed and not self._hurried(elapsed):
+        # Whether the first line should wait no longer, however little was seen.
+        hurried = self._deadline is not None and elapsed >= HASTE_S and self._said is None and not self._missed
+        if progress.steps is not None and not progress.observed and not hurried:
             return []
         self._next = progress.start + elapsed + max(PAUSE_S, PAUSE * elapsed)
         if progress.steps is None:
@@ -230,24 +229,18 @@ class Ending:
         changed = estimate.meets is not None and estimate.meets == self._missed
         if changed:
             self._missed = not estimate.meets
-        elif not self._is_due(progress, estimate, elapsed, begins):
+        elif not self._is_due(progress, estimate.remaining, elapsed, begins, hurried or bool(estimate.meets)):
             return []
         self._said = elapsed
         # Who writes a loop knows of its validation; Keras tells no callback whether `fit` has any.
         return [self._line(estimate, elapsed, changed, unseen=progress.unseen and not self.argument)]
 
-    def _hurried(self, elapsed: float) -> bool:
-        """Whether the first line should wait no longer, however little was seen."""
-        return self._deadline is not None and elapsed >= HASTE_S and self._said is None and not self._missed
-
-    def _is_due(self, progress: Progress, estimate: EndEstimate, elapsed: float, begins: bool) -> bool:
+    def _is_due(self, progress: Progress, remaining: Interval, elapsed: float, begins: bool, hurried: bool) -> bool:
         if self._began is None:
             self._began = elapsed
         if self._said is None:
-            remaining = estimate.remaining
             sure = remaining.high - remaining.low < 2 * SURE * remaining.value
-            patient = elapsed >= self._began + PATIENCE_S or self._hurried(elapsed)
-            return remaining.value > 0 and (sure or patient or bool(estimate.meets))
+            return remaining.value > 0 and (sure or hurried or elapsed >= self._began + PATIENCE_S)
         if self._every == "epoch":
             return begins
         if self._every == "doubling":

@@ -85,7 +85,7 @@ class TrainingLoop:
         if not self._done:
             remedy = "Give what can be gone through again, such as a list or a DataLoader."
             raise InputError("batches", type(batches).__name__, f"gave nothing in epoch {self._epoch - 1}", remedy)
-        self._ending.tell(Progress.steps_end)
+        self._ending.tell(Progress.epoch_ends, False)
         if self._epoch == self.epochs and self._live:
             self._live.stop()
 

@@ -97,19 +97,17 @@ class Progress:
         """As `step_done`, of a validation."""
         if self._validation_began is not None and batch >= self._tested:
             self._tested = batch + 1
-            if self._first_tested is None:
-                self._first_tested = self._tested, time
+            self._first_tested = self._first_tested or (self._tested, time)
 
     def validation_ends(self, time: float) -> None:
         """Validation ends. One before any step is no part of what repeats."""
         began, self._validation_began = self._validation_began, None
         if began is None or not self._run:
             return
-        seconds = max(time - max(began, self._since), 0.0)
-        expected = seconds
-        if not len(self.validations) and self._first_tested is not None and self._tested > self._first_tested[0]:
+        seconds = expected = max(time - max(began, self._since), 0.0)
+        first, at = self._first_tested or (self._tested, time)
+        if not len(self.validations) and self._tested > first:
             # The first batch of the first validation compiles: the others tell what all will take.
-            first, at = self._first_tested
             expected = min(max(time - at, 0.0) * self._tested / (self._tested - first), seconds)
         self.validations.add(expected)
         self._since += seconds
@@ -121,17 +119,13 @@ class Progress:
         self.validation_begins(self._since)
         self.validation_ends(time)
 
-    def epoch_ends(self) -> None:
-        """The epoch's steps and its validation are over, and all of them were told of."""
-        self.steps_end()
-        self.over = True
-
-    def steps_end(self) -> None:
-        """The epoch's steps are over; its validation may come."""
+    def epoch_ends(self, over: bool = True) -> None:
+        """The epoch's steps are over, and all of them were told of. over: whether its validation is, too."""
         if self.done:
             if self._validated[-1:] == [self._place]:
                 self._validated[-1] = self.epoch + 1.0  # an end, also where more steps were told of
             self.steps = self._whole = self.done
+        self.over = over
 
     def training_ends(self) -> None:
         """Nothing comes any more."""

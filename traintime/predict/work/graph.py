@@ -7,19 +7,10 @@ from typing import Any
 
 from traintime.errors import InputError
 from traintime.predict.work import layers, optimizers
-from traintime.predict.work.layers import Call, tensors
+from traintime.predict.work.layers import Call, size
 from traintime.workloads.base import FLOAT, FLOAT32, UPDATES, Update, Work
 
 PROBED = "Ask traintime.estimate, which trains it for a moment (tier='probed')."
-
-
-class UnknownLayer(InputError):
-    """Layers whose work is not known, so that the whole model's is not. layers: name -> class, and what is unusual."""
-
-    def __init__(self, model: str, unknown: dict[str, str]) -> None:
-        self.layers = unknown
-        listed = "; ".join(f"{name} ({what})" for name, what in unknown.items())
-        super().__init__("model", model, f"has layers whose work is not known: {listed}", PROBED)
 
 
 @dataclass
@@ -27,48 +18,37 @@ class LayerWork:
     """The work of one layer in a step, all its calls together.
 
     name: with the names of the models that it is in, "encoder/dense"; kind: its class; dtype: that it computes with;
-    update: of its trained parameters, a deferred table's own; cost: all but the update (where no gradient passes it and
-    its weights need none, launches and products are the forward pass's alone); frozen: parameters that nothing trains;
-    table: those of a table that is trained whole; rows: of a deferred table that a step reads.
+    work: with the update of its trained parameters, of a deferred table of the rows that a step reads; where no
+    gradient passes it and its weights need none, launches and products are the forward pass's alone.
     """
 
     name: str
     kind: str
     dtype: str
-    update: Update
-    cost: Work = field(default_factory=Work)
-    parameters: int = 0
-    trained: int = 0
-    frozen: int = 0
-    table: int = 0
-    rows: int = 0
-
-    @property
-    def work(self) -> Work:
-        """All of it, the update included."""
-        return self.update.work(self.parameters, self.trained) + self.cost
+    work: Work = field(default_factory=Work)
 
 
 @dataclass(frozen=True)
 class ModelWork:
-    """The work of one training step of a model.
+    """The work of one training step of a Keras model, or of a PyTorch module (work.torch).
 
-    layers: in the order of their first call, inputs included; total: their sum; forward: the forward pass alone;
+    layers: LayerWork in the order of their first call, inputs included, or torch's ModuleMemory; total: of the model;
     frozen: parameters that nothing trains; table_parameters: parameters in tables of embeddings whose rows the
-    optimizer all moves at each step, so that a deferred table does not count; tables: those embeddings, once for each
-    time that a step reads one; input_bytes: of a batch, as the inputs' dtypes have it; target_bytes: of a batch, as far
-    as the losses tell it; compute_dtype: in which most operations of the products are computed.
+    optimizer all moves at each step, so that a deferred table does not count; tokens: of these, those that a batch
+    reads at most. Of a Keras model alone: forward: the forward pass by itself; tables: those embeddings, once for each
+    time that a step reads one; batch_bytes: of a batch, its inputs as their dtypes have it, and its targets as far as
+    the losses tell them; compute_dtype: in which most operations of the products are computed.
     """
 
-    layers: tuple[LayerWork, ...]
+    layers: tuple[Any, ...]
     total: Work
-    forward: Work
     frozen: int
     table_parameters: int
-    tables: tuple[Any, ...]
-    input_bytes: int
-    target_bytes: int
-    compute_dtype: str
+    tokens: int
+    forward: Work | None = None
+    tables: tuple[Any, ...] = ()
+    batch_bytes: int = 0
+    compute_dtype: str = FLOAT32
 
 
 def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | None = None) -> ModelWork:
@@ -95,38 +75,39 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
     parameters as a deferred table's rows; lstm leaves out its dense layer's activation; an LSTM with a fused kernel
     (algorithm "native") is unknown here.
 
-    Raises InputError for a model that is not built, is no graph of layers or trains by a train_step of its own, for
-    shapes that are unknown, and without an optimizer; UnknownLayer, an InputError, for layers without a rule.
+    Raises InputError for a model that is not built, is no graph of known layers or trains by a train_step of its own,
+    for shapes that are unknown, and without an optimizer.
     """
-    if type(batch_size) is not int or batch_size < 1:
-        raise InputError("batch_size", batch_size, "is no number of samples", "Give a whole number of 1 or more.")
     graph = _graph(model)
-    if unknown := dict(_unknown(graph.operations, "")):
-        raise UnknownLayer(model.name, unknown)
-    if optimizer is None:
-        optimizer = getattr(model, "optimizer", None)
-    if optimizer is None:
+    if unknown := "; ".join(_unknown(graph.operations, "")):
+        raise InputError("model", model.name, f"has layers whose work is not known: {unknown}", PROBED)
+    if optimizer is None and (optimizer := getattr(model, "optimizer", None)) is None:
         remedy = "Call model.compile(optimizer, loss) first, or give optimizer=…."
         raise InputError("optimizer", None, "is known of no model that is not compiled", remedy)
-    update = optimizers.of(optimizer)
-    shapes = _shapes(graph, batch_size, length)
-    trained: set[int] = {id(each) for each in model.trainable_variables}
-    walk, forward = _Walk(trained, update), _Walk(set(), update)
-    for each in (forward, walk):
-        outputs = each.model(graph, each.inputs(graph, shapes), "")
-        each.outside(model, model.name)
+    walk = _Walk({id(each) for each in model.trainable_variables}, optimizers.of(optimizer))
+    inputs = [walk.input(*each) for each in zip(graph.inputs, _shapes(graph, batch_size, length), strict=True)]
+    outputs = walk.model(graph, inputs, "")
+    walk.outside(model, model.name)
     works = tuple(walk.works.values())
-    largest = max(works, key=lambda each: each.cost.flops)
+    largest = max(works, key=lambda each: each.work.flops)
+    tables = {id(each): each for each in walk.tables}.values()
+    table = sum(size(weight) for each in tables for weight in each.weights)
+    looked_up = sum(each.work.activation_bytes // FLOAT for each in works if each.kind == "Embedding")
+    targets = [
+        size(output) // (output.shape[-1] if takes_classes(loss) else 1)  # a class number, or as many as come out
+        for loss, output in zip(losses(model), outputs, strict=False)
+        if loss is not None
+    ]
     return ModelWork(
-        works,
-        _total(works, update),
-        of_forward(_total(forward.works.values(), update)),
-        sum(each.frozen for each in works),
-        sum(each.table for each in works),
-        tuple(walk.tables),
-        sum(each.cost.activation_bytes for each in works if each.kind == "InputLayer"),
-        sum(_target_bytes(loss, output) for loss, output in zip(losses(model), outputs, strict=False)),
-        largest.dtype if largest.cost.flops else FLOAT32,
+        layers=works,
+        total=sum((each.work for each in works), Work()),
+        frozen=walk.frozen,
+        table_parameters=table,
+        tokens=min(looked_up, table),
+        forward=of_forward(walk.forward),
+        tables=tuple(walk.tables),
+        batch_bytes=sum(map(layers.nbytes, inputs)) + FLOAT * sum(targets),
+        compute_dtype=largest.dtype if largest.work.flops else FLOAT32,
     )
 
 
@@ -161,40 +142,33 @@ def takes_classes(loss: Any) -> bool:
     return "sparse" in (text or "").lower()
 
 
-def _target_bytes(loss: Any, output: Any) -> int:
-    """Bytes of an output's targets: a class number, or as many float32 numbers as its own; none without a loss."""
-    numbers = layers.size(output) // (output.shape[-1] if takes_classes(loss) else 1)
-    return FLOAT * numbers if loss is not None else 0
-
-
 # The graph
 
 
 def _graph(model: Any) -> Any:
     """The functional model that a model is. Raises InputError where it is not one."""
-    name = getattr(model, "name", model)
     bases = [each.__name__ for each in type(model).__mro__ if each.__module__.startswith("keras.")]
     if "Model" not in bases:
         raise InputError("model", type(model).__name__, "is no Keras 3 model", "Give a keras.Model.")
     if not getattr(model.train_step, "__module__", "").startswith("keras."):
         problem = "has a train_step of its own, whose work its layers do not tell"
-        raise InputError("model", name, problem, PROBED)
+        raise InputError("model", model.name, problem, PROBED)
     if bases[0] == "Sequential" and model._functional is None:
         remedy = "Call model.build(input_shape), or put keras.Input(shape) first."
-        raise InputError("model", name, "is not built, so that its shapes are unknown", remedy)
+        raise InputError("model", model.name, "is not built, so that its shapes are unknown", remedy)
     if layers.why_unknown(model):
         problem = "computes in a call of its own, and is no graph of layers that could be read"
-        raise InputError("model", name, problem, PROBED)
+        raise InputError("model", model.name, problem, PROBED)
     return model._functional if bases[0] == "Sequential" else model
 
 
-def _unknown(operations: Iterable[Any], path: str) -> Iterator[tuple[str, str]]:
+def _unknown(operations: Iterable[Any], path: str) -> Iterator[str]:
     """Name and class of each operation without a rule, in models and wrappers inside, too."""
     for operation in operations:
         full = path + operation.name
         if why := layers.why_unknown(operation):
-            yield full, why
-        elif inner := layers.MADE_OF.get(layers.rule_name(operation)):
+            yield f"{full} ({why})"
+        elif inner := layers.MADE_OF.get(layers.home(operation).__name__):
             yield from _unknown(inner(operation), f"{full}/")
 
 
@@ -232,19 +206,10 @@ def refuse_other_batch(inputs: Iterable[Any], batch_size: int) -> None:
 # The walk
 
 
-def _total(works: Iterable[LayerWork], update: Update) -> Work:
-    """The sum over the layers; the optimizer's part divided once, where gradients of several steps are added up."""
-    own = [each for each in works if each.update is update]
-    others = [each.update.work(each.parameters, each.trained) for each in works if each.update is not update]
-    start = update.work(sum(each.parameters for each in own), sum(each.trained for each in own))
-    return sum([*others, *(each.cost for each in works)], start)
-
-
 class _Walk:
     """Goes through a graph in the order in which it is computed, with the shapes of a batch.
 
-    trained: ids of the variables that the optimizer moves, none for a forward pass alone; update: its update of one;
-    works: by the layers' ids.
+    trained: ids of the variables that the optimizer moves; update: its update of one. works: by the layers' ids.
     """
 
     def __init__(self, trained: set[int], update: Update) -> None:
@@ -252,23 +217,23 @@ class _Walk:
 
         self.keras, self.trained, self.update = keras, trained, update
         self.works: dict[int, LayerWork] = {}
+        self.forward = Work()
+        self.frozen = 0  # parameters that nothing trains
         self.tables: list[Any] = []  # embeddings that are trained whole, once for each call
         self._reached: dict[int, Any] = {}  # tensors whose gradient a step needs; kept, so that ids stay theirs
-        self._counted: dict[int, Any] = {}  # weights
+        self._counted: set[int] = set()  # weights
 
-    def needs(self, value: Any) -> bool:
-        """Whether a step needs the gradient of a tensor or of a weight."""
-        return id(value) in self._reached or id(value) in self.trained
+    def needs(self, nest: Any) -> bool:
+        """Whether a step needs the gradient of a tensor or a weight, or of any in a nest of them."""
+        return any(id(each) in self._reached or id(each) in self.trained for each in self.keras.tree.flatten(nest))
 
-    def inputs(self, graph: Any, shapes: list[tuple[int, ...]]) -> list[Any]:
-        """A tensor for each input of the whole model."""
-        made = []
-        for place, shape in zip(graph.inputs, shapes, strict=True):
-            made.append(self.keras.KerasTensor(shape, dtype=place.dtype))
-            layer = place._keras_history.operation
-            cost = Work(activation_bytes=layers.nbytes(made[-1]))
-            self.works[id(layer)] = LayerWork(layer.name, "InputLayer", place.dtype, self.update, cost)
-        return made
+    def input(self, place: Any, shape: tuple[int, ...]) -> Any:
+        """A tensor for an input of the whole model."""
+        tensor, layer = self.keras.KerasTensor(shape, dtype=place.dtype), place._keras_history.operation
+        work = Work(activation_bytes=layers.nbytes(tensor))
+        self.works[id(layer)] = LayerWork(layer.name, "InputLayer", place.dtype, work)
+        self.forward += work
+        return tensor
 
     def model(self, graph: Any, given: list[Any], path: str) -> list[Any]:
         """What comes out of a functional model for these inputs."""
@@ -284,49 +249,56 @@ class _Walk:
 
     def call(self, operation: Any, arguments: Any, named: Any, path: str, dtypes: list[str] | None = None) -> list[Any]:
         """What comes out of an operation, its work added to the others. dtypes: of what comes out, if known."""
-        name, full = layers.rule_name(operation), path + operation.name
+        name, full = layers.home(operation).__name__, path + operation.name
         if name in ("Sequential", "Functional"):
             given = self.keras.tree.flatten(arguments[0] if arguments else named["inputs"])
-            graph = operation._functional if name == "Sequential" else operation
-            outputs = self.model(graph, given, f"{full}/")
+            outputs = self.model(operation._functional if name == "Sequential" else operation, given, f"{full}/")
             self.outside(operation, full)
             return outputs
         if name == "TimeDistributed":
             inputs = arguments[0] if arguments else named["inputs"]
-            return [self._over_time(operation, inputs, f"{full}/")]
+            batch, length, *rest = inputs.shape  # its slices are independent: a batch as many times as large
+            (output,) = self.call(operation.layer, (self._reshaped(inputs, (batch * length, *rest)),), {}, f"{full}/")
+            return [self._reshaped(output, (batch, length, *output.shape[1:]))]
         outputs = self._specified(operation, arguments, named, dtypes, full)
-        if name == "Bidirectional":
-            self._both_ways(operation, *arguments, **named, path=f"{full}/")
-            rule = layers.nothing if operation.merge_mode is None else layers.handed_on
-        else:
-            rule = (layers.LAYERS if layers.is_layer(operation) else layers.OPERATIONS)[name]
-        weights = operation.weights if layers.is_layer(operation) else []
+        of_layer = layers.is_layer(operation)
+        rule = (layers.LAYERS if of_layer else layers.OPERATIONS)[name]
+        weights = operation.weights if of_layer else []
         given = inspect.signature(operation.call).bind(*arguments, **named).arguments
-        self._add(Call(operation, given, outputs, self.needs), rule, name, full, weights)
+        call = Call(operation, given, outputs, self.needs)
+        if name == "Bidirectional":  # two layers on the same inputs, each with its half of the states
+            states = list(given.get("initial_state") or [])
+            half = len(states) // 2
+            for one, own in ((operation.forward_layer, states[:half]), (operation.backward_layer, states[half:])):
+                self.call(one, (call.inputs,), {"initial_state": own} if own else {}, f"{full}/")
+        cost, alone = rule(call), rule(replace(call, needs=lambda _: False))
+        floats = [each for each in outputs if "float" in each.dtype]
+        needed = bool(floats) and name != "StopGradient" and self.needs([given, weights])
+        if needed:
+            self._reached |= {id(each): each for each in floats}
+        # A mask is computed beside what it masks.
+        launches = 0 if all(each.dtype == "bool" for each in outputs) else cost.launches
+        self.forward += replace(alone, launches=launches)
+        dtype = getattr(operation, "compute_dtype", None) or outputs[0].dtype
+        layer = self.works.setdefault(id(operation), LayerWork(full, type(operation).__name__, dtype))
+        layer.work += replace(cost, launches=launches * (2 if needed else 1))
+        parameters, trained = self._first(weights)
+        if layers.home(operation).__module__.startswith("traintime."):  # writes the rows that a batch reads, each once
+            width, before = operation.output_dim, layer.work.trained
+            written = min(operation.input_dim * width, before + size(call.inputs) * width) if self.needs(weights) else 0
+            layer.work += UPDATES["adam-deferred"].work(parameters, written - before)
+            return outputs
+        layer.work += self.update.work(parameters, trained)
+        if name == "Embedding" and self.needs(weights):
+            self.tables.append(operation)
         return outputs
 
-    def _both_ways(
-        self, wrapper: Any, sequences: Any, initial_state: Any = None, *rest: Any, path: str, **named: Any
-    ) -> None:
-        """Two layers on the same inputs; a first half of the states is one's, the second the other's."""
-        states = list(initial_state or [])
-        half = len(states) // 2
-        for layer, own in ((wrapper.forward_layer, states[:half]), (wrapper.backward_layer, states[half:])):
-            self.call(layer, (sequences,), {"initial_state": own} if own else {}, path)
-
-    def _over_time(self, wrapper: Any, inputs: Any, path: str) -> Any:
-        """A layer on every slice of time: on a batch as many times as large, the slices being independent."""
-        batch, length, *rest = inputs.shape
-        slices = self.keras.KerasTensor((batch * length, *rest), dtype=inputs.dtype)
-        self._pass_on(slices, self.needs(inputs))
-        (output,) = self.call(wrapper.layer, (slices,), {}, path)
-        whole = self.keras.KerasTensor((batch, length, *output.shape[1:]), dtype=output.dtype)
-        self._pass_on(whole, self.needs(output))
-        return whole
-
-    def _pass_on(self, tensor: Any, needed: bool) -> None:
-        if needed:
-            self._reached[id(tensor)] = tensor
+    def _reshaped(self, tensor: Any, shape: tuple[int, ...]) -> Any:
+        """The numbers of a tensor in another shape."""
+        made = self.keras.KerasTensor(shape, dtype=tensor.dtype)
+        if self.needs(tensor):
+            self._reached[id(made)] = made
+        return made
 
     def _specified(self, operation: Any, arguments: Any, named: Any, dtypes: list[str] | None, name: str) -> list[Any]:
         """Tensors of the shapes that come out. Raises InputError where Keras cannot tell, or refuses, a shape."""
@@ -336,7 +308,8 @@ class _Walk:
             if any(None in each.shape for each in outputs):  # the layer was made for any length: trace it for this one
                 outputs = flatten(trace(operation, *arguments, **named))
         except ValueError as error:
-            sizes = ", ".join(str(tuple(each.shape)) for each in tensors((arguments, named)))
+            given = [each for each in flatten((arguments, named)) if isinstance(each, self.keras.KerasTensor)]
+            sizes = ", ".join(str(tuple(each.shape)) for each in given)
             problem = f"is nothing that it can take ({error})"
             raise InputError(name, sizes, problem, "Give another length or batch size.") from error
         for each in outputs:
@@ -346,44 +319,16 @@ class _Walk:
         kinds = dtypes or [each.dtype for each in outputs]
         return [self.keras.KerasTensor(each.shape, dtype=kind) for each, kind in zip(outputs, kinds, strict=True)]
 
-    def _add(self, call: Call, rule: layers.Rule, name: str, full: str, weights: list[Any]) -> None:
-        """Add the call's cost to the layer's, and its weights if they were not counted yet."""
-        kind = type(call.layer).__name__
-        dtype = getattr(call.layer, "compute_dtype", None) or call.outputs[0].dtype
-        layer = self.works.setdefault(id(call.layer), LayerWork(full, kind, dtype, self.update))
-        needed = any(self.needs(each) for each in [*tensors(call.given), *weights])
-        floats = [each for each in call.outputs if "float" in each.dtype]
-        if name == "StopGradient" or not floats:
-            needed = False
-        for each in floats:
-            self._pass_on(each, needed)
-        cost = rule(call)
-        # A mask is computed beside what it masks.
-        launches = 0 if all(each.dtype == "bool" for each in call.outputs) else cost.launches * (2 if needed else 1)
-        layer.cost += replace(cost, launches=launches)
-        before = layer.trained
-        self._count(layer, weights)
-        if layers.is_deferred(call.layer):  # its update writes the rows that a batch reads, each once
-            layer.rows = min(call.layer.input_dim, layer.rows + layers.size(call.inputs))
-            layer.trained = layer.rows * call.layer.output_dim * bool(layer.trained)
-            layer.update = UPDATES["adam-deferred"]
-        elif name == "Embedding":
-            layer.table += layer.trained - before
-            self.tables += [call.layer] * bool(layer.table)
-
-    def _count(self, layer: LayerWork, weights: list[Any]) -> None:
-        for each in weights:
-            if id(each) not in self._counted:
-                self._counted[id(each)] = each
-                layer.parameters += layers.size(each)
-                kind = "trained" if id(each) in self.trained else "frozen"
-                setattr(layer, kind, getattr(layer, kind) + layers.size(each))
+    def _first(self, weights: list[Any]) -> tuple[int, int]:
+        """Parameters in weights that were not counted yet, and of these those that are trained."""
+        fresh = [each for each in weights if id(each) not in self._counted]
+        self._counted |= {id(each) for each in fresh}
+        parameters, trained = sum(map(size, fresh)), sum(size(each) for each in fresh if id(each) in self.trained)
+        self.frozen += parameters - trained
+        return parameters, trained
 
     def outside(self, model: Any, name: str) -> None:
         """Weights of a model that no layer of its graph has: no gradient comes to them, no step trains them."""
-        rest = [each for each in model.weights if id(each) not in self._counted]
-        if rest:
-            layer = LayerWork(name, type(model).__name__, model.compute_dtype, self.update)
-            self._count(layer, rest)
-            layer.trained = 0
-            self.works[id(model)] = layer
+        if parameters := self._first(model.weights)[0]:
+            work = Work(parameters=parameters)
+            self.works[id(model)] = LayerWork(name, type(model).__name__, model.compute_dtype, work)

@@ -6,8 +6,9 @@ which operations of a graph there are rules for.
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from traintime.workloads.base import Work, matmul, product
@@ -18,7 +19,7 @@ class Call:
     """A layer at one place of the graph.
 
     given: the arguments of the layer's `call` by name, tensors with their shapes, the batch's size included; outputs:
-    tensors; needs: whether a step needs the gradient of a tensor or of a weight.
+    tensors; needs: whether a step needs the gradient of a tensor or a weight, or of any in a nest of them.
     """
 
     layer: Any
@@ -56,17 +57,6 @@ def nbytes(tensor: Any) -> int:
     return size(tensor) * itemsize(tensor.dtype)
 
 
-def tensors(value: Any) -> Iterator[Any]:
-    """Every Keras tensor in a nest of lists, tuples and dicts."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from tensors(each)
-    elif type(value).__name__ == "KerasTensor":
-        yield value
-
-
 # What a layer hands on
 
 
@@ -90,83 +80,71 @@ def dropped(call: Call) -> Work:
     return nothing(call) if getattr(call.layer, "rate", None) == 0 else handed_on(call)
 
 
+def joined(call: Call) -> Work:
+    """What two ways of a recurrent layer come out as; they are layers of their own."""
+    return nothing(call) if call.layer.merge_mode is None else handed_on(call)
+
+
 # Layers with products; the activation that a layer was given as an argument is a part of it
 
 
-def einsum(call: Call) -> Work:
-    """A multiplication for each combination of the indices of two. Dense: (numbers / I × I) by (I × U)."""
+def multiplied(call: Call, transposed: bool = False, depthwise: bool = False) -> Work:
+    """Each number of a kernel multiplies once at each place of what comes out, or of a transposed one's inputs.
+
+    Dense: (places × I) by (I × U). A convolution: (places × window C) by (window C × F), the windows unrolled; with G
+    groups as many products of a G-th of the maps on either side. Depthwise: for each map that it reads, (places ×
+    window) by (window × multiplier). Transposed: (places × C) by (C × window F), a convolution's gradient as a layer.
+    """
     layer = call.layer
-    left, right = call.given.get("operands") or (call.inputs, layer.kernel)
-    equation = getattr(layer, "subscripts", None) or getattr(layer, "equation", "...i,iu->...u")
-    inputs, output = equation.replace(" ", "").split("->")
-    sizes: dict[Any, int] = {}
+    maps = math.prod(layer.kernel.shape[-2:]) if depthwise else layer.kernel.shape[-1]
+    places = size(call.inputs if transposed else call.outputs[0]) // maps
+    groups, needed = getattr(layer, "groups", 1), call.needs(call.inputs)
+    return _at_places(call, layer.kernel, places, maps, needed, groups) + applied(call)
+
+
+def separable(call: Call) -> Work:
+    """A depthwise convolution, and of its maps a convolution by 1 × 1: two operations, one after the other."""
+    first, second = call.layer.depthwise_kernel, call.layer.pointwise_kernel
+    between, needed = math.prod(first.shape[-2:]), call.needs(call.inputs)
+    places = size(call.outputs[0]) // second.shape[-1]
+    work = _at_places(call, first, places, between, needed)
+    work += _at_places(call, second, places, second.shape[-1], needed or call.needs(first))
+    return work + applied(call) + Work(activation_bytes=places * between * call.number, launches=1)
+
+
+def _at_places(call: Call, kernel: Any, places: int, maps: int, needed: bool, groups: int = 1) -> Work:
+    """maps: numbers at each place on the side of the kernel's last axis; needed: whether a step needs the gradient of
+    what comes in.
+    """
+    numbers = places * (groups * math.prod(kernel.shape[:-1]) + maps) + size(kernel)
+    return product(places * size(kernel), numbers, needed + call.needs(kernel))
+
+
+def einsum(call: Call) -> Work:
+    """A multiplication for each combination of the indices of two."""
+    left, right = call.given.get("operands") or (call.inputs, call.layer.kernel)
+    inputs, output = (getattr(call.layer, "subscripts", None) or call.layer.equation).replace(" ", "").split("->")
+    lengths: dict[str, int] = {}
     for letters, tensor in zip(inputs.split(","), (left, right), strict=True):
-        for label, length in zip(_labels(letters, len(tensor.shape)), tensor.shape, strict=True):
-            sizes[label] = max(length, sizes.get(label, 1))
-    result = math.prod(length for label, length in sizes.items() if isinstance(label, int) or label in output)
-    return _of_two(call, left, right, math.prod(sizes.values()), result)
-
-
-def _labels(letters: str, rank: int) -> list[Any]:
-    """One label an axis; those that "..." stands for are numbered from the last one, 1, on."""
-    before, dots, after = letters.partition("...")
-    missing = range(rank - len(before) - len(after), 0, -1) if dots else ()
-    return [*before, *missing, *after]
+        before, _, after = letters.partition("...")
+        shape = tensor.shape[: len(before)] + tensor.shape[len(tensor.shape) - len(after) :]
+        for label, length in zip(before + after, shape, strict=True):
+            lengths[label] = max(length, lengths.get(label, 1))
+    return _of_two(call, left, right, math.prod(lengths[label] for label in lengths.keys() - set(output)))
 
 
 def dot(call: Call) -> Work:
     """For each sample (rows × D) by (D × columns), D the axis that is summed over: the last one of a Matmul."""
     left, right = call.inputs if isinstance(call.inputs, list | tuple) else call.given.values()
     axes = getattr(call.layer, "axes", -1)
+    return _of_two(call, left, right, left.shape[axes if isinstance(axes, int) else axes[0]])
+
+
+def _of_two(call: Call, left: Any, right: Any, summed: int) -> Work:
+    """summed: multiplications for each number that comes out."""
     result = size(call.outputs[0])
-    return _of_two(call, left, right, result * left.shape[axes if isinstance(axes, int) else axes[0]], result)
-
-
-def _of_two(call: Call, left: Any, right: Any, multiplications: int, result: int) -> Work:
-    """result: numbers that come out."""
     numbers = size(left) + size(right) + result
-    return product(multiplications, numbers, call.needs(left) + call.needs(right)) + applied(call)
-
-
-def convolution(call: Call) -> Work:
-    """(places × window C) by (window C × F); with G groups as many products of a G-th of the maps on either side."""
-    kernel, results = call.layer.kernel, size(call.outputs[0])
-    places = results // kernel.shape[-1]
-    return _windows(call, kernel, places, results, call.needs(call.inputs), call.layer.groups) + applied(call)
-
-
-def transposed(call: Call) -> Work:
-    """(places of the input × C) by (C × window F): a convolution's gradient as a layer."""
-    kernel, inputs = call.layer.kernel, size(call.inputs)
-    return _windows(call, kernel, inputs // kernel.shape[-1], inputs, call.needs(call.inputs)) + applied(call)
-
-
-def depthwise(call: Call) -> Work:
-    """For each map that it reads, (places × window) by (window × multiplier)."""
-    kernel, results = call.layer.kernel, size(call.outputs[0])
-    places = results // math.prod(kernel.shape[-2:])
-    return _windows(call, kernel, places, results, call.needs(call.inputs)) + applied(call)
-
-
-def separable(call: Call) -> Work:
-    """A depthwise convolution, and of its maps a convolution by 1 × 1: two operations, one after the other."""
-    first, second = call.layer.depthwise_kernel, call.layer.pointwise_kernel
-    results, needed = size(call.outputs[0]), call.needs(call.inputs)
-    places = results // second.shape[-1]
-    between = places * math.prod(first.shape[-2:])
-    one = _windows(call, first, places, between, needed)
-    two = _windows(call, second, places, results, needed or call.needs(first))
-    return one + two + applied(call) + Work(activation_bytes=between * call.number, launches=1)
-
-
-def _windows(call: Call, kernel: Any, places: int, numbers: int, needed: bool, groups: int = 1) -> Work:
-    """Unrolled windows by a kernel, each of whose numbers multiplies once at every place.
-
-    numbers: those on the kernel's other side, of the results or of a transposed one's inputs; needed: whether a step
-    needs the gradient of what comes in.
-    """
-    unrolled = places * groups * math.prod(kernel.shape[:-1])
-    return product(places * size(kernel), unrolled + size(kernel) + numbers, needed + call.needs(kernel))
+    return product(result * summed, numbers, call.needs(left) + call.needs(right)) + applied(call)
 
 
 # Recurrent cells: the states that each keeps. LSTM: Gers et al. 2000, GRU: Cho et al. 2014.
@@ -178,40 +156,31 @@ def cells(layer: Any) -> list[Any]:
     return list(getattr(layer.cell, "cells", [layer.cell]))
 
 
-def _states(cell: Any) -> int:
-    return next(STATES[each.__name__] for each in type(cell).__mro__ if each.__name__ in STATES)
-
-
 def recurrent(call: Call) -> Work:
     """G gates (LSTM 4, GRU 3, simple 1): inputs (positions × I) by (I × G U) at once, states (batch × U) by (U × G U).
 
     The states are multiplied one position after the other, each cell's in turn. A GRU that resets before it multiplies
     has two products of a state, of 2 U and U columns. A time step keeps four arrays of its gates, and its states.
-    Slices: the inputs' product, once for each time step that reads it, in Keras' own loops (keras pull request 22470).
+    Slices: the inputs' product, once for each time step that reads it, in Keras' own loops (keras pull request 22470):
+    those of its backend, which it takes for an LSTM or a GRU with nothing masked or dropped in it.
     """
-    batch, length = call.inputs.shape[:2]
-    wanted = call.needs(call.inputs)
-    started = any(call.needs(each) for each in tensors(call.given.get("initial_state")))
-    work = Work()
-    for cell in cells(call.layer):
+    layer, (batch, length) = call.layer, call.inputs.shape[:2]
+    masked = call.given.get("mask") is not None or getattr(call.inputs, "_keras_mask", None) is not None
+    of_backend = home(layer).__name__ in ("LSTM", "GRU") and not masked and not getattr(layer, "recurrent_dropout", 0)
+    wanted, work = call.needs(call.inputs), Work()
+    for cell in cells(layer):
         kernel, own = cell.kernel, cell.recurrent_kernel
-        columns, units = kernel.shape[1], cell.units
+        columns, units, states = kernel.shape[1], cell.units, STATES[home(cell).__name__]
         work += matmul(batch * length, *kernel.shape, wanted + call.needs(kernel))
-        wanted = wanted or started or any(call.needs(each) for each in cell.weights)  # from here on, by the state
+        # From here on, by the state.
+        wanted = wanted or call.needs([call.given.get("initial_state"), cell.weights])
         split = (2 * units, units) if getattr(cell, "reset_after", True) is False else (columns,)
         for part in split:
             work += matmul(batch, units, part, wanted + call.needs(own), copies=length)
-        of_positions = batch * length * (4 * columns + _states(cell) * units) * call.number
-        slices = length * batch * length * columns * call.number if by_slices(call) and wanted else 0
+        of_positions = batch * length * (4 * columns + states * units) * call.number
+        slices = length * batch * length * columns * call.number if of_backend and wanted else 0
         work += Work(activation_bytes=of_positions, launches=length, recurrent_bytes=of_positions, slice_bytes=slices)
     return work
-
-
-def by_slices(call: Call) -> bool:
-    """Whether Keras hands this layer to its backend's own loop: an LSTM or a GRU, nothing masked or dropped in it."""
-    kinds = {each.__name__ for each in type(call.layer).__mro__}
-    masked = call.given.get("mask") is not None or getattr(call.inputs, "_keras_mask", None) is not None
-    return bool(kinds & {"LSTM", "GRU"}) and not masked and not getattr(call.layer, "recurrent_dropout", 0)
 
 
 # Attention
@@ -260,7 +229,7 @@ def _projected(call: Call, tensor: Any, part: Any, repeats: int = 1) -> tuple[Wo
     rows, columns = size(tensor) // inner, size(kernel) // inner
     work = matmul(rows, inner, columns, call.needs(tensor) + call.needs(kernel))
     kept = rows * columns * (1 if repeats == 1 else 1 + repeats)
-    needed = call.needs(tensor) or any(call.needs(each) for each in part.weights)
+    needed = call.needs(tensor) or call.needs(part.weights)
     return work + Work(activation_bytes=kept * call.number, launches=1), rows * columns * repeats, needed
 
 
@@ -284,14 +253,13 @@ LAYERS: dict[str, Rule] = (
     | _each(applied, "BatchNormalization LayerNormalization GroupNormalization UnitNormalization RMSNormalization")
     # Rows looked up, no product: the table's gradient, as large as the table, is the update's to zero and to read.
     | _each(applied, "Embedding")
-    | _each(einsum, "Dense EinsumDense")
-    | _each(convolution, "Conv*")
-    | _each(transposed, "Conv*Transpose")
-    | _each(depthwise, "DepthwiseConv1D DepthwiseConv2D")
+    | _each(multiplied, "Dense Conv*")
+    | _each(partial(multiplied, transposed=True), "Conv*Transpose")
+    | _each(partial(multiplied, depthwise=True), "DepthwiseConv1D DepthwiseConv2D")
     | _each(separable, "SeparableConv1D SeparableConv2D")
     | _each(recurrent, "LSTM GRU SimpleRNN RNN")
     | _each(attention, "MultiHeadAttention GroupedQueryAttention")
-    | {"Dot": dot}
+    | {"EinsumDense": einsum, "Dot": dot, "Bidirectional": joined}
 )
 # Operations of keras.ops in a functional graph.
 OPERATIONS: dict[str, Rule] = (
@@ -324,57 +292,47 @@ MADE_OF = {
 }
 
 
-def rule_name(operation: Any) -> str:
-    """The name of the operation in the tables; "" where it has no entry, or is changed."""
-    return "" if why_unknown(operation) else _home(operation).__name__
-
-
 def is_layer(operation: Any) -> bool:
     """Whether it is a Keras layer, and not an operation of keras.ops."""
     return any(each.__name__ == "Layer" and each.__module__.startswith(HOMES) for each in type(operation).__mro__)
 
 
-def is_deferred(operation: Any) -> bool:
-    """Whether it is the embedding of traintime.deferred, or a kind of it."""
-    return _home(operation).__module__.startswith("traintime.deferred.")
-
-
-def _home(operation: Any) -> type:
+def home(operation: Any) -> type:
     """The first class, from the operation's own on, that is not the user's; object where all are."""
     return next((each for each in type(operation).__mro__ if each.__module__.startswith(HOMES)), object)
 
 
 def why_unknown(operation: Any) -> str:
     """What is not known about an operation: its class, and what is unusual; "" where there is a rule for it."""
-    kind, home = type(operation), _home(operation)
+    name, its = type(operation).__name__, home(operation).__name__
     table = LAYERS | MADE_OF if is_layer(operation) else OPERATIONS
-    if home.__name__ not in table:
-        return kind.__name__
+    if its not in table:
+        return name
     if changed := _changed(operation):
-        return f"{kind.__name__}: {', '.join(changed)} is not that of {home.__name__}"
+        return f"{name}: {', '.join(changed)} is not that of {its}"
     if getattr(operation, "lora_enabled", False):
-        return f"{kind.__name__} with LoRA"
+        return f"{name} with LoRA"
     if getattr(operation, "quantization_mode", None):
-        return f"{kind.__name__}, quantized"
+        return f"{name}, quantized"
     if getattr(operation, "_remat_mode", None):
-        return f"{kind.__name__}, computed again on the way back"
-    if home.__name__ == "Sequential" and operation._functional is None:
-        return f"{kind.__name__}, which is no graph"
-    if home.__name__ == "Einsum" and not re.fullmatch(r"[^,]+,[^,]+->[^,]*", operation.subscripts):
-        return f"{kind.__name__} {operation.subscripts}"
-    if home.__name__ == "RNN" or "cell" in vars(operation):
+        return f"{name}, computed again on the way back"
+    if its == "Sequential" and operation._functional is None:
+        return f"{name}, which is no graph"
+    if its == "Einsum" and not re.fullmatch(r"[^,]+,[^,]+->[^,]*", operation.subscripts):
+        return f"{name} {operation.subscripts}"
+    if its == "RNN" or "cell" in vars(operation):
         of = cells(operation)
-        strange = [type(cell).__name__ for cell in of if _home(cell).__name__ not in STATES or _changed(cell)]
-        return f"{kind.__name__} of {', '.join(strange)}" if strange else ""
+        strange = [type(cell).__name__ for cell in of if home(cell).__name__ not in STATES or _changed(cell)]
+        return f"{name} of {', '.join(strange)}" if strange else ""
     return ""
 
 
 def _changed(operation: Any) -> list[str]:
     """Methods that a user's subclass computes with instead of Keras'."""
-    home, bases = _home(operation), type(operation).__mro__
-    own = [each for base in bases[: bases.index(home)] for each in vars(base).items()]
+    bases = type(operation).__mro__
+    own = [each for base in bases[: bases.index(home(operation))] for each in vars(base).items()]
     methods = {name for name, one in own if callable(one) or isinstance(one, property | staticmethod | classmethod)}
     special = {name for name in methods if name.startswith("__") and name != "__call__"}
     # Not what a backend's own base class has, such as torch's Module.half.
-    of_keras = {name for each in home.__mro__ if each.__module__.startswith(HOMES) for name in vars(each)}
+    of_keras = {name for each in home(operation).__mro__ if each.__module__.startswith(HOMES) for name in vars(each)}
     return sorted(methods & of_keras - special - HARMLESS)

@@ -11,8 +11,8 @@ import contextlib
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -21,14 +21,14 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from traintime.errors import InputError
 from traintime.predict.probe import words
 from traintime.predict.torch_trainer import TorchTrainer
 from traintime.predict.work import optimizers
-from traintime.predict.work.graph import PROBED
+from traintime.predict.work.graph import PROBED, ModelWork
 from traintime.workloads.base import Work
 
 WHOLE = "the module itself"
@@ -52,26 +52,8 @@ class ModuleMemory:
     state: int = 0
     saved: int = 0
 
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.parameters + self.gradients + self.state + self.saved
 
-
-@dataclass
-class StepWork:
-    """One training step of a module: its work, what its modules hold; of embedding tables that are updated whole the
-    parameters and those that a batch reads at most; frozen: parameters that have neither a gradient nor a state.
-    """
-
-    modules: list[ModuleMemory]
-    work: Work
-    table: int
-    tokens: int
-    frozen: int
-
-
-def step_work(trainer: TorchTrainer, samples: int) -> StepWork:
+def step_work(trainer: TorchTrainer, samples: int) -> ModelWork:
     """One training step with so many samples (a DataLoader's batch is as large as it is).
 
     Raises InputError where the module cannot be followed without numbers: shapes depend on them, or an operation of its
@@ -95,12 +77,12 @@ def _asked(trainer: TorchTrainer) -> list[Any]:
     normalisation refuses one, or of a DataLoader's batch.
     """
     buffers = {name: each.clone() for name, each in trainer.module.named_buffers()}
-    with trainer.restored(values=False), _uncompiled(), _Asked() as asked:
+    with trainer.restored(values=False), _uncompiled(), _Products() as asked:
         _loss(trainer, buffers, trainer.batch(2))
     return asked.answers
 
 
-def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> StepWork:
+def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> ModelWork:
     """One step without numbers. answers: to what the module asks of them."""
     memory, products = _Memory(trainer.module), _Products(answers)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -135,14 +117,14 @@ def _uncompiled() -> Iterator[None]:
         yield
 
 
-def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", batch: Any) -> StepWork:
-    optimizer = trainer.optimizer
-    update = optimizers.of_torch(optimizer)
-    trained_ids = {id(each) for group in optimizer.param_groups for each in group["params"] if each.requires_grad}
+def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", batch: Any) -> ModelWork:
+    update, groups = optimizers.of_torch(trainer.optimizer), trainer.optimizer.param_groups
+    trained_ids = {id(each) for group in groups for each in group["params"] if each.requires_grad}
     counted: set[int] = set()
-    parameters = trained = table = tokens = frozen = 0
+    parameters = trained = table = tokens = frozen = saved = recurrent = 0
     for name, module in trainer.module.named_modules():
         one = memory.modules[name]
+        saved, recurrent = saved + one.saved, recurrent + one.saved * isinstance(module, torch.nn.RNNBase)
         for each in module.parameters(recurse=False):
             if id(each) in counted:
                 continue
@@ -160,30 +142,14 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
                     table, tokens = table + numbers, tokens + read
             trained += numbers * moved
             one.gradients += numbers * each.element_size() * each.requires_grad
-    saved = sum(one.saved for one in memory.modules.values())
-    batch_bytes = sum(each.nbytes for each in _tensors(batch))
     work = update.work(parameters, trained) + Work(
         flops=products.flops,
         product_bytes=products.bytes,
-        activation_bytes=saved + batch_bytes,
+        activation_bytes=saved + sum(each.nbytes for each in _tensors(batch)),
         launches=2 * memory.launches,
-        recurrent_bytes=sum(one.saved for one in memory.modules.values() if one.name in memory.recurrent),
+        recurrent_bytes=recurrent,
     )
-    return StepWork(list(memory.modules.values()), work, table, tokens, frozen)
-
-
-class _Asked(TorchDispatchMode):
-    """Keeps the answers to what is asked of numbers: `if` and `.item()` of a tensor, and whether two are equal."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[Any] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        if func in OF_NUMBERS:
-            self.answers.append(out)
-        return out
+    return ModelWork(tuple(memory.modules.values()), work, frozen, table, tokens)
 
 
 OF_NUMBERS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default)
@@ -192,19 +158,23 @@ OF_NUMBERS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.d
 class _Products(TorchDispatchMode):
     """Counts the matmuls that torch is asked for: operations, and the bytes of factors and results.
 
-    answers: to what is asked of numbers, in order.
+    given: answers, in order, to what is asked of numbers: `if` and `.item()` of a tensor, and whether two are equal.
+    What it answers beyond them is kept.
     """
 
-    def __init__(self, answers: list[Any]) -> None:
+    def __init__(self, given: Iterable[Any] = ()) -> None:
         super().__init__()
         self.flops = self.bytes = 0
-        self._answers = iter(answers)
+        self.answers: list[Any] = []
+        self._given = iter(given)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in OF_NUMBERS and (answer := next(self._answers, None)) is not None:
+        if func in OF_NUMBERS and (answer := next(self._given, None)) is not None:
             return answer
         out = func(*args, **(kwargs or {}))
         packet = func._overloadpacket
+        if func in OF_NUMBERS:
+            self.answers.append(out)
         if packet in FURTHER:
             flops = FURTHER[packet](args)
         elif packet in flop_registry:
@@ -246,7 +216,6 @@ class _Memory:
         named = list(module.named_modules())
         self.modules = {name: ModuleMemory(name or WHOLE, type(each).__name__) for name, each in named}
         self.known: set[int] = set()  # storages that are parameters, the batch's, or counted already
-        self.recurrent: set[str] = set()
         self.launches = 0  # modules without modules inside that were called: a kernel at the least
         self.rows: Counter[str] = Counter()  # that were read from tables, by the module's name
         self._names = {id(each): name for name, each in named}
@@ -267,7 +236,6 @@ class _Memory:
         one.calls += 1
         self.launches += next(module.children(), None) is None
         if isinstance(module, torch.nn.RNNBase):
-            self.recurrent.add(one.name)
             one.saved = max(one.saved, one.calls * _kept_of_steps(module, given[0]))
         if isinstance(module, TABLES):
             bags = isinstance(module, torch.nn.EmbeddingBag)
@@ -301,14 +269,12 @@ def _tensors(thing: Any) -> list[torch.Tensor]:
 def _without_numbers(mode: FakeTensorMode, trainer: TorchTrainer, samples: int) -> Any:
     """A batch without its numbers, of so many samples, or as large as a DataLoader's is."""
 
-    def faked(each: Any) -> Any:
-        if not isinstance(each, torch.Tensor):
-            return each
+    def faked(each: torch.Tensor) -> torch.Tensor:
         with mode:
             shape = each.shape if trainer.own_batches else (samples, *each.shape[1:])
             return torch.empty(shape, dtype=each.dtype, device=each.device)
 
-    return tree_map(faked, trainer.batch(1))
+    return tree_map_only(torch.Tensor, faked, trainer.batch(1))
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -340,8 +306,9 @@ def module_memory(
             raise InputError(name, given, "is refused", "Give a whole number of 1 or more.")
     if not isinstance(module, torch.nn.Module):
         raise InputError("module", type(module).__name__, "is no PyTorch module", "Give a torch.nn.Module.")
-    rows = step_work(TorchTrainer(module, loss, optimizer, data), batch_size).modules
-    table = pd.DataFrame([asdict(one) | {"total": one.total} for one in rows]).set_index("name")
+    rows = step_work(TorchTrainer(module, loss, optimizer, data), batch_size).layers
+    table = pd.DataFrame(map(vars, rows)).set_index("name")
+    table["total"] = table[["parameters", "gradients", "state", "saved"]].sum(axis=1)
     if depth is not None:
         above = [".".join(name.split(".")[:depth]) for name in table.index]
         sums = table.drop(columns=["kind", "calls"]).groupby(above, sort=False).sum()

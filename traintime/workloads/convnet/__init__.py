@@ -19,6 +19,7 @@ class Convnet(Sizes):
     name = "convnet"
     folder = Path(__file__).parent
     small: ClassVar = {"side": 8, "window": 3, "filters": 4, "outputs": 3, "batch": 10}
+    only: ClassVar = {"images": "numpy"}
 
     side: Annotated[Count, Field(description="pixels of an image's side"), InKey("s{}", always=True)] = 28
     window: Annotated[Count, Field(description="pixels of a filter's side"), InKey("w{}", always=True)] = 5
@@ -43,11 +44,6 @@ class Convnet(Sizes):
     def convolved(self) -> int:
         """Places of the window along a side."""
         return self.side - self.window + 1
-
-    def refuse_impossible(self, api: str, backend: str = "") -> None:
-        super().refuse_impossible(api, backend)
-        if self.images != "at-once" and api != "numpy":
-            raise InputError("images", self.images, f"is nothing that {api} has", "Take the stack numpy.")
 
     def work(self) -> Work:
         """parameters: (W² + 1) F + (P² F + 1) O, with P half of the places (an odd one is left out).

@@ -38,6 +38,7 @@ class Rnn(Sizes):
     folder = Path(__file__).parent
     small: ClassVar = {"vocabulary": 200, "embedding": 16, "units": 8, "length": 6, "batch": 10, "dropout": 0.0}
     table = True
+    only: ClassVar = {"factor": "keras3", "accumulated": "keras3"}
 
     vocabulary: Annotated[Count, Field(description="rows of the embedding table"), InKey("v{}", always=True)] = 280_000
     embedding: Annotated[Count, Field(description="numbers in each row"), InKey("e{}", always=True)] = 300
@@ -84,10 +85,6 @@ class Rnn(Sizes):
         super().refuse_impossible(api, backend)
         if self.mask and api == "numpy":
             raise InputError("mask", True, "is nothing that numpy can do", "Take a Keras stack.")
-        if self.factor and api != "keras3":
-            raise InputError("factor", self.factor, f"is nothing that {api} has", "Take a stack of keras3.")
-        if self.accumulated > 1 and api != "keras3":
-            raise InputError("accumulated", self.accumulated, f"is nothing that {api} has", "Take a stack of keras3.")
 
     def work(self, least: Callable[..., Any] = min) -> Work:
         """parameters: V E + 4 U (E + U + 1) + U + 1; with a factor F, V F + F E in the place of V E. By rows, at most

@@ -1,0 +1,109 @@
+"""Numbers where they are read: `{eval}` and an expression in a chapter's text, evaluated at the end of its run.
+
+The expression sees what the notebook's code has named, and JupyterLab's MyST extension shows it live. The executed
+chapter keeps every expression with its text (`given`); one substitution (`fill`) serves the page, the reader's copy and
+the PDF.
+"""
+
+import ast
+import builtins
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from IPython.display import display
+
+from traintime.book import markup, stored, uses
+from traintime.errors import InputError
+
+EVAL = re.compile(r"\{eval\}`([^`]+)`")
+KIND = "application/vnd.traintime.numbers+json"
+CELL = "numbers"  # id of the cell that evaluates them, the last one
+NOT_MEASURED = "(not measured)"
+
+
+def or_not_measured(give: Callable[[], Any]) -> str:
+    """A value as text, or that the machine which the page shows has not measured what it needs."""
+    found = stored.or_none(give)
+    text = NOT_MEASURED if found is None else markup.signs(str(found))
+    return NOT_MEASURED if re.search(r"\bnan\b", text) else text
+
+
+def texts(notebook: nbformat.NotebookNode) -> list[str]:
+    """The texts of a notebook that may name numbers: of its Markdown cells, and of its figures' captions."""
+    markdown = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    return markdown + [figure["caption"] for figure in _figures(notebook)]
+
+
+def named(notebook: nbformat.NotebookNode) -> list[str]:
+    """The expressions that a notebook's texts name, each once."""
+    return list(dict.fromkeys(each for text in texts(notebook) for each in EVAL.findall(text)))
+
+
+def with_cell(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The notebook with a last cell, hidden on the page, that evaluates what its texts name."""
+    source = f"from traintime.book import numbers\n\nnumbers.give({named(notebook)!r}, globals())"
+    cell = nbformat.v4.new_code_cell(source, id=CELL, metadata={"tags": ["remove-cell"]})
+    notebook.cells.append(cell)
+    return notebook
+
+
+def give(expressions: Iterable[str], names: Mapping[str, Any]) -> None:
+    """Keep the texts of the expressions, with these names, in the cell's output. Raises as `evaluated`."""
+    display({KIND: evaluated(expressions, names)}, raw=True)
+
+
+def evaluated(expressions: Iterable[str], names: Mapping[str, Any]) -> dict[str, str]:
+    """Each expression with its text. Raises RuntimeError that quotes one which names what does not exist."""
+    found = {}
+    for each in expressions:
+        try:
+            found[each] = or_not_measured(lambda each=each: eval(each, dict(names)))
+        except (NameError, AttributeError, TypeError, SyntaxError, InputError) as problem:
+            raise RuntimeError(f"the text names {{eval}}`{each}`: {problem}. Correct it in the notebook.") from None
+    return found
+
+
+def given(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """Every expression of an executed chapter with its text."""
+    outputs = [output for cell in notebook.cells if cell.id == CELL for output in cell.outputs]
+    return next((output.data[KIND] for output in outputs if KIND in output.get("data", {})), {})
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """The text with its numbers. Raises KeyError for an expression without a value."""
+    return EVAL.sub(lambda match: values[match[1]], text)
+
+
+def fill_in(notebook: nbformat.NotebookNode, values: Mapping[str, str]) -> None:
+    """Fill in the numbers of a notebook's texts."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = fill(cell.source, values)
+    for figure in _figures(notebook):
+        figure["caption"] = fill(figure["caption"], values)
+
+
+def _figures(notebook: nbformat.NotebookNode) -> list[Any]:
+    figures = [cell.metadata.get("mystnb", {}).get("figure", {}) for cell in notebook.cells]
+    return [figure for figure in figures if "caption" in figure]
+
+
+def unknown(notebook: Path) -> list[str]:
+    """Expressions of a source notebook that name what neither its code nor a module that it imports defines."""
+    code = ast.parse(uses.code_of(notebook))
+    known = uses.names(code, ast.Store) | set(dir(builtins))
+    ours = [node for node in code.body if isinstance(node, ast.ImportFrom) and node.module.startswith("traintime.book")]
+    imported: dict[str, Any] = {}
+    exec(compile(ast.Module(ours, []), notebook.name, "exec"), imported)
+    found = []
+    for each in named(nbformat.read(notebook, as_version=4)):
+        tree = ast.parse(each, mode="eval")
+        missing = uses.names(tree, ast.Load) - uses.names(tree, ast.Store) - known
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
+                missing |= set() if hasattr(imported[node.value.id], node.attr) else {ast.unparse(node)}
+        found += [f"{notebook.name}: {{eval}}`{each}` names {name}, which nothing defines" for name in sorted(missing)]
+    return found

@@ -1,0 +1,385 @@
+"""Figures of lines and of points: a step, or what follows from it, against a size."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from traintime.book.plots.look import (
+    BACKEND,
+    MARKERS,
+    PALETTE,
+    SOURCE,
+    WAY,
+    Looks,
+    errors,
+    legend,
+    line_style,
+    log_axis,
+    marks,
+    of_ways,
+    sheet,
+)
+from traintime.point import axis_label
+
+End = tuple[float, float, str, str]  # of a line: x, y, its name, its colour
+PAIR = [(PALETTE[0], "-"), (PALETTE[3], "--"), (PALETTE[2], ":"), (PALETTE[4], "-.")]
+RATE = {
+    "rate fixed": {"color": PALETTE[7], "marker": "o", "linestyle": "-"},
+    "rate scaled": {"color": PALETTE[4], "marker": "s", "linestyle": "--"},
+}
+STRUCTURES: Looks = {
+    name: {"color": PALETTE[colour], "marker": marker}
+    for name, colour, marker in zip(("plain", "residual", "dense", "aggregated"), (7, 0, 3, 2), MARKERS, strict=False)
+}
+# Of a network in NumPy: one colour in both figures; where memory is pooled its line has the colour of tcmalloc.
+SOURCES: Looks = {
+    "question": {"color": "0.1", "marker": "s"},
+    "ours, glibc": {"color": BACKEND["numpy"], "marker": "o"},
+    "ours, tcmalloc": WAY["tcmalloc"] | {"marker": "^"},
+    "ours, TensorFlow": {"color": BACKEND["tensorflow"], "marker": "D"},
+}
+IMAGES: Looks = {
+    "at once, glibc": SOURCES["ours, glibc"],
+    "at once, tcmalloc": SOURCES["ours, tcmalloc"],
+    "in blocks of 16": {"color": PALETTE[2], "marker": "v", "linestyle": "-."},
+    "one by one": {"color": PALETTE[4], "marker": "P", "linestyle": ":"},
+}
+FRAMEWORKS = {"numpy": "NumPy", "tensorflow": "TensorFlow", "jax": "JAX"}
+ADAMS = {"adam": "dense Adam", "adam-rows": "lazy Adam", "adam-deferred": "deferred"}
+
+
+def lines(
+    axis: Axes,
+    against: str,
+    table: pd.DataFrame,
+    looks: Looks,
+    by: str = "stack",
+    value: str = "step_s",
+    scale: float = 1e3,
+) -> list[End]:
+    """A line for each of looks through the values of its rows, with their intervals, named by the look's label or by
+    itself; gives the lines' ends as label_ends takes them.
+    """
+    ends = []
+    for one, look in looks.items():
+        rows = table[table[by] == one].dropna(subset=value).sort_values(against)
+        if len(rows):
+            look = {"label": one} | look
+            axis.errorbar(rows[against], scale * rows[value], errors(rows, value, scale), **look)
+            ends.append((rows[against].iloc[-1], scale * rows[value].iloc[-1], look["label"], look["color"]))
+    return ends
+
+
+def label_ends(axis: Axes, ends: Sequence[End]) -> None:
+    """Write each line's name at the right of its end, moved up where it would touch the one below."""
+    axis.autoscale_view()
+    place = -1.0
+    for x, y, text, colour in sorted(ends, key=lambda end: end[1]):
+        height = axis.transLimits.transform(axis.transScale.transform((x, y)))[1]
+        place = max(height, place + 0.07)
+        arrow = {"arrowstyle": "-", "color": colour, "lw": 0.6, "alpha": 0.6, "relpos": (0, 0.5), "shrinkA": 1}
+        look = {"color": colour, "va": "center", "annotation_clip": False, "arrowprops": arrow}
+        axis.annotate(text, (x, y), (1.04, place), textcoords="axes fraction", **look)
+
+
+def _log_axes(axis: Axes, against: str, ran: pd.DataFrame) -> None:
+    log_axis(axis, "x", ran[against], ran[against])
+    log_axis(axis, "y", ran["step_s"] * 1e3)
+
+
+def _named(points: pd.DataFrame, against: str, looks: Looks, by: str) -> tuple[Figure, Axes]:
+    """One panel of steps against a size, each line named at its end."""
+    figure, (axis,) = sheet(3.0)
+    ran = points[points[by].isin(list(looks))].dropna(subset="step_s")
+    _log_axes(axis, against, ran)
+    axis.set(xlabel=axis_label(against), ylabel="time per step (ms)")
+    label_ends(axis, lines(axis, against, ran, looks, by))
+    return figure, axis
+
+
+def steps(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
+    """Time of a step against one size, one line a stack, with the intervals of the means.
+
+    points: as Measurements.points gives them; a point without a time is not drawn (the table says why).
+    """
+    looks = {stack: line_style(stack) | {"marker": SOURCE["stored"]} for stack in dict.fromkeys(points["stack"])}
+    return _named(points, against, looks, "stack")[0]
+
+
+def one_stack(points: pd.DataFrame, against: str, names: dict[str, str]) -> Figure:
+    """A step of one stack against one size, a line for each value of `how` in names, which says what to call it."""
+    looks = {how: WAY[how] | {"marker": "o", "label": name} for how, name in names.items()}
+    return _named(points, against, looks, "how")[0]
+
+
+def along(points: pd.DataFrame, stack: str) -> Figure:
+    """A step of one stack over the time steps of a sequence, a line a way of running it; dashed: in proportion.
+
+    points: columns stack, how, length, step_s, low_s, high_s.
+    """
+    ran = points[points["stack"] == stack].dropna(subset="step_s")
+    figure, axis = _named(ran, "length", of_ways(ran["how"]), "how")
+    lengths = np.array(sorted(ran["length"].unique()))
+    least = ran.loc[ran["length"] == lengths[0], "step_s"].min() * 1e3
+    axis.plot(lengths, least * lengths / lengths[0], color="0.5", linestyle="--", linewidth=1)
+    axis.set_xlabel("time steps of a sequence")
+    return figure
+
+
+def crossing(panels: Mapping[str, tuple[pd.DataFrame, Mapping[str, str]]], against: str = "vocabulary") -> Figure:
+    """Stacks' steps in milliseconds against one size, in panels that share the axis of time.
+
+    panels: title -> points, as Measurements.points gives them, and what to call each stack that is drawn.
+    """
+    figure, axes = sheet(3.0, across=len(panels))
+    ran = [points[points["stack"].isin(list(names))].dropna(subset="step_s") for points, names in panels.values()]
+    for axis, (title, (points, names)) in zip(axes, panels.items(), strict=True):
+        _log_axes(axis, against, pd.concat(ran))
+        numbered = zip(MARKERS, names.items(), strict=False)
+        looks = {stack: line_style(stack) | {"marker": marker, "label": name} for marker, (stack, name) in numbered}
+        lines(axis, against, points, looks)
+        axis.set_title(title.replace(", ", ",\n"))
+        axis.legend()
+    axes[0].set_ylabel("time per step (ms)")
+    figure.supxlabel(axis_label(against))
+    return figure
+
+
+def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
+    """One panel a stack: a step against one size, one line for each value of the column `how`, all of them in WAY."""
+    return _by_stack(points, against, {how: look | {"marker": "o", "markersize": 4} for how, look in WAY.items()})
+
+
+def depths(points: pd.DataFrame) -> Figure:
+    """A step against the depth, a line a structure (column how), a panel a stack."""
+    return _by_stack(points, "depth", STRUCTURES)
+
+
+def _by_stack(points: pd.DataFrame, against: str, looks: Looks) -> Figure:
+    ran = points.dropna(subset="step_s")
+    stacks = list(dict.fromkeys(points["stack"]))
+    across = len(stacks) if len(stacks) < 4 else 2
+    figure, axes = sheet(1.2 + 1.8 * -(-len(stacks) // across), across, -(-len(stacks) // across))
+    for axis, stack in zip(axes, stacks, strict=False):
+        _log_axes(axis, against, ran)
+        lines(axis, against, ran[ran["stack"] == stack], looks, "how")
+        axis.set_title(stack)
+    for axis in axes[len(stacks) :]:
+        axis.remove()
+    figure.supxlabel(axis_label(against))
+    figure.supylabel("time per step (ms)")
+    legend(figure, 4)
+    return figure
+
+
+def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
+    """Ratio of two stacks' steps with its interval: a panel for each size that is swept, a line for each pair.
+
+    tables: size -> columns above, below, ratio, low, high, faster and the size. A full marker is a significant
+    difference; a hollow one is inconclusive.
+    """
+    figure, axes = sheet(3.4, across=len(tables))
+    for axis, (against, table) in zip(axes, tables.items(), strict=True):
+        axis.axhline(1, color="0.4", linewidth=1)
+        table = table.assign(pair=table["above"] + " / " + table["below"])
+        numbered = zip(dict.fromkeys(table["pair"]), PAIR, MARKERS, strict=False)
+        looks = {pair: {"color": c, "linestyle": dashes, "marker": marker} for pair, (c, dashes), marker in numbered}
+        lines(axis, against, table, looks, "pair", "ratio", 1)
+        for pair, rows in table[table["faster"].isna()].groupby("pair"):
+            hollow = looks[pair] | {"linestyle": "none", "markerfacecolor": "white", "zorder": 5}
+            axis.plot(rows[against], rows["ratio"], **hollow)
+        log_axis(axis, "x", table[against], table[against])
+        axis.set_xlabel(axis_label(against).replace(" (", "\n("))
+    ends = pd.concat([table[["ratio", "low", "high"]] for table in tables.values()])
+    log_axis(axes[0], "y", ends.to_numpy(float).ravel(), [0.25, 0.5, 1, 2, 4, 8])
+    axes[0].set_ylabel("ratio of the two steps")
+    legend(figure, 1)
+    return figure
+
+
+def losses(table: pd.DataFrame) -> Figure:
+    """Test loss against the batch, a panel for equal epochs and for equal steps, a line for each way to set the rate.
+
+    table: columns batch, way ("equal epochs, rate fixed"), loss, loss_low, loss_high.
+    """
+    table = table.rename(columns={"loss_low": "low", "loss_high": "high"})
+    table[["panel", "rate"]] = table["way"].str.split(", ", expand=True)
+    panels = list(dict.fromkeys(table["panel"]))
+    figure, axes = sheet(3.2, across=len(panels))
+    for axis, panel in zip(axes, panels, strict=True):
+        lines(axis, "batch", table[table["panel"] == panel], RATE, "rate", "loss", 1)
+        log_axis(axis, "x", table["batch"], table["batch"])
+        axis.set_title(panel)
+    axes[0].set_ylabel("loss on the test data")
+    figure.supxlabel(axis_label("batch"))
+    legend(figure, 2)
+    return figure
+
+
+def epochs(points: pd.DataFrame, break_even: pd.Series) -> Figure:
+    """Hours of an epoch against batch size, one line a stack, with a mark at its break-even batch if it was reached.
+
+    points: columns stack, batch, epoch_s; break_even: batch size by stack.
+    """
+    figure, (axis,) = sheet(3.2)
+    ran = points.dropna(subset="epoch_s").sort_values("batch")
+    looks = {stack: line_style(stack) for stack in dict.fromkeys(points["stack"])}
+    log_axis(axis, "x", ran["batch"], ran["batch"])
+    log_axis(axis, "y", ran["epoch_s"] / 3600)
+    label_ends(axis, lines(axis, "batch", ran, looks, value="epoch_s", scale=1 / 3600))
+    for stack, rows in ran.groupby("stack"):
+        if rows["batch"].min() <= break_even.get(stack, np.nan) <= rows["batch"].max():
+            hours = np.interp(np.log(break_even[stack]), np.log(rows["batch"]), np.log(rows["epoch_s"] / 3600))
+            axis.plot(break_even[stack], np.exp(hours), marker="X", markersize=9, color=looks[stack]["color"])
+    axis.set(xlabel=axis_label("batch"), ylabel="epoch of a million sentences (h)")
+    return figure
+
+
+def collapsed(points: pd.DataFrame, fitted: pd.DataFrame) -> Figure:
+    """An epoch over the shortest possible one against batch over break-even batch: every stack on one curve.
+
+    points: columns stack, batch, step_s; fitted: index stack, columns c (s a sentence) and break_even (sentences).
+    """
+    figure, (axis,) = sheet(3.0)
+    ran = points[points["stack"].isin(fitted.index)].dropna(subset="step_s")
+    its = fitted.loc[ran["stack"]].set_axis(ran.index)
+    ran = ran.assign(batches=ran["batch"] / its["break_even"], epoch=ran["step_s"] / ran["batch"] / its["c"])
+    lines(axis, "batches", ran, marks(ran["stack"]), value="epoch", scale=1)
+    curve = np.geomspace(max(ran["batches"].min(), 1e-3), max(ran["batches"].max(), 10), 100)
+    axis.plot(curve, 1 + 1 / curve, color="0.3", linewidth=1.2, zorder=0)
+    axis.axvline(1, color="0.6", linestyle=":", linewidth=1)
+    axis.annotate("break-even batch:\ntwice the shortest", (1, 2), (0.85, 1.15), va="center", ha="right")
+    log_axis(axis, "x", curve, [0.001, 0.01, 0.1, 1, 10])
+    log_axis(axis, "y", [0.8, 1 + 1 / curve[0], *ran["epoch"]], [1, 2, 5, 10, 100, 1000])
+    axis.set(xlabel="batch / break-even batch", ylabel="epoch / shortest possible epoch")
+    axis.legend(loc="upper right", fontsize=9)
+    return figure
+
+
+def relative_to_one(images: pd.DataFrame) -> Figure:
+    """Time per image relative to a batch of one, a line a program, named at its end.
+
+    images: columns name (of SOURCES), batch, ratio, low, high.
+    """
+    figure, (axis,) = sheet(3.0)
+    log_axis(axis, "x", images["batch"], images["batch"])
+    axis.set(ylim=(-0.05, 1.2), xlabel="batch (images)", ylabel="time per image,\nrelative to a batch of one")
+    looks = {name: look | {"label": name} for name, look in SOURCES.items()}
+    label_ends(axis, lines(axis, "batch", images, looks, "name", "ratio", 1))
+    return figure
+
+
+def image_and_pages(images: pd.DataFrame) -> Figure:
+    """Time per image and fresh pages per image against the batch, a panel each and a line a way of running a step.
+
+    images: columns how (of IMAGES), batch, image_s, low, high (s per image), image_pages.
+    """
+    figure, (times, pages) = sheet(3.1, across=2, sharey=False)
+    looks = {how: look | {"label": how} for how, look in IMAGES.items()}
+    lines(times, "batch", images, looks, "how", "image_s", 1e6)
+    lines(pages, "batch", images.drop(columns=["low", "high"]), looks, "how", "image_pages", 1)
+    for axis in (times, pages):
+        log_axis(axis, "x", images["batch"], images["batch"])
+    times.set(ylim=(0, None), ylabel="time per image (µs)")
+    pages.set(ylim=(-1, None), ylabel="fresh pages per image")
+    figure.supxlabel("batch (images)")
+    legend(figure, 2)
+    return figure
+
+
+def warm_up(curves: pd.DataFrame) -> Figure:
+    """The first steps in units of a later one, a line for each stack. curves: index step, a column for each stack."""
+    figure, (axis,) = sheet(3.2)
+    for stack in curves:
+        axis.plot(curves.index, curves[stack], marker=SOURCE["stored"], markersize=4, label=stack, **line_style(stack))
+    log_axis(axis, "y", curves.to_numpy(float).ravel())
+    axis.set(xticks=curves.index, xlabel="step", ylabel="time in units of a later step")
+    axis.legend(loc="upper right", handlelength=3)
+    return figure
+
+
+def apart(table: pd.DataFrame) -> Figure:
+    """How far losses are from a reference's, step by step, on a log axis, a line each.
+
+    table: columns stack, optimizer, step, apart (shares); the largest so far is drawn, so that lines do not cross for
+    a moment's chance.
+    """
+    figure, (axis,) = sheet(3.4)
+    table = table.sort_values("step")
+    table["far"] = table.groupby(["stack", "optimizer"])["apart"].cummax().clip(lower=1e-9)
+    axis.set_yscale("log")
+    ends = []
+    for (stack, how), rows in table.groupby(["stack", "optimizer"]):
+        backend = stack.rpartition("-")[2]
+        look = {"color": BACKEND[backend], "linestyle": WAY[how]["linestyle"]}
+        name = f"{FRAMEWORKS.get(backend, backend)}, {ADAMS[how]}"
+        ends += lines(axis, "step", rows, {stack: look | {"label": name}}, value="far", scale=1)
+    axis.set(xlabel="training step", ylabel="relative difference of the loss")
+    label_ends(axis, ends)
+    return figure
+
+
+def predicted(points: pd.DataFrame) -> Figure:
+    """Predicted against measured step, one marker a stack, next to the diagonal.
+
+    points: columns stack, step_s, predicted_s (s).
+    """
+    figure, (axis,) = sheet(3.1)
+    points = points.assign(measured=points["step_s"] * 1e3)
+    lines(axis, "measured", points, marks(points["stack"]), value="predicted_s")
+    _diagonal(axis, points[["step_s", "predicted_s"]].to_numpy().ravel() * 1e3)
+    axis.set(xlabel="measured step (ms)", ylabel="predicted step (ms)")
+    axis.legend(loc="lower right", fontsize=9)
+    return figure
+
+
+def _diagonal(axis: Axes, milliseconds: Sequence[float]) -> None:
+    """Equal log axes that just hold these steps, and the line of equal values."""
+    for which in "xy":
+        log_axis(axis, which, milliseconds)
+    axis.plot(axis.get_xlim(), axis.get_xlim(), color="0.4", linewidth=1, zorder=0)
+
+
+def left_out(networks: pd.DataFrame, predictors: Sequence[str]) -> Figure:
+    """A step as predicted without the network itself, against what was measured: a panel a predictor.
+
+    networks: columns stack, step_s, and for each of the predictors "… error", its relative error. The diagonal is a
+    perfect prediction. A prediction that is off the axis is drawn at its end.
+    """
+    ran = networks.dropna(subset="step_s")
+    ran = ran.assign(measured=ran["step_s"] * 1e3)
+    figure, axes = sheet(2.9, across=len(predictors), sharex=True)
+    for axis, name in zip(axes, predictors, strict=True):
+        _diagonal(axis, ran["measured"])
+        expected = (ran["measured"] * (1 + ran[f"{name} error"])).clip(*axis.get_ylim())
+        looks = marks(ran["stack"], markersize=4, alpha=0.8)
+        lines(axis, "measured", ran.assign(expected=expected), looks, value="expected", scale=1)
+        axis.set_title(name.replace(" of ", " of\n"))
+    axes[0].set_ylabel("predicted step (ms)")
+    figure.supxlabel("measured step (ms)")
+    legend(figure, 3)
+    return figure
+
+
+def residuals(points: pd.DataFrame) -> Figure:
+    """Relative error of the formula against vocabulary, batch and length.
+
+    points: columns stack, vocabulary, batch, length, error (predicted over measured, minus one).
+    """
+    usual = {"vocabulary": 280_000, "batch": 100, "length": 25}
+    labels = ("vocabulary\n(rows)", "batch\n(sentences)", "length\n(tokens)")
+    figure, axes = sheet(3.4, across=3)
+    for axis, size, label in zip(axes, usual, labels, strict=True):
+        axis.axhline(0, color="0.4", linewidth=1)
+        # In a panel, the points at which the other two sizes have the 2017 post's value.
+        others = pd.Series(usual).drop(size)
+        shown = points[points[others.index].eq(others).all(axis=1)]
+        lines(axis, size, shown, marks(points["stack"]), value="error", scale=100)
+        log_axis(axis, "x", shown[size], shown[size])
+        axis.set_xlabel(label)
+    axes[0].set_ylabel("error of the formula (%)")
+    legend(figure, 3)
+    return figure

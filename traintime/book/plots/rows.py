@@ -1,0 +1,255 @@
+"""Figures of values in rows: a row for each change, way or stack, and markers with their intervals in it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from traintime.book.plots.look import (
+    DASHES,
+    DEVICE,
+    MARKERS,
+    PALETTE,
+    SOURCE,
+    WAY,
+    Looks,
+    errors,
+    legend,
+    log_axis,
+    marks,
+    name_rows,
+    of_ways,
+    sheet,
+    under_heads,
+)
+
+OPTIMIZERS = {"sgd": WAY["sgd"]["color"], "momentum": PALETTE[9], "rmsprop": PALETTE[2], "adam": WAY["adam"]["color"]}
+PANELS = {"copies": "a large table", "activations": "32 dense layers"}
+
+
+def rows(
+    axis: Axes,
+    table: pd.DataFrame,
+    columns: tuple[str, str, str],
+    names: Sequence[Any],
+    looks: Looks,
+    scale: float = 1,
+) -> None:
+    """A row for each name, and in it the values that the table has for it with their intervals, those of each of looks
+    at a height of their own.
+
+    columns: those of the value, the row and the look. Where there is a column told, markers are hollow where it is
+    false.
+    """
+    value, row, of = columns
+    places = pd.Series(0.0, index=table.index)
+    for name, mine in table.groupby(row):
+        here = [one for one in looks if one in set(mine[of])]
+        number = mine[of].map(here.index) - (len(here) - 1) / 2
+        places[mine.index] = names.index(name) + number * min(0.22, 0.8 / len(here))
+    for one, look in looks.items():
+        mine = table[table[of] == one]
+        look = {"label": one, "linestyle": "none"} | look
+        axis.errorbar(scale * mine[value], places[mine.index], xerr=errors(mine, value, scale), **look)
+        if "told" in mine:
+            mine = mine[~mine["told"].astype(bool)]
+            hollow = look | {"label": None, "markerfacecolor": "white", "zorder": 3}
+            axis.plot(scale * mine[value], places[mine.index], **hollow)
+    name_rows(axis, names)
+
+
+def tried(table: pd.DataFrame) -> Figure:
+    """Times as fast with each change, in one panel: a row a change below its bottleneck, a marker a stack; full where
+    the gain is significant.
+
+    table: columns limit, change, stack, ratio, low, high, told.
+    """
+    pairs, names = under_heads(table["limit"], table["change"])
+    figure, (axis,) = sheet(0.2 * len(names) + 0.9)
+    axis.axvline(1, color="0.5", linewidth=1)
+    rows(axis, table.assign(pair=pairs), ("ratio", "pair", "stack"), names, marks(table["stack"]))
+    log_axis(axis, "x", [0.6, *table["ratio"]])
+    figure.supxlabel("times as fast (logarithmic)")
+    legend(figure, 3)
+    return figure
+
+
+def exponents(table: pd.DataFrame) -> Figure:
+    """Apparent exponents with their intervals: one row a way, one marker a stack, proportion at 1.
+
+    table: columns stack, how, exponent, low, high.
+    """
+    names = {how: look.get("label", how) for how, look in WAY.items() if how in set(table["how"])}
+    figure, (axis,) = sheet(0.4 * len(names) + 1.2)
+    of_way = table[table["how"].isin(list(names))].assign(name=table["how"].map(names))
+    rows(axis, of_way, ("exponent", "name", "stack"), list(names.values()), marks(table["stack"]))
+    axis.axvline(1, color="0.4", linestyle="--", linewidth=1)
+    axis.set_xlim(0, 1.1)
+    figure.supxlabel("apparent exponent (1: proportional time, 0: no effect)")
+    legend(figure, 3)
+    return figure
+
+
+def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> Figure:
+    """Microseconds that one more time step takes: a row a stack, a marker a way of running the layer, a panel a batch.
+
+    prices: columns stack, how, batch, position_s, low, high (s); one that is not above nothing is not drawn.
+    floors: the least that a time step can take at each batch, s.
+    """
+    prices = prices[prices["position_s"] > 0]
+    stacks, sizes = list(dict.fromkeys(prices["stack"])), sorted(prices["batch"].unique())
+    figure, axes = sheet((0.22 * len(stacks) + 0.3) * len(sizes) + 1.2, down=len(sizes))
+    for axis, batch in zip(axes, sizes, strict=True):
+        looks = of_ways(prices["how"])
+        rows(axis, prices[prices["batch"] == batch], ("position_s", "stack", "how"), stacks, looks, 1e6)
+        if floors:
+            axis.axvline(floors[batch] * 1e6, color="0.2", linestyle="--", linewidth=1)
+        axis.set_title(f"batch {batch}")
+    log_axis(axes[-1], "x", [1e6 * seconds for seconds in (*prices["position_s"], *(floors or {}).values())])
+    figure.supxlabel("µs for one more time step")
+    legend(figure, 2)
+    return figure
+
+
+def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
+    """Points of accuracy that each cause gains, with intervals, next to a claim where there is one.
+
+    table: columns task, cause, difference, low, high (shares); claimed: a share; gained: the axis label.
+    """
+    names, tasks = (list(dict.fromkeys(table[name])) for name in ("cause", "task"))
+    figure, (axis,) = sheet(0.27 * len(names) + 1.0)
+    axis.axvline(0, color="0.4", linewidth=1)
+    if claimed is not None:
+        axis.axvline(100 * claimed, color="0.2", linestyle="--", linewidth=1)
+    rows(axis, table, ("difference", "cause", "task"), names, of_ways(tasks), 100)
+    figure.supxlabel(gained)
+    if len(tasks) > 1:
+        legend(figure, 2)
+    return figure
+
+
+def seeds(table: pd.DataFrame) -> Figure:
+    """Accuracies of single trainings: a row for each rate and layer, a dot for each random start.
+
+    table: columns rate, layer, accuracy (shares).
+    """
+    pairs, names = under_heads(table["rate"], table["layer"])
+    figure, (axis,) = sheet(0.27 * len(names) + 0.6)
+    look = {"marker": "o", "alpha": 0.5}
+    looks = {"LSTM": look | {"color": PALETTE[1]}, "CuDNNLSTM": look | {"color": PALETTE[0]}}
+    rows(axis, table.assign(pair=pairs), ("accuracy", "pair", "layer"), names, looks, 100)
+    axis.set_xlabel("accuracy on the test data (%)")
+    return figure
+
+
+def gains(table: pd.DataFrame, claimed: float, counts: dict[str, str], counted: str) -> Figure:
+    """Speed with another allocator relative to the usual one, with its interval, one row a stack, next to a claim.
+
+    table: columns stack, ratio, low, high, faster; claimed: a ratio; counts: a number of each stack, written at the
+    right, and what they count. Hollow: not significant.
+    """
+    stacks = list(table["stack"])
+    figure, (axis,) = sheet(0.25 * len(stacks) + 0.9)
+    axis.axvline(1, color="0.4", linewidth=1)
+    axis.axvline(claimed, color="0.2", linestyle="--", linewidth=1)
+    axis.annotate("claimed", (claimed, 1.02), xycoords=("data", "axes fraction"))
+    table = table.assign(told=table["faster"].notna(), allocator="tcmalloc")
+    looks = {"tcmalloc": {"color": WAY["tcmalloc"]["color"], "marker": "o"}}
+    rows(axis, table, ("ratio", "stack", "allocator"), stacks, looks)
+    for place, stack in enumerate(stacks):
+        axis.annotate(counts.get(stack, ""), (1.02, place), xycoords=("axes fraction", "data"), va="center")
+    axis.annotate(counted, (1.02, 1.02), xycoords="axes fraction", va="bottom")
+    axis.set_xlabel("speed relative to plain glibc")
+    return figure
+
+
+def copies(table: pd.DataFrame, rules: dict[float, str]) -> Figure:
+    """Copies of the parameters held at the peak: one row a stack, a colour and marker an optimizer.
+
+    table: index stack, a column an optimizer of OPTIMIZERS; rules: what people say, by the number of copies.
+    """
+    figure, (axis,) = sheet(0.4 * len(table) + 1.0)
+    for times, name in rules.items():
+        axis.axvline(times, color="0.35", linewidth=1, linestyle="--")
+        axis.annotate(name, (times, 1.02), xycoords=("data", "axes fraction"), ha="center")
+    numbered = zip(OPTIMIZERS.items(), MARKERS, strict=False)
+    looks = {how: {"color": colour, "marker": marker, "markersize": 4.5} for (how, colour), marker in numbered}
+    table = table[[how for how in OPTIMIZERS if how in table]]
+    long = table.melt(var_name="how", value_name="copies", ignore_index=False).dropna().reset_index(names="stack")
+    rows(axis, long, ("copies", "stack", "how"), list(table.index), looks)
+    axis.set_xlim(0)
+    axis.set_xlabel("copies of the parameters at the peak")
+    legend(figure, 4)
+    return figure
+
+
+def freed(table: pd.DataFrame) -> Figure:
+    """The peak relative to the usual training, with its interval: a panel a network, a row a way, a colour a stack.
+
+    table: columns larger (a name of PANELS), way, stack, peak (Interval).
+    """
+    table = table[table["larger"].isin(PANELS)].reset_index(drop=True)
+    table = table.join(pd.DataFrame([vars(peak) for peak in table["peak"]]))
+    pairs, names = under_heads(table["larger"].map(PANELS), table["way"])
+    figure, (axis,) = sheet(0.25 * len(names) + 0.9)
+    axis.axvline(1, color="0.4", linewidth=1)
+    rows(axis, table.assign(pair=pairs), ("value", "pair", "stack"), names, marks(table["stack"]))
+    figure.supxlabel("peak relative to the usual training")
+    legend(figure, 3)
+    return figure
+
+
+def epoch_errors(epochs: pd.DataFrame, estimates: dict[str, str]) -> Figure:
+    """Error of each kind of prediction of an epoch, a row for each kind, a mark for each epoch.
+
+    epochs: columns stack, and NAME_error for each name of estimates (a share; above 0 more was predicted).
+    """
+    figure, (axis,) = sheet(0.4 * len(estimates) + 1.2)
+    axis.axvspan(-5, 5, color="0.92", zorder=0)
+    axis.axvline(0, color="0.4", linewidth=1)
+    named = {f"{name}_error": words for name, words in estimates.items()}
+    long = epochs.rename(columns=named).melt("stack", list(named.values()), "kind", "off", ignore_index=True)
+    rows(axis, long, ("off", "kind", "stack"), list(named.values()), marks(epochs["stack"], alpha=0.75), 100)
+    figure.supxlabel("error of the predicted epoch (%); the band is 5 % either way")
+    legend(figure, 3)
+    return figure
+
+
+def over_truth(table: pd.DataFrame, names: dict[str, str]) -> Figure:
+    """Predicted over true time: a row a way, a dot a model, a colour and marker a stack; the line is the truth.
+
+    table: columns way, stack, times; names: of the ways that are shown, from above.
+    """
+    table = table.assign(name=table["way"].map(names)).dropna(subset="name").reset_index(drop=True)
+    shown = [name for name in names.values() if name in set(table["name"])]
+    figure, (axis,) = sheet(0.4 * len(shown) + 1.2)
+    axis.axvline(1, color="0.4", linewidth=1)
+    axis.axvspan(0.5, 2, color="0.5", alpha=0.1, linewidth=0)
+    rows(axis, table, ("times", "name", "stack"), shown, marks(table["stack"], markersize=4, alpha=0.7))
+    ticks = [0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]
+    log_axis(axis, "x", [*table["times"], 0.5, 2], ticks)
+    axis.set_xlabel("predicted / true time")
+    legend(figure, 3)
+    return figure
+
+
+def ladder(points: pd.DataFrame, marks: dict[str, tuple[float, str]]) -> Figure:
+    """One kind of step on several stacks, a row a stack, the slowest at the top; upright lines for others' times.
+
+    points: columns stack, device ("cpu" or "gpu"), step_s, low_s, high_s; marks: name -> (seconds, device).
+    """
+    ran = points.dropna(subset="step_s").sort_values("step_s", ascending=False, ignore_index=True)
+    ran["stack"] = ran["stack"].str.replace("NVIDIA ", "")
+    figure, (axis,) = sheet(1.2 + 0.22 * len(ran))
+    for name, (seconds, device) in marks.items():
+        label = f"{name}, {seconds * 1e3:,.0f} ms"
+        axis.axvline(seconds * 1e3, color=DEVICE[device], linestyle=DASHES[device], label=label)
+    looks = {name.lower(): {"color": colour, "marker": SOURCE["stored"]} for name, colour in DEVICE.items()}
+    looks = {name: look | {"label": f"our {name.upper()}"} for name, look in looks.items()}
+    rows(axis, ran, ("step_s", "stack", "device"), list(ran["stack"]), looks, 1e3)
+    log_axis(axis, "x", [1e3 * seconds for seconds in (*ran["step_s"], *(seconds for seconds, _ in marks.values()))])
+    axis.set_xlabel("time per step (ms)")
+    legend(figure, 2)
+    return figure
