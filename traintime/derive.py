@@ -6,7 +6,7 @@
 import sys
 
 from traintime.explain import memory
-from traintime.predict import cards, fits, normal, record
+from traintime.predict import cards, compare, fits, record
 from traintime.store import derived
 
 TABLES = {
@@ -19,7 +19,7 @@ TABLES = {
     "holdings": fits.memory_models,
     "cards": cards.derive,
     "card-costs": cards.costs,
-    "normal": normal.derive,
+    "normal": compare.derive,
 }
 DIGITS = {"normal": 5}  # significant ones; the others have six
 

@@ -15,7 +15,7 @@ from traintime.book import page
 from traintime.book.stored import Measurements
 from traintime.explain import points
 from traintime.measuring import check, machine
-from traintime.predict import compare, normal
+from traintime.predict import compare
 from traintime.store import records
 from traintime.store.table import table
 
@@ -112,7 +112,7 @@ def test_of_a_broken_file_the_checker_says_what_is_wrong_or_it_can_be_shown(
 ):
     monkeypatch.setattr(machine, "this", lambda *_: EPOCH)
     if not in_full:  # it takes seconds to derive, and decides no more than what is called normal
-        monkeypatch.setattr(normal, "spread", lambda: (0.1, 0.1, 8))
+        monkeypatch.setattr(compare, "spread", lambda: (0.1, 0.1, 8))
     files = {path.relative_to(root).as_posix(): path for root in whole.values() for path in root.rglob("*.json")}
     texts = {name: path.read_text() for name, path in files.items()}
     seen = {"refused": 0, "passed": 0, "shown": 0}

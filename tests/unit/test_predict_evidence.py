@@ -13,7 +13,7 @@ from traintime.errors import InputError
 from traintime.explain.memory import CONTEXT
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
-from traintime.predict import advice, durations, evidence, normal, prices, process
+from traintime.predict import advice, compare, durations, evidence, prices, process
 from traintime.predict.answer import around
 from traintime.predict.estimate import conclude, estimate
 from traintime.predict.prices import Prices, Rates
@@ -241,8 +241,8 @@ def test_what_cannot_be_scaled_is_refused(asked, field):
 def test_the_books_own_points_lie_where_a_tenth_of_them_says():
     """What ALIKE rests on: each point of a machine, from one of a fourth or less in one size, by the habits."""
     machine = "intel-xeon-family6-model167-2-cores-24-gib-stepping1"
-    rates, found = prices.own_rates(machine), normal.points_by_key(paths.MEASUREMENTS, machine)
-    rows = normal.measured(paths.MEASUREMENTS, machine)
+    rates, found = prices.own_rates(machine), compare.points_by_key(paths.MEASUREMENTS, machine)
+    rows = compare.measured(paths.MEASUREMENTS, machine)
     inside, beyond = [], []
     for stack in ("2026-tensorflow", "2026-jax", "2026-torch"):
         steps = rows[rows["stack"] == stack].set_index("key")["step_s"]

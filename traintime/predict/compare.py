@@ -1,5 +1,9 @@
-"""Is my run normal? A machine's measurements among the book's: which stack is off, and by how much."""
+"""Is my run normal? A machine's measurements among the book's: which stack is off, and by how much.
 
+What the book's machines took for each point, and a formula expects of them, is the derived table normal.csv.
+"""
+
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -12,17 +16,24 @@ from scipy.special import stdtrit
 
 from traintime import paths
 from traintime.errors import InputError, unknown
+from traintime.explain.points import points as by_point
 from traintime.explain.statistics import NAN, Interval
 from traintime.measuring.machine import this
 from traintime.point import Point
-from traintime.predict import normal, prices
+from traintime.predict import prices
 from traintime.predict.prices import Prices
+from traintime.store import derived, records
+from traintime.store.table import ALIKE
+from traintime.store.table import table as tidy_table
 
 TITLE = "Times what the book's machines lead one to expect at the rates of this one"
 LEVEL = 0.95
 PAGES = 1_000  # page faults a step beyond the usual that can make a step slow: 4 MB
 MAPPED = "pages a step are mapped beyond the usual: another allocator keeps its memory (chapter 4)"
 USELESS = math.log(5)  # a range of normal that reaches so far says nothing
+COLUMNS = ["machine", "stack", "key", "path", "step_s", "expected_s", "faults"]  # of normal.csv
+FEWEST = 3  # points that tell how far a machine's stack lies off the others
+NORMAL_SD = 1.4826  # median absolute deviation of a normal variable -> standard deviation
 Off = Literal["slower", "faster", ""]
 
 
@@ -80,11 +91,11 @@ def compare(root: Path, machine: str | None = None) -> list[Placed]:
             raise InputError("machine", "", "was not named, and there are several", f"Name one of: {', '.join(known)}.")
     if machine not in known:
         raise unknown("machine", machine, known)
-    rows, points = normal.measured(root, machine), normal.points_by_key(root, machine)
+    rows, points = measured(root, machine), points_by_key(root, machine)
     if rows.empty:
         raise InputError("machine", machine, "has no run that ended well", "Measure something first: traintime sweep")
     rates = prices.own_rates(machine, root)
-    itself = normal.titles().get(machine, "") if root.resolve() == paths.MEASUREMENTS.resolve() else ""
+    itself = titles().get(machine, "") if root.resolve() == paths.MEASUREMENTS.resolve() else ""
     found = []
     for stack, mine in rows.groupby("stack", sort=True):
         priced = prices.of_rates(machine, rates, _of_the_book(str(stack)))
@@ -121,10 +132,10 @@ def _of_the_book(stack: str) -> str:
 
 
 def _placed(stack: str, mine: pd.DataFrame, points: dict[str, Point], priced: Prices, itself: str) -> Placed:
-    """One stack; mine: its rows (normal.measured); points: by key; priced: the formula at this machine's rates; itself:
+    """One stack; mine: its rows (measured); points: by key; priced: the formula at this machine's rates; itself:
     the machine's name in the book where it is held against the others.
     """
-    pairs = [(one, normal.of_point(_of_the_book(stack), one.key, itself)) for one in mine.itertuples()]
+    pairs = [(one, of_point(_of_the_book(stack), one.key, itself)) for one in mine.itertuples()]
     by_formula = not any(len(book) for _, book in pairs)
     told = by_formula and _reach(1, 1, priced.error) < USELESS
     pairs = [(one, book) for one, book in pairs if len(book) or (told and prices.usable(points[one.key]))]
@@ -159,13 +170,13 @@ def _reach(numbers: int, asked: int, error: float = 0.0) -> float:
     Two things move it: the machine's whole stack (error: the formula's, where it is alone), and its single
     points. asked: how many such means are looked at together.
     """
-    of_machine, of_point, degrees = normal.spread()
+    of_machine, of_point, degrees = spread()
     error = math.hypot(max(of_machine, error), of_point / math.sqrt(numbers))
     return float(stdtrit(degrees, 1 - (1 - LEVEL) / 2 / asked)) * error
 
 
 def _notes(pairs: list[tuple[Any, pd.DataFrame]], off: Off, disturbed: int, runs: int) -> Iterator[str]:
-    """What was noticed that may tell why. pairs: each point (a row of normal.measured), and the book's machines at it;
+    """What was noticed that may tell why. pairs: each point (a row of measured), and the book's machines at it;
     off, disturbed, runs: as Placed has them.
     """
     pages = [one.faults - book["faults"].median() for one, book in pairs]
@@ -181,3 +192,98 @@ def _notes(pairs: list[tuple[Any, pd.DataFrame]], off: Off, disturbed: int, runs
         yield f"{busy}: measure again when the machine is left alone"
     if not any(len(book) for _, book in pairs):
         yield "none of the book's machines has these configurations: held against the formula alone"
+
+
+# What the book's machines took
+
+
+def measured(root: Path, machine: str) -> pd.DataFrame:
+    """A row a point of one machine that ended well: stack, key, path, step_s, faults (pages a step), how it was run.
+
+    Of a point that was measured in several ways that must not be pooled, the one whose code path is known, then the one
+    with the most invocations, then the newest. Further columns: runs, disturbed (of these), others (processors that
+    something else kept busy, at the most).
+    """
+    rows = tidy_table(root, machine)
+    columns = ["stack", "key", "path", "step_s", "faults", "runs", "disturbed", "others"]
+    ended = rows[rows["status"] == "ok"]
+    if ended.empty:
+        return pd.DataFrame(columns=columns)
+    found = by_point(rows).dropna(subset="step_s")
+    by = ended.groupby(ALIKE, dropna=False)
+    counts = by.agg(faults=("faults_a_step", "median"), others=("others_cores", "max")).reset_index()
+    found = found.merge(counts, on=ALIKE, how="left")
+    path = found["path"].fillna("")
+    found = found.assign(path=path, known=path != "", runs=found["invocations"])
+    found = found.sort_values(["known", "runs", "started"], kind="stable")
+    found = found.drop_duplicates(["stack", "key"], keep="last")
+    return found[columns].sort_values(["stack", "key"], ignore_index=True)
+
+
+def points_by_key(root: Path, machine: str) -> dict[str, Point]:
+    """Each point of a machine by its key."""
+    found = {}
+    for path in records.files(root, machine):
+        if not records.is_sentinel(path) and path.stem not in found:
+            found[path.stem] = records.read(path).point
+    return found
+
+
+def titles() -> dict[str, str]:
+    """What the book calls its machines, by their keys."""
+    return pd.read_csv(paths.MEASUREMENTS / "machines.csv", index_col="machine")["title"].to_dict()
+
+
+def derive() -> pd.DataFrame:
+    """A row for each point of each machine that the book names (COLUMNS): seconds a step, and by the formula at the
+    machine's own rates.
+    """
+    parts = []
+    for machine, title in titles().items():
+        rates, found = prices.own_rates(machine), points_by_key(paths.MEASUREMENTS, machine)
+        rows = measured(paths.MEASUREMENTS, machine)
+        rows = rows[rows["stack"].isin(prices.known())]
+        expected = [
+            prices.of_rates(title, rates, stack).step_s(found[key].work)
+            for stack, key in zip(rows["stack"], rows["key"], strict=True)
+        ]
+        parts.append(rows.assign(machine=title, expected_s=expected)[COLUMNS])
+    return pd.concat(parts, ignore_index=True)
+
+
+@functools.cache
+def stored() -> pd.DataFrame:
+    """The derived table, with `beyond`: logarithm of what a step took over what the formula expects of its machine."""
+    rows = derived.read("normal").fillna({"path": ""})
+    return rows.assign(beyond=np.log(rows["step_s"] / rows["expected_s"]))
+
+
+def of_point(stack: str, key: str, without: str = "") -> pd.DataFrame:
+    """The book's machines at this point; without those whose code path nobody knows, where another's is known.
+
+    without: a machine that is held against the others.
+    """
+    rows = stored()
+    rows = rows[(rows["stack"] == stack) & (rows["key"] == key) & (rows["machine"] != without)]
+    known = rows["path"] != ""
+    return rows[known] if known.any() else rows
+
+
+@functools.cache
+def spread() -> tuple[float, float, int]:
+    """How far the book's own machines lie off each other once the formula has allowed for their rates: standard
+    deviations of logarithms, of a machine's whole stack and of its single points around that, and the degrees of
+    freedom of the first.
+
+    By medians, since one of them is known to be off (TensorFlow without oneDNN): it must not make normal wide.
+    """
+    rows = stored()
+    shifts, around = [], []
+    for (machine, _), mine in rows.groupby(["machine", "stack"]):
+        books = [(one, of_point(one.stack, one.key, without=machine)) for one in mine.itertuples()]
+        beyond = np.array([one.beyond - book["beyond"].median() for one, book in books if len(book)])
+        if len(beyond) >= FEWEST:
+            shifts.append(beyond.mean())
+            around.extend(beyond - np.median(beyond))
+    of_machine, of_points = (NORMAL_SD * float(np.median(np.abs(each))) for each in (shifts, around))
+    return of_machine, of_points, rows["stack"].nunique()
