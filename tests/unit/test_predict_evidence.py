@@ -90,6 +90,16 @@ def test_a_training_is_the_sum_of_its_parts():
     assert one.epoch.value == pytest.approx((one.total.value - once) / 3)
 
 
+@pytest.mark.parametrize(
+    ("samples", "batch", "tried"),
+    [(10, 1, {1}), (10, 2, {2, 1}), (12, 4, {4, 1}), (10_000, 100, {100, 25}), (10_050, 100, {100, 50})],
+)
+def test_the_other_batch_size_that_is_tried_is_the_last_one_or_a_quarter(samples, batch, tried):
+    trainer = Fake()
+    evidence.probed_evidence(Request(samples, batch, seconds=2.0), None, trainer)
+    assert trainer.batches == tried
+
+
 def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
     awake = probed(samples=30_000, epochs=3)
     sleep = evidence.tf_data_end(awake.epoch.high) - awake.epoch.high

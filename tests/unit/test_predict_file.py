@@ -71,9 +71,10 @@ def test_a_step_is_probed_whatever_the_file_prints(answer):
 
 
 @pytest.mark.stack("2026-torch")
-@pytest.mark.parametrize("data", ["pair", "data"])
-def test_a_file_says_what_its_model_is_trained_on(answer, data):
-    assert answer(MODEL, data=data, backend="torch").tier == "probed"
+@pytest.mark.parametrize(("data", "tier"), [("pair", "formula"), ("data", "probed")])
+def test_a_file_says_what_its_model_is_trained_on(answer, data, tier):
+    one = answer(MODEL, data=data, backend="torch", samples=None, tier=tier)
+    assert (one.tier, one.samples) == (tier, 40)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from traintime.errors import InputError
-from traintime.predict.probe import Probe, StepTrainer, Trained, Trainer, probe, quarter, refusal, words
+from traintime.predict.probe import Probe, StepTrainer, Trained, Trainer, probe, refusal, words
 
 
 class Fake(Trainer):
@@ -124,11 +124,6 @@ def test_a_source_that_starts_slowly_is_read_until_it_runs(steps, known):
     assert found.took_s <= 22
     assert len(found.full.blocks_s) > 3, "of several epochs, or of a long one"
     assert found.full.first_s == pytest.approx(1.0 + 0.05 + 0.003 + 0.1)
-
-
-@pytest.mark.parametrize(("batch", "other"), [(1, None), (2, 1), (3, 1), (4, 1), (100, 25)])
-def test_the_smaller_batch_size_is_a_quarter(batch, other):
-    assert quarter(batch) == other
 
 
 def seen(batch, step, peak=None):

@@ -15,7 +15,7 @@ from traintime.predict import prices, process, record
 from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, amount, digits, lasting
 from traintime.predict.prices import FIXED, KEEPS, USUAL, Prices, Rates
-from traintime.predict.probe import Trainer, probe, quarter
+from traintime.predict.probe import Trainer, probe
 from traintime.predict.process import ONCE, Copies
 from traintime.predict.request import ModelDescription, Request
 from traintime.workloads.base import FLOAT, FLOAT32
@@ -216,8 +216,9 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
     batch, seconds = request.probe_batch or request.batch, request.seconds
     before = process.now() if process.gpu_peak(trainer.backend) is None else 0  # a process lies elsewhere
     one_size = trainer.one_batch_size or request.smaller
-    # The other batch size to try: the epoch's last one where it is no scrap, else a quarter; 0 for none.
-    other = request.rest if request.rest * 8 >= request.batch else quarter(request.batch) or 0
+    # The other batch size to try: the epoch's last one where it is no scrap, else a quarter, so that the line through
+    # both has a base; 0 where nothing is smaller.
+    other = request.rest if request.rest * 8 >= request.batch else min(max(request.batch // 4, 1), request.batch - 1)
     begun = process.processor_s()
     trial = probe(trainer, batch, seconds, 0 if one_size else other)
     others = process.crowd(begun, trial.took_s)

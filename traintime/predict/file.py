@@ -18,7 +18,7 @@ from typing import Any
 from traintime.errors import InputError
 from traintime.measuring.measure import run_module
 from traintime.measuring.worker.process import die_with_parent, first_to_go, means_out_of_memory
-from traintime.predict.probe import refusal, words
+from traintime.predict.probe import named, words
 
 PATIENCE = 4.0  # times the seconds of the probe, and a start, until it is given up
 START_S = 120.0
@@ -136,10 +136,8 @@ def _loaded(path: Path) -> ModuleType:
     assert specification and specification.loader
     module = importlib.util.module_from_spec(specification)
     sys.modules[path.stem] = module
-    try:
+    with named("target", path.name, "", "Run the file by itself until it does not.", BY_SIZES):
         specification.loader.exec_module(module)
-    except Exception as error:
-        raise _raised("target", path.name, error, "Run the file by itself until it does not.") from error
     return module
 
 
@@ -172,10 +170,8 @@ def _called(function: Any, field: str, name: str, does: str) -> Any:
     if needed := _needed(function):
         remedy = f"Give a function without arguments that {does}."
         raise InputError(field, name, f"needs {len(needed)} arguments", remedy)
-    try:
+    with named(field, name, "", f"Call {name}() by itself until it returns.", BY_SIZES):
         return function()
-    except Exception as error:
-        raise _raised(field, name, error, f"Call {name}() by itself until it returns.") from error
 
 
 def _needed(function: Any) -> list[inspect.Parameter]:
@@ -183,15 +179,6 @@ def _needed(function: Any) -> list[inspect.Parameter]:
     given = inspect.signature(function).parameters.values()
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [each for each in given if each.default is each.empty and each.kind in by_place]
-
-
-def _raised(field: str, value: str, error: Exception, remedy: str) -> InputError:
-    """What is said where the reader's code has raised: the remedy, or a better one for what is known to happen."""
-    if means_out_of_memory(error):
-        remedy = BY_SIZES
-    elif isinstance(error, ModuleNotFoundError) and error.name in ("tensorflow", "jax", "torch"):
-        remedy = f"Install {error.name}, or take a backend that is here: --stack (traintime stacks lists them)."
-    return refusal(error) or InputError(field, value, f"raised {type(error).__name__}: {words(error)}", remedy)
 
 
 if __name__ == "__main__":

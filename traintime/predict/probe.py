@@ -154,6 +154,8 @@ def named(field: str, value: str, where: str, remedy: str, small: str = "") -> I
         if own is error or (full and not own and not small):
             raise
         problem = f"raised {type(error).__name__}{where}: {words(error)}"
+        if isinstance(error, ModuleNotFoundError) and error.name in FRAMEWORKS:
+            remedy = f"Install {error.name}, or take a backend that is here: --stack (traintime stacks lists them)."
         raise own or InputError(field, value, problem, small if full else remedy) from error
 
 
@@ -236,11 +238,6 @@ class Probe:
         if smaller:
             slope = min(max((full.step_s - smaller.step_s) / (full.batch - smaller.batch), 0.0), most)
         return full.step_s + slope * (batch - full.batch)
-
-
-def quarter(batch: int) -> int | None:
-    """The smaller batch size that is tried: a quarter, so that the line has a base; None where nothing is smaller."""
-    return batch // 4 if batch >= 4 else (1 if batch > 1 else None)
 
 
 def probe(

@@ -18,7 +18,6 @@ from traintime.workloads.base import BY_ROW, FLOAT32, Work
 
 TENSORFLOW = "2026-tensorflow"
 DEFERRED, SPARSE = "adam-deferred", "sparse"  # what moves the rows in use alone
-PRICED = ("allocator",)  # fields of a run that the formula's prices follow
 KERAS_BATCH = 32  # samples a step of `fit`, where it is not told
 LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlow: 2.4, seen once)
 SECONDS = 60.0  # of a probe
@@ -137,7 +136,7 @@ class ModelDescription:
         """That of a point of the book's workloads. Raises InputError for a way to run it that has no cost."""
         sizes, remedy = point.sizes, "Leave it out, or measure it: traintime measure."
         for name, value in point.run.model_dump().items():
-            if name not in PRICED and value != getattr(Run(), name):
+            if name != "allocator" and value != getattr(Run(), name):  # which the formula's prices follow
                 raise InputError(name, value, "has no known cost", remedy)
         rows = sizes.vocabulary if sizes.table and sizes.how in ("adam", "sgd") else 0
         table = rows * sizes.embedding if rows else 0
