@@ -7,14 +7,8 @@ import traintime
 from traintime.errors import InputError
 from traintime.point import make_point
 from traintime.predict import process
-from traintime.predict.largest import TRIALS, Tried, _last, _next, _of_module, largest
+from traintime.predict.largest import TRIALS, Tried, _next, _of_module, largest
 from traintime.predict.request import ModelDescription
-
-
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 8, 999, 1000])
-def test_the_last_that_fits_is_found_and_nothing_is_larger_than_the_most(number):
-    assert _last(lambda each: each <= number, 2**20) == number
-    assert _last(lambda each: True, 1000) == 1000
 
 
 @pytest.mark.parametrize(("of", "field"), [("batch", "batch"), ("length", "length"), ("rows", "vocabulary")])

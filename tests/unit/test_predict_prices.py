@@ -57,13 +57,6 @@ def test_what_one_stack_alone_pays_is_no_other_ones():
     assert {name for name, seconds in paid.items() if seconds} <= {"2026-torch"}  # a fit may find that it costs nothing
 
 
-def test_what_is_not_known_is_refused_by_name():
-    with pytest.raises(InputError, match=r"device: 'K41'.*K40m"):
-        prices.published("K41", "2026-jax")
-    with pytest.raises(InputError, match="stack: '2031-jax'"):
-        prices.of_rates("x", Rates(1, 1), "2031-jax")
-
-
 def test_memory_that_is_kept_makes_an_update_cheaper():
     """Under glibc an update's byte costs the mapping of its memory, too, where the stack gives it back."""
     rates, work = Rates(1e11, 1e10), make_point().work
