@@ -21,6 +21,7 @@ from traintime.predict.work.torch import step_work  # noqa: E402
 from traintime.workloads.base import matmul  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
+PAIR = (torch.randn(8, 4), torch.randn(8, 1))
 OF_UPDATE = Prices("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
 
 
@@ -38,7 +39,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def images(**more):
+def images():
     """A module with buffers and random numbers of its own, and what trains it."""
     torch.manual_seed(0)
     module = nn.Sequential(
@@ -46,8 +47,12 @@ def images(**more):
     )
     x, y = torch.randn(40, 3, 10, 10), torch.randint(0, 5, (40,))
     module(x[:2])
-    optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
-    return {"model": module, "loss": functional.cross_entropy, "optimizer": optimizer, "data": (x, y)} | more
+    return {"model": module} | trained(module, (x, y), functional.cross_entropy, lr=0.01)
+
+
+def trained(module, data, loss=functional.mse_loss, kind=torch.optim.Adam, **how):
+    """What a module is trained with, as `estimate`, `module_memory` and TorchTrainer take it."""
+    return {"loss": loss, "optimizer": kind(module.parameters(), **how), "data": data}
 
 
 def loader(data, **how):
@@ -71,15 +76,15 @@ def numbers(setup):
     )
 
 
-@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize("earlier", [False, True])
 @pytest.mark.parametrize("of", ["arrays", "loader"])
-def test_a_probed_module_is_as_it_was_before(of, trained):
+def test_a_probed_module_is_as_it_was_before(of, earlier):
     setup = images()
     generator = torch.Generator().manual_seed(3)
     if of == "loader":
         setup["data"] = loader(setup["data"], shuffle=True, generator=generator)
-    if trained:  # its optimizer has moments, and parameters have gradients
-        TorchTrainer(*(setup[name] for name in ("model", "loss", "optimizer", "data"))).train(8, 2, 1)
+    if earlier:  # its optimizer has moments, and parameters have gradients
+        TorchTrainer(*setup.values()).train(8, 2, 1)
     setup["model"].eval()
     before, drawn = numbers(setup), generator.get_state().tolist()
     one = traintime.estimate(**setup, samples=44, batch_size=8, epochs=2, validation=10, saves=1, seconds=1)
@@ -94,8 +99,7 @@ def test_what_it_says_of_a_training_is_near_what_that_takes():
     """A ratio within one run, and a generous one: what else the machine does is not ours to know."""
     setup = images()
     one = traintime.estimate(**setup, samples=8 * 200, batch_size=8, seconds=2)
-    trainer = TorchTrainer(*(setup[name] for name in ("model", "loss", "optimizer", "data")))
-    took = float(trainer.train(8, 200, 1)[0])
+    took = float(TorchTrainer(*setup.values()).train(8, 200, 1)[0])
     assert one.total.value / 4 < took < 4 * one.total.value
 
 
@@ -117,8 +121,7 @@ class Slow(torch.utils.data.Dataset):
 def test_a_loader_counts_as_fast_as_it_is(workers):
     module = nn.Linear(20, 1)
     data = torch.utils.data.DataLoader(Slow(), batch_size=8, num_workers=workers)
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    one = traintime.estimate(module, loss=nn.MSELoss(), optimizer=optimizer, data=data, epochs=9, seconds=4)
+    one = traintime.estimate(module, **trained(module, data), epochs=9, seconds=4)
     assert (one.samples, one.batch_size) == (len(Slow()), 8), "the loader's own"
     assert one.limited_by.startswith("waiting for data")
     assert all(each.time > 0.5 for each in one.helps), "a larger batch waits as much longer"
@@ -139,17 +142,15 @@ def test_batches_come_from_all_over_a_sorted_epoch_or_it_is_said():
     assert sorted(lengths) == list(range(1, 65)) != lengths
     shuffled, module = torch.utils.data.DataLoader(data, shuffle=True), nn.Linear(20, 1)
     assert _scattered(shuffled) is shuffled
-    asked = {"loss": nn.MSELoss(), "optimizer": torch.optim.SGD(module.parameters(), lr=0.1), "seconds": 1}
     ordered, endless = map(torch.utils.data.DataLoader, (data, Lengths()))
     for source, told in ((ordered, False), (shuffled, False), (endless, True)):
-        one = traintime.estimate(module, data=source, samples=64, **asked)
+        one = traintime.estimate(module, **trained(module, source), samples=64, seconds=1)
         assert any("differ in size" in each for each in one.warnings) == told
 
 
 def test_a_module_that_is_compiled_stays_so():
     compiled = torch.compile(nn.Linear(20, 1), backend="eager")
-    asked = {"loss": nn.MSELoss(), "optimizer": torch.optim.SGD(compiled.parameters(), lr=0.1)}
-    traintime.module_memory(compiled, data=(torch.randn(8, 20), torch.zeros(8, 1)), **asked)
+    traintime.module_memory(compiled, **trained(compiled, (torch.randn(8, 20), torch.zeros(8, 1))))
     graphs = torch._dynamo.utils.counters["stats"]
     before = graphs["unique_graphs"]
     compiled(torch.randn(8, 20))
@@ -162,9 +163,7 @@ def test_a_sparse_table_is_updated_where_it_was_read(kind):
         module = nn.Sequential(kind(5000, 8, sparse=sparse), nn.Flatten(), nn.LazyLinear(1))
         rows = torch.randint(0, 5000, (40, 6))
         module(rows)
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        trainer = TorchTrainer(module, nn.MSELoss(), optimizer, (rows, torch.zeros(40, 1)))
-        return ModelDescription.from_module(trainer, 10)
+        return ModelDescription.from_module(of(module, (rows, torch.zeros(40, 1)), kind=torch.optim.SGD), 10)
 
     dense, sparse = described(False), described(True)
     assert dense.work.trained - sparse.work.trained == 8 * (5000 - 10 * 6)
@@ -190,18 +189,18 @@ class WithItsLoss(nn.Module):
 @pytest.mark.parametrize("as_dict", [False, True])
 def test_a_module_may_have_its_own_loss(as_dict):
     module = WithItsLoss(as_dict)
-    optimizer = torch.optim.AdamW(module.parameters())
     ids = torch.randint(0, 50, (30, 6))
     rows = [{"input_ids": row, "labels": row} for row in ids]
     batches = torch.utils.data.DataLoader(rows, batch_size=10)
     for data, size in ((batches, None), ({"input_ids": ids, "labels": ids}, 10)):
-        one = traintime.estimate(module, optimizer=optimizer, data=data, samples=30, batch_size=size, seconds=1)
+        how = trained(module, data, None, torch.optim.AdamW)
+        one = traintime.estimate(module, **how, samples=30, batch_size=size, seconds=1)
         assert one.batch_size == 10
         assert one.terms
 
 
-def of(module, data, loss=functional.mse_loss, kind=torch.optim.Adam, **how):
-    return TorchTrainer(module, loss, kind(module.parameters(), **how), data)
+def of(module, data, **how):
+    return TorchTrainer(module, **trained(module, data, **how))
 
 
 def test_the_work_of_dense_layers_is_the_closed_form():
@@ -218,8 +217,7 @@ def test_frozen_parameters_are_not_trained():
     module = nn.Sequential(nn.Linear(20, 64), nn.Linear(64, 3))
     for each in module[0].parameters():
         each.requires_grad = False
-    table = traintime.module_memory(module, optimizer=torch.optim.Adam(module.parameters()), loss=functional.mse_loss,
-                                    data=(torch.randn(5, 20), torch.randn(5, 3)))  # fmt: skip
+    table = traintime.module_memory(module, **trained(module, (torch.randn(5, 20), torch.randn(5, 3))))
     assert table.loc["0", ["gradients", "state"]].tolist() == [0, 0]
     assert table.loc["1", ["parameters", "gradients", "state"]].tolist() == [4 * 195, 4 * 195, 8 * 195]
 
@@ -288,8 +286,7 @@ def test_memory_is_told_for_what_does_not_fit_here_and_nothing_is_changed():
     setup = images()
     before = numbers(setup)
     asked = {name: setup[name] for name in ("loss", "optimizer", "data")}
-    small = traintime.module_memory(setup["model"], **asked, batch_size=8)
-    large = traintime.module_memory(setup["model"], **asked, batch_size=8_000)
+    small, large = (traintime.module_memory(setup["model"], **asked, batch_size=each) for each in (8, 8_000))
     assert large["saved"].sum() == pytest.approx(1000 * small["saved"].sum(), rel=0.05)
     assert (large["parameters"] == small["parameters"]).all()
     assert numbers(setup) == before
@@ -299,12 +296,10 @@ def test_shared_parameters_count_once_and_depth_sums():
     module = WithItsLoss(False)
     module.out.weight = module.words.weight
     ids = torch.randint(0, 50, (30, 6))
-    asked = {"optimizer": torch.optim.Adam(module.parameters()), "data": {"input_ids": ids, "labels": ids}}
-    each = traintime.module_memory(module, **asked)
+    each = traintime.module_memory(module, **trained(module, {"input_ids": ids, "labels": ids}, None))
     assert each["parameters"].sum() == 4 * (50 * 8 + 50)
     whole = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), nn.Linear(4, 1))
-    asked = {"loss": functional.mse_loss, "optimizer": torch.optim.SGD(whole.parameters(), lr=1)}
-    table = traintime.module_memory(whole, **asked, data=(torch.randn(8, 4), torch.randn(8, 1)), depth=1)
+    table = traintime.module_memory(whole, **trained(whole, (torch.randn(8, 4), torch.randn(8, 1))), depth=1)
     assert table.loc["0", "parameters"] == 4 * 2 * 20
     assert table.loc["0", "kind"] == "Sequential"
 
@@ -335,13 +330,12 @@ class ByNumbers(nn.Module):
 def test_which_way_a_module_goes_is_asked_of_a_batch_and_nothing_is_changed(batches):
     module = ByNumbers()
     arrays = (torch.randn(80, 4), torch.randn(80, 1))
-    data = loader(arrays) if batches else arrays
-    setup = {"model": module, "loss": functional.mse_loss, "optimizer": torch.optim.Adam(module.parameters())}
+    how = trained(module, loader(arrays) if batches else arrays)
+    setup = {"model": module} | how
     before = numbers(setup)
-    one = traintime.estimate(**setup, data=data, samples=80, batch_size=8, tier="formula")
+    one = traintime.estimate(**setup, samples=80, batch_size=8, tier="formula")
     assert one.step.value > 0
-    asked = {name: setup[name] for name in ("loss", "optimizer")}
-    calls = traintime.module_memory(module, **asked, data=data, batch_size=8)["calls"]
+    calls = traintime.module_memory(module, **how, batch_size=8)["calls"]
     assert {name: calls[name] for name in ("layer", "norm", "around")} == {"layer": 1, "norm": 1, "around": 0}
     assert numbers(setup) == before
 
@@ -366,8 +360,7 @@ class AsksOnTheWayBack(nn.Linear):
 @pytest.mark.parametrize("kind", [ByShapes, AsksOnTheWayBack])
 def test_a_module_that_cannot_be_followed_is_probed_and_says_so(kind):
     module = kind(4, 1)
-    asked = {"loss": lambda y, wanted: y.mean(), "optimizer": torch.optim.Adam(module.parameters())}
-    asked |= {"data": (torch.randn(8, 4), torch.randn(8, 1)), "samples": 80, "batch_size": 8}
+    asked = trained(module, PAIR, lambda y, wanted: y.mean()) | {"samples": 80, "batch_size": 8}
     one = traintime.estimate(module, **asked, seconds=1)
     assert one.terms is None
     assert any("cannot be followed" in note for note in one.notes)
@@ -387,9 +380,6 @@ def on_meta():
 
 def of_batches(batches, **more):
     return {"data": batches, "samples": 8, "batch_size": 4} | more
-
-
-PAIR = (torch.randn(8, 4), torch.randn(8, 1))
 
 
 @pytest.mark.parametrize(
@@ -418,17 +408,16 @@ PAIR = (torch.randn(8, 4), torch.randn(8, 1))
 )
 def test_what_cannot_be_trained_is_refused_by_name(asked, field):
     module = nn.Linear(4, 1)
-    usual = {"model": module, "loss": functional.mse_loss, "optimizer": torch.optim.Adam(module.parameters())}
+    usual = {"model": module} | trained(module, PAIR) | {"samples": 8, "batch_size": 4, "seconds": 1}
     with pytest.raises(InputError) as refused:
-        traintime.estimate(**usual | {"data": PAIR, "samples": 8, "batch_size": 4, "seconds": 1} | asked)
+        traintime.estimate(**usual | asked)
     assert refused.value.field == field
 
 
 def test_what_the_module_raises_is_told_with_its_words():
     module = Raises(4, 1)
-    asked = {"loss": functional.mse_loss, "optimizer": torch.optim.Adam(module.parameters()), "data": PAIR}
     with pytest.raises(InputError, match="shapes that do not fit") as refused:
-        traintime.estimate(module, **asked, samples=8, batch_size=4, seconds=1)
+        traintime.estimate(module, **trained(module, PAIR), samples=8, batch_size=4, seconds=1)
     assert refused.value.field == "model"
 
 
