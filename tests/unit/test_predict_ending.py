@@ -123,13 +123,6 @@ def test_hours_later_are_hours_also_in_the_night_when_the_clocks_change():
 # Intervals from blocks
 
 
-def filled(seconds, steps=1):
-    found = BlockMeans(level=0.9)
-    for each in seconds:
-        found.add(float(each), steps)
-    return found
-
-
 OFTEN = np.where(np.arange(2000) % 40 == 7, 20.0, 1.0)
 ONCE = [1.0] * 50 + [200.0] + [1.0] * 49
 SLOWER = np.linspace(0.8, 1.2, 1000)
@@ -145,7 +138,10 @@ SLOWER = np.linspace(0.8, 1.2, 1000)
     ],
 )
 def test_what_further_steps_will_take(seen, further, value, low, high):
-    found = filled(seen).total(further)
+    means = BlockMeans(level=0.9)
+    for seconds in seen:
+        means.add(float(seconds))
+    found = means.total(further)
     assert found.value == pytest.approx(value, rel=0.02)
     assert (found.low, found.high) == pytest.approx((low, high), rel=0.05)
 

@@ -1,6 +1,6 @@
 """The work of a Keras model: each layer against arithmetic written out, against the workloads, and against XLA."""
 
-import importlib.util
+import importlib
 import itertools
 import json
 import math
@@ -420,21 +420,6 @@ def test_a_deferred_table_is_advice_where_it_would_train(name, keras, layers, mo
 # The workloads: one currency
 
 
-def model_of(point):
-    """The Keras 3 model that the worker trains."""
-    path = workloads.get(point.workload).folder / "on_keras3.py"
-    spec = importlib.util.spec_from_file_location(f"on_keras3_of_{point.workload}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.model(point.sizes.model_dump(), point.run.model_dump())
-
-
-def of_point(workload, **sizes):
-    """The walk's work of a workload's model, and its closed form."""
-    point = make_point(workload, **workloads.get(workload).small | sizes)
-    return work(model_of(point), point.sizes.batch, point.sizes.optimizer).total, point.work
-
-
 # Of the small rnn: B = 10, L = 6, E = 16, U = 8; its closed form leaves out the dense layer's product. Token ids and
 # the dense layer's numbers more, each row's once instead of twice; no dropout at a rate of 0.
 KEPT = 4 * (10 * 6 + 10 * 1 - 16 * 10 * 6)
@@ -463,7 +448,11 @@ FROZEN = {  # no gradient of the rows, none of the table
     ],
 )
 def test_a_workloads_model_comes_out_as_its_closed_form_or_as_much_more_as_told(workload, sizes, more, keras):
-    found, closed = map(vars, of_point(workload, **sizes))
+    """Of the Keras 3 model that the worker trains."""
+    point = make_point(workload, **workloads.get(workload).small | sizes)
+    worker = importlib.import_module(f"traintime.workloads.{workload}.on_keras3")
+    model = worker.model(point.sizes.model_dump(), point.run.model_dump())
+    found, closed = vars(work(model, point.sizes.batch, point.sizes.optimizer).total), vars(point.work)
     assert {name: value - closed[name] for name, value in found.items() if value != closed[name]} == more
 
 
@@ -615,19 +604,15 @@ print(json.dumps(found))
 """
 
 
-@pytest.fixture(scope="module")
-def counted():
-    """XLA's counts and ours; in a process of its own, since Keras has one backend a process."""
+def test_an_update_has_as_many_operations_as_xla_counts():
+    """In a process of its own, since Keras has one backend a process."""
     pytest.importorskip("jax")
     script = f"CONFIGURED = {CONFIGURED!r}\n{dedent(COUNTED)}"
     environment = dict(os.environ, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu")
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def test_an_update_has_as_many_operations_as_xla_counts(counted):
+    counted = json.loads(done.stdout.splitlines()[-1])
     assert len(counted) == len(CONFIGURED) - 1
     for name, (theirs, ours) in counted.items():
         assert round(theirs) == ours, name

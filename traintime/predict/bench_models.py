@@ -156,13 +156,10 @@ def loop(kind: str, size: dict[str, Any]) -> Callable[[int], None]:
             inputs = torch.randn(_SAMPLES, size["length"], size["width"])
             optimizer = optim.Adam(network.parameters())
         case "loop-bag":  # a large table whose gradients are sparse; what reads it is not trained: its are not sparse
-            network = _network(
-                lambda module, tokens: module.out(module.words(tokens)),
-                words=nn.EmbeddingBag(size["vocabulary"], size["width"], sparse=True),
-                out=nn.Linear(size["width"], 10).requires_grad_(False),
-            )
+            words = nn.EmbeddingBag(size["vocabulary"], size["width"], sparse=True)
+            network = nn.Sequential(words, nn.Linear(size["width"], 10).requires_grad_(False))
             inputs = torch.randint(size["vocabulary"], (_SAMPLES, size["length"]))
-            optimizer = optim.SparseAdam(network.words.parameters())
+            optimizer = optim.SparseAdam(words.parameters())
         case _:  # dense layers
             network = nn.Sequential(nn.Linear(size["width"], size["width"]), nn.ReLU(), nn.Linear(size["width"], 10))
             inputs = torch.randn(_SAMPLES, size["width"])
