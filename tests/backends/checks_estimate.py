@@ -92,8 +92,6 @@ def test_a_plain_loop_of_torch_is_probed_by_its_step():
     alone = any("one batch size alone was tried" in note for note in one.notes)
     assert set(asked) == ({64} if alone else {64, 10})
     assert losses[-1] < losses[0] / 2  # it has trained, and not been looked at
-    assert one.step.low < one.step.value < one.step.high
-    assert one.total.value == pytest.approx(sum(one.parts.values()))
     assert one.memory.value > 1e8
     start = time.perf_counter()
     for n in ([64] * 300 + [10]) * 2:
@@ -271,6 +269,7 @@ def test_an_unknown_length_is_asked_for():
     with pytest.raises(InputError, match="length="):
         traintime.estimate(model, samples=100, batch_size=10)
     assert traintime.estimate(model, samples=100, batch_size=10, length=7, seconds=2).tier == "probed"
+    assert traintime.largest(model, "length", samples=100, batch_size=10, memory="1TB").surely > 7
 
 
 @pytest.mark.smoke

@@ -29,18 +29,18 @@ TIERS = {
 _AMOUNT = TypeAdapter(Annotated[ByteSize, Field(gt=0)])
 
 
-def bytes_of(given: str | float, field: str = "memory") -> int:
-    """Bytes of an amount as people write it ("16GB", "512 MiB"), or of a number.
+def bytes_of(given: str | float) -> int:
+    """Bytes of an amount of memory as people write it ("16GB", "512 MiB"), or of a number.
 
-    Raises InputError, which names `field`, for anything but an amount above zero.
+    Raises InputError for anything but an amount above zero.
     """
     remedy = 'Give an amount such as "16GB", "512 MiB" or a number of bytes.'
     try:
         found = _AMOUNT.validate_python(given)
     except ValidationError:
-        raise InputError(field, given, "is not an amount of memory above zero", remedy) from None
+        raise InputError("memory", given, "is not an amount of memory above zero", remedy) from None
     if found < MEGABYTE:
-        raise InputError(field, given, "is less than a megabyte", remedy)
+        raise InputError("memory", given, "is less than a megabyte", remedy)
     return found
 
 

@@ -149,7 +149,10 @@ def _from_model(request: Request, model: Any) -> Evidence:
     if trainer and trainer.own_batches and own not in (None, request.batch):
         raise InputError("batch_size", request.batch, f"is not the DataLoader's {own}", "Leave it out.")
     try:
-        work = description_of(request, model, trainer)
+        if trainer:
+            work = ModelDescription.from_module(trainer, request.batch)
+        else:
+            work = ModelDescription.from_model(model, request.batch, request.optimizer, request.length)
     except InputError as error:
         if request.calculated or error.field in ("batch_size", "length"):
             raise
@@ -184,15 +187,6 @@ def trainer_of(request: Request, model: Any) -> Any:
     from traintime.predict.keras_trainer import KerasTrainer  # loads Keras
 
     return KerasTrainer(model, request.data, request.length)
-
-
-def description_of(request: Request, model: Any, trainer: Any = None) -> ModelDescription:
-    """The work of a point, a Keras model or a PyTorch module, as it is asked about. trainer: the module's."""
-    if isinstance(model, Point):
-        return ModelDescription.from_point(model)
-    if is_module(model):
-        return ModelDescription.from_module(trainer, request.batch)
-    return ModelDescription.from_model(model, request.batch, request.optimizer, request.length)
 
 
 def conclude(request: Request, evidence: Evidence) -> Estimate:

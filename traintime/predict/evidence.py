@@ -23,7 +23,6 @@ from traintime.workloads.base import FLOAT, FLOAT32
 # Of a probe of one block alone, as of a training's (ending.blocks): at 90 % it lies within half and twice.
 ALONE = (math.log(2) / 1.645, SURE)
 BUSY = "ask again without them"
-ELSEWHERE = Copies(0.0, 0.0)  # samples that are not in the memory that is counted: a card's
 ALIKE = 0.3  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
 FRESH = 2**25  # bytes of a block beyond which glibc maps fresh pages whenever it is asked for one (M_MMAP_THRESHOLD)
 
@@ -96,8 +95,8 @@ def formula_evidence(request: Request, model: ModelDescription, rates: Rates | N
         "validation": request.epochs * request.validation / request.batch * forward,
     }
     loaded, copies = min(max(model.memory.idle, least), most), ONCE
-    if card:  # it holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere
-        loaded, copies = CONTEXT, ELSEWHERE
+    if card:  # it holds no interpreter, no libraries and no samples beside a batch: those lie elsewhere
+        loaded, copies = CONTEXT, Copies(0.0, 0.0)
         told += (f"{amount(CONTEXT)} of the memory are the card's context, as others saw it",)
     samples_bytes, begun = model.sample_bytes * (request.samples + request.validation), FLOAT * model.work.parameters
     peak, notes = _with_samples(loaded + model.beyond_idle, loaded + begun, samples_bytes, copies)

@@ -12,9 +12,9 @@ from typing import Any
 
 import keras
 import numpy as np
-from numpy.typing import NDArray
 
 from traintime.errors import InputError
+from traintime.explain.statistics import Array
 from traintime.predict import process
 from traintime.predict.probe import Trainer, named
 from traintime.predict.process import ONCE, Copies
@@ -30,7 +30,6 @@ ROOM = 2.5
 PARTS = ("x", "y", "sample_weight")  # of the data, as `fit` calls them
 MADE_UP = " of made-up samples"
 DATA = "data=(x, y), on the command line --data file.py:name"
-Array = NDArray[Any]
 
 
 class _Moments(keras.callbacks.Callback):

@@ -13,7 +13,7 @@ from traintime.measuring import machine
 from traintime.point import Point, make_point
 from traintime.predict import prices, process
 from traintime.predict.answer import LEVEL, SURE, amount, amounts, around, bytes_of
-from traintime.predict.estimate import description_of, trainer_of
+from traintime.predict.estimate import trainer_of
 from traintime.predict.evidence import formula_evidence
 from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription, Request, is_module, samples_of
@@ -126,7 +126,12 @@ def largest(
     @functools.cache
     def peak(number: int) -> Interval:
         asked, sized = at_size(number)
-        work = of_module(number) if of_module else description_of(asked, sized)
+        if of_module:
+            work = of_module(number)
+        elif isinstance(sized, Point):
+            work = ModelDescription.from_point(sized)
+        else:
+            work = ModelDescription.from_model(sized, asked.batch, asked.optimizer, asked.length)
         evidence = formula_evidence(asked, work, ANY_RATES)
         assert evidence.peak_bytes is not None
         return around(evidence.peak_bytes, (evidence.peak_error, SURE), level=level)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traintime.errors import InputError
+from traintime.explain.statistics import Array
 from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import process
 from traintime.predict.process import ONCE, Copies
@@ -31,7 +31,6 @@ GROWS = 4  # times as many batches that are read from a source next
 LEAST_S = 2 * BLOCKS[0] * BLOCK_S  # of an epoch over a source, also where compiling has used up the time
 WORDS = 300  # characters of what a reader's code has raised
 FRAMEWORKS = ("torch", "jax", "tensorflow")
-Array = NDArray[np.float64]
 
 
 class Trainer:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, RandomSampler, SequentialSampler
 
 from traintime.errors import InputError
+from traintime.explain.statistics import Array
 from traintime.predict.probe import Trainer, named
 from traintime.predict.snapshot import Snapshot
 
@@ -84,7 +84,7 @@ class TorchTrainer(Trainer):
     def _held(self) -> list[Any]:
         return [] if self.own_batches or self.backend == "torch" else _leaves(self._arrays)
 
-    def train(self, batch: int, steps: int, epochs: int) -> NDArray[Any]:
+    def train(self, batch: int, steps: int, epochs: int) -> Array:
         """Seconds of each of so many epochs of so many steps, shape (epochs,). A DataLoader is read on, so that its
         workers start once an epoch of the reader's and not once an epoch of these; that start is not counted here.
         """

@@ -3,10 +3,9 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from traintime.explain.statistics import Interval
+from traintime.explain.statistics import Array, Interval
 
 MOST = 64  # blocks; at so many two and two become one
 FEWEST = 5  # below that neither is one left out, nor is the spread taken at its word
@@ -17,7 +16,6 @@ WANDER = 0.04
 LEAST = 0.005  # the same, where little is left: shorter than what was seen
 FARTHEST = 4.0  # how many times the square of a drift that was seen may go on to grow
 NOTHING = Interval(0.0, 0.0, 0.0)
-Array = NDArray[np.float64]
 
 
 class BlockMeans:
