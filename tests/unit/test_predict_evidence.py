@@ -238,7 +238,6 @@ def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
         ({"tier": "formula", "probe_batch": 10}, "tier"),
         ({"probe_batch": 0}, "probe_batch"),
         ({"probe": object(), "device": "K40m"}, "device"),
-        ({"model": make_point(), "batch_size": 100, "probe_batch": 10}, "probe_batch.*a point's sizes"),
         ({"model": None, "step": print, "probe": object()}, "probe.*a function cannot be scaled"),
     ],
 )

@@ -400,7 +400,6 @@ def of_batches(batches, **more):
         (of_batches([(1, 2, 3)] * 2), "data"),
         (of_batches(loader(PAIR), batch_size=5), "batch_size"),
         ({"batch_size": None}, "batch_size"),
-        ({"tier": "calibrated"}, "tier"),  # one there was until version 8
         ({"probe_batch": 2}, "probe_batch"),
         (on_meta(), "model"),
         ({"model": nn.LazyLinear(3)}, "model"),

@@ -16,7 +16,7 @@ import numpy as np
 from traintime.errors import InputError
 from traintime.explain.statistics import Array
 from traintime.predict import process
-from traintime.predict.probe import Trainer, named
+from traintime.predict.probe import Trainer, named, taken
 from traintime.predict.process import ONCE, Copies
 from traintime.predict.snapshot import Snapshot
 from traintime.predict.work.graph import losses, refuse_other_batch, takes_classes
@@ -283,7 +283,7 @@ class KerasTrainer(Trainer):
     def samples(self, number: int) -> tuple[Any, ...]:
         """So many samples: x and y in the model's structures, or of the reader's PARTS those that were given."""
         if self.arrays is not None:
-            return keras.tree.map_structure(lambda array: _taken(array, number), self.arrays)
+            return keras.tree.map_structure(lambda array: _first(array, number), self.arrays)
         random = np.random.default_rng(0)
         return keras.tree.map_structure(lambda one: one.drawn(random, number), (self.inputs, self.outputs))
 
@@ -292,12 +292,11 @@ def _is_array(thing: Any) -> bool:
     return hasattr(thing, "shape") and hasattr(thing, "__array__")
 
 
-def _taken(array: Any, samples: int) -> Any:
-    """The first samples, gone through again where there are too few."""
-    if getattr(array, "dtype", None) == "string":  # TensorFlow's, which `fit` does not take from NumPy
+def _first(array: Any, samples: int) -> Any:
+    """The first samples, as `fit` takes them."""
+    if getattr(array, "dtype", None) == "string":  # TensorFlow's, which it does not take from NumPy
         return keras.ops.take(array, np.arange(samples) % len(array), axis=0)
-    array = np.asarray(array)
-    return array[np.arange(samples) % len(array)] if samples > len(array) else array[:samples]
+    return taken(np.asarray(array), samples)
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,14 @@ class StepTrainer(Trainer):
         return np.array(seconds)
 
 
+def taken(array: Any, samples: int, at: int = 0) -> Any:
+    """So many samples of an array from this one on, gone through again where there are too few."""
+    at %= len(array)
+    if at + samples <= len(array):
+        return array[at : at + samples]
+    return array[(np.arange(samples) + at) % len(array)]
+
+
 @contextlib.contextmanager
 def named(field: str, value: str, where: str, remedy: str, small: str = "") -> Iterator[None]:
     """What a reader's code raises here is an InputError, which tells a fault of theirs from one of ours; but what says

@@ -14,7 +14,7 @@ from torch.utils.data import BatchSampler, Dataset, IterableDataset, RandomSampl
 
 from traintime.errors import InputError
 from traintime.explain.statistics import Array
-from traintime.predict.probe import Trainer, named
+from traintime.predict.probe import Trainer, named, taken
 from traintime.predict.snapshot import Snapshot
 
 SCATTERED = 4096  # batches
@@ -152,7 +152,7 @@ class TorchTrainer(Trainer):
         if self._arrays is None:
             batch = self._split(self._next())
         else:
-            batch = _mapped(lambda array: _slice(array, self._at, samples), self._arrays)
+            batch = _mapped(lambda array: taken(array, samples, self._at), self._arrays)
             self._at += samples
         return _mapped(lambda each: torch.as_tensor(each).to(self.device), batch)
 
@@ -266,11 +266,3 @@ def _leaves(thing: Any) -> list[Any]:
     found: list[Any] = []
     _mapped(found.append, thing)
     return found
-
-
-def _slice(array: Any, at: int, samples: int) -> Any:
-    """So many samples from this one on, gone through again where there are too few."""
-    at %= len(array)
-    if at + samples <= len(array):
-        return array[at : at + samples]
-    return array[(np.arange(samples) + at) % len(array)]
