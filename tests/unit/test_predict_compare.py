@@ -25,26 +25,15 @@ def folder(root: Path) -> Path:
     return root
 
 
-def add(root: Path, path: Path, change=lambda record: None) -> None:
-    """One of the book's files as the reader's own, changed."""
-    record = json.loads(path.read_text()) | {"machine": "mine"}
-    change(record)
-    target = root / "mine" / record["stack"] / f"{record['key']}.json"
-    target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps(record))
-
-
-def of_book(stack: str, pattern: str) -> list[Path]:
-    found = sorted((paths.MEASUREMENTS / BOOKS / stack).glob(pattern))
-    assert found
-    return found
-
-
 def reader(root: Path, stack: str, pattern: str, change=lambda record: None) -> Path:
-    """A reader's folder with these files of the book, each changed."""
+    """A reader's folder with these files of the book as their own, each changed."""
     folder(root)
-    for path in of_book(stack, pattern):
-        add(root, path, change)
+    for path in sorted((paths.MEASUREMENTS / BOOKS / stack).glob(pattern)):
+        record = json.loads(path.read_text()) | {"machine": "mine"}
+        change(record)
+        target = root / "mine" / record["stack"] / f"{record['key']}.json"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(json.dumps(record))
     return root
 
 
@@ -107,14 +96,14 @@ def test_points_that_no_machine_of_the_book_has_are_held_against_the_formula(tmp
     ],
 )
 def test_bad_input_is_named(tmp_path, what, said):
-    if what in ("machine", "rates", "nothing"):
+    if what in ("machine", "nothing"):
         folder(tmp_path)
     if what == "rates":
+        reader(tmp_path, "2026-jax", "rnn-v80000-e300-u128-l25-b100-adam.json")
         described = json.loads((tmp_path / "mine" / "machine.json").read_text())
         del described["rates"]
         (tmp_path / "mine" / "machine.json").write_text(json.dumps(described))
         (tmp_path / "mine" / "rates.json").unlink()
-        add(tmp_path, of_book("2026-jax", "rnn-v80000-e300-u128-l25-b100-adam.json")[0])
     with pytest.raises(InputError, match=said):
         compare.compare(tmp_path / "nowhere" if what == "folder" else tmp_path, "yours" if what == "machine" else None)
 
