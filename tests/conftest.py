@@ -4,6 +4,7 @@ What takes long to import (the package, pandas) is imported by the fixture that 
 second where they need none of it.
 """
 
+import contextlib
 import importlib
 import shutil
 import subprocess
@@ -20,6 +21,10 @@ import rings
 from xdist.scheduler import LoadScopeScheduling
 
 from traintime import paths
+
+# With TensorFlow loaded first, triton 3.7 ends the process where torch makes an optimizer.
+with contextlib.suppress(ImportError):
+    importlib.import_module("triton")
 
 # The same examples every time, and no deadline: these tests run on shared machines.
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=60)

@@ -250,7 +250,7 @@ def test_what_cannot_be_counted_is_probed_and_says_so():
     one = traintime.estimate(model, samples=100, batch_size=10, seconds=2)
     assert one.tier == "probed"
     assert one.terms is None
-    assert any("parts whose work is not known" in note for note in one.notes)
+    assert any("layers whose work is not known" in note for note in one.notes)
 
 
 def test_a_step_that_is_not_compiled_is_not_told_to_be_spent_as_one_that_is():

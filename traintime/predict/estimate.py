@@ -156,8 +156,7 @@ def _from_model(request: Request, model: Any) -> Evidence:
     except InputError as error:
         if request.calculated or error.field in ("batch_size", "length"):
             raise
-        why = f"the module {error.problem}" if module else "the model has parts whose work is not known"
-        untold = f"what a step is spent on is not told: {why}"
+        untold = f"what a step is spent on is not told: the {'module' if module else error.field} {error.problem}"
     if request.calculated:
         return formula_evidence(request, work)
     if trainer is None:
