@@ -7,7 +7,7 @@ import pandas as pd
 from traintime.book import markup, original, stored, verdicts
 from traintime.book import predictions as registered
 from traintime.book.chapters import of_label
-from traintime.book.claims import NOT_MEASURED, Judged, by_machine, judge
+from traintime.book.claims import DECIDED, NOT_MEASURED, Judged, by_machine, judge
 
 # The documents' titles, in English (data/original/README.md).
 TITLES = {
@@ -53,7 +53,7 @@ class DocumentClaim:
         for label in self.judged.split():
             for one in found(label.lstrip("!")):
                 decided = came.setdefault(one.machine if one.machine in WORDS else OURS, set())
-                if one.verdict in ("holds", "does not hold"):
+                if one.verdict in DECIDED:
                     confirmed = (one.verdict == "holds") != label.startswith("!")
                     decided |= {True, False} if confirmed and SOME in one.claim.sentence else {confirmed}
                 if one.machine == original.FIGURES and self.document not in one.claim.source:
@@ -92,7 +92,7 @@ def witnesses() -> str:
     on = []
     for claim in verdicts.every_claim().values():
         each = [verdicts.on(claim, machine) for machine in stored.named()]
-        on.append(sum(one.verdict in ("holds", "does not hold") for one in each))
+        on.append(sum(one.verdict in DECIDED for one in each))
     return (
         f"Of our {len(on)} claims, {sum(number > 0 for number in on)} are decided on at least one machine and "
         f"{sum(number > 1 for number in on)} on two or more; trainings, which depend on no machine, count as one."

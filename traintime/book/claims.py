@@ -19,6 +19,7 @@ from traintime.explain.statistics import Interval
 
 NOT_MEASURED = "not measured"
 Verdict = Literal["holds", "does not hold", "inconclusive", "not measured"]
+DECIDED = ("holds", "does not hold")
 
 
 @dataclass(frozen=True)

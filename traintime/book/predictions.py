@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from traintime import paths
 from traintime.book import verdicts
-from traintime.book.claims import Judged
+from traintime.book.claims import DECIDED, Judged
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,6 @@ class Prediction:
         if undecided and came != {False}:
             return "inconclusive" if "inconclusive" in undecided else "not measured"
         return {True: "held", False: "failed"}[came.pop()] if came else "not judged yet"
-
-
-DECIDED = ("holds", "does not hold")
 
 
 def read(chapter: str | None = None) -> list[Prediction]:
