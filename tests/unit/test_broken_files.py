@@ -93,7 +93,7 @@ def shown(root, name):
     texts = rows[["machine", "stack", "key", "sweep", "started", "path", "versions"]].drop_duplicates()
     return [
         page.made_by(run).data,
-        page.placed(found, "Is this run normal?").data,
+        page.placed(found).data,
         page.frame(texts).data,
         page.frame(points.points(rows)[["step_s", "low_s", "high_s", "peak_bytes"]]).data,
     ]

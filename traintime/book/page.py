@@ -34,14 +34,14 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = Tru
 Column = str | tuple[str, float, str] | tuple[str, Callable[[Any], str]]
 
 
-def columns(data: pd.DataFrame, fold: str = "", remedy: str = "", **heads: Column) -> HTML:
+def columns(data: pd.DataFrame, fold: str = "", **heads: Column) -> HTML:
     """A table of a data frame's columns: `columns(steps, stack="stack", step_s=("ms per step", 1e3, ",.1f"))`.
 
     heads: by the frame's column, or by any name where a function gives the text. A text is shown as it is, an Interval
-    with its ends, a missing value as an empty cell. fold: see `table`; remedy: a sentence in the place of no rows.
+    with its ends, a missing value as an empty cell; without a row, that it was not measured. fold: see `table`.
     """
     if data.empty:
-        return nothing(remedy)
+        return nothing()
     names = [head if isinstance(head, str) else head[0] for head in heads.values()]
     rows = [[_written(row, name, head) for name, head in heads.items()] for _, row in data.iterrows()]
     return table(names, rows, fold=fold)
@@ -180,17 +180,17 @@ def normal(run: Measurements) -> HTML:
         return nothing("Nothing was measured here.")
     if run.look:
         return HTML("")
-    return placed(compare.compare(run.root, str(run.rows["machine"].iloc[0])), "Is this run normal?")
+    return placed(compare.compare(run.root, str(run.rows["machine"].iloc[0])))
 
 
-def placed(found: Sequence[compare.Placed], title: str) -> HTML:
+def placed(found: Sequence[compare.Placed]) -> HTML:
     """Stacks of one machine among the book's, in a box."""
     said = [markup.plain(f"{one.stack}: {sentence}.") for one in found for sentence in one.notes]
     rows = [[markup.plain(one.stack), str(one.points), *_placed(one)] for one in found]
     heads = ["", "points", "times expected", "normal", "verdict"]
     note = "Expected is what the book's machines took, at the rates of this one's memory and arithmetic."
     words = "".join(f"<p>{markup.inline(sentence)}</p>" for sentence in (note, *said))
-    return HTML(markup.box(title, markup.table(heads, rows) + words))
+    return HTML(markup.box("Is this run normal?", markup.table(heads, rows) + words))
 
 
 def _placed(one: compare.Placed) -> list[str]:

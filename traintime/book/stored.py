@@ -64,9 +64,9 @@ def first() -> str:
     return min(listed(), key=lambda name: of(name).rows["started"].min())
 
 
-def described(machine: str = "") -> dict[str, Any]:
-    """The stored description of a machine ("" for the reference)."""
-    return records.described(paths.MEASUREMENTS / (machine or reference()) / "machine.json").model_dump()
+def described(machine: str) -> dict[str, Any]:
+    """The stored description of a machine."""
+    return records.described(paths.MEASUREMENTS / machine / "machine.json").model_dump()
 
 
 @functools.cache
@@ -101,20 +101,15 @@ def having(book: "Measurements", found: Callable[["Measurements"], Sized]) -> "M
     return next((each for each in (book, *others) if len(found(each))), book)
 
 
-def best(score: Callable[["Measurements"], float | None], machine: str = "") -> "Measurements":
-    """The machine that is named; where none is, that of the book's with the highest score, None for one that has no
-    part in it; the reference where none has.
-    """
-    if machine:
-        return of(machine)
+def best(score: Callable[["Measurements"], float | None]) -> "Measurements":
+    """The book's machine with the highest score, None for one that has no part in it; the reference where none has."""
     scores = {name: given for name in named() if (given := score(of(name))) is not None}
     return of(max(scores, key=scores.__getitem__) if scores else "")
 
 
 @functools.cache
-def sentinel_of(machine: str = "") -> pd.DataFrame:
+def sentinel_of(machine: str) -> pd.DataFrame:
     """Every stored invocation of a machine's sentinels."""
-    machine = machine or reference()
     return kept.table(f"{machine}-sentinel", _key(machine), lambda: table(paths.MEASUREMENTS, machine, sentinel=True))
 
 

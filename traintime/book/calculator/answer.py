@@ -170,10 +170,10 @@ def slow_without_vnni() -> dict[str, dict[str, str]]:
     return {choices.STACK: dict.fromkeys([*lacking, choices.BY_RATES], said)}
 
 
-def worst_misses(number: int = 10) -> list[tuple[float, Settings]]:
-    """The same of all machines: the worst of them."""
+def worst_misses() -> list[tuple[float, Settings]]:
+    """The same of all machines: the ten worst of them."""
     found = (miss for machine in choices.machines() for miss in misses(machine))
-    return sorted(found, key=lambda one: -abs(math.log(one[0])))[:number]
+    return sorted(found, key=lambda one: -abs(math.log(one[0])))[:10]
 
 
 def _epoch_s(settings: Settings, terms: dict[str, float]) -> float:

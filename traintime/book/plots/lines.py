@@ -129,22 +129,22 @@ def along(points: pd.DataFrame, stack: str) -> Figure:
     return figure
 
 
-def crossing(panels: Mapping[str, tuple[pd.DataFrame, Mapping[str, str]]], against: str = "vocabulary") -> Figure:
-    """Stacks' steps in milliseconds against one size, in panels that share the axis of time.
+def crossing(panels: Mapping[str, tuple[pd.DataFrame, Mapping[str, str]]]) -> Figure:
+    """Stacks' steps in milliseconds against the vocabulary, in panels that share the axis of time.
 
     panels: title -> points, as Measurements.points gives them, and what to call each stack that is drawn.
     """
     figure, axes = sheet(3.0, across=len(panels))
     ran = [points[points["stack"].isin(list(names))].dropna(subset="step_s") for points, names in panels.values()]
     for axis, (title, (points, names)) in zip(axes, panels.items(), strict=True):
-        _log_axes(axis, against, pd.concat(ran))
+        _log_axes(axis, "vocabulary", pd.concat(ran))
         numbered = zip(MARKERS, names.items(), strict=False)
         looks = {stack: line_style(stack) | {"marker": marker, "label": name} for marker, (stack, name) in numbered}
-        lines(axis, against, points, looks)
+        lines(axis, "vocabulary", points, looks)
         axis.set_title(title.replace(", ", ",\n"))
         axis.legend()
     axes[0].set_ylabel("time per step (ms)")
-    figure.supxlabel(axis_label(against))
+    figure.supxlabel(axis_label("vocabulary"))
     return figure
 
 

@@ -92,7 +92,7 @@ def exponents(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> Figure:
+def positions(prices: pd.DataFrame, floors: dict[int, float]) -> Figure:
     """Microseconds that one more time step takes: a row a stack, a marker a way of running the layer, a panel a batch.
 
     prices: columns stack, how, batch, position_s, low, high (s); one that is not above nothing is not drawn.
@@ -104,10 +104,9 @@ def positions(prices: pd.DataFrame, floors: dict[int, float] | None = None) -> F
     for axis, batch in zip(axes, sizes, strict=True):
         looks = of_ways(prices["how"])
         rows(axis, prices[prices["batch"] == batch], ("position_s", "stack", "how"), stacks, looks, 1e6)
-        if floors:
-            axis.axvline(floors[batch] * 1e6, color="0.2", linestyle="--", linewidth=1)
+        axis.axvline(floors[batch] * 1e6, color="0.2", linestyle="--", linewidth=1)
         axis.set_title(f"batch {batch}")
-    log_axis(axes[-1], "x", [1e6 * seconds for seconds in (*prices["position_s"], *(floors or {}).values())])
+    log_axis(axes[-1], "x", [1e6 * seconds for seconds in (*prices["position_s"], *floors.values())])
     figure.supxlabel("µs for one more time step")
     legend(figure, 2)
     return figure

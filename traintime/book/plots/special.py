@@ -47,13 +47,13 @@ def document_tables(s0: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
     return figure
 
 
-def length_band(bounds: pd.DataFrame, device: str = "GPU") -> Figure:
+def length_band(bounds: pd.DataFrame) -> Figure:
     """The lost table as far as the others tell it: time of an epoch against sentence length, between two bounds.
 
     bounds: index length, columns low_s, high_s.
     """
     figure, (axis,) = sheet(3.2)
-    lengths, colour = bounds.index.to_numpy(), DEVICE[device]
+    lengths, colour = bounds.index.to_numpy(), DEVICE["GPU"]
     at = int(np.argmin(np.abs(lengths - 25)))
     proportional = bounds["low_s"].iloc[at] * lengths / lengths[at]
     log_axis(axis, "x", lengths, lengths)
