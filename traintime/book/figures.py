@@ -6,38 +6,27 @@ from matplotlib.figure import Figure
 
 from traintime import paths
 from traintime.book import original, plots, stored
-from traintime.book.chapters import length as by_length
-from traintime.book.chapters import vocabulary as by_vocabulary
-
-
-def vocabulary() -> Figure:
-    """A step against the vocabulary, all stacks of the reference machine."""
-    return plots.steps(by_vocabulary.by_vocabulary(stored.of()))
-
-
-def interventions() -> Figure:
-    """The same with the embedding frozen and with plain SGD."""
-    return plots.ways(by_vocabulary.intervened(stored.of()))
-
-
-def length() -> Figure:
-    """A step against sentence length, as it is and with each cause of the fixed part taken away."""
-    return plots.ways(by_length.by_length(stored.of()), against="length")
+from traintime.book.chapters import length, vocabulary
 
 
 def front() -> Figure:
     """The puzzle and its solution on one stack, for the front page."""
-    found = by_length.by_length(stored.of())
+    found = length.by_length(stored.of())
     names = {"adam": "280K rows, trained", "frozen": "280K rows, frozen", "1K rows": "1K rows, trained"}
     return plots.one_stack(found[found["stack"] == "2026-tensorflow"], "length", names)
 
 
-def document() -> Figure:
-    """The 2017 post's two tables, with the sum of three terms through them."""
-    return plots.document_tables(original.s0(), original.s0_fits())
-
-
-DRAWN = {figure.__name__: figure for figure in (document, front, vocabulary, interventions, length)}
+DRAWN = {
+    # The 2017 post's two tables, with the sum of three terms through them.
+    "document": lambda: plots.document_tables(original.s0(), original.s0_fits()),
+    "front": front,
+    # A step against the vocabulary, all stacks of the reference machine.
+    "vocabulary": lambda: plots.steps(vocabulary.by_vocabulary(stored.of())),
+    # The same with the embedding frozen and with plain SGD.
+    "interventions": lambda: plots.ways(vocabulary.intervened(stored.of())),
+    # A step against sentence length, as it is and with each cause of the fixed part taken away.
+    "length": lambda: plots.ways(length.by_length(stored.of()), against="length"),
+}
 
 
 def draw(folder: Path = paths.FIGURES) -> None:
