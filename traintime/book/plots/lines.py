@@ -105,7 +105,7 @@ def steps(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
 
     points: as Measurements.points gives them; a point without a time is not drawn (the table says why).
     """
-    looks = {stack: line_style(stack) | {"marker": SOURCE["stored"]} for stack in dict.fromkeys(points["stack"])}
+    looks = {stack: line_style(stack) | {"marker": SOURCE["stored"]} for stack in points["stack"]}
     return _named(points, against, looks, "stack")[0]
 
 
@@ -226,7 +226,7 @@ def epochs(points: pd.DataFrame, break_even: pd.Series) -> Figure:
     """
     figure, (axis,) = sheet(3.2)
     ran = points.dropna(subset="epoch_s").sort_values("batch")
-    looks = {stack: line_style(stack) for stack in dict.fromkeys(points["stack"])}
+    looks = {stack: line_style(stack) for stack in points["stack"]}
     log_axis(axis, "x", ran["batch"], ran["batch"])
     log_axis(axis, "y", ran["epoch_s"] / 3600)
     label_ends(axis, lines(axis, "batch", ran, looks, value="epoch_s", scale=1 / 3600))
@@ -267,8 +267,7 @@ def relative_to_one(images: pd.DataFrame) -> Figure:
     figure, (axis,) = sheet(3.0)
     log_axis(axis, "x", images["batch"], images["batch"])
     axis.set(ylim=(-0.05, 1.2), xlabel="batch (images)", ylabel="time per image,\nrelative to a batch of one")
-    looks = {name: look | {"label": name} for name, look in SOURCES.items()}
-    label_ends(axis, lines(axis, "batch", images, looks, "name", "ratio", 1))
+    label_ends(axis, lines(axis, "batch", images, SOURCES, "name", "ratio", 1))
     return figure
 
 
@@ -278,9 +277,8 @@ def image_and_pages(images: pd.DataFrame) -> Figure:
     images: columns how (of IMAGES), batch, image_s, low, high (s per image), image_pages.
     """
     figure, (times, pages) = sheet(3.1, across=2, sharey=False)
-    looks = {how: look | {"label": how} for how, look in IMAGES.items()}
-    lines(times, "batch", images, looks, "how", "image_s", 1e6)
-    lines(pages, "batch", images.drop(columns=["low", "high"]), looks, "how", "image_pages", 1)
+    lines(times, "batch", images, IMAGES, "how", "image_s", 1e6)
+    lines(pages, "batch", images.drop(columns=["low", "high"]), IMAGES, "how", "image_pages", 1)
     for axis in (times, pages):
         log_axis(axis, "x", images["batch"], images["batch"])
     times.set(ylim=(0, None), ylabel="time per image (µs)")
