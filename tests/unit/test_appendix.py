@@ -42,32 +42,16 @@ def test_the_ids_of_a_document_are_given_once():
 
 
 @pytest.mark.parametrize(
-    "judged, machines, verdict",
-    [
-        ("a", {"a": ["holds", "inconclusive"]}, "confirmed"),
-        ("!a", {"a": ["holds"]}, "not confirmed"),
-        ("a b", {"a": ["holds"], "b": ["does not hold"]}, "confirmed in part"),
-        ("a", {"a": ["inconclusive"]}, "inconclusive"),
-        ("", {}, NOT_MEASURED),
-        ("some", {"some": ["holds"]}, "confirmed in part"),
-        ("some", {"some": ["does not hold"]}, "not confirmed"),
-    ],
-)
-def test_a_verdict_is_on_the_documents_own_sentence(judged, machines, verdict, monkeypatch):
-    """By every claim of ours that decides it, on every machine; one with "!" says the contrary, and one of some stack
-    says a part.
-    """
-    sentences = {"some": "It is so on at least one stack."}
-    claims = {label: Claim(label, sentences.get(label, ""), lambda book: None) for label in machines}
-    monkeypatch.setattr(
-        appendix, "found", lambda label: [Judged(claims[label], "m", came, "") for came in machines[label]]
-    )
-    assert DocumentClaim("S0", "C1", "", judged, "", "").verdict == verdict
-
-
-@pytest.mark.parametrize(
     "document, judged, verdict",
     [
+        ("S0", "m:holds/inconclusive", "confirmed"),
+        ("S0", "!m:holds", "not confirmed"),
+        ("S0", "m:holds m:no", "confirmed in part"),
+        ("S0", "m:inconclusive", "inconclusive"),
+        ("S0", "", NOT_MEASURED),
+        ("S0", "some:holds", "confirmed in part"),
+        ("S0", "some:no", "not confirmed"),
+        # Figures and arithmetic confirm nothing on our machines.
         ("S0", "1:holds", "agrees with its own figures"),
         ("S1", "1:holds 1:no", "agrees in part with published figures"),
         ("S0", "+:holds", "true by arithmetic"),
@@ -75,14 +59,18 @@ def test_a_verdict_is_on_the_documents_own_sentence(judged, machines, verdict, m
         ("S0", "m:inconclusive 1:holds", "agrees with its own figures, inconclusive on our machines"),
     ],
 )
-def test_figures_and_arithmetic_confirm_nothing_on_our_machines(document, judged, verdict, monkeypatch):
-    claim = Claim("a", "", lambda book: None, "ours, from S0's tables")
-    by = {"1": original.FIGURES, "+": original.ARITHMETIC, "m": "machine B"}
+def test_a_verdict_is_on_the_documents_own_sentence(document, judged, verdict, monkeypatch):
+    """By every claim of ours that decides it, wherever it was judged; one with "!" says the contrary, and one of some
+    stack says a part.
+    """
+    by = {"1": original.FIGURES, "+": original.ARITHMETIC, "m": "machine B", "some": "machine B"}
     came = {"no": "does not hold"}
 
     def found(label):
         where, said = label.split(":")
-        return [Judged(claim, by[where], came.get(said, said), "")]
+        sentence = "It is so on at least one stack." if where == "some" else ""
+        claim = Claim("a", sentence, lambda book: None, "ours, from S0's tables")
+        return [Judged(claim, by[where], came.get(each, each), "") for each in said.split("/")]
 
     monkeypatch.setattr(appendix, "found", found)
     assert DocumentClaim(document, "C1", "", judged, "", "").verdict == verdict
