@@ -72,25 +72,13 @@ def same(found: dict, settings: Settings) -> None:
 
 
 @pytest.fixture
-def opened(browser, html):
-    """A function that opens the page; at the end nothing was asked for outside of the book and nothing has failed."""
-    contexts, outside, errors = [], [], []
+def opened(visit, html):
+    """A function that opens the page."""
 
     def open_page(hash_="", viewport=DESKTOP, scheme="light", **more):
-        context = browser.new_context(viewport=viewport, color_scheme=scheme, **more)
-        contexts.append(context)
-        tab = context.new_page()
-        local = ("file:", "data:", "about:")
-        tab.on("request", lambda r: None if r.url.startswith(local) else outside.append(r.url))
-        tab.on("pageerror", lambda error: errors.append(str(error)))
-        tab.goto((html / PAGE).as_uri() + hash_)
-        return tab
+        return visit((html / PAGE).as_uri() + hash_, viewport=viewport, color_scheme=scheme, **more)
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert outside == []
-    assert errors == []
+    return open_page
 
 
 def answered(tab) -> dict:

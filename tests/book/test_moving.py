@@ -41,21 +41,13 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, site):
-    """A function that opens a figure against a size, or the LSTM's; at the end nothing has failed in it."""
-    contexts, errors = [], []
+def opened(visit, site):
+    """A function that opens a figure against a size, or the LSTM's."""
 
     def open_page(name="vocabulary", viewport=DESKTOP, **more):
-        contexts.append(browser.new_context(viewport=viewport, **more))
-        tab = contexts[-1].new_page()
-        tab.on("pageerror", lambda error: errors.append(str(error)))
-        tab.goto((site / "chapters" / f"{name}.html").as_uri())
-        return tab
+        return visit((site / "chapters" / f"{name}.html").as_uri(), viewport=viewport, **more)
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
+    return open_page
 
 
 def reading(tab) -> str:
