@@ -100,7 +100,6 @@ CITED = {"title": "T", "version": "1", "date-released": "2026-11-21", "authors":
 @pytest.fixture
 def staged(tmp_path, monkeypatch):
     """Stage a book of one page and one chapter; the settings are given."""
-    (tmp_path / "chapters").mkdir()
     monkeypatch.setattr(build.paths, "ROOT", tmp_path)
     monkeypatch.setattr(build.paths, "BUILD", tmp_path / "_build")
     monkeypatch.setattr(build, "PAGES", ("index.md", "claims.md"))
@@ -112,20 +111,11 @@ def staged(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "_settings", lambda values: str(values))
     monkeypatch.setattr(build, "repository_url", lambda: None)
     monkeypatch.setattr(build.citation, "read", lambda: CITED)
-    for name, text in {
-        "index.md": "It takes {{ fixed }}.",
-        "claims.md": "",
-        "_toc.yml": "",
-        "references.bib": "",
-    }.items():
-        (tmp_path / name).write_text(text)
-    for folder, name in (
-        ("_static", "book.css"),
-        ("_build/quick/executed", "one.ipynb"),
-        ("_build/quick/figures", "a.svg"),
-    ):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / name).write_text("")
+    names = ("claims.md", "_toc.yml", "references.bib", "_static/book.css")
+    for name in (*names, "_build/quick/executed/one.ipynb", "_build/quick/figures/a.svg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "index.md").write_text("It takes {{ fixed }}.")
 
     def stage():
         build.stage("quick", tmp_path / "staging")

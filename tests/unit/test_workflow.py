@@ -65,11 +65,10 @@ def test_two_builds_at_once_are_one_too_many(tmp_path, monkeypatch):
     assert len(started) == 1
 
 
-@pytest.mark.parametrize("profile", ["no-such-profile", "../quick"])
-def test_an_unknown_profile_is_refused_before_anything_is_started(profile, monkeypatch):
+def test_an_unknown_profile_is_refused_before_anything_is_started(monkeypatch):
     monkeypatch.setattr(workflow, "_make", lambda *given: pytest.fail("started"))
     with pytest.raises(InputError, match="profile"):
-        workflow.make(profile)
+        workflow.make("../quick")
 
 
 def test_bad_input_is_one_line_and_exit_status_2():
