@@ -21,23 +21,19 @@ OPTIMIZERS = ("adam", "sgd", "momentum", "rmsprop", "adam-deferred")
 FROZEN = " frozen"  # after an optimizer's name: the table is not trained
 # Ways to train: name -> optimizer, and whether the table is frozen.
 WAYS = {name + FROZEN * frozen: (name, frozen) for name in OPTIMIZERS for frozen in (False, True)}
+WHOLE = {"integer": True, "positive": True}
 Expressions = dict[str, sympy.Expr]
 
 
-def whole(*names: str) -> dict[str, Any]:
-    """Whole positive numbers that are not known yet, by name."""
-    return {name: sympy.Symbol(name, integer=True, positive=True) for name in names}
-
-
-def unknown(names: Iterable[str]) -> dict[str, Any]:
-    """Numbers that are not known yet, by name."""
-    return {name: sympy.Symbol(name) for name in names}
+def unknown(names: Iterable[str], **known: bool) -> dict[str, Any]:
+    """Numbers that are not known yet, by name. known: what sympy may assume of all of them (WHOLE)."""
+    return {name: sympy.Symbol(name, **known) for name in names}
 
 
 def work(optimizer: str, frozen: bool) -> Expressions:
     """Each field of the classifier's Work, in SIZES."""
     # Without validation, which would refuse a symbol.
-    sizes = Rnn.model_construct(**whole(*SIZES), optimizer=optimizer, frozen=frozen)
+    sizes = Rnn.model_construct(**unknown(SIZES, **WHOLE), optimizer=optimizer, frozen=frozen)
     return {name: sympy.sympify(each) for name, each in vars(sizes.work(least=sympy.Min)).items()}
 
 
@@ -70,13 +66,13 @@ def peak() -> sympy.Expr:
 
 def steps() -> sympy.Expr:
     """Steps of an epoch; the last batch may not be full."""
-    sizes = whole("sentences", "batch")
+    sizes = unknown(["sentences", "batch"], **WHOLE)
     return sympy.ceiling(sizes["sentences"] / sizes["batch"])
 
 
 def epoch() -> sympy.Expr:
     """Seconds of an epoch, in the terms of a full step: each step pays the FIXED ones, each sentence its share."""
-    sizes, terms = whole("sentences", "batch"), unknown(TERMS)
+    sizes, terms = unknown(["sentences", "batch"], **WHOLE), unknown(TERMS)
     fixed = sympy.Add(*(terms[name] for name in FIXED))
     shared = sympy.Add(*(terms[name] for name in TERMS if name not in FIXED))
     return steps() * fixed + sizes["sentences"] / sizes["batch"] * shared
