@@ -26,6 +26,7 @@ from traintime.predict.request import ModelDescription, Request
 
 sizes = st.fixed_dictionaries({name: st.integers(1, int(choices.NUMBERS[name].highest)) for name in formulas.SIZES})
 ways = st.sampled_from(list(formulas.WAYS))
+NAMES = ("stack", *page.SET)  # of settings on which a measured step of a machine depends
 
 
 # What Python answers
@@ -142,27 +143,19 @@ def stored_steps(machine: str) -> dict[tuple, list]:
     rows = stored.of(OURS[0] if card else machine).every.query("workload == 'rnn' and step_s > 0")
     usual = {"tokens": "uniform", "mask": False, "onednn": "auto", "jit": "auto", "precision": "float32"}
     usual |= {"accumulated": 1, "replicas": 1, "steps_per_execution": 1, "device": "gpu" if card else "cpu"}
-    rows = stored.chosen(
-        rows[rows["optimizer"].isin(formulas.OPTIMIZERS)],
-        **usual,
-        words=None,
-        factor=None,
-        save_every=None,
-        threads_asked=None,
-    )
+    usual |= dict.fromkeys(("words", "factor", "save_every", "threads_asked"))
+    rows = stored.chosen(rows[rows["optimizer"].isin(formulas.OPTIMIZERS)], **usual)
     found: dict[tuple, list] = {}
     for row in rows.query("disturbed < invocations").to_dict("records"):
         if row["stack"] in choices.stack_names() and row["allocator"] in choices.allocators(machine, row["stack"]):
-            names = ("stack", *formulas.SIZES, "optimizer", "frozen", "allocator")
-            found.setdefault(tuple(row[name] for name in names), []).append((row["step_s"], row["runs"]))
+            found.setdefault(tuple(row[name] for name in NAMES), []).append((row["step_s"], row["runs"]))
     return found
 
 
 @pytest.mark.parametrize("machine", [*dict.fromkeys(list(stored.named())[:2]), OURS[1]])
 def test_whatever_was_measured_undisturbed_is_a_measured_step(machine):
-    names = ("stack", *formulas.SIZES, "optimizer", "frozen", "allocator")
     shown = {
-        tuple(getattr(its, name) for name in names): (of.step.value, of.runs)
+        tuple(getattr(its, name) for name in NAMES): (of.step.value, of.runs)
         for its, of in answer.steps_of(machine).items()
         if of.step.value > 0
     }
