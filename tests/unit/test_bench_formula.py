@@ -77,16 +77,12 @@ def test_the_bend_begins_where_a_table_is_as_large_as_what_glibc_maps_anew():
 # The command
 
 
-@pytest.fixture
-def two_machines(monkeypatch):
+def test_the_command_prints_both_errors_for_each_machine_for_people_and_programs(monkeypatch):
     made = measurements(rows("numpy", STAR, line)), measurements(rows("numpy", STAR[:1], line))
     for number, each in enumerate(made):
         each.machine = f"machine {number}"
     found = [one for each in made for one in sharpness(each)]
     monkeypatch.setattr(bench_formula, "every_machine", lambda: found)
-
-
-def test_the_command_prints_both_errors_for_each_machine_for_people_and_programs(two_machines):
     answer = CliRunner().invoke(cli.app, ["bench-formula"])
     assert answer.exit_code == 0
     assert answer.output.index("machine 0") < answer.output.index("machine 1")

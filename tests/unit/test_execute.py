@@ -73,19 +73,14 @@ def test_an_unknown_name_is_refused_and_the_known_ones_are_named(
 # Pages
 
 
-@pytest.fixture
-def executed():
-    """A notebook as papermill leaves it."""
-    cells = [
+def test_a_page_shows_what_it_ran_with_in_one_place():
+    cells = [  # as papermill leaves them
         nbformat.v4.new_code_cell("rounds = 3  # rounds", metadata={"tags": ["parameters"]}),
         nbformat.v4.new_code_cell("rounds = 1", metadata={"tags": ["injected-parameters"]}),
         nbformat.v4.new_code_cell("print(rounds)"),
     ]
     papermill = {"input_path": "a/b.ipynb", "output_path": "c/d.ipynb", "parameters": {"rounds": 1}, "duration": 2.0}
-    return nbformat.v4.new_notebook(cells=cells, metadata={"papermill": papermill})
-
-
-def test_a_page_shows_what_it_ran_with_in_one_place(executed):
+    executed = nbformat.v4.new_notebook(cells=cells, metadata={"papermill": papermill})
     execute.prepare_page(executed, {"rounds": 1})
     assert [cell.source for cell in executed.cells] == ["rounds = 1  # rounds", "rounds = 1", "print(rounds)"]
     assert [cell.metadata.get("tags") for cell in executed.cells] == [

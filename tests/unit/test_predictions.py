@@ -13,10 +13,6 @@ from traintime.book.predictions import Prediction
 LABELS = {*verdicts.every_claim(), *(label for label, _ in verdicts.closed())}
 
 
-def came(*words):
-    return [(Judged(None, "m", word.lstrip("!"), ""), word[0] == "!") for word in words]
-
-
 @pytest.mark.parametrize(
     ("words", "outcome"),
     [
@@ -33,7 +29,8 @@ def came(*words):
     ],
 )
 def test_the_outcome_follows_from_the_claims(words, outcome, monkeypatch):
-    monkeypatch.setattr(Prediction, "judged", came(*words))
+    came = [(Judged(None, "m", word.lstrip("!"), ""), word[0] == "!") for word in words]
+    monkeypatch.setattr(Prediction, "judged", came)
     assert predictions.read()[0].outcome == outcome
 
 

@@ -82,15 +82,15 @@ QUESTION = "01-the-question"
 FIRST = claim(lambda book: Finding(False, "judged now"), "01.1")
 
 
-@pytest.fixture
-def of_it(monkeypatch):
+def shown():
     """What a page shows of the claim on the reference machine."""
-    return lambda: (lambda one: (one.verdict, one.figure))(verdicts.on(FIRST, stored.reference()))
+    one = verdicts.on(FIRST, stored.reference())
+    return one.verdict, one.figure
 
 
-def test_a_row_that_is_fresh_is_shown(file, of_it):
+def test_a_row_that_is_fresh_is_shown(file):
     file(Row("01.1", stored.reference(), "holds", "1.2 (1.1 to 1.3), it says"))
-    assert of_it() == ("holds", "1.2 (1.1 to 1.3), it says")
+    assert shown() == ("holds", "1.2 (1.1 to 1.3), it says")
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_a_row_that_is_fresh_is_shown(file, of_it):
         (("01.1", stored.reference(), "holds"), {}),
     ],
 )
-def test_a_row_that_is_stale_strange_or_missing_is_never_shown(file, of_it, row, differs):
+def test_a_row_that_is_stale_strange_or_missing_is_never_shown(file, row, differs):
     file(row, **differs)
-    assert of_it() == ("does not hold", "judged now")
+    assert shown() == ("does not hold", "judged now")
 
 
 def test_a_damaged_file_or_none_is_not_read(file):
