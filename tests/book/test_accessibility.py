@@ -14,10 +14,8 @@ WAYS += [pytest.param(*way, marks=pytest.mark.rest) for way in (("desk", "dark")
 
 @pytest.mark.parametrize(("width", "scheme"), WAYS)
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_nothing(browser, html, name, width, scheme):
-    context = browser.new_context(viewport={"width": WIDTHS[width], "height": 900}, color_scheme=scheme)
-    page = context.new_page()
-    page.goto((html / name).as_uri())
+def test_axe_finds_nothing(visit, html, name, width, scheme):
+    viewport = {"width": WIDTHS[width], "height": 900}
+    page = visit((html / name).as_uri(), viewport=viewport, color_scheme=scheme)
     found = Axe().run(page).response["violations"]
-    context.close()
     assert [(one["id"], [node["target"] for node in one["nodes"]][:3]) for one in found] == []

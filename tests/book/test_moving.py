@@ -250,10 +250,8 @@ def test_it_follows_the_static_figure_and_moves_nothing_else(browser, html, chap
     context.close()
 
 
-def test_it_is_dark_where_the_book_is(browser, html):
-    context = browser.new_context(viewport=DESKTOP, color_scheme="dark")
-    tab = context.new_page()
-    tab.goto((html / "chapters" / "03-vocabulary.html").as_uri())
+def test_it_is_dark_where_the_book_is(visit, html):
+    tab = visit((html / "chapters" / "03-vocabulary.html").as_uri(), viewport=DESKTOP, color_scheme="dark")
     tab.evaluate("document.documentElement.dataset.theme = 'dark'")
     lightness = """one => {
       let ground = one;
@@ -264,4 +262,3 @@ def test_it_is_dark_where_the_book_is(browser, html):
     for place in (".moving-reading", ".moving svg", ".moving select"):
         ground, text = tab.locator(place).first.evaluate(lightness)
         assert ground < 80 < 150 < text, place
-    context.close()

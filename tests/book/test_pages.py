@@ -187,9 +187,8 @@ def test_the_download_is_the_readers_copy(html):
         assert "{eval}" not in text
 
 
-def test_the_appendix_has_every_document_and_leads_to_the_claims_tables(browser, html):
-    page = browser.new_page()
-    page.goto((html / "claims.html").as_uri())
+def test_the_appendix_has_every_document_and_leads_to_the_claims_tables(visit, html):
+    page = visit((html / "claims.html").as_uri())
     assert page.locator("article h2").count() == 5
     targets = {link.get_attribute("href") for link in page.locator('article table a[href*="claims-machine"]').all()}
     assert len({target.partition(".html")[0] for target in targets}) > 10
@@ -197,7 +196,6 @@ def test_the_appendix_has_every_document_and_leads_to_the_claims_tables(browser,
         chapter, _, anchor = target.partition("#")
         assert f'id="{anchor}"' in (html / chapter).read_text()
     assert (html / "verdicts.csv").read_text().startswith("claim,")
-    page.close()
 
 
 def test_words_are_linked_to_the_glossary(html):
