@@ -11,7 +11,7 @@ from made_up import made_up
 from traintime.book import VERDICTS, chapters, original, stored, verdicts
 from traintime.book.claims import Claim, Finding, judge
 from traintime.book.stored import Measurements
-from traintime.book.verdicts import Basis, Row
+from traintime.book.verdicts import Row
 
 ROWS = pd.DataFrame({"machine": ["m"], "stack": ["numpy"], "status": ["ok"]})
 CLAIMS = verdicts.every_claim()
@@ -67,7 +67,7 @@ def file(tmp_path, monkeypatch):
     monkeypatch.delenv(VERDICTS, raising=False)
 
     def write(*rows, basis="today's"):
-        bases = [Basis._fields, (QUESTION, basis)]
+        bases = [verdicts.BASIS, (QUESTION, basis)]
         written = {verdicts.FILE: [Row._fields, *rows], verdicts.bases(verdicts.FILE): bases}
         for path, lines in written.items():
             with path.open("w", newline="") as opened:

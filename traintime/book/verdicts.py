@@ -23,6 +23,7 @@ from traintime.book.stored import Measurements
 from traintime.errors import InputError
 
 FILE, CLOSED = paths.DERIVED / "verdicts.csv", paths.DATA / "closed.csv"
+BASIS = ("chapter", "basis")  # columns of judged.csv
 
 
 class Row(NamedTuple):
@@ -34,35 +35,28 @@ class Row(NamedTuple):
     figure: str
 
 
-class Basis(NamedTuple):
-    """What the verdicts of a chapter were judged on, as a hash."""
-
-    chapter: str
-    basis: str
-
-
 def bases(path: Path) -> Path:
-    """The file next to a file of verdicts that says what they rest on."""
+    """The file next to a file of verdicts that says what they rest on: a hash for each chapter."""
     return path.with_name("judged.csv")
 
 
-def _lines(path: Path, kind: type) -> list:
+def _lines(path: Path, columns: Sequence[str]) -> list[list[str]]:
     """Rows of a file; none of one that is missing or damaged, as by a merge."""
     try:
         _, *lines = csv.reader(io.StringIO(path.read_text()))
-        return [kind(*line) for line in lines]
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError):
         return []
+    return lines if all(len(line) == len(columns) for line in lines) else []
 
 
 def read(path: Path) -> dict[tuple[str, str], Row]:
     """Rows of a file by claim and machine; none of a file that is missing or damaged."""
-    return {(row.claim, row.machine): row for row in _lines(path, Row)}
+    return {(row.claim, row.machine): row for row in map(Row._make, _lines(path, Row._fields))}
 
 
 def fresh(path: Path) -> dict[tuple[str, str], Row]:
     """The rows of a file that rest on today's data and code."""
-    given = dict(_lines(bases(path), Basis))
+    given = dict(_lines(bases(path), BASIS))
     known = {chapter for chapter in chapters.MODULES if given.get(chapter) == basis(chapter)}
     return {name: row for name, row in read(path).items() if chapters.of_label(row.claim) in known}
 
@@ -209,7 +203,7 @@ def _write(path: Path, rows: dict[tuple[str, str], Row]) -> None:
     done = [chapter for chapter in chapters.MODULES if chapter not in stale(rows)]
     written = {
         path: [Row._fields, *(rows[name] for name in _names() if name in rows)],
-        bases(path): [Basis._fields, *((chapter, basis(chapter)) for chapter in done)],
+        bases(path): [BASIS, *((chapter, basis(chapter)) for chapter in done)],
     }
     for file, lines in written.items():
         text = io.StringIO()
