@@ -130,7 +130,7 @@ def test_what_it_shows_is_what_it_computes(opened):
 
 
 def test_each_curve_has_the_readers_point_and_says_in_words_what_it_shows(opened):
-    tab, epoch = opened("#vocabulary=50000&length=40&batch=64"), None
+    tab = opened("#vocabulary=50000&length=40&batch=64")
     epoch = answer.answer(Settings(vocabulary=50_000, length=40, batch=64)).epoch.value  # nobody measured these sizes
     for name, x in (("batch", 64), ("vocabulary", 50_000), ("length", 40)):
         curve = tab.locator(f'[data-curve="{name}"]')

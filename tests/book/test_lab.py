@@ -27,14 +27,9 @@ RAW = re.compile(r"\{[\w:-]+\}`|^:::", flags=re.MULTILINE)
 
 @pytest.fixture
 def lab(html, tmp_path):
-    """Address of a JupyterLab that `traintime lab` serves, and its folder.
-
-    What the test changes there is put back.
-    """
+    """Address of a JupyterLab that `traintime lab` serves; what the test changes in its folder is put back."""
     before = {path: path.read_bytes() for path in paths.READER.glob("*.ipynb")}
-    copies = paths.READER
-    config = {"ServerApp": {"allow_root": True, "open_browser": False}}
-    config["IdentityProvider"] = {"token": TOKEN}
+    config = {"ServerApp": {"allow_root": True, "open_browser": False}, "IdentityProvider": {"token": TOKEN}}
     (tmp_path / "jupyter_server_config.json").write_text(json.dumps(config))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -51,7 +46,7 @@ def lab(html, tmp_path):
         except OSError:
             assert server.poll() is None, (tmp_path / "log").read_text()[-2000:]
             time.sleep(0.5)
-    yield address, copies
+    yield address
     server.terminate()
     server.wait(20)
     for path, content in before.items():
@@ -60,10 +55,9 @@ def lab(html, tmp_path):
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_runs_from_top_to_bottom_and_shows_no_raw_role(lab, browser, chapter):
-    address, copies = lab
-    path = copies / f"{chapter}.ipynb"
+    path = paths.READER / f"{chapter}.ipynb"
     page = browser.new_page(viewport={"width": 1280, "height": 2400})
-    page.goto(f"{address}/lab/tree/{chapter}.ipynb?token={TOKEN}&reset")
+    page.goto(f"{lab}/lab/tree/{chapter}.ipynb?token={TOKEN}&reset")
     page.wait_for_selector(".jp-Notebook .jp-RenderedMarkdown h1", timeout=90_000)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
