@@ -171,7 +171,7 @@ def slow_without_vnni() -> dict[str, dict[str, str]]:
 
 
 def worst_misses() -> list[tuple[float, Settings]]:
-    """The same of all machines: the ten worst of them."""
+    """The ten worst of `misses`, over all machines."""
     found = (miss for machine in choices.machines() for miss in misses(machine))
     return sorted(found, key=lambda one: -abs(math.log(one[0])))[:10]
 
