@@ -11,7 +11,6 @@ from IPython.display import HTML
 
 from traintime.book import claims, page, stored
 from traintime.book.chapters import numpy_batches
-from traintime.book.prose import joined
 from traintime.book.stored import ANY, Measurements, Sides
 from traintime.book.values import Values, exact, quantity
 from traintime.explain import statistics
@@ -296,15 +295,3 @@ def onednn_table(book: Measurements) -> HTML:
         step=("ms per step", 1e3, ",.0f"),
         faults=("page faults per step", 1, ",.0f"),
     )
-
-
-def faster(book: Measurements) -> str:
-    """What tcmalloc gains on the stacks on which the gain is significant, the largest first.
-
-    "4.0× faster on TensorFlow 1.15, 3.5× on torch and 1.9× on JAX". Raises KeyError without any.
-    """
-    apart = {"allocator": "tcmalloc", "faster": "tcmalloc", "reason": "significant"}
-    ratios = stored.measured(stored.ratio_by_stack(gains(book), **apart))
-    largest_first = sorted(ratios.items(), key=lambda item: -item[1].value)
-    texts = [f"{ratio.value:.1f}× on {TITLES.get(stack, stack)}" for stack, ratio in largest_first]
-    return joined(texts).replace("×", "× faster", 1)
