@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 from made_up import made_up, verdict, verdicts
 
+from traintime.book import stored
 from traintime.book.chapters import vocabulary
 from traintime.book.stored import Measurements
 
@@ -60,19 +61,13 @@ def test_the_price_is_the_slope_between_two_sizes_with_an_interval_around_it():
 # Interventions
 
 
-def points(*rows):
-    """Points of these (stack, how, vocabulary)."""
-    return pd.DataFrame(rows, columns=["stack", "how", "vocabulary"]).assign(length=25)
-
-
-WHOLE = [("jax", how, size) for how in vocabulary.WAYS for size in (10, 20)]
-
-
-@pytest.mark.parametrize("lost", range(6))
-def test_a_stack_that_lacks_a_size_of_a_way_is_left_out(lost):
-    poorer = [("torch", *row[1:]) for place, row in enumerate(WHOLE) if place != lost]
-    kept = vocabulary.in_every_way(points(*WHOLE, *poorer))
-    assert set(kept["stack"]) == {"jax"}
+@pytest.mark.parametrize("size", [20_000, 80_000])
+@pytest.mark.parametrize("how", vocabulary.WAYS)
+def test_a_stack_that_lacks_a_size_of_a_way_is_left_out(how, size):
+    rows = machine(ways(0.5, 0.01), [20_000, 80_000]).rows
+    lost = (rows["stack"] == "numpy") & (stored.how(rows) == how) & (rows["vocabulary"] == size)
+    kept = vocabulary.intervened(Measurements(rows[~lost], "made-up"))
+    assert set(kept["stack"]) == {"2017-theano"}
     assert len(kept) == 6
 
 

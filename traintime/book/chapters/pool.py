@@ -231,11 +231,6 @@ def highest_peak(book: Measurements) -> float:
 # What the page shows
 
 
-def worth(book: Measurements) -> dict[str, str]:
-    """Page faults per step under plain glibc by stack, in tables: as many as so many tables have pages."""
-    return {stack: f"{count / pages():.1f}" for stack, count in plain_faults(book).items()}
-
-
 def here_table(run: Measurements, points: pd.DataFrame, book: Measurements) -> HTML:
     """What was measured here, and where a machine stored the same configuration, its step: ms and page faults."""
     means = [pd.Series(each, dtype=float).mean() for each in run.values(points, "faults_a_step")]

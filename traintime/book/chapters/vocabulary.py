@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,11 +29,6 @@ claim = claims.of_chapter("03")
 def by_vocabulary(book: Measurements) -> pd.DataFrame:
     """The sweep over the vocabulary as the model stands: the table trained with Adam."""
     return book.points(vocabulary=VOCABULARIES)
-
-
-def ran(book: Measurements) -> pd.DataFrame:
-    """The points of that sweep that ended well."""
-    return stored.chosen(by_vocabulary(book), status="ok")
 
 
 # The price of a row
@@ -121,11 +115,6 @@ def too_short(book: Measurements) -> Values:
     return Values(missed, ".0%")
 
 
-def large_tables() -> Measurements:
-    """The machine on which LARGE tables ran: the reference, or else the first that has them."""
-    return stored.having(stored.of(), too_short)
-
-
 claim(
     1,
     "From 80,000 to 280,000 rows each further row costs more than moving Adam's bytes for it at the memory's speed "
@@ -142,22 +131,15 @@ claim(
 # The interventions
 
 
-WANTED: dict[str, Any] = {"vocabulary": VOCABULARIES, "optimizer": ["adam", "sgd"], "frozen": [False, True]}
-
-
 @functools.cache
 def by_way(book: Measurements) -> pd.DataFrame:
     """The points of the sweep over the vocabulary in each way of training the table."""
-    return book.points(**WANTED)
+    return book.points(vocabulary=VOCABULARIES, optimizer=["adam", "sgd"], frozen=[False, True])
 
 
 def intervened(book: Measurements) -> pd.DataFrame:
     """The points of those stacks on which every way of training was tried at two vocabularies or more."""
-    return in_every_way(by_way(book))
-
-
-def in_every_way(points: pd.DataFrame) -> pd.DataFrame:
-    """The rows of those stacks on which every way of training was tried at two vocabularies or more."""
+    points = by_way(book)
     points = points[points["how"].isin(WAYS)]
     sizes = points.groupby(["stack", "how"])["vocabulary"].nunique().unstack(fill_value=0)
     return points[points["stack"].isin(sizes.index[(sizes.reindex(columns=WAYS, fill_value=0) > 1).all(axis=1)])]
