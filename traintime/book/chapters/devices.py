@@ -338,8 +338,3 @@ def seen_leads() -> list[float]:
     steps = original.s0().query("sweep == 'vocabulary'").pivot_table("step_s", "vocabulary", "device")
     # The last, 57 / 4, is 14.25 exactly, which would be rounded to an even digit.
     return list(steps["CPU"] / steps["GPU"] + 1e-9)
-
-
-def of_card(device: str) -> pd.DataFrame:
-    """The layers on one card."""
-    return layers().query("device == @device")

@@ -201,11 +201,6 @@ def dense_peaks(book: Measurements, **fields: Any) -> pd.DataFrame:
     return points.assign(peak_bytes=points["peak_bytes"] - data)
 
 
-def small_network() -> Measurements:
-    """The machine that measured S2's example."""
-    return stored.having(stored.of(), dense_peaks)
-
-
 @quantity
 def framework_share(book: Measurements) -> Values:
     """The idle framework's part of that example's peak, by stack of Keras."""

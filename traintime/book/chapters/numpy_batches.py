@@ -133,18 +133,22 @@ def allocator_ratios(book: Measurements) -> pd.DataFrame:
     return book.ratios(book.invocations(**UNDER_ALLOCATORS), [ALLOCATORS], of="allocator", against="batch")
 
 
+def each_image(book: Measurements, **wanted: Any) -> pd.DataFrame:
+    """NumPy's points, chosen by fields, with image_s, seconds an image; image_pages, fresh pages of a step for each
+    image; faults_a_step, for all of them.
+    """
+    points = book.points(**wanted | {"stack": NUMPY})
+    anew = [values.mean() if len(values) else np.nan for values in book.values(points, "faults_a_step")]
+    points = points.assign(faults_a_step=np.array(anew, float))
+    images = points[["step_s", "faults_a_step"]].div(points["batch"].astype(float), axis="index")
+    return points.assign(image_s=images["step_s"], image_pages=images["faults_a_step"])
+
+
 @functools.cache
 def allocator_points(book: Measurements) -> pd.DataFrame:
-    """NumPy's points, all images at once, under each allocator.
-
-    Columns in addition to those of Measurements.points: `how`, the allocator; image_s, seconds an image; image_pages,
-    fresh pages of a step for each image; faults_a_step, for all of them.
-    """
-    points = book.points(**UNDER_ALLOCATORS)
-    anew = [values.mean() if len(values) else np.nan for values in book.values(points, "faults_a_step")]
-    batch = points["batch"].astype(float)
-    points = points.assign(faults_a_step=np.array(anew, float), image_s=points["step_s"] / batch)
-    return points.assign(how=points["allocator"], image_pages=points["faults_a_step"] / batch)
+    """Those with all images at once under each allocator, `how`."""
+    points = each_image(book, **UNDER_ALLOCATORS)
+    return points.assign(how=points["allocator"])
 
 
 def elsewhere(book: Measurements) -> Measurements:
@@ -229,11 +233,8 @@ def by_way(book: Measurements) -> pd.DataFrame:
     Columns: how, batch, image_s with its ends low and high, s; image_pages, fresh pages per image.
     """
     together = allocator_points(book).assign(how=lambda rows: AT_ONCE + ", " + rows["how"])
-    apart = book.points(**SIZES | {"stack": NUMPY})
-    apart = apart.assign(how=ways(apart), image_s=apart["step_s"] / apart["batch"].astype(float))
+    apart = each_image(book, **SIZES).assign(how=ways)
     apart = apart[apart["how"].isin([BLOCKS, SINGLE])]
-    pages = np.array([values.mean() for values in book.values(apart, "faults_a_step")])
-    apart = apart.assign(image_pages=pages / apart["batch"].astype(float))
     images = pd.concat([together, apart], ignore_index=True).sort_values("how", kind="stable")
     batch = images["batch"].astype(float)
     images = images.assign(low=images["low_s"] / batch, high=images["high_s"] / batch, batch=batch.astype(int))

@@ -249,8 +249,8 @@ def here_table(run: Measurements, points: pd.DataFrame, book: Measurements) -> H
 
 def gains_table(book: Measurements) -> HTML:
     """Each allocator on each stack: step, page faults, peak, and speed in units of glibc's with its verdict."""
-    table, counts = gains(book).set_index(["stack", "allocator"]), faults(book)
-    points = book.points(vocabulary=ROWS, allocator=NAMES)
+    table = gains(book).set_index(["stack", "allocator"])
+    points = book.points(vocabulary=ROWS, allocator=NAMES).join(faults(book).rename("faults"), on=table.index.names)
     points = points[points["stack"].isin(gains(book)["stack"])].sort_values(["stack", "allocator"])
 
     def speed(row: pd.Series) -> str:
@@ -264,14 +264,10 @@ def gains_table(book: Measurements) -> HTML:
         stack="stack",
         allocator="allocator",
         step_s=("ms per step", 1e3, ",.0f"),
-        faults=("page faults per step", lambda row: _count(counts, row["stack"], row["allocator"])),
+        faults=("page faults per step", 1, ",.0f"),
         peak_bytes=("peak (GiB)", 2**-30, ".1f"),
         speed=("speed / glibc's", speed),
     )
-
-
-def _count(counts: pd.Series, stack: str, allocator: str) -> str:
-    return f"{counts[stack, allocator]:,.0f}" if (stack, allocator) in counts.index else ""
 
 
 def onednn_table(book: Measurements) -> HTML:
