@@ -91,11 +91,11 @@ def test_batches_are_told_apart_by_epochs_steps_and_rate(monkeypatch):
     trials = [{"batch": batch, **more} for batch in (100, 400) for more in ({}, {"steps": 800})]
     trials += [{"batch": 400, "rate": 0.002}, {"rate": 0.01}]  # the last is of another question
     rows = trained([(fields, 0.9 - make_trial(**fields).batch / 1000) for fields in trials], seeds=3)
-    table = fused_learns.batches(rows)
+    monkeypatch.setattr(fused_learns, "trials", lambda: rows)
+    table = fused_learns.batches()
     ways = {"equal epochs, rate fixed": [100, 400], "equal epochs, rate scaled": [100, 400]}
     ways |= {"equal steps, rate fixed": [100, 400], "equal steps, rate scaled": [100]}
     assert table.groupby("way")["batch"].agg(list).to_dict() == ways
-    monkeypatch.setattr(fused_learns, "trials", lambda: rows)
     assert [fused_learns.losses("equal epochs, rate fixed")[batch].alone for batch in (100, 400)] == ["0.20", "0.50"]
 
 

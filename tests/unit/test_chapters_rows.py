@@ -134,8 +134,7 @@ def test_claims_of_equal_losses(monkeypatch):
     same = {f"{stack}__{how}": 1.00001 for stack in rows.STACKS for how in ("adam", "adam_deferred")}
     book = machine()
     for changed, expected in (({}, "holds"), ({"2026-tensorflow__adam_deferred": 1.01}, "does not hold")):
-        table = rows.losses_apart(losses(**same | changed))
-        monkeypatch.setattr(rows, "compared", lambda table=table: table)
+        monkeypatch.setattr(equal_losses, "stored", lambda changed=changed: losses(**same | changed))
         assert verdict("16.14", book) == expected
 
 
@@ -157,7 +156,7 @@ def taught(folder, accuracy, seeds=10):
 def test_each_way_is_held_against_dense(tmp_path, monkeypatch):
     worse = {"lazy Adam": 0.05, "deferred": 0.0}
     found = taught(tmp_path, lambda name, seed: 0.9 - worse.get(name, 0.02) * (name != "dense") + seed / 1e4)
-    monkeypatch.setattr(rows, "trainings", lambda: found)
+    monkeypatch.setattr(rows, "trials", lambda: found)
     table = rows.learned().set_index("way")
     assert list(table.index) == list(rows.LEARNED)
     assert table.loc["lazy Adam", "difference"] == pytest.approx(-0.05)
@@ -169,7 +168,7 @@ def test_each_way_is_held_against_dense(tmp_path, monkeypatch):
 
 def test_too_few_trainings_decide_nothing(tmp_path, monkeypatch):
     found = taught(tmp_path, lambda name, seed: 0.9 + seed / 1e4, seeds=3)
-    monkeypatch.setattr(rows, "trainings", lambda: found)
+    monkeypatch.setattr(rows, "trials", lambda: found)
     assert told(machine(), 10, 11) == ["not measured"] * 2
 
 

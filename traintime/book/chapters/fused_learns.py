@@ -47,19 +47,16 @@ FEWEST = 20  # seeds a side
 THREE_POINTS = 0.03  # what the document saw the accuracy fall by
 
 
-@functools.cache
-def trials() -> pd.DataFrame:
-    """Every stored training, one row a seed."""
-    return results.table()
+trials = functools.cache(results.table)  # every stored training, a row a seed
 
 
-def causes(trained: pd.DataFrame) -> pd.DataFrame:
+def causes() -> pd.DataFrame:
     """What each cause does to the accuracy: CuDNNLSTM's way less LSTM's, on the data that can show it.
 
     One row a task and cause: task, cause, difference, low, high (shares), layer and cudnn (mean accuracies), spread
     (standard deviation between seeds of CuDNNLSTM's way), seeds (of the smaller side).
     """
-    accuracies, rows = dict(list(trained.groupby("key")["accuracy"])), []
+    accuracies, rows = dict(list(trials().groupby("key")["accuracy"])), []
     for task, data in TASKS.items():
         for cause, sides in CAUSES.items():
             if data["task"] == "mnist1d" and sides[0].get("mask"):
@@ -76,7 +73,7 @@ def causes(trained: pd.DataFrame) -> pd.DataFrame:
 
 def well_repeated() -> pd.DataFrame:
     """The rows of `causes` with enough seeds on both sides for a verdict."""
-    return causes(trials()).query(f"seeds >= {FEWEST}")
+    return causes().query("seeds >= @FEWEST")
 
 
 def gained(task: str) -> Values:
@@ -134,7 +131,7 @@ claim(
 # The batch and the loss
 
 
-def batches(trained: pd.DataFrame) -> pd.DataFrame:
+def batches() -> pd.DataFrame:
     """Test loss on MNIST-1D against the batch, at equal epochs and at equal steps, with the rate fixed and scaled.
 
     One row a batch and way: batch, way, seeds, loss, loss_low, loss_high. None where a single batch was trained: there
@@ -143,7 +140,7 @@ def batches(trained: pd.DataFrame) -> pd.DataFrame:
     """
     usual = results.settings("mnist1d")
     same = {name: value for name, value in usual.items() if name not in ("batch", "rate", "steps")}
-    groups = stored.chosen(trained, **same).groupby(["batch", "rate", "steps"], dropna=False)
+    groups = stored.chosen(trials(), **same).groupby(["batch", "rate", "steps"], dropna=False)
     table = groups["loss"].agg(seeds="count", loss="mean", deviation="std").reset_index()
     table = table[(table["seeds"] > 1) & (table["batch"].nunique() > 1)]
     half = stats.t.ppf(0.975, table["seeds"] - 1) * table["deviation"] / np.sqrt(table["seeds"])
@@ -159,7 +156,7 @@ def batches(trained: pd.DataFrame) -> pd.DataFrame:
 
 def losses(way: str) -> Values:
     """The mean test loss of trainings in one way of `batches` ("equal steps, rate fixed"), by batch."""
-    rows = stored.chosen(batches(trials()), way=way)
+    rows = stored.chosen(batches(), way=way)
     return Values({row.batch: Interval(row.loss, row.loss_low, row.loss_high) for row in rows.itertuples()})
 
 
@@ -195,8 +192,7 @@ DIFFERENCES = {"a forget bias": "forget bias 0 for 1", OUTSIDE: "all three"}  # 
 
 def shown() -> pd.DataFrame:
     """The rows of `causes` that the figure shows, by its names: the digits, where no side has collapsed."""
-    rows = causes(trials())
-    rows = rows[rows["task"].isin(list(SHOWN))]
+    rows = causes().query("task in @SHOWN")
     return rows.assign(task=rows["task"].map(SHOWN), cause=rows["cause"].replace(DIFFERENCES))
 
 

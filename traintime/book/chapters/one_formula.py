@@ -11,6 +11,7 @@ from traintime.book import bench_formula, claims, external, original, page, stor
 from traintime.book.bench_formula import GOAL, Sharpness, mapped_rows
 from traintime.book.chapters.vocabulary import floor_s
 from traintime.book.claims import Finding, below
+from traintime.book.prose import joined
 from traintime.book.stored import Measurements
 from traintime.book.values import Values, exact, quantity
 from traintime.explain import formula, statistics
@@ -282,7 +283,7 @@ def second_cost_table(book: Measurements, fold: str = "") -> HTML:
 
 def enumerated(names: Sequence[str]) -> str:
     """Names of stacks in a sentence: "a, b and c"."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "no stack"
+    return joined(names) if names else "no stack"
 
 
 def significant(values: Values) -> str:
