@@ -71,12 +71,12 @@ def at(book: Measurements) -> Values:
 
 
 @functools.cache
-def document_devices(draws: int = 1000) -> pd.DataFrame:
+def document_devices() -> pd.DataFrame:
     """The 2017 post's devices: break-even batch with its interval, and what 128 to 1,024 gains by it and as printed."""
     rows = original.s0()
     printed = rows[rows["sweep"] == "batch"].pivot_table("epoch_s", "batch", "device")
     result = {}
-    for device, fit in original.s0_fits(draws).items():
+    for device, fit in original.s0_fits().items():
         equal = break_even(fit)
         gain = (1 / SMALL + 1 / equal.value) / (1 / LARGE + 1 / equal.value)
         seen = printed.loc[SMALL, device] / printed.loc[LARGE, device]

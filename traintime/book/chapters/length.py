@@ -18,7 +18,6 @@ from traintime.explain.statistics import Interval
 
 TABLE = 280_000  # rows, the 2017 post's
 SMALL_TABLE = 20_000  # rows
-SMALLER = [SMALL_TABLE, 1_000]  # rows
 SHORT, LONG, LONGEST = 3, 100, 400  # tokens between which a step's growth is told
 claim = claims.of_chapter("06")
 
@@ -31,9 +30,8 @@ def by_length(book: Measurements, table: int = TABLE) -> pd.DataFrame:
 
     The table of `table` rows in every way of training, and smaller ones (20,000 and 1,000 rows) with Adam.
     """
-    points = book.points(
-        vocabulary=sorted({table, *SMALLER}), length=ANY, optimizer=["adam", "sgd", "adam-rows"], frozen=[False, True]
-    )
+    ways: dict[str, Any] = {"optimizer": ["adam", "sgd", "adam-rows"], "frozen": [False, True]}
+    points = book.points(vocabulary=sorted({table, SMALL_TABLE, 1_000}), length=ANY, **ways)
     points = points[(points["vocabulary"] == table) | (points["how"] == "adam")]
     rows = points["vocabulary"].map(lambda vocabulary: f"{short(vocabulary)} rows")
     points = points.assign(how=points["how"].where(points["vocabulary"] == table, rows))

@@ -245,7 +245,7 @@ def parts_table(book: Measurements) -> HTML:
     )
 
 
-def term_table(book: Measurements, fold: str = "") -> HTML:
+def term_table(book: Measurements) -> HTML:
     """What each stack pays for the step, a time step, a row and a token."""
     rows = []
     for stack, fit in straight(book).items():
@@ -254,7 +254,7 @@ def term_table(book: Measurements, fold: str = "") -> HTML:
         rows[-1]["stack"] = stack
     return page.columns(
         pd.DataFrame(rows, columns=["stack", "a", "l", "b", "c"]),
-        fold=fold,
+        fold="The four costs of every stack",
         stack="stack",
         a=("*a* (ms)", 1e3, ",.0f"),
         l=("*l* (ms per time step)", 1e3, ",.2f"),
@@ -263,7 +263,7 @@ def term_table(book: Measurements, fold: str = "") -> HTML:
     )
 
 
-def second_cost_table(book: Measurements, fold: str = "") -> HTML:
+def second_cost_table(book: Measurements) -> HTML:
     """The two costs of a row, and what the second one does to the errors (straight → bent)."""
     fits, line, bend = bent_fits(book), sharp(book), sharp(book, bend=True)
 
@@ -272,7 +272,7 @@ def second_cost_table(book: Measurements, fold: str = "") -> HTML:
 
     return page.columns(
         pd.DataFrame({"stack": list(fits)}),
-        fold=fold,
+        fold="The second cost of a row on every stack",
         stack="stack",
         b=("*b* (ns per row)", lambda row: fits[row["stack"]].interval("b").text(",.0f", 1e9)),
         m=("*m*, more beyond 32 MiB (ns)", lambda row: fits[row["stack"]].interval("m").text(",.0f", 1e9)),
