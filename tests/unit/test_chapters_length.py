@@ -1,6 +1,5 @@
 """Sentence length: which lines the chapter shows, what it predicts, and its claims, on made-up measurements."""
 
-import numpy as np
 import pytest
 from made_up import made_up, verdict
 
@@ -111,27 +110,11 @@ def test_another_table_than_the_document_s_is_compared_as_well():
 # Padding
 
 
-def sentences(padded, masked, whole=0.4, sweep="made-up", stack="2026-tensorflow"):
-    given = {"vocabulary": 20_000, "length": 100}
-    return [
-        (stack, given, whole, {"sweep": sweep}),
-        (stack, given | {"words": 25}, padded),
-        (stack, given | {"words": 25, "mask": True}, masked),
-        (stack, given | {"length": 25}, 0.1),
-    ]
-
-
 def test_padding_and_a_mask_are_compared_in_the_same_rounds():
-    book = made_up(*sentences(0.4, 0.5))
-    pads, masks = (
-        length.padding(book, below, above)
-        for below, above in ((length.WHOLE, length.PADDING), (length.PADDING, length.MASKED))
-    )
-    assert pads["2026-tensorflow"].value == pytest.approx(1)
-    assert masks["2026-tensorflow"].value == pytest.approx(1.25)
-    assert masks["2026-tensorflow"].low < 1.25
-
-
-def test_what_ran_at_other_times_has_no_interval():
-    book = made_up(*sentences(0.4, 0.4, sweep="another"))
-    assert np.isnan(length.padding(book, length.WHOLE, length.PADDING)["2026-tensorflow"].low)
+    seconds = {length.ALONE: 0.1, length.PADDING: 0.4, length.MASKED: 0.5, length.WHOLE: 0.4}
+    steps = [("numpy", {"vocabulary": 20_000} | fields, seconds[name]) for name, fields in length.CASES.items()]
+    book = made_up(*steps)
+    pads = length.padding(book, length.WHOLE, length.PADDING)["numpy"]
+    masks = length.padding(book, length.PADDING, length.MASKED)["numpy"]
+    assert (pads.value, masks.value) == pytest.approx((1, 1.25))
+    assert masks.low < 1.25

@@ -41,8 +41,6 @@ def test_a_share_is_that_of_the_coefficients_that_made_the_times():
         ("01.4", machine(0.3, 1e-7, 1e-3), "does not hold"),
         ("01.4", machine(0.02, 1e-6, 2.6e-3, error=0.2), "inconclusive"),
         ("01.5", machine(0.02, 1e-6, 1e-3), "not measured"),
-        ("01.6", machine(0.02, 1e-6, 1e-3), "not measured"),
-        ("01.7", machine(0.02, 1e-6, 1e-3), "not measured"),
         ("01.2", machine(0.02, 1e-6, 1e-3, stack="numpy"), "not measured"),
     ],
 )

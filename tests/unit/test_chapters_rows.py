@@ -25,8 +25,8 @@ def step_s(how, vocabulary):
 FIELDS = {"adam": {}, "adam-deferred": {"optimizer": "adam-deferred"}, "frozen": {"frozen": True}}
 
 
-def machine(cost=step_s, dense_fits=False):
-    """The chapter's four sweeps; cost: seconds of a step, by way and rows."""
+def machine(cost=step_s):
+    """The chapter's sweeps that a claim rests on; cost: seconds of a step, by way and rows."""
 
     def measured(sweep, stack, fields, seconds, **more):
         return stack, {"vocabulary": rows.MIDDLE, **fields}, seconds, {"sweep": sweep, **more}
@@ -42,12 +42,6 @@ def machine(cost=step_s, dense_fits=False):
         summed = dense * (2 if stack == rows.JAX else 0.5)
         ways = ({}, dense), ({"accumulated": 8}, summed), (FIELDS["adam-deferred"], cost("adam-deferred", 0))
         steps += [measured("rows-accumulated", stack, fields, seconds) for fields, seconds in ways]
-    for how in ("adam", "adam-deferred"):
-        for size in (rows.SMALL, rows.MOST):
-            fails = how == "adam" and size == rows.MOST and not dense_fits
-            more = {"status": "oom", "step_s": float("nan"), "median_s": float("nan")} if fails else {}
-            fields = {"vocabulary": size, "embedding": rows.NARROW, "optimizer": how}
-            steps.append(measured("rows-many", rows.TENSORFLOW, fields, cost(how, size), **more))
     fields = {"vocabulary": rows.LARGE, "optimizer": "adam-deferred", "loop": "epoch", "sentences": 1_000_000}
     steps.append(measured(rows.EPOCH, rows.TENSORFLOW, fields, DEFERRED_S, epoch_s=500.0))
     return made_up(*steps, machine=rows.lstm_machine().machine)
