@@ -174,11 +174,11 @@ def gpu_break_evens(book: Measurements) -> Values:
     """The break-even batch of the line through the least and the largest of these batches, by stack, in thousands."""
     small, *_, large = GPU_BATCHES
     ends = [{"batch": size} | ON_GPU for size in (small, large)]
-    found: dict[str, Interval] = {}
-    for stack in stored.stack_order(on_gpu(book)["stack"]):
-        sides = book.sides(*ends, stack=stack)
-        found[stack] = sides.interval(lambda s: (s[0] * large - s[1] * small) / (s[1] - s[0]))
-    return Values(found, ".0f", 1e-3, "thousand")
+    sides = {stack: book.sides(*ends, stack=stack) for stack in stored.stack_order(on_gpu(book)["stack"])}
+    equal = {
+        stack: each.interval(lambda s: (s[0] * large - s[1] * small) / (s[1] - s[0])) for stack, each in sides.items()
+    }
+    return Values(equal, ".0f", 1e-3, "thousand")
 
 
 def on_a100() -> pd.DataFrame:

@@ -56,9 +56,8 @@ def lstm_points(book: Measurements) -> pd.DataFrame:
     """Every step of this model, with `how`: a stored machine's on its CPU, this run's where it ran."""
     points = book.points(**LSTM, algorithm=ANY, jit=["auto", "on"], kernel=ANY)
     points = points.assign(how=ways(points))
-    points = points.sort_values("how", key=lambda how: how.map(ORDER.index), kind="stable")
-    order = stored.stack_order(points["stack"])
-    return points.sort_values("stack", key=lambda stack: stack.map(order.index), kind="stable", ignore_index=True)
+    order = {"stack": stored.stack_order(points["stack"]), "how": ORDER}
+    return points.sort_values(list(order), key=lambda names: names.map(order[names.name].index), ignore_index=True)
 
 
 def lstm_machine() -> Measurements:

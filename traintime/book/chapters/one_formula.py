@@ -34,10 +34,9 @@ def usual(book: Measurements) -> dict[str, pd.DataFrame]:
 
 
 def fitted(book: Measurements, rows: pd.DataFrame, shape: Formula) -> Fit:
-    """The formula fitted to points of one stack; its draws repeat the measurements (formula.repeated)."""
-    seconds, numbers = rows["step_s"].to_numpy(), np.array([len(values) for values in book.values(rows)])
-    redraw = formula.repeated(seconds, numbers, book.spread(rows["stack"].iloc[0]))
-    return formula.fit(shape, rows, seconds, redraw)
+    """The formula fitted to points of one stack (Measurements.lines)."""
+    (fit,) = book.lines(rows, shape).values()
+    return fit
 
 
 @functools.cache

@@ -60,12 +60,8 @@ def fits(book: Measurements) -> dict[str, Fit]:
     """The formula with three terms, fitted to the six cells of each device, or of the 2017 post's software."""
     if book.machine == DOCUMENT:
         return original.s0_fits()
-    fitted = {}
-    for name, rows in table_cells(book).items():
-        seconds = rows["step_s"].to_numpy()
-        redraw = formula.repeated(seconds, rows["runs"].to_numpy(), book.spread(name))
-        fitted[name] = formula.fit(formula.THREE_TERMS, rows, seconds, redraw)
-    return fitted
+    lines = [book.lines(cells, formula.THREE_TERMS) for cells in table_cells(book).values()]
+    return {stack: fit for each in lines for (stack, _), fit in each.items()}
 
 
 @quantity

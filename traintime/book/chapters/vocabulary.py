@@ -79,17 +79,15 @@ def floors(book: Measurements) -> Values:
     return Values({stack: price.scaled(1 / floor_s(book)) for stack, price in with_adam(book).by_name.items()}, ".1f")
 
 
-def ratio_of_prices(book: Measurements, found: pd.DataFrame, above: Name, below: Name) -> Interval:
+def ratio_of_prices(
+    book: Measurements, found: pd.DataFrame, above: Name, below: Name, between: tuple[int, int] = PRICED
+) -> Interval:
     """How many times as much a row costs in one (stack, how) as in another. Raises KeyError where one has no cost."""
-    pairs = [pair_of(found, name, PRICED) for name in (above, below)]
+    pairs = [pair_of(found, name, between) for name in (above, below)]
     if any(len(pair) < 2 for pair in pairs):
         raise KeyError("a row has no known cost")
-    return book.interval(over, pd.concat(pairs))
-
-
-def over(s: np.ndarray) -> np.ndarray:
-    """A row's cost over another's, from the two steps of each; the rows between them are the same."""
-    return (s[1] - s[0]) / (s[3] - s[2])
+    # The rows between the two steps of each are the same.
+    return book.interval(lambda s: (s[1] - s[0]) / (s[3] - s[2]), pd.concat(pairs))
 
 
 @quantity
@@ -164,11 +162,10 @@ def growth(book: Measurements) -> pd.DataFrame:
             continue
         ends = int(shared[0]), int(shared[-1])
         for how in WAYS:
-            pair = pair_of(group, (stack, how), ends)
-            small, large = book.values(pair, "median_s")
+            small, large = book.values(pair_of(group, (stack, how), ends), "median_s")
             times = statistics.ratio(large, small, book.spread(stack), book.spread(stack))
-            both = pd.concat([pair, pair_of(group, (stack, "adam"), ends)])
-            share = Interval(1.0) if how == "adam" else book.interval(over, both)
+            names = (stack, how), (stack, "adam")
+            share = Interval(1.0) if how == "adam" else ratio_of_prices(book, group, *names, ends)
             row = {"stack": stack, "how": how, "from": ends[0], "to": ends[1]}
             rows.append(row | {"times": times, "share": share})
     return pd.DataFrame(rows, columns=["stack", "how", "from", "to", "times", "share"])
