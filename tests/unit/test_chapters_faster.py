@@ -13,7 +13,6 @@ from traintime.learning import results
 from traintime.learning.trial import make_trial
 from traintime.point import make_point
 
-NOISE = (0.99, 1.01, 1.0)
 # Times as fast of each change, on every model and stack that can run it.
 TIMES = {"bfloat16": 1.0, "float16": 0.2, "tcmalloc": 1.0, "batch × 4": 1.15, "SGD": 1.4, "table frozen": 3.0}
 TIMES |= {"shared weights": 1.0, "fused kernel": 4.0, "without XLA": 1.2, "without oneDNN": 0.7}
@@ -41,7 +40,7 @@ def runs(stack, change, model):
     return ONLY.get(field, stack) == stack
 
 
-def today(gains=AS_PREDICTED, pairs=PAIRS, feeds=FEEDS, noise=NOISE):
+def today(gains=AS_PREDICTED, pairs=PAIRS, feeds=FEEDS, **how):
     """Today's stacks, each usual configuration at a tenth of a second a step; gains: (model, change, stack) -> times as
     fast; pairs: change -> times as fast.
     """
@@ -66,7 +65,7 @@ def today(gains=AS_PREDICTED, pairs=PAIRS, feeds=FEEDS, noise=NOISE):
     for feed, (step, waited) in feeds.items():
         of_feed = MODELS["arithmetic"] | {"feed": feed}
         add("2026-tensorflow", of_feed, step / 1e3, waited_s=waited / 1e3, own_cores=1.9)
-    return made_up(*steps.values(), noise=noise)
+    return made_up(*steps.values(), **how)
 
 
 @pytest.fixture(scope="module")

@@ -50,13 +50,13 @@ def test_the_share_of_the_table_is_what_a_small_one_does_not_take():
     assert length.table_shares(made_up(*steps))["numpy"] == pytest.approx(0.8)
 
 
-def on_a_gpu(*lengths, noise=(0.99, 1.01, 1.0)):
+def on_a_gpu(*lengths, **more):
     """torch's steps with cuDNN of 7 ms and its loop's of 1 ms a token; with the small table 5 ms."""
     steps = [("2026-torch", {"vocabulary": 20_000, **length.ON_GPU}, 5e-3)]
     for tokens in lengths:
         given = {"vocabulary": length.TABLE, "length": tokens}
         steps += [("2026-torch", given | length.ON_GPU, 7e-3), ("2026-torch", given | length.CELLS, 1e-3 * tokens)]
-    return made_up(*steps, noise=noise)
+    return made_up(*steps, **more)
 
 
 def test_on_a_gpu_each_kernel_has_its_growth_and_the_table_its_share():

@@ -228,8 +228,6 @@ claim(
 
 # Other people's stopwatches: what a time step of a loop and of a fused kernel took them on a GPU
 
-TITAN = "TitanX-Maxwell"  # the oldest card on which cuDNN was timed, as data/external/hardware.csv names it
-
 
 def one_sequence() -> Values:
     """Seconds per time step of 50,000 with a batch of one (keras-5242), by device."""
@@ -262,17 +260,6 @@ def loop_line() -> dict[str, float]:
     epoch_s = (rest + fused["batch"] * line["c"]) * fused["rows"] / fused["batch"]
     found = {"step_s": loop["step_s"], "fixed": rest / loop["step_s"]}
     return found | {"epoch_s": epoch_s, "gain": loop["epoch_s"] / epoch_s}
-
-
-@functools.cache
-def cards() -> pd.DataFrame:
-    """cuDNN's LSTM on five cards: rows of external.cudnn_lstm, with arithmetic_s, the seconds that the data sheets
-    allow for the recurrent matmuls of all three passes.
-    """
-    rows = external.cudnn_lstm()
-    peaks = {name: external.hardware(name)["float32 peak"] for name in rows["device"].unique()}
-    flops = 3 * 8 * rows["units"] ** 2 * rows["length"] * rows["batch"]  # four gates, two operations a weight
-    return rows.assign(arithmetic_s=flops / rows["device"].map(peaks))
 
 
 # What the page shows

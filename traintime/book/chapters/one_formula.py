@@ -249,8 +249,8 @@ def term_table(book: Measurements) -> HTML:
     rows = []
     for stack, fit in straight(book).items():
         unit = {"c": of_a_token(fit)}
-        rows.append({name: fit.interval(name).scaled(unit.get(name, 1)) for name in fit.coefficients})
-        rows[-1]["stack"] = stack
+        costs = {name: fit.interval(name).scaled(unit.get(name, 1)) for name in fit.coefficients}
+        rows.append({"stack": stack} | costs)
     return page.columns(
         pd.DataFrame(rows, columns=["stack", "a", "l", "b", "c"]),
         fold="The four costs of every stack",
