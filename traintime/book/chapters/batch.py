@@ -207,8 +207,6 @@ def bytes_a_sentence(book: Measurements) -> pd.Series:
 
 def a_sentence(points: pd.DataFrame, spec: str = ",.0f") -> HTML:
     """Microseconds per sentence, a row a stack, a column a batch size."""
-    if points.empty:
-        return page.nothing()
     each = points.assign(each=points["step_s"] / points["batch"]).pivot_table("each", "stack", "batch", sort=False)
     sizes = {str(size): (f"{size:,}", 1e6, spec) for size in sorted(each)}
     return page.columns(each.rename(columns=str).reset_index(), stack="µs per sentence, at batch", **sizes)

@@ -363,13 +363,11 @@ def models_table(book: Measurements) -> HTML:
 def change_table(book: Measurements) -> HTML:
     """Times as fast, a row a model and change, a column a stack."""
     table, rows = changes(book), []
-    if table.empty:
-        return page.nothing()
     names = stored.stack_order(table["stack"])
     for (model, change), group in table.groupby(["model", "change"], sort=False):
         cells = {row["stack"]: _span(row) for _, row in group.iterrows()}
         rows.append([f"{NAMES[model]}: {change}", *(cells.get(name, "") for name in names)])
-    return page.table(["times as fast", *names], rows)
+    return page.table(["times as fast", *names], rows) if rows else page.nothing()
 
 
 def bottleneck_table(book: Measurements, saved: Measurements) -> HTML:
