@@ -1,6 +1,5 @@
 """Chapter 6, sentence length: how a step grows with it, what keeps it from growing in proportion, and padding."""
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -50,16 +49,10 @@ def table_of(book: Measurements, frozen: bool = True) -> int:
     return sorted(vocabulary for (_, vocabulary), number in lengths.items() if number > 2)[-1]
 
 
-@functools.cache
-def slopes(book: Measurements, table: int = TABLE) -> pd.DataFrame:
-    """Apparent exponents in the length of the lines of `by_length` (columns: Measurements.exponents)."""
-    return book.exponents(by_length(book, table), "length")
-
-
 @quantity
 def length_exponents(book: Measurements, way: str, table: int = TABLE) -> Values:
-    """Exponents of one way of training, or of a smaller table ("20K rows"), by stack."""
-    rows = stored.chosen(slopes(book, table), how=way)
+    """Apparent exponents in the length of a line of `by_length`, its `how`, by stack."""
+    rows = book.exponents(stored.chosen(by_length(book, table), how=way), "length")
     return Values({row["stack"]: stored.interval(row, "exponent") for _, row in rows.iterrows()})
 
 
