@@ -1,10 +1,9 @@
 """One change at a time: gains, feeds, saves, several processes, rates; on made-up data."""
 
-import re
-
 import pandas as pd
 import pytest
 from made_up import made_up, verdict
+from tables import cells
 
 from traintime.book.chapters import faster
 from traintime.book.chapters.faster import MODELS, STACKS
@@ -133,10 +132,10 @@ def test_memory_is_compared():
 
 def test_a_change_is_listed_below_the_bottleneck_that_it_helps(usual):
     """Gains from a tenth up, significant ones in bold; all others are in the folded table alone."""
-    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in faster.bottleneck_table(usual, usual).data.split("<tr>")]
-    limits = [row[0] for row in rows if row and row[0].startswith("<strong>")]
+    rows = cells(faster.bottleneck_table(usual, usual))
+    limits = [row[0] for row in rows if row[0].startswith("<strong>")]
     assert limits == [f"<strong>{words}: {seen}</strong>" for words, seen in faster.LIMITS.values()]
-    listed = {row[0].split(" ")[0]: row[1:] for row in rows if row}
+    listed = {row[0].split(" ")[0]: row[1:] for row in rows}
     assert listed["fused"] == ["", "", "<strong>4.0</strong>"]
     assert "float16" not in listed
     assert "float16" in faster.tried_table(usual, usual).data

@@ -20,7 +20,6 @@ ROWS = 200_000  # of the table on which allocators are compared
 NAMES = ["glibc", "glibc-keep", "glibc-keep-arenas", "jemalloc", "tcmalloc"]
 BOTH = ["glibc", "tcmalloc"]
 GAIN = 1.24  # the 2017 post's 24 % for CNMeM, as speed gained
-PAGE = 4096  # bytes
 TENSORFLOW = "2026-tensorflow"
 MANY = ("2017-tensorflow", "2020-tensorflow", "2026-torch")
 FEW = ("2017-theano", "2020-theano", "numpy")
@@ -36,7 +35,7 @@ def table_bytes(rows: int = ROWS) -> int:
 
 def pages(rows: int = ROWS) -> float:
     """Pages of the system (4 KiB) in such a table."""
-    return table_bytes(rows) / PAGE
+    return table_bytes(rows) / 4096
 
 
 # On a GPU: the pool that the 2017 post switched on
@@ -47,9 +46,8 @@ def without_pool(book: Measurements) -> Values:
     """A step without the framework's memory pool over one with it, on a GPU, by stack and kernel."""
     runs = book.invocations(vocabulary=280_000, device="gpu", kernel=ANY, allocator=["glibc", "no-pool"])
     table = book.ratios(runs, [("no-pool", "glibc")], of="allocator")
-    return Values(
-        stored.ratio_by_stack(table.assign(stack=[f"{one.stack}, {KERNELS[one.kernel]}" for one in table.itertuples()]))
-    )
+    names = [f"{one.stack}, {KERNELS[one.kernel]}" for one in table.itertuples()]
+    return Values(stored.ratio_by_stack(table.assign(stack=names)))
 
 
 claim(
