@@ -18,7 +18,8 @@ from traintime.explain.statistics import Interval, difference
 from traintime.learning import results
 from traintime.learning.trial import make_trial
 
-claim = claims.of_chapter("08")  # the chapter in which they were written; chapters.MOVED names each
+# The chapter in which they were written; chapters.MOVED names each.
+claim = functools.partial(claims.of_chapter("08"), source="S4", on=lstm_machine)
 
 # What a change from LSTM to CuDNNLSTM does to accuracy
 
@@ -114,17 +115,13 @@ claim(
     "All that differs in Keras, taken together, costs CuDNNLSTM more than three points of accuracy on sequences "
     "without padding.",
     claims.once(costs_in_keras, lstm_machine),
-    source="S4",
     says="does not hold",
-    on=lstm_machine,
 )
 claim(
     21,
     "At three times the usual rate all that differs, without padding, costs CuDNNLSTM accuracy, in Keras and where "
     "its forget gate starts at 0.",
     claims.once(costs_when_trained_out, lstm_machine),
-    source="S4",
-    on=lstm_machine,
 )
 
 
@@ -170,16 +167,12 @@ claim(
     9,
     "At equal epochs and an unchanged learning rate a batch of 2,048 ends with a higher test loss than one of 100.",
     claims.once(lambda: ends_higher("equal epochs, rate fixed", 2048, 100), lstm_machine),
-    source="S4",
-    on=lstm_machine,
 )
 claim(
     17,
     "A smaller batch raises the loss: at an equal number of steps and an unchanged learning rate one of 16 ends "
     "with a higher test loss than one of 2,048.",
     claims.once(lambda: ends_higher("equal steps, rate fixed", 16, 2048), lstm_machine),
-    source="S4",
-    on=lstm_machine,
 )
 
 
