@@ -91,8 +91,7 @@ def is_faster(row: pd.Series, stack: str) -> bool | None:
 def faster_at_every_size(rows: pd.DataFrame, stack: str) -> Finding:
     """Whether this one of the two is faster at every vocabulary; a size without a verdict has a question mark."""
     holds = every(*(is_faster(row, stack) for _, row in rows.iterrows()))
-    marks = {True: "?", False: ""}
-    texts = (f"{x['ratio']:.2f}{marks[pd.isna(x['faster'])]} at {x['vocabulary']:,}" for _, x in rows.iterrows())
+    texts = (f"{x['ratio']:.2f}{'?' * pd.isna(x['faster'])} at {x['vocabulary']:,}" for _, x in rows.iterrows())
     return Finding(holds, f"{', '.join(texts)} rows")
 
 
