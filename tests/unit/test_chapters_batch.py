@@ -6,11 +6,10 @@ from made_up import made_up, verdict
 from traintime.book.chapters import batch
 
 pytestmark = pytest.mark.usefixtures("few_draws")
-NOISE = (0.99, 1.01, 1.0)
 SIX = ["2017-theano", "2017-tensorflow", "2020-theano", "2026-tensorflow", "2026-jax", "numpy"]
 
 
-def machine(steps, batches=batch.BATCHES, noise=NOISE, bytes_a_sentence=200e3, bent=()):
+def machine(steps, batches=batch.BATCHES, bent=(), **more):
     """Measurements of steps F + c * batch. steps: stack -> (F, c) in s.
 
     bent: stacks whose step alternates between half and twice its line.
@@ -19,9 +18,8 @@ def machine(steps, batches=batch.BATCHES, noise=NOISE, bytes_a_sentence=200e3, b
     for stack, (fixed, each) in steps.items():
         for place, size in enumerate(batches):
             factor = (2 if place % 2 else 0.5) if stack in bent else 1
-            peak = {"peak_bytes": 1e9 + bytes_a_sentence * size}
-            made.append((stack, {"vocabulary": batch.VOCABULARY, "batch": size}, (fixed + each * size) * factor, peak))
-    return made_up(*made, noise=noise)
+            made.append((stack, {"vocabulary": batch.VOCABULARY, "batch": size}, (fixed + each * size) * factor))
+    return made_up(*made, **more)
 
 
 def spread_out(*break_even):

@@ -1,10 +1,9 @@
 """One change at a time: gains, feeds, saves, several processes, rates; on made-up data."""
 
-import re
-
 import pandas as pd
 import pytest
 from made_up import made_up, verdict
+from tables import cells
 
 from traintime.book.chapters import faster
 from traintime.book.chapters.faster import MODELS, STACKS
@@ -13,7 +12,6 @@ from traintime.learning import results
 from traintime.learning.trial import make_trial
 from traintime.point import make_point
 
-NOISE = (0.99, 1.01, 1.0)
 # Times as fast of each change, on every model and stack that can run it.
 TIMES = {"bfloat16": 1.0, "float16": 0.2, "tcmalloc": 1.0, "batch × 4": 1.15, "SGD": 1.4, "table frozen": 3.0}
 TIMES |= {"shared weights": 1.0, "fused kernel": 4.0, "without XLA": 1.2, "without oneDNN": 0.7}
@@ -41,7 +39,7 @@ def runs(stack, change, model):
     return ONLY.get(field, stack) == stack
 
 
-def today(gains=AS_PREDICTED, pairs=PAIRS, feeds=FEEDS, noise=NOISE):
+def today(gains=AS_PREDICTED, pairs=PAIRS, feeds=FEEDS, **how):
     """Today's stacks, each usual configuration at a tenth of a second a step; gains: (model, change, stack) -> times as
     fast; pairs: change -> times as fast.
     """
@@ -66,7 +64,7 @@ def today(gains=AS_PREDICTED, pairs=PAIRS, feeds=FEEDS, noise=NOISE):
     for feed, (step, waited) in feeds.items():
         of_feed = MODELS["arithmetic"] | {"feed": feed}
         add("2026-tensorflow", of_feed, step / 1e3, waited_s=waited / 1e3, own_cores=1.9)
-    return made_up(*steps.values(), noise=noise)
+    return made_up(*steps.values(), **how)
 
 
 @pytest.fixture(scope="module")
@@ -134,10 +132,10 @@ def test_memory_is_compared():
 
 def test_a_change_is_listed_below_the_bottleneck_that_it_helps(usual):
     """Gains from a tenth up, significant ones in bold; all others are in the folded table alone."""
-    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in faster.bottleneck_table(usual, usual).data.split("<tr>")]
-    limits = [row[0] for row in rows if row and row[0].startswith("<strong>")]
+    rows = cells(faster.bottleneck_table(usual, usual))
+    limits = [row[0] for row in rows if row[0].startswith("<strong>")]
     assert limits == [f"<strong>{words}: {seen}</strong>" for words, seen in faster.LIMITS.values()]
-    listed = {row[0].split(" ")[0]: row[1:] for row in rows if row}
+    listed = {row[0].split(" ")[0]: row[1:] for row in rows}
     assert listed["fused"] == ["", "", "<strong>4.0</strong>"]
     assert "float16" not in listed
     assert "float16" in faster.tried_table(usual, usual).data
@@ -165,15 +163,14 @@ def trained(losses):
         ({}, {}, "not measured"),
     ],
 )
-def test_epochs_are_counted_to_the_loss_that_the_smallest_rate_reaches(
-    losses, epochs, told, usual, monkeypatch, tmp_path
-):
+def test_epochs_are_counted_to_the_loss_that_the_smallest_rate_reaches(losses, epochs, told, monkeypatch, tmp_path):
     tried = trained(losses) if losses else results.table(tmp_path)
     monkeypatch.setattr(faster, "trials", lambda: tried)
-    monkeypatch.setattr(faster, "chapter_machine", lambda: usual)
     assert {rate: one.value for rate, one in faster.epochs().items()} == epochs
-    assert verdict("13.14", usual) == told
-    assert verdict("13.14", made_up(("numpy", {}, 0.1), machine="another")) == "not measured"
+    shown, another = (
+        made_up(("numpy", {}, 0.1), machine=name) for name in (faster.chapter_machine().machine, "another")
+    )
+    assert (verdict("13.14", shown), verdict("13.14", another)) == (told, "not measured")
     assert not faster.learned()
 
 

@@ -4,10 +4,8 @@ import pytest
 from made_up import made_up, verdict
 from tables import cells
 
-from traintime.book import external
 from traintime.book.chapters import fused
 
-NOISE = (0.99, 1.01, 1.0)
 LSTM = {"workload": "lstm", "batch": 32}
 
 
@@ -24,21 +22,21 @@ def machine():
     return made_up(*loops, *sweep("2026-torch", 1e-5, algorithm="native"))
 
 
-def over_positions(square=1e-5, noise=NOISE, **more):
+def over_positions(square=1e-5, **more):
     """torch's ways over 50 and 200 positions; square: what a pair of positions costs in Keras' loop, s."""
     steps = {"default": lambda n: 1e-4 * n + square * n * n, "apart": lambda n: 2e-4 * n, "cell": lambda n: 3e-4 * n}
     points = [(way, n) for way in steps for n in fused.ENDS]
     rows = [("2026-torch", fused.MANY | {"length": n, "algorithm": way}, steps[way](n)) for way, n in points]
-    return made_up(*rows, noise=noise, **more)
+    return made_up(*rows, **more)
 
 
-def on_card(torch=1e-3, jax=1e-3, step=0.0, noise=NOISE):
+def on_card(torch=1e-3, jax=1e-3, step=0.0, **more):
     """Both ways on a card, 10 µs per time step of the kernel; torch, jax: of the loops, s; step: of any step, s."""
     steps = []
     for stack, position in (("2026-torch", torch), ("2026-jax", jax)):
         steps += sweep(stack, position, step, device="gpu", kernel=fused.CELLS)
         steps += sweep(stack, 1e-5, step, device="gpu", kernel=fused.CUDNN)
-    return made_up(*steps, noise=noise, described={"gpus": [{"name": "NVIDIA H1"}]})
+    return made_up(*steps, **more, described={"gpus": [{"name": "NVIDIA H1"}]})
 
 
 SAID = ["holds", "does not hold", "inconclusive"]
@@ -101,9 +99,3 @@ def test_published_times_are_worked_out_as_by_hand():
     assert loop["step_s"] == pytest.approx(13_500 * 500 / 2_100_000)
     assert loop["fixed"] == pytest.approx(1 - 500 * line["c"] / loop["step_s"])
     assert loop["epoch_s"] == pytest.approx((loop["step_s"] + 4200 * line["c"]) * 2_100_000 / 4700)
-
-
-def test_a_cards_arithmetic_is_that_of_its_data_sheet():
-    """The matmuls of 512 units, a batch of 16 and 25 time steps: three passes, four gates, two operations a weight."""
-    cards, sheet = fused.cards(), external.hardware(fused.TITAN)
-    assert cards["arithmetic_s"].iloc[0] == pytest.approx(3 * 8 * 512**2 * 16 * 25 / sheet["float32 peak"])

@@ -78,10 +78,8 @@ def test_single_runs_decide_nothing():
     assert verdict("11.18", freeing((TABLE, DEFERRED, 0.7), noise=(1.0,))) == "inconclusive"
 
 
-def test_the_documents_example_comes_out_exactly():
-    ours = memory.by_hand()
-    assert (ours["forward"], ours["backward"], ours["sample"], ours["batch"]) == (1410, 410, 1820, 465_920)
-    assert ours["parameters"] == make_point("dense").work.parameters == 131_410
+def test_the_parameters_of_the_documents_example_are_those_of_the_workload():
+    assert memory.by_hand()["parameters"] == make_point("dense").work.parameters == 131_410
 
 
 def test_the_error_is_of_points_that_the_three_parts_were_not_fitted_to():

@@ -62,11 +62,9 @@ def digits_once():
 
 
 def test_the_questions_times_are_two_costs():
-    document, line = numpy_batches.document_line()
-    assert document["off"].abs().max() < 0.02
+    _, line = numpy_batches.document_line()
     assert verdict("10.1", original.document()) == "holds"
     assert line["F"] / line["c"] == pytest.approx(361 / 841, rel=0.05)
-    assert document["batch"].tolist() == [1, 4, 8, 16, 32, 256]
 
 
 def test_the_break_even_batch_is_read_off_the_steps_of_a_stack():

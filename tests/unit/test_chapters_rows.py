@@ -25,8 +25,8 @@ def step_s(how, vocabulary):
 FIELDS = {"adam": {}, "adam-deferred": {"optimizer": "adam-deferred"}, "frozen": {"frozen": True}}
 
 
-def machine(cost=step_s, dense_fits=False):
-    """The chapter's four sweeps; cost: seconds of a step, by way and rows."""
+def machine(cost=step_s):
+    """The chapter's sweeps that a claim rests on; cost: seconds of a step, by way and rows."""
 
     def measured(sweep, stack, fields, seconds, **more):
         return stack, {"vocabulary": rows.MIDDLE, **fields}, seconds, {"sweep": sweep, **more}
@@ -42,12 +42,6 @@ def machine(cost=step_s, dense_fits=False):
         summed = dense * (2 if stack == rows.JAX else 0.5)
         ways = ({}, dense), ({"accumulated": 8}, summed), (FIELDS["adam-deferred"], cost("adam-deferred", 0))
         steps += [measured("rows-accumulated", stack, fields, seconds) for fields, seconds in ways]
-    for how in ("adam", "adam-deferred"):
-        for size in (rows.SMALL, rows.MOST):
-            fails = how == "adam" and size == rows.MOST and not dense_fits
-            more = {"status": "oom", "step_s": float("nan"), "median_s": float("nan")} if fails else {}
-            fields = {"vocabulary": size, "embedding": rows.NARROW, "optimizer": how}
-            steps.append(measured("rows-many", rows.TENSORFLOW, fields, cost(how, size), **more))
     fields = {"vocabulary": rows.LARGE, "optimizer": "adam-deferred", "loop": "epoch", "sentences": 1_000_000}
     steps.append(measured(rows.EPOCH, rows.TENSORFLOW, fields, DEFERRED_S, epoch_s=500.0))
     return made_up(*steps, machine=rows.lstm_machine().machine)
@@ -134,8 +128,7 @@ def test_claims_of_equal_losses(monkeypatch):
     same = {f"{stack}__{how}": 1.00001 for stack in rows.STACKS for how in ("adam", "adam_deferred")}
     book = machine()
     for changed, expected in (({}, "holds"), ({"2026-tensorflow__adam_deferred": 1.01}, "does not hold")):
-        table = rows.losses_apart(losses(**same | changed))
-        monkeypatch.setattr(rows, "compared", lambda table=table: table)
+        monkeypatch.setattr(equal_losses, "stored", lambda changed=changed: losses(**same | changed))
         assert verdict("16.14", book) == expected
 
 
@@ -157,7 +150,7 @@ def taught(folder, accuracy, seeds=10):
 def test_each_way_is_held_against_dense(tmp_path, monkeypatch):
     worse = {"lazy Adam": 0.05, "deferred": 0.0}
     found = taught(tmp_path, lambda name, seed: 0.9 - worse.get(name, 0.02) * (name != "dense") + seed / 1e4)
-    monkeypatch.setattr(rows, "trainings", lambda: found)
+    monkeypatch.setattr(rows, "trials", lambda: found)
     table = rows.learned().set_index("way")
     assert list(table.index) == list(rows.LEARNED)
     assert table.loc["lazy Adam", "difference"] == pytest.approx(-0.05)
@@ -169,7 +162,7 @@ def test_each_way_is_held_against_dense(tmp_path, monkeypatch):
 
 def test_too_few_trainings_decide_nothing(tmp_path, monkeypatch):
     found = taught(tmp_path, lambda name, seed: 0.9 + seed / 1e4, seeds=3)
-    monkeypatch.setattr(rows, "trainings", lambda: found)
+    monkeypatch.setattr(rows, "trials", lambda: found)
     assert told(machine(), 10, 11) == ["not measured"] * 2
 
 

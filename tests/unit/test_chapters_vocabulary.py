@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 from made_up import made_up, verdict, verdicts
 
+from traintime.book import stored
 from traintime.book.chapters import vocabulary
 from traintime.book.stored import Measurements
 
@@ -11,27 +12,24 @@ pytestmark = pytest.mark.usefixtures("few_draws")
 CHAPTER = "03-vocabulary"
 BANDWIDTH = 9600 / 100e-9  # bytes a second at which a row's floor is 100 ns
 FIXED = 0.02  # s a step
-NOISE = (0.99, 1.01, 1.0)
 
 
-def machine(prices, sizes=vocabulary.VOCABULARIES, noise=NOISE, once=()):
-    """Steps of FIXED + price * rows. prices: (stack, how) -> s a row; once: (stack, how, rows) of single runs."""
-    repeated, single = [], []
+def machine(prices, sizes=vocabulary.VOCABULARIES, **more):
+    """Steps of FIXED + price * rows. prices: (stack, how) -> s a row."""
+    steps = []
     for (stack, how), price in prices.items():
         fields = {"frozen": True} if how == "frozen" else {"optimizer": how}
-        for size in sizes:
-            steps = single if (stack, how, size) in once else repeated
-            steps.append((stack, {"vocabulary": size, **fields}, FIXED + price * size))
-    parts = [made_up(*repeated, noise=noise)]
-    parts += [made_up(*single, noise=noise[:1])] if single else []
-    book = whole(*parts)
+        steps += [(stack, {"vocabulary": size, **fields}, FIXED + price * size) for size in sizes]
+    book = made_up(*steps, **more)
     book.rates = {"bandwidth_bytes_per_s": BANDWIDTH}
     return book
 
 
-def whole(*parts):
-    """All of these as one machine's, of which nobody knows the rates."""
-    return Measurements(pd.concat([part.rows for part in parts], ignore_index=True), "made-up")
+def without(book, stack, how, size, runs=0):
+    """The machine with so many runs of a point of three."""
+    rows = book.rows
+    of_point = (rows["stack"] == stack) & (stored.how(rows) == how) & (rows["vocabulary"] == size)
+    return Measurements(rows[~of_point | (rows["round"] < runs)], "made-up")
 
 
 def adam(**prices):
@@ -60,25 +58,17 @@ def test_the_price_is_the_slope_between_two_sizes_with_an_interval_around_it():
 # Interventions
 
 
-def points(*rows):
-    """Points of these (stack, how, vocabulary)."""
-    return pd.DataFrame(rows, columns=["stack", "how", "vocabulary"]).assign(length=25)
-
-
-WHOLE = [("jax", how, size) for how in vocabulary.WAYS for size in (10, 20)]
-
-
-@pytest.mark.parametrize("lost", range(6))
-def test_a_stack_that_lacks_a_size_of_a_way_is_left_out(lost):
-    poorer = [("torch", *row[1:]) for place, row in enumerate(WHOLE) if place != lost]
-    kept = vocabulary.in_every_way(points(*WHOLE, *poorer))
-    assert set(kept["stack"]) == {"jax"}
+@pytest.mark.parametrize("size", [20_000, 80_000])
+@pytest.mark.parametrize("how", vocabulary.WAYS)
+def test_a_stack_that_lacks_a_size_of_a_way_is_left_out(how, size):
+    book = machine(ways(0.5, 0.01), [20_000, 80_000])
+    kept = vocabulary.intervened(without(book, "numpy", how, size))
+    assert set(kept["stack"]) == {"2017-theano"}
     assert len(kept) == 6
 
 
 def test_single_runs_enter_no_figure():
-    single = ("numpy", "frozen", 2_000_000)
-    book = machine(ways(0.5, 0.01), once=[single])
+    book = without(machine(ways(0.5, 0.01)), "numpy", "frozen", 2_000_000, runs=1)
     ends = vocabulary.growth(book).set_index(["stack", "how"])["to"]
     assert set(ends["numpy"]) == {800_000}
     assert set(ends["2017-theano"]) == {2_000_000}
@@ -134,7 +124,7 @@ def test_a_line_that_is_too_low_at_the_top_is_seen():
 
 
 def test_a_machine_that_nobody_described_has_no_floor_and_raises_nothing():
-    found = verdicts(CHAPTER, whole(machine(adam(numpy=1e-6, jax=1e-7))))
+    found = verdicts(CHAPTER, Measurements(machine(adam(numpy=1e-6, jax=1e-7)).rows, "made-up"))
     assert found["03.1"] == "not measured"
 
 

@@ -1,6 +1,7 @@
 """Chapter 5, batch size: a step's line in the batch, the batch at which its two costs are equal, and what it costs."""
 
 import functools
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,8 +44,14 @@ def lines(book: Measurements, batches: tuple[int, ...] = BATCHES, allocator: str
 
 
 def break_even(fit: formula.Fit) -> Interval:
-    """Batch at which the cost of its sentences equals the fixed cost: F / c, with the interval of its draws."""
-    return statistics.central(fit.draws["F"] / fit.draws["c"], fit.coefficients["F"] / fit.coefficients["c"])
+    """Batch at which the cost of its sentences equals the fixed cost, with the interval of its draws: F / c of a line,
+    (a + b V) / c of the formula with three terms.
+    """
+
+    def equal(costs: Any) -> Any:
+        return (costs["F"] if "F" in costs else costs["a"] + costs["b"] * VOCABULARY) / costs["c"]
+
+    return statistics.central(equal(fit.draws), equal(fit.coefficients))
 
 
 def break_evens(book: Measurements) -> pd.DataFrame:
@@ -64,19 +71,13 @@ def at(book: Measurements) -> Values:
 
 
 @functools.cache
-def document_devices(draws: int = 1000) -> pd.DataFrame:
-    """The 2017 post's devices: break-even batch with its interval, and what 128 to 1,024 gains by it and as printed.
-
-    Its three coefficients put the fixed cost at a + b V, with V = 280,000 rows.
-    """
+def document_devices() -> pd.DataFrame:
+    """The 2017 post's devices: break-even batch with its interval, and what 128 to 1,024 gains by it and as printed."""
     rows = original.s0()
     printed = rows[rows["sweep"] == "batch"].pivot_table("epoch_s", "batch", "device")
     result = {}
-    for device, fit in original.s0_fits(draws).items():
-        value, drawn = fit.coefficients, fit.draws
-        equal = statistics.central(
-            (drawn["a"] + drawn["b"] * VOCABULARY) / drawn["c"], (value["a"] + value["b"] * VOCABULARY) / value["c"]
-        )
+    for device, fit in original.s0_fits().items():
+        equal = break_even(fit)
         gain = (1 / SMALL + 1 / equal.value) / (1 / LARGE + 1 / equal.value)
         seen = printed.loc[SMALL, device] / printed.loc[LARGE, device]
         result[device] = {"break_even": equal.value, "low": equal.low, "high": equal.high, "gain": gain, "seen": seen}
@@ -173,11 +174,11 @@ def gpu_break_evens(book: Measurements) -> Values:
     """The break-even batch of the line through the least and the largest of these batches, by stack, in thousands."""
     small, *_, large = GPU_BATCHES
     ends = [{"batch": size} | ON_GPU for size in (small, large)]
-    found: dict[str, Interval] = {}
-    for stack in stored.stack_order(on_gpu(book)["stack"]):
-        sides = book.sides(*ends, stack=stack)
-        found[stack] = sides.interval(lambda s: (s[0] * large - s[1] * small) / (s[1] - s[0]))
-    return Values(found, ".0f", 1e-3, "thousand")
+    sides = {stack: book.sides(*ends, stack=stack) for stack in stored.stack_order(on_gpu(book)["stack"])}
+    equal = {
+        stack: each.interval(lambda s: (s[0] * large - s[1] * small) / (s[1] - s[0])) for stack, each in sides.items()
+    }
+    return Values(equal, ".0f", 1e-3, "thousand")
 
 
 def on_a100() -> pd.DataFrame:
@@ -206,16 +207,9 @@ def bytes_a_sentence(book: Measurements) -> pd.Series:
 
 def a_sentence(points: pd.DataFrame, spec: str = ",.0f") -> HTML:
     """Microseconds per sentence, a row a stack, a column a batch size."""
-    if points.empty:
-        return page.nothing()
     each = points.assign(each=points["step_s"] / points["batch"]).pivot_table("each", "stack", "batch", sort=False)
     sizes = {str(size): (f"{size:,}", 1e6, spec) for size in sorted(each)}
     return page.columns(each.rename(columns=str).reset_index(), stack="µs per sentence, at batch", **sizes)
-
-
-def gpu_table(book: Measurements) -> HTML:
-    """Microseconds per sentence on the GPU, a row a stack, a column a batch size."""
-    return a_sentence(on_gpu(book), ",.1f")
 
 
 def cost_table(book: Measurements) -> HTML:

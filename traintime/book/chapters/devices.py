@@ -9,7 +9,7 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import claims, external, original, page, stored
-from traintime.book.chapters import fused, question, vocabulary
+from traintime.book.chapters import question, vocabulary
 from traintime.book.claims import Finding
 from traintime.book.stored import ANY, Measurements
 from traintime.book.values import Values, exact, quantity
@@ -286,27 +286,33 @@ claim(
 
 # The same layers on other people's cards
 
+TITAN = "TitanX-Maxwell"  # the oldest card on which cuDNN was timed, as data/external/hardware.csv names it
+
 
 @functools.cache
 def layers() -> pd.DataFrame:
-    """cuDNN's LSTM in 22 sizes on five cards (fused.cards), with speed_up over the oldest, the Titan X
-    of 2015, and of_peak, the share of the data sheet's arithmetic that a layer reached.
+    """cuDNN's LSTM in 22 sizes on five cards: rows of external.cudnn_lstm, with arithmetic_s, the seconds that the data
+    sheets allow for the recurrent matmuls of all three passes, of_peak, that share of a step, and speed_up over the
+    oldest card, the Titan X of 2015.
     """
-    rows, sizes = fused.cards(), ["units", "batch", "length"]
-    oldest = rows[rows["device"] == fused.TITAN].set_index(sizes)["step_s"]
+    rows, sizes = external.cudnn_lstm(), ["units", "batch", "length"]
+    peaks = {name: external.hardware(name)["float32 peak"] for name in rows["device"].unique()}
+    flops = 3 * 8 * rows["units"] ** 2 * rows["length"] * rows["batch"]  # four gates, two operations a weight
+    oldest = stored.chosen(rows, device=TITAN).set_index(sizes)["step_s"]
     before = oldest.loc[pd.MultiIndex.from_frame(rows[sizes])].to_numpy()
-    return rows.assign(speed_up=before / rows["step_s"], of_peak=rows["arithmetic_s"] / rows["step_s"])
+    rows = rows.assign(arithmetic_s=flops / rows["device"].map(peaks), speed_up=before / rows["step_s"])
+    return rows.assign(of_peak=rows["arithmetic_s"] / rows["step_s"])
 
 
 def newer_cards() -> pd.DataFrame:
     """`layers` without the oldest card."""
-    return layers().query("device != @fused.TITAN")
+    return layers().query("device != @TITAN")
 
 
 def sheets() -> pd.DataFrame:
     """What the data sheets say of these cards, relative to the oldest: index device, columns arithmetic, bandwidth."""
     figures = {"arithmetic": "float32 peak", "bandwidth": "bandwidth peak"}
-    oldest = external.hardware(fused.TITAN)
+    oldest = external.hardware(TITAN)
     cards = {name: external.hardware(name) for name in newer_cards()["device"].unique()}
     rows = {name: {what: card[one] / oldest[one] for what, one in figures.items()} for name, card in cards.items()}
     return pd.DataFrame(rows).T
@@ -338,8 +344,3 @@ def seen_leads() -> list[float]:
     steps = original.s0().query("sweep == 'vocabulary'").pivot_table("step_s", "vocabulary", "device")
     # The last, 57 / 4, is 14.25 exactly, which would be rounded to an even digit.
     return list(steps["CPU"] / steps["GPU"] + 1e-9)
-
-
-def of_card(device: str) -> pd.DataFrame:
-    """The layers on one card."""
-    return layers().query("device == @device")

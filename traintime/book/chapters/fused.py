@@ -56,9 +56,8 @@ def lstm_points(book: Measurements) -> pd.DataFrame:
     """Every step of this model, with `how`: a stored machine's on its CPU, this run's where it ran."""
     points = book.points(**LSTM, algorithm=ANY, jit=["auto", "on"], kernel=ANY)
     points = points.assign(how=ways(points))
-    points = points.sort_values("how", key=lambda how: how.map(ORDER.index), kind="stable")
-    order = stored.stack_order(points["stack"])
-    return points.sort_values("stack", key=lambda stack: stack.map(order.index), kind="stable", ignore_index=True)
+    order = {"stack": stored.stack_order(points["stack"]), "how": ORDER}
+    return points.sort_values(list(order), key=lambda names: names.map(order[names.name].index), ignore_index=True)
 
 
 def lstm_machine() -> Measurements:
@@ -229,8 +228,6 @@ claim(
 
 # Other people's stopwatches: what a time step of a loop and of a fused kernel took them on a GPU
 
-TITAN = "TitanX-Maxwell"  # the oldest card on which cuDNN was timed, as data/external/hardware.csv names it
-
 
 def one_sequence() -> Values:
     """Seconds per time step of 50,000 with a batch of one (keras-5242), by device."""
@@ -263,17 +260,6 @@ def loop_line() -> dict[str, float]:
     epoch_s = (rest + fused["batch"] * line["c"]) * fused["rows"] / fused["batch"]
     found = {"step_s": loop["step_s"], "fixed": rest / loop["step_s"]}
     return found | {"epoch_s": epoch_s, "gain": loop["epoch_s"] / epoch_s}
-
-
-@functools.cache
-def cards() -> pd.DataFrame:
-    """cuDNN's LSTM on five cards: rows of external.cudnn_lstm, with arithmetic_s, the seconds that the data sheets
-    allow for the recurrent matmuls of all three passes.
-    """
-    rows = external.cudnn_lstm()
-    peaks = {name: external.hardware(name)["float32 peak"] for name in rows["device"].unique()}
-    flops = 3 * 8 * rows["units"] ** 2 * rows["length"] * rows["batch"]  # four gates, two operations a weight
-    return rows.assign(arithmetic_s=flops / rows["device"].map(peaks))
 
 
 # What the page shows

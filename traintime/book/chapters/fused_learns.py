@@ -18,7 +18,8 @@ from traintime.explain.statistics import Interval, difference
 from traintime.learning import results
 from traintime.learning.trial import make_trial
 
-claim = claims.of_chapter("08")  # the chapter in which they were written; chapters.MOVED names each
+# The chapter in which they were written; chapters.MOVED names each.
+claim = functools.partial(claims.of_chapter("08"), source="S4", on=lstm_machine)
 
 # What a change from LSTM to CuDNNLSTM does to accuracy
 
@@ -47,19 +48,16 @@ FEWEST = 20  # seeds a side
 THREE_POINTS = 0.03  # what the document saw the accuracy fall by
 
 
-@functools.cache
-def trials() -> pd.DataFrame:
-    """Every stored training, one row a seed."""
-    return results.table()
+trials = functools.cache(results.table)  # every stored training, a row a seed
 
 
-def causes(trained: pd.DataFrame) -> pd.DataFrame:
+def causes() -> pd.DataFrame:
     """What each cause does to the accuracy: CuDNNLSTM's way less LSTM's, on the data that can show it.
 
     One row a task and cause: task, cause, difference, low, high (shares), layer and cudnn (mean accuracies), spread
     (standard deviation between seeds of CuDNNLSTM's way), seeds (of the smaller side).
     """
-    accuracies, rows = dict(list(trained.groupby("key")["accuracy"])), []
+    accuracies, rows = dict(list(trials().groupby("key")["accuracy"])), []
     for task, data in TASKS.items():
         for cause, sides in CAUSES.items():
             if data["task"] == "mnist1d" and sides[0].get("mask"):
@@ -76,7 +74,7 @@ def causes(trained: pd.DataFrame) -> pd.DataFrame:
 
 def well_repeated() -> pd.DataFrame:
     """The rows of `causes` with enough seeds on both sides for a verdict."""
-    return causes(trials()).query(f"seeds >= {FEWEST}")
+    return causes().query("seeds >= @FEWEST")
 
 
 def gained(task: str) -> Values:
@@ -117,24 +115,20 @@ claim(
     "All that differs in Keras, taken together, costs CuDNNLSTM more than three points of accuracy on sequences "
     "without padding.",
     claims.once(costs_in_keras, lstm_machine),
-    source="S4",
     says="does not hold",
-    on=lstm_machine,
 )
 claim(
     21,
     "At three times the usual rate all that differs, without padding, costs CuDNNLSTM accuracy, in Keras and where "
     "its forget gate starts at 0.",
     claims.once(costs_when_trained_out, lstm_machine),
-    source="S4",
-    on=lstm_machine,
 )
 
 
 # The batch and the loss
 
 
-def batches(trained: pd.DataFrame) -> pd.DataFrame:
+def batches() -> pd.DataFrame:
     """Test loss on MNIST-1D against the batch, at equal epochs and at equal steps, with the rate fixed and scaled.
 
     One row a batch and way: batch, way, seeds, loss, loss_low, loss_high. None where a single batch was trained: there
@@ -143,7 +137,7 @@ def batches(trained: pd.DataFrame) -> pd.DataFrame:
     """
     usual = results.settings("mnist1d")
     same = {name: value for name, value in usual.items() if name not in ("batch", "rate", "steps")}
-    groups = stored.chosen(trained, **same).groupby(["batch", "rate", "steps"], dropna=False)
+    groups = stored.chosen(trials(), **same).groupby(["batch", "rate", "steps"], dropna=False)
     table = groups["loss"].agg(seeds="count", loss="mean", deviation="std").reset_index()
     table = table[(table["seeds"] > 1) & (table["batch"].nunique() > 1)]
     half = stats.t.ppf(0.975, table["seeds"] - 1) * table["deviation"] / np.sqrt(table["seeds"])
@@ -159,7 +153,7 @@ def batches(trained: pd.DataFrame) -> pd.DataFrame:
 
 def losses(way: str) -> Values:
     """The mean test loss of trainings in one way of `batches` ("equal steps, rate fixed"), by batch."""
-    rows = stored.chosen(batches(trials()), way=way)
+    rows = stored.chosen(batches(), way=way)
     return Values({row.batch: Interval(row.loss, row.loss_low, row.loss_high) for row in rows.itertuples()})
 
 
@@ -173,16 +167,12 @@ claim(
     9,
     "At equal epochs and an unchanged learning rate a batch of 2,048 ends with a higher test loss than one of 100.",
     claims.once(lambda: ends_higher("equal epochs, rate fixed", 2048, 100), lstm_machine),
-    source="S4",
-    on=lstm_machine,
 )
 claim(
     17,
     "A smaller batch raises the loss: at an equal number of steps and an unchanged learning rate one of 16 ends "
     "with a higher test loss than one of 2,048.",
     claims.once(lambda: ends_higher("equal steps, rate fixed", 16, 2048), lstm_machine),
-    source="S4",
-    on=lstm_machine,
 )
 
 
@@ -195,8 +185,7 @@ DIFFERENCES = {"a forget bias": "forget bias 0 for 1", OUTSIDE: "all three"}  # 
 
 def shown() -> pd.DataFrame:
     """The rows of `causes` that the figure shows, by its names: the digits, where no side has collapsed."""
-    rows = causes(trials())
-    rows = rows[rows["task"].isin(list(SHOWN))]
+    rows = causes().query("task in @SHOWN")
     return rows.assign(task=rows["task"].map(SHOWN), cause=rows["cause"].replace(DIFFERENCES))
 
 

@@ -20,9 +20,7 @@ RIVALS = {year: (f"{year}-tensorflow", f"{year}-theano") for year in YEARS}  # a
 MIDDLE = ("2017-tensorflow", "2020-tensorflow")  # older, newer
 WHOLE = ("2017-tensorflow", "2026-tensorflow")
 LAST = ("2020-tensorflow", "2026-tensorflow")
-SUCCESSORS = [("2017-theano", "2020-theano"), MIDDLE, LAST, WHOLE]
 TODAY = ("2026-tensorflow", "2020-theano")  # no newer Theano was released
-BATCHES = [8, 32, 128, 1024, 4096]
 ENDS = [5_000, 280_000]  # rows: a small table, and the 2017 post's
 FREED = 200_000  # rows, of the sweep over allocators
 ALLOCATORS = ["glibc", "tcmalloc"]
@@ -59,13 +57,13 @@ def rivals_by_size(book: Measurements) -> pd.DataFrame:
 @functools.cache
 def rivals_by_batch(book: Measurements) -> pd.DataFrame:
     """The same at 280,000 rows, against the batch."""
-    return book.ratios(book.invocations(batch=BATCHES), RIVALS.values(), against="batch")
+    return book.ratios(book.invocations(batch=[8, 32, 128, 1024, 4096]), RIVALS.values(), against="batch")
 
 
 @functools.cache
 def successors(book: Measurements) -> pd.DataFrame:
     """Older over newer software against the vocabulary: above 1, the newer one is faster."""
-    return book.ratios(sweep(book), SUCCESSORS, against="vocabulary")
+    return book.ratios(sweep(book), [("2017-theano", "2020-theano"), MIDDLE, LAST, WHOLE], against="vocabulary")
 
 
 def of_pair(ratios: pd.DataFrame, pair: Pair) -> pd.DataFrame:
@@ -93,8 +91,7 @@ def is_faster(row: pd.Series, stack: str) -> bool | None:
 def faster_at_every_size(rows: pd.DataFrame, stack: str) -> Finding:
     """Whether this one of the two is faster at every vocabulary; a size without a verdict has a question mark."""
     holds = every(*(is_faster(row, stack) for _, row in rows.iterrows()))
-    marks = {True: "?", False: ""}
-    texts = (f"{x['ratio']:.2f}{marks[pd.isna(x['faster'])]} at {x['vocabulary']:,}" for _, x in rows.iterrows())
+    texts = (f"{x['ratio']:.2f}{'?' * pd.isna(x['faster'])} at {x['vocabulary']:,}" for _, x in rows.iterrows())
     return Finding(holds, f"{', '.join(texts)} rows")
 
 

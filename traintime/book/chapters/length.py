@@ -1,16 +1,13 @@
 """Chapter 6, sentence length: how a step grows with it, what keeps it from growing in proportion, and padding."""
 
-import functools
-from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import claims, markup, page, stored
-from traintime.book.chapters import question, vocabulary
+from traintime.book import claims, page, stored
+from traintime.book.chapters import vocabulary
 from traintime.book.claims import Finding, above, every, higher
 from traintime.book.plots import short
 from traintime.book.prose import joined
@@ -20,7 +17,6 @@ from traintime.explain.statistics import Interval
 
 TABLE = 280_000  # rows, the 2017 post's
 SMALL_TABLE = 20_000  # rows
-SMALLER = [SMALL_TABLE, 1_000]  # rows
 SHORT, LONG, LONGEST = 3, 100, 400  # tokens between which a step's growth is told
 claim = claims.of_chapter("06")
 
@@ -33,9 +29,8 @@ def by_length(book: Measurements, table: int = TABLE) -> pd.DataFrame:
 
     The table of `table` rows in every way of training, and smaller ones (20,000 and 1,000 rows) with Adam.
     """
-    points = book.points(
-        vocabulary=sorted({table, *SMALLER}), length=ANY, optimizer=["adam", "sgd", "adam-rows"], frozen=[False, True]
-    )
+    ways: dict[str, Any] = {"optimizer": ["adam", "sgd", "adam-rows"], "frozen": [False, True]}
+    points = book.points(vocabulary=sorted({table, SMALL_TABLE, 1_000}), length=ANY, **ways)
     points = points[(points["vocabulary"] == table) | (points["how"] == "adam")]
     rows = points["vocabulary"].map(lambda vocabulary: f"{short(vocabulary)} rows")
     points = points.assign(how=points["how"].where(points["vocabulary"] == table, rows))
@@ -54,35 +49,11 @@ def table_of(book: Measurements, frozen: bool = True) -> int:
     return sorted(vocabulary for (_, vocabulary), number in lengths.items() if number > 2)[-1]
 
 
-@functools.cache
-def slopes(book: Measurements, table: int = TABLE) -> pd.DataFrame:
-    """Apparent exponents in the length of the lines of `by_length` (columns: Measurements.exponents)."""
-    return book.exponents(by_length(book, table), "length")
-
-
-def exponents_of(rows: pd.DataFrame) -> Values:
-    """Exponents of a table (Measurements.exponents) by stack."""
-    return Values({row["stack"]: stored.interval(row, "exponent") for _, row in rows.iterrows()})
-
-
 @quantity
 def length_exponents(book: Measurements, way: str, table: int = TABLE) -> Values:
-    """Exponents of one way of training, or of a smaller table ("20K rows"), by stack."""
-    return exponents_of(stored.chosen(slopes(book, table), how=way))
-
-
-def rising(lines: Mapping[str, Values]) -> Finding:
-    """Whether each line's exponent lies above that of the line before, by their intervals, on every stack of both."""
-    parts = {
-        (stack, larger): higher(lines[larger][stack], lines[smaller][stack])
-        for smaller, larger in pairwise(lines)
-        for stack in lines[smaller]
-        if stack in lines[larger]
-    }
-    hidden = dict.fromkeys(stack for (stack, _), holds in parts.items() if holds is None)
-    ranges = [f"{name} {line.range}" for name, line in lines.items()]
-    overlap = [f"intervals overlap on {joined(list(hidden))}"] if hidden else []
-    return Finding(every(*parts.values()), "; ".join(ranges + overlap))
+    """Apparent exponents in the length of a line of `by_length`, its `how`, by stack."""
+    rows = book.exponents(stored.chosen(by_length(book, table), how=way), "length")
+    return Values({row["stack"]: stored.interval(row, "exponent") for _, row in rows.iterrows()})
 
 
 def on_table(table: int, finding: Finding) -> Finding:
@@ -97,11 +68,14 @@ def sub_linear(book: Measurements) -> Finding:
 
 
 def frozen_is_steeper(book: Measurements) -> Finding:
-    """Whether freezing the table raises the exponents."""
+    """Whether freezing the table raises the exponent, by the intervals, on every stack that has both."""
     table = table_of(book)
-    lines = {way: length_exponents(book, way, table) for way in ("adam", "frozen")}
-    stored.measured(lines["adam"]), stored.measured(lines["frozen"])
-    return on_table(table, rising(lines))
+    adam, frozen = (length_exponents(book, way, table) for way in ("adam", "frozen"))
+    steeper = {stack: higher(frozen[stack], adam[stack]) for stack in adam if stack in frozen}
+    figures = [f"adam {adam.range}", f"frozen {frozen.range}"]
+    if hidden := [stack for stack, holds in steeper.items() if holds is None]:
+        figures.append(f"intervals overlap on {joined(hidden)}")
+    return on_table(table, Finding(every(*steeper.values()), "; ".join(figures)))
 
 
 def row_wise_is_steep(book: Measurements) -> Finding:
@@ -226,10 +200,3 @@ def padded_table(book: Measurements) -> HTML:
     """Milliseconds a step of 25 words, of the same padded to 100 tokens without and with a mask, and of 100 words."""
     rows = padded_steps(book)
     return page.columns(rows.reset_index(), stack="ms per step", **{name: (name, 1e3, ".0f") for name in rows})
-
-
-def lost_table() -> HTML:
-    """The 2017 post's lost table, an epoch by length and device, as far as its other two tables determine it."""
-    return HTML(
-        markup.fold("The lost table, reconstructed", question.reconstructed_table(question.reconstructed()).data)
-    )

@@ -21,7 +21,6 @@ from traintime.explain.statistics import Interval
 from traintime.measuring.history import withdrawals
 from traintime.predict.record import SLEPT_S
 from traintime.store import records
-from traintime.store.records import Record
 from traintime.store.table import ALIKE
 
 TENSORFLOW = "2026-tensorflow"
@@ -40,13 +39,6 @@ PREDICTIONS = list(ESTIMATES)[:3]
 # How `fit` is given its samples, in the order of a table: as examples/tensorflow_sleep.py calls it -> words
 WAYS = {"arrays": "arrays", "dataset": "a `tf.data.Dataset`", "untuned": "the same Dataset, not tuned"}
 claim = claims.of_chapter("02")
-
-
-def stored_records(book: Measurements, **wanted: Any) -> list[Record]:
-    """Whole stored records; raises KeyError for this run, whose records lie elsewhere."""
-    if book.machine not in stored.listed():
-        raise KeyError(book.machine)
-    return book.records(**wanted)
 
 
 # The same thing, twice
@@ -124,10 +116,7 @@ claim(
 # Noise floors
 
 
-@functools.cache
-def noise(book: Measurements) -> pd.DataFrame:
-    """Noise floors of each stack (Measurements.noise), drawn once."""
-    return book.noise()
+noise = functools.cache(Measurements.noise)  # of each stack, drawn once
 
 
 @quantity
@@ -163,7 +152,7 @@ def warm_up(book: Measurements, steps: int = 10) -> pd.DataFrame:
     Runs of fewer steps are left out.
     """
     curves: dict[str, list[np.ndarray]] = {}
-    for stack, seconds, skipped in stored.step_times(stored_records(book, vocabulary=VOCABULARY)):
+    for stack, seconds, skipped in stored.step_times(book.records(vocabulary=VOCABULARY)):
         if len(seconds) >= steps:
             curves.setdefault(stack, []).append(seconds[:steps] / np.median(seconds[skipped:]))
     table = {stack: np.median(each, axis=0) for stack, each in curves.items()}
@@ -255,7 +244,7 @@ def calls(book: Measurements) -> pd.DataFrame:
     """
     times = [
         (loop.ns / 1e9, (loop.ns - loop.trained_ns) / 1e9)
-        for record in stored_records(book, stack=TENSORFLOW, loop=["fit", "epoch"], **SIZES)
+        for record in book.records(stack=TENSORFLOW, loop=["fit", "epoch"], **SIZES)
         for invocation in record.invocations
         if invocation.result
         for loop in invocation.result.loops

@@ -19,7 +19,6 @@ from traintime.workloads.base import FLOAT
 MIB = 2**20
 KERAS2 = ("2017-theano", "2017-tensorflow", "2020-theano", "2020-tensorflow")
 KERAS3 = ("2026-tensorflow", "2026-jax", "2026-torch")
-TODAY = (*KERAS3, "numpy")
 SIZES: dict[str, Any] = dict.fromkeys(("vocabulary", "batch", "length", "optimizer", "frozen"), ANY)
 OPTIMIZED = ["adam", "rmsprop", "momentum", "sgd", "frozen", "adam-rows", "adam-deferred", "adam-accumulated"]
 LAYERS: dict[str, Any] = {"workload": "dense", "inputs": 100, "hidden": 256, "layers": 32, "batch": 8192}
@@ -201,11 +200,6 @@ def dense_peaks(book: Measurements, **fields: Any) -> pd.DataFrame:
     return points.assign(peak_bytes=points["peak_bytes"] - data)
 
 
-def small_network() -> Measurements:
-    """The machine that measured S2's example."""
-    return stored.having(stored.of(), dense_peaks)
-
-
 @quantity
 def framework_share(book: Measurements) -> Values:
     """The idle framework's part of that example's peak, by stack of Keras."""
@@ -361,7 +355,7 @@ def worked_dense(book: Measurements, **fields: Any) -> pd.DataFrame:
 def worked_classifier(book: Measurements) -> pd.DataFrame:
     """The 2017 post's network with 280,000 rows by the recipe, and as a machine measured it, of the same stacks."""
     points = peaks(book).query("how == 'adam' and vocabulary == 280_000 and batch == 100 and length == 25")
-    return worked(points[points["stack"].isin(TODAY)].set_index("stack")["peak_bytes"], vocabulary=280_000)
+    return worked(points[points["stack"].isin([*KERAS3, "numpy"])].set_index("stack")["peak_bytes"], vocabulary=280_000)
 
 
 def worked_table(found: pd.DataFrame) -> HTML:

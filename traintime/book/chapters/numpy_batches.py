@@ -29,7 +29,7 @@ ALLOCATORS = GLIBC, TCMALLOC = "glibc", "tcmalloc"
 UNDER_ALLOCATORS = TOGETHER | {"stack": NUMPY, "allocator": [*ALLOCATORS]}
 SMALL_PAGES = 256  # the largest batch whose pages are all of the usual size
 NEAR = 1.2  # a time per image is near the lowest up to so many times it
-claim = claims.of_chapter("10")
+claim = functools.partial(claims.of_chapter("10"), source="S3")
 EPOCH = 60_000  # images of MNIST's training set; the question does not say how many of them it used
 
 
@@ -73,21 +73,18 @@ claim(
     1,
     "A cost per step and a cost per image reproduce the question's six times within 2 %.",
     lambda _: Finding(worst_of_the_document() < 0.02, f"{worst_of_the_document():.1%} at most"),
-    source="S3",
     without=original.FIGURES,
 )
 claim(
     3,
     "From batches of 16 to 256 the time per image changes by less than 20 %.",
     lambda book: Values({"": image_ratio(book, FLAT[1], FLAT[0])}).within(0.8, 1.2),
-    source="S3",
     says="does not hold",
 )
 claim(
     4,
     "An image takes more than 1.4 times as long alone as in a batch of 16.",
     lambda book: Values({"": image_ratio(book, 1, 16)}) > 1.4,
-    source="S3",
     says="does not hold",
 )
 
@@ -119,7 +116,6 @@ claim(
     7,
     "All threads make a step of one image no faster than one thread, and one of 1,024 images less than 1.5 times.",
     threads_help_little,
-    source="S3",
     says="inconclusive",
 )
 
@@ -133,18 +129,22 @@ def allocator_ratios(book: Measurements) -> pd.DataFrame:
     return book.ratios(book.invocations(**UNDER_ALLOCATORS), [ALLOCATORS], of="allocator", against="batch")
 
 
+def each_image(book: Measurements, **wanted: Any) -> pd.DataFrame:
+    """NumPy's points, chosen by fields, with image_s, seconds an image; image_pages, fresh pages of a step for each
+    image; faults_a_step, for all of them.
+    """
+    points = book.points(**wanted | {"stack": NUMPY})
+    anew = [values.mean() if len(values) else np.nan for values in book.values(points, "faults_a_step")]
+    points = points.assign(faults_a_step=np.array(anew, float))
+    images = points[["step_s", "faults_a_step"]].div(points["batch"].astype(float), axis="index")
+    return points.assign(image_s=images["step_s"], image_pages=images["faults_a_step"])
+
+
 @functools.cache
 def allocator_points(book: Measurements) -> pd.DataFrame:
-    """NumPy's points, all images at once, under each allocator.
-
-    Columns in addition to those of Measurements.points: `how`, the allocator; image_s, seconds an image; image_pages,
-    fresh pages of a step for each image; faults_a_step, for all of them.
-    """
-    points = book.points(**UNDER_ALLOCATORS)
-    anew = [values.mean() if len(values) else np.nan for values in book.values(points, "faults_a_step")]
-    batch = points["batch"].astype(float)
-    points = points.assign(faults_a_step=np.array(anew, float), image_s=points["step_s"] / batch)
-    return points.assign(how=points["allocator"], image_pages=points["faults_a_step"] / batch)
+    """Those with all images at once under each allocator, `how`."""
+    points = each_image(book, **UNDER_ALLOCATORS)
+    return points.assign(how=points["allocator"])
 
 
 def elsewhere(book: Measurements) -> Measurements:
@@ -187,6 +187,7 @@ claim(
     "With a third cost, per fresh page, the formula reproduces the time at each batch up to 256 under both allocators "
     "with a mean error below 5 %.",
     pages_have_a_price,
+    source="ours",
 )
 
 
@@ -229,11 +230,8 @@ def by_way(book: Measurements) -> pd.DataFrame:
     Columns: how, batch, image_s with its ends low and high, s; image_pages, fresh pages per image.
     """
     together = allocator_points(book).assign(how=lambda rows: AT_ONCE + ", " + rows["how"])
-    apart = book.points(**SIZES | {"stack": NUMPY})
-    apart = apart.assign(how=ways(apart), image_s=apart["step_s"] / apart["batch"].astype(float))
+    apart = each_image(book, **SIZES).assign(how=ways)
     apart = apart[apart["how"].isin([BLOCKS, SINGLE])]
-    pages = np.array([values.mean() for values in book.values(apart, "faults_a_step")])
-    apart = apart.assign(image_pages=pages / apart["batch"].astype(float))
     images = pd.concat([together, apart], ignore_index=True).sort_values("how", kind="stable")
     batch = images["batch"].astype(float)
     images = images.assign(low=images["low_s"] / batch, high=images["high_s"] / batch, batch=batch.astype(int))

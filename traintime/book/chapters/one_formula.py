@@ -11,6 +11,7 @@ from traintime.book import bench_formula, claims, external, original, page, stor
 from traintime.book.bench_formula import GOAL, Sharpness, mapped_rows
 from traintime.book.chapters.vocabulary import floor_s
 from traintime.book.claims import Finding, below
+from traintime.book.prose import joined
 from traintime.book.stored import Measurements
 from traintime.book.values import Values, exact, quantity
 from traintime.explain import formula, statistics
@@ -33,10 +34,9 @@ def usual(book: Measurements) -> dict[str, pd.DataFrame]:
 
 
 def fitted(book: Measurements, rows: pd.DataFrame, shape: Formula) -> Fit:
-    """The formula fitted to points of one stack; its draws repeat the measurements (formula.repeated)."""
-    seconds, numbers = rows["step_s"].to_numpy(), np.array([len(values) for values in book.values(rows)])
-    redraw = formula.repeated(seconds, numbers, book.spread(rows["stack"].iloc[0]))
-    return formula.fit(shape, rows, seconds, redraw)
+    """The formula fitted to points of one stack (Measurements.lines)."""
+    (fit,) = book.lines(rows, shape).values()
+    return fit
 
 
 @functools.cache
@@ -244,16 +244,16 @@ def parts_table(book: Measurements) -> HTML:
     )
 
 
-def term_table(book: Measurements, fold: str = "") -> HTML:
+def term_table(book: Measurements) -> HTML:
     """What each stack pays for the step, a time step, a row and a token."""
     rows = []
     for stack, fit in straight(book).items():
         unit = {"c": of_a_token(fit)}
-        rows.append({name: fit.interval(name).scaled(unit.get(name, 1)) for name in fit.coefficients})
-        rows[-1]["stack"] = stack
+        costs = {name: fit.interval(name).scaled(unit.get(name, 1)) for name in fit.coefficients}
+        rows.append({"stack": stack} | costs)
     return page.columns(
         pd.DataFrame(rows, columns=["stack", "a", "l", "b", "c"]),
-        fold=fold,
+        fold="The four costs of every stack",
         stack="stack",
         a=("*a* (ms)", 1e3, ",.0f"),
         l=("*l* (ms per time step)", 1e3, ",.2f"),
@@ -262,7 +262,7 @@ def term_table(book: Measurements, fold: str = "") -> HTML:
     )
 
 
-def second_cost_table(book: Measurements, fold: str = "") -> HTML:
+def second_cost_table(book: Measurements) -> HTML:
     """The two costs of a row, and what the second one does to the errors (straight → bent)."""
     fits, line, bend = bent_fits(book), sharp(book), sharp(book, bend=True)
 
@@ -271,7 +271,7 @@ def second_cost_table(book: Measurements, fold: str = "") -> HTML:
 
     return page.columns(
         pd.DataFrame({"stack": list(fits)}),
-        fold=fold,
+        fold="The second cost of a row on every stack",
         stack="stack",
         b=("*b* (ns per row)", lambda row: fits[row["stack"]].interval("b").text(",.0f", 1e9)),
         m=("*m*, more beyond 32 MiB (ns)", lambda row: fits[row["stack"]].interval("m").text(",.0f", 1e9)),
@@ -282,7 +282,7 @@ def second_cost_table(book: Measurements, fold: str = "") -> HTML:
 
 def enumerated(names: Sequence[str]) -> str:
     """Names of stacks in a sentence: "a, b and c"."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "no stack"
+    return joined(names) if names else "no stack"
 
 
 def significant(values: Values) -> str:

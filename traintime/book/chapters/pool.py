@@ -11,7 +11,6 @@ from IPython.display import HTML
 
 from traintime.book import claims, page, stored
 from traintime.book.chapters import numpy_batches
-from traintime.book.prose import joined
 from traintime.book.stored import ANY, Measurements, Sides
 from traintime.book.values import Values, exact, quantity
 from traintime.explain import statistics
@@ -21,7 +20,6 @@ ROWS = 200_000  # of the table on which allocators are compared
 NAMES = ["glibc", "glibc-keep", "glibc-keep-arenas", "jemalloc", "tcmalloc"]
 BOTH = ["glibc", "tcmalloc"]
 GAIN = 1.24  # the 2017 post's 24 % for CNMeM, as speed gained
-PAGE = 4096  # bytes
 TENSORFLOW = "2026-tensorflow"
 MANY = ("2017-tensorflow", "2020-tensorflow", "2026-torch")
 FEW = ("2017-theano", "2020-theano", "numpy")
@@ -37,7 +35,7 @@ def table_bytes(rows: int = ROWS) -> int:
 
 def pages(rows: int = ROWS) -> float:
     """Pages of the system (4 KiB) in such a table."""
-    return table_bytes(rows) / PAGE
+    return table_bytes(rows) / 4096
 
 
 # On a GPU: the pool that the 2017 post switched on
@@ -48,9 +46,8 @@ def without_pool(book: Measurements) -> Values:
     """A step without the framework's memory pool over one with it, on a GPU, by stack and kernel."""
     runs = book.invocations(vocabulary=280_000, device="gpu", kernel=ANY, allocator=["glibc", "no-pool"])
     table = book.ratios(runs, [("no-pool", "glibc")], of="allocator")
-    return Values(
-        stored.ratio_by_stack(table.assign(stack=[f"{one.stack}, {KERNELS[one.kernel]}" for one in table.itertuples()]))
-    )
+    names = [f"{one.stack}, {KERNELS[one.kernel]}" for one in table.itertuples()]
+    return Values(stored.ratio_by_stack(table.assign(stack=names)))
 
 
 claim(
@@ -232,11 +229,6 @@ def highest_peak(book: Measurements) -> float:
 # What the page shows
 
 
-def worth(book: Measurements) -> dict[str, str]:
-    """Page faults per step under plain glibc by stack, in tables: as many as so many tables have pages."""
-    return {stack: f"{count / pages():.1f}" for stack, count in plain_faults(book).items()}
-
-
 def here_table(run: Measurements, points: pd.DataFrame, book: Measurements) -> HTML:
     """What was measured here, and where a machine stored the same configuration, its step: ms and page faults."""
     means = [pd.Series(each, dtype=float).mean() for each in run.values(points, "faults_a_step")]
@@ -255,8 +247,8 @@ def here_table(run: Measurements, points: pd.DataFrame, book: Measurements) -> H
 
 def gains_table(book: Measurements) -> HTML:
     """Each allocator on each stack: step, page faults, peak, and speed in units of glibc's with its verdict."""
-    table, counts = gains(book).set_index(["stack", "allocator"]), faults(book)
-    points = book.points(vocabulary=ROWS, allocator=NAMES)
+    table = gains(book).set_index(["stack", "allocator"])
+    points = book.points(vocabulary=ROWS, allocator=NAMES).join(faults(book).rename("faults"), on=table.index.names)
     points = points[points["stack"].isin(gains(book)["stack"])].sort_values(["stack", "allocator"])
 
     def speed(row: pd.Series) -> str:
@@ -270,14 +262,10 @@ def gains_table(book: Measurements) -> HTML:
         stack="stack",
         allocator="allocator",
         step_s=("ms per step", 1e3, ",.0f"),
-        faults=("page faults per step", lambda row: _count(counts, row["stack"], row["allocator"])),
+        faults=("page faults per step", 1, ",.0f"),
         peak_bytes=("peak (GiB)", 2**-30, ".1f"),
         speed=("speed / glibc's", speed),
     )
-
-
-def _count(counts: pd.Series, stack: str, allocator: str) -> str:
-    return f"{counts[stack, allocator]:,.0f}" if (stack, allocator) in counts.index else ""
 
 
 def onednn_table(book: Measurements) -> HTML:
@@ -296,15 +284,3 @@ def onednn_table(book: Measurements) -> HTML:
         step=("ms per step", 1e3, ",.0f"),
         faults=("page faults per step", 1, ",.0f"),
     )
-
-
-def faster(book: Measurements) -> str:
-    """What tcmalloc gains on the stacks on which the gain is significant, the largest first.
-
-    "4.0× faster on TensorFlow 1.15, 3.5× on torch and 1.9× on JAX". Raises KeyError without any.
-    """
-    apart = {"allocator": "tcmalloc", "faster": "tcmalloc", "reason": "significant"}
-    ratios = stored.measured(stored.ratio_by_stack(gains(book), **apart))
-    largest_first = sorted(ratios.items(), key=lambda item: -item[1].value)
-    texts = [f"{ratio.value:.1f}× on {TITLES.get(stack, stack)}" for stack, ratio in largest_first]
-    return joined(texts).replace("×", "× faster", 1)

@@ -60,12 +60,8 @@ def fits(book: Measurements) -> dict[str, Fit]:
     """The formula with three terms, fitted to the six cells of each device, or of the 2017 post's software."""
     if book.machine == DOCUMENT:
         return original.s0_fits()
-    fitted = {}
-    for name, rows in table_cells(book).items():
-        seconds = rows["step_s"].to_numpy()
-        redraw = formula.repeated(seconds, rows["runs"].to_numpy(), book.spread(name))
-        fitted[name] = formula.fit(formula.THREE_TERMS, rows, seconds, redraw)
-    return fitted
+    lines = [book.lines(cells, formula.THREE_TERMS) for cells in table_cells(book).values()]
+    return {stack: fit for each in lines for (stack, _), fit in each.items()}
 
 
 @quantity
@@ -109,11 +105,6 @@ def lead_ends(book: Measurements) -> Values:
     return Values(ends, ".1f")
 
 
-def exponent_ends(fit: Fit) -> dict[str, Interval]:
-    """Apparent exponent in the length at 25 tokens where the fixed part stays as it is (low), and where it grows."""
-    return {"low": share_of_terms(fit, ["c"]), "high": share_of_terms(fit, ["a", "c"])}
-
-
 claim(
     4,
     "At 280,000 rows and batch 100 more than half of a step is the cost of the rows of the table.",
@@ -131,10 +122,12 @@ claim(
 
 
 def length_is_sub_linear(book: Measurements) -> Finding:
-    """Whether time grows less than the length: by the exponent of a machine, of the 2017 post by its two ends."""
+    """Whether time grows less than the length: by the exponent of a machine, of the 2017 post by its two ends at 25
+    tokens, where the fixed part stays as it is (low) and where it grows.
+    """
     if book.machine == DOCUMENT:
-        both = [exponent_ends(fit) for fit in fits(book).values()]
-        low, high = min(one["low"].low for one in both), max(one["high"].high for one in both)
+        low = min(share_of_terms(fit, "c").low for fit in fits(book).values())
+        high = max(share_of_terms(fit, "ac").high for fit in fits(book).values())
         return Finding(high < 1, f"from the other tables, {low:.2f} to {high:.2f}")
     row = length_exponents(book, frozen=False).loc[SOFTWARE]
     exponent = stored.interval(row, "exponent")
@@ -219,16 +212,15 @@ def epoch_draws() -> pd.DataFrame:
     return pd.DataFrame({(device, at): _epoch(drawn[device], at, grown) for device in drawn for at in LENGTHS})
 
 
-def reconstructed() -> pd.DataFrame:
-    """Seconds of an epoch by device and length: the middle and 95 % of `epoch_draws` (low, middle, high)."""
-    quantiles = epoch_draws().quantile([0.025, 0.5, 0.975]).T.rename_axis(["device", "length"])
-    return quantiles.set_axis(["low", "middle", "high"], axis=1)
-
-
-def reconstructed_table(epochs: pd.DataFrame) -> HTML:
-    """The 2017 post's lost table, a row a length. epochs: as `reconstructed` gives them."""
-    texts = epochs.assign(text=[page.span(row, "middle", ",.0f") for _, row in epochs.iterrows()])["text"]
-    return page.frame(texts.unstack("device").rename(columns=lambda device: f"{device}, s an epoch"))
+def lost_table() -> HTML:
+    """The lost table, an epoch by length and device, as far as the other two determine it: the middle and 95 % of
+    `epoch_draws`.
+    """
+    quantiles = epoch_draws().quantile([0.025, 0.5, 0.975]).T.set_axis(["low", "middle", "high"], axis=1)
+    texts = pd.Series({name: page.span(row, "middle", ",.0f") for name, row in quantiles.iterrows()})
+    table = texts.rename_axis(["device", "length"]).unstack("device").reset_index()
+    heads = {device: f"{device}, s an epoch" for device in ("CPU", "GPU")}
+    return page.columns(table, fold="The lost table, reconstructed", length="length", **heads)
 
 
 def doubled(device: str) -> str:
@@ -251,14 +243,9 @@ def coefficients(fits: dict[str, Fit]) -> list[list[str]]:
     return [*rows, ["mean error", *(f"{fit.mean_error * 100:.1f}\u00a0%" for fit in fits.values())]]
 
 
-def k40m_bandwidth() -> float:
-    """Bytes a second that others measured on a K40m."""
-    return external.hardware("K40m")["bandwidth measured"]
-
-
 def least_s() -> float:
-    """Seconds that moving a row's bytes takes there."""
-    return bytes_a_row() / k40m_bandwidth()
+    """Seconds that moving a row's bytes takes at the bandwidth that others measured on a K40m."""
+    return bytes_a_row() / external.hardware("K40m")["bandwidth measured"]
 
 
 def swept() -> Measurements:

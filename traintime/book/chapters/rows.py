@@ -12,7 +12,7 @@ from traintime.book import claims, page, stored
 from traintime.book.chapters.fused import lstm_machine
 from traintime.book.claims import Finding, power
 from traintime.book.plots import short
-from traintime.book.stored import ANY, Measurements, interval
+from traintime.book.stored import Measurements, interval
 from traintime.book.values import Values, exact, quantity
 from traintime.explain.statistics import Interval, difference, pooled_spread
 from traintime.learning import results
@@ -21,8 +21,7 @@ from traintime.point import make_point
 from traintime.predict.cards import OURS
 from traintime.workloads.base import Work, matmul
 
-NAMES = {"2026-tensorflow": "tf", "2026-jax": "jax", "2026-torch": "torch"}
-STACKS = TENSORFLOW, JAX, TORCH = list(NAMES)
+STACKS = TENSORFLOW, JAX, TORCH = list(stored.TODAY)
 DENSE, DEFERRED, FROZEN = "adam", "adam-deferred", "frozen"  # as the column `how` has them
 WAYS = {DENSE: "dense", DEFERRED: "deferred", FROZEN: "frozen"}
 ROWS = {"optimizer": [DENSE, DEFERRED], "frozen": [False, True]}
@@ -271,15 +270,7 @@ RATES = [0.001, 0.01]  # at which Keras on TensorFlow is held against Adam as pu
 FEWEST = 10  # seeds a side of a claim
 
 
-@functools.cache
-def trainings() -> pd.DataFrame:
-    """Every training that is stored, read once."""
-    return results.table()
-
-
-def trainings_with(**changes: Any) -> pd.DataFrame:
-    """The trainings of the task with these changes, a row a seed."""
-    return stored.chosen(trainings(), **results.settings(**TASK | changes))
+trials = functools.cache(results.table)  # every stored training, a row a seed
 
 
 def learned() -> pd.DataFrame:
@@ -299,7 +290,8 @@ def squared() -> pd.DataFrame:
 def _gained(ways: dict[Any, tuple[dict, dict]], **shared: Any) -> pd.DataFrame:
     rows = []
     for way, sides in ways.items():
-        this, dense = (trainings_with(**shared | changes)["accuracy"] for changes in sides)
+        settings = [results.settings(**TASK | shared | changes) for changes in sides]
+        this, dense = (stored.chosen(trials(), **each)["accuracy"] for each in settings)
         if (seeds := min(len(this), len(dense))) > 1:
             one = difference(this, dense)
             row = {"way": way, "accuracy": this.mean(), "difference": one.value, "low": one.low, "high": one.high}
@@ -332,22 +324,17 @@ claim(
 # Whether it is the same training
 
 
-def losses_apart(losses: pd.DataFrame) -> pd.DataFrame:
-    """How far each way's losses are from Adam's as published, shares: stack, optimizer, step, apart.
+def compared() -> pd.DataFrame:
+    """How far each way's stored losses are from Adam's as published, shares: stack, optimizer, step, apart.
 
-    losses: as equal_losses.table gives them. Empty where its reference was not trained.
+    Empty where that reference was not trained.
     """
+    losses = equal_losses.stored()
     reference = (losses["stack"] == "numpy") & (losses["optimizer"] == DENSE)
     by_step = losses[reference].set_index("step")["loss"]
     others = losses[~reference] if len(by_step) else losses[:0]
     away = (others["loss"] / others["step"].map(by_step) - 1).abs()
     return others.assign(apart=away).drop(columns="loss").reset_index(drop=True)
-
-
-@functools.cache
-def compared() -> pd.DataFrame:
-    """`losses_apart`, of what is stored."""
-    return losses_apart(equal_losses.stored())
 
 
 def farthest(stack: str, optimizer: str, steps: int = 100) -> float:
@@ -394,15 +381,9 @@ def cost_table(book: Measurements) -> HTML:
     )
 
 
-def steps_here_table(live: Measurements) -> HTML:
-    """This run's steps: dense, deferred and frozen, ms."""
-    points = by_rows(live, ANY)
-    return page.columns(_milliseconds(points), stack="ms per step", vocabulary=("rows", 1, ","), **WAYS)
-
-
-def card_table(card: pd.DataFrame) -> HTML:
-    """Torch's steps on our GPU (`on_card`): dense, deferred and frozen, ms."""
-    return page.columns(_milliseconds(card), vocabulary=("rows", 1, ","), **WAYS)
+def steps_table(points: pd.DataFrame, **stack: str) -> HTML:
+    """Steps of this run (`by_rows`) or on our GPU (`on_card`): dense, deferred and frozen, ms. stack: its head."""
+    return page.columns(_milliseconds(points), **stack, vocabulary=("rows", 1, ","), **WAYS)
 
 
 def _milliseconds(points: pd.DataFrame) -> pd.DataFrame:
@@ -417,11 +398,11 @@ def alternatives_table(book: Measurements) -> HTML:
     elsewhere = {SUMMED: f"{SUMMED} ({added.title})"} if added.machine != book.machine else {}
     rows = []
     for way in OTHERS if ran else ():
-        texts = {NAMES[stack]: f"{ran[way, stack].value:.1f}" for stack in STACKS if (way, stack) in ran}
+        texts = {stack: f"{ran[way, stack].value:.1f}" for stack in STACKS if (way, stack) in ran}
         name = TRAINED.get(way)
         gain = f"{100 * taught.loc[name, 'difference']:+.1f}" if name in taught.index else ""
         rows.append({"way": elsewhere.get(way, way), "gain": gain} | texts)
-    stacks = {name: f"speed on {stack.removeprefix('2026-')}" for stack, name in NAMES.items()}
+    stacks = {stack: f"speed on {stack.removeprefix('2026-')}" for stack in STACKS}
     table = pd.DataFrame(rows, columns=["way", *stacks, "gain"])
     return page.columns(table, way="", **stacks, gain="accuracy, percentage points")
 

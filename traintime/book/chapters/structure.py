@@ -352,10 +352,11 @@ claim(
 # What the page shows
 
 
-def work_table(depth: int = MIDDLE) -> HTML:
-    """What a step of each structure has to do at this depth."""
+def work_table() -> HTML:
+    """What a step of each structure has to do at the MIDDLE depth."""
+    networks = [sizes(name, MIDDLE) for name in STRUCTURES]
     return page.columns(
-        pd.DataFrame([sizes(name, depth) | vars(work(**sizes(name, depth))) for name in STRUCTURES]),
+        pd.DataFrame([fields | vars(work(**fields)) for fields in networks]),
         structure="",
         width="maps",
         parameters=("parameters", 1, ","),

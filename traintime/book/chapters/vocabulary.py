@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,11 +29,6 @@ claim = claims.of_chapter("03")
 def by_vocabulary(book: Measurements) -> pd.DataFrame:
     """The sweep over the vocabulary as the model stands: the table trained with Adam."""
     return book.points(vocabulary=VOCABULARIES)
-
-
-def ran(book: Measurements) -> pd.DataFrame:
-    """The points of that sweep that ended well."""
-    return stored.chosen(by_vocabulary(book), status="ok")
 
 
 # The price of a row
@@ -85,17 +79,15 @@ def floors(book: Measurements) -> Values:
     return Values({stack: price.scaled(1 / floor_s(book)) for stack, price in with_adam(book).by_name.items()}, ".1f")
 
 
-def ratio_of_prices(book: Measurements, found: pd.DataFrame, above: Name, below: Name) -> Interval:
+def ratio_of_prices(
+    book: Measurements, found: pd.DataFrame, above: Name, below: Name, between: tuple[int, int] = PRICED
+) -> Interval:
     """How many times as much a row costs in one (stack, how) as in another. Raises KeyError where one has no cost."""
-    pairs = [pair_of(found, name, PRICED) for name in (above, below)]
+    pairs = [pair_of(found, name, between) for name in (above, below)]
     if any(len(pair) < 2 for pair in pairs):
         raise KeyError("a row has no known cost")
-    return book.interval(over, pd.concat(pairs))
-
-
-def over(s: np.ndarray) -> np.ndarray:
-    """A row's cost over another's, from the two steps of each; the rows between them are the same."""
-    return (s[1] - s[0]) / (s[3] - s[2])
+    # The rows between the two steps of each are the same.
+    return book.interval(lambda s: (s[1] - s[0]) / (s[3] - s[2]), pd.concat(pairs))
 
 
 @quantity
@@ -121,11 +113,6 @@ def too_short(book: Measurements) -> Values:
     return Values(missed, ".0%")
 
 
-def large_tables() -> Measurements:
-    """The machine on which LARGE tables ran: the reference, or else the first that has them."""
-    return stored.having(stored.of(), too_short)
-
-
 claim(
     1,
     "From 80,000 to 280,000 rows each further row costs more than moving Adam's bytes for it at the memory's speed "
@@ -142,22 +129,15 @@ claim(
 # The interventions
 
 
-WANTED: dict[str, Any] = {"vocabulary": VOCABULARIES, "optimizer": ["adam", "sgd"], "frozen": [False, True]}
-
-
 @functools.cache
 def by_way(book: Measurements) -> pd.DataFrame:
     """The points of the sweep over the vocabulary in each way of training the table."""
-    return book.points(**WANTED)
+    return book.points(vocabulary=VOCABULARIES, optimizer=["adam", "sgd"], frozen=[False, True])
 
 
 def intervened(book: Measurements) -> pd.DataFrame:
     """The points of those stacks on which every way of training was tried at two vocabularies or more."""
-    return in_every_way(by_way(book))
-
-
-def in_every_way(points: pd.DataFrame) -> pd.DataFrame:
-    """The rows of those stacks on which every way of training was tried at two vocabularies or more."""
+    points = by_way(book)
     points = points[points["how"].isin(WAYS)]
     sizes = points.groupby(["stack", "how"])["vocabulary"].nunique().unstack(fill_value=0)
     return points[points["stack"].isin(sizes.index[(sizes.reindex(columns=WAYS, fill_value=0) > 1).all(axis=1)])]
@@ -182,11 +162,10 @@ def growth(book: Measurements) -> pd.DataFrame:
             continue
         ends = int(shared[0]), int(shared[-1])
         for how in WAYS:
-            pair = pair_of(group, (stack, how), ends)
-            small, large = book.values(pair, "median_s")
+            small, large = book.values(pair_of(group, (stack, how), ends), "median_s")
             times = statistics.ratio(large, small, book.spread(stack), book.spread(stack))
-            both = pd.concat([pair, pair_of(group, (stack, "adam"), ends)])
-            share = Interval(1.0) if how == "adam" else book.interval(over, both)
+            names = (stack, how), (stack, "adam")
+            share = Interval(1.0) if how == "adam" else ratio_of_prices(book, group, *names, ends)
             row = {"stack": stack, "how": how, "from": ends[0], "to": ends[1]}
             rows.append(row | {"times": times, "share": share})
     return pd.DataFrame(rows, columns=["stack", "how", "from", "to", "times", "share"])
