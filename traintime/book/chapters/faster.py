@@ -121,7 +121,7 @@ def changes(book: Measurements) -> pd.DataFrame:
             both = (mine[mine[field] == value] for value in (usual, other))
             row["told"] = stored.interval(row).one_of(table["stack"].nunique()).excludes(1)
             rows.append(row | {"model": model, "change": change} | beside(*both))
-    columns = ["model", "change", "stack", "ratio", "low", "high", "number", "told", "memory", "disturbed"]
+    columns = ["model", "change", "stack", "ratio", "low", "high", "told", "memory", "disturbed"]
     return pd.DataFrame(rows, columns=columns)
 
 
