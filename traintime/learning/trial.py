@@ -70,7 +70,7 @@ class Trial(Fields):
     @property
     def key(self) -> str:
         """The file name: task, sizes, then what differs from the usual."""
-        return "-".join([*self.shown(True), *self.shown(False)])
+        return "-".join(self.shown())
 
 
 def make_trial(**fields: object) -> Trial:
