@@ -31,17 +31,17 @@ def planned(name: str, fields: dict[str, Any]) -> list[tuple[Trial, int]]:
     if type(seeds) is not int or seeds < 1:
         raise InputError("seeds", seeds, "is refused", "Give a whole number of 1 or more.")
     each = [fields | extra for extra in [{}, *fields.pop("also", [])]]
-    trials = [make_trial(**row) for one in each for row in combinations(one, f"the trials {name}")]
-    return [(trial, seeds) for trial in {trial.key: trial for trial in trials}.values()]
+    trials = dict.fromkeys(make_trial(**row) for one in each for row in combinations(one, f"the trials {name}"))
+    return [(trial, seeds) for trial in trials]
 
 
 def outstanding(plans: Iterable[tuple[Trial, int]], root: Path) -> list[tuple[Trial, list[int]]]:
     """The trials that lack results, with the seeds they lack. Raises InputError for one that is trained no more."""
-    wanted: dict[str, tuple[Trial, int]] = {}
+    wanted: dict[Trial, int] = {}
     for trial, number in plans:
-        wanted[trial.key] = (trial, max(number, wanted.get(trial.key, (trial, 0))[1]))
+        wanted[trial] = max(number, wanted.get(trial, 0))
     left = []
-    for trial, number in wanted.values():
+    for trial, number in wanted.items():
         missing = sorted(set(range(number)) - results.seeds(root, trial))
         if missing:
             trial.refuse_untrainable()
