@@ -160,10 +160,8 @@ def measure(
     if not chosen.present:
         raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
     machines.refuse_missing(point.run.device)
-    measuring.threads_of(point)
     if not beyond_memory:
-        available = machines.free_memory(point.run.device)
-        memory.refuse_beyond_memory(point, stack, available)
+        memory.refuse_beyond_memory(point, stack, machines.free_memory(point.run.device))
     protocol = validated(Protocol, {"steps": steps, "timeout_s": timeout}, "field of a protocol")
     with err.status(f"{stack} {point.key}") as status:
 
