@@ -91,6 +91,10 @@ USUAL = "rnn-v280000-e300-u128-l25-b100-adam"
             {"frozen": True, "dropout": 0.2, "tokens": "zipf", "words": 10, "mask": True, "loop": "fit"},
             f"{USUAL}-frozen-d0.2-zipf-w10-mask-fit",
         ),
+        ({"workload": "dense"}, "dense-i1000-h100-n4-o10-b256-adam"),
+        ({"workload": "lstm"}, "lstm-i32-u128-l25-b100-adam"),
+        ({"workload": "convnet", "images": "one-by-one"}, "convnet-s28-w5-f8-o10-b256-adam-one-by-one"),
+        ({"workload": "blocks"}, "blocks-residual-s32-w16-n8-o10-b32-adam"),
     ],
 )
 def test_the_key_names_every_size_and_what_differs_from_the_usual(changes, key):
@@ -204,6 +208,7 @@ def test_an_unknown_field_or_workload_is_refused_and_the_known_ones_are_named():
         ({"replicas": 2, "loop": "fit"}, "replicas", 2, "are for single steps on a CPU", "Leave out loop"),
         ({"feed": "decoded"}, "feed", "decoded", "makes images, which rnn does not read", "Take the workload blocks."),
         ({"recompute": True}, "recompute", True, "is nothing that rnn can do", "Take the workload dense."),
+        ({"workload": "blocks", "depth": 3}, "depth", 3, "leaves a convolution without", "larger or smaller by one."),
     ],
 )
 def test_fields_that_do_not_fit_together_are_refused(chosen, field, value, problem, remedy):
