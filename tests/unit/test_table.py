@@ -70,6 +70,7 @@ def test_a_row_has_the_steady_steps_in_seconds_without_warm_up(add):
     assert (row.steps, row.peak_bytes, row.parameters) == (3, 40, 166)
     assert (POINT.run.threads, row.threads) == (None, 2), "those that it ran with"
     assert (row.versions, row.path, row.code) == ("numpy 2.0.0", "OpenBLAS Zen", "0123456789ab")
+    assert add(code=None).code == "", "a value like another: what was measured so is pooled, and with nothing else"
     assert (row.protocol, row.fixed, row.disturbed, row.again) == ("2+3", True, False, False)
     assert set(POINT.fields) <= set(row.index)
 
@@ -80,23 +81,6 @@ def test_a_failed_invocation_has_holes_and_not_zeros(add, status):
     for column in ("step_s", "median_s", "min_s", "first_s", "peak_bytes", "steps"):
         assert math.isnan(failed[column]), column
     assert failed.vocabulary == 11
-
-
-@pytest.mark.parametrize(
-    ("changes", "column"),
-    [
-        ({"code": None}, "code"),
-        ({"threads": 1}, "threads"),
-        ({"protocol": {"warmup": 2, "steps": 9, "timeout_s": 1}}, "protocol"),
-    ],
-)
-def test_what_was_measured_in_another_way_is_told_apart(add, root, changes, column):
-    add()
-    add(**changes)
-    rows = table(root)
-    assert column in ALIKE
-    assert rows[column].nunique() == 2
-    assert len(rows.groupby(ALIKE, dropna=False)) == 2
 
 
 # The framework's own loop
