@@ -340,12 +340,6 @@ def test_memory_that_runs_out_is_a_status_and_not_a_crash():
     assert record["status"] == "oom", record
 
 
-def test_a_worker_that_takes_too_long_is_ended():
-    slow = Protocol(warmup=1, steps=50_000, timeout_s=3)
-    record = measure.measure(make_point(), stacks.get("numpy"), slow)
-    assert record["status"] == "timeout"
-
-
 @pytest.mark.skipif(bool(machine.gpus()), reason="there is a GPU")
 @on("rnn", ["2026-jax"])
 def test_a_gpu_that_is_not_there_is_an_error_and_no_number(workload, stack):
