@@ -15,6 +15,7 @@ from traintime import paths
 from traintime.errors import InputError
 from traintime.learning import results, tasks
 from traintime.learning.trial import Trial, make_trial
+from traintime.measuring.measure import default_threads
 from traintime.measuring.sweep import combinations
 
 SEEDS = 20
@@ -64,7 +65,7 @@ def run(
     """
     for name in sorted({trial.task for trial, _ in todo} & set(FETCHED)):
         tasks.load(name)
-    jobs = jobs or len(os.sched_getaffinity(0))
+    jobs = jobs or default_threads()
 
     def one(trial: Trial, seeds: list[int]) -> int:
         number = 0
@@ -74,9 +75,9 @@ def run(
             number += 1
         return number
 
+    parts = [(trial, seeds[part::jobs]) for trial, seeds in todo for part in range(min(jobs, len(seeds)))]
     with ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(one, trial, seeds[part::jobs]) for trial, seeds in todo for part in range(jobs)]
-        return sum(each.result() for each in as_completed(waiting))
+        return sum(each.result() for each in as_completed([pool.submit(one, *part) for part in parts]))
 
 
 def code(trial: Trial) -> str:
@@ -89,8 +90,6 @@ def code(trial: Trial) -> str:
 
 def in_a_process(trial: Trial, seeds: list[int]) -> Iterator[dict[str, Any]]:
     """Train these seeds in a fresh process of one thread, and give each result as it comes."""
-    if not seeds:
-        return
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     flags = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
     # TensorFlow takes its numbers of threads from variables of its own.
