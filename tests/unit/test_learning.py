@@ -77,10 +77,10 @@ def test_a_plan_is_every_combination_and_what_is_added():
     assert {seeds for _, seeds in plan} == {3}
 
 
-@pytest.mark.parametrize("seeds", [0, 1.5, "many"])
-def test_a_number_of_seeds_that_is_none_is_refused(seeds):
-    with pytest.raises(InputError, match=r"^seeds: "):
-        run.planned("x", {"seeds": seeds})
+@pytest.mark.parametrize("fields", [{"seeds": 0}, {"seeds": "many"}, {"also": 3}, {"also": [3]}], ids=str)
+def test_what_no_plan_can_have_is_refused_by_its_field(fields):
+    with pytest.raises(InputError, match=f"^{next(iter(fields))}: "):
+        run.planned("x", fields)
 
 
 def test_only_missing_seeds_are_trained_and_a_shared_trial_once(tmp_path):

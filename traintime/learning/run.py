@@ -16,7 +16,7 @@ from traintime.errors import InputError
 from traintime.learning import results, tasks
 from traintime.learning.trial import Trial, make_trial
 from traintime.measuring.measure import default_threads
-from traintime.measuring.sweep import combinations
+from traintime.measuring.sweep import combinations, settings
 
 SEEDS = 20
 FETCHED = ("imdb",)  # tasks whose data ship with no package
@@ -27,12 +27,12 @@ def planned(name: str, fields: dict[str, Any]) -> list[tuple[Trial, int]]:
     """The trials of one entry of a profile's `trials`, each with how many seeds it gets: every combination of the
     listed values, and of each in `also`.
     """
-    fields = dict(fields)
-    seeds = fields.pop("seeds", SEEDS)
+    fields = {"seeds": SEEDS, "also": []} | fields
+    seeds, also = fields.pop("seeds"), fields.pop("also")
     if type(seeds) is not int or seeds < 1:
         raise InputError("seeds", seeds, "is refused", "Give a whole number of 1 or more.")
-    each = [fields | extra for extra in [{}, *fields.pop("also", [])]]
-    trials = dict.fromkeys(make_trial(**row) for one in each for row in combinations(one, f"the trials {name}"))
+    sets = [fields | settings("also", name, extra) for extra in [{}, *(also if isinstance(also, list) else [also])]]
+    trials = dict.fromkeys(make_trial(**row) for one in sets for row in combinations(one, f"the trials {name}"))
     return [(trial, seeds) for trial in trials]
 
 
