@@ -5,6 +5,7 @@ process itself is what is tested, it is one of its own.
 """
 
 import contextlib
+import functools
 
 import psutil
 import pytest
@@ -43,10 +44,8 @@ def can_run(workload, stack, **fields):
 
 def each(rows, push=(), names="workload,stack"):
     """Parameters of a test; `make test` runs those of the stacks in `push`, the others have their turn."""
-    rest = [() if row[1] in push else pytest.mark.rest for row in rows]
-    return pytest.mark.parametrize(
-        names, [pytest.param(*row, marks=mark) for row, mark in zip(rows, rest, strict=True)]
-    )
+    marked = [pytest.param(*row, marks=() if row[1] in push else pytest.mark.rest) for row in rows]
+    return pytest.mark.parametrize(names, marked)
 
 
 def on(workload, names, **fields):
@@ -87,14 +86,11 @@ def together():
 @pytest.fixture(scope="module")
 def losses(together):
     """Losses and facts of a stack on a small point from the shared starting weights, each run once."""
-    known = {}
 
+    @functools.cache
     def run(stack, workload, **changes):
-        name = (stack, workload, *sorted(changes.items()))
-        if name not in known:
-            result = together(small(workload, **changes), stack, CHECK, task="check", steps=5)["result"]
-            known[name] = result["losses"], result["facts"]
-        return known[name]
+        result = together(small(workload, **changes), stack, CHECK, task="check", steps=5)["result"]
+        return result["losses"], result["facts"]
 
     return run
 
@@ -102,15 +98,7 @@ def losses(together):
 @pytest.fixture(scope="module")
 def measured(together):
     """The record of a stack's single steps, `fit` and an epoch, each run once."""
-    known = {}
-
-    def run(workload, stack):
-        point = small(workload, loop="epoch", sentences=60)
-        if (workload, stack) not in known:
-            known[workload, stack] = together(point, stack)
-        return known[workload, stack]
-
-    return run
+    return functools.cache(lambda workload, stack: together(small(workload, loop="epoch", sentences=60), stack))
 
 
 def reference(workload, **fields):
