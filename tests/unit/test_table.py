@@ -19,12 +19,7 @@ BEFORE = Path(__file__).parent / "data" / "table-of-schema-2.csv.gz"
 
 
 @pytest.fixture
-def root(tmp_path):
-    return tmp_path / "measurements"
-
-
-@pytest.fixture
-def add(root, invocation):
+def add(tmp_path, invocation):
     """Store one invocation of the small point; return its row of the table. Keywords as for the fixture `invocation`.
 
     of: what differs in the point; result: what differs in the invocation's result.
@@ -34,9 +29,9 @@ def add(root, invocation):
         point, made = make_point(**SMALL, **of or {}), invocation(status, **changes)
         if result:
             made["result"] |= result
-        path = records.file_of(root, "some-machine", "numpy", point.key, sentinel)
+        path = records.file_of(tmp_path, "some-machine", "numpy", point.key, sentinel)
         records.append(path, "some-machine", "numpy", point, made)
-        return table(root, sentinel=sentinel).query("key == @point.key").iloc[-1]
+        return table(tmp_path, sentinel=sentinel).query("key == @point.key").iloc[-1]
 
     return add
 
@@ -126,9 +121,9 @@ def test_what_the_system_counted_is_told_a_step_or_a_second_and_else_is_a_hole(a
     assert math.isnan(row.faults_a_step) and math.isnan(row.others_cores)
 
 
-def test_the_sentinel_is_kept_apart(add, root):
+def test_the_sentinel_is_kept_apart(add, tmp_path):
     add()
     add(sentinel=True, sweep="watched")
-    assert list(table(root).sweep) == ["made-up"]
-    assert list(table(root, sentinel=True).sweep) == ["watched"]
-    assert len(list(records.files(root))) == 2
+    assert list(table(tmp_path).sweep) == ["made-up"]
+    assert list(table(tmp_path, sentinel=True).sweep) == ["watched"]
+    assert len(list(records.files(tmp_path))) == 2
