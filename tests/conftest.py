@@ -92,7 +92,16 @@ def pytest_collection_modifyitems(config, items):
     if ring != rings.ALL:
         config.hook.pytest_deselected(items=[item for item in items if ring not in of_item[item]])
         items[:] = [item for item in items if ring in of_item[item]]
-    items.sort(key=lambda item: LONG.index(item.path.parent.name) if item.path.parent.name in LONG else len(LONG))
+    items.sort(key=place_of)
+
+
+def place_of(item):
+    """The long folders first; of the workers' tests those beside each other that can share a process of a stack."""
+    folder = item.path.parent.name
+    given = item.callspec.params if folder == "workers" and hasattr(item, "callspec") else {}
+    # A test that no stack here can run is parametrised by nothing, which has no order.
+    shared = (str(given.get(name, "")) for name in ("stack", "workload"))
+    return LONG.index(folder) if folder in LONG else len(LONG), *shared
 
 
 def pytest_runtest_setup(item):

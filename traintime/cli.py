@@ -115,13 +115,11 @@ def plain(annotation: Any) -> Any:
 def field_option(name: str, field: Any, hidden: bool) -> inspect.Parameter:
     """The option of a point's field: its name, description and usual value; None where it is not given."""
     kind = plain(field.annotation)
-    dashed = name.replace("_", "-")
     choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     usual = "" if field.default is None else f"; usually {field.default}"
     if kind is bool:
         usual = "; usually on" if field.default else ""
     option = typer.Option(
-        f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",
         help=field.description + usual,
         metavar="|".join(choices) or None,
         rich_help_panel="Sizes" if name in sizes_fields() else "How it is run",
@@ -160,10 +158,8 @@ def measure(
     if not chosen.present:
         raise InputError("stack", stack, "is not here", f"Add it: {chosen.add_command}")
     machines.refuse_missing(point.run.device)
-    measuring.threads_of(point)
     if not beyond_memory:
-        available = machines.free_memory(point.run.device)
-        memory.refuse_beyond_memory(point, stack, available)
+        memory.refuse_beyond_memory(point, stack, machines.free_memory(point.run.device))
     protocol = validated(Protocol, {"steps": steps, "timeout_s": timeout}, "field of a protocol")
     with err.status(f"{stack} {point.key}") as status:
 

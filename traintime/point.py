@@ -150,7 +150,7 @@ class Point(BaseModel):
     @property
     def key(self) -> str:
         """The file name: every size, then what differs from the usual."""
-        return "-".join([self.workload, *self.sizes.shown(True), *self.sizes.shown(False), *self.run.shown(False)])
+        return "-".join([self.workload, *self.sizes.shown(), *self.run.shown()])
 
     @property
     def fields(self) -> dict[str, Any]:

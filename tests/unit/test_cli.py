@@ -157,17 +157,11 @@ def assert_refused(answer, field, value, remedy):
         ("measure --device gpu --stack 2026-torch", "device", "gpu", "Take the device cpu."),
         ("measure --threads 3 --stack numpy", "threads", 3, "Give 2 or fewer."),
         ("measure --vocabulary 900000000 --stack numpy", "vocabulary", 900_000_000, "measure --beyond-memory"),
-        ("sweep --profile huge --dry-run", "profile", "huge", "Choose one of: colab, full, gpu, net, quick"),
-        ("learn --profile huge", "profile", "huge", "Choose one of: colab, full, gpu, net, quick"),
         ("sweep --only vocabulary --only everything", "sweep", "everything", "Choose one of: allocator, "),
     ],
 )
-def test_what_is_unknown_or_cannot_be_is_refused_and_nothing_is_started(
-    traintime, tmp_path, words, field, value, remedy
-):
-    to = ["--to", tmp_path / "to"] if words.startswith(("sweep", "learn")) else []
-    assert_refused(traintime(*words.split(), *to), field, value, remedy)
-    assert not (tmp_path / "to").exists()
+def test_what_is_unknown_or_cannot_be_is_refused_and_nothing_is_started(traintime, words, field, value, remedy):
+    assert_refused(traintime(*words.split()), field, value, remedy)
 
 
 @pytest.mark.parametrize(

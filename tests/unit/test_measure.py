@@ -452,12 +452,8 @@ def test_what_the_real_worker_measures_can_be_stored_and_shown(tmp_path):
     assert 0 < row.min_s <= row.median_s
     assert row.parameters == ALONE.work.parameters == 11 * 3 + 4 * 4 * (3 + 4 + 1) + 4 + 1
     assert row.code == code.same(code.current("rnn", "numpy"))
-    evidence = stored.result.evidence
-    steps = sum(stored.result.timing.steps_ns[1:]) / 1e9
-    assert steps <= evidence.seconds < steps + 0.5, "of the counted steps alone"
-    assert evidence.minor_faults >= 0
     if sys.platform == "linux":
-        assert evidence.others_cores is not None
+        assert stored.result.evidence.others_cores is not None
         assert row.path.startswith("OpenBLAS") or not row.path
 
 

@@ -3,15 +3,15 @@
 import contextlib
 import itertools
 import re
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
-import annotated_types
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from traintime import workloads
+from traintime.cli import plain
 from traintime.errors import InputError
 from traintime.point import Point, Run, axis_label, fields, make_point, sizes_fields
 from traintime.workloads.base import BY_ROW
@@ -19,37 +19,22 @@ from traintime.workloads.base import BY_ROW
 SIZES = ("vocabulary", "embedding", "units", "length", "batch")
 
 
-def values(annotation, limits=()):
-    """Values that a field of this type takes, by its annotation alone: a new field needs no line here."""
-    if get_origin(annotation) is Annotated:
-        inner, *found = get_args(annotation)
-        return values(inner, [*limits, *found])
-    if get_origin(annotation) is Literal:
-        return st.sampled_from(get_args(annotation))
-    if type(None) in (options := get_args(annotation)):
-        return st.none() | values(next(option for option in options if option is not type(None)), limits)
-    if annotation is bool:
-        return st.booleans()
-    if annotation is float:
-        assert any(isinstance(limit, annotated_types.Lt) for limit in flat(limits))
-        return st.integers(0, 99_999).map(lambda number: number / 100_000)
-    assert annotation is int, f"say here which values {annotation} may have"
-    return st.integers(1, 3_000_000)
+SHARES = st.integers(0, 99_999).map(lambda number: number / 100_000)
+OF_A_KIND = {bool: st.booleans(), int: st.integers(1, 3_000_000), float: SHARES}
 
 
-def flat(limits):
-    for limit in limits:
-        yield from getattr(limit, "metadata", [limit])
+def values(field):
+    """Values that a field takes, by its type alone: a new field needs no line here."""
+    if get_origin(field.annotation) is Literal:
+        return st.sampled_from(get_args(field.annotation))
+    of_its_kind = OF_A_KIND[plain(field.annotation)]
+    return st.none() | of_its_kind if type(None) in get_args(field.annotation) else of_its_kind
 
 
 def every_field(workload):
     """A strategy for each field that a point of the workload has, by name."""
-    annotations = {}
-    for owner in (workloads.get(workload), Run):
-        for base in reversed(owner.__mro__):
-            annotations |= getattr(base, "__annotations__", {})
-        annotations = {name: a for name, a in annotations.items() if name in fields()}
-    return {name: values(annotation) for name, annotation in annotations.items()} | {"replicas": st.integers(1, 3)}
+    own = workloads.get(workload).model_fields | Run.model_fields
+    return {name: values(field) for name, field in own.items()} | {"replicas": st.integers(1, 3)}
 
 
 # Points that are possible: those fields that need others are drawn with them.
@@ -106,6 +91,10 @@ USUAL = "rnn-v280000-e300-u128-l25-b100-adam"
             {"frozen": True, "dropout": 0.2, "tokens": "zipf", "words": 10, "mask": True, "loop": "fit"},
             f"{USUAL}-frozen-d0.2-zipf-w10-mask-fit",
         ),
+        ({"workload": "dense"}, "dense-i1000-h100-n4-o10-b256-adam"),
+        ({"workload": "lstm"}, "lstm-i32-u128-l25-b100-adam"),
+        ({"workload": "convnet", "images": "one-by-one"}, "convnet-s28-w5-f8-o10-b256-adam-one-by-one"),
+        ({"workload": "blocks"}, "blocks-residual-s32-w16-n8-o10-b32-adam"),
     ],
 )
 def test_the_key_names_every_size_and_what_differs_from_the_usual(changes, key):
@@ -219,6 +208,7 @@ def test_an_unknown_field_or_workload_is_refused_and_the_known_ones_are_named():
         ({"replicas": 2, "loop": "fit"}, "replicas", 2, "are for single steps on a CPU", "Leave out loop"),
         ({"feed": "decoded"}, "feed", "decoded", "makes images, which rnn does not read", "Take the workload blocks."),
         ({"recompute": True}, "recompute", True, "is nothing that rnn can do", "Take the workload dense."),
+        ({"workload": "blocks", "depth": 3}, "depth", 3, "leaves a convolution without", "larger or smaller by one."),
     ],
 )
 def test_fields_that_do_not_fit_together_are_refused(chosen, field, value, problem, remedy):

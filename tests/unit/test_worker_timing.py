@@ -1,13 +1,10 @@
 """The clock, with a clock that we move ourselves."""
 
-import importlib
 import itertools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from traintime import paths
 
 SECOND = 1_000_000_000
 PROTOCOL = {"warmup": 2, "steps": 3}
@@ -34,10 +31,8 @@ class FakeClock:
 
 
 @pytest.fixture(scope="module")
-def timing():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(paths.WORKER))
-        yield importlib.import_module("timing")
+def timing(worker_module):
+    return worker_module("timing")
 
 
 @pytest.fixture

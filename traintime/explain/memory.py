@@ -118,14 +118,12 @@ class MemoryModel:
     error: float
     repeat: float
 
-    def peak_bytes(self, work: Work, how: str = ADAM, frozen: int = 0) -> float:
-        """Peak memory of a process that trains this, bytes; how: optimizer, or "frozen" for a frozen table; frozen:
-        parameters that have neither a gradient nor a state.
-        """
-        return self.idle + self.beyond_idle(work, how, frozen)
+    def peak_bytes(self, work: Work, how: str = ADAM) -> float:
+        """Peak memory of a process that trains this, bytes; how: optimizer, or "frozen" for a frozen table."""
+        return self.idle + self.beyond_idle(work, how)
 
     def beyond_idle(self, work: Work, how: str = ADAM, frozen: int = 0) -> float:
-        """The same without what the stack holds before it trains."""
+        """The same without what the stack holds idle; frozen: parameters that have neither a gradient nor a state."""
         return self.runtime + self.of_model(work, how, frozen)
 
     def of_model(self, work: Work, how: str = ADAM, frozen: int = 0) -> float:

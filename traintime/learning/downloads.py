@@ -19,10 +19,8 @@ def load(name: str, reader: Callable[[], Any], field: str, value: str, instead: 
     try:
         return reader()
     except Exception as error:  # what Keras raises differs with what went wrong
-        kind = type(error).__name__
+        problem, remedy = "cannot be fetched", "Connect to the network"
         if was_there:
-            problem = f"cannot be had: {path} was damaged, and no other could be fetched ({kind})"
-            raise InputError(field, value, problem, f"Put a sound {name} there, or {instead}.") from None
-        raise InputError(
-            field, value, f"cannot be fetched ({kind})", f"Connect to the network, or {instead}."
-        ) from None
+            problem = f"cannot be had: {path} was damaged, and no other could be fetched"
+            remedy = f"Put a sound {name} there"
+        raise InputError(field, value, f"{problem} ({type(error).__name__})", f"{remedy}, or {instead}.") from None

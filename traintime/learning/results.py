@@ -27,7 +27,6 @@ def seeds(root: Path, trial: Trial) -> set[int]:
 
 def append(root: Path, trial: Trial, result: dict[str, Any]) -> None:
     """Store one seed's result, whole or not at all; one that is there already stays."""
-    root.mkdir(parents=True, exist_ok=True)
     path = root / f"{trial.key}.json"
     with records.lock(path):
         if result["seed"] in seeds(root, trial):

@@ -15,7 +15,8 @@ from traintime import paths
 from traintime.errors import InputError
 from traintime.learning import results, tasks
 from traintime.learning.trial import Trial, make_trial
-from traintime.measuring.sweep import combinations
+from traintime.measuring.measure import default_threads
+from traintime.measuring.sweep import combinations, settings
 
 SEEDS = 20
 FETCHED = ("imdb",)  # tasks whose data ship with no package
@@ -26,22 +27,22 @@ def planned(name: str, fields: dict[str, Any]) -> list[tuple[Trial, int]]:
     """The trials of one entry of a profile's `trials`, each with how many seeds it gets: every combination of the
     listed values, and of each in `also`.
     """
-    fields = dict(fields)
-    seeds = fields.pop("seeds", SEEDS)
+    fields = {"seeds": SEEDS, "also": []} | fields
+    seeds, also = fields.pop("seeds"), fields.pop("also")
     if type(seeds) is not int or seeds < 1:
         raise InputError("seeds", seeds, "is refused", "Give a whole number of 1 or more.")
-    each = [fields | extra for extra in [{}, *fields.pop("also", [])]]
-    trials = [make_trial(**row) for one in each for row in combinations(one, f"the trials {name}")]
-    return [(trial, seeds) for trial in {trial.key: trial for trial in trials}.values()]
+    sets = [fields | settings("also", name, extra) for extra in [{}, *(also if isinstance(also, list) else [also])]]
+    trials = dict.fromkeys(make_trial(**row) for one in sets for row in combinations(one, f"the trials {name}"))
+    return [(trial, seeds) for trial in trials]
 
 
 def outstanding(plans: Iterable[tuple[Trial, int]], root: Path) -> list[tuple[Trial, list[int]]]:
     """The trials that lack results, with the seeds they lack. Raises InputError for one that is trained no more."""
-    wanted: dict[str, tuple[Trial, int]] = {}
+    wanted: dict[Trial, int] = {}
     for trial, number in plans:
-        wanted[trial.key] = (trial, max(number, wanted.get(trial.key, (trial, 0))[1]))
+        wanted[trial] = max(number, wanted.get(trial, 0))
     left = []
-    for trial, number in wanted.values():
+    for trial, number in wanted.items():
         missing = sorted(set(range(number)) - results.seeds(root, trial))
         if missing:
             trial.refuse_untrainable()
@@ -64,7 +65,7 @@ def run(
     """
     for name in sorted({trial.task for trial, _ in todo} & set(FETCHED)):
         tasks.load(name)
-    jobs = jobs or len(os.sched_getaffinity(0))
+    jobs = jobs or default_threads()
 
     def one(trial: Trial, seeds: list[int]) -> int:
         number = 0
@@ -74,9 +75,9 @@ def run(
             number += 1
         return number
 
+    parts = [(trial, seeds[part::jobs]) for trial, seeds in todo for part in range(min(jobs, len(seeds)))]
     with ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(one, trial, seeds[part::jobs]) for trial, seeds in todo for part in range(jobs)]
-        return sum(each.result() for each in as_completed(waiting))
+        return sum(each.result() for each in as_completed([pool.submit(one, *part) for part in parts]))
 
 
 def code(trial: Trial) -> str:
@@ -89,8 +90,6 @@ def code(trial: Trial) -> str:
 
 def in_a_process(trial: Trial, seeds: list[int]) -> Iterator[dict[str, Any]]:
     """Train these seeds in a fresh process of one thread, and give each result as it comes."""
-    if not seeds:
-        return
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     flags = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
     # TensorFlow takes its numbers of threads from variables of its own.

@@ -83,9 +83,8 @@ class Plan:
         pairs: dict[tuple[str, str], tuple[Point, Stack]] = {}
         for extra in [{}, *entry.also]:
             wanted = {"stacks": list(stacks.ALL)} | (entry.model_extra or {}) | extra
-            chosen = [stacks.get(row["stacks"]) for row in combinations({"stacks": wanted.pop("stacks")}, where)]
-            points = [make_point(**row) for row in combinations(wanted, where)]
-            for point, stack in itertools.product(points, chosen):
+            for row in combinations(wanted, where):
+                stack, point = stacks.get(row.pop("stacks")), make_point(**row)
                 stacks.refuse_impossible(point, stack)
                 pairs.setdefault((stack.name, point.key), (point, stack))
         return cls(name, [pairs[key] for key in sorted(pairs)], entry.rounds, protocol, entry.beyond_memory)

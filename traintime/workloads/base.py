@@ -136,14 +136,14 @@ class Fields(BaseModel):
         """How the field appears in a key."""
         return next(item for item in cls.model_fields[name].metadata if isinstance(item, InKey))
 
-    def shown(self, always: bool) -> list[str]:
-        """The parts of the key: those that always stand, or the rest."""
-        parts = []
+    def shown(self) -> list[str]:
+        """The parts of the key: those that always stand, then what differs from the usual."""
+        always, differs = [], []
         for name, field in type(self).model_fields.items():
             how, value = self.in_key(name), getattr(self, name)
-            if how.always == always and (always or value != field.default):
-                parts.append(how.text(value))
-        return [part for part in parts if part]
+            if how.always or value != field.default:
+                (always if how.always else differs).append(how.text(value))
+        return [part for part in always + differs if part]
 
 
 Count = Annotated[int, Field(gt=0, strict=True)]
