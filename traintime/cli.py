@@ -195,7 +195,7 @@ def run_sweep(
     """Measure whole sweeps, round by round in random order; what is in the folder already is not repeated."""
     plans = sweep.plans(profile, only)
     if dry_run:
-        tasks = sweep.outstanding(plans, to, machines.this())
+        tasks = sweep.outstanding(plans, to, machines.this(to))
         for task in tasks:
             out.print(f"round {task.round}  {task.stack.name}  {task.point.key}")
         err.print(f"{len(tasks)} invocations are outstanding")

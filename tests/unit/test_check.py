@@ -410,7 +410,7 @@ def test_a_sweep_that_is_killed_and_goes_on_is_without_fault_at_any_time(bare, i
     """Whatever crashes, is disturbed or killed, however long the pause; no other test checks a sweep's own files."""
     monkeypatch.setattr(records.os, "fsync", lambda file: None)
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
-    monkeypatch.setattr(machine, "this", lambda: MACHINE)
+    monkeypatch.setattr(machine, "this", lambda *_: MACHINE)
     chance, clock, first_ns = random.Random(seed), [datetime(2026, 1, 2, 3, 4, 5)], itertools.count(10**6)
     pairs = [(POINT, stacks.get("numpy")), (POINT, stacks.get("2026-jax")), (POINT, stacks.get("2026-torch"))]
     plans = [sweep.Plan(name, pairs, 4, Protocol(steps=3)) for name in ("one", "two")]

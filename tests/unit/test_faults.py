@@ -32,7 +32,7 @@ def made_up_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
-    monkeypatch.setattr(machine, "this", lambda: MACHINE)
+    monkeypatch.setattr(machine, "this", lambda *_: MACHINE)
     monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
     monkeypatch.setattr(machine, "free_memory", lambda device: 2**33)
     monkeypatch.setattr(records.os, "fsync", lambda file: None)

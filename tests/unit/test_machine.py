@@ -34,20 +34,24 @@ def test_the_key_is_a_readable_name(cpu, changes, expected):
 
 
 def test_a_processor_of_another_stepping_has_a_key_of_its_own(monkeypatch, tmp_path):
-    """This machine is of stepping 1; another one, described in the folder, has its key, with what is changed."""
+    """This machine is of stepping 1; another one, in the folder or in the book, has its key, with what is changed."""
     described = {"cpu": "Intel Xeon", "family": 6, "model": 167, "cores": 2, "memory_bytes": 24 * GIB, "gpus": []}
     described |= {"stepping": 1, "instruction_sets": ["avx2", "amx_tile"]}
     monkeypatch.setattr(machine, "describe", lambda: described)
+    monkeypatch.setattr(machine.paths, "MEASUREMENTS", tmp_path / "book")
     key = "intel-xeon-family6-model167-2-cores-24-gib"
     assert machine.this(tmp_path) == key
-    (tmp_path / key).mkdir()
-    for changes, expected in (
-        ({}, key),
-        ({"stepping": 8}, f"{key}-stepping1"),
-        ({"instruction_sets": ["avx2"]}, f"{key}-stepping1"),
-        ({"stepping": None, "instruction_sets": None}, key),  # what an older description does not tell
+    for folder, (changes, expected) in itertools.product(
+        (tmp_path, tmp_path / "book"),
+        (
+            ({"stepping": 8}, f"{key}-stepping1"),
+            ({"instruction_sets": ["avx2"]}, f"{key}-stepping1"),
+            ({"stepping": None, "instruction_sets": None}, key),  # what an older description does not tell
+            ({}, key),
+        ),
     ):
-        (tmp_path / key / "machine.json").write_text(json.dumps(described | changes))
+        (folder / key).mkdir(parents=True, exist_ok=True)
+        (folder / key / "machine.json").write_text(json.dumps(described | changes))
         assert machine.this(tmp_path) == expected
 
 

@@ -55,7 +55,7 @@ def test_a_text_of_a_file_is_shown_as_it_is(text):
 
 @pytest.mark.parametrize("column", ["versions", "started"])
 def test_the_foot_of_a_page_shows_markup_of_a_file_as_text(monkeypatch, column):
-    monkeypatch.setattr(page.machine, "this", lambda: "machine")
+    monkeypatch.setattr(page.machine, "this", lambda *_: "machine")
     rows = pd.DataFrame([{"versions": "numpy 2.4.6", "started": "2026-01-02T03:04:05Z"} | {column: "<img src=x>" * 2}])
     foot = page.made_by(SimpleNamespace(rows=rows)).data
     assert set(re.findall(r"<(\w+)", foot)) == {"details", "summary", "p", "code"}

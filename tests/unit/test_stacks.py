@@ -308,8 +308,14 @@ def test_a_cpu_worker_sees_no_gpu_and_a_gpu_worker_the_chosen_one(monkeypatch):
     assert "LD_LIBRARY_PATH" not in cpu
 
 
-def test_onednn_is_switched_by_its_variable_or_left_alone():
-    stack = stacks.get("2026-tensorflow")
-    for onednn, switch in (("on", "1"), ("off", "0")):
-        variable = {"TF_ENABLE_ONEDNN_OPTS": switch}
-        assert stack.environment(2, Run(onednn=onednn)) == stack.environment(2) | variable
+@pytest.mark.parametrize(
+    ("stack", "run", "variable"),
+    [
+        ("2026-tensorflow", {"onednn": "on"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
+        ("2026-tensorflow", {"onednn": "off"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}),
+        ("numpy", {"openblas": "Haswell"}, {"OPENBLAS_CORETYPE": "Haswell"}),
+    ],
+)
+def test_kernels_are_chosen_by_their_variable_or_left_alone(stack, run, variable):
+    stack = stacks.get(stack)
+    assert stack.environment(2, Run(**run)) == stack.environment(2) | variable

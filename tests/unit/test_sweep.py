@@ -46,7 +46,7 @@ def quiet_machine(monkeypatch, missing, tmp_path):
     monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: stack.name not in missing))
     monkeypatch.setattr(allocators, "present", lambda name: name not in missing)
-    monkeypatch.setattr(machine, "this", lambda: MACHINE)
+    monkeypatch.setattr(machine, "this", lambda *_: MACHINE)
     monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
     monkeypatch.setattr(machine, "free_memory", lambda device: 8 * 2**30)
     monkeypatch.setattr(measuring, "default_threads", lambda: 2)
@@ -321,7 +321,7 @@ def test_whatever_came_before_the_same_command_measures_what_is_left_and_nothing
 @pytest.mark.parametrize(
     ("patched", "changes"),
     [
-        ((machine, "this", lambda: "another-machine"), {}),
+        ((machine, "this", lambda *_: "another-machine"), {}),
         ((code, "current", lambda workload, api: f"new{api}"), {}),
         (None, {"protocol": {"steps": 12}}),
     ],
@@ -395,7 +395,7 @@ root, log, lock, fields, made = Path(sys.argv[1]), sys.argv[2], sys.argv[3], *ma
 kills = int(sys.argv[6])
 sweep.LOCK, paths.STACKS = Path(lock), root.parent / "stacks"
 stacks.Stack.present = property(lambda stack: True)
-machine.this = lambda: "some-machine"
+machine.this = lambda *_: "some-machine"
 machine.describe = lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []}
 machine.free_memory = lambda device: 2**33
 rates = {"bandwidth_bytes_per_s": 1.0, "matmul_flop_per_s": 1.0}

@@ -143,4 +143,4 @@ def run(
     for line in _crashes(root) + _disturbed(root):
         display(Markdown(line))
     # What another processor has measured here before, with these sources, is none of this run's.
-    return Measurements(table(root, machine.this()), root=root, usual={"device": ANY})
+    return Measurements(table(root, machine.this(root)), root=root, usual={"device": ANY})

@@ -106,15 +106,15 @@ def key(machine: dict[str, Any]) -> str:
 
 
 def this(root: Path = paths.MEASUREMENTS) -> str:
-    """The key of this machine, among those that are described in a folder of measurements.
+    """The key of this machine, among those that the book and the folder root of measurements describe.
 
     Two processors may agree in all that a key is made of, and differ: where the machine that has the key is of another
     stepping, or has other instruction sets, this one's tells its own stepping, too.
     """
     here = describe()
     name = key(here)
-    other = described(root / name)
-    if all(other.get(each) in (None, here.get(each)) for each in ALIKE):
+    others = (described(folder / name) for folder in {paths.MEASUREMENTS, root})
+    if all(other.get(each) in (None, here.get(each)) for other in others for each in ALIKE):
         return name
     return further_key(here)
 

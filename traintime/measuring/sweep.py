@@ -275,7 +275,7 @@ def run(
     if any(plan.together for plan in plans) and root.resolve().is_relative_to(paths.MEASUREMENTS.resolve()):
         problem = "takes what ran in a process of its own, and these configurations share processes"
         raise InputError("folder", str(root), problem, "Name another folder, or run the sweep without together.")
-    machine_key = machine.this()
+    machine_key = machine.this(root)
     end = time.monotonic() + within_s
     with _alone(root / machine_key), Together() as shared:
         records.clear(root / machine_key)
