@@ -201,14 +201,14 @@ def timeline(rows: Mapping[str, Sequence[Piece]], note: str = "time") -> Figure:
     rows: by name, pieces from left to right: length, part of a step (of PART), text in the bar ("" for none).
     note: what runs from left to right.
     """
-    height = 0.7 + 0.5 * len(rows)
-    figure, (axis,) = sheet(height, figsize=(7, height))
+    written = {"ha": "center", "va": "center", "fontsize": 8.5, "linespacing": 0.95}
+    figure, (axis,) = sheet(0.7 + 0.5 * len(rows))
     for place, pieces in enumerate(rows.values()):
         start = 0.0
         for length, part, text in pieces:
             axis.barh(place, length, left=start, height=0.62, color=PART[part], edgecolor="white", label=part)
             ink = "black" if part in ("update", "overhead") else "white"
-            axis.text(start + length / 2, place, text, ha="center", va="center", fontsize=9, color=ink)
+            axis.text(start + length / 2, place, text, color=ink, **written)
             start += length
     axis.set_yticks(range(len(rows)), list(rows))
     axis.invert_yaxis()
