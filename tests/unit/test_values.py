@@ -91,10 +91,12 @@ def test_a_number_that_names_nothing_fails_with_its_expression(wrong):
     [("{eval}`book`", []), ("{eval}`boook.most`", ["boook"]), ("{eval}`pool.gainz(book)`", ["pool.gainz"])],
 )
 def test_a_mistyped_name_is_found_without_running_anything(tmp_path, text, missing):
-    path = tmp_path / "one.ipynb"
-    nbformat.write(notebook(text, "from traintime.book.chapters import pool\nbook = 1"), path)
-    found = numbers.unknown(path)
-    assert [line.split(" names ")[1].split(",")[0] for line in found] == missing
+    chapter, page = tmp_path / "one.ipynb", tmp_path / "one.md"
+    nbformat.write(notebook(text, "from traintime.book.chapters import pool\nbook = 1"), chapter)
+    page.write_text(text)
+    for source in (chapter, page):
+        found = numbers.unknown(source)
+        assert [line.split(" names ")[1].split(",")[0] for line in found] == missing
 
 
 def test_of_many_values_a_failed_finding_shows_one_that_refutes():

@@ -1,6 +1,5 @@
 """Stage the executed chapters and build the HTML."""
 
-import importlib
 import os
 import re
 import shutil
@@ -67,10 +66,7 @@ def stage(profile: str, staging: Path) -> None:
     staged |= {f"_static/{path.name}": path.read_bytes() for path in (paths.ROOT / "_static").iterdir()}
     staged |= {name: text.encode() for name, text in calculator.fragments().items()}
     staged["claims.md"] = appendix.claims(staged["claims.md"].decode()).encode()
-    # The pages without code name what the chapters' modules compute.
-    names: dict[str, object] = {"book": stored.of()}
-    for chapter, name in chapters_of.MODULES.items():
-        names[name] = importlib.import_module(chapters_of.module(chapter))
+    names = {"book": stored.of()} | chapters_of.modules()
     for name in PAGES:
         text = staged[name].decode()
         said = numbers.evaluated(numbers.EVAL.findall(text), names)

@@ -97,15 +97,17 @@ def judge_command(label: Annotated[str, typer.Argument(help="A claim's number, s
 
 @app.command("check-notebooks")
 def check_notebooks_command() -> None:
-    """Fail when a source notebook holds outputs, lacks its parameters cell, has a measured number in its prose, or
-    names a number there that nothing defines.
+    """Fail when a source notebook holds outputs, lacks its parameters cell, or has a measured number in its prose, or
+    when it or a page names a number that nothing defines.
     """
-    from traintime.book import numbers, prose
+    from traintime.book import build, numbers, prose
 
     notebooks = sorted(paths.CHAPTERS.glob("*.ipynb"))
     problems = prose.notebooks_with_outputs(notebooks)
     for path in notebooks:
-        problems += prose.typed_numbers(path) + numbers.unknown(path)
+        problems += prose.typed_numbers(path)
+    for path in [*notebooks, *(paths.ROOT / page for page in build.PAGES)]:
+        problems += numbers.unknown(path)
     _end(problems)
 
 

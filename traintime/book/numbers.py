@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 from IPython.display import display
 
-from traintime.book import markup, stored, uses
+from traintime.book import chapters, markup, stored, uses
 from traintime.errors import InputError
 
 EVAL = re.compile(r"\{eval\}`([^`]+)`")
@@ -91,19 +91,26 @@ def _figures(notebook: nbformat.NotebookNode) -> list[Any]:
     return [figure for figure in figures if "caption" in figure]
 
 
-def unknown(notebook: Path) -> list[str]:
-    """Expressions of a source notebook that name what neither its code nor a module that it imports defines."""
-    code = ast.parse(uses.code_of(notebook))
-    known = uses.names(code, ast.Store) | set(dir(builtins))
-    ours = [node for node in code.body if isinstance(node, ast.ImportFrom) and node.module.startswith("traintime.book")]
+def unknown(source: Path) -> list[str]:
+    """Expressions of a source notebook, or of a page without code, that name what neither its code nor a module that it
+    imports defines; a page has the book and every chapter's module.
+    """
     imported: dict[str, Any] = {}
-    exec(compile(ast.Module(ours, []), notebook.name, "exec"), imported)
+    if source.suffix == ".ipynb":
+        code, expressions = ast.parse(uses.code_of(source)), named(nbformat.read(source, as_version=4))
+        known = uses.names(code, ast.Store)
+        ours = [one for one in code.body if isinstance(one, ast.ImportFrom) and one.module.startswith("traintime.book")]
+        exec(compile(ast.Module(ours, []), source.name, "exec"), imported)
+    else:
+        imported, expressions = chapters.modules(), EVAL.findall(source.read_text())
+        known = {"book", *imported}
+    known |= set(dir(builtins))
     found = []
-    for each in named(nbformat.read(notebook, as_version=4)):
+    for each in expressions:
         tree = ast.parse(each, mode="eval")
         missing = uses.names(tree, ast.Load) - uses.names(tree, ast.Store) - known
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
                 missing |= set() if hasattr(imported[node.value.id], node.attr) else {ast.unparse(node)}
-        found += [f"{notebook.name}: {{eval}}`{each}` names {name}, which nothing defines" for name in sorted(missing)]
+        found += [f"{source.name}: {{eval}}`{each}` names {name}, which nothing defines" for name in sorted(missing)]
     return found

@@ -1,6 +1,7 @@
 """What each chapter computes and asserts: one module a chapter, with its claims."""
 
 import importlib
+from types import ModuleType
 
 from traintime.book.claims import REGISTERED, Claim
 
@@ -30,6 +31,11 @@ MOVED = dict.fromkeys(("08.8", "08.9", "08.17", "08.21"), "17-fused-learns")
 def module(chapter: str) -> str:
     """The module that the chapter's page calls; importing it registers the chapter's claims."""
     return f"traintime.book.chapters.{MODULES[chapter]}"
+
+
+def modules() -> dict[str, ModuleType]:
+    """Every chapter's module by its name: what the pages without code may name."""
+    return {name: importlib.import_module(module(chapter)) for chapter, name in MODULES.items()}
 
 
 def of(chapter: str) -> list[Claim]:
