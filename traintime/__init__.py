@@ -19,6 +19,8 @@ PUBLIC = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "deferred":  # a module
+        return importlib.import_module("traintime.deferred")
     if name not in PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(PUBLIC[name]), name)
@@ -27,4 +29,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *PUBLIC})
+    return sorted({*globals(), *PUBLIC, "deferred"})

@@ -56,6 +56,14 @@ def test_a_probed_model_is_as_it_was_before():
     assert one.memory.value > 1e8
 
 
+def test_the_copies_that_put_a_model_back_are_known():
+    model = reader()
+    trainer = KerasTrainer(model)
+    with trainer.restored():
+        kept = sum(each.nbytes for each in state(model))
+        assert kept <= trainer.kept_bytes < 1.01 * kept, "and seeds"
+
+
 def test_what_it_says_of_a_training_is_near_what_that_takes():
     """A ratio within one run, and a generous one: what else the machine does is not ours to know."""
     model = reader()

@@ -130,6 +130,11 @@ def seen(batch, step, peak=None):
     return Trained(batch, 1.0, 5, (step, step), 0.0, peak)
 
 
+@pytest.mark.parametrize(("blocks", "growth"), [((1, 9), 1), ((1, 2, 3), 3), ((2, 2, 9, 2, 3, 3), 1.5)])
+def test_steps_that_grow_are_seen_by_the_last_third(blocks, growth):
+    assert Trained(10, 1.0, 5, blocks, 0.0, None).growth == growth
+
+
 def test_a_line_has_no_negative_cost():
     cheaper = Probe(seen(100, 0.1), seen(25, 0.2), 1.0)
     assert cheaper.step_s(400) == pytest.approx(0.1)

@@ -148,6 +148,51 @@ def test_batches_come_from_all_over_a_sorted_epoch_or_it_is_said():
         assert any("differ in size" in each for each in one.warnings) == told
 
 
+@pytest.mark.parametrize(
+    ("sampler", "samples"),
+    [
+        (lambda data: torch.utils.data.SubsetRandomSampler(range(16)), 16),
+        (lambda data: torch.utils.data.RandomSampler(data, num_samples=24), 24),
+    ],
+)
+def test_an_epoch_is_what_the_sampler_takes_and_no_random_number_is_drawn(sampler, samples):
+    data, module = torch.utils.data.TensorDataset(torch.randn(64, 20), torch.zeros(64, 1)), nn.Linear(20, 1)
+    loader, before = torch.utils.data.DataLoader(data, 8, sampler=sampler(data)), torch.get_rng_state()
+    assert traintime.estimate(module, **trained(module, loader), seconds=1).samples == samples
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+class Counted(Lengths):
+    def __len__(self):
+        return 64
+
+
+def test_an_iterable_dataset_may_say_its_length():
+    module = nn.Linear(20, 1)
+    one = traintime.estimate(module, **trained(module, torch.utils.data.DataLoader(Counted())), seconds=1)
+    assert one.samples == 64
+
+
+def test_the_copy_that_is_kept_is_none_of_the_trainings_memory():
+    module = nn.Linear(4096, 4096)
+    trainer = of(module, (torch.randn(8, 4096), torch.zeros(8, 4096)))
+    with trainer.restored():
+        assert trainer.kept_bytes == sum(each.nbytes for each in module.parameters())
+        trainer.forget_peak()
+        assert process.now() - trainer.peak_bytes() == pytest.approx(trainer.kept_bytes, rel=0.3)
+
+
+def test_a_module_of_half_precision_is_half_as_large_and_says_so():
+    half, whole = (nn.Linear(64, 64, dtype=dtype) for dtype in (torch.bfloat16, torch.float32))
+    data = (torch.randn(8, 64), torch.zeros(8, 64))
+    of_half, of_whole = (
+        ModelDescription.from_module(of(each, tuple(one.to(each.weight.dtype) for one in data)), 8)
+        for each in (half, whole)
+    )
+    assert 2 * of_half.work.parameters == of_whole.work.parameters
+    assert (of_half.dtype, of_whole.dtype) == ("bfloat16", "float32")
+
+
 def test_a_module_that_is_compiled_stays_so():
     compiled = torch.compile(nn.Linear(20, 1), backend="eager")
     traintime.module_memory(compiled, **trained(compiled, (torch.randn(8, 20), torch.zeros(8, 1))))
@@ -168,6 +213,7 @@ def test_a_sparse_table_is_updated_where_it_was_read(kind):
     dense, sparse = described(False), described(True)
     assert dense.work.trained - sparse.work.trained == 8 * (5000 - 10 * 6)
     assert (dense.frozen, sparse.frozen) == (0, 8 * 5000)
+    assert (dense.by_rows, sparse.by_rows) == (0, 10 * 6 * 8), "these rows grow with the batch"
     assert any("sparse=True" in one.what for one in advice.helps(PricedWork(dense, OF_UPDATE), 10))
     assert not any("sparse" in one.what for one in advice.helps(PricedWork(sparse, OF_UPDATE), 10))
 
@@ -298,6 +344,7 @@ def test_shared_parameters_count_once_and_depth_sums():
     ids = torch.randint(0, 50, (30, 6))
     each = traintime.module_memory(module, **trained(module, {"input_ids": ids, "labels": ids}, None))
     assert each["parameters"].sum() == 4 * (50 * 8 + 50)
+    assert ModelDescription.from_module(of(module, {"input_ids": ids, "labels": ids}, loss=None), 10).table == 0
     whole = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), nn.Linear(4, 1))
     table = traintime.module_memory(whole, **trained(whole, (torch.randn(8, 4), torch.randn(8, 1))), depth=1)
     assert table.loc["0", "parameters"] == 4 * 2 * 20

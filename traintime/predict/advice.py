@@ -43,7 +43,7 @@ class PricedWork:
 def limited_by(parts: Mapping[str, float]) -> str:
     """The largest part of a step in words, with its share. parts: seconds a step (terms.by_part), and WAIT."""
     name = max(parts, key=lambda part: parts[part])
-    why = "more workers, or samples prepared once" if name == WAIT else PARTS[name].explanation
+    why = "another number of workers, or samples prepared once" if name == WAIT else PARTS[name].explanation
     return f"{name}, {parts[name] / sum(parts.values()):.0%} of a step: {why}"
 
 
@@ -67,8 +67,10 @@ def helps(priced: PricedWork, batch: int, waits: float = 0.0) -> tuple[Help, ...
 def _changes(model: ModelDescription, batch: int) -> Iterator[tuple[str, ModelDescription, int]]:
     """What is changed, the model and its step then, and the step's samples."""
     work, table, optimizer, many = model.work, model.table, model.optimizer, batch * TIMES
-    larger = {name: getattr(work, name) * TIMES for name in BY_SAMPLE}
-    yield f"batches {TIMES} times as large ({many})", replace(model, work=replace(work, **larger)), many
+    larger = replace(work, **{name: getattr(work, name) * TIMES for name in BY_SAMPLE})
+    more = (TIMES - 1) * model.by_rows
+    larger = _with_update(larger, work.trained + more, 1 + more / max(work.trained, 1))
+    yield f"batches {TIMES} times as large ({many})", replace(model, work=larger), many
     if (update := UPDATES.get(optimizer)) and update.slots:
         shares = UPDATES["sgd"].bytes / update.bytes, UPDATES["sgd"].flops / update.flops
         plain = replace(model, work=_with_update(work, work.trained, *shares), how="sgd")

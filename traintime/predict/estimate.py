@@ -95,7 +95,7 @@ def estimate(
         if data is not None:
             problem = "is for models; a step makes batches of its own"
             raise InputError("data", type(data).__name__, problem, "Leave it out.")
-        with process.shown():
+        with process.shown(put_back=False):
             evidence = probed_evidence(request, None, StepTrainer(step))
     elif isinstance(model, Point):
         if tier == "probed":
@@ -134,7 +134,7 @@ def _from_smaller(request: Request, model: Any) -> Evidence:
     small = ModelDescription.from_model(probe, request.probe_batch or request.batch, None, request.length)
     large = ModelDescription.from_model(model, request.batch, request.optimizer or probe.optimizer, request.length)
     present = 0 if model is probe else FLOAT * large.work.parameters
-    with trainer.restored(values=request.keep), process.shown():
+    with trainer.restored(values=request.keep), process.shown(request.keep):
         base = costs(trainer.stack, process.allocator(), process.rates())
         return scaled_evidence(request, small, large, trainer, base, present)
 
@@ -172,7 +172,7 @@ def _from_model(request: Request, model: Any) -> Evidence:
                 remedy = "Take tier='formula', a smaller batch, or a smaller model."
                 raise InputError("model", model.name, lacking, remedy)
             return formula_evidence(request, work).after(f"not probed: it {lacking}")
-    with trainer.restored(values=request.keep), process.shown():
+    with trainer.restored(values=request.keep), process.shown(request.keep):
         evidence = probed_evidence(request, work, trainer)
     return evidence.after(untold) if untold else evidence
 

@@ -24,6 +24,7 @@ from traintime.workloads.base import FLOAT, FLOAT32
 ALONE = (math.log(2) / 1.645, SURE)
 BUSY = "ask again without them"
 ALIKE = 0.3  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
+GROWS = 1.5  # times as long at the end of a probe as at its beginning, from which on it is said
 FRESH = 2**25  # bytes of a block beyond which glibc maps fresh pages whenever it is asked for one (M_MMAP_THRESHOLD)
 
 
@@ -213,7 +214,8 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
     samples are multiplied by; more_bytes: what is added to its peak.
     """
     batch, seconds = request.probe_batch or request.batch, request.seconds
-    before = process.now() if process.gpu_peak(trainer.backend) is None else 0  # a process lies elsewhere
+    # On a GPU the process lies elsewhere.
+    before = process.now() - trainer.kept_bytes if process.gpu_peak(trainer.backend) is None else 0
     one_size = trainer.one_batch_size or request.smaller
     # The other batch size to try: the epoch's last one where it is no scrap, else a quarter, so that the line through
     # both has a base; 0 where nothing is smaller.
@@ -243,6 +245,9 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
         warnings += ("saving is not counted: it can be timed for a Keras model",)
     if not trial.smaller and not one_size and request.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
+    if full.growth > GROWS:
+        grown = f"{full.growth:.1f} times as long at the end of the probe as at its beginning"
+        warnings += (f"a step took {grown}: it may go on growing, which is not counted",)
     if full.step_s > seconds:
         took = lasting(full.step_s)
         warnings += (f"one step takes {took}, longer than the {seconds:g} s of the probe: few were trained",)
@@ -263,8 +268,7 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
     # What an allocator keeps of the probing, the process that trains may not have: as far off as others were.
     error = record.peak_error("probed", trainer.stack)
     wait_s, varied = trainer.reading(full.step_s)
-    if varied:
-        warnings = ("batches differ in size; the first ones alone were tried", *warnings)
+    warnings = ((varied,) if varied else ()) + warnings
     source = f"{trial.took_s:.0f} s on {trainer.stack.removeprefix('2026-')}"
     about = {"notes": notes, "warnings": warnings, "sleeps": trainer.sleeps, "stack": trainer.stack, "wait_s": wait_s}
     return Evidence("probed", source, full.step_s, errors, parts, peak, error, **about)

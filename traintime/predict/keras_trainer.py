@@ -16,7 +16,7 @@ import numpy as np
 from traintime.errors import InputError
 from traintime.explain.statistics import Array
 from traintime.predict import process
-from traintime.predict.probe import Trainer, named, taken
+from traintime.predict.probe import FIRST_ALONE, Trainer, named, taken
 from traintime.predict.process import ONCE, Copies
 from traintime.predict.snapshot import Snapshot
 from traintime.predict.work.graph import losses, refuse_other_batch, takes_classes
@@ -28,6 +28,7 @@ ALL = 0.9  # of a step, as good as all of it
 # Times the most that a `fit` of this process had: TensorFlow keeps its room, and takes it for up to twice as many.
 ROOM = 2.5
 PARTS = ("x", "y", "sample_weight")  # of the data, as `fit` calls them
+COMPILED_EACH = "batches differ in size: JAX compiles each size once, which is not told apart from the steps"
 MADE_UP = " of made-up samples"
 DATA = "data=(x, y), on the command line --data file.py:name"
 
@@ -181,14 +182,14 @@ class KerasTrainer(Trainer):
             raise InputError("data", type(self.whole).__name__, "gave no batch", "Give what can be gone through again.")
         return moments.of_epoch
 
-    def reading(self, step_s: float) -> tuple[float, bool]:
-        """Seconds of a step that it waits for a batch, and whether they differ in size: of a source that can be gone
-        through again, by reading some.
+    def reading(self, step_s: float) -> tuple[float, str]:
+        """Seconds of a step that it waits for a batch, and what batches that differ in size do: of a source that can be
+        gone through again, by reading some.
 
         What is read while the step before computes delays it only where that takes as long as the step.
         """
         if not self.own_batches or (batches := iter(self.whole)) is self.whole:
-            return 0.0, False
+            return 0.0, ""
         moments, sizes = [], set()
         for batch in itertools.islice(batches, READ):
             moments.append(time.perf_counter())
@@ -199,7 +200,9 @@ class KerasTrainer(Trainer):
         workers = getattr(self.whole, "workers", getattr(self.whole, "num_workers", 1))
         ahead = not hasattr(self.whole, "__getitem__") if workers == 1 else workers > 0
         waits = each if not ahead or each >= ALL * step_s else 0.0
-        return min(waits, step_s), len(sizes) > 1 and not isinstance(self.whole, _Scattered)
+        if self.backend == "jax" and len(sizes) > 1:
+            return min(waits, step_s), COMPILED_EACH
+        return min(waits, step_s), FIRST_ALONE if len(sizes) > 1 and not isinstance(self.whole, _Scattered) else ""
 
     def _named(self, method: str, on: str = "") -> contextlib.AbstractContextManager[None]:
         remedy = f"Call {method} by itself until it does not."
@@ -273,6 +276,7 @@ class KerasTrainer(Trainer):
         values: also the numbers in weights and optimizers, for which they are copied.
         """
         before = Snapshot(self.model, values=values)
+        self.kept_bytes = before.bytes
         # Compiled for other shapes than the reader's, TensorFlow's function would take neither well.
         self.model.train_function = self.model.test_function = None
         try:

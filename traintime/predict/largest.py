@@ -102,7 +102,8 @@ def largest(
     trained: data, loss and optimizer, as `traintime.estimate` takes them. Raises InputError for anything else.
     """
     if of not in FIELDS:
-        raise unknown("of", of, list(FIELDS))
+        remedy = f"Choose one of: {', '.join(FIELDS)}. A model is asked about in Python: traintime.largest(model, …)."
+        raise InputError("of", of, "is no size that can grow", remedy)
     if unknown_names := sorted(set(trained) - {"data", "loss", "optimizer"}):
         raise unknown("argument", unknown_names[0], ["data", "loss", "optimizer"])
     limit, device = bytes_of(memory), None if device is None else prices.one_device(device)

@@ -31,6 +31,7 @@ GROWS = 4  # times as many batches that are read from a source next
 LEAST_S = 2 * BLOCKS[0] * BLOCK_S  # of an epoch over a source, also where compiling has used up the time
 WORDS = 300  # characters of what a reader's code has raised
 FRAMEWORKS = ("torch", "jax", "tensorflow")
+FIRST_ALONE = "batches differ in size; the first ones alone were tried"
 
 
 class Trainer:
@@ -38,6 +39,7 @@ class Trainer:
 
     stack: the book's name of the software that trains it; one_batch_size: whether it trains at one batch size alone;
     own_bytes: bytes of the reader's own arrays, which this process holds anyway (what a step reads is not among them);
+    kept_bytes: bytes that this process holds to put the model back, which a training does not;
     sleeps: whether it may sleep after an epoch (evidence.tf_data_end).
     """
 
@@ -45,6 +47,7 @@ class Trainer:
     stack: str
     one_batch_size: bool = False
     own_bytes: int = 0
+    kept_bytes: int = 0
     sleeps: bool = False
 
     def train(self, batch: int, steps: int, epochs: int) -> Array:
@@ -60,11 +63,11 @@ class Trainer:
         """The most steps that an epoch can have."""
         return 10**9
 
-    def reading(self, step_s: float) -> tuple[float, bool]:
-        """Seconds of a step (of so many on average) that it waited for a batch, as far as that was seen, and whether
-        batches differed in size while only the first ones were tried.
+    def reading(self, step_s: float) -> tuple[float, str]:
+        """Seconds of a step (of so many on average) that it waited for a batch, as far as that was seen, and what is to
+        be said of batches that differ in size, if anything.
         """
-        return 0.0, False
+        return 0.0, ""
 
     def between_s(self) -> float:
         """Seconds from the end of an epoch to the next one's first batch."""
@@ -87,8 +90,10 @@ class Trainer:
         return ONCE
 
     def peak_bytes(self) -> int | None:
-        """Highest memory of the process since `forget_peak`, bytes; of the GPU's where the model is on one."""
-        return process.gpu_peak(self.backend) or process.peak()
+        """Highest memory of the process since `forget_peak`, bytes, without kept_bytes; of the GPU's where the model
+        is on one.
+        """
+        return process.gpu_peak(self.backend) or process.peak() - self.kept_bytes
 
     def forget_peak(self) -> None:
         """Start counting the peak again."""
@@ -212,6 +217,12 @@ class Trained:
     def start_s(self) -> float:
         """Seconds that the first step took beyond the others."""
         return max(self.first_s - self.step_s, 0.0)
+
+    @property
+    def growth(self) -> float:
+        """How many times as long a step took in the last third of the blocks as in the first; 1 of less than three."""
+        third = len(self.blocks_s) // 3
+        return float(np.median(self.blocks_s[-third:]) / np.median(self.blocks_s[:third])) if third else 1.0
 
     @property
     def error(self) -> float:

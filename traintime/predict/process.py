@@ -101,7 +101,8 @@ def crowd(before: tuple[float, float] | None, seconds: float) -> float:
     return others if others > DISTURBED and own + others > FULL * (psutil.cpu_count() or 1) else 0.0
 
 
-def shown() -> contextlib.AbstractContextManager[Any]:
-    """A context in which a terminal shows that a model is trained."""
-    told = Console(stderr=True).status("trains your model for a moment, then puts it back as it was")
+def shown(put_back: bool = True) -> contextlib.AbstractContextManager[Any]:
+    """A context in which a terminal shows that a model is trained; put_back: whether it is afterwards as it was."""
+    after = ", then puts it back as it was" if put_back else "; it stays trained"
+    told = Console(stderr=True).status(f"trains your model for a moment{after}")
     return told if sys.stderr.isatty() else contextlib.nullcontext()

@@ -111,7 +111,7 @@ class ModelDescription:
     forward_work: of a forward pass alone, where its layers tell it; row_by_row: what may take the place of its tables
     and moves the rows in use alone (DEFERRED, SPARSE); unpriced: what says that a step is run in a way
     without known costs, and its value; convolutions: whether most of its products are; frozen: parameters that have
-    neither a gradient nor a state.
+    neither a gradient nor a state; by_rows: parameters whose update grows with the batch (work.graph.ModelWork).
     """
 
     work: Work
@@ -130,6 +130,7 @@ class ModelDescription:
     convolutions: bool = False
     rows: int = 0
     frozen: int = 0
+    by_rows: int = 0
 
     @classmethod
     def from_point(cls, point: Point) -> "ModelDescription":
@@ -156,7 +157,8 @@ class ModelDescription:
         counted = work(model, batch, optimizer, length=length)
         chosen, backend = optimizer or model.optimizer, keras.backend.backend()
         tables, on_gpu = counted.tables, process.gpu_peak(backend) is not None
-        about = {"forward_work": counted.forward, "unpriced": _unpriced(model), "frozen": counted.frozen}
+        about = {"forward_work": counted.forward, "unpriced": _unpriced(model)}
+        about |= {"frozen": counted.frozen, "by_rows": counted.by_rows}
         # From how many rows on it pays was measured on processors alone.
         defers = not on_gpu and len({*map(id, tables)}) == len(tables)
         about["row_by_row"] = DEFERRED if defers and all(_defers(one, chosen) for one in tables) else ""
@@ -188,9 +190,12 @@ class ModelDescription:
         sizes = counted.table_parameters, counted.tokens
         tensors = [*trainer.module.parameters(), *trainer.module.buffers()]
         loaded = None if trainer.backend == "torch" else _loaded_bytes([each.nbytes for each in tensors])
-        about = {"allocator": process.allocator(), "loaded_bytes": loaded, "frozen": counted.frozen}
+        about = {"allocator": process.allocator(), "loaded_bytes": loaded}
+        about |= {"frozen": counted.frozen, "by_rows": counted.by_rows}
         about["row_by_row"] = "" if any(group.get("weight_decay") for group in optimizer.param_groups) else SPARSE
         about["convolutions"] = any("Conv" in type(each).__name__ for each in trainer.module.modules())
+        largest = max(trainer.module.parameters(), key=lambda each: each.nbytes)
+        about["dtype"] = str(largest.dtype).removeprefix("torch.")
         return cls(counted.total, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **about)
 
     @property
@@ -221,8 +226,10 @@ def samples_of(data: Any) -> int | None:
     """Samples of arrays, or of a DataLoader; None where nobody can tell."""
     while isinstance(data, Mapping | tuple | list) and data:
         data = next(iter(data.values())) if isinstance(data, Mapping) else data[0]
-    with contextlib.suppress(TypeError, NotImplementedError):
-        return len(getattr(data, "dataset", data if hasattr(data, "shape") else None))
+    # A sampler may take a part of its dataset; that of an iterable dataset has no end.
+    for owner in (getattr(data, "sampler", None), getattr(data, "dataset", data if hasattr(data, "shape") else None)):
+        with contextlib.suppress(TypeError, NotImplementedError):
+            return len(owner)
     return None
 
 
@@ -236,7 +243,8 @@ def sizes(model: Any, data: Any, samples: float | None, batch: float | None) -> 
         batch = KERAS_BATCH
     for name, value, whose in (("samples", samples, "an epoch"), ("batch_size", batch, "a step")):
         if value is None:
-            raise InputError(name, None, "is not told by the data", f"Say how many samples {whose} has: {name}=….")
+            option = f"{name}=…, --{name.replace('_', '-')}"
+            raise InputError(name, None, "is not told by the data", f"Say how many samples {whose} has: {option}.")
     return samples, batch  # type: ignore[return-value]
 
 

@@ -26,6 +26,7 @@ class Snapshot:
     def __init__(self, *trained: Any, values: bool = True) -> None:
         self._contents: list[tuple[Any, list[Any]]] = []
         self._values: list[tuple[Callable[[Any], Any], Any]] = []
+        self._copies: list[tuple[Callable[[Any], Any], Any]] = []
         seeds = _seeds_of_keras()
         self._random = [*_random_states(), seeds]
         homes = (*HOMES, f"{type(trained[0]).__module__}.")
@@ -46,7 +47,9 @@ class Snapshot:
             elif isinstance(thing, tuple):
                 left += thing
             elif _is_a(thing, *TENSORS):
-                self._values += _of_tensor(thing, values)
+                if getattr(thing, "is_leaf", False):  # of torch
+                    self._values.append((functools.partial(setattr, thing, "grad"), thing.grad))
+                self._copies += [_copied(thing)] if values else []
             elif _is_a(thing, "torch.Generator"):
                 self._values.append((thing.set_state, thing.get_state()))
             elif _is_a(thing, "keras.Variable"):
@@ -65,13 +68,18 @@ class Snapshot:
         elif values and not _is_a(variable._value, *TENSORS):
             # A deferred table's own `assign` would first train the rows that are behind.
             put_back = functools.partial(sys.modules["keras"].Variable.assign, variable)
-            self._values.append((put_back, np.array(variable._value)))
+            self._copies.append((put_back, np.array(variable._value)))
+
+    @property
+    def bytes(self) -> int:
+        """Memory of this process that the copies of numbers take."""
+        return sum(copy.nbytes for _, copy in self._copies)
 
     def put_back(self) -> None:
         """Make everything what it was."""
         for thing, content in self._contents:
             _refill(thing, content)
-        for put_back, value in [*self._values, *self._random]:
+        for put_back, value in [*self._values, *self._copies, *self._random]:
             put_back(value)
 
 
@@ -108,16 +116,11 @@ def _is_a(thing: Any, *kinds: str) -> bool:
     return isinstance(thing, tuple(getattr(sys.modules.get(home), name, ()) for home, name in homes))
 
 
-def _of_tensor(tensor: Any, values: bool) -> list[tuple[Callable[[Any], Any], Any]]:
-    """What puts back a tensor's numbers, which are kept in the processor's memory, and its gradient."""
+def _copied(tensor: Any) -> tuple[Callable[[Any], Any], Any]:
+    """What puts back a tensor's numbers, and a copy of them in the processor's memory."""
     if not hasattr(tensor, "detach"):
-        return [(tensor.assign, np.array(tensor))] if values else []
-    found: list[tuple[Callable[[Any], Any], Any]] = []
-    if tensor.is_leaf:
-        found.append((lambda gradient: setattr(tensor, "grad", gradient), tensor.grad))
-    if values:
-        found.append((tensor.detach().copy_, tensor.detach().to("cpu", copy=True)))
-    return found
+        return tensor.assign, np.array(tensor)
+    return tensor.detach().copy_, tensor.detach().to("cpu", copy=True)
 
 
 def _random_states() -> list[tuple[Callable[[Any], Any], Any]]:

@@ -1,6 +1,7 @@
 """Train a reader's PyTorch module for a moment, on their arrays or a DataLoader's batches, and leave it as it was."""
 
 import contextlib
+import functools
 import itertools
 import tempfile
 import time
@@ -14,7 +15,7 @@ from torch.utils.data import BatchSampler, Dataset, IterableDataset, RandomSampl
 
 from traintime.errors import InputError
 from traintime.explain.statistics import Array
-from traintime.predict.probe import Trainer, named, taken
+from traintime.predict.probe import FIRST_ALONE, Trainer, named, taken
 from traintime.predict.snapshot import Snapshot
 
 SCATTERED = 4096  # batches
@@ -70,7 +71,11 @@ class TorchTrainer(Trainer):
         self._starts: list[float] = []  # seconds until a DataLoader's first batch came
         self._waits: list[float] = []  # seconds until a further one did
         self._sizes: set[Any] = set()  # of the samples in a DataLoader's batches
-        self._source = _scattered(data) if self.own_batches else data
+
+    @functools.cached_property
+    def _source(self) -> Any:
+        """What batches are read from: chosen when the first is needed, since a sampler may draw random numbers."""
+        return _scattered(self.data)
 
     @property
     def own_bytes(self) -> int:
@@ -105,10 +110,11 @@ class TorchTrainer(Trainer):
         """Seconds that a DataLoader takes to begin an epoch, beyond what a batch takes it."""
         return self._beyond_a_batch(min(self._starts, default=0.0))
 
-    def reading(self, step_s: float) -> tuple[float, bool]:
-        """Seconds that a step waited for a DataLoader's batch, and whether the first ones differed in size."""
-        of_all = self._source is not self.data or isinstance(getattr(self.data, "sampler", None), RandomSampler)
-        return float(np.mean(self._waits or [0.0])), len(self._sizes) > 1 and not of_all
+    def reading(self, step_s: float) -> tuple[float, str]:
+        """Seconds that a step waited for a DataLoader's batch, and what to say of batches that differ in size."""
+        sampler = getattr(self.data, "sampler", None)
+        first = len(self._sizes) > 1 and self._source is self.data and not isinstance(sampler, RandomSampler)
+        return float(np.mean(self._waits or [0.0])), FIRST_ALONE if first else ""
 
     def _beyond_a_batch(self, seconds: float) -> float:
         return max(seconds - float(np.median(self._waits or [0.0])), 0.0)
@@ -141,6 +147,7 @@ class TorchTrainer(Trainer):
         sampler = getattr(self.data, "sampler", None)
         generators = [getattr(each, "generator", None) for each in (self.data, sampler)]
         before = Snapshot(self.module, self.optimizer, self.loss, *generators, values=values)
+        self.kept_bytes = before.bytes
         try:
             yield
         finally:
@@ -234,9 +241,8 @@ def _scattered(data: Any) -> Any:
     loader, number = torch.utils.data.DataLoader, 0
     with contextlib.suppress(TypeError, NotImplementedError):
         number = len(data)
-    plain = isinstance(data, loader) and all(
-        getattr(type(data), each) is getattr(loader, each) for each in ("__iter__", "_get_iterator")
-    )
+    plain = isinstance(data, loader) and not isinstance(data.dataset, IterableDataset)
+    plain = plain and all(getattr(type(data), each) is getattr(loader, each) for each in ("__iter__", "_get_iterator"))
     if not plain or not number or data.batch_sampler is None or isinstance(data.sampler, RandomSampler):
         return data
     chosen = np.random.default_rng(0).choice(number, min(number, SCATTERED), replace=False)

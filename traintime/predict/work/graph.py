@@ -35,7 +35,8 @@ class ModelWork:
     layers: LayerWork in the order of their first call, inputs included, or torch's ModuleMemory; total: of the model;
     frozen: parameters that nothing trains; table_parameters: parameters in tables of embeddings whose rows the
     optimizer all moves at each step, so that a deferred table does not count; tokens: of these, those that a batch
-    reads at most. Of a Keras model alone: forward: the forward pass by itself; tables: those embeddings, once for each
+    reads at most; by_rows: parameters whose update grows with the batch, in the rows of deferred or sparse tables that
+    it reads. Of a Keras model alone: forward: the forward pass by itself; tables: those embeddings, once for each
     time that a step reads one; batch_bytes: of a batch, its inputs as their dtypes have it, and its targets as far as
     the losses tell them; compute_dtype: in which most operations of the products are computed.
     """
@@ -45,6 +46,7 @@ class ModelWork:
     frozen: int
     table_parameters: int
     tokens: int
+    by_rows: int = 0
     forward: Work | None = None
     tables: tuple[Any, ...] = ()
     batch_bytes: int = 0
@@ -104,6 +106,7 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
         frozen=walk.frozen,
         table_parameters=table,
         tokens=min(looked_up, table),
+        by_rows=walk.by_rows,
         forward=of_forward(walk.forward),
         tables=tuple(walk.tables),
         batch_bytes=sum(map(layers.nbytes, inputs)) + FLOAT * sum(targets),
@@ -219,6 +222,7 @@ class _Walk:
         self.works: dict[int, LayerWork] = {}
         self.forward = Work()
         self.frozen = 0  # parameters that nothing trains
+        self.by_rows = 0  # those of deferred tables that a step writes
         self.tables: list[Any] = []  # embeddings that are trained whole, once for each call
         self._reached: dict[int, Any] = {}  # tensors whose gradient a step needs; kept, so that ids stay theirs
         self._counted: set[int] = set()  # weights
@@ -287,6 +291,7 @@ class _Walk:
             width, before = operation.output_dim, layer.work.trained
             written = min(operation.input_dim * width, before + size(call.inputs) * width) if self.needs(weights) else 0
             layer.work += UPDATES["adam-deferred"].work(parameters, written - before)
+            self.by_rows += written - before
             return outputs
         layer.work += self.update.work(parameters, trained)
         if name == "Embedding" and self.needs(weights):

@@ -29,7 +29,7 @@ from traintime.predict.probe import words
 from traintime.predict.torch_trainer import TorchTrainer
 from traintime.predict.work import optimizers
 from traintime.predict.work.graph import PROBED, ModelWork
-from traintime.workloads.base import Work
+from traintime.workloads.base import FLOAT, Work
 
 WHOLE = "the module itself"
 TABLES = (torch.nn.Embedding, torch.nn.EmbeddingBag)
@@ -121,7 +121,8 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
     update, groups = optimizers.of_torch(trainer.optimizer), trainer.optimizer.param_groups
     trained_ids = {id(each) for group in groups for each in group["params"] if each.requires_grad}
     counted: set[int] = set()
-    parameters = trained = table = tokens = frozen = saved = recurrent = 0
+    tied = Counter(id(each) for _, each in trainer.module.named_parameters(remove_duplicate=False))
+    parameters = trained = table = tokens = by_rows = frozen = saved = recurrent = 0
     for name, module in trainer.module.named_modules():
         one = memory.modules[name]
         saved, recurrent = saved + one.saved, recurrent + one.saved * isinstance(module, torch.nn.RNNBase)
@@ -129,19 +130,20 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
             if id(each) in counted:
                 continue
             counted.add(id(each))
-            moved, numbers = id(each) in trained_ids, each.numel()
+            moved, numbers = id(each) in trained_ids, each.nbytes // FLOAT  # as many float32 as it is large
             one.parameters, parameters = one.parameters + each.nbytes, parameters + numbers
             one.state += each.nbytes * update.slots * moved
             frozen += numbers * (not moved)
-            if moved and isinstance(module, TABLES):
-                read = min(memory.rows[name] * module.embedding_dim, numbers)
+            if moved and isinstance(module, TABLES) and tied[id(each)] == 1:
+                read = min(memory.rows[name] * module.embedding_dim * each.element_size() // FLOAT, numbers)
                 if module.sparse:  # its gradient, and so its update, has the rows that a batch reads
-                    frozen += numbers * (not update.slots)
-                    numbers = read
+                    # One copy less, of a weight with its gradient and slots: a part of the table counts as frozen.
+                    frozen += numbers // (1 + update.slots)
+                    by_rows, numbers = by_rows + read, read
                 else:
                     table, tokens = table + numbers, tokens + read
             trained += numbers * moved
-            one.gradients += numbers * each.element_size() * each.requires_grad
+            one.gradients += FLOAT * numbers * each.requires_grad
     work = update.work(parameters, trained) + Work(
         flops=products.flops,
         product_bytes=products.bytes,
@@ -149,7 +151,7 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
         launches=2 * memory.launches,
         recurrent_bytes=recurrent,
     )
-    return ModelWork(tuple(memory.modules.values()), work, frozen, table, tokens)
+    return ModelWork(tuple(memory.modules.values()), work, frozen, table, tokens, by_rows)
 
 
 OF_NUMBERS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default)
