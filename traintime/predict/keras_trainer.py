@@ -28,7 +28,7 @@ ALL = 0.9  # of a step, as good as all of it
 # Times the most that a `fit` of this process had: TensorFlow keeps its room, and takes it for up to twice as many.
 ROOM = 2.5
 PARTS = ("x", "y", "sample_weight")  # of the data, as `fit` calls them
-COMPILED_EACH = "batches differ in size: JAX compiles each size once, which is not told apart from the steps"
+COMPILED_EACH = "batches differ in size: JAX compiles each size once, which may count as steps here"
 MADE_UP = " of made-up samples"
 DATA = "data=(x, y), on the command line --data file.py:name"
 
