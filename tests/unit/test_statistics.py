@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from traintime.explain import statistics
 from traintime.explain.statistics import (
@@ -265,6 +266,15 @@ def test_holm_by_hand():
 
 
 # Several steps
+
+
+def test_a_difference_of_two_means_has_welchs_interval():
+    random = np.random.default_rng(1)
+    one, other = random.normal(size=10), random.normal(size=4)
+    expected = stats.ttest_ind(one, other, equal_var=False).confidence_interval()
+    found = statistics.difference(one, other)
+    assert found.value == pytest.approx(one.mean() - other.mean())
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_a_function_of_several_steps_is_covered_as_promised():
