@@ -4,6 +4,7 @@ It alone protects what a reader sees after Ctrl-C, a closed terminal, or a proce
 (make's own command, Snakemake, a chapter, its kernel, Jupyter Book) in a copy of the book, and minutes for each.
 """
 
+import functools
 import hashlib
 import os
 import random
@@ -51,9 +52,10 @@ def copy(tmp_path_factory) -> Path:
 def start(folder: Path) -> subprocess.Popen:
     environment = os.environ | {"PYTHONPATH": str(folder), MARK: str(folder)}
     command = [str(folder / ".venv" / "bin" / Path(sys.executable).name), "-m", "traintime.book", "make"]
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    how = {"cwd": folder, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # Where a shell runs these tests in the background, it has them ignore Ctrl-C.
+    heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, start_new_session=True, preexec_fn=heeds, **how)
 
 
 def build(folder: Path) -> None:
