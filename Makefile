@@ -26,6 +26,8 @@ $(READY): requirements.txt pyproject.toml env/uv.txt
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11, 3.12 or 3.13 found. Install one, or name it: make PYTHON=/path/to/python3.12"; exit 2; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(not (3,11) <= sys.version_info[:2] <= (3,13))' || \
 		{ echo "error: PYTHON: $(PYTHON) is not Python 3.11, 3.12 or 3.13. Name one that is: make PYTHON=/path/to/python3.12"; exit 2; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "error: PYTHON: $(PYTHON) cannot make environments. On Debian and Ubuntu: apt install python3-venv"; exit 2; }
 	@echo "Setting up .venv with $(PYTHON); about a minute, once"
 	@"$(PYTHON)" -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r env/uv.txt
@@ -36,7 +38,9 @@ $(READY): requirements.txt pyproject.toml env/uv.txt
 book: $(READY)  ## Run all chapters (PROFILE=quick) and build the HTML
 	@$(BIN)/python -m traintime.book make --profile $(PROFILE)
 
-pdf: $(READY) book  ## Print the pages as one PDF, which the front page then links
+pdf: $(READY)  ## Print the pages as one PDF, which the front page then links
+	@env/browser.sh || { echo "error: browser: no Chromium starts here. Install the package chromium of your distribution."; exit 2; }
+	@$(MAKE) --no-print-directory book
 	@$(BIN)/python -m traintime.book pdf
 
 # The book first: its chapters measure, and nothing should run beside them. Then three processes share the tests: some
@@ -109,11 +113,9 @@ lint: $(READY)  ## Check style of package, tests and notebooks
 lock: $(READY)  ## Resolve requirements.txt anew from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
 
-# A browser for the tests of the built pages: the system's, or Playwright's own download.
+# Without one the tests of the pages are skipped by name.
 browser: $(READY)
-	@for b in chromium chromium-browser google-chrome; do command -v $$b >/dev/null && exit 0; done; \
-		$(BIN)/playwright install --with-deps chromium || \
-		{ echo "error: no Chromium. Install the package chromium of your distribution and try again."; exit 2; }
+	@env/browser.sh || echo "No Chromium: the tests of the pages are skipped. To add it, install your distribution's package chromium."
 
 clean:  ## Remove what was built; environments and measurements stay
 	rm -rf _build .snakemake

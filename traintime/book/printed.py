@@ -14,7 +14,7 @@ from urllib.parse import urldefrag, urljoin
 import pypdf
 import yaml
 from bs4 import BeautifulSoup, Tag
-from playwright.sync_api import Browser, Error, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from traintime import paths
 from traintime.book import citation
@@ -71,11 +71,12 @@ def write(pages: Path, parts: Mapping[str, Sequence[str]], output: Path) -> int:
 def chromium() -> Iterator[Browser]:
     """Headless Chromium, the system's or Playwright's own; raises InputError where there is none that starts."""
     executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    with sync_playwright() as playwright:
+    with contextlib.ExitStack() as ending:
         try:
+            playwright = ending.enter_context(sync_playwright())
             browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
-        except Error as problem:
-            remedy = "Install the package chromium of your distribution, or Playwright's own: make browser."
+        except Exception as problem:  # a bare one where Playwright's driver lacks a library of the system
+            remedy = "Install the package chromium of your distribution, or try make browser."
             raise InputError("browser", executable or "chromium", "does not start", remedy) from problem
         yield browser
         browser.close()
