@@ -6,7 +6,7 @@ from pathlib import Path
 
 PROFILE = config.get("profile", "quick")
 WORK = f"_build/{PROFILE}"
-CHAPTERS = json.loads(Path(WORK, "plan.json").read_text())["book"]
+PLAN = json.loads(Path(WORK, "plan.json").read_text())
 STEP = "exec {sys.executable:q} -m traintime.book"
 
 
@@ -14,7 +14,7 @@ rule book:
     input:
         "_build/inputs",
         WORK + "/figures/drawn",
-        expand(WORK + "/executed/{chapter}.ipynb", chapter=CHAPTERS),
+        expand(WORK + "/executed/{chapter}.ipynb", chapter=PLAN["book"]),
     output:
         "_build/built",
     shell:
@@ -27,7 +27,7 @@ rule chapter:
     output:
         WORK + "/executed/{chapter}.ipynb",
     # It predicts a training and then trains: what runs beside it would be part of both.
-    threads: lambda wildcards: workflow.cores if wildcards.chapter.startswith("15-") else 1
+    threads: lambda wildcards: workflow.cores if wildcards.chapter in PLAN["alone"] else 1
     shell:
         STEP + " chapter {PROFILE} {wildcards.chapter}"
 

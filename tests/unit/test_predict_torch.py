@@ -27,7 +27,8 @@ OF_UPDATE = Prices("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
 
 @pytest.fixture(autouse=True)
 def machine_of_known_rates(monkeypatch):
-    monkeypatch.setattr(process, "rates", lambda: Rates(1e11, 2e10))
+    # So slow that the formula explains every step, also one that others slowed.
+    monkeypatch.setattr(process, "rates", lambda: Rates(1e8, 1e7))
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,8 @@ from traintime.errors import unknown
 from traintime.measuring import sweep
 
 WIDEST = 79  # characters of a line of code that fit a page
-USUAL_S = 12  # seconds of a chapter that has never run here
+USUAL_S = (10, 26)  # seconds of a chapter that has never run here: on the book's fastest machine, and its slowest
+ALONE = {"15-predict-yours": (45, 90)}  # the same of those beside which nothing runs: they time a training
 
 
 def chapters() -> dict[str, Path]:
@@ -132,10 +133,13 @@ def durations(work: Path) -> dict[str, float]:
 
 
 def about(left: Iterable[str], seconds: dict[str, float]) -> str:
-    """How long these chapters will take. seconds: what chapters took before; one that never ran takes their mean."""
-    usual = sum(seconds.values()) / len(seconds) if seconds else USUAL_S
-    expected = sum(seconds.get(chapter, usual) for chapter in left) / 2  # two at a time
-    return f"about {expected / 60:.0f} min" if expected > 100 else f"about {10 * math.ceil(expected / 10)} s"
+    """How long these chapters will take. seconds: what chapters took before; one that never ran here has a range."""
+    ends = []
+    for end in (0, 1):
+        each = {chapter: seconds.get(chapter, ALONE.get(chapter, USUAL_S)[end]) for chapter in left}
+        total = sum(each[chapter] / (1 if chapter in ALONE else 2) for chapter in each)  # others two at a time
+        ends.append(f"{total / 60:.0f} min" if total > 100 else f"{10 * math.ceil(total / 10)} s")
+    return f"about {ends[0]}" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
 def say_how_far(work: Path, chapter: str, took_s: float) -> None:

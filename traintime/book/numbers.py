@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 from IPython.display import display
 
-from traintime.book import chapters, markup, stored, uses
+from traintime.book import markup, uses
 from traintime.errors import InputError
 
 EVAL = re.compile(r"\{eval\}`([^`]+)`")
@@ -26,6 +26,8 @@ NOT_MEASURED = "(not measured)"
 
 def or_not_measured(give: Callable[[], Any]) -> str:
     """A value as text, or that the machine which the page shows has not measured what it needs."""
+    from traintime.book import stored  # here: what executes a chapter computes nothing itself
+
     found = stored.or_none(give)
     text = NOT_MEASURED if found is None else markup.signs(str(found))
     return NOT_MEASURED if re.search(r"\bnan\b", text) else text
@@ -102,6 +104,8 @@ def unknown(source: Path) -> list[str]:
         ours = [one for one in code.body if isinstance(one, ast.ImportFrom) and one.module.startswith("traintime.book")]
         exec(compile(ast.Module(ours, []), source.name, "exec"), imported)
     else:
+        from traintime.book import chapters
+
         imported, expressions = chapters.modules(), EVAL.findall(source.read_text())
         known = {"book", *imported}
     known |= set(dir(builtins))
