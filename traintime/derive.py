@@ -5,11 +5,14 @@
 
 import sys
 
-from traintime.explain import memory
+from traintime import paths
+from traintime.explain import memory, points
 from traintime.predict import cards, compare, fits, record
 from traintime.store import derived
+from traintime.store.table import table
 
 TABLES = {
+    "sweeps": lambda: points.derive_offsets(table(paths.MEASUREMENTS)),
     "warm-up": lambda: derived.derive_warmup(derived.measured()),
     "memory": lambda: memory.derive(derived.measured()),
     "habits": fits.habits,

@@ -27,7 +27,8 @@ def times(a, b, c):
 
 
 def unchanged(seconds):
-    return lambda random: seconds
+    """One draw, without any error."""
+    return seconds[None, :]
 
 
 # The fit
@@ -37,14 +38,14 @@ def unchanged(seconds):
 @given(st.tuples(st.floats(1e-4, 1), st.floats(1e-9, 1e-5), st.floats(1e-6, 1e-2)))
 def test_the_fit_recovers_the_coefficients_that_made_the_times(known):
     seconds = times(*known)
-    found = formula.fit(formula.THREE_TERMS, ROWS, seconds, unchanged(seconds), draws=1)
+    found = formula.fit(formula.THREE_TERMS, ROWS, seconds, unchanged(seconds))
     assert found.coefficients == pytest.approx(dict(zip("abc", known, strict=True)), rel=1e-6)
     assert found.mean_error < 1e-9
 
 
 @given(arrays(float, len(ROWS), elements=st.floats(1e-3, 1e3)), st.sampled_from(FORMULAS))
 def test_no_coefficient_is_ever_negative(seconds, shape):
-    found = formula.fit(shape, ROWS, seconds, formula.rounded(seconds, seconds / 10), draws=3)
+    found = formula.fit(shape, ROWS, seconds, formula.rounded(seconds, seconds / 10, draws=3))
     assert min(found.coefficients.values()) >= 0
     assert (found.draws >= 0).all(axis=None)
 
@@ -58,32 +59,27 @@ def test_one_per_cent_counts_the_same_for_a_short_step_and_a_long_one():
 
 def test_fewer_rows_than_coefficients_are_refused():
     with pytest.raises(ValueError, match="2 rows cannot determine 3 coefficients"):
-        formula.fit(formula.THREE_TERMS, ROWS.head(2), np.ones(2), unchanged(np.ones(2)), draws=1)
+        formula.fit(formula.THREE_TERMS, ROWS.head(2), np.ones(2), unchanged(np.ones(2)))
 
 
 # Draws
 
 
-def test_a_repeat_scatters_as_the_stack_does_and_less_the_more_invocations_and_the_draws_carry_it():
-    redraw = formula.repeated(np.array([1.0, 50.0]), np.array([1, 25]), SPREAD)
-    random = np.random.default_rng(0)
-    logs = np.log([redraw(random) for _ in range(4000)])
-    assert logs.mean(axis=0) == pytest.approx(np.log([1, 50]), abs=0.01)
-    assert logs.std(axis=0) == pytest.approx([0.1, 0.02], rel=0.05)
+def test_the_draws_of_a_fit_carry_the_rounding_of_its_figures():
     widths = []
     for share in (0.001, 0.1):
         seconds = times(0.03, 2e-7, 1e-4)
-        made = formula.fit(formula.THREE_TERMS, ROWS, seconds, formula.rounded(seconds, share * seconds), draws=60)
+        made = formula.fit(formula.THREE_TERMS, ROWS, seconds, formula.rounded(seconds, share * seconds, draws=60))
         widths.append([made.interval(name).high - made.interval(name).low for name in "abc"])
     assert all(0 < narrow < wide for narrow, wide in zip(*widths, strict=True))
 
 
 def test_fits_of_one_seed_are_not_paired_draw_by_draw():
     """As they stand the draws would err alike, and twice the time would be 2 without any doubt."""
-    numbers, fits = np.full(len(ROWS), 3), []
+    fits = []
     for seconds in (times(0.06, 4e-7, 2e-4), times(0.03, 2e-7, 1e-4)):
-        redraw = formula.repeated(seconds, numbers, SPREAD)
-        fits.append(formula.fit(formula.THREE_TERMS, ROWS, seconds, redraw, draws=400))
+        drawn = formula.rounded(seconds, seconds / 10, draws=400)
+        fits.append(formula.fit(formula.THREE_TERMS, ROWS, seconds, drawn))
     assert (fits[0].draws["b"] / fits[1].draws["b"]).to_numpy() == pytest.approx(np.full(400, 2.0))
     found = formula.ratio(*fits, ROWS)
     assert found["ratio"].to_numpy() == pytest.approx(np.full(len(ROWS), 2.0))
@@ -188,5 +184,5 @@ def test_what_is_printed_what_is_fitted_and_what_predicts_are_one_formula(shape)
     expression = sympy.Add(*(sympy.Symbol(name) * term for name, term in shape.terms.items()))
     for place, row in rows.iterrows():
         assert value_of(expression, row, coefficients) == pytest.approx(seconds[place], rel=1e-9)
-    fit = formula.fit(shape, rows, seconds, unchanged(seconds), draws=1)
+    fit = formula.fit(shape, rows, seconds, unchanged(seconds))
     assert fit.predict(rows) == pytest.approx(seconds, rel=1e-6)

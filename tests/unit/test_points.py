@@ -7,7 +7,7 @@ import pytest
 
 from traintime import paths
 from traintime.explain import statistics
-from traintime.explain.points import COLUMNS, counted, noise_table, points, pooled_spreads
+from traintime.explain.points import COLUMNS, between, counted, noise_table, points, pooled_spreads
 from traintime.point import fields, make_point
 from traintime.store.table import ALIKE, table
 
@@ -50,7 +50,7 @@ def test_the_interval_has_the_spread_of_the_stacks_points_and_a_single_run_none_
     found = points(frame(*quiet, *loud, row(3.0, vocabulary=30), *others, alone)).set_index(["stack", "vocabulary"])
     spread = statistics.pooled_spread([[2.0] * 3, [1.0, 2.0, 4.0]])
     for vocabulary, steps in ((10, [2.0] * 3), (20, [1.0, 2.0, 4.0]), (30, [3.0])):
-        expected = statistics.mean(steps, spread)
+        expected = statistics.mean(steps, spread, between())
         point = found.loc[("numpy", vocabulary)]
         assert (point.step_s, point.low_s, point.high_s) == (expected.value, expected.low, expected.high)
     assert found.loc[("2026-torch", 280_000), ["low_s", "high_s"]].isna().all()

@@ -34,7 +34,8 @@ def readers() -> str:
     """Hash of the code that reads measurement files and makes points of them, and of the pandas that keeps them."""
     folders = ("store", "explain", "workloads")
     sources = [path for name in folders for path in (paths.PACKAGE / name).rglob("*") if path.suffix in (".py", ".csv")]
-    return digest([*sources, paths.PACKAGE / "point.py", paths.PACKAGE / "book" / "stored.py"]) + pd.__version__
+    others = paths.PACKAGE / "point.py", paths.PACKAGE / "book" / "stored.py", paths.DERIVED / "sweeps.csv"
+    return digest([*sources, *others]) + pd.__version__
 
 
 def table(name: str, key: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:

@@ -48,6 +48,6 @@ def s0_fits(draws: int = 1000) -> dict[str, formula.Fit]:
     fits = {}
     for seed, (device, rows) in enumerate(s0().groupby("device")):
         seconds = rows["step_s"].to_numpy()
-        redraw = formula.rounded(seconds, rows["half_step_s"].to_numpy())
-        fits[device] = formula.fit(formula.THREE_TERMS, rows, seconds, redraw, draws, seed)
+        drawn = formula.rounded(seconds, rows["half_step_s"].to_numpy(), draws, seed)
+        fits[device] = formula.fit(formula.THREE_TERMS, rows, seconds, drawn)
     return fits

@@ -18,7 +18,7 @@ from traintime import paths, workloads
 from traintime.book import kept
 from traintime.errors import InputError, unknown
 from traintime.explain import formula, points, statistics
-from traintime.explain.statistics import Interval, Spread
+from traintime.explain.statistics import Interval, Spread, Steps
 from traintime.measuring import machine, stacks
 from traintime.point import Run, fields
 from traintime.store import records
@@ -303,7 +303,7 @@ class Measurements:
         for name in {"accumulated", "save_every"} & set(found):
             alike &= ~found[name].gt(1)
         for row, runs in zip(found.index[alike], self.values(found[alike]), strict=True):
-            step = statistics.geometric(runs, self.spread(found.at[row, "stack"]))
+            step = statistics.geometric(runs, self.spread(found.at[row, "stack"]), points.between())
             found.loc[row, ["step_s", "low_s", "high_s"]] = step.value, step.low, step.high
         return found
 
@@ -329,33 +329,25 @@ class Measurements:
         found = _chosen(self.every, wanted, self.usual).sort_values(["invocations", "started"], kind="stable")
         return in_order(found.drop_duplicates(["machine", "stack", "key"], keep="last"))
 
-    def values(self, found: pd.DataFrame, value: str = "median_s") -> list[np.ndarray]:
-        """A value (median step by default, s) of each good invocation behind each row of `found` (see points)."""
-        groups = self._groups(value)
-        return [groups.get(tuple(str(row[name]) for name in ALIKE), np.array([])) for _, row in found.iterrows()]
+    def values(self, found: pd.DataFrame, value: str = "median_s") -> list["pd.Series[float]"]:
+        """A value (median step by default, s) of each good invocation behind each row of `found` (points.runs)."""
+        groups, none = self._groups(value), pd.Series([], dtype=float)
+        return [groups.get(tuple(str(row[name]) for name in ALIKE), none) for _, row in found.iterrows()]
 
     @functools.cache  # noqa: B019 (a machine's measurements live as long as the process)
-    def _groups(self, value: str) -> dict[tuple[str, ...], np.ndarray]:
+    def _groups(self, value: str) -> dict[tuple[str, ...], "pd.Series[float]"]:
         # History, too: its runs say how far two of the same thing land apart.
-        grouped = points.counted(self.rows).groupby(ALIKE, dropna=False)[value]
-        return {tuple(map(str, names)): group.to_numpy() for names, group in grouped}
-
-    @functools.cache  # noqa: B019
-    def groups(self, stack: str, value: str = "median_s") -> list[np.ndarray]:
-        """The good invocations of each of a stack's points, one array for all that may be pooled.
-
-        Of a value that not every invocation has, those that have it, and that have a logarithm.
-        """
-        place = ALIKE.index("stack")
-        found = [values[values > 0] for names, values in self._groups(value).items() if names[place] == stack]
-        return [values for values in found if len(values)]
+        grouped = points.counted(self.rows).groupby(ALIKE, dropna=False)
+        return {tuple(map(str, names)): points.runs(group, value) for names, group in grouped}
 
     @functools.cache  # noqa: B019
     def spread(self, stack: str, value: str = "median_s") -> Spread:
         """Run-to-run error of a stack, pooled over its points; over all of the machine's where these are a part."""
         if self.whole is not self:
             return self.whole.spread(stack, value)
-        return statistics.pooled_spread(self.groups(stack, value))
+        # Of a value that not every invocation has, those that have it, and that have a logarithm.
+        found = [runs[runs > 0] for names, runs in self._groups(value).items() if names[ALIKE.index("stack")] == stack]
+        return statistics.pooled_spread([runs for runs in found if len(runs)])
 
     def sides(self, *configurations: Mapping[str, Any], **shared: Any) -> "Sides":
         """Invocations of two configurations or more from the same rounds of the same sweep.
@@ -377,18 +369,17 @@ class Measurements:
         found: rows of `points`; function: of shape (points,) a number, of shape (points, draws) one a draw. Raises
         KeyError where a point has no time.
         """
-        steps, drawn = self.redrawn(list(found["stack"]), self.values(found))
-        return statistics.central(function(drawn), float(function(steps)))
+        steps = self.steps(list(found["stack"]), self.values(found))
+        return steps.interval(function)
 
-    def redrawn(
-        self, names: Sequence[str], groups: Sequence[np.ndarray], value: str = "median_s"
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Steps and as they might have come out (statistics.redrawn), by the error of the stack that each belongs to.
+    def steps(self, names: Iterable[str], runs: Sequence["pd.Series[float]"], value: str = "median_s") -> Steps:
+        """Several steps with the errors of the stacks that each belongs to and of the sweeps (statistics.Steps).
 
-        names: of the stacks; groups: each step's invocations. Means of step_s are arithmetic, of medians geometric.
+        names: of the stacks; runs: each step's, of that value. Raises KeyError for a step without runs.
         """
-        spreads = [self.spread(name, value) for name in names]
-        return statistics.redrawn(groups, spreads, arithmetic=value == "step_s")
+        if not all(map(len, runs)):
+            raise KeyError("a step without invocations")
+        return Steps(runs, [self.spread(name, value) for name in names], points.between())
 
     def noise(self) -> pd.DataFrame:
         """Noise floors of each stack for sets of 1, 3, 5 and 10 invocations (explain.points.noise_table)."""
@@ -399,15 +390,15 @@ class Measurements:
     ) -> dict[tuple[str, str], formula.Fit]:
         """The formula fitted to each stack and way of training, where more points ran than it has coefficients.
 
-        Each fit has draws of its own, so that two may be divided or subtracted draw by draw.
+        What two fits share, runs or sweeps, errs alike in both: they are divided or subtracted draw by draw.
         """
         fits = {}
         groups = found.dropna(subset="step_s").groupby(["stack", "how"], sort=False)
-        for seed, (name, group) in enumerate(groups):
+        for name, group in groups:
             if len(group) > len(shape.terms):
                 seconds = group["step_s"].to_numpy()
-                redraw = formula.repeated(seconds, group["runs"].to_numpy(), self.spread(name[0]))
-                fits[name] = formula.fit(shape, group, seconds, redraw, seed=seed)
+                errors = self.steps(group["stack"], self.values(group)).drawn(formula.DRAWS)
+                fits[name] = formula.fit(shape, group, seconds, seconds * np.exp(errors.T))
         return fits
 
     def exponents(self, found: pd.DataFrame, against: str) -> pd.DataFrame:
@@ -417,7 +408,7 @@ class Measurements:
             group = group.sort_values(against)
             if group[against].nunique() > 1:
                 sizes = group[against].to_numpy(float)
-                slope = statistics.slope(sizes, self.values(group, "median_s"), self.spread(stack))
+                slope = statistics.slope(sizes, self.steps(group["stack"], self.values(group)))
                 ends = {"from": group[against].iloc[0], "to": group[against].iloc[-1], "points": len(group)}
                 value = {"exponent": slope.value, "low": slope.low, "high": slope.high}
                 result.append({"stack": stack, "how": way} | value | ends)
@@ -435,24 +426,20 @@ class Measurements:
         """
         same = [name for name in ("stack", *fields()) if name != of and name in found]
         usable = found.assign(_same=found.groupby(same, dropna=False).ngroup())
-        result, comparisons = [], []
+        result: list[dict[str, Any]] = []
         for place, (above, below) in enumerate(pairs):
             sides = [dict(list(usable[usable[of] == value].groupby("_same"))) for value in (above, below)]
             for label in sorted(sides[0].keys() & sides[1].keys()):
-                common, sweep, _ = same_rounds(sides[0][label], sides[1][label])
-                compared = [
-                    statistics.Side(str(name), side["median_s"].to_numpy(), self.groups(side["stack"].iloc[0]))
-                    for name, side in zip((above, below), common, strict=True)
-                ]
-                comparison = statistics.compare(*compared, interleaved=bool(sweep))
-                comparisons.append(comparison)
-                row = {"_place": place, "above": above, "below": below, "ratio": comparison.ratio.value}
-                row |= {"low": comparison.ratio.low, "high": comparison.ratio.high, "number": comparison.number}
-                row |= {"sweep": sweep} | {name: common[0][name].iloc[0] for name in same}
-                result.append(row)
-        for row, (faster, reason) in zip(result, statistics.verdicts(comparisons), strict=True):
-            row |= {"faster": faster, "reason": reason}
-        columns = ["above", "below", "ratio", "low", "high", "number", "sweep", *same, "faster", "reason"]
+                common, sweep, rounds = same_rounds(sides[0][label], sides[1][label])
+                ratio = Sides(common, self, sweep, rounds).ratio()
+                row = {"_place": place, "above": above, "below": below, "ratio": ratio.value, "degrees": ratio.degrees}
+                row |= {"low": ratio.low, "high": ratio.high, "number": min(map(len, common)), "sweep": sweep}
+                result.append(row | {name: common[0][name].iloc[0] for name in same})
+        reasons = statistics.verdicts([interval(row) for row in result], [bool(row["sweep"]) for row in result])
+        for row, reason in zip(result, reasons, strict=True):
+            faster = row["below"] if row["ratio"] > 1 else row["above"]
+            row |= {"faster": faster if reason == "significant" else None, "reason": reason}
+        columns = ["above", "below", "ratio", "low", "high", "degrees", "number", "sweep", *same, "faster", "reason"]
         table = pd.DataFrame(result, columns=["_place", *columns])
         return table.sort_values(["_place", against], kind="stable", ignore_index=True)[columns]
 
@@ -493,10 +480,15 @@ class Sides:
 
         Without an interval where no round measured all of them: what was not measured together is not compared.
         """
+        return self._steps(value).interval(function, arithmetic=value == "step_s", interleaved=self.rounds > 0)
+
+    def ratio(self) -> Interval:
+        """The first of two configurations over the second, of medians; with an interval wherever runs are repeated."""
+        return statistics.ratio(self._steps("median_s"))
+
+    def _steps(self, value: str) -> Steps:
         names = [str(frame["stack"].iloc[0]) for frame in self.frames]
-        steps, drawn = self.book.redrawn(names, [frame[value].to_numpy() for frame in self.frames], value)
-        result = float(function(steps))
-        return statistics.central(function(drawn), result) if self.rounds else Interval(result)
+        return self.book.steps(names, [points.runs(frame, value) for frame in self.frames], value)
 
     @property
     def how(self) -> str:
@@ -526,4 +518,4 @@ def ratio_by_stack(table: pd.DataFrame, stacks: Iterable[str] | None = None, **w
 
 def interval(row: Any, value: str = "ratio") -> Interval:
     """A row's value with its ends `low` and `high`."""
-    return Interval(row[value], row["low"], row["high"])
+    return Interval(row[value], row["low"], row["high"], row.get("degrees", float("inf")))

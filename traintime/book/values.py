@@ -80,7 +80,7 @@ class Values(Mapping[str, Value]):
 
     def __getitem__(self, name: str) -> Value:
         of = self._interval(name)
-        return Value(of.value, of.low, of.high, str(name), exact=isinstance(of, Exact), **self.how)
+        return Value(of.value, of.low, of.high, of.degrees, str(name), exact=isinstance(of, Exact), **self.how)
 
     def _interval(self, name: str) -> Interval:
         """Raises InputError for what is no stack where all others are."""
@@ -139,7 +139,10 @@ class Values(Mapping[str, Value]):
 
     def inverse(self, work: float = 1) -> "Values":
         """Times as long, of times as fast: with so many times the work."""
-        turned = {name: type(of)(work / of.value, work / of.high, work / of.low) for name, of in self.by_name.items()}
+        turned = {
+            name: type(of)(work / of.value, work / of.high, work / of.low, of.degrees)
+            for name, of in self.by_name.items()
+        }
         return type(self)(turned, **self.how)
 
     def written(self, spec: str = ".2f", scale: float = 1.0, unit: str = "") -> "Values":

@@ -10,9 +10,10 @@ import sympy
 from scipy.special import erf
 
 from traintime.explain.least_squares import Array, left_out, solve
-from traintime.explain.statistics import LEVEL, Interval, Spread, central, log_errors
+from traintime.explain.statistics import LEVEL, Interval, Spread, central
 from traintime.explain.terms import TERMS
 
+DRAWS = 1000  # of a fit's coefficients
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
 P, N, A = sympy.symbols("P N A", positive=True)  # of a step's Work: parameters, operations, bytes of activations
 Z = sympy.Symbol("Z", positive=True)  # pages that a step maps anew, as they were counted
@@ -111,25 +112,21 @@ def fit(
     formula: Formula,
     rows: pd.DataFrame,
     seconds: Array,
-    redraw: Callable[[np.random.Generator], Array],
-    draws: int = 1000,
-    seed: int = 0,
+    drawn: Array,
 ) -> Fit:
     """Fit the formula to seconds a step.
 
-    rows: sizes, columns `vocabulary`, `batch`, `length` as the formula needs; seconds: shape (rows,);
-    redraw: returns the seconds as they might have been (see rounded and repeated). Raises ValueError with fewer
-    rows than coefficients.
+    rows: sizes, columns `vocabulary`, `batch`, `length` as the formula needs; seconds: shape (rows,); drawn: the
+    seconds as they might have been, shape (draws, rows). Raises ValueError with fewer rows than coefficients.
     """
     if len(rows) < len(formula.terms):
         raise ValueError(f"{len(rows)} rows cannot determine {len(formula.terms)} coefficients")
     design = formula.design(rows)
     solution = solve(design, seconds)
-    random = np.random.default_rng(seed)
-    drawn = np.array([solve(design, redraw(random)) for _ in range(draws)])
+    draws = np.array([solve(design, each) for each in drawn])
     coefficients = dict(zip(formula.terms, solution.tolist(), strict=True))
     errors = design @ solution / seconds - 1
-    return Fit(formula, coefficients, pd.DataFrame(drawn, columns=list(coefficients)), errors)
+    return Fit(formula, coefficients, pd.DataFrame(draws, columns=list(coefficients)), errors)
 
 
 def ratio(above: Fit, below: Fit, rows: pd.DataFrame) -> pd.DataFrame:
@@ -196,15 +193,6 @@ def shape(rows: pd.DataFrame) -> Formula:
     return Formula({name: term for name, term in terms.items() if told_apart[name]})
 
 
-def rounded(seconds: Array, half_unit: Array) -> Callable[[np.random.Generator], Array]:
-    """Printed figures: the truth lies anywhere within half a unit of the last printed digit."""
-    return lambda random: seconds + random.uniform(-1, 1, len(seconds)) * half_unit
-
-
-def repeated(seconds: Array, numbers: Array, spread: Spread) -> Callable[[np.random.Generator], Array]:
-    """Measured points as they might come out again: an error on the logarithm of each (statistics.log_errors).
-
-    seconds: mean step of each point, shape (points,); numbers: invocations behind each; spread: the stack's, pooled
-    over its points. Without a spread nothing is known of the error, and every draw is missing (NaN).
-    """
-    return lambda random: seconds * np.exp(log_errors(random, spread, numbers, len(seconds)))
+def rounded(seconds: Array, half_unit: Array, draws: int = DRAWS, seed: int = 0) -> Array:
+    """Printed figures as they might have been, shape (draws, rows): anywhere within half a unit of the last digit."""
+    return seconds + np.random.default_rng(seed).uniform(-1, 1, (draws, len(seconds))) * half_unit

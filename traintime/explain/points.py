@@ -1,11 +1,14 @@
 """From invocations to points: one row a point, with its time and how sure it is."""
 
+import functools
+
 import numpy as np
 import pandas as pd
 
 from traintime.explain import statistics
 from traintime.explain.statistics import Spread
 from traintime.point import fields
+from traintime.store import derived
 from traintime.store.table import ALIKE
 
 # Of ALIKE, what only a result tells: an invocation that failed has none of it.
@@ -22,8 +25,8 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
     Columns: ALIKE, the point's fields, and
     - status: "ok", or the first other one; invocations: how many, failed and disturbed ones included; disturbed:
       how many of them; runs: how many the times come from; started: when the last one began;
-    - step_s: mean over the invocations' mean steps, low_s and high_s its 95 % interval with the spread pooled over the
-      points of the machine's stack (NaN where nothing was repeated); typical_s: geometric mean of their medians;
+    - step_s: mean over the invocations' mean steps, low_s and high_s its 95 % interval (statistics.Steps; NaN where
+      nothing was repeated); typical_s: geometric mean of their medians;
     - peak_bytes: the largest peak.
     Times are those of the invocations that `counted` names, missing (NaN) where there are none.
     """
@@ -47,9 +50,9 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
         good = times.loc[times.index.intersection(group.index)]
         row["runs"] = len(good)
         if len(good):  # else the times are missing
-            step = statistics.mean(good["step_s"], spreads.get((row["machine"], row["stack"])))
+            step = statistics.mean(runs(good, "step_s"), spreads.get((row["machine"], row["stack"])), between())
             row |= {"step_s": step.value, "low_s": step.low, "high_s": step.high}
-            row |= {"typical_s": statistics.geometric(good["median_s"]).value, "peak_bytes": good["peak_bytes"].max()}
+            row |= {"typical_s": float(np.exp(np.log(good["median_s"]).mean())), "peak_bytes": good["peak_bytes"].max()}
         rows.append(row)
     table = pd.DataFrame(rows, columns=[*keys, *COLUMNS])
     return table.sort_values(["machine", "stack", *names, *ALIKE[2:]], ignore_index=True)
@@ -68,9 +71,50 @@ def counted(table: pd.DataFrame) -> pd.DataFrame:
     return ok[quiet | ~quiet.groupby([ok[name] for name in ALIKE], dropna=False).transform("any")]
 
 
+def runs(invocations: pd.DataFrame, value: str = "median_s") -> "pd.Series[float]":
+    """A value of some invocations by the stretch of a sweep in which each was made, as `statistics` takes them."""
+    names = invocations["machine"] + " " + invocations["stack"] + " " + invocations["key"] + " " + value
+    return pd.Series(invocations[value].to_numpy(float), invocations["stretch"].to_numpy(), name=names.iloc[0])
+
+
 def pooled_spreads(times: pd.DataFrame, value: str = "median_s") -> dict[tuple[str, str], Spread]:
     """Run-to-run error of each machine's stacks, pooled over all their points: (machine, stack) -> Spread."""
     return {name: statistics.pooled_spread(each) for name, each in _seconds(times, value).items()}
+
+
+def offsets(table: pd.DataFrame) -> Spread:
+    """How much the stretches of sweeps differ in what all their runs share (statistics.sweep_offsets), of medians.
+
+    table: invocations of one machine or several, as for `points`. How many steps a sweep counted keeps none apart.
+    """
+    groups = _seconds(counted(table).assign(protocol=""), "median_s")
+    spreads = {name: statistics.pooled_spread(each) for name, each in groups.items()}
+    pairs = [(runs, spreads[name]) for name, each in groups.items() for runs in each]
+    return statistics.sweep_offsets(*zip(*pairs, strict=True)) if pairs else statistics.NO_OFFSET
+
+
+def derive_offsets(table: pd.DataFrame) -> pd.DataFrame:
+    """The table `sweeps`: sd and degrees of the stretches' offsets, a row a machine, the first ("") of all together.
+
+    rest: the sd without that machine's sweeps.
+    """
+    rows = []
+    for machine in ["", *sorted(table["machine"].unique())]:
+        here = table["machine"] == machine
+        found, rest = offsets(table[here] if machine else table), offsets(table[~here])
+        rows.append({"machine": machine, "sd": found.sd, "degrees": found.degrees, "rest": rest.sd})
+    return pd.DataFrame(rows)
+
+
+@functools.cache
+def between() -> Spread:
+    """The offset of a stretch of a sweep: one for all machines, from those that the book has (derived table `sweeps`).
+
+    A machine alone has 1 to 8 degrees of freedom, too few to tell its offsets from the others'; a machine of which no
+    two sweeps share a configuration has none.
+    """
+    found = derived.read("sweeps").iloc[0]
+    return Spread(float(found["sd"]), float(found["degrees"]))
 
 
 def noise_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -88,11 +132,11 @@ def noise_table(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["machine", "stack", "spread", "degrees", *NUMBERS])
 
 
-def _seconds(times: pd.DataFrame, value: str) -> dict[tuple[str, str], list[np.ndarray]]:
-    """Of each machine's stacks the seconds of the invocations, one array a point and way of measuring it."""
-    groups: dict[tuple[str, str], list[np.ndarray]] = {}
+def _seconds(times: pd.DataFrame, value: str) -> dict[tuple[str, str], list["pd.Series[float]"]]:
+    """Of each machine's stacks the seconds of the invocations, one Series a point and way of measuring it."""
+    groups: dict[tuple[str, str], list[pd.Series[float]]] = {}
     for names, group in times.groupby(ALIKE, sort=False, dropna=False):
-        groups.setdefault(names[:2], []).append(group[value].to_numpy(float))
+        groups.setdefault(names[:2], []).append(runs(group, value))
     return groups
 
 

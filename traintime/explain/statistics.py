@@ -2,38 +2,43 @@
 
 All but `difference` works on logarithms of seconds, since run-to-run error is a share of the step, not a number of
 milliseconds.
-A point has few invocations (3 to 10), so its own spread says little; the spread is pooled over the points of a stack.
-tests/unit/test_statistics.py checks by simulation, with the residuals
-of the stored runs, that intervals have their stated coverage and that tables of identical things stay silent.
+A configuration has few runs (3 to 10), so its own spread says little: `Steps` pools it over a stack, and adds what
+differs from one sweep to the next. tests/unit/test_statistics.py checks by simulation, with the residuals of the stored
+runs, that intervals have their stated coverage and that tables of identical things stay silent.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import fdtri, ndtri, stdtrit
+from scipy.special import stdtrit
 
 Array = NDArray[np.float64]
 Reason = Literal[
     "significant", "within noise", "significant before correction", "less than 5 %", "one run", "not interleaved"
 ]
 
-DRAWS = 4000  # of a resampled interval, and of a p-value
+DRAWS = 4000  # of a drawn interval, and of a noise floor
 LEVEL = 0.95  # share of intervals that hold the truth
-CLEARLY = 0.999  # of points that repeat like their stack do not scatter so much more than it
 LEAST = 0.05  # a difference below 5 % is never called one
 NAN = float("nan")
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with its confidence interval; `low` and `high` are NaN where repeats are missing and there is none."""
+    """A value with its confidence interval; `low` and `high` are NaN where repeats are missing and there is none.
+
+    degrees: of freedom of the error that the interval comes from; infinite where the error is known.
+    """
 
     value: float
     low: float = NAN
     high: float = NAN
+    degrees: float = field(default=float("inf"), compare=False)
 
     def __contains__(self, x: float) -> bool:
         """Whether x lies inside; no number lies inside an interval that does not exist."""
@@ -47,19 +52,21 @@ class Interval:
         """The interval in another unit. Raises ValueError unless the factor is positive."""
         if not factor > 0:
             raise ValueError(f"a unit's factor is positive, not {factor}")
-        return Interval(self.value * factor, self.low * factor, self.high * factor)
+        return Interval(self.value * factor, self.low * factor, self.high * factor, self.degrees)
 
     def one_of(self, number: int) -> "Interval":
         """The interval where `number` of them are looked at together and each might be the one that refutes.
 
-        Bonferroni's, with the ends moved as for a normal error: of the logarithm where all is positive.
+        Bonferroni's, with the ends moved as Student's t of its degrees asks: on the logarithm where all is positive.
         """
         if number < 2 or np.isnan(self.low):
             return self
-        times = float(ndtri(1 - 0.025 / number) / ndtri(0.975))
+        times = float(stdtrit(self.degrees, 1 - 0.025 / number) / stdtrit(self.degrees, 0.975))
         if self.low > 0:
-            return Interval(self.value, *(self.value * (end / self.value) ** times for end in (self.low, self.high)))
-        return Interval(self.value, *(self.value + (end - self.value) * times for end in (self.low, self.high)))
+            ends = [self.value * (end / self.value) ** times for end in (self.low, self.high)]
+        else:
+            ends = [self.value + (end - self.value) * times for end in (self.low, self.high)]
+        return Interval(self.value, *ends, self.degrees)
 
     def text(self, spec: str = ".2f", scale: float = 1.0, unit: str = "") -> str:
         """As a reader sees it: "1.24 (1.10 to 1.31)", with a unit "1.24 s (1.10 to 1.31)", or the value alone."""
@@ -70,13 +77,16 @@ class Interval:
 
 @dataclass(frozen=True)
 class Spread:
-    """Run-to-run error of a stack: pooled standard deviation of log seconds, and its degrees of freedom.
+    """A standard deviation of log seconds, and its degrees of freedom: of runs of a stack, or of a sweep's offset.
 
-    An sd of 0.05 is about 5 %. `sd` is NaN and `degrees` 0 where no point has two invocations.
+    An sd of 0.05 is about 5 %. `sd` is NaN and `degrees` 0 where nothing was repeated.
     """
 
     sd: float
-    degrees: int
+    degrees: float
+
+
+NO_OFFSET = Spread(0.0, 0)  # of runs that are compared with none of another sweep
 
 
 def _seconds(values: ArrayLike) -> Array:
@@ -89,53 +99,151 @@ def _seconds(values: ArrayLike) -> Array:
     return seconds
 
 
+def stretches(runs: ArrayLike) -> Sequence[Any]:
+    """Stretch of a sweep (store.table) in which each run was made: labels of a Series; of other values one for all."""
+    return list(runs.index) if isinstance(runs, pd.Series) else [""] * len(runs)
+
+
 def _centred(groups: Iterable[ArrayLike]) -> tuple[Array, Array]:
-    """Logs less their point's mean, of the points that have two invocations or more, and each point's number."""
-    points = [np.asarray(group, dtype=float) for group in groups]
-    if not points:
-        return np.empty(0), np.empty(0, dtype=int)
-    if any(point.ndim != 1 or not point.size for point in points):
-        raise ValueError("needs the seconds of each configuration's invocations, one array each")
-    numbers = np.array([len(point) for point in points])
-    logs = np.log(_seconds(np.concatenate(points))[np.repeat(numbers > 1, numbers)])
-    numbers = numbers[numbers > 1]
-    if not numbers.size:
-        return logs, numbers
-    starts = np.cumsum(numbers) - numbers
-    return logs - np.repeat(np.add.reduceat(logs, starts) / numbers, numbers), numbers
+    """Logs less the mean of their configuration in their sweep, where that has two runs or more; each such number."""
+    parts = []
+    for group in groups:
+        logs, labels = np.log(_seconds(group)), np.asarray(stretches(group), dtype=object)
+        parts += [logs] if len(set(labels)) < 2 else [logs[labels == label] for label in dict.fromkeys(labels)]
+    parts = [part - part.mean() for part in parts if len(part) > 1]
+    return np.concatenate([np.empty(0), *parts]), np.array([len(part) for part in parts], dtype=int)
 
 
-def _spread_of(centred: Array, numbers: Array) -> Spread:
+def pooled_spread(groups: Iterable[ArrayLike]) -> Spread:
+    """Run-to-run error of one stack, from all its configurations, each within its sweeps.
+
+    groups: one a configuration, seconds per step of its runs (medians), by `stretches`. A single run tells nothing.
+    """
+    centred, numbers = _centred(groups)
     degrees = int(numbers.sum() - len(numbers))
     return Spread(float(np.sqrt(centred @ centred / degrees)), degrees) if degrees else Spread(NAN, 0)
 
 
-def _inflated(centred: Array, numbers: Array) -> Array:
-    # Centring takes 1/n of the variance away; without it back, sets of three would look a fifth too quiet.
-    return centred * np.repeat(np.sqrt(numbers / (numbers - 1)), numbers)
-
-
-def pooled_spread(groups: Iterable[ArrayLike]) -> Spread:
-    """Run-to-run error of one stack, from all its points.
-
-    groups: one array a point, seconds a step of its invocations (medians). Points of one invocation say nothing of it.
-    """
-    return _spread_of(*_centred(groups))
-
-
 def spread_of(values: ArrayLike, pooled: Spread | None = None) -> Spread:
-    """The run-to-run error of one point: its stack's, unless the point itself scatters clearly more than that.
+    """Run-to-run error of one configuration: its stack's, or its own where that is larger.
 
-    Points differ in how well they repeat, far more than chance allows. values: seconds of the point's invocations;
-    pooled: the stack's; without it (or with 0 degrees) the values' own. Clearly more: beyond what one point in a
-    thousand would, by an F test of the two variances.
+    Configurations differ in how well they repeat, far more than chance allows: judged by the stack's alone, tables of
+    identical things of three runs a side hold a false verdict in 19 % of cases, so in 6 %; with 5 and 10 runs in 4 and
+    2 % (tests/unit/test_statistics.py). The price: where all repeat alike, 95 % intervals cover 98 %. values: seconds
+    of its runs; pooled: the stack's; without it (or with 0 degrees) the values' own.
     """
     own = pooled_spread([values])
     if pooled is None or not pooled.degrees:
         return own
-    clearly = own.degrees and own.sd**2 > pooled.sd**2 * fdtri(own.degrees, pooled.degrees, CLEARLY)
     # A deviation that was taken because it is large is no sooner larger still: the stack's degrees stay.
-    return Spread(own.sd, pooled.degrees) if clearly else pooled
+    return Spread(own.sd, pooled.degrees) if own.sd > pooled.sd * (1 + 1e-9) else pooled  # but for rounding
+
+
+class Steps:
+    """Some configurations' steps as logarithms of geometric means, and how sure they are: the rule of every interval.
+
+    The log of a run is that of its configuration, plus an offset that all runs of its stretch of a sweep share,
+    whichever stack and configuration, plus an error of its own. The variance of a mean over n runs is therefore
+    sd²/n of the run-to-run error (spread_of), plus between.sd² times the sum of the squared shares of its runs in each
+    stretch. The offsets cancel in a ratio of two things that were measured in the same rounds.
+
+    runs: each configuration's seconds, by `stretches`; spreads: its stack's run-to-run error, where known; between: the
+    sweeps' offsets (sweep_offsets).
+    """
+
+    def __init__(
+        self, runs: Sequence[ArrayLike], spreads: Sequence[Spread | None], between: Spread = NO_OFFSET
+    ) -> None:
+        self.runs, self.between = runs, between
+        self.logs = np.array([np.log(_seconds(values)).mean() for values in runs])
+        self.spreads = [spread_of(values, spread) for values, spread in zip(runs, spreads, strict=True)]
+        self.variances = np.array([s.sd**2 / len(v) for s, v in zip(self.spreads, runs, strict=True)])
+        labels = [np.asarray(stretches(values), dtype=object) for values in runs]
+        self.sweeps = sorted({label for each in labels for label in each})
+        self.shares = np.array([[np.mean(each == sweep) for sweep in self.sweeps] for each in labels])
+
+    def error(self, weights: ArrayLike) -> tuple[float, float]:
+        """Standard error of the weighted sum of the logs and its degrees of freedom (Welch 1947, Satterthwaite 1946).
+
+        Steps of the same spread share one estimate, so its degrees are not counted twice. 0 degrees without a spread.
+        """
+        weights = np.asarray(weights, dtype=float)
+        parts: dict[Spread, float] = {}
+        for spread, variance in zip(self.spreads, weights**2 * self.variances, strict=True):
+            parts[spread] = parts.get(spread, 0.0) + variance
+        shared = weights @ self.shares
+        parts[self.between] = parts.get(self.between, 0.0) + self.between.sd**2 * float(shared @ shared)
+        if not all(spread.degrees for spread in self.spreads):
+            return NAN, 0.0
+        total = sum(parts.values())
+        below = sum(part**2 / spread.degrees for spread, part in parts.items() if spread.degrees)
+        return float(np.sqrt(total)), total**2 / below if below else min(spread.degrees for spread in self.spreads)
+
+    def drawn(self, draws: int = DRAWS) -> Array:
+        """Errors of the logs as they might have come out, t-distributed, shape (steps, draws); NaN without a spread.
+
+        The same runs err alike, and the same sweep shifts alike, wherever they are drawn: functions of several steps,
+        lines through them and ratios of such lines are taken draw by draw.
+        """
+        errors = np.empty((len(self.runs), draws))
+        for row, (values, spread, variance) in enumerate(zip(self.runs, self.spreads, self.variances, strict=True)):
+            name = f"{getattr(values, 'name', row)} {stretches(values)}"
+            errors[row] = np.sqrt(variance) * _random(name).standard_t(max(spread.degrees, 1), draws)
+        if self.between.degrees:
+            shifts = [_random(str(sweep)).standard_t(self.between.degrees, draws) for sweep in self.sweeps]
+            errors += self.between.sd * self.shares @ np.array(shifts)
+        # With one degree of freedom a draw can leave the range of a float: e^50 times as slow is slow enough.
+        return np.clip(errors, -50, 50)
+
+    def interval(
+        self, function: Callable[[Array], Array], arithmetic: bool = False, interleaved: bool = True
+    ) -> Interval:
+        """A function of the steps (s), with its interval by draws; without one where they were not interleaved.
+
+        function: of shape (steps,) a number, of shape (steps, draws) one a draw. arithmetic: a step is the arithmetic
+        mean of its runs, of which an epoch is made, and not the geometric one, by which two things are compared.
+        """
+        means = np.array([np.mean(values) for values in self.runs]) if arithmetic else np.exp(self.logs)
+        value = float(function(means))
+        if not interleaved:
+            return Interval(value)
+        # How much each log counts, to first order: of that sum of logs are the degrees of freedom.
+        weights = [float(function(means * np.exp(1e-6 * one))) - value for one in np.eye(len(means))]
+        return central(function(means[:, None] * np.exp(self.drawn())), value, degrees=self.error(weights)[1])
+
+
+def _random(name: str) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(name.encode()))
+
+
+def sweep_offsets(groups: Sequence[pd.Series], spreads: Sequence[Spread]) -> Spread:
+    """How much the sweeps of a machine differ in what all their runs share: sd of the offset, degrees of freedom.
+
+    groups: each configuration's runs, by `stretches`; spreads: its stack's run-to-run error. A random-effects analysis
+    of variance with configurations fixed and offsets random, each cell (configuration and sweep) weighted by its runs
+    over their variance: the offsets' sum of squares after the configurations, less what run-to-run error makes of it,
+    over its trace (Henderson's method 3, 1953); degrees by Satterthwaite. 0 degrees where no sweeps share a
+    configuration or the offsets are no larger than run-to-run error makes them.
+    """
+    cells = [
+        {"configuration": number, "sweep": sweep, "log": np.log(runs).mean(), "weight": len(runs) / spread.sd**2}
+        for number, (group, spread) in enumerate(zip(groups, spreads, strict=True))
+        if spread.degrees and group.index.nunique() > 1
+        for sweep, runs in group.groupby(level=0)
+    ]
+    if not cells:
+        return NO_OFFSET
+    table = pd.DataFrame(cells)
+    root = np.sqrt(table["weight"].to_numpy())
+    fixed, offsets = (pd.get_dummies(table[name]).to_numpy(float) * root[:, None] for name in table.columns[:2])
+    base = fixed / np.linalg.norm(fixed, axis=0)
+    logs, offsets = (each - base @ (base.T @ each) for each in (table["log"].to_numpy() * root, offsets))
+    fitted, _, degrees, _ = np.linalg.lstsq(offsets, logs, rcond=1e-9)
+    explained = float(logs @ offsets @ fitted)
+    if explained <= degrees:
+        return NO_OFFSET
+    variance = (explained - degrees) / float((offsets**2).sum())
+    return Spread(float(np.sqrt(variance)), float(degrees) * (1 - degrees / explained) ** 2)
 
 
 def _around(
@@ -149,39 +257,36 @@ def _around(
         return Interval(value)
     half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error
     # Rounding, or a mean far from its stack's ordinary scatter, must not leave the value outside its own interval.
-    return Interval(value, min(value, float(back(centre - half))), max(value, float(back(centre + half))))
+    return Interval(value, min(value, float(back(centre - half))), max(value, float(back(centre + half))), degrees)
 
 
-def geometric(values: ArrayLike, spread: Spread | None = None) -> Interval:
+def geometric(values: ArrayLike, spread: Spread | None = None, between: Spread = NO_OFFSET) -> Interval:
     """Geometric mean of the invocations' medians, with a t interval on logarithms.
 
-    values: seconds, shape (invocations,). spread: the stack's; without it (or with 0 degrees) the values' own. One
-    value without a spread has no interval. Raises ValueError for empty or non-positive values.
+    values: seconds, shape (invocations,), by `stretches`; spread, between: as for Steps. One value without a spread has
+    no interval. Raises ValueError for empty or non-positive values.
 
-    The interval's 95 % hold over the points of a stack, not for each: a quiet point is covered more often. One that
-    scatters clearly more than its stack is judged by its own scatter (spread_of).
+    The interval's 95 % hold over the configurations of a stack, not for each: a quiet one is covered more often.
     """
-    logs = np.log(_seconds(values))
-    spread = spread_of(values, spread)
-    centre = float(logs.mean())
-    return _around(float(np.exp(centre)), centre, spread.sd / np.sqrt(len(logs)), spread.degrees)
+    steps = Steps([values], [spread], between)
+    centre = float(steps.logs[0])
+    return _around(float(np.exp(centre)), centre, *steps.error([1]))
 
 
-def mean(values: ArrayLike, spread: Spread | None = None) -> Interval:
+def mean(values: ArrayLike, spread: Spread | None = None, between: Spread = NO_OFFSET) -> Interval:
     """Arithmetic mean over invocations, for cost models and totals: only means add up to an epoch.
 
     Arguments and errors as for `geometric`. The interval is Cox's for a mean of lognormal values (Zhou & Gao 1997),
     with t for the normal quantile: it allows for the few slow runs that a handful of invocations mostly misses.
     Without that, 95 % covered 92 % on the stored runs of NumPy.
     """
-    seconds = _seconds(values)
-    spread = spread_of(values, spread)
-    if not spread.degrees:
-        return Interval(float(seconds.mean()))
-    variance = spread.sd**2
-    error = np.sqrt(variance / len(seconds) + variance**2 / (2 * spread.degrees))
-    centre = float(np.log(seconds).mean()) + variance / 2
-    return _around(float(seconds.mean()), centre, error, spread.degrees)
+    steps = Steps([values], [spread], between)
+    value, variance = float(np.mean(_seconds(values))), steps.spreads[0].sd ** 2
+    error, degrees = steps.error([1])
+    if not degrees:
+        return Interval(value)
+    error = np.sqrt(error**2 + variance**2 / (2 * steps.spreads[0].degrees))
+    return _around(value, float(steps.logs[0]) + variance / 2, error, degrees)
 
 
 def average(values: Array) -> Interval:
@@ -200,50 +305,29 @@ def share(happened: Array) -> Interval:
     return Interval(float(np.mean(happened)), float(ends.low), float(ends.high))
 
 
-def ratio(
-    above: ArrayLike, below: ArrayLike, spread_above: Spread | None = None, spread_below: Spread | None = None
-) -> Interval:
-    """Ratio of the geometric means of two things' invocations, with a t interval on logarithms.
-
-    above, below: seconds, shape (invocations,); spreads as for `geometric`. Welch's degrees of freedom, from the
-    pooled spreads; two sides with the same spread (one stack, two settings) share one estimate, so its degrees are not
-    counted twice. No interval where a side has neither repeats nor a spread.
-    """
-    logs = [np.log(_seconds(side)) for side in (above, below)]
-    spreads = [spread_of(above, spread_above), spread_of(below, spread_below)]
-    centre = float(logs[0].mean() - logs[1].mean())
-    if not all(spread.degrees for spread in spreads):
-        return Interval(float(np.exp(centre)))
-    squares = [spread.sd**2 / len(values) for spread, values in zip(spreads, logs, strict=True)]
-    total = sum(squares)
-    degrees = float(min(spread.degrees for spread in spreads))
-    if spreads[0] != spreads[1] and total:
-        degrees = total**2 / sum(square**2 / each.degrees for square, each in zip(squares, spreads, strict=True))
-    return _around(float(np.exp(centre)), centre, float(np.sqrt(total)), degrees)
+def ratio(steps: Steps) -> Interval:
+    """The first of two steps over the second, with a t interval on logarithms; none where a side has no spread."""
+    centre = float(steps.logs[0] - steps.logs[1])
+    return _around(float(np.exp(centre)), centre, *steps.error([1, -1]))
 
 
-def slope(sizes: ArrayLike, groups: Sequence[ArrayLike], spread: Spread | None = None) -> Interval:
+def slope(sizes: ArrayLike, steps: Steps) -> Interval:
     """Apparent exponent of time in a size: 1 means proportional, 0 that the size does not matter.
 
-    The least squares slope of log geometric mean over log size, each point weighing the same. sizes: shape (points,);
-    groups: seconds of each point's invocations; spread: the stack's, else that of these points. Raises ValueError
-    for fewer than two different sizes.
+    The least squares slope of log geometric mean over log size, each step weighing the same. sizes: shape (steps,).
+    Raises ValueError for fewer than two different sizes.
 
-    The interval holds run-to-run error alone, not lack of fit: it says where the slope of *these* sizes would land if
-    they were run again, also where the law is no power.
+    The interval holds errors of measurement alone, not lack of fit: it says where the slope of *these* sizes would
+    land if they were run again, also where the law is no power.
     """
     x = np.log(_seconds(sizes))
-    if len(x) != len(groups):
-        raise ValueError(f"{len(x)} sizes for {len(groups)} configurations")
+    if len(x) != len(steps.logs):
+        raise ValueError(f"{len(x)} sizes for {len(steps.logs)} configurations")
     if np.ptp(x) == 0:
         raise ValueError("a slope needs two different sizes")
-    y = np.array([np.log(_seconds(group)).mean() for group in groups])
-    x, y, numbers = x - x.mean(), y - y.mean(), np.array([len(group) for group in groups])
-    if spread is None or not spread.degrees:
-        spread = pooled_spread(groups)
-    square = float(x @ x)
-    value = float(x @ y) / square
-    return _around(value, value, spread.sd * float(np.sqrt(x**2 @ (1 / numbers))) / square, spread.degrees, float)
+    weights = (x - x.mean()) / float((x - x.mean()) @ (x - x.mean()))
+    value = float(weights @ steps.logs)
+    return _around(value, value, *steps.error(weights), float)
 
 
 def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float:
@@ -255,124 +339,19 @@ def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float
     """
     if number < 1:
         raise ValueError(f"a set has one invocation or more, not {number}")
-    residuals = _inflated(*_centred(groups))
-    if not residuals.size:
+    centred, numbers = _centred(groups)
+    if not centred.size:
         return NAN
+    # Centring takes 1/n of the variance away; without it back, sets of three would look a fifth too quiet.
+    residuals = centred * np.repeat(np.sqrt(numbers / (numbers - 1)), numbers)
     drawn = np.random.default_rng(0).choice(residuals, size=(2, draws, number)).mean(axis=2)
     return float(np.expm1(np.quantile(np.abs(drawn[0] - drawn[1]), LEVEL)))
 
 
-def log_errors(random: np.random.Generator, spread: Spread, numbers: ArrayLike, draws: int) -> Array:
-    """Errors of the logarithm of a step, t-distributed, shape (draws,); missing (NaN) without a spread.
-
-    numbers: invocations behind the step, one number or one for each draw.
-    """
-    error = spread.sd / np.sqrt(numbers) if spread.degrees else NAN
-    # With one degree of freedom a draw can leave the range of a float: e^50 times as slow is slow enough.
-    return np.clip(error * random.standard_t(max(spread.degrees, 1), draws), -50, 50)
-
-
-def redrawn(
-    groups: Sequence[ArrayLike], spreads: Sequence[Spread], arithmetic: bool = True, draws: int = DRAWS, seed: int = 0
-) -> tuple[Array, Array]:
-    """Several steps, shape (steps,), and as they might have come out, shape (steps, draws).
-
-    groups: each step's invocations, s; spreads: each one's stack's. A step is the arithmetic mean of its invocations,
-    of which an epoch is made, or their geometric mean, by which two things are compared. Each draw gives each step a
-    t-distributed error on its logarithm, by the invocations behind it; without a spread it is missing (NaN). Raises
-    KeyError for a step without invocations.
-    """
-    if not all(len(group) for group in groups):
-        raise KeyError("a step without invocations")
-    means = [np.mean(group) if arithmetic else np.exp(np.log(_seconds(group)).mean()) for group in groups]
-    random, own = np.random.default_rng(seed), zip(groups, spreads, strict=True)
-    errors = [log_errors(random, spread_of(group, spread), len(group), draws) for group, spread in own]
-    return np.array(means), np.array(means)[:, None] * np.exp(errors)
-
-
-def central(drawn: ArrayLike, value: float, level: float = LEVEL) -> Interval:
+def central(drawn: ArrayLike, value: float, level: float = LEVEL, degrees: float = float("inf")) -> Interval:
     """Central interval of the draws, widened where need be to hold the value itself; none where a draw is missing."""
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value) if np.isnan(low) else Interval(value, min(float(low), value), max(float(high), value))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two things' times, by their names: ratio above / below, invocations of the smaller side, and the A/A p-value.
-
-    p: how often two sets of the same thing differ at least that much; NaN where no repeats say so.
-    """
-
-    above: str
-    below: str
-    ratio: Interval
-    number: int
-    p: float
-    interleaved: bool = True
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two things that are compared: its name, and its invocations' seconds, shape (invocations,).
-
-    groups: seconds of the invocations of all points of its stack, its own included; both sides have the same ones
-    where one stack is compared with itself.
-    """
-
-    name: str
-    seconds: ArrayLike
-    groups: Collection[ArrayLike]
-
-
-def compare(above: Side, below: Side, interleaved: bool = True, draws: int = DRAWS, seed: int = 0) -> Comparison:
-    """Compare two things by their invocations' seconds.
-
-    A single invocation is allowed where its stack has other points with repeats; without any, there is no interval and
-    no p.
-
-    The p-value is the share (k + 1) / (n + 1) of `draws` pairs of sets of the same thing that differ at least as much,
-    on |log ratio|. A set is drawn from its stack's pooled residuals, as many as there are invocations on that side.
-    Three things make that hold at the small p that Holm's correction asks for:
-
-    - Residuals of ten points of three give 20 degrees of freedom; each draw is scaled by sqrt(degrees / chi-squared),
-      which gives t for normal residuals, and keeps their tails where they are not.
-    - Residuals lose variance by centring and get it back.
-    - Points differ in how well they repeat, far more than chance allows. Where the two things themselves scatter more
-      than their stacks do, they are judged by their own spread. Resampling alone gave a false verdict in 10 to 18 %
-      of simulated tables with the stored stacks' differences from point to point; so it is 2 to 4 % with 5 or 10 a
-      side, 5 to 7 % with 3, and 1 to 3 % where all points repeat alike.
-    """
-    logs = np.log(_seconds(above.seconds)), np.log(_seconds(below.seconds))
-    pools, spreads = [], []
-    for side in (above, below):
-        centred, numbers = _centred(side.groups)
-        if not centred.size:
-            centred, numbers = _centred([side.seconds])
-        pools.append(_inflated(centred, numbers))
-        spreads.append(_spread_of(centred, numbers))
-    interval = ratio(above.seconds, below.seconds, *spreads)
-    number = min(len(logs[0]), len(logs[1]))
-    if np.isnan(interval.low):
-        return Comparison(above.name, below.name, interval, number, NAN, interleaved)
-
-    random = np.random.default_rng(seed)
-    scales = [np.sqrt(spread.degrees / random.chisquare(spread.degrees, draws)) for spread in spreads]
-    if spreads[0] == spreads[1]:
-        scales[1] = scales[0]  # one estimate: it errs on both sides alike
-    sets = [
-        random.choice(pool, size=(draws, len(values))).mean(axis=1) * scale
-        for pool, values, scale in zip(pools, logs, scales, strict=True)
-    ]
-    reference = np.abs(sets[0] - sets[1])
-    pooled = sum(spread.sd**2 / len(values) for spread, values in zip(spreads, logs, strict=True))
-    judged = sum(
-        max(spread.sd**2, values.var(ddof=1) if len(values) > 1 else 0.0) / len(values)
-        for spread, values in zip(spreads, logs, strict=True)
-    )
-    distance = abs(float(logs[0].mean() - logs[1].mean())) * (np.sqrt(pooled / judged) if judged else 1.0)
-    # Equal things must count as equal whatever the last bit of a logarithm says.
-    p = (np.count_nonzero(reference >= distance - 1e-12) + 1) / (draws + 1)
-    return Comparison(above.name, below.name, interval, number, float(p), interleaved)
+    return Interval(value) if np.isnan(low) else Interval(value, min(low, value), max(high, value), degrees)
 
 
 def difference(one: ArrayLike, other: ArrayLike) -> Interval:
@@ -391,44 +370,25 @@ def difference(one: ArrayLike, other: ArrayLike) -> Interval:
     return _around(value, value, float(np.sqrt(squares.sum())), degrees, float)
 
 
-def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
-    """Which hypotheses Holm's step-down procedure rejects, in the order given (Holm 1979).
+def verdicts(ratios: Sequence[Interval], interleaved: Sequence[bool], least: float = LEAST) -> list[Reason]:
+    """What may be said of each ratio of one table, in its order; the one rule of what is significant.
 
-    At most `level` of tables reject anything that is true. NaN (nothing could be tested) is never rejected and does
-    not count among the tests.
+    Two things differ significantly where they were measured in the same rounds, the interval of their ratio excludes 1
+    though it is one of so many in the table (Interval.one_of), and they differ by `least` or more. What was not
+    interleaved, or has no interval, is not tested and does not weaken the other tests.
+    "significant before correction": the interval as one by itself excludes 1, and as one of the table it does not.
     """
-    rejected = [False] * len(p_values)
-    tested = sorted((p, index) for index, p in enumerate(p_values) if not np.isnan(p))
-    for rank, (p, index) in enumerate(tested):
-        if p > level / (len(tested) - rank):
-            break
-        rejected[index] = True
-    return rejected
+    tested = sum(each and ratio.low == ratio.low for ratio, each in zip(ratios, interleaved, strict=True))
+    return [_verdict(ratio, each, tested, least) for ratio, each in zip(ratios, interleaved, strict=True)]
 
 
-def verdicts(comparisons: Sequence[Comparison], least: float = LEAST) -> list[tuple[str | None, Reason]]:
-    """What may be said of each comparison of one table, in its order: the name of the faster one, or None, and why.
-
-    Two things differ significantly where Holm's procedure over the table rejects that they are the same, the interval
-    of their ratio excludes 1 (so that a reader never sees two marks that disagree), and they differ by `least` or more.
-    What was not measured interleaved, or has no repeats, is not tested and does not weaken the other tests.
-    "significant before correction": the interval, which is of one comparison by itself, excludes 1, and the procedure
-    does not.
-    """
-    rejected = holm([comparison.p if comparison.interleaved else NAN for comparison in comparisons])
-    return [_verdict(comparison, apart, least) for comparison, apart in zip(comparisons, rejected, strict=True)]
-
-
-def _verdict(comparison: Comparison, apart: bool, least: float) -> tuple[str | None, Reason]:
-    ratio = comparison.ratio
-    if not comparison.interleaved:
-        return None, "not interleaved"
-    if np.isnan(comparison.p):
-        return None, "one run"
+def _verdict(ratio: Interval, interleaved: bool, tested: int, least: float) -> Reason:
+    if not interleaved:
+        return "not interleaved"
+    if np.isnan(ratio.low):
+        return "one run"
     if not ratio.excludes(1):
-        return None, "within noise"
-    if not apart:
-        return None, "significant before correction"
-    if max(ratio.value, 1 / ratio.value) < 1 + least:
-        return None, "less than 5 %"
-    return (comparison.below if ratio.value > 1 else comparison.above), "significant"
+        return "within noise"
+    if not ratio.one_of(tested).excludes(1):
+        return "significant before correction"
+    return "less than 5 %" if max(ratio.value, 1 / ratio.value) < 1 + least else "significant"

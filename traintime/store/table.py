@@ -13,6 +13,7 @@ BEFORE = ("fit_step_s", "fit_start_s", "fit_mean_s")
 LOOPS = (*BEFORE, "fit_after_s", "fit_mean_after_s", "epoch_s", "epoch_idle_s")
 TIMES = ("first_s", "step_s", "median_s", "min_s", "steps", *LOOPS)
 MEASURED = ("parameters", *TIMES, "peak_bytes", "versions")
+PAUSE = pd.Timedelta(minutes=30)  # within a sweep: what comes after is another stretch of it
 # Two invocations of one point may be pooled only where all of these agree. told: whether the end of each loop's last
 # step was told apart from that of the loop (missing where nothing but single steps was timed).
 ALIKE = ["machine", "stack", "key", "threads", "versions", "code", "protocol", "path", "told"]
@@ -22,17 +23,30 @@ def table(root: Path, machine: str | None = None, sentinel: bool = False) -> pd.
     """One row an invocation: machine, stack, the point's fields, status, mean and median step (s), peak memory.
 
     sentinel: the sentinels' rows instead of all others. Columns of a failed invocation that it has no value for
-    are missing (NaN), never zero.
+    are missing (NaN), never zero. Column `stretch`: see stretches.
     """
     rows = []
     for path in files(root, machine):
         if is_sentinel(path) == sentinel:
             record = read(path)
             rows += [_row(record, invocation) for invocation in record.invocations]
-    table = pd.DataFrame(rows, columns=None if rows else ["machine", "stack", "key", "status", "sweep", "round"])
+    names = ["machine", "stack", "key", "status", "sweep", "round", "started"]
+    table = pd.DataFrame(rows, columns=None if rows else names)
+    table = table.assign(stretch=stretches(table))
     # Where nothing ended well the measured columns are there all the same, and empty.
     missing = [name for name in (*MEASURED, *ALIKE) if name not in table.columns]
     return table.assign(**dict.fromkeys(missing, float("nan")))
+
+
+def stretches(table: pd.DataFrame) -> "pd.Series[str]":
+    """The stretch of a sweep that each row belongs to: the machine, the sweep, and how often it had been resumed.
+
+    What a stretch's runs share, whatever they train, differs as much from one of its own sweep as from another sweep's.
+    """
+    started = pd.to_datetime(table["started"]).sort_values(kind="stable")
+    places = [table["machine"], table["sweep"]]
+    resumed = started.groupby(places).diff().gt(PAUSE).groupby(places).cumsum().reindex(table.index)
+    return table["machine"].astype(str) + " " + table["sweep"].astype(str) + " " + resumed.astype(str)
 
 
 def _row(record: Record, invocation: Invocation) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from traintime.book.claims import Finding, above
 from traintime.book.numbers import NOT_MEASURED
 from traintime.book.stored import ANY, Measurements
 from traintime.book.values import Values, exact, quantity
-from traintime.explain import statistics
+from traintime.explain import points, statistics
 from traintime.explain.statistics import Interval
 from traintime.measuring.history import withdrawals
 from traintime.predict.record import SLEPT_S
@@ -85,7 +85,7 @@ def between(runs: pd.DataFrame) -> Interval:
 
     Its interval is that of a standard deviation (chi-squared).
     """
-    spread = statistics.pooled_spread(group for _, group in runs.groupby(ALIKE, dropna=False)["step_s"])
+    spread = statistics.pooled_spread(points.runs(group, "step_s") for _, group in runs.groupby(ALIKE, dropna=False))
     low, high = spread.sd * np.sqrt(spread.degrees / stats.chi2.ppf([0.975, 0.025], spread.degrees))
     return Interval(spread.sd, float(low), float(high))
 

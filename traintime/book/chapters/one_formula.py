@@ -190,9 +190,9 @@ def nearer(book: Measurements) -> Values:
     """By how much the error under tcmalloc is larger with m than without, in mean absolute errors, by stack."""
     margins = {}
     for stack, rows in errors_under_tcmalloc(book).groupby("stack"):
-        fit, spreads = bent_fits(book)[stack], [book.spread(stack)] * len(rows)
-        # The fit's own draws start at 0.
-        _, measured = statistics.redrawn(book.values(rows), spreads, arithmetic=False, draws=len(fit.draws), seed=1)
+        fit = bent_fits(book)[stack]
+        steps = book.steps(rows["stack"], book.values(rows))
+        measured = np.exp(steps.logs[:, None] + steps.drawn(len(fit.draws)))
         predicted = [draws.to_numpy() @ fit.formula.design(rows).T for draws in (fit.draws, fit.draws.assign(m=0.0))]
         missed = [np.abs(seconds / measured.T - 1).mean(axis=1) for seconds in predicted]
         margin = (rows["with m"].abs() - rows["without m"].abs()).mean()

@@ -11,7 +11,6 @@ from traintime.book import claims, external, page, stored
 from traintime.book.plots import short
 from traintime.book.stored import Measurements
 from traintime.book.values import Values, quantity
-from traintime.explain import statistics
 from traintime.explain.statistics import Interval
 from traintime.point import fields
 from traintime.workloads.base import UPDATES
@@ -162,8 +161,7 @@ def growth(book: Measurements) -> pd.DataFrame:
             continue
         ends = int(shared[0]), int(shared[-1])
         for how in WAYS:
-            small, large = book.values(pair_of(group, (stack, how), ends), "median_s")
-            times = statistics.ratio(large, small, book.spread(stack), book.spread(stack))
+            times = book.interval(lambda s: s[1] / s[0], pair_of(group, (stack, how), ends))
             names = (stack, how), (stack, "adam")
             share = Interval(1.0) if how == "adam" else ratio_of_prices(book, group, *names, ends)
             row = {"stack": stack, "how": how, "from": ends[0], "to": ends[1]}
