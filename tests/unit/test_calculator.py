@@ -180,14 +180,15 @@ def test_a_measured_step_stands_beside_its_prediction_and_its_hours_follow():
         its = answer.answer(chosen)
         assert (its.measured.step.value, its.step.value) == (pytest.approx(took, 0.1), pytest.approx(foretold, 0.1))
         assert its.measured.step.low < its.measured.step.value < its.measured.step.high
-        assert its.from_measured(its.epoch).value == pytest.approx(its.measured.step.value * its.steps)
-        assert its.from_measured(its.total).value == pytest.approx(10 * its.measured.step.value * its.steps)
+        # Hours add up steps, so they follow from their mean, slow ones included.
+        assert its.from_measured(its.epoch).value == pytest.approx(its.measured.mean.value * its.steps)
+        assert its.from_measured(its.total).value == pytest.approx(10 * its.measured.mean.value * its.steps)
     assert answer.answer(Settings(machine=machine("A"), batch=101)).measured is None
 
 
 def test_where_both_steps_were_measured_a_change_is_worth_what_was_measured():
     adam, sgd = (Settings(machine=machine("A"), optimizer=name) for name in ("adam", "sgd"))
-    ratio = answer.measured(adam).step.value / answer.measured(sgd).step.value
+    ratio = answer.measured(adam).mean.value / answer.measured(sgd).mean.value
     assert answer.answer(adam).changes["sgd"] == pytest.approx(ratio)
     assert ratio < 3 < answer.answer(adam).epoch.value / answer.answer(sgd).epoch.value
 
@@ -216,7 +217,7 @@ def test_the_2017_posts_own_figures_are_measured_steps_of_its_card():
 
 
 def test_runs_that_were_all_disturbed_are_no_measured_step(monkeypatch):
-    its = answer.Measured(Interval(np.nan), 3)
+    its = answer.Measured(Interval(np.nan), 3, Interval(np.nan))
     monkeypatch.setattr(answer, "steps_of", lambda _: {Settings(): its})
     assert (answer.measured(Settings()), answer.misses(Settings().machine)) == (None, [])
 

@@ -18,7 +18,7 @@ from traintime import paths, workloads
 from traintime.book import kept
 from traintime.errors import InputError, unknown
 from traintime.explain import formula, points, statistics
-from traintime.explain.statistics import Interval, Spread, Steps
+from traintime.explain.statistics import Estimate, Interval, Spread, Steps
 from traintime.measuring import machine, stacks
 from traintime.point import Run, fields
 from traintime.store import records
@@ -29,6 +29,8 @@ ANY = object()  # a field that may have any value
 Some = TypeVar("Some")
 # The stacks of today, by the name of their framework.
 TODAY = {"2026-tensorflow": "TensorFlow", "2026-jax": "JAX", "2026-torch": "torch"}
+# Columns of `Measurements.every`, less "_s": a step by medians, by which two are compared, and by means, which add up.
+STATISTICS = ("step", "low", "high"), ("mean", "mean_low", "mean_high")
 ROLES = ("reference", "shown", "in part")
 
 
@@ -296,9 +298,11 @@ class Measurements:
 
         step_s, low_s, high_s: the geometric mean of the runs' median steps, by which two things are compared, so that
         a figure and a ratio agree; the arithmetic mean where steps differ by design, as with gradients added up.
+        mean_s, mean_low_s, mean_high_s: the arithmetic mean of their mean steps, of which an epoch is made.
         """
         found = points.points(self.current)
-        found = found.assign(how=how(found))
+        means = {f"{mean}_s": found[f"{step}_s"] for step, mean in zip(*STATISTICS, strict=True)}
+        found = found.assign(how=how(found), **means)
         alike = found["runs"].gt(0)
         for name in {"accumulated", "save_every"} & set(found):
             alike &= ~found[name].gt(1)
@@ -336,9 +340,13 @@ class Measurements:
 
     @functools.cache  # noqa: B019 (a machine's measurements live as long as the process)
     def _groups(self, value: str) -> dict[tuple[str, ...], "pd.Series[float]"]:
+        return {names: points.runs(group, value) for names, group in self._frames.items()}
+
+    @functools.cached_property
+    def _frames(self) -> dict[tuple[str, ...], pd.DataFrame]:
         # History, too: its runs say how far two of the same thing land apart.
         grouped = points.counted(self.rows).groupby(ALIKE, dropna=False)
-        return {tuple(map(str, names)): points.runs(group, value) for names, group in grouped}
+        return {tuple(map(str, names)): group for names, group in grouped}
 
     @functools.cache  # noqa: B019
     def spread(self, stack: str, value: str = "median_s") -> Spread:
@@ -364,13 +372,17 @@ class Measurements:
         return Sides(common, self, sweep, rounds)
 
     def interval(self, function: Callable[[np.ndarray], np.ndarray], found: pd.DataFrame) -> Interval:
-        """A function of the steps (s) of some points with the interval that their run-to-run error gives it.
+        """A function of the steps (s) of some points, with its interval (statistics.Steps).
 
-        found: rows of `points`; function: of shape (points,) a number, of shape (points, draws) one a draw. Raises
-        KeyError where a point has no time.
+        Of the rounds that measured all of them, where there are such; else of all runs, and what differs between their
+        sweeps does not cancel. found: rows of `points`; function: of shape (points,) a number, of shape (points, draws)
+        one a draw. Raises KeyError where a point has no time.
         """
-        steps = self.steps(list(found["stack"]), self.values(found))
-        return steps.interval(function)
+        names = [tuple(str(row[name]) for name in ALIKE) for _, row in found.iterrows()]
+        if not all(name in self._frames for name in names):
+            raise KeyError("a step without invocations")
+        common, _, _ = same_rounds(*(self._frames[name] for name in names))
+        return self.steps(found["stack"], [points.runs(frame) for frame in common]).interval(function)
 
     def steps(self, names: Iterable[str], runs: Sequence["pd.Series[float]"], value: str = "median_s") -> Steps:
         """Several steps with the errors of the stacks that each belongs to and of the sweeps (statistics.Steps).
@@ -386,9 +398,11 @@ class Measurements:
         return points.noise_table(self.rows)
 
     def lines(
-        self, found: pd.DataFrame, shape: formula.Formula = formula.STRAIGHT_LINE
+        self, found: pd.DataFrame, shape: formula.Formula = formula.STRAIGHT_LINE, value: str = "median_s"
     ) -> dict[tuple[str, str], formula.Fit]:
         """The formula fitted to each stack and way of training, where more points ran than it has coefficients.
+
+        value: of the invocations, median_s or, of rows by means (see totals), step_s.
 
         What two fits share, runs or sweeps, errs alike in both: they are divided or subtracted draw by draw.
         """
@@ -397,7 +411,7 @@ class Measurements:
         for name, group in groups:
             if len(group) > len(shape.terms):
                 seconds = group["step_s"].to_numpy()
-                errors = self.steps(group["stack"], self.values(group)).drawn(formula.DRAWS)
+                errors = self.steps(group["stack"], self.values(group, value), value).drawn(formula.DRAWS)
                 fits[name] = formula.fit(shape, group, seconds, seconds * np.exp(errors.T))
         return fits
 
@@ -496,6 +510,11 @@ class Sides:
         return {0: "not interleaved", 1: "one round"}.get(self.rounds, f"{self.rounds} rounds")
 
 
+def totals(found: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `points` with the mean of all steps, the slow ones among them, in the place of the step: it adds up."""
+    return found.assign(**{f"{step}_s": found[f"{mean}_s"] for step, mean in zip(*STATISTICS, strict=True)})
+
+
 def step_times(found: list[records.Record]) -> list[tuple[str, np.ndarray, int]]:
     """Every single step of records: stack, seconds (the first step among them), steps that do not count."""
     timed = [(r.stack, i.result.timing) for r in found for i in r.invocations if i.result]
@@ -518,4 +537,4 @@ def ratio_by_stack(table: pd.DataFrame, stacks: Iterable[str] | None = None, **w
 
 def interval(row: Any, value: str = "ratio") -> Interval:
     """A row's value with its ends `low` and `high`."""
-    return Interval(row[value], row["low"], row["high"], row.get("degrees", float("inf")))
+    return Estimate(row[value], row["low"], row["high"], row.get("degrees", float("inf")))

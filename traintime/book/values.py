@@ -7,20 +7,20 @@ judges, and in a chapter's text `{eval}` with `vocabulary.shares(book, "frozen")
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from traintime.book.claims import Finding, Limits
 from traintime.book.stored import measured
 from traintime.errors import unknown
-from traintime.explain.statistics import Interval
+from traintime.explain.statistics import Estimate, Interval
 from traintime.measuring import stacks
 
 FEW = 3  # values that a figure shows all of; of more it shows the one that decides
 
 
 @dataclass(frozen=True)
-class Value(Interval):
+class Value(Estimate):
     """One of Values: an interval with its name and how it is written. As a text it has its ends; `alone` has none."""
 
     name: str = ""
@@ -140,7 +140,7 @@ class Values(Mapping[str, Value]):
     def inverse(self, work: float = 1) -> "Values":
         """Times as long, of times as fast: with so many times the work."""
         turned = {
-            name: type(of)(work / of.value, work / of.high, work / of.low, of.degrees)
+            name: replace(of, value=work / of.value, low=work / of.high, high=work / of.low)
             for name, of in self.by_name.items()
         }
         return type(self)(turned, **self.how)

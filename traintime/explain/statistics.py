@@ -9,7 +9,7 @@ runs, that intervals have their stated coverage and that tables of identical thi
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,13 +32,13 @@ NAN = float("nan")
 class Interval:
     """A value with its confidence interval; `low` and `high` are NaN where repeats are missing and there is none.
 
-    degrees: of freedom of the error that the interval comes from; infinite where the error is known.
+    degrees: of freedom of the error that the interval comes from; infinite where nothing else is said (Estimate).
     """
 
     value: float
     low: float = NAN
     high: float = NAN
-    degrees: float = field(default=float("inf"), compare=False)
+    degrees = float("inf")
 
     def __contains__(self, x: float) -> bool:
         """Whether x lies inside; no number lies inside an interval that does not exist."""
@@ -52,7 +52,7 @@ class Interval:
         """The interval in another unit. Raises ValueError unless the factor is positive."""
         if not factor > 0:
             raise ValueError(f"a unit's factor is positive, not {factor}")
-        return Interval(self.value * factor, self.low * factor, self.high * factor, self.degrees)
+        return replace(self, value=self.value * factor, low=self.low * factor, high=self.high * factor)
 
     def one_of(self, number: int) -> "Interval":
         """The interval where `number` of them are looked at together and each might be the one that refutes.
@@ -66,13 +66,20 @@ class Interval:
             ends = [self.value * (end / self.value) ** times for end in (self.low, self.high)]
         else:
             ends = [self.value + (end - self.value) * times for end in (self.low, self.high)]
-        return Interval(self.value, *ends, self.degrees)
+        return replace(self, low=ends[0], high=ends[1])
 
     def text(self, spec: str = ".2f", scale: float = 1.0, unit: str = "") -> str:
         """As a reader sees it: "1.24 (1.10 to 1.31)", with a unit "1.24 s (1.10 to 1.31)", or the value alone."""
         scaled = self.scaled(scale)
         text = f"{scaled.value:{spec}} {unit}".rstrip()
         return text if np.isnan(self.low) else f"{text} ({scaled.low:{spec}} to {scaled.high:{spec}})"
+
+
+@dataclass(frozen=True)
+class Estimate(Interval):
+    """An interval that tells the degrees of freedom of its error."""
+
+    degrees: float = field(default=float("inf"), compare=False)
 
 
 @dataclass(frozen=True)
@@ -257,7 +264,7 @@ def _around(
         return Interval(value)
     half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error
     # Rounding, or a mean far from its stack's ordinary scatter, must not leave the value outside its own interval.
-    return Interval(value, min(value, float(back(centre - half))), max(value, float(back(centre + half))), degrees)
+    return Estimate(value, min(value, float(back(centre - half))), max(value, float(back(centre + half))), degrees)
 
 
 def geometric(values: ArrayLike, spread: Spread | None = None, between: Spread = NO_OFFSET) -> Interval:
@@ -351,7 +358,7 @@ def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float
 def central(drawn: ArrayLike, value: float, level: float = LEVEL, degrees: float = float("inf")) -> Interval:
     """Central interval of the draws, widened where need be to hold the value itself; none where a draw is missing."""
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value) if np.isnan(low) else Interval(value, min(low, value), max(high, value), degrees)
+    return Interval(value) if np.isnan(low) else Estimate(value, min(low, value), max(high, value), degrees)
 
 
 def difference(one: ArrayLike, other: ArrayLike) -> Interval:

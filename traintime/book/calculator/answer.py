@@ -60,10 +60,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Measured:
-    """A step (s) with its 95 % interval, NaN where each run was disturbed; runs: how many, 0 for the 2017 post's."""
+    """A step (s) with its 95 % interval, NaN where each run was disturbed; runs: how many, 0 for the 2017 post's.
+
+    step: as the chapters have it, by medians; mean: with the slow steps that an epoch contains, too.
+    """
 
     step: Interval
     runs: int
+    mean: Interval
 
 
 @dataclass(frozen=True)
@@ -86,9 +90,9 @@ class Answer:
     changes: dict[str, float]
 
     def from_measured(self, predicted: Interval) -> Interval:
-        """A duration of these as it follows from the measured step."""
+        """A duration of these as it follows from the mean of the measured steps."""
         assert self.measured
-        return self.measured.step.scaled(predicted.value / self.step.value)
+        return self.measured.mean.scaled(predicted.value / self.step.value)
 
 
 def answer(settings: Settings) -> Answer:
@@ -129,7 +133,8 @@ def steps_of(machine: str) -> dict[Settings, Measured]:
         rows = original.s0().query("device == 'GPU'")
         sizes = rows[["vocabulary", "batch", "length"]].to_dict("records")
         posted = [Settings(machine=machine, stack=THEIRS, **each) for each in sizes]
-        return {its: Measured(Interval(took), 0) for its, took in zip(posted, rows["step_s"], strict=True)}
+        steps = map(Interval, rows["step_s"])
+        return {its: Measured(step, 0, step) for its, step in zip(posted, steps, strict=True)}
     # On a card Keras hands the LSTM to cuDNN.
     name, run = (OURS[0], {"device": "gpu", "kernel": "cudnn"}) if machine == OURS[1] else (machine, {})
     if name not in stored.named():
@@ -142,10 +147,10 @@ def steps_of(machine: str) -> dict[Settings, Measured]:
     for row in rows.sort_values("loop", kind="stable").to_dict("records"):
         if row["allocator"] in choices.allocators(machine, row["stack"]):
             its = Settings(machine=machine, **{name: row[name] for name in ("stack", *formulas.SIZES, *ways)})
-            # From two or three runs an interval may reach below zero: that says nothing.
-            ends = (row["low_s"], row["high_s"]) if row["low_s"] > 0 else ()
-            quiet = row["disturbed"] < row["invocations"]
-            found[its] = Measured(Interval(row["step_s"], *ends) if quiet else Interval(np.nan), row["runs"])
+            step, mean = (Interval(*(row[f"{name}_s"] for name in names)) for names in stored.STATISTICS)
+            if row["disturbed"] == row["invocations"]:
+                step = mean = Interval(np.nan)
+            found[its] = Measured(step, row["runs"], mean)
     return found
 
 
@@ -157,7 +162,11 @@ def misses(machine: str) -> list[tuple[float, Settings]]:
 
 def _off(at: Settings, known: Measured) -> float:
     """How many times as long as predicted a step took."""
-    return known.step.value / prices_of(at).step_s(at.sizes.work())
+    return known.step.value / _step_s(at)
+
+
+def _step_s(at: Settings) -> float:
+    return prices_of(at).step_s(at.sizes.work())
 
 
 def slow_without_vnni() -> dict[str, dict[str, str]]:
@@ -232,6 +241,8 @@ def _worthwhile(settings: Settings, epoch_s: float) -> dict[str, float]:
         if other := changed(settings, change):
             factor = epoch_s / _epoch_s(other, prices_of(other).parts(other.sizes.work()))
             known = here and measured(other)
-            factors[change.name] = factor * (_off(settings, here) / _off(other, known) if here and known else 1)
+            if here and known:
+                factor *= here.mean.value / known.mean.value * _step_s(other) / _step_s(settings)
+            factors[change.name] = factor
     worth = [item for item in factors.items() if item[1] >= choices.WORTH]
     return dict(sorted(worth, key=lambda item: -item[1]))

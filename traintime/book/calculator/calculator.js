@@ -34,11 +34,12 @@ function costsOf({machine, stack, gflops, gbytes}) {
 function measured(settings) {
   const row = rowsOf(settings).find(([sizes, how, allocator]) => how === way(settings) &&
     allocator === settings.allocator && DATA.sizes.every((name, place) => sizes[place] === settings[name]));
-  return row && {value: row[3], low: row[4] ?? NaN, high: row[5] ?? NaN, runs: row[6]};
+  const from = (place) => ({value: row[place], low: row[place + 1] ?? NaN, high: row[place + 2] ?? NaN});
+  return row && {...from(3), runs: row[6], mean: from(7)};
 }
 const rowsOf = ({machine, stack}) => DATA.measured[machine]?.[stack] ?? [];
-// A predicted duration as it follows from the measured step.
-const fromMeasured = ({measured, step}, predicted) => scaled(measured, predicted.value / step.value);
+// A predicted duration as it follows from the mean of the measured steps.
+const fromMeasured = ({measured, step}, predicted) => scaled(measured.mean, predicted.value / step.value);
 
 function answer(settings, withChanges = true) {
   const prices = costsOf(settings)[settings.allocator], held = DATA.holdings[settings.stack], how = way(settings);

@@ -130,13 +130,16 @@ def _prices_under(under: Callable[[str], Prices], machine: str, stack: str) -> d
 
 def _measured(machine: str) -> dict[str, list[list[Any]]]:
     """The classifier's steps on a machine, by stack: sizes, way to train, allocator, step with its interval (s; None
-    without one, and no step where each run was disturbed), runs.
+    without one, and no step where each run was disturbed), runs, mean step with its interval.
     """
     found: dict[str, list[list[Any]]] = {}
     for its, known in steps_of(machine).items():
-        step = [None if math.isnan(value) else float(f"{value:.7g}") for value in vars(known.step).values()]
+        step, mean = (
+            [None if math.isnan(value) else float(f"{value:.7g}") for value in (each.value, each.low, each.high)]
+            for each in (known.step, known.mean)
+        )
         way, sizes = its.optimizer + formulas.FROZEN * its.frozen, [getattr(its, name) for name in formulas.SIZES]
-        found.setdefault(its.stack, []).append([sizes, way, its.allocator, *step, known.runs])
+        found.setdefault(its.stack, []).append([sizes, way, its.allocator, *step, known.runs, *mean])
     return found
 
 

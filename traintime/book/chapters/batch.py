@@ -1,4 +1,7 @@
-"""Chapter 5, batch size: a step's line in the batch, the batch at which its two costs are equal, and what it costs."""
+"""Chapter 5, batch size: a step's line in the batch, the batch at which its two costs are equal, and what it costs.
+
+A step is here the mean of all steps: an epoch adds them up (stored.totals).
+"""
 
 import functools
 from typing import Any
@@ -28,7 +31,7 @@ claim = claims.of_chapter("05")
 @functools.cache
 def by_batch(book: Measurements) -> pd.DataFrame:
     """The sweep over the batch at the 2017 post's vocabulary, with `epoch_s`: seconds of a million sentences."""
-    points = book.points(vocabulary=VOCABULARY, batch=list(BATCHES))
+    points = stored.totals(book.points(vocabulary=VOCABULARY, batch=list(BATCHES)))
     return points.assign(epoch_s=points["step_s"] * np.ceil(SENTENCES / points["batch"]))
 
 
@@ -38,8 +41,8 @@ def by_batch(book: Measurements) -> pd.DataFrame:
 @functools.cache
 def lines(book: Measurements, batches: tuple[int, ...] = BATCHES, allocator: str = "glibc") -> dict[str, formula.Fit]:
     """A straight line in the batch, F + c B, through each stack's steps; without those that do not grow with it."""
-    points = book.points(vocabulary=VOCABULARY, batch=list(batches), allocator=allocator)
-    fits = book.lines(points, formula.BATCH_LINE)
+    points = stored.totals(book.points(vocabulary=VOCABULARY, batch=list(batches), allocator=allocator))
+    fits = book.lines(points, formula.BATCH_LINE, "step_s")
     return {stack: fit for (stack, _), fit in fits.items() if fit.coefficients["c"] > 0}
 
 
@@ -114,7 +117,7 @@ def epoch_gains(book: Measurements) -> Values:
     gains = {}
     for stack in ran.index[[{SMALL, LARGE} <= batches for batches in ran]]:
         sides = book.sides({"batch": SMALL}, {"batch": LARGE}, stack=stack, vocabulary=VOCABULARY)
-        gains[stack] = sides.interval(lambda s: s[0] / s[1] * LARGE / SMALL)
+        gains[stack] = sides.interval(lambda s: s[0] / s[1] * LARGE / SMALL, "step_s")
     return Values(gains, ".1f")
 
 
@@ -166,7 +169,7 @@ def left(book: Measurements, cost: str) -> Values:
 
 def on_gpu(book: Measurements) -> pd.DataFrame:
     """Steps on the machine's GPU over the batch, with cuDNN's kernel for the LSTM; empty without one."""
-    return book.points(batch=list(GPU_BATCHES), **ON_GPU).dropna(subset="step_s")
+    return stored.totals(book.points(batch=list(GPU_BATCHES), **ON_GPU).dropna(subset="step_s"))
 
 
 @quantity
@@ -176,7 +179,8 @@ def gpu_break_evens(book: Measurements) -> Values:
     ends = [{"batch": size} | ON_GPU for size in (small, large)]
     sides = {stack: book.sides(*ends, stack=stack) for stack in stored.stack_order(on_gpu(book)["stack"])}
     equal = {
-        stack: each.interval(lambda s: (s[0] * large - s[1] * small) / (s[1] - s[0])) for stack, each in sides.items()
+        stack: each.interval(lambda s: (s[0] * large - s[1] * small) / (s[1] - s[0]), "step_s")
+        for stack, each in sides.items()
     }
     return Values(equal, ".0f", 1e-3, "thousand")
 

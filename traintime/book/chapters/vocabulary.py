@@ -48,7 +48,8 @@ def price_of_a_row(book: Measurements, found: pd.DataFrame, between: tuple[int, 
 
     The book's one definition: the step at the larger of two vocabularies less the step at the smaller, over the rows
     between them; 80,000 and 280,000 rows unless the page names others. Both are above glibc's mapping threshold, every
-    machine and stack has them, and no line has to fit. A stack without both has no cost.
+    machine and stack has them, and no line has to fit. Both steps are of the same rounds where some measured both. A
+    stack without both has no cost.
     """
     names = list(found[["stack", "how"]].drop_duplicates().itertuples(index=False, name=None))
     pairs = {name: pair_of(found, name, between) for name in names}
