@@ -44,18 +44,18 @@ def test_the_ids_of_a_document_are_given_once():
 @pytest.mark.parametrize(
     "document, judged, verdict",
     [
-        ("S0", "m:holds/inconclusive", "confirmed"),
-        ("S0", "!m:holds", "not confirmed"),
-        ("S0", "m:holds m:no", "confirmed in part"),
+        ("S0", "m:holds/inconclusive", "confirmed on 1 of our machines"),
+        ("S0", "!m:holds", "not confirmed on 1 of our machines"),
+        ("S0", "m:holds m:no", "confirmed in part on 1 of our machines"),
         ("S0", "m:inconclusive", "inconclusive"),
         ("S0", "", NOT_MEASURED),
-        ("S0", "some:holds", "confirmed in part"),
-        ("S0", "some:no", "not confirmed"),
+        ("S0", "some:holds", "confirmed in part on 1 of our machines"),
+        ("S0", "some:no", "not confirmed on 1 of our machines"),
         # Figures and arithmetic confirm nothing on our machines.
         ("S0", "1:holds", "agrees with its own figures"),
         ("S1", "1:holds 1:no", "agrees in part with published figures"),
         ("S0", "+:holds", "true by arithmetic"),
-        ("S0", "m:no +:holds", "true by arithmetic, not confirmed on our machines"),
+        ("S0", "m:no +:holds", "true by arithmetic, not confirmed on 1 of our machines"),
         ("S0", "m:inconclusive 1:holds", "agrees with its own figures, inconclusive on our machines"),
     ],
 )

@@ -74,21 +74,6 @@ def test_the_draws_of_a_fit_carry_the_rounding_of_its_figures():
     assert all(0 < narrow < wide for narrow, wide in zip(*widths, strict=True))
 
 
-def test_fits_of_one_seed_are_not_paired_draw_by_draw():
-    """As they stand the draws would err alike, and twice the time would be 2 without any doubt."""
-    fits = []
-    for seconds in (times(0.06, 4e-7, 2e-4), times(0.03, 2e-7, 1e-4)):
-        drawn = formula.rounded(seconds, seconds / 10, draws=400)
-        fits.append(formula.fit(formula.THREE_TERMS, ROWS, seconds, drawn))
-    assert (fits[0].draws["b"] / fits[1].draws["b"]).to_numpy() == pytest.approx(np.full(400, 2.0))
-    found = formula.ratio(*fits, ROWS)
-    assert found["ratio"].to_numpy() == pytest.approx(np.full(len(ROWS), 2.0))
-    assert (found["high"] / found["low"]).min() > 1.05
-    price = formula.price_ratio(*fits, "b")
-    assert price.value == pytest.approx(2)
-    assert 1.05 < price.high / price.low < 1.5
-
-
 # What a repeat would miss
 
 

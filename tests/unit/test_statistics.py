@@ -3,7 +3,6 @@
 from collections import defaultdict
 from functools import cache
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,18 +18,15 @@ from traintime.explain.statistics import (
     Interval,
     Spread,
     Steps,
-    geometric,
     mean,
     noise,
     pooled_spread,
-    ratio,
     slope,
     sweep_offsets,
     verdicts,
 )
-from traintime.store import derived, records
+from traintime.store import derived
 
-MEASUREMENTS = Path(__file__).parents[2] / "data" / "measurements"
 POINTS = 10  # of a stack in a simulated sweep
 SWEEPS = 1000  # simulated; each gives several intervals, so that a share is known to within a per cent
 # What may be missing from 95 %, and what a configuration's own spread, where it is larger than its stack's, adds.
@@ -39,22 +35,12 @@ LOW, HIGH = 0.94, 0.99
 
 @cache
 def stored() -> dict[str, dict[str, list[np.ndarray]]]:
-    """Logs of the median step of stored invocations that count, by stack and machine.
-
-    One array a point, threads, protocol and sweep.
-    """
-    points = defaultdict(list)
-    for path in sorted(MEASUREMENTS.glob("*/*/*.json")):
-        record = records.read(path)
-        for invocation in record.invocations:
-            if invocation.status == "ok" and not invocation.disturbed:
-                timing = invocation.result.timing
-                same = (invocation.threads, invocation.protocol.text, invocation.sweep)
-                points[record.stack, path, same].append(np.log(np.median(timing.steps_ns[timing.warmup :]) / 1e9))
+    """Logs of the median step of stored invocations that count, by stack and machine: an array a point and sweep."""
     stacks = defaultdict(lambda: defaultdict(list))
-    for (stack, path, _), logs in points.items():
-        if len(logs) > 1:
-            stacks[stack][path.parts[-3]].append(np.array(logs))
+    for machine in stored_book.named():
+        for (_, stack, *_), runs in stored_book.of(machine)._groups("median_s").items():
+            parts = [np.log(part.to_numpy()) for _, part in runs.groupby(level=0) if len(part) > 1]
+            stacks[stack][machine] += parts
     return stacks
 
 
@@ -92,6 +78,10 @@ def expected(kind: float | str) -> tuple[float, float]:
 STACKS = sorted(stored())
 
 
+def geometric(values, spread=None):
+    return Steps([values], [spread]).product([1])
+
+
 @pytest.mark.parametrize("number", [5, *(pytest.param(number, marks=pytest.mark.rest) for number in (3, 10))])
 @pytest.mark.parametrize("kind", [0.02, 0.15, *STACKS])
 def test_intervals_cover_what_they_promise(kind, number):
@@ -111,8 +101,9 @@ def test_intervals_cover_what_they_promise(kind, number):
             inside["geometric"].append(log in geometric(sweep[point], spread))
             inside["mean"].append(arithmetic in mean(sweep[point], spread))
         for point in range(2):
-            inside["ratio"].append(1 in ratio(Steps([sweep[point], sweep[5 + point]], [spread, spread])))
-            inside["ratio of stacks"].append(1 in ratio(Steps([sweep[point], other[point]], [spread, spread_other])))
+            inside["ratio"].append(1 in Steps([sweep[point], sweep[5 + point]], [spread, spread]).product([1, -1]))
+            steps = Steps([sweep[point], other[point]], [spread, spread_other])
+            inside["ratio of stacks"].append(1 in steps.product([1, -1]))
     for name, hits in inside.items():
         assert LOW <= np.mean(hits) <= HIGH, f"{name} of {number} invocations, scatter {kind}: {np.mean(hits):.3f}"
 
@@ -120,7 +111,7 @@ def test_intervals_cover_what_they_promise(kind, number):
 def reasons(above, below, least=0.0):
     """Eight ratios of one table, interleaved: the points of one stack over those of another."""
     spreads = pooled_spread(above), pooled_spread(below)
-    return verdicts([ratio(Steps([above[i], below[i]], spreads)) for i in range(8)], [True] * 8, least)
+    return verdicts([Steps([above[i], below[i]], spreads).product([1, -1]) for i in range(8)], [True] * 8, least)
 
 
 @pytest.mark.rest
@@ -169,10 +160,10 @@ def test_offsets_of_sweeps_are_estimated_and_two_sweeps_of_one_thing_agree_in_95
     for _ in range(300):
         groups = swept(random, 0.1, offset)
         spread = pooled_spread(groups)
-        variances.append(sweep_offsets(groups, [spread] * len(groups)).sd ** 2)
+        variances.append(sweep_offsets((group, spread) for group in groups).sd ** 2)
         for group in groups[:3]:
             pair = [group[group.index == sweep] for sweep in group.index.unique()]
-            outside.append(ratio(Steps(pair, [spread] * 2, Spread(offset, 1000))).excludes(1))
+            outside.append(Steps(pair, [spread] * 2, Spread(offset, 1000).product([1, -1])).excludes(1))
     assert np.mean(variances) == pytest.approx(offset**2, abs=0.0008 + 0.1 * offset**2)
     assert 0.01 <= np.mean(outside) <= 0.06
 
@@ -192,7 +183,7 @@ def test_of_the_stored_pairs_of_sweeps_one_in_twenty_disagrees():
             for pair in combinations([part for _, part in runs.groupby(level=0)], 2):
                 for kind, offset in kinds.items():
                     steps = Steps(pair, [book.spread(name[1])] * 2, offset)
-                    outside[kind].append(ratio(steps).excludes(1))
+                    outside[kind].append(steps.product([1, -1]).excludes(1))
     shares = {kind: np.mean(found) for kind, found in outside.items()}
     assert 0.03 <= shares["all"] <= 0.07
     assert 0.03 <= shares["left out"] <= 0.07
@@ -231,7 +222,7 @@ def test_pooled_spread_by_hand_and_one_run_has_an_interval_only_through_its_stac
     assert pooled_spread(groups) == Spread(pytest.approx(np.sqrt((0.02 + 0.18) / 2)), 2)
     alone = geometric([2.0])
     assert alone.value == pytest.approx(2) and np.isnan([alone.low, alone.high]).all()
-    assert np.isnan(mean([2.0]).low) and np.isnan(ratio(Steps([[1.0], [2.0, 2.1]], [None, None])).low)
+    assert np.isnan(mean([2.0]).low) and np.isnan(Steps([[1.0], [2.0, 2.1]], [None, None]).product([1, -1]).low)
     with_stack = geometric([2.0], Spread(0.05, 20))
     assert np.log(with_stack.high / 2) == pytest.approx(2.085963 * 0.05, rel=1e-6)
     # A stack where nothing was repeated knows no more than the values.
@@ -240,11 +231,11 @@ def test_pooled_spread_by_hand_and_one_run_has_an_interval_only_through_its_stac
 
 def test_ratio_counts_a_shared_spread_once():
     shared, like = Spread(0.05, 6), Spread(0.05 + 1e-12, 6)
-    once, twice = (ratio(Steps([[1.2], [1.0]], [shared, other])) for other in (shared, like))
+    once, twice = (Steps([[1.2], [1.0]], [shared, other]).product([1, -1]) for other in (shared, like))
     assert np.log(once.high / 1.2) == pytest.approx(2.446912 * 0.05 * np.sqrt(2), rel=1e-6)  # 6 degrees
     assert np.log(twice.high / 1.2) == pytest.approx(2.178813 * 0.05 * np.sqrt(2), rel=1e-6)  # 12 degrees
     # The side with nearly all the error brings nearly all the degrees: 3, not 43.
-    uneven = ratio(Steps([[1.2], [1.0]], [Spread(0.2, 3), Spread(0.001, 40)]))
+    uneven = Steps([[1.2], [1.0]], [Spread(0.2, 3), Spread(0.001, 40)]).product([1, -1])
     assert np.log(uneven.high / 1.2) == pytest.approx(3.182446 * 0.2, rel=1e-3)
 
 
@@ -273,7 +264,6 @@ def test_noise_of_normal_residuals_is_what_theory_says():
 @pytest.mark.parametrize("values", [[], [0.0], [1.0, float("nan")], [float("inf")], [[1.0]]])
 def test_seconds_that_have_no_logarithm_are_refused(values):
     for statistic in (
-        geometric,
         mean,
         lambda wrong: Steps([wrong, [1.0]], [None, None]),
         lambda wrong: pooled_spread([wrong]),

@@ -49,12 +49,13 @@ class DocumentClaim:
     def verdict(self) -> str:
         """The verdict on their sentence: by arithmetic, by published figures, and on our machines."""
         came: dict[str, set[bool]] = {}
-        own = "its own"
+        own, machines = "its own", set()
         for label in self.judged.split():
             for one in found(label.lstrip("!")):
                 decided = came.setdefault(one.machine if one.machine in WORDS else OURS, set())
                 if one.verdict in DECIDED:
                     confirmed = (one.verdict == "holds") != label.startswith("!")
+                    machines |= {one.machine} - set(WORDS)
                     decided |= {True, False} if confirmed and SOME in one.claim.sentence else {confirmed}
                 if one.machine == original.FIGURES and self.document not in one.claim.source:
                     own = "published"
@@ -62,7 +63,11 @@ class DocumentClaim:
         for by in filter(came.__contains__, WORDS):
             word = WORDS[by][2 if len(came[by]) == 2 else came[by] == {False}] if came[by] else "inconclusive"
             parts.append(word.format(own))
-        return f"{', '.join(parts)} on {OURS}" if len(parts) > 1 else "".join(parts) or NOT_MEASURED
+        # One machine or several: a result about a processor is one until another agrees.
+        on = f"{len(machines)} of our machines" if machines else OURS
+        if OURS in came and (machines or len(parts) > 1):
+            parts[-1] += f" on {on}"
+        return ", ".join(parts) or NOT_MEASURED
 
 
 def answers() -> list[DocumentClaim]:

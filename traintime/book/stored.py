@@ -307,7 +307,7 @@ class Measurements:
         for name in {"accumulated", "save_every"} & set(found):
             alike &= ~found[name].gt(1)
         for row, runs in zip(found.index[alike], self.values(found[alike]), strict=True):
-            step = statistics.geometric(runs, self.spread(found.at[row, "stack"]), points.between())
+            step = self.steps([found.at[row, "stack"]], [runs]).product([1])
             found.loc[row, ["step_s", "low_s", "high_s"]] = step.value, step.low, step.high
         return found
 
@@ -379,7 +379,7 @@ class Measurements:
         one a draw. Raises KeyError where a point has no time.
         """
         names = [tuple(str(row[name]) for name in ALIKE) for _, row in found.iterrows()]
-        if not all(name in self._frames for name in names):
+        if not names or not all(name in self._frames for name in names):
             raise KeyError("a step without invocations")
         common, _, _ = same_rounds(*(self._frames[name] for name in names))
         return self.steps(found["stack"], [points.runs(frame) for frame in common]).interval(function)
@@ -445,7 +445,7 @@ class Measurements:
             sides = [dict(list(usable[usable[of] == value].groupby("_same"))) for value in (above, below)]
             for label in sorted(sides[0].keys() & sides[1].keys()):
                 common, sweep, rounds = same_rounds(sides[0][label], sides[1][label])
-                ratio = Sides(common, self, sweep, rounds).ratio()
+                ratio = Sides(common, self, sweep, rounds).steps().product([1, -1])
                 row = {"_place": place, "above": above, "below": below, "ratio": ratio.value, "degrees": ratio.degrees}
                 row |= {"low": ratio.low, "high": ratio.high, "number": min(map(len, common)), "sweep": sweep}
                 result.append(row | {name: common[0][name].iloc[0] for name in same})
@@ -494,13 +494,10 @@ class Sides:
 
         Without an interval where no round measured all of them: what was not measured together is not compared.
         """
-        return self._steps(value).interval(function, arithmetic=value == "step_s", interleaved=self.rounds > 0)
+        return self.steps(value).interval(function, arithmetic=value == "step_s", interleaved=self.rounds > 0)
 
-    def ratio(self) -> Interval:
-        """The first of two configurations over the second, of medians; with an interval wherever runs are repeated."""
-        return statistics.ratio(self._steps("median_s"))
-
-    def _steps(self, value: str) -> Steps:
+    def steps(self, value: str = "median_s") -> Steps:
+        """The configurations' steps of that value."""
         names = [str(frame["stack"].iloc[0]) for frame in self.frames]
         return self.book.steps(names, [points.runs(frame, value) for frame in self.frames], value)
 

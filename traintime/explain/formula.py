@@ -132,10 +132,10 @@ def fit(
 def ratio(above: Fit, below: Fit, rows: pd.DataFrame) -> pd.DataFrame:
     """Predicted seconds of one fit over another's in each row: columns ratio, low, high.
 
-    Both have as many draws. No draw meets the one at its own place: two fits of one seed would err alike.
+    Both have as many draws, and errors of their own (other seeds) where they share no runs.
     """
     over, under = (fit.draws.to_numpy() @ fit.formula.design(rows).T for fit in (above, below))
-    low, high = np.quantile(over / _elsewhere(under), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    low, high = np.quantile(over / under, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     value = above.predict(rows) / below.predict(rows)
     return pd.DataFrame(
         {"ratio": value, "low": np.minimum(low, value), "high": np.maximum(high, value)}, index=rows.index
@@ -143,17 +143,9 @@ def ratio(above: Fit, below: Fit, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def price_ratio(above: Fit, below: Fit, name: str) -> Interval:
-    """One fit's coefficient over the same one of another; draws meet as in `ratio`."""
-    drawn = above.draws[name].to_numpy() / _elsewhere(below.draws[name].to_numpy())
+    """One fit's coefficient over the same one of another; draw by draw, as in `ratio`."""
+    drawn = above.draws[name].to_numpy() / below.draws[name].to_numpy()
     return central(drawn, above.coefficients[name] / below.coefficients[name])
-
-
-def _elsewhere(draws: Array) -> Array:
-    """The draws in another order, none at its own place; the same at each call."""
-    order = np.random.default_rng(0).permutation(len(draws))
-    moved = np.empty_like(draws)
-    moved[order] = draws[np.roll(order, 1)]  # one cycle through all of them
-    return moved
 
 
 def leave_one_out(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:

@@ -83,35 +83,30 @@ def pooled_spreads(times: pd.DataFrame, value: str = "median_s") -> dict[tuple[s
 
 
 def offsets(table: pd.DataFrame) -> Spread:
-    """How much the stretches of sweeps differ in what all their runs share (statistics.sweep_offsets), of medians.
-
-    table: invocations of one machine or several, as for `points`. How many steps a sweep counted keeps none apart.
-    """
+    """How much stretches of sweeps differ (statistics.sweep_offsets). table: invocations of any machines."""
+    # How many steps a sweep counted keeps none apart.
     groups = _seconds(counted(table).assign(protocol=""), "median_s")
-    spreads = {name: statistics.pooled_spread(each) for name, each in groups.items()}
-    pairs = [(runs, spreads[name]) for name, each in groups.items() for runs in each]
-    return statistics.sweep_offsets(*zip(*pairs, strict=True)) if pairs else statistics.NO_OFFSET
+    pairs = [(runs, statistics.pooled_spread(each)) for each in groups.values() for runs in each]
+    return statistics.sweep_offsets(pairs)
 
 
 def derive_offsets(table: pd.DataFrame) -> pd.DataFrame:
-    """The table `sweeps`: sd and degrees of the stretches' offsets, a row a machine, the first ("") of all together.
-
+    """The table `sweeps`: sd and degrees of the stretches' offsets, a row a machine, the first ("") of all together;
     rest: the sd without that machine's sweeps.
     """
     rows = []
     for machine in ["", *sorted(table["machine"].unique())]:
-        here = table["machine"] == machine
-        found, rest = offsets(table[here] if machine else table), offsets(table[~here])
+        here = table["machine"].eq(machine) | (machine == "")
+        found, rest = offsets(table[here]), offsets(table[~here] if machine else table)
         rows.append({"machine": machine, "sd": found.sd, "degrees": found.degrees, "rest": rest.sd})
     return pd.DataFrame(rows)
 
 
 @functools.cache
 def between() -> Spread:
-    """The offset of a stretch of a sweep: one for all machines, from those that the book has (derived table `sweeps`).
+    """The offset of a stretch of a sweep (derived table `sweeps`), one for all machines, also those without such.
 
-    A machine alone has 1 to 8 degrees of freedom, too few to tell its offsets from the others'; a machine of which no
-    two sweeps share a configuration has none.
+    A machine alone has 1 to 8 degrees of freedom, too few to tell its offsets from the others'.
     """
     found = derived.read("sweeps").iloc[0]
     return Spread(float(found["sd"]), float(found["degrees"]))

@@ -186,6 +186,14 @@ class Steps:
         below = sum(part**2 / spread.degrees for spread, part in parts.items() if spread.degrees)
         return float(np.sqrt(total)), total**2 / below if below else min(spread.degrees for spread in self.spreads)
 
+    def product(self, powers: ArrayLike) -> Interval:
+        """The product of the steps to these powers with a t interval: [1] a step, [1, -1] one over another.
+
+        95 % hold over the configurations of a stack, not for each: a quiet one is covered more often.
+        """
+        centre = float(np.asarray(powers) @ self.logs)
+        return _around(float(np.exp(centre)), centre, *self.error(powers))
+
     def drawn(self, draws: int = DRAWS) -> Array:
         """Errors of the logs as they might have come out, t-distributed, shape (steps, draws); NaN without a spread.
 
@@ -223,18 +231,18 @@ def _random(name: str) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(name.encode()))
 
 
-def sweep_offsets(groups: Sequence[pd.Series], spreads: Sequence[Spread]) -> Spread:
+def sweep_offsets(pairs: Iterable[tuple["pd.Series[float]", Spread]]) -> Spread:
     """How much the sweeps of a machine differ in what all their runs share: sd of the offset, degrees of freedom.
 
-    groups: each configuration's runs, by `stretches`; spreads: its stack's run-to-run error. A random-effects analysis
-    of variance with configurations fixed and offsets random, each cell (configuration and sweep) weighted by its runs
+    pairs: each configuration's runs, by `stretches`, and its stack's run-to-run error. A random-effects analysis of
+    variance with configurations fixed and offsets random, each cell (configuration and sweep) weighted by its runs
     over their variance: the offsets' sum of squares after the configurations, less what run-to-run error makes of it,
     over its trace (Henderson's method 3, 1953); degrees by Satterthwaite. 0 degrees where no sweeps share a
     configuration or the offsets are no larger than run-to-run error makes them.
     """
     cells = [
         {"configuration": number, "sweep": sweep, "log": np.log(runs).mean(), "weight": len(runs) / spread.sd**2}
-        for number, (group, spread) in enumerate(zip(groups, spreads, strict=True))
+        for number, (group, spread) in enumerate(pairs)
         if spread.degrees and group.index.nunique() > 1
         for sweep, runs in group.groupby(level=0)
     ]
@@ -267,24 +275,12 @@ def _around(
     return Estimate(value, min(value, float(back(centre - half))), max(value, float(back(centre + half))), degrees)
 
 
-def geometric(values: ArrayLike, spread: Spread | None = None, between: Spread = NO_OFFSET) -> Interval:
-    """Geometric mean of the invocations' medians, with a t interval on logarithms.
-
-    values: seconds, shape (invocations,), by `stretches`; spread, between: as for Steps. One value without a spread has
-    no interval. Raises ValueError for empty or non-positive values.
-
-    The interval's 95 % hold over the configurations of a stack, not for each: a quiet one is covered more often.
-    """
-    steps = Steps([values], [spread], between)
-    centre = float(steps.logs[0])
-    return _around(float(np.exp(centre)), centre, *steps.error([1]))
-
-
 def mean(values: ArrayLike, spread: Spread | None = None, between: Spread = NO_OFFSET) -> Interval:
     """Arithmetic mean over invocations, for cost models and totals: only means add up to an epoch.
 
-    Arguments and errors as for `geometric`. The interval is Cox's for a mean of lognormal values (Zhou & Gao 1997),
-    with t for the normal quantile: it allows for the few slow runs that a handful of invocations mostly misses.
+    values: seconds, shape (invocations,); spread, between: as for Steps. One value without a spread has no interval.
+    Raises ValueError for empty or non-positive values. The interval is Cox's for a mean of lognormal values (Zhou & Gao
+    1997), with t for the normal quantile: it allows for the few slow runs that a handful of invocations mostly misses.
     Without that, 95 % covered 92 % on the stored runs of NumPy.
     """
     steps = Steps([values], [spread], between)
@@ -310,12 +306,6 @@ def share(happened: Array) -> Interval:
 
     ends = binomtest(int(np.sum(happened)), len(happened)).proportion_ci(method="exact")
     return Interval(float(np.mean(happened)), float(ends.low), float(ends.high))
-
-
-def ratio(steps: Steps) -> Interval:
-    """The first of two steps over the second, with a t interval on logarithms; none where a side has no spread."""
-    centre = float(steps.logs[0] - steps.logs[1])
-    return _around(float(np.exp(centre)), centre, *steps.error([1, -1]))
 
 
 def slope(sizes: ArrayLike, steps: Steps) -> Interval:

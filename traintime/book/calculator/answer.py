@@ -156,17 +156,13 @@ def steps_of(machine: str) -> dict[Settings, Measured]:
 
 def misses(machine: str) -> list[tuple[float, Settings]]:
     """How many times as long as predicted each measured step of a machine took, and where: the worst miss first."""
-    found = [(_off(at, known), at) for at, known in steps_of(machine).items() if known.step.value > 0]
+    found = [(_off(at, known.step), at) for at, known in steps_of(machine).items() if known.step.value > 0]
     return sorted(found, key=lambda one: -abs(math.log(one[0])))
 
 
-def _off(at: Settings, known: Measured) -> float:
+def _off(at: Settings, step: Interval) -> float:
     """How many times as long as predicted a step took."""
-    return known.step.value / _step_s(at)
-
-
-def _step_s(at: Settings) -> float:
-    return prices_of(at).step_s(at.sizes.work())
+    return step.value / prices_of(at).step_s(at.sizes.work())
 
 
 def slow_without_vnni() -> dict[str, dict[str, str]]:
@@ -242,7 +238,7 @@ def _worthwhile(settings: Settings, epoch_s: float) -> dict[str, float]:
             factor = epoch_s / _epoch_s(other, prices_of(other).parts(other.sizes.work()))
             known = here and measured(other)
             if here and known:
-                factor *= here.mean.value / known.mean.value * _step_s(other) / _step_s(settings)
+                factor *= _off(settings, here.mean) / _off(other, known.mean)
             factors[change.name] = factor
     worth = [item for item in factors.items() if item[1] >= choices.WORTH]
     return dict(sorted(worth, key=lambda item: -item[1]))

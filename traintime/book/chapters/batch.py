@@ -126,6 +126,7 @@ claim(
     "Eight times the batch, 1,024 instead of 128, makes an epoch faster, by less than eight times, on every stack.",
     lambda book: epoch_gains(book).within(1, LARGE / SMALL),
     source="S0, C3",
+    says="inconclusive",
 )
 claim(
     7,

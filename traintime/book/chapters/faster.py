@@ -14,7 +14,7 @@ from traintime.book.claims import Finding
 from traintime.book.stored import Measurements, Sides
 from traintime.book.values import Values, exact, quantity
 from traintime.errors import unknown
-from traintime.explain.statistics import difference
+from traintime.explain.statistics import difference, verdicts
 from traintime.learning import results
 from traintime.measuring import stacks
 from traintime.point import make_point
@@ -101,8 +101,7 @@ def changes(book: Measurements) -> pd.DataFrame:
     """How many times as fast a sample is trained with each change, alone: a row a model, change and stack of Keras 3.
 
     Only where both sides were measured in the same rounds. Columns: model, change, stack, ratio with low and high,
-    number (Measurements.ratios), told (whether it is significant: the interval, as one of so many stacks, excludes 1),
-    memory and disturbed (see `beside`).
+    number (Measurements.ratios), told (whether it is significant), memory and disturbed (see `beside`).
     """
     rows = []
     for model, change in product(MODELS, ACCELERATIONS):
@@ -119,7 +118,7 @@ def changes(book: Measurements) -> pd.DataFrame:
         for row in stored.in_order(table[table["sweep"] != ""]).to_dict("records"):
             mine = stored.chosen(runs, stack=row["stack"])
             both = (mine[mine[field] == value] for value in (usual, other))
-            row["told"] = stored.interval(row).one_of(table["stack"].nunique()).excludes(1)
+            row["told"] = row["reason"] == "significant"
             rows.append(row | {"model": model, "change": change} | beside(*both))
     columns = ["model", "change", "stack", "ratio", "low", "high", "told", "memory", "disturbed"]
     return pd.DataFrame(rows, columns=columns)
@@ -315,9 +314,10 @@ def comparisons(book: Measurements, saved: Measurements) -> pd.DataFrame:
         machine = saved if usual.items() >= SMALL.items() else book
         common, found = {"limit": limit, "change": change}, gains(machine, limit, change)
         sides = interleaved(machine, usual, usual | other)
-        for stack, gain in found.items():
+        reasons = verdicts(list(found.by_name.values()), [True] * len(found))
+        for (stack, gain), reason in zip(found.items(), reasons, strict=True):
             row = {"stack": stack, "ratio": gain.value, "low": gain.low, "high": gain.high}
-            row["told"] = gain.one_of(len(found)).excludes(1)
+            row["told"] = reason == "significant"
             rows.append(common | row | beside(*sides[stack].frames))
         if not found:
             rows.append(common | {"stack": None, "told": False, "disturbed": False})

@@ -38,7 +38,6 @@ ESTIMATES = {
 PREDICTIONS = list(ESTIMATES)[:3]
 # How `fit` is given its samples, in the order of a table: as examples/tensorflow_sleep.py calls it -> words
 WAYS = {"arrays": "arrays", "dataset": "a `tf.data.Dataset`", "untuned": "the same Dataset, not tuned"}
-SLOW = 0.1  # by which a mean has to exceed a median to be told
 claim = claims.of_chapter("02")
 
 
@@ -283,24 +282,6 @@ def cured_by_chance() -> float:
     slept = ends().groupby(["way", "training"])["slept"].any()
     counts = [[slept[way].sum(), (~slept[way]).sum()] for way in ("untuned", "dataset")]
     return float(stats.fisher_exact(counts).pvalue)
-
-
-@functools.cache
-def with_slow_steps() -> tuple[int, int]:
-    """Of all configurations that the book's machines timed: of how many the mean step takes more than 10 % longer than
-    the median one (mean of the runs' means over the geometric mean of their medians), and how many there are.
-    """
-    found = pd.concat([stored.of(name).every for name in stored.named()])
-    ratios = found["mean_s"] / found["typical_s"]
-    return int((ratios > 1 + SLOW).sum()), int(ratios.notna().sum())
-
-
-def most_above(book: Measurements) -> str:
-    """Where the mean step of the 2017 post's network is farthest above the median one: stack and both, as a text."""
-    found = book.points().dropna(subset="step_s")
-    worst = found.loc[(found["mean_s"] / found["step_s"]).idxmax()]
-    median, mean = (f"{worst[name] * 1e3:,.0f} ms" for name in ("step_s", "mean_s"))
-    return f"{worst['stack']}: {median} at the median, {mean} on average"
 
 
 # What the page shows

@@ -286,8 +286,8 @@ def enumerated(names: Sequence[str]) -> str:
 
 
 def significant(values: Values) -> str:
-    """The stacks on which a value is significantly above 0, in a sentence."""
-    return enumerated([stack for stack, one in stored.measured(values).items() if one.low > 0])
+    """The stacks on which a value, one of so many, is significantly above 0, in a sentence."""
+    return enumerated([stack for stack, one in stored.measured(values).items() if one.one_of(len(values)).low > 0])
 
 
 def leans(points: pd.DataFrame, size: str) -> str:

@@ -13,7 +13,7 @@ from traintime.book import claims, page, stored
 from traintime.book.chapters import numpy_batches
 from traintime.book.stored import ANY, Measurements, Sides
 from traintime.book.values import Values, exact, quantity
-from traintime.explain import points, statistics
+from traintime.explain import points
 from traintime.point import make_point
 
 ROWS = 200_000  # of the table on which allocators are compared
@@ -273,7 +273,7 @@ def onednn_table(book: Measurements) -> HTML:
     runs, rows = onednn(book).sort_values(["onednn", "allocator"], ascending=[False, True]), []
     sides = [side for _, side in runs.groupby(["onednn", "allocator"], sort=False)]
     for same in stored.same_rounds(*sides)[0] if sides else []:
-        step = statistics.geometric(points.runs(same), book.spread(TENSORFLOW), points.between())
+        step = book.steps([TENSORFLOW], [points.runs(same)]).product([1])
         row = dict(same.iloc[0][["onednn", "allocator"]]) | {"runs": str(len(same)), "step": step}
         rows.append(row | {"faults": same["faults_a_step"].mean()})
     return page.columns(

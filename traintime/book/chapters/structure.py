@@ -14,7 +14,7 @@ from traintime.book.claims import Finding, every, higher
 from traintime.book.stored import ANY, Measurements
 from traintime.book.values import Values, exact, quantity
 from traintime.errors import InputError
-from traintime.explain import formula
+from traintime.explain import formula, statistics
 from traintime.explain.formula import Formula
 from traintime.point import make_point
 from traintime.workloads.base import Work
@@ -266,20 +266,30 @@ def misranked(book: Measurements, count: str = "parameters") -> Values:
     return exact({name: 1 - share.value for name, share in fewer_is_faster(book, count).items()}, ".0f", 100)
 
 
-def bytes_predict_best(book: Measurements) -> Finding:
-    """Whether the errors of the three counts are in that order on each stack, the largest twice the smallest."""
-    table = prediction_errors(book).loc[STACKS, ALONE]
-    least, most = table.min(axis=1), table.max(axis=1)
-    holds = (table[ALONE[2]] == least) & (table[ALONE[0]] == most) & (most >= 2 * least)
-    figures = (f"{stack} {', '.join(f'{name} {row[name]:.0%}' for name in ALONE)}" for stack, row in table.iterrows())
-    return Finding(bool(holds.all()), "; ".join(figures))
+@quantity
+def error_ratio(book: Measurements, above: str, below: str) -> Values:
+    """One predictor's mean error over another's, by stack; the interval is of networks drawn again (bootstrap)."""
+    ratios, random = {}, np.random.default_rng(0)
+    for stack, ran in left_out(book).groupby("stack", sort=False):
+        errors = ran[[f"{above} error", f"{below} error"]].abs().to_numpy()
+        over, under = errors[random.integers(len(errors), size=(statistics.DRAWS, len(errors)))].mean(axis=1).T
+        ratios[str(stack)] = statistics.central(over / under, float(np.divide(*errors.mean(axis=0))))
+    return Values(ratios).only(*STACKS)
 
 
 claim(
     5,
     "Of three predictors of a step, bytes of activations have the smallest error and parameters the largest, at least "
     "twice as large, on all three stacks.",
-    bytes_predict_best,
+    lambda book: (error_ratio(book, *ALONE[1:]) > 1) & (error_ratio(book, ALONE[0], ALONE[2]) > 2),
+    says="inconclusive",
+    on=measured,
+)
+claim(
+    15,
+    "Parameters predict a step with a larger error than operations do, and than bytes of activations do, on all three "
+    "stacks.",
+    lambda book: (error_ratio(book, *ALONE[:2]) > 1) & (error_ratio(book, ALONE[0], ALONE[2]) > 1),
     on=measured,
 )
 claim(
