@@ -64,9 +64,8 @@ class DocumentClaim:
             word = WORDS[by][2 if len(came[by]) == 2 else came[by] == {False}] if came[by] else "inconclusive"
             parts.append(word.format(own))
         # One machine or several: a result about a processor is one until another agrees.
-        on = f"{len(machines)} of our machines" if machines else OURS
         if OURS in came and (machines or len(parts) > 1):
-            parts[-1] += f" on {on}"
+            parts[-1] += f" on {len(machines)} of our machines" if machines else f" on {OURS}"
         return ", ".join(parts) or NOT_MEASURED
 
 
@@ -146,8 +145,4 @@ def every_prediction() -> str:
 
 
 # Files next to the pages that claims.md links, and what writes them.
-FILES = {
-    "verdicts.csv": every_verdict,
-    "predictions.csv": every_prediction,
-    "closed.csv": verdicts.CLOSED.read_text,
-}
+FILES = {"verdicts.csv": every_verdict, "predictions.csv": every_prediction, "closed.csv": verdicts.CLOSED.read_text}

@@ -378,10 +378,8 @@ class Measurements:
         sweeps does not cancel. found: rows of `points`; function: of shape (points,) a number, of shape (points, draws)
         one a draw. Raises KeyError where a point has no time.
         """
-        names = [tuple(str(row[name]) for name in ALIKE) for _, row in found.iterrows()]
-        if not names or not all(name in self._frames for name in names):
-            raise KeyError("a step without invocations")
-        common, _, _ = same_rounds(*(self._frames[name] for name in names))
+        rows = measured([row for _, row in found.iterrows()])
+        common, _, _ = same_rounds(*(self._frames[tuple(str(row[name]) for name in ALIKE)] for row in rows))
         return self.steps(found["stack"], [points.runs(frame) for frame in common]).interval(function)
 
     def steps(self, names: Iterable[str], runs: Sequence["pd.Series[float]"], value: str = "median_s") -> Steps:
@@ -392,10 +390,6 @@ class Measurements:
         if not all(map(len, runs)):
             raise KeyError("a step without invocations")
         return Steps(runs, [self.spread(name, value) for name in names], points.between())
-
-    def noise(self) -> pd.DataFrame:
-        """Noise floors of each stack for sets of 1, 3, 5 and 10 invocations (explain.points.noise_table)."""
-        return points.noise_table(self.rows)
 
     def lines(
         self, found: pd.DataFrame, shape: formula.Formula = formula.STRAIGHT_LINE, value: str = "median_s"

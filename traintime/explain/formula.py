@@ -108,12 +108,7 @@ class Fit:
         return float(np.abs(self.errors).mean())
 
 
-def fit(
-    formula: Formula,
-    rows: pd.DataFrame,
-    seconds: Array,
-    drawn: Array,
-) -> Fit:
+def fit(formula: Formula, rows: pd.DataFrame, seconds: Array, drawn: Array) -> Fit:
     """Fit the formula to seconds a step.
 
     rows: sizes, columns `vocabulary`, `batch`, `length` as the formula needs; seconds: shape (rows,); drawn: the

@@ -104,9 +104,8 @@ def derive_offsets(table: pd.DataFrame) -> pd.DataFrame:
 
 @functools.cache
 def between() -> Spread:
-    """The offset of a stretch of a sweep (derived table `sweeps`), one for all machines, also those without such.
-
-    A machine alone has 1 to 8 degrees of freedom, too few to tell its offsets from the others'.
+    """The offset of a stretch of a sweep (derived table `sweeps`), one for all machines, also those without such: a
+    machine alone has 1 to 8 degrees of freedom, too few to tell its offsets from the others'.
     """
     found = derived.read("sweeps").iloc[0]
     return Spread(float(found["sd"]), float(found["degrees"]))

@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 Array = NDArray[np.float64]
+Runs = Sequence[ArrayLike]
+Function = Callable[[Array], Array]
 Reason = Literal[
     "significant", "within noise", "significant before correction", "less than 5 %", "one run", "not interleaved"
 ]
@@ -158,9 +160,7 @@ class Steps:
     sweeps' offsets (sweep_offsets).
     """
 
-    def __init__(
-        self, runs: Sequence[ArrayLike], spreads: Sequence[Spread | None], between: Spread = NO_OFFSET
-    ) -> None:
+    def __init__(self, runs: Runs, spreads: Sequence[Spread | None], between: Spread = NO_OFFSET) -> None:
         self.runs, self.between = runs, between
         self.logs = np.array([np.log(_seconds(values)).mean() for values in runs])
         self.spreads = [spread_of(values, spread) for values, spread in zip(runs, spreads, strict=True)]
@@ -188,7 +188,6 @@ class Steps:
 
     def product(self, powers: ArrayLike) -> Interval:
         """The product of the steps to these powers with a t interval: [1] a step, [1, -1] one over another.
-
         95 % hold over the configurations of a stack, not for each: a quiet one is covered more often.
         """
         centre = float(np.asarray(powers) @ self.logs)
@@ -210,9 +209,7 @@ class Steps:
         # With one degree of freedom a draw can leave the range of a float: e^50 times as slow is slow enough.
         return np.clip(errors, -50, 50)
 
-    def interval(
-        self, function: Callable[[Array], Array], arithmetic: bool = False, interleaved: bool = True
-    ) -> Interval:
+    def interval(self, function: Function, arithmetic: bool = False, interleaved: bool = True) -> Interval:
         """A function of the steps (s), with its interval by draws; without one where they were not interleaved.
 
         function: of shape (steps,) a number, of shape (steps, draws) one a draw. arithmetic: a step is the arithmetic
@@ -261,9 +258,7 @@ def sweep_offsets(pairs: Iterable[tuple["pd.Series[float]", Spread]]) -> Spread:
     return Spread(float(np.sqrt(variance)), float(degrees) * (1 - degrees / explained) ** 2)
 
 
-def _around(
-    value: float, centre: float, error: float, degrees: float, back: Callable[[float], float] = np.exp
-) -> Interval:
+def _around(value: float, centre: float, error: float, degrees: float, back: Callable = np.exp) -> Interval:
     """Interval by Student's t from the centre, its standard error and its degrees of freedom; none without these.
 
     back: from the scale of the centre to that of the value, which is a logarithm's.

@@ -116,7 +116,7 @@ claim(
 # Noise floors
 
 
-noise = functools.cache(Measurements.noise)  # of each stack, drawn once
+noise = functools.cache(lambda book: points.noise_table(book.rows))  # of each stack, drawn once
 
 
 @quantity

@@ -204,11 +204,7 @@ def relative_images(book: Measurements) -> pd.DataFrame:
     parts = [
         pd.DataFrame({"name": "question", "batch": question["batch"], "ratio": ratio, "low": ratio, "high": ratio})
     ]
-    ours = {
-        "ours, glibc": {},
-        "ours, tcmalloc": {"allocator": TCMALLOC},
-        "ours, TensorFlow": {"stack": TENSORFLOW},
-    }
+    ours = {"ours, glibc": {}, "ours, tcmalloc": {"allocator": TCMALLOC}, "ours, TensorFlow": {"stack": TENSORFLOW}}
     for name, fields in ours.items():
         batches = sorted(book.points(**TOGETHER | {"stack": NUMPY} | fields)["batch"].astype(int))
         found = [image_ratio(book, batch, 1, **fields) if batch > 1 else Interval(1.0, 1.0, 1.0) for batch in batches]

@@ -185,11 +185,7 @@ claim(
     "Without oneDNN its step under plain glibc takes more than 1.5 times as long as with it.",
     lambda book: without_onednn(book) > 1.5,
 )
-claim(
-    12,
-    "tcmalloc removes at least 80 % of that difference.",
-    lambda book: taken_away(book) > 0.8,
-)
+claim(12, "tcmalloc removes at least 80 % of that difference.", lambda book: taken_away(book) > 0.8)
 
 
 # The bend: what a row costs below and above glibc's threshold

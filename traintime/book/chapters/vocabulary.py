@@ -183,11 +183,7 @@ claim(
     lambda book: shares(book, "frozen") < 0.05,
     says="inconclusive",
 )
-claim(
-    6,
-    "With plain SGD a row costs less than with Adam, on every such stack.",
-    lambda book: shares(book, "sgd") < 1,
-)
+claim(6, "With plain SGD a row costs less than with Adam, on every such stack.", lambda book: shares(book, "sgd") < 1)
 
 
 # On a card, next to its data sheet's bandwidth
