@@ -118,7 +118,7 @@ def on_gpu(without=0.02, sweep="one"):
     return measurements(*(part("2026-torch", name, seconds, sweep=of, **more) for name, seconds, of in both))
 
 
-SAVES = {"2020-tensorflow": 0.6, "2017-tensorflow": 0.6, "2026-torch": 0.6, "2026-jax": 0.94}
+SAVES = {"2020-tensorflow": 0.6, "2017-tensorflow": 0.6, "2026-torch": 0.6, "2026-jax": 0.9}
 APART = {"sweeps": ("one", "two")}
 
 

@@ -52,7 +52,7 @@ def test_the_price_is_the_slope_between_two_sizes_with_an_interval_around_it():
     assert prices["numpy", "adam"].value == pytest.approx(1e-6, rel=1e-3)
     assert prices["2026-jax", "adam"].value == pytest.approx(5e-7, rel=1e-3)
     assert all(price.low < price.value < price.high for price in prices.values())
-    assert prices["numpy", "adam"].low == pytest.approx(1e-6, rel=0.1)
+    assert prices["numpy", "adam"].low == pytest.approx(1e-6, rel=0.2)  # a sweep shifts both steps
 
 
 # Interventions
