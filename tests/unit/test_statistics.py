@@ -12,7 +12,7 @@ from scipy import stats
 from traintime.book import stored as stored_book
 from traintime.explain import statistics
 from traintime.explain.points import between
-from traintime.explain.statistics import Estimate, Interval, Spread, Steps, mean, noise, pooled_spread, slope
+from traintime.explain.statistics import Estimated, Interval, Spread, Steps, mean, noise, pooled_spread, slope
 from traintime.store import derived
 
 POINTS = 10  # of a stack in a simulated sweep
@@ -267,15 +267,15 @@ def test_seconds_that_have_no_logarithm_are_refused(values):
 
 def test_each_reason_and_what_is_not_tested_does_not_weaken_the_table():
     table = {
-        Estimate(1.4, 1.1, 1.8, 40): "significant",
-        Estimate(0.7, 0.6, 0.8, 40): "significant",
-        Estimate(1.04, 1.02, 1.06, 40): "less than 5 %",
-        Estimate(1.2, 1.01, 1.43, 40): "significant before correction",
-        Estimate(1.4, 0.9, 2.0, 40): "within noise",
+        Estimated(1.4, 1.1, 1.8, 40): "significant",
+        Estimated(0.7, 0.6, 0.8, 40): "significant",
+        Estimated(1.04, 1.02, 1.06, 40): "less than 5 %",
+        Estimated(1.2, 1.01, 1.43, 40): "significant before correction",
+        Estimated(1.4, 0.9, 2.0, 40): "within noise",
         Interval(1.4): "one run",
     }
     assert statistics.verdicts(list(table), [True] * len(table)) == list(table.values())
-    barely = Estimate(1.2, 1.01, 1.43, 40)
+    barely = Estimated(1.2, 1.01, 1.43, 40)
     alone = statistics.verdicts([barely, Interval(2.0), Interval(2.0, 1.9, 2.1)], [True, True, False])
     assert alone == ["significant", "one run", "not interleaved"]
 
@@ -283,9 +283,9 @@ def test_each_reason_and_what_is_not_tested_does_not_weaken_the_table():
 def test_an_interval_of_several_has_students_quantile_for_so_many():
     # Of 10 of them 0.25 % a tail: 3.581406 standard errors with 10 degrees for 2.228139, 2.807034 for 1.959964 of many.
     for degrees, one, of_ten in ((10, 2.228139, 3.581406), (float("inf"), 1.959964, 2.807034)):
-        found = Estimate(0.0, -one, one, degrees).one_of(10)
+        found = Estimated(0.0, -one, one, degrees).one_of(10)
         assert (found.low, found.high) == pytest.approx((-of_ten, of_ten), rel=1e-5)
-        ratio = Estimate(2.0, 2 * np.exp(-one), 2 * np.exp(one), degrees).one_of(10)
+        ratio = Estimated(2.0, 2 * np.exp(-one), 2 * np.exp(one), degrees).one_of(10)
         assert np.log(ratio.high / 2) == pytest.approx(of_ten, rel=1e-5)
 
 

@@ -18,7 +18,7 @@ from traintime import paths, workloads
 from traintime.book import kept
 from traintime.errors import InputError, unknown
 from traintime.explain import formula, points, statistics
-from traintime.explain.statistics import Estimate, Interval, Spread, Steps
+from traintime.explain.statistics import Estimated, Interval, Spread, Steps
 from traintime.measuring import machine, stacks
 from traintime.point import Run, fields
 from traintime.store import records
@@ -528,4 +528,4 @@ def ratio_by_stack(table: pd.DataFrame, stacks: Iterable[str] | None = None, **w
 
 def interval(row: Any, value: str = "ratio") -> Interval:
     """A row's value with its ends `low` and `high`."""
-    return Estimate(row[value], row["low"], row["high"], row.get("degrees", float("inf")))
+    return Estimated(row[value], row["low"], row["high"], row.get("degrees", float("inf")))

@@ -13,14 +13,14 @@ from typing import Any
 from traintime.book.claims import Finding, Limits
 from traintime.book.stored import measured
 from traintime.errors import unknown
-from traintime.explain.statistics import Estimate, Interval
+from traintime.explain.statistics import Estimated, Interval
 from traintime.measuring import stacks
 
 FEW = 3  # values that a figure shows all of; of more it shows the one that decides
 
 
 @dataclass(frozen=True)
-class Value(Estimate):
+class Value(Estimated):
     """One of Values: an interval with its name and how it is written. As a text it has its ends; `alone` has none."""
 
     name: str = ""

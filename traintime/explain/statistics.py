@@ -34,7 +34,7 @@ NAN = float("nan")
 class Interval:
     """A value with its confidence interval; `low` and `high` are NaN where repeats are missing and there is none.
 
-    degrees: of freedom of the error that the interval comes from; infinite where nothing else is said (Estimate).
+    degrees: of freedom of the error that the interval comes from; infinite where nothing else is said (Estimated).
     """
 
     value: float
@@ -78,7 +78,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Estimate(Interval):
+class Estimated(Interval):
     """An interval that tells the degrees of freedom of its error."""
 
     degrees: float = field(default=float("inf"), compare=False)
@@ -138,8 +138,8 @@ def spread_of(values: ArrayLike, pooled: Spread | None = None) -> Spread:
 
     Configurations differ in how well they repeat, far more than chance allows: judged by the stack's alone, tables of
     identical things of three runs a side hold a false verdict in 19 % of cases, so in 6 %; with 5 and 10 runs in 4 and
-    2 % (tests/unit/test_statistics.py). The price: where all repeat alike, 95 % intervals cover 98 %. values: seconds
-    of its runs; pooled: the stack's; without it (or with 0 degrees) the values' own.
+    2 % (tests/unit/test_statistics.py). The price: where all repeat alike, 95 % intervals cover 98 or 99. values: the
+    seconds of its runs; pooled: the stack's; without it (or with 0 degrees) the values' own.
     """
     own = pooled_spread([values])
     if pooled is None or not pooled.degrees:
@@ -267,7 +267,7 @@ def _around(value: float, centre: float, error: float, degrees: float, back: Cal
         return Interval(value)
     half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error
     # Rounding, or a mean far from its stack's ordinary scatter, must not leave the value outside its own interval.
-    return Estimate(value, min(value, float(back(centre - half))), max(value, float(back(centre + half))), degrees)
+    return Estimated(value, min(value, float(back(centre - half))), max(value, float(back(centre + half))), degrees)
 
 
 def mean(values: ArrayLike, spread: Spread | None = None, between: Spread = NO_OFFSET) -> Interval:
@@ -343,7 +343,7 @@ def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float
 def central(drawn: ArrayLike, value: float, level: float = LEVEL, degrees: float = float("inf")) -> Interval:
     """Central interval of the draws, widened where need be to hold the value itself; none where a draw is missing."""
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value) if np.isnan(low) else Estimate(value, min(low, value), max(high, value), degrees)
+    return Interval(value) if np.isnan(low) else Estimated(value, min(low, value), max(high, value), degrees)
 
 
 def difference(one: ArrayLike, other: ArrayLike) -> Interval:
