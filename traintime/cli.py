@@ -596,8 +596,8 @@ def bench_predict(
     for one in bench.run(backends, models, seed, seconds, kind, allocator, trained_s):
         found.append(one)
         kept = bench.keep(one, folder)
-        text = ", ".join(f"{way} {error:+.0%}" for way, error in one.errors().items())
-        err.print(f"{one.stack} {one.kind}: {one.true_s:.1f} s; {text}", soft_wrap=True)
+        text = ", ".join(f"{way} {times.value - 1:+.0%}" for way, times in one.over_truth().items())
+        err.print(f"{one.stack} {one.kind}: {one.fit_s[0]:.1f} s; {text}", soft_wrap=True)
     if not found:
         raise InputError("kind", kind, f"is drawn for none of {', '.join(backends)}", "Leave out --kind or --backend.")
     err.print(f"kept in {kept}", soft_wrap=True)

@@ -17,6 +17,7 @@ TABLES = {
     "memory": lambda: memory.derive(derived.measured()),
     "habits": fits.habits,
     "peaks": record.derive_peaks,
+    "times": record.derive_times,
     "sleeps": record.derive_sleeps,
     "record": record.derive,
     "holdings": fits.memory_models,

@@ -104,8 +104,8 @@ def test_a_long_training_runs_once_in_epochs_that_tell_its_drift(answered, tmp_p
     (one,) = bench.run(["torch"], 1, kinds=["loop-bag"], trained_s=600.0)
     assert [job["task"] for job in answered] == ["size", "predict", "train"]
     assert one.epochs == len(one.epochs_s) == bench.LONG_EPOCHS
-    assert "again" not in one.errors()
-    assert one.inside()["probed"]
+    assert "again" not in (times := one.over_truth())
+    assert 1 in times["probed"]
     bench.keep(one, tmp_path)
     assert bench.kept(tmp_path, one.machine) == [one]
 
@@ -132,7 +132,7 @@ def test_a_plain_loop_trains(kind):
 
 def test_the_summary_tells_sign_and_size_of_errors_and_what_intervals_held():
     cases = [case(number, probed=times) for number, times in enumerate((0.9, 0.95, 2.0))]
-    rows, ends = bench.summary(cases).set_index("way"), cases[0].intervals()["probed"]
+    rows, ends = bench.summary(cases).set_index("way"), cases[0].over_truth()["probed"]
     assert rows.loc["probed", ["too_low", "held"]].to_list() == pytest.approx([2 / 3, 2 / 3])
     assert rows.loc["probed", "mean_error"] == pytest.approx((0.1 + 0.05 + 1) / 3, abs=0.03)
     assert rows.loc["probed", "width"] == pytest.approx(ends.high / ends.low)

@@ -13,7 +13,7 @@ from traintime.errors import InputError
 from traintime.explain.memory import CONTEXT
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
-from traintime.predict import advice, compare, durations, evidence, prices, process
+from traintime.predict import advice, compare, durations, evidence, prices, process, record
 from traintime.predict.answer import around
 from traintime.predict.estimate import conclude, estimate
 from traintime.predict.prices import Prices, Rates
@@ -102,36 +102,50 @@ def test_the_other_batch_size_that_is_tried_is_the_last_one_or_a_quarter(samples
 
 def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
     awake = probed(samples=30_000, epochs=3)
-    sleep = evidence.tf_data_end(awake.epoch.high) - awake.epoch.high
+    pauses = record.pauses(awake.epoch)
     monkeypatch.setattr(Fake, "sleeps", True)
     asleep = probed(samples=30_000, epochs=3)
-    assert sleep > 0.1
-    assert asleep.epoch.high == pytest.approx(awake.epoch.high + sleep)
-    assert asleep.total.high == pytest.approx(awake.total.high + 3 * sleep)
+    assert asleep.epoch.high == pytest.approx(record.tf_data_end(awake.epoch.high))
+    assert asleep.total.high == pytest.approx(awake.total.high + 3 * pauses[-1])
     assert asleep.total.low == awake.total.low
     expected = asleep.parts["sleep after epochs"]
-    assert 0 < expected < 3 * sleep
+    assert expected == pytest.approx(3 * pauses.mean() * record.slept()["slept_s"] / record.slept()["pause_s"])
     assert asleep.total.value == pytest.approx(awake.total.value + expected)
     assert asleep.epoch.value == pytest.approx(awake.epoch.value + expected / 3)
-    # The expected epoch may meet a longer pause.
-    most = max(sleep, evidence.tf_data_end(awake.epoch.value) - awake.epoch.value)
-    assert any(f"may sleep up to {durations.text(most)}" in note for note in asleep.notes)
+    assert any(f"may sleep up to {durations.text(pauses.max())}" in note for note in asleep.notes)
 
 
-def test_an_interval_is_never_narrower_than_measuring_again():
-    repeat = prices.habits()["repeat"].groupby("stack").first()["2026-jax"]
-    step = probed().step
-    assert step.high / step.value >= math.exp(1.6448 * repeat)
+@pytest.mark.parametrize("stack", ["2026-jax", "2026-torch"])
+def test_an_interval_is_as_wide_as_what_probes_missed_and_as_measuring_again(stack, monkeypatch):
+    monkeypatch.setattr(Fake, "stack", stack)
+    step, error = probed().step, record.missed("probed", stack)[1]
+    assert error >= prices.repeat(stack)
+    assert (error > prices.repeat(stack)) == (stack == "2026-torch")
+    assert step.high / step.value >= math.exp(1.6448 * error)
 
 
-def test_one_slow_step_is_an_answer_within_half_and_twice_that_says_so(monkeypatch):
-    slow = Trained(100, 32.0, 1, (31.0,), 0.0, None)
+@pytest.mark.parametrize("blocks_s", [(31.0,), (0.01, 61.99)])
+def test_fewer_than_three_blocks_are_an_answer_within_half_and_twice_that_says_so(blocks_s, monkeypatch):
+    slow = Trained(100, 32.0, 1, blocks_s, 0.0, None)
     monkeypatch.setattr(evidence, "probe", lambda *asked: Probe(slow, None, 63.0))
     one = probed()
-    assert one.step.value == 31
-    assert one.step.low <= 31 / 2
-    assert one.step.high >= 31 * 2
+    assert one.step.value == pytest.approx(31)
+    assert 2 <= one.step.high / 31 <= 2.1
+    assert one.step.low == pytest.approx(31**2 / one.step.high)
     assert any("longer than the 2 s" in each for each in one.warnings)
+
+
+@pytest.mark.parametrize(("blocks_s", "told"), [((0.001, 0.02, 3.0), True), ((1.0, 1.1, 0.9), False)])
+def test_a_time_that_blocks_leave_open_by_a_factor_of_ten_is_not_told(blocks_s, told, monkeypatch):
+    monkeypatch.setattr(evidence, "probe", lambda *asked: Probe(Trained(100, 1.0, 1, blocks_s, 0.0, None), None, 3.0))
+    one = probed()
+    assert (one.total.high > 10 * one.total.low) == told
+    assert ("training     unknown from this probe: " in str(one)) == told
+    assert any("seconds=8" in each for each in one.warnings) == told
+
+
+def test_what_an_epoch_costs_beside_short_steps_does_not_widen_without_bound():
+    assert Trained(100, 1.0, 8, (2e-4, 2e-4, 2e-4), 10.0, None).error == pytest.approx(0.5, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +193,7 @@ def test_validation_is_the_forward_pass_of_the_work():
     """However little of a step the way back is."""
     whole = make_point(vocabulary=100).work
     most = replace(of_forward(whole), flops=whole.flops // 2)
-    its = ModelDescription(whole, 0, 0, "adam", "adam", "2026-jax", forward_work=most)
+    its = ModelDescription(whole, 0, 0, "adam", "adam", "2026-jax", forward_work=most, fitted=True)
     request = Request(1000, 100, epochs=2, validation=500)
     forward_s = prices.of_rates("x", RATES, "2026-jax").step_s(most)
     assert evidence.formula_evidence(request, its).parts["validation"] == pytest.approx(2 * 5 * forward_s)
@@ -187,6 +201,16 @@ def test_validation_is_the_forward_pass_of_the_work():
     assert known.forward.flops == whole.flops // 3
     assert known.forward.launches == whole.launches // 2
     assert known.forward.update_bytes == known.forward.update_flops == 0
+
+
+def test_the_factor_of_a_stack_is_for_models_and_not_for_the_books_own_configurations():
+    request = Request(1000, 100, stack="2026-torch")
+    own, another = (evidence.formula_evidence(request, replace(model(), fitted=each), RATES) for each in (True, False))
+    factor, error = record.missed("formula", "2026-torch")
+    assert another.step_s == pytest.approx(factor * own.step_s)
+    assert another.parts["steps"] == pytest.approx(factor * own.parts["steps"])
+    assert another.errors[0][0] == error < own.errors[0][0]
+    assert (own.stack, another.stack) == ("", "2026-torch")
 
 
 def test_a_model_in_another_type_is_priced_as_float32_and_told_of():

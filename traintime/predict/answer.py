@@ -20,6 +20,7 @@ WAIT = "waiting for data"  # beside the parts of a step that the formula has
 SAID = {True: "yes", False: "no", None: "too close to call"}
 COLUMNS = 80  # of an answer in a terminal, whose longer lines are broken
 MEGABYTE, GB, TB = 1e6, 1e9, 1e12
+UNTOLD = 10.0  # an interval whose upper end is so many times the lower tells nothing
 SURE = 1e6  # degrees of freedom of an error that many runs have told
 TIERS = {
     "formula": "from published or stored rates: rough",
@@ -175,8 +176,10 @@ class Estimate:
         limits = self._limits(self.deadline_s, self.memory_limit)
         told = ", ".join(f"{text} ({SAID[one]})" if len(limits) > 1 else text for text, one in limits)
         lines = [("answer", f"{SAID[self.meets()]}: {told}")] if limits else []
+        untold = self.tier != "formula" and self.total.high > UNTOLD * self.total.low
+        told = f"unknown from this probe: {_time(self.total)}" if untold else _time(self.total)
         lines += [
-            ("training", f"{_time(self.total)}, {trained} of {self.samples:,}"),
+            ("training", f"{told}, {trained} of {self.samples:,}"),
             ("peak memory", amounts(self.memory) if self.memory else "not known"),
             ("a step", f"{step}, {steps:,} of {self.batch_size} samples an epoch"),
         ]

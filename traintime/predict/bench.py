@@ -97,37 +97,19 @@ class Case:
         pairs = {name: tuple(found[name]) for name in ("fit_s", "peaks", "done_s", "epochs_s") if found.get(name)}
         return cls(**found | pairs | {"predicted": predicted})
 
-    @property
-    def true_s(self) -> float:
-        """Seconds of the training: the mean of all processes."""
-        return float(np.mean(self.fit_s))
+    def over_truth(self) -> dict[str, Interval]:
+        """Each way's prediction over the truth, that of the first training, with its interval where it has one.
 
-    def errors(self) -> dict[str, float]:
-        """Each way's prediction over the truth, less one; "again": the second training over the first.
-
-        "probed" and the other tiers: of the time; "probed memory": of the peak; "again memory": of the second peak.
+        "probed" and the other tiers: of the time; "probed memory": of the peak; "again": the second training's.
         """
-        peak = float(np.mean(self.peaks))
-        found = {}
-        if len(self.fit_s) > 1:
-            found |= {"again": self.fit_s[1] / self.fit_s[0] - 1, "again memory": self.peaks[1] / self.peaks[0] - 1}
-        seconds: dict[str, float | None] = {tier: one.total.value for tier, one in self.predicted.items()}
-        seconds |= {"one batch": self.one_batch_s, "FLOPs / peak": self.flops_s}
-        seconds |= {"XLA's count": self.counted_s, "line": self.line_s}
-        found |= {way: value / self.true_s - 1 for way, value in seconds.items() if value is not None}
-        held = {way: one.value for way, one in self.intervals().items() if way.endswith(" memory")}
-        held |= {"torchinfo memory": self.torchinfo_bytes} if self.torchinfo_bytes is not None else {}
-        return found | {way: value / peak - 1 for way, value in held.items()}
-
-    def intervals(self) -> dict[str, Interval]:
-        """What was predicted, of time by tier, and of memory by tier and " memory"."""
-        found = {tier: one.total for tier, one in self.predicted.items()}
-        return found | {f"{tier} memory": one.memory for tier, one in self.predicted.items() if one.memory}
-
-    def inside(self) -> dict[str, bool]:
-        """Whether the truth, one training of it, lies in each interval."""
-        seen = {way: self.peaks[0] if way.endswith(" memory") else self.fit_s[0] for way in self.intervals()}
-        return {way: seen[way] in one for way, one in self.intervals().items()}
+        again = self.fit_s[1:] and {"again": self.fit_s[1], "again memory": self.peaks[1]}
+        alone = {"one batch": self.one_batch_s, "FLOPs / peak": self.flops_s, "XLA's count": self.counted_s}
+        alone |= {"line": self.line_s, "torchinfo memory": self.torchinfo_bytes} | dict(again)
+        found = {way: Interval(value) for way, value in alone.items() if value is not None}
+        for tier, one in self.predicted.items():
+            found |= {tier: one.total} | ({f"{tier} memory": one.memory} if one.memory else {})
+        true = {way: (self.peaks if way.endswith(" memory") else self.fit_s)[0] for way in found}
+        return {way: one.scaled(1 / true[way]) for way, one in found.items()}
 
 
 def summary(cases: list[Case]) -> pd.DataFrame:
@@ -137,12 +119,11 @@ def summary(cases: list[Case]) -> pd.DataFrame:
     """
     rows, stacks = [], list(dict.fromkeys(case.stack for case in cases))
     for case in sorted(cases, key=lambda case: stacks.index(case.stack)):
-        inside, intervals = case.inside(), case.intervals()
-        for way, error in case.errors().items():
-            one = {"stack": case.stack, "way": way, "mean_error": abs(error), "too_low": error < 0}
-            one["within_twice"] = abs(math.log1p(error)) <= math.log(2)
-            one["held"] = float(inside.get(way, math.nan))
-            rows.append(one | {"width": intervals[way].high / intervals[way].low if way in intervals else math.nan})
+        for way, times in case.over_truth().items():
+            one = {"stack": case.stack, "way": way, "mean_error": abs(times.value - 1), "too_low": times.value < 1}
+            one["within_twice"] = 0.5 <= times.value <= 2
+            one["held"] = math.nan if math.isnan(times.low) else float(1 in times)
+            rows.append(one | {"width": times.high / times.low})
     by = pd.DataFrame(rows).groupby(["stack", "way"], sort=False)
     found = by.mean().assign(width=by["width"].median())
     found.insert(0, "models", by.size())

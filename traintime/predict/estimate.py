@@ -7,13 +7,12 @@ from typing import Any
 
 from traintime.errors import InputError
 from traintime.explain.memory import GIB
-from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
 from traintime.measuring import machine, stacks
 from traintime.point import Point
 from traintime.predict import advice, durations, prices, process, record
-from traintime.predict.answer import LEVEL, SURE, WAIT, Estimate, around, bytes_of, lasting
-from traintime.predict.evidence import Evidence, costs, formula_evidence, probed_evidence, scaled_evidence, tf_data_end
+from traintime.predict.answer import LEVEL, SURE, UNTOLD, WAIT, Estimate, around, bytes_of, lasting
+from traintime.predict.evidence import Evidence, costs, formula_evidence, probed_evidence, scaled_evidence
 from traintime.predict.probe import StepTrainer
 from traintime.predict.request import SECONDS, ModelDescription, Request, is_module, sizes
 from traintime.workloads.base import FLOAT, FLOAT32
@@ -191,12 +190,10 @@ def trainer_of(request: Request, model: Any) -> Any:
 def conclude(request: Request, evidence: Evidence) -> Estimate:
     """The estimate of what is asked that follows from a tier's evidence."""
 
-    def interval(seconds: float) -> Interval:
-        return around(seconds, *evidence.errors, level=request.level)
-
-    total_s, notes, warnings = sum(evidence.parts.values()), evidence.notes, evidence.warnings
-    once_s = evidence.parts.get("first step", 0.0) + evidence.parts.get("saving", 0.0)
-    epoch, total = interval((total_s - once_s) / request.epochs), interval(total_s)
+    notes, warnings = evidence.notes, evidence.warnings
+    parts, epoch, total, longest_s = record.training(
+        evidence.parts, request.epochs, evidence.errors, evidence.sleeps, request.level
+    )
     peak = evidence.peak_bytes
     terms, limited_by, helps = None, "", ()
     if (priced := evidence.priced) is not None:
@@ -214,30 +211,25 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
             helps = advice.helps(priced, request.batch, waits_s / evidence.step_s)
             if priced.model.dtype == FLOAT32:
                 notes += (advice.PRECISION,)
-    came = record.of(evidence.tier) if evidence.stack else None
+    came = record.of(evidence.tier, evidence.stack) if evidence.stack else None
     if came:
         notes += (came.sentence,)
-        warnings += came.beyond(total_s)
-    parts = dict(evidence.parts)
-    # An epoch that takes as long as it may can end after a pause that the expected one does not meet.
-    longest_s = tf_data_end(epoch.high) - epoch.high if evidence.sleeps else 0.0
-    if longest_s >= 0.01 * epoch.value:
-        slept, trainings = record.slept()
-        expected_s = tf_data_end(epoch.value) - epoch.value
-        sleep_s = slept / trainings * expected_s
-        parts["sleep after epochs"] = request.epochs * sleep_s
-        epoch = Interval(epoch.value + sleep_s, epoch.low, epoch.high + longest_s)
-        total = Interval(sum(parts.values()), total.low, total.high + request.epochs * longest_s)
-        most, counted = durations.text(max(expected_s, longest_s)), durations.text(sleep_s)
-        often = f"{slept} of {trainings} trainings that we timed did, and {counted} an epoch are counted"
-        notes += (f"`fit` may sleep up to {most} after an epoch, on TensorFlow: {often}. {CURE}",)
+        warnings += came.beyond(sum(evidence.parts.values()))
+    if longest_s:
+        slept, sleep_s = record.slept(), durations.text(parts[record.SLEEP] / request.epochs)
+        often = f"{slept['slept']} of {slept['trainings']} trainings that we timed did"
+        most = f"`fit` may sleep up to {durations.text(longest_s)} after an epoch, on TensorFlow: {often}"
+        notes += (f"{most}, and {sleep_s} an epoch are counted. {CURE}",)
+    if evidence.tier != "formula" and total.high > UNTOLD * total.low:
+        longer = f"ask for more (seconds={min(4 * request.seconds, 3600):g}), on a machine that nobody else uses"
+        warnings = (f"the time is unknown from this probe, whose blocks differ too much: {longer}", *warnings)
     return Estimate(
         tier=evidence.tier,
         of=evidence.source,
         samples=request.samples,
         batch_size=request.batch,
         epochs=request.epochs,
-        step=interval(evidence.step_s),
+        step=around(evidence.step_s, *evidence.errors, level=request.level),
         epoch=epoch,
         total=total,
         memory=None if peak is None else around(peak, (evidence.peak_error, SURE), level=request.level),

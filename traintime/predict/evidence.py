@@ -15,12 +15,12 @@ from traintime.predict import prices, process, record
 from traintime.predict.advice import PricedWork
 from traintime.predict.answer import SURE, amount, digits, lasting
 from traintime.predict.prices import FIXED, KEEPS, USUAL, Prices, Rates
-from traintime.predict.probe import Trainer, probe
+from traintime.predict.probe import BLOCKS, Trainer, probe
 from traintime.predict.process import ONCE, Copies
 from traintime.predict.request import ModelDescription, Request
 from traintime.workloads.base import FLOAT, FLOAT32
 
-# Of a probe of one block alone, as of a training's (ending.blocks): at 90 % it lies within half and twice.
+# Error assumed where fewer than BLOCKS[0] blocks were timed, as of a training's (ending.blocks): ×/÷ 2 at 90 %.
 ALONE = (math.log(2) / 1.645, SURE)
 BUSY = "ask again without them"
 ALIKE = 0.3  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
@@ -37,7 +37,7 @@ class Evidence:
     are spent on; peak_bytes: peak memory of the process (on a GPU: of its memory), None where nobody can tell;
     peak_error: standard deviation of its logarithm; priced: what the step is spent on, None where the model's work is
     unknown; notes: what the reader may want to know; warnings: why it may be wrong; sleeps: whether `fit` may sleep
-    after an epoch (tf_data_end); stack: whose earlier answers tell how often such a one is right
+    after an epoch (record.tf_data_end); stack: whose earlier answers tell how often such a one is right
     (predict.record), "" where nobody's do; wait_s: seconds of a step that it waits for data.
     """
 
@@ -106,9 +106,13 @@ def formula_evidence(request: Request, model: ModelDescription, rates: Rates | N
         other = f"its matmuls are computed in {model.dtype}, which has no known cost here"
         notes += (f"{other}: its time is that of {FLOAT32}",)
     warnings = ("saving is not counted by this tier",) if request.saves else ()
-    errors, error = ((priced.prices.error, SURE),), model.memory.error
-    about = {"notes": notes, "warnings": warnings, "stack": "" if device else model.stack}
-    return Evidence("formula", priced.prices.of, step, errors, parts, peak, error, priced, **about)
+    tried, error = "" if device or model.fitted else model.stack, priced.prices.error
+    if tried:
+        factor, error = record.missed("formula", tried)
+        step, parts = factor * step, {name: factor * seconds for name, seconds in parts.items()}
+        notes += (f"the formula's time is multiplied by {digits(factor)}: so much longer did models take on {tried}",)
+    about = {"priced": priced, "notes": notes, "warnings": warnings, "stack": tried}
+    return Evidence("formula", priced.prices.of, step, ((error, SURE),), parts, peak, model.memory.error, **about)
 
 
 def costs(stack: str, allocator: str, rates: Rates) -> Prices:
@@ -261,10 +265,9 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
         peak, told = _with_samples(max(without + more_bytes, 0.0), before - own, samples_bytes, copies)
         beside = f"the card's context of about {amount(CONTEXT)} comes on top"
         notes += (f"this process held {amount(before)} before it was probed" if before else beside, *told)
-    repeat = prices.habits()["repeat"].groupby("stack").first()
-    repeat_error = repeat[trainer.stack] if trainer.stack in repeat else repeat.max()
     blocks = len(full.blocks_s)
-    errors = ((float(repeat_error), SURE), (full.error, blocks - 1) if blocks > 1 else ALONE)
+    of_blocks = (full.error, blocks - 1) if blocks >= BLOCKS[0] else ALONE
+    errors = ((record.missed("probed", trainer.stack)[1], SURE), of_blocks)
     # What an allocator keeps of the probing, the process that trains may not have: as far off as others were.
     error = record.peak_error("probed", trainer.stack)
     wait_s, varied = trainer.reading(full.step_s)
@@ -284,18 +287,3 @@ def _with_samples(trained: float, loaded: float, samples_bytes: float, copies: C
     samples_bytes *= copies.training
     note = f"{amount(samples_bytes)} of the memory are the samples themselves, as `fit` holds them"
     return peak, (note,) if samples_bytes > 0.01 * peak else ()
-
-
-def tf_data_end(seconds: float) -> float:
-    """Seconds after which Keras 3's `fit` over arrays returns on TensorFlow, given what its steps take together.
-
-    The input pipeline ends only when the thread that tunes it wakes: after 10 ms, then after pauses that double, up
-    to a minute each. It does so now and then: a race. Whoever cancels wakes the thread, and sets afterwards what it
-    looks at. Source: TensorFlow, core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs (2.21); model.cc,
-    OptimizeLoop; cancellation.cc, StartCancel.
-    """
-    pause, end = 0.01, 0.0
-    while end < seconds:
-        end += pause
-        pause = min(2 * pause, 60.0)
-    return end

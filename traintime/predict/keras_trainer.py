@@ -37,7 +37,7 @@ class _Moments(keras.callbacks.Callback):
     """When each epoch's first batch began, when each step of the last epoch was done, and when each epoch was.
 
     An epoch over arrays counts from its first batch, since TensorFlow may sleep before its input begins
-    (evidence.tf_data_end), which a short epoch would take for its steps. The hook for the end of a batch leaves Keras'
+    (record.tf_data_end), which a short epoch would take for its steps. The hook for the end of a batch leaves Keras'
     dispatching as it is, as Eta's does (ending.eta).
     """
 
@@ -141,7 +141,7 @@ class KerasTrainer(Trainer):
         self.own_batches = self.whole is not None  # whether the data come in batches of their own size
         inputs = getattr(model, "inputs", None) or []
         self.one_batch_size = self.own_batches or any(tensor.shape[0] is not None for tensor in inputs)
-        self.sleeps = self.backend == "tensorflow" and not self.own_batches  # evidence.tf_data_end
+        self.sleeps = self.backend == "tensorflow" and not self.own_batches  # record.tf_data_end
 
     @property
     def sample_bytes(self) -> int:

@@ -128,6 +128,12 @@ def known(allocator: str = USUAL) -> list[str]:
     return list(habits(allocator).index.get_level_values("stack").unique())
 
 
+def repeat(stack: str) -> float:
+    """Run-to-run error of a stack, standard deviation of a logarithm; the largest of all where it is not known."""
+    each = habits()["repeat"].groupby("stack").first()
+    return float(each.get(stack, each.max()))
+
+
 @functools.cache
 def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Prices:
     """Costs of a device of which its rates are known: the stack's efficiency factors there.

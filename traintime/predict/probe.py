@@ -40,7 +40,7 @@ class Trainer:
     stack: the book's name of the software that trains it; one_batch_size: whether it trains at one batch size alone;
     own_bytes: bytes of the reader's own arrays, which this process holds anyway (what a step reads is not among them);
     kept_bytes: bytes that this process holds to put the model back, which a training does not;
-    sleeps: whether it may sleep after an epoch (evidence.tf_data_end).
+    sleeps: whether it may sleep after an epoch (record.tf_data_end).
     """
 
     backend: str = "torch"  # whose GPU's memory counts, where the model is on one
@@ -227,13 +227,13 @@ class Trained:
     @property
     def error(self) -> float:
         """Relative standard error of `step_s`: the spread between blocks (batch means: Schmeiser 1982), and half of
-        what was taken off each block for its epoch, which few short epochs have told.
+        what was taken off each block for its epoch, which few short epochs have told, as a share of the whole block.
         """
         blocks = np.array(self.blocks_s)
         if len(blocks) < 2:
             return math.nan
         spread = blocks.std(ddof=1) / math.sqrt(len(blocks)) / blocks.mean()
-        return float(math.hypot(spread, self.epoch_s / self.steps / blocks.mean() / 2))
+        return float(math.hypot(spread, self.epoch_s / (self.steps * blocks.mean() + self.epoch_s) / 2))
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,37 @@
-"""How often answers of each kind were right: of models that were predicted, then trained (`traintime bench-predict`).
+"""What came of models that were predicted and then trained (`traintime bench-predict`), and what answers take from it.
 
-Three derived tables hold it, from data/predicted: record.csv, how far off the peaks of memory were (peaks.csv), and how
-often `fit` slept before it returned (sleeps.csv).
+Derived tables hold it, from data/predicted: how far off peaks of memory (peaks.csv) and times (times.csv) were, how
+long `fit` slept before it returned (sleeps.csv), and how often intervals held (record.csv). From version CORRECTED on
+times and sleeps correct an answer. They are set on the newest version before that; its answers, and the others that
+check them, are judged as if they had been corrected, from what was stored of their probes.
 """
 
 import functools
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from traintime import paths
+from traintime.explain.least_squares import Array
+from traintime.explain.statistics import Interval
 from traintime.predict import durations, prices
-from traintime.predict.answer import TIERS, digits
+from traintime.predict.answer import LEVEL, SURE, TIERS, around, digits
 from traintime.store import derived
 
+CORRECTED = 11  # the first version whose stored answers are corrected
 FEWEST = 10  # trainings that a version of the predictor has a record of
-MOSTLY = 0.75  # share of trainings that took longer than predicted above which an answer says so
 OTHERS = "others"  # stacks that too few models were tried on: as far off as all that were
+SLEEP = "sleep after epochs"  # the part of a training
 SLEPT_S = 0.1  # of a `fit` after its last step, more than any framework needs to come back
+Errors = Sequence[tuple[float, float]]  # as `around` takes them
+Z = float(ndtri(0.5 + LEVEL / 2))  # standard deviations to an interval's end
 
 
 @functools.cache
@@ -37,26 +47,35 @@ def version_at(started: str) -> int:
 
 @dataclass(frozen=True)
 class TrackRecord:
-    """What came of one kind of answer, by a version of the predictor: models that were predicted so and trained, how
-    many of the trainings ended inside their intervals and how many took longer than predicted, the share that half of
-    them were missed by at most, and the longest training, seconds.
+    """What came of one kind of answer on a stack (OTHERS: on all together), by a version of the predictor, against the
+    first training of each model.
+
+    models: that were predicted so and trained; held: trainings that ended inside their intervals; shorter: than their
+    probe; error: mean of |predicted / true - 1|; width: upper over lower end of an interval, the median; longest_s: of
+    the trainings, seconds; others, others_held: models of other versions, and how many of these ended inside.
     """
 
+    tier: str
+    stack: str
     version: int
     models: int
     held: int
-    longer: int
-    half: float
+    shorter: int
+    error: float
+    width: float
     longest_s: float
+    others: int
+    others_held: int
 
     @property
     def sentence(self) -> str:
         """It, as a reader is told."""
-        bias = f"; {self.longer} took longer than predicted" if self.longer >= MOSTLY * self.models else ""
-        which = f"trainings predicted this way (by version {self.version}, its stacks together)"
+        where = "all stacks together" if self.stack == OTHERS else self.stack
+        anew = f", judged by the rules of version {CORRECTED}" if self.version < CORRECTED else ""
+        short = f"; {self.shorter} were shorter than their probe" if self.shorter else ""
         return (
-            f"{self.held} of {self.models} {which} ended inside their interval, half of them within {self.half:.0%} of "
-            f"the prediction{bias}"
+            f"{self.held} of {self.models} trainings predicted this way ({where}, version {self.version}{anew}) ended "
+            f"inside their interval, with a mean error of {self.error:.0%}{short}"
         )
 
     @property
@@ -78,8 +97,9 @@ def _cases() -> Iterator[dict[str, Any]]:
 
 
 def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
-    """A row for each answer of TIERS that was predicted and seen: columns machine, stack, tier, started, version (of
-    the predictor), predicted with low and high, and seen: seconds of the first training, or bytes of its peak.
+    """A row for each answer of TIERS that was predicted and seen: columns machine, stack, kind, started, version (of
+    the predictor), tier, predicted with low and high, and seen: seconds of the first training, or bytes of its peak;
+    answer, all of it, spent_s, that it took, and case, what else is kept.
 
     Memory that is withdrawn is left out: it was not the model's. A time that is withdrawn was answered, and counts.
     """
@@ -88,36 +108,32 @@ def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
     gone = set(zip(withdrawn["machine"], withdrawn["started"], strict=True)) if figure == "memory" else set()
     rows = []
     for case in _cases():
-        about = {field: case[field] for field in ("machine", "stack", "started")}
-        about["version"] = case.get("predictor_version") or version_at(case["started"])
+        about = {field: case[field] for field in ("machine", "stack", "kind", "started")}
+        about |= {"version": case.get("predictor_version") or version_at(case["started"]), "case": case}
         for tier, answer in case["predicted"].items():
-            one = answer[name]
+            one, spent_s = answer[name], (case.get("spent_s") or {}).get(tier, math.nan)
             if tier in TIERS and one is not None and (case["machine"], case["started"]) not in gone:
                 ends = {"predicted": one["value"], "low": one["low"], "high": one["high"]}
                 rows.append(about | {"tier": tier, **ends, "seen": case[of_training][0]})
+                rows[-1] |= {"answer": answer, "spent_s": spent_s}
     return pd.DataFrame(rows)
 
 
-def derive() -> pd.DataFrame:
-    """A row for each of TIERS, of the newest version with FEWEST trainings or more on all stacks together: columns
-    tier, and TrackRecord's in their order.
-    """
-    rows = []
-    many = tried("time").groupby(["tier", "version"]).filter(lambda its: len(its) >= FEWEST)
-    for tier, of_tier in many.groupby("tier"):
-        version = of_tier["version"].max()
-        its = of_tier[of_tier["version"] == version]
-        held = int(its["seen"].between(its["low"], its["high"]).sum())
-        missed = (its["predicted"] / its["seen"] - 1).abs().median()
-        longer = int((its["seen"] > its["predicted"]).sum())
-        about = {"tier": tier, "version": version, "models": len(its), "held": held, "longer": longer}
-        rows.append(about | {"half": missed, "longest_s": its["seen"].max()})
-    return pd.DataFrame(rows)
+def _newest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Those of the newest version with FEWEST trainings or more on all stacks together."""
+    many = rows.groupby("version").filter(lambda its: len(its) >= FEWEST)
+    return many[many["version"] == many["version"].max()]
 
 
-def of(tier: str) -> TrackRecord:
-    """What came of answers of this tier."""
-    return TrackRecord(**derived.read("record", "tier").to_dict("index")[tier])
+def _by_stack(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Those of each stack with enough models, and of all stacks together (OTHERS)."""
+    return [*((stack, its) for stack, its in rows.groupby("stack") if len(its) >= prices.FEWEST), (OTHERS, rows)]
+
+
+def _of(table: str, tier: str, stack: str) -> dict[str, Any]:
+    """The row of a derived table of a tier and a stack, or of the others."""
+    rows = {row["stack"]: row for row in derived.read(table).query("tier == @tier").to_dict("records")}
+    return rows.get(stack, rows[OTHERS])
 
 
 def derive_peaks() -> pd.DataFrame:
@@ -126,29 +142,175 @@ def derive_peaks() -> pd.DataFrame:
     """
     rows = []
     for tier, of_tier in tried("memory").groupby("tier"):
-        stacks = [(stack, its) for stack, its in of_tier.groupby("stack") if len(its) >= prices.FEWEST]
-        for stack, its in [*stacks, (OTHERS, of_tier)]:
-            missed = np.log(its["seen"] / its["predicted"]).to_numpy()
-            rows.append({"tier": tier, "stack": stack, "error": prices.rms(missed), "models": len(its)})
+        for stack, its in _by_stack(of_tier):
+            off = np.log(its["seen"] / its["predicted"]).to_numpy()
+            rows.append({"tier": tier, "stack": stack, "error": prices.rms(off), "models": len(its)})
     return pd.DataFrame(rows)
 
 
 def peak_error(tier: str, stack: str) -> float:
     """Root mean square of the logarithm of a peak over what this tier predicts on this stack, or on the others."""
-    rows = derived.read("peaks", "tier", "stack")
-    return float(rows.loc[(tier, stack if (tier, stack) in rows.index else OTHERS), "error"])
+    return float(_of("peaks", tier, stack)["error"])
+
+
+def derive_times() -> pd.DataFrame:
+    """The same of times, by the formula and the probe of the newest version before CORRECTED: columns tier, stack,
+    version, factor, error, models.
+
+    factor: geometric mean of true over predicted, 1 of the probe; error: `spread` of what is left, which ends with the
+    last step of what was probed: `fit` may sleep after that.
+    """
+    rows, every = [], tried("time").query("version < @CORRECTED")
+    for tier, of_training in (("formula", "fit_s"), ("probed", "done_s")):
+        for stack, its in _by_stack(_newest(every[every["tier"] == tier])):
+            seen = [(case.get(of_training) or case["fit_s"])[0] for case in its["case"]]
+            off = np.log(seen / its["answer"].map(lambda answer: sum(_awake(answer).values())))
+            mean = off.mean() if tier == "formula" else 0.0
+            about = {"tier": tier, "stack": stack, "version": its["version"].max(), "factor": np.exp(mean)}
+            rows.append(about | {"error": spread(off - mean), "models": len(its)})
+    return pd.DataFrame(rows)
+
+
+def spread(off: ArrayLike) -> float:
+    """The standard deviation of these logarithms of which an interval of LEVEL would hold that share of further ones:
+    their quantile at LEVEL (n + 1) / n (numpy: weibull).
+    """
+    return float(np.quantile(np.abs(off), LEVEL, method="weibull")) / Z
+
+
+def missed(tier: Literal["formula", "probed"], stack: str) -> tuple[float, float]:
+    """What a tier's time is multiplied by on a stack, 1 of a probe, and the standard deviation of the logarithm of what
+    is left; a probe's is no less than that of training again.
+    """
+    row = _of("times", tier, stack)
+    return float(row["factor"]), max(float(row["error"]), prices.repeat(stack) if tier == "probed" else 0.0)
+
+
+# Fit can sleep before it returns
+
+
+def tf_data_end(seconds: float) -> float:
+    """Seconds after which Keras 3's `fit` over arrays returns on TensorFlow, given what its steps take together.
+
+    The input pipeline ends only when the thread that tunes it wakes: after 10 ms, then after pauses that double, up
+    to a minute each. It does so now and then, by a race: cancel() notifies the thread before it sets the flag that the
+    thread reads. Source: TensorFlow, core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs (2.21); model.cc,
+    OptimizeLoop; cancellation.cc, StartCancel.
+    """
+    pause, end = 0.01, 0.0
+    while end < seconds:
+        end += pause
+        pause = min(2 * pause, 60.0)
+    return end
+
+
+def pauses(epoch: Interval) -> Array:
+    """Seconds from the end of an epoch until the thread wakes, for ends from the interval's lower to its upper one."""
+    return np.array([tf_data_end(end) - end for end in np.geomspace(epoch.low, epoch.high, 101)])
 
 
 def derive_sleeps() -> pd.DataFrame:
-    """How many of the trainings on TensorFlow whose last step was timed returned more than SLEPT_S after it, a row:
-    columns slept, trainings. (What else follows a last step takes milliseconds.)
+    """What short trainings on TensorFlow slept, of the newest version before CORRECTED whose last steps were timed, a
+    row: columns version, slept (how many returned more than SLEPT_S after it), trainings, slept_s (of all together),
+    pause_s (the mean of `pauses` where the probe puts their ends, likewise).
     """
-    timed = [case for case in _cases() if case["stack"].endswith("-tensorflow") and case.get("done_s")]
-    waits = [fit - done for case in timed for fit, done in zip(case["fit_s"], case["done_s"], strict=True)]
-    return pd.DataFrame([{"slept": sum(wait > SLEPT_S for wait in waits), "trainings": len(waits)}])
+    its = tried("time").query("tier == 'probed' and version < @CORRECTED and stack.str.endswith('-tensorflow')")
+    its = _newest(its[[bool(case.get("done_s")) and not case.get("epochs_s") for case in its["case"]]])
+    waits, pause_s = [], 0.0
+    for stack, answer, case in zip(its["stack"], its["answer"], its["case"], strict=True):
+        waits += [fit - done for fit, done in zip(case["fit_s"], case["done_s"], strict=True)]
+        epoch = training(_awake(answer), answer["epochs"], _errors(answer, stack))[1]
+        pause_s += len(case["fit_s"]) * float(pauses(epoch).mean())
+    about = {"version": its["version"].max(), "slept": sum(wait > SLEPT_S for wait in waits), "trainings": len(waits)}
+    return pd.DataFrame([about | {"slept_s": sum(waits), "pause_s": pause_s}])
 
 
-def slept() -> tuple[int, int]:
-    """How many trainings on TensorFlow slept before `fit` returned, and of how many."""
-    row = derived.read("sleeps").iloc[0]
-    return int(row["slept"]), int(row["trainings"])
+def slept() -> dict[str, Any]:
+    """The row of sleeps.csv."""
+    return derived.read("sleeps").to_dict("records")[0]
+
+
+def training(
+    parts: Mapping[str, float], epochs: int, errors: Errors, sleeps: bool = False, level: float = LEVEL
+) -> tuple[dict[str, float], Interval, Interval, float]:
+    """Parts of a training with the sleep, an epoch and the whole with their intervals, and the longest pause after an
+    epoch, 0 where that is a trifle; all in seconds.
+
+    errors: of the logarithm of all times; sleeps: whether `fit` may sleep. The sleep that is expected is in the
+    estimate. The rest is in the upper end alone: an epoch that takes as long as it may waits for the next waking.
+    """
+    total_s, once_s = sum(parts.values()), parts.get("first step", 0.0) + parts.get("saving", 0.0)
+    epoch, total = (around(each, *errors, level=level) for each in ((total_s - once_s) / epochs, total_s))
+    if not sleeps or (met := pauses(epoch)).max() < 0.01 * epoch.value:
+        return dict(parts), epoch, total, 0.0
+    share, later_s = slept()["slept_s"] / slept()["pause_s"], float(met[-1])
+    sleep_s = share * float(pauses(around(epoch.value, *errors)).mean())
+    epoch = Interval(epoch.value + sleep_s, epoch.low, epoch.high + later_s)
+    total = Interval(total_s + epochs * sleep_s, total.low, total.high + epochs * later_s)
+    return {**parts, SLEEP: epochs * sleep_s}, epoch, total, float(met.max())
+
+
+# How often answers are right
+
+
+def _awake(answer: Mapping[str, Any]) -> dict[str, float]:
+    """The parts of a stored answer without the sleep."""
+    return {name: seconds for name, seconds in answer["parts"].items() if name != SLEEP}
+
+
+def _errors(answer: Mapping[str, Any], stack: str) -> Errors:
+    """Errors of a stored probe: in the place of that of training again, what probes missed; and the rest that its
+    step's interval has, from its blocks, or from a smaller model.
+    """
+    stored = math.log(answer["step"]["high"] / answer["step"]["value"]) / Z
+    rest = math.sqrt(max(stored**2 - prices.repeat(stack) ** 2, 0.0))
+    return (missed("probed", stack)[1], SURE), (rest, SURE)
+
+
+def _corrected(answer: Mapping[str, Any], version: int, stack: str) -> Interval:
+    """The total of a stored answer by the rules of CORRECTED. On TensorFlow all trained on arrays, and may sleep."""
+    if version >= CORRECTED:
+        return Interval(**answer["total"])
+    if answer["tier"] == "formula":
+        factor, error = missed("formula", stack)
+        return around(factor * answer["total"]["value"], (error, SURE))
+    sleeps = stack.endswith("-tensorflow")
+    return training(_awake(answer), answer["epochs"], _errors(answer, stack), sleeps)[2]
+
+
+def judged() -> pd.DataFrame:
+    """Times as `tried` has them, with predicted, low and high by the rules of CORRECTED, and held: whether the interval
+    held what was seen.
+    """
+    rows = tried("time")
+    totals = [_corrected(*each) for each in zip(rows["answer"], rows["version"], rows["stack"], strict=True)]
+    ends = {"predicted": "value", "low": "low", "high": "high"}
+    rows = rows.assign(**{name: [getattr(total, end) for total in totals] for name, end in ends.items()})
+    return rows.assign(held=rows["seen"].between(rows["low"], rows["high"]))
+
+
+def newest(tier: str) -> pd.DataFrame:
+    """Those of `judged` that the record of a tier is of: its newest version with FEWEST trainings or more."""
+    return _newest(judged().query("tier == @tier"))
+
+
+def derive() -> pd.DataFrame:
+    """A row for each of TIERS and each stack with enough models, and for all stacks together (OTHERS), of the newest
+    version with FEWEST trainings or more: columns are TrackRecord's.
+    """
+    rows = []
+    for tier, its in judged().groupby("tier"):
+        for stack, models in _by_stack(_newest(its)):
+            version = models["version"].max()
+            others = its[(its["version"] != version) & ((its["stack"] == stack) | (stack == OTHERS))]
+            about = {"tier": tier, "stack": stack, "version": version, "models": len(models)}
+            about |= {"held": models["held"].sum(), "shorter": (models["seen"] < models["spent_s"]).sum()}
+            about |= {"error": (models["predicted"] / models["seen"] - 1).abs().mean()}
+            about |= {"width": (models["high"] / models["low"]).median(), "longest_s": models["seen"].max()}
+            rows.append(about | {"others": len(others), "others_held": others["held"].sum()})
+    return pd.DataFrame(rows)
+
+
+def of(tier: str, stack: str = OTHERS) -> TrackRecord:
+    """What came of answers of this tier on a stack, or on all of them where it has too few."""
+    return TrackRecord(**_of("record", tier, stack))

@@ -111,7 +111,8 @@ class ModelDescription:
     forward_work: of a forward pass alone, where its layers tell it; row_by_row: what may take the place of its tables
     and moves the rows in use alone (DEFERRED, SPARSE); unpriced: what says that a step is run in a way
     without known costs, and its value; convolutions: whether most of its products are; frozen: parameters that have
-    neither a gradient nor a state; by_rows: parameters whose update grows with the batch (work.graph.ModelWork).
+    neither a gradient nor a state; by_rows: parameters whose update grows with the batch (work.graph.ModelWork);
+    fitted: whether it is of the book's workloads, to which the costs were fitted: nothing else corrects them.
     """
 
     work: Work
@@ -131,6 +132,7 @@ class ModelDescription:
     rows: int = 0
     frozen: int = 0
     by_rows: int = 0
+    fitted: bool = False
 
     @classmethod
     def from_point(cls, point: Point) -> "ModelDescription":
@@ -143,7 +145,7 @@ class ModelDescription:
         table = rows * sizes.embedding if rows else 0
         tokens = min(table, sizes.batch * sizes.length * sizes.embedding) if table else 0
         optimizer = "adam" if sizes.optimizer in BY_ROW else sizes.optimizer
-        about = {"allocator": point.run.allocator, "rows": rows, "row_by_row": DEFERRED}
+        about = {"allocator": point.run.allocator, "rows": rows, "row_by_row": DEFERRED, "fitted": True}
         about["convolutions"] = point.workload in ("blocks", "convnet")
         return cls(point.work, table, tokens, sizes.how, optimizer, TENSORFLOW, **about)
 

@@ -16,7 +16,7 @@ from traintime.book import claims, original, page, stored
 from traintime.book.claims import Finding, above, below, every
 from traintime.book.stored import Measurements
 from traintime.book.values import Values, quantity
-from traintime.explain.statistics import Interval, average, share
+from traintime.explain.statistics import average, share
 from traintime.predict import cards, durations, prices, process, record
 from traintime.predict.answer import LEVEL, SURE, Estimate, around
 from traintime.predict.bench import Case, kept
@@ -63,15 +63,13 @@ def cases(book: Measurements, larger: bool = False) -> pd.DataFrame:
 def _by_way(models: Iterable[Case]) -> pd.DataFrame:
     table, gone = [], withdrawn("memory")
     for number, case in enumerate(models):
-        about = {"number": number, "version": case.version, "took_s": case.true_s}
+        about = {"number": number, "version": case.version, "took_s": case.fit_s[0]}
         about |= {name: getattr(case, name) for name in ("stack", "kind", "domain")}
-        held, intervals, spent = case.inside(), case.intervals(), case.spent_s or {}
-        for way, error in case.errors().items():
-            true = float(np.mean(case.peaks)) if way.endswith(" memory") else case.true_s
-            ends = intervals.get(way, Interval(np.nan)).scaled(1 / true)
-            one = about | {"way": way, "times": 1 + error, "low": ends.low, "high": ends.high}
+        for way, over in case.over_truth().items():
+            held, spent_s = None if np.isnan(over.low) else 1 in over, (case.spent_s or {}).get(way, np.nan)
+            one = about | {"way": way, "times": over.value, "low": over.low, "high": over.high}
             if not (way.endswith(" memory") and (case.machine, case.started) in gone):
-                table.append(one | {"held": held.get(way), "spent_s": spent.get(way, np.nan)})
+                table.append(one | {"held": held, "spent_s": spent_s})
     return pd.DataFrame(table, columns=COLUMNS)
 
 
@@ -84,7 +82,7 @@ def withdrawn(figure: str) -> set[tuple[str, str]]:
 def only_printed() -> pd.DataFrame:
     """Models that a bench drew, trained and printed without keeping them, with their machine, else as `cases`.
 
-    Errors are whole percents; whether an interval held is not known of them.
+    Errors are whole percents of the mean of two trainings; whether an interval held is not known of them.
     """
     wide = pd.read_csv(paths.PREDICTED / "printed.csv").drop(columns=["allocator", "fit_s"])
     about = wide.assign(number=-1 - wide.index, version=wide["ended"].map(record.version_at)).drop(columns="ended")
@@ -327,37 +325,55 @@ claim(
 # What the page shows
 
 
-def tried(book: Measurements, tier: str) -> pd.DataFrame:
-    """The models that the page shows of a tier, by its version in use; scaled ones are the earlier machine's."""
-    on = shown() if tier == "scaled" else book
-    return predicted(on, tier, record.of(tier).version).assign(machine=on.title)
+def tried(tier: str) -> pd.DataFrame:
+    """The answers that a tier's record is of (record.newest), with machine by its title, way, and times, predicted over
+    true.
+    """
+    models = record.newest(tier)
+    titles = models["machine"].map({book.machine: book.title for book in map(stored.of, stored.named())})
+    return models.assign(machine=titles, way=tier, times=models["predicted"] / models["seen"])
 
 
-def lead_table(book: Measurements) -> HTML:
-    """For whom each tier is, and what it was worth where it was `tried`.
+def machines_left_out() -> pd.DataFrame:
+    """Of the formula's answers on each machine, how many intervals hold whose factor and width were set by the rule of
+    today, by stack, on what came of it on the others alone: columns machine (its title), models, held.
+    """
+    rows = record.tried("time").query("tier == 'formula' and version < @record.CORRECTED")
+    rows = rows.assign(off=np.log(rows["seen"] / rows["predicted"]))
+    found = []
+    for machine, its in rows.groupby("machine"):
+        others = rows[rows["machine"] != machine].groupby("stack")["off"]
+        missed = (its["off"] - its["stack"].map(others.mean())).abs()
+        reach = record.Z * its["stack"].map(others.agg(lambda off: record.spread(off - off.mean())))
+        found.append({"machine": stored.of(machine).title, "models": len(its), "held": int((missed <= reach).sum())})
+    return pd.DataFrame(found)
+
+
+def lead_table() -> HTML:
+    """For whom each tier is, and what it was worth, by stack where enough models tell.
 
     Each card is predicted by the others, what is said of all is weighted by source; the interval is the one in use.
     """
-    if cases(book).empty:
-        return page.nothing("`make bench-predict` tries it.")
-    table = []
+    table, rows = [], derived.read("record")
     for tier, runs in RUNS.items():
-        if len(models := tried(book, tier)):
-            error, first = (models["times"] - 1).abs().mean(), models.iloc[0]
-            on = f"{first['machine']}<br>version {first['version']}<br>{len(models)} trainings"
-            table.append((runs, tier, f"{error * 100:.0f} %", f"{width(models):.1f}", covered(models), on))
+        its = stored.chosen(rows, tier=tier)
+        for one in its[(its["stack"] != record.OTHERS) | (len(its) == 1)].itertuples():
+            where, error = one.stack if one.stack != record.OTHERS else ALL, f"{one.error * 100:.0f} %"
+            covered = f"{one.held} of {one.models}", f"{one.others_held} of {one.others}"
+            table.append((runs, tier, where, error, f"{one.width:.1f}", *covered))
     models = on_cards()
     error, held = (np.average(each, weights=models["weight"]) for each in ((models["times"] - 1).abs(), models["held"]))
-    on = f"{models['device'].nunique()} cards<br>{len(models)} steps"
-    table.append((ON_CARDS, "formula", f"{error * 100:.0f} %", f"{of_all()['width']:.1f}", f"{held:.0%}", on))
-    heads = ["you can run", "ask for", "mean error", "interval, high/low", "covered", "tried on"]
+    on = f"{models['device'].nunique()} cards", f"{error * 100:.0f} %", f"{of_all()['width']:.1f}"
+    table.append((ON_CARDS, "formula", *on, f"{held:.0%} of {len(models)}", ""))
+    heads = ["you can run", "ask for", "on", "mean error", "interval, high/low", "covered", "covered, other versions"]
     return page.table(heads, [[runs, *(cell.replace(" ", NO_BREAK) for cell in cells)] for runs, *cells in table])
 
 
-def over_truth(book: Measurements) -> pd.DataFrame:
+def over_truth() -> pd.DataFrame:
     """Predicted over true of what `lead_table` counts, and of training "again": machine, stack, kind, way, times."""
-    again = predicted(book, "again", record.of("probed").version).assign(machine=book.title)
-    every_one = pd.concat([again, *(tried(book, tier) for tier in RUNS), on_cards()], ignore_index=True)
+    probed = tried("probed")
+    again = probed.assign(way="again", times=[case["fit_s"][-1] / case["fit_s"][0] for case in probed["case"]])
+    every_one = pd.concat([again, *map(tried, RUNS), on_cards()], ignore_index=True)
     return every_one[["machine", "stack", "kind", "way", "times"]]
 
 
