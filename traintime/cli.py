@@ -387,7 +387,7 @@ def bench_formula(as_json: Json = False) -> None:
 
     found = sharp.every_machine()
     if as_json:
-        return print_json([one.plain for one in found])
+        return print_json(found)
     for machine in dict.fromkeys(one.machine for one in found):
         cells = [one.cells for one in found if one.machine == machine]
         show(grid(pd.DataFrame(cells, columns=sharp.HEADS), machine))
@@ -585,30 +585,27 @@ def bench_predict(
     as_json: Json = False,
 ) -> None:
     """How often the predictor is right: models drawn at random, predicted, and then trained twice."""
-    from traintime.predict import bench
+    from traintime.predict import bench, record
 
     paths.of_checkout(paths.PREDICTED)  # which version of the predictor this is
     folder, found = to or bench.folder(), []
     records.check_writable(folder)
-    bench.tried(folder, machines.this())  # a file that is broken is none to add to, and refused
+    bench.kept(folder, machines.this())  # a file that is broken is none to add to, and refused
     trained_s = bench.TRAINED_S if minutes is None else 60 * minutes
     backends = backend or ["tensorflow", "jax", "torch"]
     for one in bench.run(backends, models, seed, seconds, kind, allocator, trained_s):
         found.append(one)
         kept = bench.keep(one, folder)
-        text = ", ".join(f"{way} {times.value - 1:+.0%}" for way, times in one.over_truth().items())
-        err.print(f"{one.stack} {one.kind}: {one.fit_s[0]:.1f} s; {text}", soft_wrap=True)
+        text = ", ".join(f"{way} {times.value - 1:+.0%}" for way, times in bench.over_truth(one).items())
+        err.print(f"{one['stack']} {one['kind']}: {one['fit_s'][0]:.1f} s; {text}", soft_wrap=True)
     if not found:
         raise InputError("kind", kind, f"is drawn for none of {', '.join(backends)}", "Leave out --kind or --backend.")
     err.print(f"kept in {kept}", soft_wrap=True)
     if as_json:
-        return print_json([one.plain for one in found])
-    rows = bench.summary(found)
-    shares = ("mean_error", "too_low", "within_twice", "held")
-    rows = rows.assign(
-        width=rows["width"].map("{:.1f}".format), **{one: rows[one].map("{:.0%}".format) for one in shares}
-    )
-    show(grid(rows.replace(["nan%", "nan"], ""), "predicted against trained"))
+        return print_json(found)
+    rows = record.summary(found)
+    rows = rows.assign(error=rows["error"].map("{:.0%}".format), width=rows["width"].map("{:.1f}".format))
+    show(grid(rows, "predicted against trained"))
 
 
 @app.command()

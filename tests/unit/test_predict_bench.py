@@ -1,7 +1,7 @@
 """The predictor's bench: what it draws, what it asks for, and what it keeps."""
 
-import dataclasses
 import inspect
+import json
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,6 @@ import pytest
 from traintime import paths
 from traintime.predict import bench, bench_models
 from traintime.predict.answer import Estimate, around
-from traintime.predict.bench import Case
 
 
 def said(tier, seconds, peak=1e9):
@@ -20,16 +19,16 @@ def said(tier, seconds, peak=1e9):
 
 def case(number, probed=1.0):
     """A model that took 20 seconds and a gigabyte, and was predicted at `probed` times that."""
-    predicted = {tier: said(tier, 20.0 * probed) for tier in ("probed", "formula")}
+    predicted = {tier: said(tier, 20.0 * probed).to_dict() for tier in ("probed", "formula")}
     about = {"stack": "2026-jax", "kind": "attention", "sizes": {"batch": 10}, "machine": "made-up", "samples": 1000}
-    about |= {"started": f"2027-01-01T00:00:{number:02}Z", "fit_s": (20.0, 20.2), "peaks": (1e9, 1e9)}
-    return Case(**about, flops_s=0.2, predicted=predicted)
+    about |= {"started": f"2027-01-01T00:00:{number:02}Z", "fit_s": [20.0, 20.2], "peaks": [1e9, 1e9]}
+    return about | {"flops_s": 0.2, "predicted": predicted}
 
 
 def test_the_documents_kind_is_drawn_from_all_of_its_sizes():
     random = np.random.default_rng(7)
     drawn = pd.DataFrame([bench_models.draw("classifier", random) for _ in range(400)])
-    for size, (low, high) in bench_models.DOMAINS["whole"].items():
+    for size, (low, high) in list(bench_models.KINDS["classifier"].items())[:-1]:
         assert drawn[size].between(low, high).all()
         # As likely in each octave: half of them lie below the geometric mean.
         assert (drawn[size] < np.sqrt(low * high)).mean() == pytest.approx(0.5, abs=0.08), size
@@ -40,7 +39,9 @@ def test_ten_times_a_smaller_model_is_as_large_as_the_document_at_most():
     random = np.random.default_rng(7)
     for kind in bench_models.BEYONDS:
         size = kind.removeprefix("beyond-")
-        assert max(bench_models.draw(kind, random)[size] for _ in range(200)) <= bench_models.DOMAINS["whole"][size][1]
+        assert (
+            max(bench_models.draw(kind, random)[size] for _ in range(200)) <= bench_models.KINDS["classifier"][size][1]
+        )
 
 
 def test_a_slow_step_shortens_a_training_and_nothing_else_does():
@@ -83,36 +84,36 @@ def answered(monkeypatch):
 
 def test_a_new_case_says_what_it_was_drawn_from_and_what_the_answers_cost(answered, tmp_path):
     (one,) = bench.run(["torch"], 1, kinds=["classifier"])
-    assert one.domain == "whole"
-    assert one.spent_s == {"probed": 21.0}
+    assert one["domain"] == "whole"
+    assert one["spent_s"] == {"probed": 21.0}
     bench.keep(one, tmp_path)
-    assert bench.kept(tmp_path, one.machine) == [one]
+    assert bench.kept(tmp_path, one["machine"]) == [json.loads(json.dumps(one))]
 
 
 def test_a_case_from_before_was_drawn_from_the_narrower_sizes():
     stored = [one for path in paths.PREDICTED.glob("*.json") for one in bench.kept(paths.PREDICTED, path.stem)]
-    assert {one.domain for one in stored if one.started < "2026-11-24T20:30"} == {"narrow"}
+    assert not any("domain" in one for one in stored if one["started"] < "2026-11-24T20:30")
 
 
 def test_a_loop_is_timed_in_a_process_of_its_own_before_it_is_probed(answered):
     (one,) = bench.run(["torch"], 1, kinds=["loop-bag"])
     assert [job["task"] for job in answered] == ["size", "predict", "train", "train"]
-    assert {job.get("samples") for job in answered[1:]} == {777} == {one.samples}
+    assert {job.get("samples") for job in answered[1:]} == {777} == {one["samples"]}
 
 
 def test_a_long_training_runs_once_in_epochs_that_tell_its_drift(answered, tmp_path):
     (one,) = bench.run(["torch"], 1, kinds=["loop-bag"], trained_s=600.0)
     assert [job["task"] for job in answered] == ["size", "predict", "train"]
-    assert one.epochs == len(one.epochs_s) == bench.LONG_EPOCHS
-    assert "again" not in (times := one.over_truth())
+    assert one["epochs"] == len(one["epochs_s"]) == bench.LONG_EPOCHS
+    assert "again" not in (times := bench.over_truth(one))
     assert 1 in times["probed"]
     bench.keep(one, tmp_path)
-    assert bench.kept(tmp_path, one.machine) == [one]
+    assert bench.kept(tmp_path, one["machine"]) == [json.loads(json.dumps(one))]
 
 
 def test_another_machine_has_a_file_of_its_own(tmp_path):
     bench.keep(case(1), tmp_path)
-    path = bench.keep(dataclasses.replace(case(2), machine="another"), tmp_path)
+    path = bench.keep(case(2) | {"machine": "another"}, tmp_path)
     assert path.name == "another.json"
     assert len(bench.kept(tmp_path, "another")) == len(bench.kept(tmp_path, "made-up")) == 1
 
@@ -123,18 +124,7 @@ def test_a_plain_loop_trains(kind):
     sizes = bench_models.draw(kind, np.random.default_rng(0)) | {"batch": 4}
     sizes = {size: min(value, 200 if size == "vocabulary" else 32) for size, value in sizes.items()}
     step = bench_models.loop(kind, sizes)
-    network = inspect.getclosurevars(step).nonlocals["network"]
-    before = [weight.detach().clone() for weight in network.parameters() if weight.requires_grad]
+    after = inspect.getclosurevars(step).nonlocals["optimizer"].param_groups[0]["params"]
+    before = [weight.detach().clone() for weight in after]
     step(4)
-    after = [weight for weight in network.parameters() if weight.requires_grad]
     assert any((one != other).any() for one, other in zip(before, after, strict=True))
-
-
-def test_the_summary_tells_sign_and_size_of_errors_and_what_intervals_held():
-    cases = [case(number, probed=times) for number, times in enumerate((0.9, 0.95, 2.0))]
-    rows, ends = bench.summary(cases).set_index("way"), cases[0].over_truth()["probed"]
-    assert rows.loc["probed", ["too_low", "held"]].to_list() == pytest.approx([2 / 3, 2 / 3])
-    assert rows.loc["probed", "mean_error"] == pytest.approx((0.1 + 0.05 + 1) / 3, abs=0.03)
-    assert rows.loc["probed", "width"] == pytest.approx(ends.high / ends.low)
-    assert rows.loc["FLOPs / peak", "within_twice"] == 0
-    assert np.isnan(rows.loc["FLOPs / peak", "held"])

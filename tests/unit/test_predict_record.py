@@ -50,6 +50,8 @@ def test_answers_since_the_corrections_are_judged_as_they_are(tried):
     assert (row["models"], row["held"], row["longest_s"], row["shorter"]) == (15, 14, 40.0, 14)
     assert row["error"] == pytest.approx(np.mean([1 - 10 / took for took in [*(10 + n / 10 for n in range(14)), 40]]))
     assert row["width"] == pytest.approx(1.44)
+    (summed,) = record.summary([case(0, seconds=9.0, version=11), case(1, version=11)]).query("tier == 'probed'").values
+    assert summed.tolist() == ["2026-jax", "probed", 2, 2, pytest.approx(1 / 18), pytest.approx(1.44)]
 
 
 def test_earlier_answers_are_judged_by_the_same_rules_as_answers_of_today_have(tried, monkeypatch):

@@ -1,7 +1,7 @@
 """How often the predictor is right: models drawn at random, predicted, and then trained; `traintime bench-predict`.
 
 Each is predicted in one process and trained in two others, so that the prediction's error is compared with the error of
-measuring again. What people do without it (one timed batch, counted operations) was compared with it up to version 9.
+measuring again.
 """
 
 import functools
@@ -10,14 +10,12 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from traintime.errors import InputError, unknown
 from traintime.explain.memory import memory_model
@@ -26,7 +24,6 @@ from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_module
 from traintime.point import Run, make_point
 from traintime.predict import bench_models, process, record
-from traintime.predict.answer import Estimate
 from traintime.predict.estimate import estimate
 from traintime.store import records
 from traintime.workloads.base import validated
@@ -43,91 +40,20 @@ TIMEOUT_S = 1800.0
 Step = Callable[[int], None]  # trains a loop in plain PyTorch on so many samples
 
 
-@dataclass(frozen=True)
-class Case:
-    """A model, and what came of it: seconds of the whole `fit`, bytes at the peak.
+def over_truth(case: Mapping[str, Any]) -> dict[str, Interval]:
+    """Each way's prediction over the truth, that of the first training, with its interval where it has one.
 
-    fit_s, peaks: of the processes that trained it, two, or of a long training one; done_s: until the last step, after
-    which `fit` may sleep on TensorFlow, where that was kept; predicted: by tier; allocator: who answered malloc;
-    domain: the sizes that it was drawn from (bench_models.DOMAINS); redrawn: draws before it that would not have fitted
-    into memory; spent_s: seconds that each answer took; predictor_version: that predicted it (record.versions), both
-    None before they were kept; epochs: of the training; epochs_s: seconds of each, of a long one.
-    What people do without it, of cases up to version 9: one_batch_s: its second batch, timed, times its batches;
-    line_s: on the line through two smaller ones; flops_s: its operations at the machine's own rate; counted_s: XLA's
-    own count at the machine's rates; torchinfo_bytes: what the process held, and what torchinfo makes of a batch.
+    "probed" and the other tiers: of the time; "probed memory": of the peak; "again": the second training's.
     """
-
-    stack: str
-    kind: str
-    sizes: dict[str, Any]
-    started: str
-    machine: str
-    samples: int
-    fit_s: tuple[float, ...]
-    peaks: tuple[float, ...]
-    predicted: dict[str, Estimate]
-    one_batch_s: float | None = None
-    flops_s: float | None = None
-    allocator: str = "glibc"
-    counted_s: float | None = None
-    line_s: float | None = None
-    done_s: tuple[float, ...] | None = None
-    domain: str = bench_models.NARROW
-    redrawn: int = 0
-    spent_s: dict[str, float] | None = None
-    torchinfo_bytes: float | None = None
-    predictor_version: int | None = None
-    epochs: int = 1
-    epochs_s: tuple[float, ...] | None = None
-
-    @property
-    def version(self) -> int:
-        """The version of the predictor that predicted it."""
-        return self.predictor_version or record.version_at(self.started)
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, found: dict[str, Any]) -> "Case":
-        """The case that `plain` wrote."""
-        predicted = {tier: Estimate.from_dict(one) for tier, one in found["predicted"].items()}
-        pairs = {name: tuple(found[name]) for name in ("fit_s", "peaks", "done_s", "epochs_s") if found.get(name)}
-        return cls(**found | pairs | {"predicted": predicted})
-
-    def over_truth(self) -> dict[str, Interval]:
-        """Each way's prediction over the truth, that of the first training, with its interval where it has one.
-
-        "probed" and the other tiers: of the time; "probed memory": of the peak; "again": the second training's.
-        """
-        again = self.fit_s[1:] and {"again": self.fit_s[1], "again memory": self.peaks[1]}
-        alone = {"one batch": self.one_batch_s, "FLOPs / peak": self.flops_s, "XLA's count": self.counted_s}
-        alone |= {"line": self.line_s, "torchinfo memory": self.torchinfo_bytes} | dict(again)
-        found = {way: Interval(value) for way, value in alone.items() if value is not None}
-        for tier, one in self.predicted.items():
-            found |= {tier: one.total} | ({f"{tier} memory": one.memory} if one.memory else {})
-        true = {way: (self.peaks if way.endswith(" memory") else self.fit_s)[0] for way in found}
-        return {way: one.scaled(1 / true[way]) for way, one in found.items()}
-
-
-def summary(cases: list[Case]) -> pd.DataFrame:
-    """A row for each stack and way to predict: its mean error, how many answers are too low and how many within a
-    factor of two, how many intervals held the truth and the median of their upper over their lower ends (both missing
-    for a way that has none).
-    """
-    rows, stacks = [], list(dict.fromkeys(case.stack for case in cases))
-    for case in sorted(cases, key=lambda case: stacks.index(case.stack)):
-        for way, times in case.over_truth().items():
-            one = {"stack": case.stack, "way": way, "mean_error": abs(times.value - 1), "too_low": times.value < 1}
-            one["within_twice"] = 0.5 <= times.value <= 2
-            one["held"] = math.nan if math.isnan(times.low) else float(1 in times)
-            rows.append(one | {"width": times.high / times.low})
-    by = pd.DataFrame(rows).groupby(["stack", "way"], sort=False)
-    found = by.mean().assign(width=by["width"].median())
-    found.insert(0, "models", by.size())
-    return found.reset_index()
+    names = {"one batch": "one_batch_s", "FLOPs / peak": "flops_s", "line": "line_s"}
+    alone = {way: case[name] for way, name in names.items() if case.get(name) is not None}
+    if len(case["fit_s"]) > 1:
+        alone |= {"again": case["fit_s"][1], "again memory": case["peaks"][1]}
+    found = {way: Interval(value) for way, value in alone.items()}
+    for tier, one in case["predicted"].items():
+        found |= {way: Interval(**one[of]) for way, of in ((tier, "total"), (f"{tier} memory", "memory")) if one[of]}
+    true = {way: case["peaks" if way.endswith(" memory") else "fit_s"][0] for way in found}
+    return {way: one.scaled(1 / true[way]) for way, one in found.items()}
 
 
 def run(
@@ -138,8 +64,8 @@ def run(
     kinds: list[str] | None = None,
     allocator: str = "glibc",
     trained_s: float = TRAINED_S,
-) -> Iterator[Case]:
-    """Draw, predict and train so many models of each kind on each backend; each as soon as it is done.
+) -> Iterator[dict[str, Any]]:
+    """Draw, predict and train so many models of each kind on each backend; each as soon as it is done (_case).
 
     seed: None for others at every run; seconds: of each probe; trained_s: that each training should take, about; one
     longer than LONG_S is trained once, in epochs. kinds: all, or these; allocator: that answers malloc in all of it.
@@ -159,7 +85,7 @@ def run(
                 if kind not in bench_models.LOOPS or backend == "torch":
                     sizes, redrawn = _fitting(backend, kind, functools.partial(bench_models.draw, kind, random))
                     job = {"kind": kind, "sizes": sizes, "allocator": allocator, "trained_s": trained_s}
-                    yield replace(_case(backend, job, seconds), redrawn=redrawn)
+                    yield _case(backend, job, seconds) | {"redrawn": redrawn}
 
 
 def _fitting(backend: str, kind: str, draw: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], int]:
@@ -181,16 +107,16 @@ def folder() -> Path:
     return Path(cache) / "traintime" / "predicted"
 
 
-def keep(case: Case, folder: Path) -> Path:
+def keep(case: dict[str, Any], folder: Path) -> Path:
     """Add the case to what this machine has tried so far, and say in which file; nothing there is touched."""
-    path = folder / f"{case.machine}.json"
+    path = folder / f"{case['machine']}.json"
     with records.lock(path):
-        records.write_atomically(path, json.dumps([*tried(folder, case.machine), case.plain], indent=1))
+        records.write_atomically(path, json.dumps([*kept(folder, case["machine"]), case], indent=1))
     return path
 
 
-def tried(folder: Path, machine_key: str) -> list[dict[str, Any]]:
-    """What a machine has tried, as it is kept; [] where it has tried nothing. Raises InputError for a broken file."""
+def kept(folder: Path, machine_key: str) -> list[dict[str, Any]]:
+    """What a machine has tried; [] where it has tried nothing. Raises InputError for a broken file."""
     path = folder / f"{machine_key}.json"
     cases = records.parsed(path) if path.exists() else []
     if not isinstance(cases, list):
@@ -198,12 +124,17 @@ def tried(folder: Path, machine_key: str) -> list[dict[str, Any]]:
     return cases
 
 
-def kept(folder: Path, machine_key: str) -> list[Case]:
-    """What a machine has tried; [] where it has tried nothing."""
-    return [Case.from_plain(one) for one in tried(folder, machine_key)]
+def _case(backend: str, job: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """A model, and what came of it, as plain values: seconds of the whole `fit`, bytes at the peak.
 
-
-def _case(backend: str, job: dict[str, Any], seconds: float) -> Case:
+    fit_s, peaks: of the processes that trained it, two, or of a long training one; done_s: until the last step, after
+    which `fit` may sleep on TensorFlow; predicted: by tier, Estimate.to_dict(); spent_s: seconds that each answer took;
+    allocator: who answered malloc; domain: the sizes that it was drawn from (bench_models.WHOLE); redrawn: draws before
+    it that would not have fitted into memory; predictor_version: that predicted it (record.versions); epochs: of the
+    training; epochs_s: seconds of each, of a long one. Cases up to version 9 lack some of these, and have what people
+    do without a predictor: one_batch_s: the second batch, timed, times the batches; line_s: on the line through two
+    smaller models; flops_s: the operations at the machine's own rate.
+    """
     started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     about = {name: job[name] for name in ("kind", "sizes", "allocator")}
     if job["kind"] in bench_models.LOOPS:  # in a process of its own: what it held would be found in the probe's memory
@@ -211,12 +142,11 @@ def _case(backend: str, job: dict[str, Any], seconds: float) -> Case:
     about |= _ask(backend, job | {"task": "predict", "seconds": seconds})
     training = job | {"task": "train", "samples": about["samples"], "epochs": about["epochs"]}
     trainings = [_ask(backend, training) for _ in range(1 if job["trained_s"] > LONG_S else 2)]
-    if job["trained_s"] > LONG_S:
-        about["epochs_s"] = trainings[0]["epochs_s"]
+    about["epochs_s"] = trainings[0]["epochs_s"] if job["trained_s"] > LONG_S else None
     about |= {name: [one[name] for one in trainings] for name in ("fit_s", "done_s")}
     about |= {"stack": f"2026-{backend}", "started": started, "machine": machine.this()}
     about |= {"peaks": [one["peak"] for one in trainings], "domain": bench_models.WHOLE}
-    return Case.from_plain(about | {"predictor_version": int(record.versions().index.max())})
+    return about | {"predictor_version": int(record.versions().index.max())}
 
 
 def _ask(backend: str, job: dict[str, Any]) -> dict[str, Any]:

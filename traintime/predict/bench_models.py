@@ -7,30 +7,19 @@ from typing import Any
 
 import numpy as np
 
-# The sizes of the document's kind, least and most: all that it has tried, and more. Until 24 November 2026 they were
-# narrower, as each case says that was drawn then (bench.Case.domain).
-DOMAINS: dict[str, dict[str, tuple[int, int]]] = {
-    "narrow": {
-        "vocabulary": (5_000, 300_000),
-        "embedding": (50, 300),
-        "units": (32, 256),
-        "length": (8, 100),
-        "batch": (16, 256),
-    },
-    "whole": {
+NARROW, WHOLE = "narrow", "whole"  # sizes of the classifier: narrower until 24 November 2026 ("domain" of a case)
+
+# The sizes of each kind: a whole number between two, as likely in each octave, times a third one; or one of a list.
+# First Keras models, of which the classifier is the 2017 post's kind; what the others are stands at `build` and `loop`.
+KINDS: dict[str, dict[str, Any]] = {
+    "classifier": {
         "vocabulary": (5_000, 2_000_000),
         "embedding": (50, 300),
         "units": (32, 512),
         "length": (8, 400),
         "batch": (8, 1024),
+        "optimizer": ["adam", "sgd", "rmsprop"],
     },
-}
-NARROW, WHOLE = DOMAINS
-
-# The sizes of each kind: a whole number between two, as likely in each octave, times a third one; or one of a list.
-# First Keras models, of which the classifier is the 2017 post's kind; what the others are stands at `build` and `loop`.
-KINDS: dict[str, dict[str, Any]] = {
-    "classifier": DOMAINS[WHOLE] | {"optimizer": ["adam", "sgd", "rmsprop"]},
     "recurrent": {"features": (4, 64), "units": (16, 96), "length": (10, 60), "batch": (16, 128)},
     "convolution-1d": {"filters": (16, 96), "length": (100, 1000), "batch": (16, 128)},
     "convolution-2d": {"filters": (8, 48), "side": (16, 64), "batch": (8, 64)},
@@ -126,67 +115,48 @@ def loop(kind: str, size: dict[str, Any]) -> Callable[[int], None]:
     import torch
     from torch import nn, optim
 
+    each: dict[str, Any] = {}  # layers by name, where they do not follow one another
+    named = ("vocabulary", "width", "units", "filters", "length")
+    rows, width, units, filters, length = (size.get(name, 0) for name in named)
     match kind:
         case "loop-lstm":  # torch's own LSTM over embedded tokens
-            network = _network(
-                lambda module, tokens: module.out(module.memory(module.words(tokens))[0][:, -1]),
-                words=nn.Embedding(size["vocabulary"], size["units"]),
-                memory=nn.LSTM(size["units"], size["units"], batch_first=True),
-                out=nn.Linear(size["units"], 10),
-            )
-            inputs = torch.randint(size["vocabulary"], (_SAMPLES, size["length"]))
-            optimizer = optim.AdamW(network.parameters())
+            each = {"words": nn.Embedding(rows, units), "out": nn.Linear(units, 10)}
+            each["memory"] = nn.LSTM(units, units, batch_first=True)
+            inputs, optimize = torch.randint(rows, (_SAMPLES, length)), optim.AdamW
         case "loop-convolution":  # 2-D convolutions with normalisation and a shortcut, under SGD with momentum
-            network = _network(
-                _convolved,
-                first=nn.Conv2d(3, size["filters"], 3, padding=1),
-                second=nn.Conv2d(size["filters"], size["filters"], 3, padding=1),
-                normal=nn.BatchNorm2d(size["filters"]),
-                out=nn.Linear(size["filters"], 10),
-            )
+            each = {"first": nn.Conv2d(3, filters, 3, padding=1), "second": nn.Conv2d(filters, filters, 3, padding=1)}
+            each |= {"normal": nn.BatchNorm2d(filters), "out": nn.Linear(filters, 10)}
             inputs = torch.randn(_SAMPLES, 3, size["side"], size["side"])
-            optimizer = optim.SGD(network.parameters(), 0.01, momentum=0.9)
+            optimize = functools.partial(optim.SGD, lr=0.01, momentum=0.9)
         case "loop-attention":  # two of torch's own encoder layers over vectors
-            layer = nn.TransformerEncoderLayer(size["width"], 4, 4 * size["width"], batch_first=True)
-            network = _network(
-                lambda module, values: module.out(module.layers(values).mean(1)),
-                layers=nn.TransformerEncoder(layer, 2),
-                out=nn.Linear(size["width"], 10),
-            )
-            inputs = torch.randn(_SAMPLES, size["length"], size["width"])
-            optimizer = optim.Adam(network.parameters())
+            layer = nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True)
+            each = {"layers": nn.TransformerEncoder(layer, 2), "out": nn.Linear(width, 10)}
+            inputs, optimize = torch.randn(_SAMPLES, length, width), optim.Adam
         case "loop-bag":  # a large table whose gradients are sparse; what reads it is not trained: its are not sparse
-            words = nn.EmbeddingBag(size["vocabulary"], size["width"], sparse=True)
-            network = nn.Sequential(words, nn.Linear(size["width"], 10).requires_grad_(False))
-            inputs = torch.randint(size["vocabulary"], (_SAMPLES, size["length"]))
-            optimizer = optim.SparseAdam(words.parameters())
+            words = nn.EmbeddingBag(rows, width, sparse=True)
+            network = nn.Sequential(words, nn.Linear(width, 10).requires_grad_(False))
+            inputs, optimize = torch.randint(rows, (_SAMPLES, length)), optim.SparseAdam
         case _:  # dense layers
-            network = nn.Sequential(nn.Linear(size["width"], size["width"]), nn.ReLU(), nn.Linear(size["width"], 10))
-            inputs = torch.randn(_SAMPLES, size["width"])
-            optimizer = optim.AdamW(network.parameters())
+            network = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
+            inputs, optimize = torch.randn(_SAMPLES, width), optim.AdamW
+    network = nn.ModuleDict(each) if each else network
+    optimizer = optimize([weight for weight in network.parameters() if weight.requires_grad])
     targets = torch.randint(10, (_SAMPLES,))
+
+    def convolved(given: Any) -> Any:
+        hidden = each["first"](given).relu()
+        return each["out"]((hidden + each["normal"](each["second"](hidden))).relu().mean((2, 3)))
+
+    outputs = {
+        "loop-lstm": lambda given: each["out"](each["memory"](each["words"](given))[0][:, -1]),
+        "loop-convolution": convolved,
+        "loop-attention": lambda given: each["out"](each["layers"](given).mean(1)),
+    }.get(kind, network)
 
     def step(n: int) -> None:
         chosen = torch.randint(_SAMPLES, (n,))
         optimizer.zero_grad()
-        nn.functional.cross_entropy(network(inputs[chosen]), targets[chosen]).backward()
+        nn.functional.cross_entropy(outputs(inputs[chosen]), targets[chosen]).backward()
         optimizer.step()
 
     return step
-
-
-def _convolved(module: Any, image: Any) -> Any:
-    hidden = module.first(image).relu()
-    hidden = (hidden + module.normal(module.second(hidden))).relu()
-    return module.out(hidden.mean((2, 3)))
-
-
-def _network(forward: Callable[[Any, Any], Any], **parts: Any) -> Any:
-    """A module of these parts, by name, that computes forward(module, inputs)."""
-    from torch import nn
-
-    network: Any = nn.Module()
-    for name, part in parts.items():
-        network.add_module(name, part)
-    network.forward = functools.partial(forward, network)
-    return network

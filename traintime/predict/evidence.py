@@ -152,9 +152,7 @@ def scaled_evidence(
 
     A model that is too large to try, or too slow, can be tried with fewer rows, positions, units or samples a step. A
     formula that predicts both is wrong about them in much the same way, so that its error mostly cancels in their
-    quotient. To see what a batch pays however full it is, by a second batch size, and to scale that by itself was tried
-    and made no better answers (chapter 15): what the line through two leaves there is not the update alone, and grows
-    tenfold with it.
+    quotient.
     present: bytes of the larger model that this process holds already, which are in the peak that is measured.
     """
     times, more_s, error, notes = scale(small, large, base)

@@ -7,10 +7,11 @@ check them, are judged as if they had been corrected, from what was stored of th
 """
 
 import functools
+import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -45,27 +46,13 @@ def version_at(started: str) -> int:
     return int((versions()["since"] <= started).sum())
 
 
-@dataclass(frozen=True)
-class TrackRecord:
-    """What came of one kind of answer on a stack (OTHERS: on all together), by a version of the predictor, against the
-    first training of each model.
+def version(case: Mapping[str, Any]) -> int:
+    """The version that predicted a model that was tried."""
+    return case.get("predictor_version") or version_at(case["started"])
 
-    models: that were predicted so and trained; held: trainings that ended inside their intervals; shorter: than their
-    probe; error: mean of |predicted / true - 1|; width: upper over lower end of an interval, the median; longest_s: of
-    the trainings, seconds; others, others_held: models of other versions, and how many of these ended inside.
-    """
 
-    tier: str
-    stack: str
-    version: int
-    models: int
-    held: int
-    shorter: int
-    error: float
-    width: float
-    longest_s: float
-    others: int
-    others_held: int
+class TrackRecord(SimpleNamespace):
+    """What came of one kind of answer on a stack: a row of record.csv (`derive`)."""
 
     @property
     def sentence(self) -> str:
@@ -90,26 +77,26 @@ class TrackRecord:
         return (said,) if seconds > self.longest_s else ()
 
 
-def _cases() -> Iterator[dict[str, Any]]:
-    """Every model that was predicted and trained, as it is kept (bench.Case)."""
-    for path in sorted(paths.PREDICTED.glob("*.json")):
-        yield from json.loads(path.read_text())
+def withdrawn(figure: Literal["time", "memory"]) -> set[tuple[str, str]]:
+    """Machine and start of each training whose predicted time, or memory, is withdrawn."""
+    table = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == @figure")
+    return set(zip(table["machine"], table["started"], strict=True))
 
 
-def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
-    """A row for each answer of TIERS that was predicted and seen: columns machine, stack, kind, started, version (of
-    the predictor), tier, predicted with low and high, and seen: seconds of the first training, or bytes of its peak;
-    answer, all of it, spent_s, that it took, and case, what else is kept.
+def tried(figure: Literal["time", "memory"], cases: Iterable[dict[str, Any]] = ()) -> pd.DataFrame:
+    """A row for each answer of TIERS that was predicted and seen; cases: as bench.run gives them, all that are kept by
+    default. Columns machine, stack, kind, started, version (of the predictor), tier, predicted with low and high, and
+    seen: seconds of the first training, or bytes of its peak; answer, spent_s and case, of which the others are.
 
     Memory that is withdrawn is left out: it was not the model's. A time that is withdrawn was answered, and counts.
     """
     name, of_training = {"time": ("total", "fit_s"), "memory": ("memory", "peaks")}[figure]
-    withdrawn = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == 'memory'")
-    gone = set(zip(withdrawn["machine"], withdrawn["started"], strict=True)) if figure == "memory" else set()
+    gone = withdrawn("memory") if figure == "memory" else set()
     rows = []
-    for case in _cases():
+    kept = (json.loads(path.read_text()) for path in sorted(paths.PREDICTED.glob("*.json")))
+    for case in cases or itertools.chain.from_iterable(kept):
         about = {field: case[field] for field in ("machine", "stack", "kind", "started")}
-        about |= {"version": case.get("predictor_version") or version_at(case["started"]), "case": case}
+        about |= {"version": version(case), "case": case}
         for tier, answer in case["predicted"].items():
             one, spent_s = answer[name], (case.get("spent_s") or {}).get(tier, math.nan)
             if tier in TIERS and one is not None and (case["machine"], case["started"]) not in gone:
@@ -119,7 +106,7 @@ def tried(figure: Literal["time", "memory"]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _newest(rows: pd.DataFrame) -> pd.DataFrame:
+def newest(rows: pd.DataFrame) -> pd.DataFrame:
     """Those of the newest version with FEWEST trainings or more on all stacks together."""
     many = rows.groupby("version").filter(lambda its: len(its) >= FEWEST)
     return many[many["version"] == many["version"].max()]
@@ -162,7 +149,7 @@ def derive_times() -> pd.DataFrame:
     """
     rows, every = [], tried("time").query("version < @CORRECTED")
     for tier, of_training in (("formula", "fit_s"), ("probed", "done_s")):
-        for stack, its in _by_stack(_newest(every[every["tier"] == tier])):
+        for stack, its in _by_stack(newest(every[every["tier"] == tier])):
             seen = [(case.get(of_training) or case["fit_s"])[0] for case in its["case"]]
             off = np.log(seen / its["answer"].map(lambda answer: sum(_awake(answer).values())))
             mean = off.mean() if tier == "formula" else 0.0
@@ -172,9 +159,7 @@ def derive_times() -> pd.DataFrame:
 
 
 def spread(off: ArrayLike) -> float:
-    """The standard deviation of these logarithms of which an interval of LEVEL would hold that share of further ones:
-    their quantile at LEVEL (n + 1) / n (numpy: weibull).
-    """
+    """The standard deviation of logarithms of which an interval of LEVEL would hold that share of further ones."""
     return float(np.quantile(np.abs(off), LEVEL, method="weibull")) / Z
 
 
@@ -215,7 +200,7 @@ def derive_sleeps() -> pd.DataFrame:
     pause_s (the mean of `pauses` where the probe puts their ends, likewise).
     """
     its = tried("time").query("tier == 'probed' and version < @CORRECTED and stack.str.endswith('-tensorflow')")
-    its = _newest(its[[bool(case.get("done_s")) and not case.get("epochs_s") for case in its["case"]]])
+    its = newest(its[[bool(case.get("done_s")) and not case.get("epochs_s") for case in its["case"]]])
     waits, pause_s = [], 0.0
     for stack, answer, case in zip(its["stack"], its["answer"], its["case"], strict=True):
         waits += [fit - done for fit, done in zip(case["fit_s"], case["done_s"], strict=True)]
@@ -234,10 +219,10 @@ def training(
     parts: Mapping[str, float], epochs: int, errors: Errors, sleeps: bool = False, level: float = LEVEL
 ) -> tuple[dict[str, float], Interval, Interval, float]:
     """Parts of a training with the sleep, an epoch and the whole with their intervals, and the longest pause after an
-    epoch, 0 where that is a trifle; all in seconds.
+    epoch, 0 where that is a trifle; all in seconds. errors: of the logarithm of all times; sleeps: whether `fit` may.
 
-    errors: of the logarithm of all times; sleeps: whether `fit` may sleep. The sleep that is expected is in the
-    estimate. The rest is in the upper end alone: an epoch that takes as long as it may waits for the next waking.
+    The sleep that is expected is in the estimate. The rest is in the upper end alone: an epoch that takes as long as
+    it may waits for the next waking.
     """
     total_s, once_s = sum(parts.values()), parts.get("first step", 0.0) + parts.get("saving", 0.0)
     epoch, total = (around(each, *errors, level=level) for each in ((total_s - once_s) / epochs, total_s))
@@ -278,37 +263,45 @@ def _corrected(answer: Mapping[str, Any], version: int, stack: str) -> Interval:
     return training(_awake(answer), answer["epochs"], _errors(answer, stack), sleeps)[2]
 
 
-def judged() -> pd.DataFrame:
+def judged(cases: Iterable[dict[str, Any]] = ()) -> pd.DataFrame:
     """Times as `tried` has them, with predicted, low and high by the rules of CORRECTED, and held: whether the interval
     held what was seen.
     """
-    rows = tried("time")
+    rows = tried("time", cases)
     totals = [_corrected(*each) for each in zip(rows["answer"], rows["version"], rows["stack"], strict=True)]
     ends = {"predicted": "value", "low": "low", "high": "high"}
     rows = rows.assign(**{name: [getattr(total, end) for total in totals] for name, end in ends.items()})
     return rows.assign(held=rows["seen"].between(rows["low"], rows["high"]))
 
 
-def newest(tier: str) -> pd.DataFrame:
-    """Those of `judged` that the record of a tier is of: its newest version with FEWEST trainings or more."""
-    return _newest(judged().query("tier == @tier"))
-
-
 def derive() -> pd.DataFrame:
     """A row for each of TIERS and each stack with enough models, and for all stacks together (OTHERS), of the newest
-    version with FEWEST trainings or more: columns are TrackRecord's.
+    version with FEWEST trainings or more, against the first training of each model.
+
+    Columns tier, stack, version, models; held: trainings that ended inside their intervals; error: mean of |predicted /
+    true - 1|; width: upper over lower end of an interval, the median; longest_s, shorter: the longest training, and how
+    many were shorter than their probe; others, others_held: models of other versions, and how many ended inside.
     """
     rows = []
     for tier, its in judged().groupby("tier"):
-        for stack, models in _by_stack(_newest(its)):
+        for stack, models in _by_stack(newest(its)):
             version = models["version"].max()
             others = its[(its["version"] != version) & ((its["stack"] == stack) | (stack == OTHERS))]
-            about = {"tier": tier, "stack": stack, "version": version, "models": len(models)}
-            about |= {"held": models["held"].sum(), "shorter": (models["seen"] < models["spent_s"]).sum()}
-            about |= {"error": (models["predicted"] / models["seen"] - 1).abs().mean()}
-            about |= {"width": (models["high"] / models["low"]).median(), "longest_s": models["seen"].max()}
+            about = {"tier": tier, "stack": stack, "version": version} | _came(models)
+            about |= {"longest_s": models["seen"].max(), "shorter": (models["seen"] < models["spent_s"]).sum()}
             rows.append(about | {"others": len(others), "others_held": others["held"].sum()})
     return pd.DataFrame(rows)
+
+
+def _came(its: pd.DataFrame) -> dict[str, float]:
+    error, width = (its["predicted"] / its["seen"] - 1).abs().mean(), (its["high"] / its["low"]).median()
+    return {"models": len(its), "held": its["held"].sum(), "error": error, "width": width}
+
+
+def summary(cases: list[dict[str, Any]]) -> pd.DataFrame:
+    """A row for each stack and tier of these models: columns stack, tier, models, held, error, width, as `derive`."""
+    by = judged(cases).groupby(["stack", "tier"])
+    return pd.DataFrame([{"stack": stack, "tier": tier} | _came(its) for (stack, tier), its in by])
 
 
 def of(tier: str, stack: str = OTHERS) -> TrackRecord:

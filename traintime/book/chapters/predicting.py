@@ -6,6 +6,7 @@ that others timed on cards, each predicted without its card.
 
 import functools
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from traintime.book.values import Values, quantity
 from traintime.explain.statistics import average, share
 from traintime.predict import cards, durations, prices, process, record
 from traintime.predict.answer import LEVEL, SURE, Estimate, around
-from traintime.predict.bench import Case, kept
+from traintime.predict.bench import kept, over_truth
 from traintime.predict.bench_models import BEYONDS, NARROW, WHOLE
 from traintime.predict.evidence import BUSY
 from traintime.store import derived
@@ -54,29 +55,23 @@ def cases(book: Measurements, larger: bool = False) -> pd.DataFrame:
 
     larger: instead the models of which one a tenth as large in one size was tried, ways "again", "scaled" and "line".
     """
-    every_one = [one for one in kept(paths.PREDICTED, book.machine) if one.epochs_s is None]
-    whole = _by_way(one for one in every_one if (one.kind in BEYONDS) == larger)
+    every_one = [one for one in kept(paths.PREDICTED, book.machine) if not one.get("epochs_s")]
+    whole = _by_way(one for one in every_one if (one["kind"] in BEYONDS) == larger)
     alone = stored.chosen(only_printed(), machine=book.machine)[COLUMNS]
     return whole if larger or alone.empty else pd.concat([whole, alone], ignore_index=True)
 
 
-def _by_way(models: Iterable[Case]) -> pd.DataFrame:
-    table, gone = [], withdrawn("memory")
+def _by_way(models: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    table, gone = [], record.withdrawn("memory")
     for number, case in enumerate(models):
-        about = {"number": number, "version": case.version, "took_s": case.fit_s[0]}
-        about |= {name: getattr(case, name) for name in ("stack", "kind", "domain")}
-        for way, over in case.over_truth().items():
-            held, spent_s = None if np.isnan(over.low) else 1 in over, (case.spent_s or {}).get(way, np.nan)
-            one = about | {"way": way, "times": over.value, "low": over.low, "high": over.high}
-            if not (way.endswith(" memory") and (case.machine, case.started) in gone):
-                table.append(one | {"held": held, "spent_s": spent_s})
+        about = {"number": number, "version": record.version(case), "took_s": case["fit_s"][0]}
+        about |= {"domain": NARROW} | {name: case[name] for name in ("stack", "kind", "domain") if name in case}
+        for way, over in over_truth(case).items():
+            one = about | {"way": way, **dict(zip(ENDS, (over.value, over.low, over.high), strict=True))}
+            one |= {"held": None if np.isnan(over.low) else 1 in over}
+            if not (way.endswith(" memory") and (case["machine"], case["started"]) in gone):
+                table.append(one | {"spent_s": (case.get("spent_s") or {}).get(way, np.nan)})
     return pd.DataFrame(table, columns=COLUMNS)
-
-
-def withdrawn(figure: str) -> set[tuple[str, str]]:
-    """Machine and start of each training whose "memory", or predicted "time", is withdrawn."""
-    table = stored.chosen(pd.read_csv(paths.PREDICTED / "withdrawn.csv"), figure=figure)
-    return set(zip(table["machine"], table["started"], strict=True))
 
 
 def only_printed() -> pd.DataFrame:
@@ -92,10 +87,9 @@ def only_printed() -> pd.DataFrame:
     return long.reindex(columns=["machine", *COLUMNS])
 
 
-def predicted(book: Measurements, way: str, version: int | None = None) -> pd.DataFrame:
-    """The models that were predicted in one way, as `cases`; version: by this one of the predictor alone."""
-    models = stored.chosen(cases(book, larger=way in OF_SMALLER), way=way)
-    return models if version is None else stored.chosen(models, version=version)
+def predicted(book: Measurements, way: str) -> pd.DataFrame:
+    """The models that were predicted in one way, as `cases`."""
+    return stored.chosen(cases(book, larger=way in OF_SMALLER), way=way)
 
 
 def machines() -> list[Measurements]:
@@ -115,9 +109,9 @@ def shown_anew() -> Measurements:
 
 
 @quantity
-def errors(book: Measurements, way: str, version: int | None = None) -> Values:
+def errors(book: Measurements, way: str) -> Values:
     """How far one way to predict was off on average, a share of the truth, by stack and over ALL of them."""
-    models = stored.measured(predicted(book, way, version))
+    models = stored.measured(predicted(book, way))
     off = {ALL: models} | dict(list(models.groupby("stack")))
     each = {name: average(np.abs(its["times"].to_numpy(float) - 1)) for name, its in off.items()}
     return Values(each, ".0f", 100, "%")
@@ -201,14 +195,14 @@ def trained_long(book: Measurements) -> pd.DataFrame:
     The columns of `cases`, of the probe's answer; memory and memory_held (of the peak, as times and held are of the
     time), spread (the slowest epoch over the fastest, less one, without the first: that one compiles) and withdrawn.
     """
-    gone, models = withdrawn("time"), [one for one in kept(paths.PREDICTED, book.machine) if one.epochs_s is not None]
+    gone, models = record.withdrawn("time"), [one for one in kept(paths.PREDICTED, book.machine) if one.get("epochs_s")]
     rows = _by_way(models).set_index("number")
     memory = stored.chosen(rows, way="probed memory")
     return stored.chosen(rows, way="probed").assign(
         memory=memory["times"],
         memory_held=memory["held"],
-        spread=[max(one.epochs_s[1:]) / min(one.epochs_s[1:]) - 1 for one in models],
-        withdrawn=[(one.machine, one.started) in gone for one in models],
+        spread=[max(one["epochs_s"][1:]) / min(one["epochs_s"][1:]) - 1 for one in models],
+        withdrawn=[(one["machine"], one["started"]) in gone for one in models],
     )
 
 
@@ -326,10 +320,10 @@ claim(
 
 
 def tried(tier: str) -> pd.DataFrame:
-    """The answers that a tier's record is of (record.newest), with machine by its title, way, and times, predicted over
+    """The answers that a tier's record is of (record.judged), with machine by its title, way, and times, predicted over
     true.
     """
-    models = record.newest(tier)
+    models = record.newest(stored.chosen(record.judged(), tier=tier))
     titles = models["machine"].map({book.machine: book.title for book in map(stored.of, stored.named())})
     return models.assign(machine=titles, way=tier, times=models["predicted"] / models["seen"])
 
@@ -369,7 +363,7 @@ def lead_table() -> HTML:
     return page.table(heads, [[runs, *(cell.replace(" ", NO_BREAK) for cell in cells)] for runs, *cells in table])
 
 
-def over_truth() -> pd.DataFrame:
+def all_over_truth() -> pd.DataFrame:
     """Predicted over true of what `lead_table` counts, and of training "again": machine, stack, kind, way, times."""
     probed = tried("probed")
     again = probed.assign(way="again", times=[case["fit_s"][-1] / case["fit_s"][0] for case in probed["case"]])
