@@ -1,12 +1,14 @@
 """What README says to type, as it stands there."""
 
 import functools
+import json
 import re
 
 import pytest
 
 import traintime
 from traintime import paths
+from traintime.predict import record
 from traintime.predict.estimate import estimate
 
 # Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
@@ -38,3 +40,12 @@ def test_what_readme_says_of_a_models_estimate_runs(shortly, capsys):
     assert len(calls) == 4
     for call in calls:
         assert str(eval(call, names)), call
+
+
+def test_readme_quotes_the_record_that_an_answer_quotes():
+    """As do the front page, whose answer is chapter 15's, and the first table of that chapter."""
+    came = record.of("probed", "2026-jax")
+    assert re.search(r"evidence +probed, \d+ s on jax; (.*)\n", README)[1] == came.brief
+    table = json.loads((paths.ROOT / "tests" / "golden" / "15.json").read_text())["lead-table"]
+    (row,) = [line.split(" | ") for line in table if "probed | 2026-jax" in line.replace("\u2011", "-")]
+    assert row[5] == f"{came.held} of {came.models}"
