@@ -579,7 +579,6 @@ def bench_predict(
     minutes: Annotated[
         float | None, typer.Option(min=0.2, max=600, help="How long each should train; 20 s if not given.")
     ] = None,
-    allocator: Annotated[str, typer.Option(help="Memory allocator: glibc, tcmalloc, jemalloc.")] = "glibc",
     seed: Annotated[int | None, typer.Option(help="Random seed of the draws; a new one each run if omitted.")] = None,
     to: Annotated[Path | None, typer.Option("--to", help="Folder that keeps what was tried; the cache.")] = None,
     as_json: Json = False,
@@ -593,7 +592,7 @@ def bench_predict(
     bench.kept(folder, machines.this())  # a file that is broken is none to add to, and refused
     trained_s = bench.TRAINED_S if minutes is None else 60 * minutes
     backends = backend or ["tensorflow", "jax", "torch"]
-    for one in bench.run(backends, models, seed, seconds, kind, allocator, trained_s):
+    for one in bench.run(backends, models, seed, seconds, kind, trained_s):
         found.append(one)
         kept = bench.keep(one, folder)
         text = ", ".join(f"{way} {times.value - 1:+.0%}" for way, times in bench.over_truth(one).items())

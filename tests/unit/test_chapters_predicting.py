@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import verdict, verdicts
+from made_up import said, verdict, verdicts
+from made_up import tried_model as case
 from tables import cells
 
 from traintime import cli, paths
@@ -16,31 +17,12 @@ from traintime.book import stored
 from traintime.book.chapters import predicting
 from traintime.errors import InputError
 from traintime.predict import bench, evidence, prices
-from traintime.predict.answer import Estimate, around
 
 CHAPTER = "15-predict-yours"
 LATE = "2026-11-28T00:00:00Z"  # when version 10 was the newest
 WITHDRAWN = "machine,started,figure,reason"
 PRINTED = "machine,ended,stack,allocator,kind,fit_s,again,probed memory,FLOPs / peak"
 LINE = "made-up,2027-01-01T00:00:00Z,2026-jax,glibc,classifier,20.0,0.02,0.01,-1.0"
-
-
-def said(tier, seconds, peak, error):
-    return Estimate(
-        tier, "made up", 1000, 10, 1,
-        around(seconds / 100, (error, 1e6)), around(seconds, (error, 1e6)), around(seconds, (error, 1e6)),
-        around(peak, (0.03, 1e6)), {"steps": seconds},
-    )  # fmt: skip
-
-
-def case(number, kind="attention", true=20.0, probed=1.0, formula=1.5, batch=1.3, peak=1.0, **more):
-    predicted = {
-        "probed": said("probed", true * probed, 1e9 * peak, 0.12).to_dict(),
-        "formula": said("formula", true * formula, 1e9 * peak, 0.5).to_dict(),
-    }
-    about = {"stack": "2026-jax", "kind": kind, "sizes": {"batch": 10}, "started": f"2026-01-01T00:00:{number:02}Z"}
-    about |= {"machine": "made-up", "samples": 1000, "fit_s": [true, true * 1.02], "peaks": [1e9, 1e9]}
-    return about | {"one_batch_s": true * batch, "flops_s": true * 0.01, "predicted": predicted} | more
 
 
 def larger(number, scaled):
@@ -198,8 +180,6 @@ def test_a_bench_keeps_what_it_tried_though_nobody_says_where(tmp_path, monkeypa
 def test_a_kind_that_is_not_known_is_refused():
     with pytest.raises(InputError, match="kind: 'rnn'"):
         next(bench.run(["jax"], 1, kinds=["rnn"]))
-    with pytest.raises(InputError, match="allocator: 'mimalloc' is refused"):
-        next(bench.run(["jax"], 1, kinds=["dense"], allocator="mimalloc"))
 
 
 def test_each_withdrawal_is_of_a_model_that_was_tried_and_has_its_reason():

@@ -6,23 +6,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from made_up import said
+from made_up import tried_model as case
 
-from traintime import paths
 from traintime.predict import bench, bench_models
-from traintime.predict.answer import Estimate, around
-
-
-def said(tier, seconds, peak=1e9):
-    one = around(seconds, (0.1, 1e6))
-    return Estimate(tier, "made up", 1000, 10, 1, one, one, one, around(peak, (0.03, 1e6)), {"steps": seconds})
-
-
-def case(number, probed=1.0):
-    """A model that took 20 seconds and a gigabyte, and was predicted at `probed` times that."""
-    predicted = {tier: said(tier, 20.0 * probed).to_dict() for tier in ("probed", "formula")}
-    about = {"stack": "2026-jax", "kind": "attention", "sizes": {"batch": 10}, "machine": "made-up", "samples": 1000}
-    about |= {"started": f"2027-01-01T00:00:{number:02}Z", "fit_s": [20.0, 20.2], "peaks": [1e9, 1e9]}
-    return about | {"flops_s": 0.2, "predicted": predicted}
 
 
 def test_the_documents_kind_is_drawn_from_all_of_its_sizes():
@@ -88,11 +75,6 @@ def test_a_new_case_says_what_it_was_drawn_from_and_what_the_answers_cost(answer
     assert one["spent_s"] == {"probed": 21.0}
     bench.keep(one, tmp_path)
     assert bench.kept(tmp_path, one["machine"]) == [json.loads(json.dumps(one))]
-
-
-def test_a_case_from_before_was_drawn_from_the_narrower_sizes():
-    stored = [one for path in paths.PREDICTED.glob("*.json") for one in bench.kept(paths.PREDICTED, path.stem)]
-    assert not any("domain" in one for one in stored if one["started"] < "2026-11-24T20:30")
 
 
 def test_a_loop_is_timed_in_a_process_of_its_own_before_it_is_probed(answered):

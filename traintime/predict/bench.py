@@ -22,11 +22,11 @@ from traintime.explain.memory import memory_model
 from traintime.explain.statistics import Interval
 from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_module
-from traintime.point import Run, make_point
+from traintime.point import make_point
 from traintime.predict import bench_models, process, record
 from traintime.predict.estimate import estimate
+from traintime.predict.prices import USUAL
 from traintime.store import records
-from traintime.workloads.base import validated
 
 TRAINED_S = 20.0  # that a training should take, so that it is one, if nothing else is asked for
 BATCHES = (20, 5000)  # fewest and most of such a training
@@ -62,18 +62,14 @@ def run(
     seed: int | None = None,
     seconds: float = 20.0,
     kinds: list[str] | None = None,
-    allocator: str = "glibc",
     trained_s: float = TRAINED_S,
 ) -> Iterator[dict[str, Any]]:
     """Draw, predict and train so many models of each kind on each backend; each as soon as it is done (_case).
 
     seed: None for others at every run; seconds: of each probe; trained_s: that each training should take, about; one
-    longer than LONG_S is trained once, in epochs. kinds: all, or these; allocator: that answers malloc in all of it.
-    Raises InputError for a kind or an allocator that is not known or not here, RuntimeError where a process fails.
+    longer than LONG_S is trained once, in epochs. kinds: all, or these. Raises InputError for a kind that is not known,
+    RuntimeError where a process fails.
     """
-    validated(Run, {"allocator": allocator}, "allocator")
-    for backend in backends:
-        allocators.environment(allocator, backend)  # refuses one that is not here
     every = [*bench_models.KINDS, *bench_models.BEYONDS, *bench_models.LOOPS]
     for kind in kinds or ():
         if kind not in every:
@@ -84,14 +80,14 @@ def run(
             for backend in backends:
                 if kind not in bench_models.LOOPS or backend == "torch":
                     sizes, redrawn = _fitting(backend, kind, functools.partial(bench_models.draw, kind, random))
-                    job = {"kind": kind, "sizes": sizes, "allocator": allocator, "trained_s": trained_s}
+                    job = {"kind": kind, "sizes": sizes, "allocator": USUAL, "trained_s": trained_s}
                     yield _case(backend, job, seconds) | {"redrawn": redrawn}
 
 
 def _fitting(backend: str, kind: str, draw: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], int]:
     """Sizes that the stack's memory model puts within MOST_MEMORY of this machine's, and how many draws were not.
 
-    Of the 2017 post's kind alone: no other has sizes that could fill a machine. Nothing is built or trained for it.
+    Of the 2017 post's kind alone: no other could fill a machine. Nothing is built or trained for it.
     """
     sizes, redrawn = draw(), 0
     if kind == "classifier" or kind in bench_models.BEYONDS:

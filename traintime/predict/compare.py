@@ -105,25 +105,18 @@ def compare(root: Path, machine: str | None = None) -> list[Placed]:
 
 def status(found: Sequence[Placed]) -> int:
     """Exit status for scripts: 0 all is normal, 1 something is off, 3 nothing could be compared."""
-    if not any(one.points for one in found):
-        return 3
-    return int(any(one.off for one in found))
+    return int(any(one.off for one in found)) if any(one.points for one in found) else 3
 
 
 def table(found: Sequence[Placed]) -> pd.DataFrame:
     """As a reader sees it, a row a stack."""
-    rows = [
-        {
-            "stack": one.stack,
-            "points": f"{one.points}",
-            "times what is expected": f"{one.times.value:.2f}" if one.points else "",
-            "normal": f"{one.times.low:.2f} to {one.times.high:.2f}" if one.points else "",
-            "the book's machines": ", ".join(f"{name[-1]} {value:.2f}" for name, value in one.book.items()),
-            "verdict": one.verdict,
-        }
-        for one in found
-    ]
-    return pd.DataFrame(rows)
+    rows = []
+    for one in found:
+        books = ", ".join(f"{name[-1]} {value:.2f}" for name, value in one.book.items())
+        times = (f"{one.times.value:.2f}", f"{one.times.low:.2f} to {one.times.high:.2f}") if one.points else ("", "")
+        rows.append((one.stack, f"{one.points}", *times, books, one.verdict))
+    heads = ["stack", "points", "times what is expected", "normal", "the book's machines", "verdict"]
+    return pd.DataFrame(rows, columns=heads)
 
 
 def _of_the_book(stack: str) -> str:
