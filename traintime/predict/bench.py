@@ -1,7 +1,6 @@
 """How often the predictor is right: models drawn at random, predicted, and then trained; `traintime bench-predict`.
 
-Each is predicted in one process and trained in two others, so that the prediction's error is compared with the error of
-measuring again.
+Each is predicted in one process and trained in two others: the prediction's error stands beside that of training again.
 """
 
 import functools
@@ -160,8 +159,7 @@ def _ask(backend: str, job: dict[str, Any]) -> dict[str, Any]:
 
 def _training(step_s: float, batch: int, trained_s: float, most: float = math.inf) -> dict[str, int]:
     """About as many samples as take the time that a training should have, if a step takes so many seconds (slow ones
-    as many as SLOW allows), and a last batch that is not full; a long one has several epochs of them. most: batches of
-    an epoch.
+    as many as SLOW allows), and a last batch that is not full; a long one has several epochs, of `most` batches.
     """
     wanted = np.clip(trained_s / step_s, BATCHES[0], BATCHES[1] * trained_s / TRAINED_S)
     batches = max(int(min(wanted, SLOW * trained_s / step_s)), LEAST)

@@ -228,9 +228,7 @@ def titles() -> dict[str, str]:
 
 
 def derive() -> pd.DataFrame:
-    """A row for each point of each machine that the book names (COLUMNS): seconds a step, and by the formula at the
-    machine's own rates.
-    """
+    """A row a point of the book's machines (COLUMNS): seconds a step, and the formula's at the machine's rates."""
     parts = []
     for machine, title in titles().items():
         rates, found = prices.own_rates(machine), points_by_key(paths.MEASUREMENTS, machine)

@@ -139,9 +139,7 @@ def _from_smaller(request: Request, model: Any) -> Evidence:
 
 
 def _from_model(request: Request, model: Any) -> Evidence:
-    """From a Keras model or a PyTorch module itself: trained for a moment, or calculated where that is requested or it
-    cannot be trained.
-    """
+    """From a Keras model or a PyTorch module itself: trained for a moment, or calculated where that is all there is."""
     module, work, untold = is_module(model), None, ""
     trainer = trainer_of(request, model) if module else None
     own = getattr(request.data, "batch_size", None)

@@ -169,9 +169,7 @@ class KerasTrainer(Trainer):
         return np.subtract(moments.ended, moments.begun)
 
     def stream(self, steps: int) -> Array | None:
-        """Seconds of an epoch over the given batches: 0, when each step was done, and when the epoch was; None over
-        arrays.
-        """
+        """Seconds of an epoch over given batches: 0, when each step and when the epoch was done; None over arrays."""
         if not self.own_batches:
             return None
         moments = _Moments()

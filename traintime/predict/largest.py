@@ -172,9 +172,7 @@ def _trainer(request: Request, model: Any) -> Any:
 
 
 def _tried_bytes(request: Request, model: Any, peak: Interval) -> int | None:
-    """What a training took, the samples of an epoch with it, seen in STEPS steps; None where this machine may have no
-    room for it.
-    """
+    """What a training with the samples of an epoch took, by STEPS steps; None where this machine may have no room."""
     if peak.high > machine.free_memory() + process.now():
         return None
     trainer = _trainer(request, model)
@@ -195,9 +193,7 @@ def _next(tried: dict[int, Tried], limit: int, likely: int, most: int) -> int:
 
 
 def _of_module(trainer: Any) -> Callable[[int], ModelDescription]:
-    """A module's work at any batch: each count is what its parameters make of it and so much for each sample, which two
-    batches tell.
-    """
+    """A module's work at any batch: each count is a constant and so much for each sample, which two batches tell."""
     small, large = (ModelDescription.from_module(trainer, batch) for batch in BATCHES)
 
     def of_batch(number: int) -> ModelDescription:

@@ -53,9 +53,7 @@ class Rates:
 
     @property
     def least(self) -> dict[str, float]:
-        """Seconds of a unit of each term at the least; 1 for a launch and a step, which efficiency factors count in
-        seconds.
-        """
+        """Seconds of a unit of each term at the least; 1 for a launch and a step, whose factors are in seconds."""
         each = {"": 1.0, "operations": 1 / self.flops, "bytes": 1 / self.bytes}
         return {name: term.weight * each[term.rate] for name, term in TERMS.items()}
 

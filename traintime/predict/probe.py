@@ -90,9 +90,7 @@ class Trainer:
         return ONCE
 
     def peak_bytes(self) -> int | None:
-        """Highest memory of the process since `forget_peak`, bytes, without kept_bytes; of the GPU's where the model
-        is on one.
-        """
+        """Highest memory of the process since `forget_peak`, bytes, without kept_bytes; on a GPU, of the GPU."""
         return process.gpu_peak(self.backend) or process.peak() - self.kept_bytes
 
     def forget_peak(self) -> None:

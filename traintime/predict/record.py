@@ -264,9 +264,7 @@ def _corrected(answer: Mapping[str, Any], version: int, stack: str) -> Interval:
 
 
 def judged(cases: Iterable[dict[str, Any]] = ()) -> pd.DataFrame:
-    """Times as `tried` has them, with predicted, low and high by the rules of CORRECTED, and held: whether the interval
-    held what was seen.
-    """
+    """Times as `tried` has them, by the rules of CORRECTED, and held: whether the interval held what was seen."""
     rows = tried("time", cases)
     totals = [_corrected(*each) for each in zip(rows["answer"], rows["version"], rows["stack"], strict=True)]
     ends = {"predicted": "value", "low": "low", "high": "high"}

@@ -320,9 +320,7 @@ claim(
 
 
 def tried(tier: str) -> pd.DataFrame:
-    """The answers that a tier's record is of (record.judged), with machine by its title, way, and times, predicted over
-    true.
-    """
+    """The answers that a tier's record is of (record.judged): machine by its title, way; times, predicted over true."""
     models = record.newest(stored.chosen(record.judged(), tier=tier))
     titles = models["machine"].map({book.machine: book.title for book in map(stored.of, stored.named())})
     return models.assign(machine=titles, way=tier, times=models["predicted"] / models["seen"])

@@ -76,9 +76,7 @@ def of(optimizer: Any) -> Update:
 
 
 def of_torch(optimizer: Any) -> Update:
-    """The update of an optimizer of PyTorch, from its name and its arguments; one that is not in USUAL counts as Adam
-    does.
-    """
+    """The update of an optimizer of PyTorch, from its name and arguments; one that is not in USUAL counts as Adam."""
     name = type(optimizer).__name__
     return _with_arguments(name if name.lower() in USUAL else "adam", optimizer.defaults.get)
 
