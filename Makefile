@@ -45,7 +45,7 @@ pdf: $(READY)  ## Print the pages as one PDF, which the front page then links
 
 # The book first: its chapters measure, and nothing should run beside them. Then three processes share the tests: some
 # wait for others, so that two would leave a processor idle.
-test: $(READY) browser book  ## Run the tests of what a change can break (9 minutes after the book)
+test: $(READY) browser book  ## Run the tests of what a change can break (7 to 18 minutes after the book)
 	$(BIN)/python -m pytest -n 3 --built
 
 test-all: $(READY) browser book  ## Run all tests, on every stack: after make stacks colab (an hour)

@@ -124,8 +124,9 @@ def pytest_sessionstart(session):
     """How long it will take, from when it last ran whole in this folder; a part of a ring says nothing."""
     if whole(session.config):
         ring = session.config.getoption("ring")
-        before = session.config.cache.get(f"traintime/{ring}_s", 60 * rings.USUAL_MINUTES[ring])
-        print(f"The tests of the ring {ring!r} take about {before / 60:.0f} min on two quiet processors.", flush=True)
+        before_s = session.config.cache.get(f"traintime/{ring}_s", None)
+        minutes = f"{before_s / 60:.0f}" if before_s else rings.USUAL_MINUTES[ring]
+        print(f"The tests of the ring {ring!r} take about {minutes} min on two quiet processors.", flush=True)
 
 
 def whole(config) -> bool:

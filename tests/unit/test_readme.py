@@ -9,6 +9,7 @@ import pytest
 import traintime
 from traintime import paths
 from traintime.predict import record
+from traintime.predict import record
 from traintime.predict.estimate import estimate
 
 # Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
@@ -49,3 +50,10 @@ def test_readme_quotes_the_record_that_an_answer_quotes():
     table = json.loads((paths.ROOT / "tests" / "golden" / "15.json").read_text())["lead-table"]
     (row,) = [line.split(" | ") for line in table if "probed | 2026-jax" in line.replace("\u2011", "-")]
     assert row[5] == f"{came.held} of {came.models}"
+
+
+def test_readme_quotes_the_record_that_the_pages_quote():
+    """The front page prints chapter 15's answer, whose last line is written as README's was."""
+    front = (paths.ROOT / "index.md").read_text()
+    assert re.findall(r"\d+ of \d+ such intervals held", README + front) == [record.of("probed", "2026-jax").brief]
+    assert "front-answer.txt" in front
