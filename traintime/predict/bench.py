@@ -1,6 +1,6 @@
 """How often the predictor is right: models drawn at random, predicted, and then trained; `traintime bench-predict`.
 
-Each is predicted in one process and trained in two others: the prediction's error stands beside that of training again.
+Each is predicted in one process and trained in two others, so that training again has an error, too.
 """
 
 import functools

@@ -277,16 +277,17 @@ def derive() -> pd.DataFrame:
     version with FEWEST trainings or more, against the first training of each model.
 
     Columns tier, stack, version, models; held: trainings that ended inside their intervals; error: mean of |predicted /
-    true - 1|; width: upper over lower end of an interval, the median; longest_s, shorter: the longest training, and how
-    many were shorter than their probe; others, others_held: models of other versions, and how many ended inside.
+    true - 1|; width: upper over lower end of an interval, the median; shorter: trainings shorter than their probe;
+    others, others_held: models of other versions, and how many ended inside; longest_s: the longest training of all.
     """
     rows = []
     for tier, its in judged().groupby("tier"):
         for stack, models in _by_stack(newest(its)):
             version = models["version"].max()
-            others = its[(its["version"] != version) & ((its["stack"] == stack) | (stack == OTHERS))]
+            every = its[(its["stack"] == stack) | (stack == OTHERS)]
+            others = every[every["version"] != version]
             about = {"tier": tier, "stack": stack, "version": version} | _came(models)
-            about |= {"longest_s": models["seen"].max(), "shorter": (models["seen"] < models["spent_s"]).sum()}
+            about |= {"longest_s": every["seen"].max(), "shorter": (models["seen"] < models["spent_s"]).sum()}
             rows.append(about | {"others": len(others), "others_held": others["held"].sum()})
     return pd.DataFrame(rows)
 
