@@ -75,19 +75,14 @@ def verdicts(chapter: str, book: Measurements) -> dict[str, str]:
 
 def said(tier, seconds, peak=1e9, error=0.1):
     """An answer of so many seconds and bytes, with this relative error."""
-    return Estimate(
-        tier, "made up", 1000, 10, 1,
-        around(seconds / 100, (error, 1e6)), around(seconds, (error, 1e6)), around(seconds, (error, 1e6)),
-        around(peak, (0.03, 1e6)), {"steps": seconds},
-    )  # fmt: skip
+    step, one, memory = around(seconds / 100, (error, 1e6)), around(seconds, (error, 1e6)), around(peak, (0.03, 1e6))
+    return Estimate(tier, "made up", 1000, 10, 1, step, one, one, memory, {"steps": seconds})
 
 
 def tried_model(number, kind="attention", true=20.0, probed=1.0, formula=1.5, batch=1.3, peak=1.0, **more):
     """A model that took so many seconds and a gigabyte, and was predicted at so many times that."""
-    predicted = {
-        "probed": said("probed", true * probed, 1e9 * peak, 0.12).to_dict(),
-        "formula": said("formula", true * formula, 1e9 * peak, 0.5).to_dict(),
-    }
+    answers = (("probed", probed, 0.12), ("formula", formula, 0.5))
+    predicted = {tier: said(tier, true * times, 1e9 * peak, error).to_dict() for tier, times, error in answers}
     about = {"stack": "2026-jax", "kind": kind, "sizes": {"batch": 10}, "started": f"2026-01-01T00:00:{number:02}Z"}
     about |= {"machine": "made-up", "samples": 1000, "fit_s": [true, true * 1.02], "peaks": [1e9, 1e9]}
     return about | {"one_batch_s": true * batch, "flops_s": true * 0.01, "predicted": predicted} | more

@@ -106,12 +106,12 @@ def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
     monkeypatch.setattr(Fake, "sleeps", True)
     asleep = probed(samples=30_000, epochs=3)
     assert asleep.epoch.high == pytest.approx(record.tf_data_end(awake.epoch.high))
-    assert asleep.total.high == pytest.approx(awake.total.high + 3 * pauses[-1])
+    assert asleep.total.high - awake.total.high == pytest.approx(3 * pauses[-1])
     assert asleep.total.low == awake.total.low
     expected = asleep.parts["sleep after epochs"]
     assert expected == pytest.approx(3 * pauses.mean() * record.slept()["slept_s"] / record.slept()["pause_s"])
-    assert asleep.total.value == pytest.approx(awake.total.value + expected)
-    assert asleep.epoch.value == pytest.approx(awake.epoch.value + expected / 3)
+    assert asleep.total.value - awake.total.value == pytest.approx(expected)
+    assert asleep.epoch.value - awake.epoch.value == pytest.approx(expected / 3)
     assert any(f"may sleep up to {durations.text(pauses.max())}" in note for note in asleep.notes)
 
 
@@ -119,8 +119,7 @@ def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
 def test_an_interval_is_as_wide_as_what_probes_missed_and_as_measuring_again(stack, monkeypatch):
     monkeypatch.setattr(Fake, "stack", stack)
     step, error = probed().step, record.missed("probed", stack)[1]
-    assert error >= prices.repeat(stack)
-    assert (error > prices.repeat(stack)) == (stack == "2026-torch")
+    assert error > prices.repeat(stack) if stack == "2026-torch" else error == prices.repeat(stack)
     assert step.high / step.value >= math.exp(1.6448 * error)
 
 
@@ -142,10 +141,7 @@ def test_a_time_that_blocks_leave_open_by_a_factor_of_ten_is_not_told(blocks_s, 
     assert (one.total.high > 10 * one.total.low) == told
     assert ("training     unknown from this probe: " in str(one)) == told
     assert any("seconds=8" in each for each in one.warnings) == told
-
-
-def test_what_an_epoch_costs_beside_short_steps_does_not_widen_without_bound():
-    assert Trained(100, 1.0, 8, (2e-4, 2e-4, 2e-4), 10.0, None).error == pytest.approx(0.5, rel=1e-3)
+    assert Trained(100, 1.0, 8, (2e-4, 2e-4, 2e-4), 10.0, None).error < 0.51, "an epoch costs far more than its steps"
 
 
 @pytest.mark.parametrize(
@@ -207,9 +203,8 @@ def test_the_factor_of_a_stack_is_for_models_and_not_for_the_books_own_configura
     request = Request(1000, 100, stack="2026-torch")
     own, another = (evidence.formula_evidence(request, replace(model(), fitted=each), RATES) for each in (True, False))
     factor, error = record.missed("formula", "2026-torch")
-    assert another.step_s == pytest.approx(factor * own.step_s)
-    assert another.parts["steps"] == pytest.approx(factor * own.parts["steps"])
-    assert another.errors[0][0] == error < own.errors[0][0]
+    found = another.step_s / own.step_s, another.parts["steps"] / own.parts["steps"], another.errors[0][0]
+    assert found == pytest.approx((factor, factor, error))
     assert (own.stack, another.stack) == ("", "2026-torch")
 
 
