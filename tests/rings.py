@@ -48,7 +48,7 @@ def turn(commit: str) -> str:
 
 def lacks(config: pytest.Config, what: str) -> NoReturn:
     """End a test for want of something: skipped by name at a push, an error where more was asked for."""
-    (pytest.skip if config.getoption("ring") == PUSH else pytest.fail)(what)
+    (pytest.skip if config.getoption("ring") == PUSH else pytest.fail)(what.removesuffix("."))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from textwrap import dedent
 
 import pypdf
 import pytest
+import rings
 
 from traintime import paths
 from traintime.book import citation, printed
@@ -56,10 +57,13 @@ def built(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pdf(built):
+def pdf(built, request):
     """The two pages, printed."""
     output = built / "book.pdf"
-    printed.write(built, {"": ["index"], "All of it": ["chapters/one"]}, output)
+    try:
+        printed.write(built, {"": ["index"], "All of it": ["chapters/one"]}, output)
+    except InputError as absent:
+        rings.lacks(request.config, str(absent))
     assert sorted(path.name for path in built.iterdir() if path.is_file()) == ["book.pdf", "index.html"]
     return pypdf.PdfReader(output)
 
