@@ -387,7 +387,7 @@ def bench_formula(as_json: Json = False) -> None:
 
     found = sharp.every_machine()
     if as_json:
-        return print_json(found)
+        return print_json([one.plain for one in found])
     for machine in dict.fromkeys(one.machine for one in found):
         cells = [one.cells for one in found if one.machine == machine]
         show(grid(pd.DataFrame(cells, columns=sharp.HEADS), machine))

@@ -431,7 +431,8 @@ def test_a_table_has_a_row_a_point_or_an_invocation(traintime, folder):
     assert [(row["vocabulary"], row["status"], row["invocations"]) for row in points] == [(11, "ok", 2), (12, "oom", 2)]
     assert [(row["vocabulary"], row["round"]) for row in invocations] == [(11, 1), (11, 2), (12, 1), (12, 2)]
     assert points[1]["step_s"] is None
-    assert points[0]["low_s"] == points[0]["high_s"] == points[0]["step_s"] == pytest.approx(0.003)
+    assert points[0]["step_s"] == pytest.approx(0.003)
+    assert points[0]["low_s"] < 0.003 < points[0]["high_s"], "two runs of one sweep agree, another sweep may not"
 
 
 def test_a_table_on_paper_shows_what_tells_two_rows_of_one_point_apart(traintime, folder, invocation):

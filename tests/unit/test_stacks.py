@@ -17,7 +17,9 @@ from traintime.point import Run, make_point
 
 @pytest.fixture
 def house(tmp_path, monkeypatch):
-    """Folders for stacks and locks that are nobody else's."""
+    """Folders for stacks and locks that are nobody else's, on a machine with a compiler."""
+    real = stacks.shutil.which
+    monkeypatch.setattr(stacks.shutil, "which", lambda name: name if name == "g++" else real(name))
     monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
     monkeypatch.setattr(paths, "LOCKS", tmp_path / "env")
     paths.LOCKS.mkdir()
