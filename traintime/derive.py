@@ -3,7 +3,10 @@
 `python -m traintime.derive` writes everything again, with names of tables these alone.
 """
 
+import functools
 import sys
+
+import pandas as pd
 
 from traintime import paths
 from traintime.explain import memory, points
@@ -11,8 +14,17 @@ from traintime.predict import cards, compare, fits, record
 from traintime.store import derived
 from traintime.store.table import table
 
+
+@functools.cache
+def measured() -> pd.DataFrame:
+    """Every invocation of every machine, a row each."""
+    return table(paths.MEASUREMENTS)
+
+
 TABLES = {
-    "sweeps": lambda: points.derive_offsets(table(paths.MEASUREMENTS)),
+    "sweeps": lambda: points.derive_offsets(measured()),
+    "spreads": lambda: points.derive_spreads(measured()),
+    "runs": lambda: points.derive_runs(measured()),
     "warm-up": lambda: derived.derive_warmup(derived.measured()),
     "memory": lambda: memory.derive(derived.measured()),
     "habits": fits.habits,

@@ -6,9 +6,11 @@ import pandas as pd
 import pytest
 
 from traintime import paths
+from traintime.book import stored
 from traintime.explain import statistics
-from traintime.explain.points import COLUMNS, between, counted, noise_table, points, pooled_spreads
+from traintime.explain.points import COLUMNS, between, counted, noise_table, points, pooled_spreads, that_count
 from traintime.point import fields, make_point
+from traintime.store import derived
 from traintime.store.table import ALIKE, table
 
 
@@ -120,3 +122,42 @@ def test_the_noise_table_is_that_of_the_medians_of_what_counts():
 def test_what_counts_keeps_its_index():
     rows = frame(row(1.0), row(2.0, disturbed=True), row(status="oom"), row(3.0)).set_index(pd.Index([5, 6, 7, 8]))
     assert list(counted(rows).index) == [5, 8]
+
+
+# The table of all runs
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([row(9.0, how={"code": "older", "started": "2025"})] * 3, [1.0, 2.0]),  # history, however many
+        ([row(9.0, disturbed=True), row(status="crashed")], [1.0, 2.0]),
+        ([row(9.0, how={"protocol": "3+50"})], [1.0, 2.0, 9.0]),
+        ([row(9.0, how={"path": "another"})], [1.0, 2.0]),
+        ([row(8.0, how={"path": "another"}), row(9.0, how={"path": "another", "started": "2027"})], [8.0, 9.0]),
+        ([row(9.0, vocabulary=10)], [1.0, 2.0, 9.0]),
+    ],
+)
+def test_one_way_of_measuring_a_configuration_counts(others, expected):
+    assert sorted(that_count(frame(row(1.0), row(2.0), *others))["step_s"]) == expected
+
+
+def test_the_table_of_runs_holds_what_every_page_uses():
+    """Each run's time in its stretch of a sweep, of all configurations on all machines; and the stacks' errors."""
+    found = derived.read("runs")
+    spreads = derived.read("spreads", "machine", "stack", "value")
+    groups = dict(list(found.groupby(["folder", "stack", "key"])))
+    for machine in stored.named():
+        book = stored.of(machine)
+        every = book.every.sort_values(["invocations", "started"], kind="stable")
+        chosen = every.drop_duplicates(["stack", "key"], keep="last").query("runs > 0")
+        used = {(machine, one.stack, one.key): one for one in chosen.itertuples()}
+        assert used.keys() == {name for name in groups if name[0] == machine}
+        for name, runs in zip(used, book.values(chosen), strict=True):
+            assert list(groups[name]["stretch"]) == list(runs.index), name
+            np.testing.assert_allclose(groups[name]["median_s"], runs, rtol=1e-5, err_msg=str(name))
+        for (stack, value), spread in spreads.loc[machine].iterrows():
+            expected = book.spread(stack, value)
+            assert (spread["sd"], spread["degrees"]) == pytest.approx(
+                (expected.sd, expected.degrees), rel=1e-5, nan_ok=True
+            )

@@ -22,7 +22,7 @@ from traintime.errors import unknown
 from traintime.measuring import sweep
 
 WIDEST = 79  # characters of a line of code that fit a page
-USUAL_S = (10, 26)  # seconds of a chapter that has never run here: on the book's fastest machine, and its slowest
+USUAL_S = (10, 26)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
 ALONE = {"15-predict-yours": (45, 90)}  # the same of those beside which nothing runs: they time a training
 
 

@@ -378,8 +378,10 @@ class Measurements:
         sweeps does not cancel. found: rows of `points`; function: of shape (points,) a number, of shape (points, draws)
         one a draw. Raises KeyError where a point has no time.
         """
-        rows = measured([row for _, row in found.iterrows()])
-        common, _, _ = same_rounds(*(self._frames[tuple(str(row[name]) for name in ALIKE)] for row in rows))
+        names = [tuple(str(row[name]) for name in ALIKE) for _, row in found.iterrows()]
+        if not names or not all(name in self._frames for name in names):
+            raise KeyError("a step without invocations")
+        common, _, _ = same_rounds(*(self._frames[name] for name in names))
         return self.steps(found["stack"], [points.runs(frame) for frame in common]).interval(function)
 
     def steps(self, names: Iterable[str], runs: Sequence["pd.Series[float]"], value: str = "median_s") -> Steps:

@@ -70,8 +70,9 @@ def _make(profile: str, given: dict[str, dict]) -> None:
     if not (HTML / "index.html").exists():
         (BUILD / "built").unlink(missing_ok=True)
     left, seconds = execute.stale(work), execute.durations(work)
-    plan = {"book": list(given), "alone": list(execute.ALONE), "seconds": seconds}
-    write_atomically(work / "plan.json", json.dumps(plan))
+    write_atomically(
+        work / "plan.json", json.dumps({"book": list(given), "alone": list(execute.ALONE), "seconds": seconds})
+    )
     if left:
         execute.say(f"{len(left)} of {len(given)} chapters to run, {execute.about(left, seconds)}; then the pages")
     _snakemake(profile)

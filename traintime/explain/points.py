@@ -5,16 +5,21 @@ import functools
 import numpy as np
 import pandas as pd
 
+from traintime import paths
 from traintime.explain import statistics
 from traintime.explain.statistics import Spread
 from traintime.point import fields
 from traintime.store import derived
-from traintime.store.table import ALIKE
+from traintime.store.table import ALIKE, LOOPS
 
 # Of ALIKE, what only a result tells: an invocation that failed has none of it.
 OF_A_RESULT = ["versions", "path", "told"]
 COLUMNS = ["status", "invocations", "disturbed", "runs", "started"]
 COLUMNS += ["step_s", "low_s", "high_s", "typical_s", "peak_bytes"]
+# Of the table `runs`, what a run is, and what it measured.
+IDENTITY = ["machine", "folder", "stack", "key", "sweep", "stretch", "round", "started", "disturbed"]
+RESULTS = ["path", "steps", "median_s", "step_s", "peak_bytes", "faults_a_step", "own_cores", "waited_s"]
+RESULTS += ["told", *LOOPS]
 NUMBERS = (1, 3, 5, 10)  # of invocations, of which the noise table tells how far two sets land apart
 
 
@@ -69,6 +74,48 @@ def counted(table: pd.DataFrame) -> pd.DataFrame:
         return ok
     quiet = ~ok["disturbed"].astype(bool)
     return ok[quiet | ~quiet.groupby([ok[name] for name in ALIKE], dropna=False).transform("any")]
+
+
+def that_count(table: pd.DataFrame) -> pd.DataFrame:
+    """Of the invocations those that a configuration's one value on all pages comes from.
+
+    By the code that measured the configuration last (what older code measured is history); `counted`; and of several
+    ways that must not be pooled (store.table.ALIKE) the one with most invocations, of several such the newest. How many
+    steps a sweep counted keeps none apart.
+    """
+    table, same = table.assign(protocol=""), ALIKE[:3]
+    last = table[table["status"] == "ok"].sort_values("started", kind="stable").drop_duplicates(same, keep="last")
+    code = table[same].merge(last[[*same, "code"]], how="left", on=same)["code"].to_numpy()
+    current = table[pd.isna(code) | (table["code"] == code)]
+    ways = points(current).sort_values(["invocations", "started"], kind="stable").drop_duplicates(same, keep="last")
+    return counted(current).merge(ways[ALIKE], on=ALIKE)
+
+
+def derive_runs(table: pd.DataFrame) -> pd.DataFrame:
+    """The table `runs`: a row for each invocation that counts on a machine of the book, and what it measured.
+
+    machine: the name that a reader sees ("machine B"); folder: its measurements'.
+    """
+    titles = pd.read_csv(paths.MEASUREMENTS / "machines.csv").set_index("machine")["title"]
+    found = that_count(table[table["machine"].isin(titles.index)]).rename(columns={"machine": "folder"})
+    found = found.assign(machine=found["folder"].map(titles))
+    fields_of_points = [name for name in ("workload", *fields()) if name in found]
+    found = found[[*IDENTITY, *fields_of_points, "threads_asked", *RESULTS]]
+    return found.sort_values(["machine", "stack", "key"], kind="stable", ignore_index=True)
+
+
+def derive_spreads(table: pd.DataFrame) -> pd.DataFrame:
+    """The table `spreads`: run-to-run error of each machine's stacks, of medians and of mean steps, history included.
+
+    Columns: machine (its folder), stack, value (median_s or step_s), sd (of log seconds), degrees (of freedom).
+    """
+    times = counted(table.assign(protocol=""))
+    rows = [
+        {"machine": machine, "stack": stack, "value": value, "sd": spread.sd, "degrees": spread.degrees}
+        for value in ("median_s", "step_s")
+        for (machine, stack), spread in sorted(pooled_spreads(times, value).items())
+    ]
+    return pd.DataFrame(rows, columns=["machine", "stack", "value", "sd", "degrees"])
 
 
 def runs(invocations: pd.DataFrame, value: str = "median_s") -> "pd.Series[float]":
