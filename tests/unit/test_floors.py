@@ -22,6 +22,7 @@ FLOORS = (
     ("measuring",),
     ("learning",),
     ("predict",),
+    ("lab",),
     ("book",),
     ("derive", "cli", "__init__", "__main__"),
 )

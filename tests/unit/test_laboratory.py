@@ -1,0 +1,227 @@
+"""What a chapter computes with: which runs it gets, what may be said of them, and the timer."""
+
+import shutil
+
+import made_up
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traintime import lab, paths
+from traintime.errors import InputError
+from traintime.explain import points
+from traintime.lab import NotMeasured, Verdict, between, interval, judge, runs, same_rounds, steps, time_step
+from traintime.point import make_point
+from traintime.store import records
+
+
+def made(*seconds, by="batch", stack="numpy", sweep="made-up"):
+    """Runs of one stack: (value of `by`, round, seconds per step) each, as `runs` gives them."""
+    rows = [
+        made_up.row(stack, make_point(**{by: size}), number, time, step_s=2 * time, sweep=sweep, stretch=sweep)
+        for size, number, time in seconds
+    ]
+    return pd.DataFrame(rows).assign(folder="made-up")
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """Make these runs those that are stored of a machine named made-up."""
+
+    def know(*frames):
+        found = pd.concat(frames, ignore_index=True)
+        monkeypatch.setattr(lab, "_stored", lambda machine: (found, points.derive_spreads(found)))
+        return found
+
+    return know
+
+
+# Stored runs
+
+
+def test_a_field_that_is_not_named_has_its_usual_value(known):
+    known(made((100, 1, 1.0), (8, 1, 2.0)), made((7, 1, 3.0), by="vocabulary"), made((100, 1, 4.0), stack="2026-jax"))
+    assert runs("made-up")["median_s"].tolist() == [1.0, 4.0]
+    assert runs("made-up", batch=[8, 100], stack="numpy")["median_s"].tolist() == [1.0, 2.0]
+    assert runs("made-up", batch=range(9))["median_s"].tolist() == [2.0]
+    assert runs("made-up", batch=..., vocabulary=...)["median_s"].tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert runs("made-up", words=[None, 25])["median_s"].tolist() == [1.0, 4.0]
+
+
+def test_what_has_no_runs_is_not_measured(known):
+    known(made((100, 1, 1.0)))
+    with pytest.raises(NotMeasured, match=r"made-up has no run of \{'batch': 7\}"):
+        runs("made-up", batch=7)
+    with pytest.raises(NotMeasured):
+        runs("machine G", vocabulary=12_345)
+
+
+def test_an_unknown_machine_or_size_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match=r"machine: 'machine Z' is not a known machine\. .*machine A, machine B"):
+        runs("machine Z")
+    with pytest.raises(InputError, match=r"size: 'batches' is not a known size\. Choose one of: .*batch,"):
+        runs("machine B", batches=8)
+    with pytest.raises(InputError, match="not a known workload"):
+        runs("machine B", "rnm")
+
+
+def test_a_folder_of_the_readers_own_is_a_machine(tmp_path, monkeypatch):
+    stored = runs("machine G", batch=..., vocabulary=...)
+    folder = stored["folder"].iloc[0]
+    for path in records.files(paths.MEASUREMENTS, folder):
+        place = tmp_path / "mine" / path.relative_to(paths.MEASUREMENTS / folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+        place.write_text(place.read_text().replace(folder, "mine"))
+    monkeypatch.setattr(paths, "MEASUREMENTS", tmp_path)
+    mine = runs("mine", batch=..., vocabulary=...)
+    assert sorted(mine["median_s"]) == pytest.approx(sorted(stored["median_s"]), rel=1e-5)
+    sure = [interval(found, "vocabulary", lambda t: t.sum(axis=1)) for found in (mine, stored) if "batch" in found]
+    np.testing.assert_allclose(sure[0]["value"], sure[1]["value"], rtol=1e-5)
+
+
+def test_steps_are_geometric_means_of_medians_or_arithmetic_ones_of_means():
+    found = made((8, 1, 1.0), (8, 2, 4.0), (32, 1, 3.0))
+    assert steps(found, "batch").loc["numpy"].to_dict() == pytest.approx({8: 2, 32: 3})
+    assert steps(found, "batch", "step_s").loc["numpy"].to_dict() == pytest.approx({8: 5, 32: 6})
+
+
+def test_only_rounds_that_measured_everything_are_compared():
+    found = made((8, 1, 1.0), (8, 2, 2.0), (32, 2, 3.0), (32, 3, 4.0), (100, 1, 5.0))
+    elsewhere = made((8, 3, 9.0), sweep="another")
+    assert same_rounds(pd.concat([found, elsewhere]), "batch", 8, 32)["median_s"].tolist() == [2.0, 3.0]
+    with pytest.raises(NotMeasured, match=r"no round has measured batch 8, 32, 100 together"):
+        same_rounds(found, "batch")
+
+
+# What may be said of them
+
+
+def repeated(costs, sizes=(8, 1024), rounds=5, error=0.05, seed=0):
+    """Runs of a stack whose step is F + c B, each off by a share of its own."""
+    random = np.random.default_rng(seed)
+    fixed, each = costs
+    return made(
+        *(
+            (size, number, (fixed + each * size) * np.exp(error * random.standard_normal()))
+            for size in sizes
+            for number in range(rounds)
+        )
+    )
+
+
+def a_sample(t):
+    """The cost of a sample, from two steps."""
+    return (t[1024] - t[8]) / (1024 - 8)
+
+
+def test_an_interval_holds_the_known_cost_of_a_made_up_machine_about_as_often_as_it_says(known):
+    held = 0
+    for seed in range(40):
+        sure = interval(known(repeated((0.2, 1e-3), seed=seed)), "batch", a_sample).loc["numpy"]
+        held += sure["low"] < 1e-3 < sure["high"]
+    assert held >= 36
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000))
+def test_an_interval_narrows_with_runs(seed):
+    with pytest.MonkeyPatch.context() as patch:
+        few, many = (repeated((0.2, 1e-3), rounds=rounds, seed=seed) for rounds in (3, 48))
+        spreads = points.derive_spreads(many)
+        patch.setattr(lab, "_stored", lambda machine: (many, spreads))
+        widths = [interval(found, "batch", lambda t: t[1024] / t[8]).loc["numpy"] for found in (few, many)]
+    assert widths[0]["high"] / widths[0]["low"] > widths[1]["high"] / widths[1]["low"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.1, 10), st.integers(0, 4))
+def test_a_ratio_within_rounds_is_unmoved_by_a_factor_on_a_whole_round(factor, place):
+    found = repeated((0.2, 1e-3))
+    slowed = found.assign(median_s=found["median_s"].where(found["round"] != place, found["median_s"] * factor))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lab, "_stored", lambda machine: (found, points.derive_spreads(found)))
+        ratios = [
+            interval(same_rounds(runs, "batch"), "batch", lambda t: t[1024] / t[8]).loc["numpy", "value"]
+            for runs in (found, slowed)
+        ]
+    assert ratios[0] == pytest.approx(ratios[1])
+
+
+def test_a_row_may_be_a_whole_machine_and_a_missing_step_leaves_a_row_out(known):
+    found = known(made((8, 1, 1.0), (1024, 1, 3.0)), made((8, 1, 2.0), stack="2026-jax"))
+    assert interval(found, "batch", lambda t: t[1024] / t[8])["value"].to_dict() == pytest.approx({"numpy": 3})
+    ratio = interval(found, ["stack", "batch"], lambda t: t["2026-jax", 8] / t["numpy", 8], each="machine")
+    assert ratio["value"].to_dict() == pytest.approx({"made-up": 2})
+    assert ratio["low"].isna().all(), "one run tells nothing of how far two land apart"
+    with pytest.raises(NotMeasured):
+        interval(found, "batch", lambda t: t[32])
+
+
+def test_what_differs_in_more_than_it_is_said_to_is_not_pooled(known):
+    found = known(made((8, 1, 1.0), (100, 1, 3.0)), made((7, 1, 2.0), by="vocabulary"))
+    with pytest.raises(InputError, match="several configurations in one"):
+        interval(found, "batch", lambda t: t[8])
+
+
+def sure(*ends):
+    """Intervals by name: (low, value, high) each, of plenty of runs."""
+    rows = {f"stack {number}": each for number, each in enumerate(ends)}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["low", "value", "high"]).assign(degrees=1e6)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "figure"),
+    [
+        (sure((1.1, 1.5, 2.0)), "holds", "stack 0 1.5 (1.1 to 2.0)"),
+        (sure((0.9, 1.5, 2.0)), "inconclusive", "stack 0 1.5 (0.9 to 2.0)"),
+        (sure((3.1, 3.5, 4.0)), "does not hold", "stack 0 3.5 (3.1 to 4.0)"),
+        (sure((1.1, 1.5, 2.0), (3.1, 3.5, 4.0)), "does not hold", "stack 0 1.5 (1.1 to 2.0); stack 1 3.5 (3.1 to 4.0)"),
+        # Beyond the limit by itself, and not as one of so many.
+        (
+            sure(*[(3.01, 3.5, 4.0)] + [(1.5, 2.0, 2.9)] * 9),
+            "inconclusive",
+            "stack 0 3.5 (3.0 to 4.0), the closest of 10",
+        ),
+        (sure(*[(1.1, 1.5, 2.0)] * 3, (1.01, 2.0, 2.5)), "holds", "stack 3 2.0 (1.0 to 2.5), the closest of 4"),
+        (sure(*[(1.1, 1.5, 2.0)] * 3, (5.0, 5.1, 5.2)), "does not hold", "stack 3 5.1 (5.0 to 5.2), the farthest of 4"),
+        (sure((np.nan, 1.5, np.nan)), "inconclusive", "stack 0 1.5"),
+    ],
+)
+def test_a_claim_holds_where_every_interval_lies_between_the_limits(found, expected, figure):
+    verdict = between(found, 1, 3, ".1f")
+    assert (str(verdict), verdict.figure) == (expected, figure)
+
+
+def test_a_verdict_is_shown_and_kept(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    judge("05.2", "Larger is faster.", Verdict(True, "numpy 3"), "S0, C3")
+    assert shown[0]["text/markdown"] == "**holds**: Larger is faster. (numpy 3)"
+    kept = {
+        "claim": "05.2",
+        "sentence": "Larger is faster.",
+        "source": "S0, C3",
+        "verdict": "holds",
+        "figure": "numpy 3",
+    }
+    assert shown[0][lab.VERDICT] == kept
+
+
+# A step, here
+
+
+def test_a_step_is_the_median_of_calls_after_the_first_and_the_warm_up(monkeypatch):
+    took = iter([50.0, 9.0, 9.0, 1.0, 2.0, 30.0])
+    clock = [0.0]
+
+    class Model:
+        def train_on_batch(self, x, y):
+            assert (x, y) == ("sentences", "labels")
+            clock[0] += next(took)
+
+    monkeypatch.setattr(lab.time, "perf_counter", lambda: clock[0])
+    assert time_step(Model(), "sentences", "labels", count=3, warm_up=2) == 2.0
+    assert next(took, None) is None

@@ -1,0 +1,220 @@
+"""What a chapter computes with: stored runs, what they have in common, intervals, verdicts, a timer.
+
+    swept = runs("machine B", vocabulary=280_000, batch=[128, 1024])     a row per run
+    steps(swept, "batch")                                                seconds per step: a row per stack
+    gain = interval(same_rounds(swept, "batch"), "batch", lambda t: 8 * t[128] / t[1024])
+    judge("05.2", "1,024 sentences are faster than 128.", between(gain, 1, 8))
+    time_step(model, x, y)                                               seconds per step, here
+
+The stored runs are data/derived/runs.csv, which `make derived` makes of all measurement files. A folder of your own
+under data/measurements (`make measure` makes one) is a machine of that name.
+"""
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traintime import paths, workloads
+from traintime.errors import InputError, unknown
+from traintime.explain import points
+from traintime.explain.statistics import Estimate, Spread, Steps
+from traintime.point import Run
+from traintime.store import derived
+from traintime.store.table import table
+
+VERDICT = "application/vnd.traintime.verdict+json"  # of an executed notebook's outputs, those of `judge`
+WORDS = {True: "holds", False: "does not hold", None: "inconclusive"}
+FEW = 3  # values that a verdict shows all of; of more it shows the one that decides
+
+
+class NotMeasured(LookupError):
+    """The machine has no run of what a cell asks for."""
+
+
+# Stored runs
+
+
+def machines() -> list[str]:
+    """The machines that have stored runs: those of the book, then folders of the reader's own."""
+    of_book = derived.read("runs")
+    folders = sorted(path.name for path in paths.MEASUREMENTS.glob("*") if path.is_dir())
+    return [*of_book["machine"].unique(), *(each for each in folders if each not in set(of_book["folder"]))]
+
+
+@functools.cache
+def _stored(machine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """All runs of a machine that count, and the run-to-run error of its stacks."""
+    found, spreads = derived.read("runs"), derived.read("spreads")
+    if machine in set(found["machine"]):
+        found = found[found["machine"] == machine]
+        return found, spreads[spreads["machine"] == found["folder"].iloc[0]]
+    if machine not in machines():
+        raise unknown("machine", machine, machines())
+    rows = table(paths.MEASUREMENTS, machine)
+    return points.that_count(rows).assign(folder=machine), points.derive_spreads(rows)
+
+
+def runs(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
+    """The stored runs of a machine, a row each: its sizes, `median_s` and `step_s` (median and mean step, seconds).
+
+    sizes: fields of a configuration and `stack`: a value, a list of values, or `...` for any. A field that is not named
+    has its usual value (a stack: any), so that nothing differs that nobody thought of. Raises InputError for an unknown
+    machine, workload or field; NotMeasured where there is no such run.
+    """
+    of_workload = {**workloads.get(workload).model_fields, **Run.model_fields}
+    usual = {name: field.default for name, field in of_workload.items()} | {"stack": ...}
+    if strange := sizes.keys() - usual.keys():
+        raise unknown("size", min(strange), sorted(usual))
+    found, _ = _stored(machine)
+    for name, value in {"workload": workload, **usual, **sizes}.items():
+        column = found.get("threads_asked" if name == "threads" else name)
+        if value is ... or column is None:
+            continue
+        values = [value] if value is None or np.isscalar(value) else list(value)
+        found = found[column.isin(values) | (column.isna() & (None in values))]
+    if found.empty:
+        raise NotMeasured(f"{machine} has no run of {sizes}")
+    return found
+
+
+def steps(found: pd.DataFrame, by: str, value: str = "median_s") -> pd.DataFrame:
+    """Seconds per step: a row per stack, a column per value of `by`; NaN where a stack has no run.
+
+    value: median_s, the geometric mean of the runs' medians, by which two things are compared; step_s, the arithmetic
+    mean of all steps, of which an epoch is made.
+    """
+    groups = [found["stack"], found[by]]
+    if value == "step_s":
+        return found[value].groupby(groups).mean().unstack()
+    return np.exp(np.log(found[value]).groupby(groups).mean()).unstack()
+
+
+def same_rounds(found: pd.DataFrame, by: str, *values: Any, each: str = "stack") -> pd.DataFrame:
+    """The runs of those rounds of a sweep that measured all of these values of `by`: only they are compared.
+
+    values: all that there are if none is named; each: within what they must share a round. Raises NotMeasured where no
+    round did.
+    """
+    wanted = set(values or found[by].unique())
+    found = found[found[by].isin(wanted)]
+    found = found[found.groupby(["folder", each, "sweep", "round"])[by].transform("nunique") == len(wanted)]
+    if found.empty:
+        raise NotMeasured(f"no round has measured {by} {', '.join(map(str, sorted(wanted)))} together")
+    return found
+
+
+# What may be said of them
+
+
+def interval(
+    found: pd.DataFrame,
+    by: str | list[str],
+    function: Callable[[pd.DataFrame], Any],
+    value: str = "median_s",
+    each: str = "stack",
+) -> pd.DataFrame:
+    """A function of steps with its 95 % interval: columns value, low, high, degrees (of freedom); a row per stack.
+
+    The interval has the run-to-run error of the stack, and what differs between sweeps as far as it does not cancel
+    (explain.statistics.Steps). by: the field or fields in which the steps differ; function: of a frame of seconds as
+    `steps` gives it, a column per value of these, it gives a number per row; value: as for `steps`; each: what has a
+    row of its own. A row for which the function finds a step missing (KeyError) is left out. Raises NotMeasured where
+    all are, InputError where runs of one step differ in more than `by`.
+    """
+    rows = {}
+    for name, group in found.groupby(each):
+        step = dict(list(group.groupby(by)))
+        if mixed := [runs for runs in step.values() if len(runs[["stack", "key"]].drop_duplicates()) > 1]:
+            keys = sorted(mixed[0]["key"].unique())
+            raise InputError("by", by, f"has runs of several configurations in one: {keys}", "Choose fewer runs.")
+        spreads = [_spread(runs["machine"].iloc[0], runs["stack"].iloc[0], value) for runs in step.values()]
+        series = [points.runs(runs.assign(machine=runs["folder"]), value) for runs in step.values()]
+        index = pd.MultiIndex.from_tuples(step, names=by) if isinstance(by, list) else pd.Index(step, name=by)
+
+        def of_frame(seconds: np.ndarray, index: pd.Index = index) -> Any:
+            drawn = np.asarray(function(pd.DataFrame(seconds.reshape(len(index), -1).T, columns=index)))
+            return drawn if seconds.ndim > 1 else drawn[0]
+
+        with contextlib.suppress(KeyError):  # a step that the function needs is missing
+            sure = Steps(series, spreads, points.between()).interval(of_frame, arithmetic=value == "step_s")
+            rows[name] = {"value": sure.value, "low": sure.low, "high": sure.high, "degrees": sure.degrees}
+    if not rows:
+        raise NotMeasured(f"no {each} has all steps that the function needs; there are {sorted(step)}")
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(each)
+
+
+def _spread(machine: str, stack: str, value: str) -> Spread:
+    """Run-to-run error of one of a machine's stacks."""
+    of_machine = _stored(machine)[1]
+    (row,) = of_machine[(of_machine["stack"] == stack) & (of_machine["value"] == value)].itertuples()
+    return Spread(row.sd, row.degrees)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a claim holds (None where noise hides it), and the figure that decides, as text."""
+
+    holds: bool | None
+    figure: str = ""
+
+    def __str__(self) -> str:
+        return WORDS[self.holds]
+
+
+def between(found: pd.DataFrame, low: float = -np.inf, high: float = np.inf, spec: str = ".2f") -> Verdict:
+    """Whether every interval lies between two limits.
+
+    One that lies outside refutes it, although it is one of several (Interval.one_of). spec: how a figure is written.
+    """
+    intervals = {row.Index: Estimate(row.value, row.low, row.high, row.degrees) for row in found.itertuples()}
+    inside = [low < one.low and one.high < high for one in intervals.values()]
+    wide = {name: one.one_of(len(intervals)) for name, one in intervals.items()}
+    refuting = [name for name, one in wide.items() if one.high < low or one.low > high]
+    holds = False if refuting else True if all(inside) else None
+    texts = [f"{name} {one.text(spec)}" for name, one in intervals.items()]
+    if len(texts) > FEW:
+        margins = {name: _margin(intervals[name], low, high) for name in refuting or intervals}
+        deciding = min(margins, key=margins.__getitem__)
+        how = "farthest" if refuting else "closest"
+        texts = [f"{deciding} {intervals[deciding].text(spec)}, the {how} of {len(intervals)}"]
+    return Verdict(holds, "; ".join(texts))
+
+
+def _margin(one: Estimate, low: float, high: float) -> float:
+    """How far inside two limits an interval lies."""
+    return 0.0 if np.isnan(one.low) else min(one.low - low, high - one.high)
+
+
+def judge(claim: str, sentence: str, verdict: Verdict, source: str = "ours") -> None:
+    """Show a verdict, and keep it in the executed notebook, where the page of claims finds it.
+
+    claim: its label; source: who claims it ("S0, C3": the third claim of source S0).
+    """
+    from IPython.display import display  # here: nothing else needs IPython
+
+    said = f"**{verdict}**: {sentence} ({verdict.figure})"
+    kept = {"claim": claim, "sentence": sentence, "source": source, "verdict": str(verdict), "figure": verdict.figure}
+    display({"text/plain": said.replace("*", ""), "text/markdown": said, VERDICT: kept}, raw=True)
+
+
+# A step, here
+
+
+def time_step(model: Any, x: Any, y: Any, count: int = 20, warm_up: int = 5) -> float:
+    """Seconds per training step of a Keras model, on whichever backend and device it runs: a median.
+
+    One call of train_on_batch is apart, as the framework compiles in it, and `warm_up` more do not count; of the next
+    `count` the median is taken, which a single slow step does not move. x, y: one batch.
+    """
+    seconds = []
+    for _ in range(1 + warm_up + count):
+        start = time.perf_counter()
+        model.train_on_batch(x, y)  # gives the loss as a number: a GPU has done all that it needs
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds[1 + warm_up :]))
