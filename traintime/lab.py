@@ -198,6 +198,7 @@ def judge(claim: str, sentence: str, verdict: Verdict, source: str = "ours") -> 
     """
     from IPython.display import display  # here: nothing else needs IPython
 
+    sentence = " ".join(sentence.split())  # it may fill several lines
     said = f"**{verdict}**: {sentence} ({verdict.figure})"
     kept = {"claim": claim, "sentence": sentence, "source": source, "verdict": str(verdict), "figure": verdict.figure}
     display({"text/plain": said.replace("*", ""), "text/markdown": said, VERDICT: kept}, raw=True)

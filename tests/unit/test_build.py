@@ -106,7 +106,8 @@ def staged(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "chapters", lambda: {"one": tmp_path / "chapters" / "one.ipynb"})
     monkeypatch.setattr(build.calculator, "fragments", lambda: {})
     monkeypatch.setattr(build.calculator, "values", lambda: {"fixed": "0.6 s", "unused": "1"})
-    monkeypatch.setattr(build, "demonstration", lambda pages: "4 s")
+    monkeypatch.setattr(build.nbformat, "read", lambda path, as_version: path.stem)
+    monkeypatch.setattr(build.numbers, "given", lambda notebook: {"demo": "4 s", "steps": "3 steps"})
     monkeypatch.setattr(build.appendix, "claims", lambda template: template)
     monkeypatch.setattr(build, "_settings", lambda values: str(values))
     monkeypatch.setattr(build, "repository_url", lambda: None)
@@ -115,7 +116,7 @@ def staged(tmp_path, monkeypatch):
     for name in (*names, "_build/quick/executed/one.ipynb", "_build/quick/figures/a.svg"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    (tmp_path / "index.md").write_text("It takes {{ fixed }}.")
+    (tmp_path / "index.md").write_text("It takes {{ fixed }}, {eval}`quoted('one', 'steps')`.")
 
     def stage():
         build.stage("quick", tmp_path / "staging")

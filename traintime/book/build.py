@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +65,17 @@ def stage(profile: str, staging: Path) -> None:
     staged |= {f"_static/{path.name}": path.read_bytes() for path in (paths.ROOT / "_static").iterdir()}
     staged |= {name: text.encode() for name, text in calculator.fragments().items()}
     staged["claims.md"] = appendix.claims(staged["claims.md"].decode()).encode()
-    names = {"book": stored.of()} | chapters_of.modules()
+    executed = {path.stem: numbers.given(nbformat.read(path, as_version=4)) for path in pages}
+    names = {"book": stored.of(), "quoted": lambda chapter, expression: executed[chapter][expression]}
+    names |= chapters_of.modules()
     for name in PAGES:
         text = staged[name].decode()
         said = numbers.evaluated(numbers.EVAL.findall(text), names)
         staged[name] = numbers.fill(text, said).encode()
     named = set(re.findall(r"{{ (\w+) }}", "".join(staged[name].decode() for name in PAGES)))
     values = calculator.values() | {"profile": profile, "install": _install()}
-    staged["front-answer.txt"] = f"{demonstration(pages)}\n".encode()
+    demonstration = next(texts["demo"] for texts in executed.values() if "demo" in texts)  # of 15, which predicts
+    staged["front-answer.txt"] = f"{demonstration}\n".encode()
     staged["citation.bib"] = citation.bibtex(repository_url()).encode()
     staged["_config.yml"] = _settings({name: values[name] for name in sorted(named & values.keys())}).encode()
     there = {name: staging / name for name in staged}
@@ -88,12 +90,6 @@ def stage(profile: str, staging: Path) -> None:
         for path in (staging / folder).iterdir():
             if f"{folder}/{path.name}" not in staged:
                 path.unlink()
-
-
-def demonstration(pages: Iterable[Path]) -> str:
-    """The answer that the front page shows: of the executed chapter that predicts and then trains."""
-    given = (numbers.given(nbformat.read(page, as_version=4)) for page in pages)
-    return next(texts["demo"] for texts in given if "demo" in texts)
 
 
 def _install() -> str:

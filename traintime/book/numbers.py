@@ -95,7 +95,7 @@ def _figures(notebook: nbformat.NotebookNode) -> list[Any]:
 
 def unknown(source: Path) -> list[str]:
     """Expressions of a source notebook, or of a page without code, that name what neither its code nor a module that it
-    imports defines; a page has the book and every chapter's module.
+    imports defines; a page has the book, every chapter's module, and what it quotes of an executed chapter.
     """
     imported: dict[str, Any] = {}
     if source.suffix == ".ipynb":
@@ -107,7 +107,7 @@ def unknown(source: Path) -> list[str]:
         from traintime.book import chapters
 
         imported, expressions = chapters.modules(), EVAL.findall(source.read_text())
-        known = {"book", *imported}
+        known = {"book", "quoted", *imported}
     known |= set(dir(builtins))
     found = []
     for each in expressions:

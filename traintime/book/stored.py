@@ -398,7 +398,7 @@ class Measurements:
     ) -> dict[tuple[str, str], formula.Fit]:
         """The formula fitted to each stack and way of training, where more points ran than it has coefficients.
 
-        value: of the invocations, median_s or, of rows by means (see totals), step_s.
+        value: of the invocations, median_s or, of rows by means, step_s.
 
         What two fits share, runs or sweeps, errs alike in both: they are divided or subtracted draw by draw.
         """
@@ -501,11 +501,6 @@ class Sides:
     def how(self) -> str:
         """How they were measured, for a reader: "5 rounds", or "not interleaved"."""
         return {0: "not interleaved", 1: "one round"}.get(self.rounds, f"{self.rounds} rounds")
-
-
-def totals(found: pd.DataFrame) -> pd.DataFrame:
-    """Rows of `points` with the mean of all steps, the slow ones among them, in the place of the step: it adds up."""
-    return found.assign(**{f"{step}_s": found[f"{mean}_s"] for step, mean in zip(*STATISTICS, strict=True)})
 
 
 def step_times(found: list[records.Record]) -> list[tuple[str, np.ndarray, int]]:

@@ -22,17 +22,27 @@ READS = re.compile(r'\bpaths\.(ORIGINAL|EXTERNAL|DERIVED|MEASUREMENTS|TRIALS|PRE
 SHOWING = ("page", "markup", "predictions", "plots", "plots.look")  # of traintime.book: what only shows a result
 
 
-def code_of(notebook: Path) -> str:
-    """All code of a notebook; lines that belong to IPython and not to Python are left out."""
+def code_of(notebook: Path, without: str = "") -> str:
+    """All code of a notebook, but for cells with a tag; lines that belong to IPython and not to Python are left out."""
     cells = json.loads(notebook.read_text())["cells"]
-    source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    code = [
+        cell
+        for cell in cells
+        if cell["cell_type"] == "code" and without not in cell.get("metadata", {}).get("tags", [])
+    ]
+    source = "\n".join("".join(cell["source"]) for cell in code)
     return "\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!")))
 
 
 def modules(notebook: Path) -> set[str]:
     """Modules of the package that the notebook's code imports, directly or through others."""
+    return imported(code_of(notebook))
+
+
+def imported(code: str) -> set[str]:
+    """Modules of the package that code imports, directly or through others."""
     names = set()
-    for node in ast.walk(ast.parse(code_of(notebook))):
+    for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

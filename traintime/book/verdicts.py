@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from traintime import paths
-from traintime.book import VERDICTS, chapters, kept, original, stored, uses
+from traintime.book import VERDICTS, chapters, kept, notebooks, original, stored, uses
 from traintime.book.claims import NOT_MEASURED, Claim, Judged, judge
 from traintime.book.processes import die_with_parent
 from traintime.book.stored import Measurements
@@ -64,8 +64,10 @@ def fresh(path: Path) -> dict[tuple[str, str], Row]:
 @functools.cache
 def basis(chapter: str) -> str:
     """Hash of what the chapter's verdicts rest on: its judging code, all behind it, and the data that they read."""
-    behind = uses.closure([chapters.module(chapter)], showing=False)
-    return uses.digest(behind, without=(FILE, bases(FILE)))[:12]
+    without = {FILE, bases(FILE)}
+    if not chapters.MODULES[chapter]:
+        return notebooks.basis(chapter, without)[:12]
+    return uses.digest(uses.closure([chapters.module(chapter)], showing=False), without=without)[:12]
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from traintime import lab
 from traintime.book import markup, stored
 from traintime.book.calculator import choices, formulas
 from traintime.book.calculator.answer import (
@@ -26,7 +27,6 @@ from traintime.book.calculator.answer import (
     worst_misses,
 )
 from traintime.book.calculator.choices import Machine, Number
-from traintime.book.chapters import batch
 from traintime.book.plots.look import PALETTE
 from traintime.explain.formula import STEP
 from traintime.explain.memory import CONTEXT, memory_model
@@ -234,9 +234,11 @@ def _calculator() -> str:
 
 def _two_steps() -> str:
     """Hours from the step times at two batch sizes: a form that starts with the front page's example."""
-    _, two, one, _ = batch.example_steps(stored.of())  # of its largest and its smallest batch: the answer lies between
-    usual = {"one": f"{one * 1e3:.1f}", "two": f"{two * 1e3:.1f}"}
-    usual |= dict(zip(("batch", "large", "small"), map(str, batch.EXAMPLE), strict=True))
+    batches = {"small": 32, "batch": 128, "large": 1024}
+    swept = lab.runs(stored.of().title, stack="2026-tensorflow", batch=list(batches.values()))
+    step = lab.steps(swept, "batch", "step_s").iloc[0] * 1e3
+    usual = {"one": f"{step[batches['small']]:.1f}", "two": f"{step[batches['large']]:.1f}"}
+    usual |= {name: str(size) for name, size in batches.items()}
     form = (HERE / "two_steps.html").read_text()
     for place, value in usual.items():
         form = form.replace(f"<!-- {place} -->", value)

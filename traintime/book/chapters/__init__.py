@@ -3,6 +3,7 @@
 import importlib
 from types import ModuleType
 
+from traintime.book import notebooks
 from traintime.book.claims import REGISTERED, Claim
 
 MODULES = {
@@ -10,7 +11,7 @@ MODULES = {
     "02-how-we-measure": "measuring",
     "03-vocabulary": "vocabulary",
     "04-memory-pool": "pool",
-    "05-batch-size": "batch",
+    "05-batch-size": "",  # its notebook judges by itself (lab.judge)
     "06-sentence-length": "length",
     "07-theano-vs-tensorflow": "generations",
     "08-fused-lstm": "fused",
@@ -35,14 +36,17 @@ def module(chapter: str) -> str:
 
 def modules() -> dict[str, ModuleType]:
     """Every chapter's module by its name: what the pages without code may name."""
-    return {name: importlib.import_module(module(chapter)) for chapter, name in MODULES.items()}
+    return {name: importlib.import_module(module(chapter)) for chapter, name in MODULES.items() if name}
 
 
 def of(chapter: str) -> list[Claim]:
     """The chapter's claims, in the order of their numbers."""
-    importlib.import_module(module(chapter))
-    mine = [label for label in REGISTERED if of_label(label) == chapter]
-    return [REGISTERED[label] for label in sorted(mine, key=lambda label: int(label[3:]))]
+    if not MODULES[chapter]:
+        found = notebooks.claims(chapter)
+    else:
+        importlib.import_module(module(chapter))
+        found = {label: claim for label, claim in REGISTERED.items() if of_label(label) == chapter}
+    return [found[label] for label in sorted(found, key=lambda label: int(label[3:]))]
 
 
 def of_label(label: str) -> str:

@@ -4,10 +4,8 @@ from traintime.book.plots.bars import held_parts, implementations, own_times, pa
 from traintime.book.plots.lines import (
     along,
     apart,
-    collapsed,
     crossing,
     depths,
-    epochs,
     image_and_pages,
     left_out,
     losses,

@@ -219,46 +219,6 @@ def losses(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def epochs(points: pd.DataFrame, break_even: pd.Series) -> Figure:
-    """Hours of an epoch against batch size, one line a stack, with a mark at its break-even batch if it was reached.
-
-    points: columns stack, batch, epoch_s; break_even: batch size by stack.
-    """
-    figure, (axis,) = sheet(3.2)
-    ran = points.dropna(subset="epoch_s").sort_values("batch")
-    looks = {stack: line_style(stack) for stack in points["stack"]}
-    log_axis(axis, "x", ran["batch"], ran["batch"])
-    log_axis(axis, "y", ran["epoch_s"] / 3600)
-    label_ends(axis, lines(axis, "batch", ran, looks, value="epoch_s", scale=1 / 3600))
-    for stack, rows in ran.groupby("stack"):
-        if rows["batch"].min() <= break_even.get(stack, np.nan) <= rows["batch"].max():
-            hours = np.interp(np.log(break_even[stack]), np.log(rows["batch"]), np.log(rows["epoch_s"] / 3600))
-            axis.plot(break_even[stack], np.exp(hours), marker="X", markersize=9, color=looks[stack]["color"])
-    axis.set(xlabel=axis_label("batch"), ylabel="epoch of a million sentences (h)")
-    return figure
-
-
-def collapsed(points: pd.DataFrame, fitted: pd.DataFrame) -> Figure:
-    """An epoch over the shortest possible one against batch over break-even batch: every stack on one curve.
-
-    points: columns stack, batch, step_s; fitted: index stack, columns c (s a sentence) and break_even (sentences).
-    """
-    figure, (axis,) = sheet(3.0)
-    ran = points[points["stack"].isin(fitted.index)].dropna(subset="step_s")
-    its = fitted.loc[ran["stack"]].set_axis(ran.index)
-    ran = ran.assign(batches=ran["batch"] / its["break_even"], epoch=ran["step_s"] / ran["batch"] / its["c"])
-    lines(axis, "batches", ran, marks(ran["stack"]), value="epoch", scale=1)
-    curve = np.geomspace(max(ran["batches"].min(), 1e-3), max(ran["batches"].max(), 10), 100)
-    axis.plot(curve, 1 + 1 / curve, color="0.3", linewidth=1.2, zorder=0)
-    axis.axvline(1, color="0.6", linestyle=":", linewidth=1)
-    axis.annotate("break-even batch:\ntwice the shortest", (1, 2), (0.85, 1.15), va="center", ha="right")
-    log_axis(axis, "x", curve, [0.001, 0.01, 0.1, 1, 10])
-    log_axis(axis, "y", [0.8, 1 + 1 / curve[0], *ran["epoch"]], [1, 2, 5, 10, 100, 1000])
-    axis.set(xlabel="batch / break-even batch", ylabel="epoch / shortest possible epoch")
-    axis.legend(loc="upper right", fontsize=9)
-    return figure
-
-
 def relative_to_one(images: pd.DataFrame) -> Figure:
     """Time per image relative to a batch of one, a line a program, named at its end.
 
