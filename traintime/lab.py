@@ -23,7 +23,7 @@ import pandas as pd
 from traintime import paths, workloads
 from traintime.errors import InputError, unknown
 from traintime.explain import points
-from traintime.explain.statistics import Estimate, Spread, Steps
+from traintime.explain.statistics import Estimated, Spread, Steps
 from traintime.point import Run
 from traintime.store import derived
 from traintime.store.table import table
@@ -172,7 +172,7 @@ def between(found: pd.DataFrame, low: float = -np.inf, high: float = np.inf, spe
 
     One that lies outside refutes it, although it is one of several (Interval.one_of). spec: how a figure is written.
     """
-    intervals = {row.Index: Estimate(row.value, row.low, row.high, row.degrees) for row in found.itertuples()}
+    intervals = {row.Index: Estimated(row.value, row.low, row.high, row.degrees) for row in found.itertuples()}
     inside = [low < one.low and one.high < high for one in intervals.values()]
     wide = {name: one.one_of(len(intervals)) for name, one in intervals.items()}
     refuting = [name for name, one in wide.items() if one.high < low or one.low > high]
@@ -186,7 +186,7 @@ def between(found: pd.DataFrame, low: float = -np.inf, high: float = np.inf, spe
     return Verdict(holds, "; ".join(texts))
 
 
-def _margin(one: Estimate, low: float, high: float) -> float:
+def _margin(one: Estimated, low: float, high: float) -> float:
     """How far inside two limits an interval lies."""
     return 0.0 if np.isnan(one.low) else min(one.low - low, high - one.high)
 
