@@ -244,7 +244,7 @@ def learned() -> Values:
 def epochs() -> Values:
     """Epochs to one training loss at each of Adam's rates: that which the smallest rate has reached at its end.
 
-    By rate, the mean over the seeds that get there. Empty where one rate was tried.
+    By rate, the mean over the seeds; one that does not get there counts with all its epochs. Empty of a single rate.
     """
     usual = results.settings("mnist1d")
     tried = stored.chosen(trials(), **{name: value for name, value in usual.items() if name != "rate"})
@@ -252,8 +252,7 @@ def epochs() -> Values:
     found = {}
     for rate, losses in curves.items() if len(curves) > 1 else ():
         there = losses <= curves[min(curves)][:, -1].mean()
-        reached = there.argmax(axis=1)[there.any(axis=1)] + 1
-        found[f"{rate:g}"] = float(reached.mean()) if len(reached) else np.nan
+        found[f"{rate:g}"] = float(np.where(there.any(axis=1), there.argmax(axis=1) + 1, there.shape[1]).mean())
     return exact(found, ".1f")
 
 

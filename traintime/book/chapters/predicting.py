@@ -29,9 +29,9 @@ from traintime.store import derived
 RUNS = {
     "probed": "your model, for some seconds",
     "scaled": "a smaller version of your model",
-    "formula": "nothing: the machine's two rates are known",
+    "formula": "nothing, the machine's two rates are known",
 }
-ON_CARDS = "nothing: a GPU's data sheet is known"
+ON_CARDS = "nothing, a GPU's data sheet is known"
 OF_SMALLER = ("scaled", "line")  # ways that ran smaller models alone
 WITHOUT = ["probed", "one batch", "FLOPs / peak"]  # the probe, and what people do without it
 ENDS = ["times", "low", "high"]  # predicted over true, with the ends of its interval
@@ -273,13 +273,14 @@ def cards_missed(rows: pd.DataFrame) -> dict[str, float]:
 
 @functools.cache
 def of_all() -> dict[str, float]:
-    """The same of all that was left out, with the interval that is in use; also steps, how many different ones these
-    are, and cards, how many of others they ran on.
+    """The same of all that was left out, with the width of the interval in use (left_out: of theirs); also steps, how
+    many different ones these are, and cards, how many of others they ran on.
     """
     rows, whole = left_out(), around(1.0, (prices.card_costs()["error"], SURE), level=LEVEL)
     steps = len(rows.drop_duplicates(["source", "device", "stack", "key", "took_s"]))
     others = rows[rows["source"] != "our H200"]["device"].nunique()
-    return cards_missed(rows) | {"width": whole.high / whole.low, "steps": steps, "cards": others}
+    in_use = {"width": whole.high / whole.low, "left_out": width(rows)}
+    return cards_missed(rows) | in_use | {"steps": steps, "cards": others}
 
 
 def of_the_post() -> pd.DataFrame:
@@ -352,12 +353,12 @@ def lead_table() -> HTML:
         for one in its[(its["stack"] != record.OTHERS) | (len(its) == 1)].itertuples():
             where, error = one.stack if one.stack != record.OTHERS else ALL, f"{one.error * 100:.0f} %"
             covered = f"{one.held} of {one.models}", f"{one.others_held} of {one.others}"
-            table.append((runs, tier, where, error, f"{one.width:.1f}", *covered))
+            table.append((f"{tier}: {runs}", where, error, f"{one.width:.1f}", *covered))
     models = on_cards()
     error, held = (np.average(each, weights=models["weight"]) for each in ((models["times"] - 1).abs(), models["held"]))
     on = f"{models['device'].nunique()} cards", f"{error * 100:.0f} %", f"{of_all()['width']:.1f}"
-    table.append((ON_CARDS, "formula", *on, f"{held:.0%} of {len(models)}", ""))
-    heads = ["you can run", "ask for", "on", "mean error", "interval, high/low", "covered", "covered, other versions"]
+    table.append((f"formula: {ON_CARDS}", *on, f"{held:.0%} of {len(models)}", ""))
+    heads = ["what you can run", "on", "mean error", "interval, high/low", "covered", "covered, other versions"]
     return page.table(heads, [[runs, *(cell.replace(" ", NO_BREAK) for cell in cells)] for runs, *cells in table])
 
 
