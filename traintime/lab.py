@@ -12,13 +12,16 @@ under data/measurements (`make measure` makes one) is a machine of that name.
 
 import contextlib
 import functools
+import symtable
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import IPython
 import numpy as np
 import pandas as pd
+from IPython.display import display
 
 from traintime import paths, workloads
 from traintime.errors import InputError, unknown
@@ -34,7 +37,34 @@ FEW = 3  # values that a verdict shows all of; of more it shows the one that dec
 
 
 class NotMeasured(LookupError):
-    """The machine has no run of what a cell asks for."""
+    """The machine has no run of what a cell asks for.
+
+    A notebook goes on after a cell that raises it. The names that the cell would have given are taken away, so that no
+    later cell computes with what an earlier one had left there; a cell that needs one of them is not measured, too.
+    """
+
+
+gone: set[str] = set()  # the names that were taken away
+
+
+def given_by(code: str) -> set[str]:
+    """The names to which a cell gives a value; neither functions nor imports, which need no runs."""
+    symbols = symtable.symtable(code, "cell", "exec").get_symbols()
+    return {one.get_name() for one in symbols if one.is_assigned() and not one.is_imported() and not one.is_namespace()}
+
+
+def _take_away(ended: Any) -> None:
+    """After a cell that is not measured, the names that it gives."""
+    error = ended.error_in_exec
+    if isinstance(error, NotMeasured) or (isinstance(error, NameError) and error.name in gone):
+        lost = given_by(IPython.get_ipython().transform_cell(ended.info.raw_cell))
+        gone.update(lost)
+        for name in lost:
+            IPython.get_ipython().user_ns.pop(name, None)
+
+
+if shell := IPython.get_ipython():
+    shell.events.register("post_run_cell", _take_away)
 
 
 # Stored runs
@@ -47,11 +77,19 @@ def machines() -> list[str]:
     return [*of_book["machine"].unique(), *(each for each in folders if each not in set(of_book["folder"]))]
 
 
-@functools.cache
+late = False  # whether runs count, too, that counted before a rule which is younger than they (verdicts.judge_stored)
+
+
 def _stored(machine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All runs of a machine that count, and the run-to-run error of its stacks."""
+    return _read(machine, late)
+
+
+@functools.cache
+def _read(machine: str, late: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     found, spreads = derived.read("runs"), derived.read("spreads")
     if machine in set(found["machine"]):
+        found = found[late | ~found["late"]]
         found = found[found["machine"] == machine]
         return found, spreads[spreads["machine"] == found["folder"].iloc[0]]
     if machine not in machines():
@@ -191,13 +229,13 @@ def _margin(one: Estimated, low: float, high: float) -> float:
     return 0.0 if np.isnan(one.low) else min(one.low - low, high - one.high)
 
 
-def judge(claim: str, sentence: str, verdict: Verdict, source: str = "ours") -> None:
+def judge(claim: str, sentence: str, verdict: Verdict, source: str = "ours", on: str = "") -> None:
     """Show a verdict, and keep it in the executed notebook, where the page of claims finds it.
 
-    claim: its label; source: who claims it ("S0, C3": the third claim of source S0).
+    claim: its label; source: who claims it ("S0, C3": the third claim of source S0); on: where it rests on one
+    machine's runs alone, whatever machine the notebook is run on, the name of that machine; where it needs no runs,
+    "published figures" or "arithmetic".
     """
-    from IPython.display import display  # here: nothing else needs IPython
-
     sentence = " ".join(sentence.split())  # it may fill several lines
     said = f"**{verdict}**: {sentence} ({verdict.figure})"
     kept = {"claim": claim, "sentence": sentence, "source": source, "verdict": str(verdict), "figure": verdict.figure}

@@ -197,7 +197,7 @@ def test_a_claim_holds_where_every_interval_lies_between_the_limits(found, expec
 
 def test_a_verdict_is_shown_and_kept(monkeypatch):
     shown = []
-    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    monkeypatch.setattr(lab, "display", lambda data, raw: shown.append(data))
     judge("05.2", "Larger is faster.", Verdict(True, "numpy 3"), "S0, C3")
     assert shown[0]["text/markdown"] == "**holds**: Larger is faster. (numpy 3)"
     kept = {

@@ -5,16 +5,21 @@ import papermill
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from traintime.book import notebooks, stored
+from traintime.book import notebooks, original, stored
 from traintime.book.claims import judge
 
 PYTHON = {"language_info": {"name": "python"}}
+ONE = list(stored.named().values())[1]["title"]
 MEASURED = [
     "from traintime import lab",
     "runs = lab.runs(machine, vocabulary=280_000)",
     'lab.judge("99.1", """It is\n    so.""", lab.Verdict(None, f"{machine}: {len(runs) > 0}"), source="S0, C1")',
-    'lab.runs(machine, vocabulary=7)\nlab.judge("99.2", "It is otherwise.", lab.Verdict(True, "7"))',
+    'runs = lab.runs(machine, vocabulary=7)\nlab.judge("99.2", "It is otherwise.", lab.Verdict(True, "7"))',
+    'lab.judge("99.3", "It needs what is missing.", lab.Verdict(True, str(runs)))',
+    f'lab.judge("99.4", "It is of one machine.", lab.Verdict(True), on={ONE!r})',
+    f'lab.judge("99.5", "It needs none.", lab.Verdict(True), on={original.FIGURES!r})',
 ]
+COUNTED = 'lab.judge("99.1", "So many.", lab.Verdict(True, str(len(runs))))'
 
 
 @pytest.fixture
@@ -37,22 +42,50 @@ def chapter(tmp_path, monkeypatch):
     return write
 
 
-def test_a_notebook_judges_up_to_what_a_machine_has_not_measured(chapter):
+def test_a_notebook_judges_on_each_machine_what_that_has_measured(chapter):
     claims = notebooks.claims(chapter(*MEASURED))
     assert {label: (one.sentence, one.source) for label, one in claims.items()} == {
         "99.1": ("It is so.", "S0, C1"),
         "99.2": ("It is otherwise.", "ours"),
+        "99.3": ("It needs what is missing.", "ours"),
+        "99.4": ("It is of one machine.", "ours"),
+        "99.5": ("It needs none.", "ours"),
     }
-    assert (judge(claims["99.1"], stored.of()).verdict, judge(claims["99.2"], stored.of()).verdict) == (
-        "inconclusive",
-        "not measured",
-    )
-    assert notebooks.findings("99-one", stored.reference())["99.1"].figure == "machine B: True"
+    first, second = (stored.of(name) for name in list(stored.named())[:2])
+    verdicts = {label: judge(claim, first).verdict for label, claim in claims.items()}
+    assert verdicts == {
+        "99.1": "inconclusive",
+        "99.2": "not measured",
+        "99.3": "not measured",
+        "99.4": "not measured",
+        "99.5": "not measured",
+    }
+    assert judge(claims["99.1"], first).figure == f"{first.title}: True"
+    assert judge(claims["99.4"], second).verdict == "holds"
+    assert verdicts_of_none(claims["99.5"]) == "holds"
 
 
-def test_another_error_is_an_error(chapter):
-    with pytest.raises(papermill.PapermillExecutionError, match="mistyped"):
-        notebooks.findings(chapter("mistyped"), stored.reference())
+def verdicts_of_none(claim):
+    """The verdict of a claim on the documents' figures."""
+    return judge(claim, original.document(original.FIGURES)).verdict
+
+
+def test_runs_that_a_younger_rule_leaves_out_are_counted_when_they_are_asked_for(chapter):
+    claims = notebooks.claims(chapter(MEASURED[0], 'runs = lab.runs(machine, workload="rnn", vocabulary=...)', COUNTED))
+    counts = {}
+    for name in stored.named():
+        book = stored.of(name)
+        if book.before_the_rule:
+            counts[name] = [int(judge(claims["99.1"], one).figure) for one in (book, book.before_the_rule)]
+    assert counts
+    assert all(now <= before for now, before in counts.values())
+    assert any(now < before for now, before in counts.values())
+
+
+@pytest.mark.parametrize("cell", ["mistyped", "x = {}['missing']"])
+def test_another_error_is_an_error(chapter, cell):
+    with pytest.raises(papermill.PapermillExecutionError, match="mis"):
+        notebooks.findings(chapter(cell))
 
 
 def test_verdicts_rest_on_the_code_that_judges_and_not_on_what_is_shown_here(chapter):

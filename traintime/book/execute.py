@@ -14,6 +14,7 @@ import nbformat
 import papermill
 import yaml
 from nbclient.exceptions import DeadKernelError
+from papermill.execute import remove_error_markers
 from papermill.iorw import load_notebook_node
 
 from traintime import paths
@@ -21,6 +22,7 @@ from traintime.book import PROFILE, RESULTS, numbers
 from traintime.errors import unknown
 from traintime.measuring import sweep
 
+ALLOWED = ["NotMeasured", "NameError"]  # errors of a cell after which a notebook goes on, see lab.NotMeasured
 WIDEST = 79  # characters of a line of code that fit a page
 USUAL_S = (10, 26)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
 # The same of those beside which nothing runs: they time what they show.
@@ -68,17 +70,7 @@ def run_chapter(chapter: str, profile: str, output: Path, results: Path) -> None
     nbformat.write(numbers.with_cell(nbformat.read(chapters()[chapter], as_version=4)), asking)
     try:
         with mock.patch.dict(os.environ, {RESULTS: str(results), PROFILE: profile}):
-            papermill.execute_notebook(
-                str(asking),
-                str(aside),
-                parameters=given,
-                kernel_name="python3",
-                cwd=str(paths.ROOT),
-                progress_bar=False,
-                execution_timeout=None,  # a sweep has timeouts of its own, one an invocation
-                autosave_cell_every=0,
-                extra_arguments=["--IPKernelApp.log_level=50"],  # its own words; cells say theirs
-            )
+            notebook = by_papermill(asking, aside, given)
     except papermill.PapermillExecutionError as error:
         raise RuntimeError(f"{chapter} failed in cell {error.exec_count}: {error.ename}: {error.evalue}") from None
     except DeadKernelError:
@@ -86,11 +78,48 @@ def run_chapter(chapter: str, profile: str, output: Path, results: Path) -> None
         running = [cell.source for cell in cells if cell.metadata.get("papermill", {}).get("status") == "running"]
         where = f"in the cell {running[0].strip().splitlines()[0]!r}" if running else "between two cells"
         raise RuntimeError(f"{chapter}: its kernel ended by itself {where}; was there too little memory?") from None
-    notebook = load_notebook_node(str(aside))
     prepare_page(notebook, given)
     numbers.fill_in(notebook, numbers.given(notebook))
     nbformat.write(notebook, aside)
     aside.replace(output)
+
+
+def by_papermill(asking: Path, executed: Path, given: dict[str, Any]) -> nbformat.NotebookNode:
+    """The notebook executed with these parameters; a cell that is not measured (lab.NotMeasured) says so, and the
+    others go on.
+
+    Raises PapermillExecutionError where a cell fails for another reason.
+    """
+    try:
+        papermill.execute_notebook(
+            str(asking),
+            str(executed),
+            parameters=given,
+            kernel_name="python3",
+            cwd=str(paths.ROOT),
+            progress_bar=False,
+            execution_timeout=None,  # a sweep has timeouts of its own, one an invocation
+            autosave_cell_every=0,
+            extra_arguments=["--IPKernelApp.log_level=50"],  # its own words; cells say theirs
+            allow_error_names=ALLOWED,
+        )
+    except papermill.PapermillExecutionError as error:
+        if error.ename not in ALLOWED:
+            raise
+    notebook = remove_error_markers(load_notebook_node(str(executed)))
+    gone: set[str] = set()
+    for number, cell in enumerate(notebook.cells):
+        for error in [output for output in cell.get("outputs", []) if output.output_type == "error"]:
+            named = re.search(r"'(\w+)'", error.evalue)
+            if error.ename == "NameError" and not (named and named[1] in gone):
+                told = (cell.source, error.ename, error.evalue, error.traceback)
+                raise papermill.PapermillExecutionError(number, cell.execution_count, *told)
+            from traintime import lab  # here: it imports much, and few pages lack a run
+
+            gone |= lab.given_by(cell.source)
+            said = {"text/markdown": f"*Not measured*: {error.evalue}"}
+            cell.outputs = [nbformat.v4.new_output("display_data", said)]
+    return notebook
 
 
 def prepare_page(notebook: nbformat.NotebookNode, given: dict[str, Any]) -> None:

@@ -10,8 +10,9 @@ import tempfile
 from pathlib import Path
 
 from traintime import lab, paths
-from traintime.book import stored, uses
-from traintime.book.claims import WORDS, Claim, Finding, Judge
+from traintime.book import original, stored, uses
+from traintime.book.claims import WORDS, Claim, Finding
+from traintime.book.stored import Measurements
 
 HERE = "here"
 
@@ -29,48 +30,63 @@ def claims(chapter: str) -> dict[str, Claim]:
     found = {}
     for call in calls:
         label, sentence = (ast.literal_eval(argument) for argument in call.args[:2])
-        sentence = " ".join(sentence.split())
-        by_name = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-        found[label] = Claim(label, sentence, _judge(chapter, label), **by_name)
+        given = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+        only = given.get("on", "")
+        without = only if only in (original.FIGURES, original.ARITHMETIC) else ""
+        found[label] = Claim(
+            label,
+            " ".join(sentence.split()),
+            functools.partial(_find, chapter, label, only),
+            given.get("source", "ours"),
+            on=functools.partial(original.document, without) if without else stored.of,
+            without=without,
+        )
     return found
 
 
-def _judge(chapter: str, label: str) -> Judge:
-    return lambda book: findings(chapter, book.machine).get(label) if book.machine in stored.named() else None
+def _find(chapter: str, label: str, only: str, book: Measurements) -> Finding | None:
+    if only == book.machine:  # a document, which stands in the place of a machine
+        return findings(chapter)[stored.reference(), False].get(label)
+    if book.machine not in stored.named() or only not in ("", book.title):
+        return None
+    return findings(chapter)[book.machine, book is stored.of(book.machine).before_the_rule].get(label)
 
 
 @functools.cache
-def findings(chapter: str, machine: str) -> dict[str, Finding]:
-    """What came of the chapter's claims on a stored machine, by label; without those that it has not measured.
+def findings(chapter: str) -> dict[tuple[str, bool], dict[str, Finding]]:
+    """What came of the chapter's claims, by label, on each stored machine: without those that it has not measured.
 
-    Raises PapermillExecutionError where the notebook fails for another reason.
+    The keys are machine and whether runs count, too, that counted before a rule which is younger than they. One kernel
+    runs the notebook for all of them, one after the other, with all names of the one before removed.
+    Raises PapermillExecutionError where the notebook fails.
     """
     import nbformat  # here: on Colab, which judges nothing, there is no papermill
-    import papermill
+
+    from traintime.book import execute
 
     notebook = nbformat.read(source(chapter), as_version=4)
-    notebook.cells = [cell for cell in notebook.cells if HERE not in cell.metadata.get("tags", [])]
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    given = [cell.source for cell in code if "parameters" in cell.metadata.get("tags", [])]
+    judging = [cell.source for cell in code if not {"parameters", HERE} & {*cell.metadata.get("tags", [])}]
+    asked = [(name, False) for name in stored.named()]
+    asked += [(name, True) for name in stored.named() if stored.of(name).before_the_rule]
+    notebook.cells = []
+    for name, late in asked:
+        again = f"from traintime import lab\nlab.late = {late}\nlab.gone.clear()"
+        machine = f"machine = {stored.named()[name]['title']!r}"
+        for text in ("%reset -f", again, *given, machine, *judging):
+            notebook.cells.append(nbformat.v4.new_code_cell(text, metadata={"of": (name, late)}))
     with tempfile.TemporaryDirectory() as folder:
-        asking, executed = Path(folder, "asking.ipynb"), Path(folder, "executed.ipynb")
+        asking = Path(folder, "asking.ipynb")
         nbformat.write(notebook, asking)
-        try:
-            papermill.execute_notebook(
-                str(asking),
-                str(executed),
-                parameters={"machine": stored.named()[machine]["title"]},
-                kernel_name="python3",
-                cwd=str(paths.ROOT),
-                progress_bar=False,
-                extra_arguments=["--IPKernelApp.log_level=50"],
-            )
-        except papermill.PapermillExecutionError as error:
-            if error.ename != lab.NotMeasured.__name__:
-                raise
-        cells = nbformat.read(executed, as_version=4).cells
-    data = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
-    kept = [each[lab.VERDICT] for each in data if lab.VERDICT in each]
+        cells = execute.by_papermill(asking, Path(folder, "executed.ipynb"), {}).cells
+    found: dict[tuple[str, bool], dict[str, Finding]] = {one: {} for one in asked}
     holds = {word: value for value, word in WORDS.items()}
-    return {each["claim"]: Finding(holds[each["verdict"]], each["figure"]) for each in kept}
+    for cell in cells:
+        for output in cell.outputs:
+            if kept := output.get("data", {}).get(lab.VERDICT):
+                found[tuple(cell.metadata["of"])][kept["claim"]] = Finding(holds[kept["verdict"]], kept["figure"])
+    return found
 
 
 def basis(chapter: str, without: set[Path]) -> str:

@@ -94,13 +94,17 @@ def that_count(table: pd.DataFrame) -> pd.DataFrame:
 def derive_runs(table: pd.DataFrame) -> pd.DataFrame:
     """The table `runs`: a row for each invocation that counts on a machine of the book, and what it measured.
 
-    machine: the name that a reader sees ("machine B"); folder: its measurements'.
+    machine: the name that a reader sees ("machine B"); folder: its measurements'; late: whether it counted only before
+    the rule that leaves out what lost time to the host, which is younger than it.
     """
     titles = pd.read_csv(paths.MEASUREMENTS / "machines.csv").set_index("machine")["title"]
-    found = that_count(table[table["machine"].isin(titles.index)]).rename(columns={"machine": "folder"})
+    table = table[table["machine"].isin(titles.index)]
+    before = table.assign(disturbed=table["disturbed"] & ~table["stolen_before_it_counted"])
+    found = pd.concat([that_count(table).assign(late=False), that_count(before).assign(late=True)])
+    found = found.rename(columns={"machine": "folder"}).drop_duplicates(["folder", *IDENTITY[2:-1]])
     found = found.assign(machine=found["folder"].map(titles))
     fields_of_points = [name for name in ("workload", *fields()) if name in found]
-    found = found[[*IDENTITY, *fields_of_points, "threads_asked", *RESULTS]]
+    found = found[[*IDENTITY, "late", *fields_of_points, "threads_asked", *RESULTS]]
     return found.sort_values(["machine", "stack", "key"], kind="stable", ignore_index=True)
 
 
