@@ -125,7 +125,7 @@ def steps(found: pd.DataFrame, by: str, value: str = "median_s") -> pd.DataFrame
     """Seconds per step: a row per stack, a column per value of `by`; NaN where a stack has no run.
 
     value: median_s, the geometric mean of the runs' medians, by which two things are compared; step_s, the arithmetic
-    mean of all steps, of which an epoch is made.
+    mean of all steps, of which an epoch is made; peak_bytes, the geometric mean of the runs' peaks.
     """
     groups = [found["stack"], found[by]]
     if value == "step_s":

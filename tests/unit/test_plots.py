@@ -95,17 +95,6 @@ def test_a_difference_that_cannot_be_told_has_a_hollow_marker():
     assert list(hollow.get_xdata()) == [2000]
 
 
-# Profiles and memory
-
-
-def test_a_networks_peak_is_a_bar_of_parts_with_a_mark_where_it_was_measured():
-    parts = {"framework": 100 * 2**20, "copies": 50 * 2**20, "activations": 25 * 2**20, "measured": 180 * 2**20}
-    (axis,) = plots.held_parts({"one": pd.DataFrame([{"stack": "numpy"} | parts])}).axes
-    assert [bar.get_width() for bar in axis.patches] == pytest.approx([100, 50, 25])
-    assert [bar.get_x() for bar in axis.patches] == pytest.approx([0, 100, 150])
-    assert axis.lines[0].get_xdata().tolist() == pytest.approx([180])
-
-
 def test_every_figure_that_the_book_draws_once_is_committed_and_readable_on_a_phone():
     """An interrupted build deletes what it was about to draw; that must not be committed."""
     tracked = subprocess.run(["git", "ls-files", "figures"], cwd=paths.ROOT, capture_output=True, text=True, check=True)

@@ -56,10 +56,9 @@ def planned(name: str, fields: dict[str, Any], device: str = "cpu") -> sweep.Pla
     return replace(plans[0], pairs=ordered, settle=plans[0].rounds > 1, sentinels=False)
 
 
-def _together(chapter: str) -> bool:
-    """Whether the chapter's points may share processes: the profile says `together`, and not `alone` of it."""
-    profile = sweep.load_profile(os.environ[PROFILE]) if os.environ.get(PROFILE) else {}
-    return bool(profile.get("together")) and chapter not in profile.get("alone", [])
+def _together() -> bool:
+    """Whether points may share processes: the profile says so."""
+    return bool(os.environ.get(PROFILE) and sweep.load_profile(os.environ[PROFILE]).get("together"))
 
 
 @functools.cache
@@ -124,7 +123,7 @@ def run(
         raise unknown("device", device, ["cpu", "gpu"])
     if device == "gpu" and not machine.gpus():
         raise InputError("device", device, "is not here: nvidia-smi lists no card", 'Set device = "cpu".')
-    together = _together(chapter)
+    together = _together()
     told = {"rounds": rounds, "protocol": protocol.model_dump()}
     plans = [replace(planned(name, fields | told, device), together=together) for name, fields in sweeps.items()]
     missing = sorted({stack.name for plan in plans for stack in plan.stacks if not stack.present})

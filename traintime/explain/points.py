@@ -109,14 +109,16 @@ def derive_runs(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def derive_spreads(table: pd.DataFrame) -> pd.DataFrame:
-    """The table `spreads`: run-to-run error of each machine's stacks, of medians and of mean steps, history included.
+    """The table `spreads`: run-to-run error of each machine's stacks, of medians, mean steps and peaks of memory,
+    history included.
 
-    Columns: machine (its folder), stack, value (median_s or step_s), sd (of log seconds), degrees (of freedom).
+    Columns: machine (its folder), stack, value (median_s, step_s or peak_bytes), sd (of logarithms), degrees (of
+    freedom).
     """
     times = counted(table.assign(protocol=""))
     rows = [
         {"machine": machine, "stack": stack, "value": value, "sd": spread.sd, "degrees": spread.degrees}
-        for value in ("median_s", "step_s")
+        for value in ("median_s", "step_s", "peak_bytes")
         for (machine, stack), spread in sorted(pooled_spreads(times, value).items())
     ]
     return pd.DataFrame(rows, columns=["machine", "stack", "value", "sd", "degrees"])

@@ -17,7 +17,7 @@ MODULES = {
     "08-fused-lstm": "fused",
     "09-cpu-vs-gpu": "devices",
     "10-numpy-batches": "numpy_batches",
-    "11-memory": "memory",
+    "11-memory": "",
     "12-parameters-are-not-time": "structure",
     "13-faster": "faster",
     "14-one-formula": "one_formula",

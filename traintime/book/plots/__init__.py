@@ -1,6 +1,6 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.book.plots.bars import held_parts, implementations, own_times, parts, shares, waits
+from traintime.book.plots.bars import implementations, own_times, parts, shares, waits
 from traintime.book.plots.lines import (
     along,
     apart,
@@ -21,10 +21,8 @@ from traintime.book.plots.lines import (
 from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.rows import (
     causes,
-    copies,
     epoch_errors,
     exponents,
-    freed,
     gains,
     ladder,
     over_truth,

@@ -1,12 +1,9 @@
 """Figures of bars in rows: what a step, a peak or a profile is made of."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from traintime.book.plots.look import (
     BACKEND,
@@ -34,11 +31,6 @@ FEED: Looks = {
     "waiting for the batch": {"color": PART["overhead"]},
 }
 # What memory is held for, in the colours of the parts of a step that it belongs to.
-HELD: Looks = {
-    "framework": {"color": PART["overhead"]},
-    "copies": {"color": PART["update"]},
-    "activations": {"color": PART["activations"]},
-}
 # What runs the time steps of an LSTM: a loop of launches, one that is compiled, one call for all of them.
 LAUNCHES = {"loop": OF_WAY["loop"], "compiled": OF_WAY["loop, compiled"], "cuDNN": OF_WAY["fused kernel"]}
 
@@ -93,24 +85,6 @@ def waits(table: pd.DataFrame) -> Figure:
     bars(axis, both.set_axis(table["feed"]), FEED)
     axis.set_xlabel("time per step (ms)")
     legend(figure, 2)
-    return figure
-
-
-def held_parts(networks: Mapping[str, pd.DataFrame]) -> Figure:
-    """The peak of training by parts, as predicted, with a mark where it was measured: a panel a network, a bar a stack.
-
-    networks: by title, columns stack, framework, copies, activations, measured (bytes).
-    """
-    figure, axes = sheet(2.9, across=len(networks))
-    for axis, (title, rows) in zip(axes, networks.items(), strict=True):
-        rows = rows.set_index("stack") / 2**20
-        bars(axis, rows, HELD)
-        look = {"color": "black", "linestyle": "none", "marker": "|", "markeredgewidth": 2.2, "zorder": 5}
-        axis.plot(rows["measured"], range(len(rows)), label="measured", markersize=16, **look)
-        axis.set_title(title.replace(", ", ",\n"))
-        axis.xaxis.set_major_locator(MaxNLocator(3))
-    figure.supxlabel("peak memory (MiB)")
-    legend(figure, 4)
     return figure
 
 

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from traintime.book.plots.look import (
     DASHES,
     DEVICE,
-    MARKERS,
     PALETTE,
     SOURCE,
     WAY,
@@ -24,9 +23,6 @@ from traintime.book.plots.look import (
     sheet,
     under_heads,
 )
-
-OPTIMIZERS = {"sgd": WAY["sgd"]["color"], "momentum": PALETTE[9], "rmsprop": PALETTE[2], "adam": WAY["adam"]["color"]}
-PANELS = {"copies": "a large table", "activations": "32 dense layers"}
 
 
 def rows(
@@ -161,42 +157,6 @@ def gains(table: pd.DataFrame, claimed: float, counts: dict[str, str], counted: 
         axis.annotate(counts.get(stack, ""), (1.02, place), xycoords=("axes fraction", "data"), va="center")
     axis.annotate(counted, (1.02, 1.02), xycoords="axes fraction", va="bottom")
     axis.set_xlabel("speed relative to plain glibc")
-    return figure
-
-
-def copies(table: pd.DataFrame, rules: dict[float, str]) -> Figure:
-    """Copies of the parameters held at the peak: one row a stack, a colour and marker an optimizer.
-
-    table: index stack, a column an optimizer of OPTIMIZERS; rules: what people say, by the number of copies.
-    """
-    figure, (axis,) = sheet(0.4 * len(table) + 1.0)
-    for times, name in rules.items():
-        axis.axvline(times, color="0.35", linewidth=1, linestyle="--")
-        axis.annotate(name, (times, 1.02), xycoords=("data", "axes fraction"), ha="center")
-    numbered = zip(OPTIMIZERS.items(), MARKERS, strict=False)
-    looks = {how: {"color": colour, "marker": marker, "markersize": 4.5} for (how, colour), marker in numbered}
-    table = table[[how for how in OPTIMIZERS if how in table]]
-    long = table.melt(var_name="how", value_name="copies", ignore_index=False).dropna().reset_index(names="stack")
-    rows(axis, long, ("copies", "stack", "how"), list(table.index), looks)
-    axis.set_xlim(0)
-    axis.set_xlabel("copies of the parameters at the peak")
-    legend(figure, 4)
-    return figure
-
-
-def freed(table: pd.DataFrame) -> Figure:
-    """The peak relative to the usual training, with its interval: a panel a network, a row a way, a colour a stack.
-
-    table: columns larger (a name of PANELS), way, stack, peak (Interval).
-    """
-    table = table[table["larger"].isin(PANELS)].reset_index(drop=True)
-    table = table.join(pd.DataFrame([vars(peak) for peak in table["peak"]]))
-    pairs, names = under_heads(table["larger"].map(PANELS), table["way"])
-    figure, (axis,) = sheet(0.25 * len(names) + 0.9)
-    axis.axvline(1, color="0.4", linewidth=1)
-    rows(axis, table.assign(pair=pairs), ("value", "pair", "stack"), names, marks(table["stack"]))
-    figure.supxlabel("peak relative to the usual training")
-    legend(figure, 3)
     return figure
 
 
