@@ -27,6 +27,7 @@ from traintime import paths, workloads
 from traintime.errors import InputError, unknown
 from traintime.explain import points
 from traintime.explain.statistics import Estimated, Spread, Steps
+from traintime.measuring.machine import RATES, rated
 from traintime.point import Run
 from traintime.store import derived
 from traintime.store.table import table
@@ -121,6 +122,19 @@ def runs(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
     return found
 
 
+def rates(machine: str) -> "pd.Series[float]":
+    """What `traintime machine` measured of a machine: bandwidth_bytes_per_s and matmul_flop_per_s, medians over all
+    times.
+
+    One time is not enough: on a shared host the memory's rate has nearly doubled from one hour to the next. Raises
+    NotMeasured where nobody measured them.
+    """
+    times = rated(paths.MEASUREMENTS / _stored(machine)[0]["folder"].iloc[0])
+    if not times:
+        raise NotMeasured(f"the rates of {machine} were not measured")
+    return pd.DataFrame(times)[list(RATES)].median()
+
+
 def steps(found: pd.DataFrame, by: str, value: str = "median_s") -> pd.DataFrame:
     """Seconds per step: a row per stack, a column per value of `by`; NaN where a stack has no run.
 
@@ -155,17 +169,18 @@ def interval(
     by: str | list[str],
     function: Callable[[pd.DataFrame], Any],
     value: str = "median_s",
-    each: str = "stack",
+    each: str | list[str] = "stack",
 ) -> pd.DataFrame:
     """A function of steps with its 95 % interval: columns value, low, high, degrees (of freedom); a row per stack.
 
     The interval has the run-to-run error of the stack, and what differs between sweeps as far as it does not cancel
     (explain.statistics.Steps). by: the field or fields in which the steps differ; function: of a frame of seconds as
     `steps` gives it, a column per value of these, it gives a number per row; value: as for `steps`; each: what has a
-    row of its own. A row for which the function finds a step missing (KeyError) is left out. Raises NotMeasured where
-    all are, InputError where runs of one step differ in more than `by`.
+    row of its own, a field or several. A row for which the function finds a step missing (KeyError) is left out. Raises
+    NotMeasured where all are, InputError where runs of one step differ in more than `by`.
     """
-    rows = {}
+    rows: dict[Any, dict[str, float]] = {}
+    step: dict[Any, pd.DataFrame] = {}
     for name, group in found.groupby(each):
         step = dict(list(group.groupby(by)))
         if mixed := [runs for runs in step.values() if len(runs[["stack", "key"]].drop_duplicates()) > 1]:

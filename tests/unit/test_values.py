@@ -43,7 +43,6 @@ def test_values_are_written_as_they_say():
     assert str(VALUES.written(".0f")["numpy"]) == "1 (1 to 1)"
     assert str(VALUES.inverse()["torch"]) == "2.5 ms (2.0 to 3.3)"
     assert str(exact({"a": 3}, ".0f").most) == str(exact({"a": 1 / 3}, ".0f").inverse()["a"]) == "3"
-    assert [one.name for one in VALUES.extremes] == ["numpy", "torch"]
 
 
 def test_a_quantity_of_what_was_not_measured_is_empty_and_judges_nothing():
@@ -57,7 +56,6 @@ def test_a_quantity_of_what_was_not_measured_is_empty_and_judges_nothing():
         lambda: empty > 1,
         lambda: empty.most,
         lambda: VALUES.only("cupy"),
-        lambda: VALUES.only("jax").extremes,
     ):
         with pytest.raises(KeyError):
             look()

@@ -22,8 +22,6 @@ DRAWN = {
     "front": front,
     # A step against the vocabulary, all stacks of the reference machine.
     "vocabulary": lambda: plots.steps(vocabulary.by_vocabulary(stored.of())),
-    # The same with the embedding frozen and with plain SGD.
-    "interventions": lambda: plots.ways(vocabulary.intervened(stored.of())),
     # A step against sentence length, as it is and with each cause of the fixed part taken away.
     "length": lambda: plots.ways(length.by_length(stored.of()), against="length"),
 }
