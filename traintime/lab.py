@@ -219,6 +219,12 @@ class Verdict:
     def __str__(self) -> str:
         return WORDS[self.holds]
 
+    def __and__(self, other: "Verdict") -> "Verdict":
+        """Both at once: it holds where each does."""
+        parts = self.holds, other.holds
+        holds = False if False in parts else None if None in parts else True
+        return Verdict(holds, f"{self.figure}; {other.figure}")
+
 
 def between(found: pd.DataFrame, low: float = -np.inf, high: float = np.inf, spec: str = ".2f") -> Verdict:
     """Whether every interval lies between two limits.

@@ -208,6 +208,12 @@ def test_a_claim_holds_where_every_interval_lies_between_the_limits(found, expec
     assert (str(verdict), verdict.figure) == (expected, figure)
 
 
+@pytest.mark.parametrize(("other", "both"), [(True, True), (None, None), (False, False)])
+def test_two_verdicts_at_once_hold_where_each_does(other, both):
+    assert Verdict(True, "a 2") & Verdict(other, "b 3") == Verdict(both, "a 2; b 3")
+    assert (Verdict(None) & Verdict(other)).holds is (None if other else other)
+
+
 def test_a_verdict_is_shown_and_kept(monkeypatch):
     shown = []
     monkeypatch.setattr(lab, "display", lambda data, raw: shown.append(data))

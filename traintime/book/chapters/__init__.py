@@ -12,7 +12,7 @@ MODULES = {
     "03-vocabulary": "",  # its notebook judges by itself (lab.judge)
     "04-memory-pool": "pool",
     "05-batch-size": "",
-    "06-sentence-length": "length",
+    "06-sentence-length": "",
     "07-theano-vs-tensorflow": "generations",
     "08-fused-lstm": "fused",
     "09-cpu-vs-gpu": "devices",

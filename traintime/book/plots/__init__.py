@@ -23,7 +23,6 @@ from traintime.book.plots.rows import (
     causes,
     copies,
     epoch_errors,
-    exponents,
     freed,
     gains,
     ladder,

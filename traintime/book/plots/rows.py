@@ -76,22 +76,6 @@ def tried(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def exponents(table: pd.DataFrame) -> Figure:
-    """Apparent exponents with their intervals: one row a way, one marker a stack, proportion at 1.
-
-    table: columns stack, how, exponent, low, high.
-    """
-    names = {how: look.get("label", how) for how, look in WAY.items() if how in set(table["how"])}
-    figure, (axis,) = sheet(0.4 * len(names) + 1.2)
-    of_way = table[table["how"].isin(list(names))].assign(name=table["how"].map(names))
-    rows(axis, of_way, ("exponent", "name", "stack"), list(names.values()), marks(table["stack"]))
-    axis.axvline(1, color="0.4", linestyle="--", linewidth=1)
-    axis.set_xlim(0, 1.1)
-    figure.supxlabel("apparent exponent (1: proportional time, 0: no effect)")
-    legend(figure, 3)
-    return figure
-
-
 def positions(prices: pd.DataFrame, floors: dict[int, float]) -> Figure:
     """Microseconds that one more time step takes: a row a stack, a marker a way of running the layer, a panel a batch.
 
