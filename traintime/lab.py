@@ -27,7 +27,7 @@ from traintime import paths, workloads
 from traintime.errors import InputError, unknown
 from traintime.explain import points
 from traintime.explain.statistics import Estimated, Spread, Steps
-from traintime.measuring.machine import RATES, rated
+from traintime.measuring.machine import pooled_rates, rated
 from traintime.point import Run
 from traintime.store import derived
 from traintime.store.table import table
@@ -122,17 +122,13 @@ def runs(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
     return found
 
 
-def rates(machine: str) -> "pd.Series[float]":
-    """What `traintime machine` measured of a machine: bandwidth_bytes_per_s and matmul_flop_per_s, medians over all
-    times.
-
-    One time is not enough: on a shared host the memory's rate has nearly doubled from one hour to the next. Raises
-    NotMeasured where nobody measured them.
+def rates(machine: str) -> dict[str, Any]:
+    """What `traintime machine` measured: `bandwidth_bytes_per_s` and `matmul_flop_per_s` (float32), medians over all
+    times, and each repeat, `bandwidth_repeats` and `matmul_repeats`. Raises NotMeasured where nobody measured them.
     """
-    times = rated(paths.MEASUREMENTS / _stored(machine)[0]["folder"].iloc[0])
-    if not times:
+    if not (times := rated(paths.MEASUREMENTS / _stored(machine)[0]["folder"].iloc[0])):
         raise NotMeasured(f"the rates of {machine} were not measured")
-    return pd.DataFrame(times)[list(RATES)].median()
+    return pooled_rates(times)
 
 
 def steps(found: pd.DataFrame, by: str, value: str = "median_s") -> pd.DataFrame:

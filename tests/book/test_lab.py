@@ -1,7 +1,7 @@
 """A reader's notebook in JupyterLab, opened and run in a real browser.
 
 Every chapter runs on Colab's versions in tests/colab. These alone protect what JupyterLab itself makes of a reader's
-notebook: one that measures nothing, one that starts workers, and one whose last cell draws while a training runs.
+notebook: one that times a few steps, one that starts workers, and one whose last cell draws while a training runs.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import pytest
 
 from traintime import paths
 
-QUICK = "09-cpu-vs-gpu"  # measures nothing
+QUICK = "09-cpu-vs-gpu"  # times a few steps
 OTHERS = ["16-beat-the-formula", "15-predict-yours"]
 CHAPTERS = [QUICK, *(pytest.param(chapter, marks=pytest.mark.rest) for chapter in OTHERS)]
 TOKEN = "for-this-test"

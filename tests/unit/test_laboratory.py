@@ -1,5 +1,6 @@
 """What a chapter computes with: which runs it gets, what may be said of them, and the timer."""
 
+import json
 import shutil
 
 import made_up
@@ -96,11 +97,15 @@ def test_only_rounds_that_measured_everything_are_compared():
         same_rounds(found, "batch")
 
 
-def test_the_rates_of_a_machine_are_medians_over_all_times(known, monkeypatch):
+def test_the_rates_of_a_machine_are_medians_over_all_times_and_every_repeat(known, monkeypatch):
     known(made((100, 1, 1.0)))
-    times = [{"bandwidth_bytes_per_s": bytes_, "matmul_flop_per_s": 7.0} for bytes_ in (1.0, 9.0, 2.0)]
+    times = [
+        {"bandwidth_bytes_per_s": of, "bandwidth_repeats": [of], "matmul_flop_per_s": 7.0} for of in (1.0, 9.0, 2.0)
+    ]
     monkeypatch.setattr(lab, "rated", lambda folder: times if folder.name == "made-up" else [])
-    assert rates("made-up").to_dict() == {"bandwidth_bytes_per_s": 2.0, "matmul_flop_per_s": 7.0}
+    found = rates("made-up")
+    assert (found["bandwidth_bytes_per_s"], found["matmul_flop_per_s"]) == (2.0, 7.0)
+    assert (found["bandwidth_repeats"], found["matmul_repeats"]) == ([1.0, 9.0, 2.0], [])
     times.clear()
     with pytest.raises(NotMeasured, match="rates of made-up"):
         rates("made-up")

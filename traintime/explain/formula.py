@@ -10,7 +10,7 @@ import sympy
 from scipy.special import erf
 
 from traintime.explain.least_squares import Array, left_out, solve
-from traintime.explain.statistics import LEVEL, Interval, Spread, central
+from traintime.explain.statistics import Interval, Spread, central
 from traintime.explain.terms import TERMS
 
 DRAWS = 1000  # of a fit's coefficients
@@ -124,21 +124,8 @@ def fit(formula: Formula, rows: pd.DataFrame, seconds: Array, drawn: Array) -> F
     return Fit(formula, coefficients, pd.DataFrame(draws, columns=list(coefficients)), errors)
 
 
-def ratio(above: Fit, below: Fit, rows: pd.DataFrame) -> pd.DataFrame:
-    """Predicted seconds of one fit over another's in each row: columns ratio, low, high.
-
-    Both have as many draws, and errors of their own (other seeds) where they share no runs.
-    """
-    over, under = (fit.draws.to_numpy() @ fit.formula.design(rows).T for fit in (above, below))
-    low, high = np.quantile(over / under, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    value = above.predict(rows) / below.predict(rows)
-    return pd.DataFrame(
-        {"ratio": value, "low": np.minimum(low, value), "high": np.maximum(high, value)}, index=rows.index
-    )
-
-
 def price_ratio(above: Fit, below: Fit, name: str) -> Interval:
-    """One fit's coefficient over the same one of another; draw by draw, as in `ratio`."""
+    """One fit's coefficient over the same one of another, draw by draw. Both fits have as many draws."""
     drawn = above.draws[name].to_numpy() / below.draws[name].to_numpy()
     return central(drawn, above.coefficients[name] / below.coefficients[name])
 

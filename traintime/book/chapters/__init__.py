@@ -15,7 +15,7 @@ MODULES = {
     "06-sentence-length": "",
     "07-theano-vs-tensorflow": "generations",
     "08-fused-lstm": "fused",
-    "09-cpu-vs-gpu": "devices",
+    "09-cpu-vs-gpu": "",
     "10-numpy-batches": "numpy_batches",
     "11-memory": "memory",
     "12-parameters-are-not-time": "structure",

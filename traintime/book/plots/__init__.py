@@ -25,19 +25,15 @@ from traintime.book.plots.rows import (
     epoch_errors,
     freed,
     gains,
-    ladder,
     over_truth,
     positions,
     seeds,
     tried,
 )
 from traintime.book.plots.special import (
-    cards,
     document_tables,
     drawing,
     length_band,
-    roofline,
     sentinel,
-    speed_ups,
     timeline,
 )

@@ -8,11 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from traintime.book.plots.look import (
-    DASHES,
-    DEVICE,
     MARKERS,
     PALETTE,
-    SOURCE,
     WAY,
     Looks,
     errors,
@@ -215,24 +212,4 @@ def over_truth(table: pd.DataFrame, names: dict[str, str]) -> Figure:
     log_axis(axis, "x", [*table["times"], 0.5, 2], ticks)
     axis.set_xlabel("predicted / true time")
     legend(figure, 3)
-    return figure
-
-
-def ladder(points: pd.DataFrame, marks: dict[str, tuple[float, str]]) -> Figure:
-    """One kind of step on several stacks, a row a stack, the slowest at the top; upright lines for others' times.
-
-    points: columns stack, device ("cpu" or "gpu"), step_s, low_s, high_s; marks: name -> (seconds, device).
-    """
-    ran = points.dropna(subset="step_s").sort_values("step_s", ascending=False, ignore_index=True)
-    ran["stack"] = ran["stack"].str.replace("NVIDIA ", "")
-    figure, (axis,) = sheet(1.2 + 0.22 * len(ran))
-    for name, (seconds, device) in marks.items():
-        label = f"{name}, {seconds * 1e3:,.0f} ms"
-        axis.axvline(seconds * 1e3, color=DEVICE[device], linestyle=DASHES[device], label=label)
-    looks = {name.lower(): {"color": colour, "marker": SOURCE["stored"]} for name, colour in DEVICE.items()}
-    looks = {name: look | {"label": f"our {name.upper()}"} for name, look in looks.items()}
-    rows(axis, ran, ("step_s", "stack", "device"), list(ran["stack"]), looks, 1e3)
-    log_axis(axis, "x", [1e3 * seconds for seconds in (*ran["step_s"], *(seconds for seconds, _ in marks.values()))])
-    axis.set_xlabel("time per step (ms)")
-    legend(figure, 2)
     return figure
