@@ -1,6 +1,5 @@
 """What a chapter computes with: which runs it gets, what may be said of them, and the timer."""
 
-import json
 import shutil
 
 import made_up
