@@ -10,7 +10,7 @@ MODULES = {
     "01-the-question": "question",
     "02-how-we-measure": "measuring",
     "03-vocabulary": "",  # its notebook judges by itself (lab.judge)
-    "04-memory-pool": "pool",
+    "04-memory-pool": "",
     "05-batch-size": "",
     "06-sentence-length": "",
     "07-theano-vs-tensorflow": "generations",

@@ -24,7 +24,6 @@ from traintime.book.plots.rows import (
     copies,
     epoch_errors,
     freed,
-    gains,
     ladder,
     over_truth,
     positions,
