@@ -26,7 +26,12 @@ ALLOWED = ["NotMeasured", "NameError"]  # errors of a cell after which a noteboo
 WIDEST = 79  # characters of a line of code that fit a page
 USUAL_S = (10, 26)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
 # The same of those beside which nothing runs: they time what they show.
-ALONE = {"03-vocabulary": (20, 45), "05-batch-size": (20, 45), "15-predict-yours": (45, 90)}
+ALONE = {
+    "03-vocabulary": (20, 45),
+    "05-batch-size": (20, 45),
+    "10-numpy-batches": (20, 45),
+    "15-predict-yours": (45, 90),
+}
 
 
 def chapters() -> dict[str, Path]:
