@@ -30,6 +30,7 @@ ALONE = {
     "03-vocabulary": (20, 45),
     "04-memory-pool": (35, 90),
     "05-batch-size": (20, 45),
+    "10-numpy-batches": (20, 45),
     "15-predict-yours": (45, 90),
 }
 

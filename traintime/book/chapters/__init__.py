@@ -16,7 +16,7 @@ MODULES = {
     "07-theano-vs-tensorflow": "generations",
     "08-fused-lstm": "fused",
     "09-cpu-vs-gpu": "devices",
-    "10-numpy-batches": "numpy_batches",
+    "10-numpy-batches": "",
     "11-memory": "memory",
     "12-parameters-are-not-time": "structure",
     "13-faster": "faster",

@@ -34,19 +34,6 @@ STRUCTURES: Looks = {
     name: {"color": PALETTE[colour], "marker": marker}
     for name, colour, marker in zip(("plain", "residual", "dense", "aggregated"), (7, 0, 3, 2), MARKERS, strict=False)
 }
-# Of a network in NumPy: one colour in both figures; where memory is pooled its line has the colour of tcmalloc.
-SOURCES: Looks = {
-    "question": {"color": "0.1", "marker": "s"},
-    "ours, glibc": {"color": BACKEND["numpy"], "marker": "o"},
-    "ours, tcmalloc": WAY["tcmalloc"] | {"marker": "^"},
-    "ours, TensorFlow": {"color": BACKEND["tensorflow"], "marker": "D"},
-}
-IMAGES: Looks = {
-    "at once, glibc": SOURCES["ours, glibc"],
-    "at once, tcmalloc": SOURCES["ours, tcmalloc"],
-    "in blocks of 16": {"color": PALETTE[2], "marker": "v", "linestyle": "-."},
-    "one by one": {"color": PALETTE[4], "marker": "P", "linestyle": ":"},
-}
 FRAMEWORKS = {"numpy": "NumPy", "tensorflow": "TensorFlow", "jax": "JAX"}
 ADAMS = {"adam": "dense Adam", "adam-rows": "lazy Adam", "adam-deferred": "deferred"}
 
@@ -215,35 +202,6 @@ def losses(table: pd.DataFrame) -> Figure:
         axis.set_title(panel)
     axes[0].set_ylabel("loss on the test data")
     figure.supxlabel(axis_label("batch"))
-    legend(figure, 2)
-    return figure
-
-
-def relative_to_one(images: pd.DataFrame) -> Figure:
-    """Time per image relative to a batch of one, a line a program, named at its end.
-
-    images: columns name (of SOURCES), batch, ratio, low, high.
-    """
-    figure, (axis,) = sheet(3.0)
-    log_axis(axis, "x", images["batch"], images["batch"])
-    axis.set(ylim=(-0.05, 1.2), xlabel="batch (images)", ylabel="time per image,\nrelative to a batch of one")
-    label_ends(axis, lines(axis, "batch", images, SOURCES, "name", "ratio", 1))
-    return figure
-
-
-def image_and_pages(images: pd.DataFrame) -> Figure:
-    """Time per image and fresh pages per image against the batch, a panel each and a line a way of running a step.
-
-    images: columns how (of IMAGES), batch, image_s, low, high (s per image), image_pages.
-    """
-    figure, (times, pages) = sheet(3.1, across=2, sharey=False)
-    lines(times, "batch", images, IMAGES, "how", "image_s", 1e6)
-    lines(pages, "batch", images.drop(columns=["low", "high"]), IMAGES, "how", "image_pages", 1)
-    for axis in (times, pages):
-        log_axis(axis, "x", images["batch"], images["batch"])
-    times.set(ylim=(0, None), ylabel="time per image (µs)")
-    pages.set(ylim=(-1, None), ylabel="fresh pages per image")
-    figure.supxlabel("batch (images)")
     legend(figure, 2)
     return figure
 
