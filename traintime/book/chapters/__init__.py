@@ -18,7 +18,7 @@ MODULES = {
     "09-cpu-vs-gpu": "devices",
     "10-numpy-batches": "",
     "11-memory": "memory",
-    "12-parameters-are-not-time": "structure",
+    "12-parameters-are-not-time": "",
     "13-faster": "faster",
     "14-one-formula": "one_formula",
     "15-predict-yours": "predicting",

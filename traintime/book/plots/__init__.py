@@ -5,8 +5,6 @@ from traintime.book.plots.lines import (
     along,
     apart,
     crossing,
-    depths,
-    left_out,
     losses,
     one_stack,
     predicted,

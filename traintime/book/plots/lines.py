@@ -30,10 +30,6 @@ RATE = {
     "rate fixed": {"color": PALETTE[7], "marker": "o", "linestyle": "-"},
     "rate scaled": {"color": PALETTE[4], "marker": "s", "linestyle": "--"},
 }
-STRUCTURES: Looks = {
-    name: {"color": PALETTE[colour], "marker": marker}
-    for name, colour, marker in zip(("plain", "residual", "dense", "aggregated"), (7, 0, 3, 2), MARKERS, strict=False)
-}
 FRAMEWORKS = {"numpy": "NumPy", "tensorflow": "TensorFlow", "jax": "JAX"}
 ADAMS = {"adam": "dense Adam", "adam-rows": "lazy Adam", "adam-deferred": "deferred"}
 
@@ -138,11 +134,6 @@ def crossing(panels: Mapping[str, tuple[pd.DataFrame, Mapping[str, str]]]) -> Fi
 def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
     """One panel a stack: a step against one size, one line for each value of the column `how`, all of them in WAY."""
     return _by_stack(points, against, {how: look | {"marker": "o", "markersize": 4} for how, look in WAY.items()})
-
-
-def depths(points: pd.DataFrame) -> Figure:
-    """A step against the depth, a line a structure (column how), a panel a stack."""
-    return _by_stack(points, "depth", STRUCTURES)
 
 
 def _by_stack(points: pd.DataFrame, against: str, looks: Looks) -> Figure:
@@ -257,27 +248,6 @@ def _diagonal(axis: Axes, milliseconds: Sequence[float]) -> None:
     for which in "xy":
         log_axis(axis, which, milliseconds)
     axis.plot(axis.get_xlim(), axis.get_xlim(), color="0.4", linewidth=1, zorder=0)
-
-
-def left_out(networks: pd.DataFrame, predictors: Sequence[str]) -> Figure:
-    """A step as predicted without the network itself, against what was measured: a panel a predictor.
-
-    networks: columns stack, step_s, and for each of the predictors "… error", its relative error. The diagonal is a
-    perfect prediction. A prediction that is off the axis is drawn at its end.
-    """
-    ran = networks.dropna(subset="step_s")
-    ran = ran.assign(measured=ran["step_s"] * 1e3)
-    figure, axes = sheet(2.9, across=len(predictors), sharex=True)
-    for axis, name in zip(axes, predictors, strict=True):
-        _diagonal(axis, ran["measured"])
-        expected = (ran["measured"] * (1 + ran[f"{name} error"])).clip(*axis.get_ylim())
-        looks = marks(ran["stack"], markersize=4, alpha=0.8)
-        lines(axis, "measured", ran.assign(expected=expected), looks, value="expected", scale=1)
-        axis.set_title(name.replace(" of ", " of\n"))
-    axes[0].set_ylabel("predicted step (ms)")
-    figure.supxlabel("measured step (ms)")
-    legend(figure, 3)
-    return figure
 
 
 def residuals(points: pd.DataFrame) -> Figure:
