@@ -235,8 +235,7 @@ class Measurements:
     def before_the_rule(self) -> "Measurements | None":
         """The same with the runs that lost time to the host before such runs had to be repeated; None without any."""
         rows = points.before_the_rule(self.rows)
-        same = rows["disturbed"].equals(self.rows["disturbed"])
-        return None if same else Measurements(rows, self.machine, self.root, self.usual)
+        return None if rows.equals(self.rows) else Measurements(rows, self.machine, self.root, self.usual)
 
     @property
     def look(self) -> bool:

@@ -110,8 +110,9 @@ def derive_runs(table: pd.DataFrame) -> pd.DataFrame:
 
 def before_the_rule(table: pd.DataFrame) -> pd.DataFrame:
     """The invocations, of which none is disturbed by the host alone from before such ones had to be repeated."""
-    late = table.get("stolen_before_it_counted", pd.Series(False, table.index)).eq(True)
-    return table.assign(disturbed=table["disturbed"] & ~late)
+    if "stolen_before_it_counted" not in table:
+        return table
+    return table.assign(disturbed=table["disturbed"] & ~table["stolen_before_it_counted"].eq(True))
 
 
 def derive_spreads(table: pd.DataFrame) -> pd.DataFrame:
