@@ -42,7 +42,7 @@ def _files(contents: str) -> list[str]:
 
 @functools.cache
 def alone() -> list[str]:
-    """Chapters beside which nothing runs: their cells time something."""
+    """Chapters that run alone: their cells time something."""
     return [chapter for chapter, source in chapters().items() if TIMES.search(uses.code_of(source))]
 
 

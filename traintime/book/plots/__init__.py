@@ -5,7 +5,6 @@ from traintime.book.plots.lines import (
     along,
     apart,
     crossing,
-    losses,
     one_stack,
     predicted,
     ratios,
@@ -23,7 +22,6 @@ from traintime.book.plots.rows import (
     ladder,
     over_truth,
     positions,
-    seeds,
     tried,
 )
 from traintime.book.plots.special import (

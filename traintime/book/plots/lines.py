@@ -178,25 +178,6 @@ def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def losses(table: pd.DataFrame) -> Figure:
-    """Test loss against the batch, a panel for equal epochs and for equal steps, a line for each way to set the rate.
-
-    table: columns batch, way ("equal epochs, rate fixed"), loss, loss_low, loss_high.
-    """
-    table = table.rename(columns={"loss_low": "low", "loss_high": "high"})
-    table[["panel", "rate"]] = table["way"].str.split(", ", expand=True)
-    panels = list(dict.fromkeys(table["panel"]))
-    figure, axes = sheet(3.2, across=len(panels))
-    for axis, panel in zip(axes, panels, strict=True):
-        lines(axis, "batch", table[table["panel"] == panel], RATE, "rate", "loss", 1)
-        log_axis(axis, "x", table["batch"], table["batch"])
-        axis.set_title(panel)
-    axes[0].set_ylabel("loss on the test data")
-    figure.supxlabel(axis_label("batch"))
-    legend(figure, 2)
-    return figure
-
-
 def warm_up(curves: pd.DataFrame) -> Figure:
     """The first steps in units of a later one, a line for each stack. curves: index step, a column for each stack."""
     figure, (axis,) = sheet(3.2)

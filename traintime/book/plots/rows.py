@@ -113,20 +113,6 @@ def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
     return figure
 
 
-def seeds(table: pd.DataFrame) -> Figure:
-    """Accuracies of single trainings: a row for each rate and layer, a dot for each random start.
-
-    table: columns rate, layer, accuracy (shares).
-    """
-    pairs, names = under_heads(table["rate"], table["layer"])
-    figure, (axis,) = sheet(0.27 * len(names) + 0.6)
-    look = {"marker": "o", "alpha": 0.5}
-    looks = {"LSTM": look | {"color": PALETTE[1]}, "CuDNNLSTM": look | {"color": PALETTE[0]}}
-    rows(axis, table.assign(pair=pairs), ("accuracy", "pair", "layer"), names, looks, 100)
-    axis.set_xlabel("accuracy on the test data (%)")
-    return figure
-
-
 def copies(table: pd.DataFrame, rules: dict[float, str]) -> Figure:
     """Copies of the parameters held at the peak: one row a stack, a colour and marker an optimizer.
 
