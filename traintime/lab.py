@@ -201,7 +201,8 @@ def interval(
 def _spread(machine: str, stack: str, value: str) -> Spread:
     """Run-to-run error of one of a machine's stacks."""
     of_machine = _stored(machine)[1]
-    (row,) = of_machine[(of_machine["stack"] == stack) & (of_machine["value"] == value)].itertuples()
+    found = of_machine[(of_machine["stack"] == stack) & (of_machine["value"] == value)]
+    (row,) = found[found["late"] == late].itertuples()
     return Spread(row.sd, row.degrees)
 
 

@@ -59,6 +59,8 @@ def test_a_chapter_runs_from_top_to_bottom_and_shows_no_raw_role(lab, browser, c
     page = browser.new_page(viewport={"width": 1280, "height": 2400})
     page.goto(f"{lab}/lab/tree/{chapter}.ipynb?token={TOKEN}&reset")
     page.wait_for_selector(".jp-Notebook .jp-RenderedMarkdown h1", timeout=90_000)
+    # What is asked of a kernel that has not started is lost.
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=90_000)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
     deadline = time.monotonic() + 400

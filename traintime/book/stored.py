@@ -228,11 +228,8 @@ class Measurements:
     @functools.cached_property
     def before_the_rule(self) -> "Measurements | None":
         """The same with the runs that lost time to the host before such runs had to be repeated; None without any."""
-        late = self.rows.get("stolen_before_it_counted", pd.Series(False, self.rows.index)).eq(True)
-        if not late.any():
-            return None
-        rows = self.rows.assign(disturbed=self.rows["disturbed"] & ~late)
-        return Measurements(rows, self.machine, self.root, self.usual)
+        rows = points.before_the_rule(self.rows)
+        return None if rows.equals(self.rows) else Measurements(rows, self.machine, self.root, self.usual)
 
     @property
     def look(self) -> bool:

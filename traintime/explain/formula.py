@@ -15,7 +15,6 @@ from traintime.explain.terms import TERMS
 
 DRAWS = 1000  # of a fit's coefficients
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
-P, N, A = sympy.symbols("P N A", positive=True)  # of a step's Work: parameters, operations, bytes of activations
 Z = sympy.Symbol("Z", positive=True)  # pages that a step maps anew, as they were counted
 SIZES = {"V": "vocabulary", "B": "batch", "L": "length"}
 WORK = {"P": "parameters", "N": "flops", "A": "activation_bytes"}
@@ -66,10 +65,6 @@ BATCH_LINE = Formula({"F": sympy.Integer(1), "c": B})
 BATCH_AND_PAGES = Formula({**BATCH_LINE.terms, "w": Z})
 # All three sizes: a step as such, each position of a sentence, each row, each token of the batch.
 FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
-# A step as such, and one thing that a network has more or less of.
-BY_PARAMETERS = Formula({"a": sympy.Integer(1), "p": P})
-BY_OPERATIONS = Formula({"a": sympy.Integer(1), "o": N})
-BY_BYTES = Formula({"a": sympy.Integer(1), "t": A})
 # Any model's step, by the table of terms.
 _SYMBOLS = {"": sympy.Integer(1)} | {column: sympy.Symbol(letter, positive=True) for letter, column in WORK.items()}
 STEP = Formula({name: _SYMBOLS[term.amount] for name, term in TERMS.items()})

@@ -1,18 +1,13 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.book.plots.bars import held_parts, implementations, own_times, parts, shares, waits
+from traintime.book.plots.bars import held_parts, implementations, parts, shares, waits
 from traintime.book.plots.lines import (
     along,
     apart,
     crossing,
-    depths,
-    image_and_pages,
-    left_out,
-    losses,
     one_stack,
     predicted,
     ratios,
-    relative_to_one,
     residuals,
     steps,
     warm_up,
@@ -24,10 +19,8 @@ from traintime.book.plots.rows import (
     copies,
     epoch_errors,
     freed,
-    gains,
     over_truth,
     positions,
-    seeds,
     tried,
 )
 from traintime.book.plots.special import (

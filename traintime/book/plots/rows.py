@@ -110,41 +110,6 @@ def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
     return figure
 
 
-def seeds(table: pd.DataFrame) -> Figure:
-    """Accuracies of single trainings: a row for each rate and layer, a dot for each random start.
-
-    table: columns rate, layer, accuracy (shares).
-    """
-    pairs, names = under_heads(table["rate"], table["layer"])
-    figure, (axis,) = sheet(0.27 * len(names) + 0.6)
-    look = {"marker": "o", "alpha": 0.5}
-    looks = {"LSTM": look | {"color": PALETTE[1]}, "CuDNNLSTM": look | {"color": PALETTE[0]}}
-    rows(axis, table.assign(pair=pairs), ("accuracy", "pair", "layer"), names, looks, 100)
-    axis.set_xlabel("accuracy on the test data (%)")
-    return figure
-
-
-def gains(table: pd.DataFrame, claimed: float, counts: dict[str, str], counted: str) -> Figure:
-    """Speed with another allocator relative to the usual one, with its interval, one row a stack, next to a claim.
-
-    table: columns stack, ratio, low, high, faster; claimed: a ratio; counts: a number of each stack, written at the
-    right, and what they count. Hollow: not significant.
-    """
-    stacks = list(table["stack"])
-    figure, (axis,) = sheet(0.25 * len(stacks) + 0.9)
-    axis.axvline(1, color="0.4", linewidth=1)
-    axis.axvline(claimed, color="0.2", linestyle="--", linewidth=1)
-    axis.annotate("claimed", (claimed, 1.02), xycoords=("data", "axes fraction"))
-    table = table.assign(told=table["faster"].notna(), allocator="tcmalloc")
-    looks = {"tcmalloc": {"color": WAY["tcmalloc"]["color"], "marker": "o"}}
-    rows(axis, table, ("ratio", "stack", "allocator"), stacks, looks)
-    for place, stack in enumerate(stacks):
-        axis.annotate(counts.get(stack, ""), (1.02, place), xycoords=("axes fraction", "data"), va="center")
-    axis.annotate(counted, (1.02, 1.02), xycoords="axes fraction", va="bottom")
-    axis.set_xlabel("speed relative to plain glibc")
-    return figure
-
-
 def copies(table: pd.DataFrame, rules: dict[float, str]) -> Figure:
     """Copies of the parameters held at the peak: one row a stack, a colour and marker an optimizer.
 
