@@ -27,6 +27,7 @@ from traintime import paths, workloads
 from traintime.errors import InputError, unknown
 from traintime.explain import points
 from traintime.explain.statistics import Estimated, Spread, Steps
+from traintime.measuring.machine import pooled_rates, rated
 from traintime.point import Run
 from traintime.store import derived
 from traintime.store.table import table
@@ -121,6 +122,15 @@ def runs(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
     return found
 
 
+def rates(machine: str) -> dict[str, Any]:
+    """What `traintime machine` measured: `bandwidth_bytes_per_s` and `matmul_flop_per_s` (float32), medians over all
+    times, and each repeat, `bandwidth_repeats` and `matmul_repeats`. Raises NotMeasured where nobody measured them.
+    """
+    if not (times := rated(paths.MEASUREMENTS / _stored(machine)[0]["folder"].iloc[0])):
+        raise NotMeasured(f"the rates of {machine} were not measured")
+    return pooled_rates(times)
+
+
 def steps(found: pd.DataFrame, by: str, value: str = "median_s") -> pd.DataFrame:
     """Seconds per step: a row per stack, a column per value of `by`; NaN where a stack has no run.
 
@@ -155,17 +165,18 @@ def interval(
     by: str | list[str],
     function: Callable[[pd.DataFrame], Any],
     value: str = "median_s",
-    each: str = "stack",
+    each: str | list[str] = "stack",
 ) -> pd.DataFrame:
     """A function of steps with its 95 % interval: columns value, low, high, degrees (of freedom); a row per stack.
 
     The interval has the run-to-run error of the stack, and what differs between sweeps as far as it does not cancel
     (explain.statistics.Steps). by: the field or fields in which the steps differ; function: of a frame of seconds as
     `steps` gives it, a column per value of these, it gives a number per row; value: as for `steps`; each: what has a
-    row of its own. A row for which the function finds a step missing (KeyError) is left out. Raises NotMeasured where
-    all are, InputError where runs of one step differ in more than `by`.
+    row of its own, a field or several. A row for which the function finds a step missing (KeyError) is left out. Raises
+    NotMeasured where all are, InputError where runs of one step differ in more than `by`.
     """
-    rows = {}
+    rows: dict[Any, dict[str, float]] = {}
+    step: dict[Any, pd.DataFrame] = {}
     for name, group in found.groupby(each):
         step = dict(list(group.groupby(by)))
         if mixed := [runs for runs in step.values() if len(runs[["stack", "key"]].drop_duplicates()) > 1]:
@@ -190,7 +201,8 @@ def interval(
 def _spread(machine: str, stack: str, value: str) -> Spread:
     """Run-to-run error of one of a machine's stacks."""
     of_machine = _stored(machine)[1]
-    (row,) = of_machine[(of_machine["stack"] == stack) & (of_machine["value"] == value)].itertuples()
+    found = of_machine[(of_machine["stack"] == stack) & (of_machine["value"] == value)]
+    (row,) = found[found["late"] == late].itertuples()
     return Spread(row.sd, row.degrees)
 
 
@@ -203,6 +215,12 @@ class Verdict:
 
     def __str__(self) -> str:
         return WORDS[self.holds]
+
+    def __and__(self, other: "Verdict") -> "Verdict":
+        """Both at once: it holds where each does."""
+        parts = self.holds, other.holds
+        holds = False if False in parts else None if None in parts else True
+        return Verdict(holds, f"{self.figure}; {other.figure}")
 
 
 def between(found: pd.DataFrame, low: float = -np.inf, high: float = np.inf, spec: str = ".2f") -> Verdict:

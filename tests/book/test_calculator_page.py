@@ -317,7 +317,7 @@ def test_the_worst_miss_stands_beside_the_answer_and_leads_to_where_it_was(opene
     text = f"Worst miss on this machine and stack so far: {its['off']}, at {its['where']}."
     assert text in said.inner_text()
     said.locator("a").click()
-    tab.get_by_text("A step, measured").wait_for()
+    tab.locator("[data-part=step-label]", has_text="A step, measured").wait_for()
     settings = Settings(machine=machine, stack=stack, epochs=7, **its["at"])
     same(answered(tab), settings)
     assert shown(tab, "step")[2].endswith(its["off"])

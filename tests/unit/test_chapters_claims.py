@@ -49,7 +49,7 @@ POOR = made_up(("numpy", {"vocabulary": 1_000}, 1.0, {"peak_bytes": np.nan}))
 TABLES = dict(tables_of_a_machine())
 HAVE_ROWS = {"measuring.floor_table"}  # of what was measured of one point
 # These fail where a machine has no rates or was never described, since no page asks them of such a machine.
-OF_A_DESCRIBED_ONE = {"devices.hardware_table", "one_formula.parts_table"}
+OF_A_DESCRIBED_ONE = {"one_formula.parts_table"}
 
 
 @pytest.mark.parametrize("name", sorted(TABLES.keys() - HAVE_ROWS - OF_A_DESCRIBED_ONE))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from traintime import lab, paths
 from traintime.errors import InputError
 from traintime.explain import points
-from traintime.lab import NotMeasured, Verdict, between, interval, judge, runs, same_rounds, steps, time_step
+from traintime.lab import NotMeasured, Verdict, between, interval, judge, rates, runs, same_rounds, steps, time_step
 from traintime.point import make_point
 from traintime.store import records
 
@@ -96,6 +96,20 @@ def test_only_rounds_that_measured_everything_are_compared():
         same_rounds(found, "batch")
 
 
+def test_the_rates_of_a_machine_are_medians_over_all_times_and_every_repeat(known, monkeypatch):
+    known(made((100, 1, 1.0)))
+    times = [
+        {"bandwidth_bytes_per_s": of, "bandwidth_repeats": [of], "matmul_flop_per_s": 7.0} for of in (1.0, 9.0, 2.0)
+    ]
+    monkeypatch.setattr(lab, "rated", lambda folder: times if folder.name == "made-up" else [])
+    found = rates("made-up")
+    assert (found["bandwidth_bytes_per_s"], found["matmul_flop_per_s"]) == (2.0, 7.0)
+    assert (found["bandwidth_repeats"], found["matmul_repeats"]) == ([1.0, 9.0, 2.0], [])
+    times.clear()
+    with pytest.raises(NotMeasured, match="rates of made-up"):
+        rates("made-up")
+
+
 # What may be said of them
 
 
@@ -156,8 +170,11 @@ def test_a_row_may_be_a_whole_machine_and_a_missing_step_leaves_a_row_out(known)
     ratio = interval(found, ["stack", "batch"], lambda t: t["2026-jax", 8] / t["numpy", 8], each="machine")
     assert ratio["value"].to_dict() == pytest.approx({"made-up": 2})
     assert ratio["low"].isna().all(), "one run tells nothing of how far two land apart"
-    with pytest.raises(NotMeasured):
-        interval(found, "batch", lambda t: t[32])
+    each = interval(found, "batch", lambda t: t.iloc[:, 0], each=["stack", "batch"])["value"]
+    assert each.to_dict() == pytest.approx({("2026-jax", 8): 2, ("numpy", 8): 1, ("numpy", 1024): 3})
+    for runs_ in (found, found[:0]):
+        with pytest.raises(NotMeasured):
+            interval(runs_, "batch", lambda t: t[32])
 
 
 def test_what_differs_in_more_than_it_is_said_to_is_not_pooled(known):
@@ -193,6 +210,12 @@ def sure(*ends):
 def test_a_claim_holds_where_every_interval_lies_between_the_limits(found, expected, figure):
     verdict = between(found, 1, 3, ".1f")
     assert (str(verdict), verdict.figure) == (expected, figure)
+
+
+@pytest.mark.parametrize(("other", "both"), [(True, True), (None, None), (False, False)])
+def test_two_verdicts_at_once_hold_where_each_does(other, both):
+    assert Verdict(True, "a 2") & Verdict(other, "b 3") == Verdict(both, "a 2; b 3")
+    assert (Verdict(None) & Verdict(other)).holds is (None if other else other)
 
 
 def test_a_verdict_is_shown_and_kept(monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 
 from traintime import paths
 from traintime.book import external, original
-from traintime.explain import formula, statistics
+from traintime.explain import statistics
 
 
 @pytest.mark.parametrize("path", sorted(paths.ORIGINAL.glob("*.csv")), ids=lambda path: path.stem)
@@ -66,11 +66,6 @@ def test_every_published_figure_names_its_unit_and_source():
     assert (rows.groupby("device")["kind"].nunique() == 1).all()
 
 
-def test_the_ratio_of_two_fits_lies_between_the_ratios_of_their_coefficients(fits):
-    rows = pd.DataFrame({"vocabulary": [1, 280_000, 10**9], "batch": [1, 100, 1]})
-    ratios = formula.ratio(fits["CPU"], fits["GPU"], rows)
-    terms = [fits["CPU"].coefficients[name] / fits["GPU"].coefficients[name] for name in "abc"]
-    assert ratios["ratio"].between(min(terms), max(terms)).all()
-    assert (ratios["low"] <= ratios["ratio"]).all()
-    assert (ratios["ratio"] <= ratios["high"]).all()
-    assert ratios["ratio"].iloc[2] == pytest.approx(terms[1], rel=1e-3), "a large vocabulary: the rows' own ratio"
+def test_cudnns_lstm_took_its_three_passes_on_each_card():
+    layer = external.cudnn_lstm().query("units == 4096 and batch == 32").set_index("device")["step_s"]
+    assert (layer["V100-SXM2"], layer["TitanX-Maxwell"]) == pytest.approx((0.027754, 0.158102))

@@ -144,8 +144,8 @@ def test_one_way_of_measuring_a_configuration_counts(others, expected):
 
 def test_the_table_of_runs_holds_what_every_page_uses():
     """Each run's time in its stretch of a sweep, of all configurations on all machines; and the stacks' errors."""
-    found = derived.read("runs")
-    spreads = derived.read("spreads", "machine", "stack", "value")
+    found, spreads = derived.read("runs").query("not late"), derived.read("spreads").query("not late")
+    spreads = spreads.set_index(["machine", "stack", "value"])
     groups = dict(list(found.groupby(["folder", "stack", "key"])))
     for machine in stored.named():
         book = stored.of(machine)

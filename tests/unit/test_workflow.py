@@ -143,7 +143,7 @@ def test_ctrl_c_ends_snakemake_and_what_it_runs_however_it_answers(building, gon
     build, pids = building
     build.send_signal(signal.SIGINT)
     assert all(gone(pid, 60) for pid in pids)
-    assert build.wait(10) != 0
+    assert build.wait(60) != 0
 
 
 def test_a_snakemake_that_hangs_ends_with_a_killed_build(building, gone):

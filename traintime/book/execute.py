@@ -18,15 +18,15 @@ from papermill.execute import remove_error_markers
 from papermill.iorw import load_notebook_node
 
 from traintime import paths
-from traintime.book import PROFILE, RESULTS, numbers
+from traintime.book import PROFILE, RESULTS, numbers, uses
 from traintime.errors import unknown
 from traintime.measuring import sweep
 
 ALLOWED = ["NotMeasured", "NameError"]  # errors of a cell after which a notebook goes on, see lab.NotMeasured
 WIDEST = 79  # characters of a line of code that fit a page
 USUAL_S = (10, 26)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
-# The same of those beside which nothing runs: they time what they show.
-ALONE = {"05-batch-size": (20, 45), "15-predict-yours": (45, 90)}
+ALONE_S = (20, 60)  # the same of those beside which nothing runs
+TIMES = re.compile(r"\btime_step\(|\bperf_counter\(|\bsubprocess\.|\btraintime\.estimate\(")  # what a cell times with
 
 
 def chapters() -> dict[str, Path]:
@@ -38,6 +38,12 @@ def chapters() -> dict[str, Path]:
 @functools.cache  # a build asks some five hundred times
 def _files(contents: str) -> list[str]:
     return [chapter["file"] for part in yaml.safe_load(contents)["parts"] for chapter in part["chapters"]]
+
+
+@functools.cache
+def alone() -> list[str]:
+    """Chapters that run alone: their cells time something."""
+    return [chapter for chapter, source in chapters().items() if TIMES.search(uses.code_of(source))]
 
 
 def parameters(profile: str, chapter: str) -> dict[str, Any]:
@@ -166,8 +172,8 @@ def about(left: Iterable[str], seconds: dict[str, float]) -> str:
     """How long these chapters will take. seconds: what chapters took before; one that never ran here has a range."""
     ends = []
     for end in (0, 1):
-        each = {chapter: seconds.get(chapter, ALONE.get(chapter, USUAL_S)[end]) for chapter in left}
-        total = sum(each[chapter] / (1 if chapter in ALONE else 2) for chapter in each)  # others two at a time
+        each = {chapter: seconds.get(chapter, (ALONE_S if chapter in alone() else USUAL_S)[end]) for chapter in left}
+        total = sum(each[chapter] / (1 if chapter in alone() else 2) for chapter in each)  # others two at a time
         ends.append(f"{total / 60:.0f} min" if total > 100 else f"{10 * math.ceil(total / 10)} s")
     return f"about {ends[0]}" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 

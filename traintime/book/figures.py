@@ -6,14 +6,16 @@ from matplotlib.figure import Figure
 
 from traintime import paths
 from traintime.book import original, plots, stored
-from traintime.book.chapters import length, vocabulary
+from traintime.book.chapters import vocabulary
+from traintime.book.stored import ANY
 
 
 def front() -> Figure:
     """The puzzle and its solution on one stack, for the front page."""
-    found = length.by_length(stored.of())
+    found = stored.of().points(stack="2026-tensorflow", vocabulary=[1_000, 280_000], length=ANY, frozen=[False, True])
+    found["how"] = found["how"].where(found["vocabulary"] == 280_000, "1K rows")
     names = {"adam": "280K rows, trained", "frozen": "280K rows, frozen", "1K rows": "1K rows, trained"}
-    return plots.one_stack(found[found["stack"] == "2026-tensorflow"], "length", names)
+    return plots.one_stack(found, "length", names)
 
 
 DRAWN = {
@@ -22,10 +24,6 @@ DRAWN = {
     "front": front,
     # A step against the vocabulary, all stacks of the reference machine.
     "vocabulary": lambda: plots.steps(vocabulary.by_vocabulary(stored.of())),
-    # The same with the embedding frozen and with plain SGD.
-    "interventions": lambda: plots.ways(vocabulary.intervened(stored.of())),
-    # A step against sentence length, as it is and with each cause of the fixed part taken away.
-    "length": lambda: plots.ways(length.by_length(stored.of()), against="length"),
 }
 
 

@@ -115,12 +115,6 @@ def sentinel_of(machine: str) -> pd.DataFrame:
     return kept.table(f"{machine}-sentinel", _key(machine), lambda: table(paths.MEASUREMENTS, machine, sentinel=True))
 
 
-def on_gpus(**wanted: Any) -> pd.DataFrame:
-    """Stored points on the GPU of any machine of the book, whichever kernel ran the LSTM; empty without one."""
-    found = [of(name).points(**{"device": "gpu", "kernel": ANY} | wanted) for name in sorted(named())]
-    return pd.concat([each for each in found if len(each)] or found[:1], ignore_index=True)
-
-
 def how(found: pd.DataFrame) -> pd.Series:
     """How the table is trained in each row, as `Rnn.how` names it."""
     # Another workload's rows have no such fields, or a missing value in them.
@@ -234,11 +228,8 @@ class Measurements:
     @functools.cached_property
     def before_the_rule(self) -> "Measurements | None":
         """The same with the runs that lost time to the host before such runs had to be repeated; None without any."""
-        late = self.rows.get("stolen_before_it_counted", pd.Series(False, self.rows.index)).eq(True)
-        if not late.any():
-            return None
-        rows = self.rows.assign(disturbed=self.rows["disturbed"] & ~late)
-        return Measurements(rows, self.machine, self.root, self.usual)
+        rows = points.before_the_rule(self.rows)
+        return None if rows.equals(self.rows) else Measurements(rows, self.machine, self.root, self.usual)
 
     @property
     def look(self) -> bool:
@@ -269,15 +260,8 @@ class Measurements:
 
     @functools.cached_property
     def rates(self) -> dict[str, Any]:
-        """Bytes and float32 operations a second: medians over all times that they were measured, and every repeat.
-
-        One time is not enough: on a shared host the memory's rate has nearly doubled from one hour to the next.
-        Raises KeyError where nobody measured them.
-        """
-        times = self._beside("rates.json") or [self.description["rates"]]
-        medians = {name: float(np.median([each[name] for each in times])) for name in machine.RATES if name in times[0]}
-        repeats = {name: [one for each in times for one in each.get(name, [])] for name in machine.REPEATS}
-        return medians | repeats
+        """What measuring.machine.pooled_rates gives. Raises KeyError where nobody measured them."""
+        return machine.pooled_rates(self._beside("rates.json") or [self.description["rates"]])
 
     def _beside(self, name: str) -> Any:
         """A file next to the machine's measurements, or None where there is none."""

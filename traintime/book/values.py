@@ -2,7 +2,7 @@
 
     claim(5, "With the table frozen, a row costs less than 5 % …", lambda book: shares(book, "frozen") < 0.05)
 
-judges, and in a chapter's text `{eval}` with `vocabulary.shares(book, "frozen").most` writes the largest share.
+judges, and in a chapter's text `{eval}` with `shares(book, "frozen").most` writes the largest share.
 """
 
 import functools
@@ -108,13 +108,6 @@ class Values(Mapping[str, Value]):
     def most(self) -> Value:
         """The largest."""
         return self.in_order[-1]
-
-    @property
-    def extremes(self) -> tuple[Value, Value]:
-        """The smallest and the largest of two or more. Raises KeyError for fewer."""
-        if len(self) < 2:
-            raise KeyError("fewer than two were measured")
-        return self.least, self.most
 
     @property
     def next_most(self) -> Value:

@@ -71,7 +71,7 @@ def _make(profile: str, given: dict[str, dict]) -> None:
         (BUILD / "built").unlink(missing_ok=True)
     left, seconds = execute.stale(work), execute.durations(work)
     write_atomically(
-        work / "plan.json", json.dumps({"book": list(given), "alone": list(execute.ALONE), "seconds": seconds})
+        work / "plan.json", json.dumps({"book": list(given), "alone": execute.alone(), "seconds": seconds})
     )
     if left:
         execute.say(f"{len(left)} of {len(given)} chapters to run, {execute.about(left, seconds)}; then the pages")

@@ -10,12 +10,11 @@ import sympy
 from scipy.special import erf
 
 from traintime.explain.least_squares import Array, left_out, solve
-from traintime.explain.statistics import LEVEL, Interval, Spread, central
+from traintime.explain.statistics import Interval, Spread, central
 from traintime.explain.terms import TERMS
 
 DRAWS = 1000  # of a fit's coefficients
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
-P, N, A = sympy.symbols("P N A", positive=True)  # of a step's Work: parameters, operations, bytes of activations
 Z = sympy.Symbol("Z", positive=True)  # pages that a step maps anew, as they were counted
 SIZES = {"V": "vocabulary", "B": "batch", "L": "length"}
 WORK = {"P": "parameters", "N": "flops", "A": "activation_bytes"}
@@ -66,10 +65,6 @@ BATCH_LINE = Formula({"F": sympy.Integer(1), "c": B})
 BATCH_AND_PAGES = Formula({**BATCH_LINE.terms, "w": Z})
 # All three sizes: a step as such, each position of a sentence, each row, each token of the batch.
 FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
-# A step as such, and one thing that a network has more or less of.
-BY_PARAMETERS = Formula({"a": sympy.Integer(1), "p": P})
-BY_OPERATIONS = Formula({"a": sympy.Integer(1), "o": N})
-BY_BYTES = Formula({"a": sympy.Integer(1), "t": A})
 # Any model's step, by the table of terms.
 _SYMBOLS = {"": sympy.Integer(1)} | {column: sympy.Symbol(letter, positive=True) for letter, column in WORK.items()}
 STEP = Formula({name: _SYMBOLS[term.amount] for name, term in TERMS.items()})
@@ -124,21 +119,8 @@ def fit(formula: Formula, rows: pd.DataFrame, seconds: Array, drawn: Array) -> F
     return Fit(formula, coefficients, pd.DataFrame(draws, columns=list(coefficients)), errors)
 
 
-def ratio(above: Fit, below: Fit, rows: pd.DataFrame) -> pd.DataFrame:
-    """Predicted seconds of one fit over another's in each row: columns ratio, low, high.
-
-    Both have as many draws, and errors of their own (other seeds) where they share no runs.
-    """
-    over, under = (fit.draws.to_numpy() @ fit.formula.design(rows).T for fit in (above, below))
-    low, high = np.quantile(over / under, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    value = above.predict(rows) / below.predict(rows)
-    return pd.DataFrame(
-        {"ratio": value, "low": np.minimum(low, value), "high": np.maximum(high, value)}, index=rows.index
-    )
-
-
 def price_ratio(above: Fit, below: Fit, name: str) -> Interval:
-    """One fit's coefficient over the same one of another; draw by draw, as in `ratio`."""
+    """One fit's coefficient over the same one of another, draw by draw. Both fits have as many draws."""
     drawn = above.draws[name].to_numpy() / below.draws[name].to_numpy()
     return central(drawn, above.coefficients[name] / below.coefficients[name])
 

@@ -99,8 +99,8 @@ def derive_runs(table: pd.DataFrame) -> pd.DataFrame:
     """
     titles = pd.read_csv(paths.MEASUREMENTS / "machines.csv").set_index("machine")["title"]
     table = table[table["machine"].isin(titles.index)]
-    before = table.assign(disturbed=table["disturbed"] & ~table["stolen_before_it_counted"])
-    found = pd.concat([that_count(table).assign(late=False), that_count(before).assign(late=True)])
+    late = that_count(before_the_rule(table)).assign(late=True)
+    found = pd.concat([that_count(table).assign(late=False), late])
     found = found.rename(columns={"machine": "folder"}).drop_duplicates(["folder", *IDENTITY[2:-1]])
     found = found.assign(machine=found["folder"].map(titles))
     fields_of_points = [name for name in ("workload", *fields()) if name in found]
@@ -108,20 +108,26 @@ def derive_runs(table: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values(["machine", "stack", "key"], kind="stable", ignore_index=True)
 
 
+def before_the_rule(table: pd.DataFrame) -> pd.DataFrame:
+    """The invocations, of which none is disturbed by the host alone from before such ones had to be repeated."""
+    if "stolen_before_it_counted" not in table:
+        return table
+    return table.assign(disturbed=table["disturbed"] & ~table["stolen_before_it_counted"].eq(True))
+
+
 def derive_spreads(table: pd.DataFrame) -> pd.DataFrame:
     """The table `spreads`: run-to-run error of each machine's stacks, of medians, mean steps and peaks of memory,
     history included.
 
-    Columns: machine (its folder), stack, value (median_s, step_s or peak_bytes), sd (of logarithms), degrees (of
-    freedom).
+    Columns: late (of `runs`), machine (its folder), stack, value (median_s, step_s or peak_bytes), sd (of logarithms),
+    degrees (of freedom).
     """
-    times = counted(table.assign(protocol=""))
-    rows = [
-        {"machine": machine, "stack": stack, "value": value, "sd": spread.sd, "degrees": spread.degrees}
-        for value in ("median_s", "step_s", "peak_bytes")
-        for (machine, stack), spread in sorted(pooled_spreads(times, value).items())
-    ]
-    return pd.DataFrame(rows, columns=["machine", "stack", "value", "sd", "degrees"])
+    rows = []
+    for late, times in ((False, table), (True, before_the_rule(table))):
+        for value in ("median_s", "step_s", "peak_bytes"):
+            for (machine, stack), spread in sorted(pooled_spreads(counted(times.assign(protocol="")), value).items()):
+                rows.append((late, machine, stack, value, spread.sd, spread.degrees))
+    return pd.DataFrame(rows, columns=["late", "machine", "stack", "value", "sd", "degrees"])
 
 
 def runs(invocations: pd.DataFrame, value: str = "median_s") -> "pd.Series[float]":

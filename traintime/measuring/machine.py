@@ -143,6 +143,15 @@ def rated(folder: Path) -> list[dict[str, Any]]:
     return [each.model_dump(exclude_unset=True) for each in before]
 
 
+def pooled_rates(times: list[dict[str, Any]]) -> dict[str, Any]:
+    """Bytes and float32 operations a second: medians over all times that they were measured, and every repeat.
+
+    One time is not enough: on a shared host the memory's rate has nearly doubled from one hour to the next.
+    """
+    medians = {name: float(np.median([each[name] for each in times])) for name in RATES if name in times[0]}
+    return medians | {name: [one for each in times for one in each.get(name, [])] for name in REPEATS}
+
+
 def further_key(machine: dict[str, Any]) -> str:
     """The key of a machine whose usual key another one has."""
     return f"{key(machine)}-stepping{machine.get('stepping')}"

@@ -9,21 +9,21 @@ from traintime.book.claims import REGISTERED, Claim
 MODULES = {
     "01-the-question": "question",
     "02-how-we-measure": "measuring",
-    "03-vocabulary": "vocabulary",
-    "04-memory-pool": "pool",
-    "05-batch-size": "",  # its notebook judges by itself (lab.judge)
-    "06-sentence-length": "length",
+    "03-vocabulary": "",  # its notebook judges by itself (lab.judge)
+    "04-memory-pool": "",
+    "05-batch-size": "",
+    "06-sentence-length": "",
     "07-theano-vs-tensorflow": "generations",
     "08-fused-lstm": "fused",
-    "09-cpu-vs-gpu": "devices",
-    "10-numpy-batches": "numpy_batches",
+    "09-cpu-vs-gpu": "",
+    "10-numpy-batches": "",
     "11-memory": "",
-    "12-parameters-are-not-time": "structure",
+    "12-parameters-are-not-time": "",
     "13-faster": "faster",
     "14-one-formula": "one_formula",
     "15-predict-yours": "predicting",
     "16-beat-the-formula": "rows",
-    "17-fused-learns": "fused_learns",
+    "17-fused-learns": "",
 }
 # Claims of a chapter that was divided: data and documents name them by their old numbers, the other chapter shows them.
 MOVED = dict.fromkeys(("08.8", "08.9", "08.17", "08.21"), "17-fused-learns")

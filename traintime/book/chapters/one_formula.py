@@ -20,6 +20,7 @@ from traintime.point import make_point
 
 DOCUMENT = {"vocabulary": 280_000, "batch": 100, "length": 25}
 AT = DOCUMENT | {"vocabulary": 200_000}  # where every stack was measured under both allocators
+BENT = ("2020-tensorflow", "2026-torch", "numpy")  # where a row of a large table costs more under glibc (chapter 4)
 claim = claims.of_chapter("14")
 
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from IPython.display import HTML
 
-from traintime.book import claims, external, original, page, stored
+from traintime.book import claims, external, original, stored
 from traintime.book.chapters.vocabulary import bytes_a_row
 from traintime.book.claims import Finding
 from traintime.book.stored import ANY, Measurements
@@ -198,35 +197,6 @@ def _epoch(coefficients: Mapping[str, Any], tokens: int, grown: Any) -> Any:
     a, b, c = (coefficients[name] for name in "abc")
     rows, batch = FAVOURITE.iloc[0]
     return (a * (1 - grown + grown * ratio) + b * rows + c * batch * ratio) * SENTENCES / batch
-
-
-@functools.cache
-def epoch_draws() -> pd.DataFrame:
-    """Draws of an epoch's seconds, a column a device and length of the lost table, from the other two tables.
-
-    What does not grow is the rows; what grows is the sentences' part. Of the fixed part, launching an LSTM's operations
-    is paid for each word, and nobody knows how much of it there was: anything between none and all.
-    """
-    drawn = {device: fit.draws for device, fit in original.s0_fits().items()}
-    grown = np.random.default_rng(0).uniform(0, 1, len(drawn["GPU"]))
-    return pd.DataFrame({(device, at): _epoch(drawn[device], at, grown) for device in drawn for at in LENGTHS})
-
-
-def lost_table() -> HTML:
-    """The lost table, an epoch by length and device, as far as the other two determine it: the middle and 95 % of
-    `epoch_draws`.
-    """
-    quantiles = epoch_draws().quantile([0.025, 0.5, 0.975]).T.set_axis(["low", "middle", "high"], axis=1)
-    texts = pd.Series({name: page.span(row, "middle", ",.0f") for name, row in quantiles.iterrows()})
-    table = texts.rename_axis(["device", "length"]).unstack("device").reset_index()
-    heads = {device: f"{device}, s an epoch" for device in ("CPU", "GPU")}
-    return page.columns(table, fold="The lost table, reconstructed", length="length", **heads)
-
-
-def doubled(device: str) -> str:
-    """How many times as long an epoch of twice the 2017 post's length takes: the ends of 95 % of the draws."""
-    low, high = (epoch_draws()[device, 50] / epoch_draws()[device, 25]).quantile([0.025, 0.975])
-    return f"{low:.2f} to {high:.2f}"
 
 
 # What the page shows

@@ -1,18 +1,13 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.book.plots.bars import implementations, own_times, parts, shares, waits
+from traintime.book.plots.bars import implementations, parts, shares, waits
 from traintime.book.plots.lines import (
     along,
     apart,
     crossing,
-    depths,
-    image_and_pages,
-    left_out,
-    losses,
     one_stack,
     predicted,
     ratios,
-    relative_to_one,
     residuals,
     steps,
     warm_up,
@@ -22,21 +17,14 @@ from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.rows import (
     causes,
     epoch_errors,
-    exponents,
-    gains,
-    ladder,
     over_truth,
     positions,
-    seeds,
     tried,
 )
 from traintime.book.plots.special import (
-    cards,
     document_tables,
     drawing,
     length_band,
-    roofline,
     sentinel,
-    speed_ups,
     timeline,
 )

@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from traintime.book.plots.look import (
-    BACKEND,
     OF_WAY,
     PART,
     Looks,
@@ -85,22 +84,6 @@ def waits(table: pd.DataFrame) -> Figure:
     bars(axis, both.set_axis(table["feed"]), FEED)
     axis.set_xlabel("time per step (ms)")
     legend(figure, 2)
-    return figure
-
-
-def own_times(profiles: dict[str, pd.DataFrame]) -> Figure:
-    """What each function took itself, a panel a profile and a bar a function, with its calls; one scale for all.
-
-    profiles: name -> columns function, calls (a step), image_s (seconds an image).
-    """
-    figure, axes = sheet(0.22 * sum(map(len, profiles.values())) + 0.4 * len(profiles) + 0.3, down=len(profiles))
-    for axis, (name, rows) in zip(axes, profiles.items(), strict=True):
-        bars(axis, (rows.set_index("function")[["image_s"]] * 1e6), {"image_s": {"color": BACKEND["numpy"]}})
-        axis.bar_label(axis.containers[0], [f"{calls:,.3g} ×" for calls in rows["calls"]], padding=3)
-        axis.set_title(name)
-    longest = max(rows["image_s"].max() for rows in profiles.values()) * 1e6
-    axes[0].set_xlim(0, 1.25 * longest)  # room for the calls
-    figure.supxlabel("own time per image (µs); at each bar its calls per step")
     return figure
 
 

@@ -30,23 +30,6 @@ RATE = {
     "rate fixed": {"color": PALETTE[7], "marker": "o", "linestyle": "-"},
     "rate scaled": {"color": PALETTE[4], "marker": "s", "linestyle": "--"},
 }
-STRUCTURES: Looks = {
-    name: {"color": PALETTE[colour], "marker": marker}
-    for name, colour, marker in zip(("plain", "residual", "dense", "aggregated"), (7, 0, 3, 2), MARKERS, strict=False)
-}
-# Of a network in NumPy: one colour in both figures; where memory is pooled its line has the colour of tcmalloc.
-SOURCES: Looks = {
-    "question": {"color": "0.1", "marker": "s"},
-    "ours, glibc": {"color": BACKEND["numpy"], "marker": "o"},
-    "ours, tcmalloc": WAY["tcmalloc"] | {"marker": "^"},
-    "ours, TensorFlow": {"color": BACKEND["tensorflow"], "marker": "D"},
-}
-IMAGES: Looks = {
-    "at once, glibc": SOURCES["ours, glibc"],
-    "at once, tcmalloc": SOURCES["ours, tcmalloc"],
-    "in blocks of 16": {"color": PALETTE[2], "marker": "v", "linestyle": "-."},
-    "one by one": {"color": PALETTE[4], "marker": "P", "linestyle": ":"},
-}
 FRAMEWORKS = {"numpy": "NumPy", "tensorflow": "TensorFlow", "jax": "JAX"}
 ADAMS = {"adam": "dense Adam", "adam-rows": "lazy Adam", "adam-deferred": "deferred"}
 
@@ -153,11 +136,6 @@ def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
     return _by_stack(points, against, {how: look | {"marker": "o", "markersize": 4} for how, look in WAY.items()})
 
 
-def depths(points: pd.DataFrame) -> Figure:
-    """A step against the depth, a line a structure (column how), a panel a stack."""
-    return _by_stack(points, "depth", STRUCTURES)
-
-
 def _by_stack(points: pd.DataFrame, against: str, looks: Looks) -> Figure:
     ran = points.dropna(subset="step_s")
     stacks = list(dict.fromkeys(points["stack"]))
@@ -197,54 +175,6 @@ def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
     log_axis(axes[0], "y", ends.to_numpy(float).ravel(), [0.25, 0.5, 1, 2, 4, 8])
     axes[0].set_ylabel("ratio of the two steps")
     legend(figure, 1)
-    return figure
-
-
-def losses(table: pd.DataFrame) -> Figure:
-    """Test loss against the batch, a panel for equal epochs and for equal steps, a line for each way to set the rate.
-
-    table: columns batch, way ("equal epochs, rate fixed"), loss, loss_low, loss_high.
-    """
-    table = table.rename(columns={"loss_low": "low", "loss_high": "high"})
-    table[["panel", "rate"]] = table["way"].str.split(", ", expand=True)
-    panels = list(dict.fromkeys(table["panel"]))
-    figure, axes = sheet(3.2, across=len(panels))
-    for axis, panel in zip(axes, panels, strict=True):
-        lines(axis, "batch", table[table["panel"] == panel], RATE, "rate", "loss", 1)
-        log_axis(axis, "x", table["batch"], table["batch"])
-        axis.set_title(panel)
-    axes[0].set_ylabel("loss on the test data")
-    figure.supxlabel(axis_label("batch"))
-    legend(figure, 2)
-    return figure
-
-
-def relative_to_one(images: pd.DataFrame) -> Figure:
-    """Time per image relative to a batch of one, a line a program, named at its end.
-
-    images: columns name (of SOURCES), batch, ratio, low, high.
-    """
-    figure, (axis,) = sheet(3.0)
-    log_axis(axis, "x", images["batch"], images["batch"])
-    axis.set(ylim=(-0.05, 1.2), xlabel="batch (images)", ylabel="time per image,\nrelative to a batch of one")
-    label_ends(axis, lines(axis, "batch", images, SOURCES, "name", "ratio", 1))
-    return figure
-
-
-def image_and_pages(images: pd.DataFrame) -> Figure:
-    """Time per image and fresh pages per image against the batch, a panel each and a line a way of running a step.
-
-    images: columns how (of IMAGES), batch, image_s, low, high (s per image), image_pages.
-    """
-    figure, (times, pages) = sheet(3.1, across=2, sharey=False)
-    lines(times, "batch", images, IMAGES, "how", "image_s", 1e6)
-    lines(pages, "batch", images.drop(columns=["low", "high"]), IMAGES, "how", "image_pages", 1)
-    for axis in (times, pages):
-        log_axis(axis, "x", images["batch"], images["batch"])
-    times.set(ylim=(0, None), ylabel="time per image (µs)")
-    pages.set(ylim=(-1, None), ylabel="fresh pages per image")
-    figure.supxlabel("batch (images)")
-    legend(figure, 2)
     return figure
 
 
@@ -299,27 +229,6 @@ def _diagonal(axis: Axes, milliseconds: Sequence[float]) -> None:
     for which in "xy":
         log_axis(axis, which, milliseconds)
     axis.plot(axis.get_xlim(), axis.get_xlim(), color="0.4", linewidth=1, zorder=0)
-
-
-def left_out(networks: pd.DataFrame, predictors: Sequence[str]) -> Figure:
-    """A step as predicted without the network itself, against what was measured: a panel a predictor.
-
-    networks: columns stack, step_s, and for each of the predictors "… error", its relative error. The diagonal is a
-    perfect prediction. A prediction that is off the axis is drawn at its end.
-    """
-    ran = networks.dropna(subset="step_s")
-    ran = ran.assign(measured=ran["step_s"] * 1e3)
-    figure, axes = sheet(2.9, across=len(predictors), sharex=True)
-    for axis, name in zip(axes, predictors, strict=True):
-        _diagonal(axis, ran["measured"])
-        expected = (ran["measured"] * (1 + ran[f"{name} error"])).clip(*axis.get_ylim())
-        looks = marks(ran["stack"], markersize=4, alpha=0.8)
-        lines(axis, "measured", ran.assign(expected=expected), looks, value="expected", scale=1)
-        axis.set_title(name.replace(" of ", " of\n"))
-    axes[0].set_ylabel("predicted step (ms)")
-    figure.supxlabel("measured step (ms)")
-    legend(figure, 3)
-    return figure
 
 
 def residuals(points: pd.DataFrame) -> Figure:

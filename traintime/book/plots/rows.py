@@ -8,11 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from traintime.book.plots.look import (
-    DASHES,
-    DEVICE,
-    PALETTE,
-    SOURCE,
-    WAY,
     Looks,
     errors,
     legend,
@@ -72,22 +67,6 @@ def tried(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def exponents(table: pd.DataFrame) -> Figure:
-    """Apparent exponents with their intervals: one row a way, one marker a stack, proportion at 1.
-
-    table: columns stack, how, exponent, low, high.
-    """
-    names = {how: look.get("label", how) for how, look in WAY.items() if how in set(table["how"])}
-    figure, (axis,) = sheet(0.4 * len(names) + 1.2)
-    of_way = table[table["how"].isin(list(names))].assign(name=table["how"].map(names))
-    rows(axis, of_way, ("exponent", "name", "stack"), list(names.values()), marks(table["stack"]))
-    axis.axvline(1, color="0.4", linestyle="--", linewidth=1)
-    axis.set_xlim(0, 1.1)
-    figure.supxlabel("apparent exponent (1: proportional time, 0: no effect)")
-    legend(figure, 3)
-    return figure
-
-
 def positions(prices: pd.DataFrame, floors: dict[int, float]) -> Figure:
     """Microseconds that one more time step takes: a row a stack, a marker a way of running the layer, a panel a batch.
 
@@ -125,41 +104,6 @@ def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
     return figure
 
 
-def seeds(table: pd.DataFrame) -> Figure:
-    """Accuracies of single trainings: a row for each rate and layer, a dot for each random start.
-
-    table: columns rate, layer, accuracy (shares).
-    """
-    pairs, names = under_heads(table["rate"], table["layer"])
-    figure, (axis,) = sheet(0.27 * len(names) + 0.6)
-    look = {"marker": "o", "alpha": 0.5}
-    looks = {"LSTM": look | {"color": PALETTE[1]}, "CuDNNLSTM": look | {"color": PALETTE[0]}}
-    rows(axis, table.assign(pair=pairs), ("accuracy", "pair", "layer"), names, looks, 100)
-    axis.set_xlabel("accuracy on the test data (%)")
-    return figure
-
-
-def gains(table: pd.DataFrame, claimed: float, counts: dict[str, str], counted: str) -> Figure:
-    """Speed with another allocator relative to the usual one, with its interval, one row a stack, next to a claim.
-
-    table: columns stack, ratio, low, high, faster; claimed: a ratio; counts: a number of each stack, written at the
-    right, and what they count. Hollow: not significant.
-    """
-    stacks = list(table["stack"])
-    figure, (axis,) = sheet(0.25 * len(stacks) + 0.9)
-    axis.axvline(1, color="0.4", linewidth=1)
-    axis.axvline(claimed, color="0.2", linestyle="--", linewidth=1)
-    axis.annotate("claimed", (claimed, 1.02), xycoords=("data", "axes fraction"))
-    table = table.assign(told=table["faster"].notna(), allocator="tcmalloc")
-    looks = {"tcmalloc": {"color": WAY["tcmalloc"]["color"], "marker": "o"}}
-    rows(axis, table, ("ratio", "stack", "allocator"), stacks, looks)
-    for place, stack in enumerate(stacks):
-        axis.annotate(counts.get(stack, ""), (1.02, place), xycoords=("axes fraction", "data"), va="center")
-    axis.annotate(counted, (1.02, 1.02), xycoords="axes fraction", va="bottom")
-    axis.set_xlabel("speed relative to plain glibc")
-    return figure
-
-
 def epoch_errors(epochs: pd.DataFrame, estimates: dict[str, str]) -> Figure:
     """Error of each kind of prediction of an epoch, a row for each kind, a mark for each epoch.
 
@@ -191,24 +135,4 @@ def over_truth(table: pd.DataFrame, names: dict[str, str]) -> Figure:
     log_axis(axis, "x", [*table["times"], 0.5, 2], ticks)
     axis.set_xlabel("predicted / true time")
     legend(figure, 3)
-    return figure
-
-
-def ladder(points: pd.DataFrame, marks: dict[str, tuple[float, str]]) -> Figure:
-    """One kind of step on several stacks, a row a stack, the slowest at the top; upright lines for others' times.
-
-    points: columns stack, device ("cpu" or "gpu"), step_s, low_s, high_s; marks: name -> (seconds, device).
-    """
-    ran = points.dropna(subset="step_s").sort_values("step_s", ascending=False, ignore_index=True)
-    ran["stack"] = ran["stack"].str.replace("NVIDIA ", "")
-    figure, (axis,) = sheet(1.2 + 0.22 * len(ran))
-    for name, (seconds, device) in marks.items():
-        label = f"{name}, {seconds * 1e3:,.0f} ms"
-        axis.axvline(seconds * 1e3, color=DEVICE[device], linestyle=DASHES[device], label=label)
-    looks = {name.lower(): {"color": colour, "marker": SOURCE["stored"]} for name, colour in DEVICE.items()}
-    looks = {name: look | {"label": f"our {name.upper()}"} for name, look in looks.items()}
-    rows(axis, ran, ("step_s", "stack", "device"), list(ran["stack"]), looks, 1e3)
-    log_axis(axis, "x", [1e3 * seconds for seconds in (*ran["step_s"], *(seconds for seconds, _ in marks.values()))])
-    axis.set_xlabel("time per step (ms)")
-    legend(figure, 2)
     return figure
