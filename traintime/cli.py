@@ -546,30 +546,6 @@ def side_by_side(
     out.print(grid(pd.DataFrame(cells, columns=heads), point.key))
 
 
-@app.command()
-def compare(
-    folder: From = paths.MEASUREMENTS,
-    machine: Annotated[str | None, typer.Option(help="Which machine, where the folder has several.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Is my run normal? A machine's measurements among those of the book's, and what is off.
-
-    The exit status answers: 0 all is normal, 1 something is off, 3 nothing could be compared; 2 is bad input.
-    """
-    from traintime.predict import compare as comparing
-
-    found = comparing.compare(folder, machine)
-    if as_json:
-        print_json([one.plain for one in found])
-    else:
-        show(grid(comparing.table(found), comparing.TITLE))
-        for one in found:
-            for sentence in one.notes:
-                out.print(f"{one.stack}: {sentence}", soft_wrap=True)
-    if status := comparing.status(found):
-        raise typer.Exit(status)
-
-
 @app.command("bench-predict")
 def bench_predict(
     backend: Annotated[list[str] | None, typer.Option(help="Keras backend; all three by default.")] = None,

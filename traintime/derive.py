@@ -10,7 +10,7 @@ import pandas as pd
 
 from traintime import paths
 from traintime.explain import memory, points
-from traintime.predict import cards, compare, fits, record
+from traintime.predict import cards, fits, record
 from traintime.store import derived
 from traintime.store.table import table
 
@@ -35,15 +35,13 @@ TABLES = {
     "holdings": fits.memory_models,
     "cards": cards.derive,
     "card-costs": cards.costs,
-    "normal": compare.derive,
 }
-DIGITS = {"normal": 5}  # significant ones; the others have six
 
 
 def main(*names: str) -> None:
     """Write these tables, or all of them and the verdicts."""
     for name in names or TABLES:
-        derived.write(name, TABLES[name](), DIGITS.get(name, 6))
+        derived.write(name, TABLES[name]())
     if not names:
         from traintime.book import verdicts  # here: what it imports may read a table
 

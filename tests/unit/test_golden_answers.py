@@ -54,8 +54,6 @@ REFUSED = [
     "sweep --profile nowhere",
     "sweep --only nowhere",
     "check nowhere",
-    "compare nowhere",
-    "compare --machine nowhere",
     "table nowhere",
     "stacks add nowhere",
     "learn --profile nowhere",

@@ -13,13 +13,14 @@ from traintime.errors import InputError
 from traintime.explain.memory import CONTEXT
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
-from traintime.predict import advice, compare, durations, evidence, prices, process, record
+from traintime.predict import advice, durations, evidence, prices, process, record
 from traintime.predict.answer import around
 from traintime.predict.estimate import conclude, estimate
 from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, Trained, Trainer
 from traintime.predict.request import ModelDescription, Request
 from traintime.predict.work.graph import of_forward
+from traintime.store import derived, records
 
 RATES = Rates(1e11, 2e10)
 PAID = {"overhead": 1e-3, "matmul": 1e-11, "update": 1e-10, "touch": 1e-10}
@@ -268,11 +269,11 @@ def test_what_cannot_be_scaled_is_refused(asked, field):
 def test_the_books_own_points_lie_where_a_tenth_of_them_says():
     """What ALIKE rests on: each point of a machine, from one of a fourth or less in one size, by the habits."""
     machine = "intel-xeon-family6-model167-2-cores-24-gib-stepping1"
-    rates, found = prices.own_rates(machine), compare.points_by_key(paths.MEASUREMENTS, machine)
-    rows = compare.measured(paths.MEASUREMENTS, machine)
+    rates, rows = prices.own_rates(machine), derived.read("runs").query("folder == @machine")
+    found = {path.stem: records.read(path).point for path in records.files(paths.MEASUREMENTS, machine)}
     inside, beyond = [], []
     for stack in ("2026-tensorflow", "2026-jax", "2026-torch"):
-        steps = rows[rows["stack"] == stack].set_index("key")["step_s"]
+        steps = rows[rows["stack"] == stack].groupby("key")["step_s"].mean()
         points = [(found[key], step) for key, step in steps.items() if prices.usable(found[key])]
         for (small, was), (large, now) in itertools.permutations(points, 2):
             a, b = small.model_dump()["sizes"], large.model_dump()["sizes"]

@@ -17,7 +17,6 @@ from traintime.book.verdicts import judged
 from traintime.explain.statistics import Interval
 from traintime.measuring import machine
 from traintime.point import fields
-from traintime.predict import compare
 from traintime.store.table import ALIKE
 
 
@@ -162,42 +161,16 @@ def claims(chapter: str, run: Measurements | None = None) -> HTML:
 
 
 def evidence(chapter: str, run: Measurements | None = None) -> HTML:
-    """The end of a chapter ("03"), folded: its claims on each machine and on this run, whether this run is normal, and
-    what it measured, to save. Predictions stand in an appendix of their own.
+    """The end of a chapter ("03"), folded: its claims on each machine and on this run, and what this run measured, to
+    save. Predictions stand in an appendix of their own.
 
     run: what this run measured, or the figures of a document, on which claims are judged and that nobody saves.
     """
     parts = [claims(chapter, run)]
     if run is not None and run.machine != original.FIGURES:
-        parts += [normal(run), download(run)]
+        parts.append(download(run))
     said = "What this chapter claims, with a verdict for each machine"
     return HTML(markup.fold(said, "\n".join(part.data for part in parts)))
-
-
-def normal(run: Measurements) -> HTML:
-    """Whether this run is normal: its stacks among the book's machines, and what is off where one is not."""
-    if run.rows.empty:
-        return nothing("Nothing was measured here.")
-    if run.look:
-        return HTML("")
-    return placed(compare.compare(run.root, str(run.rows["machine"].iloc[0])))
-
-
-def placed(found: Sequence[compare.Placed]) -> HTML:
-    """Stacks of one machine among the book's, in a box."""
-    said = [markup.plain(f"{one.stack}: {sentence}.") for one in found for sentence in one.notes]
-    rows = [[markup.plain(one.stack), str(one.points), *_placed(one)] for one in found]
-    heads = ["", "points", "times expected", "normal", "verdict"]
-    note = "Expected is what the book's machines took, at the rates of this one's memory and arithmetic."
-    words = "".join(f"<p>{markup.inline(sentence)}</p>" for sentence in (note, *said))
-    return HTML(markup.box("Is this run normal?", markup.table(heads, rows) + words))
-
-
-def _placed(one: compare.Placed) -> list[str]:
-    if not one.points:
-        return ["", "", one.verdict]
-    times = f"{one.times.value:.2f} times"
-    return [times, f"{one.times.low:.2f} to {one.times.high:.2f}", f"**{one.verdict}**" if one.off else one.verdict]
 
 
 def made_by(run_here: Measurements | None = None, *references: str) -> HTML:
