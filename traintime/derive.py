@@ -25,6 +25,8 @@ TABLES = {
     "sweeps": lambda: points.derive_offsets(measured()),
     "spreads": lambda: points.derive_spreads(measured()),
     "runs": lambda: points.derive_runs(measured()),
+    "steps": lambda: points.derive_steps(derived.read("runs"), derived.read("spreads")),
+    "measured": lambda: points.derive_measured(measured()),
     "warm-up": lambda: derived.derive_warmup(derived.measured()),
     "memory": lambda: memory.derive(derived.measured()),
     "habits": fits.habits,

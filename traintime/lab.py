@@ -106,19 +106,33 @@ def runs(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
     has its usual value (a stack: any), so that nothing differs that nobody thought of. Raises InputError for an unknown
     machine, workload or field; NotMeasured where there is no such run.
     """
+    found = _chosen(_stored(machine)[0], workload, sizes)
+    if found.empty:
+        raise NotMeasured(f"{machine} has no run of {sizes}")
+    return found
+
+
+def configurations(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
+    """What a machine of the book has measured, a row for each stack and configuration: its sizes; `step_s`, `low_s`,
+    `high_s`, a step by medians with its interval (seconds); `mean_s`, `mean_low_s`, `mean_high_s`, the same by means,
+    of which an epoch is made; runs, how many. Without a row where there is none. sizes: as for `runs`.
+    """
+    found = derived.read("steps")
+    return _chosen(found[found["machine"] == machine], workload, sizes)
+
+
+def _chosen(found: pd.DataFrame, workload: str, sizes: dict[str, Any]) -> pd.DataFrame:
+    """Of the rows those with these sizes, and usual values where no size is named. Raises InputError."""
     of_workload = {**workloads.get(workload).model_fields, **Run.model_fields}
     usual = {name: field.default for name, field in of_workload.items()} | {"stack": ...}
     if strange := sizes.keys() - usual.keys():
         raise unknown("size", min(strange), sorted(usual))
-    found, _ = _stored(machine)
     for name, value in {"workload": workload, **usual, **sizes}.items():
         column = found.get("threads_asked" if name == "threads" else name)
         if value is ... or column is None:
             continue
         values = [value] if value is None or np.isscalar(value) else list(value)
         found = found[column.isin(values) | (column.isna() & (None in values))]
-    if found.empty:
-        raise NotMeasured(f"{machine} has no run of {sizes}")
     return found
 
 

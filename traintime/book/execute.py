@@ -12,13 +12,13 @@ from unittest import mock
 
 import nbformat
 import papermill
-import yaml
 from nbclient.exceptions import DeadKernelError
 from papermill.execute import remove_error_markers
 from papermill.iorw import load_notebook_node
 
 from traintime import paths
 from traintime.book import PROFILE, RESULTS, numbers, uses
+from traintime.book.contents import chapters
 from traintime.errors import unknown
 from traintime.measuring import sweep
 
@@ -27,17 +27,6 @@ WIDEST = 79  # characters of a line of code that fit a page
 USUAL_S = (10, 26)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
 ALONE_S = (20, 60)  # the same of those beside which nothing runs
 TIMES = re.compile(r"\btime_step\(|\bperf_counter\(|\bsubprocess\.|\btraintime\.estimate\(")  # what a cell times with
-
-
-def chapters() -> dict[str, Path]:
-    """Source notebook of every chapter in the table of contents, by name, in reading order."""
-    files = _files((paths.ROOT / "_toc.yml").read_text())
-    return {Path(file).name: paths.ROOT / f"{file}.ipynb" for file in files if file.startswith("chapters/")}
-
-
-@functools.cache  # a build asks some five hundred times
-def _files(contents: str) -> list[str]:
-    return [chapter["file"] for part in yaml.safe_load(contents)["parts"] for chapter in part["chapters"]]
 
 
 @functools.cache

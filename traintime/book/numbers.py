@@ -26,10 +26,10 @@ NOT_MEASURED = "(not measured)"
 
 def or_not_measured(give: Callable[[], Any]) -> str:
     """A value as text, or that the machine which the page shows has not measured what it needs."""
-    from traintime.book import stored  # here: what executes a chapter computes nothing itself
-
-    found = stored.or_none(give)
-    text = NOT_MEASURED if found is None else markup.signs(str(found))
+    try:
+        text = markup.signs(str(give()))
+    except (KeyError, IndexError):  # a row that is not there
+        return NOT_MEASURED
     return NOT_MEASURED if re.search(r"\bnan\b", text) else text
 
 
@@ -100,7 +100,7 @@ def _figures(notebook: nbformat.NotebookNode) -> list[Any]:
 
 def unknown(source: Path) -> list[str]:
     """Expressions of a source notebook, or of a page without code, that name what neither its code nor a module that it
-    imports defines; a page has the book, every chapter's module, and what it quotes of an executed chapter.
+    imports defines; a page has the name of the reference machine, and what it quotes of an executed chapter.
     """
     imported: dict[str, Any] = {}
     if source.suffix == ".ipynb":
@@ -109,10 +109,7 @@ def unknown(source: Path) -> list[str]:
         ours = [one for one in code.body if isinstance(one, ast.ImportFrom) and one.module.startswith("traintime.book")]
         exec(compile(ast.Module(ours, []), source.name, "exec"), imported)
     else:
-        from traintime.book import chapters
-
-        imported, expressions = chapters.modules(), EVAL.findall(source.read_text())
-        known = {"book", "quoted", *imported}
+        expressions, known = EVAL.findall(source.read_text()), {"machine", "quoted"}
     known |= set(dir(builtins))
     found = []
     for each in expressions:

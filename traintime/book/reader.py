@@ -15,7 +15,7 @@ from pybtex.database import BibliographyData, parse_file
 
 from traintime import paths
 from traintime.book import numbers
-from traintime.book.execute import chapters
+from traintime.book.contents import chapters
 
 HIDDEN = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
 BOX = re.compile(r"^:::\{admonition\} ([^\n]+)\n(?::[\w-]+:[^\n]*\n)*(.*?)^:::[ ]*$\n?", re.MULTILINE | re.DOTALL)

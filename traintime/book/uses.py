@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # What of data/ a module reads: a folder by its name in traintime.paths, or one file.
 READS = re.compile(r'\bpaths\.(ORIGINAL|EXTERNAL|DERIVED|MEASUREMENTS|TRIALS|PREDICTED)\b|\bpaths\.DATA / "([\w.-]+)"')
-SHOWING = ("page", "markup", "predictions", "plots", "plots.look")  # of traintime.book: what only shows a result
 
 
 def code_of(notebook: Path, without: str = "") -> str:
@@ -50,24 +49,18 @@ def imported(code: str) -> set[str]:
     return closure(names)
 
 
-def closure(names: Iterable[str], showing: bool = True) -> set[str]:
-    """These modules of the package and all that they import; a name outside the package is passed over.
-
-    showing: whether through modules, too, that only show a result on a page: no verdict rests on those.
-    """
-    known = set(names) & _graph(showing).modules
-    return known.union(*(_graph(showing).find_upstream_modules(name) for name in known))
+def closure(names: Iterable[str]) -> set[str]:
+    """These modules of the package and all that they import; a name outside the package is passed over."""
+    known = set(names) & _graph().modules
+    return known.union(*(_graph().find_upstream_modules(name) for name in known))
 
 
 @functools.cache
-def _graph(showing: bool) -> "grimp.ImportGraph":
+def _graph() -> "grimp.ImportGraph":
     """Who imports whom in the package."""
     import grimp  # here: a chapter's page needs no graph, and on Colab there is no grimp
 
-    made = grimp.build_graph("traintime", cache_dir=None)
-    for name in () if showing else SHOWING:
-        made.remove_module(f"traintime.book.{name}")
-    return made
+    return grimp.build_graph("traintime", cache_dir=None)
 
 
 def file_of(module: str) -> Path:

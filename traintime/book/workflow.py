@@ -23,7 +23,8 @@ from unittest import mock
 import filelock
 
 from traintime import paths
-from traintime.book import PROFILE, RESULTS, VERDICTS, build, chapters, execute, kept, run, uses, verdicts
+from traintime.book import PROFILE, RESULTS, VERDICTS, build, execute, kept, run, uses, verdicts
+from traintime.book.contents import chapters
 from traintime.book.processes import die_with_parent, end_children
 from traintime.errors import InputError
 from traintime.measuring import sweep
@@ -41,7 +42,7 @@ def make(profile: str) -> None:
     chapter and the cell, where one fails. What was done before stays done.
     """
     sweep.plans(profile)
-    given = {chapter: execute.parameters(profile, chapter) for chapter in execute.chapters()}
+    given = {chapter: execute.parameters(profile, chapter) for chapter in chapters()}
     BUILD.mkdir(exist_ok=True)
     if not os.access(Path.home(), os.W_OK):  # Jupyter and Snakemake keep files in it, and end without
         home = BUILD / "home"
@@ -61,9 +62,9 @@ def _make(profile: str, given: dict[str, dict]) -> None:
     work = BUILD / profile
     verdicts.update(JUDGED, execute.say)
     measured = _measure(profile, work / "results")
-    rows = list(verdicts.read(JUDGED).values())
-    for chapter, notebook in execute.chapters().items():
-        of_chapter = [row for row in rows if chapters.of_label(row.claim) == chapter]
+    rows = verdicts.fresh(JUDGED)
+    for chapter, notebook in chapters().items():
+        of_chapter = rows[chapter]
         _write(work / "inputs" / chapter, uses.page(notebook), given[chapter], measured[chapter], of_chapter)
     _write(work / "inputs" / "figures", uses.digest(uses.closure(["traintime.book.figures"])))
     _write(BUILD / "inputs", profile, uses.digest(uses.closure(["traintime.book.build"]), *_pages()))
@@ -88,7 +89,7 @@ def _pages() -> Iterable[Path]:
 
 def _measure(profile: str, results: Path) -> dict[str, str]:
     """Measure what the chapters measure and has not been measured; a hash of what there is, for each chapter."""
-    with_runs = [chapter for chapter in execute.chapters() if measuring_part(chapter)]
+    with_runs = [chapter for chapter in chapters() if measuring_part(chapter)]
     for count, chapter in enumerate(with_runs, 1):
         start, lines = time.monotonic(), []
         title = f"Measuring {count} of {len(with_runs)}: {chapter}"
@@ -102,7 +103,7 @@ def _measure(profile: str, results: Path) -> dict[str, str]:
         if lines:
             erase = "\r\033[K" if sys.stdout.isatty() else ""
             execute.say(f"{erase}{title}, {len(lines)} runs in {time.monotonic() - start:.0f} s")
-    return {chapter: kept.digest((results / chapter).rglob("*.json")) for chapter in execute.chapters()}
+    return {chapter: kept.digest((results / chapter).rglob("*.json")) for chapter in chapters()}
 
 
 def measuring_part(chapter: str) -> str:
@@ -113,7 +114,7 @@ def measuring_part(chapter: str) -> str:
     """
     needed: set[str] = set()
     part: list[str] = []
-    for node in reversed(ast.parse(uses.code_of(execute.chapters()[chapter])).body):
+    for node in reversed(ast.parse(uses.code_of(chapters()[chapter])).body):
         text = ast.unparse(node)
         if (not part and MEASURES.match(text)) or needed & uses.names(node, ast.Store):
             needed |= uses.names(node, ast.Load)

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from traintime.book import original, stored
+from traintime import lab
+from traintime.book import original
 from traintime.book.calculator import choices, formulas
 from traintime.errors import InputError
+from traintime.explain import points
 from traintime.explain.memory import CONTEXT, memory_model
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
@@ -16,6 +18,7 @@ from traintime.predict import advice, prices
 from traintime.predict.answer import LEVEL, SURE, around
 from traintime.predict.cards import OURS, THE_DOCUMENTS
 from traintime.predict.prices import FIXED, USUAL, Prices, Rates
+from traintime.store import machines
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
 
@@ -60,7 +63,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Measured:
-    """A step (s) with its 95 % interval, NaN where each run was disturbed; runs: how many, 0 for the 2017 post's.
+    """A step (s) with its 95 % interval; runs: how many, 0 for the 2017 post's.
 
     step: as the chapters have it, by medians; mean: with the slow steps that an epoch contains, too.
     """
@@ -119,11 +122,10 @@ def answer(settings: Settings) -> Answer:
 
 
 def measured(settings: Settings) -> Measured | None:
-    """The step as it was measured on the machine that the settings name; None where nobody did, undisturbed."""
+    """The step as it was measured on the machine that the settings name; None where nobody did."""
     # No step depends on these.
     usual = {name: choices.NUMBERS[name].usual for name in ("sentences", "epochs", "gflops", "gbytes")}
-    found = steps_of(settings.machine).get(replace(settings, **usual))
-    return found if found and found.step.value > 0 else None
+    return steps_of(settings.machine).get(replace(settings, **usual))
 
 
 @functools.cache
@@ -137,26 +139,24 @@ def steps_of(machine: str) -> dict[Settings, Measured]:
         return {its: Measured(step, 0, step) for its, step in zip(posted, steps, strict=True)}
     # On a card Keras hands the LSTM to cuDNN.
     name, run = (OURS[0], {"device": "gpu", "kernel": "cudnn"}) if machine == OURS[1] else (machine, {})
-    if name not in stored.named():
+    if name not in machines.titles():
         return {}
-    run |= dict.fromkeys((*formulas.SIZES, "loop", "sentences"), stored.ANY)
+    run |= dict.fromkeys((*formulas.SIZES, "loop", "sentences"), ...)
     ways = {"optimizer": list(formulas.OPTIMIZERS), "frozen": [False, True], "allocator": list(choices.ALLOCATOR_NAMES)}
-    rows = stored.of(name).points(stack=choices.stack_names(), **run, **ways).dropna(subset="step_s")
-    found = {}
+    rows = lab.configurations(machines.titles()[name], stack=choices.stack_names(), **run, **ways)
+    rows, found = rows[~rows["disturbed"]].astype(dict.fromkeys(formulas.SIZES, int)), {}
     # Single steps are timed in each loop; those of the loop "steps" come last, and stay.
     for row in rows.sort_values("loop", kind="stable").to_dict("records"):
         if row["allocator"] in choices.allocators(machine, row["stack"]):
             its = Settings(machine=machine, **{name: row[name] for name in ("stack", *formulas.SIZES, *ways)})
-            step, mean = (Interval(*(row[f"{name}_s"] for name in names)) for names in stored.STATISTICS)
-            if row["disturbed"] == row["invocations"]:
-                step = mean = Interval(np.nan)
+            step, mean = (Interval(*(row[name] for name in names)) for names in points.STEPS.values())
             found[its] = Measured(step, row["runs"], mean)
     return found
 
 
 def misses(machine: str) -> list[tuple[float, Settings]]:
     """How many times as long as predicted each measured step of a machine took, and where: the worst miss first."""
-    found = [(_off(at, known.step), at) for at, known in steps_of(machine).items() if known.step.value > 0]
+    found = [(_off(at, known.step), at) for at, known in steps_of(machine).items()]
     return sorted(found, key=lambda one: -abs(math.log(one[0])))
 
 
@@ -170,7 +170,7 @@ def slow_without_vnni() -> dict[str, dict[str, str]]:
     lacking = choices.without_vnni()
     found = {at: ratio for name in lacking for ratio, at in misses(name) if at.stack == choices.STACK}
     times = f"{min(found.values()):.1f} to {max(found.values()):.1f} times"
-    ran = ", ".join(sorted({stored.named()[at.machine]["title"] for at in found}))
+    ran = ", ".join(sorted({machines.titles()[at.machine] for at in found}))
     said = f"Without AVX512-VNNI, TensorFlow took {times} as long as predicted ({ran})."
     return {choices.STACK: dict.fromkeys([*lacking, choices.BY_RATES], said)}
 
@@ -204,7 +204,7 @@ def prices_of(settings: Settings) -> Prices:
 @functools.cache
 def on(machine: str, stack: str, allocator: str = USUAL) -> Prices:
     """Costs of a stack on one of our machines under an allocator, or on a device with a data sheet."""
-    if machine in stored.named():
+    if machine in machines.titles():
         return prices.of_rates(machine, prices.own_rates(machine), stack, allocator)
     return prices.published(machine, stack, prices.kernel_of(stack, Rnn().work()))
 

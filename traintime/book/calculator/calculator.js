@@ -29,8 +29,7 @@ function costsOf({machine, stack, gflops, gbytes}) {
   return Object.fromEntries(Object.entries(DATA.habits[stack]).map(costs));
 }
 
-// The step with these settings as it was measured, s: undefined where nobody did, without a value where each run was
-// disturbed.
+// The step with these settings as it was measured, s: undefined where nobody did.
 function measured(settings) {
   const row = rowsOf(settings).find(([sizes, how, allocator]) => how === way(settings) &&
     allocator === settings.allocator && DATA.sizes.every((name, place) => sizes[place] === settings[name]));
@@ -86,7 +85,7 @@ function worthwhile(settings, found) {
     .map((change) => ({change, settings: changed(settings, change)}))
     .filter((each) => each.settings)
     .map((each) => {
-      const there = answer(each.settings, false), known = found.measured?.value > 0 && there.measured?.value > 0;
+      const there = answer(each.settings, false), known = found.measured && there.measured;
       return {...each, known, factor: lasts(found, known) / lasts(there, known)};
     })
     .filter((each) => each.factor >= DATA.worth)
@@ -259,7 +258,7 @@ function update() {
 }
 
 function showAnswer(settings, found) {
-  const texts = {}, first = {}, known = found.measured?.value && found.measured;
+  const texts = {}, first = {}, known = found.measured;
   for (const name of ["step", "epoch", "total", "peak"]) {
     const units = name === "peak" ? DATA.bytes : DATA.seconds, to = calculator.querySelector(`[data-answer="${name}"]`);
     const predicted = found[name], inWords = shown(predicted.value, units);
@@ -287,7 +286,6 @@ function showAnswer(settings, found) {
 // Where nothing was measured, and where the predictions for this machine and stack were worst.
 function knownOf({machine, stack, ...others}, {measured}) {
   const slow = DATA.without_vnni[stack]?.[machine], parts = slow ? [`${slow} `] : [], miss = DATA.misses[machine]?.[stack];
-  if (measured && !measured.value) parts.push("These sizes were measured there only while others kept the machine busy. ");
   if (!measured && machine !== BY_RATES) parts.push("Nobody measured these sizes there. ");
   if (miss) {
     const link = element("a", {href: hashOf({machine, stack, ...others, ...miss.at})}, miss.where);
