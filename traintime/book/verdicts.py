@@ -148,6 +148,7 @@ def _executed(notebook: Path, asked: Sequence[tuple[str, bool]]) -> dict[tuple[s
 # The file
 
 
+@functools.cache
 def basis(chapter: str, notebook: Path | None = None) -> str:
     """Hash of what the chapter's verdicts rest on: the code of its cells, the modules behind them, and their data."""
     code = uses.code_of(notebook or contents.chapters()[chapter], without=HERE)
