@@ -128,9 +128,9 @@ def file(tmp_path, monkeypatch):
     copy = tmp_path / "verdicts.csv"
     for path in (verdicts.FILE, verdicts.bases(verdicts.FILE)):
         (tmp_path / path.name).write_text(path.read_text())
+    bases = {chapter: verdicts.basis(chapter) for chapter in contents.chapters()}
+    monkeypatch.setattr(verdicts, "basis", bases.__getitem__)  # it leaves out the file by its name
     monkeypatch.setattr(verdicts, "FILE", copy)
-    bases = {path: verdicts.basis(path) for path in contents.chapters()}
-    monkeypatch.setattr(verdicts, "basis", bases.__getitem__)  # which leaves out the file by its name
     return copy
 
 
@@ -148,11 +148,11 @@ def test_only_what_does_not_hold_is_judged_again(file, tmp_path, monkeypatch, ro
     file.write_text("".join(line for line in whole.splitlines(keepends=True) if not line.startswith(f"{last},")))
     first, *others = verdicts.bases(file).read_text().splitlines(keepends=True)[1:]
     verdicts.bases(file).write_text("".join(["chapter,basis\n", first.split(",")[0] + ",old\n", *others]))
-    said, built = [], tmp_path / "built.csv"
-    (tmp_path / "built").mkdir()
-    built = tmp_path / "built" / "verdicts.csv"
+    said, built = [], tmp_path / "built" / "verdicts.csv"
+    built.parent.mkdir()
     verdicts.update(built, said.append)
-    assert asked == [list(contents.chapters())[0], list(contents.chapters())[-1]]
+    first, *_, last = contents.chapters()
+    assert asked == [first, last]
     assert built.read_text() == whole
     assert said[0].startswith("Claims of 2 chapters")
     before = built.stat().st_mtime_ns
