@@ -43,7 +43,7 @@ def chapter_command(profile: str, name: str) -> None:
 
     die_with_parent()
     start, work = time.monotonic(), paths.BUILD / profile
-    execute.run_chapter(name, profile, work / "executed" / f"{name}.ipynb", work / "results" / name)
+    execute.run_chapter(name, profile, work / "executed" / f"{name}.ipynb")
     execute.say_how_far(work, name, time.monotonic() - start)
 
 

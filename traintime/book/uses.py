@@ -91,15 +91,3 @@ def digest(used: Iterable[str], *files: Path, without: Iterable[Path] = ()) -> s
 def page(notebook: Path) -> str:
     """Hash of all that the chapter's page rests on, but for what its run measures."""
     return digest(modules(notebook), notebook, *(paths.FIGURES / "drawings").glob("*.svg"))
-
-
-def names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
-    """Names that code reads (ast.Load) or sets (ast.Store), as `asked["one"] = …` and `asked.one = …` set `asked`."""
-    parts = list(ast.walk(node))
-    found = {each.id for each in parts if isinstance(each, ast.Name) and isinstance(each.ctx, context)}
-    if context is ast.Store:
-        found |= {each.name for each in parts if isinstance(each, ast.FunctionDef | ast.ClassDef)}
-        found |= {each.asname or each.name.split(".")[0] for each in parts if isinstance(each, ast.alias)}
-        changed = [each for each in parts if isinstance(each, ast.Subscript | ast.Attribute)]
-        found |= set().union(*(names(each.value, ast.Load) for each in changed if isinstance(each.ctx, ast.Store)))
-    return found
