@@ -23,7 +23,7 @@ MANIFEST = "written.json"
 
 NOTICE = """\
 *This is the reader's copy of a chapter: change it, run it. Numbers in the text are those of the page as it was built;
-what your machine measures stands in the outputs and in the last column of the table of claims.*"""
+what your machine measures stands in the outputs.*"""
 
 BOOTSTRAP = """\
 # Fetches the book's package where there is none, as on Colab.
