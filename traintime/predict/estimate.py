@@ -1,14 +1,12 @@
 """How long will it train, and in how much memory: `estimate` takes the best evidence that there is, and answers."""
 
-import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 from traintime.errors import InputError
 from traintime.explain.memory import GIB
 from traintime.explain.terms import by_part
-from traintime.measuring import machine, stacks
+from traintime.measuring import machine
 from traintime.point import Point
 from traintime.predict import advice, durations, prices, process, record
 from traintime.predict.answer import LEVEL, SURE, UNTOLD, WAIT, Estimate, around, bytes_of, lasting
@@ -242,26 +240,3 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
         deadline_s=request.deadline_s,
         memory_limit=request.memory_limit,
     )
-
-
-def side_by_side(request: Request, point: Point, devices: Sequence[str] = ()) -> list[Estimate]:
-    """The formula's answer for this machine on each stack that can train the point, and for each device with a data
-    sheet on the requested one (by default the usual one), the quickest first; or for these devices alone.
-
-    What this machine's rates are is measured once, for all stacks.
-    """
-    model = replace(ModelDescription.from_point(point), allocator=prices.USUAL)
-    chosen, rates, able = request.stack or model.stack, None, []
-    for stack in prices.known():
-        with contextlib.suppress(InputError):
-            stacks.refuse_impossible(point, stacks.get(stack))
-            able.append(stack)
-    if chosen not in able:
-        raise InputError("stack", chosen, "cannot train this", "Take another stack.")
-    places: list[tuple[str, str | None]] = [(chosen, device) for device in devices]
-    if not devices:
-        rates, places = process.rates(), [(stack, None) for stack in able]
-        places += [(chosen, device) for device in sorted(prices.sheets()["device"].unique(), key=str.lower)]
-    asked = [replace(request, stack=stack, device=device) for stack, device in places]
-    found = [conclude(each, formula_evidence(each, model, rates)) for each in asked]
-    return sorted(found, key=lambda one: one.total.value)

@@ -164,25 +164,19 @@ def sheet(device: str) -> "pd.Series[float]":
     return rows[rows["device"] == device].set_index("name")["value"].astype(float)
 
 
-def devices(name: str) -> list[str]:
-    """The devices with a data sheet that a name means: the one of this name, else all whose names begin with it
-    ("h2": H200-SXM; "a100": three). Raises InputError where there is none.
+def one_device(name: str) -> str:
+    """The device with a data sheet that a name means: the one of this name, else the one whose name begins with it
+    ("h2": H200-SXM). Raises InputError where there is none, or several.
     """
     known = sorted(sheets()["device"].unique(), key=str.lower)
     meant = [device for device in known if device.lower() == name.lower()]
     meant = meant or [device for device in known if name and device.lower().startswith(name.lower())]
     if not meant:
         raise unknown("device", name, known)
-    return meant
-
-
-def one_device(name: str) -> str:
-    """The one device with a data sheet that a name means. Raises InputError where there is none, or several."""
-    first, *others = devices(name)
-    if others:
-        remedy = "Name one of them; by a model's sizes, traintime estimate --on answers for each."
-        raise InputError("device", name, f"may be {', '.join([first, *others[:-1]])} or {others[-1]}", remedy)
-    return first
+    if len(meant) > 1:
+        problem = f"may be {', '.join(meant[:-1])} or {meant[-1]}"
+        raise InputError("device", name, problem, "Name one of them.")
+    return meant[0]
 
 
 def is_card(device: str) -> bool:
