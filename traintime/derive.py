@@ -29,14 +29,14 @@ TABLES = {
     "measured": lambda: points.derive_measured(measured()),
     "warm-up": lambda: derived.derive_warmup(derived.measured()),
     "memory": lambda: memory.derive(derived.measured()),
-    "habits": fits.habits,
+    "efficiencies": fits.efficiencies,
     "peaks": record.derive_peaks,
     "times": record.derive_times,
     "sleeps": record.derive_sleeps,
     "record": record.derive,
     "holdings": fits.memory_models,
     "cards": cards.derive,
-    "card-costs": cards.costs,
+    "card-costs": cards.derive_costs,
 }
 
 

@@ -52,7 +52,7 @@ def test_where_it_is_not_true_it_is_not():
         (STAR[:6], "a b"),
         (STAR[:9], "a b c"),
         (STAR[:6] + STAR[9:], "a l b"),
-        # A size with one other value alone has no price.
+        # A size with one other value alone has no cost.
         ([*STAR[:6], STAR[6]], "a b"),
     ],
 )

@@ -18,7 +18,7 @@ from traintime.book.calculator.answer import Settings
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.point import make_point
-from traintime.predict import prices
+from traintime.predict import costs
 from traintime.predict.cards import OURS
 from traintime.predict.estimate import conclude
 from traintime.predict.evidence import formula_evidence
@@ -41,7 +41,7 @@ def test_the_answer_is_that_of_the_formula_tier(sizes, way, sentences, epochs):
     model = ModelDescription.from_point(make_point(**sizes, optimizer=optimizer, frozen=frozen))
     model = replace(model, stack=chosen.stack)
     found = answer.answer(chosen)
-    expected = conclude(request, formula_evidence(request, model, rates=prices.own_rates(chosen.machine)))
+    expected = conclude(request, formula_evidence(request, model, rates=costs.own_rates(chosen.machine)))
     for name, other in (("step", "step"), ("epoch", "epoch"), ("total", "total"), ("peak", "memory")):
         for end in ("value", "low", "high"):
             assert getattr(getattr(found, name), end) == pytest.approx(getattr(getattr(expected, other), end)), name
@@ -172,13 +172,13 @@ def machine(letter: str) -> str:
 def test_a_measured_step_stands_beside_its_prediction_and_its_hours_follow():
     # What the audit of November 2026 found said by the formula alone, by far too short or as if never measured.
     large = {"vocabulary": 2_000_000}
-    for chosen, took, foretold in (
+    for chosen, took, predicted in (
         (Settings(machine=machine("A")), 0.740, 0.310),
         (Settings(machine=machine("A"), stack="2020-tensorflow", **large), 18.3, 9.6),
         (Settings(machine=OURS[1], stack="2026-torch", **large), 0.0220, 0.029),
     ):
         its = answer.answer(chosen)
-        assert (its.measured.step.value, its.step.value) == (pytest.approx(took, 0.1), pytest.approx(foretold, 0.1))
+        assert (its.measured.step.value, its.step.value) == (pytest.approx(took, 0.1), pytest.approx(predicted, 0.1))
         assert its.measured.step.low < its.measured.step.value < its.measured.step.high
         # Hours add up steps, so they follow from their mean, slow ones included.
         assert its.from_measured(its.epoch).value == pytest.approx(its.measured.mean.value * its.steps)

@@ -16,7 +16,7 @@ from traintime import cli, paths
 from traintime.book import stored
 from traintime.book.chapters import predicting
 from traintime.errors import InputError
-from traintime.predict import bench, evidence, prices
+from traintime.predict import bench, costs, evidence
 
 CHAPTER = "15-predict-yours"
 LATE = "2026-11-28T00:00:00Z"  # when version 10 was the newest
@@ -138,7 +138,7 @@ def test_what_was_left_out_is_told_by_card_and_source_and_all_by_weight():
     twice = rows["times"].between(0.5, 2)
     assert found["within"] == pytest.approx(rows["weight"][twice].sum() / rows["weight"].sum())
     assert found["within"] != pytest.approx(twice.mean(), abs=1e-3), "by weight, and not by number"
-    assert found["width"] == pytest.approx(np.exp(2 * 1.6449 * prices.card_costs()["error"]), rel=1e-3)
+    assert found["width"] == pytest.approx(np.exp(2 * 1.6449 * costs.card_costs()["error"]), rel=1e-3)
     assert found["cards"] == rows["device"].nunique() - 1
 
 

@@ -88,7 +88,7 @@ def test_the_repeat_error_is_what_measuring_again_would_miss(spread, number):
     assert both == pytest.approx((one + two) / 2)
 
 
-def test_a_point_left_out_is_foretold_by_the_others_alone():
+def test_a_point_left_out_is_predicted_by_the_others_alone():
     rows = pd.DataFrame({"vocabulary": [10, 20, 40], "batch": 1, "length": 1})
     errors = formula.leave_one_out(formula.STRAIGHT_LINE, rows, np.array([1.0, 2.0, 5.0]))
     # Without the first or the second the line would begin below nothing: a step costs none, and a row 18 / 164.
@@ -110,12 +110,12 @@ def sizes(*points):
         ([(1, 8, 3)], {"a": 1}),
     ],
 )
-def test_a_price_needs_a_size_that_varies(points, terms):
+def test_a_cost_needs_a_size_that_varies(points, terms):
     assert formula.shape(sizes(*points)).terms == terms
 
 
 def test_a_size_with_two_values_keeps_the_more_frequent_one():
-    """Left out, the lone point's own price would be anybody's guess."""
+    """Left out, the lone point's own cost would be anybody's guess."""
     rows = sizes((1, 100, 25), (2, 100, 25), (3, 100, 25), (3, 8, 25))
     assert formula.varied(rows)["batch"].tolist() == [100, 100, 100]
 
@@ -155,7 +155,7 @@ def value_of(expression, row, coefficients=()):
 
 @pytest.mark.parametrize("shape", ALL, ids=lambda shape: "-".join(shape.terms))
 def test_what_is_printed_what_is_fitted_and_what_predicts_are_one_formula(shape):
-    """LaTeX, read back; sympy; NumPy; and the fit, to seconds that have such prices. JavaScript against Python:
+    """LaTeX, read back; sympy; NumPy; and the fit, to seconds that have such costs. JavaScript against Python:
     test_calculator and, in a browser, test_calculator_page.
     """
     rows, design = at_random(), shape.design(at_random())
@@ -163,9 +163,9 @@ def test_what_is_printed_what_is_fitted_and_what_predicts_are_one_formula(shape)
     assert [name for name, _ in read_back] == list(shape.terms)
     for column, (_, term) in zip(design.T, read_back, strict=True):
         assert [value_of(term, row) for _, row in rows.iterrows()] == pytest.approx(column, rel=1e-12)
-    prices = 10 ** np.random.default_rng(1).uniform(-3, 0, len(design.T)) / np.maximum(np.median(design, axis=0), 1)
-    seconds = design @ prices
-    coefficients = dict(zip(shape.terms, prices, strict=True))
+    costs = 10 ** np.random.default_rng(1).uniform(-3, 0, len(design.T)) / np.maximum(np.median(design, axis=0), 1)
+    seconds = design @ costs
+    coefficients = dict(zip(shape.terms, costs, strict=True))
     expression = sympy.Add(*(sympy.Symbol(name) * term for name, term in shape.terms.items()))
     for place, row in rows.iterrows():
         assert value_of(expression, row, coefficients) == pytest.approx(seconds[place], rel=1e-9)

@@ -11,7 +11,7 @@ import pytest
 from traintime import __version__, cli
 from traintime.measuring import stacks
 from traintime.predict import process
-from traintime.predict.prices import Rates
+from traintime.predict.costs import Rates
 
 
 @pytest.fixture

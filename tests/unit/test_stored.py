@@ -115,9 +115,9 @@ def test_lines_have_errors_of_their_own_but_share_what_their_sweep_shifts(folder
     lines = m.lines(m.points(vocabulary=ANY))
     one, two = lines["numpy", "adam"], lines["2026-jax", "adam"]
     assert one.coefficients["b"] == pytest.approx(1e-6, rel=0.1)
-    prices = np.log([one.draws["b"], two.draws["b"]])
-    assert np.corrcoef(prices)[0, 1] > 0.9  # the sweep's offset is larger than the error of a run
-    assert 0.005 < (prices[0] - prices[1]).std() < 0.03
+    costs = np.log([one.draws["b"], two.draws["b"]])
+    assert np.corrcoef(costs)[0, 1] > 0.9  # the sweep's offset is larger than the error of a run
+    assert 0.005 < (costs[0] - costs[1]).std() < 0.03
 
 
 # The machines of the book

@@ -138,7 +138,7 @@ def spread_of(values: ArrayLike, pooled: Spread | None = None) -> Spread:
 
     Configurations differ in how well they repeat, far more than chance allows: judged by the stack's alone, tables of
     identical things of three runs a side hold a false verdict in 19 % of cases, so in 6 %; with 5 and 10 runs in 4 and
-    2 % (tests/unit/test_statistics.py). The price: where all repeat alike, 95 % intervals cover 98 or 99. values: the
+    2 % (tests/unit/test_statistics.py). The cost: where all repeat alike, 95 % intervals cover 98 or 99. values: the
     seconds of its runs; pooled: the stack's; without it (or with 0 degrees) the values' own.
     """
     own = pooled_spread([values])

@@ -14,10 +14,10 @@ from traintime.explain import points
 from traintime.explain.memory import CONTEXT, memory_model
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
-from traintime.predict import advice, prices
+from traintime.predict import advice, costs
 from traintime.predict.answer import LEVEL, SURE, around
 from traintime.predict.cards import OURS, THE_DOCUMENTS
-from traintime.predict.prices import FIXED, USUAL, Prices, Rates
+from traintime.predict.costs import FIXED, USUAL, Costs, Rates
 from traintime.store import machines
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
@@ -100,7 +100,7 @@ class Answer:
 
 def answer(settings: Settings) -> Answer:
     """What to expect, and why. Raises InputError for what the stack cannot train."""
-    work, its, held = settings.sizes.work(), prices_of(settings), memory_model(settings.stack)
+    work, its, held = settings.sizes.work(), costs_of(settings), memory_model(settings.stack)
     terms, how, steps = its.parts(work), settings.sizes.how, -(-settings.sentences // settings.batch)
     parts = by_part(terms)
     epoch = within(_epoch_s(settings, terms), its.error)
@@ -162,7 +162,7 @@ def misses(machine: str) -> list[tuple[float, Settings]]:
 
 def _off(at: Settings, step: Interval) -> float:
     """How many times as long as predicted a step took."""
-    return step.value / prices_of(at).step_s(at.sizes.work())
+    return step.value / costs_of(at).step_s(at.sizes.work())
 
 
 def slow_without_vnni() -> dict[str, dict[str, str]]:
@@ -193,27 +193,27 @@ def within(value: float, error: float) -> Interval:
     return around(value, (error, SURE), level=LEVEL)
 
 
-def prices_of(settings: Settings) -> Prices:
+def costs_of(settings: Settings) -> Costs:
     """The costs that the settings ask for."""
     if settings.machine == choices.BY_RATES:
         rates = Rates(settings.gflops * 1e9, settings.gbytes * 1e9)
-        return prices.of_rates("yours", rates, settings.stack, settings.allocator)
+        return costs.of_rates("yours", rates, settings.stack, settings.allocator)
     return on(settings.machine, settings.stack, settings.allocator)
 
 
 @functools.cache
-def on(machine: str, stack: str, allocator: str = USUAL) -> Prices:
+def on(machine: str, stack: str, allocator: str = USUAL) -> Costs:
     """Costs of a stack on one of our machines under an allocator, or on a device with a data sheet."""
     if machine in machines.titles():
-        return prices.of_rates(machine, prices.own_rates(machine), stack, allocator)
-    return prices.published(machine, stack, prices.kernel_of(stack, Rnn().work()))
+        return costs.of_rates(machine, costs.own_rates(machine), stack, allocator)
+    return costs.published(machine, stack, costs.kernel_of(stack, Rnn().work()))
 
 
-def habits(stack: str, allocator: str = USUAL) -> Prices:
+def efficiencies(stack: str, allocator: str = USUAL) -> Costs:
     """A stack's efficiency factors as if they were costs: seconds of a step and of a launch, else times the least
     possible.
     """
-    found = prices.of_rates("any", unit := Rates(1.0, 1.0), stack, allocator)
+    found = costs.of_rates("any", unit := Rates(1.0, 1.0), stack, allocator)
     return replace(found, seconds={term: seconds / unit.least[term] for term, seconds in found.seconds.items()})
 
 
@@ -235,7 +235,7 @@ def _worthwhile(settings: Settings, epoch_s: float) -> dict[str, float]:
     here, factors = measured(settings), {}
     for change in choices.CHANGES:
         if other := changed(settings, change):
-            factor = epoch_s / _epoch_s(other, prices_of(other).parts(other.sizes.work()))
+            factor = epoch_s / _epoch_s(other, costs_of(other).parts(other.sizes.work()))
             known = here and measured(other)
             if here and known:
                 factor *= _off(settings, here.mean) / _off(other, known.mean)

@@ -8,9 +8,9 @@ from typing import Any
 from traintime.book.calculator.formulas import OPTIMIZERS
 from traintime.explain import memory
 from traintime.measuring import stacks
-from traintime.predict import prices
+from traintime.predict import costs
 from traintime.predict.cards import OURS
-from traintime.predict.prices import KEEPS, USUAL
+from traintime.predict.costs import KEEPS, USUAL
 from traintime.store import machines as known
 from traintime.workloads.base import BY_ROW
 from traintime.workloads.rnn import Rnn
@@ -115,7 +115,7 @@ def machines() -> dict[str, Machine]:
     found, (with_card, own_card) = {}, OURS
     titles = {name: title[0].upper() + title[1:] for name, title in known.titles().items()}
     for name in (name for name in titles if name != with_card):
-        described, rates = known.described(name), prices.own_rates(name)
+        described, rates = known.described(name), costs.own_rates(name)
         about = (
             f"{described.cpu}, {described.cores} cores. It reached {rates.flops / 1e9:.0f} billion operations "
             f"and {rates.bytes / 1e9:.0f} GB a second."
@@ -123,10 +123,10 @@ def machines() -> dict[str, Machine]:
         title = f"{titles[name]} ({described.cpu.replace('(R)', '')}, {described.cores} cores)"
         found[name] = Machine(name, title, about, described.memory_bytes)
     for device in sorted(devices(), key=lambda name: name != own_card):
-        card, of_processors = prices.is_card(device), "efficiency factors that the software showed on processors"
-        what, costs = ("GPU", "costs fitted to times on cards") if card else ("processor", of_processors)
+        card, of_processors = costs.is_card(device), "efficiency factors that the software showed on processors"
+        what, by = ("GPU", "costs fitted to times on cards") if card else ("processor", of_processors)
         title = f"{titles[with_card]}, {device}" if device == own_card else device
-        about = f"Predicted from its data sheet, with {costs}."
+        about = f"Predicted from its data sheet, with {by}."
         found[device] = Machine(device, f"{title} ({what}, by its data sheet)", about, card=card)
     return found
 
@@ -139,14 +139,14 @@ def without_vnni() -> list[str]:
 
 def devices() -> list[str]:
     """Devices whose data sheet gives operations and bytes a second."""
-    has = prices.sheets().groupby("device", sort=False)["name"].agg(set)
+    has = costs.sheets().groupby("device", sort=False)["name"].agg(set)
     return [device for device, names in has.items() if names >= {"float32 peak", "bandwidth peak"}]
 
 
 @functools.cache
 def stack_names() -> list[str]:
     """Stacks whose efficiency factors and memory model are known, the newest first, and of these the usual one."""
-    known = set(prices.known()) & set(memory.stacks())
+    known = set(costs.known()) & set(memory.stacks())
     years = {name: int(name[:4]) if name[:4].isdigit() else 0 for name in known}
     return sorted(known, key=lambda name: (-years[name], name != STACK, name))
 
@@ -154,7 +154,7 @@ def stack_names() -> list[str]:
 def allocators(machine: str, stack: str) -> list[str]:
     """The allocators under which a stack's costs are known on a machine, the usual one first."""
     by_rates = machine in known.titles() or machine == BY_RATES
-    return [USUAL, KEEPS] if by_rates and stack in prices.known(KEEPS) else [USUAL]
+    return [USUAL, KEEPS] if by_rates and stack in costs.known(KEEPS) else [USUAL]
 
 
 def with_deferred() -> list[str]:

@@ -19,7 +19,7 @@ from traintime.book.calculator.answer import (
     Settings,
     Z,
     answer,
-    habits,
+    efficiencies,
     misses,
     on,
     slow_without_vnni,
@@ -34,7 +34,7 @@ from traintime.explain.statistics import Interval
 from traintime.explain.terms import PARTS, TERMS
 from traintime.predict import advice
 from traintime.predict.cards import THE_DOCUMENTS
-from traintime.predict.prices import REACHED, Prices
+from traintime.predict.costs import REACHED, Costs
 from traintime.store import machines
 from traintime.workloads.rnn import Rnn
 
@@ -107,11 +107,13 @@ def data() -> dict[str, Any]:
         "machines": {name: asdict(machine) for name, machine in (offered | {other.name: other}).items()},
         "deferred": choices.with_deferred(),
         "deferred_above": advice.DEFERRED_ABOVE,
-        "prices": {
-            machine: {stack: _prices_under(functools.partial(on, machine, stack), machine, stack) for stack in names}
+        "costs": {
+            machine: {stack: _costs_under(functools.partial(on, machine, stack), machine, stack) for stack in names}
             for machine in offered
         },
-        "habits": {stack: _prices_under(functools.partial(habits, stack), choices.BY_RATES, stack) for stack in names},
+        "efficiencies": {
+            stack: _costs_under(functools.partial(efficiencies, stack), choices.BY_RATES, stack) for stack in names
+        },
         "sizes": formulas.SIZES,
         "measured": {machine: _measured(machine) for machine in offered},
         "misses": {machine: _misses(machine) for machine in offered},
@@ -123,7 +125,7 @@ def data() -> dict[str, Any]:
     }
 
 
-def _prices_under(under: Callable[[str], Prices], machine: str, stack: str) -> dict[str, Any]:
+def _costs_under(under: Callable[[str], Costs], machine: str, stack: str) -> dict[str, Any]:
     """Costs by allocator."""
     found = {allocator: under(allocator) for allocator in choices.allocators(machine, stack)}
     return {allocator: {"seconds": dict(its.seconds), "error": its.error} for allocator, its in found.items()}
