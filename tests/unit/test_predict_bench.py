@@ -6,10 +6,24 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import said
-from made_up import tried_model as case
 
 from traintime.predict import bench, bench_models
+from traintime.predict.answer import Estimate, around
+
+
+def said(tier, seconds, peak=1e9, error=0.1):
+    """An answer of so many seconds and bytes, with this relative error."""
+    step, one, memory = around(seconds / 100, (error, 1e6)), around(seconds, (error, 1e6)), around(peak, (0.03, 1e6))
+    return Estimate(tier, "made up", 1000, 10, 1, step, one, one, memory, {"steps": seconds})
+
+
+def case(number, kind="attention", true=20.0, probed=1.0, formula=1.5, batch=1.3, peak=1.0, **more):
+    """A model that took so many seconds and a gigabyte, and was predicted at so many times that."""
+    answers = (("probed", probed, 0.12), ("formula", formula, 0.5))
+    predicted = {tier: said(tier, true * times, 1e9 * peak, error).to_dict() for tier, times, error in answers}
+    about = {"stack": "2026-jax", "kind": kind, "sizes": {"batch": 10}, "started": f"2026-01-01T00:00:{number:02}Z"}
+    about |= {"machine": "made-up", "samples": 1000, "fit_s": [true, true * 1.02], "peaks": [1e9, 1e9]}
+    return about | {"one_batch_s": true * batch, "flops_s": true * 0.01, "predicted": predicted} | more
 
 
 def test_the_documents_kind_is_drawn_from_all_of_its_sizes():
