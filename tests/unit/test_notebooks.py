@@ -7,6 +7,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from traintime.book import notebooks, original, stored
 from traintime.book.claims import judge
+from traintime.errors import InputError
 
 PYTHON = {"language_info": {"name": "python"}}
 ONE = list(stored.named().values())[1]["title"]
@@ -19,6 +20,7 @@ MEASURED = [
     f'lab.judge("99.4", "It is of one machine.", lab.Verdict(True), on={ONE!r})',
     f'lab.judge("99.5", "It needs none.", lab.Verdict(True), on={original.FIGURES!r})',
 ]
+TWICE = [(False, original.FIGURES), (True, "")]
 COUNTED = 'lab.judge("99.1", "So many.", lab.Verdict(True, str(len(runs))))'
 
 
@@ -63,6 +65,15 @@ def test_a_notebook_judges_on_each_machine_what_that_has_measured(chapter):
     assert judge(claims["99.1"], first).figure == f"{first.title}: True"
     assert judge(claims["99.4"], second).verdict == "holds"
     assert verdicts_of_none(claims["99.5"]) == "holds"
+
+
+def test_a_claim_may_be_judged_on_published_figures_and_on_a_machine(chapter):
+    both = [f'lab.judge("99.1", "It is so.", lab.Verdict({holds}), on={on!r})' for holds, on in TWICE]
+    claim = notebooks.claims(chapter(MEASURED[0], *both))["99.1"]
+    assert verdicts_of_none(claim) == "does not hold"
+    assert {judge(claim, stored.of(name)).verdict for name in stored.named()} == {"holds"}
+    with pytest.raises(InputError, match="two sentences"):
+        notebooks.claims(chapter(both[0], both[1].replace("so", "otherwise")))
 
 
 def verdicts_of_none(claim):
