@@ -266,11 +266,12 @@ def judge(claim: str, sentence: str, verdict: Verdict, source: str = "ours", on:
 
     claim: its label; source: who claims it ("S0, C3": the third claim of source S0); on: where it rests on one
     machine's runs alone, whatever machine the notebook is run on, the name of that machine; where it needs no runs,
-    "published figures" or "arithmetic".
+    "published figures" or "arithmetic". A claim may be judged twice, on one of these and on the notebook's machine.
     """
     sentence = " ".join(sentence.split())  # it may fill several lines
     said = f"**{verdict}**: {sentence} ({verdict.figure})"
-    kept = {"claim": claim, "sentence": sentence, "source": source, "verdict": str(verdict), "figure": verdict.figure}
+    kept = {"claim": claim, "sentence": sentence, "source": source, "on": on}
+    kept |= {"verdict": str(verdict), "figure": verdict.figure}
     display({"text/plain": said.replace("*", ""), "text/markdown": said, VERDICT: kept}, raw=True)
 
 

@@ -227,6 +227,7 @@ def test_a_verdict_is_shown_and_kept(monkeypatch):
         "claim": "05.2",
         "sentence": "Larger is faster.",
         "source": "S0, C3",
+        "on": "",
         "verdict": "holds",
         "figure": "numpy 3",
     }

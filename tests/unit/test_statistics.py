@@ -12,7 +12,7 @@ from scipy import stats
 from traintime.book import stored as stored_book
 from traintime.explain import statistics
 from traintime.explain.points import between
-from traintime.explain.statistics import Estimated, Interval, Spread, Steps, mean, noise, pooled_spread, slope
+from traintime.explain.statistics import Estimated, Interval, Spread, Steps, mean, noise, pooled_spread
 from traintime.store import derived
 
 POINTS = 10  # of a stack in a simulated sweep
@@ -227,20 +227,6 @@ def test_ratio_counts_a_shared_spread_once():
     # The side with nearly all the error brings nearly all the degrees: 3, not 43.
     uneven = Steps([[1.2], [1.0]], [Spread(0.2, 3), Spread(0.001, 40)]).product([1, -1])
     assert np.log(uneven.high / 1.2) == pytest.approx(3.182446 * 0.2, rel=1e-3)
-
-
-def test_slope_of_a_power_law():
-    sizes = [10.0, 100.0, 1000.0]
-    groups = [np.array([size**0.7 * 0.9, size**0.7 / 0.9]) for size in sizes]
-    steps = Steps(groups, [pooled_spread(groups)] * 3)
-    found = slope(sizes, steps)
-    assert found.value == pytest.approx(0.7)
-    # Standard error sd / sqrt(n * sum of squares), 3 degrees.
-    sd, square = np.log(1 / 0.9) * np.sqrt(2), 2 * np.log(10) ** 2
-    assert found.high - found.value == pytest.approx(3.182446 * sd / np.sqrt(2 * square), rel=1e-6)
-    assert np.isnan(slope(sizes, Steps([group[:1] for group in groups], [None] * 3)).low)
-    with pytest.raises(ValueError, match="two different sizes"):
-        slope([10.0, 10.0], Steps(groups[:2], [None] * 2))
 
 
 def test_noise_of_normal_residuals_is_what_theory_says():

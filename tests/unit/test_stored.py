@@ -96,17 +96,6 @@ def test_fields_that_are_none_do_not_break_a_pair_and_other_sizes_make_no_false_
     assert found["ratio"].iloc[0] == pytest.approx(10 / 12, rel=0.1)
 
 
-def test_an_exponent_has_an_interval_and_a_single_run_has_none(folder):
-    for length in (10, 100):
-        root = folder("m", "numpy", length, length=length)
-        folder("m", "2026-jax", length, length=length, rounds=1)
-    m = of(root)
-    found = m.exponents(m.points(length=ANY), "length").set_index("stack")
-    assert found.loc["numpy", "exponent"] == pytest.approx(1, abs=0.05)
-    assert found.loc["numpy", "low"] < 1 < found.loc["numpy", "high"]
-    assert np.isnan(found.loc["2026-jax", "low"])
-
-
 def test_lines_have_errors_of_their_own_but_share_what_their_sweep_shifts(folder):
     for rows in (1000, 10_000, 100_000, 200_000):
         root = folder("m", "numpy", 1 + rows / 1000, vocabulary=rows)

@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from traintime.book import contents, verdicts
 from traintime.book.verdicts import ARITHMETIC, FIGURES, NOT_MEASURED, Row
+from traintime.errors import InputError
 from traintime.store import derived, machines
 
 FIRST, SECOND = list(machines.titles())[:2]
@@ -24,6 +25,7 @@ MEASURED = [
     f'lab.judge("99.4", "It is of one machine.", lab.Verdict(True), on={machines.titles()[SECOND]!r})',
     f'lab.judge("99.5", "It needs none.", lab.Verdict(True), on={FIGURES!r})',
 ]
+TWICE = [(False, FIGURES), (True, "")]
 ALL = 'runs = lab.runs(machine, workload="rnn", vocabulary=...)'
 PYTHON = {"language_info": {"name": "python"}}
 
@@ -70,6 +72,17 @@ def test_a_notebook_judges_on_each_machine_what_that_has_measured(chapter):
     assert [row.machine for (label, _), row in rows.items() if label == "99.5"] == [FIGURES]
 
 
+def test_a_claim_may_be_judged_on_published_figures_and_on_a_machine(chapter):
+    both = [f'lab.judge("99.1", "It is so.", lab.Verdict({holds}), on={on!r})' for holds, on in TWICE]
+    rows = judged(chapter(MEASURED[0], *both))
+    assert {machine: row.verdict == "holds" for (_, machine), row in rows.items()} == {
+        FIGURES: False,
+        **dict.fromkeys(machines.titles(), True),
+    }
+    with pytest.raises(InputError, match="two sentences"):
+        verdicts.of_notebook("99-one", chapter(both[0], both[1].replace("so", "otherwise")))
+
+
 def test_a_verdict_that_rests_on_a_rule_younger_than_its_runs_says_so(chapter):
     """Runs that lost time to the host do not count, also those from before that rule."""
     known = derived.read("runs").groupby("folder")["late"].sum()
@@ -105,7 +118,8 @@ def test_every_claim_has_its_verdicts_and_they_rest_on_todays_data_and_code(rows
     assert list(rows) == list(verdicts.claims())
     assert list(verdicts.fresh(verdicts.FILE)) == list(contents.chapters())
     for label, claim in verdicts.claims().items():
-        where = [claim.on] if claim.on in (FIGURES, ARITHMETIC) else list(machines.titles())
+        where = [on for on in claim.on if on in (FIGURES, ARITHMETIC)]
+        where += list(machines.titles()) * (len(where) < len(claim.on))
         assert [row.machine for row in rows[label]] == where
         assert claim.sentence.endswith(".")
         assert claim.source.startswith(("ours", "S"))

@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from traintime import lab, paths
-from traintime.book import original, plots
+from traintime.book import plots
 from traintime.store import machines
 
 MACHINE = machines.titles()[machines.reference()]
@@ -22,8 +22,6 @@ def front() -> Figure:
 
 
 DRAWN = {
-    # The 2017 post's two tables, with the sum of three terms through them.
-    "document": lambda: plots.document_tables(original.s0(), original.s0_fits()),
     "front": front,
     # A step against the vocabulary, all stacks of the reference machine.
     "vocabulary": lambda: plots.steps(lab.configurations(MACHINE, vocabulary=VOCABULARIES)),

@@ -13,8 +13,10 @@ from traintime import lab, paths
 from traintime.book import original, stored, uses
 from traintime.book.claims import WORDS, Claim, Finding
 from traintime.book.stored import Measurements
+from traintime.errors import InputError
 
 HERE = "here"
+DOCUMENTS = (original.FIGURES, original.ARITHMETIC)
 
 
 def source(chapter: str) -> Path:
@@ -24,37 +26,49 @@ def source(chapter: str) -> Path:
 
 @functools.cache
 def claims(chapter: str) -> dict[str, Claim]:
-    """What the notebook judges, by label: each call of lab.judge, with what it says of the claim."""
+    """What the notebook judges, by label: each call of lab.judge, with what it says of the claim.
+
+    One that two calls judge is judged on machines and on what needs none. Raises InputError where their sentences or
+    sources differ.
+    """
     tree = ast.parse(uses.code_of(source(chapter), without=HERE))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "lab.judge"]
-    found = {}
+    found: dict[str, Claim] = {}
+    judged: dict[str, list[str]] = {}  # by label: on what
     for call in calls:
         label, sentence = (ast.literal_eval(argument) for argument in call.args[:2])
         given = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-        only = given.get("on", "")
-        without = only if only in (original.FIGURES, original.ARITHMETIC) else ""
-        found[label] = Claim(
+        on = judged.setdefault(label, [])
+        on.append(given.get("on", ""))
+        without = on[0] if on in ([original.FIGURES], [original.ARITHMETIC]) else ""
+        claim = Claim(
             label,
             " ".join(sentence.split()),
-            functools.partial(_find, chapter, label, only),
+            functools.partial(_find, chapter, label, on),
             given.get("source", "ours"),
             on=functools.partial(original.document, without) if without else stored.of,
             without=without,
         )
+        other = found.setdefault(label, claim)
+        if (claim.sentence, claim.source) != (other.sentence, other.source):
+            raise InputError("claim", label, "has two sentences or sources", "Give both calls of lab.judge the same.")
+        found[label] = claim
     return found
 
 
-def _find(chapter: str, label: str, only: str, book: Measurements) -> Finding | None:
-    if only == book.machine:  # a document, which stands in the place of a machine
-        return findings(chapter)[stored.reference(), False].get(label)
-    if book.machine not in stored.named() or only not in ("", book.title):
+def _find(chapter: str, label: str, on: list[str], book: Measurements) -> Finding | None:
+    if book.machine in DOCUMENTS:  # which stand in the place of a machine
+        return findings(chapter)[stored.reference(), False].get((label, book.machine))
+    if book.machine not in stored.named() or not {"", book.title} & {*on}:
         return None
-    return findings(chapter)[book.machine, book is stored.of(book.machine).before_the_rule].get(label)
+    return findings(chapter)[book.machine, book is stored.of(book.machine).before_the_rule].get((label, ""))
 
 
 @functools.cache
-def findings(chapter: str) -> dict[tuple[str, bool], dict[str, Finding]]:
-    """What came of the chapter's claims, by label, on each stored machine: without those that it has not measured.
+def findings(chapter: str) -> dict[tuple[str, bool], dict[tuple[str, str], Finding]]:
+    """What came of the chapter's claims on each stored machine: without those that it has not measured.
+
+    By label and document on which a claim was judged, "" on the machine.
 
     The keys are machine and whether runs count, too, that counted before a rule which is younger than they. One kernel
     runs the notebook for all of them, one after the other, with all names of the one before removed.
@@ -80,12 +94,14 @@ def findings(chapter: str) -> dict[tuple[str, bool], dict[str, Finding]]:
         asking = Path(folder, "asking.ipynb")
         nbformat.write(notebook, asking)
         cells = execute.by_papermill(asking, Path(folder, "executed.ipynb"), {}).cells
-    found: dict[tuple[str, bool], dict[str, Finding]] = {one: {} for one in asked}
+    found: dict[tuple[str, bool], dict[tuple[str, str], Finding]] = {one: {} for one in asked}
     holds = {word: value for value, word in WORDS.items()}
     for cell in cells:
         for output in cell.outputs:
             if kept := output.get("data", {}).get(lab.VERDICT):
-                found[tuple(cell.metadata["of"])][kept["claim"]] = Finding(holds[kept["verdict"]], kept["figure"])
+                on = kept["on"] if kept["on"] in DOCUMENTS else ""
+                of_machine = found[tuple(cell.metadata["of"])]
+                of_machine[kept["claim"], on] = Finding(holds[kept["verdict"]], kept["figure"])
     return found
 
 

@@ -395,19 +395,6 @@ class Measurements:
                 fits[name] = formula.fit(shape, group, seconds, seconds * np.exp(errors.T))
         return fits
 
-    def exponents(self, found: pd.DataFrame, against: str) -> pd.DataFrame:
-        """Apparent exponent of a step in one size for each stack and `how`: interval, points, range of the size."""
-        result = []
-        for (stack, way), group in found.dropna(subset="step_s").groupby(["stack", "how"], sort=False):
-            group = group.sort_values(against)
-            if group[against].nunique() > 1:
-                sizes = group[against].to_numpy(float)
-                slope = statistics.slope(sizes, self.steps(group["stack"], self.values(group)))
-                ends = {"from": group[against].iloc[0], "to": group[against].iloc[-1], "points": len(group)}
-                value = {"exponent": slope.value, "low": slope.low, "high": slope.high}
-                result.append({"stack": stack, "how": way} | value | ends)
-        return pd.DataFrame(result, columns=["stack", "how", "exponent", "low", "high", "from", "to", "points"])
-
     def ratios(
         self, found: pd.DataFrame, pairs: Iterable[tuple[Any, Any]], of: str = "stack", against: str = "vocabulary"
     ) -> pd.DataFrame:

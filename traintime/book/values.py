@@ -57,14 +57,12 @@ class Exact(Interval):
 
 
 class Values(Mapping[str, Value]):
-    """Intervals by name. `values > 1` is a Finding: whether every one lies there; `values.some < 2`: at least one.
+    """Intervals by name. `values > 1` is a Finding: whether every one lies there.
 
     spec, scale, unit: how each is written (Interval.text). A name, or a place, that was not measured is a KeyError:
     a claim that looks for it is not measured, and a page says so in its sentence; a mistyped stack is an InputError.
     missing: what was not found where there are none.
     """
-
-    one_is_enough = False
 
     def __init__(
         self,
@@ -142,31 +140,21 @@ class Values(Mapping[str, Value]):
         """The same in another form."""
         return type(self)(self.by_name, spec, scale, unit)
 
-    @property
-    def some(self) -> "Values":
-        """The same, of which one is enough."""
-        made = type(self)(self.by_name, **self.how)
-        made.one_is_enough = True
-        return made
-
     def within(self, low: float, high: float) -> Finding:
-        """Whether every one lies between two limits; of `some`, whether one does. Raises KeyError without any.
+        """Whether every one lies between two limits. Raises KeyError without any.
 
-        One value refutes it for all, or is enough, where its interval is so though it is one of so many
-        (Interval.one_of). The figure: all values, or of many the one nearest to a limit, or the farthest that refutes.
+        One value refutes it where its interval is outside though it is one of so many (Interval.one_of). The figure:
+        all values, or of many the one nearest to a limit, or the farthest that refutes.
         """
         limits, values = Limits(low, high), measured(self.by_name, self.missing)
         each = [limits(value) for value in values.values()]
         of_so_many = [limits(value.one_of(len(values))) for value in values.values()]
-        if self.one_is_enough:
-            holds = True if True in of_so_many else False if set(each) == {False} else None
-        else:
-            holds = False if False in of_so_many else True if set(each) == {True} else None
+        holds = False if False in of_so_many else True if set(each) == {True} else None
         texts = {name: f"{name} {value.text(**self.how)}".strip() for name, value in values.items()}
         if len(texts) <= FEW:
             return Finding(holds, "; ".join(texts.values()))
-        deciding = [name for name, one in zip(values, of_so_many, strict=True) if one == holds == self.one_is_enough]
-        told = (max if self.one_is_enough else min)(deciding or values, key=lambda name: limits.margin(values[name]))
+        deciding = [name for name, one in zip(values, of_so_many, strict=True) if one is holds is False]
+        told = min(deciding or values, key=lambda name: limits.margin(values[name]))
         how = "farthest" if deciding and not holds else "closest"
         return Finding(holds, f"{texts[told]}, the {how} of {len(values)}")
 

@@ -38,13 +38,13 @@ COUNTED = "if runs that the host disturbed count, too, as they did before there 
 
 
 class Claim(NamedTuple):
-    """A sentence that a chapter judges. source, on: as `lab.judge` has them."""
+    """A sentence that a chapter judges. source, on: as `lab.judge` has them; of two calls for one claim both `on`."""
 
     label: str
     chapter: str
     sentence: str
     source: str
-    on: str
+    on: tuple[str, ...]
 
 
 class Row(NamedTuple):
@@ -78,15 +78,22 @@ def claims() -> dict[str, Claim]:
 
 
 def of_notebook(chapter: str, notebook: Path) -> list[Claim]:
-    """What a notebook judges, in the order of the numbers: each call of lab.judge, with what it says of the claim."""
+    """What a notebook judges, in the order of the numbers: each call of lab.judge, with what it says of the claim.
+
+    Raises InputError where two calls for one claim have other sentences or sources.
+    """
     tree = ast.parse(uses.code_of(notebook, without=HERE))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "lab.judge"]
-    found = []
+    found: dict[str, Claim] = {}
     for call in calls:
         label, sentence = (ast.literal_eval(argument) for argument in call.args[:2])
         given = {"source": "ours", "on": ""} | {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-        found.append(Claim(label, chapter, " ".join(sentence.split()), given["source"], given["on"]))
-    return sorted(found, key=lambda claim: int(claim.label.rpartition(".")[2]))
+        said = Claim(label, chapter, " ".join(sentence.split()), given["source"], ())
+        before = found.get(label, said)
+        if before._replace(on=()) != said:
+            raise InputError("claim", label, "has two sentences or sources", "Give both calls of lab.judge the same.")
+        found[label] = before._replace(on=(*before.on, given["on"]))
+    return sorted(found.values(), key=lambda claim: int(claim.label.rpartition(".")[2]))
 
 
 # What comes of them
@@ -104,21 +111,26 @@ def judged(chapter: str, notebook: Path | None = None) -> list[Row]:
         (name, otherwise) for otherwise in (False, True) for name in machines.titles() if not otherwise or name in late
     ]
     came, rows = _executed(notebook, asked), []
+    nothing = NOT_MEASURED, ""
     for claim in of_notebook(chapter, notebook):
-        for name, title in {claim.on: ""}.items() if claim.on in (FIGURES, ARITHMETIC) else machines.titles().items():
-            of = machines.reference() if name == claim.on else name
-            nothing = NOT_MEASURED, ""
-            verdict, figure = came[of, False].get(claim.label, nothing) if claim.on in ("", name, title) else nothing
-            otherwise = came.get((of, True), {claim.label: (verdict, "")}).get(claim.label, nothing)[0]
+        for on in {*claim.on} & {FIGURES, ARITHMETIC}:
+            rows.append(Row(claim.label, on, *came[machines.reference(), False].get((claim.label, on), nothing)))
+        for name, title in machines.titles().items() if {*claim.on} - {FIGURES, ARITHMETIC} else ():
+            its = claim.label, ""
+            verdict, figure = came[name, False].get(its, nothing) if {"", title} & {*claim.on} else nothing
+            otherwise = came.get((name, True), {its: (verdict, "")}).get(its, nothing)[0]
             if otherwise != verdict and verdict != NOT_MEASURED:
                 figure = f"{figure}; *{otherwise}* {COUNTED}".removeprefix("; ")
             rows.append(Row(claim.label, name, verdict, figure))
     return rows
 
 
-def _executed(notebook: Path, asked: Sequence[tuple[str, bool]]) -> dict[tuple[str, bool], dict[str, tuple[str, str]]]:
-    """Verdict and figure of each claim that was judged, by label, for each machine that is asked for; and whether runs
-    count, too, that counted before a rule which is younger than they.
+Came = dict[tuple[str, str], tuple[str, str]]  # verdict and figure, by label and what needs no machine
+
+
+def _executed(notebook: Path, asked: Sequence[tuple[str, bool]]) -> dict[tuple[str, bool], Came]:
+    """What came of the claims for each machine that is asked for; and whether runs count, too, that counted before a
+    rule which is younger than they.
     """
     import nbformat  # here: on Colab, which judges nothing, there is no papermill
 
@@ -137,11 +149,12 @@ def _executed(notebook: Path, asked: Sequence[tuple[str, bool]]) -> dict[tuple[s
         asking = Path(folder, "asking.ipynb")
         nbformat.write(made, asking)
         cells = execute.by_papermill(asking, Path(folder, "executed.ipynb"), {}).cells
-    found: dict[tuple[str, bool], dict[str, tuple[str, str]]] = {one: {} for one in asked}
+    found: dict[tuple[str, bool], Came] = {one: {} for one in asked}
     for cell in cells:
         for output in cell.outputs:
-            if kept_there := output.get("data", {}).get(lab.VERDICT):
-                found[tuple(cell.metadata["of"])][kept_there["claim"]] = kept_there["verdict"], kept_there["figure"]
+            if its := output.get("data", {}).get(lab.VERDICT):
+                on = its["on"] if its["on"] in (FIGURES, ARITHMETIC) else ""
+                found[tuple(cell.metadata["of"])][its["claim"], on] = its["verdict"], its["figure"]
     return found
 
 

@@ -119,12 +119,6 @@ def fit(formula: Formula, rows: pd.DataFrame, seconds: Array, drawn: Array) -> F
     return Fit(formula, coefficients, pd.DataFrame(draws, columns=list(coefficients)), errors)
 
 
-def cost_ratio(above: Fit, below: Fit, name: str) -> Interval:
-    """One fit's coefficient over the same one of another, draw by draw. Both fits have as many draws."""
-    drawn = above.draws[name].to_numpy() / below.draws[name].to_numpy()
-    return central(drawn, above.coefficients[name] / below.coefficients[name])
-
-
 def leave_one_out(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:
     """Relative error for each row of a fit to all the others, shape (rows,)."""
     design = formula.design(rows)

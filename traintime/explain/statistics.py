@@ -303,25 +303,6 @@ def share(happened: Array) -> Interval:
     return Interval(float(np.mean(happened)), float(ends.low), float(ends.high))
 
 
-def slope(sizes: ArrayLike, steps: Steps) -> Interval:
-    """Apparent exponent of time in a size: 1 means proportional, 0 that the size does not matter.
-
-    The least squares slope of log geometric mean over log size, each step weighing the same. sizes: shape (steps,).
-    Raises ValueError for fewer than two different sizes.
-
-    The interval holds errors of measurement alone, not lack of fit: it says where the slope of *these* sizes would
-    land if they were run again, also where the law is no power.
-    """
-    x = np.log(_seconds(sizes))
-    if len(x) != len(steps.logs):
-        raise ValueError(f"{len(x)} sizes for {len(steps.logs)} configurations")
-    if np.ptp(x) == 0:
-        raise ValueError("a slope needs two different sizes")
-    weights = (x - x.mean()) / float((x - x.mean()) @ (x - x.mean()))
-    value = float(weights @ steps.logs)
-    return _around(value, value, *steps.error(weights), float)
-
-
 def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float:
     """Noise floor: how far apart two sets of invocations of the same thing land, a share (0.1 is 10 %).
 

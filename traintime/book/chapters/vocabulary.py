@@ -26,14 +26,12 @@ def by_vocabulary(book: Measurements) -> pd.DataFrame:
     return book.points(vocabulary=VOCABULARIES)
 
 
-def bytes_a_row() -> int:
-    """Bytes that Adam must move for each row of the table at every step."""
-    return UPDATES["adam"].bytes * fields()["embedding"].default
-
-
 def floor_s(book: Measurements) -> float:
-    """Seconds that moving them takes at the memory's speed. Raises KeyError where nobody measured that speed."""
-    return bytes_a_row() / book.rates["bandwidth_bytes_per_s"]
+    """Seconds that moving the bytes of a row takes that Adam must move at every step.
+
+    Raises KeyError where nobody measured the memory's speed.
+    """
+    return UPDATES["adam"].bytes * fields()["embedding"].default / book.rates["bandwidth_bytes_per_s"]
 
 
 def price_of_a_row(book: Measurements, found: pd.DataFrame) -> dict[Name, Interval]:

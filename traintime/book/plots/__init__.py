@@ -1,6 +1,6 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.book.plots.bars import implementations, parts, shares, waits
+from traintime.book.plots.bars import implementations, shares, waits
 from traintime.book.plots.lines import (
     along,
     apart,
@@ -22,9 +22,7 @@ from traintime.book.plots.rows import (
     tried,
 )
 from traintime.book.plots.special import (
-    document_tables,
     drawing,
-    length_band,
     sentinel,
     timeline,
 )

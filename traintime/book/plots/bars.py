@@ -13,10 +13,8 @@ from traintime.book.plots.look import (
     legend,
     name_rows,
     sheet,
-    short,
     under_heads,
 )
-from traintime.explain.formula import Fit
 
 # The formula's terms, in the colours of the parts of a step.
 TERMS: Looks = {
@@ -45,32 +43,14 @@ def bars(axis: Axes, table: pd.DataFrame, looks: Looks) -> None:
     name_rows(axis, list(table.index))
 
 
-def parts(rows: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
-    """What each step is made of: the share of each of the formula's three terms, one bar a cell of the tables."""
-    figure, axes = sheet(3.0, across=2)
-    for axis, (device, group) in zip(axes, rows.groupby("device"), strict=True):
-        seconds = fits[device].parts(group)
-        seconds.index = [f"{short(row.vocabulary)} rows, batch {row.batch}" for row in group.itertuples()]
-        _shares(axis, seconds, TERMS | {"c": TERMS["c"] | {"label": "sentences (c·B)"}})
-        axis.set_title(device)
-    figure.supxlabel("share of a step (%)")
-    legend(figure, 2)
-    return figure
-
-
 def shares(parts: pd.DataFrame) -> Figure:
     """Share of each term in a step, one bar a stack. parts: index stack, a column a term, in seconds."""
     figure, (axis,) = sheet(0.27 * len(parts) + 1.0)
-    _shares(axis, parts, TERMS)
-    axis.set_xlabel("share of a step (%)")
+    bars(axis, parts.div(parts.sum(axis=1), axis=0) * 100, TERMS)
+    axis.set(xlim=(0, 100), xlabel="share of a step (%)")
+    axis.grid(visible=False)
     legend(figure, 2)
     return figure
-
-
-def _shares(axis: Axes, seconds: pd.DataFrame, looks: Looks) -> None:
-    bars(axis, seconds.div(seconds.sum(axis=1), axis=0) * 100, looks)
-    axis.set_xlim(0, 100)
-    axis.grid(visible=False)
 
 
 def waits(table: pd.DataFrame) -> Figure:

@@ -1,4 +1,4 @@
-"""Figures of one kind each: the 2017 post's tables, a machine's runs, and drawings."""
+"""Figures of one kind each: a machine's runs, and drawings."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,62 +9,11 @@ from IPython.display import SVG
 from matplotlib.figure import Figure
 
 from traintime import paths
-from traintime.book.plots.lines import label_ends
-from traintime.book.plots.look import DEVICE, PALETTE, PART, SOURCE, log_axis, sheet
-from traintime.explain.formula import Fit
+from traintime.book.plots.look import PALETTE, PART, SOURCE, sheet
 
 PAUSE_H = 1.0  # hours between two runs that a figure marks
 DRAWINGS = paths.FIGURES / "drawings"
 Piece = tuple[float, str, str]  # how long, which part of a step, what is written in it
-
-
-def document_tables(s0: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
-    """The twelve cells of the 2017 post's tables as milliseconds a step, with the sum fitted to each device's six.
-
-    fits: device -> the formula with three terms.
-    """
-    figure, axes = sheet(3.0, across=2)
-    usual = {"vocabulary": 280_000, "batch": 100}
-    labels = {"vocabulary": "vocabulary (rows),\nbatch 100", "batch": "batch (sentences),\n280K rows"}
-    for axis, (sweep, label) in zip(axes, labels.items(), strict=True):
-        cells = s0[s0["sweep"] == sweep]
-        along = np.geomspace(cells[sweep].min() / 4, cells[sweep].max() * 1.5, 80)
-        for device, rows in cells.groupby("device"):
-            line = fits[device].predict(pd.DataFrame(usual | {sweep: along})) * 1e3
-            axis.plot(along, line, color=DEVICE[device], alpha=0.7)
-            look = {"color": DEVICE[device], "marker": SOURCE["document"], "linestyle": "none"}
-            axis.errorbar(rows[sweep], rows["step_s"] * 1e3, rows["half_step_s"] * 1e3, **look)
-            start = {"xytext": (0, 7), "textcoords": "offset points", "color": DEVICE[device]}
-            axis.annotate(device, (along[0], line[0]), **start)
-        log_axis(axis, "x", along, cells[sweep])
-        axis.set_xlabel(label)
-    log_axis(axes[0], "y", [50, *(s0["step_s"] * 1.3e3)])
-    axes[0].set_ylabel("time per step (ms)")
-    return figure
-
-
-def length_band(bounds: pd.DataFrame) -> Figure:
-    """The lost table as far as the others tell it: time of an epoch against sentence length, between two bounds.
-
-    bounds: index length, columns low_s, high_s.
-    """
-    figure, (axis,) = sheet(3.2)
-    lengths, colour = bounds.index.to_numpy(), DEVICE["GPU"]
-    at = int(np.argmin(np.abs(lengths - 25)))
-    proportional = bounds["low_s"].iloc[at] * lengths / lengths[at]
-    log_axis(axis, "x", lengths, lengths)
-    log_axis(axis, "y", [*bounds["high_s"], *proportional])
-    axis.fill_between(lengths, bounds["low_s"], bounds["high_s"], color=colour, alpha=0.25)
-    curves = {
-        "only the sentences'\ncost grows": (bounds["low_s"].to_numpy(), {"color": colour}),
-        "the overhead\ngrows, too": (bounds["high_s"].to_numpy(), {"color": colour}),
-        "proportional time": (proportional, {"color": "0.3", "linestyle": "--"}),
-    }
-    for seconds, look in curves.values():
-        axis.plot(lengths, seconds, **look)
-    label_ends(axis, [(lengths[-1], seconds[-1], name, look["color"]) for name, (seconds, look) in curves.items()])
-    axis.set(xlabel="sentence length (tokens)", ylabel="one epoch (s)")
-    return figure
 
 
 def sentinel(runs: pd.DataFrame) -> Figure:
