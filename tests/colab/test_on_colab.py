@@ -89,7 +89,7 @@ def test_it_ends_with_the_claims_and_what_this_machine_says_of_them(ran, chapter
 
 def test_its_measurements_are_a_download_that_the_checker_accepts(ran, tmp_path):
     """Under stacks of the runtime's own name."""
-    notebook, _ = ran("08-fused-lstm")
+    notebook, _ = ran(next(name for name in CHAPTERS if "run.run(" in (paths.CHAPTERS / f"{name}.ipynb").read_text()))
     link = re.search(r'href="data:application/zip;base64,([^"]+)"', shown(notebook))
     with zipfile.ZipFile(BytesIO(b64decode(link[1]))) as archive:
         archive.extractall(tmp_path)

@@ -145,9 +145,6 @@ def test_what_a_chapter_measures_on_colabs_gpu_can_be_planned(chapter, monkeypat
     monkeypatch.setattr(run, "run", planned)
     workflow.measure_chapter(chapter, "colab", tmp_path, print)
     assert bool(plans) == bool(workflow.measuring_part(chapter))
-    if chapter == "08-fused-lstm":
-        runs = {(point.run.kernel, point.run.allocator) for plan in plans for point, _ in plan.pairs}
-        assert len(runs) == 2
 
 
 @pytest.mark.parametrize("device", ["tpu", "gpu"])
