@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import sympy
 from IPython.display import HTML
 
-from traintime.book import stored
-from traintime.book.chapters import fused, one_formula
+from traintime.book.chapters import one_formula
 from traintime.book.stored import Measurements
 from traintime.explain.formula import SIZES, B, Fit, Formula, L
 from traintime.workloads.rnn import Rnn
@@ -64,14 +64,13 @@ def classifier(book: Measurements, against: str, formula: str = CLASSIFIER.formu
     return figure(replace(CLASSIFIER, formula=formula), lines, against, book.title)
 
 
-def lstm(book: Measurements) -> HTML:
-    """One LSTM on a machine, the loop and the fused kernel of each stack, a line each, against the time steps."""
-    points = fused.lstm_points(book).dropna(subset="step_s").query("how in @fused.SHOWN")
-    lines = {
-        f"{stack}, {how}": (stored.chosen(points, stack=stack, how=how), fit)
-        for (stack, how), fit in book.lines(points, POSITIONS).items()
+def lstm(lines: Mapping[str, tuple[pd.DataFrame, Mapping[str, float]]], title: str) -> HTML:
+    """One LSTM on a machine, a line each, against the time steps: points as in `figure`; costs a, l and c, s."""
+    fits = {
+        name: (rows, Fit(POSITIONS, {cost: costs[cost] for cost in POSITIONS.terms}, pd.DataFrame(), np.array([])))
+        for name, (rows, costs) in lines.items()
     }
-    return figure(LSTM, lines, "length", book.title)
+    return figure(LSTM, fits, "length", title)
 
 
 def figure(kind: Kind, lines: Lines, against: str, title: str) -> HTML:

@@ -14,7 +14,7 @@ MODULES = {
     "05-batch-size": "",
     "06-sentence-length": "",
     "07-theano-vs-tensorflow": "generations",
-    "08-fused-lstm": "fused",
+    "08-fused-lstm": "",
     "09-cpu-vs-gpu": "",
     "10-numpy-batches": "",
     "11-memory": "",

@@ -9,7 +9,6 @@ import pandas as pd
 from IPython.display import HTML
 
 from traintime.book import claims, page, stored
-from traintime.book.chapters.fused import lstm_machine
 from traintime.book.claims import Finding, power
 from traintime.book.plots import short
 from traintime.book.stored import Measurements, interval
@@ -268,6 +267,11 @@ TRAINED = {
 }
 RATES = [0.001, 0.01]  # at which Keras on TensorFlow is held against Adam as published
 FEWEST = 10  # seeds a side of a claim
+
+
+def lstm_machine() -> Measurements:
+    """The first of the book's machines that timed an LSTM alone (chapter 8)."""
+    return stored.having(stored.of(), lambda book: book.points(workload="lstm", batch=stored.ANY, length=stored.ANY))
 
 
 trials = functools.cache(results.table)  # every stored training, a row a seed

@@ -1,8 +1,7 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.book.plots.bars import implementations, shares, waits
+from traintime.book.plots.bars import shares, waits
 from traintime.book.plots.lines import (
-    along,
     apart,
     crossing,
     one_stack,
@@ -18,7 +17,6 @@ from traintime.book.plots.rows import (
     causes,
     epoch_errors,
     over_truth,
-    positions,
     tried,
 )
 from traintime.book.plots.special import (

@@ -6,14 +6,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from traintime.book.plots.look import (
-    OF_WAY,
     PART,
     Looks,
-    errors,
     legend,
     name_rows,
     sheet,
-    under_heads,
 )
 
 # The formula's terms, in the colours of the parts of a step.
@@ -27,9 +24,6 @@ FEED: Looks = {
     "training": {"color": PART["arithmetic"]},
     "waiting for the batch": {"color": PART["overhead"]},
 }
-# What memory is held for, in the colours of the parts of a step that it belongs to.
-# What runs the time steps of an LSTM: a loop of launches, one that is compiled, one call for all of them.
-LAUNCHES = {"loop": OF_WAY["loop"], "compiled": OF_WAY["loop, compiled"], "cuDNN": OF_WAY["fused kernel"]}
 
 
 def bars(axis: Axes, table: pd.DataFrame, looks: Looks) -> None:
@@ -64,24 +58,4 @@ def waits(table: pd.DataFrame) -> Figure:
     bars(axis, both.set_axis(table["feed"]), FEED)
     axis.set_xlabel("time per step (ms)")
     legend(figure, 2)
-    return figure
-
-
-def implementations(steps: pd.DataFrame) -> Figure:
-    """Microseconds per time step of one LSTM: a bar an implementation, below its device, with its interval if any.
-
-    steps: columns device, framework, layer, way (of LAUNCHES), position_s, low, high (s).
-    """
-    pairs, names = under_heads(steps["device"], steps["framework"] + ", " + steps["layer"])
-    figure, (axis,) = sheet(0.22 * len(names) + 0.6)
-    places, ends = pairs.map(names.index), steps[["position_s", "high"]].max(axis=1) * 1e6
-    axis.barh(places, steps["position_s"] * 1e6, color=steps["way"].map(LAUNCHES), height=0.66)
-    look = {"color": "black", "linestyle": "none"}
-    axis.errorbar(steps["position_s"] * 1e6, places, xerr=errors(steps, "position_s", 1e6), **look)
-    for place, seconds, end in zip(places, steps["position_s"], ends, strict=True):
-        text = f"{seconds * 1e6:.0f}".replace("-", "\N{MINUS SIGN}")
-        axis.annotate(text, (end, place), (9, 0), textcoords="offset points", va="center")
-    name_rows(axis, names)
-    axis.set_xlim(1e6 * min(0, steps["low"].min()), 1.2 * ends.max())
-    axis.set_xlabel("µs per time step")
     return figure

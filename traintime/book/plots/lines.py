@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,7 +18,6 @@ from traintime.book.plots.look import (
     line_style,
     log_axis,
     marks,
-    of_ways,
     sheet,
 )
 from traintime.point import axis_label
@@ -96,20 +94,6 @@ def one_stack(points: pd.DataFrame, against: str, names: dict[str, str]) -> Figu
     """A step of one stack against one size, a line for each value of `how` in names, which says what to call it."""
     looks = {how: WAY[how] | {"marker": "o", "label": name} for how, name in names.items()}
     return _named(points, against, looks, "how")[0]
-
-
-def along(points: pd.DataFrame, stack: str) -> Figure:
-    """A step of one stack over the time steps of a sequence, a line a way of running it; dashed: in proportion.
-
-    points: columns stack, how, length, step_s, low_s, high_s.
-    """
-    ran = points[points["stack"] == stack].dropna(subset="step_s")
-    figure, axis = _named(ran, "length", of_ways(ran["how"]), "how")
-    lengths = np.array(sorted(ran["length"].unique()))
-    least = ran.loc[ran["length"] == lengths[0], "step_s"].min() * 1e3
-    axis.plot(lengths, least * lengths / lengths[0], color="0.5", linestyle="--", linewidth=1)
-    axis.set_xlabel("time steps of a sequence")
-    return figure
 
 
 def crossing(panels: Mapping[str, tuple[pd.DataFrame, Mapping[str, str]]]) -> Figure:

@@ -67,26 +67,6 @@ def tried(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def positions(costs: pd.DataFrame, floors: dict[int, float]) -> Figure:
-    """Microseconds that one more time step takes: a row a stack, a marker a way of running the layer, a panel a batch.
-
-    costs: columns stack, how, batch, position_s, low, high (s); one that is not above nothing is not drawn.
-    floors: the least that a time step can take at each batch, s.
-    """
-    costs = costs[costs["position_s"] > 0]
-    stacks, sizes = list(dict.fromkeys(costs["stack"])), sorted(costs["batch"].unique())
-    figure, axes = sheet((0.22 * len(stacks) + 0.3) * len(sizes) + 1.2, down=len(sizes))
-    for axis, batch in zip(axes, sizes, strict=True):
-        looks = of_ways(costs["how"])
-        rows(axis, costs[costs["batch"] == batch], ("position_s", "stack", "how"), stacks, looks, 1e6)
-        axis.axvline(floors[batch] * 1e6, color="0.2", linestyle="--", linewidth=1)
-        axis.set_title(f"batch {batch}")
-    log_axis(axes[-1], "x", [1e6 * seconds for seconds in (*costs["position_s"], *floors.values())])
-    figure.supxlabel("µs for one more time step")
-    legend(figure, 2)
-    return figure
-
-
 def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
     """Points of accuracy that each cause gains, with intervals, next to a claim where there is one.
 
