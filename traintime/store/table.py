@@ -20,8 +20,8 @@ ALIKE = ["machine", "stack", "key", "threads", "versions", "code", "protocol", "
 
 
 def table(root: Path, machine: str | None = None, sentinel: bool = False) -> pd.DataFrame:
-    """One row an invocation: machine, stack, the point's fields, status, mean and median step (s), the standard deviation
-    of the steps in it (sd_s), peak memory.
+    """One row an invocation: machine, stack, the point's fields, status, mean and median step (s), the steps' standard
+    deviation (sd_s), peak memory.
 
     sentinel: the sentinels' rows instead of all others. Columns of a failed invocation that it has no value for
     are missing (NaN), never zero. Column `stretch`: see stretches.

@@ -10,13 +10,11 @@ from traintime.book.plots.lines import (
     ratios,
     residuals,
     steps,
-    warm_up,
     ways,
 )
 from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.rows import (
     causes,
-    epoch_errors,
     over_truth,
     positions,
     tried,
@@ -25,6 +23,5 @@ from traintime.book.plots.special import (
     document_tables,
     drawing,
     length_band,
-    sentinel,
     timeline,
 )
