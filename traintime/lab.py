@@ -136,6 +136,15 @@ def _chosen(found: pd.DataFrame, workload: str, sizes: dict[str, Any]) -> pd.Dat
     return found
 
 
+def every_run(machine: str, sentinel: bool = False) -> pd.DataFrame:
+    """Every run of a machine that ended well and undisturbed, older code's among them; columns as of store.table.
+
+    sentinel: those of the one configuration that each sweep repeats on each stack, instead of all others.
+    """
+    found = table(paths.MEASUREMENTS, _stored(machine)[0]["folder"].iloc[0], sentinel).assign(protocol="")
+    return points.counted(points.before_the_rule(found) if late else found)
+
+
 def rates(machine: str) -> dict[str, Any]:
     """What `traintime machine` measured: `bandwidth_bytes_per_s` and `matmul_flop_per_s` (float32), medians over all
     times, and each repeat, `bandwidth_repeats` and `matmul_repeats`. Raises NotMeasured where nobody measured them.

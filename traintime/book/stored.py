@@ -61,11 +61,6 @@ def second() -> "Measurements":
     return of(list(listed())[1])
 
 
-def first() -> str:
-    """The listed machine that was measured first; its early runs could end when a time was over."""
-    return min(listed(), key=lambda name: of(name).rows["started"].min())
-
-
 def described(machine: str) -> dict[str, Any]:
     """The stored description of a machine."""
     return records.described(paths.MEASUREMENTS / machine / "machine.json").model_dump()
@@ -107,12 +102,6 @@ def best(score: Callable[["Measurements"], float | None]) -> "Measurements":
     """The book's machine with the highest score, None for one that has no part in it; the reference where none has."""
     scores = {name: given for name in named() if (given := score(of(name))) is not None}
     return of(max(scores, key=scores.__getitem__) if scores else "")
-
-
-@functools.cache
-def sentinel_of(machine: str) -> pd.DataFrame:
-    """Every stored invocation of a machine's sentinels."""
-    return kept.table(f"{machine}-sentinel", _key(machine), lambda: table(paths.MEASUREMENTS, machine, sentinel=True))
 
 
 def how(found: pd.DataFrame) -> pd.Series:
@@ -424,12 +413,6 @@ class Measurements:
         table = pd.DataFrame(result, columns=["_place", *columns])
         return table.sort_values(["_place", against], kind="stable", ignore_index=True)[columns]
 
-    def records(self, **wanted: Any) -> list[records.Record]:
-        """Whole stored records of these points, every single step among them; chosen as `invocations` does."""
-        keys = _chosen(self.rows, wanted, self.usual)[["stack", "key"]].drop_duplicates()
-        files = [records.file_of(paths.MEASUREMENTS, self.machine, row.stack, row.key) for row in keys.itertuples()]
-        return [records.read(path) for path in files]
-
 
 def same_rounds(*sides: pd.DataFrame) -> tuple[list[pd.DataFrame], str, int]:
     """Of several configurations' invocations those of the rounds that measured all of them, the sweeps, and how many
@@ -472,12 +455,6 @@ class Sides:
     def how(self) -> str:
         """How they were measured, for a reader: "5 rounds", or "not interleaved"."""
         return {0: "not interleaved", 1: "one round"}.get(self.rounds, f"{self.rounds} rounds")
-
-
-def step_times(found: list[records.Record]) -> list[tuple[str, np.ndarray, int]]:
-    """Every single step of records: stack, seconds (the first step among them), steps that do not count."""
-    timed = [(r.stack, i.result.timing) for r in found for i in r.invocations if i.result]
-    return [(stack, np.array([t.first_ns, *t.steps_ns]) / 1e9, t.warmup + 1) for stack, t in timed]
 
 
 def ratio_by_stack(table: pd.DataFrame, stacks: Iterable[str] | None = None, **wanted: Any) -> dict[str, Interval]:

@@ -71,14 +71,17 @@ def file_of(module: str) -> Path:
 
 def data(used: Iterable[str]) -> set[Path]:
     """Files of data that these modules may read."""
-    places = set().union(*(_places(file_of(name)) for name in used))
+    return _files(set().union(*(_places(file_of(name).read_text()) for name in used)))
+
+
+def _files(places: Iterable[Path]) -> set[Path]:
     files = (path for place in places for path in ([place] if place.is_file() else place.rglob("*")))
     return {path for path in files if path.suffix in (".json", ".csv")}
 
 
 @functools.cache
-def _places(module: Path) -> set[Path]:
-    named = READS.findall(module.read_text())
+def _places(code: str) -> set[Path]:
+    named = READS.findall(code)
     return {getattr(paths, folder) if folder else paths.DATA / file for folder, file in named}
 
 
@@ -90,4 +93,5 @@ def digest(used: Iterable[str], *files: Path, without: Iterable[Path] = ()) -> s
 
 def page(notebook: Path) -> str:
     """Hash of all that the chapter's page rests on, but for what its run measures."""
-    return digest(modules(notebook), notebook, *(paths.FIGURES / "drawings").glob("*.svg"))
+    named = _files(_places(code_of(notebook)))
+    return digest(modules(notebook), notebook, *named, *(paths.FIGURES / "drawings").glob("*.svg"))

@@ -9,18 +9,15 @@ from traintime.book.plots.lines import (
     ratios,
     residuals,
     steps,
-    warm_up,
     ways,
 )
 from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.rows import (
     causes,
-    epoch_errors,
     over_truth,
     tried,
 )
 from traintime.book.plots.special import (
     drawing,
-    sentinel,
     timeline,
 )

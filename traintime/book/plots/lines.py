@@ -162,17 +162,6 @@ def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def warm_up(curves: pd.DataFrame) -> Figure:
-    """The first steps in units of a later one, a line for each stack. curves: index step, a column for each stack."""
-    figure, (axis,) = sheet(3.2)
-    for stack in curves:
-        axis.plot(curves.index, curves[stack], marker=SOURCE["stored"], markersize=4, label=stack, **line_style(stack))
-    log_axis(axis, "y", curves.to_numpy(float).ravel())
-    axis.set(xticks=curves.index, xlabel="step", ylabel="time in units of a later step")
-    axis.legend(loc="upper right", handlelength=3)
-    return figure
-
-
 def apart(table: pd.DataFrame) -> Figure:
     """How far losses are from a reference's, step by step, on a log axis, a line each.
 

@@ -84,22 +84,6 @@ def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
     return figure
 
 
-def epoch_errors(epochs: pd.DataFrame, estimates: dict[str, str]) -> Figure:
-    """Error of each kind of prediction of an epoch, a row for each kind, a mark for each epoch.
-
-    epochs: columns stack, and NAME_error for each name of estimates (a share; above 0 more was predicted).
-    """
-    figure, (axis,) = sheet(0.4 * len(estimates) + 1.2)
-    axis.axvspan(-5, 5, color="0.92", zorder=0)
-    axis.axvline(0, color="0.4", linewidth=1)
-    named = {f"{name}_error": words for name, words in estimates.items()}
-    long = epochs.rename(columns=named).melt("stack", list(named.values()), "kind", "off", ignore_index=True)
-    rows(axis, long, ("off", "kind", "stack"), list(named.values()), marks(epochs["stack"], alpha=0.75), 100)
-    figure.supxlabel("error of the predicted epoch (%); the band is 5 % either way")
-    legend(figure, 3)
-    return figure
-
-
 def over_truth(table: pd.DataFrame, names: dict[str, str]) -> Figure:
     """Predicted over true time: a row a way, a dot a model, a colour and marker a stack; the line is the truth.
 

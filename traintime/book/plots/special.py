@@ -3,41 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
 from IPython.display import SVG
 from matplotlib.figure import Figure
 
 from traintime import paths
-from traintime.book.plots.look import PALETTE, PART, SOURCE, sheet
+from traintime.book.plots.look import PART, sheet
 
-PAUSE_H = 1.0  # hours between two runs that a figure marks
 DRAWINGS = paths.FIGURES / "drawings"
 Piece = tuple[float, str, str]  # how long, which part of a step, what is written in it
-
-
-def sentinel(runs: pd.DataFrame) -> Figure:
-    """Mean step of each run of the sentinel in the order of time, with what its own steps say of its error.
-
-    runs: columns hours (since the first run), step_s, error_s (the standard error by the steps inside the run), a row
-    for each run. Between two runs that are an hour or more apart there is a line; above, the hours of each group.
-    """
-    figure, (axis,) = sheet(3.1)
-    look = {"marker": SOURCE["stored"], "markersize": 4, "linestyle": "none", "color": PALETTE[0], "alpha": 0.8}
-    number = pd.RangeIndex(1, len(runs) + 1)
-    axis.errorbar(number, runs["step_s"] * 1e3, yerr=2e3 * runs["error_s"], elinewidth=1.3, capsize=0, **look)
-    group = runs["hours"].diff().gt(PAUSE_H).cumsum().to_numpy()
-    for each in range(group[-1] + 1):
-        places, hours = number[group == each], runs["hours"][group == each]
-        if each:
-            axis.axvline(places[0] - 0.5, color="0.4", linewidth=0.9, linestyle=":")
-        if len(places) > 2:
-            ends = dict.fromkeys((f"{hours.min():.0f}", f"{hours.max():.0f}"))
-            place = {"xycoords": ("data", "axes fraction"), "ha": "center", "fontsize": 9}
-            axis.annotate(f"hour {' to '.join(ends)}", (np.mean(places), 1.01), **place)
-    axis.set(xlim=(0, len(runs) + 1), ylabel="mean step of a run (ms)")
-    figure.supxlabel("run, in the order of time (dotted: a pause of an hour or more)")
-    return figure
 
 
 def drawing(name: str) -> SVG:
