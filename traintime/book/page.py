@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from IPython.display import HTML
 
-from traintime.book import PROFILE, RESULTS, chapters, markup, original, plots, stored
+from traintime.book import PROFILE, RESULTS, chapters, markup, original, stored
 from traintime.book.claims import by_machine, span  # noqa: F401 (chapters name it)
 from traintime.book.stored import Measurements
 from traintime.book.verdicts import judged
@@ -66,35 +66,6 @@ def frame(data: pd.DataFrame) -> HTML:
     data = data.reset_index()
     heads = ["" if name == "index" else str(name) for name in data.columns]
     return table(heads, [[_text(value, spec=",.10g") for value in row] for row in data.to_numpy()])
-
-
-MOST = 6  # columns that fit a page
-
-
-def step_table(points: pd.DataFrame, against: str = "vocabulary") -> HTML:
-    """Milliseconds a step with the half-width of the interval, a row a stack, a column a size; holes say why.
-
-    Of more sizes than fit a page the least and the largest.
-    """
-    order = sorted(points[against].unique())
-    if len(order) >= MOST:
-        order = [order[0], *order[2 - MOST :]]
-    rows = []
-    for name, of_one in points.groupby(["stack", "how"], sort=False):
-        cells = {row[against]: _cell(row) for _, row in of_one.iterrows()}
-        head = name[0] if points["how"].nunique() == 1 else ", ".join(name)
-        rows.append([head, *(cells.get(size, "not measured yet") for size in order)])
-    return table(["ms per step", *(f"{against} {plots.short(size)}" for size in order)], rows)
-
-
-def _cell(row: pd.Series) -> str:
-    if pd.isna(row["step_s"]):
-        return f"*{row['status']}*"
-    digits = 0 if row["step_s"] > 0.1 else 1
-    half = (row["high_s"] - row["low_s"]) / 2
-    # From two or three runs the interval can be wider than the step is long: that says nothing, so it is not shown.
-    spread = f"<br>± {half * 1e3:,.{digits}f}" if half < row["step_s"] else ""
-    return f"{row['step_s'] * 1e3:,.{digits}f}{spread}"
 
 
 def nothing(remedy: str = "") -> HTML:

@@ -4,10 +4,8 @@ from traintime.book.plots.bars import implementations, parts, shares, waits
 from traintime.book.plots.lines import (
     along,
     apart,
-    crossing,
     one_stack,
     predicted,
-    ratios,
     residuals,
     steps,
     warm_up,
