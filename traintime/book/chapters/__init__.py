@@ -13,7 +13,7 @@ MODULES = {
     "04-memory-pool": "",
     "05-batch-size": "",
     "06-sentence-length": "",
-    "07-theano-vs-tensorflow": "generations",
+    "07-theano-vs-tensorflow": "",
     "08-fused-lstm": "",
     "09-cpu-vs-gpu": "",
     "10-numpy-batches": "",

@@ -1,6 +1,4 @@
-"""What chapters 2 and 7 say of allocators and of TensorFlow's oneDNN; chapter 4 computes in its notebook."""
-
-import functools
+"""What chapter 2 says of TensorFlow's oneDNN; chapter 4 computes in its notebook."""
 
 import numpy as np
 import pandas as pd
@@ -11,26 +9,6 @@ from traintime.book.values import Values, quantity
 
 ROWS = 200_000  # of the table on which allocators are compared
 BOTH = ["glibc", "tcmalloc"]
-
-
-def pages() -> float:
-    """Pages of the system (4 KiB) in such a table, at the 2017 post's width."""
-    return 4 * ROWS * 300 / 4096
-
-
-@functools.cache
-def faults(book: Measurements) -> pd.Series:
-    """Page faults a step, the mean over invocations, by stack and allocator; no noise floor applies to a count."""
-    runs = book.invocations(vocabulary=ROWS, allocator=BOTH)
-    return runs.groupby(["stack", "allocator"])["faults_a_step"].mean().dropna()
-
-
-@quantity
-def speeds(book: Measurements, allocator: str, *stacks: str) -> Values:
-    """Speed with an allocator over plain glibc's, on these stacks or on all."""
-    runs = book.invocations(vocabulary=ROWS, allocator=["glibc", allocator])
-    table = book.ratios(runs, [("glibc", allocator)], of="allocator")
-    return Values(stored.ratio_by_stack(table, stacks or None))
 
 
 def onednn(book: Measurements) -> pd.DataFrame:

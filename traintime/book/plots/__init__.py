@@ -3,10 +3,8 @@
 from traintime.book.plots.bars import shares, waits
 from traintime.book.plots.lines import (
     apart,
-    crossing,
     one_stack,
     predicted,
-    ratios,
     residuals,
     steps,
     ways,

@@ -1,6 +1,6 @@
 """Figures of lines and of points: a step, or what follows from it, against a size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 
 from traintime.book.plots.look import (
     BACKEND,
-    MARKERS,
     PALETTE,
     SOURCE,
     WAY,
@@ -23,7 +22,6 @@ from traintime.book.plots.look import (
 from traintime.point import axis_label
 
 End = tuple[float, float, str, str]  # of a line: x, y, its name, its colour
-PAIR = [(PALETTE[0], "-"), (PALETTE[3], "--"), (PALETTE[2], ":"), (PALETTE[4], "-.")]
 RATE = {
     "rate fixed": {"color": PALETTE[7], "marker": "o", "linestyle": "-"},
     "rate scaled": {"color": PALETTE[4], "marker": "s", "linestyle": "--"},
@@ -96,25 +94,6 @@ def one_stack(points: pd.DataFrame, against: str, names: dict[str, str]) -> Figu
     return _named(points, against, looks, "how")[0]
 
 
-def crossing(panels: Mapping[str, tuple[pd.DataFrame, Mapping[str, str]]]) -> Figure:
-    """Stacks' steps in milliseconds against the vocabulary, in panels that share the axis of time.
-
-    panels: title -> points, as Measurements.points gives them, and what to call each stack that is drawn.
-    """
-    figure, axes = sheet(3.0, across=len(panels))
-    ran = [points[points["stack"].isin(list(names))].dropna(subset="step_s") for points, names in panels.values()]
-    for axis, (title, (points, names)) in zip(axes, panels.items(), strict=True):
-        _log_axes(axis, "vocabulary", pd.concat(ran))
-        numbered = zip(MARKERS, names.items(), strict=False)
-        looks = {stack: line_style(stack) | {"marker": marker, "label": name} for marker, (stack, name) in numbered}
-        lines(axis, "vocabulary", points, looks)
-        axis.set_title(title.replace(", ", ",\n"))
-        axis.legend()
-    axes[0].set_ylabel("time per step (ms)")
-    figure.supxlabel(axis_label("vocabulary"))
-    return figure
-
-
 def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
     """One panel a stack: a step against one size, one line for each value of the column `how`, all of them in WAY."""
     return _by_stack(points, against, {how: look | {"marker": "o", "markersize": 4} for how, look in WAY.items()})
@@ -134,31 +113,6 @@ def _by_stack(points: pd.DataFrame, against: str, looks: Looks) -> Figure:
     figure.supxlabel(axis_label(against))
     figure.supylabel("time per step (ms)")
     legend(figure, 4)
-    return figure
-
-
-def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
-    """Ratio of two stacks' steps with its interval: a panel for each size that is swept, a line for each pair.
-
-    tables: size -> columns above, below, ratio, low, high, faster and the size. A full marker is a significant
-    difference; a hollow one is inconclusive.
-    """
-    figure, axes = sheet(3.4, across=len(tables))
-    for axis, (against, table) in zip(axes, tables.items(), strict=True):
-        axis.axhline(1, color="0.4", linewidth=1)
-        table = table.assign(pair=table["above"] + " / " + table["below"])
-        numbered = zip(dict.fromkeys(table["pair"]), PAIR, MARKERS, strict=False)
-        looks = {pair: {"color": c, "linestyle": dashes, "marker": marker} for pair, (c, dashes), marker in numbered}
-        lines(axis, against, table, looks, "pair", "ratio", 1)
-        for pair, rows in table[table["faster"].isna()].groupby("pair"):
-            hollow = looks[pair] | {"linestyle": "none", "markerfacecolor": "white", "zorder": 5}
-            axis.plot(rows[against], rows["ratio"], **hollow)
-        log_axis(axis, "x", table[against], table[against])
-        axis.set_xlabel(axis_label(against).replace(" (", "\n("))
-    ends = pd.concat([table[["ratio", "low", "high"]] for table in tables.values()])
-    log_axis(axes[0], "y", ends.to_numpy(float).ravel(), [0.25, 0.5, 1, 2, 4, 8])
-    axes[0].set_ylabel("ratio of the two steps")
-    legend(figure, 1)
     return figure
 
 
