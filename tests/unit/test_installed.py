@@ -12,8 +12,7 @@ import pytest
 from traintime import paths
 
 OF_CHAPTERS = ("matplotlib", "mlxtend", "nbformat", "pyarrow", "seaborn", "sympy", "yaml")
-OF_CHECKOUT = ["sweep", "learn", "stacks add --all", "table", "check", "compare", "lab", "bench-formula"]
-OF_CHECKOUT += ["bench-predict"]
+OF_CHECKOUT = ["sweep", "learn", "stacks add --all", "table", "check", "compare", "lab", "bench-predict"]
 EACH = """
 import sys
 from traintime.cli import main

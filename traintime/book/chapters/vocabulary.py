@@ -31,11 +31,6 @@ def bytes_a_row() -> int:
     return UPDATES["adam"].bytes * fields()["embedding"].default
 
 
-def floor_s(book: Measurements) -> float:
-    """Seconds that moving them takes at the memory's speed. Raises KeyError where nobody measured that speed."""
-    return bytes_a_row() / book.rates["bandwidth_bytes_per_s"]
-
-
 def price_of_a_row(book: Measurements, found: pd.DataFrame) -> dict[Name, Interval]:
     """Seconds per step that each further row costs from 80,000 to 280,000, by stack and way of training (`how`).
 

@@ -1,14 +1,12 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.book.plots.bars import implementations, parts, shares, waits
+from traintime.book.plots.bars import implementations, parts, waits
 from traintime.book.plots.lines import (
     along,
     apart,
     crossing,
     one_stack,
-    predicted,
     ratios,
-    residuals,
     steps,
     warm_up,
     ways,

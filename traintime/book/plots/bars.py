@@ -58,15 +58,6 @@ def parts(rows: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
     return figure
 
 
-def shares(parts: pd.DataFrame) -> Figure:
-    """Share of each term in a step, one bar a stack. parts: index stack, a column a term, in seconds."""
-    figure, (axis,) = sheet(0.27 * len(parts) + 1.0)
-    _shares(axis, parts, TERMS)
-    axis.set_xlabel("share of a step (%)")
-    legend(figure, 2)
-    return figure
-
-
 def _shares(axis: Axes, seconds: pd.DataFrame, looks: Looks) -> None:
     bars(axis, seconds.div(seconds.sum(axis=1), axis=0) * 100, looks)
     axis.set_xlim(0, 100)
