@@ -379,20 +379,6 @@ def machine(
     out.print(f"matmul {rates['matmul_flop_per_s'] / 1e9:.0f} GFLOP/s in float32")
 
 
-@app.command("bench-formula")
-def bench_formula(as_json: Json = False) -> None:
-    """How sharp the formula is: its error for points that it has not seen, next to that of measuring them again."""
-    paths.of_checkout(paths.MEASUREMENTS)
-    from traintime.book import bench_formula as sharp  # the book's floor is slow to load
-
-    found = sharp.every_machine()
-    if as_json:
-        return print_json([one.plain for one in found])
-    for machine in dict.fromkeys(one.machine for one in found):
-        cells = [one.cells for one in found if one.machine == machine]
-        show(grid(pd.DataFrame(cells, columns=sharp.HEADS), machine))
-
-
 # What a training will take
 
 SAMPLES = 1_000_000  # of an epoch, where nothing else is said of a model's sizes

@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 from traintime import paths
 from traintime.book import stored
 from traintime.book.calculator import moving
-from traintime.book.chapters import one_formula
 
+MACHINE = "machine B"
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PAGES = {
     "03-vocabulary": "fig-vocabulary",
@@ -35,7 +35,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     (folder / "_static").mkdir()
     shutil.copy(moving.SCRIPT, folder / "_static")
-    figures = {name: moving.classifier(stored.of(), name) for name in UNITS}
+    figures = {name: moving.classifier(MACHINE, name) for name in UNITS}
     figures["lstm"] = moving.lstm({line: (STEPS, costs) for line, costs in COSTS.items()}, "a machine")
     style = (paths.ROOT / "_static" / "book.css").read_text()
     (folder / "chapters").mkdir()
@@ -94,8 +94,8 @@ def move(tab, line: str, **sizes: int) -> str:
 @pytest.mark.parametrize("against", list(UNITS))
 def test_it_reads_out_each_stored_step_and_what_the_formula_says(opened, against):
     moves, texts = [], []
-    for stack, fit in one_formula.straight(stored.of()).items():
-        for _, row in one_formula.usual(stored.of())[stack].iterrows():
+    for stack, (points, fit) in moving.fitted(MACHINE).items():
+        for _, row in points.iterrows():
             moves.append({"line": stack, "sizes": {name: int(row[name]) for name in UNITS}})
             texts.append(expected(row, float(fit.predict(pd.DataFrame([row]))[0]), against, UNITS[against]))
     assert opened(against).evaluate(MOVE, moves) == texts
@@ -114,7 +114,7 @@ def test_it_reads_out_each_line_of_an_lstm_and_what_its_three_costs_say(opened):
 
 
 def test_a_size_that_was_not_measured_has_the_formulas_value_alone(opened):
-    tab, fit = opened(), one_formula.straight(stored.of())["numpy"]
+    tab, (_, fit) = opened(), moving.fitted(MACHINE)["numpy"]
     sizes = {"vocabulary": 50_000, "batch": 40, "length": 12}
     formula = float(fit.predict(pd.DataFrame([sizes]))[0])
     text = f"50,000 rows: {milliseconds(formula, formula)} ms by the formula, not measured"
@@ -122,7 +122,7 @@ def test_a_size_that_was_not_measured_has_the_formulas_value_alone(opened):
 
 
 def test_a_stack_measured_at_one_length_has_no_other(opened):
-    lengths = {stack: rows["length"].nunique() for stack, rows in one_formula.usual(stored.of()).items()}
+    lengths = {stack: rows["length"].nunique() for stack, (rows, _) in moving.fitted(MACHINE).items()}
     alone = next(stack for stack, number in lengths.items() if number == 1)
     several = next(stack for stack, number in lengths.items() if number > 1)
     tab = opened("length")
@@ -165,7 +165,7 @@ def test_keys_go_from_one_measured_point_to_the_next(opened):
         values.append(int(tab.evaluate("document.activeElement.dataset.value")))
         assert reading(tab).startswith(f"{values[-1]:,} rows: ")
         assert "ms measured" in reading(tab)
-    here = stored.chosen(one_formula.usual(stored.of())["2026-tensorflow"], batch=100, length=25)
+    here = stored.chosen(moving.fitted(MACHINE)["2026-tensorflow"][0], batch=100, length=25)
     sizes = sorted(here["vocabulary"])
     assert values == [sizes[0], sizes[1], sizes[2], sizes[1], sizes[-1], sizes[-1]]
     assert tab.locator('.moving svg [tabindex="0"]').count() == 1

@@ -12,7 +12,7 @@ import pytest
 from traintime import paths
 
 OF_CHAPTERS = ("matplotlib", "mlxtend", "nbformat", "pyarrow", "seaborn", "sympy", "yaml")
-OF_CHECKOUT = ["sweep", "learn", "stacks add --all", "table", "check", "lab", "bench-formula"]
+OF_CHECKOUT = ["sweep", "learn", "stacks add --all", "table", "check", "lab"]
 OF_CHECKOUT += ["bench-predict"]
 EACH = """
 import sys

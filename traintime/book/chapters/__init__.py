@@ -20,7 +20,7 @@ MODULES = {
     "11-memory": "",
     "12-parameters-are-not-time": "",
     "13-faster": "faster",
-    "14-one-formula": "one_formula",
+    "14-one-formula": "",
     "15-predict-yours": "predicting",
     "16-beat-the-formula": "rows",
     "17-fused-learns": "",

@@ -1,11 +1,9 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.book.plots.bars import shares, waits
+from traintime.book.plots.bars import waits
 from traintime.book.plots.lines import (
     apart,
     one_stack,
-    predicted,
-    residuals,
     steps,
     ways,
 )

@@ -37,16 +37,6 @@ def bars(axis: Axes, table: pd.DataFrame, looks: Looks) -> None:
     name_rows(axis, list(table.index))
 
 
-def shares(parts: pd.DataFrame) -> Figure:
-    """Share of each term in a step, one bar a stack. parts: index stack, a column a term, in seconds."""
-    figure, (axis,) = sheet(0.27 * len(parts) + 1.0)
-    bars(axis, parts.div(parts.sum(axis=1), axis=0) * 100, TERMS)
-    axis.set(xlim=(0, 100), xlabel="share of a step (%)")
-    axis.grid(visible=False)
-    legend(figure, 2)
-    return figure
-
-
 def waits(table: pd.DataFrame) -> Figure:
     """A step with each feed, in two parts: until its batch was there, and the training.
 

@@ -16,7 +16,6 @@ from traintime.book.plots.look import (
     legend,
     line_style,
     log_axis,
-    marks,
     sheet,
 )
 from traintime.point import axis_label
@@ -134,46 +133,4 @@ def apart(table: pd.DataFrame) -> Figure:
         ends += lines(axis, "step", rows, {stack: look | {"label": name}}, value="far", scale=1)
     axis.set(xlabel="training step", ylabel="relative difference of the loss")
     label_ends(axis, ends)
-    return figure
-
-
-def predicted(points: pd.DataFrame) -> Figure:
-    """Predicted against measured step, one marker a stack, next to the diagonal.
-
-    points: columns stack, step_s, predicted_s (s).
-    """
-    figure, (axis,) = sheet(3.1)
-    points = points.assign(measured=points["step_s"] * 1e3)
-    lines(axis, "measured", points, marks(points["stack"]), value="predicted_s")
-    _diagonal(axis, points[["step_s", "predicted_s"]].to_numpy().ravel() * 1e3)
-    axis.set(xlabel="measured step (ms)", ylabel="predicted step (ms)")
-    axis.legend(loc="lower right", fontsize=9)
-    return figure
-
-
-def _diagonal(axis: Axes, milliseconds: Sequence[float]) -> None:
-    """Equal log axes that just hold these steps, and the line of equal values."""
-    for which in "xy":
-        log_axis(axis, which, milliseconds)
-    axis.plot(axis.get_xlim(), axis.get_xlim(), color="0.4", linewidth=1, zorder=0)
-
-
-def residuals(points: pd.DataFrame) -> Figure:
-    """Relative error of the formula against vocabulary, batch and length.
-
-    points: columns stack, vocabulary, batch, length, error (predicted over measured, minus one).
-    """
-    usual = {"vocabulary": 280_000, "batch": 100, "length": 25}
-    labels = ("vocabulary\n(rows)", "batch\n(sentences)", "length\n(tokens)")
-    figure, axes = sheet(3.4, across=3)
-    for axis, size, label in zip(axes, usual, labels, strict=True):
-        axis.axhline(0, color="0.4", linewidth=1)
-        # In a panel, the points at which the other two sizes have the 2017 post's value.
-        others = pd.Series(usual).drop(size)
-        shown = points[points[others.index].eq(others).all(axis=1)]
-        lines(axis, size, shown, marks(points["stack"]), value="error", scale=100)
-        log_axis(axis, "x", shown[size], shown[size])
-        axis.set_xlabel(label)
-    axes[0].set_ylabel("error of the formula (%)")
-    legend(figure, 3)
     return figure
