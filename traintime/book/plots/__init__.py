@@ -17,7 +17,6 @@ from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.rows import (
     causes,
     epoch_errors,
-    over_truth,
     positions,
     tried,
 )
