@@ -1,5 +1,6 @@
 """The predictor's bench: what it draws, what it asks for, and what it keeps."""
 
+import csv
 import inspect
 import json
 
@@ -7,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from traintime import cli, paths
+from traintime.errors import InputError
 from traintime.predict import bench, bench_models
 from traintime.predict.answer import Estimate, around
 
@@ -106,6 +109,30 @@ def test_a_long_training_runs_once_in_epochs_that_tell_its_drift(answered, tmp_p
     assert 1 in times["probed"]
     bench.keep(one, tmp_path)
     assert bench.kept(tmp_path, one["machine"]) == [json.loads(json.dumps(one))]
+
+
+def test_a_bench_keeps_what_it_tried_though_nobody_says_where(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(bench, "run", lambda *_: iter([case(1), case(2)]))
+    monkeypatch.setattr("sys.argv", ["traintime", "bench-predict"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert len(bench.kept(tmp_path / "traintime" / "predicted", "made-up")) == 2
+    assert str(tmp_path / "traintime" / "predicted" / "made-up.json") in capsys.readouterr().err
+
+
+def test_a_kind_that_is_not_known_is_refused():
+    with pytest.raises(InputError, match="kind: 'rnn'"):
+        next(bench.run(["jax"], 1, kinds=["rnn"]))
+
+
+def test_each_withdrawal_is_of_a_model_that_was_tried_and_has_its_reason():
+    with (paths.PREDICTED / "withdrawn.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        assert row["started"] in [one["started"] for one in bench.kept(paths.PREDICTED, row["machine"])]
+        assert row["reason"]
 
 
 @pytest.mark.parametrize("kind", list(bench_models.LOOPS))

@@ -295,14 +295,6 @@ def average(values: Array) -> Interval:
     return _around(value, value, float(np.std(values, ddof=1) / np.sqrt(len(values))), len(values) - 1, float)
 
 
-def share(happened: Array) -> Interval:
-    """How often something happened, with its exact 95 % interval (Clopper and Pearson 1934)."""
-    from scipy.stats import binomtest  # half a second of import, which no prediction needs
-
-    ends = binomtest(int(np.sum(happened)), len(happened)).proportion_ci(method="exact")
-    return Interval(float(np.mean(happened)), float(ends.low), float(ends.high))
-
-
 def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float:
     """Noise floor: how far apart two sets of invocations of the same thing land, a share (0.1 is 10 %).
 

@@ -57,7 +57,6 @@ OTHERS = {
 WAYS = {"loop": "loop", "kernel a time step": "loop", "cuDNN": "cudnn"}  # of lstm-implementations.csv
 EVERY_NETWORK = (32, 96, 192, 384, 768, 1536)  # images of a batch with which each network of cnn-a100.csv was trained
 OURS = ("intel-xeon-family6-model207-16-cores-126-gib-nvidia-h200", "H200-SXM")
-WITHIN, WIDTH, COVERED = 2.0, 6.0, (0.85, 0.95)  # the goal
 LEAST = {"operations": 1.0, "bytes": 1.0}  # no card passes its peaks
 COLUMNS = ["left_out", "source", "device", "stack", "kernel", "key"]
 COLUMNS += ["took_s", "predicted_s", "low_s", "high_s", "weight"]

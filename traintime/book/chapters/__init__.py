@@ -21,7 +21,7 @@ MODULES = {
     "12-parameters-are-not-time": "",
     "13-faster": "faster",
     "14-one-formula": "",
-    "15-predict-yours": "predicting",
+    "15-predict-yours": "",
     "16-beat-the-formula": "rows",
     "17-fused-learns": "",
 }

@@ -10,7 +10,6 @@ from traintime.book.plots.lines import (
 from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.rows import (
     causes,
-    over_truth,
     tried,
 )
 from traintime.book.plots.special import (

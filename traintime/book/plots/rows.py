@@ -82,21 +82,3 @@ def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
     if len(tasks) > 1:
         legend(figure, 2)
     return figure
-
-
-def over_truth(table: pd.DataFrame, names: dict[str, str]) -> Figure:
-    """Predicted over true time: a row a way, a dot a model, a colour and marker a stack; the line is the truth.
-
-    table: columns way, stack, times; names: of the ways that are shown, from above.
-    """
-    table = table.assign(name=table["way"].map(names)).dropna(subset="name").reset_index(drop=True)
-    shown = [name for name in names.values() if name in set(table["name"])]
-    figure, (axis,) = sheet(0.4 * len(shown) + 1.2)
-    axis.axvline(1, color="0.4", linewidth=1)
-    axis.axvspan(0.5, 2, color="0.5", alpha=0.1, linewidth=0)
-    rows(axis, table, ("times", "name", "stack"), shown, marks(table["stack"], markersize=4, alpha=0.7))
-    ticks = [0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]
-    log_axis(axis, "x", [*table["times"], 0.5, 2], ticks)
-    axis.set_xlabel("predicted / true time")
-    legend(figure, 3)
-    return figure
