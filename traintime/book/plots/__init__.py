@@ -1,6 +1,6 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.book.plots.bars import implementations, parts, shares, waits
+from traintime.book.plots.bars import implementations, parts, shares
 from traintime.book.plots.lines import (
     along,
     apart,
@@ -19,7 +19,6 @@ from traintime.book.plots.rows import (
     epoch_errors,
     over_truth,
     positions,
-    tried,
 )
 from traintime.book.plots.special import (
     document_tables,

@@ -25,11 +25,6 @@ TERMS: Looks = {
     "b": {"label": "rows of the table (b·V)", "color": PART["update"], "hatch": "//"},
     "c": {"label": "sentences (c·L·B)", "color": PART["arithmetic"], "hatch": ".."},
 }
-FEED: Looks = {
-    "training": {"color": PART["arithmetic"]},
-    "waiting for the batch": {"color": PART["overhead"]},
-}
-# What memory is held for, in the colours of the parts of a step that it belongs to.
 # What runs the time steps of an LSTM: a loop of launches, one that is compiled, one call for all of them.
 LAUNCHES = {"loop": OF_WAY["loop"], "compiled": OF_WAY["loop, compiled"], "cuDNN": OF_WAY["fused kernel"]}
 
@@ -71,20 +66,6 @@ def _shares(axis: Axes, seconds: pd.DataFrame, looks: Looks) -> None:
     bars(axis, seconds.div(seconds.sum(axis=1), axis=0) * 100, looks)
     axis.set_xlim(0, 100)
     axis.grid(visible=False)
-
-
-def waits(table: pd.DataFrame) -> Figure:
-    """A step with each feed, in two parts: until its batch was there, and the training.
-
-    table: columns feed, step_s, waited_s, ms once multiplied.
-    """
-    figure, (axis,) = sheet(0.27 * len(table) + 1.0)
-    waited = table["waited_s"].fillna(0)
-    both = pd.DataFrame({"training": table["step_s"] - waited, "waiting for the batch": waited}) * 1e3
-    bars(axis, both.set_axis(table["feed"]), FEED)
-    axis.set_xlabel("time per step (ms)")
-    legend(figure, 2)
-    return figure
 
 
 def implementations(steps: pd.DataFrame) -> Figure:

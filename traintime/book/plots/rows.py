@@ -51,22 +51,6 @@ def rows(
     name_rows(axis, names)
 
 
-def tried(table: pd.DataFrame) -> Figure:
-    """Times as fast with each change, in one panel: a row a change below its bottleneck, a marker a stack; full where
-    the gain is significant.
-
-    table: columns limit, change, stack, ratio, low, high, told.
-    """
-    pairs, names = under_heads(table["limit"], table["change"])
-    figure, (axis,) = sheet(0.2 * len(names) + 0.9)
-    axis.axvline(1, color="0.5", linewidth=1)
-    rows(axis, table.assign(pair=pairs), ("ratio", "pair", "stack"), names, marks(table["stack"]))
-    log_axis(axis, "x", [0.6, *table["ratio"]])
-    figure.supxlabel("times as fast (logarithmic)")
-    legend(figure, 3)
-    return figure
-
-
 def positions(prices: pd.DataFrame, floors: dict[int, float]) -> Figure:
     """Microseconds that one more time step takes: a row a stack, a marker a way of running the layer, a panel a batch.
 
