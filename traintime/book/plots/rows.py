@@ -16,7 +16,6 @@ from traintime.book.plots.look import (
     name_rows,
     of_ways,
     sheet,
-    under_heads,
 )
 
 
