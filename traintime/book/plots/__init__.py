@@ -1,6 +1,5 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
-from traintime.book.plots.bars import waits
 from traintime.book.plots.lines import (
     apart,
     one_stack,
@@ -10,7 +9,6 @@ from traintime.book.plots.lines import (
 from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.rows import (
     causes,
-    tried,
 )
 from traintime.book.plots.special import (
     drawing,

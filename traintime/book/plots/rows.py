@@ -11,12 +11,9 @@ from traintime.book.plots.look import (
     Looks,
     errors,
     legend,
-    log_axis,
-    marks,
     name_rows,
     of_ways,
     sheet,
-    under_heads,
 )
 
 
@@ -49,22 +46,6 @@ def rows(
             hollow = look | {"label": None, "markerfacecolor": "white", "zorder": 3}
             axis.plot(scale * mine[value], places[mine.index], **hollow)
     name_rows(axis, names)
-
-
-def tried(table: pd.DataFrame) -> Figure:
-    """Times as fast with each change, in one panel: a row a change below its bottleneck, a marker a stack; full where
-    the gain is significant.
-
-    table: columns limit, change, stack, ratio, low, high, told.
-    """
-    pairs, names = under_heads(table["limit"], table["change"])
-    figure, (axis,) = sheet(0.2 * len(names) + 0.9)
-    axis.axvline(1, color="0.5", linewidth=1)
-    rows(axis, table.assign(pair=pairs), ("ratio", "pair", "stack"), names, marks(table["stack"]))
-    log_axis(axis, "x", [0.6, *table["ratio"]])
-    figure.supxlabel("times as fast (logarithmic)")
-    legend(figure, 3)
-    return figure
 
 
 def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
