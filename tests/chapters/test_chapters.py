@@ -110,8 +110,8 @@ def test_every_number_of_the_text_was_measured(chapter, executed):
 
 
 def test_a_chapter_that_starts_workers_measured_on_this_machine(executed):
-    results = executed.parent / "results" / "16-beat-the-formula"
-    measured = json.loads(next(results.glob("**/2026-tensorflow/*v5000-*-adam.json")).read_text())
+    results = executed.parent / "results" / "07-theano-vs-tensorflow"
+    measured = json.loads(next(results.glob("**/2026-tensorflow/*v1000-*-adam.json")).read_text())
     assert measured["invocations"][0]["status"] == "ok"
 
 

@@ -86,11 +86,11 @@ def test_a_number_that_names_nothing_fails_with_its_expression(wrong):
 
 @pytest.mark.parametrize(
     ("text", "missing"),
-    [("{eval}`book`", []), ("{eval}`boook.most`", ["boook"]), ("{eval}`rows.gainz(book)`", ["rows.gainz"])],
+    [("{eval}`book`", []), ("{eval}`boook.most`", ["boook"]), ("{eval}`predicting.gainz(book)`", ["predicting.gainz"])],
 )
 def test_a_mistyped_name_is_found_without_running_anything(tmp_path, text, missing):
     chapter, page = tmp_path / "one.ipynb", tmp_path / "one.md"
-    nbformat.write(notebook(text, "from traintime.book.chapters import rows\nbook = 1"), chapter)
+    nbformat.write(notebook(text, "from traintime.book.chapters import predicting\nbook = 1"), chapter)
     page.write_text(text)
     for source in (chapter, page):
         found = numbers.unknown(source)

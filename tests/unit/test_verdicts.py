@@ -148,7 +148,8 @@ def test_what_a_verdict_rests_on_changes_with_data_and_with_code(monkeypatch):
     files = []
     monkeypatch.setattr(verdicts.uses.kept, "digest", lambda given: files.extend(given) or real(given))
     verdicts.basis.__wrapped__(chapter)
-    assert {verdicts.uses.file_of(chapters.module(chapter)), verdicts.paths.MEASUREMENTS / "machines.csv"} <= set(files)
+    data = {verdicts.paths.DERIVED / f"{name}.csv" for name in ("runs", "losses")}
+    assert {verdicts.uses.file_of("traintime.lab"), *data} <= set(files)
     assert not {verdicts.FILE, verdicts.bases(verdicts.FILE), verdicts.paths.DATA / "sleeps.csv"} & set(files)
 
 

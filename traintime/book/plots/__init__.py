@@ -3,7 +3,6 @@
 from traintime.book.plots.bars import implementations, parts, shares, waits
 from traintime.book.plots.lines import (
     along,
-    apart,
     crossing,
     one_stack,
     predicted,
@@ -11,7 +10,6 @@ from traintime.book.plots.lines import (
     residuals,
     steps,
     warm_up,
-    ways,
 )
 from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.rows import (

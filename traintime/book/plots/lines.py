@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from traintime.book.plots.look import (
-    BACKEND,
     MARKERS,
     PALETTE,
     SOURCE,
@@ -30,8 +29,6 @@ RATE = {
     "rate fixed": {"color": PALETTE[7], "marker": "o", "linestyle": "-"},
     "rate scaled": {"color": PALETTE[4], "marker": "s", "linestyle": "--"},
 }
-FRAMEWORKS = {"numpy": "NumPy", "tensorflow": "TensorFlow", "jax": "JAX"}
-ADAMS = {"adam": "dense Adam", "adam-rows": "lazy Adam", "adam-deferred": "deferred"}
 
 
 def lines(
@@ -131,28 +128,6 @@ def crossing(panels: Mapping[str, tuple[pd.DataFrame, Mapping[str, str]]]) -> Fi
     return figure
 
 
-def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
-    """One panel a stack: a step against one size, one line for each value of the column `how`, all of them in WAY."""
-    return _by_stack(points, against, {how: look | {"marker": "o", "markersize": 4} for how, look in WAY.items()})
-
-
-def _by_stack(points: pd.DataFrame, against: str, looks: Looks) -> Figure:
-    ran = points.dropna(subset="step_s")
-    stacks = list(dict.fromkeys(points["stack"]))
-    across = len(stacks) if len(stacks) < 4 else 2
-    figure, axes = sheet(1.2 + 1.8 * -(-len(stacks) // across), across, -(-len(stacks) // across))
-    for axis, stack in zip(axes, stacks, strict=False):
-        _log_axes(axis, against, ran)
-        lines(axis, against, ran[ran["stack"] == stack], looks, "how")
-        axis.set_title(stack)
-    for axis in axes[len(stacks) :]:
-        axis.remove()
-    figure.supxlabel(axis_label(against))
-    figure.supylabel("time per step (ms)")
-    legend(figure, 4)
-    return figure
-
-
 def ratios(tables: dict[str, pd.DataFrame]) -> Figure:
     """Ratio of two stacks' steps with its interval: a panel for each size that is swept, a line for each pair.
 
@@ -186,27 +161,6 @@ def warm_up(curves: pd.DataFrame) -> Figure:
     log_axis(axis, "y", curves.to_numpy(float).ravel())
     axis.set(xticks=curves.index, xlabel="step", ylabel="time in units of a later step")
     axis.legend(loc="upper right", handlelength=3)
-    return figure
-
-
-def apart(table: pd.DataFrame) -> Figure:
-    """How far losses are from a reference's, step by step, on a log axis, a line each.
-
-    table: columns stack, optimizer, step, apart (shares); the largest so far is drawn, so that lines do not cross for
-    a moment's chance.
-    """
-    figure, (axis,) = sheet(3.4)
-    table = table.sort_values("step")
-    table["far"] = table.groupby(["stack", "optimizer"])["apart"].cummax().clip(lower=1e-9)
-    axis.set_yscale("log")
-    ends = []
-    for (stack, how), rows in table.groupby(["stack", "optimizer"]):
-        backend = stack.rpartition("-")[2]
-        look = {"color": BACKEND[backend], "linestyle": WAY[how]["linestyle"]}
-        name = f"{FRAMEWORKS.get(backend, backend)}, {ADAMS[how]}"
-        ends += lines(axis, "step", rows, {stack: look | {"label": name}}, value="far", scale=1)
-    axis.set(xlabel="training step", ylabel="relative difference of the loss")
-    label_ends(axis, ends)
     return figure
 
 
