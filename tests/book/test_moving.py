@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import expect
 
 from traintime import paths
-from traintime.book import stored
 from traintime.book.calculator import moving
 
 MACHINE = "machine B"
@@ -165,7 +164,7 @@ def test_keys_go_from_one_measured_point_to_the_next(opened):
         values.append(int(tab.evaluate("document.activeElement.dataset.value")))
         assert reading(tab).startswith(f"{values[-1]:,} rows: ")
         assert "ms measured" in reading(tab)
-    here = stored.chosen(moving.fitted(MACHINE)["2026-tensorflow"][0], batch=100, length=25)
+    here = moving.fitted(MACHINE)["2026-tensorflow"][0].query("batch == 100 and length == 25")
     sizes = sorted(here["vocabulary"])
     assert values == [sizes[0], sizes[1], sizes[2], sizes[1], sizes[-1], sizes[-1]]
     assert tab.locator('.moving svg [tabindex="0"]').count() == 1

@@ -4,14 +4,14 @@ import nbformat
 import numpy as np
 import pytest
 
-from traintime.book import notebooks
+from traintime.book import contents
 from traintime.workloads.convnet import on_numpy
 
 SIZES = {"side": 28, "window": 5, "filters": 8, "outputs": 10, "images": "at-once"}
 
 
 def test_the_network_on_the_page_is_the_one_that_was_measured():
-    cells = nbformat.read(notebooks.source("10-numpy-batches"), as_version=4).cells
+    cells = nbformat.read(contents.chapters()["10-numpy-batches"], as_version=4).cells
     page = {}
     for cell in cells:
         if cell.id in ("imports", "network"):

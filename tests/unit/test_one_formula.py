@@ -3,13 +3,13 @@
 import nbformat
 import pytest
 
-from traintime.book import notebooks
+from traintime.book import contents
 from traintime.book.calculator import moving
 
 
 def test_the_page_and_the_moving_figures_have_the_same_costs():
     page = {"machine": "machine B"}
-    for cell in nbformat.read(notebooks.source("14-one-formula"), as_version=4).cells:
+    for cell in nbformat.read(contents.chapters()["14-one-formula"], as_version=4).cells:
         if cell.id in ("imports", "fit", "swept", "found"):
             exec(cell.source, page)
     drawn = moving.fitted("machine B")

@@ -2,6 +2,7 @@
 
 import base64
 import os
+from collections.abc import Sequence
 
 import pandas as pd
 from IPython.display import HTML
@@ -10,6 +11,15 @@ from traintime.book import PROFILE, markup, verdicts
 from traintime.point import fields
 from traintime.store import derived, machines
 from traintime.store.table import ALIKE
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: bool = True, fold: str = "") -> HTML:
+    """A table: the first column to the left, the others to the right; or all to the left, sentences that wrap.
+
+    fold: what to call it where it is long and folded behind a line that opens it.
+    """
+    text = markup.table(heads, rows, right)
+    return HTML(markup.fold(fold, text) if fold else text)
 
 
 def data_link(table: pd.DataFrame, name: str) -> HTML:
@@ -32,7 +42,7 @@ def evidence(chapter: str) -> HTML:
     claims = [claim for claim in verdicts.claims().values() if claim.chapter.startswith(chapter)]
     rows = [[one.label, f"{one.sentence} *({one.source})*", "<br>".join(verdicts.said(one.label))] for one in claims]
     said = "What this chapter claims, with a verdict for each machine"
-    return HTML(markup.fold(said, markup.table(["", "claim", "measured"], rows, right=False)))
+    return table(["", "claim", "measured"], rows, right=False, fold=said)
 
 
 def made_by(*shown: str) -> HTML:

@@ -1,10 +1,8 @@
 """The book's figures: one visual language (look), and a module for each kind of figure."""
 
 from traintime.book.plots.lines import (
-    apart,
     one_stack,
     steps,
-    ways,
 )
 from traintime.book.plots.look import WAY, save, short
 from traintime.book.plots.rows import (

@@ -7,13 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from traintime.book.plots.look import (
-    BACKEND,
     PALETTE,
     SOURCE,
     WAY,
     Looks,
     errors,
-    legend,
     line_style,
     log_axis,
     sheet,
@@ -25,8 +23,6 @@ RATE = {
     "rate fixed": {"color": PALETTE[7], "marker": "o", "linestyle": "-"},
     "rate scaled": {"color": PALETTE[4], "marker": "s", "linestyle": "--"},
 }
-FRAMEWORKS = {"numpy": "NumPy", "tensorflow": "TensorFlow", "jax": "JAX"}
-ADAMS = {"adam": "dense Adam", "adam-rows": "lazy Adam", "adam-deferred": "deferred"}
 
 
 def lines(
@@ -91,46 +87,3 @@ def one_stack(points: pd.DataFrame, against: str, names: dict[str, str]) -> Figu
     """A step of one stack against one size, a line for each value of `how` in names, which says what to call it."""
     looks = {how: WAY[how] | {"marker": "o", "label": name} for how, name in names.items()}
     return _named(points, against, looks, "how")[0]
-
-
-def ways(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
-    """One panel a stack: a step against one size, one line for each value of the column `how`, all of them in WAY."""
-    return _by_stack(points, against, {how: look | {"marker": "o", "markersize": 4} for how, look in WAY.items()})
-
-
-def _by_stack(points: pd.DataFrame, against: str, looks: Looks) -> Figure:
-    ran = points.dropna(subset="step_s")
-    stacks = list(dict.fromkeys(points["stack"]))
-    across = len(stacks) if len(stacks) < 4 else 2
-    figure, axes = sheet(1.2 + 1.8 * -(-len(stacks) // across), across, -(-len(stacks) // across))
-    for axis, stack in zip(axes, stacks, strict=False):
-        _log_axes(axis, against, ran)
-        lines(axis, against, ran[ran["stack"] == stack], looks, "how")
-        axis.set_title(stack)
-    for axis in axes[len(stacks) :]:
-        axis.remove()
-    figure.supxlabel(axis_label(against))
-    figure.supylabel("time per step (ms)")
-    legend(figure, 4)
-    return figure
-
-
-def apart(table: pd.DataFrame) -> Figure:
-    """How far losses are from a reference's, step by step, on a log axis, a line each.
-
-    table: columns stack, optimizer, step, apart (shares); the largest so far is drawn, so that lines do not cross for
-    a moment's chance.
-    """
-    figure, (axis,) = sheet(3.4)
-    table = table.sort_values("step")
-    table["far"] = table.groupby(["stack", "optimizer"])["apart"].cummax().clip(lower=1e-9)
-    axis.set_yscale("log")
-    ends = []
-    for (stack, how), rows in table.groupby(["stack", "optimizer"]):
-        backend = stack.rpartition("-")[2]
-        look = {"color": BACKEND[backend], "linestyle": WAY[how]["linestyle"]}
-        name = f"{FRAMEWORKS.get(backend, backend)}, {ADAMS[how]}"
-        ends += lines(axis, "step", rows, {stack: look | {"label": name}}, value="far", scale=1)
-    axis.set(xlabel="training step", ylabel="relative difference of the loss")
-    label_ends(axis, ends)
-    return figure
