@@ -78,7 +78,7 @@ def machines() -> list[str]:
     return [*of_book["machine"].unique(), *(each for each in folders if each not in set(of_book["folder"]))]
 
 
-late = False  # whether runs count, too, that counted before a rule which is younger than they (verdicts.judge_stored)
+late = False  # whether runs count, too, that counted before a rule which is younger than they (verdicts.judged)
 
 
 def _stored(machine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -141,8 +141,13 @@ def every_run(machine: str, sentinel: bool = False) -> pd.DataFrame:
 
     sentinel: those of the one configuration that each sweep repeats on each stack, instead of all others.
     """
-    found = table(paths.MEASUREMENTS, _stored(machine)[0]["folder"].iloc[0], sentinel).assign(protocol="")
+    found = _measured(_stored(machine)[0]["folder"].iloc[0], sentinel).assign(protocol="")
     return points.counted(points.before_the_rule(found) if late else found)
+
+
+@functools.cache
+def _measured(folder: str, sentinel: bool) -> pd.DataFrame:
+    return table(paths.MEASUREMENTS, folder, sentinel)
 
 
 def rates(machine: str) -> dict[str, Any]:

@@ -115,8 +115,8 @@ def derive_steps(found: pd.DataFrame, spreads: pd.DataFrame) -> pd.DataFrame:
 
     found, spreads: the tables `runs` and `spreads`. Columns: machine, folder, stack, key, the configuration's fields;
     runs, how many; disturbed, whether something else was running during each of them; step_s, low_s, high_s, the
-    geometric mean of their medians with its interval; mean_s, mean_low_s, mean_high_s, the arithmetic mean of their
-    means (statistics.Steps).
+    geometric mean of their medians with its interval; mean_s, mean_low_s, mean_high_s, the arithmetic mean of their own
+    mean steps (statistics.Steps).
     """
     found, spreads = found[~found["late"]], spreads[~spreads["late"]].set_index(["machine", "stack", "value"])
     names = [name for name in found if name not in (*IDENTITY, "late", *RESULTS)]
