@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
-from traintime.book import claims, markup, page
+from traintime.book import markup, page
 
 
 def test_a_cell_carries_its_columns_head():
@@ -30,11 +30,6 @@ def test_emphasis_code_and_links_are_set_and_html_stays():
 def test_mathematics_is_left_to_the_pages_own_typesetter():
     assert markup.inline("*a* and $t_{1} < 2$") == '<em>a</em> and <span class="math">\\(t_{1} &lt; 2\\)</span>'
     assert markup.inline("5 $ or 6 $") == "5 $ or 6 $"
-
-
-@pytest.mark.parametrize(("value", "text"), [(4e-6, "4·10⁻⁶"), (3.7e-3, "4·10⁻³"), (2e10, "2·10¹⁰"), (0.0, "0·10⁰")])
-def test_a_small_number_is_written_by_its_order_of_magnitude(value, text):
-    assert claims.power(value) == text
 
 
 def test_numbers_have_the_signs_of_prose():

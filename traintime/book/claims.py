@@ -163,12 +163,3 @@ def span(row: Any, value: str = "ratio", spec: str = ".2f", below: bool = False)
     """A row's value with its interval (low, high): "1.24 (1.10 to 1.31)". below: the interval on a line of its own."""
     text = stored.interval(row, value).text(spec)
     return text.replace(" (", "<br>(") if below else text
-
-
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def power(value: float) -> str:
-    """A small number by its order of magnitude: "4·10⁻⁶"."""
-    digits, exponent = f"{value:.0e}".split("e")
-    return f"{digits}·10{str(int(exponent)).translate(RAISED)}"

@@ -103,12 +103,6 @@ def having(book: "Measurements", found: Callable[["Measurements"], Sized]) -> "M
     return next((each for each in (book, *others) if len(found(each))), book)
 
 
-def best(score: Callable[["Measurements"], float | None]) -> "Measurements":
-    """The book's machine with the highest score, None for one that has no part in it; the reference where none has."""
-    scores = {name: given for name in named() if (given := score(of(name))) is not None}
-    return of(max(scores, key=scores.__getitem__) if scores else "")
-
-
 @functools.cache
 def sentinel_of(machine: str) -> pd.DataFrame:
     """Every stored invocation of a machine's sentinels."""

@@ -11,7 +11,7 @@ from traintime.book.plots.lines import (
     steps,
     warm_up,
 )
-from traintime.book.plots.look import WAY, save, short
+from traintime.book.plots.look import save, short
 from traintime.book.plots.rows import (
     causes,
     epoch_errors,
