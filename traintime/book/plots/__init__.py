@@ -4,7 +4,7 @@ from traintime.book.plots.lines import (
     one_stack,
     steps,
 )
-from traintime.book.plots.look import WAY, save, short
+from traintime.book.plots.look import save, short
 from traintime.book.plots.rows import (
     causes,
 )
