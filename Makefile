@@ -14,7 +14,7 @@ export UV_CACHE_DIR ?= $(shell mkdir -p "$(CACHE)/uv" 2>/dev/null && test -w "$(
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench-formula bench-predict check derived figures links audit dist lint lock browser clean
+.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench-predict check derived figures links audit dist lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -74,9 +74,6 @@ colab: .stacks/colab/.ready  ## Add an environment like Colab's, to try the read
 		"$$python" -m venv --clear .stacks/colab
 	$(BIN)/uv pip install --quiet --python .stacks/colab/bin/python -r env/colab.txt
 	@touch $@
-
-bench-formula: $(READY)  ## Show the formula's error beside the error of measuring again
-	@$(BIN)/traintime bench-formula
 
 bench-predict: $(READY)  ## Predict models drawn at random, then train them: how often it is right (40 minutes)
 	@$(BIN)/traintime bench-predict

@@ -32,7 +32,7 @@ from traintime.measuring import machine as machines
 from traintime.measuring import measure as measuring
 from traintime.measuring.protocol import Protocol
 from traintime.point import Point, fields, make_point, sizes_fields
-from traintime.predict.answer import SAID, Estimate, amount, cost_of_an_hour
+from traintime.predict.answer import SAID, Estimate, cost_of_an_hour
 from traintime.store import records
 from traintime.store.table import ALIKE
 from traintime.store.table import table as tidy_table
@@ -379,20 +379,6 @@ def machine(
     out.print(f"matmul {rates['matmul_flop_per_s'] / 1e9:.0f} GFLOP/s in float32")
 
 
-@app.command("bench-formula")
-def bench_formula(as_json: Json = False) -> None:
-    """How sharp the formula is: its error for points that it has not seen, next to that of measuring them again."""
-    paths.of_checkout(paths.MEASUREMENTS)
-    from traintime.book import bench_formula as sharp  # the book's floor is slow to load
-
-    found = sharp.every_machine()
-    if as_json:
-        return print_json([one.plain for one in found])
-    for machine in dict.fromkeys(one.machine for one in found):
-        cells = [one.cells for one in found if one.machine == machine]
-        show(grid(pd.DataFrame(cells, columns=sharp.HEADS), machine))
-
-
 # What a training will take
 
 SAMPLES = 1_000_000  # of an epoch, where nothing else is said of a model's sizes
@@ -443,7 +429,7 @@ def estimate(
 
     The exit status answers --deadline and --memory: 0 yes, 1 no, 3 too close to call; 2 is bad input.
     """
-    from traintime.predict import file, prices
+    from traintime.predict import file
     from traintime.predict.estimate import estimate as predict
 
     asked = {"samples": samples, "epochs": epochs, "validation": validation, "saves": saves, "tier": tier, "device": on}
@@ -467,9 +453,6 @@ def estimate(
         raise InputError("data", data, "is for a file's model", "Name the file that defines both.")
     else:
         given |= {"batch": batch, "length": length}
-        # A short name may mean several devices: each answers, unless one has to decide.
-        if on and not (deadline or memory or per_hour) and len(prices.devices(on)) > 1:
-            return side_by_side(samples, epochs, validation, on, stack, as_json=as_json, **given)
         answer = predict(given_point(given), **asked | {"samples": SAMPLES if samples is None else samples})
     verdict = answer.meets() if deadline or memory else True
     costs = None if per_hour is None else answer.cost(per_hour)
@@ -512,62 +495,6 @@ def largest(
         out.print(str(found), soft_wrap=True)
     if not found.surely:
         raise typer.Exit(1)
-
-
-@app.command("side-by-side")
-@with_fields
-def side_by_side(
-    samples: Samples = None,
-    epochs: Epochs = 1,
-    validation: Validation = 0,
-    on: On = None,
-    stack: OnStack = None,
-    workload: Workload = None,
-    as_json: Json = False,
-    **given: Any,
-) -> None:
-    """Time and memory of a training by a model's sizes, on each stack here and each device with a data sheet."""
-    from traintime.predict import durations, prices
-    from traintime.predict.estimate import side_by_side as compared
-    from traintime.predict.request import Request
-
-    point = given_point(given | {"workload": workload})
-    samples = SAMPLES if samples is None else samples
-    request = Request(samples, point.sizes.batch, epochs, validation, stack=stack)
-    rows = compared(request, point, prices.devices(on) if on else ())
-    if as_json:
-        return print_json([one.to_dict() for one in rows])
-    cells = []
-    for one in rows:
-        time, low, high = (durations.text(seconds) for seconds in (one.total.value, one.total.low, one.total.high))
-        limit = one.limited_by.split(":")[0].split(",")[0]
-        cells.append((one.of, time, f"{low} to {high}", amount(one.memory.value) if one.memory else "", limit))
-    heads = ["where", "time", "90 % interval", "memory", "limited by"]
-    out.print(grid(pd.DataFrame(cells, columns=heads), point.key))
-
-
-@app.command()
-def compare(
-    folder: From = paths.MEASUREMENTS,
-    machine: Annotated[str | None, typer.Option(help="Which machine, where the folder has several.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Is my run normal? A machine's measurements among those of the book's, and what is off.
-
-    The exit status answers: 0 all is normal, 1 something is off, 3 nothing could be compared; 2 is bad input.
-    """
-    from traintime.predict import compare as comparing
-
-    found = comparing.compare(folder, machine)
-    if as_json:
-        print_json([one.plain for one in found])
-    else:
-        show(grid(comparing.table(found), comparing.TITLE))
-        for one in found:
-            for sentence in one.notes:
-                out.print(f"{one.stack}: {sentence}", soft_wrap=True)
-    if status := comparing.status(found):
-        raise typer.Exit(status)
 
 
 @app.command("bench-predict")

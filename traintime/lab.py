@@ -78,7 +78,7 @@ def machines() -> list[str]:
     return [*of_book["machine"].unique(), *(each for each in folders if each not in set(of_book["folder"]))]
 
 
-late = False  # whether runs count, too, that counted before a rule which is younger than they (verdicts.judge_stored)
+late = False  # whether runs count, too, that counted before a rule which is younger than they (verdicts.judged)
 
 
 def _stored(machine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -106,20 +106,48 @@ def runs(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
     has its usual value (a stack: any), so that nothing differs that nobody thought of. Raises InputError for an unknown
     machine, workload or field; NotMeasured where there is no such run.
     """
+    found = _chosen(_stored(machine)[0], workload, sizes)
+    if found.empty:
+        raise NotMeasured(f"{machine} has no run of {sizes}")
+    return found
+
+
+def configurations(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
+    """What a machine of the book has measured, a row for each stack and configuration: its sizes; `step_s`, `low_s`,
+    `high_s`, a step by medians with its interval (seconds); `mean_s`, `mean_low_s`, `mean_high_s`, the same by means,
+    of which an epoch is made; runs, how many. Without a row where there is none. sizes: as for `runs`.
+    """
+    found = derived.read("steps")
+    return _chosen(found[found["machine"] == machine], workload, sizes)
+
+
+def _chosen(found: pd.DataFrame, workload: str, sizes: dict[str, Any]) -> pd.DataFrame:
+    """Of the rows those with these sizes, and usual values where no size is named. Raises InputError."""
     of_workload = {**workloads.get(workload).model_fields, **Run.model_fields}
     usual = {name: field.default for name, field in of_workload.items()} | {"stack": ...}
     if strange := sizes.keys() - usual.keys():
         raise unknown("size", min(strange), sorted(usual))
-    found, _ = _stored(machine)
     for name, value in {"workload": workload, **usual, **sizes}.items():
         column = found.get("threads_asked" if name == "threads" else name)
         if value is ... or column is None:
             continue
         values = [value] if value is None or np.isscalar(value) else list(value)
         found = found[column.isin(values) | (column.isna() & (None in values))]
-    if found.empty:
-        raise NotMeasured(f"{machine} has no run of {sizes}")
     return found
+
+
+def every_run(machine: str, sentinel: bool = False) -> pd.DataFrame:
+    """Every run of a machine that ended well and undisturbed, older code's among them; columns as of store.table.
+
+    sentinel: those of the one configuration that each sweep repeats on each stack, instead of all others.
+    """
+    found = _measured(_stored(machine)[0]["folder"].iloc[0], sentinel).assign(protocol="")
+    return points.counted(points.before_the_rule(found) if late else found)
+
+
+@functools.cache
+def _measured(folder: str, sentinel: bool) -> pd.DataFrame:
+    return table(paths.MEASUREMENTS, folder, sentinel)
 
 
 def rates(machine: str) -> dict[str, Any]:
@@ -252,11 +280,12 @@ def judge(claim: str, sentence: str, verdict: Verdict, source: str = "ours", on:
 
     claim: its label; source: who claims it ("S0, C3": the third claim of source S0); on: where it rests on one
     machine's runs alone, whatever machine the notebook is run on, the name of that machine; where it needs no runs,
-    "published figures" or "arithmetic".
+    "published figures" or "arithmetic". A claim may be judged twice, on one of these and on the notebook's machine.
     """
     sentence = " ".join(sentence.split())  # it may fill several lines
     said = f"**{verdict}**: {sentence} ({verdict.figure})"
-    kept = {"claim": claim, "sentence": sentence, "source": source, "verdict": str(verdict), "figure": verdict.figure}
+    kept = {"claim": claim, "sentence": sentence, "source": source, "on": on}
+    kept |= {"verdict": str(verdict), "figure": verdict.figure}
     display({"text/plain": said.replace("*", ""), "text/markdown": said, VERDICT: kept}, raw=True)
 
 

@@ -22,7 +22,6 @@ TRIALS = DATA / "trials"
 PREDICTED = DATA / "predicted"
 BUILD = ROOT / "_build"
 READER = BUILD / "reader"
-TABLES = BUILD / "tables"
 
 
 def of_checkout(place: Path) -> Path:

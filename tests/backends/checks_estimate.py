@@ -11,8 +11,8 @@ import traintime
 from traintime.errors import InputError
 from traintime.measuring import machine
 from traintime.predict import process
+from traintime.predict.costs import Rates
 from traintime.predict.keras_trainer import TRIED_BYTES, KerasTrainer
-from traintime.predict.prices import Rates
 from traintime.predict.process import ONCE
 
 # Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
@@ -179,11 +179,11 @@ def test_fit_holds_its_samples_as_often_as_it_copies_them():
 
 
 def test_memory_starts_from_what_the_very_process_holds():
-    def foretold():
+    def predicted():
         return traintime.estimate(reader(), samples=100, batch_size=10, tier="formula").memory.value
 
-    before, held = foretold(), np.ones(300_000_000, "uint8")
-    assert foretold() - before == pytest.approx(held.nbytes, rel=0.1)
+    before, held = predicted(), np.ones(300_000_000, "uint8")
+    assert predicted() - before == pytest.approx(held.nbytes, rel=0.1)
 
 
 def test_a_slow_source_of_batches_is_in_the_time():
@@ -282,7 +282,7 @@ def test_an_unknown_length_is_asked_for():
 
 
 @pytest.mark.smoke
-def test_what_does_not_fit_is_priced_and_not_tried(monkeypatch):
+def test_what_does_not_fit_is_costed_and_not_tried(monkeypatch):
     model = reader()
     monkeypatch.setattr(machine, "free_memory", lambda: 1e6)
     one = traintime.estimate(model, samples=100, batch_size=10)

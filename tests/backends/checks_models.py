@@ -12,8 +12,8 @@ import traintime
 from traintime import deferred
 from traintime.errors import InputError
 from traintime.predict import process
+from traintime.predict.costs import Rates
 from traintime.predict.keras_trainer import KerasTrainer
-from traintime.predict.prices import Rates
 
 # Keras' own, of NumPy 2, wherever it hands a weight to NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -121,13 +121,13 @@ def test_a_model_is_tried_whatever_its_graph_is_made_of(graph):
     assert all(array.max() == 19 for array in drawn), "row numbers reach the table's last row and no further"
 
 
-@pytest.mark.parametrize("loss", [{"price": "mse", "kind": "sparse_categorical_crossentropy"}, ["mse", None]])
+@pytest.mark.parametrize("loss", [{"cost": "mse", "kind": "sparse_categorical_crossentropy"}, ["mse", None]])
 def test_inputs_and_outputs_are_made_up_in_the_structure_that_the_model_declares(loss):
     given = {"words": words("words"), "age": keras.Input((1,), name="age")}
     embedded = layers.Flatten()(layers.Embedding(20, 4)(given["words"]))
     hidden = layers.Concatenate()([embedded, given["age"]])
-    price, kind = layers.Dense(1, name="price")(hidden), layers.Dense(3, activation="softmax", name="kind")(hidden)
-    outputs = {"price": price, "kind": kind} if isinstance(loss, dict) else [price, kind]
+    cost, kind = layers.Dense(1, name="cost")(hidden), layers.Dense(3, activation="softmax", name="kind")(hidden)
+    outputs = {"cost": cost, "kind": kind} if isinstance(loss, dict) else [cost, kind]
     model = keras.Model(given, outputs)
     model.compile("adam", loss)
     trainer = KerasTrainer(model)
@@ -135,12 +135,12 @@ def test_inputs_and_outputs_are_made_up_in_the_structure_that_the_model_declares
     assert {name: array.shape for name, array in x.items()} == {"words": (8, 6), "age": (8, 1)}
     if isinstance(loss, dict):
         assert {name: (array.shape, str(array.dtype)) for name, array in y.items()} == {
-            "price": ((8, 1), "float32"),
+            "cost": ((8, 1), "float32"),
             "kind": ((8,), "int32"),
         }
         assert estimated(model).tier == "probed"
     assert model.compute_loss(x, y, model(x)) > 0
-    tupled = keras.Model((given["age"], [given["words"]]), price)
+    tupled = keras.Model((given["age"], [given["words"]]), cost)
     tupled.compile("adam", "mse")
     age, (row,) = x = KerasTrainer(tupled).samples(8)[0]
     assert (age.shape, row.shape) == ((8, 1), (8, 6))

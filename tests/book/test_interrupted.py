@@ -23,7 +23,7 @@ import pytest
 from traintime import paths
 
 pytestmark = [pytest.mark.rest, pytest.mark.timeout(3_600)]
-CHAPTER = "chapters/14-one-formula.ipynb"  # it measures nothing and runs for some seconds
+CHAPTER = "chapters/01-the-question.ipynb"  # it measures nothing and runs for some seconds
 MARK = "TRAINTIME_TEST_OF_INTERRUPTIONS"
 PATIENCE_S = 30.0
 

@@ -19,7 +19,7 @@ import pytest
 from traintime import paths
 
 QUICK = "09-cpu-vs-gpu"  # times a few steps
-OTHERS = ["16-beat-the-formula", "15-predict-yours"]
+OTHERS = ["07-theano-vs-tensorflow", "15-predict-yours"]
 CHAPTERS = [QUICK, *(pytest.param(chapter, marks=pytest.mark.rest) for chapter in OTHERS)]
 TOKEN = "for-this-test"
 RAW = re.compile(r"\{[\w:-]+\}`|^:::", flags=re.MULTILINE)

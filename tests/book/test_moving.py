@@ -9,10 +9,9 @@ import pytest
 from playwright.sync_api import expect
 
 from traintime import paths
-from traintime.book import stored
 from traintime.book.calculator import moving
-from traintime.book.chapters import fused, one_formula
 
+MACHINE = "machine B"
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PAGES = {
     "03-vocabulary": "fig-vocabulary",
@@ -21,6 +20,11 @@ PAGES = {
     "08-fused-lstm": "fig-positions",
     "14-one-formula": "fig-predicted",
 }
+# Of one LSTM: steps that were measured, made up, and the three costs of a line.
+STEPS = [(10, 32, 0.02, 0.01, 0.03), (50, 32, 0.07, 0.06, 0.08), (50, 512, 0.25, -0.01, 0.6)]
+STEPS = pd.DataFrame(STEPS, columns=["length", "batch", "step_s", "low_s", "high_s"])
+COSTS = {"numpy, loop": (0.004, 0.001, 1e-5), "2026-torch, fused kernel": (0.009, 0.0, 8e-6)}
+COSTS = {line: dict(zip("alc", costs, strict=True)) for line, costs in COSTS.items()}
 UNITS = {name: unit for name, (_, unit) in moving.CLASSIFIER.sizes.items()}
 
 
@@ -30,8 +34,8 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     (folder / "_static").mkdir()
     shutil.copy(moving.SCRIPT, folder / "_static")
-    figures = {name: moving.classifier(stored.of(), name) for name in UNITS}
-    figures["lstm"] = moving.lstm(fused.lstm_machine())
+    figures = {name: moving.classifier(MACHINE, name) for name in UNITS}
+    figures["lstm"] = moving.lstm({line: (STEPS, costs) for line, costs in COSTS.items()}, "a machine")
     style = (paths.ROOT / "_static" / "book.css").read_text()
     (folder / "chapters").mkdir()
     for name, figure in figures.items():
@@ -59,9 +63,8 @@ def milliseconds(seconds: float, like: float) -> str:
     return f"{1e3 * seconds:,.{0 if like > 0.1 else 1}f}"
 
 
-def expected(row: pd.Series, fit, against: str, unit: str) -> str:
-    """What the figure reads out at a measured point, from the stored table and the fit."""
-    formula = float(fit.predict(pd.DataFrame([row]))[0])
+def expected(row: pd.Series, formula: float, against: str, unit: str) -> str:
+    """What the figure reads out at a measured point, from the stored table and the formula's step (s)."""
     step, low, high = (milliseconds(row[name], row["step_s"]) for name in ("step_s", "low_s", "high_s"))
     interval = f" ({low} to {high})" if row["low_s"] > 0 else ""
     return f"{row[against]:,} {unit}: {step} ms measured{interval}, {milliseconds(formula, formula)} ms by the formula"
@@ -90,27 +93,27 @@ def move(tab, line: str, **sizes: int) -> str:
 @pytest.mark.parametrize("against", list(UNITS))
 def test_it_reads_out_each_stored_step_and_what_the_formula_says(opened, against):
     moves, texts = [], []
-    for stack, fit in one_formula.straight(stored.of()).items():
-        for _, row in one_formula.usual(stored.of())[stack].iterrows():
+    for stack, (points, fit) in moving.fitted(MACHINE).items():
+        for _, row in points.iterrows():
             moves.append({"line": stack, "sizes": {name: int(row[name]) for name in UNITS}})
-            texts.append(expected(row, fit, against, UNITS[against]))
+            texts.append(expected(row, float(fit.predict(pd.DataFrame([row]))[0]), against, UNITS[against]))
     assert opened(against).evaluate(MOVE, moves) == texts
     assert len(texts) > 50
 
 
-def test_it_reads_out_the_loop_and_the_kernel_of_every_stack(opened):
-    machine, moves, texts = fused.lstm_machine(), [], []
-    points = fused.lstm_points(machine).dropna(subset="step_s").query("how in @fused.SHOWN")
-    for (stack, how), fit in machine.lines(points, moving.POSITIONS).items():
-        for _, row in stored.chosen(points, stack=stack, how=how).iterrows():
-            moves.append({"line": f"{stack}, {how}", "sizes": {name: int(row[name]) for name in ("length", "batch")}})
-            texts.append(expected(row, fit, "length", "time steps"))
+def test_it_reads_out_each_line_of_an_lstm_and_what_its_three_costs_say(opened):
+    moves, texts = [], []
+    for line, costs in COSTS.items():
+        for row in STEPS.astype({"length": object, "batch": object}).to_dict("records"):
+            length, batch = row["length"], row["batch"]
+            moves.append({"line": line, "sizes": {"length": length, "batch": batch}})
+            formula = costs["a"] + costs["l"] * length + costs["c"] * batch * length
+            texts.append(expected(row, formula, "length", "time steps"))
     assert opened("lstm").evaluate(MOVE, moves) == texts
-    assert len(texts) > 40
 
 
 def test_a_size_that_was_not_measured_has_the_formulas_value_alone(opened):
-    tab, fit = opened(), one_formula.straight(stored.of())["numpy"]
+    tab, (_, fit) = opened(), moving.fitted(MACHINE)["numpy"]
     sizes = {"vocabulary": 50_000, "batch": 40, "length": 12}
     formula = float(fit.predict(pd.DataFrame([sizes]))[0])
     text = f"50,000 rows: {milliseconds(formula, formula)} ms by the formula, not measured"
@@ -118,7 +121,7 @@ def test_a_size_that_was_not_measured_has_the_formulas_value_alone(opened):
 
 
 def test_a_stack_measured_at_one_length_has_no_other(opened):
-    lengths = {stack: rows["length"].nunique() for stack, rows in one_formula.usual(stored.of()).items()}
+    lengths = {stack: rows["length"].nunique() for stack, (rows, _) in moving.fitted(MACHINE).items()}
     alone = next(stack for stack, number in lengths.items() if number == 1)
     several = next(stack for stack, number in lengths.items() if number > 1)
     tab = opened("length")
@@ -161,7 +164,7 @@ def test_keys_go_from_one_measured_point_to_the_next(opened):
         values.append(int(tab.evaluate("document.activeElement.dataset.value")))
         assert reading(tab).startswith(f"{values[-1]:,} rows: ")
         assert "ms measured" in reading(tab)
-    here = stored.chosen(one_formula.usual(stored.of())["2026-tensorflow"], batch=100, length=25)
+    here = moving.fitted(MACHINE)["2026-tensorflow"][0].query("batch == 100 and length == 25")
     sizes = sorted(here["vocabulary"])
     assert values == [sizes[0], sizes[1], sizes[2], sizes[1], sizes[-1], sizes[-1]]
     assert tab.locator('.moving svg [tabindex="0"]').count() == 1

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from traintime import paths
-from traintime.book import appendix, chapters, execute, markup, numbers, verdicts
-from traintime.book.claims import NOT_MEASURED
+from traintime.book import appendix, contents, execute, markup, numbers, verdicts
+from traintime.book.verdicts import NOT_MEASURED
 from traintime.measuring import sweep
 
-CHAPTERS = list(execute.chapters())
+CHAPTERS = list(contents.chapters())
 
 
 def test_every_notebook_is_in_the_contents():
@@ -22,7 +22,7 @@ def test_every_notebook_is_in_the_contents():
 
 def sources(chapter, kind):
     """Tags and source of the chapter's cells of a kind."""
-    cells = json.loads(execute.chapters()[chapter].read_text())["cells"]
+    cells = json.loads(contents.chapters()[chapter].read_text())["cells"]
     return [
         (set(cell["metadata"].get("tags", [])), "".join(cell["source"])) for cell in cells if cell["cell_type"] == kind
     ]
@@ -45,7 +45,7 @@ def test_code_fits_a_page_and_only_what_a_reader_learns_from_is_shown(chapter):
 
 def _is_plumbing(statement):
     ours = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
-    return ours and ast.unparse(statement.value.func).split(".")[0] in ("page", "plots", *chapters.MODULES.values())
+    return ours and ast.unparse(statement.value.func).split(".")[0] in ("page", "plots")
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -106,13 +106,7 @@ def test_every_number_of_the_text_was_measured(chapter, executed):
     given = numbers.given(ran)
     assert not [name for name, text in given.items() if numbers.NOT_MEASURED in text]
     assert not numbers.named(ran), "each is filled in"
-    assert set(numbers.named(nbformat.read(execute.chapters()[chapter], as_version=4))) == set(given)
-
-
-def test_a_chapter_that_starts_workers_measured_on_this_machine(executed):
-    results = executed.parent / "results" / "16-beat-the-formula"
-    measured = json.loads(next(results.glob("**/2026-tensorflow/*v5000-*-adam.json")).read_text())
-    assert measured["invocations"][0]["status"] == "ok"
+    assert set(numbers.named(nbformat.read(contents.chapters()[chapter], as_version=4))) == set(given)
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -124,25 +118,10 @@ def test_no_chapter_asserts_what_a_machine_measured(chapter):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_each_claim_stands_on_the_page_with_a_verdict_for_each_machine(chapter, executed):
     text = (executed / f"{chapter}.ipynb").read_text()
-    claims = list(chapters.of(chapter))
+    claims = [claim for claim in verdicts.claims().values() if claim.chapter == chapter]
     assert claims
     sentences = {claim.label: json.dumps(markup.inline(claim.sentence), ensure_ascii=False)[1:-1] for claim in claims}
     assert [label for label, sentence in sentences.items() if sentence not in text] == []
-
-
-@pytest.mark.parametrize("chapter", [chapter for chapter, module in chapters.MODULES.items() if module])
-def test_a_claim_comes_out_as_the_prose_says_on_the_machine_that_it_shows(chapter):
-    """Where the data cannot tell or do not hold, the sentence beside the claim must say so, and `says` with it."""
-    claims, rows = chapters.of(chapter), verdicts.read(verdicts.FILE)  # test_verdicts holds that these are today's
-    found = {claim.label: (rows.get((claim.label, claim.on().machine)) or _without(claim)).verdict for claim in claims}
-    assert found == {claim.label: claim.says for claim in claims}
-
-
-def _without(claim):
-    """The verdict of a claim that needs no machine, on what it needs in its place."""
-    (only,) = verdicts.everywhere(claim)
-    assert only.machine == claim.on().title
-    return only
 
 
 def test_every_claim_of_a_document_has_a_verdict_unless_we_tested_something_else_than_it_says():
@@ -154,7 +133,7 @@ def test_every_claim_of_a_document_has_a_verdict_unless_we_tested_something_else
 
 def test_a_failing_chapter_leaves_no_page(tmp_path, monkeypatch):
     source = tmp_path / "01-the-question.ipynb"
-    notebook = json.loads(execute.chapters()["01-the-question"].read_text())
+    notebook = json.loads(contents.chapters()["01-the-question"].read_text())
     code = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code" and not cell["metadata"].get("tags"))
     code["source"] = "raise ValueError('on purpose')"
     source.write_text(json.dumps(notebook))
@@ -162,5 +141,5 @@ def test_a_failing_chapter_leaves_no_page(tmp_path, monkeypatch):
     monkeypatch.setattr(execute, "parameters", lambda profile, chapter: {})
     output = tmp_path / "executed" / source.name
     with pytest.raises(RuntimeError, match="on purpose"):
-        execute.run_chapter("01-the-question", "quick", output, tmp_path / "results")
+        execute.run_chapter("01-the-question", "quick", output)
     assert not output.exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from traintime.book import execute, numbers, uses
+from traintime.book import contents, numbers, uses
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 # What this machine does now: another run, or another machine, gives other numbers.
@@ -60,7 +60,7 @@ def _plain(cell: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", cell)).split())
 
 
-@pytest.mark.parametrize("chapter", execute.chapters())
+@pytest.mark.parametrize("chapter", contents.chapters())
 def test_its_numbers_are_those_that_were_reviewed(executed, chapter, request):
     path, found = GOLDEN / f"{chapter[:2]}.json", held(executed / f"{chapter}.ipynb")
     if request.config.getoption("golden"):

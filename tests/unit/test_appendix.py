@@ -11,17 +11,15 @@ import pytest
 from traintime import paths
 from traintime.book import appendix, original, predictions, verdicts
 from traintime.book.appendix import DocumentClaim
-from traintime.book.chapters import question
-from traintime.book.claims import NOT_MEASURED, Claim, Judged
+from traintime.book.verdicts import ARITHMETIC, FIGURES, NOT_MEASURED, Claim, Row
 
-OURS = verdicts.every_claim()
+OURS = verdicts.claims()
 
 
 def test_what_the_documents_claim_names_claims_of_ours():
-    closed = {label for label, _ in verdicts.closed()}
     judged, related = (" ".join(getattr(one, kind) for one in appendix.answers()) for kind in ("judged", "related"))
     assert set(judged.replace("!", "").split()) <= set(OURS)
-    assert set(related.split()) <= set(OURS) | closed
+    assert set(related.split()) <= OURS.keys() | verdicts.closed().keys()
 
 
 def test_every_claim_of_ours_that_has_a_document_stands_beside_it():
@@ -63,23 +61,23 @@ def test_a_verdict_is_on_the_documents_own_sentence(document, judged, verdict, m
     """By every claim of ours that decides it, wherever it was judged; one with "!" says the contrary, and one of some
     stack says a part.
     """
-    by = {"1": original.FIGURES, "+": original.ARITHMETIC, "m": "machine B", "some": "machine B"}
+    by = {"1": FIGURES, "+": ARITHMETIC, "m": "machine B", "some": "machine B"}
+    sentences = dict.fromkeys(by, "") | {"some": "It is so on at least one stack."}
+    claims = {where: Claim(where, "", said, "ours, from S0's tables", "") for where, said in sentences.items()}
     came = {"no": "does not hold"}
 
     def found(label):
         where, said = label.split(":")
-        sentence = "It is so on at least one stack." if where == "some" else ""
-        claim = Claim("a", sentence, lambda book: None, "ours, from S0's tables")
-        return [Judged(claim, by[where], came.get(each, each), "") for each in said.split("/")]
+        return [Row(where, by[where], came.get(each, each), "") for each in said.split("/")]
 
     monkeypatch.setattr(appendix, "found", found)
+    monkeypatch.setattr(verdicts, "claims", lambda: claims)
     assert DocumentClaim(document, "C1", "", judged, "", "").verdict == verdict
 
 
 def test_a_claim_of_a_documents_tables_is_judged_on_those_whoever_measured_the_same():
-    assert verdicts.on(OURS["01.2"], question.of_cells().machine).verdict != NOT_MEASURED
-    assert [one.machine for one in appendix.found("01.2")] == [original.FIGURES]
-    assert original.FIGURES not in [one.machine for one in appendix.found("06.1")]
+    assert [one.machine for one in appendix.found("01.2")] == [FIGURES]
+    assert FIGURES not in [one.machine for one in appendix.found("06.1")]
 
 
 def test_each_document_has_a_table_with_a_verdict_for_each_claim():
@@ -93,7 +91,7 @@ def test_each_document_has_a_table_with_a_verdict_for_each_claim():
 def test_it_says_how_many_claims_two_machines_decide():
     said = appendix.claims(f"{appendix.WITNESSES} {appendix.CLAIMS}")
     every, once, twice = (int(number) for number in re.findall(r"\d+", said.partition(".")[0]))
-    assert every == len(verdicts.every_claim()) > once > twice > 30
+    assert every == len(OURS) > once > twice > 30
 
 
 def test_no_answer_to_a_document_has_a_measured_number_in_it():
@@ -107,7 +105,7 @@ def test_every_verdict_can_be_saved():
     rows = list(csv.DictReader(io.StringIO(appendix.every_verdict())))
     assert {row["claim"] for row in rows} == set(OURS)
     needs_none = [row["machine"] for row in rows if row["claim"] in ("10.1", "11.1")]
-    assert needs_none == [original.FIGURES, original.ARITHMETIC]
+    assert needs_none == [FIGURES, ARITHMETIC]
     assert {row["verdict"] for row in rows} >= {"holds", "does not hold"}
 
 

@@ -5,6 +5,7 @@ The same 300 files at each run; 10,000 others where faults are tried in full.
 
 import json
 import re
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,10 +13,8 @@ from hypothesis import strategies as st
 
 from traintime import paths
 from traintime.book import page
-from traintime.book.stored import Measurements
 from traintime.explain import points
 from traintime.measuring import check, machine
-from traintime.predict import compare
 from traintime.store import records
 from traintime.store.table import table
 
@@ -84,19 +83,16 @@ def broken(draw, names, text_of):
 
 
 def shown(root, name):
-    """All that pages, `table` and `compare` make of a folder, as HTML."""
+    """All that pages and `table` make of a folder, as HTML."""
     rows = table(root, name)
-    run = Measurements(rows, name, root)
-    found = compare.compare(root, name)
-    compare.table(found)
     points.noise_table(rows)
-    texts = rows[["machine", "stack", "key", "sweep", "started", "path", "versions"]].drop_duplicates()
-    return [
-        page.made_by(run).data,
-        page.placed(found).data,
-        page.frame(texts).data,
-        page.frame(points.points(rows)[["step_s", "low_s", "high_s", "peak_bytes"]]).data,
-    ]
+    points.points(rows)
+    measured = points.derive_measured(rows)
+    with (
+        mock.patch.object(page.derived, "read", lambda _: measured),
+        mock.patch.object(page.machines, "titles", lambda: {name: name}),
+    ):
+        return [page.made_by(name).data]
 
 
 OURS = {"details", "summary", "p", "em", "strong", "code", "div", "table", "thead", "tbody", "tr", "th", "td", "br"}
@@ -111,8 +107,6 @@ def test_of_a_broken_file_the_checker_says_what_is_wrong_or_it_can_be_shown(
     whole, in_full, monkeypatch, record_property
 ):
     monkeypatch.setattr(machine, "this", lambda *_: EPOCH)
-    if not in_full:  # it takes seconds to derive, and decides no more than what is called normal
-        monkeypatch.setattr(compare, "spread", lambda: (0.1, 0.1, 8))
     files = {path.relative_to(root).as_posix(): path for root in whole.values() for path in root.rglob("*.json")}
     texts = {name: path.read_text() for name, path in files.items()}
     seen = {"refused": 0, "passed": 0, "shown": 0}

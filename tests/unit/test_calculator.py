@@ -7,22 +7,20 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traintime.book import stored
 from traintime.book.calculator import answer, choices, formulas, page
 from traintime.book.calculator.answer import Settings
 from traintime.errors import InputError
-from traintime.explain.statistics import Interval
 from traintime.point import make_point
-from traintime.predict import prices
+from traintime.predict import costs
 from traintime.predict.cards import OURS
 from traintime.predict.estimate import conclude
 from traintime.predict.evidence import formula_evidence
 from traintime.predict.request import ModelDescription, Request
+from traintime.store import machines
 
 sizes = st.fixed_dictionaries({name: st.integers(1, int(choices.NUMBERS[name].highest)) for name in formulas.SIZES})
 ways = st.sampled_from(list(formulas.WAYS))
@@ -41,7 +39,7 @@ def test_the_answer_is_that_of_the_formula_tier(sizes, way, sentences, epochs):
     model = ModelDescription.from_point(make_point(**sizes, optimizer=optimizer, frozen=frozen))
     model = replace(model, stack=chosen.stack)
     found = answer.answer(chosen)
-    expected = conclude(request, formula_evidence(request, model, rates=prices.own_rates(chosen.machine)))
+    expected = conclude(request, formula_evidence(request, model, rates=costs.own_rates(chosen.machine)))
     for name, other in (("step", "step"), ("epoch", "epoch"), ("total", "total"), ("peak", "memory")):
         for end in ("value", "low", "high"):
             assert getattr(getattr(found, name), end) == pytest.approx(getattr(getattr(expected, other), end)), name
@@ -137,48 +135,20 @@ def test_the_page_is_the_same_each_time_it_is_made():
     assert run.stdout.strip() == hashlib.sha256(repr((page.fragments(), page.values())).encode()).hexdigest()
 
 
-def stored_steps(machine: str) -> dict[tuple, list]:
-    """The classifier's undisturbed steps in the table of all points: each value and its runs, by settings."""
-    card = machine == OURS[1]
-    rows = stored.of(OURS[0] if card else machine).every.query("workload == 'rnn' and step_s > 0")
-    usual = {"tokens": "uniform", "mask": False, "onednn": "auto", "jit": "auto", "precision": "float32"}
-    usual |= {"accumulated": 1, "replicas": 1, "steps_per_execution": 1, "device": "gpu" if card else "cpu"}
-    usual |= dict.fromkeys(("words", "factor", "save_every", "threads_asked"))
-    rows = stored.chosen(rows[rows["optimizer"].isin(formulas.OPTIMIZERS)], **usual)
-    found: dict[tuple, list] = {}
-    for row in rows.query("disturbed < invocations").to_dict("records"):
-        if row["stack"] in choices.stack_names() and row["allocator"] in choices.allocators(machine, row["stack"]):
-            found.setdefault(tuple(row[name] for name in NAMES), []).append((row["step_s"], row["runs"]))
-    return found
-
-
-@pytest.mark.parametrize("machine", [*dict.fromkeys(list(stored.named())[:2]), OURS[1]])
-def test_whatever_was_measured_undisturbed_is_a_measured_step(machine):
-    shown = {
-        tuple(getattr(its, name) for name in NAMES): (of.step.value, of.runs)
-        for its, of in answer.steps_of(machine).items()
-        if of.step.value > 0
-    }
-    known = stored_steps(machine)
-    assert set(shown) == set(known)
-    for which, (step, runs) in shown.items():
-        assert any((step, runs) == (pytest.approx(one, rel=1e-6), of) for one, of in known[which]), which
-
-
 def machine(letter: str) -> str:
-    return next(name for name, row in stored.named().items() if row["title"] == f"machine {letter}")
+    return next(name for name, title in machines.titles().items() if title == f"machine {letter}")
 
 
 def test_a_measured_step_stands_beside_its_prediction_and_its_hours_follow():
     # What the audit of November 2026 found said by the formula alone, by far too short or as if never measured.
     large = {"vocabulary": 2_000_000}
-    for chosen, took, foretold in (
+    for chosen, took, predicted in (
         (Settings(machine=machine("A")), 0.740, 0.310),
         (Settings(machine=machine("A"), stack="2020-tensorflow", **large), 18.3, 9.6),
         (Settings(machine=OURS[1], stack="2026-torch", **large), 0.0220, 0.029),
     ):
         its = answer.answer(chosen)
-        assert (its.measured.step.value, its.step.value) == (pytest.approx(took, 0.1), pytest.approx(foretold, 0.1))
+        assert (its.measured.step.value, its.step.value) == (pytest.approx(took, 0.1), pytest.approx(predicted, 0.1))
         assert its.measured.step.low < its.measured.step.value < its.measured.step.high
         # Hours add up steps, so they follow from their mean, slow ones included.
         assert its.from_measured(its.epoch).value == pytest.approx(its.measured.mean.value * its.steps)
@@ -216,15 +186,9 @@ def test_the_2017_posts_own_figures_are_measured_steps_of_its_card():
     assert answer.measured(Settings(machine="K40m", stack="2017-tensorflow")) is None
 
 
-def test_runs_that_were_all_disturbed_are_no_measured_step(monkeypatch):
-    its = answer.Measured(Interval(np.nan), 3, Interval(np.nan))
-    monkeypatch.setattr(answer, "steps_of", lambda _: {Settings(): its})
-    assert (answer.measured(Settings()), answer.misses(Settings().machine)) == (None, [])
-
-
 def misses_of(machine: str) -> dict[Settings, float]:
     """Of each measured step how many times as long as predicted it took."""
-    measured = {its: of.step.value for its, of in answer.steps_of(machine).items() if of.step.value > 0}
+    measured = {its: of.step.value for its, of in answer.steps_of(machine).items()}
     return {its: step / answer.answer(its).step.value for its, step in measured.items()}
 
 

@@ -1,18 +1,17 @@
-"""The network that chapter 10 shows is the one that was measured; what chapter 14 takes from it."""
+"""The network that chapter 10 shows is the one that was measured."""
 
 import nbformat
 import numpy as np
 import pytest
 
-from traintime.book import notebooks
-from traintime.book.chapters import numpy_batches
+from traintime.book import contents
 from traintime.workloads.convnet import on_numpy
 
 SIZES = {"side": 28, "window": 5, "filters": 8, "outputs": 10, "images": "at-once"}
 
 
 def test_the_network_on_the_page_is_the_one_that_was_measured():
-    cells = nbformat.read(notebooks.source("10-numpy-batches"), as_version=4).cells
+    cells = nbformat.read(contents.chapters()["10-numpy-batches"], as_version=4).cells
     page = {}
     for cell in cells:
         if cell.id in ("imports", "network"):
@@ -25,9 +24,3 @@ def test_the_network_on_the_page_is_the_one_that_was_measured():
     ours = page["backward"](weights, classes, *page["forward"](weights, images))
     for one, other in zip(ours, theirs, strict=True):
         assert one == pytest.approx(other.reshape(one.shape))
-
-
-def test_the_questions_times_are_two_costs():
-    _, line = numpy_batches.document_line()
-    assert line["F"] / line["c"] == pytest.approx(361 / 841, rel=0.05)
-    assert numpy_batches.worst_of_the_document() == pytest.approx(0.016, abs=5e-4)

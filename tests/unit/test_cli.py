@@ -212,7 +212,7 @@ def test_a_folder_that_no_system_makes_is_refused(traintime, fake_measure, profi
     ("name", "text"),
     [("machine.json", "{"), ("machine.json", '{"rates": 5}'), ("rates.json", "7"), ("rates.json", "[{}]")],
 )
-@pytest.mark.parametrize("words", ["sweep --profile mine --to {}", "machine --to {}", "compare {}"])
+@pytest.mark.parametrize("words", ["sweep --profile mine --to {}", "machine --to {}"])
 def test_a_broken_description_of_this_machine_is_refused_by_its_file(
     traintime, fake_measure, profile, tmp_path, words, name, text
 ):

@@ -9,12 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from traintime import paths
-from traintime.book import VERDICTS, colab, run, workflow
+from traintime.book import VERDICTS, colab
 from traintime.errors import InputError
 from traintime.measuring import machine, stacks, sweep
-from traintime.measuring.protocol import Protocol
-from traintime.point import make_point
-from traintime.store import records
 
 CARD = {"name": "Tesla T4", "memory_mib": 15360, "driver": "550"}
 
@@ -42,34 +39,6 @@ def test_elsewhere_no_such_stack_is_there_or_can_be_added():
     assert not stacks.get("colab-numpy").present
     with pytest.raises(InputError, match=r"colab-numpy.*Colab"):
         stacks.add(stacks.get("colab-numpy"))
-
-
-def test_what_crashed_is_said_with_its_reason(tmp_path, invocation):
-    """Such as a GPU that the framework does not see."""
-    point = make_point(vocabulary=10)
-    path = records.file_of(tmp_path, "m", "2026-jax", point.key)
-    for _ in range(2):
-        crashed = invocation("crashed") | {"error": "Traceback\nAssertionError: asked for gpu, runs on cpu"}
-        records.append(path, "m", "2026-jax", point, crashed)
-    (line,) = run._crashes(tmp_path)
-    assert "2026-jax crashed" in line
-    assert "asked for gpu, runs on cpu" in line
-
-
-@pytest.mark.parametrize(
-    "others, built, says",
-    [([0, 0], True, ""), ([1, 0], True, "rough-look"), ([1, 1], True, "busy-build"), ([1, 1], False, "rough-look")],
-)
-def test_a_build_that_was_disturbed_throughout_shows_no_times(tmp_path, invocation, monkeypatch, others, built, says):
-    point = make_point(vocabulary=10)
-    path = records.file_of(tmp_path, "m", "2026-jax", point.key)
-    for share in others:
-        made = invocation()
-        made["result"]["evidence"] |= {"seconds": 10, "others_cpu_s": 10 * share}
-        records.append(path, "m", "2026-jax", point, made)
-    monkeypatch.setenv(run.RESULTS, str(tmp_path) if built else "")
-    lines = run._disturbed(tmp_path)
-    assert [f'class="{says}"' in line for line in lines] == [True] * bool(says)
 
 
 def test_a_chapters_stacks_stand_for_the_runtimes():
@@ -119,40 +88,3 @@ def test_the_sizes_are_the_profiles_on_a_gpu_of_colab_alone(monkeypatch, capsys,
     assert colab.sizes("03-vocabulary") == wanted
     said = capsys.readouterr().out
     assert ("Tesla T4" in said, "T4 GPU" in said) == (here and bool(cards), here and not cards)
-
-
-# A chapter's own measurements
-
-
-def test_what_a_gpu_alone_can_be_told_is_not_told_to_a_cpu():
-    fields = {"stacks": ["numpy", "2026-jax"], "vocabulary": 10}
-    fields |= {"kernel": ["cudnn", "loop-of-cells"], "allocator": ["glibc", "no-pool"]}
-    made = run.planned("one", fields, "gpu")
-    told = {(stack.name, point.run.kernel, point.run.allocator) for point, stack in made.pairs}
-    on_gpu = {("2026-jax", kernel, pool) for kernel in fields["kernel"] for pool in fields["allocator"]}
-    assert told == on_gpu | {("numpy", "auto", "glibc")}
-    with pytest.raises(InputError, match=r"^kernel: 'cudnn' is for a GPU"):
-        run.planned("one", fields, "cpu")
-
-
-@pytest.mark.parametrize("chapter", sorted(sweep.load_profile("colab")["chapters"]))
-def test_what_a_chapter_measures_on_colabs_gpu_can_be_planned(chapter, monkeypatch, tmp_path):
-    plans = []
-
-    def planned(chapter, sweeps, rounds, protocol, device="cpu"):
-        plans.extend(run.planned(name, fields | {"rounds": rounds}, device) for name, fields in sweeps.items())
-
-    monkeypatch.setattr(run, "run", planned)
-    workflow.measure_chapter(chapter, "colab", tmp_path, print)
-    assert bool(plans) == bool(workflow.measuring_part(chapter))
-    if chapter == "08-fused-lstm":
-        runs = {(point.run.kernel, point.run.allocator) for plan in plans for point, _ in plan.pairs}
-        assert len(runs) == 2
-
-
-@pytest.mark.parametrize("device", ["tpu", "gpu"])
-def test_a_device_that_is_not_here_is_refused_before_anything_is_started(monkeypatch, device):
-    monkeypatch.setattr(machine, "gpus", list)
-    monkeypatch.setattr(sweep, "run", lambda *_, **__: pytest.fail("something was started"))
-    with pytest.raises(InputError, match=f"device: '?{device}'? is"):
-        run.run("01", {"one": {"vocabulary": 10, "stacks": ["numpy"]}}, 1, Protocol(steps=2), device)

@@ -1,9 +1,5 @@
-"""What the last step of a build makes of a page: formulas, its description, and the rules of its style sheets.
+"""What the last step of a build makes of a page: formulas, its description; figures are tested in tests/book."""
 
-Icons, menus, scripts and figures are tested on the built pages (tests/book).
-"""
-
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -14,20 +10,13 @@ from traintime.book import finish
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
-<head><title>3. Why? — A Book</title>
-<script data-cfasync="false">mode = "";</script>
-<link href="../_static/styles/theme.css?digest=1" rel="stylesheet" /></head>
+<head><title>3. Why? — A Book</title></head>
 <body><article><section><h1>Why?</h1><p>Adam updates the <em>whole</em> table &amp; more.</p>
 <p class="tip">Two.</p><pre>a  &lt; b
   c</pre>
 <figure><img alt="one" src="../_images/a.svg"/></figure></section></article></body></html>
 """
 FILES = {
-    "_static/styles/theme.css": '@import "../basic.css";\n.gone { color: red }',
-    "_static/basic.css": "pre { margin: 0; background: url(file.png) }",
-    "_static/file.png": "",
-    "_static/font.woff2": "",
-    "_static/licence.txt": "",
     "_images/a.svg": '<?xml version="1.0"?>\n<svg xmlns:x="y" width="300pt" height="150.4pt"></svg>',
     "_images/old.svg": "",
     "chapters/one.html": PAGE,
@@ -89,38 +78,5 @@ def test_text_and_code_are_as_they_were_and_a_figure_can_be_scrolled_by_keyboard
     assert page.figure["tabindex"] == "0"
 
 
-def test_what_no_page_names_is_not_published_and_licences_are(built):
-    left = {path.relative_to(built).as_posix() for path in built.rglob("*") if path.is_file()}
-    assert left == {
-        *("chapters/one.html", "_images/a.svg", "_static/pages.css", "_static/file.png", "_static/licence.txt")
-    }
-    assert re.fullmatch(r"/\*!.*\*/pre\{.*url\(file\.png\).*\}", (built / "_static" / "pages.css").read_text())
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "*{a:b}",
-        ":root{--a:b}",
-        "html[data-theme=dark] p.tip>a:hover::after{a:b}",
-        "p:not(.gone){a:b}",
-        ":is(.gone,p){a:b}",
-        "@media (max-width: 40rem){.tip{a:b}}",
-        "@supports (a:b){.tip{a:b}}",
-        '@font-face{font-family:"Book"}',
-        "/*! licence */",
-    ],
-)
-def test_a_rule_for_what_is_on_a_page_stays(rule):
-    assert finish.purge(rule, {"html", "p", "a", "tip", "top"}) == rule
-
-
-@pytest.mark.parametrize(
-    "rule", ["p.gone{a:b}", ".tip .gone{a:b}", "@media print{.gone{a:b}}", '@font-face{font-family:"Font Awesome 6"}']
-)
-def test_a_rule_for_what_is_on_no_page_goes(rule):
-    assert finish.purge(rule, {"p", "tip"}) == ""
-
-
-def test_of_several_selectors_those_in_use_stay():
-    assert finish.purge("p, .gone, .tip a{a:b}", {"p", "tip", "a"}) == "p,.tip a{a:b}"
+def test_a_drawing_that_no_page_names_is_removed(built):
+    assert [path.name for path in (built / "_images").iterdir()] == ["a.svg"]

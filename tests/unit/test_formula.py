@@ -12,13 +12,11 @@ from hypothesis.extra.numpy import arrays
 from sympy.parsing.latex import parse_latex
 
 from traintime.explain import formula
-from traintime.explain.statistics import Spread
 
 GRID = list(itertools.product([5_000, 20_000, 280_000, 2_000_000], [32, 100, 1024], [10, 50]))
 ROWS = pd.DataFrame(GRID, columns=["vocabulary", "batch", "length"])
 PER_WORD = formula.Formula({"a": sympy.Integer(1), "b": formula.V, "c": formula.B * formula.L})
 FORMULAS = [formula.STRAIGHT_LINE, formula.THREE_TERMS, formula.FOUR_TERMS, PER_WORD]
-SPREAD = Spread(0.1, 1000)
 
 
 def times(a, b, c):
@@ -74,27 +72,6 @@ def test_the_draws_of_a_fit_carry_the_rounding_of_its_figures():
     assert all(0 < narrow < wide for narrow, wide in zip(*widths, strict=True))
 
 
-# What a repeat would miss
-
-
-@pytest.mark.parametrize(("spread", "number"), [(0.02, 1), (0.4, 2)])
-def test_the_repeat_error_is_what_measuring_again_would_miss(spread, number):
-    random = np.random.default_rng(0)
-    sets = random.normal(0, spread, (2, 20_000, number)).mean(axis=2)
-    missed = np.abs(np.exp(sets[0] - sets[1]) - 1).mean()
-    numbers = (np.array(each) * number for each in ([1], [4], [1, 4]))
-    one, two, both = (formula.repeat_error(Spread(spread, 10), each) for each in numbers)
-    assert one == pytest.approx(missed, rel=0.03)
-    assert both == pytest.approx((one + two) / 2)
-
-
-def test_a_point_left_out_is_foretold_by_the_others_alone():
-    rows = pd.DataFrame({"vocabulary": [10, 20, 40], "batch": 1, "length": 1})
-    errors = formula.leave_one_out(formula.STRAIGHT_LINE, rows, np.array([1.0, 2.0, 5.0]))
-    # Without the first or the second the line would begin below nothing: a step costs none, and a row 18 / 164.
-    assert errors == pytest.approx([180 / 164 - 1, 180 / 164 - 1, 4 / 5 - 1])
-
-
 # Which terms points can tell apart
 
 
@@ -110,28 +87,21 @@ def sizes(*points):
         ([(1, 8, 3)], {"a": 1}),
     ],
 )
-def test_a_price_needs_a_size_that_varies(points, terms):
+def test_a_cost_needs_a_size_that_varies(points, terms):
     assert formula.shape(sizes(*points)).terms == terms
 
 
 def test_a_size_with_two_values_keeps_the_more_frequent_one():
-    """Left out, the lone point's own price would be anybody's guess."""
+    """Left out, the lone point's own cost would be anybody's guess."""
     rows = sizes((1, 100, 25), (2, 100, 25), (3, 100, 25), (3, 8, 25))
     assert formula.varied(rows)["batch"].tolist() == [100, 100, 100]
-
-
-def test_a_row_beyond_the_bend_costs_its_surcharge_and_a_row_before_it_none():
-    rows = pd.DataFrame({"vocabulary": [10, 100, 101, 1000, 5000], "batch": [1, 2, 3, 4, 5], "length": [5, 4, 3, 2, 1]})
-    bent = formula.bent(formula.FOUR_TERMS, 100.7)
-    assert bent.design(rows)[:, -1].tolist() == [0, 0, 1, 900, 4900]
-    assert bent.design(rows)[:, :-1].tolist() == formula.FOUR_TERMS.design(rows).tolist()
 
 
 # The formula in print
 
 # Every formula that the package has: the chapters print some, the calculator's page prints formula.STEP.
 ALL = [one for one in vars(formula).values() if isinstance(one, formula.Formula)]
-ALL += [formula.bent(formula.FOUR_TERMS, 100_000), PER_WORD]
+ALL += [PER_WORD]
 
 
 def printed_terms(shape):
@@ -155,7 +125,7 @@ def value_of(expression, row, coefficients=()):
 
 @pytest.mark.parametrize("shape", ALL, ids=lambda shape: "-".join(shape.terms))
 def test_what_is_printed_what_is_fitted_and_what_predicts_are_one_formula(shape):
-    """LaTeX, read back; sympy; NumPy; and the fit, to seconds that have such prices. JavaScript against Python:
+    """LaTeX, read back; sympy; NumPy; and the fit, to seconds that have such costs. JavaScript against Python:
     test_calculator and, in a browser, test_calculator_page.
     """
     rows, design = at_random(), shape.design(at_random())
@@ -163,9 +133,9 @@ def test_what_is_printed_what_is_fitted_and_what_predicts_are_one_formula(shape)
     assert [name for name, _ in read_back] == list(shape.terms)
     for column, (_, term) in zip(design.T, read_back, strict=True):
         assert [value_of(term, row) for _, row in rows.iterrows()] == pytest.approx(column, rel=1e-12)
-    prices = 10 ** np.random.default_rng(1).uniform(-3, 0, len(design.T)) / np.maximum(np.median(design, axis=0), 1)
-    seconds = design @ prices
-    coefficients = dict(zip(shape.terms, prices, strict=True))
+    costs = 10 ** np.random.default_rng(1).uniform(-3, 0, len(design.T)) / np.maximum(np.median(design, axis=0), 1)
+    seconds = design @ costs
+    coefficients = dict(zip(shape.terms, costs, strict=True))
     expression = sympy.Add(*(sympy.Symbol(name) * term for name, term in shape.terms.items()))
     for place, row in rows.iterrows():
         assert value_of(expression, row, coefficients) == pytest.approx(seconds[place], rel=1e-9)

@@ -11,7 +11,7 @@ import pytest
 
 from traintime import cli
 from traintime.predict import process
-from traintime.predict.prices import Rates
+from traintime.predict.costs import Rates
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "answers.json"
 MILLION = "--samples 1000000"
@@ -54,8 +54,6 @@ REFUSED = [
     "sweep --profile nowhere",
     "sweep --only nowhere",
     "check nowhere",
-    "compare nowhere",
-    "compare --machine nowhere",
     "table nowhere",
     "stacks add nowhere",
     "learn --profile nowhere",

@@ -12,7 +12,7 @@ import pytest
 from traintime import paths
 
 OF_CHAPTERS = ("matplotlib", "mlxtend", "nbformat", "pyarrow", "seaborn", "sympy", "yaml")
-OF_CHECKOUT = ["sweep", "learn", "stacks add --all", "table", "check", "compare", "lab", "bench-formula"]
+OF_CHECKOUT = ["sweep", "learn", "stacks add --all", "table", "check", "lab"]
 OF_CHECKOUT += ["bench-predict"]
 EACH = """
 import sys
@@ -54,9 +54,8 @@ def test_an_index_can_show_what_it_says(installed):
     assert not re.search(r"\]\((?!https?://)", text)
 
 
-@pytest.mark.parametrize("words", ["estimate --vocabulary 20000 --on T4", "side-by-side"])
-def test_it_predicts(installed, words):
-    answer = installed("-m", "traintime", *words.split())
+def test_it_predicts(installed):
+    answer = installed("-m", "traintime", *["estimate", "--vocabulary", "20000", "--on", "T4"])
     assert (answer.returncode, answer.stderr) == (0, "")
 
 

@@ -1,5 +1,8 @@
 """What a chapter computes with: which runs it gets, what may be said of them, and the timer."""
 
+import ast
+import inspect
+import json
 import shutil
 
 import made_up
@@ -48,6 +51,15 @@ def test_a_field_that_is_not_named_has_its_usual_value(known):
     assert runs("made-up", batch=range(9))["median_s"].tolist() == [2.0]
     assert runs("made-up", batch=..., vocabulary=...)["median_s"].tolist() == [1.0, 2.0, 3.0, 4.0]
     assert runs("made-up", words=[None, 25])["median_s"].tolist() == [1.0, 4.0]
+
+
+def test_every_run_has_those_by_older_code_too_and_the_sentinels_are_apart():
+    identity = ["stack", "key", "sweep", "round", "started"]
+    every, watched, counted = lab.every_run("machine G"), lab.every_run("machine G", True), lab._stored("machine G")[0]
+    every, watched, counted = (set(map(tuple, each[identity].to_numpy())) for each in (every, watched, counted))
+    assert counted <= every
+    assert watched
+    assert not watched & every
 
 
 def test_what_has_no_runs_is_not_measured(known):
@@ -227,6 +239,7 @@ def test_a_verdict_is_shown_and_kept(monkeypatch):
         "claim": "05.2",
         "sentence": "Larger is faster.",
         "source": "S0, C3",
+        "on": "",
         "verdict": "holds",
         "figure": "numpy 3",
     }
@@ -248,3 +261,18 @@ def test_a_step_is_the_median_of_calls_after_the_first_and_the_warm_up(monkeypat
     monkeypatch.setattr(lab.time, "perf_counter", lambda: clock[0])
     assert time_step(Model(), "sentences", "labels", count=3, warm_up=2) == 2.0
     assert next(took, None) is None
+
+
+def test_chapter_2_shows_the_timer_that_the_others_import():
+    def bare(code):
+        """The function without types, docstring and comments."""
+        function = ast.parse(code).body[0]
+        function.body = function.body[ast.get_docstring(function) is not None :]
+        for argument in function.args.args:
+            argument.annotation = None
+        function.returns = None
+        return ast.unparse(function)
+
+    cells = json.loads((paths.CHAPTERS / "02-how-we-measure.ipynb").read_text())["cells"]
+    (shown,) = [source for cell in cells if (source := "".join(cell["source"])).startswith("def time_step(")]
+    assert bare(shown) == bare(inspect.getsource(time_step))

@@ -2,13 +2,12 @@
 
 import re
 from html import unescape
-from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
-from traintime.book import claims, markup, page
+from traintime.book import markup, page
+from traintime.store import derived, machines
 
 
 def test_a_cell_carries_its_columns_head():
@@ -32,11 +31,6 @@ def test_mathematics_is_left_to_the_pages_own_typesetter():
     assert markup.inline("5 $ or 6 $") == "5 $ or 6 $"
 
 
-@pytest.mark.parametrize(("value", "text"), [(4e-6, "4·10⁻⁶"), (3.7e-3, "4·10⁻³"), (2e10, "2·10¹⁰"), (0.0, "0·10⁰")])
-def test_a_small_number_is_written_by_its_order_of_magnitude(value, text):
-    assert claims.power(value) == text
-
-
 def test_numbers_have_the_signs_of_prose():
     assert markup.signs("-1.5 (-2.2 to -0.8); 5.9%; 2026-jax, 2026-11-26") == (
         "−1.5 (−2.2 to −0.8); 5.9\u00a0%; 2026-jax, 2026-11-26"
@@ -53,9 +47,9 @@ def test_a_text_of_a_file_is_shown_as_it_is(text):
     assert markup.inline(markup.plain(text)) == html.removeprefix("<p>").removesuffix("</p>\n")
 
 
-@pytest.mark.parametrize("column", ["versions", "started"])
-def test_the_foot_of_a_page_shows_markup_of_a_file_as_text(monkeypatch, column):
-    monkeypatch.setattr(page.machine, "this", lambda *_: "machine")
-    rows = pd.DataFrame([{"versions": "numpy 2.4.6", "started": "2026-01-02T03:04:05Z"} | {column: "<img src=x>" * 2}])
-    foot = page.made_by(SimpleNamespace(rows=rows)).data
+def test_the_foot_of_a_page_shows_markup_of_a_file_as_text(monkeypatch):
+    rows = derived.read("measured").assign(versions="<img src=x>")
+    monkeypatch.setattr(page.derived, "read", lambda name: rows)
+    foot = page.made_by(*machines.titles().values()).data
+    assert "img src=x" in foot
     assert set(re.findall(r"<(\w+)", foot)) == {"details", "summary", "p", "code"}

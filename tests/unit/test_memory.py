@@ -121,7 +121,7 @@ def test_memory_grows_with_what_an_optimizer_keeps(monkeypatch):
     assert held.copies_of("adam") - held.copies_of("momentum") == pytest.approx(1), "the least, where nobody measured"
 
 
-def test_recurrent_positions_have_a_price_of_their_own_in_memory():
+def test_recurrent_positions_have_a_cost_of_their_own_in_memory():
     held = replace(memory_model("2026-jax"), kept=2.0, recurrent=5.0)
     work = replace(make_point().work, activation_bytes=1000, recurrent_bytes=600)
     nothing = replace(work, activation_bytes=0, recurrent_bytes=0)

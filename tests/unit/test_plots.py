@@ -82,19 +82,6 @@ def test_the_bars_are_the_intervals_and_a_single_invocation_has_none():
     assert not len(once)
 
 
-# What may be called a difference
-
-
-def test_a_difference_that_cannot_be_told_has_a_hollow_marker():
-    rows = [
-        {"above": "a", "below": "b", "vocabulary": 1000, "ratio": 2.0, "low": 1.5, "high": 2.6, "faster": "b"},
-        {"above": "a", "below": "b", "vocabulary": 2000, "ratio": 1.1, "low": 0.9, "high": 1.3, "faster": None},
-    ]
-    (axis,) = plots.ratios({"vocabulary": pd.DataFrame(rows)}).axes
-    (hollow,) = [line for line in axis.lines if line.get_markerfacecolor() == "white"]
-    assert list(hollow.get_xdata()) == [2000]
-
-
 def test_every_figure_that_the_book_draws_once_is_committed_and_readable_on_a_phone():
     """An interrupted build deletes what it was about to draw; that must not be committed."""
     tracked = subprocess.run(["git", "ls-files", "figures"], cwd=paths.ROOT, capture_output=True, text=True, check=True)

@@ -6,11 +6,9 @@ import pandas as pd
 import pytest
 
 from traintime import paths
-from traintime.book import stored
 from traintime.explain import statistics
 from traintime.explain.points import COLUMNS, between, counted, noise_table, points, pooled_spreads, that_count
 from traintime.point import fields, make_point
-from traintime.store import derived
 from traintime.store.table import ALIKE, table
 
 
@@ -140,24 +138,3 @@ def test_what_counts_keeps_its_index():
 )
 def test_one_way_of_measuring_a_configuration_counts(others, expected):
     assert sorted(that_count(frame(row(1.0), row(2.0), *others))["step_s"]) == expected
-
-
-def test_the_table_of_runs_holds_what_every_page_uses():
-    """Each run's time in its stretch of a sweep, of all configurations on all machines; and the stacks' errors."""
-    found, spreads = derived.read("runs").query("not late"), derived.read("spreads").query("not late")
-    spreads = spreads.set_index(["machine", "stack", "value"])
-    groups = dict(list(found.groupby(["folder", "stack", "key"])))
-    for machine in stored.named():
-        book = stored.of(machine)
-        every = book.every.sort_values(["invocations", "started"], kind="stable")
-        chosen = every.drop_duplicates(["stack", "key"], keep="last").query("runs > 0")
-        used = {(machine, one.stack, one.key): one for one in chosen.itertuples()}
-        assert used.keys() == {name for name in groups if name[0] == machine}
-        for name, runs in zip(used, book.values(chosen), strict=True):
-            assert list(groups[name]["stretch"]) == list(runs.index), name
-            np.testing.assert_allclose(groups[name]["median_s"], runs, rtol=1e-5, err_msg=str(name))
-        for (stack, value), spread in spreads.loc[machine].iterrows():
-            expected = book.spread(stack, value)
-            assert (spread["sd"], spread["degrees"]) == pytest.approx(
-                (expected.sd, expected.degrees), rel=1e-5, nan_ok=True
-            )

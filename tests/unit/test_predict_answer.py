@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from traintime.book.chapters import rows
+from traintime import lab
 from traintime.errors import InputError
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
-from traintime.predict import advice, prices, process
+from traintime.predict import advice, costs, process
 from traintime.predict.answer import Estimate, around, bytes_of, within
+from traintime.predict.costs import Rates
 from traintime.predict.estimate import conclude, estimate
 from traintime.predict.evidence import formula_evidence
-from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription, Request, sizes
 
 RATES = Rates(1e11, 2e10)
@@ -88,11 +88,11 @@ def test_what_the_formula_does_not_explain_gets_no_reason_and_no_advice():
     assert one.terms is None
 
 
-def test_a_point_is_priced_under_its_own_allocator():
+def test_a_point_is_costed_under_its_own_allocator():
     asked = {"samples": 100_000, "stack": "2020-tensorflow", "tier": "formula"}
     usual, kept = (estimate(make_point(vocabulary=200_000, allocator=each), **asked) for each in ("glibc", "tcmalloc"))
     assert kept.total.value < usual.total.value / 2
-    # The advice is the same price.
+    # The advice is the same cost.
     (told,) = [one for one in usual.helps if one.what == advice.ALLOCATOR]
     assert told.time == pytest.approx(kept.total.value / usual.total.value)
     assert advice.ALLOCATOR not in {one.what for one in kept.helps}
@@ -102,16 +102,16 @@ def test_a_point_is_priced_under_its_own_allocator():
 
 
 def helped(known, seconds=(0.001, 1e-5, 1e-11, 1e-10, 1e-10, 1e-11, 1e-10, 1e-11)):
-    priced = prices.Prices("made up", dict(zip(TERMS, seconds, strict=True)), 0.1)
-    found = advice.helps(advice.PricedWork(replace(known, stack="2026-tensorflow"), priced), 100)
-    return {one.what.split(",")[0].split(":")[0].split(" (")[0]: one for one in found}, priced
+    costed = costs.Costs("made up", dict(zip(TERMS, seconds, strict=True)), 0.1)
+    found = advice.helps(advice.CostedWork(replace(known, stack="2026-tensorflow"), costed), 100)
+    return {one.what.split(",")[0].split(":")[0].split(" (")[0]: one for one in found}, costed
 
 
-def test_each_change_is_priced_as_the_model_that_has_it():
-    """The advice for a table equals the price of the point that is built so."""
+def test_each_change_is_costed_as_the_model_that_has_it():
+    """The advice for a table equals the cost of the point that is built so."""
     point = make_point(vocabulary=500_000)
-    found, priced = helped(ModelDescription.from_point(point))
-    before = priced.step_s(point.work)
+    found, costed = helped(ModelDescription.from_point(point))
+    before = costed.step_s(point.work)
     for what, changed in (
         ("tables left untrained", {"frozen": True}),
         ("traintime.deferred for the tables", {"optimizer": "adam-deferred"}),
@@ -119,21 +119,25 @@ def test_each_change_is_priced_as_the_model_that_has_it():
         ("SGD", {"optimizer": "sgd"}),
     ):
         if what in found:
-            after = priced.step_s(make_point(**{"vocabulary": 500_000} | changed).work)
+            after = costed.step_s(make_point(**{"vocabulary": 500_000} | changed).work)
             assert found[what].time == pytest.approx(after / before, rel=0.02), what
     assert {"tables left untrained", "traintime.deferred for the tables"} <= set(found)
     small, _ = helped(ModelDescription.from_point(make_point(vocabulary=100)))
     assert not {name for name in small if "table" in name}
 
 
-@pytest.mark.parametrize("stack", rows.STACKS)
+@pytest.mark.parametrize("stack", advice.DEFERRED_ABOVE)
 def test_a_deferred_table_is_advised_above_the_rows_of_chapter_16_alone(stack):
-    least = round(rows.equal_rows(rows.most_repeatable(), stack), -3)
+    sizes = {"vocabulary": [20_000, 200_000], "optimizer": ["adam", "adam-deferred"]}
+    of_both = lab.runs("machine D", stack=stack, **sizes).groupby("optimizer")
+    dense, deferred = (lab.steps(runs, "vocabulary").loc[stack] for _, runs in of_both)
+    over = dense - deferred
+    least = round(20_000 - over[20_000] * 180_000 / (over[200_000] - over[20_000]), -3)
     assert advice.DEFERRED_ABOVE[stack] == least
-    of_rates = prices.Prices("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
+    of_rates = costs.Costs("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
     for count, told in ((least, False), (least + 1, True)):
         model = replace(ModelDescription.from_point(make_point(vocabulary=int(count))), stack=stack)
-        found = advice.helps(advice.PricedWork(model, of_rates), 100)
+        found = advice.helps(advice.CostedWork(model, of_rates), 100)
         assert any("deferred" in one.what for one in found) == told
 
 

@@ -1,15 +1,32 @@
 """The predictor's bench: what it draws, what it asks for, and what it keeps."""
 
+import csv
 import inspect
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import said
-from made_up import tried_model as case
 
+from traintime import cli, paths
+from traintime.errors import InputError
 from traintime.predict import bench, bench_models
+from traintime.predict.answer import Estimate, around
+
+
+def said(tier, seconds, peak=1e9, error=0.1):
+    """An answer of so many seconds and bytes, with this relative error."""
+    step, one, memory = around(seconds / 100, (error, 1e6)), around(seconds, (error, 1e6)), around(peak, (0.03, 1e6))
+    return Estimate(tier, "made up", 1000, 10, 1, step, one, one, memory, {"steps": seconds})
+
+
+def case(number, kind="attention", true=20.0, probed=1.0, formula=1.5, batch=1.3, peak=1.0, **more):
+    """A model that took so many seconds and a gigabyte, and was predicted at so many times that."""
+    answers = (("probed", probed, 0.12), ("formula", formula, 0.5))
+    predicted = {tier: said(tier, true * times, 1e9 * peak, error).to_dict() for tier, times, error in answers}
+    about = {"stack": "2026-jax", "kind": kind, "sizes": {"batch": 10}, "started": f"2026-01-01T00:00:{number:02}Z"}
+    about |= {"machine": "made-up", "samples": 1000, "fit_s": [true, true * 1.02], "peaks": [1e9, 1e9]}
+    return about | {"one_batch_s": true * batch, "flops_s": true * 0.01, "predicted": predicted} | more
 
 
 def test_the_documents_kind_is_drawn_from_all_of_its_sizes():
@@ -92,6 +109,30 @@ def test_a_long_training_runs_once_in_epochs_that_tell_its_drift(answered, tmp_p
     assert 1 in times["probed"]
     bench.keep(one, tmp_path)
     assert bench.kept(tmp_path, one["machine"]) == [json.loads(json.dumps(one))]
+
+
+def test_a_bench_keeps_what_it_tried_though_nobody_says_where(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(bench, "run", lambda *_: iter([case(1), case(2)]))
+    monkeypatch.setattr("sys.argv", ["traintime", "bench-predict"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert len(bench.kept(tmp_path / "traintime" / "predicted", "made-up")) == 2
+    assert str(tmp_path / "traintime" / "predicted" / "made-up.json") in capsys.readouterr().err
+
+
+def test_a_kind_that_is_not_known_is_refused():
+    with pytest.raises(InputError, match="kind: 'rnn'"):
+        next(bench.run(["jax"], 1, kinds=["rnn"]))
+
+
+def test_each_withdrawal_is_of_a_model_that_was_tried_and_has_its_reason():
+    with (paths.PREDICTED / "withdrawn.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        assert row["started"] in [one["started"] for one in bench.kept(paths.PREDICTED, row["machine"])]
+        assert row["reason"]
 
 
 @pytest.mark.parametrize("kind", list(bench_models.LOOPS))

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from traintime.point import make_point
-from traintime.predict import cards, prices
+from traintime.predict import cards, costs
 from traintime.predict.answer import SURE, around
 from traintime.predict.evidence import formula_evidence
 from traintime.predict.request import ModelDescription, Request
 from traintime.store import derived
 
 FEW = ("Braun 2018", "2017 post", "rnn-benchmarks", "our H200")  # four cards, one of them with two sources
-FACTORS = list(prices.FACTORS)
+FACTORS = list(costs.FACTORS)
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,10 @@ def test_what_is_left_out_has_no_part_in_what_predicts_it(few):
     slower = few.assign(took_s=few["took_s"].mask(few["device"] == "K40m", 10 * few["took_s"]))
     before, after = (cards.held_out(each).set_index(["left_out", "source", "stack", "key"]) for each in (few, slower))
     its = before.index[before["device"] == "K40m"]
-    assert after.loc[its, "foretold_s"].tolist() == before.loc[its, "foretold_s"].tolist()
+    assert after.loc[its, "predicted_s"].tolist() == before.loc[its, "predicted_s"].tolist()
     assert after.loc[its, "high_s"].tolist() == before.loc[its, "high_s"].tolist(), "nor in its interval"
     others = before.index.difference(its)
-    assert (after.loc[others, "foretold_s"] > 1.01 * before.loc[others, "foretold_s"]).any()
+    assert (after.loc[others, "predicted_s"] > 1.01 * before.loc[others, "predicted_s"]).any()
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_costs_are_found_again_from_steps_that_have_them(given, truth, known, fo
 def test_a_cost_that_nothing_left_has_paid_predicts_nothing(few):
     """Without the H200 no compiled launch is left among these."""
     found = cards.held_out(few).set_index("left_out")
-    assert found.loc["card K40m", "foretold_s"].notna().all()
+    assert found.loc["card K40m", "predicted_s"].notna().all()
     ours = found.loc["card H200-SXM"]
-    assert ours["foretold_s"].isna().tolist() == ((ours["stack"] == "2026-jax") & (ours["kernel"] == "loop")).tolist()
+    assert ours["predicted_s"].isna().tolist() == ((ours["stack"] == "2026-jax") & (ours["kernel"] == "loop")).tolist()
 
 
 def test_too_high_and_too_low_by_a_factor_count_the_same():
@@ -89,8 +89,8 @@ def test_the_networks_on_the_a100_have_the_work_of_their_layers():
 
 def test_the_interval_in_use_is_that_of_the_stored_errors():
     rows = derived.read("cards")
-    missed = np.abs(np.log(rows["foretold_s"] / rows["took_s"]))
-    total = around(1.0, (prices.published("T4", "2026-jax").error, SURE))
+    missed = np.abs(np.log(rows["predicted_s"] / rows["took_s"]))
+    total = around(1.0, (costs.published("T4", "2026-jax").error, SURE))
     within = missed <= np.log(total.high) * (1 + 1e-5)
     share = rows["weight"][within].sum() / rows["weight"].sum()
     assert share >= 0.9
@@ -98,9 +98,9 @@ def test_the_interval_in_use_is_that_of_the_stored_errors():
     assert rows["weight"][without_the_worst].sum() / rows["weight"].sum() < 0.9, "and no wider"
 
 
-def test_products_are_priced_in_the_precision_that_the_stack_computes_them_in():
+def test_products_are_costed_in_the_precision_that_the_stack_computes_them_in():
     def seconds(device, stack, kernel):
-        return prices.published(device, stack, kernel).seconds["matmul"]
+        return costs.published(device, stack, kernel).seconds["matmul"]
 
     for stack in ("2026-tensorflow", "2026-jax"):
         without = seconds("V100-SXM2", stack, "matmul")
@@ -121,7 +121,7 @@ def test_products_are_priced_in_the_precision_that_the_stack_computes_them_in():
     ],
 )
 def test_keras_hands_an_lstm_to_cudnn_and_a_loop_around_a_cell_to_nobody(stack, sizes, expected):
-    assert prices.kernel_of(stack, make_point("lstm", **sizes).work) == expected
+    assert costs.kernel_of(stack, make_point("lstm", **sizes).work) == expected
 
 
 def test_on_torch_convolutions_alone_are_computed_in_tf32():

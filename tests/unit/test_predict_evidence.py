@@ -13,17 +13,18 @@ from traintime.errors import InputError
 from traintime.explain.memory import CONTEXT
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
-from traintime.predict import advice, compare, durations, evidence, prices, process, record
+from traintime.predict import advice, costs, durations, evidence, process, record
 from traintime.predict.answer import around
+from traintime.predict.costs import Costs, Rates
 from traintime.predict.estimate import conclude, estimate
-from traintime.predict.prices import Prices, Rates
 from traintime.predict.probe import Probe, Trained, Trainer
 from traintime.predict.request import ModelDescription, Request
 from traintime.predict.work.graph import of_forward
+from traintime.store import derived, records
 
 RATES = Rates(1e11, 2e10)
 PAID = {"overhead": 1e-3, "matmul": 1e-11, "update": 1e-10, "touch": 1e-10}
-PRICES = Prices("made up", dict.fromkeys(TERMS, 0.0) | PAID, 0.4)
+COSTS = Costs("made up", dict.fromkeys(TERMS, 0.0) | PAID, 0.4)
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +120,7 @@ def test_a_fit_that_may_sleep_reaches_further_and_says_so(monkeypatch):
 def test_an_interval_is_as_wide_as_what_probes_missed_and_as_measuring_again(stack, monkeypatch):
     monkeypatch.setattr(Fake, "stack", stack)
     step, error = probed().step, record.missed("probed", stack)[1]
-    assert error > prices.repeat(stack) if stack == "2026-torch" else error == prices.repeat(stack)
+    assert error > costs.repeat(stack) if stack == "2026-torch" else error == costs.repeat(stack)
     assert step.high / step.value >= math.exp(1.6448 * error)
 
 
@@ -191,7 +192,7 @@ def test_validation_is_the_forward_pass_of_the_work():
     most = replace(of_forward(whole), flops=whole.flops // 2)
     its = ModelDescription(whole, 0, 0, "adam", "adam", "2026-jax", forward_work=most, fitted=True)
     request = Request(1000, 100, epochs=2, validation=500)
-    forward_s = prices.of_rates("x", RATES, "2026-jax").step_s(most)
+    forward_s = costs.of_rates("x", RATES, "2026-jax").step_s(most)
     assert evidence.formula_evidence(request, its).parts["validation"] == pytest.approx(2 * 5 * forward_s)
     known = replace(its, forward_work=None)
     assert known.forward.flops == whole.flops // 3
@@ -208,7 +209,7 @@ def test_the_factor_of_a_stack_is_for_models_and_not_for_the_books_own_configura
     assert (own.stack, another.stack) == ("", "2026-torch")
 
 
-def test_a_model_in_another_type_is_priced_as_float32_and_told_of():
+def test_a_model_in_another_type_is_costed_as_float32_and_told_of():
     request = Request(1000, 100, stack="2026-torch")
     one, full = (
         conclude(request, evidence.formula_evidence(request, replace(model(), dtype=each), RATES))
@@ -226,18 +227,18 @@ def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
     monkeypatch.setattr(process, "now", lambda: 0)
     small, large = model(vocabulary=20_000, batch=32), model(vocabulary=200_000, batch=100)
     monkeypatch.setattr(Fake, "spread", 0.0)
-    monkeypatch.setattr(Fake, "fixed_s", PRICES.step_s(small.work))
+    monkeypatch.setattr(Fake, "fixed_s", COSTS.step_s(small.work))
     monkeypatch.setattr(Fake, "sample_s", 0.0)
     request = Request(10_050, 100, epochs=2, validation=1000, saves=1, probe_batch=32, seconds=1.0)
     answers = []
     for present in (0, 1_000_000):
         trainer = Fake()
-        found = evidence.scaled_evidence(request, small, large, trainer, PRICES, present)
+        found = evidence.scaled_evidence(request, small, large, trainer, COSTS, present)
         answers.append(conclude(request, found))
     one, beside = answers
     assert trainer.batches == {32}
     assert one.tier == "scaled"
-    assert one.step.value == pytest.approx(PRICES.step_s(large.work), rel=1e-3)
+    assert one.step.value == pytest.approx(COSTS.step_s(large.work), rel=1e-3)
     assert one.parts["steps"] == pytest.approx(200 * one.step.value)
     assert one.step.value / 2 < one.parts["last batches"] / 2 < one.step.value
     assert one.parts["saving"] == pytest.approx(0.5 * large.work.parameters / small.work.parameters)
@@ -246,7 +247,7 @@ def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
     assert one.memory.value == pytest.approx(trained + 400 * 11_050, rel=1e-9)
     assert one.memory.value - beside.memory.value == pytest.approx(1_000_000), "what is there is not counted twice"
     assert any("at batch 32" in note for note in one.notes)
-    assert one.step.high / one.step.value >= math.exp(1.6 * evidence.scale(small, large, PRICES)[2])
+    assert one.step.high / one.step.value >= math.exp(1.6 * evidence.scale(small, large, COSTS)[2])
     assert sum(one.terms.values()) == pytest.approx(one.step.value)
 
 
@@ -266,14 +267,14 @@ def test_what_cannot_be_scaled_is_refused(asked, field):
 
 
 def test_the_books_own_points_lie_where_a_tenth_of_them_says():
-    """What ALIKE rests on: each point of a machine, from one of a fourth or less in one size, by the habits."""
+    """What ALIKE rests on: each point of a machine, from one of a fourth or less in one size, by the efficiencies."""
     machine = "intel-xeon-family6-model167-2-cores-24-gib-stepping1"
-    rates, found = prices.own_rates(machine), compare.points_by_key(paths.MEASUREMENTS, machine)
-    rows = compare.measured(paths.MEASUREMENTS, machine)
+    rates, rows = costs.own_rates(machine), derived.read("runs").query("folder == @machine")
+    found = {path.stem: records.read(path).point for path in records.files(paths.MEASUREMENTS, machine)}
     inside, beyond = [], []
     for stack in ("2026-tensorflow", "2026-jax", "2026-torch"):
-        steps = rows[rows["stack"] == stack].set_index("key")["step_s"]
-        points = [(found[key], step) for key, step in steps.items() if prices.usable(found[key])]
+        steps = rows[rows["stack"] == stack].groupby("key")["step_s"].mean()
+        points = [(found[key], step) for key, step in steps.items() if costs.usable(found[key])]
         for (small, was), (large, now) in itertools.permutations(points, 2):
             a, b = small.model_dump()["sizes"], large.model_dump()["sizes"]
             differ = [name for name in a if a[name] != b.get(name)]
@@ -285,7 +286,7 @@ def test_the_books_own_points_lie_where_a_tenth_of_them_says():
                 continue
             if 4 <= b[differ[0]] / a[differ[0]] <= 20:
                 works = ModelDescription.from_point(small), ModelDescription.from_point(large)
-                times, _, error, _ = evidence.scale(*works, prices.of_rates("it", rates, stack))
+                times, _, error, _ = evidence.scale(*works, costs.of_rates("it", rates, stack))
                 interval = around(was * times, (error, 1e6))
                 inside.append(now in interval)
                 beyond.append(abs(was * times / now - 1))

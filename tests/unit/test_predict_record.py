@@ -11,7 +11,7 @@ import pytest
 
 from traintime import paths
 from traintime.explain import memory
-from traintime.predict import prices, record
+from traintime.predict import costs, record
 
 
 def case(number, tier="probed", reach=1.2, seconds=10.0, stack="2026-jax", times=1.1, version=9, slept=0.0):
@@ -54,7 +54,7 @@ def test_answers_since_the_corrections_are_judged_as_they_are(tried):
 def test_earlier_answers_are_judged_by_the_same_rules_as_answers_of_today_have(tried, monkeypatch):
     """Without the sleep that was counted, and each stack with what its probes missed in the place of its repeats."""
     monkeypatch.setattr(record, "missed", lambda tier, stack: (2.0, 0.3) if tier == "formula" else (1.0, 0.4))
-    reach = math.exp(record.Z * prices.repeat("2026-jax"))
+    reach = math.exp(record.Z * costs.repeat("2026-jax"))
     rows = tried([case(n, reach=reach) for n in range(14)], record.judged)
     for tier, value, error in (("formula", 20.0, 0.3), ("probed", 9.0, 0.4)):
         assert rows.loc[tier, "predicted"].unique() == pytest.approx(value)

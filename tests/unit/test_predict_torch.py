@@ -12,8 +12,8 @@ import traintime  # noqa: E402
 from traintime.errors import InputError  # noqa: E402
 from traintime.explain.terms import TERMS  # noqa: E402
 from traintime.predict import advice, process  # noqa: E402
-from traintime.predict.advice import PricedWork  # noqa: E402
-from traintime.predict.prices import Prices, Rates  # noqa: E402
+from traintime.predict.advice import CostedWork  # noqa: E402
+from traintime.predict.costs import Costs, Rates  # noqa: E402
 from traintime.predict.request import ModelDescription  # noqa: E402
 from traintime.predict.snapshot import Snapshot  # noqa: E402
 from traintime.predict.torch_trainer import TorchTrainer, _scattered  # noqa: E402
@@ -22,7 +22,7 @@ from traintime.workloads.base import matmul  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
 PAIR = (torch.randn(8, 4), torch.randn(8, 1))
-OF_UPDATE = Prices("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
+OF_UPDATE = Costs("made up", dict.fromkeys(TERMS, 0.0) | {"update": 1e-9}, 0.1)
 
 
 @pytest.fixture(autouse=True)
@@ -215,8 +215,8 @@ def test_a_sparse_table_is_updated_where_it_was_read(kind):
     assert dense.work.trained - sparse.work.trained == 8 * (5000 - 10 * 6)
     assert (dense.frozen, sparse.frozen) == (0, 8 * 5000)
     assert (dense.by_rows, sparse.by_rows) == (0, 10 * 6 * 8), "these rows grow with the batch"
-    assert any("sparse=True" in one.what for one in advice.helps(PricedWork(dense, OF_UPDATE), 10))
-    assert not any("sparse" in one.what for one in advice.helps(PricedWork(sparse, OF_UPDATE), 10))
+    assert any("sparse=True" in one.what for one in advice.helps(CostedWork(dense, OF_UPDATE), 10))
+    assert not any("sparse" in one.what for one in advice.helps(CostedWork(sparse, OF_UPDATE), 10))
 
 
 class WithItsLoss(nn.Module):

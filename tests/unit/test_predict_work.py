@@ -16,9 +16,9 @@ import pytest
 from traintime import workloads
 from traintime.errors import InputError
 from traintime.point import make_point
-from traintime.predict import advice, prices, process
+from traintime.predict import advice, costs, process
+from traintime.predict.costs import Rates
 from traintime.predict.estimate import estimate
-from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription
 from traintime.predict.work import optimizers
 from traintime.predict.work.graph import ModelWork, work
@@ -384,9 +384,9 @@ def test_a_step_that_is_run_in_another_way_has_no_known_cost(field, keras, layer
     model, usual = stacked((5,), layers.Dense(2)), keras.backend.backend() == "jax"
     model.compile("sgd", "mse", **({field: not usual} if field else {}))
     found = ModelDescription.from_model(model, BATCH)
-    assert (found.unpriced or (None,))[0] == field
+    assert (found.uncosted or (None,))[0] == field
     if field is None:
-        found.refuse_unpriced()
+        found.refuse_without_costs()
     else:
         with pytest.raises(InputError, match=f"{field}: .* has no known cost"):
             estimate(model, samples=100, batch_size=BATCH, tier="formula", device="K40m")
@@ -411,7 +411,7 @@ def test_a_deferred_table_is_advice_where_it_would_train(name, keras, layers, mo
     model.compile(keras.optimizers.Adam(**arguments), "mse")
     found = ModelDescription.from_model(model, BATCH)
     assert bool(found.row_by_row) == deferrable
-    told = advice.PricedWork(found, prices.of_rates("x", Rates(1e11, 2e10), found.stack))
+    told = advice.CostedWork(found, costs.of_rates("x", Rates(1e11, 2e10), found.stack))
     assert any("deferred" in one.what for one in advice.helps(told, BATCH)) == deferrable
     monkeypatch.setattr(process, "gpu_peak", lambda backend: 1)
     assert not ModelDescription.from_model(model, BATCH).row_by_row  # nobody has measured it there

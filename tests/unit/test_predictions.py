@@ -6,11 +6,12 @@ import subprocess
 import pytest
 
 from traintime import paths
-from traintime.book import chapters, predictions, stored, verdicts
-from traintime.book.claims import Judged
+from traintime.book import contents, predictions, verdicts
 from traintime.book.predictions import Prediction
+from traintime.book.verdicts import Row
+from traintime.store import machines
 
-LABELS = {*verdicts.every_claim(), *(label for label, _ in verdicts.closed())}
+LABELS = verdicts.claims().keys() | verdicts.closed().keys()
 
 
 @pytest.mark.parametrize(
@@ -29,16 +30,16 @@ LABELS = {*verdicts.every_claim(), *(label for label, _ in verdicts.closed())}
     ],
 )
 def test_the_outcome_follows_from_the_claims(words, outcome, monkeypatch):
-    came = [(Judged(None, "m", word.lstrip("!"), ""), word[0] == "!") for word in words]
+    came = [(Row("a", "m", word.lstrip("!"), ""), word[0] == "!") for word in words]
     monkeypatch.setattr(Prediction, "judged", came)
     assert predictions.read()[0].outcome == outcome
 
 
 @pytest.mark.parametrize("one", predictions.read(), ids=lambda one: f"{one.machine[-24:]} {one.chapter}.{one.number}")
 def test_each_row_is_of_a_machine_a_chapter_and_claims_that_exist(one):
-    assert one.machine in stored.named()
+    assert one.machine in machines.titles()
     # What is registered before its chapter is written has nothing yet that could judge it.
-    assert any(chapter.startswith(one.chapter) for chapter in chapters.MODULES) or not one.claims
+    assert any(chapter.startswith(one.chapter) for chapter in contents.chapters()) or not one.claims
     assert {label.lstrip("!") for label in one.claims.split()} <= LABELS
     assert re.match(r"2026-\d\d-\d\dT\d\d:\d\d:\d\d", one.registered)
     assert one.prediction

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from traintime.book import stored as stored_book
-from traintime.explain import statistics
+from traintime import paths
+from traintime.explain import points, statistics
 from traintime.explain.points import between
-from traintime.explain.statistics import Estimated, Interval, Spread, Steps, mean, noise, pooled_spread, slope
+from traintime.explain.statistics import Estimated, Interval, Spread, Steps, mean, noise, pooled_spread
 from traintime.store import derived
+from traintime.store.table import table
 
 POINTS = 10  # of a stack in a simulated sweep
 SWEEPS = 1000  # simulated; each gives several intervals, so that a share is known to within a per cent
@@ -25,11 +26,18 @@ LOW, HIGH = 0.94, 0.995
 def stored() -> dict[str, dict[str, list[np.ndarray]]]:
     """Logs of the median step of stored invocations that count, by stack and machine: an array a point and sweep."""
     stacks = defaultdict(lambda: defaultdict(list))
-    for machine in stored_book.named():
-        for (_, stack, *_), runs in stored_book.of(machine)._groups("median_s").items():
+    for (machine, stack), configurations in seconds().items():
+        for runs in configurations:
             parts = [np.log(part.to_numpy()) for _, part in runs.groupby(level=0) if len(part) > 1]
             stacks[stack][machine] += parts
     return stacks
+
+
+@cache
+def seconds() -> dict[tuple[str, str], list[pd.Series]]:
+    """Of each machine's stacks the median steps of the runs that count, a Series a configuration, by stretch."""
+    runs = table(paths.MEASUREMENTS).query("machine in @machines.titles()")
+    return points._seconds(points.counted(runs.assign(protocol="")), "median_s")
 
 
 @cache
@@ -165,14 +173,13 @@ def test_of_the_stored_pairs_of_sweeps_one_in_twenty_disagrees():
     """
     outside = {name: [] for name in ("all", "none", "left out")}
     rest = derived.read("sweeps", "machine")["rest"]
-    for machine in stored_book.named():
-        book = stored_book.of(machine)
+    for (machine, _), configurations in seconds().items():
         kinds = {"all": between(), "none": statistics.NO_OFFSET, "left out": Spread(rest[machine], between().degrees)}
-        for name, runs in book._groups("median_s").items():
+        spread = statistics.pooled_spread(configurations)
+        for runs in configurations:
             for pair in combinations([part for _, part in runs.groupby(level=0)], 2):
                 for kind, offset in kinds.items():
-                    steps = Steps(pair, [book.spread(name[1])] * 2, offset)
-                    outside[kind].append(steps.product([1, -1]).excludes(1))
+                    outside[kind].append(Steps(pair, [spread] * 2, offset).product([1, -1]).excludes(1))
     shares = {kind: np.mean(found) for kind, found in outside.items()}
     assert 0.03 <= shares["all"] <= 0.07
     assert 0.03 <= shares["left out"] <= 0.07
@@ -227,20 +234,6 @@ def test_ratio_counts_a_shared_spread_once():
     # The side with nearly all the error brings nearly all the degrees: 3, not 43.
     uneven = Steps([[1.2], [1.0]], [Spread(0.2, 3), Spread(0.001, 40)]).product([1, -1])
     assert np.log(uneven.high / 1.2) == pytest.approx(3.182446 * 0.2, rel=1e-3)
-
-
-def test_slope_of_a_power_law():
-    sizes = [10.0, 100.0, 1000.0]
-    groups = [np.array([size**0.7 * 0.9, size**0.7 / 0.9]) for size in sizes]
-    steps = Steps(groups, [pooled_spread(groups)] * 3)
-    found = slope(sizes, steps)
-    assert found.value == pytest.approx(0.7)
-    # Standard error sd / sqrt(n * sum of squares), 3 degrees.
-    sd, square = np.log(1 / 0.9) * np.sqrt(2), 2 * np.log(10) ** 2
-    assert found.high - found.value == pytest.approx(3.182446 * sd / np.sqrt(2 * square), rel=1e-6)
-    assert np.isnan(slope(sizes, Steps([group[:1] for group in groups], [None] * 3)).low)
-    with pytest.raises(ValueError, match="two different sizes"):
-        slope([10.0, 10.0], Steps(groups[:2], [None] * 2))
 
 
 def test_noise_of_normal_residuals_is_what_theory_says():

@@ -179,7 +179,6 @@ def test_every_profile_of_the_book_can_be_read(path):
     for made in sweep.plans(path.stem):
         assert made.points
         assert made.stacks
-        assert not made.together, "a profile's measurements are stored"
 
 
 # The order of a round
@@ -362,13 +361,6 @@ def test_what_crashed_or_was_disturbed_is_kept_and_done_once_more_at_the_end_of_
     assert left([plan(rounds=2)], root) == []
 
 
-def test_a_look_does_once_more_what_crashed_and_not_what_was_disturbed(root, fake_measure):
-    look, measure = replace(plan(rounds=1), settle=False), fake_measure(ends={2: "disturbed", 3: "crashed"})
-    run([look], root, measure)
-    assert measure.calls[8:] == [measure.calls[3]]
-    assert left([look], root) == []
-
-
 def test_a_repetition_that_a_kill_prevented_is_made_up_for(root, fake_measure):
     measure = fake_measure(ends={3: "crashed"}, interrupted_before=8)
     with pytest.raises(KeyboardInterrupt):
@@ -476,46 +468,6 @@ def test_nothing_is_started_after_the_time_that_was_given(root, fake_measure, mo
     assert len(measure.calls) == progress.finished == len(invocations(root)) == 3
     assert (progress.total, progress.seconds, progress.left_s) == (16, [10.0] * 3, 130)
     assert stored(root) + counted(left([plan()], root)) == planned([plan()]), "the rest is outstanding"
-
-
-# Together, for a quick look
-
-
-@pytest.fixture
-def fake_together(fake_measure, monkeypatch):
-    """A stand-in for Together: it notes each call as fake_measure does, and says that another ran before each."""
-    noted = fake_measure()
-    monkeypatch.setattr(sweep.Together, "measure", lambda _, *args, **options: noted(*args, **options) | {"shared": 1})
-    return noted
-
-
-def together():
-    return replace(plan(stacks=["numpy", "2026-jax", "2026-torch"], rounds=1), together=True, sentinels=False)
-
-
-def test_what_was_measured_together_is_told_and_is_nothing_to_a_sweep_whose_points_have_processes_of_their_own(
-    root, fake_together, fake_measure
-):
-    fresh, measure = replace(together(), together=False), fake_measure()
-    run([together()], root, None)
-    assert {each.shared for _, each in invocations(root)} == {1}
-    turns = [stack for stack, _ in itertools.groupby(stack for stack, _, _ in fake_together.calls)]
-    assert (turns.count("2026-jax"), turns.count("2026-torch")) == (1, 1), "what shares a process follows each other"
-    assert run([together()], root, None).total == 0
-    run([fresh], root, measure)
-    assert len(measure.calls) == len(fresh.pairs)
-    other = root.parent / "other"
-    run([fresh], other, fake_measure())
-    assert run([together()], other, None).total == 0, "the other way round it counts"
-
-
-def test_what_shares_processes_is_refused_among_the_stored_measurements(tmp_path, fake_together, monkeypatch):
-    monkeypatch.setattr(paths, "MEASUREMENTS", tmp_path / "data")
-    for root in (tmp_path / "data", tmp_path / "data" / "below"):
-        with pytest.raises(InputError, match=r"^folder: '.*data.*' takes what ran in a process of its own"):
-            run([together()], root, None)
-    assert fake_together.calls == []
-    assert not (tmp_path / "data").exists()
 
 
 # The machine

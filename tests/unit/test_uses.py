@@ -32,7 +32,7 @@ def test_a_module_brings_what_it_imports(notebook):
 def test_data_follow_from_the_modules_that_read_them():
     assert uses.data(["traintime.explain.formula"]) == set()
     assert names(uses.data(["traintime.book.original"])) >= {"data/original/s0-batch.csv"}
-    assert "data/measurements/machines.csv" in names(uses.data(["traintime.book.stored"]))
+    assert "data/measurements/machines.csv" in names(uses.data(["traintime.store.machines"]))
     assert not any(name.startswith("data/measurements") for name in names(uses.data(["traintime.book.original"])))
 
 

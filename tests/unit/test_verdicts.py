@@ -1,24 +1,108 @@
-"""Verdicts: judged once, read by every page, and never shown when what they rest on has changed."""
+"""Claims that a chapter's notebook judges: which there are, what comes of them on each machine, and that the file which
+pages read rests on today's data and code.
+"""
 
-import csv
 import random
 from concurrent.futures import ThreadPoolExecutor
 
-import pandas as pd
+import nbformat
+import papermill
 import pytest
-from made_up import made_up
+from nbformat.v4 import new_code_cell, new_notebook
 
-from traintime.book import VERDICTS, chapters, original, stored, verdicts
-from traintime.book.claims import Claim, Finding, judge
-from traintime.book.stored import Measurements
-from traintime.book.verdicts import Row
+from traintime.book import contents, verdicts
+from traintime.book.verdicts import ARITHMETIC, FIGURES, NOT_MEASURED, Row
+from traintime.errors import InputError
+from traintime.store import derived, machines
 
-ROWS = pd.DataFrame({"machine": ["m"], "stack": ["numpy"], "status": ["ok"]})
-CLAIMS = verdicts.every_claim()
+FIRST, SECOND = list(machines.titles())[:2]
+MEASURED = [
+    "from traintime import lab",
+    "runs = lab.runs(machine, vocabulary=280_000)",
+    'lab.judge("99.1", """It is\n    so.""", lab.Verdict(None, f"{machine}: {len(runs) > 0}"), source="S0, C1")',
+    'runs = lab.runs(machine, vocabulary=7)\nlab.judge("99.2", "It is otherwise.", lab.Verdict(True, "7"))',
+    'lab.judge("99.3", "It needs what is missing.", lab.Verdict(True, str(runs)))',
+    f'lab.judge("99.4", "It is of one machine.", lab.Verdict(True), on={machines.titles()[SECOND]!r})',
+    f'lab.judge("99.5", "It needs none.", lab.Verdict(True), on={FIGURES!r})',
+]
+TWICE = [(False, FIGURES), (True, "")]
+ALL = 'runs = lab.runs(machine, workload="rnn", vocabulary=...)'
+PYTHON = {"language_info": {"name": "python"}}
 
 
-def claim(find, label="00.1"):
-    return Claim(label, "It is so.", find)
+@pytest.fixture
+def chapter(tmp_path):
+    """Write a chapter of cells, after its parameter; the first of them is tagged `here`."""
+
+    def write(*cells):
+        made = [
+            new_code_cell('machine = "none"', metadata={"tags": ["parameters"]}),
+            new_code_cell("raise ValueError('left out')", metadata={"tags": ["here", "remove-cell"]}),
+        ]
+        path = tmp_path / "99-one.ipynb"
+        nbformat.write(new_notebook(cells=[*made, *map(new_code_cell, cells)], metadata=PYTHON), path)
+        return path
+
+    return write
+
+
+def judged(notebook):
+    """What came of a notebook's claims: rows by claim and machine."""
+    return {(row.claim, row.machine): row for row in verdicts.judged("99-one", notebook)}
+
+
+# A notebook
+
+
+def test_a_notebook_judges_on_each_machine_what_that_has_measured(chapter):
+    notebook = chapter(*MEASURED)
+    claims = {one.label: (one.sentence, one.source) for one in verdicts.of_notebook("99-one", notebook)}
+    assert claims == {
+        "99.1": ("It is so.", "S0, C1"),
+        "99.2": ("It is otherwise.", "ours"),
+        "99.3": ("It needs what is missing.", "ours"),
+        "99.4": ("It is of one machine.", "ours"),
+        "99.5": ("It needs none.", "ours"),
+    }
+    rows = judged(notebook)
+    words = {label: rows[label, FIRST].verdict for label in claims if label != "99.5"}
+    assert words == {"99.1": "inconclusive"} | dict.fromkeys(["99.2", "99.3", "99.4"], NOT_MEASURED)
+    assert rows["99.1", FIRST].figure == f"{machines.titles()[FIRST]}: True"
+    assert rows["99.4", SECOND].verdict == "holds"
+    assert [row.machine for (label, _), row in rows.items() if label == "99.5"] == [FIGURES]
+
+
+def test_a_claim_may_be_judged_on_published_figures_and_on_a_machine(chapter):
+    both = [f'lab.judge("99.1", "It is so.", lab.Verdict({holds}), on={on!r})' for holds, on in TWICE]
+    rows = judged(chapter(MEASURED[0], *both))
+    assert {machine: row.verdict == "holds" for (_, machine), row in rows.items()} == {
+        FIGURES: False,
+        **dict.fromkeys(machines.titles(), True),
+    }
+    with pytest.raises(InputError, match="two sentences"):
+        verdicts.of_notebook("99-one", chapter(both[0], both[1].replace("so", "otherwise")))
+
+
+def test_a_verdict_that_rests_on_a_rule_younger_than_its_runs_says_so(chapter):
+    """Runs that lost time to the host do not count, also those from before that rule."""
+    known = derived.read("runs").groupby("folder")["late"].sum()
+    late = known.idxmax()
+    number = 'lab.judge("99.1", "So few.", lab.Verdict(not lab.late, str(len(runs))))'
+    rows = judged(chapter(MEASURED[0], ALL, number))
+    assert rows["99.1", late].verdict == "holds"
+    assert rows["99.1", late].figure.endswith(f"; *does not hold* {verdicts.COUNTED}")
+    assert verdicts.COUNTED not in rows["99.1", known.idxmin()].figure
+
+
+@pytest.mark.parametrize("cell", ["mistyped", "x = {}['missing']"])
+def test_another_error_is_an_error(chapter, cell):
+    with pytest.raises(papermill.PapermillExecutionError, match="mis"):
+        judged(chapter(cell))
+
+
+def test_verdicts_rest_on_the_code_that_judges_and_not_on_what_is_shown_here(chapter):
+    cells = (["x = 1"], ["x = 1"], ["x = 2"], ["import traintime.lab"])
+    assert len({verdicts.basis.__wrapped__("99-one", chapter(*each)) for each in cells}) == 3
 
 
 # What is committed
@@ -29,187 +113,84 @@ def rows():
     return verdicts.read(verdicts.FILE)
 
 
-def test_every_claim_has_a_verdict_for_every_machine_and_rests_on_todays_data_and_code(rows):
+def test_every_claim_has_its_verdicts_and_they_rest_on_todays_data_and_code(rows):
     """One that fails here: `make derived` judges what has changed."""
-    assert list(rows) == [(label, machine) for label in CLAIMS for machine in stored.named()]
-    assert verdicts.fresh(verdicts.FILE) == rows
+    assert list(rows) == list(verdicts.claims())
+    assert list(verdicts.fresh(verdicts.FILE)) == list(contents.chapters())
+    for label, claim in verdicts.claims().items():
+        where = [on for on in claim.on if on in (FIGURES, ARITHMETIC)]
+        where += list(machines.titles()) * (len(where) < len(claim.on))
+        assert [row.machine for row in rows[label]] == where
+        assert claim.sentence.endswith(".")
+        assert claim.source.startswith(("ours", "S"))
 
 
-@pytest.mark.parametrize("share", [0.02, pytest.param(1, marks=pytest.mark.rest)])
-def test_judging_again_gives_the_same(rows, share):
-    """A random fiftieth at every push."""
-    names = random.sample(list(rows), int(share * len(rows)))
-    for label, machine in names:
-        now = verdicts.judge_stored(CLAIMS[label], machine)
-        judged = rows[label, machine]
-        assert (now.verdict, now.figure) == (judged.verdict, judged.figure), (label, machine)
+@pytest.mark.parametrize("number", [1, pytest.param(17, marks=pytest.mark.rest)])
+def test_judging_again_gives_the_same(rows, number):
+    """A chapter at random at every push."""
+    for chapter in random.sample(list(contents.chapters()), number):
+        for now in verdicts.judged(chapter):
+            assert now in rows[now.claim]
 
 
-@pytest.mark.parametrize("chapter", list(chapters.MODULES))
-def test_the_claims_of_a_chapter_are_sourced_sentences_and_never_fail(chapter):
-    """Also on a machine that has measured next to nothing."""
-    few = stored.of().rows.head(3)
-    assert chapters.of(chapter)
-    for one in chapters.of(chapter):
-        assert one.sentence.endswith(".")
-        assert one.source.startswith(("ours", "S"))
-        judge(one, Measurements(few))
-
-
-# Which verdict a page shows
+# The file
 
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    """Write a file of verdicts that pages read."""
-    monkeypatch.setattr(verdicts, "FILE", tmp_path / "verdicts.csv")
-    monkeypatch.setattr(verdicts, "basis", lambda chapter: "today's")
-    monkeypatch.delenv(VERDICTS, raising=False)
-
-    def write(*rows, basis="today's"):
-        bases = [verdicts.BASIS, (QUESTION, basis)]
-        written = {verdicts.FILE: [Row._fields, *rows], verdicts.bases(verdicts.FILE): bases}
-        for path, lines in written.items():
-            with path.open("w", newline="") as opened:
-                csv.writer(opened, lineterminator="\n").writerows(lines)
-        verdicts._rows.cache_clear()
-
-    yield write
-    verdicts._rows.cache_clear()
+    """A copy of the file, for tests to damage."""
+    copy = tmp_path / "verdicts.csv"
+    for path in (verdicts.FILE, verdicts.bases(verdicts.FILE)):
+        (tmp_path / path.name).write_text(path.read_text())
+    bases = {chapter: verdicts.basis(chapter) for chapter in contents.chapters()}
+    monkeypatch.setattr(verdicts, "basis", bases.__getitem__)  # it leaves out the file by its name
+    monkeypatch.setattr(verdicts, "FILE", copy)
+    return copy
 
 
-QUESTION = "01-the-question"
-FIRST = claim(lambda book: Finding(False, "judged now"), "01.1")
-
-
-def shown():
-    """What a page shows of the claim on the reference machine."""
-    one = verdicts.on(FIRST, stored.reference())
-    return one.verdict, one.figure
-
-
-def test_a_row_that_is_fresh_is_shown(file):
-    file(Row("01.1", stored.reference(), "holds", "1.2 (1.1 to 1.3), it says"))
-    assert shown() == ("holds", "1.2 (1.1 to 1.3), it says")
-
-
-@pytest.mark.parametrize(
-    ("row", "differs"),
-    [
-        (Row("01.1", stored.reference(), "holds", "1.2"), {"basis": "yesterday's"}),
-        (Row("01.2", stored.reference(), "holds", "1.2"), {}),
-        (Row("01.1", "another machine", "holds", "1.2"), {}),
-        (("01.1", stored.reference(), "holds"), {}),
-    ],
-)
-def test_a_row_that_is_stale_strange_or_missing_is_never_shown(file, row, differs):
-    file(row, **differs)
-    assert shown() == ("does not hold", "judged now")
-
-
-def test_a_damaged_file_or_none_is_not_read(file):
-    file(Row("01.1", stored.reference(), "holds", "1.2"))
-    verdicts.FILE.write_bytes(b"\xff\x00")
-    assert verdicts.read(verdicts.FILE) == {}
-    verdicts.FILE.unlink()
-    assert verdicts.read(verdicts.FILE) == {}
-
-
-def test_only_what_does_not_hold_is_judged_again(tmp_path, monkeypatch, rows):
+def test_only_what_does_not_hold_is_judged_again(file, tmp_path, monkeypatch, rows):
     """A chapter on an old basis and one with a missing row are judged; the file then is as the committed one is."""
-    asked = []
+    whole, asked = file.read_text(), []
 
-    def rows_of(chapter):
+    def judge(chapter):
         asked.append(chapter)
-        return {name: row for name, row in rows.items() if chapters.of_label(row.claim) == chapter}
+        return [row for label, each in rows.items() for row in each if verdicts.claims()[label].chapter == chapter]
 
-    monkeypatch.setattr(verdicts, "rows_of", rows_of)
+    monkeypatch.setattr(verdicts, "judged", judge)
     monkeypatch.setattr(verdicts, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
-    whole = verdicts.FILE.read_text()
-    lines = whole.splitlines(keepends=True)
-    damaged = tmp_path / "committed.csv"
-    damaged.write_text("".join(lines[:-1]))
-    first, *others = verdicts.bases(verdicts.FILE).read_text().splitlines(keepends=True)[1:]
-    verdicts.bases(damaged).write_text("".join(["chapter,basis\n", first.split(",")[0] + ",old\n", *others]))
-    monkeypatch.setattr(verdicts, "FILE", damaged)
-    said = []
-    verdicts.update(tmp_path / "built.csv", said.append)
-    assert asked == [next(iter(chapters.MODULES)), list(chapters.MODULES)[-1]]
-    assert (tmp_path / "built.csv").read_text() == whole
+    last = [row.claim for each in rows.values() for row in each][-1]
+    file.write_text("".join(line for line in whole.splitlines(keepends=True) if not line.startswith(f"{last},")))
+    first, *others = verdicts.bases(file).read_text().splitlines(keepends=True)[1:]
+    verdicts.bases(file).write_text("".join(["chapter,basis\n", first.split(",")[0] + ",old\n", *others]))
+    said, built = [], tmp_path / "built" / "verdicts.csv"
+    built.parent.mkdir()
+    verdicts.update(built, said.append)
+    first, *_, last = contents.chapters()
+    assert asked == [first, last]
+    assert built.read_text() == whole
     assert said[0].startswith("Claims of 2 chapters")
-    before = (tmp_path / "built.csv").stat().st_mtime_ns
-    verdicts.update(tmp_path / "built.csv", said.append)
+    before = built.stat().st_mtime_ns
+    verdicts.update(built, said.append)
     assert len(asked) == 2, "nothing is left"
-    assert (tmp_path / "built.csv").stat().st_mtime_ns == before
+    assert built.stat().st_mtime_ns == before
 
 
-def test_what_a_verdict_rests_on_changes_with_data_and_with_code(monkeypatch):
-    chapter, real = "16-beat-the-formula", verdicts.uses.kept.digest
-    files = []
-    monkeypatch.setattr(verdicts.uses.kept, "digest", lambda given: files.extend(given) or real(given))
-    verdicts.basis.__wrapped__(chapter)
-    assert {verdicts.uses.file_of(chapters.module(chapter)), verdicts.paths.MEASUREMENTS / "machines.csv"} <= set(files)
-    assert not {verdicts.FILE, verdicts.bases(verdicts.FILE), verdicts.paths.DATA / "sleeps.csv"} & set(files)
+@pytest.mark.parametrize("text", [b"\xff\x00", b"claim,machine\na,b,c\n", None])
+def test_a_damaged_file_or_none_has_no_rows(tmp_path, text):
+    path = tmp_path / "verdicts.csv"
+    if text is not None:
+        path.write_bytes(text)
+    assert verdicts.read(path) == {}
 
 
-@pytest.mark.parametrize("chapter", [chapter for chapter, module in chapters.MODULES.items() if module])
-def test_what_only_draws_is_no_part_of_a_verdict(chapter):
-    behind = verdicts.uses.closure([chapters.module(chapter)], showing=False)
-    assert chapters.module(chapter) in behind
-    assert not {"traintime.book.page", "traintime.book.workflow", "traintime.book.verdicts"} & behind
-    assert not any("plots" in name for name in behind)
+def test_machines_that_say_the_same_share_a_line(monkeypatch):
+    rows = [Row("99.1", each, "holds", "2 times") for each in (FIRST, SECOND)] + [Row("99.1", "x", NOT_MEASURED, "")]
+    monkeypatch.setattr(verdicts, "_shown", lambda: {"99.1": [*rows, Row("99.1", "other", "inconclusive", "")]})
+    one, two = (machines.titles()[each] for each in (FIRST, SECOND))
+    assert verdicts.said("99.1") == [f"{one}, {two}: **holds**, 2 times", "other: **inconclusive**"]
 
 
-def test_a_verdict_that_rests_on_a_rule_younger_than_its_runs_says_so(monkeypatch):
-    """Runs that lost time to the host do not count, also those from before that rule."""
-    runs = made_up(("numpy", {}, 1.0)).rows.assign(stolen_before_it_counted=[True, False, False])
-    book = Measurements(runs.assign(disturbed=runs["stolen_before_it_counted"]), "made-up")
-    monkeypatch.setattr(verdicts.stored, "of", lambda machine: book)
-    quiet = claim(lambda one: Finding(len(one.good) == 2, "2 runs"))
-    told = verdicts.judge_stored(quiet, "made-up")
-    assert told.verdict == "holds"
-    assert told.figure.startswith("2 runs; *does not hold* if runs that the host disturbed count")
-    assert verdicts.judge_stored(claim(lambda one: Finding(True, "")), "made-up").figure == ""
-
-
-# Which machines a page shows
-
-
-def test_each_claim_is_judged_on_each_machine_and_on_this_run():
-    found = verdicts.judged([claim(lambda book: Finding(True, book.machine))], Measurements(ROWS))
-    assert [one.figure for one in found[0]] == [*stored.named(), "this run"]
-
-
-def test_a_claim_that_needs_no_machine_is_judged_on_what_it_needs():
-    def figures(book):
-        return Finding(True, "10") if book.machine == original.FIGURES else None
-
-    (only,) = verdicts.judged([claim(figures)])[0]
-    assert (only.machine, only.verdict) == (original.FIGURES, "holds")
-    assert [one.machine for one in verdicts.everywhere(CLAIMS["11.1"])] == [original.ARITHMETIC]
-    assert len(verdicts.everywhere(CLAIMS["04.1"])) == len(stored.named())
-
-
-@pytest.mark.parametrize(
-    ("decided", "shown"),
-    [
-        ({"whole"}, ["whole", "too"]),
-        ({"part"}, ["part"]),
-        ({"whole", "part"}, ["whole", "part"]),
-        (set(), ["whole", "too"]),
-    ],
-)
-def test_a_machine_that_ran_some_sweeps_only_is_shown_where_it_decides(monkeypatch, decided, shown):
-    """And the others beside it, where they decide something, too."""
-    roles = {"whole": "reference", "too": "shown", "part": "in part"}
-    known = {name: {"role": role, "title": name} for name, role in roles.items()}
-    monkeypatch.setattr(stored, "named", lambda: known)
-    monkeypatch.setattr(stored, "listed", lambda: {name: known[name] for name in ("whole", "too")})
-    monkeypatch.setattr(stored, "of", lambda name: Measurements(ROWS, name))
-
-    def decide(measurements):
-        if measurements.machine not in decided:
-            raise KeyError("not measured")
-        return Finding(True, "")
-
-    assert [one.machine for one in verdicts.judged([claim(decide)])[0]] == shown
+def test_a_claim_that_was_closed_keeps_its_last_verdicts():
+    label = next(iter(verdicts.closed()))
+    assert label not in verdicts.claims()
+    assert {row.claim for row in verdicts.every(label)} == {label}

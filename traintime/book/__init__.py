@@ -1,5 +1,4 @@
 """What chapters call, and what makes pages of them."""
 
-# Variables through which the workflow tells a chapter's kernel where its results lie, under which profile it runs, and
-# in which file of verdicts every row holds.
-RESULTS, PROFILE, VERDICTS = "TRAINTIME_RESULTS", "TRAINTIME_PROFILE", "TRAINTIME_VERDICTS"
+# Variables through which the workflow tells a chapter's kernel under which profile it runs, and where the verdicts are.
+PROFILE, VERDICTS = "TRAINTIME_PROFILE", "TRAINTIME_VERDICTS"

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from traintime.book import markup, original, stored, verdicts
+from traintime.book import markup, original, verdicts
 from traintime.book import predictions as registered
-from traintime.book.chapters import of_label
-from traintime.book.claims import DECIDED, NOT_MEASURED, Judged, by_machine, judge
+from traintime.book.verdicts import ARITHMETIC, DECIDED, FIGURES, NOT_MEASURED, Row
+from traintime.store import machines
 
 # The documents' titles, in English (data/original/README.md).
 TITLES = {
@@ -22,8 +22,8 @@ WITNESSES = "<!-- decided -->"  # and where it says on how many machines
 OURS = "our machines"
 # What a claim of ours may say of a document's: it is so, it is not, it is in part.
 WORDS = {
-    original.ARITHMETIC: ("true by arithmetic", "false by arithmetic", "true in part by arithmetic"),
-    original.FIGURES: ("agrees with {} figures", "contradicts {} figures", "agrees in part with {} figures"),
+    ARITHMETIC: ("true by arithmetic", "false by arithmetic", "true in part by arithmetic"),
+    FIGURES: ("agrees with {} figures", "contradicts {} figures", "agrees in part with {} figures"),
     OURS: ("confirmed", "not confirmed", "confirmed in part"),
 }
 FROM = "ours, from S"  # the source of a claim on a document's figures: whoever measured the same says nothing of those
@@ -49,23 +49,24 @@ class DocumentClaim:
     def verdict(self) -> str:
         """The verdict on their sentence: by arithmetic, by published figures, and on our machines."""
         came: dict[str, set[bool]] = {}
-        own, machines = "its own", set()
+        own, ours = "its own", set()
         for label in self.judged.split():
             for one in found(label.lstrip("!")):
                 decided = came.setdefault(one.machine if one.machine in WORDS else OURS, set())
                 if one.verdict in DECIDED:
                     confirmed = (one.verdict == "holds") != label.startswith("!")
-                    machines |= {one.machine} - set(WORDS)
-                    decided |= {True, False} if confirmed and SOME in one.claim.sentence else {confirmed}
-                if one.machine == original.FIGURES and self.document not in one.claim.source:
+                    ours |= {one.machine} - set(WORDS)
+                    claim = verdicts.claims()[one.claim]
+                    decided |= {True, False} if confirmed and SOME in claim.sentence else {confirmed}
+                if one.machine == FIGURES and self.document not in verdicts.claims()[one.claim].source:
                     own = "published"
         parts = []
         for by in filter(came.__contains__, WORDS):
             word = WORDS[by][2 if len(came[by]) == 2 else came[by] == {False}] if came[by] else "inconclusive"
             parts.append(word.format(own))
         # One machine or several: a result about a processor is one until another agrees.
-        if OURS in came and (machines or len(parts) > 1):
-            parts[-1] += f" on {len(machines)} of our machines" if machines else f" on {OURS}"
+        if OURS in came and (ours or len(parts) > 1):
+            parts[-1] += f" on {len(ours)} of our machines" if ours else f" on {OURS}"
         return ", ".join(parts) or NOT_MEASURED
 
 
@@ -74,11 +75,10 @@ def answers() -> list[DocumentClaim]:
     return [DocumentClaim(**row) for row in original.read("claims").fillna("").astype(str).to_dict("records")]
 
 
-def found(label: str) -> list[Judged]:
-    """A claim of ours on every machine that measured it, or what it needs in their place (verdicts.everywhere)."""
-    claim = verdicts.every_claim()[label]
-    each = [judge(claim, original.document())] if FROM in claim.source else verdicts.everywhere(claim)
-    return [one for one in each if one.verdict != NOT_MEASURED]
+def found(label: str) -> list[Row]:
+    """A claim of ours on every machine that measured it, or what it needs in their place."""
+    rows = verdicts.deciding(label)
+    return [one for one in rows if one.machine == FIGURES] if FROM in verdicts.claims()[label].source else rows
 
 
 def claims(template: str) -> str:
@@ -94,9 +94,8 @@ def claims(template: str) -> str:
 def witnesses() -> str:
     """How many of our claims are decided, and on how many machines."""
     on = []
-    for claim in verdicts.every_claim().values():
-        each = [verdicts.on(claim, machine) for machine in stored.named()]
-        on.append(sum(one.verdict in DECIDED for one in each))
+    for label in verdicts.claims():
+        on.append(sum(one.verdict in DECIDED and one.machine in machines.titles() for one in verdicts.deciding(label)))
     return (
         f"Of our {len(on)} claims, {sum(number > 0 for number in on)} are decided on at least one machine and "
         f"{sum(number > 1 for number in on)} on two or more; trainings, which depend on no machine, count as one."
@@ -105,26 +104,26 @@ def witnesses() -> str:
 
 def _row(one: DocumentClaim) -> list[str]:
     judged, related = one.judged.replace("!", "").split(), one.related.split()
-    links = ", ".join(dict.fromkeys(_link(label) for label in judged + related if label in verdicts.every_claim()))
+    links = ", ".join(dict.fromkeys(_link(label) for label in judged + related if label in verdicts.claims()))
     figures = ""
     for label in dict.fromkeys(judged):
-        said = by_machine((by.machine, by.verdict, by.figure) for by in found(label))
-        figures += f"<p>{_link(label)}: <em>{verdicts.every_claim()[label].sentence}</em> {'; '.join(said)}</p>"
+        said = "; ".join(verdicts.said(label))
+        figures += f"<p>{_link(label)}: <em>{verdicts.claims()[label].sentence}</em> {said}</p>"
     evidence = f"<details><summary>evidence</summary>{figures}</details>" if figures else ""
     return [one.id, one.claim, f"**{one.verdict}**", f"{one.answer}{links and f' ({links})'}{evidence}"]
 
 
 def _link(label: str) -> str:
-    return f'<a href="chapters/{of_label(label)}.html#claims-machine-by-machine">{label}</a>'
+    return f'<a href="chapters/{verdicts.claims()[label].chapter}.html#claims-machine-by-machine">{label}</a>'
 
 
 def every_verdict() -> str:
     """All our claims on all machines, as CSV: label, sentence, source, machine, verdict, figure."""
     heads = ["claim", "sentence", "source", "machine", "verdict", "figure"]
     rows = [
-        [claim.label, claim.sentence, claim.source, one.machine, one.verdict, one.figure]
-        for claim in verdicts.every_claim().values()
-        for one in verdicts.everywhere(claim)
+        [claim.label, claim.sentence, claim.source, one.title, one.verdict, one.figure]
+        for claim in verdicts.claims().values()
+        for one in verdicts.every(claim.label)
     ]
     return pd.DataFrame(rows, columns=heads).to_csv(index=False)
 
@@ -135,11 +134,11 @@ def every_prediction() -> str:
     rows = []
     for one in registered.read():
         decided = [
-            f"{by.claim.label}{', which says the contrary,' * contrary} {by.verdict}: {by.figure}".rstrip(": ")
+            f"{by.claim}{', which says the contrary,' * contrary} {by.verdict}: {by.figure}".rstrip(": ")
             for by, contrary in one.judged
         ]
         dated = [one.registered[:16].replace("T", " "), one.how_dated, one.outcome, "; ".join(decided)]
-        title = stored.named()[one.machine]["title"]
+        title = machines.titles()[one.machine]
         rows.append([one.chapter, one.number, title, one.prediction, *dated, one.note, one.later_wording])
     return pd.DataFrame(rows, columns=[*heads, "reworded later"]).to_csv(index=False)
 

@@ -12,11 +12,11 @@ import nbformat
 import yaml
 
 from traintime import paths
-from traintime.book import appendix, citation, finish, numbers, reader, stored
-from traintime.book import chapters as chapters_of
+from traintime.book import appendix, citation, finish, numbers, reader
 from traintime.book.calculator import moving
 from traintime.book.calculator import page as calculator
-from traintime.book.execute import chapters
+from traintime.book.contents import chapters
+from traintime.store import derived, machines
 
 PAGES = ("index.md", "learned.md", "claims.md", "calculator.md", "glossary.md", "bibliography.md", "CHANGELOG.md")
 
@@ -66,8 +66,8 @@ def stage(profile: str, staging: Path) -> None:
     staged |= {name: text.encode() for name, text in calculator.fragments().items()}
     staged["claims.md"] = appendix.claims(staged["claims.md"].decode()).encode()
     executed = {path.stem: numbers.given(nbformat.read(path, as_version=4)) for path in pages}
-    names = {"book": stored.of(), "quoted": lambda chapter, expression: executed[chapter][expression]}
-    names |= chapters_of.modules()
+    names = {"machine": machines.titles()[machines.reference()]}
+    names["quoted"] = lambda chapter, expression: executed[chapter][expression]
     for name in PAGES:
         text = staged[name].decode()
         said = numbers.evaluated(numbers.EVAL.findall(text), names)
@@ -100,8 +100,8 @@ def _install() -> str:
 
 def _last_measured() -> str:
     """The foot of every page: the newest measurement; a chapter names those of each machine that it shows."""
-    book = max(map(stored.of, stored.named()), key=lambda book: book.rows["started"].max())
-    return f"<p>Last measured on {book.rows['started'].max()[:10]}, {book.title} ({book.machine}).</p>"
+    row = derived.read("measured").sort_values("last").iloc[-1]
+    return f"<p>Last measured on {row['last'][:10]}, {machines.titles()[row['folder']]} ({row['folder']}).</p>"
 
 
 def _settings(values: dict[str, str]) -> str:

@@ -43,7 +43,7 @@ def chapter_command(profile: str, name: str) -> None:
 
     die_with_parent()
     start, work = time.monotonic(), paths.BUILD / profile
-    execute.run_chapter(name, profile, work / "executed" / f"{name}.ipynb", work / "results" / name)
+    execute.run_chapter(name, profile, work / "executed" / f"{name}.ipynb")
     execute.say_how_far(work, name, time.monotonic() - start)
 
 
@@ -78,21 +78,14 @@ def pdf_command() -> None:
 
 @app.command("judge")
 def judge_command(label: Annotated[str, typer.Argument(help="A claim's number, such as 03.6.")]) -> None:
-    """Judge one claim on every stored machine, now; where one has not measured it, say what its judge did not find."""
-    from traintime.book import claims, stored, verdicts
+    """Judge one claim on every stored machine, now."""
+    from traintime.book import verdicts
 
-    known = verdicts.every_claim()
-    if label not in known:
-        raise unknown("claim", label, list(known))
-    for machine in stored.named():
-        judged = verdicts.judge_stored(known[label], machine)
-        figure = judged.figure
-        if judged.verdict == claims.NOT_MEASURED:
-            try:
-                known[label].find(stored.of(machine))
-            except (KeyError, IndexError) as missing:
-                figure = f"{type(missing).__name__}: {missing}"
-        typer.echo(f"{judged.machine}: {judged.verdict}; {figure}".removesuffix("; "))
+    if label not in verdicts.claims():
+        raise unknown("claim", label, list(verdicts.claims()))
+    for row in verdicts.judged(verdicts.claims()[label].chapter):
+        if row.claim == label:
+            typer.echo(f"{row.title}: {row.verdict}; {row.figure}".removesuffix("; "))
 
 
 @app.command("check-notebooks")

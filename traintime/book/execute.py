@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ from unittest import mock
 
 import nbformat
 import papermill
-import yaml
 from nbclient.exceptions import DeadKernelError
 from papermill.execute import remove_error_markers
 from papermill.iorw import load_notebook_node
 
 from traintime import paths
-from traintime.book import PROFILE, RESULTS, numbers, uses
+from traintime.book import PROFILE, numbers, uses
+from traintime.book.contents import chapters
 from traintime.errors import unknown
 from traintime.measuring import sweep
 
@@ -27,17 +28,6 @@ WIDEST = 79  # characters of a line of code that fit a page
 USUAL_S = (10, 26)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
 ALONE_S = (20, 60)  # the same of those beside which nothing runs
 TIMES = re.compile(r"\btime_step\(|\bperf_counter\(|\bsubprocess\.|\btraintime\.estimate\(")  # what a cell times with
-
-
-def chapters() -> dict[str, Path]:
-    """Source notebook of every chapter in the table of contents, by name, in reading order."""
-    files = _files((paths.ROOT / "_toc.yml").read_text())
-    return {Path(file).name: paths.ROOT / f"{file}.ipynb" for file in files if file.startswith("chapters/")}
-
-
-@functools.cache  # a build asks some five hundred times
-def _files(contents: str) -> list[str]:
-    return [chapter["file"] for part in yaml.safe_load(contents)["parts"] for chapter in part["chapters"]]
 
 
 @functools.cache
@@ -62,32 +52,30 @@ def parameters(profile: str, chapter: str) -> dict[str, Any]:
     return given
 
 
-def run_chapter(chapter: str, profile: str, output: Path, results: Path) -> None:
+def run_chapter(chapter: str, profile: str, output: Path) -> None:
     """Execute a chapter into `output`; nothing is left there unless it ran to its end.
 
-    results: folder of what the chapter measures; what lies there and was measured with the same sources, software and
-    plan is used again (see run.results_folder).
     Raises RuntimeError with the cell's own error where the chapter fails.
     """
     given = parameters(profile, chapter)
-    results.mkdir(parents=True, exist_ok=True)
     output.parent.mkdir(parents=True, exist_ok=True)
-    aside, asking = results / f"{chapter}.ipynb", results / f"{chapter}-asking.ipynb"
-    nbformat.write(numbers.with_cell(nbformat.read(chapters()[chapter], as_version=4)), asking)
-    try:
-        with mock.patch.dict(os.environ, {RESULTS: str(results), PROFILE: profile}):
-            notebook = by_papermill(asking, aside, given)
-    except papermill.PapermillExecutionError as error:
-        raise RuntimeError(f"{chapter} failed in cell {error.exec_count}: {error.ename}: {error.evalue}") from None
-    except DeadKernelError:
-        cells = load_notebook_node(str(aside)).cells
-        running = [cell.source for cell in cells if cell.metadata.get("papermill", {}).get("status") == "running"]
-        where = f"in the cell {running[0].strip().splitlines()[0]!r}" if running else "between two cells"
-        raise RuntimeError(f"{chapter}: its kernel ended by itself {where}; was there too little memory?") from None
-    prepare_page(notebook, given)
-    numbers.fill_in(notebook, numbers.given(notebook))
-    nbformat.write(notebook, aside)
-    aside.replace(output)
+    with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+        aside, asking = Path(folder, f"{chapter}.ipynb"), Path(folder, f"{chapter}-asking.ipynb")
+        nbformat.write(numbers.with_cell(nbformat.read(chapters()[chapter], as_version=4)), asking)
+        try:
+            with mock.patch.dict(os.environ, {PROFILE: profile}):
+                notebook = by_papermill(asking, aside, given)
+        except papermill.PapermillExecutionError as error:
+            raise RuntimeError(f"{chapter} failed in cell {error.exec_count}: {error.ename}: {error.evalue}") from None
+        except DeadKernelError:
+            cells = load_notebook_node(str(aside)).cells
+            running = [cell.source for cell in cells if cell.metadata.get("papermill", {}).get("status") == "running"]
+            where = f"in the cell {running[0].strip().splitlines()[0]!r}" if running else "between two cells"
+            raise RuntimeError(f"{chapter}: its kernel ended by itself {where}; was there too little memory?") from None
+        prepare_page(notebook, given)
+        numbers.fill_in(notebook, numbers.given(notebook))
+        nbformat.write(notebook, aside)
+        aside.replace(output)
 
 
 def by_papermill(asking: Path, executed: Path, given: dict[str, Any]) -> nbformat.NotebookNode:
@@ -104,7 +92,7 @@ def by_papermill(asking: Path, executed: Path, given: dict[str, Any]) -> nbforma
             kernel_name="python3",
             cwd=str(paths.ROOT),
             progress_bar=False,
-            execution_timeout=None,  # a sweep has timeouts of its own, one an invocation
+            execution_timeout=None,
             autosave_cell_every=0,
             extra_arguments=["--IPKernelApp.log_level=50"],  # its own words; cells say theirs
             allow_error_names=ALLOWED,

@@ -8,6 +8,7 @@ the PDF.
 import ast
 import builtins
 import re
+import symtable
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,10 @@ NOT_MEASURED = "(not measured)"
 
 def or_not_measured(give: Callable[[], Any]) -> str:
     """A value as text, or that the machine which the page shows has not measured what it needs."""
-    from traintime.book import stored  # here: what executes a chapter computes nothing itself
-
-    found = stored.or_none(give)
-    text = NOT_MEASURED if found is None else markup.signs(str(found))
+    try:
+        text = markup.signs(str(give()))
+    except (KeyError, IndexError):  # a row that is not there
+        return NOT_MEASURED
     return NOT_MEASURED if re.search(r"\bnan\b", text) else text
 
 
@@ -99,27 +100,21 @@ def _figures(notebook: nbformat.NotebookNode) -> list[Any]:
 
 
 def unknown(source: Path) -> list[str]:
-    """Expressions of a source notebook, or of a page without code, that name what neither its code nor a module that it
-    imports defines; a page has the book, every chapter's module, and what it quotes of an executed chapter.
+    """Expressions of a source notebook, or of a page without code, that name what its code does not define; a page has
+    the name of the reference machine, and what it quotes of an executed chapter.
     """
-    imported: dict[str, Any] = {}
     if source.suffix == ".ipynb":
-        code, expressions = ast.parse(uses.code_of(source)), named(nbformat.read(source, as_version=4))
-        known = uses.names(code, ast.Store)
-        ours = [one for one in code.body if isinstance(one, ast.ImportFrom) and one.module.startswith("traintime.book")]
-        exec(compile(ast.Module(ours, []), source.name, "exec"), imported)
+        expressions = named(nbformat.read(source, as_version=4))
+        symbols = symtable.symtable(uses.code_of(source), source.name, "exec").get_symbols()
+        known = {one.get_name() for one in symbols if one.is_assigned() or one.is_imported() or one.is_namespace()}
     else:
-        from traintime.book import chapters
-
-        imported, expressions = chapters.modules(), EVAL.findall(source.read_text())
-        known = {"book", "quoted", *imported}
+        expressions, known = EVAL.findall(source.read_text()), {"machine", "quoted"}
     known |= set(dir(builtins))
     found = []
     for each in expressions:
-        tree = ast.parse(each, mode="eval")
-        missing = uses.names(tree, ast.Load) - uses.names(tree, ast.Store) - known
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
-                missing |= set() if hasattr(imported[node.value.id], node.attr) else {ast.unparse(node)}
+        parts = list(ast.walk(ast.parse(each, mode="eval")))
+        own = {one.id for one in parts if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+        own |= {one.arg for one in parts if isinstance(one, ast.arg)}
+        missing = {one.id for one in parts if isinstance(one, ast.Name)} - own - known
         found += [f"{source.name}: {{eval}}`{each}` names {name}, which nothing defines" for name in sorted(missing)]
     return found

@@ -5,10 +5,7 @@ import functools
 import pandas as pd
 
 from traintime import paths
-from traintime.book.stored import Measurements
 from traintime.explain import formula
-
-FIGURES, ARITHMETIC = "published figures", "arithmetic"  # in the place of a machine, where a claim needs none
 
 
 def read(name: str) -> pd.DataFrame:
@@ -31,12 +28,6 @@ def s0() -> pd.DataFrame:
     decimals = rows["printed"].str.partition(".")[2].str.len()
     rows["half_step_s"] = 0.5 * 10.0**-decimals * 1000 / steps
     return rows
-
-
-@functools.cache
-def document(kind: str = FIGURES) -> Measurements:
-    """The 2017 post's twelve cells, to stand in the place of a machine. kind: FIGURES or ARITHMETIC."""
-    return Measurements(s0().assign(protocol=""), kind)
 
 
 @functools.cache

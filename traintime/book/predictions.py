@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from traintime import paths
 from traintime.book import verdicts
-from traintime.book.claims import DECIDED, Judged
+from traintime.book.verdicts import DECIDED, NOT_MEASURED, Row
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Prediction:
         return "registered" if self.dated_by == "commit" else "by its own word"
 
     @functools.cached_property
-    def judged(self) -> list[tuple[Judged, bool]]:
+    def judged(self) -> list[tuple[Row, bool]]:
         """Each deciding claim on the prediction's machine, with whether the claim says the contrary."""
-        return [(verdicts.of_label(each.lstrip("!"), self.machine), each[0] == "!") for each in self.claims.split()]
+        return [(_on(each.lstrip("!"), self.machine), each[0] == "!") for each in self.claims.split()]
 
     @property
     def outcome(self) -> str:
@@ -54,6 +54,11 @@ class Prediction:
         if undecided and came != {False}:
             return "inconclusive" if "inconclusive" in undecided else "not measured"
         return {True: "held", False: "failed"}[came.pop()] if came else "not judged yet"
+
+
+def _on(label: str, machine: str) -> Row:
+    nothing = Row(label, machine, NOT_MEASURED, "")
+    return next((row for row in verdicts.deciding(label) if row.machine == machine), nothing)
 
 
 def read(chapter: str | None = None) -> list[Prediction]:

@@ -15,7 +15,7 @@ from pybtex.database import BibliographyData, parse_file
 
 from traintime import paths
 from traintime.book import numbers
-from traintime.book.execute import chapters
+from traintime.book.contents import chapters
 
 HIDDEN = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
 BOX = re.compile(r"^:::\{admonition\} ([^\n]+)\n(?::[\w-]+:[^\n]*\n)*(.*?)^:::[ ]*$\n?", re.MULTILINE | re.DOTALL)
@@ -23,7 +23,7 @@ MANIFEST = "written.json"
 
 NOTICE = """\
 *This is the reader's copy of a chapter: change it, run it. Numbers in the text are those of the page as it was built;
-what your machine measures stands in the outputs and in the last column of the table of claims.*"""
+what your machine measures stands in the outputs.*"""
 
 BOOTSTRAP = """\
 # Fetches the book's package where there is none, as on Colab.

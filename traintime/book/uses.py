@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # What of data/ a module reads: a folder by its name in traintime.paths, or one file.
 READS = re.compile(r'\bpaths\.(ORIGINAL|EXTERNAL|DERIVED|MEASUREMENTS|TRIALS|PREDICTED)\b|\bpaths\.DATA / "([\w.-]+)"')
-SHOWING = ("page", "markup", "predictions", "plots", "plots.look")  # of traintime.book: what only shows a result
 
 
 def code_of(notebook: Path, without: str = "") -> str:
@@ -50,24 +49,18 @@ def imported(code: str) -> set[str]:
     return closure(names)
 
 
-def closure(names: Iterable[str], showing: bool = True) -> set[str]:
-    """These modules of the package and all that they import; a name outside the package is passed over.
-
-    showing: whether through modules, too, that only show a result on a page: no verdict rests on those.
-    """
-    known = set(names) & _graph(showing).modules
-    return known.union(*(_graph(showing).find_upstream_modules(name) for name in known))
+def closure(names: Iterable[str]) -> set[str]:
+    """These modules of the package and all that they import; a name outside the package is passed over."""
+    known = set(names) & _graph().modules
+    return known.union(*(_graph().find_upstream_modules(name) for name in known))
 
 
 @functools.cache
-def _graph(showing: bool) -> "grimp.ImportGraph":
+def _graph() -> "grimp.ImportGraph":
     """Who imports whom in the package."""
     import grimp  # here: a chapter's page needs no graph, and on Colab there is no grimp
 
-    made = grimp.build_graph("traintime", cache_dir=None)
-    for name in () if showing else SHOWING:
-        made.remove_module(f"traintime.book.{name}")
-    return made
+    return grimp.build_graph("traintime", cache_dir=None)
 
 
 def file_of(module: str) -> Path:
@@ -78,14 +71,17 @@ def file_of(module: str) -> Path:
 
 def data(used: Iterable[str]) -> set[Path]:
     """Files of data that these modules may read."""
-    places = set().union(*(_places(file_of(name)) for name in used))
+    return _files(set().union(*(_places(file_of(name).read_text()) for name in used)))
+
+
+def _files(places: Iterable[Path]) -> set[Path]:
     files = (path for place in places for path in ([place] if place.is_file() else place.rglob("*")))
     return {path for path in files if path.suffix in (".json", ".csv")}
 
 
 @functools.cache
-def _places(module: Path) -> set[Path]:
-    named = READS.findall(module.read_text())
+def _places(code: str) -> set[Path]:
+    named = READS.findall(code)
     return {getattr(paths, folder) if folder else paths.DATA / file for folder, file in named}
 
 
@@ -97,16 +93,5 @@ def digest(used: Iterable[str], *files: Path, without: Iterable[Path] = ()) -> s
 
 def page(notebook: Path) -> str:
     """Hash of all that the chapter's page rests on, but for what its run measures."""
-    return digest(modules(notebook), notebook, *(paths.FIGURES / "drawings").glob("*.svg"))
-
-
-def names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
-    """Names that code reads (ast.Load) or sets (ast.Store), as `asked["one"] = …` and `asked.one = …` set `asked`."""
-    parts = list(ast.walk(node))
-    found = {each.id for each in parts if isinstance(each, ast.Name) and isinstance(each.ctx, context)}
-    if context is ast.Store:
-        found |= {each.name for each in parts if isinstance(each, ast.FunctionDef | ast.ClassDef)}
-        found |= {each.asname or each.name.split(".")[0] for each in parts if isinstance(each, ast.alias)}
-        changed = [each for each in parts if isinstance(each, ast.Subscript | ast.Attribute)]
-        found |= set().union(*(names(each.value, ast.Load) for each in changed if isinstance(each.ctx, ast.Store)))
-    return found
+    named = _files(_places(code_of(notebook)))
+    return digest(modules(notebook), notebook, *named, *(paths.FIGURES / "drawings").glob("*.svg"))

@@ -1,29 +1,24 @@
-"""`make book`: whatever is out of date is measured, run and built again, and nothing else.
+"""`make book`: whatever is out of date is judged, run and built again, and nothing else.
 
 What a product rests on is one hash, written to a small file that changes only with it; Snakemake compares those files
-with the products and runs what is left. Measuring comes first and alone: nothing may run at the same time.
+with the products and runs what is left. Chapters that time something run alone.
 """
 
-import ast
-import contextlib
 import functools
 import hashlib
-import io
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from unittest import mock
 
 import filelock
 
 from traintime import paths
-from traintime.book import PROFILE, RESULTS, VERDICTS, build, chapters, execute, kept, run, uses, verdicts
+from traintime.book import VERDICTS, build, execute, kept, uses, verdicts
+from traintime.book.contents import chapters
 from traintime.book.processes import die_with_parent, end_children
 from traintime.errors import InputError
 from traintime.measuring import sweep
@@ -31,7 +26,6 @@ from traintime.store.records import write_atomically
 
 BUILD = paths.BUILD
 HTML, JUDGED = BUILD / "html", BUILD / "verdicts.csv"
-MEASURES = re.compile(r"\w+ = run\.run\(")  # the one call in a chapter that measures
 
 
 def make(profile: str) -> None:
@@ -41,7 +35,7 @@ def make(profile: str) -> None:
     chapter and the cell, where one fails. What was done before stays done.
     """
     sweep.plans(profile)
-    given = {chapter: execute.parameters(profile, chapter) for chapter in execute.chapters()}
+    given = {chapter: execute.parameters(profile, chapter) for chapter in chapters()}
     BUILD.mkdir(exist_ok=True)
     if not os.access(Path.home(), os.W_OK):  # Jupyter and Snakemake keep files in it, and end without
         home = BUILD / "home"
@@ -60,11 +54,9 @@ def make(profile: str) -> None:
 def _make(profile: str, given: dict[str, dict]) -> None:
     work = BUILD / profile
     verdicts.update(JUDGED, execute.say)
-    measured = _measure(profile, work / "results")
-    rows = list(verdicts.read(JUDGED).values())
-    for chapter, notebook in execute.chapters().items():
-        of_chapter = [row for row in rows if chapters.of_label(row.claim) == chapter]
-        _write(work / "inputs" / chapter, uses.page(notebook), given[chapter], measured[chapter], of_chapter)
+    rows = verdicts.fresh(JUDGED)
+    for chapter, notebook in chapters().items():
+        _write(work / "inputs" / chapter, uses.page(notebook), given[chapter], rows[chapter])
     _write(work / "inputs" / "figures", uses.digest(uses.closure(["traintime.book.figures"])))
     _write(BUILD / "inputs", profile, uses.digest(uses.closure(["traintime.book.build"]), *_pages()))
     if not (HTML / "index.html").exists():
@@ -84,59 +76,6 @@ def _pages() -> Iterable[Path]:
     yield from (paths.ROOT / name for name in texts)
     for folder in ("_static", "traintime/book/calculator"):
         yield from (paths.ROOT / folder).rglob("*.*")
-
-
-def _measure(profile: str, results: Path) -> dict[str, str]:
-    """Measure what the chapters measure and has not been measured; a hash of what there is, for each chapter."""
-    with_runs = [chapter for chapter in execute.chapters() if measuring_part(chapter)]
-    for count, chapter in enumerate(with_runs, 1):
-        start, lines = time.monotonic(), []
-        title = f"Measuring {count} of {len(with_runs)}: {chapter}"
-
-        def follow(line: str, lines: list[str] = lines, title: str = title) -> None:
-            lines.append(line)
-            if sys.stdout.isatty():
-                print(f"\r\033[K{title}, {line}"[:119], end="", flush=True)
-
-        measure_chapter(chapter, profile, results / chapter, follow)
-        if lines:
-            erase = "\r\033[K" if sys.stdout.isatty() else ""
-            execute.say(f"{erase}{title}, {len(lines)} runs in {time.monotonic() - start:.0f} s")
-    return {chapter: kept.digest((results / chapter).rglob("*.json")) for chapter in execute.chapters()}
-
-
-def measuring_part(chapter: str) -> str:
-    """The statements of the chapter that its measuring call needs, as source; "" where it measures nothing.
-
-    They are found backwards from the call, by the names that each one needs: what only draws is not among them, so
-    that a changed figure measures nothing again.
-    """
-    needed: set[str] = set()
-    part: list[str] = []
-    for node in reversed(ast.parse(uses.code_of(execute.chapters()[chapter])).body):
-        text = ast.unparse(node)
-        if (not part and MEASURES.match(text)) or needed & uses.names(node, ast.Store):
-            needed |= uses.names(node, ast.Load)
-            part.insert(0, text)
-    return "\n".join(part)
-
-
-def measure_chapter(chapter: str, profile: str, results: Path, say: Callable[[str], None]) -> None:
-    """Measure what the chapter measures, and nothing that lies in `results` already.
-
-    In this very process: the statements that plan it are few, and a kernel would have to import the package first.
-    say: called with a line for each invocation. Raises RuntimeError with the chapter's own error.
-    """
-    part = execute.with_values(measuring_part(chapter), execute.parameters(profile, chapter))
-    told = {RESULTS: str(results), PROFILE: profile}
-    with mock.patch.dict(os.environ, told), contextlib.redirect_stdout(io.StringIO()):
-        run.follow = say
-        try:
-            exec(compile(part, chapter, "exec"), {"__name__": chapter})
-        except InputError:
-            raise
-        except Exception as error:
-            raise RuntimeError(f"{chapter} failed while measuring: {type(error).__name__}: {error}") from error
 
 
 def _snakemake(profile: str) -> None:

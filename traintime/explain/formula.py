@@ -7,19 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import sympy
-from scipy.special import erf
 
-from traintime.explain.least_squares import Array, left_out, solve
-from traintime.explain.statistics import Interval, Spread, central
+from traintime.explain.least_squares import Array, solve
+from traintime.explain.statistics import Interval, central
 from traintime.explain.terms import TERMS
 
 DRAWS = 1000  # of a fit's coefficients
 V, B, L = sympy.symbols("V B L", positive=True)  # vocabulary, batch, sentence length
-Z = sympy.Symbol("Z", positive=True)  # pages that a step maps anew, as they were counted
 SIZES = {"V": "vocabulary", "B": "batch", "L": "length"}
 WORK = {"P": "parameters", "N": "flops", "A": "activation_bytes"}
 WORK |= {"K": "launches", "M": "product_bytes", "U": "update_bytes", "E": "update_flops", "G": "slice_bytes"}
-COLUMNS = SIZES | WORK | {"Z": "faults_a_step"}
+COLUMNS = SIZES | WORK
 
 
 @dataclass(frozen=True)
@@ -62,17 +60,11 @@ def _computed(term: sympy.Expr) -> tuple[list[str], Callable[..., Array]]:
 STRAIGHT_LINE = Formula({"a": sympy.Integer(1), "b": V})
 THREE_TERMS = Formula({"a": sympy.Integer(1), "b": V, "c": B})
 BATCH_LINE = Formula({"F": sympy.Integer(1), "c": B})
-BATCH_AND_PAGES = Formula({**BATCH_LINE.terms, "w": Z})
 # All three sizes: a step as such, each position of a sentence, each row, each token of the batch.
 FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
 # Any model's step, by the table of terms.
 _SYMBOLS = {"": sympy.Integer(1)} | {column: sympy.Symbol(letter, positive=True) for letter, column in WORK.items()}
 STEP = Formula({name: _SYMBOLS[term.amount] for name, term in TERMS.items()})
-
-
-def bent(formula: Formula, rows: float) -> Formula:
-    """The formula with a surcharge `m` on each row of the table beyond the first `rows`."""
-    return Formula({**formula.terms, "m": sympy.Max(V - int(rows), 0)})
 
 
 @dataclass(frozen=True)
@@ -117,29 +109,6 @@ def fit(formula: Formula, rows: pd.DataFrame, seconds: Array, drawn: Array) -> F
     coefficients = dict(zip(formula.terms, solution.tolist(), strict=True))
     errors = design @ solution / seconds - 1
     return Fit(formula, coefficients, pd.DataFrame(draws, columns=list(coefficients)), errors)
-
-
-def price_ratio(above: Fit, below: Fit, name: str) -> Interval:
-    """One fit's coefficient over the same one of another, draw by draw. Both fits have as many draws."""
-    drawn = above.draws[name].to_numpy() / below.draws[name].to_numpy()
-    return central(drawn, above.coefficients[name] / below.coefficients[name])
-
-
-def leave_one_out(formula: Formula, rows: pd.DataFrame, seconds: Array) -> Array:
-    """Relative error for each row of a fit to all the others, shape (rows,)."""
-    design = formula.design(rows)
-    return left_out(design, range(len(rows)), lambda others: solve(design[others], seconds[others])) / seconds - 1
-
-
-def repeat_error(spread: Spread, numbers: Array) -> float:
-    """How far a repeat of measured points lands from them: mean absolute relative error over the points.
-
-    What a formula's leave-one-out error is compared with: the error of predicting each point by measuring it once more.
-    spread: run-to-run error of one invocation (log seconds); numbers: invocations behind each point, shape (points,);
-    the repeat takes as many. NaN without a spread.
-    """
-    error = spread.sd * np.sqrt(2 / np.asarray(numbers, dtype=float))
-    return float(np.mean(np.exp(error**2 / 2) * erf(error / np.sqrt(2))))  # E|exp(x) - 1| of a normal x
 
 
 def varied(rows: pd.DataFrame) -> pd.DataFrame:

@@ -20,6 +20,8 @@ COLUMNS += ["step_s", "low_s", "high_s", "typical_s", "peak_bytes"]
 IDENTITY = ["machine", "folder", "stack", "key", "sweep", "stretch", "round", "started", "disturbed"]
 RESULTS = ["path", "steps", "median_s", "step_s", "peak_bytes", "faults_a_step", "own_cores", "waited_s"]
 RESULTS += ["told", *LOOPS]
+# Of the table `steps`: what a run has, and the columns of the mean over runs with its interval.
+STEPS = {"median_s": ("step_s", "low_s", "high_s"), "step_s": ("mean_s", "mean_low_s", "mean_high_s")}
 NUMBERS = (1, 3, 5, 10)  # of invocations, of which the noise table tells how far two sets land apart
 
 
@@ -106,6 +108,45 @@ def derive_runs(table: pd.DataFrame) -> pd.DataFrame:
     fields_of_points = [name for name in ("workload", *fields()) if name in found]
     found = found[[*IDENTITY, "late", *fields_of_points, "threads_asked", *RESULTS]]
     return found.sort_values(["machine", "stack", "key"], kind="stable", ignore_index=True)
+
+
+def derive_steps(found: pd.DataFrame, spreads: pd.DataFrame) -> pd.DataFrame:
+    """The table `steps`: a row for each configuration that a machine of the book ran with a stack.
+
+    found, spreads: the tables `runs` and `spreads`. Columns: machine, folder, stack, key, the configuration's fields;
+    runs, how many; disturbed, whether something else was running during each of them; step_s, low_s, high_s, the
+    geometric mean of their medians with its interval; mean_s, mean_low_s, mean_high_s, the arithmetic mean of their own
+    mean steps (statistics.Steps).
+    """
+    found, spreads = found[~found["late"]], spreads[~spreads["late"]].set_index(["machine", "stack", "value"])
+    names = [name for name in found if name not in (*IDENTITY, "late", *RESULTS)]
+    rows = []
+    for (folder, stack, _), group in found.groupby(["folder", "stack", "key"], sort=False):
+        row = group[["machine", "folder", "stack", "key", *names]].iloc[0].to_dict() | {"runs": len(group)}
+        row["disturbed"] = bool(group["disturbed"].all())
+        for value, (step, low, high) in STEPS.items():
+            spread = spreads.loc[(folder, stack, value)]
+            series = runs(group.assign(machine=folder), value)
+            steps = statistics.Steps([series], [Spread(spread["sd"], spread["degrees"])], between())
+            sure = steps.interval(lambda seconds: seconds[0], arithmetic=value == "step_s")
+            row |= {step: sure.value, low: sure.low, high: sure.high}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def derive_measured(table: pd.DataFrame) -> pd.DataFrame:
+    """The table `measured`: what each machine of the book has measured with each stack, whatever of it counts.
+
+    Columns: folder, stack, invocations, first, last (their starts), steps (the fewest that one counted), timed (how
+    many ended when a time was over, not after a number of steps decided beforehand), versions.
+    """
+    rows = []
+    for (folder, stack), group in table.groupby(["machine", "stack"]):
+        starts, timed = group["started"], int((~group["fixed"].astype(bool)).sum())
+        versions = "; ".join(sorted(set(group["versions"].dropna())))
+        rows.append((folder, stack, len(group), starts.min(), starts.max(), group["steps"].min(), timed, versions))
+    names = ["folder", "stack", "invocations", "first", "last", "steps", "timed", "versions"]
+    return pd.DataFrame(rows, columns=names)
 
 
 def before_the_rule(table: pd.DataFrame) -> pd.DataFrame:

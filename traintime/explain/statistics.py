@@ -138,7 +138,7 @@ def spread_of(values: ArrayLike, pooled: Spread | None = None) -> Spread:
 
     Configurations differ in how well they repeat, far more than chance allows: judged by the stack's alone, tables of
     identical things of three runs a side hold a false verdict in 19 % of cases, so in 6 %; with 5 and 10 runs in 4 and
-    2 % (tests/unit/test_statistics.py). The price: where all repeat alike, 95 % intervals cover 98 or 99. values: the
+    2 % (tests/unit/test_statistics.py). The cost: where all repeat alike, 95 % intervals cover 98 or 99. values: the
     seconds of its runs; pooled: the stack's; without it (or with 0 degrees) the values' own.
     """
     own = pooled_spread([values])
@@ -293,33 +293,6 @@ def average(values: Array) -> Interval:
     if len(values) < 2:
         return Interval(value)
     return _around(value, value, float(np.std(values, ddof=1) / np.sqrt(len(values))), len(values) - 1, float)
-
-
-def share(happened: Array) -> Interval:
-    """How often something happened, with its exact 95 % interval (Clopper and Pearson 1934)."""
-    from scipy.stats import binomtest  # half a second of import, which no prediction needs
-
-    ends = binomtest(int(np.sum(happened)), len(happened)).proportion_ci(method="exact")
-    return Interval(float(np.mean(happened)), float(ends.low), float(ends.high))
-
-
-def slope(sizes: ArrayLike, steps: Steps) -> Interval:
-    """Apparent exponent of time in a size: 1 means proportional, 0 that the size does not matter.
-
-    The least squares slope of log geometric mean over log size, each step weighing the same. sizes: shape (steps,).
-    Raises ValueError for fewer than two different sizes.
-
-    The interval holds errors of measurement alone, not lack of fit: it says where the slope of *these* sizes would
-    land if they were run again, also where the law is no power.
-    """
-    x = np.log(_seconds(sizes))
-    if len(x) != len(steps.logs):
-        raise ValueError(f"{len(x)} sizes for {len(steps.logs)} configurations")
-    if np.ptp(x) == 0:
-        raise ValueError("a slope needs two different sizes")
-    weights = (x - x.mean()) / float((x - x.mean()) @ (x - x.mean()))
-    value = float(weights @ steps.logs)
-    return _around(value, value, *steps.error(weights), float)
 
 
 def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float:

@@ -8,7 +8,7 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from traintime import paths
 from traintime.errors import LARGEST, InputError, unknown
 from traintime.explain import memory
 from traintime.measuring import allocators, machine, stacks
-from traintime.measuring.measure import LOCK, Together, measure, process_of, threads_of
+from traintime.measuring.measure import LOCK, measure, threads_of
 from traintime.measuring.protocol import Protocol
 from traintime.measuring.stacks import Stack
 from traintime.point import Point, make_point
@@ -50,10 +50,8 @@ class Plan:
     """A sweep as a profile names it: every combination of the listed values on every listed stack.
 
     What is compared belongs to one sweep: each round measures all of its points, so that both sides
-    of a comparison follow each other in time. A point that two sweeps share is measured in both. settle: whether
-    what was disturbed is done once more; together: for a quick look, points that can share a process do
-    (measure.Together), and what they leave in it for each other is put up with; sentinels: whether each stack's
-    sentinel is run as well.
+    of a comparison follow each other in time. A point that two sweeps share is measured in both. sentinels: whether
+    each stack's sentinel is run as well.
     """
 
     name: str
@@ -61,8 +59,6 @@ class Plan:
     rounds: int
     protocol: Protocol
     beyond_memory: bool = False
-    settle: bool = True
-    together: bool = False
     sentinels: bool = True
 
     @classmethod
@@ -142,20 +138,13 @@ class Task:
         return records.file_of(root, machine_key, self.stack.name, self.point.key, self.sentinel)
 
     def attempted_by(self, invocation: records.Invocation) -> bool:
-        """Whether the stored invocation is an attempt at this task: same sweep, round, sources and steps.
-
-        What ran in a process that others had used is not, where each is to have its own.
-        """
+        """Whether the stored invocation is an attempt at this task: same sweep, round, sources and steps."""
         same = (self.sweep, self.round, self.protocol.steps)
         if (invocation.sweep, invocation.round, invocation.protocol.steps) != same:
             return False
-        if invocation.status == "missing" or (invocation.shared and not self.plan.together):
+        if invocation.status == "missing":
             return False
         return code.same(invocation.code) == code.same(code.current(self.point.workload, self.stack.api))
-
-    def settled_by(self, attempt: records.Invocation) -> bool:
-        """Whether nothing is left to do after this attempt."""
-        return attempt.settled or (attempt.status == "ok" and not self.plan.settle)
 
 
 def combinations(fields: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
@@ -231,7 +220,7 @@ def outstanding(plans: list[Plan], root: Path, machine_key: str) -> list[Task]:
             if path not in files:
                 files[path] = records.read(path).invocations if path.exists() else []
             attempts = [each for each in files[path] if task.attempted_by(each)]
-            if len(attempts) < ATTEMPTS and not any(task.settled_by(each) for each in attempts):
+            if len(attempts) < ATTEMPTS and not any(each.settled for each in attempts):
                 left.append(replace(task, again=bool(attempts)))
     # A round whose points are all there needs no sentinel any more.
     open_rounds = {(task.sweep, task.round) for task in left if not task.sentinel}
@@ -266,18 +255,14 @@ def run(
 
     report: called before each invocation (record None) and after it; warn: with a sentence where the machine's rates
     have left their range; within_s: start no invocation after so many seconds; measure, rates: what measures a point in
-    a process of its own, and the machine's rates. What crashed, or was disturbed in a plan that settles, is done once
-    more at the end of its round.
+    a process of its own, and the machine's rates. What crashed, or was disturbed, is done once more at the end of its
+    round.
     Raises InputError before anything is started where the folder cannot be written, or another sweep measures into it,
-    where a point cannot run or fit here, or where a sweep whose points share processes would write among the stored
-    measurements.
+    or where a point cannot run or fit here.
     """
-    if any(plan.together for plan in plans) and root.resolve().is_relative_to(paths.MEASUREMENTS.resolve()):
-        problem = "takes what ran in a process of its own, and these configurations share processes"
-        raise InputError("folder", str(root), problem, "Name another folder, or run the sweep without together.")
     machine_key = machine.this(root)
     end = time.monotonic() + within_s
-    with _alone(root / machine_key), Together() as shared:
+    with _alone(root / machine_key):
         records.clear(root / machine_key)
         tasks = outstanding(plans, root, machine_key)
         devices = {task.point.run.device for task in tasks}
@@ -296,18 +281,18 @@ def run(
             rates_off = describe_machine(root, machine_key, rates)
             for sentence in rates_off:
                 warn(sentence)
-            queue = _by_process(round_tasks)
+            queue = list(round_tasks)
             for task in queue:  # grows while it is gone through
                 if time.monotonic() >= end:
                     return progress
                 report(task, progress, None)
                 start = time.monotonic()
-                record = (shared.measure if task.plan.together else measure)(task.point, task.stack, task.protocol)
+                record = measure(task.point, task.stack, task.protocol)
                 record |= {"sweep": task.sweep, "round": task.round, "seed": SEED, "again": task.again}
                 record |= {"rates_off": bool(rates_off)}
                 path = task.path(root, machine_key)
                 stored = records.append(path, machine_key, task.stack.name, task.point, record)
-                if not task.settled_by(stored) and not task.again:
+                if not stored.settled and not task.again:
                     queue.append(replace(task, again=True))
                     progress.total += 1
                 progress.finished += 1
@@ -339,17 +324,6 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _by_process(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks in their order, but those that share a process follow the first of them."""
-    places: dict[Any, int] = {}
-
-    def place(task: Task) -> int:
-        process = process_of(task.point, task.stack) if task.plan.together else None
-        return places.setdefault(process or object(), len(places))
-
-    return sorted(tasks, key=place)
 
 
 def describe_machine(root: Path, machine_key: str, rates: Callable[[], dict[str, Any]] = machine.rates) -> list[str]:

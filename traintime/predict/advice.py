@@ -7,12 +7,12 @@ from functools import cached_property
 
 from traintime.explain.terms import PARTS
 from traintime.predict.answer import WAIT, Help
-from traintime.predict.prices import Prices
+from traintime.predict.costs import Costs
 from traintime.predict.request import DEFERRED, SPARSE, ModelDescription
 from traintime.workloads.base import UPDATES, Work
 
 BY_SAMPLE = ("flops", "product_bytes", "activation_bytes", "recurrent_bytes", "slice_bytes")
-TIMES = 4  # of the batch, where a larger one is priced
+TIMES = 4  # of the batch, where a larger one is costed
 WORTH = 0.95  # of the time or of the memory: what saves less is not worth a line
 MOST = 4
 SPARSE_WITH = {  # by the optimizer of a table of PyTorch's
@@ -27,17 +27,17 @@ PRECISION = "half precision has no known cost here: what it saves depends on mod
 
 
 @dataclass(frozen=True)
-class PricedWork:
+class CostedWork:
     """A model's work in a step and its costs. keeping: those under ALLOCATOR, where they are known and other ones."""
 
     model: ModelDescription
-    prices: Prices
-    keeping: Prices | None = None
+    costs: Costs
+    keeping: Costs | None = None
 
     @cached_property
     def terms(self) -> dict[str, float]:
         """Seconds of a step by term."""
-        return self.prices.parts(self.model.work)
+        return self.costs.parts(self.model.work)
 
 
 def limited_by(parts: Mapping[str, float]) -> str:
@@ -47,14 +47,14 @@ def limited_by(parts: Mapping[str, float]) -> str:
     return f"{name}, {parts[name] / sum(parts.values()):.0%} of a step: {why}"
 
 
-def helps(priced: PricedWork, batch: int, waits: float = 0.0) -> tuple[Help, ...]:
+def helps(costed: CostedWork, batch: int, waits: float = 0.0) -> tuple[Help, ...]:
     """Changes that save time or memory, the one that saves most time first. batch: samples a step; waits: share of a
     step that is spent waiting for data, which none of them saves.
     """
-    model, per_sample = priced.model, sum(priced.terms.values()) / batch
+    model, per_sample = costed.model, sum(costed.terms.values()) / batch
     idle, held = model.memory.idle, model.beyond_idle
-    changes = [(*each, priced.prices) for each in _changes(model, batch)]
-    changes += [(ALLOCATOR, model, batch, priced.keeping)] if priced.keeping else []
+    changes = [(*each, costed.costs) for each in _changes(model, batch)]
+    changes += [(ALLOCATOR, model, batch, costed.keeping)] if costed.keeping else []
     worthwhile = []
     for what, changed, samples, costs in changes:
         time = waits + (1 - waits) * costs.step_s(changed.work) / samples / per_sample

@@ -23,18 +23,18 @@ from traintime.measuring import allocators, machine
 from traintime.measuring.measure import run_module
 from traintime.point import make_point
 from traintime.predict import bench_models, process, record
+from traintime.predict.costs import USUAL
 from traintime.predict.estimate import estimate
-from traintime.predict.prices import USUAL
 from traintime.store import records
 
 TRAINED_S = 20.0  # that a training should take, so that it is one, if nothing else is asked for
 BATCHES = (20, 5000)  # fewest and most of such a training
-SLOW = 6.0  # times as long as it should take it may be foretold to: one of slow steps has fewer batches than that
+SLOW = 6.0  # times as long as it should take it may be predicted to: one of slow steps has fewer batches than that
 LONG_S, LONG_EPOCHS = 60.0, 5  # one that should take longer has epochs, whose times tell how it drifts, and runs once
 LEAST = 3  # but never fewer
 MOST_BYTES = 2**29  # of its samples
 ROUGH_S = 5.0  # that a plain loop is stepped, to say how many batches its training has
-MOST_MEMORY = 0.5  # of the machine's: what is foretold, from its sizes alone, to need more is drawn anew
+MOST_MEMORY = 0.5  # of the machine's: what is predicted, from its sizes alone, to need more is drawn anew
 TIMEOUT_S = 1800.0
 Step = Callable[[int], None]  # trains a loop in plain PyTorch on so many samples
 

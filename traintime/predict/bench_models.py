@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-NARROW, WHOLE = "narrow", "whole"  # sizes of the classifier: narrower until 24 November 2026 ("domain" of a case)
+WHOLE = "whole"  # sizes of the classifier; until 24 November 2026 they were narrower, and a case has no "domain"
 
 # The sizes of each kind: a whole number between two, as likely in each octave, times a third one; or one of a list.
 # First Keras models, of which the classifier is the 2017 post's kind; what the others are stands at `build` and `loop`.

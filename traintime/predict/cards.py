@@ -3,7 +3,7 @@ they miss cards and sources that they were not fitted to.
 
 A step costs, on any card: something as a step, something for each launch (of an operation by itself, of one in a
 compiled step, of a time step of cuDNN's), and its operations, bytes and activations as many times as long as the data
-sheet's peaks allow at the least (prices.FACTORS; prices.on_card says which software pays which).
+sheet's peaks allow at the least (costs.FACTORS; costs.on_card says which software pays which).
 
 What follows was fixed before any error of such a fit was computed, though the times themselves were known, and the
 errors of the rule before it:
@@ -35,10 +35,10 @@ from traintime import paths
 from traintime.explain.least_squares import Array, Mask
 from traintime.explain.terms import TERMS
 from traintime.point import make_point
-from traintime.predict import prices
+from traintime.predict import costs
 from traintime.predict.answer import LEVEL
+from traintime.predict.costs import FACTORS, LAYER
 from traintime.predict.fits import steps_s
-from traintime.predict.prices import FACTORS, LAYER
 from traintime.store import derived
 from traintime.workloads.base import FLOAT, UPDATES, Work, matmul
 
@@ -57,10 +57,9 @@ OTHERS = {
 WAYS = {"loop": "loop", "kernel a time step": "loop", "cuDNN": "cudnn"}  # of lstm-implementations.csv
 EVERY_NETWORK = (32, 96, 192, 384, 768, 1536)  # images of a batch with which each network of cnn-a100.csv was trained
 OURS = ("intel-xeon-family6-model207-16-cores-126-gib-nvidia-h200", "H200-SXM")
-WITHIN, WIDTH, COVERED = 2.0, 6.0, (0.85, 0.95)  # the goal
 LEAST = {"operations": 1.0, "bytes": 1.0}  # no card passes its peaks
 COLUMNS = ["left_out", "source", "device", "stack", "kernel", "key"]
-COLUMNS += ["took_s", "foretold_s", "low_s", "high_s", "weight"]
+COLUMNS += ["took_s", "predicted_s", "low_s", "high_s", "weight"]
 
 Row = dict[str, Any]
 
@@ -76,13 +75,13 @@ def trainings() -> pd.DataFrame:
 
 def _training(source: str, device: str, stack: str, kernel: str, key: str, work: Work, took_s: float) -> Row:
     """A step that somebody timed on a card: whose figure it is, the card as data/external/hardware.csv names it, the
-    software, what computes its products (prices.kernel_of), a name, seconds, and for each of FACTORS the seconds of the
+    software, what computes its products (costs.kernel_of), a name, seconds, and for each of FACTORS the seconds of the
     step for a unit of it.
     """
     row = {"source": source, "device": device, "stack": stack, "kernel": kernel, "key": key, "took_s": took_s}
     row |= dict.fromkeys(FACTORS, 0.0)
-    amounts = dict(zip(TERMS, prices.design([work])[0].tolist(), strict=True))
-    for term, (factor, least) in prices.on_card(device, stack, kernel).items():
+    amounts = dict(zip(TERMS, costs.design([work])[0].tolist(), strict=True))
+    for term, (factor, least) in costs.on_card(device, stack, kernel).items():
         row[factor] += least * amounts[term]
     return row
 
@@ -238,28 +237,28 @@ def _terms(given: pd.DataFrame) -> Array:
 
 
 def held_out(given: pd.DataFrame) -> pd.DataFrame:
-    """A row for each training and fold that it is left out in: columns COLUMNS, of which foretold_s is predicted by the
+    """A row for each training and fold that it is left out in: columns COLUMNS, of which predicted_s is by the
     factors of all trainings outside the fold, and low_s and high_s are its interval by the errors of the other folds.
     """
     terms, seconds = _terms(given), given["took_s"].to_numpy()
     masks, weight = folds(given), weights(given)
     shared = weight / sum(mask.astype(float) for mask in masks.values())  # a training of two folds counts half in each
 
-    def predicted(without: Mask) -> Array:
-        unknown = ~terms[~without].any(axis=0)  # costs that nothing which is left has paid
-        found = terms @ fit(terms[~without], seconds[~without], weight[~without])
+    def without(left_out: Mask) -> Array:
+        unknown = ~terms[~left_out].any(axis=0)  # costs that nothing which is left has paid
+        found = terms @ fit(terms[~left_out], seconds[~left_out], weight[~left_out])
         return np.where((terms[:, unknown] > 0).any(axis=1), np.nan, found)
 
     parts = []
     for name, mask in masks.items():
         others, of_others = [], []
         for other in masks.values():
-            missed = np.abs(np.log(seconds / predicted(mask | other)))
+            missed = np.abs(np.log(seconds / without(mask | other)))
             rest = other & ~mask & ~np.isnan(missed)
             others.append(missed[rest])
             of_others.append(shared[rest])
-        foretold, factor = predicted(mask), np.exp(quantile(np.concatenate(others), np.concatenate(of_others)))
-        its = given.assign(left_out=name, foretold_s=foretold, low_s=foretold / factor, high_s=foretold * factor)
+        predicted, factor = without(mask), np.exp(quantile(np.concatenate(others), np.concatenate(of_others)))
+        its = given.assign(left_out=name, predicted_s=predicted, low_s=predicted / factor, high_s=predicted * factor)
         parts.append(its.assign(weight=shared).loc[mask, COLUMNS])
     return pd.concat(parts, ignore_index=True)
 
@@ -273,12 +272,12 @@ def derive() -> pd.DataFrame:
     return held_out(trainings())
 
 
-def costs() -> pd.DataFrame:
-    """The costs fitted to all trainings, and how far those left out are missed: columns factor (each of prices.FACTORS,
+def derive_costs() -> pd.DataFrame:
+    """The costs fitted to all trainings, and how far those left out are missed: columns factor (each of costs.FACTORS,
     and "error", the standard deviation of a logarithm whose interval at LEVEL has nine tenths of them) and value.
     """
     given, left_out = trainings(), derive()
     found = dict(zip(FACTORS, fit(_terms(given), given["took_s"].to_numpy(), weights(given)), strict=True))
-    missed = np.abs(np.log(left_out["foretold_s"] / left_out["took_s"])).to_numpy()
+    missed = np.abs(np.log(left_out["predicted_s"] / left_out["took_s"])).to_numpy()
     found["error"] = quantile(missed, left_out["weight"].to_numpy()) / ndtri(0.5 + LEVEL / 2)
     return pd.DataFrame({"factor": list(found), "value": list(found.values())})

@@ -1,18 +1,16 @@
 """How long will it train, and in how much memory: `estimate` takes the best evidence that there is, and answers."""
 
-import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 from traintime.errors import InputError
 from traintime.explain.memory import GIB
 from traintime.explain.terms import by_part
-from traintime.measuring import machine, stacks
+from traintime.measuring import machine
 from traintime.point import Point
-from traintime.predict import advice, durations, prices, process, record
+from traintime.predict import advice, costs, durations, process, record
 from traintime.predict.answer import LEVEL, SURE, UNTOLD, WAIT, Estimate, around, bytes_of, lasting
-from traintime.predict.evidence import Evidence, costs, formula_evidence, probed_evidence, scaled_evidence
+from traintime.predict.evidence import Evidence, costs_here, formula_evidence, probed_evidence, scaled_evidence
 from traintime.predict.probe import StepTrainer
 from traintime.predict.request import SECONDS, ModelDescription, Request, is_module, sizes
 from traintime.workloads.base import FLOAT, FLOAT32
@@ -83,7 +81,7 @@ def estimate(
     samples, batch_size = sizes(model, data, samples, batch_size)
     deadline_s = None if deadline is None else durations.seconds(deadline, "deadline")
     limit = None if memory is None else bytes_of(memory)
-    device = None if device is None else prices.one_device(device)
+    device = None if device is None else costs.one_device(device)
     where = {"tier": tier, "device": device, "stack": stack, "probe": probe, "probe_batch": probe_batch}
     how = {"data": data, "length": length, "loss": loss, "optimizer": optimizer, "seconds": seconds, "keep": keep}
     request = Request(samples, batch_size, epochs, validation, saves, level, deadline_s, limit, **where, **how)
@@ -134,7 +132,7 @@ def _from_smaller(request: Request, model: Any) -> Evidence:
     large = ModelDescription.from_model(model, request.batch, request.optimizer or probe.optimizer, request.length)
     present = 0 if model is probe else FLOAT * large.work.parameters
     with trainer.restored(values=request.keep), process.shown(request.keep):
-        base = costs(trainer.stack, process.allocator(), process.rates())
+        base = costs_here(trainer.stack, process.allocator(), process.rates())
         return scaled_evidence(request, small, large, trainer, base, present)
 
 
@@ -194,20 +192,20 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
     )
     peak = evidence.peak_bytes
     terms, limited_by, helps = None, "", ()
-    if (priced := evidence.priced) is not None:
-        # How large which term is, is the prices' opinion; how long they take together, the tier may have seen.
-        by_formula = sum(priced.terms.values())
+    if (costed := evidence.costed) is not None:
+        # How large which term is, is the costs' opinion; how long they take together, the tier may have seen.
+        by_formula = sum(costed.terms.values())
         waits_s = min(evidence.wait_s, evidence.step_s)
         computes_s = evidence.step_s - waits_s
-        if computes_s > around(by_formula, (priced.prices.error, SURE), level=FAR).high:
+        if computes_s > around(by_formula, (costed.costs.error, SURE), level=FAR).high:
             told = f"{lasting(computes_s)} a step, of which it makes {lasting(by_formula)}"
             limited_by = f"the formula does not explain this: {told}"
         else:
-            terms = {part: seconds * computes_s / by_formula for part, seconds in by_part(priced.terms).items()}
+            terms = {part: seconds * computes_s / by_formula for part, seconds in by_part(costed.terms).items()}
             terms |= {WAIT: waits_s} if waits_s else {}
             limited_by = advice.limited_by(terms)
-            helps = advice.helps(priced, request.batch, waits_s / evidence.step_s)
-            if priced.model.dtype == FLOAT32:
+            helps = advice.helps(costed, request.batch, waits_s / evidence.step_s)
+            if costed.model.dtype == FLOAT32:
                 notes += (advice.PRECISION,)
     came = record.of(evidence.tier, evidence.stack) if evidence.stack else None
     if came:
@@ -242,26 +240,3 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
         deadline_s=request.deadline_s,
         memory_limit=request.memory_limit,
     )
-
-
-def side_by_side(request: Request, point: Point, devices: Sequence[str] = ()) -> list[Estimate]:
-    """The formula's answer for this machine on each stack that can train the point, and for each device with a data
-    sheet on the requested one (by default the usual one), the quickest first; or for these devices alone.
-
-    What this machine's rates are is measured once, for all stacks.
-    """
-    model = replace(ModelDescription.from_point(point), allocator=prices.USUAL)
-    chosen, rates, able = request.stack or model.stack, None, []
-    for stack in prices.known():
-        with contextlib.suppress(InputError):
-            stacks.refuse_impossible(point, stacks.get(stack))
-            able.append(stack)
-    if chosen not in able:
-        raise InputError("stack", chosen, "cannot train this", "Take another stack.")
-    places: list[tuple[str, str | None]] = [(chosen, device) for device in devices]
-    if not devices:
-        rates, places = process.rates(), [(stack, None) for stack in able]
-        places += [(chosen, device) for device in sorted(prices.sheets()["device"].unique(), key=str.lower)]
-    asked = [replace(request, stack=stack, device=device) for stack, device in places]
-    found = [conclude(each, formula_evidence(each, model, rates)) for each in asked]
-    return sorted(found, key=lambda one: one.total.value)

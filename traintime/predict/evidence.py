@@ -11,10 +11,10 @@ import psutil
 
 from traintime.explain.memory import CONTEXT
 from traintime.explain.terms import TERMS
-from traintime.predict import prices, process, record
-from traintime.predict.advice import PricedWork
+from traintime.predict import costs, process, record
+from traintime.predict.advice import CostedWork
 from traintime.predict.answer import SURE, amount, digits, lasting
-from traintime.predict.prices import FIXED, KEEPS, USUAL, Prices, Rates
+from traintime.predict.costs import FIXED, KEEPS, USUAL, Costs, Rates
 from traintime.predict.probe import BLOCKS, Trainer, probe
 from traintime.predict.process import ONCE, Copies
 from traintime.predict.request import ModelDescription, Request
@@ -35,7 +35,7 @@ class Evidence:
     tier: its name (answer.TIERS); source: whose costs, or what was probed; step_s: seconds of a step; errors: of the
     logarithm of all times, each (standard error, degrees of freedom); parts: seconds of the whole training by what they
     are spent on; peak_bytes: peak memory of the process (on a GPU: of its memory), None where nobody can tell;
-    peak_error: standard deviation of its logarithm; priced: what the step is spent on, None where the model's work is
+    peak_error: standard deviation of its logarithm; costed: what the step is spent on, None where the model's work is
     unknown; notes: what the reader may want to know; warnings: why it may be wrong; sleeps: whether `fit` may sleep
     after an epoch (record.tf_data_end); stack: whose earlier answers tell how often such a one is right
     (predict.record), "" where nobody's do; wait_s: seconds of a step that it waits for data.
@@ -48,7 +48,7 @@ class Evidence:
     parts: Mapping[str, float] = field(hash=False)
     peak_bytes: float | None
     peak_error: float
-    priced: PricedWork | None = None
+    costed: CostedWork | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     sleeps: bool = False
@@ -68,24 +68,24 @@ def formula_evidence(request: Request, model: ModelDescription, rates: Rates | N
     this machine (rates: known already). Raises InputError for a device or a stack whose costs are unknown.
     """
     stack, device, told = request.stack or model.stack, request.device, ()
-    card = device is not None and prices.is_card(device)
+    card = device is not None and costs.is_card(device)
     # What another stack's process would hold, or another device's, this one does not tell.
     least, most = model.loaded_bytes if model.loaded_bytes and stack == model.stack and not device else (0.0, math.inf)
     model = replace(model, stack=stack)
     if device is not None:
-        kernel = prices.kernel_of(stack, model.work, model.convolutions)
-        priced = PricedWork(model, prices.published(device, stack, kernel))
+        kernel = costs.kernel_of(stack, model.work, model.convolutions)
+        costed = CostedWork(model, costs.published(device, stack, kernel))
         of_others = "costs fitted to what others timed on cards"
         taken = of_others if card else f"the efficiency factors of {stack} on processors"
         told = (f"this model on {device} was not measured: the answer is from a data sheet, and {taken}",)
     else:
-        if stack in prices.known() and stack not in prices.known(model.allocator):
+        if stack in costs.known() and stack not in costs.known(model.allocator):
             taken = f"its efficiency factors under {USUAL} are taken"
             told = (f"{stack} was not measured under {model.allocator}: {taken}",)
             model = replace(model, allocator=USUAL)
-        priced = priced_here(model, rates or process.rates())
-    model.refuse_unpriced()
-    terms, forward = priced.terms, priced.prices.step_s(model.forward)
+        costed = costed_here(model, rates or process.rates())
+    model.refuse_without_costs()
+    terms, forward = costed.terms, costed.costs.step_s(model.forward)
     step = sum(terms.values())
     # A batch that is not full has less of everything but the update, the launches and the step as such.
     fixed = sum(terms[name] for name in FIXED)
@@ -106,27 +106,27 @@ def formula_evidence(request: Request, model: ModelDescription, rates: Rates | N
         other = f"its matmuls are computed in {model.dtype}, which has no known cost here"
         notes += (f"{other}: its time is that of {FLOAT32}",)
     warnings = ("saving is not counted by this tier",) if request.saves else ()
-    tried, error = "" if device or model.fitted else model.stack, priced.prices.error
+    tried, error = "" if device or model.fitted else model.stack, costed.costs.error
     if tried:
         factor, error = record.missed("formula", tried)
         step, parts = factor * step, {name: factor * seconds for name, seconds in parts.items()}
         notes += (f"the formula's time is multiplied by {digits(factor)}: so much longer did models take on {tried}",)
-    about = {"priced": priced, "notes": notes, "warnings": warnings, "stack": tried}
-    return Evidence("formula", priced.prices.of, step, ((error, SURE),), parts, peak, model.memory.error, **about)
+    about = {"costed": costed, "notes": notes, "warnings": warnings, "stack": tried}
+    return Evidence("formula", costed.costs.of, step, ((error, SURE),), parts, peak, model.memory.error, **about)
 
 
-def costs(stack: str, allocator: str, rates: Rates) -> Prices:
+def costs_here(stack: str, allocator: str, rates: Rates) -> Costs:
     """A stack's costs at this machine's rates; under the usual allocator where they are not known under this one."""
-    return prices.of_rates("this machine", rates, stack, allocator if stack in prices.known(allocator) else USUAL)
+    return costs.of_rates("this machine", rates, stack, allocator if stack in costs.known(allocator) else USUAL)
 
 
-def priced_here(model: ModelDescription, rates: Rates) -> PricedWork:
+def costed_here(model: ModelDescription, rates: Rates) -> CostedWork:
     """The work of a step at this machine's rates, under the model's allocator; and, where that is the usual one, under
     one that keeps its memory.
     """
-    keeps = model.allocator == USUAL and model.stack in prices.known(KEEPS)
-    keeping = costs(model.stack, KEEPS, rates) if keeps else None
-    return PricedWork(model, costs(model.stack, model.allocator, rates), keeping)
+    keeps = model.allocator == USUAL and model.stack in costs.known(KEEPS)
+    keeping = costs_here(model.stack, KEEPS, rates) if keeps else None
+    return CostedWork(model, costs_here(model.stack, model.allocator, rates), keeping)
 
 
 # From training
@@ -139,14 +139,14 @@ def probed_evidence(request: Request, model: ModelDescription | None, trainer: T
     evidence = _trained_evidence(request, trainer)
     if model is None:
         return evidence
-    if model.unpriced is not None:
-        name, value = model.unpriced
+    if model.uncosted is not None:
+        name, value = model.uncosted
         return evidence.after(f"what a step is spent on is not told: {name}={value} has no known cost")
-    return replace(evidence, priced=priced_here(model, process.rates()))
+    return replace(evidence, costed=costed_here(model, process.rates()))
 
 
 def scaled_evidence(
-    request: Request, small: ModelDescription, large: ModelDescription, trainer: Trainer, base: Prices, present: int = 0
+    request: Request, small: ModelDescription, large: ModelDescription, trainer: Trainer, base: Costs, present: int = 0
 ) -> Evidence:
     """The training of a smaller model, at one batch size, times what the costs make of the difference.
 
@@ -179,14 +179,12 @@ def scaled_evidence(
         errors=(*seen.errors, (error, SURE)),
         parts=parts,
         peak_error=record.peak_error("scaled", trainer.stack),
-        priced=PricedWork(large, base),
+        costed=CostedWork(large, base),
         notes=(told, *notes, *seen.notes),
     )
 
 
-def scale(
-    small: ModelDescription, large: ModelDescription, base: Prices
-) -> tuple[float, float, float, tuple[str, ...]]:
+def scale(small: ModelDescription, large: ModelDescription, base: Costs) -> tuple[float, float, float, tuple[str, ...]]:
     """From the one model's step to the other's: factor, seconds beyond that, the standard deviation of the logarithm of
     what comes out, and notes on that.
 
@@ -195,7 +193,7 @@ def scale(
     each step, as on JAX for those of a large softmax, nothing of the error cancels.
     """
     for model in (small, large):
-        model.refuse_unpriced()
+        model.refuse_without_costs()
     before, after = base.parts(small.work), base.parts(large.work)
     was, now = sum(before.values()), sum(after.values())
     apart = float(np.linalg.norm([after[term] / now - before[term] / was for term in TERMS]))

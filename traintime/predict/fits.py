@@ -1,5 +1,5 @@
-"""The predictor's constants on processors, fitted to the stored measurements of ordinary steps (prices.usable): each
-stack's efficiency factors (data/derived/habits.csv), and its memory model (holdings.csv).
+"""The predictor's constants on processors, fitted to the stored measurements of ordinary steps (costs.usable): each
+stack's efficiency factors (data/derived/efficiencies.csv), and its memory model (holdings.csv).
 """
 
 import importlib
@@ -14,7 +14,7 @@ from traintime.explain.least_squares import Array
 from traintime.explain.statistics import pooled_spread
 from traintime.explain.terms import TERMS
 from traintime.predict import record
-from traintime.predict.prices import FEWEST, KEEPS, USUAL, design, own_rates, rms, usable
+from traintime.predict.costs import FEWEST, KEEPS, USUAL, design, own_rates, rms, usable
 from traintime.store import derived
 from traintime.store.records import Record
 from traintime.store.table import table
@@ -48,10 +48,10 @@ def steps_s(record: Record) -> list[float]:
     return [float(np.mean(timing.steps_ns[timing.warmup :])) / 1e9 for timing in timings]
 
 
-def habits() -> pd.DataFrame:
+def efficiencies() -> pd.DataFrame:
     """Efficiency factors of every stack that has enough points under an allocator, a row for each term.
 
-    Columns: stack, allocator, term; habit: seconds of a step and a launch, else times the least possible; points,
+    Columns: stack, allocator, term; efficiency: seconds of a step and a launch, else times the least possible; points,
     workloads, machines: what it was fitted to. Errors, each a root mean square of the logarithm of measured over
     predicted: error, of points that were left out; kinds, of whole workloads that were, each counted once however many
     points it has; elsewhere, of machines that were; repeat: of measuring again. Missing where there is nothing to
@@ -85,8 +85,8 @@ def habits() -> pd.DataFrame:
             "repeat": np.sqrt(sum(each.degrees * each.sd**2 for each in repeats[stack] if each.degrees) / degrees),
         }
         rows += [
-            {"stack": stack, "allocator": allocator, "term": term, "habit": habit} | about
-            for term, habit in zip(TERMS, solve(terms, seconds), strict=True)
+            {"stack": stack, "allocator": allocator, "term": term, "efficiency": efficiency} | about
+            for term, efficiency in zip(TERMS, solve(terms, seconds), strict=True)
         ]
     return pd.DataFrame(rows)
 
@@ -106,7 +106,7 @@ def _of_kinds(terms: Array, seconds: Array, workloads: "pd.Series[str]") -> floa
 def _elsewhere(terms: Array, seconds: Array, machines: "pd.Series[str]", workloads: "pd.Series[str]") -> Array:
     """As left_out by machine, for the steps whose workload another machine has trained too."""
     trained = machines.groupby(workloads).agg(set)
-    # A machine whose others trained less than it did would be left with habits that nothing has determined.
+    # A machine whose others trained less than it did would be left with efficiencies that nothing has determined.
     most = max(sorted(machines.unique()), key=lambda machine: sum(machine in its for its in trained))
     chosen = ((workloads.map(trained.map(len)) > 1) & (machines != most)).to_numpy()
     return left_out(terms, seconds, machines)[chosen] if chosen.any() else np.empty(0)
@@ -133,7 +133,7 @@ def memory_models() -> pd.DataFrame:
             found.append(row | {"more": work.activation_bytes - work.recurrent_bytes})
     rows = []
     for stack, its in pd.DataFrame(found).groupby("stack"):
-        # What others hold, they hold beyond the recurrent ones' price: few of them do not come out at nothing then.
+        # What others hold, they hold beyond the recurrent ones' cost: few of them do not come out at nothing then.
         design = np.array(its.assign(more=0 if its["loop"].all() else its["more"])[parts], float, order="C")
         idle, seen = memory.idle_bytes(stack), its["peaks"].map(np.median).to_numpy(float)
         before = idle + its["ready"].to_numpy(float)

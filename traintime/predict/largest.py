@@ -11,11 +11,11 @@ from traintime.errors import InputError, unknown
 from traintime.explain.statistics import Interval
 from traintime.measuring import machine
 from traintime.point import Point, make_point
-from traintime.predict import prices, process
+from traintime.predict import costs, process
 from traintime.predict.answer import LEVEL, SURE, amount, amounts, around, bytes_of
+from traintime.predict.costs import Rates
 from traintime.predict.estimate import trainer_of
 from traintime.predict.evidence import formula_evidence
-from traintime.predict.prices import Rates
 from traintime.predict.request import ModelDescription, Request, is_module, samples_of
 from traintime.workloads.base import Work
 
@@ -106,7 +106,7 @@ def largest(
         raise InputError("of", of, "is no size that can grow", remedy)
     if unknown_names := sorted(set(trained) - {"data", "loss", "optimizer"}):
         raise unknown("argument", unknown_names[0], ["data", "loss", "optimizer"])
-    limit, device = bytes_of(memory), None if device is None else prices.one_device(device)
+    limit, device = bytes_of(memory), None if device is None else costs.one_device(device)
     if verify and (device is not None or isinstance(model, Point)):
         problem = "a card that is not here" if device else "a point's sizes"
         raise InputError("verify", verify, f"cannot train on {problem}", "Leave it out, or give the model itself.")

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from traintime.measuring.measure import run_module
 from traintime.measuring.worker import process as worker
-from traintime.predict.prices import USUAL, Rates
+from traintime.predict.costs import USUAL, Rates
 from traintime.store.records import DISTURBED
 
 RATES_TIMEOUT_S = 120.0

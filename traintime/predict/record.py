@@ -22,7 +22,7 @@ from scipy.special import ndtri
 from traintime import paths
 from traintime.explain.least_squares import Array
 from traintime.explain.statistics import Interval
-from traintime.predict import durations, prices
+from traintime.predict import costs, durations
 from traintime.predict.answer import LEVEL, SURE, TIERS, around, digits
 from traintime.store import derived
 
@@ -114,7 +114,7 @@ def newest(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _by_stack(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Those of each stack with enough models, and of all stacks together (OTHERS)."""
-    return [*((stack, its) for stack, its in rows.groupby("stack") if len(its) >= prices.FEWEST), (OTHERS, rows)]
+    return [*((stack, its) for stack, its in rows.groupby("stack") if len(its) >= costs.FEWEST), (OTHERS, rows)]
 
 
 def _of(table: str, tier: str, stack: str) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def derive_peaks() -> pd.DataFrame:
     for tier, of_tier in tried("memory").groupby("tier"):
         for stack, its in _by_stack(of_tier):
             off = np.log(its["seen"] / its["predicted"]).to_numpy()
-            rows.append({"tier": tier, "stack": stack, "error": prices.rms(off), "models": len(its)})
+            rows.append({"tier": tier, "stack": stack, "error": costs.rms(off), "models": len(its)})
     return pd.DataFrame(rows)
 
 
@@ -168,7 +168,7 @@ def missed(tier: Literal["formula", "probed"], stack: str) -> tuple[float, float
     is left; a probe's is no less than that of training again.
     """
     row = _of("times", tier, stack)
-    return float(row["factor"]), max(float(row["error"]), prices.repeat(stack) if tier == "probed" else 0.0)
+    return float(row["factor"]), max(float(row["error"]), costs.repeat(stack) if tier == "probed" else 0.0)
 
 
 # Fit can sleep before it returns
@@ -248,7 +248,7 @@ def _errors(answer: Mapping[str, Any], stack: str) -> Errors:
     step's interval has, from its blocks, or from a smaller model.
     """
     stored = math.log(answer["step"]["high"] / answer["step"]["value"]) / Z
-    rest = math.sqrt(max(stored**2 - prices.repeat(stack) ** 2, 0.0))
+    rest = math.sqrt(max(stored**2 - costs.repeat(stack) ** 2, 0.0))
     return (missed("probed", stack)[1], SURE), (rest, SURE)
 
 

@@ -11,7 +11,7 @@ from traintime.explain.memory import MemoryModel, memory_model
 from traintime.point import Point, Run
 from traintime.predict import process
 from traintime.predict.answer import LEVEL, TIERS
-from traintime.predict.prices import USUAL
+from traintime.predict.costs import USUAL
 from traintime.predict.work.graph import PROBED, of_forward, work
 from traintime.predict.work.layers import nbytes
 from traintime.workloads.base import BY_ROW, FLOAT32, Work
@@ -109,7 +109,7 @@ class ModelDescription:
     arrays; dtype: in which most of its products are computed; allocator: what answers malloc where it is trained;
     loaded_bytes: memory of this process without the model, between a least and a most, where the model is in it;
     forward_work: of a forward pass alone, where its layers tell it; row_by_row: what may take the place of its tables
-    and moves the rows in use alone (DEFERRED, SPARSE); unpriced: what says that a step is run in a way
+    and moves the rows in use alone (DEFERRED, SPARSE); uncosted: what says that a step is run in a way
     without known costs, and its value; convolutions: whether most of its products are; frozen: parameters that have
     neither a gradient nor a state; by_rows: parameters whose update grows with the batch (work.graph.ModelWork);
     fitted: whether it is of the book's workloads, to which the costs were fitted: nothing else corrects them.
@@ -127,7 +127,7 @@ class ModelDescription:
     loaded_bytes: tuple[float, float] | None = None
     forward_work: Work | None = None
     row_by_row: str = ""
-    unpriced: tuple[str, Any] | None = None
+    uncosted: tuple[str, Any] | None = None
     convolutions: bool = False
     rows: int = 0
     frozen: int = 0
@@ -139,7 +139,7 @@ class ModelDescription:
         """That of a point of the book's workloads. Raises InputError for a way to run it that has no cost."""
         sizes, remedy = point.sizes, "Leave it out, or measure it: traintime measure."
         for name, value in point.run.model_dump().items():
-            if name != "allocator" and value != getattr(Run(), name):  # which the formula's prices follow
+            if name != "allocator" and value != getattr(Run(), name):  # which the formula's costs follow
                 raise InputError(name, value, "has no known cost", remedy)
         rows = sizes.vocabulary if sizes.table and sizes.how in ("adam", "sgd") else 0
         table = rows * sizes.embedding if rows else 0
@@ -159,7 +159,7 @@ class ModelDescription:
         counted = work(model, batch, optimizer, length=length)
         chosen, backend = optimizer or model.optimizer, keras.backend.backend()
         tables, on_gpu = counted.tables, process.gpu_peak(backend) is not None
-        about = {"forward_work": counted.forward, "unpriced": _unpriced(model)}
+        about = {"forward_work": counted.forward, "uncosted": _uncosted(model)}
         about |= {"frozen": counted.frozen, "by_rows": counted.by_rows}
         # From how many rows on it pays was measured on processors alone.
         defers = not on_gpu and len({*map(id, tables)}) == len(tables)
@@ -218,10 +218,10 @@ class ModelDescription:
         """Memory that its training takes in addition to what its stack holds before, without the samples, bytes."""
         return self.memory.beyond_idle(self.work, self.how, self.frozen)
 
-    def refuse_unpriced(self) -> None:
+    def refuse_without_costs(self) -> None:
         """Raise InputError where a step is run in a way that has no known cost."""
-        if self.unpriced is not None:
-            raise InputError(*self.unpriced, "has no known cost", f"Leave it out. {PROBED}")
+        if self.uncosted is not None:
+            raise InputError(*self.uncosted, "has no known cost", f"Leave it out. {PROBED}")
 
 
 def samples_of(data: Any) -> int | None:
@@ -257,7 +257,7 @@ def is_module(model: Any) -> bool:
     return not any(each.__module__.startswith("keras.") for each in type(model).__mro__)
 
 
-def _unpriced(model: Any) -> tuple[str, Any] | None:
+def _uncosted(model: Any) -> tuple[str, Any] | None:
     """The argument of `compile` by which a step is run in another way than all whose costs are known, and its value."""
     import keras
 

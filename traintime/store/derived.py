@@ -17,6 +17,7 @@ from traintime.store.records import Record
 
 WARM = 0.05  # a step is warm when the median over runs is this near to the later steps
 FEWEST_WARM = 2
+DIGITS = 6  # significant ones
 LONG_RUN = 20  # steps of a run that can show a warm-up
 
 
@@ -27,17 +28,17 @@ def read(name: str, *index: str) -> pd.DataFrame:
     return rows.set_index(list(index)) if index else rows
 
 
-def write(name: str, table: pd.DataFrame, digits: int = 6) -> None:
-    """Write a derived table with so many significant digits, unless its file holds the same but for the last one.
+def write(name: str, table: pd.DataFrame) -> None:
+    """Write a derived table with DIGITS significant digits, unless its file holds the same but for the last one.
 
     Another processor rounds otherwise, and everything that rests on the file would be judged again for that.
     """
     read.cache_clear()
-    path, text = paths.DERIVED / f"{name}.csv", table.to_csv(index=False, float_format=f"%.{digits}g")
+    path, text = paths.DERIVED / f"{name}.csv", table.to_csv(index=False, float_format=f"%.{DIGITS}g")
     if path.exists():
         now = pd.read_csv(io.StringIO(text))
         with contextlib.suppress(AssertionError):
-            return pd.testing.assert_frame_equal(pd.read_csv(path), now, rtol=20 * 10.0**-digits, atol=0)
+            return pd.testing.assert_frame_equal(pd.read_csv(path), now, rtol=20 * 10.0**-DIGITS, atol=0)
     path.write_text(text)
 
 

@@ -11,7 +11,7 @@ from traintime.store.records import Invocation, Loop, Record, files, is_sentinel
 
 BEFORE = ("fit_step_s", "fit_start_s", "fit_mean_s")
 LOOPS = (*BEFORE, "fit_after_s", "fit_mean_after_s", "epoch_s", "epoch_idle_s")
-TIMES = ("first_s", "step_s", "median_s", "min_s", "steps", *LOOPS)
+TIMES = ("first_s", "step_s", "sd_s", "median_s", "min_s", "steps", *LOOPS)
 MEASURED = ("parameters", *TIMES, "peak_bytes", "versions")
 PAUSE = pd.Timedelta(minutes=30)  # within a sweep: what comes after is another stretch of it
 # Two invocations of one point may be pooled only where all of these agree. told: whether the end of each loop's last
@@ -20,7 +20,8 @@ ALIKE = ["machine", "stack", "key", "threads", "versions", "code", "protocol", "
 
 
 def table(root: Path, machine: str | None = None, sentinel: bool = False) -> pd.DataFrame:
-    """One row an invocation: machine, stack, the point's fields, status, mean and median step (s), peak memory.
+    """One row an invocation: machine, stack, the point's fields, status, mean and median step (s), the steps' standard
+    deviation (sd_s), peak memory.
 
     sentinel: the sentinels' rows instead of all others. Columns of a failed invocation that it has no value for
     are missing (NaN), never zero. Column `stretch`: see stretches.
@@ -68,6 +69,7 @@ def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
             "parameters": result.facts.parameters,
             "first_s": timing.first_ns / 1e9,
             "step_s": steps.mean(),
+            "sd_s": steps.std(ddof=1) if len(steps) > 1 else np.nan,
             "median_s": np.median(steps),
             "min_s": steps.min(),
             "steps": len(steps),

@@ -6,16 +6,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from traintime.book import original, stored
+from traintime import lab
+from traintime.book import original
 from traintime.book.calculator import choices, formulas
 from traintime.errors import InputError
+from traintime.explain import points
 from traintime.explain.memory import CONTEXT, memory_model
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
-from traintime.predict import advice, prices
+from traintime.predict import advice, costs
 from traintime.predict.answer import LEVEL, SURE, around
 from traintime.predict.cards import OURS, THE_DOCUMENTS
-from traintime.predict.prices import FIXED, USUAL, Prices, Rates
+from traintime.predict.costs import FIXED, USUAL, Costs, Rates
+from traintime.store import machines
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
 
@@ -60,7 +63,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Measured:
-    """A step (s) with its 95 % interval, NaN where each run was disturbed; runs: how many, 0 for the 2017 post's.
+    """A step (s) with its 95 % interval; runs: how many, 0 for the 2017 post's.
 
     step: as the chapters have it, by medians; mean: with the slow steps that an epoch contains, too.
     """
@@ -97,7 +100,7 @@ class Answer:
 
 def answer(settings: Settings) -> Answer:
     """What to expect, and why. Raises InputError for what the stack cannot train."""
-    work, its, held = settings.sizes.work(), prices_of(settings), memory_model(settings.stack)
+    work, its, held = settings.sizes.work(), costs_of(settings), memory_model(settings.stack)
     terms, how, steps = its.parts(work), settings.sizes.how, -(-settings.sentences // settings.batch)
     parts = by_part(terms)
     epoch = within(_epoch_s(settings, terms), its.error)
@@ -119,11 +122,10 @@ def answer(settings: Settings) -> Answer:
 
 
 def measured(settings: Settings) -> Measured | None:
-    """The step as it was measured on the machine that the settings name; None where nobody did, undisturbed."""
+    """The step as it was measured on the machine that the settings name; None where nobody did."""
     # No step depends on these.
     usual = {name: choices.NUMBERS[name].usual for name in ("sentences", "epochs", "gflops", "gbytes")}
-    found = steps_of(settings.machine).get(replace(settings, **usual))
-    return found if found and found.step.value > 0 else None
+    return steps_of(settings.machine).get(replace(settings, **usual))
 
 
 @functools.cache
@@ -137,32 +139,30 @@ def steps_of(machine: str) -> dict[Settings, Measured]:
         return {its: Measured(step, 0, step) for its, step in zip(posted, steps, strict=True)}
     # On a card Keras hands the LSTM to cuDNN.
     name, run = (OURS[0], {"device": "gpu", "kernel": "cudnn"}) if machine == OURS[1] else (machine, {})
-    if name not in stored.named():
+    if name not in machines.titles():
         return {}
-    run |= dict.fromkeys((*formulas.SIZES, "loop", "sentences"), stored.ANY)
+    run |= dict.fromkeys((*formulas.SIZES, "loop", "sentences"), ...)
     ways = {"optimizer": list(formulas.OPTIMIZERS), "frozen": [False, True], "allocator": list(choices.ALLOCATOR_NAMES)}
-    rows = stored.of(name).points(stack=choices.stack_names(), **run, **ways).dropna(subset="step_s")
-    found = {}
+    rows = lab.configurations(machines.titles()[name], stack=choices.stack_names(), **run, **ways)
+    rows, found = rows[~rows["disturbed"]].astype(dict.fromkeys(formulas.SIZES, int)), {}
     # Single steps are timed in each loop; those of the loop "steps" come last, and stay.
     for row in rows.sort_values("loop", kind="stable").to_dict("records"):
         if row["allocator"] in choices.allocators(machine, row["stack"]):
             its = Settings(machine=machine, **{name: row[name] for name in ("stack", *formulas.SIZES, *ways)})
-            step, mean = (Interval(*(row[f"{name}_s"] for name in names)) for names in stored.STATISTICS)
-            if row["disturbed"] == row["invocations"]:
-                step = mean = Interval(np.nan)
+            step, mean = (Interval(*(row[name] for name in names)) for names in points.STEPS.values())
             found[its] = Measured(step, row["runs"], mean)
     return found
 
 
 def misses(machine: str) -> list[tuple[float, Settings]]:
     """How many times as long as predicted each measured step of a machine took, and where: the worst miss first."""
-    found = [(_off(at, known.step), at) for at, known in steps_of(machine).items() if known.step.value > 0]
+    found = [(_off(at, known.step), at) for at, known in steps_of(machine).items()]
     return sorted(found, key=lambda one: -abs(math.log(one[0])))
 
 
 def _off(at: Settings, step: Interval) -> float:
     """How many times as long as predicted a step took."""
-    return step.value / prices_of(at).step_s(at.sizes.work())
+    return step.value / costs_of(at).step_s(at.sizes.work())
 
 
 def slow_without_vnni() -> dict[str, dict[str, str]]:
@@ -170,7 +170,7 @@ def slow_without_vnni() -> dict[str, dict[str, str]]:
     lacking = choices.without_vnni()
     found = {at: ratio for name in lacking for ratio, at in misses(name) if at.stack == choices.STACK}
     times = f"{min(found.values()):.1f} to {max(found.values()):.1f} times"
-    ran = ", ".join(sorted({stored.named()[at.machine]["title"] for at in found}))
+    ran = ", ".join(sorted({machines.titles()[at.machine] for at in found}))
     said = f"Without AVX512-VNNI, TensorFlow took {times} as long as predicted ({ran})."
     return {choices.STACK: dict.fromkeys([*lacking, choices.BY_RATES], said)}
 
@@ -193,27 +193,27 @@ def within(value: float, error: float) -> Interval:
     return around(value, (error, SURE), level=LEVEL)
 
 
-def prices_of(settings: Settings) -> Prices:
+def costs_of(settings: Settings) -> Costs:
     """The costs that the settings ask for."""
     if settings.machine == choices.BY_RATES:
         rates = Rates(settings.gflops * 1e9, settings.gbytes * 1e9)
-        return prices.of_rates("yours", rates, settings.stack, settings.allocator)
+        return costs.of_rates("yours", rates, settings.stack, settings.allocator)
     return on(settings.machine, settings.stack, settings.allocator)
 
 
 @functools.cache
-def on(machine: str, stack: str, allocator: str = USUAL) -> Prices:
+def on(machine: str, stack: str, allocator: str = USUAL) -> Costs:
     """Costs of a stack on one of our machines under an allocator, or on a device with a data sheet."""
-    if machine in stored.named():
-        return prices.of_rates(machine, prices.own_rates(machine), stack, allocator)
-    return prices.published(machine, stack, prices.kernel_of(stack, Rnn().work()))
+    if machine in machines.titles():
+        return costs.of_rates(machine, costs.own_rates(machine), stack, allocator)
+    return costs.published(machine, stack, costs.kernel_of(stack, Rnn().work()))
 
 
-def habits(stack: str, allocator: str = USUAL) -> Prices:
+def efficiencies(stack: str, allocator: str = USUAL) -> Costs:
     """A stack's efficiency factors as if they were costs: seconds of a step and of a launch, else times the least
     possible.
     """
-    found = prices.of_rates("any", unit := Rates(1.0, 1.0), stack, allocator)
+    found = costs.of_rates("any", unit := Rates(1.0, 1.0), stack, allocator)
     return replace(found, seconds={term: seconds / unit.least[term] for term, seconds in found.seconds.items()})
 
 
@@ -235,7 +235,7 @@ def _worthwhile(settings: Settings, epoch_s: float) -> dict[str, float]:
     here, factors = measured(settings), {}
     for change in choices.CHANGES:
         if other := changed(settings, change):
-            factor = epoch_s / _epoch_s(other, prices_of(other).parts(other.sizes.work()))
+            factor = epoch_s / _epoch_s(other, costs_of(other).parts(other.sizes.work()))
             known = here and measured(other)
             if here and known:
                 factor *= _off(settings, here.mean) / _off(other, known.mean)

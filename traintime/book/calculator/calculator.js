@@ -1,4 +1,4 @@
-// The page's own part: fields, answer, link. What is computed comes from Python: `work`, `parts`, `priced`, `peak`,
+// The page's own part: fields, answer, link. What is computed comes from Python: `work`, `parts`, `costed`, `peak`,
 // `steps` and `epoch` are printed from its formulas (formulas.py) and stand above, as does curves.js; the numbers are
 // in calculator-data.
 const DATA = JSON.parse(document.getElementById("calculator-data").textContent);
@@ -23,14 +23,13 @@ const scaled = ({value, low, high}, factor) => ({value: value * factor, low: low
 
 // Costs by allocator.
 function costsOf({machine, stack, gflops, gbytes}) {
-  if (machine !== BY_RATES) return DATA.prices[machine][stack];
+  if (machine !== BY_RATES) return DATA.costs[machine][stack];
   const rates = {flops: gflops * 1e9, bytes: gbytes * 1e9};
-  const costs = ([name, {seconds, error}]) => [name, {seconds: priced(seconds, rates), error}];
-  return Object.fromEntries(Object.entries(DATA.habits[stack]).map(costs));
+  const costs = ([name, {seconds, error}]) => [name, {seconds: costed(seconds, rates), error}];
+  return Object.fromEntries(Object.entries(DATA.efficiencies[stack]).map(costs));
 }
 
-// The step with these settings as it was measured, s: undefined where nobody did, without a value where each run was
-// disturbed.
+// The step with these settings as it was measured, s: undefined where nobody did.
 function measured(settings) {
   const row = rowsOf(settings).find(([sizes, how, allocator]) => how === way(settings) &&
     allocator === settings.allocator && DATA.sizes.every((name, place) => sizes[place] === settings[name]));
@@ -42,15 +41,15 @@ const rowsOf = ({machine, stack}) => DATA.measured[machine]?.[stack] ?? [];
 const fromMeasured = ({measured, step}, predicted) => scaled(measured.mean, predicted.value / step.value);
 
 function answer(settings, withChanges = true) {
-  const prices = costsOf(settings)[settings.allocator], held = DATA.holdings[settings.stack], how = way(settings);
-  const done = work[how](settings), each = parts(done, prices.seconds), count = steps(settings);
+  const costs = costsOf(settings)[settings.allocator], held = DATA.holdings[settings.stack], how = way(settings);
+  const done = work[how](settings), each = parts(done, costs.seconds), count = steps(settings);
   const ofPart = (part) => TERMS.reduce((sum, name) => sum + (DATA.terms[name] === part ? each[name] : 0), 0);
   const by = Object.fromEntries(PARTS.map((part) => [part, ofPart(part)]));
-  const inAll = within(epoch(each, settings), prices.error);
+  const inAll = within(epoch(each, settings), costs.error);
   // A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
   const idle = DATA.machines[settings.machine].card ? DATA.context : held.idle;
   const found = {
-    step: within(TERMS.reduce((sum, name) => sum + each[name], 0), prices.error),
+    step: within(TERMS.reduce((sum, name) => sum + each[name], 0), costs.error),
     epoch: inAll,
     total: scaled(inAll, settings.epochs),
     peak: within(peak(done, {...held, idle, copies: held.copies[how]}), held.error),
@@ -58,7 +57,7 @@ function answer(settings, withChanges = true) {
     parts: by,
     work: done,
     limit: PARTS.reduce((most, name) => (by[name] > by[most] ? name : most)),
-    error: prices.error,
+    error: costs.error,
     measured: measured(settings),
   };
   if (withChanges) found.changes = worthwhile(settings, found);
@@ -86,7 +85,7 @@ function worthwhile(settings, found) {
     .map((change) => ({change, settings: changed(settings, change)}))
     .filter((each) => each.settings)
     .map((each) => {
-      const there = answer(each.settings, false), known = found.measured?.value > 0 && there.measured?.value > 0;
+      const there = answer(each.settings, false), known = found.measured && there.measured;
       return {...each, known, factor: lasts(found, known) / lasts(there, known)};
     })
     .filter((each) => each.factor >= DATA.worth)
@@ -259,7 +258,7 @@ function update() {
 }
 
 function showAnswer(settings, found) {
-  const texts = {}, first = {}, known = found.measured?.value && found.measured;
+  const texts = {}, first = {}, known = found.measured;
   for (const name of ["step", "epoch", "total", "peak"]) {
     const units = name === "peak" ? DATA.bytes : DATA.seconds, to = calculator.querySelector(`[data-answer="${name}"]`);
     const predicted = found[name], inWords = shown(predicted.value, units);
@@ -287,7 +286,6 @@ function showAnswer(settings, found) {
 // Where nothing was measured, and where the predictions for this machine and stack were worst.
 function knownOf({machine, stack, ...others}, {measured}) {
   const slow = DATA.without_vnni[stack]?.[machine], parts = slow ? [`${slow} `] : [], miss = DATA.misses[machine]?.[stack];
-  if (measured && !measured.value) parts.push("These sizes were measured there only while others kept the machine busy. ");
   if (!measured && machine !== BY_RATES) parts.push("Nobody measured these sizes there. ");
   if (miss) {
     const link = element("a", {href: hashOf({machine, stack, ...others, ...miss.at})}, miss.where);

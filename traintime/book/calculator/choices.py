@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from traintime.book import stored
 from traintime.book.calculator.formulas import OPTIMIZERS
 from traintime.explain import memory
 from traintime.measuring import stacks
-from traintime.predict import prices
+from traintime.predict import costs
 from traintime.predict.cards import OURS
-from traintime.predict.prices import KEEPS, USUAL
+from traintime.predict.costs import KEEPS, USUAL
+from traintime.store import machines as known
 from traintime.workloads.base import BY_ROW
 from traintime.workloads.rnn import Rnn
 
@@ -113,48 +113,48 @@ class Machine:
 def machines() -> dict[str, Machine]:
     """Machines whose processor we measured, then devices with a data sheet, our own card first."""
     found, (with_card, own_card) = {}, OURS
-    titles = {name: row["title"][0].upper() + row["title"][1:] for name, row in stored.named().items()}
+    titles = {name: title[0].upper() + title[1:] for name, title in known.titles().items()}
     for name in (name for name in titles if name != with_card):
-        described, rates = stored.described(name), prices.own_rates(name)
+        described, rates = known.described(name), costs.own_rates(name)
         about = (
-            f"{described['cpu']}, {described['cores']} cores. It reached {rates.flops / 1e9:.0f} billion operations "
+            f"{described.cpu}, {described.cores} cores. It reached {rates.flops / 1e9:.0f} billion operations "
             f"and {rates.bytes / 1e9:.0f} GB a second."
         )
-        title = f"{titles[name]} ({described['cpu'].replace('(R)', '')}, {described['cores']} cores)"
-        found[name] = Machine(name, title, about, described["memory_bytes"])
+        title = f"{titles[name]} ({described.cpu.replace('(R)', '')}, {described.cores} cores)"
+        found[name] = Machine(name, title, about, described.memory_bytes)
     for device in sorted(devices(), key=lambda name: name != own_card):
-        card, of_processors = prices.is_card(device), "efficiency factors that the software showed on processors"
-        what, costs = ("GPU", "costs fitted to times on cards") if card else ("processor", of_processors)
+        card, of_processors = costs.is_card(device), "efficiency factors that the software showed on processors"
+        what, by = ("GPU", "costs fitted to times on cards") if card else ("processor", of_processors)
         title = f"{titles[with_card]}, {device}" if device == own_card else device
-        about = f"Predicted from its data sheet, with {costs}."
+        about = f"Predicted from its data sheet, with {by}."
         found[device] = Machine(device, f"{title} ({what}, by its data sheet)", about, card=card)
     return found
 
 
 def without_vnni() -> list[str]:
     """Processors without the instructions for which today's TensorFlow turns oneDNN on (AVX512-VNNI, AVX-VNNI)."""
-    has = {name: stored.described(name)["instruction_sets"] for name in stored.named() if name != OURS[0]}
+    has = {name: known.described(name).instruction_sets for name in known.titles() if name != OURS[0]}
     return [name for name in machines() if name in WITHOUT_VNNI or (name in has and not {*has[name]} & VNNI)]
 
 
 def devices() -> list[str]:
     """Devices whose data sheet gives operations and bytes a second."""
-    has = prices.sheets().groupby("device", sort=False)["name"].agg(set)
+    has = costs.sheets().groupby("device", sort=False)["name"].agg(set)
     return [device for device, names in has.items() if names >= {"float32 peak", "bandwidth peak"}]
 
 
 @functools.cache
 def stack_names() -> list[str]:
     """Stacks whose efficiency factors and memory model are known, the newest first, and of these the usual one."""
-    known = set(prices.known()) & set(memory.stacks())
+    known = set(costs.known()) & set(memory.stacks())
     years = {name: int(name[:4]) if name[:4].isdigit() else 0 for name in known}
     return sorted(known, key=lambda name: (-years[name], name != STACK, name))
 
 
 def allocators(machine: str, stack: str) -> list[str]:
     """The allocators under which a stack's costs are known on a machine, the usual one first."""
-    by_rates = machine in stored.named() or machine == BY_RATES
-    return [USUAL, KEEPS] if by_rates and stack in prices.known(KEEPS) else [USUAL]
+    by_rates = machine in known.titles() or machine == BY_RATES
+    return [USUAL, KEEPS] if by_rates and stack in costs.known(KEEPS) else [USUAL]
 
 
 def with_deferred() -> list[str]:

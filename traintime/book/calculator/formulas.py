@@ -12,7 +12,7 @@ import sympy
 
 from traintime.explain.memory import MemoryModel
 from traintime.explain.terms import TERMS
-from traintime.predict.prices import FIXED, Rates
+from traintime.predict.costs import FIXED, Rates
 from traintime.workloads.base import Work
 from traintime.workloads.rnn import Rnn
 
@@ -43,7 +43,7 @@ def parts() -> Expressions:
     return {name: sympy.Symbol(name) * amount for name, amount in amounts.items()}
 
 
-def priced() -> Expressions:
+def costed() -> Expressions:
     """Costs by term, in a stack's efficiency factors, which have the terms' names, and a device's rates: flops,
     bytes.
     """
@@ -81,8 +81,8 @@ def epoch() -> sympy.Expr:
 def javascript() -> str:
     """Constants of JavaScript, each a function of objects whose properties have the names above.
 
-    `work[way](sizes)`: fields of Work; `parts(work, prices)`: seconds by term; `priced(habits, rates)`: costs by term;
-    `peak(work, held)`: bytes; `steps(settings)`: a number; `epoch(parts, settings)`: seconds.
+    `work[way](sizes)`: fields of Work; `parts(work, costs)`: seconds by term; `costed(efficiencies, rates)`: costs by
+    term; `peak(work, held)`: bytes; `steps(settings)`: a number; `epoch(parts, settings)`: seconds.
     """
     of_work, of_rates = [each.name for each in fields(Work)], [each.name for each in fields(Rates)]
     of_held = [each.name for each in fields(MemoryModel)]
@@ -90,7 +90,7 @@ def javascript() -> str:
     lines += [f'  "{name}": {_function(work(*way), SIZES)},' for name, way in WAYS.items()]
     lines += ["};"]
     lines += [f"const parts = {_function(parts(), of_work, TERMS)};"]
-    lines += [f"const priced = {_function(priced(), TERMS, of_rates)};"]
+    lines += [f"const costed = {_function(costed(), TERMS, of_rates)};"]
     lines += [f"const peak = {_function(peak(), of_work, of_held)};"]
     lines += [f"const steps = {_function(steps(), ('sentences', 'batch'))};"]
     lines += [f"const epoch = {_function(epoch(), TERMS, ('sentences', 'batch'))};"]

@@ -5,19 +5,20 @@ every size that it is multiplied by, as sympy expands the formula. The data lie 
 paper and in JupyterLab nothing of the figure is shown.
 """
 
+import functools
 import html
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import sympy
 from IPython.display import HTML
 
-from traintime.book import stored
-from traintime.book.chapters import fused, one_formula
-from traintime.book.stored import Measurements
+from traintime import lab
+from traintime.explain import formula as formulas
 from traintime.explain.formula import SIZES, B, Fit, Formula, L
 from traintime.workloads.rnn import Rnn
 
@@ -57,21 +58,35 @@ LSTM = Kind(
 )
 
 
-def classifier(book: Measurements, against: str, formula: str = CLASSIFIER.formula) -> HTML:
+def classifier(machine: str, against: str, formula: str = CLASSIFIER.formula) -> HTML:
     """The 2017 post's classifier on a machine, a line a stack, against a size: "vocabulary", "batch" or "length"."""
-    points = one_formula.usual(book)
-    lines = {stack: (points[stack], fit) for stack, fit in one_formula.straight(book).items()}
-    return figure(replace(CLASSIFIER, formula=formula), lines, against, book.title)
+    return figure(replace(CLASSIFIER, formula=formula), fitted(machine), against, machine)
 
 
-def lstm(book: Measurements) -> HTML:
-    """One LSTM on a machine, the loop and the fused kernel of each stack, a line each, against the time steps."""
-    points = fused.lstm_points(book).dropna(subset="step_s").query("how in @fused.SHOWN")
-    lines = {
-        f"{stack}, {how}": (stored.chosen(points, stack=stack, how=how), fit)
-        for (stack, how), fit in book.lines(points, POSITIONS).items()
+@functools.cache
+def fitted(machine: str) -> dict[str, tuple[pd.DataFrame, Fit]]:
+    """Each stack's steps of the classifier on a machine, and the sum of four costs fitted to them, as in chapter 14.
+
+    A cost needs three values of its size, and a fit two steps more than costs.
+    """
+    steps = lab.configurations(machine, **dict.fromkeys(CLASSIFIER.sizes, ...))
+    steps = steps.astype(dict.fromkeys(CLASSIFIER.sizes, int))
+    lines = {}
+    for stack, rows in steps.groupby("stack"):
+        rows = formulas.varied(rows)
+        shape, seconds = formulas.shape(rows), rows["step_s"].to_numpy()
+        if "b" in shape.terms and len(rows) >= len(shape.terms) + 2:
+            lines[stack] = rows, formulas.fit(shape, rows, seconds, seconds[None])
+    return lines
+
+
+def lstm(lines: Mapping[str, tuple[pd.DataFrame, Mapping[str, float]]], title: str) -> HTML:
+    """One LSTM on a machine, a line each, against the time steps: points as in `figure`; costs a, l and c, s."""
+    fits = {
+        name: (rows, Fit(POSITIONS, {cost: costs[cost] for cost in POSITIONS.terms}, pd.DataFrame(), np.array([])))
+        for name, (rows, costs) in lines.items()
     }
-    return figure(LSTM, lines, "length", book.title)
+    return figure(LSTM, fits, "length", title)
 
 
 def figure(kind: Kind, lines: Lines, against: str, title: str) -> HTML:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from traintime import lab
-from traintime.book import markup, stored
+from traintime.book import markup
 from traintime.book.calculator import choices, formulas
 from traintime.book.calculator.answer import (
     LEVEL,
@@ -19,7 +19,7 @@ from traintime.book.calculator.answer import (
     Settings,
     Z,
     answer,
-    habits,
+    efficiencies,
     misses,
     on,
     slow_without_vnni,
@@ -34,7 +34,8 @@ from traintime.explain.statistics import Interval
 from traintime.explain.terms import PARTS, TERMS
 from traintime.predict import advice
 from traintime.predict.cards import THE_DOCUMENTS
-from traintime.predict.prices import REACHED, Prices
+from traintime.predict.costs import REACHED, Costs
+from traintime.store import machines
 from traintime.workloads.rnn import Rnn
 
 HERE = Path(__file__).parent
@@ -85,7 +86,7 @@ def milliseconds(known: Measured) -> str:
 @functools.cache
 def data() -> dict[str, Any]:
     """All that the script computes with and that is no formula."""
-    machines, names = choices.machines(), choices.stack_names()
+    offered, names = choices.machines(), choices.stack_names()
     reached = (
         "Give what your machine reaches, not what its data sheet promises: of that we take "
         f"{_percent(REACHED['float32 peak'])} for arithmetic and {_percent(REACHED['bandwidth peak'])} for memory. "
@@ -103,17 +104,19 @@ def data() -> dict[str, Any]:
         "worth": choices.WORTH,
         "level": LEVEL,
         "z": Z,
-        "machines": {name: asdict(machine) for name, machine in (machines | {other.name: other}).items()},
+        "machines": {name: asdict(machine) for name, machine in (offered | {other.name: other}).items()},
         "deferred": choices.with_deferred(),
         "deferred_above": advice.DEFERRED_ABOVE,
-        "prices": {
-            machine: {stack: _prices_under(functools.partial(on, machine, stack), machine, stack) for stack in names}
-            for machine in machines
+        "costs": {
+            machine: {stack: _costs_under(functools.partial(on, machine, stack), machine, stack) for stack in names}
+            for machine in offered
         },
-        "habits": {stack: _prices_under(functools.partial(habits, stack), choices.BY_RATES, stack) for stack in names},
+        "efficiencies": {
+            stack: _costs_under(functools.partial(efficiencies, stack), choices.BY_RATES, stack) for stack in names
+        },
         "sizes": formulas.SIZES,
-        "measured": {machine: _measured(machine) for machine in machines},
-        "misses": {machine: _misses(machine) for machine in machines},
+        "measured": {machine: _measured(machine) for machine in offered},
+        "misses": {machine: _misses(machine) for machine in offered},
         "without_vnni": slow_without_vnni(),
         "holdings": {stack: _held(stack) for stack in names},
         "seconds": SECONDS,
@@ -122,7 +125,7 @@ def data() -> dict[str, Any]:
     }
 
 
-def _prices_under(under: Callable[[str], Prices], machine: str, stack: str) -> dict[str, Any]:
+def _costs_under(under: Callable[[str], Costs], machine: str, stack: str) -> dict[str, Any]:
     """Costs by allocator."""
     found = {allocator: under(allocator) for allocator in choices.allocators(machine, stack)}
     return {allocator: {"seconds": dict(its.seconds), "error": its.error} for allocator, its in found.items()}
@@ -130,7 +133,7 @@ def _prices_under(under: Callable[[str], Prices], machine: str, stack: str) -> d
 
 def _measured(machine: str) -> dict[str, list[list[Any]]]:
     """The classifier's steps on a machine, by stack: sizes, way to train, allocator, step with its interval (s; None
-    without one, and no step where each run was disturbed), runs, mean step with its interval.
+    without one), runs, mean step with its interval.
     """
     found: dict[str, list[list[Any]]] = {}
     for its, known in steps_of(machine).items():
@@ -206,7 +209,7 @@ def values() -> dict[str, str]:
         "calculator_epoch": between(first.epoch),
         "calculator_memory": between(first.peak, BYTES),
         "calculator_formula": f"$$\n\\small\\begin{{aligned}}\n{aligned}\n\\end{{aligned}}\n$$",
-        "calculator_machine": stored.named()[Settings().machine]["title"],
+        "calculator_machine": machines.titles()[Settings().machine],
         "calculator_level": _percent(LEVEL),
         "calculator_stacks": str(len(choices.stack_names())),
     }
@@ -235,7 +238,7 @@ def _calculator() -> str:
 def _two_steps() -> str:
     """Hours from the step times at two batch sizes: a form that starts with the front page's example."""
     batches = {"small": 32, "batch": 128, "large": 1024}
-    swept = lab.runs(stored.of().title, stack="2026-tensorflow", batch=list(batches.values()))
+    swept = lab.runs(machines.titles()[machines.reference()], stack="2026-tensorflow", batch=list(batches.values()))
     step = lab.steps(swept, "batch", "step_s").iloc[0] * 1e3
     usual = {"one": f"{step[batches['small']]:.1f}", "two": f"{step[batches['large']]:.1f}"}
     usual |= {name: str(size) for name, size in batches.items()}
@@ -248,7 +251,7 @@ def _two_steps() -> str:
 def _places() -> dict[str, str]:
     """What replaces each comment in calculator.html."""
     numbers = {name: _number(number) for name, number in choices.NUMBERS.items()}
-    machines = {name: each["title"] for name, each in data()["machines"].items()}
+    offered = {name: each["title"] for name, each in data()["machines"].items()}
     model, training = ("vocabulary", "embedding", "units", "length"), ("batch", "sentences", "epochs")
     return {
         "worst": _worst(),
@@ -256,7 +259,7 @@ def _places() -> dict[str, str]:
         "training": "\n".join(numbers[name] for name in training),
         "rates": "\n".join(numbers[number.name] for number in choices.RATES),
         "optimizers": _options(choices.OPTIMIZER_NAMES, "adam"),
-        "machines": _options(machines, Settings().machine),
+        "machines": _options(offered, Settings().machine),
         "stacks": _options({name: name for name in choices.stack_names()}, choices.STACK),
         "allocators": _options(choices.ALLOCATOR_NAMES, Settings().allocator),
         "curves": "\n".join(f'<div class="calculator-curve" data-curve="{name}"></div>' for name in choices.CURVES),

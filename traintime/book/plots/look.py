@@ -49,9 +49,8 @@ WAY = {
     "tcmalloc": {"color": PALETTE[0], "linestyle": "--"},
 }
 # A way of running one LSTM.
-OF_WAY = {"loop": PALETTE[7], "fused kernel": PALETTE[0], "RNN(LSTMCell)": PALETTE[1], "unrolled": PALETTE[3]}
-OF_WAY |= {"loop, all gates at once": PALETTE[5], "loop, gate by gate": PALETTE[9], "loop, compiled": PALETTE[4]}
-OF_WAY |= {"loop, inputs taken apart": PALETTE[2]}
+OF_WAY = {"loop": PALETTE[7], "fused kernel": PALETTE[0], "RNN(LSTMCell)": PALETTE[1]}
+OF_WAY |= {"loop, compiled": PALETTE[4], "loop, inputs taken apart": PALETTE[2]}
 WIDTH = 4.8  # inches
 ROUND = [digit * 10.0**power for power in range(-4, 7) for digit in (1, 2, 5)]
 Looks = dict[Any, dict[str, Any]]  # of each stack, way or whatever has a line, marker or part of its own

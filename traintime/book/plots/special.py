@@ -1,94 +1,16 @@
-"""Figures of one kind each: the 2017 post's tables, a machine's runs, and drawings."""
+"""Figures of one kind each: a machine's runs, and drawings."""
 
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
 from IPython.display import SVG
 from matplotlib.figure import Figure
 
 from traintime import paths
-from traintime.book.plots.lines import label_ends
-from traintime.book.plots.look import DEVICE, PALETTE, PART, SOURCE, log_axis, sheet
-from traintime.explain.formula import Fit
+from traintime.book.plots.look import PART, sheet
 
-PAUSE_H = 1.0  # hours between two runs that a figure marks
 DRAWINGS = paths.FIGURES / "drawings"
 Piece = tuple[float, str, str]  # how long, which part of a step, what is written in it
-
-
-def document_tables(s0: pd.DataFrame, fits: dict[str, Fit]) -> Figure:
-    """The twelve cells of the 2017 post's tables as milliseconds a step, with the sum fitted to each device's six.
-
-    fits: device -> the formula with three terms.
-    """
-    figure, axes = sheet(3.0, across=2)
-    usual = {"vocabulary": 280_000, "batch": 100}
-    labels = {"vocabulary": "vocabulary (rows),\nbatch 100", "batch": "batch (sentences),\n280K rows"}
-    for axis, (sweep, label) in zip(axes, labels.items(), strict=True):
-        cells = s0[s0["sweep"] == sweep]
-        along = np.geomspace(cells[sweep].min() / 4, cells[sweep].max() * 1.5, 80)
-        for device, rows in cells.groupby("device"):
-            line = fits[device].predict(pd.DataFrame(usual | {sweep: along})) * 1e3
-            axis.plot(along, line, color=DEVICE[device], alpha=0.7)
-            look = {"color": DEVICE[device], "marker": SOURCE["document"], "linestyle": "none"}
-            axis.errorbar(rows[sweep], rows["step_s"] * 1e3, rows["half_step_s"] * 1e3, **look)
-            start = {"xytext": (0, 7), "textcoords": "offset points", "color": DEVICE[device]}
-            axis.annotate(device, (along[0], line[0]), **start)
-        log_axis(axis, "x", along, cells[sweep])
-        axis.set_xlabel(label)
-    log_axis(axes[0], "y", [50, *(s0["step_s"] * 1.3e3)])
-    axes[0].set_ylabel("time per step (ms)")
-    return figure
-
-
-def length_band(bounds: pd.DataFrame) -> Figure:
-    """The lost table as far as the others tell it: time of an epoch against sentence length, between two bounds.
-
-    bounds: index length, columns low_s, high_s.
-    """
-    figure, (axis,) = sheet(3.2)
-    lengths, colour = bounds.index.to_numpy(), DEVICE["GPU"]
-    at = int(np.argmin(np.abs(lengths - 25)))
-    proportional = bounds["low_s"].iloc[at] * lengths / lengths[at]
-    log_axis(axis, "x", lengths, lengths)
-    log_axis(axis, "y", [*bounds["high_s"], *proportional])
-    axis.fill_between(lengths, bounds["low_s"], bounds["high_s"], color=colour, alpha=0.25)
-    curves = {
-        "only the sentences'\ncost grows": (bounds["low_s"].to_numpy(), {"color": colour}),
-        "the overhead\ngrows, too": (bounds["high_s"].to_numpy(), {"color": colour}),
-        "proportional time": (proportional, {"color": "0.3", "linestyle": "--"}),
-    }
-    for seconds, look in curves.values():
-        axis.plot(lengths, seconds, **look)
-    label_ends(axis, [(lengths[-1], seconds[-1], name, look["color"]) for name, (seconds, look) in curves.items()])
-    axis.set(xlabel="sentence length (tokens)", ylabel="one epoch (s)")
-    return figure
-
-
-def sentinel(runs: pd.DataFrame) -> Figure:
-    """Mean step of each run of the sentinel in the order of time, with what its own steps say of its error.
-
-    runs: columns hours (since the first run), step_s, error_s (the standard error by the steps inside the run), a row
-    for each run. Between two runs that are an hour or more apart there is a line; above, the hours of each group.
-    """
-    figure, (axis,) = sheet(3.1)
-    look = {"marker": SOURCE["stored"], "markersize": 4, "linestyle": "none", "color": PALETTE[0], "alpha": 0.8}
-    number = pd.RangeIndex(1, len(runs) + 1)
-    axis.errorbar(number, runs["step_s"] * 1e3, yerr=2e3 * runs["error_s"], elinewidth=1.3, capsize=0, **look)
-    group = runs["hours"].diff().gt(PAUSE_H).cumsum().to_numpy()
-    for each in range(group[-1] + 1):
-        places, hours = number[group == each], runs["hours"][group == each]
-        if each:
-            axis.axvline(places[0] - 0.5, color="0.4", linewidth=0.9, linestyle=":")
-        if len(places) > 2:
-            ends = dict.fromkeys((f"{hours.min():.0f}", f"{hours.max():.0f}"))
-            place = {"xycoords": ("data", "axes fraction"), "ha": "center", "fontsize": 9}
-            axis.annotate(f"hour {' to '.join(ends)}", (np.mean(places), 1.01), **place)
-    axis.set(xlim=(0, len(runs) + 1), ylabel="mean step of a run (ms)")
-    figure.supxlabel("run, in the order of time (dotted: a pause of an hour or more)")
-    return figure
 
 
 def drawing(name: str) -> SVG:

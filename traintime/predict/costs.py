@@ -27,7 +27,7 @@ from traintime.store import derived
 from traintime.workloads.base import BY_ROW, Work
 
 ERRORS = ["error", "kinds", "elsewhere"]
-FEWEST = 12  # points that a stack's habits may be fitted to
+FEWEST = 12  # points that a stack's efficiencies may be fitted to
 # Of a published peak, what programs are taken to reach where nobody measured it. Bandwidth: a K40m's 203 of 288 GB/s
 # (data/external/hardware.csv). Operations: large square products come near the peak on every device.
 REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
@@ -59,7 +59,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Prices:
+class Costs:
     """Seconds a unit of each term of the formula (explain.formula.STEP), and how far off they are for a model unseen.
 
     of: whose they are; seconds: term -> s a launch, an operation, a byte; "overhead": s a step; error: standard
@@ -115,25 +115,25 @@ def rms(errors: Array) -> float:
 
 
 @functools.cache
-def habits(allocator: str = USUAL) -> pd.DataFrame:
+def efficiencies(allocator: str = USUAL) -> pd.DataFrame:
     """The derived table of the efficiency factors under an allocator, by stack and term."""
-    rows = derived.read("habits")
+    rows = derived.read("efficiencies")
     return rows[rows["allocator"] == allocator].drop(columns="allocator").set_index(["stack", "term"])
 
 
 def known(allocator: str = USUAL) -> list[str]:
     """The stacks whose efficiency factors under this allocator are known."""
-    return list(habits(allocator).index.get_level_values("stack").unique())
+    return list(efficiencies(allocator).index.get_level_values("stack").unique())
 
 
 def repeat(stack: str) -> float:
     """Run-to-run error of a stack, standard deviation of a logarithm; the largest of all where it is not known."""
-    each = habits()["repeat"].groupby("stack").first()
+    each = efficiencies()["repeat"].groupby("stack").first()
     return float(each.get(stack, each.max()))
 
 
 @functools.cache
-def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Prices:
+def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Costs:
     """Costs of a device of which its rates are known: the stack's efficiency factors there.
 
     Its error is the largest of three: of points, of kinds of models, and of machines that the efficiency factors have
@@ -145,11 +145,11 @@ def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Pri
     if stack not in known(allocator):
         remedy = f"It is known of: {', '.join(known(allocator))}." if known(allocator) else f"Take {USUAL} or {KEEPS}."
         raise InputError("allocator", allocator, f"was not measured with {stack}", remedy)
-    rows, usual = habits(allocator).loc[stack], habits().groupby("stack")[ERRORS].first()
+    rows, usual = efficiencies(allocator).loc[stack], efficiencies().groupby("stack")[ERRORS].first()
     error = rows[ERRORS].iloc[0].fillna(usual.loc[stack]).fillna(usual.median()).max()
     under = "" if allocator == USUAL else f" under {allocator}"
-    seconds = {term: float(rows["habit"][term]) * least for term, least in rates.least.items()}
-    return Prices(f"{stack} on {name}{under}", seconds, float(error))
+    seconds = {term: float(rows["efficiency"][term]) * least for term, least in rates.least.items()}
+    return Costs(f"{stack} on {name}{under}", seconds, float(error))
 
 
 @functools.cache
@@ -164,25 +164,19 @@ def sheet(device: str) -> "pd.Series[float]":
     return rows[rows["device"] == device].set_index("name")["value"].astype(float)
 
 
-def devices(name: str) -> list[str]:
-    """The devices with a data sheet that a name means: the one of this name, else all whose names begin with it
-    ("h2": H200-SXM; "a100": three). Raises InputError where there is none.
+def one_device(name: str) -> str:
+    """The device with a data sheet that a name means: the one of this name, else the one whose name begins with it
+    ("h2": H200-SXM). Raises InputError where there is none, or several.
     """
     known = sorted(sheets()["device"].unique(), key=str.lower)
     meant = [device for device in known if device.lower() == name.lower()]
     meant = meant or [device for device in known if name and device.lower().startswith(name.lower())]
     if not meant:
         raise unknown("device", name, known)
-    return meant
-
-
-def one_device(name: str) -> str:
-    """The one device with a data sheet that a name means. Raises InputError where there is none, or several."""
-    first, *others = devices(name)
-    if others:
-        remedy = "Name one of them; by a model's sizes, traintime estimate --on answers for each."
-        raise InputError("device", name, f"may be {', '.join([first, *others[:-1]])} or {others[-1]}", remedy)
-    return first
+    if len(meant) > 1:
+        problem = f"may be {', '.join(meant[:-1])} or {meant[-1]}"
+        raise InputError("device", name, problem, "Name one of them.")
+    return meant[0]
 
 
 def is_card(device: str) -> bool:
@@ -224,7 +218,7 @@ def kernel_of(stack: str, work: Work, convolutions: bool = False) -> str:
 
 
 @functools.cache
-def published(device: str, stack: str, kernel: str = "matmul") -> Prices:
+def published(device: str, stack: str, kernel: str = "matmul") -> Costs:
     """Costs from a device's data sheet: on a processor with the stack's efficiency factors, on a card with the costs
     that fit what others timed on cards. kernel: what computes the model's products on a card (kernel_of).
 
@@ -237,7 +231,7 @@ def published(device: str, stack: str, kernel: str = "matmul") -> Prices:
         raise unknown("stack", stack, known())
     costs, terms = card_costs(), on_card(device, stack, kernel)
     seconds = {term: float(costs[factor]) * least for term, (factor, least) in terms.items()}
-    return Prices(f"{stack} on {device}", dict.fromkeys(TERMS, 0.0) | seconds, float(costs["error"]))
+    return Costs(f"{stack} on {device}", dict.fromkeys(TERMS, 0.0) | seconds, float(costs["error"]))
 
 
 def card_costs() -> "pd.Series[float]":

@@ -1,0 +1,43 @@
+"""Numbers where they are read: expressions in the text of a chapter or a page."""
+
+import nbformat
+import pytest
+
+from traintime.book import numbers
+
+
+@pytest.mark.parametrize("look", [lambda: {}["missing"], lambda: [][0], lambda: float("nan")])
+def test_what_is_not_there_was_not_measured(look):
+    assert numbers.or_not_measured(look) == numbers.NOT_MEASURED
+
+
+def notebook(text, code="book = 1"):
+    cells = [nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell(code)]
+    cells[1].metadata["mystnb"] = {"figure": {"caption": "It is {eval}`book + 1`."}}
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+def test_numbers_of_a_text_and_of_a_caption_are_filled_in():
+    made = notebook("It takes {eval}`book` and {eval}`f'{book:.0%}'`.")
+    assert numbers.named(made) == ["book", "f'{book:.0%}'", "book + 1"]
+    numbers.fill_in(made, numbers.evaluated(numbers.named(made), {"book": 1}))
+    assert numbers.texts(made) == ["It takes 1 and 100\u00a0%.", "It is 2."]
+
+
+@pytest.mark.parametrize("wrong", ["boook", "book.most", "book +"])
+def test_a_number_that_names_nothing_fails_with_its_expression(wrong):
+    with pytest.raises(RuntimeError, match=r"the text names .*Correct it in the notebook"):
+        numbers.evaluated([wrong], {"book": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [("{eval}`machine`", []), ("{eval}`mashine.most`", ["mashine"]), ("{eval}`[one for one in machine]`", [])],
+)
+def test_a_mistyped_name_is_found_without_running_anything(tmp_path, text, missing):
+    chapter, page = tmp_path / "one.ipynb", tmp_path / "one.md"
+    nbformat.write(notebook(text, "machine = 'machine B'\nbook = 1"), chapter)
+    page.write_text(text)
+    for source in (chapter, page):
+        found = numbers.unknown(source)
+        assert [line.split(" names ")[1].split(",")[0] for line in found] == missing
