@@ -3,7 +3,7 @@
     swept = runs("machine B", vocabulary=280_000, batch=[128, 1024])     a row per run
     steps(swept, "batch")                                                seconds per step: a row per stack
     gain = interval(same_rounds(swept, "batch"), "batch", lambda t: 8 * t[128] / t[1024])
-    judge("05.2", "1,024 sentences are faster than 128.", between(gain, 1, 8))
+    judge("batch-size.2", "1,024 sentences are faster than 128.", between(gain, 1, 8))
     time_step(model, x, y)                                               seconds per step, here
 
 The stored runs are data/derived/runs.csv, which `make derived` makes of all measurement files. A folder of your own

@@ -233,10 +233,10 @@ def test_two_verdicts_at_once_hold_where_each_does(other, both):
 def test_a_verdict_is_shown_and_kept(monkeypatch):
     shown = []
     monkeypatch.setattr(lab, "display", lambda data, raw: shown.append(data))
-    judge("05.2", "Larger is faster.", Verdict(True, "numpy 3"), "S0, C3")
+    judge("batch-size.2", "Larger is faster.", Verdict(True, "numpy 3"), "S0, C3")
     assert shown[0]["text/markdown"] == "**holds**: Larger is faster. (numpy 3)"
     kept = {
-        "claim": "05.2",
+        "claim": "batch-size.2",
         "sentence": "Larger is faster.",
         "source": "S0, C3",
         "on": "",

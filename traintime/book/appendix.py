@@ -118,10 +118,12 @@ def _link(label: str) -> str:
 
 
 def every_verdict() -> str:
-    """All our claims on all machines, as CSV: label, sentence, source, machine, verdict, figure."""
-    heads = ["claim", "sentence", "source", "machine", "verdict", "figure"]
+    """All our claims on all machines, as CSV: label, the label that it once had, sentence, source, machine, verdict,
+    figure.
+    """
+    heads, once = ["claim", "once", "sentence", "source", "machine", "verdict", "figure"], verdicts.once()
     rows = [
-        [claim.label, claim.sentence, claim.source, one.title, one.verdict, one.figure]
+        [claim.label, once.get(claim.label, ""), claim.sentence, claim.source, one.title, one.verdict, one.figure]
         for claim in verdicts.claims().values()
         for one in verdicts.every(claim.label)
     ]

@@ -77,7 +77,7 @@ def pdf_command() -> None:
 
 
 @app.command("judge")
-def judge_command(label: Annotated[str, typer.Argument(help="A claim's number, such as 03.6.")]) -> None:
+def judge_command(label: Annotated[str, typer.Argument(help="A claim's label, such as vocabulary.6.")]) -> None:
     """Judge one claim on every stored machine, now."""
     from traintime.book import verdicts
 

@@ -16,7 +16,7 @@ class Prediction:
     registered: when it was committed; dated_by: what that rests on, the "commit" in this history, or its "own word"
     where that commit is not in it; sweep: what was to decide it; measured_from: when that sweep's first invocation
     started, "" where it has not been read off; claims: labels of the claims that decide, one with "!" where its claim
-    says the contrary; note: what the claims do not tell, without figures.
+    says the contrary; once: the same by their old labels; note: what the claims do not tell, without figures.
     """
 
     machine: str
@@ -30,6 +30,7 @@ class Prediction:
     measured_from: str
     later_wording: str
     claims: str
+    once: str
     note: str
 
     @property

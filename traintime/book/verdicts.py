@@ -259,6 +259,11 @@ def closed() -> dict[str, list[Row]]:
     return {label: [Row(*each) for each in group.itertuples(index=False)] for label, group in rows.groupby("claim")}
 
 
+def once() -> dict[str, str]:
+    """The labels that claims had when they were named after their chapters' numbers, by today's."""
+    return pd.read_csv(paths.DATA / "labels.csv", dtype=str, index_col="claim")["once"].to_dict()
+
+
 def said(label: str) -> list[str]:
     """The claim's verdicts as lines of text, one for machines that say the same."""
     saying: dict[tuple[str, str], list[str]] = {}
