@@ -14,7 +14,6 @@ from matplotlib.container import ErrorbarContainer
 
 from traintime import paths
 from traintime.book import figures, plots
-from traintime.book.plots import look
 
 NAN = float("nan")
 
@@ -61,8 +60,8 @@ def test_each_stack_has_a_line_in_order_of_size_and_in_milliseconds_named_at_its
     assert list(drawn(numpy).items()) == [(1000, pytest.approx(30)), (2000, pytest.approx(50))]
     ends = {text.get_text(): (text.xy, text.get_color()) for text in axis.texts}
     assert ends == {
-        "2026-jax": ((2000, pytest.approx(40)), look.BACKEND["jax"]),
-        "numpy": ((2000, pytest.approx(50)), look.BACKEND["numpy"]),
+        "2026-jax": ((2000, pytest.approx(40)), plots.BACKEND["jax"]),
+        "numpy": ((2000, pytest.approx(50)), plots.BACKEND["numpy"]),
     }
 
 

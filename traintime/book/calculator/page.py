@@ -27,7 +27,7 @@ from traintime.book.calculator.answer import (
     worst_misses,
 )
 from traintime.book.calculator.choices import Machine, Number
-from traintime.book.plots.look import PALETTE
+from traintime.book.plots import PALETTE
 from traintime.explain.formula import STEP
 from traintime.explain.memory import CONTEXT, memory_model
 from traintime.explain.statistics import Interval

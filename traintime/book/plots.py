@@ -4,7 +4,7 @@ A page shows a figure at the size at which it is drawn, and a phone shows one as
 pixels high.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from IPython import get_ipython
+from IPython.display import SVG
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+from traintime import paths
+from traintime.point import axis_label
 
 # seaborn's palette "colorblind": seaborn itself is loaded when something is drawn, as it takes half a second.
 PALETTE = (
@@ -54,6 +58,20 @@ OF_WAY |= {"loop, compiled": PALETTE[4], "loop, inputs taken apart": PALETTE[2]}
 WIDTH = 4.8  # inches
 ROUND = [digit * 10.0**power for power in range(-4, 7) for digit in (1, 2, 5)]
 Looks = dict[Any, dict[str, Any]]  # of each stack, way or whatever has a line, marker or part of its own
+End = tuple[float, float, str, str]  # of a line: x, y, its name, its colour
+RATE = {
+    "rate fixed": {"color": PALETTE[7], "marker": "o", "linestyle": "-"},
+    "rate scaled": {"color": PALETTE[4], "marker": "s", "linestyle": "--"},
+}
+# The formula's terms, in the colours of the parts of a step.
+TERMS: Looks = {
+    "a": {"label": "overhead (a)", "color": PART["overhead"]},
+    "l": {"label": "time steps (l·L)", "color": PART["overhead"], "hatch": "xx"},
+    "b": {"label": "rows of the table (b·V)", "color": PART["update"], "hatch": "//"},
+    "c": {"label": "sentences (c·L·B)", "color": PART["arithmetic"], "hatch": ".."},
+}
+DRAWINGS = paths.FIGURES / "drawings"
+Piece = tuple[float, str, str]  # how long, which part of a step, what is written in it
 
 
 def style() -> None:
@@ -184,6 +202,172 @@ def legend(figure: Figure, columns: int) -> None:
         label: handle for axis in figure.axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
     figure.legend(list(found.values()), list(found), loc="outside upper center", ncols=columns)
+
+
+# Lines
+
+
+def lines(
+    axis: Axes,
+    against: str,
+    table: pd.DataFrame,
+    looks: Looks,
+    by: str = "stack",
+    value: str = "step_s",
+    scale: float = 1e3,
+) -> list[End]:
+    """A line for each of looks through the values of its rows, with their intervals, named by the look's label or by
+    itself; gives the lines' ends as label_ends takes them.
+    """
+    ends = []
+    for one, look in looks.items():
+        rows = table[table[by] == one].dropna(subset=value).sort_values(against)
+        if len(rows):
+            look = {"label": one} | look
+            axis.errorbar(rows[against], scale * rows[value], errors(rows, value, scale), **look)
+            ends.append((rows[against].iloc[-1], scale * rows[value].iloc[-1], look["label"], look["color"]))
+    return ends
+
+
+def label_ends(axis: Axes, ends: Sequence[End]) -> None:
+    """Write each line's name at the right of its end, moved up where it would touch the one below."""
+    axis.autoscale_view()
+    place = -1.0
+    for x, y, text, colour in sorted(ends, key=lambda end: end[1]):
+        height = axis.transLimits.transform(axis.transScale.transform((x, y)))[1]
+        place = max(height, place + 0.07)
+        arrow = {"arrowstyle": "-", "color": colour, "lw": 0.6, "alpha": 0.6, "relpos": (0, 0.5), "shrinkA": 1}
+        look = {"color": colour, "va": "center", "annotation_clip": False, "arrowprops": arrow}
+        axis.annotate(text, (x, y), (1.04, place), textcoords="axes fraction", **look)
+
+
+def _log_axes(axis: Axes, against: str, ran: pd.DataFrame) -> None:
+    log_axis(axis, "x", ran[against], ran[against])
+    log_axis(axis, "y", ran["step_s"] * 1e3)
+
+
+def _named(points: pd.DataFrame, against: str, looks: Looks, by: str) -> tuple[Figure, Axes]:
+    """One panel of steps against a size, each line named at its end."""
+    figure, (axis,) = sheet(3.0)
+    ran = points[points[by].isin(list(looks))].dropna(subset="step_s")
+    _log_axes(axis, against, ran)
+    axis.set(xlabel=axis_label(against), ylabel="time per step (ms)")
+    label_ends(axis, lines(axis, against, ran, looks, by))
+    return figure, axis
+
+
+def steps(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
+    """Time of a step against one size, one line a stack, with the intervals of the means.
+
+    points: as lab.configurations gives them.
+    """
+    looks = {stack: line_style(stack) | {"marker": SOURCE["stored"]} for stack in points["stack"]}
+    return _named(points, against, looks, "stack")[0]
+
+
+def one_stack(points: pd.DataFrame, against: str, names: dict[str, str]) -> Figure:
+    """A step of one stack against one size, a line for each value of `how` in names, which says what to call it."""
+    looks = {how: WAY[how] | {"marker": "o", "label": name} for how, name in names.items()}
+    return _named(points, against, looks, "how")[0]
+
+
+# Rows
+
+
+def rows(
+    axis: Axes,
+    table: pd.DataFrame,
+    columns: tuple[str, str, str],
+    names: Sequence[Any],
+    looks: Looks,
+    scale: float = 1,
+) -> None:
+    """A row for each name, and in it the values that the table has for it with their intervals, those of each of looks
+    at a height of their own.
+
+    columns: those of the value, the row and the look. Where there is a column told, markers are hollow where it is
+    false.
+    """
+    value, row, of = columns
+    places = pd.Series(0.0, index=table.index)
+    for name, mine in table.groupby(row):
+        here = [one for one in looks if one in set(mine[of])]
+        number = mine[of].map(here.index) - (len(here) - 1) / 2
+        places[mine.index] = names.index(name) + number * min(0.22, 0.8 / len(here))
+    for one, look in looks.items():
+        mine = table[table[of] == one]
+        look = {"label": one, "linestyle": "none"} | look
+        axis.errorbar(scale * mine[value], places[mine.index], xerr=errors(mine, value, scale), **look)
+        if "told" in mine:
+            mine = mine[~mine["told"].astype(bool)]
+            hollow = look | {"label": None, "markerfacecolor": "white", "zorder": 3}
+            axis.plot(scale * mine[value], places[mine.index], **hollow)
+    name_rows(axis, names)
+
+
+def causes(table: pd.DataFrame, claimed: float | None, gained: str) -> Figure:
+    """Points of accuracy that each cause gains, with intervals, next to a claim where there is one.
+
+    table: columns task, cause, difference, low, high (shares); claimed: a share; gained: the axis label.
+    """
+    names, tasks = (list(dict.fromkeys(table[name])) for name in ("cause", "task"))
+    figure, (axis,) = sheet(0.27 * len(names) + 1.0)
+    axis.axvline(0, color="0.4", linewidth=1)
+    if claimed is not None:
+        axis.axvline(100 * claimed, color="0.2", linestyle="--", linewidth=1)
+    rows(axis, table, ("difference", "cause", "task"), names, of_ways(tasks), 100)
+    figure.supxlabel(gained)
+    if len(tasks) > 1:
+        legend(figure, 2)
+    return figure
+
+
+def bars(axis: Axes, table: pd.DataFrame, looks: Looks) -> None:
+    """A bar for each row of the table, from above: those of its columns that looks names, one after the other."""
+    left = np.zeros(len(table))
+    for part, look in looks.items():
+        if part in table:
+            look = {"label": part, "edgecolor": "white", "height": 0.8} | look
+            axis.barh(range(len(table)), table[part], left=left, **look)
+            left += table[part].to_numpy()
+    name_rows(axis, list(table.index))
+
+
+# Drawings
+
+
+def drawing(name: str) -> SVG:
+    """A picture of figures/drawings, by its name without the ending."""
+    return SVG(filename=str(DRAWINGS / f"{name}.svg"))
+
+
+def timeline(rows: Mapping[str, Sequence[Piece]], note: str = "time") -> Figure:
+    """What follows what, a row of bars for each name: a drawing, and its lengths are no measurement.
+
+    rows: by name, pieces from left to right: length, part of a step (of PART), text in the bar ("" for none).
+    note: what runs from left to right.
+    """
+    written = {"ha": "center", "va": "center", "fontsize": 8.5, "linespacing": 0.95}
+    figure, (axis,) = sheet(0.7 + 0.5 * len(rows))
+    for place, pieces in enumerate(rows.values()):
+        start = 0.0
+        for length, part, text in pieces:
+            axis.barh(place, length, left=start, height=0.62, color=PART[part], edgecolor="white", label=part)
+            ink = "black" if part in ("update", "overhead") else "white"
+            axis.text(start + length / 2, place, text, color=ink, **written)
+            start += length
+    axis.set_yticks(range(len(rows)), list(rows))
+    axis.invert_yaxis()
+    # What runs from left to right has no scale: an arrow, and names without a line next to them.
+    axis.set_xticks([])
+    axis.set_xlabel(f"{note} →", loc="right")
+    axis.grid(visible=False)
+    axis.spines["left"].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+    names = list(dict.fromkeys(part for pieces in rows.values() for _, part, _ in pieces))
+    marks = [plt.Rectangle((0, 0), 1, 1, color=PART[part]) for part in names]
+    axis.legend(marks, names, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(names))
+    return figure
 
 
 def save(figure: Figure, folder: Path, name: str) -> None:
