@@ -67,8 +67,14 @@ def same(found: dict, settings: Settings) -> None:
         assert values == pytest.approx(
             [step.value, step.low, step.high, expected.measured.runs], PRECISION, nan_ok=True
         )
-    assert found["changes"] == pytest.approx(expected.changes, rel=PRECISION)
-    assert list(found["changes"]) == list(expected.changes)
+    factors = [one["factor"] for one in found["changes"]]
+    assert factors == sorted(factors, reverse=True)
+    assert all(factor >= choices.WORTH for factor in factors)
+    for one in found["changes"]:
+        other = answer.answer(Settings(**one["settings"]))
+        both = [each.from_measured(each.epoch) if one["known"] else each.epoch for each in (expected, other)]
+        assert one["factor"] == pytest.approx(both[0].value / both[1].value, rel=PRECISION)
+        assert one["known"] == bool(expected.measured and other.measured)
 
 
 @pytest.fixture
@@ -82,13 +88,14 @@ def opened(visit, html):
 
 
 def answered(tab) -> dict:
-    """The page's answer to its own settings, its changes by name."""
-    return _answer(tab, "window.traintime.answer()")
+    """The page's answer to its own settings."""
+    return tab.evaluate("window.traintime.answer()")
 
 
-def _answer(tab, call: str, *arguments) -> dict:
-    found = tab.evaluate(f"given => {call}", *arguments)
-    return found | {"changes": {one["change"]["name"]: one["factor"] for one in found["changes"]}}
+def offered(tab, **settings) -> dict[str, dict]:
+    """The settings with each change that the page offers, by the change's name."""
+    found = tab.evaluate("given => window.traintime.answer(given)", asdict(Settings(**settings)))
+    return {one["change"]["name"]: one["settings"] for one in found["changes"]}
 
 
 def link(tab) -> str:
@@ -103,7 +110,18 @@ def test_its_numbers_are_pythons_to_six_digits(opened):
     of_measured = known()
     assert len(of_measured) > 60
     for settings in [Settings(), *drawn(40), *of_measured]:
-        same(_answer(tab, "window.traintime.answer(given)", asdict(settings)), settings)
+        same(tab.evaluate("given => window.traintime.answer(given)", asdict(settings)), settings)
+
+
+def test_a_change_is_offered_where_it_can_be_had_and_changes_something(opened):
+    tab = opened()
+    assert offered(tab)["batch"]["batch"] == 400
+    assert "batch" not in offered(tab, sentences=399)
+    assert "batch" not in offered(tab, batch=8_192)
+    assert "frozen" not in offered(tab, frozen=True)
+    assert "deferred" not in offered(tab, stack="numpy")
+    assert offered(tab, stack="2026-torch", batch=101)["allocator"]["allocator"] == "tcmalloc"
+    assert "allocator" not in offered(tab, stack="2026-torch", machine="K40m")
 
 
 def test_what_it_shows_is_what_it_computes(opened):
@@ -125,7 +143,8 @@ def test_what_it_shows_is_what_it_computes(opened):
         one.get_attribute("data-change"): float(one.get_attribute("data-factor"))
         for one in tab.locator("li[data-change]").all()
     }
-    assert changes == pytest.approx(expected.changes, rel=PRECISION)
+    factors = {one["change"]["name"]: one["factor"] for one in answered(tab)["changes"]}
+    assert changes == pytest.approx(factors, rel=PRECISION)
     assert expected.limit in tab.locator('[data-part="limit"]').inner_text().lower()
 
 
@@ -328,10 +347,9 @@ def test_the_worst_miss_stands_beside_the_answer_and_leads_to_where_it_was(opene
 
 def test_a_change_can_be_tried(opened):
     tab = opened()
-    best = next(iter(answer.answer(Settings()).changes))
-    change = next(each for each in choices.CHANGES if each.name == best)
-    tab.get_by_role("button", name=f"Try it: {change.words}").click()
-    same(answered(tab), answer.changed(Settings(), change))
+    best = answered(tab)["changes"][0]
+    tab.get_by_role("button", name=f"Try it: {best['change']['words']}").click()
+    same(answered(tab), Settings(**best["settings"]))
 
 
 def test_the_answer_is_spoken_once_the_hand_rests(opened):

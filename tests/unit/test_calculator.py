@@ -62,45 +62,17 @@ def test_what_a_stack_does_not_have_is_refused_with_a_remedy():
         answer.answer(Settings(optimizer="adam-deferred", stack="2017-theano"))
 
 
-def change(name: str) -> choices.Change:
-    return next(each for each in choices.CHANGES if each.name == name)
-
-
-def test_a_change_is_offered_where_it_can_be_had_and_changes_something():
-    assert answer.changed(Settings(), change("batch")).batch == 400
-    assert answer.changed(Settings(vocabulary=7), change("vocabulary")).vocabulary == 3
-    assert answer.changed(Settings(vocabulary=1), change("vocabulary")) is None
-    assert answer.changed(Settings(frozen=True), change("frozen")) is None
-    assert answer.changed(Settings(batch=8_192), change("batch")) is None
-    assert answer.changed(Settings(sentences=399), change("batch")) is None
+def test_what_cannot_be_trained_so_is_refused():
     with pytest.raises(InputError, match=r"^batch: 100 is more than the 99 sentences"):
         answer.answer(Settings(sentences=99))
-    assert answer.changed(Settings(stack="numpy"), change("deferred")) is None
-
-
-def test_another_allocator_is_offered_where_its_costs_are_known():
-    assert answer.changed(Settings(stack="2026-torch"), change("allocator")).allocator == "tcmalloc"
-    assert answer.changed(Settings(stack="2026-torch", machine=choices.BY_RATES), change("allocator"))
     without = next(name for name in choices.stack_names() if len(choices.allocators(Settings().machine, name)) == 1)
     for other in (Settings(stack=without), Settings(stack="2026-torch", machine="K40m")):
-        assert answer.changed(other, change("allocator")) is None
         with pytest.raises(InputError, match=r"^allocator: 'tcmalloc' has no known costs"):
             answer.answer(replace(other, allocator="tcmalloc"))
     usual, kept = (
         answer.answer(Settings(stack="2026-torch", batch=101, allocator=name)) for name in ("glibc", "tcmalloc")
     )
     assert kept.step.value < usual.step.value
-    assert usual.changes["allocator"] == pytest.approx(usual.epoch.value / kept.epoch.value)
-    assert usual.changes["batch"] > 1
-
-
-def test_the_best_changes_come_first_and_only_those_that_are_worth_it():
-    found = answer.answer(Settings(batch=101)).changes  # a batch that nobody measured
-    assert found
-    assert list(found.values()) == sorted(found.values(), reverse=True)
-    assert min(found.values()) >= choices.WORTH
-    frozen = answer.answer(Settings(frozen=True, batch=101)).epoch.value
-    assert found["frozen"] == pytest.approx(answer.answer(Settings(batch=101)).epoch.value / frozen)
 
 
 @pytest.mark.parametrize(
@@ -154,13 +126,6 @@ def test_a_measured_step_stands_beside_its_prediction_and_its_hours_follow():
         assert its.from_measured(its.epoch).value == pytest.approx(its.measured.mean.value * its.steps)
         assert its.from_measured(its.total).value == pytest.approx(10 * its.measured.mean.value * its.steps)
     assert answer.answer(Settings(machine=machine("A"), batch=101)).measured is None
-
-
-def test_where_both_steps_were_measured_a_change_is_worth_what_was_measured():
-    adam, sgd = (Settings(machine=machine("A"), optimizer=name) for name in ("adam", "sgd"))
-    ratio = answer.measured(adam).mean.value / answer.measured(sgd).mean.value
-    assert answer.answer(adam).changes["sgd"] == pytest.approx(ratio)
-    assert ratio < 3 < answer.answer(adam).epoch.value / answer.answer(sgd).epoch.value
 
 
 def test_todays_tensorflow_is_warned_of_where_the_processor_lacks_its_instructions():

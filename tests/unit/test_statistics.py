@@ -7,7 +7,6 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from traintime import paths
 from traintime.explain import points, statistics
@@ -283,12 +282,3 @@ def test_an_interval_of_several_has_students_quantile_for_so_many():
 
 
 # Several steps
-
-
-def test_a_difference_of_two_means_has_welchs_interval():
-    random = np.random.default_rng(1)
-    one, other = random.normal(size=10), random.normal(size=4)
-    expected = stats.ttest_ind(one, other, equal_var=False).confidence_interval()
-    found = statistics.difference(one, other)
-    assert found.value == pytest.approx(one.mean() - other.mean())
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))

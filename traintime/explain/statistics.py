@@ -287,14 +287,6 @@ def mean(values: ArrayLike, spread: Spread | None = None, between: Spread = NO_O
     return _around(value, float(steps.logs[0]) + variance / 2, error, degrees)
 
 
-def average(values: Array) -> Interval:
-    """The mean of errors, of any sign, with its 95 % interval (Student's t); without one of a single value."""
-    value = float(np.mean(values))
-    if len(values) < 2:
-        return Interval(value)
-    return _around(value, value, float(np.std(values, ddof=1) / np.sqrt(len(values))), len(values) - 1, float)
-
-
 def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float:
     """Noise floor: how far apart two sets of invocations of the same thing land, a share (0.1 is 10 %).
 
@@ -317,22 +309,6 @@ def central(drawn: ArrayLike, value: float, level: float = LEVEL, degrees: float
     """Central interval of the draws, widened where need be to hold the value itself; none where a draw is missing."""
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value) if np.isnan(low) else Estimated(value, min(low, value), max(high, value), degrees)
-
-
-def difference(one: ArrayLike, other: ArrayLike) -> Interval:
-    """Difference of two means of shape (n,) and (m,), the first less the second (Welch 1947), of values as they are.
-
-    Raises KeyError where a side has no two values.
-    """
-    sides = [np.asarray(side, float) for side in (one, other)]
-    if min(map(len, sides)) < 2:
-        raise KeyError("fewer than two trainings")
-    value = float(sides[0].mean() - sides[1].mean())
-    squares = np.array([side.var(ddof=1) / len(side) for side in sides])
-    if not squares.any():  # no spread, and nothing to reckon with
-        return Interval(value, value, value)
-    degrees = squares.sum() ** 2 / sum(square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True))
-    return _around(value, value, float(np.sqrt(squares.sum())), degrees, float)
 
 
 def verdicts(ratios: Sequence[Interval], interleaved: Sequence[bool], least: float = LEAST) -> list[Reason]:

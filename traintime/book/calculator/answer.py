@@ -14,7 +14,7 @@ from traintime.explain import points
 from traintime.explain.memory import CONTEXT, memory_model
 from traintime.explain.statistics import Interval
 from traintime.explain.terms import by_part
-from traintime.predict import advice, costs
+from traintime.predict import costs
 from traintime.predict.answer import LEVEL, SURE, around
 from traintime.predict.cards import OURS, THE_DOCUMENTS
 from traintime.predict.costs import FIXED, USUAL, Costs, Rates
@@ -77,8 +77,8 @@ class Measured:
 class Answer:
     """Seconds of a step, an epoch and all epochs, bytes at the peak; seconds of a step by part; which is the largest.
 
-    All of it is predicted. measured: what was measured with these settings, None where nobody did; changes: of
-    choices.CHANGES, by name: how many times as fast each makes an epoch, the best first; measured where both steps are.
+    All of it is predicted. measured: what was measured with these settings, None where nobody did. What a
+    change of the settings would do the script works out by itself.
     """
 
     step: Interval
@@ -90,7 +90,6 @@ class Answer:
     work: Work
     limit: str
     measured: Measured | None
-    changes: dict[str, float]
 
     def from_measured(self, predicted: Interval) -> Interval:
         """A duration of these as it follows from the mean of the measured steps."""
@@ -117,7 +116,6 @@ def answer(settings: Settings) -> Answer:
         work=work,
         limit=max(parts, key=lambda name: parts[name]),
         measured=measured(settings),
-        changes=_worthwhile(settings, epoch.value),
     )
 
 
@@ -215,30 +213,3 @@ def efficiencies(stack: str, allocator: str = USUAL) -> Costs:
     """
     found = costs.of_rates("any", unit := Rates(1.0, 1.0), stack, allocator)
     return replace(found, seconds={term: seconds / unit.least[term] for term, seconds in found.seconds.items()})
-
-
-def changed(settings: Settings, change: choices.Change) -> Settings | None:
-    """The settings with the change; None where it changes nothing, or is not to be had."""
-    new = {name: max(int(getattr(settings, name) * factor), 1) for name, factor in change.times.items()} | change.sets
-    rows, known = advice.DEFERRED_ABOVE.get(settings.stack, math.inf), choices.NUMBERS
-    refused = (
-        all(getattr(settings, name) == value for name, value in new.items())
-        or any(value > known[name].highest for name, value in new.items() if name in known)
-        or new.get("batch", 0) > settings.sentences
-        or new.get("allocator", settings.allocator) not in choices.allocators(settings.machine, settings.stack)
-        or (new.get("optimizer") == choices.DEFERRED and settings.vocabulary <= rows)
-    )
-    return None if refused else replace(settings, **new)
-
-
-def _worthwhile(settings: Settings, epoch_s: float) -> dict[str, float]:
-    here, factors = measured(settings), {}
-    for change in choices.CHANGES:
-        if other := changed(settings, change):
-            factor = epoch_s / _epoch_s(other, costs_of(other).parts(other.sizes.work()))
-            known = here and measured(other)
-            if here and known:
-                factor *= _off(settings, here.mean) / _off(other, known.mean)
-            factors[change.name] = factor
-    worth = [item for item in factors.items() if item[1] >= choices.WORTH]
-    return dict(sorted(worth, key=lambda item: -item[1]))
