@@ -14,7 +14,7 @@ export UV_CACHE_DIR ?= $(shell mkdir -p "$(CACHE)/uv" 2>/dev/null && test -w "$(
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book pdf test test-all faults lab measure measure-gpu stacks colab bench-predict check derived figures links audit dist lint lock browser clean
+.PHONY: help setup book test test-all faults lab measure measure-gpu stacks colab bench-predict check derived figures links audit dist lint lock browser clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -37,11 +37,6 @@ $(READY): requirements.txt pyproject.toml env/uv.txt
 
 book: $(READY)  ## Run all chapters (PROFILE=quick) and build the HTML
 	@$(BIN)/python -m traintime.book make --profile $(PROFILE)
-
-pdf: $(READY)  ## Print the pages as one PDF, which the front page then links
-	@env/browser.sh || { echo "error: browser: no Chromium starts here. Install the package chromium of your distribution."; exit 2; }
-	@$(MAKE) --no-print-directory book
-	@$(BIN)/python -m traintime.book pdf
 
 # The book first: its chapters measure, and nothing should run beside them. Then three processes share the tests: some
 # wait for others, so that two would leave a processor idle.

@@ -1,14 +1,13 @@
 #!/bin/sh
-# A browser for the tests of the pages and for the PDF: the one that is there; else, as root on Debian or Ubuntu, their
+# A browser for the tests of the pages: the one that is there; else, as root on Debian or Ubuntu, their
 # package, with a library that Playwright's driver needs; else Playwright's own download. Exit status 1 where none starts.
 starts() {
-	.venv/bin/python -c 'from traintime.book import printed
-with printed.chromium(): pass' >/dev/null 2>&1
+	.venv/bin/python tests/book/chromium.py >/dev/null 2>&1
 }
 
 starts && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-	echo "Installing the package chromium, in which the pages are tested and printed"
+	echo "Installing the package chromium, in which the pages are tested"
 	{ apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium libatomic1; } \
 		>/dev/null 2>&1 && starts && exit 0
 fi

@@ -67,15 +67,6 @@ def build_command(profile: str, built: Path) -> None:
     built.touch()
 
 
-@app.command("pdf")
-def pdf_command() -> None:
-    """Print the built pages as one PDF, which the front page then links."""
-    from traintime.book import printed
-
-    output, count = printed.make()
-    typer.echo(f"{count} pages, {output.stat().st_size / 1e6:.1f} MB: {output}")
-
-
 @app.command("judge")
 def judge_command(label: Annotated[str, typer.Argument(help="A claim's label, such as vocabulary.6.")]) -> None:
     """Judge one claim on every stored machine, now."""
