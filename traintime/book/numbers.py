@@ -1,8 +1,8 @@
 """Numbers where they are read: `{eval}` and an expression in a chapter's text, evaluated at the end of its run.
 
 The expression sees what the notebook's code has named, and JupyterLab's MyST extension shows it live. The executed
-chapter keeps every expression with its text (`given`); one substitution (`fill`) serves the page, the reader's copy and
-the PDF.
+chapter keeps every expression with its text (`given`); one substitution (`fill`) serves the page and the reader's
+copy.
 """
 
 import ast
