@@ -66,7 +66,8 @@ def _graph() -> "grimp.ImportGraph":
 def file_of(module: str) -> Path:
     """The file of a module of the package."""
     place = paths.ROOT.joinpath(*module.split("."))
-    return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    package = place / "__init__.py"  # not every folder is one: git leaves behind what Python compiled
+    return package if package.exists() else place.with_suffix(".py")
 
 
 def data(used: Iterable[str]) -> set[Path]:
