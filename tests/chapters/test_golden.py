@@ -4,6 +4,7 @@
 difference, to be read before it is committed. What a chapter measures by itself, and what follows from it, is not held.
 """
 
+import ast
 import html
 import json
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from traintime.book import contents, numbers, uses
+from traintime.book import contents, numbers
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 # What this machine does now: another run, or another machine, gives other numbers.
@@ -32,9 +33,8 @@ def held(notebook: Path) -> dict[str, list[str]]:
             given = cell["outputs"][0]["data"][numbers.KIND]
             found[cell["id"]] = [f"{each}: {given[each]!r}" for each in given if not _is_live(each, live)]
             continue
-        tree = uses.ast.parse(source)
         if _is_live(source, live):
-            live |= uses.names(tree, uses.ast.Store)
+            live |= _set(source)
         else:
             # What is printed arrives in pieces, others at each run.
             said = "".join(_text(output.get("text", "")) for output in cell["outputs"]).splitlines()
@@ -44,7 +44,16 @@ def held(notebook: Path) -> dict[str, list[str]]:
 
 
 def _is_live(source: str, live: set[str]) -> bool:
-    return bool(LIVE.search(source) or uses.names(uses.ast.parse(source), uses.ast.Load) & live)
+    read = {one.id for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Name)}
+    return bool(LIVE.search(source) or read & live)
+
+
+def _set(source: str) -> set[str]:
+    """Names that code gives a value, also in part: `asked["one"] = …` sets `asked`."""
+    parts = list(ast.walk(ast.parse(source)))
+    roots = [one for one in parts if isinstance(getattr(one, "ctx", None), ast.Store)]
+    names = {each.id for one in roots for each in ast.walk(one) if isinstance(each, ast.Name)}
+    return names | {one.name for one in parts if isinstance(one, ast.FunctionDef | ast.ClassDef)}
 
 
 def _lines(output: dict) -> list[str]:
