@@ -3,6 +3,7 @@ pointer; and what remains of it where nothing can move.
 """
 
 import shutil
+from decimal import ROUND_HALF_UP, Decimal
 
 import pandas as pd
 import pytest
@@ -59,8 +60,9 @@ def reading(tab) -> str:
 
 
 def milliseconds(seconds: float, like: float) -> str:
-    """As the book's tables have it: whole above a tenth of a second."""
-    return f"{1e3 * seconds:,.{0 if like > 0.1 else 1}f}"
+    """As the book's tables have it: whole above a tenth of a second; a half is rounded up, as browsers do."""
+    digits = Decimal("1") if like > 0.1 else Decimal("0.1")
+    return f"{Decimal(repr(1e3 * seconds)).quantize(digits, ROUND_HALF_UP):,}"
 
 
 def expected(row: pd.Series, formula: float, against: str, unit: str) -> str:

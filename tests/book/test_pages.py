@@ -1,6 +1,5 @@
 """The built pages in a real browser: at a desk, on a phone, in the dark, and without a network."""
 
-import base64
 import io
 import re
 from urllib.parse import unquote
@@ -125,21 +124,6 @@ def test_the_data_of_every_figure_can_be_saved(opened):
         table = pd.read_csv(io.BytesIO(saved.value.path().read_bytes()))
         assert len(table) > 1
         assert len(table.columns) > 1
-
-
-def test_a_configuration_has_one_value_on_all_pages(html):
-    values = {}
-    for page in html.glob("chapters/*.html"):
-        for encoded in re.findall(r'href="data:text/csv;base64,([^"]+)"', page.read_text()):
-            table = pd.read_csv(io.BytesIO(base64.b64decode(encoded)))
-            names = ["machine", "stack", "key"]
-            # Not where each run has a row.
-            if {*names, "step_s"} <= set(table.columns) and not table.duplicated(names).any():
-                for row in table.dropna(subset="step_s").itertuples():
-                    name = row.machine, row.stack, row.key
-                    values.setdefault(name, {}).setdefault(f"{row.step_s:.6g}", page.name)
-    assert len(values) > 50
-    assert {name: found for name, found in values.items() if len(found) > 1} == {}
 
 
 def test_the_prose_shows_numbers_and_no_leftovers(opened):

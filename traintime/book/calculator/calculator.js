@@ -85,7 +85,7 @@ function worthwhile(settings, found) {
     .map((change) => ({change, settings: changed(settings, change)}))
     .filter((each) => each.settings)
     .map((each) => {
-      const there = answer(each.settings, false), known = found.measured && there.measured;
+      const there = answer(each.settings, false), known = Boolean(found.measured && there.measured);
       return {...each, known, factor: lasts(found, known) / lasts(there, known)};
     })
     .filter((each) => each.factor >= DATA.worth)
