@@ -12,7 +12,7 @@ from traintime import paths
 from traintime.explain import points, statistics
 from traintime.explain.points import between
 from traintime.explain.statistics import Estimated, Interval, Spread, Steps, mean, noise, pooled_spread
-from traintime.store import derived
+from traintime.store import derived, machines
 from traintime.store.table import table
 
 POINTS = 10  # of a stack in a simulated sweep
@@ -35,7 +35,8 @@ def stored() -> dict[str, dict[str, list[np.ndarray]]]:
 @cache
 def seconds() -> dict[tuple[str, str], list[pd.Series]]:
     """Of each machine's stacks the median steps of the runs that count, a Series a configuration, by stretch."""
-    runs = table(paths.MEASUREMENTS).query("machine in @machines.titles()")
+    runs = table(paths.MEASUREMENTS)
+    runs = runs[runs["machine"].isin(machines.titles())]
     return points._seconds(points.counted(runs.assign(protocol="")), "median_s")
 
 
