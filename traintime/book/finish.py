@@ -66,6 +66,7 @@ def finish(folder: Path) -> None:
     for path in sorted(folder.rglob("*.html")):
         if "_static" not in path.parts:
             page = BeautifulSoup(path.read_text(), "html.parser")
+            page.html["data-theme"] = "light"  # where scripts are off
             _describe(page)
             _size_images(page, path)
             _make_accessible(page)
