@@ -26,8 +26,6 @@ rule chapter:
         WORK + "/inputs/{chapter}",
     output:
         WORK + "/executed/{chapter}.ipynb",
-    # A chapter that times something: what runs beside it would be part of that.
-    threads: lambda wildcards: workflow.cores if wildcards.chapter in PLAN["alone"] else 1
     shell:
         STEP + " chapter {PROFILE} {wildcards.chapter}"
 

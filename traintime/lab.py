@@ -40,25 +40,29 @@ FEW = 3  # values that a verdict shows all of; of more it shows the one that dec
 class NotMeasured(LookupError):
     """The machine has no run of what a cell asks for.
 
-    A notebook goes on after a cell that raises it. The names that the cell would have given are taken away, so that no
-    later cell computes with what an earlier one had left there; a cell that needs one of them is not measured, too.
+    A notebook goes on after a cell that raises it, or that lacks its framework. The names that the cell would have
+    given are taken away, so that no later cell computes with what an earlier one had left there; a cell that needs one
+    of them is not measured, too.
     """
 
 
+FRAMEWORKS = ("keras", "tensorflow", "theano", "torch", "jax")  # a cell that times on this machine may lack its own
 gone: set[str] = set()  # the names that were taken away
 
 
-def given_by(code: str) -> set[str]:
-    """The names to which a cell gives a value; neither functions nor imports, which need no runs."""
+def given_by(code: str, imported: bool) -> set[str]:
+    """The names to which a cell gives a value; not functions, which need no runs. imported: whether imports count."""
     symbols = symtable.symtable(code, "cell", "exec").get_symbols()
-    return {one.get_name() for one in symbols if one.is_assigned() and not one.is_imported() and not one.is_namespace()}
+    given = {one for one in symbols if one.is_assigned() and not one.is_namespace()}
+    return {one.get_name() for one in given if imported or not one.is_imported()}
 
 
 def _take_away(ended: Any) -> None:
-    """After a cell that is not measured, the names that it gives."""
+    """After a cell that is not measured, or that lacks its framework, the names that it gives."""
     error = ended.error_in_exec
-    if isinstance(error, NotMeasured) or (isinstance(error, NameError) and error.name in gone):
-        lost = given_by(IPython.get_ipython().transform_cell(ended.info.raw_cell))
+    lacks = isinstance(error, ModuleNotFoundError) and error.name in FRAMEWORKS
+    if lacks or isinstance(error, NotMeasured) or (isinstance(error, NameError) and error.name in gone):
+        lost = given_by(IPython.get_ipython().transform_cell(ended.info.raw_cell), lacks)
         gone.update(lost)
         for name in lost:
             IPython.get_ipython().user_ns.pop(name, None)

@@ -3,6 +3,7 @@
 import json
 
 import nbformat
+import pandas as pd
 import pytest
 import typer
 from notebooks import write_notebook
@@ -135,3 +136,11 @@ def test_the_style_check_fails_on_a_typed_quantity_alone(tmp_path, monkeypatch, 
 def test_a_sentence_lists_texts_with_and_before_the_last():
     assert prose.joined(["numpy"]) == "numpy"
     assert prose.joined(["numpy", "torch", "JAX"]) == "numpy, torch and JAX"
+    assert prose.joined([]) == "no stack"
+
+
+def test_a_sentence_gives_values_with_their_intervals():
+    found = pd.DataFrame({"value": [0.25, 0.5], "low": [0.1, 0.4], "high": [0.3, 0.6], "degrees": 3}, index=["a", "b"])
+    assert prose.span(found["value"], ".2f") == "0.25 to 0.50"
+    assert prose.written(found.loc["a"], ".0f", 100) == "25 (10 to 30)"
+    assert list(prose.written(found)) == ["0.25 (0.10 to 0.30)", "0.50 (0.40 to 0.60)"]

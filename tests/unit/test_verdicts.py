@@ -94,7 +94,13 @@ def test_a_verdict_that_rests_on_a_rule_younger_than_its_runs_says_so(chapter):
     assert verdicts.COUNTED not in rows["99.1", known.idxmin()].figure
 
 
-@pytest.mark.parametrize("cell", ["mistyped", "x = {}['missing']"])
+def test_a_cell_without_its_framework_says_so_and_stored_runs_are_judged(chapter):
+    first, *others = MEASURED[:4]
+    live = ["import theano\nstep = 1", "theano.config, step"]  # which no environment of the book has
+    assert judged(chapter(first, *live, *others)) == judged(chapter(first, *others))
+
+
+@pytest.mark.parametrize("cell", ["mistyped", "x = {}['missing']", "import missing_package"])
 def test_another_error_is_an_error(chapter, cell):
     with pytest.raises(papermill.PapermillExecutionError, match="mis"):
         judged(chapter(cell))

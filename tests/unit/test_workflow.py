@@ -45,7 +45,6 @@ def test_a_chapter_is_run_when_it_never_was_or_rests_on_something_new(work):
 
 def test_a_person_is_told_how_many_chapters_are_left_and_about_how_long(work, capsys, monkeypatch):
     monkeypatch.setattr(execute, "USUAL_S", (20, 60))
-    monkeypatch.setattr(execute, "alone", list)
     (work / "plan.json").write_text(json.dumps({"book": list(CHAPTERS), "seconds": {"one": 40.0, "four": 40.0}}))
     (work / "executed" / "four.ipynb").unlink()
     execute.say_how_far(work, "one", 30.2)  # the fourth took 40 s before, the third never ran; two at a time

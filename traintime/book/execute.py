@@ -1,16 +1,16 @@
 """Run chapters with papermill, for their pages; how far a build is, and how long the rest will take."""
 
-import functools
 import json
 import math
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import filelock
 import nbformat
 import papermill
 from nbclient.exceptions import DeadKernelError
@@ -18,22 +18,30 @@ from papermill.execute import remove_error_markers
 from papermill.iorw import load_notebook_node
 
 from traintime import paths
-from traintime.book import PROFILE, numbers, uses
+from traintime.book import PROFILE, numbers
 from traintime.book.contents import chapters
 from traintime.errors import unknown
 from traintime.measuring import sweep
 
-ALLOWED = ["NotMeasured", "NameError"]  # errors of a cell after which a notebook goes on, see lab.NotMeasured
+# Errors of a cell after which a notebook goes on, see lab.NotMeasured.
+ALLOWED = ["NotMeasured", "NameError", "ModuleNotFoundError"]
 WIDEST = 79  # characters of a line of code that fit a page
-USUAL_S = (10, 26)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
-ALONE_S = (20, 60)  # the same of those beside which nothing runs
+USUAL_S = (20, 60)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
 TIMES = re.compile(r"\btime_step\(|\bperf_counter\(|\bsubprocess\.|\btraintime\.estimate\(")  # what a cell times with
 
 
-@functools.cache
-def alone() -> list[str]:
-    """Chapters that run alone: their cells time something."""
-    return [chapter for chapter, source in chapters().items() if TIMES.search(uses.code_of(source))]
+def taking_turns() -> Callable[..., None]:
+    """What nbclient calls before each cell: one that times something waits until no other chapter's cell runs, and
+    while it runs, none does. A kernel starts as an ordinary cell runs.
+    """
+    turn = filelock.ReadWriteLock(paths.BUILD / "turn")
+    turn.acquire_read()
+
+    def begin(cell: nbformat.NotebookNode, cell_index: int) -> None:
+        turn.release()
+        (turn.acquire_write if TIMES.search(cell.source) else turn.acquire_read)()
+
+    return begin
 
 
 def parameters(profile: str, chapter: str) -> dict[str, Any]:
@@ -64,7 +72,7 @@ def run_chapter(chapter: str, profile: str, output: Path) -> None:
         nbformat.write(numbers.with_cell(nbformat.read(chapters()[chapter], as_version=4)), asking)
         try:
             with mock.patch.dict(os.environ, {PROFILE: profile}):
-                notebook = by_papermill(asking, aside, given)
+                notebook = by_papermill(asking, aside, given, on_cell_start=taking_turns())
         except papermill.PapermillExecutionError as error:
             raise RuntimeError(f"{chapter} failed in cell {error.exec_count}: {error.ename}: {error.evalue}") from None
         except DeadKernelError:
@@ -78,9 +86,9 @@ def run_chapter(chapter: str, profile: str, output: Path) -> None:
         aside.replace(output)
 
 
-def by_papermill(asking: Path, executed: Path, given: dict[str, Any]) -> nbformat.NotebookNode:
-    """The notebook executed with these parameters; a cell that is not measured (lab.NotMeasured) says so, and the
-    others go on.
+def by_papermill(asking: Path, executed: Path, given: dict[str, Any], **hooks: Any) -> nbformat.NotebookNode:
+    """The notebook executed with these parameters; a cell that is not measured (lab.NotMeasured), or that lacks its
+    framework, says so, and the others go on. hooks: of nbclient.
 
     Raises PapermillExecutionError where a cell fails for another reason.
     """
@@ -96,6 +104,7 @@ def by_papermill(asking: Path, executed: Path, given: dict[str, Any]) -> nbforma
             autosave_cell_every=0,
             extra_arguments=["--IPKernelApp.log_level=50"],  # its own words; cells say theirs
             allow_error_names=ALLOWED,
+            **hooks,
         )
     except papermill.PapermillExecutionError as error:
         if error.ename not in ALLOWED:
@@ -104,13 +113,14 @@ def by_papermill(asking: Path, executed: Path, given: dict[str, Any]) -> nbforma
     gone: set[str] = set()
     for number, cell in enumerate(notebook.cells):
         for error in [output for output in cell.get("outputs", []) if output.output_type == "error"]:
-            named = re.search(r"'(\w+)'", error.evalue)
-            if error.ename == "NameError" and not (named and named[1] in gone):
-                told = (cell.source, error.ename, error.evalue, error.traceback)
-                raise papermill.PapermillExecutionError(number, cell.execution_count, *told)
             from traintime import lab  # here: it imports much, and few pages lack a run
 
-            gone |= lab.given_by(cell.source)
+            named = re.search(r"'(\w+)'", error.evalue)
+            known = {"NameError": gone, "ModuleNotFoundError": lab.FRAMEWORKS}.get(error.ename)
+            if known is not None and not (named and named[1] in known):
+                told = (cell.source, error.ename, error.evalue, error.traceback)
+                raise papermill.PapermillExecutionError(number, cell.execution_count, *told)
+            gone |= lab.given_by(cell.source, error.ename == "ModuleNotFoundError")
             said = {"text/markdown": f"*Not measured*: {error.evalue}"}
             cell.outputs = [nbformat.v4.new_output("display_data", said)]
     return notebook
@@ -157,11 +167,12 @@ def durations(work: Path) -> dict[str, float]:
 
 
 def about(left: Iterable[str], seconds: dict[str, float]) -> str:
-    """How long these chapters will take. seconds: what chapters took before; one that never ran here has a range."""
+    """How long these chapters will take, two at a time. seconds: what chapters took before, with their waiting; one
+    that never ran here has a range.
+    """
     ends = []
     for end in (0, 1):
-        each = {chapter: seconds.get(chapter, (ALONE_S if chapter in alone() else USUAL_S)[end]) for chapter in left}
-        total = sum(each[chapter] / (1 if chapter in alone() else 2) for chapter in each)  # others two at a time
+        total = sum(seconds.get(chapter, USUAL_S[end]) for chapter in left) / 2
         ends.append(f"{total / 60:.0f} min" if total > 100 else f"{10 * math.ceil(total / 10)} s")
     return f"about {ends[0]}" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 

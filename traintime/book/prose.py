@@ -1,11 +1,14 @@
-"""Check the chapters' sources: no outputs, one cell of parameters, no measured number typed into a sentence; and join
+"""Check the chapters' sources: no outputs, one cell of parameters, no measured number typed into a sentence; and write
 what a sentence lists.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 
 def notebooks_with_outputs(notebooks: list[Path]) -> list[str]:
@@ -74,7 +77,20 @@ def typed_numbers(notebook: Path) -> list[str]:
     return found
 
 
-def joined(texts: Sequence[str]) -> str:
-    """Texts as a sentence lists them: "numpy", "numpy and 2017-theano". Raises ValueError without any."""
-    *others, last = texts
+def joined(texts: Iterable[str]) -> str:
+    """Texts as a sentence lists them: "numpy", "numpy and 2017-theano"; of none, "no stack"."""
+    *others, last = [*texts] or ["no stack"]
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def span(values: Any, spec: str = ".1f") -> str:
+    """From the least to the most of some values: "1.2 to 3.4"."""
+    shown = pd.Series(values)
+    return f"{shown.min():{spec}} to {shown.max():{spec}}"
+
+
+def written(found: Any, spec: str = ".2f", scale: float = 1.0) -> Any:
+    """A row's value with its interval as text, "1.2 (1.1 to 1.3)"; of a table, such a text for each row."""
+    text = f"{{value:{spec}}} ({{low:{spec}}} to {{high:{spec}}})"
+    shown = found[["value", "low", "high"]] * scale
+    return text.format(**shown) if shown.ndim == 1 else shown.apply(lambda row: text.format(**row), axis=1)

@@ -1,7 +1,7 @@
 """`make book`: whatever is out of date is judged, run and built again, and nothing else.
 
 What a product rests on is one hash, written to a small file that changes only with it; Snakemake compares those files
-with the products and runs what is left. Chapters that time something run alone.
+with the products and runs what is left.
 """
 
 import functools
@@ -62,9 +62,7 @@ def _make(profile: str, given: dict[str, dict]) -> None:
     if not (HTML / "index.html").exists():
         (BUILD / "built").unlink(missing_ok=True)
     left, seconds = execute.stale(work), execute.durations(work)
-    write_atomically(
-        work / "plan.json", json.dumps({"book": list(given), "alone": execute.alone(), "seconds": seconds})
-    )
+    write_atomically(work / "plan.json", json.dumps({"book": list(given), "seconds": seconds}))
     if left:
         execute.say(f"{len(left)} of {len(given)} chapters to run, {execute.about(left, seconds)}; then the pages")
     _snakemake(profile)
