@@ -53,8 +53,8 @@ gone: set[str] = set()  # the names that were taken away
 def given_by(code: str, imported: bool) -> set[str]:
     """The names to which a cell gives a value; not functions, which need no runs. imported: whether imports count."""
     symbols = symtable.symtable(code, "cell", "exec").get_symbols()
-    given = {one for one in symbols if one.is_assigned() and not one.is_namespace()}
-    return {one.get_name() for one in given if imported or not one.is_imported()}
+    given = {one for one in symbols if one.is_assigned() or (imported and one.is_imported())}
+    return {one.get_name() for one in given if not one.is_namespace()}
 
 
 def _take_away(ended: Any) -> None:

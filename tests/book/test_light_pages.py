@@ -64,6 +64,7 @@ def test_a_search_finds_a_page(opened):
     page.get_by_text("Search finished").wait_for()  # results move while others come in
     page.locator("#search-results ul.search li a", has_text="large vocabulary").click()
     page.wait_for_url("**/03-vocabulary.html*")
+    page.locator("article span.highlighted").first.wait_for(state="attached")
 
 
 def ground(page) -> float:

@@ -51,6 +51,14 @@ def _is_plumbing(statement):
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_other_chapter_runs_beside_a_cell_that_times_something(chapter):
+    timing = re.compile(r"\btime_step\(|\bperf_counter\(|\bsubprocess\.|\btraintime\.estimate\(")
+    for tags, source in sources(chapter, "code"):
+        if timing.search(source) and not all(isinstance(each, ast.FunctionDef) for each in ast.parse(source).body):
+            assert tags >= {"here", "alone"}, source
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_is_read_in_about_ten_minutes(chapter):
     """Its words without code, up to the exercises."""
     text = "\n".join(source for _, source in sources(chapter, "markdown")).split("## Exercises")[0]

@@ -27,19 +27,18 @@ from traintime.measuring import sweep
 ALLOWED = ["NotMeasured", "NameError", "ModuleNotFoundError"]
 WIDEST = 79  # characters of a line of code that fit a page
 USUAL_S = (20, 60)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
-TIMES = re.compile(r"\btime_step\(|\bperf_counter\(|\bsubprocess\.|\btraintime\.estimate\(")  # what a cell times with
 
 
 def taking_turns() -> Callable[..., None]:
-    """What nbclient calls before each cell: one that times something waits until no other chapter's cell runs, and
-    while it runs, none does. A kernel starts as an ordinary cell runs.
+    """What nbclient calls before each cell: one that times something, tagged `alone`, waits until no other chapter's
+    cell runs, and while it runs, none does. A kernel starts as an ordinary cell runs.
     """
     turn = filelock.ReadWriteLock(paths.BUILD / "turn")
     turn.acquire_read()
 
     def begin(cell: nbformat.NotebookNode, cell_index: int) -> None:
         turn.release()
-        (turn.acquire_write if TIMES.search(cell.source) else turn.acquire_read)()
+        (turn.acquire_write if "alone" in cell.metadata.get("tags", []) else turn.acquire_read)()
 
     return begin
 

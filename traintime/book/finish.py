@@ -56,6 +56,10 @@ def _visit_math(translator: HTML5Translator, node: nodes.math | nodes.math_block
 
 # Pages
 
+# The theme loads these on every page for a search that answers while one types, which it has not switched on. Where the
+# first is loaded, Sphinx marks no word that was searched for.
+SEARCH = ("searchtools.js", "language_data.js", "searchindex.js")
+
 
 def finish(folder: Path) -> None:
     """Finish the pages of a folder in place, as Sphinx leaves them.
@@ -67,6 +71,9 @@ def finish(folder: Path) -> None:
         if "_static" not in path.parts:
             page = BeautifulSoup(path.read_text(), "html.parser")
             page.html["data-theme"] = "light"  # where scripts are off
+            for script in [] if path.name == "search.html" else page.select("script[src]"):
+                if Path(urlsplit(script["src"]).path).name in SEARCH:
+                    script.decompose()
             _describe(page)
             _size_images(page, path)
             _make_accessible(page)
