@@ -157,13 +157,14 @@ DAMAGES = [
     (lambda root: (root / NAME).write_text((root / NAME).read_text()[:-40]), f"{NAME}: is not whole JSON"),
     (put("hostname", "mine"), f"{NAME}: has a wrong key hostname ("),
     (in_run("round", 0), f"{NAME}: has a wrong key invocations.1.round ("),
-    (put("machine", "other"), f"{NAME}: key machine is 'other'"),
-    (move(NAME, f"{MACHINE}/numpy/x.json"), f"{MACHINE}/numpy/x.json: key key is '{POINT.key}'"),
+    (put("machine", "other"), f"{NAME}: belongs at other/numpy/{POINT.key}.json"),
+    (move(NAME, f"{MACHINE}/numpy/x.json"), f"{MACHINE}/numpy/x.json: belongs at {NAME}"),
     (
         move(f"{MACHINE}/2026-jax", f"{MACHINE}/2026-torch"),
-        f"{MACHINE}/2026-torch/{POINT.key}.json: key stack is '2026-jax'",
+        f"{MACHINE}/2026-torch/{POINT.key}.json: belongs at {MACHINE}/2026-jax/",
     ),
-    (put("point.sizes.dropout", 0.25), f"{NAME}: key point describes '{POINT.key}-d0.25'"),
+    (put("point.sizes.dropout", 0.25), f"{NAME}: belongs at {MACHINE}/numpy/{POINT.key}-d0.25"),
+    (put("key", OTHER.key), f"{NAME}: belongs at {NAME} by its machine, stack and point, and its key is '{OTHER.key}'"),
     (put("invocations", []), f"{RUN} is empty"),
     (lambda root: (root / MACHINE / "x.json").write_text("{}"), f"{MACHINE}/x.json: is no file of measurements"),
     # One run

@@ -114,12 +114,10 @@ def _read(folder: Path) -> tuple[list[str], list[Withdrawal], list[dict[str, Any
 
 def _of_file(path: Path, record: Record) -> Iterator[str]:
     """What contradicts the file's place, or cannot be measured at all."""
-    place = {"machine": path.parents[2 if records.is_sentinel(path) else 1].name, "stack": path.parent.name}
-    for key, value in {**place, "key": path.stem}.items():
-        if getattr(record, key) != value:
-            yield f"key {key} is {getattr(record, key)!r}, its place says {value!r}"
-    if record.point.key != record.key:
-        yield f"key point describes {record.point.key!r}"
+    own = (record.machine, record.stack, record.point.key, records.is_sentinel(path))
+    belongs = records.file_of(Path(), *own).as_posix()
+    if belongs != records.name_of(path) or record.key != record.point.key:
+        yield f"belongs at {belongs} by its machine, stack and point, and its key is {record.key!r}"
     try:
         stacks.refuse_impossible(record.point, stacks.get(record.stack))
     except InputError as error:
