@@ -116,7 +116,8 @@ def folder(tmp_path, invocation):
         for number in (1, 2):
             path = records.file_of(root, MACHINE, "numpy", point.key)
             started = f"2026-01-02T03:{point.sizes.vocabulary}:0{number}Z"
-            records.append(path, MACHINE, "numpy", point, invocation(status, round=number, started=started))
+            made = invocation(status, round=number, started=started, code=code.current("rnn", "numpy"))
+            records.append(path, MACHINE, "numpy", point, made)
     return root
 
 
@@ -474,9 +475,9 @@ def test_a_check_looks_for_what_was_committed_and_prints_notes_beside_what_is_wr
     settings = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
     for words in (["init", "-q"], ["add", "-A"], [*settings, "commit", "-q", "-m", "measured"]):
         subprocess.run(["git", *words], cwd=folder.parent, check=True)
-    next(path for path in records.files(folder) if "v12" in path.name).unlink()
-    key = make_point(**TINY | {"vocabulary": 12}).key
-    gone = f"{key}.json: key invocations: the one of 2026-01-02T03:12:01Z is gone"
+    next(path for path in records.files(folder) if "v11" in path.name).unlink()
+    key = make_point(**TINY).key
+    gone = f"{key}.json: key invocations: the one of 2026-01-02T03:11:01Z is gone"
     for words in ([], ["--since", "HEAD"]):
         answer = traintime("check", folder, *words)
         assert (answer.status, gone in answer.out) == (1, True)

@@ -1,7 +1,6 @@
 """What was committed is still there, wherever it stands now, or is withdrawn with a reason."""
 
 import json
-import shutil
 import subprocess
 
 import pytest
@@ -9,65 +8,60 @@ import pytest
 from traintime import paths
 from traintime.errors import InputError
 from traintime.measuring import history
-from traintime.point import make_point
-from traintime.store import records
 
 MACHINE, STACK = "amd-epyc-2-cores-24-gib", "2017-theano"
-POINT = make_point(vocabulary=20_000)
-NAME = f"{MACHINE}/{STACK}/{POINT.key}.json"
-FAILED = "2026-11-21T00:00:00Z"
+NAME = f"{MACHINE}/{STACK}/rnn-v20000-e300-u128-l25-b100-adam.json"
+REAL = json.loads((paths.MEASUREMENTS / NAME).read_text())
+FAILED = {"started": "2026-11-21T00:00:00Z", "status": "oom", "error": "made up"}
+RUNS = [run["started"] for run in REAL["invocations"]]
 
 
-def git(folder, *words):
+def commit(root, message="change"):
     settings = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
-    answer = subprocess.run(["git", *settings, *words], cwd=folder, capture_output=True, text=True, check=True)
-    return answer.stdout.strip()
-
-
-def commit(repository, message="change"):
-    git(repository, "add", "-A")
-    git(repository, "commit", "-q", "-m", message)
-    return git(repository, "rev-parse", "HEAD")
+    for words in (["add", "-A", "."], ["commit", "-q", "--allow-empty", "-m", message]):
+        subprocess.run(["git", *settings, *words], cwd=root, check=True)
+    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture
-def repository(tmp_path):
-    """A checkout that holds a real file of two invocations or more, and one that failed, committed."""
-    repository = tmp_path / "checkout"
-    path = repository / "data" / NAME
-    path.parent.mkdir(parents=True)
-    shutil.copy(paths.MEASUREMENTS / NAME, path)
-    put_in(path, started=FAILED, status="oom", error="made up", result=None)
-    (repository / "data" / MACHINE / "machine.json").write_text("{}")
-    git(repository, "init", "-q", "-b", "main")
-    commit(repository)
-    return repository
+def root(tmp_path):
+    """A folder in a checkout that holds a real file of two invocations or more, and one that failed, committed."""
+    root = tmp_path / "checkout" / "data"
+    (root / NAME).parent.mkdir(parents=True)
+    (root / NAME).write_text(json.dumps(REAL | {"invocations": [*REAL["invocations"], FAILED]}))
+    (root / MACHINE / "machine.json").write_text("{}")
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=root.parent, check=True)
+    commit(root)
+    return root
 
 
-@pytest.fixture
-def root(repository):
-    return repository / "data"
+def edit(change):
+    """A damage that changes the list of the file's invocations."""
+
+    def damage(root):
+        whole = json.loads((root / NAME).read_text())
+        change(whole["invocations"])
+        (root / NAME).write_text(json.dumps(whole))
+
+    return damage
 
 
-def take_out(path, index=0):
-    """Remove one invocation from a file; return it."""
-    whole = json.loads(path.read_text())
-    taken = whole["invocations"].pop(index)
-    path.write_text(records.dumps(whole))
-    return taken
+def change_times(runs):
+    runs[0]["result"]["timing"]["steps_ns"][0] += 1
 
 
-def put_in(path, started="2026-11-22T00:00:00Z", **changes):
-    """Add one more invocation to a file."""
-    whole = json.loads(path.read_text())
-    extra = whole["invocations"][0] | {"started": started} | changes
-    extra = {name: value for name, value in extra.items() if value is not None}
-    path.write_text(records.dumps(whole | {"invocations": [*whole["invocations"], extra]}))
+def withdraw_and_take_out(started):
+    def damage(root):
+        row = f"stack,key,started,reason\n{STACK},{REAL['key']},{started},measured beside a build\n"
+        (root / MACHINE / "withdrawn.csv").write_text(row)
+        take_out(root)
+
+    return damage
 
 
-def withdraw(root, started):
-    row = f"{STACK},{POINT.key},{started},measured beside a build"
-    (root / MACHINE / "withdrawn.csv").write_text(f"stack,key,started,reason\n{row}\n")
+take_out = edit(lambda runs: runs.pop(0))
+take_out_failed = edit(lambda runs: runs.pop())
+add = edit(lambda runs: runs.append(FAILED | {"started": "2026-11-22T00:00:00Z"}))
 
 
 def test_nothing_that_this_repository_committed_is_lost():
@@ -76,65 +70,38 @@ def test_nothing_that_this_repository_committed_is_lost():
     assert history.lost(paths.MEASUREMENTS) == []
 
 
-def change_times(root):
-    whole = json.loads((root / NAME).read_text())
-    whole["invocations"][0]["result"]["timing"]["steps_ns"][0] += 1
-    (root / NAME).write_text(records.dumps(whole))
-
-
-def rename_file(root):
-    record = records.read(root / NAME)
-    point = make_point(vocabulary=20_000, allocator="glibc-keep-arenas")
-    renamed = record.model_copy(update={"point": point, "key": point.key})
-    path = records.file_of(root, MACHINE, STACK, point.key)
-    path.write_text(records.dumps(renamed.model_dump(mode="json", exclude_none=True)))
-    (root / NAME).unlink()
-
-
-def withdraw_another(root):
-    withdraw(root, "2020-01-01T00:00:00Z")
-    take_out(root / NAME)
-
-
-RUNS = [each["started"] for each in json.loads((paths.MEASUREMENTS / NAME).read_text())["invocations"]]
-GONE = "is gone"
-CHANGED = "no longer has the times that were committed"
-
-
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize(
-    ("happen", "runs", "rest"),
+    ("happen", "lost"),
     [
-        (lambda root: take_out(root / NAME), RUNS[:1], GONE),
-        (lambda root: take_out(root / NAME, -1), [FAILED], GONE),
-        (lambda root: (root / NAME).unlink(), [*RUNS, FAILED], GONE),
-        (change_times, RUNS[:1], CHANGED),
-        (withdraw_another, RUNS[:1], GONE),
-        (lambda root: withdraw(root, take_out(root / NAME)["started"]), [], ""),
-        (rename_file, [], ""),
-        (lambda root: (root / MACHINE).rename(root / "another-name"), [], ""),
-        (lambda root: put_in(root / NAME), [], ""),
+        (take_out, RUNS[:1]),
+        (take_out_failed, [FAILED["started"]]),
+        (lambda root: (root / NAME).unlink(), [*RUNS, FAILED["started"]]),
+        (edit(change_times), RUNS[:1]),
+        (withdraw_and_take_out("2020-01-01T00:00:00Z"), RUNS[:1]),
+        (withdraw_and_take_out(RUNS[0]), []),
+        (lambda root: (root / NAME).rename((root / NAME).with_name("another.json")), []),
+        (lambda root: (root / MACHINE).rename(root / "another-name"), []),
+        (add, []),
     ],
 )
-def test_an_invocation_that_is_gone_or_changed_is_named(root, repository, happen, runs, rest, committed):
+def test_an_invocation_that_is_gone_or_changed_is_named(root, happen, lost, committed):
     happen(root)
     if committed:
-        commit(repository)
-    assert history.lost(root) == [
-        f"{NAME}: key invocations: the one of {started} {rest}; restore it, or withdraw it" for started in sorted(runs)
-    ]
+        commit(root)
+    begins = [f"{NAME}: key invocations: the one of {started} is gone" for started in sorted(lost)]
+    assert [sentence.partition(" or ")[0] for sentence in history.lost(root)] == begins
 
 
-def test_a_branch_is_held_against_where_it_left_main_and_any_other_commit_may_be_named(root, repository):
+def test_a_branch_is_held_against_where_it_left_main_and_any_other_commit_may_be_named(root):
     """Its last commit but one loses an invocation of main; what came and went between is its own affair."""
-    git(repository, "checkout", "-q", "-b", "mine")
-    put_in(root / NAME)
-    between = commit(repository)
-    take_out(root / NAME, -1)
-    take_out(root / NAME)
-    commit(repository)
-    (repository / "else").write_text("")
-    commit(repository)
+    subprocess.run(["git", "checkout", "-q", "-b", "mine"], cwd=root, check=True)
+    add(root)
+    between = commit(root)
+    take_out_failed(root)
+    take_out(root)
+    commit(root)
+    commit(root)
     assert len(history.lost(root)) == 1
     assert len(history.lost(root, between)) == 2
     with pytest.raises(InputError, match="since: 'never' is no commit"):
@@ -143,7 +110,7 @@ def test_a_branch_is_held_against_where_it_left_main_and_any_other_commit_may_be
 
 def test_a_folder_outside_of_any_checkout_or_without_git_is_compared_with_nothing(root, tmp_path, monkeypatch):
     assert history.commits(tmp_path) == history.commits(tmp_path / "nowhere") == []
-    git(tmp_path, "init", "-q")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     assert history.commits(tmp_path) == []
     monkeypatch.setenv("PATH", str(tmp_path))
     assert history.commits(root) == []

@@ -55,10 +55,9 @@ def commits(folder: Path) -> list[str]:
 
     Empty where it lies in no git checkout with a commit.
     """
-    head = _git(folder, "rev-parse", "--verify", "HEAD")
+    head, before = (_git(folder, "rev-parse", "--verify", name) for name in ("HEAD", "HEAD~"))
     left = [_git(folder, "merge-base", "HEAD", main) for main in ("origin/main", "main")]
-    earlier = [*(each for each in left if each != head), _git(folder, "rev-parse", "--verify", "HEAD~")]
-    return list(filter(None, [head, next(filter(None, earlier), None)]))
+    return list(filter(None, [head, next((each for each in left if each not in (None, head)), before)]))
 
 
 def lost(root: Path, since: str | None = None) -> list[str]:
@@ -67,29 +66,25 @@ def lost(root: Path, since: str | None = None) -> list[str]:
     It may stand in another file; one that is listed in its machine's withdrawn.csv may be gone. since: the commit to
     compare with, in the place of `commits`. Raises InputError where there is none of that name.
     """
-    changed = ("diff", "--name-only", "--relative", "--no-renames", "--diff-filter=DMT", "-z")
     before: dict[tuple[str, str, tuple[int, ...]], str] = {}
     for commit in commits(root) if since is None else [since]:
-        names = _git(root, *changed, commit, "--", ".")
+        names = _git(root, "diff", "--name-only", "--relative", "--no-renames", "-z", commit, "--", ".")
         if names is None:
             raise InputError("since", commit, "is no commit of this checkout", "Leave --since out, or name another.")
         for name in names.split("\0"):
-            if name.endswith(".json"):
-                before |= dict.fromkeys(_identities(_git(root, "show", f"{commit}:./{name}") or ""), name)
+            before |= dict.fromkeys(_identities(_git(root, "show", f"{commit}:./{name}") or ""), name)
     here, withdrawn = set(), set()
     for path in records.files(root) if before else ():
         here |= _identities(path.read_text(errors="replace"))
     for folder in root.iterdir():
-        with contextlib.suppress(ValueError):  # the checker names it
+        with contextlib.suppress(InputError):  # the checker names it
             withdrawn |= {(row.stack, row.started) for row in withdrawals(folder)}
-    starts = {(stack, started) for stack, started, _ in here}
-    sentences = []
-    for stack, started, times in before.keys() - here:
-        if (stack, started) not in withdrawn:
-            file = records.name_of(Path(before[stack, started, times]))
-            rest = "no longer has the times that were committed" if (stack, started) in starts else "is gone"
-            sentences.append(f"{file}: key invocations: the one of {started} {rest}; restore it, or withdraw it")
-    return sorted(sentences)
+    return sorted(
+        f"{records.name_of(Path(before[each]))}: key invocations: the one of {each[1]} is gone or has other times;"
+        " restore it, or withdraw it"
+        for each in before.keys() - here
+        if each[:2] not in withdrawn
+    )
 
 
 def _identities(text: str) -> set[tuple[str, str, tuple[int, ...]]]:
@@ -99,12 +94,10 @@ def _identities(text: str) -> set[tuple[str, str, tuple[int, ...]]]:
     damaged one.
     """
     found = set()
-    try:
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raw = json.loads(text)
         for each in raw["invocations"]:
             timing = (each.get("result") or {}).get("timing")
             times = (timing["first_ns"], *timing["steps_ns"]) if timing else ()
             found.add((raw["stack"], each["started"], times))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return set()
     return found

@@ -30,7 +30,7 @@ def table(root: Path, machine: str | None = None, sentinel: bool = False) -> pd.
     for path in files(root, machine):
         if is_sentinel(path) == sentinel:
             record = read(path)
-            rows += [_row(record, invocation) for invocation in record.invocations]
+            rows += [row_of(record, invocation) for invocation in record.invocations]
     names = ["machine", "stack", "key", "status", "sweep", "round", "started"]
     table = pd.DataFrame(rows, columns=None if rows else names)
     table = table.assign(stretch=stretches(table))
@@ -50,7 +50,8 @@ def stretches(table: pd.DataFrame) -> "pd.Series[str]":
     return table["machine"].astype(str) + " " + table["sweep"].astype(str) + " " + resumed.astype(str)
 
 
-def _row(record: Record, invocation: Invocation) -> dict[str, Any]:
+def row_of(record: Record, invocation: Invocation) -> dict[str, Any]:
+    """One invocation as a row of the table; it takes the numbers of loops that a worker times for granted."""
     row: dict[str, Any] = {"machine": record.machine, "stack": record.stack, "key": record.key}
     row |= record.point.fields
     row |= {"sweep": invocation.sweep, "round": invocation.round, "started": invocation.started}
