@@ -122,7 +122,7 @@ function milliseconds({value, low, high, runs}) {
   const often = `${runs} run${runs === 1 ? "" : "s"}`;
   return [`${took} ms`, low > 0 ? `${from} to ${to}, ${often}` : often];
 }
-// How far off a prediction is; ratio: of measured to predicted.
+// How far off a prediction is, as a factor and in words; ratio: of measured to predicted.
 const far = (ratio) => Math.max(ratio, 1 / ratio);
 const missed = (ratio) =>
   far(ratio) < 1.05 ? "within 5\u00a0%" : `${times(far(ratio))} too ${ratio > 1 ? "short" : "long"}`;
@@ -172,8 +172,8 @@ function showWorst() {
   const heads = [...place("worst").querySelectorAll("th")].map((head) => head.textContent);
   place("worst").tBodies[0].replaceChildren(...MISSES.slice(0, 10).map(({at, step, measured, ratio}) => {
     const took = shown(measured.value) + (measured.runs === 1 ? " (one\u00a0run)" : "");
-    // A name of software breaks nowhere.
-    const cells = [titleOf(at.machine), at.stack.replaceAll("-", "\u2011"), where(at), took, shown(step.value), missed(ratio)];
+    const stack = at.stack.replaceAll("-", "\u2011");  // no line breaks inside of a name
+    const cells = [titleOf(at.machine), stack, where(at), took, shown(step.value), missed(ratio)];
     return element("tr", {}, ...cells.map((cell, column) => element("td", {"data-head": heads[column]}, cell)));
   }));
 }
@@ -377,8 +377,8 @@ function showReasons(settings, found) {
       put(other);
       update();
     });
-    const link = element("a", {href: `chapters/${change.page}.html`}, change.words), how = known ? ", measured" : "";
-    const effect = `: an epoch goes ${times(factor)} as fast${how}.`;
+    const link = element("a", {href: `chapters/${change.page}.html`}, change.words);
+    const effect = `: an epoch goes ${times(factor)} as fast${known ? ", measured" : ""}.`;
     const line = element("div", {}, element("span", {}, link, effect), button);
     return element("li", {"data-change": change.name, "data-factor": factor}, line);
   }));

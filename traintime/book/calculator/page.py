@@ -12,6 +12,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from traintime import lab
 from traintime.book import markup
 from traintime.book.calculator import choices, formulas
@@ -68,7 +70,6 @@ def usual() -> dict[str, Any]:
 def data() -> dict[str, Any]:
     """All that the script computes with and that is no formula."""
     names, offered = choices.stack_names(), choices.machines()
-    of_machines = {machine: {stack: _costs(machine, stack) for stack in names} for machine in offered}
     return {
         "usual": usual(),
         "numbers": {name: number._asdict() for name, number in (NUMBERS | RATES).items()},
@@ -87,7 +88,7 @@ def data() -> dict[str, Any]:
         },
         "deferred": [name for name in names if stacks.ALL[name].api == BY_ROW[choices.DEFERRED]],
         "deferred_above": advice.DEFERRED_ABOVE,
-        "costs": of_machines,
+        "costs": {machine: {stack: _costs(machine, stack) for stack in names} for machine in offered},
         "set": choices.SET,
         "measured": _measured(),
         "holdings": {stack: _held(stack) for stack in names},
@@ -109,9 +110,8 @@ def _measured() -> dict[str, dict[str, list[list[Any]]]]:
     """
     found: dict[str, dict[str, list[list[Any]]]] = {}
     for machine, stack, *row in choices.steps().itertuples(index=False):
-        shortened = [float(f"{each:.7g}") if isinstance(each, float) else each for each in row]
-        line = [None if isinstance(each, float) and math.isnan(each) else each for each in shortened]
-        found.setdefault(machine, {}).setdefault(stack, []).append(line)
+        row = [None if pd.isna(each) else float(f"{each:.7g}") if isinstance(each, float) else each for each in row]
+        found.setdefault(machine, {}).setdefault(stack, []).append(row)
     return found
 
 
