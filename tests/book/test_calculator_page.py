@@ -1,176 +1,243 @@
-"""The calculator's page in a real browser: its numbers are Python's, its link carries them, nothing else loads it."""
+"""The calculator's page in a real browser: its answers, its link, its fields, and how it looks."""
 
-import itertools
 import math
 import random
 import re
-from dataclasses import asdict, replace
+from statistics import NormalDist
+from urllib.parse import urlencode
 
 import pytest
 
-from traintime.book.calculator import answer, choices, formulas, page
-from traintime.book.calculator.answer import Settings
+from traintime.book.calculator import choices, page
+from traintime.explain.terms import TERMS
+from traintime.predict.costs import FIXED
+from traintime.workloads.base import FLOAT
+from traintime.workloads.rnn import Rnn
 
 PAGE = "calculator.html"
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-PRECISION = 5e-7  # equal to 6 digits
-
-
-def drawn(number: int) -> list[Settings]:
-    """Settings at random, the same ones each time: every kind of machine, stack and way to train."""
-    random_, found = random.Random(2017), []
-    machines = [*choices.machines(), choices.BY_RATES]
-    for index in range(number):
-        stack = random_.choice(choices.stack_names())
-        optimizers = [
-            name for name in formulas.OPTIMIZERS if name != choices.DEFERRED or stack in choices.with_deferred()
-        ]
-        values = {}
-        for one in choices.NUMBERS.values():
-            value = one.lowest * (one.highest / one.lowest) ** random_.random()
-            values[one.name] = round(value) if one.whole else float(f"{value:.4g}")
-        values["sentences"] = max(values["sentences"], values["batch"])
-        machine = machines[index % len(machines)]
-        if machine != choices.BY_RATES:  # a link carries rates for such a machine alone
-            values = {name: value for name, value in values.items() if name not in ("gflops", "gbytes")}
-        chosen = {"optimizer": random_.choice(optimizers), "frozen": random_.random() < 0.3}
-        chosen["allocator"] = random_.choice(choices.allocators(machine, stack))
-        found.append(Settings(**values, **chosen, stack=stack, machine=machine))
-    return found
-
-
-def known() -> list[Settings]:
-    """Settings that were measured, the same ones each time: some of each machine and stack; the last batch is short."""
-    found = []
-    for machine in choices.machines():
-        for _, those in itertools.groupby(answer.steps_of(machine), lambda its: its.stack):
-            found += [replace(its, sentences=777_777, epochs=3) for its in list(those)[::7]]
-    return found
-
-
-def same(found: dict, settings: Settings) -> None:
-    """Whether the page's answer is Python's."""
-    expected = answer.answer(settings)
-    for name in ("step", "epoch", "total", "peak"):
-        one = getattr(expected, name)
-        value = {"value": one.value, "low": one.low, "high": one.high}
-        assert found[name] == pytest.approx(value, rel=PRECISION), (name, settings)
-    assert found["steps"] == expected.steps
-    assert found["parts"] == pytest.approx(expected.parts, rel=PRECISION)
-    assert found["work"] == pytest.approx(vars(expected.work), rel=PRECISION)
-    assert found["limit"] == expected.limit
-    its = found.get("measured") or {}
-    assert bool(its.get("value")) == bool(expected.measured), settings
-    if expected.measured:
-        step = expected.measured.step
-        values = [math.nan if its[name] is None else its[name] for name in ("value", "low", "high", "runs")]
-        assert values == pytest.approx(
-            [step.value, step.low, step.high, expected.measured.runs], PRECISION, nan_ok=True
-        )
-    factors = [one["factor"] for one in found["changes"]]
-    assert factors == sorted(factors, reverse=True)
-    assert all(factor >= choices.WORTH for factor in factors)
-    for one in found["changes"]:
-        other = answer.answer(Settings(**one["settings"]))
-        both = [each.from_measured(each.epoch) if one["known"] else each.epoch for each in (expected, other)]
-        assert one["factor"] == pytest.approx(both[0].value / both[1].value, rel=PRECISION)
-        assert one["known"] == bool(expected.measured and other.measured)
+USUAL = page.usual()
 
 
 @pytest.fixture
 def opened(visit, html):
-    """A function that opens the page."""
+    """A function that opens the page with these settings in its link."""
 
-    def open_page(hash_="", viewport=DESKTOP, scheme="light", **more):
-        return visit((html / PAGE).as_uri() + hash_, viewport=viewport, color_scheme=scheme, **more)
+    def open_page(viewport=DESKTOP, scheme="light", how=(), **settings):
+        link = f"#{urlencode(settings)}" if settings else ""
+        return visit((html / PAGE).as_uri() + link, viewport=viewport, color_scheme=scheme, **dict(how))
 
     return open_page
 
 
-def answered(tab) -> dict:
-    """The page's answer to its own settings."""
-    return tab.evaluate("window.traintime.answer()")
+def answers(tab, every: list[dict]) -> list[dict]:
+    """The page's answers to settings, the usual ones where they say nothing."""
+    every = [USUAL | settings for settings in every]
+    return tab.evaluate("every => every.map(given => window.traintime.answer(given))", every)
 
 
-def offered(tab, **settings) -> dict[str, dict]:
-    """The settings with each change that the page offers, by the change's name."""
-    found = tab.evaluate("given => window.traintime.answer(given)", asdict(Settings(**settings)))
-    return {one["change"]["name"]: one["settings"] for one in found["changes"]}
+def settings(tab) -> dict:
+    return tab.evaluate("window.traintime.settings()")
 
 
-def link(tab) -> str:
-    return tab.locator("#calculator-link").input_value()
+def shown(tab, name: str) -> list[str]:
+    return tab.locator(f'[data-answer="{name}"]').inner_text().split("\n")
 
 
-# Its numbers
+def value(tab, name: str) -> float:
+    return float(tab.locator(f'[data-answer="{name}"]').get_attribute("data-value"))
 
 
-def test_its_numbers_are_pythons_to_six_digits(opened):
+def drawn(number: int) -> list[dict]:
+    """Settings at random, the same ones each time."""
+    random_, found, data = random.Random(2017), [], page.data()
+    for _ in range(number):
+        its = {name: random_.choice(list(data["choices"][name])) for name in ("machine", "stack", "optimizer")}
+        for name, one in data["numbers"].items():
+            size = one["lowest"] * (one["highest"] / one["lowest"]) ** random_.random()
+            its[name] = round(size) if one["whole"] else float(f"{size:.4g}")
+        if its["optimizer"] == choices.DEFERRED and its["stack"] not in data["deferred"]:
+            its["optimizer"] = "adam"
+        found.append(USUAL | its | {"sentences": max(its["sentences"], its["batch"]), "frozen": random_.random() < 0.3})
+    return found
+
+
+def measured() -> list[tuple[dict, list[float]]]:
+    """Settings that were measured: step with its interval, runs, mean step with its interval."""
+    return [
+        (
+            {"machine": machine, "stack": stack} | dict(zip(choices.SET, row, strict=False)),
+            [math.nan if each is None else each for each in row[len(choices.SET) :]],
+        )
+        for machine, stacks in page.data()["measured"].items()
+        for stack, rows in stacks.items()
+        for row in rows
+    ]
+
+
+# Its answers
+
+
+@pytest.mark.parametrize(
+    "its",
+    [
+        {"batch": 101, "sentences": 1_000, "epochs": 3},
+        {"stack": "2026-torch", "optimizer": "sgd", "allocator": "tcmalloc"},
+        {"stack": "2026-jax", "optimizer": "adam-deferred", "batch": 64},
+        {"machine": "T4", "stack": "2017-theano", "frozen": True},
+        {"machine": "i7-7700", "optimizer": "rmsprop", "length": 40},
+        {"machine": choices.BY_RATES, "gflops": 80, "gbytes": 20},
+    ],
+    ids=lambda its: next(iter(its.values())),
+)
+def test_an_answer_is_the_sum_of_the_exported_costs_times_the_work(opened, its):
+    found, its, data = answers(opened(), [its])[0], USUAL | its, page.data()
+    sizes = Rnn(**{name: its[name] for name in choices.SET if name != "allocator"})
+    work, costs = sizes.work(), data["costs"][its["machine"]][its["stack"]][its["allocator"]]
+    rates = {"operations": its["gflops"] * 1e9, "bytes": its["gbytes"] * 1e9}
+    terms = {}
+    for name, term in TERMS.items():
+        rate = rates.get(term.rate, 1) if its["machine"] == choices.BY_RATES else 1
+        terms[name] = costs["seconds"][name] / rate * (getattr(work, term.amount) if term.amount else 1)
+    # The last batch of an epoch may not be full: it costs as much of each step as any, and less of each sentence.
+    fixed, batches = sum(terms[name] for name in FIXED), its["sentences"] / its["batch"]
+    epoch = math.ceil(batches) * fixed + batches * (sum(terms.values()) - fixed)
+    held = data["holdings"][its["stack"]]
+    kept = held["kept"] * (work.activation_bytes - work.recurrent_bytes) + held["recurrent"] * work.recurrent_bytes
+    copies = held["copies"][its["optimizer"] + " frozen" * its["frozen"]]
+    idle = data["context"] if data["machines"][its["machine"]].get("card") else held["idle"]
+    expected = {"step": sum(terms.values()), "epoch": epoch, "total": its["epochs"] * epoch}
+    expected["peak"] = idle + held["runtime"] + FLOAT * copies * work.parameters + kept
+    reach = NormalDist().inv_cdf(0.5 + data["level"] / 2)
+    for name, each in expected.items():
+        width = math.exp(reach * (held if name == "peak" else costs)["error"])
+        ends = {"value": each, "low": each / width, "high": each * width}
+        assert found[name] == pytest.approx(ends, rel=1e-4), name
+    parts = dict.fromkeys(data["parts"], 0.0)
+    for name, seconds in terms.items():
+        parts[TERMS[name].part] += seconds
+    assert found["parts"] == pytest.approx(parts)
+    assert found["limit"] == max(parts, key=parts.get)
+
+
+def test_the_answers_in_the_text_are_the_scripts(opened):
+    """The predictor made them, and a reader without JavaScript has no others."""
+    rows = re.findall(r"<tr>\s*(<td.*?)</tr>", page.fragments()[page.EXAMPLES], flags=re.DOTALL)
+    settings = [{}, {"vocabulary": 20_000}, {"batch": 1_024}, {"frozen": 1}, {"optimizer": choices.DEFERRED}]
+    settings.append({"machine": "K40m", "stack": "2017-theano"})
+    for its, row in zip(settings, rows, strict=True):
+        tab, cells = opened(**its), re.findall(r"<td[^>]*>(.*?)</td>", row.replace("\u00a0", " "))
+        _, step, predicted, epoch, memory = (re.sub(r" \((.*?)\)", r", \1", cell) for cell in cells)
+        for name, text in (("step", step or predicted), ("epoch", epoch), ("peak", memory)):
+            assert ", ".join(shown(tab, name)).startswith(text)
+
+
+def test_a_duration_has_two_digits_that_count_in_the_text_and_in_the_script(opened):
+    texts = {0: "0.0 µs", 5e-7: "0.50 µs", 0.0504: "50 ms", 0.999: "1,000 ms", 504: "8.4 min", 3.9e11: "12,000 years"}
+    assert {number: page.shown(number) for number in texts} == texts
+    script = "numbers => numbers.map(number => window.traintime.shown(number))"
+    assert opened().evaluate(script, list(texts)) == list(texts.values())
+
+
+def test_more_of_anything_never_takes_less_time_or_memory(opened):
+    tab, every = opened(), drawn(60)
+    for name in choices.SIZES:
+        more = [its | {name: 2 * its[name]} for its in every]
+        for one, other in zip(answers(tab, every), answers(tab, more), strict=True):
+            assert other["step"]["value"] >= one["step"]["value"]
+            assert other["peak"]["value"] >= one["peak"]["value"]
+
+
+def test_a_measured_step_stands_beside_its_prediction_and_the_hours_follow_from_the_mean(opened):
+    tab = opened(vocabulary=2_000_000, machine="H200-SXM", stack="2026-torch")
+    known, took = zip(*measured(), strict=True)
+    for found, row in zip(answers(tab, known), took, strict=True):
+        its, mean = found["measured"], found["measured"]["mean"]
+        seen = [its["value"], its["low"], its["high"], its["runs"], mean["value"], mean["low"], mean["high"]]
+        assert seen == pytest.approx(row, nan_ok=True)
+    found = tab.evaluate("window.traintime.answer()")
+    assert tab.locator('[data-part="step-label"]').inner_text() == "A step, measured"
+    assert shown(tab, "step")[2].startswith("predicted: ")
+    epoch = found["measured"]["mean"]["value"] * found["steps"]
+    assert (value(tab, "epoch"), value(tab, "total")) == pytest.approx((epoch, 10 * epoch))
+    mark = tab.locator('[data-curve="vocabulary"] circle.mark').get_attribute("data-value")
+    assert float(mark) == pytest.approx(epoch)
+    assert tab.locator('[data-curve="vocabulary"] circle.measured').count() > 2
+
+
+def test_that_nobody_measured_is_said_where_it_is_so(opened):
+    tab, said = opened(batch=101), '[data-part="known"]'
+    assert "Nobody measured these sizes there." in tab.locator(said).inner_text()
+    assert tab.locator('[data-part="step-label"]').inner_text() == "A step, predicted"
+    assert value(tab, "step") == pytest.approx(answers(tab, [{"batch": 101}])[0]["step"]["value"])
+    # Of a reader's own machine nobody can know.
+    tab.select_option("#calculator-machine", choices.BY_RATES)
+    assert "Nobody" not in tab.locator(said).inner_text()
+
+
+def test_the_worst_misses_are_listed_and_lead_to_where_they_were(opened):
+    tab, known = opened(), [its for its, _ in measured()]
+    ratios = [its["measured"]["value"] / its["step"]["value"] for its in answers(tab, known)]
+    off = [max(ratio, 1 / ratio) for ratio in ratios]
+    worst = known[off.index(max(off))]
+    tab.locator("#calculator-root details.book-fold summary").click()
+    listed = tab.locator('[data-part="worst"] tbody tr:visible td:last-child').all_inner_texts()
+    assert [float(text.split()[0]) for text in listed] == pytest.approx(sorted(off, reverse=True)[:10], rel=0.05)
+    for name in ("machine", "stack"):
+        tab.select_option(f"#calculator-{name}", worst[name])
+    tab.fill("#calculator-epochs", "7")
+    tab.locator('[data-part="known"] a').click()
+    tab.locator('[data-part="step-label"]', has_text="A step, measured").wait_for()
+    assert settings(tab) == USUAL | worst | {"epochs": 7}
+    assert shown(tab, "step")[2].endswith(listed[0])
+
+
+def test_todays_tensorflow_is_warned_of_where_the_processor_lacks_its_instructions(opened):
+    tab, slow = opened(), {}
+    for machine, title in page.data()["choices"]["machine"].items():
+        tab.select_option("#calculator-machine", machine)
+        slow[title.split(" (")[0]] = "Without AVX512-VNNI" in tab.locator('[data-part="known"]').inner_text()
+    assert all(slow[name] for name in ("Machine A", "i7-7700", "Ryzen-5-3600", "Another machine, by its rates"))
+    assert not any(slow[name] for name in ("Machine B", "Ryzen-9-7950X", "T4"))
+
+
+def test_a_change_is_offered_where_it_can_be_had_and_can_be_tried(opened):
     tab = opened()
-    of_measured = known()
-    assert len(of_measured) > 60
-    for settings in [Settings(), *drawn(40), *of_measured]:
-        same(tab.evaluate("given => window.traintime.answer(given)", asdict(settings)), settings)
-
-
-def test_a_change_is_offered_where_it_can_be_had_and_changes_something(opened):
-    tab = opened()
-    assert offered(tab)["batch"]["batch"] == 400
-    assert "batch" not in offered(tab, sentences=399)
-    assert "batch" not in offered(tab, batch=8_192)
-    assert "frozen" not in offered(tab, frozen=True)
-    assert "deferred" not in offered(tab, stack="numpy")
-    assert offered(tab, stack="2026-torch", batch=101)["allocator"]["allocator"] == "tcmalloc"
-    assert "allocator" not in offered(tab, stack="2026-torch", machine="K40m")
-
-
-def test_what_it_shows_is_what_it_computes(opened):
-    # Sizes that nobody measured.
-    tab, expected = opened("#batch=101"), answer.answer(Settings(batch=101))
-    same(answered(tab), Settings(batch=101))
-    for name in ("step", "epoch", "total", "peak"):
-        shown, one = tab.locator(f'[data-answer="{name}"]'), getattr(expected, name)
-        for end in ("value", "low", "high"):
-            assert float(shown.get_attribute(f"data-{end}")) == pytest.approx(getattr(one, end), rel=PRECISION)
-        units = page.BYTES if name == "peak" else page.SECONDS
-        value, _, between = page.between(one, units).partition(" (")
-        assert shown.inner_text().split("\n") == [value, between.rstrip(")")]
-    terms = {
-        one.get_attribute("data-share"): one.get_attribute("data-value") for one in tab.locator("[data-share]").all()
-    }
-    assert {name: float(value) for name, value in terms.items()} == pytest.approx(expected.parts, rel=PRECISION)
-    changes = {
-        one.get_attribute("data-change"): float(one.get_attribute("data-factor"))
-        for one in tab.locator("li[data-change]").all()
-    }
-    factors = {one["change"]["name"]: one["factor"] for one in answered(tab)["changes"]}
-    assert changes == pytest.approx(factors, rel=PRECISION)
-    assert expected.limit in tab.locator('[data-part="limit"]').inner_text().lower()
+    every = [{}, {"sentences": 399}, {"frozen": True}, {"stack": "numpy"}, {"stack": "2026-torch", "batch": 101}]
+    usual, few, frozen, numpy, torch = (
+        {one["change"]["name"]: one["settings"] for one in found["changes"]} for found in answers(tab, every)
+    )
+    assert usual["batch"] == USUAL | {"batch": 400}
+    assert torch["allocator"]["allocator"] == "tcmalloc"
+    assert ("batch" in few, "frozen" in frozen, "deferred" in numpy) == (False, False, False)
+    tab = opened(batch=101)  # nobody measured these sizes
+    best, before = tab.locator("li[data-change]").first, value(tab, "epoch")
+    factor = float(best.get_attribute("data-factor"))
+    best.get_by_role("button").click()
+    assert settings(tab) != USUAL | {"batch": 101}
+    assert tab.evaluate("window.traintime.answer().epoch.value") * factor == pytest.approx(before)
 
 
 def test_each_curve_has_the_readers_point_and_says_in_words_what_it_shows(opened):
-    tab = opened("#vocabulary=50000&length=40&batch=64")
-    epoch = answer.answer(Settings(vocabulary=50_000, length=40, batch=64)).epoch.value  # nobody measured these sizes
-    for name, x in (("batch", 64), ("vocabulary", 50_000), ("length", 40)):
+    its = {"vocabulary": 50_000, "length": 40, "batch": 64}  # nobody measured these sizes
+    tab = opened(**its)
+    for name, size in its.items():
         curve = tab.locator(f'[data-curve="{name}"]')
         mark = curve.locator("circle.mark")
-        assert (float(mark.get_attribute("data-x")), float(mark.get_attribute("data-value"))) == (
-            x,
-            pytest.approx(epoch, rel=PRECISION),
-        )
+        assert float(mark.get_attribute("data-x")) == size
+        assert float(mark.get_attribute("data-value")) == pytest.approx(value(tab, "epoch"))
         words = curve.locator("svg").get_attribute("aria-label")
-        assert f"yours, at {x:,}, takes {page.shown(epoch)}" in words
-        assert choices.CURVES[name][1] in curve.locator("svg").inner_html()
+        assert f"yours, at {size:,}, takes {shown(tab, 'epoch')[0]}" in words
         curve.locator("summary").click()
-        assert f"{x:,} (yours)" in curve.locator("table").inner_text()
+        assert f"{size:,} (yours)" in curve.locator("table").inner_text()
 
 
 # Its link
 
 
-@pytest.mark.parametrize("settings", drawn(6), ids=range(6))
-def test_the_link_restores_the_settings(opened, settings):
-    tab = opened()
+@pytest.mark.parametrize("number", range(4))
+def test_the_link_restores_the_settings(opened, visit, number):
+    tab, its = opened(), drawn(4)[number]
     tab.evaluate(
         """given => {
           const form = document.querySelector("#calculator-root form");
@@ -180,39 +247,34 @@ def test_the_link_restores_the_settings(opened, settings):
           }
           form.dispatchEvent(new Event("input"));
         }""",
-        asdict(settings),
+        its,
     )
-    same(answered(tab), settings)
+    link = tab.locator("#calculator-link").input_value()
     tab.wait_for_timeout(400)
-    assert tab.url == link(tab)
+    assert tab.url == link
+    assert not re.search(r"[\s()'\"<>]", link)
     # As it comes back from a message: with a line's end and a full stop behind it.
-    again = opened("#" + link(tab).partition("#")[2] + ".\n")
-    assert not re.search(r"[\s()'\"<>]", link(tab))
-    assert again.evaluate("window.traintime.settings()") == tab.evaluate("window.traintime.settings()")
-    same(answered(again), settings)
-    again.reload()
-    same(answered(again), settings)
+    expected = its
+    if its["machine"] != choices.BY_RATES:  # a link carries rates for such a machine alone
+        expected = its | {name: USUAL[name] for name in choices.RATES}
+    assert settings(visit(link + ".\n")) == expected
 
 
 def test_a_link_that_cannot_be_followed_says_so(opened):
-    tab = opened("#vocabulary=many&stack=2031-jax&colour=red&batch=50")
+    tab = opened(vocabulary="many", stack="2031-jax", colour="red", batch=50)
     notice = tab.locator('[data-part="notice"]').inner_text()
-    assert "vocabulary many is no number" in notice
-    assert "stack 2031-jax is not known here" in notice
-    assert "no colour is known here" in notice
-    assert (
-        "Vocabulary: give a whole number from 1 to 100,000,000."
-        in tab.locator("#calculator-vocabulary-problem").inner_text()
-    )
+    for part in ("vocabulary many is no number", "stack 2031-jax is not known here", "no colour is known here"):
+        assert part in notice
+    assert tab.locator("#calculator-vocabulary-problem").is_visible()
     tab.fill("#calculator-vocabulary", "280000")
-    same(answered(tab), Settings(batch=50))
+    assert settings(tab) == USUAL | {"batch": 50}
 
 
 def test_the_link_can_be_copied(opened):
-    tab = opened("#batch=50", permissions=["clipboard-read", "clipboard-write"])
+    tab = opened(how={"permissions": ["clipboard-read", "clipboard-write"]}, batch=50)
     tab.get_by_role("button", name="Copy the link").click()
     tab.get_by_role("button", name="Copied").wait_for()
-    assert tab.evaluate("navigator.clipboard.readText()") == link(tab)
+    assert tab.evaluate("navigator.clipboard.readText()") == tab.locator("#calculator-link").input_value()
 
 
 # Its fields
@@ -223,182 +285,85 @@ def test_a_key_moves_a_slider_and_the_number_beside_it(opened):
     slider = tab.get_by_label("Batch, slider")
     slider.focus()
     slider.press("ArrowRight")
-    moved = int(tab.locator("#calculator-batch").input_value())
+    moved = settings(tab)["batch"]
     assert moved > 100
     assert slider.get_attribute("aria-valuetext") == f"{moved:,}"
-    same(answered(tab), Settings(batch=moved))
-    for key, value in (("Home", 1), ("End", 8192)):
+    for key, size in (("Home", 1), ("End", 8192)):
         slider.press(key)
-        assert tab.locator("#calculator-batch").input_value() == str(value)
+        assert tab.locator("#calculator-batch").input_value() == str(size)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "problem"),
+    ("name", "given", "field"),
     [
-        ("batch", "0", "Batch: give a whole number from 1 to 8,192."),
-        ("batch", "2.5", "Batch: give a whole number from 1 to 8,192."),
-        ("length", "", "Length: give a whole number from 1 to 2,048."),
-        ("vocabulary", "200000000", "Vocabulary: give a whole number from 1 to 100,000,000."),
-        ("sentences", "99", "Batch: 100 is more than the 99 sentences."),
+        ("batch", "0", "batch"),
+        ("batch", "2.5", "batch"),
+        ("length", "", "length"),
+        ("vocabulary", "200000000", "vocabulary"),
+        ("sentences", "99", "batch"),
     ],
 )
-def test_a_value_out_of_range_is_refused_in_words_and_gives_no_answer(opened, name, value, problem):
+def test_a_value_out_of_range_is_refused_at_its_field_and_gives_no_answer(opened, name, given, field):
     tab = opened()
-    tab.fill(f"#calculator-{name}", value)
-    field = problem.partition(":")[0].lower()
-    assert tab.locator(f"#calculator-{field}-problem").inner_text() == problem
-    assert tab.locator(f"#calculator-{field}").get_attribute("aria-invalid") == "true"
+    problem, marked = tab.locator(f"#calculator-{field}-problem"), tab.locator(f"#calculator-{field}")
+    tab.fill(f"#calculator-{name}", given)
+    told = problem.inner_text()
+    assert told.startswith(f"{field.capitalize()}: ")
+    assert marked.get_attribute("aria-invalid") == "true"
     assert tab.locator('[data-answer="epoch"]').get_attribute("data-value") is None
-    tab.wait_for_timeout(900)
-    assert problem in tab.locator('[role="status"]').inner_text()
+    tab.locator('[role="status"]', has_text=told).wait_for()  # a screen reader hears it, too
     tab.fill(f"#calculator-{name}", "150")
-    assert tab.locator(f"#calculator-{field}-problem").is_hidden()
-    assert tab.locator(f"#calculator-{field}").get_attribute("aria-invalid") is None
-    assert tab.locator('[data-answer="epoch"]').get_attribute("data-value")
+    assert problem.is_hidden()
+    assert marked.get_attribute("aria-invalid") is None
+    assert value(tab, "epoch") > 0
 
 
-def test_what_a_stack_does_not_have_is_refused(opened):
-    tab = opened("#optimizer=adam-deferred&stack=2017-theano")
-    assert (
-        "Optimizer: 2017-theano has no deferred embedding." in tab.locator("#calculator-optimizer-problem").inner_text()
-    )
-    tab.select_option("#calculator-stack", "2026-jax")
-    same(answered(tab), Settings(optimizer="adam-deferred", stack="2026-jax"))
-
-
-def shown(tab, name: str) -> list[str]:
-    return tab.locator(f'[data-answer="{name}"]').inner_text().split("\n")
-
-
-def test_what_was_measured_comes_first_as_the_chapters_say_it_and_the_hours_follow(opened):
-    chosen = [Settings(stack=name, vocabulary=rows) for name in choices.stack_names() for rows in (5_000, 280_000)]
-    chosen += [
-        Settings(machine="H200-SXM", stack="2026-torch", vocabulary=2_000_000),
-        Settings(machine="K40m", stack="2017-theano"),
-    ]
-    tab, read = opened(), 0
-    for settings in chosen:
-        its = answer.answer(settings)
-        if its.measured is None:
-            continue
-        for name in ("machine", "stack"):
-            tab.select_option(f"#calculator-{name}", getattr(settings, name))
-        tab.fill("#calculator-vocabulary", f"{settings.vocabulary}")
-        assert tab.locator('[data-part="step-label"]').inner_text() == "A step, measured"
-        step, *small = shown(tab, "step")
-        # An interval and the number of runs, without the brackets; the ratio of the two after the prediction.
-        assert ", ".join([step, small[0]]) == re.sub(r" \((.*?)\)", r", \1", page.milliseconds(its.measured))
-        ratio = its.measured.step.value / its.step.value
-        off = max(ratio, 1 / ratio)
-        far = "within 5\u00a0%" if off < 1.05 else f"{off:#.2g} times too {'short' if ratio > 1 else 'long'}"
-        assert small[1] == f"predicted: {page.shown(its.step.value)}, {far}"
-        for name in ("epoch", "total"):
-            predicted = getattr(its, name)
-            value, _, ends = page.between(its.from_measured(predicted)).partition(" (")
-            lines = [value, ends.rstrip(")"), f"predicted: {page.shown(predicted.value)}"]
-            assert shown(tab, name) == [line for line in lines if line]
-        assert "Nobody" not in tab.locator('[data-part="known"]').inner_text()
-        mark = tab.locator('[data-curve="vocabulary"] circle.mark').get_attribute("data-value")
-        assert float(mark) == pytest.approx(its.from_measured(its.epoch).value, rel=PRECISION)
-        read += 1
-    assert read > 7
-    assert tab.locator('[data-curve="vocabulary"] circle.measured').count() > 2
-
-
-def test_that_nobody_measured_is_said_where_it_is_so(opened):
-    tab, said = opened(), '[data-part="known"]'
-    tab.fill("#calculator-batch", "101")
-    assert "Nobody measured these sizes there." in tab.locator(said).inner_text()
-    assert tab.locator('[data-part="step-label"]').inner_text() == "A step, predicted"
-    assert tab.locator('[data-curve="vocabulary"] circle.measured').count() == 0
-    # Of a reader's own machine nobody can know.
-    tab.select_option("#calculator-machine", choices.BY_RATES)
-    assert "measured" not in tab.locator(said).inner_text()
-    for machine in choices.machines():
-        for busy in (its for its, known in answer.steps_of(machine).items() if math.isnan(known.step.value)):
-            tab.evaluate("hash => { location.hash = hash }", "&".join(f"{k}={v}" for k, v in in_link(busy).items()))
-            tab.get_by_text("These sizes were measured there only while others kept the machine busy.").first.wait_for()
-            assert "Nobody" not in tab.locator(said).inner_text()
-
-
-def in_link(settings: Settings) -> dict:
-    """The settings by the names and values of a link."""
-    its = asdict(settings) | {"frozen": int(settings.frozen)}
-    return {name: value for name, value in its.items() if name not in ("gflops", "gbytes")}
-
-
-def test_the_worst_miss_stands_beside_the_answer_and_leads_to_where_it_was(opened):
-    misses = page.data()["misses"]
-    machine = next(name for name in misses if misses[name])
-    stack, its = next(iter(misses[machine].items()))
-    tab = opened(f"#machine={machine}&stack={stack}&batch=101&epochs=7")
-    said = tab.locator('[data-part="known"]')
-    text = f"Worst miss on this machine and stack so far: {its['off']}, at {its['where']}."
-    assert text in said.inner_text()
-    said.locator("a").click()
-    tab.locator("[data-part=step-label]", has_text="A step, measured").wait_for()
-    settings = Settings(machine=machine, stack=stack, epochs=7, **its["at"])
-    same(answered(tab), settings)
-    assert shown(tab, "step")[2].endswith(its["off"])
-    without = next(name for name in choices.machines() if not answer.steps_of(name))
-    tab.select_option("#calculator-machine", without)
-    assert "Worst miss" not in said.inner_text()
-
-
-def test_a_change_can_be_tried(opened):
-    tab = opened()
-    best = answered(tab)["changes"][0]
-    tab.get_by_role("button", name=f"Try it: {best['change']['words']}").click()
-    same(answered(tab), Settings(**best["settings"]))
-
-
-def test_the_answer_is_spoken_once_the_hand_rests(opened):
-    tab = opened()
-    status = tab.locator('[role="status"][aria-live="polite"]')
-    tab.wait_for_timeout(900)
-    tab.fill("#calculator-batch", "200")
-    before = status.inner_text()
-    tab.wait_for_timeout(900)
-    assert status.inner_text() != before
-    assert f"An epoch: {page.shown(answer.answer(Settings(batch=200)).epoch.value)}" in status.inner_text()
+@pytest.mark.parametrize(
+    ("its", "field"),
+    [
+        ({"optimizer": choices.DEFERRED, "stack": "2017-theano"}, "optimizer"),
+        ({"allocator": "tcmalloc", "stack": "2026-torch", "machine": "K40m"}, "allocator"),
+    ],
+    ids=["optimizer", "allocator"],
+)
+def test_what_cannot_be_had_there_is_refused_at_its_field(opened, its, field):
+    tab = opened(**its)
+    assert tab.locator(f"#calculator-{field}-problem").is_visible()
+    assert tab.locator('[data-answer="epoch"]').get_attribute("data-value") is None
+    tab.select_option(f"#calculator-{field}", USUAL[field])
+    assert value(tab, "epoch") > 0
 
 
 # How it looks, and what it leaves alone
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_nothing_is_wider_than_the_screen(opened, viewport, scheme):
-    tab = opened("", viewport, scheme)
-    tab.evaluate("theme => document.documentElement.dataset.theme = theme", scheme)
+def test_nothing_is_wider_than_the_screen_or_too_small_to_touch(opened, viewport):
+    tab = opened(viewport)
     tab.evaluate("document.querySelectorAll('article details').forEach(each => each.open = true)")
     wide = """all => all.filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
         .map(one => one.outerHTML.slice(0, 80))"""
-    for machine in (Settings().machine, choices.BY_RATES):
-        tab.select_option("#calculator-machine", machine)
-        assert tab.evaluate("document.scrollingElement.scrollWidth") <= viewport["width"]
-        assert tab.locator("#calculator-root *").evaluate_all(wide) == []
-
-
-def test_on_a_phone_whatever_is_touched_is_large_enough(opened):
-    tab = opened(viewport=PHONE)
     small = """all => all.filter(one => one.type !== "checkbox" && one.getBoundingClientRect().height < 44)
         .map(one => one.outerHTML.slice(0, 80))"""
     touched = "#calculator-root :is(input, select, button, summary, label.calculator-check):visible"
-    assert tab.locator(touched).evaluate_all(small) == []
+    for machine in (USUAL["machine"], choices.BY_RATES):
+        tab.select_option("#calculator-machine", machine)
+        assert tab.evaluate("document.scrollingElement.scrollWidth") <= viewport["width"]
+        assert tab.locator("#calculator-root *").evaluate_all(wide) == []
+        assert viewport is DESKTOP or tab.locator(touched).evaluate_all(small) == []
 
 
-def test_it_is_dark_where_the_book_is_and_readable_there(opened):
+@pytest.mark.parametrize(("theme", "dark"), [("dark", True), ("light", False)])
+def test_it_is_dark_where_the_book_is_and_readable_there(opened, theme, dark):
     tab = opened(scheme="dark")
-    for theme, dark in (("dark", True), ("light", False)):
-        tab.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
-        for selector in (".calculator-answer", "#calculator-batch", "#calculator-machine"):
-            background, colour = tab.locator(selector).evaluate(
-                "one => [getComputedStyle(one).backgroundColor, getComputedStyle(one).color]"
-            )
-            ground, text = (sum(map(float, re.findall(r"[\d.]+", each)[:3])) / 3 for each in (background, colour))
-            assert (ground < 80) == dark, (theme, selector, background)
-            assert abs(ground - text) > 120, (theme, selector)
+    tab.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
+    for selector in (".calculator-answer", "#calculator-batch", "#calculator-machine"):
+        colours = "one => [getComputedStyle(one).backgroundColor, getComputedStyle(one).color]"
+        ground, text = (
+            sum(map(float, re.findall(r"[\d.]+", each)[:3])) / 3 for each in tab.locator(selector).evaluate(colours)
+        )
+        assert (ground < 80) == dark, selector
+        assert abs(ground - text) > 120, selector
 
 
 @pytest.mark.parametrize(
@@ -407,7 +372,7 @@ def test_it_is_dark_where_the_book_is_and_readable_there(opened):
     ids=["desktop", "phone"],
 )
 def test_the_answer_stays_in_sight_while_a_slider_moves_and_leaves_a_phones_screen_free(opened, viewport, stays, share):
-    tab = opened(viewport=viewport)
+    tab = opened(viewport)
     tab.locator("#calculator-vocabulary").scroll_into_view_if_needed()
     box = tab.locator(stays).bounding_box()
     assert box["y"] + box["height"] <= viewport["height"] + 1
@@ -415,16 +380,8 @@ def test_the_answer_stays_in_sight_while_a_slider_moves_and_leaves_a_phones_scre
     assert all(shown(tab, name)[0] in tab.locator(stays).inner_text() for name in ("step", "epoch", "peak"))
 
 
-def test_the_ten_worst_misses_are_folded_under_the_answer(opened):
-    tab = opened()
-    fold = tab.locator("#calculator-root details.book-fold")
-    fold.locator("summary").click()
-    assert fold.locator("tbody tr:visible").count() == len(answer.worst_misses()) == 10
-
-
 def test_without_javascript_there_is_no_form_but_answers(opened):
-    tab = opened(java_script_enabled=False)
+    tab = opened(how={"java_script_enabled": False})
     assert tab.locator("#calculator-root").is_hidden()
     assert tab.locator("article .calculator-none").is_visible()
-    value = page.milliseconds(answer.answer(Settings()).measured).split(" (")[0]
-    assert value in tab.locator("article table.book-table:visible").inner_text().replace("\u00a0", " ")
+    assert tab.locator("article table.book-table:visible tbody tr").count() > 3

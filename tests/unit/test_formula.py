@@ -125,8 +125,8 @@ def value_of(expression, row, coefficients=()):
 
 @pytest.mark.parametrize("shape", ALL, ids=lambda shape: "-".join(shape.terms))
 def test_what_is_printed_what_is_fitted_and_what_predicts_are_one_formula(shape):
-    """LaTeX, read back; sympy; NumPy; and the fit, to seconds that have such costs. JavaScript against Python:
-    test_calculator and, in a browser, test_calculator_page.
+    """LaTeX, read back; sympy; NumPy; and the fit, to seconds that have such costs. In JavaScript:
+    test_calculator_page.
     """
     rows, design = at_random(), shape.design(at_random())
     read_back = list(printed_terms(shape))

@@ -8,9 +8,22 @@ const form = calculator.querySelector("form");
 const field = (name) => form.elements.namedItem(name);
 const place = (name) => calculator.querySelector(`[data-part="${name}"]`);
 const problemOf = (name) => calculator.querySelector(`[data-problem="${name}"]`);
-const BY_RATES = "rates", DEFERRED = "adam-deferred";
+const BY_RATES = "rates", DEFERRED = "adam-deferred", KEEPS = "tcmalloc";
+// Something that might make an epoch shorter: sizes times a factor, settings put to a value.
+const CHANGES = [
+  {name: "batch", words: "Batches four times as large", page: "05-batch-size", times: {batch: 4}},
+  {name: "frozen", words: "Leave the table untrained", page: "13-faster", sets: {frozen: true}},
+  {name: "deferred", words: "Update a row of the table only when it is read again", page: "16-beat-the-formula",
+    sets: {optimizer: DEFERRED}},
+  {name: "allocator", words: "An allocator that keeps freed memory", page: "04-memory-pool", sets: {allocator: KEEPS}},
+  {name: "sgd", words: "SGD, which keeps no moments", page: "13-faster", sets: {optimizer: "sgd"}},
+  {name: "vocabulary", words: "Half the vocabulary", page: "03-vocabulary", times: {vocabulary: 0.5}},
+  {name: "embedding", words: "Half the numbers in each row", page: "03-vocabulary", times: {embedding: 0.5}},
+];
+const WORTH = 1.05;  // how many times as fast an epoch has to become for a change to be shown
+const NAMED = 2;  // how far off the worst prediction for a machine and stack has to be for an answer to name it
 const NUMBERS = Object.keys(DATA.numbers), RATES = DATA.rates;
-const SELECTS = ["optimizer", "machine", "stack", "allocator"];
+const SELECTS = Object.keys(DATA.choices);
 const TERMS = Object.keys(DATA.terms), PARTS = Object.keys(DATA.parts);
 
 // The answer
@@ -21,20 +34,20 @@ const within = (value, error) => ({
 });
 const scaled = ({value, low, high}, factor) => ({value: value * factor, low: low * factor, high: high * factor});
 
-// Costs by allocator.
+// Costs by allocator. Those of a machine by its rates are at rates of 1 a second.
 function costsOf({machine, stack, gflops, gbytes}) {
   if (machine !== BY_RATES) return DATA.costs[machine][stack];
   const rates = {flops: gflops * 1e9, bytes: gbytes * 1e9};
   const costs = ([name, {seconds, error}]) => [name, {seconds: costed(seconds, rates), error}];
-  return Object.fromEntries(Object.entries(DATA.efficiencies[stack]).map(costs));
+  return Object.fromEntries(Object.entries(DATA.costs[machine][stack]).map(costs));
 }
 
 // The step with these settings as it was measured, s: undefined where nobody did.
 function measured(settings) {
-  const row = rowsOf(settings).find(([sizes, how, allocator]) => how === way(settings) &&
-    allocator === settings.allocator && DATA.sizes.every((name, place) => sizes[place] === settings[name]));
+  const row = rowsOf(settings).find((row) => DATA.set.every((name, place) => row[place] === settings[name]));
   const from = (place) => ({value: row[place], low: row[place + 1] ?? NaN, high: row[place + 2] ?? NaN});
-  return row && {...from(3), runs: row[6], mean: from(7)};
+  const first = DATA.set.length;
+  return row && {...from(first), runs: row[first + 3], mean: from(first + 4)};
 }
 const rowsOf = ({machine, stack}) => DATA.measured[machine]?.[stack] ?? [];
 // A predicted duration as it follows from the mean of the measured steps.
@@ -67,7 +80,7 @@ function answer(settings, withChanges = true) {
 // The settings with a change; null where it changes nothing, or is not to be had.
 function changed(settings, change) {
   const values = {...change.sets};
-  for (const [name, factor] of Object.entries(change.times)) {
+  for (const [name, factor] of Object.entries(change.times ?? {})) {
     values[name] = Math.max(Math.trunc(settings[name] * factor), 1);
   }
   const names = Object.keys(values);
@@ -81,14 +94,14 @@ function changed(settings, change) {
 
 function worthwhile(settings, found) {
   const lasts = (one, known) => (known ? fromMeasured(one, one.epoch) : one.epoch).value; // known: both were measured
-  return DATA.changes
+  return CHANGES
     .map((change) => ({change, settings: changed(settings, change)}))
     .filter((each) => each.settings)
     .map((each) => {
       const there = answer(each.settings, false), known = Boolean(found.measured && there.measured);
       return {...each, known, factor: lasts(found, known) / lasts(there, known)};
     })
-    .filter((each) => each.factor >= DATA.worth)
+    .filter((each) => each.factor >= WORTH)
     .sort((one, other) => other.factor - one.factor);
 }
 
@@ -109,11 +122,10 @@ function milliseconds({value, low, high, runs}) {
   const often = `${runs} run${runs === 1 ? "" : "s"}`;
   return [`${took} ms`, low > 0 ? `${from} to ${to}, ${often}` : often];
 }
-// How far off a prediction is; ratio: of measured to predicted.
-function missed(ratio) {
-  const off = Math.max(ratio, 1 / ratio);
-  return off < 1.05 ? "within 5\u00a0%" : `${times(off)} too ${ratio > 1 ? "short" : "long"}`;
-}
+// How far off a prediction is, as a factor and in words; ratio: of measured to predicted.
+const far = (ratio) => Math.max(ratio, 1 / ratio);
+const missed = (ratio) =>
+  far(ratio) < 1.05 ? "within 5\u00a0%" : `${times(far(ratio))} too ${ratio > 1 ? "short" : "long"}`;
 const counted = (number) => number.toLocaleString("en");
 const percent = (share) => `${(100 * share).toFixed(share < 0.01 && share > 0 ? 1 : 0)}\u00a0%`;
 const level = percent(DATA.level);
@@ -128,6 +140,42 @@ function element(kind, attributes = {}, ...inside) {
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   made.append(...inside);
   return made;
+}
+
+// How far the formula misses what was measured
+
+// Each measured step, and how many times as long as predicted it took; the worst miss first.
+const MISSES = Object.entries(DATA.measured).flatMap(([machine, stacks]) => Object.entries(stacks).flatMap(
+  ([stack, rows]) => rows.map((row) => {
+    const at = {machine, stack, ...Object.fromEntries(DATA.set.map((name, place) => [name, row[place]]))};
+    const {step, measured} = answer({...DATA.usual, ...at}, false);
+    return {at, step, measured, ratio: measured.value / step.value};
+  }))).sort((one, other) => far(other.ratio) - far(one.ratio));
+const titleOf = (machine) => DATA.choices.machine[machine].split(" (")[0];
+
+// What differs from the sizes of the 2017 post, in words.
+function where(at) {
+  const named = {frozen: "a frozen table", allocator: at.allocator, optimizer: DATA.choices.optimizer[at.optimizer]};
+  const words = (name) => named[name] ?? `${name} ${counted(at[name])}`;
+  return DATA.set.filter((name) => at[name] !== DATA.usual[name]).map(words).join(", ") || "the sizes of the 2017 post";
+}
+
+// Today's TensorFlow on processors that lack its instructions: how far off the formula was, and where.
+function slowWithoutVnni() {
+  const found = MISSES.filter(({at}) => at.stack === DATA.usual.stack && !DATA.machines[at.machine].vnni);
+  const [least, most] = [Math.min, Math.max].map((end) => end(...found.map(({ratio}) => ratio)).toFixed(1));
+  const ran = [...new Set(found.map(({at}) => titleOf(at.machine).replace("Machine", "machine")))].sort().join(", ");
+  return `Without AVX512-VNNI, TensorFlow took ${least} to ${most} times as long as predicted (${ran}). `;
+}
+
+function showWorst() {
+  const heads = [...place("worst").querySelectorAll("th")].map((head) => head.textContent);
+  place("worst").tBodies[0].replaceChildren(...MISSES.slice(0, 10).map(({at, step, measured, ratio}) => {
+    const took = shown(measured.value) + (measured.runs === 1 ? " (one\u00a0run)" : "");
+    const stack = at.stack.replaceAll("-", "\u2011");  // no line breaks inside of a name
+    const cells = [titleOf(at.machine), stack, where(at), took, shown(step.value), missed(ratio)];
+    return element("tr", {}, ...cells.map((cell, column) => element("td", {"data-head": heads[column]}, cell)));
+  }));
 }
 
 // Reading the fields
@@ -253,7 +301,7 @@ function update() {
   const found = answer(settings);
   showAnswer(settings, found);
   showReasons(settings, found);
-  for (const name of Object.keys(DATA.curves)) showCurve(name, settings, found);
+  for (const name of Object.keys(CURVES)) showCurve(name, settings, found);
   keep(settings);
 }
 
@@ -284,12 +332,14 @@ function showAnswer(settings, found) {
 }
 
 // Where nothing was measured, and where the predictions for this machine and stack were worst.
-function knownOf({machine, stack, ...others}, {measured}) {
-  const slow = DATA.without_vnni[stack]?.[machine], parts = slow ? [`${slow} `] : [], miss = DATA.misses[machine]?.[stack];
+function knownOf(settings, {measured}) {
+  const {machine, stack} = settings, parts = [];
+  if (stack === DATA.usual.stack && !DATA.machines[machine].vnni) parts.push(slowWithoutVnni());
   if (!measured && machine !== BY_RATES) parts.push("Nobody measured these sizes there. ");
-  if (miss) {
-    const link = element("a", {href: hashOf({machine, stack, ...others, ...miss.at})}, miss.where);
-    parts.push(`Worst miss on this machine and stack so far: ${miss.off}, at `, link, ".");
+  const worst = MISSES.find(({at}) => at.machine === machine && at.stack === stack);
+  if (worst && far(worst.ratio) > NAMED) {
+    const link = element("a", {href: hashOf({...settings, ...worst.at})}, where(worst.at));
+    parts.push(`Worst miss on this machine and stack so far: ${missed(worst.ratio)}, at `, link, ".");
   }
   return parts;
 }
@@ -327,8 +377,8 @@ function showReasons(settings, found) {
       put(other);
       update();
     });
-    const link = element("a", {href: change.page}, change.words), how = known ? ", measured" : "";
-    const effect = `: an epoch goes ${times(factor)} as fast${how}.`;
+    const link = element("a", {href: `chapters/${change.page}.html`}, change.words);
+    const effect = `: an epoch goes ${times(factor)} as fast${known ? ", measured" : ""}.`;
     const line = element("div", {}, element("span", {}, link, effect), button);
     return element("li", {"data-change": change.name, "data-factor": factor}, line);
   }));
@@ -394,5 +444,9 @@ document.getElementById("calculator-link").addEventListener("focus", (event) => 
 
 // For tests, and for whoever likes a console better than a form.
 window.traintime = {answer: (settings = read().settings) => answer(settings), settings: () => read().settings, shown};
+for (const name of SELECTS) {
+  field(name).append(...Object.entries(DATA.choices[name]).map(([value, title]) => new Option(title, value)));
+}
+showWorst();
 calculator.hidden = false;
 load();

@@ -1,117 +1,65 @@
-"""What the calculator's page offers: sizes and their ranges, machines, stacks, and what a reader could change."""
+"""What the calculator's page offers, and what is known of it: numbers and their ranges, machines, stacks, their costs,
+and the classifier's measured steps.
+"""
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from traintime.book.calculator.formulas import OPTIMIZERS
-from traintime.explain import memory
-from traintime.measuring import stacks
+import pandas as pd
+
+from traintime import lab
+from traintime.book import original
+from traintime.book.calculator.formulas import OPTIMIZERS, SIZES
+from traintime.explain import memory, points
 from traintime.predict import costs
-from traintime.predict.cards import OURS
-from traintime.predict.costs import KEEPS, USUAL
+from traintime.predict.cards import OURS, THE_DOCUMENTS
+from traintime.predict.costs import KEEPS, REACHED, USUAL, Costs, Rates
 from traintime.store import machines as known
-from traintime.workloads.base import BY_ROW
 from traintime.workloads.rnn import Rnn
 
 BY_RATES = "rates"  # a machine that is none of ours
 DEFERRED = "adam-deferred"
-STACK = "2026-tensorflow"  # what the page starts with
-VNNI = {"avx512_vnni", "avx_vnni"}
+STACK, THEIRS = "2026-tensorflow", "2017-theano"  # what the page starts with; the 2017 post's
+VNNI = {"avx512_vnni", "avx_vnni"}  # instruction sets for which today's TensorFlow turns oneDNN on
 WITHOUT_VNNI = ("i7-7700", "i7-7700K", "i7-8700K", "Ryzen-5-3600", "Ryzen-9-5950X")  # of the data sheets' processors
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """A number that the reader sets; whole: no fractions; unit: what it counts, in words."""
 
-    name: str
     label: str
     unit: str
-    lowest: float
     highest: float
     usual: float
+    lowest: float = 1
     whole: bool = True
 
 
-def _size(name: str, label: str, highest: int) -> Number:
-    described = Rnn.model_fields[name]
-    return Number(name, label, described.description or "", 1, highest, described.default)
-
-
-SIZES = (
-    _size("vocabulary", "Vocabulary", 100_000_000),
-    _size("embedding", "Embedding", 4_096),
-    _size("units", "Units", 4_096),
-    _size("length", "Length", 2_048),
-    _size("batch", "Batch", 8_192),
-    Number("sentences", "Sentences", "in the training data", 1, 1_000_000_000, 1_000_000),
-    Number("epochs", "Epochs", "times through the training data", 1, 1_000, 10),
-)
-RATES = (
-    Number("gflops", "Arithmetic", "billions of float32 operations a second, reached", 0.1, 1e6, 200, whole=False),
-    Number("gbytes", "Memory", "gigabytes read and written a second, reached", 0.1, 1e5, 50, whole=False),
-)
-NUMBERS = {number.name: number for number in SIZES + RATES}
-# What the time of an epoch is drawn against: where the curve begins (it ends at the highest), and the axis' name.
-CURVES = {
-    "batch": (1, "sentences a batch"),
-    "vocabulary": (1_000, "words in the vocabulary"),
-    "length": (1, "tokens in a sentence"),
+HIGHEST = {"vocabulary": 100_000_000, "embedding": 4_096, "units": 4_096, "length": 2_048, "batch": 8_192}
+NUMBERS = {
+    name: Number(name.capitalize(), Rnn.model_fields[name].description or "", highest, Rnn.model_fields[name].default)
+    for name, highest in HIGHEST.items()
 }
-
+NUMBERS["sentences"] = Number("Sentences", "in the training data", 1_000_000_000, 1_000_000)
+NUMBERS["epochs"] = Number("Epochs", "times through the training data", 1_000, 10)
+RATES = {
+    "gflops": Number("Arithmetic", "billions of float32 operations a second, reached", 1e6, 200, 0.1, whole=False),
+    "gbytes": Number("Memory", "gigabytes read and written a second, reached", 1e5, 50, 0.1, whole=False),
+}
 OPTIMIZER_NAMES = dict(
     zip(OPTIMIZERS, ("Adam", "SGD", "SGD with momentum", "RMSprop", "Adam, with the deferred embedding"), strict=True)
 )
-
 ALLOCATOR_NAMES = {USUAL: "glibc, the usual one on Linux", KEEPS: "tcmalloc, which keeps freed memory"}
+# What a measured step depends on, on a machine and stack: columns of `steps`.
+SET = (*SIZES, "optimizer", "frozen", "allocator")
 
 
-@dataclass(frozen=True)
-class Change:
-    """Something that might make an epoch shorter: sizes times a factor, settings put to a value."""
+def machines() -> dict[str, dict[str, Any]]:
+    """Machines whose processor we measured, then devices with a data sheet, our own card first, then the reader's.
 
-    name: str
-    words: str
-    page: str
-    times: Mapping[str, float] = field(default_factory=dict)
-    sets: Mapping[str, Any] = field(default_factory=dict)
-
-
-CHANGES = (
-    Change("batch", "Batches four times as large", "chapters/05-batch-size.html", times={"batch": 4}),
-    Change("frozen", "Leave the table untrained", "chapters/13-faster.html", sets={"frozen": True}),
-    Change(
-        "deferred",
-        "Update a row of the table only when it is read again",
-        "chapters/16-beat-the-formula.html",
-        sets={"optimizer": DEFERRED},
-    ),
-    Change(
-        "allocator", "An allocator that keeps freed memory", "chapters/04-memory-pool.html", {}, {"allocator": KEEPS}
-    ),
-    Change("sgd", "SGD, which keeps no moments", "chapters/13-faster.html", sets={"optimizer": "sgd"}),
-    Change("vocabulary", "Half the vocabulary", "chapters/03-vocabulary.html", times={"vocabulary": 0.5}),
-    Change("embedding", "Half the numbers in each row", "chapters/03-vocabulary.html", times={"embedding": 0.5}),
-)
-WORTH = 1.05  # how many times as fast an epoch has to become for a change to be shown
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A machine to choose. memory: bytes, None where it is not known; card: a GPU, known by its data sheet."""
-
-    name: str
-    title: str
-    about: str
-    memory: int | None = None
-    card: bool = False
-
-
-@functools.cache
-def machines() -> dict[str, Machine]:
-    """Machines whose processor we measured, then devices with a data sheet, our own card first."""
+    title, about: text; vnni: whether it is known not to lack VNNI; memory: bytes, where they are known; card: whether
+    it is a GPU.
+    """
     found, (with_card, own_card) = {}, OURS
     titles = {name: title[0].upper() + title[1:] for name, title in known.titles().items()}
     for name in (name for name in titles if name != with_card):
@@ -121,26 +69,22 @@ def machines() -> dict[str, Machine]:
             f"and {rates.bytes / 1e9:.0f} GB a second."
         )
         title = f"{titles[name]} ({described.cpu.replace('(R)', '')}, {described.cores} cores)"
-        found[name] = Machine(name, title, about, described.memory_bytes)
-    for device in sorted(devices(), key=lambda name: name != own_card):
+        vnni = bool({*described.instruction_sets} & VNNI)
+        found[name] = {"title": title, "about": about, "vnni": vnni, "memory": described.memory_bytes}
+    has = costs.sheets().groupby("device", sort=False)["name"].agg(set)
+    devices = [device for device, names in has.items() if names >= REACHED.keys()]
+    for device in sorted(devices, key=lambda name: name != own_card):
         card, of_processors = costs.is_card(device), "efficiency factors that the software showed on processors"
         what, by = ("GPU", "costs fitted to times on cards") if card else ("processor", of_processors)
         title = f"{titles[with_card]}, {device}" if device == own_card else device
-        about = f"Predicted from its data sheet, with {by}."
-        found[device] = Machine(device, f"{title} ({what}, by its data sheet)", about, card=card)
-    return found
-
-
-def without_vnni() -> list[str]:
-    """Processors without the instructions for which today's TensorFlow turns oneDNN on (AVX512-VNNI, AVX-VNNI)."""
-    has = {name: known.described(name).instruction_sets for name in known.titles() if name != OURS[0]}
-    return [name for name in machines() if name in WITHOUT_VNNI or (name in has and not {*has[name]} & VNNI)]
-
-
-def devices() -> list[str]:
-    """Devices whose data sheet gives operations and bytes a second."""
-    has = costs.sheets().groupby("device", sort=False)["name"].agg(set)
-    return [device for device, names in has.items() if names >= {"float32 peak", "bandwidth peak"}]
+        title, about = f"{title} ({what}, by its data sheet)", f"Predicted from its data sheet, with {by}."
+        found[device] = {"title": title, "about": about, "vnni": device not in WITHOUT_VNNI, "card": card}
+    arithmetic, moved = (f"{100 * share:.0f}\u00a0%" for share in REACHED.values())
+    about = (
+        f"Give what your machine reaches, not what its data sheet promises: of that we take {arithmetic} for "
+        f"arithmetic and {moved} for memory. The software's efficiency factors come from processors, not from cards."
+    )
+    return found | {BY_RATES: {"title": "Another machine, by its rates", "about": about, "vnni": False}}
 
 
 @functools.cache
@@ -151,12 +95,35 @@ def stack_names() -> list[str]:
     return sorted(known, key=lambda name: (-years[name], name != STACK, name))
 
 
-def allocators(machine: str, stack: str) -> list[str]:
-    """The allocators under which a stack's costs are known on a machine, the usual one first."""
-    by_rates = machine in known.titles() or machine == BY_RATES
-    return [USUAL, KEEPS] if by_rates and stack in costs.known(KEEPS) else [USUAL]
+@functools.cache
+def costs_of(machine: str, stack: str) -> dict[str, Costs]:
+    """Costs of a stack on a machine by allocator, the usual one first; of BY_RATES those at rates of 1 a second."""
+    if machine not in known.titles() and machine != BY_RATES:
+        return {USUAL: costs.published(machine, stack, costs.kernel_of(stack, Rnn().work()))}
+    rates = Rates(1.0, 1.0) if machine == BY_RATES else costs.own_rates(machine)
+    allocators = [name for name in ALLOCATOR_NAMES if stack in costs.known(name)]
+    return {name: costs.of_rates(machine, rates, stack, name) for name in allocators}
 
 
-def with_deferred() -> list[str]:
-    """Of these stacks those that have the deferred embedding."""
-    return [name for name in stack_names() if stacks.ALL[name].api == BY_ROW[DEFERRED]]
+@functools.cache
+def steps() -> pd.DataFrame:
+    """The classifier's measured steps: the page's machine, stack, SET, and the columns of points.STEPS (s) around runs,
+    which is 0 for the 2017 post's.
+    """
+    ways = {"optimizer": list(OPTIMIZERS), "frozen": [False, True], "allocator": list(ALLOCATOR_NAMES)}
+    found = []
+    for name, title in known.titles().items():
+        # On a card Keras hands the LSTM to cuDNN.
+        run, machine = ({"device": "gpu", "kernel": "cudnn"}, OURS[1]) if name == OURS[0] else ({}, name)
+        run |= dict.fromkeys((*SIZES, "loop", "sentences"), ...)
+        rows = lab.configurations(title, stack=stack_names(), **run, **ways)
+        found.append(rows[~rows["disturbed"]].assign(machine=machine))
+    posted = original.s0().query("device == 'GPU'")[["vocabulary", "batch", "length", "step_s"]]
+    usual = Rnn().model_dump(include=set(SET)) | {"allocator": USUAL, "machine": THE_DOCUMENTS, "stack": THEIRS}
+    posted = posted.assign(**{name: value for name, value in usual.items() if name not in posted}, runs=0)
+    # Single steps are timed in each loop; those of the loop "steps" come last, and stay.
+    rows = pd.concat([*found, posted.assign(mean_s=posted["step_s"])]).sort_values("loop", kind="stable")
+    rows = rows[["machine", "stack", *SET, *points.STEPS["median_s"], "runs", *points.STEPS["step_s"]]]
+    rows = rows.astype(dict.fromkeys((*SIZES, "runs"), int) | {"frozen": bool})
+    rows = rows.drop_duplicates(["machine", "stack", *SET], keep="last")
+    return rows[[its.allocator in costs_of(its.machine, its.stack) for its in rows.itertuples()]]

@@ -2,6 +2,10 @@
 
 const W = 360, H = 230, LEFT = 56, RIGHT = 12, TOP = 24, BOTTOM = 42;
 const MINUTE = 60, HOUR = 3600, DAY = 86400, YEAR = 365.25 * DAY;
+// What the time of an epoch is drawn against: where the curve begins (it ends at the highest), and the axis' name.
+const CURVES = {
+  batch: [1, "sentences a batch"], vocabulary: [1000, "words in the vocabulary"], length: [1, "tokens in a sentence"],
+};
 const ROUND = [
   ...[1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1].flatMap((size) => [size, 2 * size, 5 * size]), 10, 20, 30,
   ...[1, 2, 5, 10, 20, 30].map((n) => n * MINUTE), ...[1, 2, 5, 10, 20].map((n) => n * HOUR),
@@ -23,7 +27,7 @@ function svg(kind, attributes, text) {
 }
 
 function showCurve(name, settings, mine) {
-  const [from, axis] = DATA.curves[name], own = settings[name], least = Math.min(from, own);
+  const [from, axis] = CURVES[name], own = settings[name], least = Math.min(from, own);
   // No batch is larger than the data; and an axis has two ends.
   const most = Math.min(DATA.numbers[name].highest, name === "batch" ? settings.sentences : Infinity);
   const highest = Math.max(most, 2 * least), last = Math.max(most, own);
@@ -35,8 +39,8 @@ function showCurve(name, settings, mine) {
     const found = answer({...settings, [name]: value}, false);
     return found.measured?.value && {x: value, ...fromMeasured(found, found.epoch)};
   };
-  const marked = epochAt(own) || {x: own, ...mine.epoch}, place = DATA.sizes.indexOf(name);
-  const sizes = [...new Set(rowsOf(settings).map(([each]) => each[place]))];
+  const marked = epochAt(own) || {x: own, ...mine.epoch}, place = DATA.set.indexOf(name);
+  const sizes = [...new Set(rowsOf(settings).map((row) => row[place]))];
   const known = sizes.map(epochAt).filter((one) => one && one.x >= least && one.x <= last);
   const picture = curveOf(points, marked, [least, highest], ticks, axis, known);
 

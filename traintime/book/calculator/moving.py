@@ -1,7 +1,7 @@
 """A figure that moves: measured steps, the line of the formula that is fitted to them, and a slider for each size.
 
 moving.js draws the figure in a browser. It has no formula of its own: a line is a sum of costs, each with the power of
-every size that it is multiplied by, as sympy expands the formula. The data lie in the page. Where no script runs, on
+every size that it is multiplied by. The data lie in the page. Where no script runs, on
 paper and in JupyterLab nothing of the figure is shown.
 """
 
@@ -9,10 +9,8 @@ import functools
 import html
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import sympy
 from IPython.display import HTML
@@ -26,41 +24,25 @@ SCRIPT = Path(__file__).with_name("moving.js")  # the build copies it into _stat
 # One LSTM: a per-step overhead, each time step that waits for the one before, each token of the batch.
 POSITIONS = Formula({"a": sympy.Integer(1), "l": L, "c": B * L})
 ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)  # tenths of a power of ten at which a slider stops
-Lines = Mapping[str, tuple[pd.DataFrame, Fit]]
+# For each line its name, the measured points (columns: the sizes, step_s, low_s, high_s, in s), and the costs of the
+# formula that is fitted to them, s.
+Lines = Mapping[str, tuple[pd.DataFrame, Formula, Mapping[str, float]]]
+# What each slider is called, what it counts, and where it is at first.
+CLASSIFIER = {
+    "vocabulary": ("Vocabulary", "rows", Rnn().vocabulary),
+    "batch": ("Batch", "sentences", Rnn().batch),
+    "length": ("Length", "tokens", Rnn().length),
+}
+LSTM = {"length": ("Length", "time steps", 50), "batch": ("Batch", "sequences", 32)}
+FORMULA = 'the sum of four costs (<a href="14-one-formula.html">chapter 14</a>)'
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What a figure shows. sizes: what each slider is called, and what it counts; start: where it is at first;
-    chosen: the first line; lines: what a line is, and formula: where the formula is explained, in HTML.
+def classifier(machine: str, against: str, formula: str = FORMULA) -> HTML:
+    """The 2017 post's classifier on a machine, a line a stack, against a size: "vocabulary", "batch" or "length";
+    formula: what the line is, in HTML.
     """
-
-    sizes: Mapping[str, tuple[str, str]]
-    start: Mapping[str, int]
-    chosen: str
-    lines: str
-    formula: str
-
-
-CLASSIFIER = Kind(
-    {"vocabulary": ("Vocabulary", "rows"), "batch": ("Batch", "sentences"), "length": ("Length", "tokens")},
-    {name: Rnn.model_fields[name].default for name in SIZES.values()},
-    "2026-tensorflow",
-    "Stack",
-    'the sum of four costs (<a href="14-one-formula.html">chapter 14</a>)',
-)
-LSTM = Kind(
-    {"length": ("Length", "time steps"), "batch": ("Batch", "sequences")},
-    {"length": 50, "batch": 32},
-    "2026-tensorflow, loop",
-    "Stack and way",
-    "the sum of three costs above",
-)
-
-
-def classifier(machine: str, against: str, formula: str = CLASSIFIER.formula) -> HTML:
-    """The 2017 post's classifier on a machine, a line a stack, against a size: "vocabulary", "batch" or "length"."""
-    return figure(replace(CLASSIFIER, formula=formula), fitted(machine), against, machine)
+    lines = {stack: (rows, fit.formula, fit.coefficients) for stack, (rows, fit) in fitted(machine).items()}
+    return _figure(machine, lines, formula, _select("line", "Stack", lines, "2026-tensorflow"), CLASSIFIER, against)
 
 
 @functools.cache
@@ -69,8 +51,8 @@ def fitted(machine: str) -> dict[str, tuple[pd.DataFrame, Fit]]:
 
     A cost needs three values of its size, and a fit two steps more than costs.
     """
-    steps = lab.configurations(machine, **dict.fromkeys(CLASSIFIER.sizes, ...))
-    steps = steps.astype(dict.fromkeys(CLASSIFIER.sizes, int))
+    steps = lab.configurations(machine, **dict.fromkeys(CLASSIFIER, ...))
+    steps = steps.astype(dict.fromkeys(CLASSIFIER, int))
     lines = {}
     for stack, rows in steps.groupby("stack"):
         rows = formulas.varied(rows)
@@ -81,40 +63,38 @@ def fitted(machine: str) -> dict[str, tuple[pd.DataFrame, Fit]]:
 
 
 def lstm(lines: Mapping[str, tuple[pd.DataFrame, Mapping[str, float]]], title: str) -> HTML:
-    """One LSTM on a machine, a line each, against the time steps: points as in `figure`; costs a, l and c, s."""
-    fits = {
-        name: (rows, Fit(POSITIONS, {cost: costs[cost] for cost in POSITIONS.terms}, pd.DataFrame(), np.array([])))
-        for name, (rows, costs) in lines.items()
-    }
-    return figure(LSTM, fits, "length", title)
+    """One LSTM on a machine (title), a line each, against the time steps; for each its points and costs: a, l and c."""
+    drawn = {name: (rows, POSITIONS, costs) for name, (rows, costs) in lines.items()}
+    select = _select("line", "Stack and way", lines, "2026-tensorflow, loop")
+    return _figure(title, drawn, "the sum of three costs above", select, LSTM, "length")
 
 
-def figure(kind: Kind, lines: Lines, against: str, title: str) -> HTML:
-    """The figure as HTML; empty without a line.
-
-    lines: for each its name, the measured points (columns: the sizes, step_s, low_s, high_s, in s), and the fit to
-    them; against: the size on the horizontal axis; title: of the machine that measured them.
+def _figure(
+    machine: str, lines: Lines, formula: str, select: str, sizes: Mapping[str, tuple[str, str, int]], against: str
+) -> HTML:
+    """The figure as HTML; empty without a line. machine: who measured; formula: what the line is, in HTML; select: the
+    choice of a line; sizes: the sliders; against: the size on the horizontal axis.
     """
     if not lines:
         return HTML("")
-    chosen = kind.chosen if kind.chosen in lines else next(iter(lines))
-    measured = pd.concat([rows for rows, _ in lines.values()])
-    stopping = {name: stops(measured[name]) for name in kind.sizes}
+    measured = pd.concat([rows for rows, _, _ in lines.values()])
+    stopping = {name: stops(measured[name]) for name in sizes}
     data = {
-        "sizes": [{"unit": unit, "stops": stopping[name]} for name, (_, unit) in kind.sizes.items()],
+        "sizes": [{"unit": unit, "stops": stopping[name]} for name, (_, unit, _) in sizes.items()],
         "lines": [
-            {"costs": costs(fit, kind.sizes), "points": _points(rows, kind.sizes)} for rows, fit in lines.values()
+            {"costs": _summands(terms, costs, sizes), "points": _points(rows, sizes)}
+            for rows, terms, costs in lines.values()
         ],
     }
-    axes = {label: label == kind.sizes[against][0] for label, _ in kind.sizes.values()}
-    sliders = [_slider(name, *words, stopping[name], kind.start[name]) for name, words in kind.sizes.items()]
+    axes = [label for label, _, _ in sizes.values()]
+    sliders = [_slider(name, *about, stopping[name]) for name, about in sizes.items()]
     return HTML(
         f"""<div class="moving" style="display: none" role="group" aria-labelledby="moving-title">
-<p id="moving-title"><strong>Move the sizes.</strong> Dots: steps measured on {html.escape(title)}, with 95\u00a0%
-intervals. Line: {kind.formula}. Grey: all others.</p>
+<p id="moving-title"><strong>Move the sizes.</strong> Dots: steps measured on {html.escape(machine)}, with 95\u00a0%
+intervals. Line: {formula}. Grey: all others.</p>
 <div class="moving-fields">
-{_select("line", kind.lines, {name: name == chosen for name in lines})}
-{_select("axis", "Horizontal axis", axes)}
+{select}
+{_select("axis", "Horizontal axis", axes, sizes[against][0])}
 </div>
 <svg role="group" aria-label="The measured steps; arrow keys go from one to the next"><g></g></svg>
 <p class="moving-reading" aria-live="polite"></p>
@@ -127,15 +107,11 @@ intervals. Line: {kind.formula}. Grey: all others.</p>
     )
 
 
-def costs(fit: Fit, sizes: Iterable[str]) -> list[list[float]]:
-    """The fit as a sum: for each summand its cost (s), then the power of each size by which it is multiplied."""
+def _summands(formula: Formula, costs: Mapping[str, float], sizes: Iterable[str]) -> list[list[float]]:
+    """For each term its cost (s), then the power of each size by which it is multiplied."""
     symbols = {name: sympy.Symbol(letter, positive=True) for letter, name in SIZES.items()}
-    named = [symbols[name] for name in sizes]
-    return [
-        [fit.coefficients[name] * float(factor), *powers]
-        for name, term in fit.formula.terms.items()
-        for powers, factor in sympy.Poly(term, *named).terms()
-    ]
+    powers = {name: term.as_powers_dict() for name, term in formula.terms.items()}
+    return [[costs[name], *(int(each[symbols[size]]) for size in sizes)] for name, each in powers.items()]
 
 
 def stops(measured: Iterable[int]) -> list[int]:
@@ -155,13 +131,12 @@ def _points(rows: pd.DataFrame, sizes: Iterable[str]) -> list[list[float | None]
     return [[None if pd.isna(value) else value for value in row] for row in rows.astype(object).to_numpy()]
 
 
-def _select(name: str, label: str, options: Mapping[str, bool]) -> str:
-    """A choice; options: what can be chosen, and whether it is at first."""
-    inside = "".join(f"<option{' selected' * first}>{html.escape(each)}</option>" for each, first in options.items())
+def _select(name: str, label: str, options: Iterable[str], first: str) -> str:
+    inside = "".join(f"<option{' selected' * (each == first)}>{html.escape(each)}</option>" for each in options)
     return f'<div><label for="moving-{name}">{label}</label><select id="moving-{name}">{inside}</select></div>'
 
 
-def _slider(name: str, label: str, unit: str, values: list[int], start: int) -> str:
+def _slider(name: str, label: str, unit: str, start: int, values: list[int]) -> str:
     """A slider over the places in a list of values, which the script puts into words."""
     place = min(range(len(values)), key=lambda index: abs(values[index] - start))
     return f"""<div><label for="moving-{name}">{label}</label> <span>{values[place]:,} {unit}</span>
