@@ -16,7 +16,7 @@ import yaml
 
 from traintime import __version__, cli, paths
 from traintime.learning import run as learning
-from traintime.measuring import allocators, machine, measure, stacks, sweep
+from traintime.measuring import machine, measure, stacks, sweep
 from traintime.measuring.protocol import QUICK
 from traintime.point import make_point
 from traintime.predict import bench, process
@@ -343,21 +343,6 @@ def test_a_sweep_is_measured_checked_and_shown(traintime, fake_measure, profile,
     assert re.findall(r"[\w.%-]+", floor) == ["numpy", "4", *["0.0%"] * 5]
 
 
-def test_a_sweep_names_the_stacks_and_allocators_that_are_missing(
-    traintime, fake_measure, profile, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: stack.name == "numpy"))
-    monkeypatch.setattr(allocators, "library", lambda name: None)
-    fields = {"stacks": ["numpy", "2026-jax"], "rounds": 1, **TINY, "allocator": ["glibc", "jemalloc"]}
-    (paths.PROFILES / f"{profile}.yaml").write_text(yaml.safe_dump({"sweeps": {"small": fields}}))
-    calls = fake_measure()
-    answer = traintime("sweep", "--profile", profile, "--to", tmp_path / "to")
-    assert answer.status == 0
-    assert "2026-jax is missing and is left out; add it: traintime stacks add 2026-jax" in answer.words
-    assert "jemalloc is missing and is left out; add it: apt-get install libjemalloc2" in answer.words
-    assert {(call.stack, call.point.run.allocator) for call in calls} == {("numpy", "glibc")}
-
-
 def test_a_sweep_ends_within_its_minutes_and_says_what_is_left_and_when_the_machine_is_another(
     traintime, profile, tmp_path, monkeypatch
 ):
@@ -442,8 +427,8 @@ def test_trials_are_listed_trained_and_not_repeated(traintime, profile, tmp_path
 
 
 def test_json_has_the_answer_and_what_the_training_costs(traintime):
-    words = "--vocabulary 2000000 --samples 1e6 --stack 2026-jax --deadline 9h --per-hour 7.2 --json"
-    answer = traintime("estimate", words)
+    words = "estimate --vocabulary 2000000 --samples 1e6 --stack 2026-jax --deadline 9h --per-hour 7.2 --json"
+    answer = traintime(words)
     found = json.loads(answer.out)
     assert (answer.status, found["answer"]) == (3, "too close to call")
     costs = {name: found["total"][name] * 7.2 / 3600 for name in ("value", "low", "high")}

@@ -65,23 +65,22 @@ def answered(monkeypatch):
     return jobs
 
 
-def test_a_new_case_says_what_it_was_drawn_from_and_what_the_answers_cost(answered, tmp_path):
-    (one,) = bench.run(["torch"], 1, kinds=["classifier"])
+@pytest.mark.parametrize(
+    ("kind", "trained_s", "times"), [("classifier", 20.0, 2), ("loop-bag", 20.0, 2), ("loop-bag", 600.0, 1)]
+)
+def test_a_model_is_predicted_and_trained_twice_or_for_long_once_in_epochs(answered, tmp_path, kind, trained_s, times):
+    (one,) = bench.run(["torch"], 1, kinds=[kind], trained_s=trained_s)
+    samples, sized = (777, ["size"]) if kind == "loop-bag" else (1000, [])  # a loop is timed before it is probed
+    assert [job["task"] for job in answered] == [*sized, "predict", *["train"] * times]
+    assert {job.get("samples", samples) for job in answered} == {samples} == {one["samples"]}
+    assert one["epochs"] == len(one["epochs_s"] or [10.0]) == (1 if times == 2 else bench.LONG_EPOCHS)
     assert (one["domain"], one["spent_s"]) == ("whole", {"probed": 12.0})
-    bench.keep(one, tmp_path)
-    assert bench.keep(tried(2), tmp_path).name == "m.json", "another machine's"
-    assert bench.kept(tmp_path, one["machine"]) == [json.loads(json.dumps(one))]
-
-
-@pytest.mark.parametrize(("trained_s", "epochs", "times"), [(20.0, 1, 2), (600.0, bench.LONG_EPOCHS, 1)])
-def test_a_loop_is_timed_by_itself_before_and_a_long_training_runs_once_in_epochs(answered, trained_s, epochs, times):
-    (one,) = bench.run(["torch"], 1, kinds=["loop-bag"], trained_s=trained_s)
-    assert [job["task"] for job in answered] == ["size", "predict", *["train"] * times]
-    assert {job.get("samples") for job in answered[1:]} == {777} == {one["samples"]}
-    assert one["epochs"] == epochs == len(one["epochs_s"] or [10.0])
     over = bench.over_truth(one)
     assert 1 in over["probed"]
     assert ("again" in over) == (times == 2)
+    bench.keep(one, tmp_path)
+    assert bench.keep(tried(2), tmp_path).name == "m.json", "another machine's"
+    assert bench.kept(tmp_path, one["machine"]) == [json.loads(json.dumps(one))]
 
 
 def test_a_bench_keeps_what_it_tried_though_nobody_says_where(tmp_path, monkeypatch, capsys):

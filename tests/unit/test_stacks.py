@@ -1,6 +1,5 @@
 """The software stacks: found, missing, added, and the environment that their workers get."""
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -34,11 +33,6 @@ def script(path, body):
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return path
-
-
-def stamp(stack):
-    """What an installed stack says of its lock."""
-    return hashlib.sha256((paths.LOCKS / stack.lock).read_bytes()).hexdigest()
 
 
 # What a stack has no way to run
@@ -93,21 +87,27 @@ def test_what_a_stack_cannot_do_is_refused_there_and_only_there(changes, field, 
     assert refused - without_a_model == ({(field, changes[field], remedy)} if field else set())
 
 
-# Present or not
+# Added, and present
 
 
 @pytest.fixture
-def commands(monkeypatch):
-    """Record the commands instead of running them; each succeeds."""
+def commands(house, monkeypatch):
+    """Record the commands instead of running them; in an older Python's environment pip lays down some packages."""
     seen = []
 
     def run(command, **kwargs):
         seen.append(command)
         if "venv" in command:
-            Path(command[-1]).mkdir(parents=True)
+            script(Path(command[-1]) / "bin" / "python", "")
+        if "-r" in command and command[0] != sys.executable:
+            site = Path(command[0]).parents[1] / "lib" / "python3.6" / "site-packages"
+            for name, version in (("Keras", "2.0.4"), ("Theano-PyMC", "1.0.11"), ("numpy", "1.16.6")):
+                (folder := site / f"{name}-{version}.dist-info").mkdir(parents=True)
+                (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         return subprocess.CompletedProcess(command, 0, stdout="", stderr="")
 
     monkeypatch.setattr(stacks.subprocess, "run", run)
+    monkeypatch.setattr(stacks, "find_python", lambda version: house / f"python{version}")
     return seen
 
 
@@ -121,19 +121,50 @@ def commands(monkeypatch):
     ],
     ids=["no Python", "no stamp", "no package", "another lock"],
 )
-def test_a_stack_is_present_once_all_of_it_is_there_and_then_left_alone(house, commands, spoil):
+def test_a_stack_is_added_whole_and_once_and_present_while_all_of_it_is_there(house, commands, spoil):
     stack = stacks.get("2017-theano")
-    script(stack.executable, "")
-    for name, version in (("Keras", "2.0.4"), ("Theano-PyMC", "1.0.11"), ("numpy", "1.16.6")):
-        folder = stack.home / "lib" / "python3.6" / "site-packages" / f"{name}-{version}.dist-info"
-        folder.mkdir(parents=True)
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (stack.home / "installed-lock.sha256").write_text(stamp(stack))
+    (stack.home / "from-before").mkdir(parents=True)
+    assert not stack.present
+    assert stacks.add(stack)
+    assert not (stack.home / "from-before").exists()
+    assert commands[0] == [str(house / "python3.6"), "-m", "venv", str(stack.home)]
+    assert (commands[-1][0], commands[-1][-1]) == (str(stack.executable), str(paths.LOCKS / "2017.txt"))
     assert stack.present
     assert stack.versions() == {"keras": "2.0.4", "theano": "1.0.11", "numpy": "1.16.6"}
-    assert (stacks.add(stack), commands) == (False, [])
+    assert not stacks.add(stack)
     spoil(stack)
     assert not stack.present
+
+
+def test_a_failed_installation_repeats_pips_last_words_and_leaves_no_stack(house, commands, monkeypatch):
+    def run(command, run=stacks.subprocess.run, **kwargs):
+        done = run(command)
+        done.returncode, done.stderr = int("-r" in command), "No matching distribution"
+        return done
+
+    monkeypatch.setattr(stacks.subprocess, "run", run)
+    with pytest.raises(RuntimeError, match=r"(?s)2017.txt.*No matching distribution"):
+        stacks.add(stacks.get("2017-theano"))
+    assert not stacks.get("2017-theano").present
+
+
+def test_theano_without_a_compiler_is_refused_before_anything_is_installed(commands, monkeypatch):
+    monkeypatch.setattr(stacks.shutil, "which", lambda name: None)
+    with pytest.raises(InputError, match="compiler: 'g\\+\\+'"):
+        stacks.add(stacks.get("2017-theano"))
+    assert commands == []
+    assert stacks.add(stacks.get("2017-tensorflow"))
+
+
+def test_of_the_books_environment_torch_is_installed_from_its_own_lock_and_the_rest_by_make_setup(
+    commands, monkeypatch
+):
+    monkeypatch.setattr(stacks, "distributions", lambda **kwargs: [])
+    with pytest.raises(InputError, match="Run: make setup"):
+        stacks.add(stacks.get("2026-jax"))
+    assert commands == []
+    assert stacks.add(stacks.get("2026-torch"))
+    assert (commands[0][0], commands[0][-1]) == (sys.executable, str(paths.LOCKS / "torch.txt"))
 
 
 # Which Python
@@ -190,55 +221,6 @@ def test_a_missing_python_says_what_to_type(house, places, stack, version):
     with pytest.raises(InputError, match=f"needs Python {version}, which .* pyenv install {version}") as told:
         stacks.add(stacks.get(stack))
     assert ("uv python install" in told.value.remedy) == (version != "3.6"), "which uv does not have"
-
-
-# Adding
-
-
-def test_adding_makes_an_environment_installs_the_lock_and_stamps_it(house, commands, monkeypatch):
-    stack, python = stacks.get("2017-theano"), house / "python3.6"
-    monkeypatch.setattr(stacks, "find_python", lambda version: {"3.6": python}[version])
-    (stack.home / "from-before").mkdir(parents=True)
-    assert stacks.add(stack)
-    assert not (stack.home / "from-before").exists()
-    assert commands[0] == [str(python), "-m", "venv", str(stack.home)]
-    assert (commands[-1][0], commands[-1][-1]) == (str(stack.executable), str(paths.LOCKS / "2017.txt"))
-    assert (stack.home / "installed-lock.sha256").read_text() == stamp(stack)
-
-
-def test_a_failed_installation_repeats_pips_last_words_and_leaves_no_stamp(house, monkeypatch):
-    stack = stacks.get("2017-theano")
-
-    def run(command, **kwargs):
-        stack.home.mkdir(parents=True, exist_ok=True)
-        failed = "-r" in command
-        return subprocess.CompletedProcess(command, int(failed), stdout="looking", stderr="No matching distribution")
-
-    monkeypatch.setattr(stacks, "find_python", lambda version: house / "python3.6")
-    monkeypatch.setattr(stacks.subprocess, "run", run)
-    with pytest.raises(RuntimeError, match=r"(?s)2017.txt.*No matching distribution"):
-        stacks.add(stack)
-    assert not stack.present
-
-
-def test_theano_without_a_compiler_is_refused_before_anything_is_installed(house, commands, monkeypatch):
-    monkeypatch.setattr(stacks, "find_python", lambda version: house / "python3.6")
-    monkeypatch.setattr(stacks.shutil, "which", lambda name: None)
-    with pytest.raises(InputError, match="compiler: 'g\\+\\+'"):
-        stacks.add(stacks.get("2017-theano"))
-    assert commands == []
-    assert stacks.add(stacks.get("2017-tensorflow"))
-
-
-def test_of_the_books_environment_torch_is_installed_from_its_own_lock_and_the_rest_by_make_setup(
-    house, commands, monkeypatch
-):
-    monkeypatch.setattr(stacks, "distributions", lambda **kwargs: [])
-    with pytest.raises(InputError, match="Run: make setup"):
-        stacks.add(stacks.get("2026-jax"))
-    assert commands == []
-    assert stacks.add(stacks.get("2026-torch"))
-    assert (commands[0][0], commands[0][-1]) == (sys.executable, str(paths.LOCKS / "torch.txt"))
 
 
 # The worker's environment

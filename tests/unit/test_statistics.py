@@ -218,11 +218,7 @@ def test_noise_of_normal_residuals_is_what_theory_says():
 
 @pytest.mark.parametrize("values", [[], [0.0], [1.0, float("nan")], [float("inf")], [[1.0]]])
 def test_seconds_that_have_no_logarithm_are_refused(values):
-    for statistic in (
-        mean,
-        lambda wrong: Steps([wrong, [1.0]], [None, None]),
-        lambda wrong: pooled_spread([wrong]),
-    ):
+    for statistic in (mean, lambda wrong: Steps([wrong, [1.0]], [None, None]), lambda wrong: pooled_spread([wrong])):
         with pytest.raises(ValueError, match="seconds"):
             statistic(values)
 
