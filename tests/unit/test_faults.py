@@ -23,13 +23,7 @@ MACHINE = "some-machine"
 RATES = {"bandwidth_bytes_per_s": 100.0, "matmul_flop_per_s": 200.0}
 DISTURBED = 12  # rows of the point that is disturbed whenever it runs, and so is done once more in each round
 FIELDS = {"stacks": ["numpy"], "vocabulary": [11, DISTURBED], "embedding": 4, "units": 4, "rounds": 2}
-KINDS = {
-    "open": errno.EMFILE,
-    "write": errno.ENOSPC,
-    "fsync": errno.EIO,
-    "replace": errno.EACCES,
-    "mkdir": errno.EROFS,
-}
+KINDS = {"open": errno.EMFILE, "write": errno.ENOSPC, "fsync": errno.EIO, "replace": errno.EACCES, "mkdir": errno.EROFS}
 PLANS = [sweep.Plan.from_profile("small", FIELDS)]
 
 
@@ -127,10 +121,7 @@ def put_before(patch, kind, refuse):
     "The system refuses the N-th opening, write, fsync, renaming or new folder of a sweep, for every N",
     "the same command then gives what an undisturbed sweep gives",
 )
-@pytest.mark.parametrize(
-    ("kind", "error"),
-    KINDS.items(),
-)
+@pytest.mark.parametrize(("kind", "error"), KINDS.items())
 def test_a_sweep_that_the_system_refuses_something_goes_on_as_if_nothing_had_been(
     run, undisturbed, tmp_path, monkeypatch, record_property, kind, error
 ):

@@ -75,7 +75,7 @@ def test_what_no_plan_can_have_is_refused_by_its_field(fields):
 def test_only_missing_seeds_are_trained_and_a_shared_trial_once(tmp_path):
     few, more = [(make_trial(), 2)], [(make_trial(), 4)]
     assert run.run(run.outstanding(few, tmp_path), tmp_path, jobs=2, train=fake) == 2
-    assert run.outstanding([*few, *more], tmp_path) == [(make_trial(), [2, 3])]
+    assert run.outstanding([*more, *few], tmp_path) == [(make_trial(), [2, 3])]
     seen, todo = [], run.outstanding(more, tmp_path)
     assert run.run(todo, tmp_path, jobs=1, report=lambda trial, one: seen.append(one["seed"]), train=fake) == 2
     assert sorted(seen) == [2, 3]

@@ -54,9 +54,7 @@ def test_the_code_that_measures_now_is_listed(name):
     for api in apis(name):
         row = known.get(code.current(name, api))
         assert row, f"{name} on {api}: {code.current(name, api)} is not in its code.csv"
-        assert row["api"] == api
-        assert row["since"]
-        assert row["note"]
+        assert row["api"] == api and row["since"] and row["note"]
 
 
 def test_an_older_version_that_does_the_same_is_listed_and_of_the_same_api():
@@ -82,7 +80,6 @@ def test_the_hash_is_of_every_file_that_a_worker_runs_and_of_their_names(tmp_pat
 
 # The work of a step, counted by hand: 2 operations a multiplication, 4 bytes a number; a product is done once forward
 # and twice backward, or once where data feed it.
-
 
 # 11 rows of 3 numbers, 4 units: each gate has 3 x 4 + 4 x 4 + 4 weights.
 RNN = {"vocabulary": 11, "embedding": 3, "units": 4}
