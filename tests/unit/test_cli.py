@@ -16,7 +16,7 @@ import yaml
 
 from traintime import __version__, cli, paths
 from traintime.learning import run as learning
-from traintime.measuring import machine, measure, stacks, sweep
+from traintime.measuring import allocators, machine, measure, stacks, sweep
 from traintime.measuring.protocol import QUICK
 from traintime.point import make_point
 from traintime.predict import bench, process
@@ -343,7 +343,7 @@ def test_a_sweep_is_measured_checked_and_shown(traintime, fake_measure, profile,
     assert re.findall(r"[\w.%-]+", floor) == ["numpy", "4", *["0.0%"] * 5]
 
 
-def test_a_sweep_ends_within_its_minutes_and_says_what_is_left_and_when_the_machine_is_another(
+def test_a_sweep_ends_within_its_minutes_and_says_what_is_missing_or_left_and_when_the_machine_is_another(
     traintime, profile, tmp_path, monkeypatch
 ):
     limits = []
@@ -354,10 +354,14 @@ def test_a_sweep_ends_within_its_minutes_and_says_what_is_left_and_when_the_mach
         return sweep.SweepProgress(8)
 
     monkeypatch.setattr(sweep, "run", run)
+    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
+    monkeypatch.setattr(allocators, "present", lambda name: False)
     for minutes in ("", "--within 0", "--within 1.5"):
         answer = traintime("sweep", "--profile", profile, "--to", tmp_path / "to", minutes)
         assert answer.status == 0
         assert "0 invocations measured; 8 are outstanding: run the same command again" in answer.words
+        for name, add in (("numpy", "traintime stacks add numpy"), ("glibc", "Use Linux with glibc.")):
+            assert f"{name} is missing and is left out; add it: {add}" in answer.words
         assert "the machine is not as it was: bandwidth_bytes_per_s is 5e+09" in answer.words
     assert limits == [float("inf"), 0, 90]
 
