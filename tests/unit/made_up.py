@@ -1,8 +1,9 @@
-"""Measurements that nobody made: rows as store.table gives them."""
+"""Measurements that nobody made: rows as store.table gives them, and models that the predictor's bench tried."""
 
 from typing import Any
 
 from traintime.point import Point
+from traintime.predict import record
 
 
 def row(stack: str, point: Point, number: int, seconds: float, **more: Any) -> dict[str, Any]:
@@ -14,3 +15,14 @@ def row(stack: str, point: Point, number: int, seconds: float, **more: Any) -> d
     made |= {"protocol": "3+20", "fixed": True, "told": False, "disturbed": False, "again": False, "steps": 20}
     made |= {"first_s": seconds, "step_s": seconds, "median_s": seconds, "peak_bytes": 1e9, "faults_a_step": 0.0}
     return made | more
+
+
+def tried(number, tier="probed", reach=1.2, seconds=10.0, stack="2026-jax", times=1.1, version=9, slept=0.0):
+    """Predicted: 10 s, 1 s of sleep among them; came: so many seconds, the last slept, and so many times the peak."""
+    memory, ends = 1e9 + 1e7 * number, {"value": 10.0, "low": 10.0 / reach, "high": 10.0 * reach}
+    answer = {"tier": tier, "total": ends, "step": ends, "memory": {"value": memory, "low": 0.0, "high": 0.0}}
+    answer |= {"epochs": 1, "parts": {"steps": 9.0, record.SLEEP: 1.0}}
+    about = {"machine": "m", "stack": stack, "kind": "dense", "started": f"2026-11-26T10:00:{number:02}Z"}
+    about |= {"fit_s": [seconds], "done_s": [seconds - slept], "peaks": [memory * times], "spent_s": {tier: 12.0}}
+    formula = answer | {"tier": "formula", "memory": None}
+    return about | {"predictor_version": version, "predicted": {tier: answer, "formula": formula}}

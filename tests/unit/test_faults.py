@@ -23,6 +23,7 @@ MACHINE = "some-machine"
 RATES = {"bandwidth_bytes_per_s": 100.0, "matmul_flop_per_s": 200.0}
 DISTURBED = 12  # rows of the point that is disturbed whenever it runs, and so is done once more in each round
 FIELDS = {"stacks": ["numpy"], "vocabulary": [11, DISTURBED], "embedding": 4, "units": 4, "rounds": 2}
+KINDS = {"open": errno.EMFILE, "write": errno.ENOSPC, "fsync": errno.EIO, "replace": errno.EACCES, "mkdir": errno.EROFS}
 PLANS = [sweep.Plan.from_profile("small", FIELDS)]
 
 
@@ -86,83 +87,54 @@ def undisturbed(run, tmp_path):
     return content(tmp_path / "undisturbed")
 
 
-class Fault:
-    """Refuses the n-th call of one kind of those that a sweep makes of the system, or each that is below a folder."""
+def put_before(patch, kind, refuse):
+    """Call refuse(path) before each call of one kind that a sweep makes of the system, and in the middle of a write."""
 
-    def __init__(self, number, error, below=None):
-        self.number, self.error, self.below, self.calls = number, error, below, 0
+    def before(function):
+        def called(path, *args, **kwargs):
+            refuse(path)
+            return function(path, *args, **kwargs)
 
-    @property
-    def happened(self):
-        return self.calls >= self.number
+        return called
 
-    def count(self, path=""):
-        self.calls += 1
-        refused = str(path).startswith(str(self.below)) if self.below else self.calls == self.number
-        if refused:
-            raise OSError(self.error, os.strerror(self.error))
-
-    def before(self, function):
-        def counted(*args, **kwargs):
-            self.count(args[0])
-            return function(*args, **kwargs)
-
-        return counted
-
-    def file(self, function):
-        """An opening whose file refuses the n-th write, after half of it."""
-
-        def opened(*args, **kwargs):
-            file = function(*args, **kwargs)
-            whole = file.write if hasattr(file, "write") and file.writable() else None
+    def opened(path, *args, function=io.open, **kwargs):
+        file = function(path, *args, **kwargs)
+        if file.writable():
+            whole = file.write
 
             def write(text):
-                try:
-                    self.count()
-                except OSError:
-                    whole(text[: len(text) // 2])
-                    file.flush()
-                    raise
-                return whole(text)
+                done = whole(text[: len(text) // 2])
+                file.flush()
+                refuse(path)
+                return done + whole(text[len(text) // 2 :])
 
-            if whole:
-                file.write = write
-            return file
+            file.write = write
+        return file
 
-        return opened
-
-    def put_into(self, patch, kind):
-        if kind == "open":
-            patch.setattr(os, "open", self.before(os.open))
-            patch.setattr(io, "open", self.before(io.open))
-        elif kind == "write":
-            patch.setattr(io, "open", self.file(io.open))
-        else:
-            patch.setattr(os, kind, self.before(getattr(os, kind)))
+    if kind in ("open", "write"):
+        patch.setattr(io, "open", before(io.open) if kind == "open" else opened)
+    if kind != "write":
+        patch.setattr(os, kind, before(getattr(os, kind)))
 
 
 @pytest.mark.fault(
     "The system refuses the N-th opening, write, fsync, renaming or new folder of a sweep, for every N",
     "the same command then gives what an undisturbed sweep gives",
 )
-@pytest.mark.parametrize(
-    ("kind", "error"),
-    [
-        ("open", errno.EMFILE),
-        ("write", errno.ENOSPC),
-        ("fsync", errno.EIO),
-        ("replace", errno.EACCES),
-        ("mkdir", errno.EROFS),
-    ],
-)
+@pytest.mark.parametrize(("kind", "error"), KINDS.items())
 def test_a_sweep_that_the_system_refuses_something_goes_on_as_if_nothing_had_been(
     run, undisturbed, tmp_path, monkeypatch, record_property, kind, error
 ):
     refused = 0
     for number in itertools.count(1):
-        root, fault = tmp_path / f"{number}", Fault(number, error)
+        root, calls = tmp_path / f"{number}", itertools.count(1)
+
+        def refuse(path, calls=calls, number=number):
+            if next(calls) == number:
+                raise OSError(error, os.strerror(error))
+
         with monkeypatch.context() as patch:
-            fault.put_into(patch, kind)
+            put_before(patch, kind, refuse)
             try:
                 run(root)
             except (InputError, OSError) as caught:
@@ -171,7 +143,7 @@ def test_a_sweep_that_the_system_refuses_something_goes_on_as_if_nothing_had_bee
         assert list(root.rglob(".*")) == []
         run(root)
         assert content(root) == undisturbed, f"after the {number}th"
-        if not fault.happened:
+        if next(calls) <= number:
             break
     assert refused >= 2, "or nothing was tested"
     record_property("tried", number)
@@ -184,15 +156,16 @@ def test_a_sweep_that_the_system_refuses_something_goes_on_as_if_nothing_had_bee
 @pytest.mark.parametrize("limit", [0, 600, 1500, 3000])
 def test_a_disk_that_is_full_loses_nothing_that_was_stored(run, undisturbed, tmp_path, limit):
     """No file may become longer than so many bytes; the first invocation of a point takes some 1,400."""
-    root, (soft, hard) = tmp_path / "full", resource.getrlimit(resource.RLIMIT_FSIZE)
-    run(root, plans=[sweep.Plan.from_profile("small", FIELDS | {"rounds": 1})]) if limit == 3000 else None
+    root, usual = tmp_path / "full", resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit == 3000:
+        run(root, plans=[sweep.Plan.from_profile("small", FIELDS | {"rounds": 1})])
     before = content(root)
     try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, usual[1]))
         with pytest.raises(InputError, match="Make room"):
             run(root)
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     after = content(root)
     assert before.keys() <= after.keys()
     for name in before.keys() - {f"{MACHINE}/machine.json", f"{MACHINE}/rates.json"}:
@@ -208,8 +181,13 @@ def test_a_disk_that_is_full_loses_nothing_that_was_stored(run, undisturbed, tmp
 @pytest.mark.parametrize("kind", ["open", "mkdir"])
 def test_a_folder_that_may_only_be_read_is_refused_before_anything_is_measured(run, tmp_path, monkeypatch, kind):
     root = tmp_path / "read-only"
+
+    def refuse(path):
+        if str(path).startswith(str(root)):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
     with monkeypatch.context() as patch:
-        Fault(0, errno.EROFS, below=root).put_into(patch, kind)
+        put_before(patch, kind, refuse)
         with pytest.raises(InputError, match="Make it writable"):
             run(root, rates=lambda: pytest.fail("this was not to be measured"))
     assert content(root) == {}

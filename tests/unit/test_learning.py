@@ -1,7 +1,5 @@
 """Trials: their keys, which seeds are missing, how results are kept, the tasks, and that a real one learns."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -26,9 +24,7 @@ def fake(trial, seeds):
         ({}, "mnist1d-u64-b100-n40"),
         ({"gates": "hard", "recurrent_dropout": 0.2}, "mnist1d-u64-b100-n40-hard-gates-rd0.2"),
         ({"task": "padded", "mask": True, "forget_bias": 0.0}, "padded-u64-b100-n40-mask-fb0"),
-        ({"steps": 400, "rate": 0.01}, "mnist1d-u64-b100-n40-s400-r0.01"),
-        ({"task": "moods", "table": "cut", "backend": "tensorflow"}, "moods-u64-b100-n40-cut-tensorflow"),
-        ({"task": "moods", "optimizer": "sgd", "rate": 1.0}, "moods-u64-b100-n40-sgd-r1"),
+        ({"task": "moods", "table": "cut", "steps": 400, "rate": 1.0}, "moods-u64-b100-n40-s400-r1-cut"),
     ],
 )
 def test_the_key_names_what_differs(changes, key):
@@ -42,16 +38,13 @@ def test_the_key_names_what_differs(changes, key):
         ({"gate": "hard"}, "field of a trial: 'gate' is not a known"),
         ({"mask": True}, "mask: True finds no padding in mnist1d"),
         ({"recurrent_dropout": 1.0}, "recurrent_dropout: 1.0 is refused"),
-        ({"task": "moods", "mask": True}, "mask: True finds no padding in moods"),
         ({"table": "hashed"}, "table: 'hashed' finds no words in mnist1d"),
         ({"task": "moods", "table": "deferred", "optimizer": "sgd"}, "table: 'deferred' is no way of sgd"),
-        ({"task": "moods", "table": "sparse"}, "table: 'sparse' is refused"),
     ],
 )
 def test_bad_settings_are_refused(changes, refused):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=f"^{refused}"):
         make_trial(**changes)
-    assert str(caught.value).startswith(refused)
 
 
 def test_changing_any_one_field_changes_the_key():
@@ -69,12 +62,8 @@ def test_changing_any_one_field_changes_the_key():
 
 def test_a_plan_is_every_combination_and_what_is_added():
     plan = run.planned("x", {"batch": [16, 64], "seeds": 3, "also": [{"gates": "hard", "batch": 16}]})
-    assert [trial.key for trial, _ in plan] == [
-        "mnist1d-u64-b16-n40",
-        "mnist1d-u64-b64-n40",
-        "mnist1d-u64-b16-n40-hard-gates",
-    ]
-    assert {seeds for _, seeds in plan} == {3}
+    trials = make_trial(batch=16), make_trial(batch=64), make_trial(batch=16, gates="hard")
+    assert plan == [(trial, 3) for trial in trials]
 
 
 @pytest.mark.parametrize("fields", [{"seeds": 0}, {"seeds": "many"}, {"also": 3}, {"also": [3]}], ids=str)
@@ -86,7 +75,7 @@ def test_what_no_plan_can_have_is_refused_by_its_field(fields):
 def test_only_missing_seeds_are_trained_and_a_shared_trial_once(tmp_path):
     few, more = [(make_trial(), 2)], [(make_trial(), 4)]
     assert run.run(run.outstanding(few, tmp_path), tmp_path, jobs=2, train=fake) == 2
-    assert run.outstanding([*few, *more], tmp_path) == [(make_trial(), [2, 3])]
+    assert run.outstanding([*more, *few], tmp_path) == [(make_trial(), [2, 3])]
     seen, todo = [], run.outstanding(more, tmp_path)
     assert run.run(todo, tmp_path, jobs=1, report=lambda trial, one: seen.append(one["seed"]), train=fake) == 2
     assert sorted(seen) == [2, 3]
@@ -119,19 +108,14 @@ def test_what_came_before_a_failure_is_kept(tmp_path):
 # How they are kept
 
 
-def test_results_are_a_table_of_one_row_a_seed_with_the_code_that_made_them(tmp_path):
+def test_results_are_a_table_of_one_row_a_seed_with_the_code_that_made_them_and_stay(tmp_path):
     run.run([(make_trial(), [0, 1]), (make_trial(gates="hard"), [0, 1])], tmp_path, train=fake)
     found = results.table(tmp_path)
     assert found[["gates", "seed"]].to_numpy().tolist() == [["hard", 0], ["hard", 1], ["sigmoid", 0], ["sigmoid", 1]]
     assert found["code"].unique().tolist() == [run.code(make_trial())]
     assert results.table(tmp_path / "none").empty
-
-
-def test_a_result_that_is_there_is_not_written_over(tmp_path):
-    (first,) = fake(make_trial(), [7])
-    results.append(tmp_path, make_trial(), first)
-    results.append(tmp_path, make_trial(), first | {"accuracy": 0.99})
-    assert results.table(tmp_path)["accuracy"].tolist() == [0.07]
+    results.append(tmp_path, make_trial(), *({**one, "accuracy": 0.99} for one in fake(make_trial(), [1])))
+    assert results.table(tmp_path).equals(found), "a result that is there is not written over"
 
 
 # What is learned
@@ -139,8 +123,8 @@ def test_a_result_that_is_there_is_not_written_over(tmp_path):
 
 def test_one_of_two_words_comes_first_and_the_rest_is_padding():
     task = tasks.padded(50, 10)
-    assert task.inputs.shape == (50, tasks.LENGTH)
-    assert len(task.test_inputs) == 10
+    assert (task.inputs.shape, len(task.test_inputs)) == ((50, tasks.LENGTH), 10)
+    assert (task.outputs, task.words) == (2, 21)
     for row, answer in zip(task.inputs, task.classes, strict=True):
         words = row[row > 0]
         assert 5 <= len(words) <= 20
@@ -148,31 +132,17 @@ def test_one_of_two_words_comes_first_and_the_rest_is_padding():
         places = [int(np.flatnonzero(words == word)[0]) for word in (tasks.FIRST, tasks.SECOND)]
         assert (places[0] < places[1]) == bool(answer)
         assert sorted(words[words <= tasks.SECOND]) == [tasks.FIRST, tasks.SECOND]
-    assert task.outputs == 2
-    assert task.words == 21
 
 
 def test_the_drawn_digits_are_always_the_same():
     task = tasks.mnist1d()
-    assert task.inputs.shape == (4000, 40, 1)
-    assert task.test_inputs.shape == (1000, 40, 1)
-    assert task.outputs == 10
+    assert (task.inputs.shape, task.test_inputs.shape, task.outputs) == ((4000, 40, 1), (1000, 40, 1), 10)
     assert np.array_equal(task.inputs, tasks.mnist1d().inputs)
 
 
-@pytest.mark.parametrize(
-    ("damaged", "problem", "remedy"),
-    [
-        (False, "cannot be fetched", "Connect to the network"),
-        (True, "cannot be had: .*imdb.npz was damaged", "Put a sound imdb.npz there"),
-    ],
-)
-def test_reviews_without_a_network_say_what_to_do(monkeypatch, tmp_path, damaged, problem, remedy):
+def test_reviews_without_a_network_say_what_to_do(monkeypatch, tmp_path):
     path = tmp_path / "datasets" / "imdb.npz"
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
-    if damaged:
-        path.parent.mkdir()
-        path.write_bytes(b"half of it")
 
     def unreachable(**given):
         """As Keras does with a file that it finds damaged and cannot fetch anew."""
@@ -180,9 +150,12 @@ def test_reviews_without_a_network_say_what_to_do(monkeypatch, tmp_path, damaged
         raise OSError("no route to host")
 
     monkeypatch.setattr(keras.datasets.imdb, "load_data", unreachable)
-    with pytest.raises(InputError, match=f"^task: 'imdb' {problem}") as caught:
+    with pytest.raises(InputError, match=r"^task: 'imdb' cannot be fetched .* Connect to the network, or take a task"):
         tasks.imdb()
-    assert caught.value.remedy == f"{remedy}, or take a task that ships: mnist1d, padded."
+    path.parent.mkdir()
+    path.write_bytes(b"half of it")
+    with pytest.raises(InputError, match=r"^task: 'imdb' .*imdb.npz was damaged.* Put a sound imdb.npz there, or take"):
+        tasks.imdb()
 
 
 # Training
@@ -193,8 +166,6 @@ def test_reviews_without_a_network_say_what_to_do(monkeypatch, tmp_path, damaged
     [
         ({"epochs": 3}, [(3, 1000)]),
         ({"steps": 25}, [(2, 1000), (1, 500)]),
-        ({"steps": 20}, [(2, 1000)]),
-        ({"steps": 5}, [(1, 500)]),
         ({"batch": 300, "steps": 4}, [(1, 1000)]),
         ({"batch": 300, "steps": 5}, [(1, 1000), (1, 300)]),
     ],
@@ -207,18 +178,14 @@ def test_steps_are_whole_epochs_and_a_part_of_one(changes, calls):
 
 @pytest.mark.rest
 def test_a_real_trial_learns_and_its_seed_decides():
-    """No other test trains a trial: a seed gives the same losses in another process, and a network of all settings
-    learns. It takes forty seconds of a processor.
-    """
+    """No other test trains a trial. This one takes forty seconds of a processor."""
     trial = make_trial(task="padded", units=8, epochs=2, batch=200, mask=True, recurrent_dropout=0.1, gates="hard")
-    first = list(run.in_a_process(trial, [0, 1]))
-    again = list(run.in_a_process(trial, [0]))
+    first, again = (list(run.in_a_process(trial, seeds)) for seeds in ([0, 1], [0]))
     assert [each["seed"] for each in first] == [0, 1]
     assert first[0]["training_loss"] == again[0]["training_loss"]
     assert first[0]["training_loss"] != first[1]["training_loss"]
     assert 0 <= first[0]["accuracy"] <= 1
     assert first[0]["training_loss"][-1] < first[0]["training_loss"][0]
-    assert json.dumps(first)
 
 
 def test_a_process_that_fails_says_why():
@@ -230,12 +197,11 @@ def test_a_process_that_fails_says_why():
 def test_half_precision_is_the_arithmetics_and_the_output_stays_whole():
     from traintime.learning import train
 
-    before = keras.config.dtype_policy()
+    usual = keras.config.dtype_policy()
     try:
         keras.config.set_dtype_policy("mixed_bfloat16")
-        made = train.model(make_trial(precision="mixed-bfloat16"), tasks.load("mnist1d"))
-        lstm = next(layer for layer in made.layers if isinstance(layer, keras.layers.LSTM))
+        _, lstm, output = train.model(make_trial(precision="mixed-bfloat16"), tasks.load("mnist1d")).layers
         assert (lstm.compute_dtype, lstm.variable_dtype) == ("bfloat16", "float32")
-        assert made.layers[-1].compute_dtype == "float32"
+        assert output.compute_dtype == "float32"
     finally:
-        keras.config.set_dtype_policy(before)
+        keras.config.set_dtype_policy(usual)

@@ -7,45 +7,24 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from made_up import tried
 
 from traintime import cli, paths
 from traintime.errors import InputError
 from traintime.predict import bench, bench_models
-from traintime.predict.answer import Estimate, around
 
 
-def said(tier, seconds, peak=1e9, error=0.1):
-    """An answer of so many seconds and bytes, with this relative error."""
-    step, one, memory = around(seconds / 100, (error, 1e6)), around(seconds, (error, 1e6)), around(peak, (0.03, 1e6))
-    return Estimate(tier, "made up", 1000, 10, 1, step, one, one, memory, {"steps": seconds})
-
-
-def case(number, kind="attention", true=20.0, probed=1.0, formula=1.5, batch=1.3, peak=1.0, **more):
-    """A model that took so many seconds and a gigabyte, and was predicted at so many times that."""
-    answers = (("probed", probed, 0.12), ("formula", formula, 0.5))
-    predicted = {tier: said(tier, true * times, 1e9 * peak, error).to_dict() for tier, times, error in answers}
-    about = {"stack": "2026-jax", "kind": kind, "sizes": {"batch": 10}, "started": f"2026-01-01T00:00:{number:02}Z"}
-    about |= {"machine": "made-up", "samples": 1000, "fit_s": [true, true * 1.02], "peaks": [1e9, 1e9]}
-    return about | {"one_batch_s": true * batch, "flops_s": true * 0.01, "predicted": predicted} | more
-
-
-def test_the_documents_kind_is_drawn_from_all_of_its_sizes():
-    random = np.random.default_rng(7)
+def test_a_model_is_drawn_from_all_of_its_sizes_and_ten_times_a_smaller_one_is_no_larger():
+    random, sizes = np.random.default_rng(7), dict(bench_models.KINDS["classifier"])
     drawn = pd.DataFrame([bench_models.draw("classifier", random) for _ in range(400)])
-    for size, (low, high) in list(bench_models.KINDS["classifier"].items())[:-1]:
+    assert set(drawn["optimizer"]) == set(sizes.pop("optimizer"))
+    for size, (low, high) in sizes.items():
         assert drawn[size].between(low, high).all()
         # As likely in each octave: half of them lie below the geometric mean.
         assert (drawn[size] < np.sqrt(low * high)).mean() == pytest.approx(0.5, abs=0.08), size
-    assert set(drawn["optimizer"]) == {"adam", "sgd", "rmsprop"}
-
-
-def test_ten_times_a_smaller_model_is_as_large_as_the_document_at_most():
-    random = np.random.default_rng(7)
     for kind in bench_models.BEYONDS:
         size = kind.removeprefix("beyond-")
-        assert (
-            max(bench_models.draw(kind, random)[size] for _ in range(200)) <= bench_models.KINDS["classifier"][size][1]
-        )
+        assert max(bench_models.draw(kind, random)[size] for _ in range(200)) <= sizes[size][1]
 
 
 def test_a_slow_step_shortens_a_training_and_nothing_else_does():
@@ -76,50 +55,43 @@ def answered(monkeypatch):
     def ask(backend, job):
         jobs.append(job)
         if job["task"] == "train":
-            return {"fit_s": 20.0, "peak": 1e9, "done_s": 19.0, "epochs_s": [20.0 / job["epochs"]] * job["epochs"]}
+            return {"fit_s": 10.0, "peak": 1e9, "done_s": 9.0, "epochs_s": [10.0 / job["epochs"]] * job["epochs"]}
         if job["task"] == "size":
             return {"samples": 777, "epochs": bench.LONG_EPOCHS if job["trained_s"] > bench.LONG_S else 1}
-        found = {"predicted": {"probed": said("probed", 20.0).to_dict()}, "spent_s": {"probed": 21.0}}
+        found = {name: tried(0)[name] for name in ("predicted", "spent_s")}
         return found | {name: job.get(name, other) for name, other in (("samples", 1000), ("epochs", 1))}
 
     monkeypatch.setattr(bench, "_ask", ask)
     return jobs
 
 
-def test_a_new_case_says_what_it_was_drawn_from_and_what_the_answers_cost(answered, tmp_path):
-    (one,) = bench.run(["torch"], 1, kinds=["classifier"])
-    assert one["domain"] == "whole"
-    assert one["spent_s"] == {"probed": 21.0}
+@pytest.mark.parametrize(
+    ("kind", "trained_s", "times"), [("classifier", 20.0, 2), ("loop-bag", 20.0, 2), ("loop-bag", 600.0, 1)]
+)
+def test_a_model_is_predicted_and_trained_twice_or_for_long_once_in_epochs(answered, tmp_path, kind, trained_s, times):
+    (one,) = bench.run(["torch"], 1, kinds=[kind], trained_s=trained_s)
+    samples, sized = (777, ["size"]) if kind == "loop-bag" else (1000, [])  # a loop is timed before it is probed
+    assert [job["task"] for job in answered] == [*sized, "predict", *["train"] * times]
+    assert {job.get("samples", samples) for job in answered} == {samples} == {one["samples"]}
+    assert one["epochs"] == len(one["epochs_s"] or [10.0]) == (1 if times == 2 else bench.LONG_EPOCHS)
+    assert (one["domain"], one["spent_s"]) == ("whole", {"probed": 12.0})
+    over = bench.over_truth(one)
+    assert 1 in over["probed"]
+    assert ("again" in over) == (times == 2)
     bench.keep(one, tmp_path)
-    assert bench.keep(case(2), tmp_path).name == "made-up.json", "another machine's"
-    assert bench.kept(tmp_path, one["machine"]) == [json.loads(json.dumps(one))]
-
-
-def test_a_loop_is_timed_in_a_process_of_its_own_before_it_is_probed(answered):
-    (one,) = bench.run(["torch"], 1, kinds=["loop-bag"])
-    assert [job["task"] for job in answered] == ["size", "predict", "train", "train"]
-    assert {job.get("samples") for job in answered[1:]} == {777} == {one["samples"]}
-
-
-def test_a_long_training_runs_once_in_epochs_that_tell_its_drift(answered, tmp_path):
-    (one,) = bench.run(["torch"], 1, kinds=["loop-bag"], trained_s=600.0)
-    assert [job["task"] for job in answered] == ["size", "predict", "train"]
-    assert one["epochs"] == len(one["epochs_s"]) == bench.LONG_EPOCHS
-    assert "again" not in (times := bench.over_truth(one))
-    assert 1 in times["probed"]
-    bench.keep(one, tmp_path)
+    assert bench.keep(tried(2), tmp_path).name == "m.json", "another machine's"
     assert bench.kept(tmp_path, one["machine"]) == [json.loads(json.dumps(one))]
 
 
 def test_a_bench_keeps_what_it_tried_though_nobody_says_where(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(bench, "run", lambda *_: iter([case(1), case(2)]))
+    monkeypatch.setattr(bench, "run", lambda *_: iter([tried(1, version=11), tried(2, version=11)]))
     monkeypatch.setattr("sys.argv", ["traintime", "bench-predict"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 0
-    assert len(bench.kept(tmp_path / "traintime" / "predicted", "made-up")) == 2
-    assert str(tmp_path / "traintime" / "predicted" / "made-up.json") in capsys.readouterr().err
+    assert len(bench.kept(tmp_path / "traintime" / "predicted", "m")) == 2
+    assert str(tmp_path / "traintime" / "predicted" / "m.json") in capsys.readouterr().err
 
 
 def test_a_kind_that_is_not_known_is_refused():

@@ -1,7 +1,13 @@
 """A model or a step that a file defines, in a process of its own: what is asked of it, and what it may do wrong."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
+from traintime import paths
 from traintime.errors import InputError
 from traintime.predict import file
 from traintime.predict.answer import Estimate
@@ -32,9 +38,7 @@ def build():
     return model
 """
 # A fault of ours, of the kind that reads a graph wrongly.
-OURS = (
-    "from traintime.predict import keras_trainer\nkeras_trainer._rows = lambda model, tensor: tensor.weights\n" + MODEL
-)
+OURS = "from traintime.predict import keras_trainer as ours\nours._rows = lambda model, tensor: tensor.weights" + MODEL
 KERAS_ERROR = "import keras\ndef build():\n    return keras.layers.Dense(3)(keras.ops.ones((2,)))\n"
 KILLED = "import os, signal\ndef {}:\n    os.kill(os.getpid(), signal.SIGKILL)\n"
 WITHOUT = "import sys\nsys.modules['jax'] = None\ndef build():\n    import keras\n"
@@ -57,67 +61,52 @@ def answer(tmp_path):
 def test_a_step_is_probed_whatever_the_file_prints(answer):
     text = "import time\nprint('hello')\ndef step(n):\n    print(n)\n    time.sleep(1e-4 * n)\n"
     one = answer(text, "step")
-    assert one.tier == "probed"
-    assert one.step.value > 0.001
+    assert one.tier == "probed" and one.step.value > 0.001
 
 
-@pytest.mark.stack("2026-torch")
+TORCH, KERAS = {"backend": "torch"}, pytest.mark.stack("2026-torch")
+
+
+@KERAS
 @pytest.mark.parametrize(("data", "tier"), [("pair", "formula"), ("data", "probed")])
 def test_a_file_says_what_its_model_is_trained_on(answer, data, tier):
-    one = answer(MODEL, data=data, backend="torch", samples=None, tier=tier)
+    one = answer(MODEL, **TORCH, data=data, samples=None, tier=tier)
     assert (one.tier, one.samples) == (tier, 40)
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "said"),
+    ("text", "name", "asked", "said"),
     [
-        ("def step(n):\n    raise ValueError('no data')", "step", r"step: 'step\(10\)' raised ValueError: no data"),
-        ("def step(n):\n    raise MemoryError('16 TB')", "step", "raised MemoryError: 16 TB. Take a smaller batch"),
-        ("def build():\n    raise KeyError('x')", "build", r"raised KeyError: 'x'. Call build\(\) by itself"),
-        ("def build():\n    raise MemoryError('16 TB')", "build", "raised MemoryError: 16 TB. Ask by its sizes"),
-        ("def build():\n    return 3", "build", "returned int, no model"),
-        ("def both(a, b):\n    pass", "both", "needs 2 arguments"),
-        ("def other(n):\n    pass", "step", "'step' is not in reader.py. It has: other"),
-        ("import no_such_module", "step", "raised ModuleNotFoundError"),
-        (WITHOUT, "build", "Install jax, or take a backend that is here"),
-        ("def step(n:\n", "step", "raised SyntaxError"),
-        ("import os\ndef step(n):\n    os._exit(7)", "step", r"ended its process while it trained \(exit status 7\)"),
-        (
-            "import os\ndef build():\n    os._exit(3)",
-            "build",
-            r"ended its process while it was built \(exit status 3\)",
-        ),
-        ("import time\ndef step(n):\n    time.sleep(60)", "step", "gave no answer within 12 s. A step may take"),
-        ("import time\ndef build():\n    time.sleep(60)", "build", "gave no answer within 2 s. Let it return sooner"),
-        (KILLED.format("build()"), "build", "was killed while it was built: memory ran out, most likely. Ask by its"),
-        (KILLED.format("step(n)"), "step", "was killed while it trained: memory ran out, most likely. Take a smaller"),
+        ("def step(n):\n    raise ValueError('no data')", "step", {}, r"'step\(10\)' raised ValueError: no data"),
+        ("def build():\n    raise MemoryError('16 TB')", "build", {}, "raised MemoryError: 16 TB. Ask by its sizes"),
+        ("def build():\n    return 3", "build", {}, "returned int, no model"),
+        ("def both(a, b):\n    pass", "both", {}, "needs 2 arguments"),
+        ("def other(n):\n    pass", "step", {}, "'step' is not in reader.py. It has: other"),
+        ("def step(n:\n", "step", {}, "raised SyntaxError"),
+        ("def step(n):\n    pass\npair = 1, 2\n", "step", {"data": "pair"}, "a step makes batches of its own"),
+        ("import os\ndef step(n):\n    os._exit(7)", "step", {}, r"process while it trained \(exit status 7\)"),
+        ("import time\ndef build():\n    time.sleep(60)", "build", {"give_up_s": 2}, "gave no answer within 2 s. Let"),
+        (KILLED.format("build()"), "build", {}, "killed while it was built: memory ran out, most likely. Ask by its"),
+        (KILLED.format("step(n)"), "step", {}, "killed while it trained: memory ran out, most likely. Take a smaller"),
+        (WITHOUT, "build", {"backend": "jax"}, "Install jax, or take a backend that is here"),
+        pytest.param(FULL, "build", TORCH, r"ran out of memory while it trained \(MemoryError\). Take a", marks=KERAS),
+        pytest.param(OURS, "build", TORCH, "traintime itself raised AttributeError: .* no fault", marks=KERAS),
+        pytest.param(KERAS_ERROR, "build", TORCH, "raised ValueError: [^•]*$", marks=KERAS),
+        pytest.param(MODEL, "build", TORCH | {"data": "many"}, "data: 'many' needs 1 arguments", marks=KERAS),
     ],
 )
-def test_what_a_file_does_wrong_is_said_and_nothing_is_left(answer, text, name, said):
-    give_up_s = {"step": 12, "build": 2}[name] if "sleep(60)" in text else 60  # a busy machine starts a step in seconds
+def test_what_a_file_does_wrong_is_said_and_told_from_what_we_do(answer, text, name, asked, said):
     with pytest.raises(InputError, match=said):
-        answer(text, name, backend="jax" if text == WITHOUT else None, give_up_s=give_up_s)
+        answer(text, name, **asked)
 
 
-@pytest.mark.stack("2026-torch")
-@pytest.mark.parametrize(
-    ("text", "data", "said"),
-    [
-        (FULL, None, r"'build' ran out of memory while it trained \(MemoryError\). Take a smaller batch or model"),
-        (OURS, None, "traintime itself raised AttributeError: 'KerasTensor' .* no fault of the file's"),
-        (KERAS_ERROR, None, "raised ValueError: [^•]*$"),
-        (MODEL, "many", "data: 'many' needs 1 arguments"),
-        (MODEL, "none", "data: 'none' is not in reader.py"),
-    ],
-)
-def test_what_a_models_file_does_wrong_is_told_from_what_we_do(answer, text, data, said):
-    with pytest.raises(InputError, match=said):
-        answer(text, data=data, backend="torch")
-
-
-def test_a_step_has_no_data(answer):
-    with pytest.raises(InputError, match="is for models; a step makes batches of its own"):
-        answer("def step(n):\n    pass\npair = 1, 2\n", "step", data="pair")
+@KERAS
+def test_what_a_file_prints_is_none_of_the_answer(tmp_path):
+    (tmp_path / "reader.py").write_text(MODEL)
+    options = f"estimate {tmp_path}/reader.py:build --samples 1000 --batch 10 --stack 2026-torch --on T4 --json"
+    command = [sys.executable, "-c", "from traintime.cli import main; main()", *options.split()]
+    answer = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONPATH": str(paths.ROOT)}, check=True)
+    assert json.loads(answer.stdout)["tier"] == "formula"
 
 
 @pytest.mark.parametrize("target", ["model.py", "nowhere.py:build", "model.py:", ":build"])

@@ -1,6 +1,4 @@
-"""How often answers were right, and how far off peaks of memory: from made-up models that were tried, and from those
-that were.
-"""
+"""How often answers were right, and how far off: from made-up models that were tried, and from those that were."""
 
 import json
 import math
@@ -8,21 +6,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from made_up import tried as case
 
 from traintime import paths
 from traintime.explain import memory
 from traintime.predict import costs, record
-
-
-def case(number, tier="probed", reach=1.2, seconds=10.0, stack="2026-jax", times=1.1, version=9, slept=0.0):
-    """Predicted: 10 s, 1 s of sleep among them; came: so many seconds, the last slept, and so many times the peak."""
-    memory, ends = 1e9 + 1e7 * number, {"value": 10.0, "low": 10.0 / reach, "high": 10.0 * reach}
-    answer = {"tier": tier, "total": ends, "step": ends, "memory": {"value": memory, "low": 0.0, "high": 0.0}}
-    answer |= {"epochs": 1, "parts": {"steps": 9.0, record.SLEEP: 1.0}}
-    about = {"machine": "m", "stack": stack, "kind": "dense", "started": f"2026-11-26T10:00:{number:02}Z"}
-    about |= {"fit_s": [seconds], "done_s": [seconds - slept], "peaks": [memory * times], "spent_s": {tier: 12.0}}
-    formula = answer | {"tier": "formula", "memory": None}
-    return about | {"predictor_version": version, "predicted": {tier: answer, "formula": formula}}
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The software stacks: found, missing, added, and the environment that their workers get."""
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from traintime import paths, workloads
+from traintime import paths
 from traintime.errors import InputError
 from traintime.measuring import stacks
 from traintime.point import Run, make_point
@@ -36,29 +35,18 @@ def script(path, body):
     return path
 
 
-def stamp(stack):
-    """What an installed stack says of its lock."""
-    return hashlib.sha256((paths.LOCKS / stack.lock).read_bytes()).hexdigest()
-
-
-def install(stack, *packages):
-    """Lay down what an installed stack leaves behind: a Python, its packages, the stamp of its lock."""
-    (stack.home / "bin").mkdir(parents=True)
-    stack.executable.touch()
-    for package in packages:
-        name, version = package.split("==")
-        folder = stack.home / "lib" / f"python{stack.python}" / "site-packages" / f"{name}-{version}.dist-info"
-        folder.mkdir(parents=True)
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (stack.home / "installed-lock.sha256").write_text(stamp(stack))
-
-
 # What a stack has no way to run
 
 TODAY = {"2026-tensorflow", "2026-jax", "2026-torch"}
 KERAS_2 = {name for name, stack in stacks.ALL.items() if stack.api == "keras2"}
-OF_TODAY = "Take a stack of 2026."
-NO_TABLE = [{"workload": name, "optimizer": "adam-rows"} for name, sizes in workloads.ALL.items() if not sizes.table]
+ALGORITHMS = {
+    "combined": ("keras2", KERAS_2),
+    "cell": ("keras3", TODAY),
+    "apart": ("keras3 on torch", {"2026-torch"}),
+    "native": ("keras2 on tensorflow, keras3 on torch", {"2017-tensorflow", "2020-tensorflow", "2026-torch"}),
+}
+JIT, POOLED = {"2026-tensorflow", "2026-jax"}, {"2026-torch", "2026-jax"}
+ONLY_TODAY = {"device": "gpu", "precision": "mixed-float16", "jit": "on", "save_every": 10}
 
 
 @pytest.mark.parametrize(
@@ -70,42 +58,19 @@ NO_TABLE = [{"workload": name, "optimizer": "adam-rows"} for name, sizes in work
         ({"accumulated": 8}, "accumulated", "Take a stack of keras3.", TODAY),
         ({"workload": "lstm"}, None, None, set(stacks.ALL)),
         ({"workload": "lstm", "algorithm": "per-gate"}, None, None, set(stacks.ALL)),
-        ({"workload": "lstm", "algorithm": "combined"}, "algorithm", "Take default, or one of: keras2.", KERAS_2),
-        ({"workload": "lstm", "algorithm": "cell"}, "algorithm", "Take default, or one of: keras3.", TODAY),
-        (
-            {"workload": "lstm", "algorithm": "apart"},
-            "algorithm",
-            "Take default, or one of: keras3 on torch.",
-            {"2026-torch"},
-        ),
-        (
-            {"workload": "lstm", "algorithm": "native"},
-            "algorithm",
-            "Take default, or one of: keras2 on tensorflow, keras3 on torch.",
-            {"2017-tensorflow", "2020-tensorflow", "2026-torch"},
-        ),
+        *[
+            ({"workload": "lstm", "algorithm": name}, "algorithm", f"Take default, or one of: {of}.", able)
+            for name, (of, able) in ALGORITHMS.items()
+        ],
         ({"workload": "convnet", "images": "blocks"}, "images", "Take the stack numpy.", {"numpy"}),
         ({"workload": "blocks"}, "workload", "It has one for keras3.", TODAY),
-        *[(changes, "optimizer", "Take adam or sgd.", set()) for changes in NO_TABLE],
+        ({"workload": "dense", "optimizer": "adam-rows"}, "optimizer", "Take adam or sgd.", set()),
         ({"workload": "blocks", "feed": "decoded"}, "feed", "Take 2026-tensorflow.", {"2026-tensorflow"}),
-        ({"device": "gpu"}, "device", OF_TODAY, TODAY),
         ({"onednn": "off"}, "onednn", "Take 2026-tensorflow.", {"2026-tensorflow"}),
-        (
-            {"allocator": "no-pool", "device": "gpu"},
-            "allocator",
-            "Take 2026-torch or 2026-jax.",
-            {"2026-torch", "2026-jax"},
-        ),
-        ({"precision": "mixed-float16"}, "precision", OF_TODAY, TODAY),
-        ({"jit": "on"}, "jit", OF_TODAY, TODAY),
-        ({"save_every": 10}, "save_every", OF_TODAY, TODAY),
-        (
-            {"loop": "fit", "steps_per_execution": 16},
-            "steps_per_execution",
-            "Take 2026-tensorflow or 2026-jax.",
-            {"2026-tensorflow", "2026-jax"},
-        ),
-        ({"workload": "dense", "recompute": True}, "recompute", OF_TODAY, TODAY),
+        ({"allocator": "no-pool", "device": "gpu"}, "allocator", "Take 2026-torch or 2026-jax.", POOLED),
+        ({"loop": "fit", "steps_per_execution": 16}, "steps_per_execution", "Take 2026-tensorflow or 2026-jax.", JIT),
+        *[({field: value}, field, "Take a stack of 2026.", TODAY) for field, value in ONLY_TODAY.items()],
+        ({"workload": "dense", "recompute": True}, "recompute", "Take a stack of 2026.", TODAY),
         ({"replicas": 2}, "replicas", "Take 2026-torch.", {"2026-torch"}),
     ],
 )
@@ -122,21 +87,27 @@ def test_what_a_stack_cannot_do_is_refused_there_and_only_there(changes, field, 
     assert refused - without_a_model == ({(field, changes[field], remedy)} if field else set())
 
 
-# Present or not
+# Added, and present
 
 
 @pytest.fixture
-def commands(monkeypatch):
-    """Record the commands instead of running them; each succeeds."""
+def commands(house, monkeypatch):
+    """Record the commands instead of running them; in an older Python's environment pip lays down some packages."""
     seen = []
 
     def run(command, **kwargs):
         seen.append(command)
         if "venv" in command:
-            Path(command[-1]).mkdir(parents=True)
+            script(Path(command[-1]) / "bin" / "python", "")
+        if "-r" in command and command[0] != sys.executable:
+            site = Path(command[0]).parents[1] / "lib" / "python3.6" / "site-packages"
+            for name, version in (("Keras", "2.0.4"), ("Theano-PyMC", "1.0.11"), ("numpy", "1.16.6")):
+                (folder := site / f"{name}-{version}.dist-info").mkdir(parents=True)
+                (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         return subprocess.CompletedProcess(command, 0, stdout="", stderr="")
 
     monkeypatch.setattr(stacks.subprocess, "run", run)
+    monkeypatch.setattr(stacks, "find_python", lambda version: house / f"python{version}")
     return seen
 
 
@@ -150,15 +121,50 @@ def commands(monkeypatch):
     ],
     ids=["no Python", "no stamp", "no package", "another lock"],
 )
-def test_a_stack_is_present_once_all_of_it_is_there_and_then_left_alone(house, commands, spoil):
+def test_a_stack_is_added_whole_and_once_and_present_while_all_of_it_is_there(house, commands, spoil):
     stack = stacks.get("2017-theano")
+    (stack.home / "from-before").mkdir(parents=True)
     assert not stack.present
-    install(stack, "Keras==2.0.4", "Theano-PyMC==1.0.11", "numpy==1.16.6")
+    assert stacks.add(stack)
+    assert not (stack.home / "from-before").exists()
+    assert commands[0] == [str(house / "python3.6"), "-m", "venv", str(stack.home)]
+    assert (commands[-1][0], commands[-1][-1]) == (str(stack.executable), str(paths.LOCKS / "2017.txt"))
     assert stack.present
     assert stack.versions() == {"keras": "2.0.4", "theano": "1.0.11", "numpy": "1.16.6"}
-    assert (stacks.add(stack), commands) == (False, [])
+    assert not stacks.add(stack)
     spoil(stack)
     assert not stack.present
+
+
+def test_a_failed_installation_repeats_pips_last_words_and_leaves_no_stack(house, commands, monkeypatch):
+    def run(command, run=stacks.subprocess.run, **kwargs):
+        done = run(command)
+        done.returncode, done.stderr = int("-r" in command), "No matching distribution"
+        return done
+
+    monkeypatch.setattr(stacks.subprocess, "run", run)
+    with pytest.raises(RuntimeError, match=r"(?s)2017.txt.*No matching distribution"):
+        stacks.add(stacks.get("2017-theano"))
+    assert not stacks.get("2017-theano").present
+
+
+def test_theano_without_a_compiler_is_refused_before_anything_is_installed(commands, monkeypatch):
+    monkeypatch.setattr(stacks.shutil, "which", lambda name: None)
+    with pytest.raises(InputError, match="compiler: 'g\\+\\+'"):
+        stacks.add(stacks.get("2017-theano"))
+    assert commands == []
+    assert stacks.add(stacks.get("2017-tensorflow"))
+
+
+def test_of_the_books_environment_torch_is_installed_from_its_own_lock_and_the_rest_by_make_setup(
+    commands, monkeypatch
+):
+    monkeypatch.setattr(stacks, "distributions", lambda **kwargs: [])
+    with pytest.raises(InputError, match="Run: make setup"):
+        stacks.add(stacks.get("2026-jax"))
+    assert commands == []
+    assert stacks.add(stacks.get("2026-torch"))
+    assert (commands[0][0], commands[0][-1]) == (sys.executable, str(paths.LOCKS / "torch.txt"))
 
 
 # Which Python
@@ -171,13 +177,13 @@ def places(tmp_path, monkeypatch):
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
 
     def put(place):
-        if place == "path":
-            return script(tmp_path / "bin" / "python3.6", "echo 3.6")
-        if place == "pyenv":
-            return script(tmp_path / "pyenv" / "versions" / "3.6.15" / "bin" / "python", "echo 3.6")
-        python = script(tmp_path / place / "bin" / "python", "echo 3.6")
-        listing = json.dumps({"envs": [str(tmp_path / "no-such-env"), str(tmp_path / "conda")]})
-        script(tmp_path / "bin" / place, f"echo '{listing}'" if place == "conda" else f"echo {python}")
+        folder = {"path": "bin/python3.6", "pyenv": "pyenv/versions/3.6.15/bin/python"}
+        python = script(tmp_path / folder.get(place, f"{place}/bin/python"), "echo 3.6")
+        if place == "conda":
+            listing = json.dumps({"envs": [str(tmp_path / "no-such-env"), str(tmp_path / "conda")]})
+            script(tmp_path / "bin" / "conda", f"echo '{listing}'")
+        if place == "uv":
+            script(tmp_path / "bin" / "uv", f"echo {python}")
         return python
 
     return put
@@ -210,64 +216,11 @@ def test_a_python_of_another_version_or_that_does_not_run_is_passed_over_or_refu
     assert stacks.find_python("3.6") == pyenv
 
 
-@pytest.mark.parametrize(("name", "version", "with_uv"), [("2017-theano", "3.6", False), ("2020-theano", "3.7", True)])
-def test_a_missing_python_says_what_to_type(house, places, name, version, with_uv):
-    with pytest.raises(InputError, match=f"needs Python {version}, which is not here") as caught:
-        stacks.add(stacks.get(name))
-    assert f"pyenv install {version}" in caught.value.remedy
-    assert f"conda create -n python{version} python={version}" in caught.value.remedy
-    assert ("uv python install" in caught.value.remedy) == with_uv
-
-
-# Adding
-
-
-def test_adding_makes_an_environment_installs_the_lock_and_stamps_it(house, commands, monkeypatch):
-    stack = stacks.get("2017-theano")
-    python = house / "python3.6"
-    monkeypatch.setattr(stacks, "find_python", lambda version: {"3.6": python}[version])
-    (stack.home / "from-before").mkdir(parents=True)
-    assert stacks.add(stack)
-    assert not (stack.home / "from-before").exists()
-    assert commands[0] == [str(python), "-m", "venv", str(stack.home)]
-    assert commands[-1][0] == str(stack.executable)
-    assert commands[-1][-2:] == ["-r", str(paths.LOCKS / "2017.txt")]
-    assert (stack.home / "installed-lock.sha256").read_text() == stamp(stack)
-
-
-def test_a_failed_installation_repeats_pips_last_words_and_leaves_no_stamp(house, monkeypatch):
-    stack = stacks.get("2017-theano")
-
-    def run(command, **kwargs):
-        stack.home.mkdir(parents=True, exist_ok=True)
-        failed = "-r" in command
-        return subprocess.CompletedProcess(command, int(failed), stdout="looking", stderr="No matching distribution")
-
-    monkeypatch.setattr(stacks, "find_python", lambda version: house / "python3.6")
-    monkeypatch.setattr(stacks.subprocess, "run", run)
-    with pytest.raises(RuntimeError, match=r"(?s)2017.txt.*No matching distribution"):
-        stacks.add(stack)
-    assert not stack.present
-
-
-def test_theano_without_a_compiler_is_refused_before_anything_is_installed(house, commands, monkeypatch):
-    monkeypatch.setattr(stacks, "find_python", lambda version: house / "python3.6")
-    monkeypatch.setattr(stacks.shutil, "which", lambda name: None)
-    with pytest.raises(InputError, match="compiler: 'g\\+\\+'"):
-        stacks.add(stacks.get("2017-theano"))
-    assert commands == []
-    assert stacks.add(stacks.get("2017-tensorflow"))
-
-
-def test_of_the_books_environment_torch_is_installed_from_its_own_lock_and_the_rest_by_make_setup(
-    house, commands, monkeypatch
-):
-    monkeypatch.setattr(stacks, "distributions", lambda **kwargs: [])
-    with pytest.raises(InputError, match="Run: make setup"):
-        stacks.add(stacks.get("2026-jax"))
-    assert commands == []
-    assert stacks.add(stacks.get("2026-torch"))
-    assert (commands[0][0], commands[0][-1]) == (sys.executable, str(paths.LOCKS / "torch.txt"))
+@pytest.mark.parametrize(("stack", "version"), [("2017-theano", "3.6"), ("2020-theano", "3.7")])
+def test_a_missing_python_says_what_to_type(house, places, stack, version):
+    with pytest.raises(InputError, match=f"needs Python {version}, which .* pyenv install {version}") as told:
+        stacks.add(stacks.get(stack))
+    assert ("uv python install" in told.value.remedy) == (version != "3.6"), "which uv does not have"
 
 
 # The worker's environment
@@ -299,25 +252,22 @@ def test_a_workers_environment_has_only_names_from_the_list(house, monkeypatch, 
     assert Path(environment["HOME"]).is_relative_to(stack.home)
 
 
-def test_a_cpu_worker_sees_no_gpu_and_a_gpu_worker_the_chosen_one(monkeypatch):
-    stack = stacks.get("2026-jax")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/cuda")
-    cpu, gpu = stack.environment(2), stack.environment(2, Run(device="gpu"))
-    assert (cpu["CUDA_VISIBLE_DEVICES"], cpu["JAX_PLATFORMS"]) == ("", "cpu")
-    assert (gpu["CUDA_VISIBLE_DEVICES"], gpu["LD_LIBRARY_PATH"]) == ("1", "/opt/cuda")
-    assert "JAX_PLATFORMS" not in gpu
-    assert "LD_LIBRARY_PATH" not in cpu
+ON_GPU = {"CUDA_VISIBLE_DEVICES": "1", "LD_LIBRARY_PATH": "/cuda", "JAX_PLATFORMS": None}
 
 
 @pytest.mark.parametrize(
-    ("stack", "run", "variable"),
+    ("stack", "run", "changed"),
     [
         ("2026-tensorflow", {"onednn": "on"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
         ("2026-tensorflow", {"onednn": "off"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}),
         ("numpy", {"openblas": "Haswell"}, {"OPENBLAS_CORETYPE": "Haswell"}),
+        ("2026-jax", {"device": "gpu"}, ON_GPU),
     ],
 )
-def test_kernels_are_chosen_by_their_variable_or_left_alone(stack, run, variable):
-    stack = stacks.get(stack)
-    assert stack.environment(2, Run(**run)) == stack.environment(2) | variable
+def test_kernels_and_the_gpu_are_chosen_by_their_variables_or_left_alone(monkeypatch, stack, run, changed):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/cuda")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    usual, found = (stacks.get(stack).environment(2, Run(**fields)) for fields in ({}, run))
+    assert (usual["CUDA_VISIBLE_DEVICES"], usual["JAX_PLATFORMS"]) == ("", "cpu")
+    assert found == {name: value for name, value in (usual | changed).items() if value is not None}

@@ -89,11 +89,6 @@ class Fit:
         """One coefficient with the interval of its draws; the fitted value is always inside it."""
         return central(self.draws[name], self.coefficients[name])
 
-    @property
-    def mean_error(self) -> float:
-        """Mean absolute relative error of the fit."""
-        return float(np.abs(self.errors).mean())
-
 
 def fit(formula: Formula, rows: pd.DataFrame, seconds: Array, drawn: Array) -> Fit:
     """Fit the formula to seconds a step.
