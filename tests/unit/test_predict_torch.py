@@ -15,7 +15,6 @@ from traintime.predict import advice, process  # noqa: E402
 from traintime.predict.advice import CostedWork  # noqa: E402
 from traintime.predict.costs import Costs, Rates  # noqa: E402
 from traintime.predict.request import ModelDescription  # noqa: E402
-from traintime.predict.snapshot import Snapshot  # noqa: E402
 from traintime.predict.torch_trainer import TorchTrainer, _scattered  # noqa: E402
 from traintime.predict.work.torch import step_work  # noqa: E402
 from traintime.workloads.base import matmul  # noqa: E402
@@ -98,14 +97,6 @@ def test_a_probed_module_is_as_it_was_before(of, earlier):
     assert generator.get_state().tolist() == drawn
     assert min(one.parts[name] for name in ("steps", "last batches", "validation", "saving")) > 0
     assert sum(one.terms.values()) == pytest.approx(one.step.value)
-
-
-def test_what_it_says_of_a_training_is_near_what_that_takes():
-    """A ratio within one run, and a generous one: what else the machine does is not ours to know."""
-    setup = images()
-    one = traintime.estimate(**setup, samples=8 * 200, batch_size=8, seconds=2)
-    took = float(TorchTrainer(*setup.values()).train(8, 200, 1)[0])
-    assert one.total.value / 4 < took < 4 * one.total.value
 
 
 class Slow(torch.utils.data.Dataset):
@@ -310,13 +301,15 @@ def test_what_is_kept_for_the_way_back_is_what_torch_keeps(module, shape):
     assert counted == sum(each.untyped_storage().nbytes() for each in saved.values())
 
 
-def test_memory_is_told_for_what_does_not_fit_here_and_nothing_is_changed():
+def test_what_does_not_fit_here_or_is_asked_of_a_card_is_told_and_nothing_is_changed():
     setup = images()
     before = numbers(setup)
     asked = {name: setup[name] for name in ("loss", "optimizer", "data")}
     small, large = (traintime.module_memory(setup["model"], **asked, batch_size=each) for each in (8, 8_000))
     assert large["saved"].sum() == pytest.approx(1000 * small["saved"].sum(), rel=0.05)
     assert (large["parameters"] == small["parameters"]).all()
+    one = traintime.estimate(**setup, samples=50_000, batch_size=256, device="A100-80GB-SXM")
+    assert (one.tier, one.memory.value > 0) == ("formula", True)
     assert numbers(setup) == before
 
 
@@ -331,15 +324,6 @@ def test_shared_parameters_count_once_and_depth_sums():
     table = traintime.module_memory(whole, **trained(whole, (torch.randn(8, 4), torch.randn(8, 1))), depth=1)
     assert table.loc["0", "parameters"] == 4 * 2 * 20
     assert table.loc["0", "kind"] == "Sequential"
-
-
-def test_a_card_is_answered_by_the_formula_and_nothing_is_trained():
-    setup = images()
-    before = numbers(setup)
-    one = traintime.estimate(**setup, samples=50_000, batch_size=256, device="A100-80GB-SXM")
-    assert one.tier == "formula"
-    assert one.memory.value > 0
-    assert numbers(setup) == before
 
 
 class ByNumbers(nn.Module):
@@ -439,20 +423,6 @@ def test_what_cannot_be_trained_is_refused_by_name(asked, said):
     usual = {"model": module} | trained(module, PAIR) | {"samples": 800, "batch_size": 4, "seconds": 1}
     with pytest.raises(InputError, match=rf"^{said}\b"):
         traintime.estimate(**usual | asked)
-
-
-def test_a_snapshot_without_keras_keeps_momentum_and_learning_rate():
-    module = nn.Linear(3, 1)
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
-    before = Snapshot(module, optimizer)
-    optimizer.param_groups[0]["lr"] = 5.0
-    module(torch.ones(2, 3)).sum().backward()
-    optimizer.step()
-    assert optimizer.state
-    before.put_back()
-    assert optimizer.param_groups[0]["lr"] == 0.1
-    assert not optimizer.state
-    assert module.weight.grad is None
 
 
 def test_a_file_may_return_a_module_and_what_trains_it(tmp_path):
