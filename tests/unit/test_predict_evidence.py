@@ -51,9 +51,6 @@ class Fake(Trainer):
     def peak_bytes(self):
         return 2 * 10**9
 
-    def forget_peak(self):
-        pass
-
     def between_s(self):
         return 0.25
 
@@ -148,14 +145,11 @@ def test_a_time_that_blocks_leave_open_by_a_factor_of_ten_is_not_told(blocks_s, 
     assert any("seconds=8" in each for each in one.warnings) == told
 
 
-@pytest.mark.parametrize(
-    ("own_s", "others_s", "cores", "told"),
-    [(19.0, 0.5, 2, 0.0), (6.0, 14.0, 2, 1.4), (150.0, 10.0, 16, 1.0)],  # nobody else works in the first
-)
-def test_others_are_in_the_way_where_the_machine_is_full(own_s, others_s, cores, told, monkeypatch):
-    monkeypatch.setattr(process, "processor_s", lambda: (100 + own_s, 1000 + others_s))
-    monkeypatch.setattr(process.psutil, "cpu_count", lambda: cores)
-    assert process.crowd((100.0, 1000.0), 10.0) == pytest.approx(told)
+def test_others_are_in_the_way_where_the_machine_is_full(monkeypatch):
+    for own_s, others_s, cores, told in ((19.0, 0.5, 2, 0.0), (6.0, 14.0, 2, 1.4), (150.0, 10.0, 16, 1.0)):
+        monkeypatch.setattr(process, "processor_s", lambda own=own_s, others=others_s: (100 + own, 1000 + others))
+        monkeypatch.setattr(process.psutil, "cpu_count", lambda cores=cores: cores)
+        assert process.crowd((100.0, 1000.0), 10.0) == pytest.approx(told)
     assert process.crowd(None, 10.0) == 0.0
 
 

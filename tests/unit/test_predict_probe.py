@@ -158,11 +158,9 @@ Incompatible shapes: [32,3] vs. [32,1]
 \t [[{{node sub}}]] [Op:__inference_multi_step_on_iterator_7]"""
 
 
-@pytest.mark.parametrize(
-    ("text", "said"), [(KERAS, "one and the other"), (TENSORFLOW, "Incompatible shapes: [32,3] vs. [32,1]")]
-)
-def test_its_own_words_are_what_is_said(text, said):
-    assert words(RuntimeError(text)) == said
+def test_its_own_words_are_what_is_said():
+    assert words(RuntimeError(KERAS)) == "one and the other"
+    assert words(RuntimeError(TENSORFLOW)) == "Incompatible shapes: [32,3] vs. [32,1]"
 
 
 def test_a_refusal_of_ours_is_found_in_what_keras_makes_of_it():

@@ -65,19 +65,12 @@ def loader(data, **how):
 
 def numbers(setup):
     """All that a training changes, as plain values."""
-    state = setup["optimizer"].state_dict()
+    model, state = setup["model"], setup["optimizer"].state_dict()
     moments = [each for one in state["state"].values() for each in one.values()]
-    tensors = [*setup["model"].state_dict().values(), *moments]
-    gradients = [each.grad for each in setup["model"].parameters()]
-    flags = [each.training for each in setup["model"].modules()]
-    draws = random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
-    return (
-        [each.tolist() for each in tensors],
-        [each is None for each in gradients],
-        flags,
-        draws,
-        state["param_groups"],
-    )
+    tensors = [each.tolist() for each in (*model.state_dict().values(), *moments, torch.get_rng_state())]
+    gradients = [each.grad is None for each in model.parameters()]
+    flags = [each.training for each in model.modules()]
+    return tensors, gradients, flags, random.getstate(), str(np.random.get_state()), state["param_groups"]
 
 
 @pytest.mark.parametrize("earlier", [False, True])
@@ -210,7 +203,6 @@ class WithItsLoss(nn.Module):
     def __init__(self, as_dict):
         super().__init__()
         self.words, self.out, self.as_dict = nn.Embedding(50, 8), nn.Linear(8, 50), as_dict
-        self.out.weight = nn.Parameter(torch.randn(50, 8))
 
     def forward(self, input_ids, labels):
         scores = self.out(self.words(input_ids))
@@ -360,19 +352,8 @@ class ByShapes(nn.Linear):
         return super().forward(x[x[:, 0] > 0])
 
 
-class AsksOnTheWayBack(nn.Linear):
-    """What its gradient is depends on numbers, which a forward pass does not ask."""
-
-    def forward(self, x):
-        out = super().forward(x)
-        if out.requires_grad:
-            out.register_hook(lambda gradient: gradient if gradient.sum().item() > -1e9 else None)
-        return out
-
-
-@pytest.mark.parametrize("kind", [ByShapes, AsksOnTheWayBack])
-def test_a_module_that_cannot_be_followed_is_probed_and_says_so(kind):
-    module = kind(4, 1)
+def test_a_module_that_cannot_be_followed_is_probed_and_says_so():
+    module = ByShapes(4, 1)
     asked = trained(module, PAIR, lambda y, wanted: y.mean()) | {"samples": 80, "batch_size": 8}
     one = traintime.estimate(module, **asked, seconds=1)
     assert one.terms is None
@@ -434,8 +415,8 @@ import torch
 
 def build():
     module = torch.nn.Linear(4, 1)
-    data = torch.randn(80, 4), torch.randn(80, 1)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    data = torch.randn(80, 4), torch.randn(80, 1)
     return {"model": module, "loss": torch.nn.functional.mse_loss, "optimizer": optimizer, "data": data}
 
 def more():
