@@ -231,6 +231,8 @@ def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
     assert one.step.value == pytest.approx(COSTS.step_s(large.work), rel=1e-3)
     assert one.parts["steps"] == pytest.approx(200 * one.step.value)
     assert one.step.value / 2 < one.parts["last batches"] / 2 < one.step.value
+    forward = COSTS.step_s(large.forward) / COSTS.step_s(small.forward)
+    assert one.parts["validation"] == pytest.approx(2 * 10 * 0.002 * forward)
     assert one.parts["saving"] == pytest.approx(0.5 * large.work.parameters / small.work.parameters)
     more = large.beyond_idle - small.beyond_idle
     trained = 2e9 - 400 * trainer.samples + more  # without the samples that were there

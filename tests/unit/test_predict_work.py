@@ -329,22 +329,18 @@ def test_half_precision_hands_on_half_the_bytes_and_updates_as_many(keras, layer
 # What else is read off a model
 
 
-@pytest.mark.parametrize(
-    ("loss", "bytes_of_a_target"),
-    [
-        ("categorical_crossentropy", 4 * 6 * 9 + 4 * 6 * 2),
-        ({"words": "sparse_categorical_crossentropy", "pair": "mse"}, 4 * 6 + 4 * 6 * 2),
-        (None, 0),
-    ],
-)
-def test_a_sample_is_its_inputs_and_what_its_losses_take(loss, bytes_of_a_target, keras, layers):
+def test_a_sample_is_its_inputs_and_what_its_losses_take(keras, layers):
     inputs = keras.Input((None, 5))
-    outputs = [layers.Dense(9, name="words")(inputs), layers.Dense(2, name="pair")(inputs)]
-    named = dict(zip(("words", "pair"), outputs, strict=True))
-    model = keras.Model(inputs, named if isinstance(loss, dict) else outputs)
-    model.compile("sgd", loss)
-    found = ModelDescription.from_model(model, BATCH, length=6)
-    assert found.sample_bytes == 4 * 6 * 5 + bytes_of_a_target
+    named = {"words": layers.Dense(9, name="words")(inputs), "pair": layers.Dense(2, name="pair")(inputs)}
+    for loss, outputs, bytes_of_a_target in (
+        ("categorical_crossentropy", [*named.values()], 4 * 6 * 9 + 4 * 6 * 2),
+        ({"words": "sparse_categorical_crossentropy", "pair": "mse"}, named, 4 * 6 + 4 * 6 * 2),
+        (None, [*named.values()], 0),
+    ):
+        model = keras.Model(inputs, outputs)
+        model.compile("sgd", loss)
+        found = ModelDescription.from_model(model, BATCH, length=6)
+        assert found.sample_bytes == 4 * 6 * 5 + bytes_of_a_target, loss
 
 
 def test_a_step_that_is_compiled_in_another_way_has_no_known_cost(keras, layers, stacked):
@@ -354,27 +350,21 @@ def test_a_step_that_is_compiled_in_another_way_has_no_known_cost(keras, layers,
         estimate(model, samples=100, batch_size=BATCH, tier="formula", device="K40m")
 
 
-@pytest.mark.parametrize(
-    ("of_adam", "of_table", "shared", "deferrable"),
-    [
-        ({}, {}, False, True),
-        ({"amsgrad": True}, {}, False, False),
-        ({}, {"embeddings_regularizer": "l2"}, False, False),
-        ({}, {}, True, False),
-    ],
-)
-def test_a_deferred_table_may_take_the_place_of_one_that_it_would_train(
-    of_adam, of_table, shared, deferrable, keras, layers, monkeypatch
-):
-    table = layers.Embedding(300_000, 8, **of_table)
-    inputs = [keras.Input((6,), dtype="int32") for _ in range(2)]
-    other = table if shared else layers.Embedding(10, 8)
-    rows = [layers.Flatten()(each(tokens)) for each, tokens in zip((table, other), inputs, strict=True)]
-    model = keras.Model(inputs, layers.Dense(1)(layers.Concatenate()(rows)))
-    model.compile(keras.optimizers.Adam(**of_adam), "mse")
-    assert bool(ModelDescription.from_model(model, BATCH).row_by_row) == deferrable
+def test_a_deferred_table_may_take_the_place_of_one_that_it_would_train(keras, layers, monkeypatch):
+    def row_by_row(shared=False, regularizer=None, **of_adam):
+        table = layers.Embedding(300_000, 8, embeddings_regularizer=regularizer)
+        tables = table, table if shared else layers.Embedding(10, 8)
+        inputs = [keras.Input((6,), dtype="int32") for _ in tables]
+        rows = [layers.Flatten()(each(tokens)) for each, tokens in zip(tables, inputs, strict=True)]
+        model = keras.Model(inputs, layers.Dense(1)(layers.Concatenate()(rows)))
+        model.compile(keras.optimizers.Adam(**of_adam), "mse")
+        return ModelDescription.from_model(model, BATCH).row_by_row
+
+    assert row_by_row()
+    for unlike in ({"amsgrad": True}, {"regularizer": "l2"}, {"shared": True}):
+        assert not row_by_row(**unlike), unlike
     monkeypatch.setattr(process, "gpu_peak", lambda backend: 1)
-    assert not ModelDescription.from_model(model, BATCH).row_by_row  # nobody has measured it there
+    assert not row_by_row()  # nobody has measured it there
 
 
 # The workloads: one currency
