@@ -1,12 +1,12 @@
 """When a training ends: durations, deadlines, intervals from blocks, what is left, what is said, loops of one's own."""
 
+import collections
 import importlib.util
 import io
+import itertools
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from zoneinfo import ZoneInfo
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.signal import lfilter
 
 import traintime
 from traintime import paths
@@ -42,51 +43,25 @@ class Clock:
 # Durations
 
 
-@pytest.mark.parametrize(
-    ("given", "seconds"),
-    [
-        ("8h", 28_800),
-        ("1h30m", 5400),
-        ("1 hour 20 minutes", 4800),
-        ("200000 days", 200_000 * 86_400),
-        (0.5, 0.5),
-        (timedelta(hours=2), 7200),
-    ],
-)
-def test_a_duration_is_read(given, seconds):
-    assert durations.seconds(given) == seconds
+def test_a_duration_is_read_and_shown():
+    read = {"8h": 28_800, "1h30m": 5400, "1 hour 20 minutes": 4800, 0.5: 0.5, timedelta(hours=2): 7200}
+    assert {each: durations.seconds(each) for each in read} == read
+    shown = {9.96: "10 s", 59.6: "1 min", 4321: "1 h 12 min", 1e300: "more than 10,000 years"}
+    assert {each: durations.text(each) for each in shown} == shown
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        *[
-            (text, "is no duration")
-            for text in ("", "-", "8", "8x", "5ms", "1e5s", "30m 2h", "1h1h", "inf", None, True)
-        ],
-        *[(given, "is negative") for given in ("-5m", "- 5m", timedelta(seconds=-1), -math.inf)],
-        *[(given, "is not finite") for given in ("9" * 400 + "s", math.inf, math.nan, 10**400)],
-        *[(given, "is longer than 10,000 years") for given in (1e300, "9" * 100 + "h")],
-    ],
-)
-def test_what_is_no_duration_is_refused_by_name(given, problem):
-    with pytest.raises(InputError) as error:
-        durations.seconds(given, "deadline")
-    assert (error.value.field, error.value.value, error.value.problem) == ("deadline", given, problem)
-    assert '"8h"' in error.value.remedy
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (9.96, "10 s"),
-        (59.6, "1 min"),
-        (4321, "1 h 12 min"),
-        (1e300, "more than 10,000 years"),
-    ],
-)
-def test_a_duration_as_a_reader_sees_it(seconds, text):
-    assert durations.text(seconds) == text
+def test_what_is_no_duration_is_refused_by_name():
+    refused = {
+        "is no duration": ("", "-", "8", "8x", "5ms", "1e5s", "30m 2h", "1h1h", "inf", None, True),
+        "is negative": ("-5m", "- 5m", timedelta(seconds=-1), -math.inf),
+        "is not finite": ("9" * 400 + "s", math.inf, math.nan, 10**400),
+        "is longer than 10,000 years": (1e300, "9" * 100 + "h"),
+    }
+    for problem, each in ((problem, each) for problem, those in refused.items() for each in those):
+        with pytest.raises(InputError) as error:
+            durations.seconds(each, "deadline")
+        assert (error.value.field, error.value.value, error.value.problem) == ("deadline", each, problem)
+        assert '"8h"' in error.value.remedy
 
 
 @given(st.floats(0, 1e8))
@@ -99,18 +74,15 @@ def test_what_is_shown_is_read_back(seconds):
 # Deadlines
 
 
-@pytest.mark.parametrize(
-    ("given", "elapsed", "now", "left"),
-    [
+def test_a_deadline_is_a_time_after_the_start_or_a_moment():
+    for deadline, elapsed, now, left in (
         ("8h", 3600, NOON, 7 * 3600),
         (timedelta(hours=1), 4000, NOON, -400),
         # The calendar's clock alone counts: the other one stands while a computer sleeps.
         (NOON + timedelta(hours=1), 10, NOON + timedelta(minutes=59), 60),
         (datetime(2026, 3, 1, 13), 0, datetime(2026, 3, 1, 12), 3600),
-    ],
-)
-def test_a_deadline_is_a_time_after_the_start_or_a_moment(given, elapsed, now, left):
-    assert Deadline(given, lambda: now).left(elapsed, now) == left
+    ):
+        assert Deadline(deadline, lambda now=now: now).left(elapsed, now) == left
 
 
 def test_hours_later_are_hours_also_in_the_night_when_the_clocks_change():
@@ -149,83 +121,56 @@ def test_what_further_steps_will_take(seen, further, value, low, high):
 # What is left
 
 
-def left(progress, clock):
-    return progress.remaining(clock.now)
+ALIKE = itertools.repeat(0.5)
 
 
-@dataclass
-class Training:
-    """A made-up training. Times are seconds: first_s of the first step beside its own; validation_s of each batch.
-
-    told: steps of an epoch as they are told before; execution: steps of a call.
+def training(
+    progress, clock, step_s=ALIKE, steps=20, call=1, first_epoch=0, first_s=0, begin_s=0, end_s=0, tests_s=(), every=1
+):
+    """A made-up training, which stops at each of its events. call: steps of one; times are seconds: first_s of the
+    first step beside its own, tests_s of each batch of a validation, which comes with each so many epochs.
     """
-
-    step_s: float | Iterator[float] = 0.5
-    epochs: int = 3
-    steps: int = 20
-    told: int | None = 20
-    execution: int = 1
-    first_epoch: int = 0
-    first_s: float = 0.0
-    begin_s: float = 0.0
-    validation_s: tuple[float, ...] = ()
-    validation_freq: int = 1
-    end_s: float = 0.0
-
-    def seen(self, look=left):
-        """The moment and what look(progress, clock) gave after each event, and when it ended."""
-        one = iter(lambda: self.step_s, None) if isinstance(self.step_s, float) else self.step_s
-        clock, seen = Clock(), []
-        progress = Progress(self.epochs, self.told, clock.now)
-        clock.now += 1.0
-
-        def happens(event, *values):
-            event(*values)
-            seen.append((clock.now, look(progress, clock)))
-
-        for epoch in range(self.first_epoch, self.epochs):
-            happens(progress.epoch_begins, epoch, clock.now)
-            clock.now += self.begin_s + (self.first_s if epoch == self.first_epoch else 0.0)
-            for begin in range(0, self.steps, self.execution):
-                clock.now += sum(next(one) for _ in range(min(self.execution, self.steps - begin)))
-                happens(progress.step_done, begin + self.execution - 1, clock.now)
-            if self.validation_s and (epoch + 1) % self.validation_freq == 0:
-                progress.validation_begins(clock.now)
-                for batch, seconds in enumerate(self.validation_s):
-                    clock.now += seconds
-                    progress.validation_step_done(batch, clock.now)
-                happens(progress.validation_ends, clock.now)
-            progress.epoch_ends()
-            clock.now += self.end_s
-            happens(lambda: None)
-        happens(progress.training_ends)
-        return seen, clock.now
-
-
-VALIDATED = {"epochs": 8, "validation_s": (0.2,) * 5}
+    clock.now += 1.0
+    for epoch in range(first_epoch, progress.epochs):
+        yield progress.epoch_begins(epoch, clock.now)
+        clock.now += begin_s + (first_s if epoch == first_epoch else 0.0)
+        for begin in range(0, steps, call):
+            clock.now += sum(itertools.islice(step_s, min(call, steps - begin)))
+            yield progress.step_done(begin + call - 1, clock.now)
+        if tests_s and (epoch + 1) % every == 0:
+            progress.validation_begins(clock.now)
+            for batch, seconds in enumerate(tests_s):
+                clock.now += seconds
+                progress.validation_step_done(batch, clock.now)
+            yield progress.validation_ends(clock.now)
+        progress.epoch_ends()
+        clock.now += end_s
+        yield
+    yield progress.training_ends()
 
 
 @pytest.mark.parametrize(
-    ("training", "exact", "nothing"),
+    ("epochs", "told", "how", "exact"),
     [
-        pytest.param(Training(first_s=60), 2, 2, id="compiling counts once"),
-        pytest.param(Training(begin_s=3, end_s=2, epochs=4), 45, 2, id="epochs begin and end"),
-        *[
-            pytest.param(Training(**VALIDATED, validation_freq=each), each * 23, 2, id=f"validation every {each}")
-            for each in (1, 3)
-        ],
-        pytest.param(Training(epochs=10, first_epoch=8, validation_s=(1.0,)), 24, 2, id="from an epoch on"),
-        pytest.param(Training(told=None), 21, 21, id="nobody counts the steps"),
-        pytest.param(Training(steps=10, told=10, execution=4, epochs=20), 35, 2, id="steps of one call"),
+        pytest.param(3, 20, {"first_s": 60}, 2, id="compiling counts once"),
+        pytest.param(4, 20, {"begin_s": 3, "end_s": 2}, 45, id="epochs begin and end"),
+        pytest.param(8, 20, {"tests_s": (0.2,) * 5, "every": 3}, 69, id="validation every 3"),
+        pytest.param(10, 20, {"first_epoch": 8, "tests_s": (1.0,)}, 24, id="from an epoch on"),
+        pytest.param(3, None, {}, 21, id="nobody counts the steps"),
+        pytest.param(20, 10, {"steps": 10, "call": 4}, 35, id="steps of one call"),
     ],
 )
-def test_the_end_is_where_it_is_told_to_be_once_all_that_repeats_was_seen(training, exact, nothing):
-    """exact: events before each end that is told is the one that comes; nothing: before one is told at all."""
-    seen, end = training.seen()
+def test_the_end_is_where_it_is_told_to_be_once_all_that_repeats_was_seen(epochs, told, how, exact):
+    """told: steps of an epoch as they are told before; exact: events before each end that is told is the one that
+    comes.
+    """
+    progress = Progress(epochs, told, (clock := Clock()).now)
+    seen = [(clock.now, progress.remaining(clock.now)) for _ in training(progress, clock, **how)]
+    nothing = 2 if told else exact  # events before an end is told at all
     assert [found for _, found in seen[:nothing]] == [None] * nothing
     assert all(found is not None for _, found in seen[nothing:])
     ends = [now + found.value for now, found in seen[exact:]]
-    assert ends == pytest.approx([end] * len(ends), rel=1e-6)
+    assert ends == pytest.approx([clock.now] * len(ends), rel=1e-6)
     assert seen[-1][1] == Interval(0, 0, 0)
 
 
@@ -239,29 +184,25 @@ def test_what_runs_is_taken_off_as_it_runs_but_is_not_over_before_its_end():
     assert progress.remaining(60.0).low >= 0
 
 
-def correlated(random, number, walk=0.0, slope=0.0, correlation=0.9, sd=0.1):
+def correlated(random, number, walk=0.0, slope=0.0):
     """Durations around 1 s: noise in which a step is like the one before, and a speed that goes for a walk or down."""
-    noise, last = np.empty(number), random.normal()
-    for index, new in enumerate(random.normal(size=number) * math.sqrt(1 - correlation**2)):
-        last = noise[index] = correlation * last + new
+    noise = lfilter([math.sqrt(1 - 0.9**2)], [1, -0.9], random.normal(size=number))
     speed = np.cumsum(random.normal(size=number)) * walk / math.sqrt(number) + np.linspace(0, slope, number)
-    return np.maximum(1 + sd * noise + speed, 0.1)
+    return np.maximum(1 + 0.1 * noise + speed, 0.1)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5])
 @pytest.mark.parametrize("drift", [{"walk": 0.08}, {"slope": 0.08}], ids=["walk", "slope"])
 def test_nine_of_ten_intervals_hold_the_end(drift, share):
     """Trainings of four epochs that compile first, with noise in which neighbours are alike, and drift."""
-
-    def then(progress, clock):
-        return progress.remaining(clock.now) if abs(progress.finished - share) < 1e-9 else None
-
     random, held = np.random.default_rng(5), []
     for _ in range(200):
-        steps = iter(correlated(random, 800, **drift))
-        seen, end = Training(steps, epochs=4, steps=200, told=200, first_s=20).seen(then)
-        now, found = next((now, found) for now, found in seen if found is not None)
-        held.append(end - now in found)
+        progress, steps = Progress(4, 200, (clock := Clock()).now), iter(correlated(random, 800, **drift))
+        moments = training(progress, clock, steps, 200, first_s=20)
+        next(moment for moment in moments if abs(progress.finished - share) < 1e-9)
+        asked, found = clock.now, progress.remaining(clock.now)
+        collections.deque(moments, maxlen=0)
+        held.append(clock.now - asked in found)
     assert 0.85 <= np.mean(held) <= 0.98
 
 
@@ -341,37 +282,20 @@ def test_a_missed_deadline_is_said_at_once_and_so_is_each_change():
 # A loop of one's own
 
 
-def gone_over(loop, clock, look=lambda: None):
-    for _ in range(3):
+def test_a_validation_is_counted_as_often_as_it_came_and_what_is_over_is_over():
+    clock, ends = Clock(), []
+    loop = TrainingLoop(3, say=None, clock=clock)
+    for epoch in range(3):
         for _ in loop.batches(range(40)):
-            look()
+            ends += [clock.now + loop.estimate.remaining.value] if epoch else []
             clock.now += 0.5
         with loop.validation():
             clock.now += 7.0
-
-
-def told_of_events(loop, clock, look):
-    for _ in range(3):
-        loop.epoch(40)
-        for _ in range(40):
-            look()
-            clock.now += 0.5
-            loop.step()
-        clock.now += 7.0
-        loop.validated()
-
-
-def test_events_and_batches_predict_the_same():
-    def seen(train):
-        clock, lines, told = Clock(), [], []
-        loop = TrainingLoop(3, "1h", say=lines.append, clock=clock)
-        train(loop, clock, lambda: told.append(loop.estimate and (loop.estimate.remaining, loop.estimate.finished)))
-        loop.ends()
-        assert loop.estimate.remaining.value == 0 and loop.estimate.finished == 1
-        return told, len(lines)
-
-    assert seen(told_of_events) == seen(gone_over)
-    assert len(seen(gone_over)[0]) == 3 * 40
+    assert ends == pytest.approx([clock.now] * 2 * 40)
+    loop.ends()
+    assert loop.estimate.remaining.value == 0 and loop.estimate.finished == 1
+    with pytest.raises(InputError, match="epochs: 3 are over"):
+        loop.epoch()
 
 
 def test_a_training_that_goes_on_in_an_epoch_counts_what_is_left_and_what_was_run():
@@ -387,11 +311,9 @@ def test_a_training_that_goes_on_in_an_epoch_counts_what_is_left_and_what_was_ru
     assert [seen[38][1], seen[88][1]] == pytest.approx([40 / 140, 90 / 140])
 
 
-@pytest.mark.parametrize("given", [{}, {"first_epoch": 1}])
-def test_track_leaves_out_what_was_done(given):
-    epochs = 2 - given.get("first_epoch", 0)
-    numbers = list(track(range(5), 2, first_step=3, say=None, **given))
-    assert numbers == [3, 4, *list(range(5)) * (epochs - 1)]
+def test_track_leaves_out_what_was_done():
+    assert list(track(range(5), 2, first_step=3, say=None)) == [3, 4, 0, 1, 2, 3, 4]
+    assert list(track(range(5), 2, first_step=3, first_epoch=1, say=None)) == [3, 4]
 
 
 def test_an_epoch_has_its_own_steps_and_those_to_come_as_many_as_the_last():
@@ -445,6 +367,7 @@ def test_a_terminal_has_one_line_that_is_kept_up_to_date(monkeypatch):
     text = terminal.getvalue()
     assert sys.stdout is terminal, "as it was"
     assert text.count(" left ") > 50 and text.count("will be met") > 50, "at each step"
+    assert "validation" not in text, "who writes a loop knows of it"
     assert text.count("\x1b[1A") == 1, "what is above it is not touched, but to leave nothing behind"
     assert text.count("\n") < 10 and text.count("loss 0.5\n") == 2
     assert text.endswith("\x1b[2K"), "nothing of it is left behind"
@@ -456,16 +379,6 @@ def test_elsewhere_lines_are_printed(capsys):
         clock.now += 2.0
     text = capsys.readouterr().out
     assert "\x1b" not in text and 3 < text.count(" left ") == text.count("\n") < 10
-
-
-@pytest.mark.parametrize(("deadline", "verdict"), [("1h", "will be met."), (60.0, "will be missed by ")])
-def test_track_hands_every_batch_on_and_says_the_end(deadline, verdict):
-    clock, lines, handed = Clock(), [], []
-    for number in track(range(50), 2, deadline, say=lines.append, clock=clock):
-        handed.append(number)
-        clock.now += 2.0
-    assert handed == [*range(50), *range(50)]
-    assert " left " in lines[0] and verdict in lines[0] and "validation" not in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -504,19 +417,9 @@ def test_bad_input_is_refused_by_name(start, given, said):
         start(**given)
 
 
-@pytest.mark.parametrize(
-    ("act", "said"),
-    [
-        (
-            lambda: list(track((number for number in range(3)), 2, say=None)),
-            "batches: 'generator' gave nothing in epoch 1",
-        ),
-        (lambda: gone_over(TrainingLoop(2, say=None), Clock()), "epochs: 2 are over"),
-    ],
-)
-def test_what_cannot_go_on_is_refused_by_name(act, said):
-    with pytest.raises(InputError, match=said):
-        act()
+def test_batches_that_can_be_gone_through_once_are_refused():
+    with pytest.raises(InputError, match="batches: 'generator' gave nothing in epoch 1"):
+        list(track((number for number in range(3)), 2, say=None))
 
 
 # Callbacks for other libraries' trainers, told of a training of 40 steps that goes on from the tenth

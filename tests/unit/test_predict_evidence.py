@@ -51,9 +51,6 @@ class Fake(Trainer):
     def peak_bytes(self):
         return 2 * 10**9
 
-    def forget_peak(self):
-        pass
-
     def between_s(self):
         return 0.25
 
@@ -124,11 +121,16 @@ def test_an_interval_is_as_wide_as_what_probes_missed_and_as_measuring_again(sta
     assert step.high / step.value >= math.exp(1.6448 * error)
 
 
+def of_blocks(monkeypatch, first_s, *blocks_s):
+    """The answer of a probe that saw these blocks of steps at the batch size that is asked for, and no other one."""
+    seen = Probe(Trained(100, first_s, 1, blocks_s, 0.0, None), None, 3.0)
+    monkeypatch.setattr(evidence, "probe", lambda *asked: seen)
+    return probed()
+
+
 @pytest.mark.parametrize("blocks_s", [(31.0,), (0.01, 61.99)])
 def test_fewer_than_three_blocks_are_an_answer_within_half_and_twice_that_says_so(blocks_s, monkeypatch):
-    slow = Trained(100, 32.0, 1, blocks_s, 0.0, None)
-    monkeypatch.setattr(evidence, "probe", lambda *asked: Probe(slow, None, 63.0))
-    one = probed()
+    one = of_blocks(monkeypatch, 32.0, *blocks_s)
     assert one.step.value == pytest.approx(31)
     assert 2 <= one.step.high / 31 <= 2.1
     assert one.step.low == pytest.approx(31**2 / one.step.high)
@@ -137,26 +139,17 @@ def test_fewer_than_three_blocks_are_an_answer_within_half_and_twice_that_says_s
 
 @pytest.mark.parametrize(("blocks_s", "told"), [((0.001, 0.02, 3.0), True), ((1.0, 1.1, 0.9), False)])
 def test_a_time_that_blocks_leave_open_by_a_factor_of_ten_is_not_told(blocks_s, told, monkeypatch):
-    monkeypatch.setattr(evidence, "probe", lambda *asked: Probe(Trained(100, 1.0, 1, blocks_s, 0.0, None), None, 3.0))
-    one = probed()
+    one = of_blocks(monkeypatch, 1.0, *blocks_s)
     assert (one.total.high > 10 * one.total.low) == told
     assert ("training     unknown from this probe: " in str(one)) == told
     assert any("seconds=8" in each for each in one.warnings) == told
-    assert Trained(100, 1.0, 8, (2e-4, 2e-4, 2e-4), 10.0, None).error < 0.51, "an epoch costs far more than its steps"
 
 
-@pytest.mark.parametrize(
-    ("own_s", "others_s", "cores", "told"),
-    [
-        (19.0, 0.5, 2, 0.0),  # nobody else works
-        (6.0, 14.0, 2, 1.4),
-        (150.0, 10.0, 16, 1.0),
-    ],
-)
-def test_others_are_in_the_way_where_the_machine_is_full(own_s, others_s, cores, told, monkeypatch):
-    monkeypatch.setattr(process, "processor_s", lambda: (100 + own_s, 1000 + others_s))
-    monkeypatch.setattr(process.psutil, "cpu_count", lambda: cores)
-    assert process.crowd((100.0, 1000.0), 10.0) == pytest.approx(told)
+def test_others_are_in_the_way_where_the_machine_is_full(monkeypatch):
+    for own_s, others_s, cores, told in ((19.0, 0.5, 2, 0.0), (6.0, 14.0, 2, 1.4), (150.0, 10.0, 16, 1.0)):
+        monkeypatch.setattr(process, "processor_s", lambda own=own_s, others=others_s: (100 + own, 1000 + others))
+        monkeypatch.setattr(process.psutil, "cpu_count", lambda cores=cores: cores)
+        assert process.crowd((100.0, 1000.0), 10.0) == pytest.approx(told)
     assert process.crowd(None, 10.0) == 0.0
 
 
@@ -186,23 +179,26 @@ def test_a_cards_memory_is_the_cards(monkeypatch):
 # The formula
 
 
+def formula(request, **changed):
+    """What the formula knows of the usual model's training, these fields of it changed."""
+    return evidence.formula_evidence(request, replace(model(), **changed), RATES)
+
+
 def test_validation_is_the_forward_pass_of_the_work():
     """However little of a step the way back is."""
-    whole = make_point(vocabulary=100).work
+    whole = model().work
     most = replace(of_forward(whole), flops=whole.flops // 2)
-    its = ModelDescription(whole, 0, 0, "adam", "adam", "2026-jax", forward_work=most, fitted=True)
-    request = Request(1000, 100, epochs=2, validation=500)
-    forward_s = costs.of_rates("x", RATES, "2026-jax").step_s(most)
-    assert evidence.formula_evidence(request, its).parts["validation"] == pytest.approx(2 * 5 * forward_s)
-    known = replace(its, forward_work=None)
-    assert known.forward.flops == whole.flops // 3
-    assert known.forward.launches == whole.launches // 2
-    assert known.forward.update_bytes == known.forward.update_flops == 0
+    forward_s = costs.of_rates("x", RATES, model().stack).step_s(most)
+    found = formula(Request(1000, 100, epochs=2, validation=500), forward_work=most)
+    assert found.parts["validation"] == pytest.approx(2 * 5 * forward_s)
+    unknown = model().forward
+    assert (unknown.flops, unknown.launches) == (whole.flops // 3, whole.launches // 2)
+    assert unknown.update_bytes == unknown.update_flops == 0
 
 
 def test_the_factor_of_a_stack_is_for_models_and_not_for_the_books_own_configurations():
     request = Request(1000, 100, stack="2026-torch")
-    own, another = (evidence.formula_evidence(request, replace(model(), fitted=each), RATES) for each in (True, False))
+    own, another = (formula(request, fitted=each) for each in (True, False))
     factor, error = record.missed("formula", "2026-torch")
     found = another.step_s / own.step_s, another.parts["steps"] / own.parts["steps"], another.errors[0][0]
     assert found == pytest.approx((factor, factor, error))
@@ -211,10 +207,7 @@ def test_the_factor_of_a_stack_is_for_models_and_not_for_the_books_own_configura
 
 def test_a_model_in_another_type_is_costed_as_float32_and_told_of():
     request = Request(1000, 100, stack="2026-torch")
-    one, full = (
-        conclude(request, evidence.formula_evidence(request, replace(model(), dtype=each), RATES))
-        for each in ("bfloat16", "float32")
-    )
+    one, full = (conclude(request, formula(request, dtype=each)) for each in ("bfloat16", "float32"))
     assert one.step == full.step
     assert any("computed in bfloat16, which has no known cost here" in note for note in one.notes)
     assert (advice.PRECISION in one.notes, advice.PRECISION in full.notes) == (False, True)
@@ -226,21 +219,20 @@ def test_a_model_in_another_type_is_costed_as_float32_and_told_of():
 def test_the_answer_is_the_smaller_models_training_multiplied(monkeypatch):
     monkeypatch.setattr(process, "now", lambda: 0)
     small, large = model(vocabulary=20_000, batch=32), model(vocabulary=200_000, batch=100)
-    monkeypatch.setattr(Fake, "spread", 0.0)
-    monkeypatch.setattr(Fake, "fixed_s", COSTS.step_s(small.work))
-    monkeypatch.setattr(Fake, "sample_s", 0.0)
+    for name, value in {"spread": 0.0, "fixed_s": COSTS.step_s(small.work), "sample_s": 0.0}.items():
+        monkeypatch.setattr(Fake, name, value)
     request = Request(10_050, 100, epochs=2, validation=1000, saves=1, probe_batch=32, seconds=1.0)
-    answers = []
-    for present in (0, 1_000_000):
-        trainer = Fake()
-        found = evidence.scaled_evidence(request, small, large, trainer, COSTS, present)
-        answers.append(conclude(request, found))
-    one, beside = answers
+    one, beside = (
+        conclude(request, evidence.scaled_evidence(request, small, large, trainer := Fake(), COSTS, present))
+        for present in (0, 1_000_000)
+    )
     assert trainer.batches == {32}
     assert one.tier == "scaled"
     assert one.step.value == pytest.approx(COSTS.step_s(large.work), rel=1e-3)
     assert one.parts["steps"] == pytest.approx(200 * one.step.value)
     assert one.step.value / 2 < one.parts["last batches"] / 2 < one.step.value
+    forward = COSTS.step_s(large.forward) / COSTS.step_s(small.forward)
+    assert one.parts["validation"] == pytest.approx(2 * 10 * 0.002 * forward)
     assert one.parts["saving"] == pytest.approx(0.5 * large.work.parameters / small.work.parameters)
     more = large.beyond_idle - small.beyond_idle
     trained = 2e9 - 400 * trainer.samples + more  # without the samples that were there
@@ -270,26 +262,22 @@ def test_the_books_own_points_lie_where_a_tenth_of_them_says():
     """What ALIKE rests on: each point of a machine, from one of a fourth or less in one size, by the efficiencies."""
     machine = "intel-xeon-family6-model167-2-cores-24-gib-stepping1"
     rates, rows = costs.own_rates(machine), derived.read("runs").query("folder == @machine")
-    found = {path.stem: records.read(path).point for path in records.files(paths.MEASUREMENTS, machine)}
+    points = {path.stem: records.read(path).point for path in records.files(paths.MEASUREMENTS, machine)}
+    points = {key: point for key, point in points.items() if costs.usable(point)}
     inside, beyond = [], []
     for stack in ("2026-tensorflow", "2026-jax", "2026-torch"):
-        steps = rows[rows["stack"] == stack].groupby("key")["step_s"].mean()
-        points = [(found[key], step) for key, step in steps.items() if costs.usable(found[key])]
-        for (small, was), (large, now) in itertools.permutations(points, 2):
+        steps, base = rows[rows["stack"] == stack].groupby("key")["step_s"].mean(), costs.of_rates("it", rates, stack)
+        for few, many in itertools.permutations(set(steps.index) & set(points), 2):
+            small, large = points[few], points[many]
             a, b = small.model_dump()["sizes"], large.model_dump()["sizes"]
             differ = [name for name in a if a[name] != b.get(name)]
-            if (
-                small.workload != large.workload
-                or len(differ) != 1
-                or differ[0] not in ("vocabulary", "batch", "length")
-            ):
+            if small.workload != large.workload or differ not in (["vocabulary"], ["batch"], ["length"]):
                 continue
             if 4 <= b[differ[0]] / a[differ[0]] <= 20:
                 works = ModelDescription.from_point(small), ModelDescription.from_point(large)
-                times, _, error, _ = evidence.scale(*works, costs.of_rates("it", rates, stack))
-                interval = around(was * times, (error, 1e6))
-                inside.append(now in interval)
-                beyond.append(abs(was * times / now - 1))
+                times, _, error, _ = evidence.scale(*works, base)
+                inside.append(steps[many] in around(steps[few] * times, (error, 1e6)))
+                beyond.append(abs(steps[few] * times / steps[many] - 1))
     assert len(inside) >= 20
     assert 0.85 <= np.mean(inside) <= 1
     assert np.mean(beyond) < 0.25

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from traintime.errors import InputError
-from traintime.predict.probe import Probe, StepTrainer, Trained, Trainer, probe, refusal, words
+from traintime.predict.probe import Probe, StepTrainer, Trained, Trainer, probe, words
 
 
 class Fake(Trainer):
@@ -37,9 +37,6 @@ class Fake(Trainer):
 
     def peak_bytes(self):
         return 10**9 + 10**6 * self.calls[-1][0]
-
-    def forget_peak(self):
-        pass
 
 
 def test_it_finds_what_a_step_a_sample_an_epoch_and_compiling_cost():
@@ -80,14 +77,12 @@ def test_without_time_to_compile_again_one_batch_size_has_to_do():
 
 def test_its_error_is_that_of_the_blocks():
     """Over many probes the step's relative error is the one that each of them states."""
-    stated, errors = [], []
-    for seed in range(200):
-        fake = Fake(epoch=0.0, noise=0.1)
-        fake.random = np.random.default_rng(seed)
-        full = probe(fake, 100, 10, 25, clock=fake.clock).full
-        stated.append(full.error)
-        errors.append(math.log(full.step_s / 0.11))
-    assert np.std(errors) == pytest.approx(np.mean(stated), rel=0.25)
+    fake = Fake(epoch=0.0, noise=0.1)
+    found = [probe(fake, 100, 10, 25, clock=fake.clock).full for _ in range(200)]
+    errors = [math.log(each.step_s / 0.11) for each in found]
+    assert np.std(errors) == pytest.approx(np.mean([each.error for each in found]), rel=0.25)
+    far = Trained(100, 1.0, 8, (2e-4, 2e-4, 2e-4), 10.0, None)
+    assert far.error < 0.51, "an epoch costs far more than its steps"
 
 
 # Batches from a source that works while the steps do
@@ -95,8 +90,6 @@ def test_its_error_is_that_of_the_blocks():
 
 class Source(Fake):
     """Four workers make a batch each in 0.05 s, and a step takes 3 ms; an epoch's end takes 0.1 s."""
-
-    known = True
 
     def most_steps(self, batch):
         return self.most if self.known else 10**9
@@ -126,28 +119,17 @@ def test_a_source_that_starts_slowly_is_read_until_it_runs(steps, known):
     assert found.full.first_s == pytest.approx(1.0 + 0.05 + 0.003 + 0.1)
 
 
-def seen(batch, step, peak=None):
-    return Trained(batch, 1.0, 5, (step, step), 0.0, peak)
-
-
 @pytest.mark.parametrize(("blocks", "growth"), [((1, 9), 1), ((1, 2, 3), 3), ((2, 2, 9, 2, 3, 3), 1.5)])
 def test_steps_that_grow_are_seen_by_the_last_third(blocks, growth):
     assert Trained(10, 1.0, 5, blocks, 0.0, None).growth == growth
 
 
 def test_a_line_has_no_negative_cost():
-    cheaper = Probe(seen(100, 0.1), seen(25, 0.2), 1.0)
-    assert cheaper.step_s(400) == pytest.approx(0.1)
-    steeper = Probe(seen(100, 0.4), seen(25, 0.05), 1.0)
-    assert steeper.step_s(10) == pytest.approx(0.04)
+    def seen(large_s, small_s):
+        return Probe(*(Trained(n, 1.0, 5, (s,), 0.0, None) for n, s in ((100, large_s), (25, small_s))), 1.0)
 
-
-def test_a_step_that_raises_is_named_with_what_it_said():
-    def broken(n):
-        raise ValueError("no data today")
-
-    with pytest.raises(InputError, match=r"broken\(8\).*ValueError: no data today.*until it trains"):
-        StepTrainer(broken).train(8, 1, 1)
+    assert seen(0.1, 0.2).step_s(400) == pytest.approx(0.1)
+    assert seen(0.4, 0.05).step_s(10) == pytest.approx(0.04)
 
 
 def test_its_framework_is_the_one_that_the_step_names_or_loads(monkeypatch):
@@ -165,8 +147,7 @@ def test_its_framework_is_the_one_that_the_step_names_or_loads(monkeypatch):
 # What code of a reader's says when it raises
 
 KERAS = (
-    "Exception encountered when calling Dense.call().\n\n\x1b[1mone and\nthe other\x1b[0m\n\n"
-    "Arguments received by Dense.call():\n  • inputs=tf.Tensor\n  • training=True"
+    "Exception encountered when calling Dense.call().\n\n\x1b[1mone and\nthe other\x1b[0m\n\nArguments received by it"
 )
 TENSORFLOW = """Graph execution error:
 
@@ -177,16 +158,9 @@ Incompatible shapes: [32,3] vs. [32,1]
 \t [[{{node sub}}]] [Op:__inference_multi_step_on_iterator_7]"""
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("plain\n  words", "plain words"),
-        (KERAS, "one and the other"),
-        (TENSORFLOW, "Incompatible shapes: [32,3] vs. [32,1]"),
-    ],
-)
-def test_its_own_words_are_what_is_said(text, said):
-    assert words(RuntimeError(text)) == said
+def test_its_own_words_are_what_is_said():
+    assert words(RuntimeError(KERAS)) == "one and the other"
+    assert words(RuntimeError(TENSORFLOW)) == "Incompatible shapes: [32,3] vs. [32,1]"
 
 
 def test_a_refusal_of_ours_is_found_in_what_keras_makes_of_it():
@@ -201,4 +175,3 @@ def test_a_refusal_of_ours_is_found_in_what_keras_makes_of_it():
     with pytest.raises(InputError) as refused:
         StepTrainer(wrapped).train(8, 1, 1)
     assert refused.value is ours
-    assert refusal(ValueError("another")) is None
