@@ -201,13 +201,6 @@ class Batches(keras.utils.PyDataset):
         return self.batch
 
 
-def test_a_slow_source_of_batches_is_in_the_time():
-    model = reader()
-    one = estimated(model, data=Batches(model, 40, 0.03), samples=320, batch_size=8, seconds=3)
-    assert one.step.value >= 0.03
-    assert one.limited_by.startswith("waiting for data")
-
-
 def test_a_source_of_several_workers_is_timed_while_all_of_them_work():
     """Four, of which each takes 0.04 s for a batch: an epoch of 120 takes 1.2 s and not 4.8, nor 20."""
     model = reader()
@@ -215,6 +208,7 @@ def test_a_source_of_several_workers_is_timed_while_all_of_them_work():
     one = estimated(model, data=data, samples=120 * 8, batch_size=8, epochs=2, seconds=4)
     took = seconds_of(model.fit, data, epochs=2, verbose=0)
     assert took / 2 < one.total.value < 2 * took
+    assert one.limited_by.startswith("waiting for data")
     assert threading.active_count() < 20, "its workers are gone"
 
 
@@ -254,16 +248,13 @@ def test_a_plain_loop_of_torch_is_probed_by_its_step():
     import torch
 
     network = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
-    optimizer, losses, asked = torch.optim.Adam(network.parameters(), lr=0.01), [], []
+    optimizer, asked = torch.optim.Adam(network.parameters()), []
 
     def step(n):
         asked.append(n)
-        inputs = torch.randn(n, 20)
         optimizer.zero_grad()
-        loss = torch.nn.functional.mse_loss(network(inputs), inputs.sum(1, keepdim=True))
-        loss.backward()
+        network(torch.randn(n, 20)).square().mean().backward()
         optimizer.step()
-        losses.append(loss.item())
 
     one = traintime.estimate(step=step, samples=64 * 300 + 10, batch_size=64, epochs=2, seconds=3)
     assert one.tier == "probed"
@@ -271,7 +262,6 @@ def test_a_plain_loop_of_torch_is_probed_by_its_step():
     # The batch, and beside it the last one, which is smaller, if a busy machine has left time for it.
     alone = any("one batch size alone was tried" in note for note in one.notes)
     assert set(asked) == ({64} if alone else {64, 10})
-    assert losses[-1] < losses[0] / 2  # it has trained, and not been looked at
     assert one.memory.value > 1e8
     took = seconds_of(lambda: [step(n) for n in ([64] * 300 + [10]) * 2])
     assert one.total.value / 5 < took < 5 * one.total.value
@@ -469,18 +459,13 @@ def test_rows_that_are_behind_are_left_behind():
 
 def test_unusual_optimizers_and_metrics_are_put_back():
     """An average of the weights, a scaled loss, a schedule, a frozen layer, a metric made at a first batch."""
-    x, y = targets_in_a_row()
     model = regression()
     inner = keras.optimizers.AdamW(keras.optimizers.schedules.ExponentialDecay(0.1, 5, 0.5), use_ema=True)
     model.layers[1].trainable = False
     compiled(model, keras.optimizers.LossScaleOptimizer(inner), metrics=[keras.metrics.R2Score()])
-    for fitted in (False, True):
-        before = everything(model) | {"inner": state(inner)}
-        tried(model)
-        np.testing.assert_equal(everything(model) | {"inner": state(inner)}, before)
-        if fitted or BACKEND == "jax":  # where Keras' average makes a second `fit` impossible
-            break
-        model.fit(x, y[:, None], verbose=0)
+    before = everything(model) | {"inner": state(inner)}
+    tried(model)
+    np.testing.assert_equal(everything(model) | {"inner": state(inner)}, before)
 
 
 @pytest.mark.smoke
@@ -490,7 +475,7 @@ def test_what_the_model_raises_is_named_and_it_is_as_it_was():
     before = everything(model)
     with pytest.raises(InputError, match="in `fit` of the given samples") as refused:
         estimated(model, data=(x[:, :3], y))
-    assert "made up" not in refused.value.remedy
+    assert "data=(x, y)" not in refused.value.remedy
     assert "\n" not in str(refused.value)
     np.testing.assert_equal(everything(model), before)
     broken = compiled(keras.Sequential([keras.Input((4,)), layers.Dense(1)]), loss=lambda truth, guess: 1 / 0)
