@@ -47,7 +47,7 @@ def words(length=6, name=None):
 
 
 def reader(rows=500, **given):
-    """A small model of texts, with samples of its own from `samples`."""
+    """A small classifier of texts."""
     tokens = words(12)
     hidden = layers.LSTM(16)(layers.Embedding(rows, 16)(tokens))
     model = keras.Model(tokens, layers.Dense(3, activation="softmax")(hidden))

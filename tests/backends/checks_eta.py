@@ -162,6 +162,7 @@ def test_it_prints_beside_the_bar(capsys):
     assert "\nDeadline (0 s after the start): will be missed by" in capsys.readouterr().out
 
 
-def test_an_argument_that_nobody_knows_is_refused():
-    with pytest.raises(InputError, match=r"^argument: 'total'"):
-        traintime.Eta(total=3)
+@pytest.mark.parametrize("given", [{"cost": len}, {"total": 3}])
+def test_an_argument_that_it_does_not_have_is_refused(given):
+    with pytest.raises(InputError, match=r"^(cost: .*Leave it out|argument: 'total')"):
+        traintime.Eta(**given)
