@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import inspect
 import os
 import threading
 
@@ -12,7 +11,7 @@ import pytest
 from keras import ops
 
 from traintime import deferred
-from traintime.deferred import Embedding, arithmetic, table
+from traintime.deferred import Embedding, arithmetic, embedding, table
 from traintime.errors import InputError
 
 BACKEND = keras.backend.backend()
@@ -92,17 +91,11 @@ def far(one, other):
     return np.abs(np.asarray(one) - other).max() / np.abs(other).max()
 
 
-def alike(training):
-    """A test of a training, which gives the model and its last losses: losses and tables of both kinds agree."""
-
-    def test(**given):
-        (dense, wanted), (model, losses) = (training(kind, **given) for kind in (Table, Embedding))
-        assert far(losses, wanted) < 1e-5
-        assert far(table_of(model), table_of(dense)) < 1e-4
-
-    parameters = list(inspect.signature(training).parameters.values())
-    test.__signature__ = inspect.Signature(parameters[1:])  # what pytest gives: all but the kind
-    return test
+def assert_same(training):
+    """A training, which gives the model and its last losses, has the losses and the table of dense Adam's."""
+    (dense, wanted), (model, losses) = (training(kind) for kind in (Table, Embedding))
+    assert far(losses, wanted) < 1e-5
+    assert far(table_of(model), table_of(dense)) < 1e-4
 
 
 @contextlib.contextmanager
@@ -115,77 +108,64 @@ def refused(model, said):
         assert (weight == was).all()
 
 
+def gradients_of(model, weights, compiled):
+    """A function that makes the gradients of the weights, of the loss of some batches one after the other."""
+
+    def loss(batches, call=model):
+        return sum(ops.mean(ops.square(call(inputs) - targets)) for inputs, targets in batches)
+
+    def of_values(trained, others, batches):
+        return loss(batches, lambda inputs: model.stateless_call(trained, others, inputs)[0])
+
+    def on_tensorflow(batches):
+        with tf.GradientTape() as tape:
+            total = loss(batches)
+        return tape.gradient(total, weights)
+
+    if BACKEND == "torch":
+        return lambda batches: torch.autograd.grad(loss(batches), values_of(weights))
+    if BACKEND == "tensorflow":
+        return tf.function(on_tensorflow) if compiled else on_tensorflow
+    on_jax = jax.jit(jax.grad(of_values)) if compiled else jax.grad(of_values)
+    return lambda batches: on_jax(values_of(weights), values_of(model.non_trainable_variables), batches)
+
+
 def values_of(variables):
-    """What stands in them, as the backend has it."""
     return [variable.value for variable in variables]
 
 
-def put_back(pairs):
-    """Set variables to the numbers that they are paired with."""
-    for variable, value in pairs:
-        variable.assign(value)
-
-
-def lost(call, batches):
-    """The loss of a model that is called in this way, once for each batch."""
-    return sum(ops.mean(ops.square(call(inputs) - targets)) for inputs, targets in batches)
-
-
-def of_numbers(change, gradient):
-    """A gradient whose numbers are changed: TensorFlow's of a table stand in a tensor of their own."""
-    if BACKEND == "tensorflow" and isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(change(gradient.values), gradient.indices, gradient.dense_shape)
-    return change(gradient)
+def in_slices(gradient):
+    """Whether the numbers of a gradient stand in a tensor of their own, as TensorFlow's of a table do."""
+    return BACKEND == "tensorflow" and isinstance(gradient, tf.IndexedSlices)
 
 
 class Loop:
-    """A loop of one's own, one call at a time: gradients are made, added up, scaled, dropped and applied by hand."""
+    """A loop of one's own, one call at a time: gradients are made, added up, changed, dropped and applied by hand."""
 
-    def __init__(self, model, compiled=True):
+    def __init__(self, model, compiled):
         self.model, self.gradients, self.lookups = model, None, 0
         self.weights = model.trainable_variables if BACKEND == "jax" else model.trainable_weights
         model.optimizer.build(self.weights)
-        self.made = self._made(compiled)
-
-    def _made(self, compiled):
-        """A function that makes the loss of some batches, and the gradients of the weights."""
-        model, weights = self.model, self.weights
-
-        def on_torch(batches):
-            loss = lost(model, batches)
-            return loss.detach(), torch.autograd.grad(loss, values_of(weights))
-
-        def on_tensorflow(batches):
-            with tf.GradientTape() as tape:
-                loss = lost(model, batches)
-            return loss, tape.gradient(loss, weights)
-
-        def of(trained, others, batches):
-            return lost(lambda inputs: model.stateless_call(trained, others, inputs)[0], batches)
-
-        if BACKEND == "torch":
-            return on_torch
-        if BACKEND == "tensorflow":
-            return tf.function(on_tensorflow) if compiled else on_tensorflow
-        on_jax = jax.jit(jax.value_and_grad(of)) if compiled else jax.value_and_grad(of)
-        return lambda batches: on_jax(values_of(weights), values_of(model.non_trainable_variables), batches)
+        self.made = gradients_of(model, self.weights, compiled)
 
     def backward(self, *seeds):
-        """Gradients of batches that are looked up one after the other, added to those that are there; the loss."""
-        loss, found = self.made([[ops.convert_to_tensor(each) for each in data(1, seed)] for seed in seeds])
+        """Gradients of batches that are looked up one after the other, added to those that are there."""
+        found = self.made([[ops.convert_to_tensor(each) for each in data(1, seed)] for seed in seeds])
         kept, self.lookups = self.gradients, len(seeds) + (self.lookups if self.gradients is not None else 0)
         self.gradients = found if kept is None else [self._sum(*pair) for pair in zip(kept, found, strict=True)]
-        return float(loss)
 
     def _sum(self, one, other):
-        if BACKEND == "tensorflow" and isinstance(one, tf.IndexedSlices):
+        if in_slices(one):
             joined = [tf.concat([getattr(each, name) for each in (one, other)], 0) for name in ("values", "indices")]
             return tf.IndexedSlices(*joined, one.dense_shape)
         return one + other
 
     def change(self, change):
         """Change each gradient's numbers."""
-        self.gradients = [of_numbers(change, one) for one in self.gradients]
+        self.gradients = [
+            tf.IndexedSlices(change(one.values), one.indices, one.dense_shape) if in_slices(one) else change(one)
+            for one in self.gradients
+        ]
 
     def apply(self, some=slice(None)):
         """A step, of some of the weights; then there are no gradients."""
@@ -195,26 +175,18 @@ class Loop:
             return
         stepped = optimizer.stateless_apply(values_of(optimizer.variables), gradients, values_of(self.weights))
         for variables, values in zip((self.weights, optimizer.variables), stepped, strict=True):
-            put_back(zip(variables, values, strict=True))
-
-
-@pytest.mark.smoke
-def test_the_losses_are_those_of_dense_adam():
-    """Words repeat, in a batch and over time; on TensorFlow the dense table's Adam is Adam as published."""
-    losses = []
-    for kind in (Table, Embedding):
-        loop = Loop(made(kind(ROWS, WIDTH)))
-        losses.append([])
-        for seed in range(60):
-            losses[-1].append(loop.backward(seed % 12))
-            loop.apply()
-    assert np.abs(np.subtract(*losses)).max() < 1e-7
-    assert np.mean(losses[0][-12:]) < np.mean(losses[0][:12]) - 0.01
+            for variable, value in zip(variables, values, strict=True):
+                variable.assign(value)
 
 
 # What a loop may do, and how often in a hundred; what stands last has to be made anew, or compiled, and takes long.
 DEEDS = {"backward": 26, "both": 3, "apply": 22, "scale": 5, "clip": 3, "zero": 3, "drop": 4, "head": 4, "look": 5}
 DEEDS |= {"remember": 4, "back": 4, "save": 4, "load": 3, "train": 4, "recompile": 6}
+CHANGES = {
+    "scale": lambda one: one * 0.5,
+    "clip": lambda one: ops.clip(one, -0.001, 0.001),  # of a sparse gradient torch does not
+    "zero": lambda one: one * 0,
+}
 REFUSED_THERE = ("backward", "both", "scale", "clip")  # on JAX, where there are gradients
 OTHERS = [{"beta_1": 0.0}, {"beta_2": 0.99}, {"beta_1": 0.8, "epsilon": 1e-3}]  # decays and epsilons
 
@@ -227,31 +199,26 @@ def sequence(number, length=24):
     return [(deed, int(random.integers(40))) for deed in [*deeds, "backward", "apply", "backward", "apply"]]
 
 
-def clipped(one):
-    """Each number between -0.001 and 0.001: of a sparse gradient as torch would do it, which is not at all."""
-    return ops.clip(one, -0.001, 0.001)
-
-
 def lived(kind, deeds, file, compiled):
     """What is left of a model after these deeds: its weights and its predictions."""
     model = made(kind(ROWS, WIDTH, **({"most": 2 * BATCH * LENGTH} if kind is Embedding else {})))
     model.save_weights(file)  # of an optimizer that has kept nothing yet: who loads it goes on with what he has
     loop, earlier = Loop(model, compiled), None
     for deed, seed in deeds:
-        if BACKEND == "jax" and loop.gradients is not None and deed in REFUSED_THERE and seed % 10:
+        given = loop.gradients is not None
+        if BACKEND == "jax" and given and deed in REFUSED_THERE and seed % 10:
             continue  # else hardly a sequence would come to its end
         if deed == "backward":
             loop.backward(seed)
         elif deed == "both":
             loop.backward(seed, seed + 1)
-        elif deed == "apply" and loop.gradients is not None:
+        elif deed == "apply" and given:
             loop.apply()
-        elif deed == "head" and loop.gradients is not None and BACKEND != "jax":  # where all are given at once
+        elif deed == "head" and given and BACKEND != "jax":  # where all are given at once
             loop.apply(slice(1, None))
-        elif deed == "clip" and loop.lookups != 1:
-            continue  # a row's gradients of two lookups stand beside each other on TensorFlow, as with Keras' own layer
-        elif deed in ("scale", "clip", "zero") and loop.gradients is not None:
-            loop.change({"scale": lambda one: one * 0.5, "clip": clipped, "zero": lambda one: one * 0}[deed])
+        # A row's gradients of two lookups stand beside each other on TensorFlow, as with Keras' own layer.
+        elif deed in CHANGES and given and (deed != "clip" or loop.lookups == 1):
+            loop.change(CHANGES[deed])
         elif deed == "drop":
             loop.gradients = None
         elif deed == "train":
@@ -261,10 +228,12 @@ def lived(kind, deeds, file, compiled):
         elif deed == "remember":
             variables = [*model.variables, *model.optimizer.variables]
             earlier = model.get_weights(), [(variable, np.array(variable)) for variable in variables]
-        elif deed == "back" and earlier is not None and seed % 2:
-            model.set_weights(earlier[0])
         elif deed == "back" and earlier is not None:
-            put_back(earlier[1][:: 1 if seed % 4 else -1])
+            if seed % 2:
+                model.set_weights(earlier[0])
+            else:
+                for variable, value in earlier[1][:: 1 if seed % 4 else -1]:
+                    variable.assign(value)
         elif deed == "save":
             model.save_weights(file)
         elif deed == "load":
@@ -280,8 +249,8 @@ def lived(kind, deeds, file, compiled):
 @pytest.mark.filterwarnings("ignore:Skipping variable loading:UserWarning")
 def test_no_sequence_of_deeds_trains_anything_else(tmp_path):
     """Each ends as with dense Adam, or is refused by name, or in no number at all."""
-    ended, first = {"right": 0, "refused": 0}, int(os.environ.get("FIRST", 0))
-    for number in range(first, first + int(os.environ.get("SEQUENCES", 50))):
+    first, count, right = int(os.environ.get("FIRST", 0)), int(os.environ.get("SEQUENCES", 50)), 0
+    for number in range(first, first + count):
         deeds, compiled = sequence(number), number % 10 == 0
         if not compiled:  # nor is `fit`
             deeds = [deed for deed in deeds if deed[0] != "train"]
@@ -291,23 +260,14 @@ def test_no_sequence_of_deeds_trains_anything_else(tmp_path):
         except Exception as error:  # Keras and TensorFlow make others of an InputError
             said = str(error)
             assert any(field in said for field in ("gradients: ", "optimizer: ", "clip", "'aten::")), (number, said)
-            ended["refused"] += 1
             continue
         apart = [far(*pair) for pair in zip([*weights, seen], [*wanted, found], strict=True)]
         assert max(apart) < 1e-3, (number, deeds, apart)
-        ended["right"] += 1
-    print(ended)
-    assert ended["right"] > 0.2 * sum(ended.values())
+        right += 1
+    assert right > 0.2 * count
 
 
 SCHEDULE = keras.optimizers.schedules.ExponentialDecay(0.02, 5, 0.5, staircase=True)
-
-
-@pytest.mark.parametrize("of_adam", [*OTHERS, {"learning_rate": SCHEDULE}])
-@alike
-def test_a_mask_and_what_adam_is_given_are_followed(kind, of_adam):
-    model = made(kind(ROWS, WIDTH, mask_zero=True), adam(kind, **of_adam))
-    return model, trained(model, 40)
 
 
 class Behind(keras.callbacks.Callback):
@@ -324,10 +284,15 @@ class Behind(keras.callbacks.Callback):
 
 @pytest.mark.smoke
 def test_rows_that_were_behind_are_right_wherever_they_are_seen_and_train_on():
-    dense, behind = Behind(), Behind()
-    losses = trained(made(Embedding(ROWS, WIDTH)), 40, behind)
-    assert far(losses, trained(made(Table(ROWS, WIDTH)), 40, dense)) < 1e-5
-    assert far(table_of(behind.model), table_of(dense.model)) < 1e-4
+    seen = []
+
+    def training(kind):
+        model = made(kind(ROWS, WIDTH))
+        seen.append(Behind())
+        return model, trained(model, 40, seen[-1])
+
+    assert_same(training)
+    dense, behind = seen
     assert far(behind.raw, dense.raw) > 1e-3
     assert far(behind.weights[0], dense.weights[0]) < 1e-4
     assert np.abs(behind.found - dense.found).max() < 1e-6
@@ -342,7 +307,7 @@ def test_a_saved_training_goes_on_where_it_was(tmp_path):
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert far(trained(again, 20), trained(straight, 20)) < 1e-5
     assert far(table_of(again), table_of(straight)) < 1e-5
-    for one, kind in ((halved, keras.layers.Embedding), (dense, Embedding), (halved, Embedding)):
+    for one, kind in ((halved, keras.layers.Embedding), (dense, Embedding)):
         one.save_weights(tmp_path / "model.weights.h5")  # either loads the other's: its table, and the moments of it
         other = made(kind(ROWS, WIDTH))
         trained(other, 1)  # Keras makes an optimizer's slots at the first step, and loads none into one that has none
@@ -386,13 +351,11 @@ def test_every_row_has_its_turn_before_room_runs_out(monkeypatch):
     assert far(table_of(short), table_of(dense)) < 1e-4
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_mixed_precision_trains_but_for_a_loss_that_is_scaled(policy):
-    keras.config.set_dtype_policy(policy)
+def test_mixed_precision_trains_but_for_a_loss_that_is_scaled():
+    keras.config.set_dtype_policy("mixed_float16")
     try:
-        if policy == "mixed_float16":
-            with pytest.raises(InputError, match=r"^optimizer: 'LossScaleOptimizer' .* auto_scale_loss=False"):
-                made(Embedding(ROWS, WIDTH))
+        with pytest.raises(InputError, match=r"^optimizer: 'LossScaleOptimizer' .* auto_scale_loss=False"):
+            made(Embedding(ROWS, WIDTH))
         model = made(Embedding(ROWS, WIDTH), auto_scale_loss=False)
     finally:
         keras.config.set_dtype_policy("float32")
@@ -400,7 +363,7 @@ def test_mixed_precision_trains_but_for_a_loss_that_is_scaled(policy):
     assert keras.backend.standardize_dtype(model.layers[0].embeddings.dtype) == "float32"
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", keras.optimizers.Adam(0.01)])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_another_optimizer_is_refused_by_name_and_costs_nothing(optimizer):
     model = made(Embedding(ROWS, WIDTH))
     trained(model, 3)
@@ -414,13 +377,14 @@ def test_another_optimizer_is_refused_by_name_and_costs_nothing(optimizer):
 @pytest.mark.skipif(BACKEND == "tensorflow", reason="its optimizers are Keras' own")
 def test_an_optimizer_that_is_none_of_keras_is_refused_by_name():
     model = made(Embedding(ROWS, WIDTH))
-    loop, said = Loop(model), r"^optimizer: .* only traintime.deferred.Adam can train"
+    said = r"^optimizer: .* only traintime.deferred.Adam can train"
     if BACKEND == "torch":
         other = torch.optim.SGD(model.parameters(), 0.1)
         ops.mean(model(data(1)[0])).backward()
         with refused(model, said):
             other.step()
     else:
+        loop = Loop(model, compiled=True)
         loop.backward(0)
         for variable, gradient in zip(loop.weights, loop.gradients, strict=True):
             variable.assign(variable.value - 0.1 * np.nan_to_num(gradient))  # as optax.zero_nans would have it
@@ -453,21 +417,16 @@ def test_rows_that_are_behind_are_not_computed_with_in_silence():
 # What concerns the gradients, or the weights, of the whole model.
 OF_ALL = ["amsgrad", "weight_decay", "global_clipnorm", "clipnorm", "clipvalue", "use_ema"]
 OF_ALL += ["gradient_accumulation_steps"]
-# What Keras' layer, or an earlier one of Keras, has, and what this layer had once.
-NOT_HERE = ["embeddings_regularizer", "embeddings_constraint", "weights", "lora_rank", "lora_alpha", "input_length"]
-NOT_HERE += ["quantization_config", "rule", "learning_rate"]
-ONCE_SAVED = {str(place): np.zeros((5, 2) if place else ()) for place in range(4)}
 REFUSED = {
     "input_dim: 0": lambda: Embedding(0, 2),
     "output_dim: 2.5": lambda: Embedding(5, 2.5),
     "most: True": lambda: Embedding(5, 2, most=True),
     "input_dim: .* GB' are more than the .* free": lambda: Embedding(10**12, 2).build(),
-    "weights: .* are not one table of 5 rows": lambda: Embedding(5, 2).load_own_variables(ONCE_SAVED),
+    "weights: .* are not one table of 5 rows": lambda: Embedding(5, 2).load_own_variables({"0": np.zeros((4, 2))}),
     "inputs: 'bool'": lambda: Embedding(5, 2)(np.zeros((2, 3), "bool")),
     "inputs: 'float16'": lambda: Embedding(2**11 + 1, 2)(np.zeros((2, 3), "float16")),
-    "inputs: 'float32'": lambda: Embedding(2**24 + 1, 1)(np.zeros((2, 3), "float32")),
     "beta_2: 0.985": lambda: deferred.Adam(beta_2=0.985),
-    **{f"{name}: 7": functools.partial(Embedding, 5, 2, **{name: 7}) for name in NOT_HERE},
+    **{f"{name}: 7": functools.partial(Embedding, 5, 2, **{name: 7}) for name in embedding.MISSING},
     **{f"{name}: 7": functools.partial(deferred.Adam, **{name: 7}) for name in [*OF_ALL, "loss_scale_factor"]},
 }
 
@@ -507,13 +466,15 @@ class Mirrored(keras.Model):
 
 
 @pytest.mark.parametrize("mirrored", [True, False])
-@alike
-def test_a_model_that_is_built_in_fit_trains(kind, mirrored):
-    table = kind(ROWS, WIDTH, keras.initializers.Constant(start()))
-    last = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(1, kernel_initializer="ones")])
-    model = Mirrored(table, last) if mirrored else keras.Sequential([table, last])  # which makes floats of the inputs
-    model.compile(adam(kind), "mse")
-    return model, trained(model, 20)
+def test_a_model_that_is_built_in_fit_trains(mirrored):
+    def training(kind):
+        table = kind(ROWS, WIDTH, keras.initializers.Constant(start()))
+        last = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(1, kernel_initializer="ones")])
+        model = Mirrored(table, last) if mirrored else keras.Sequential([table, last])  # which makes floats of inputs
+        model.compile(adam(kind), "mse")
+        return model, trained(model, 20)
+
+    assert_same(training)
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
@@ -525,14 +486,12 @@ def test_a_table_that_another_layer_uses_is_refused(eagerly):
         trained(model, 1)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "random_normal", "glorot_uniform", "ones"])
+@pytest.mark.parametrize("kind", ["uniform", "random_normal", "glorot_uniform"])
 def test_the_table_starts_as_keras_would_start_it(kind):
-    start = keras.initializers.get(kind)
-    config = start.get_config() | ({} if kind == "ones" else {"seed": 5})
-    for shape in ((1000, 40), (3, 2)):
-        layer, keras_own = Embedding(*shape, type(start).from_config(config)), type(start).from_config(config)
-        layer.build()
-        assert far(layer.get_weights()[0], ops.convert_to_numpy(keras_own(shape, "float32"))) < 1e-6
+    start = [type(keras.initializers.get(kind))(seed=5) for _ in range(2)]
+    layer = Embedding(1000, 40, start[0])
+    layer.build()
+    assert far(layer.get_weights()[0], ops.convert_to_numpy(start[1]((1000, 40), "float32"))) < 1e-6
 
 
 def test_configurations_make_the_same_again():
@@ -556,17 +515,20 @@ def test_the_table_goes_from_layer_to_layer_and_stays_where_it_was():
     assert (table_of(dense) == start()).all()
 
 
-@alike
-def test_a_table_that_starts_frozen_and_thaws_twice_trains_as_keras_does(kind):
-    table = kind(ROWS, WIDTH)
-    table.trainable = False
-    model = made(table)
-    losses = list(trained(model, 3))
-    for thawed, of_adam in ((True, {"beta_2": 0.99}), (False, {}), (True, {"epsilon": 1e-6})):
-        table.trainable = thawed
-        model.compile(adam(kind, **of_adam), "binary_crossentropy")
-        losses += [*trained(model, 8), model.train_on_batch(*data(1))]  # which, unlike `fit`, leaves rows behind
-    return model, losses
+def test_a_table_that_masks_starts_frozen_and_thaws_twice_trains_as_keras_does():
+    def training(kind):
+        table = kind(ROWS, WIDTH, mask_zero=True)
+        table.trainable = False
+        model = made(table)
+        losses = list(trained(model, 3))
+        given = {"learning_rate": SCHEDULE, "beta_2": 0.99}, {}, {"beta_1": 0.8, "epsilon": 1e-6}
+        for thawed, of_adam in zip((True, False, True), given, strict=True):
+            table.trainable = thawed
+            model.compile(adam(kind, **of_adam), "binary_crossentropy")
+            losses += [*trained(model, 8), model.train_on_batch(*data(1))]  # which, unlike `fit`, leaves rows behind
+        return model, losses
+
+    assert_same(training)
 
 
 def test_an_optimizer_that_another_has_replaced_is_refused():
@@ -580,46 +542,30 @@ def test_an_optimizer_that_another_has_replaced_is_refused():
         model.get_weights()  # on JAX a step can say nothing by itself
 
 
-@pytest.mark.skipif(BACKEND == "jax", reason="on JAX Keras' optimizers take one model only")
-@alike
-def test_an_optimizer_that_two_models_share_counts_the_steps_of_both(kind):
-    model, shared, losses = made(kind(ROWS, WIDTH)), adam(kind), []
-    other = keras.Sequential([keras.Input((LENGTH,)), keras.layers.Dense(1, kernel_initializer="zeros")])
-    shared.build([*model.trainable_variables, *other.trainable_variables])
-    for one in (model, other):
-        one.compile(shared, "binary_crossentropy")
-    for seed in range(20):
-        inputs, targets = data(1, seed)
-        losses.append(float(model.train_on_batch(inputs, targets)))
-        other.train_on_batch(inputs.astype("float32") / ROWS, targets)
-    return model, losses
-
-
 @pytest.mark.skipif(BACKEND == "jax", reason="JAX's `fit` holds the weights: Keras has none to give")
-@alike
-def test_another_thread_that_reads_the_weights_disturbs_no_training(kind):
-    model, done, reads, said = made(kind(ROWS, WIDTH)), threading.Event(), [], []
-    trained(model, 3)
+def test_another_thread_that_reads_the_weights_disturbs_no_training():
+    def training(kind):
+        model, done, reads, said = made(kind(ROWS, WIDTH)), threading.Event(), [], []
+        trained(model, 3)
 
-    def read():
-        while not done.wait(0.01):
-            reads.append(model.get_weights())
-            try:
-                model.layers[0].embeddings  # noqa: B018
-            except InputError as error:
-                said.append(str(error))
+        def read():
+            while not done.wait(0.01):
+                reads.append(model.get_weights())
+                try:
+                    model.layers[0].embeddings  # noqa: B018
+                except InputError as error:
+                    said.append(str(error))
 
-    def end(logs):
-        done.set()
-        reader.join()
+        reader = threading.Thread(target=read)
+        callback = keras.callbacks.LambdaCallback(
+            on_train_begin=lambda logs: reader.start(), on_train_end=lambda logs: (done.set(), reader.join())
+        )
+        losses = trained(model, 60, callback)
+        assert reads
+        assert {"another thread trains" in error for error in said} == ({True} if kind is Embedding else set())
+        return model, losses
 
-    reader = threading.Thread(target=read)
-    callback = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: reader.start(), on_train_end=end)
-    losses = trained(model, 60, callback)
-    assert reads
-    assert bool(said) == (kind is Embedding)
-    assert all(error.startswith("embeddings: ") and "another thread trains" in error for error in said)
-    return model, losses
+    assert_same(training)
 
 
 @pytest.mark.parametrize("row", [-1, ROWS])
@@ -633,8 +579,5 @@ def test_a_row_that_is_not_there_is_named_and_the_model_goes_on(row):
         assert np.isnan(model.predict_on_batch(inputs[:BATCH])).any()  # as with Keras' own layer
     with refused(model, r"inputs: .* no row"):
         model.fit(inputs, targets, batch_size=BATCH, shuffle=False, verbose=0)
-    with refused(model, r"inputs: .* no row"):
-        model.train_on_batch(inputs[:BATCH], targets[:BATCH])
-        model.get_weights()  # on JAX a step can say nothing by itself
     assert int(model.optimizer.iterations.numpy()) == 2
     assert np.isfinite(trained(model, 5)).all()
