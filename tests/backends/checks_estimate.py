@@ -94,13 +94,29 @@ def of_time_and_in_a_list():
     return keras.Model([sentences], [layers.Dense(1)(hidden)])
 
 
-@pytest.mark.parametrize("graph", [masked, sliced_and_cast, without_a_table, nested_and_shared, of_time_and_in_a_list])
+def stacked_cells():
+    cells = layers.StackedRNNCells([layers.LSTMCell(4), layers.GRUCell(3)])
+    numbers = keras.Input((5, 2))
+    return keras.Model(numbers, layers.Dense(1)(layers.RNN(cells)(layers.Masking()(numbers))))
+
+
+def attention():
+    tokens = words()
+    embedded = layers.Embedding(20, 4, mask_zero=True)(tokens)
+    attended = layers.MultiHeadAttention(2, 2)(embedded, embedded)
+    return keras.Model(tokens, layers.Dense(1)(layers.GlobalAveragePooling1D()(attended)))
+
+
+WITH_TOKENS = [masked, sliced_and_cast, nested_and_shared, of_time_and_in_a_list, attention]
+
+
+@pytest.mark.parametrize("graph", [*WITH_TOKENS, without_a_table, stacked_cells])
 def test_a_model_is_tried_whatever_its_graph_is_made_of(graph):
     model = compiled(graph())
     x, y = KerasTrainer(model).samples(200)
     assert model.compute_loss(x, y, model(x)) > 0
     drawn = [array for array in keras.tree.flatten(x) if array.dtype == "int32"]
-    assert bool(drawn) == (graph is not without_a_table)
+    assert bool(drawn) == (graph in WITH_TOKENS)
     assert all(array.max() == 19 for array in drawn), "the last row of the smallest table that reads them"
 
 
