@@ -1,7 +1,5 @@
 """One invocation: whatever a worker does, its outcome is told and nothing of it is left."""
 
-import contextlib
-import itertools
 import json
 import os
 import subprocess
@@ -17,7 +15,7 @@ import pytest
 from traintime import paths
 from traintime.errors import InputError
 from traintime.measuring import measure, stacks
-from traintime.measuring.protocol import QUICK, Protocol
+from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 from traintime.store import code, derived, records
 from traintime.store.table import table
@@ -262,11 +260,9 @@ def test_a_killed_worker_and_no_other_ran_out_of_memory_where_the_kernel_counted
 
 def test_a_missing_stack_is_missing_and_not_fatal(measure_fake, monkeypatch, tiny):
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
-    alone = measure_fake("raise SystemExit('must not be started')")
-    with measure.Together() as several:
-        together = several.measure(tiny, JAX)
-    assert [record["status"] for record in (alone, together)] == ["missing"] * 2
-    assert "traintime stacks add numpy" in alone["error"]
+    record = measure_fake("raise SystemExit('must not be started')")
+    assert record["status"] == "missing"
+    assert "traintime stacks add numpy" in record["error"]
 
 
 def test_one_measurement_at_a_time(measure_fake, tmp_path):
@@ -283,161 +279,12 @@ def test_one_measurement_at_a_time(measure_fake, tmp_path):
     assert records[0]["status"] == "ok"
 
 
-# Several in one process
-
-SEVERAL = """
-import json, os, signal, sys, time
-
-for line in iter(sys.stdin.readline, ""):
-    job = json.loads(line)
-
-    def send(**message):
-        os.write(job["channel"], json.dumps(message).encode() + b"\\n")
-
-    batch = job["sizes"]["batch"]
-    BODY
-    send(event="phase", name="training")
-    send(event="result", status="ok", result={"pid": os.getpid(), "batch": batch})
-    AFTERWARDS
-    send(event="ready")
-"""
-
-
-def batch_of(number, workload="rnn", **changes):
-    return make_point(workload, batch=number, **{"threads": 1} | changes)
-
-
-@pytest.fixture
-def together(tmp_path, monkeypatch):
-    """Measure these points on the JAX stack, one after the other, with a fake in the place of the worker."""
-    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
-    monkeypatch.setattr(paths, "WORKER", tmp_path)
-    monkeypatch.setattr(code, "current", lambda workload, api: f"hash of {workload} on {api}")
-    with contextlib.ExitStack() as ending:
-
-        def run(*points, body="pass", afterwards="pass", protocol=QUICK, **options):
-            (tmp_path / "several.py").write_text(SEVERAL.replace("BODY", body).replace("AFTERWARDS", afterwards))
-            several = ending.enter_context(measure.Together())
-            return [several.measure(point, JAX, protocol, **{"task": "echo"} | options) for point in points]
-
-        yield run
-
-
-def pids(records):
-    return [record["result"]["pid"] for record in records]
-
-
-def test_points_of_one_environment_share_a_process_and_their_records_say_so(together):
-    messages = []
-    points = [batch_of(5), batch_of(7, optimizer="sgd"), batch_of(5, precision="mixed-bfloat16")]
-    made = together(*points, progress=messages.append)
-    assert [record["result"]["batch"] for record in made] == [5, 7, 5]
-    assert len(set(pids(made))) == 1
-    assert [record["shared"] for record in made] == [0, 1, 2]
-    assert len({record["padding"] for record in made}) == 1, "that of the process"
-    assert {record["code"] for record in made} == {"hash of rnn on keras3"}
-    assert messages == [{"event": "phase", "name": "training"}] * 3
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        batch_of(5, threads=2),
-        batch_of(5, allocator="glibc-keep"),
-        batch_of(5, "dense"),
-        batch_of(5, "dense", recompute=True),
-    ],
-    ids=lambda point: point.key,
-)
-def test_what_sets_a_process_up_in_another_way_gets_another_one(together, other):
-    first = batch_of(5, other.workload) if other.run.recompute else batch_of(5)
-    made = together(first, other)
-    assert len(set(pids(made))) == 2
-    assert [record["shared"] for record in made] == [0, 0]
-
-
-def test_what_leaves_something_behind_needs_a_process_of_its_own():
-    assert measure.process_of(make_point(), NUMPY) is None
-    for changes in ({"device": "gpu"}, {"replicas": 2}, {"save_every": 2, "save_aside": True}):
-        assert measure.process_of(make_point(**changes), stacks.get("2026-torch")) is None
-
-
-def test_sources_that_were_changed_meanwhile_are_read_anew(together, monkeypatch):
-    versions = itertools.chain(["old"] * 3, itertools.repeat("new"))
-    monkeypatch.setattr(code, "current", lambda workload, api: next(versions))
-    made = together(batch_of(5), batch_of(5), batch_of(5))
-    assert [record["shared"] for record in made] == [0, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
-        ("print(batch, flush=True); batch == 7 and os._exit(3)", "crashed", "exit status 3\n7"),
-        ("batch == 7 and time.sleep(100)", "timeout", "no result after 2 s"),
-        ("if batch == 7: send(event='result', status='oom', error='out of memory'); break", "oom", "out of memory"),
-    ],
-)
-def test_one_that_fails_has_its_own_status_and_the_rest_goes_on_in_a_new_process(together, body, status, words):
-    made = together(*map(batch_of, (5, 7, 6, 5)), body=body, protocol=Protocol(warmup=1, steps=1, timeout_s=2))
-    assert [record["status"] for record in made] == ["ok", status, "ok", "ok"]
-    assert made[1]["error"] == words, "and nothing that the one before it printed"
-    assert [record["shared"] for record in made] == [0, 1, 0, 1]
-
-
-LATE = '{"event": "result", "status": "ok", "result": {"pid": 0}}\n'
-
-
-@pytest.mark.parametrize("late", ["os._exit(3)", "time.sleep(100)", f"os.write(job['channel'], {LATE.encode()!r})"])
-def test_what_happens_between_two_jobs_is_blamed_on_neither_and_answers_neither(together, monkeypatch, late):
-    monkeypatch.setattr(measure, "READY_S", 0.5)
-    made = together(batch_of(5), batch_of(6), afterwards=late)
-    assert [record["result"]["batch"] for record in made] == [5, 6]
-    assert [record["shared"] for record in made] == [0, 0]
-
-
-def test_no_process_is_left_when_all_are_measured(together, gone):
-    (record,) = together(batch_of(5))
-    assert psutil.pid_exists(*pids([record]))
-    with measure.Together() as several:
-        record = several.measure(batch_of(5), JAX, task="echo")
-    assert gone(*pids([record]))
-
-
-def test_after_a_process_that_could_not_be_started_the_next_is_tried_anew(together, monkeypatch):
-    def refused(*_, **__):
-        raise OSError("no more processes")
-
-    together()
-    with measure.Together() as several:
-        several.measure(batch_of(5), JAX, task="echo")
-        with monkeypatch.context() as patch, pytest.raises(OSError, match="no more"):
-            patch.setattr(measure.subprocess, "Popen", refused)
-            several.measure(batch_of(5, threads=2), JAX, task="echo")
-        assert several.measure(batch_of(5), JAX, task="echo")["shared"] == 0
-
-
 # The real worker, on the NumPy stack
 
 
 def result_of(record):
     assert record["status"] == "ok", record.get("error")
     return record["result"]
-
-
-@linux
-def test_the_peak_of_memory_is_each_jobs_own():
-    """A large one, then a small one: what the kernel had counted is forgotten, and the memory given back."""
-    command = [str(NUMPY.executable), str(paths.WORKER / "several.py")]
-    peaks = []
-    with measure._started(command, NUMPY.environment(1)) as worker:
-        for number in (200_000, 11, 200_000):
-            point = make_point(**SMALL | {"vocabulary": number, "embedding": 60}, threads=1)
-            job = {"workload": str(point.sizes.folder), "api": "numpy", "backend": "numpy", "threads": 1}
-            job |= {"sizes": point.sizes.model_dump(), "run": point.run.model_dump(), "task": "check", "steps": 1}
-            peaks.append(result_of(worker.answer(job, 60, more=True))["memory"]["peak"])
-            assert worker.next("ready", time.monotonic() + 60)
-    assert peaks[1] < peaks[0] - 3 * 200_000 * 60 * 4, "weights and two moments are gone"
-    assert peaks[2] == pytest.approx(peaks[0], rel=0.1)
 
 
 def test_what_the_real_worker_measures_can_be_stored_and_shown(tmp_path):
