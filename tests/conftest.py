@@ -137,25 +137,14 @@ def whole(config) -> bool:
     return alone and not chosen and not any("tests" in str(each) for each in asked)
 
 
-SKIPPED = Counter()  # reason -> tests
-
-
 FAULTS = {}  # (what, holds) of each that was tried -> times, and failed tests
 
 
 def pytest_runtest_logreport(report):
-    if report.skipped and isinstance(report.longrepr, tuple):
-        SKIPPED[report.longrepr[2].removeprefix("Skipped: ")] += 1
     about = dict(report.user_properties)
     if "fault" in about and report.when == "call" and not report.skipped:
         tried, failed = FAULTS.get(tuple(about["fault"]), (0, 0))
         FAULTS[tuple(about["fault"])] = tried + about.get("tried", 1), failed + report.failed
-
-
-def pytest_unconfigure(config):
-    """The last line: what was skipped, and why."""
-    if SKIPPED and not hasattr(config, "workerinput"):
-        print("Skipped: " + "; ".join(f"{count} × {reason}" for reason, count in SKIPPED.most_common()) + ".")
 
 
 def pytest_sessionfinish(session, exitstatus):
@@ -320,14 +309,6 @@ def invocation():
         return made | changes
 
     return build
-
-
-@pytest.fixture
-def few_draws(monkeypatch):
-    """A tenth of the draws behind a fit's intervals: what made-up machines differ in is far larger than that blurs."""
-    from traintime.explain import formula
-
-    monkeypatch.setattr(formula, "DRAWS", formula.DRAWS // 10)
 
 
 @pytest.fixture(scope="session")

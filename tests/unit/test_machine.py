@@ -18,9 +18,8 @@ T4 = {"name": "Tesla T4", "memory_mib": 15360, "driver": "550.54"}
 @pytest.mark.parametrize(
     ("cpu", "changes", "expected"),
     [
-        ("AMD EPYC", {}, "amd-epyc-2-cores-24-gib"),
-        ("AMD EPYC", {"family": 26, "model": 2}, "amd-epyc-family26-model2-2-cores-24-gib"),
         ("AMD EPYC", {"family": None, "model": None}, "amd-epyc-2-cores-24-gib"),
+        ("AMD EPYC", {"family": 26, "model": 2}, "amd-epyc-family26-model2-2-cores-24-gib"),
         (
             "Intel(R) Xeon(R) CPU @ 2.20GHz",
             {"memory_bytes": int(12.67 * GIB), "gpus": [T4, T4]},
