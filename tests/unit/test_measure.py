@@ -22,7 +22,7 @@ from traintime.store.table import table
 
 pytestmark = pytest.mark.timeout(120)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
-NUMPY, JAX = stacks.get("numpy"), stacks.get("2026-jax")
+NUMPY = stacks.get("numpy")
 SMALL = {"vocabulary": 11, "embedding": 3, "units": 4, "length": 5, "batch": 6}
 ALONE = make_point(**SMALL, threads=1)
 
@@ -75,15 +75,9 @@ def test_a_worker_that_exits_is_crashed_and_its_last_words_are_kept_without_anyb
     assert told["error"] == "in <checkout>/x.py"
 
 
-@pytest.mark.parametrize(
-    ("body", "cause", "killed"),
-    [
-        ("send(event='phase', name='importing')", "exit status 0", False),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "signal 9 (SIGKILL)", True),
-    ],
-)
-def test_a_worker_that_ends_without_a_result_is_crashed_and_its_end_is_named(run_fake, body, cause, killed):
-    assert run_fake(body) == {"status": "crashed", "error": cause, "killed": killed}
+def test_a_worker_that_is_killed_is_crashed_and_the_signal_is_named(run_fake):
+    outcome = run_fake("os.kill(os.getpid(), signal.SIGKILL)")
+    assert outcome == {"status": "crashed", "error": "signal 9 (SIGKILL)", "killed": True}
 
 
 # What a worker may put on its channel in the place of a message.
@@ -132,12 +126,22 @@ def test_what_failed_has_a_reason_that_can_be_stored_and_nothing_else(measure_fa
 
 # What is left of it
 
-HANGING = """
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
-with open(job["pids"] + ".new", "w") as file:
-    json.dump([os.getpid(), child.pid], file)
-os.rename(job["pids"] + ".new", job["pids"])
+# A worker with a child, with one that begins a session of its own, and with one whose parent has ended, too.
+WITH_CHILDREN = """
+sleep = [sys.executable, "-c", "import time; time.sleep(100)"]
+start = f"import subprocess; quiet = subprocess.DEVNULL; sleep = {sleep}; "
+start += "print(subprocess.Popen(sleep, start_new_session=True, stdout=quiet).pid)"
+orphan = subprocess.run([sys.executable, "-c", start], stdout=subprocess.PIPE, check=True, start_new_session=True)
+children = [subprocess.Popen(sleep, start_new_session=apart).pid for apart in (False, True)]
+with open(job["pids"], "w") as file:
+    json.dump([os.getpid(), int(orphan.stdout), *children], file)
 """
+
+
+@pytest.fixture
+def none_left(tmp_path, gone):
+    """Whether all processes have ended of which WITH_CHILDREN wrote the numbers into the file `pids`."""
+    return lambda: all(gone(pid, 1) for pid in json.loads((tmp_path / "pids").read_text()))
 
 
 @pytest.mark.fault(
@@ -146,46 +150,32 @@ os.rename(job["pids"] + ".new", job["pids"])
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [
-        ("", {"status": "timeout", "error": "no result after 2 s"}),
+        ("", {"status": "timeout", "error": "no result after 3 s"}),
         ('answer(status="ok", result={"n": 1})\n', {"status": "ok", "result": {"n": 1}}),
     ],
     ids=["before a result", "after it"],
 )
-def test_a_worker_that_hangs_goes_with_its_children_and_a_result_counts(run_fake, tmp_path, gone, body, outcome):
-    assert run_fake(HANGING + body + "time.sleep(100)", timeout_s=2, pids=str(tmp_path / "pids")) == outcome
-    assert all(map(gone, json.loads((tmp_path / "pids").read_text())))
-
-
-# The child begins a session of its own; its parent, which it outlives, is the worker or a process between the two.
-SESSION = """
-start = "import os, subprocess, sys, time; "
-start += "sleep = [sys.executable, '-c', 'import time; time.sleep(100)']; "
-start += "print(subprocess.Popen(sleep, start_new_session=True, stdout=subprocess.DEVNULL).pid)"
-child = subprocess.run([sys.executable, "-c", start], stdout=subprocess.PIPE, check=True, start_new_session=True)
-near = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"], start_new_session=True)
-with open(job["pids"] + ".new", "w") as file:
-    json.dump([int(child.stdout), near.pid], file)
-os.rename(job["pids"] + ".new", job["pids"])
-"""
+def test_a_worker_that_hangs_goes_with_its_children_and_a_result_counts(run_fake, tmp_path, none_left, body, outcome):
+    body = WITH_CHILDREN + body + "time.sleep(100)"
+    assert run_fake(body, timeout_s=3, pids=str(tmp_path / "pids")) == outcome
+    assert none_left()
 
 
 @pytest.mark.fault("A worker starts processes in another session", "they end with it")
-@pytest.mark.parametrize("end", ["answer(status='ok', result=1)", "sys.exit(3)", "time.sleep(100)"])
-def test_what_a_worker_started_in_another_session_goes_with_it(run_fake, tmp_path, gone, end):
-    run_fake(SESSION + end, timeout_s=3, pids=str(tmp_path / "pids"))
-    for pid in json.loads((tmp_path / "pids").read_text()):
-        assert gone(pid, 0.1)
+def test_what_a_worker_that_fails_has_started_goes_with_it(run_fake, tmp_path, none_left):
+    run_fake(WITH_CHILDREN + "sys.exit(3)", pids=str(tmp_path / "pids"))
+    assert none_left()
 
 
 @pytest.mark.fault("Ctrl-C during a measurement", "no process is left")
-def test_an_interrupted_measurement_leaves_no_worker(fake_worker, tmp_path, gone):
+def test_an_interrupted_measurement_leaves_no_worker(fake_worker, tmp_path, none_left):
     def interrupt(message):
         raise KeyboardInterrupt
 
-    script = fake_worker(HANGING + 'send(event="steps")\ntime.sleep(100)')
+    script = fake_worker(WITH_CHILDREN + 'send(event="steps")\ntime.sleep(100)')
     with pytest.raises(KeyboardInterrupt):
         measure.run_worker([sys.executable, str(script)], {"pids": str(tmp_path / "pids")}, {}, 30, interrupt)
-    assert all(map(gone, json.loads((tmp_path / "pids").read_text())))
+    assert none_left()
 
 
 def test_a_module_is_found_where_its_parent_found_this_package(tmp_path, monkeypatch):
@@ -258,7 +248,7 @@ def test_a_killed_worker_and_no_other_ran_out_of_memory_where_the_kernel_counted
     assert "killed" not in record
 
 
-def test_a_missing_stack_is_missing_and_not_fatal(measure_fake, monkeypatch, tiny):
+def test_a_missing_stack_is_missing_and_not_fatal(measure_fake, monkeypatch):
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
     record = measure_fake("raise SystemExit('must not be started')")
     assert record["status"] == "missing"

@@ -351,16 +351,6 @@ def test_what_crashed_or_was_disturbed_is_kept_and_done_once_more_at_the_end_of_
     assert left([plan(rounds=2)], root) == []
 
 
-def test_a_repetition_that_a_kill_prevented_is_made_up_for(root, fake_measure):
-    measure = fake_measure(ends={3: "crashed"}, interrupted_before=8)
-    with pytest.raises(KeyboardInterrupt):
-        run([plan(rounds=1)], root, measure)
-    (again,) = left([plan(rounds=1)], root)
-    assert (again.again, (again.stack.name, again.point.key)) == (True, measure.calls[3][:2])
-    run([plan(rounds=1)], root, fake_measure(ends={0: "crashed"}))
-    assert left([plan(rounds=1)], root) == [], "given up after two"
-
-
 # Killed
 
 
