@@ -1,4 +1,4 @@
-"""What several tests share: a lock of their own, fake workers, made-up results, the worker's modules.
+"""What several tests share: a lock of their own, made-up results, the worker's modules.
 
 What takes long to import (the package, pandas) is imported by the fixture that needs it: a module's tests start in a
 second where they need none of it.
@@ -12,7 +12,6 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from textwrap import dedent
 
 import filelock
 import hypothesis
@@ -31,24 +30,6 @@ hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=Tr
 hypothesis.settings.load_profile("repeatable")
 
 START = time.monotonic()
-
-# What every fake worker starts with: its job, and a way to answer.
-FAKE_WORKER = """
-import json, os, signal, subprocess, sys, time
-
-job = json.loads(sys.stdin.read())
-
-
-def send(**message):
-    os.write(job["channel"], json.dumps(message).encode() + b"\\n")
-
-
-def answer(**message):
-    send(event="result", **message)
-
-
-"""
-
 
 # The folders whose tests take minutes each come first: what is short fills the end, when a process has nothing left.
 LONG = ("backends", "workers", "colab", "book")
@@ -214,29 +195,6 @@ def tiny():
     from traintime.point import make_point
 
     return make_point(vocabulary=11, embedding=3, units=4, length=5, batch=6)
-
-
-@pytest.fixture
-def fake_worker(tmp_path):
-    """Write a script that has `job`, `send()` and `answer()`; return its path."""
-
-    def write(body: str) -> Path:
-        script = tmp_path / "fake_worker.py"
-        script.write_text(FAKE_WORKER + dedent(body))
-        return script
-
-    return write
-
-
-@pytest.fixture
-def run_fake(fake_worker):
-    """Run a fake worker to its end through measure.run_worker and return the outcome."""
-    from traintime.measuring import measure
-
-    def run(body: str, timeout_s: float = 30, **job):
-        return measure.run_worker([sys.executable, str(fake_worker(body))], job, {"LANG": "C.UTF-8"}, timeout_s)
-
-    return run
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from textwrap import dedent
 
 import filelock
 import psutil
@@ -30,6 +31,45 @@ ALONE = make_point(**SMALL, threads=1)
 @pytest.fixture(autouse=True)
 def own_stacks_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
+
+
+# What every fake worker starts with: its job, and a way to answer.
+FAKE_WORKER = """
+import json, os, signal, subprocess, sys, time
+
+job = json.loads(sys.stdin.read())
+
+
+def send(**message):
+    os.write(job["channel"], json.dumps(message).encode() + b"\\n")
+
+
+def answer(**message):
+    send(event="result", **message)
+
+
+"""
+
+
+@pytest.fixture
+def fake_worker(tmp_path):
+    """Write a script that has `job`, `send()` and `answer()`; return its path."""
+
+    def write(body):
+        (tmp_path / "fake_worker.py").write_text(FAKE_WORKER + dedent(body))
+        return tmp_path / "fake_worker.py"
+
+    return write
+
+
+@pytest.fixture
+def run_fake(fake_worker):
+    """Run a fake worker to its end through measure.run_worker and return the outcome."""
+
+    def run(body, timeout_s=30, **job):
+        return measure.run_worker([sys.executable, str(fake_worker(body))], job, {"LANG": "C.UTF-8"}, timeout_s)
+
+    return run
 
 
 @pytest.fixture

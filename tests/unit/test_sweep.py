@@ -272,6 +272,7 @@ def test_a_point_of_two_sweeps_is_measured_in_both_and_one_that_is_the_sentinel_
         [],
         [{"rounds": 1}],
         [{"interrupted_before": number} for number in (3, 0, 4, 1)],
+        [{"ends": {2: "crashed"}, "interrupted_before": 10}],  # a sentinel is all that a round lacks
         [{"lacks": "2026-jax"}],
         [{"lacks": "jemalloc"}],
         [{}],
